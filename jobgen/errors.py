@@ -1,0 +1,130 @@
+"""What can go wrong for a person, as values: a place, what is wrong, what to do next.
+
+    JobgenError            exit   raised when
+    ├── Usage              2      the words of the command do not fit, or a question has no terminal
+    ├── Invalid            3      a file is wrong; nothing was contacted
+    ├── Unreachable        4      no connection, or no login
+    ├── Refused            5      the scheduler said no; its text is shown unchanged
+    ├── Unfit              6      the plan cannot fit; ``--force`` overrides
+    ├── Missing            7      no such job or cluster
+    ├── Different          8      differences were found, and the caller asked to be told so
+    └── TimedOut           124    a wait ran out; the job goes on
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar, Literal
+
+Severity = Literal["error", "warning", "note"]
+
+
+class Exit(IntEnum):
+    """The exit codes of the program, one table for all verbs."""
+
+    DONE = 0
+    FAILED = 1
+    USAGE = 2
+    INVALID = 3
+    UNREACHABLE = 4
+    REFUSED = 5
+    UNFIT = 6
+    MISSING = 7
+    DIFFERENT = 8
+    BUG = 70
+    TIMED_OUT = 124
+    INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in a file: a label as the user would write it, line and columns from 1; 0 is unknown."""
+
+    file: str
+    line: int = 0
+    col: int = 0
+    end_col: int = 0
+
+    def __str__(self) -> str:
+        return ":".join([self.file, *(str(n) for n in (self.line, self.col) if n)])
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong: its code (``jobgen explain CODE``), the sentence, its places, the hint."""
+
+    code: str
+    message: str
+    place: Place | None = None
+    hint: str = ""
+    severity: Severity = "error"
+    also: tuple[Place, ...] = ()
+    """Other lines that take part, as the first of two equal keys."""
+
+
+class JobgenError(Exception):
+    """A mistake or a misfortune that a person can act on; never a bug."""
+
+    exit: ClassVar[Exit] = Exit.FAILED
+
+    def __init__(self, *problems: Problem | str, hint: str = "") -> None:
+        self.problems: tuple[Problem, ...] = tuple(
+            p if isinstance(p, Problem) else Problem("J000", p, hint=hint) for p in problems
+        )
+        super().__init__("; ".join(p.message for p in self.problems))
+
+
+class Usage(JobgenError):
+    """The words of the command do not fit, or a question has no terminal."""
+
+    exit = Exit.USAGE
+
+
+class Invalid(JobgenError):
+    """A file is wrong; nothing was contacted."""
+
+    exit = Exit.INVALID
+
+
+class Unreachable(JobgenError):
+    """No connection, or no login."""
+
+    exit = Exit.UNREACHABLE
+
+
+class Refused(JobgenError):
+    """The scheduler said no; its text is in the message, unchanged."""
+
+    exit = Exit.REFUSED
+
+
+class Unfit(JobgenError):
+    """The plan cannot fit; ``--force`` overrides."""
+
+    exit = Exit.UNFIT
+
+
+class Missing(JobgenError):
+    """No such job or cluster."""
+
+    exit = Exit.MISSING
+
+
+class Different(JobgenError):
+    """Differences were found, and the caller asked to be told so."""
+
+    exit = Exit.DIFFERENT
+
+
+class TimedOut(JobgenError):
+    """A wait ran out; the job goes on."""
+
+    exit = Exit.TIMED_OUT
+
+
+def raise_errors(kind: type[JobgenError], problems: Sequence[Problem]) -> None:
+    """Raise ``kind`` with all problems where at least one is an error; else return."""
+    if any(p.severity == "error" for p in problems):
+        raise kind(*problems)

@@ -1,0 +1,1 @@
+"""The values that travel: pydantic where YAML comes in, frozen dataclasses inside."""

@@ -1,0 +1,38 @@
+"""The rendered files of a plan, as bytes."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+ENTRY = "job.sbatch"
+
+
+@dataclass(frozen=True, slots=True)
+class BundleFile:
+    """One file: a relative POSIX path, its bytes, and its mode."""
+
+    path: str
+    content: bytes
+    mode: int = 0o644
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """All rendered files, sorted by path. No time, user, host, run id, token or absolute path."""
+
+    files: tuple[BundleFile, ...]
+    entry: str = ENTRY
+
+    def __getitem__(self, path: str) -> BundleFile:
+        return next(f for f in self.files if f.path == path)
+
+    @property
+    def digest(self) -> str:
+        """The sha256 over (path, mode, length, content) of every file, as hex."""
+        total = hashlib.sha256()
+        for file in self.files:
+            head = f"{file.path}\0{file.mode:o}\0{len(file.content)}\0"
+            total.update(head.encode())
+            total.update(file.content)
+        return total.hexdigest()

@@ -1,0 +1,29 @@
+"""What is known of the outside, gathered by app and handed in: resolve asks nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class GitState:
+    """The commit the working directory stands on, and whether it was changed since."""
+
+    commit: str
+    dirty: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Facts beside the two files. All optional: with none of them, the bytes are the same."""
+
+    workdir_files: frozenset[str] | None = None
+    """Relative paths that would be uploaded; None where nobody looked."""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Name of each secret that was found → where (``environment``, ``file …``); never a value."""
+    git: GitState | None = None
+    after: Mapping[str, str] = field(default_factory=dict)
+    """Name in ``after:`` → the scheduler's id of the newest run of that name."""
+    job_label: str = "job.yaml"
+    cluster_label: str = "cluster"

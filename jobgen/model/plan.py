@@ -1,0 +1,167 @@
+"""The plan: one frozen value in which everything has been decided, each with its why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeVar
+
+from jobgen.errors import Problem
+from jobgen.model.bundle import BundleFile
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision(Generic[T]):
+    """A value, the sentence that says why, and the place that says so.
+
+    ``place`` is a label such as ``job.yaml:12``, ``cluster a100x16:31`` or the name of a rule;
+    never an absolute path.
+    """
+
+    value: T
+    why: str
+    place: str = ""
+
+
+Setting = Decision[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Something looked at before anything happens: ok, warn or fail, and what was seen."""
+
+    status: Literal["ok", "warn", "fail"]
+    message: str
+    code: str = "J000"
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A path of the node made visible in the container."""
+
+    source: str
+    target: str
+    readonly: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one network, launcher, strategy or preflight contributes. resolve joins the parts.
+
+    ``env`` values follow the grammar of ``shell.expandable``. ``args`` maps a program's word
+    (``torchrun``, ``program``, ``srun``) to words added to its command line.
+    """
+
+    name: str
+    directives: Mapping[str, Setting] = field(default_factory=dict)
+    env: Mapping[str, Setting] = field(default_factory=dict)
+    setup: tuple[Setting, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    files: tuple[BundleFile, ...] = ()
+    args: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
+    checks: tuple[Check, ...] = ()
+    notes: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """How many of what. ``ranks_per_node`` is GPUs per node, or processes where there are none."""
+
+    nodes: int
+    ranks_per_node: int
+    gpus_per_node: int
+    cpus_per_task: int | None
+    tasks_per_node: int
+    """Tasks srun starts on a node: 1 for launchers that start their own ranks."""
+    seconds: int
+    """The time limit."""
+    gpu: str = ""
+    """The GPU's name in the catalogue; empty where there is none."""
+    min_nodes: int | None = None
+    """The least nodes an elastic job goes on with; None where the world is fixed."""
+
+    @property
+    def world(self) -> int:
+        """Number of ranks when all nodes are there."""
+        return self.nodes * self.ranks_per_node
+
+    @property
+    def gpu_hours(self) -> float:
+        """The most GPU-hours that this can use."""
+        return self.nodes * self.gpus_per_node * self.seconds / 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing the job does, in order. The training program is one step.
+
+    ``text`` is plain bash, written by the launcher or by the user. ``once`` runs in the batch
+    shell on the first node, ``node`` once on every node, ``rank`` once for every rank.
+    """
+
+    name: str
+    scope: Literal["once", "node", "rank"]
+    text: str
+    background: bool = False
+    why: str = ""
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPlan:
+    """The container that every step runs in."""
+
+    runtime: Literal["pyxis", "apptainer", "docker"]
+    image: str
+    mounts: tuple[Mount, ...] = ()
+    args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StopPlan:
+    """The early warning: the signal to the batch shell, its lead, and what follows."""
+
+    signal: str
+    grace: int
+    """Seconds between the warning and the end that the program may use."""
+    requeue: bool
+    max_requeues: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything decided. ``plan``, ``render``, ``submit --dry-run`` and ``submit`` share it."""
+
+    name: str
+    cluster: str
+    scheduler: Literal["slurm", "local"]
+    shape: Shape
+    launcher: Setting
+    directives: Mapping[str, Setting]
+    """sbatch long option without dashes → value ('' for a flag), in the order they are written."""
+    env: Mapping[str, Setting]
+    """Exported before srun, in order; values in the grammar of ``shell.expandable``."""
+    secrets: tuple[str, ...]
+    setup: tuple[Setting, ...]
+    """Lines of bash run on every node before the launcher, in its shell."""
+    steps: tuple[Step, ...]
+    files: tuple[BundleFile, ...]
+    """Files beside the script and the launch files: hostfile recipe, ds_config.json …"""
+    head: Setting
+    """The rendezvous host, as bash: how the job finds it."""
+    stop: StopPlan | None = None
+    container: ContainerPlan | None = None
+    outputs: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    elements: tuple[Mapping[str, str], ...] = ()
+    """One mapping of variables per array element; empty where the job is no array."""
+    srun_args: tuple[str, ...] = ()
+    other: Mapping[str, Decision[object]] = field(default_factory=dict)
+    """Every other decision worth showing: nodes, ranks, memory …, by the name of its key."""
+    checks: tuple[Check, ...] = ()
+    notes: tuple[Problem, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Label of each template, profile and spec used → sha256 of its text."""

@@ -1,0 +1,170 @@
+"""What is remembered of a run, and what a scheduler says of a job. No pydantic: ``ls`` is fast."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal
+
+
+class JobState(StrEnum):
+    """Slurm's words for what a job is doing, and four of ours for what happens around it."""
+
+    PLANNED = "PLANNED"
+    """Written down; nothing has been sent."""
+    SUBMITTING = "SUBMITTING"
+    """Sent, or being sent; the answer is not known yet."""
+    REJECTED = "REJECTED"
+    """The scheduler refused it for good."""
+    LOST = "LOST"
+    """It cannot be told what became of it; said so, never guessed."""
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    SUSPENDED = "SUSPENDED"
+    COMPLETING = "COMPLETING"
+    CONFIGURING = "CONFIGURING"
+    REQUEUED = "REQUEUED"
+    COMPLETED = "COMPLETED"
+    CANCELLED = "CANCELLED"
+    FAILED = "FAILED"
+    TIMEOUT = "TIMEOUT"
+    NODE_FAIL = "NODE_FAIL"
+    PREEMPTED = "PREEMPTED"
+    BOOT_FAIL = "BOOT_FAIL"
+    DEADLINE = "DEADLINE"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    UNKNOWN = "UNKNOWN"
+    """A word this version does not know: never final, the raw word is kept beside it."""
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing more will happen to the job."""
+        return self in FINAL
+
+
+FINAL = frozenset(
+    {
+        JobState.REJECTED,
+        JobState.LOST,
+        JobState.COMPLETED,
+        JobState.CANCELLED,
+        JobState.FAILED,
+        JobState.TIMEOUT,
+        JobState.NODE_FAIL,
+        JobState.PREEMPTED,
+        JobState.BOOT_FAIL,
+        JobState.DEADLINE,
+        JobState.OUT_OF_MEMORY,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class JobId:
+    """A scheduler's id, structured: job, array task, component of a het job, cluster."""
+
+    job: int
+    task: int | None = None
+    component: int | None = None
+    cluster: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> JobId:
+        """``123``, ``123_4``, ``123+1`` or ``123;cluster``. ValueError on anything else."""
+        head, _, cluster = text.strip().partition(";")
+        body, plus, component = head.partition("+")
+        job, under, task = body.partition("_")
+        if not all(p.isascii() and p.isdigit() for p in (job, task or "0", component or "0")):
+            raise ValueError(f"no job id: {text!r}")
+        return cls(
+            int(job), int(task) if under else None, int(component) if plus else None, cluster
+        )
+
+    def __str__(self) -> str:
+        task = "" if self.task is None else f"_{self.task}"
+        component = "" if self.component is None else f"+{self.component}"
+        cluster = f";{self.cluster}" if self.cluster else ""
+        return f"{self.job}{task}{component}{cluster}"
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """How to get to the machine that submits. ``local`` needs nothing else."""
+
+    backend: Literal["local", "paramiko", "openssh"]
+    host: str = ""
+    user: str = ""
+    port: int | None = None
+    fingerprint: str = ""
+    """SHA256:… of the host key, where the profile pins it."""
+    auth: tuple[str, ...] = ("agent", "key")
+    forward: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """All that the later verbs need of a cluster; stored with the run, so a changed profile
+    cannot lose a job."""
+
+    cluster: str
+    scheduler: Literal["slurm", "local"]
+    login: Login
+    root: str
+    """Where run directories go; ``$NAME`` expands on the other side."""
+    accounting: Literal["auto", "sacct", "none"] = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What a scheduler (or the job's own marker) said of one job, once."""
+
+    job: JobId
+    state: JobState
+    raw: str = ""
+    reason: str = ""
+    nodes: str = ""
+    elapsed: int | None = None
+    """Seconds running."""
+    left: int | None = None
+    """Seconds to the time limit."""
+    start: str = ""
+    """When it started, or is expected to; the scheduler's own text."""
+    exit: str = ""
+    """``code:signal`` as Slurm writes it."""
+    comment: str = ""
+    restarts: int = 0
+    source: Literal["squeue", "sacct", "scontrol", "marker", "local"] = "squeue"
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One run as the ledger has it. ``token`` is its identity, ``alias`` its name here."""
+
+    token: str
+    alias: str
+    name: str
+    site: Site
+    digest: str
+    created: float
+    """Seconds since 1970, of this machine's clock."""
+    directory: str = ""
+    """The run directory on the other side, as ``pwd -P`` gave it; empty before it exists."""
+    job: JobId | None = None
+    state: JobState = JobState.PLANNED
+    raw: str = ""
+    reason: str = ""
+    nodes: str = ""
+    exit: str = ""
+    started: str = ""
+    elapsed: int | None = None
+    left: int | None = None
+    restarts: int = 0
+    updated: float = 0.0
+    """When the state was last heard, seconds since 1970."""
+    ended: bool = False
+    """Known to have ended, by the scheduler or the exit marker; never asked again."""
+    submission: Mapping[str, Any] = field(default_factory=dict)
+    """The state of the submission protocol, as plain data."""
+    shape: Mapping[str, Any] = field(default_factory=dict)
+    """nodes, ranks_per_node, seconds … for the screens."""

@@ -1,0 +1,123 @@
+"""Shell text made of words, never of f-strings; and what a command gave back."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_NAME = re.compile(r"\$(?:\$|([A-Za-z_][A-Za-z0-9_]*))")
+
+
+class Raw(str):
+    """Text that goes to the shell as it is. Visible in review; never holds user data."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A word whose value is shown only to the shell: ``str()`` and ``repr()`` give stars."""
+
+    _value: str
+
+    def reveal(self) -> str:
+        """The value itself; called only where bytes are about to leave for their one file."""
+        return self._value
+
+    def __str__(self) -> str:
+        return "***"
+
+    def __repr__(self) -> str:
+        return "Secret(***)"
+
+
+Word = str | Raw | Secret
+
+
+def quote(word: Word) -> str:
+    """One POSIX shell word that means exactly these characters; a Secret is masked whole."""
+    if isinstance(word, Raw):
+        return str(word)
+    return shlex.quote(str(word))
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command as words. ``str()`` is quoted text for a POSIX shell, secrets masked."""
+
+    words: tuple[Word, ...]
+
+    @classmethod
+    def of(cls, *words: Word) -> Command:
+        """A command of these words."""
+        return cls(words)
+
+    def __str__(self) -> str:
+        return " ".join(quote(w) for w in self.words)
+
+    def plus(self, *words: Word) -> Command:
+        """The same command with words added at its end."""
+        return Command((*self.words, *words))
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a command gave back. Bytes, because the other side may send anything."""
+
+    code: int
+    out: bytes = b""
+    err: bytes = b""
+
+    @property
+    def text(self) -> str:
+        """The output as text; bytes that are no UTF-8 become U+FFFD."""
+        return self.out.decode("utf-8", "replace")
+
+    @property
+    def error_text(self) -> str:
+        """The error output as text."""
+        return self.err.decode("utf-8", "replace")
+
+
+def script(text: str, *args: Word) -> str:
+    """A POSIX sh script whose ``$1 $2 …`` are these words, whatever bytes they hold."""
+    return f"set -- {' '.join(quote(a) for a in args)}\n{text}" if args else text
+
+
+def expandable(value: str) -> str:
+    r"""One shell word in which only ``$NAME`` expands and ``$$`` is a dollar; all else is literal.
+
+    >>> expandable('/scratch/$USER/a b')
+    '"/scratch/${USER}/a b"'
+    >>> expandable('cost $$5 `id` "x"')
+    '"cost \\$5 \\`id\\` \\"x\\""'
+    >>> expandable('plain-value')
+    'plain-value'
+    """
+    if "$" not in value:
+        return shlex.quote(value)
+    parts, end = [], 0
+    for match in _NAME.finditer(value):
+        parts += [_escape(value[end : match.start()]), _variable(match.group(1))]
+        end = match.end()
+    return '"' + "".join([*parts, _escape(value[end:])]) + '"'
+
+
+def names_in(value: str) -> tuple[str, ...]:
+    """The names that ``expandable`` would expand in this value, in order."""
+    return tuple(m.group(1) for m in _NAME.finditer(value) if m.group(1))
+
+
+def _variable(name: str | None) -> str:
+    return "${" + name + "}" if name else "\\$"
+
+
+def _escape(text: str) -> str:
+    return re.sub(r'([\\"`$])', r"\\\1", text)
+
+
+def join(words: Sequence[Word]) -> str:
+    """Quoted text of these words."""
+    return str(Command(tuple(words)))

@@ -1,0 +1,74 @@
+"""The one door to the world: a script and its payload in, bytes out, within a deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+if TYPE_CHECKING:
+    from jobgen.model.record import Login
+    from jobgen.shell import Result
+
+DEADLINE = 30.0
+"""Seconds a call may take where the caller says nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """Bytes for the script's standard input: exactly ``size`` of them, made as they are sent."""
+
+    size: int
+    chunks: Iterable[bytes]
+
+
+class Transport(Protocol):
+    """A connection that runs POSIX sh scripts on the machine that submits."""
+
+    def call(
+        self,
+        script: str,
+        payload: Payload | None = None,
+        *,
+        deadline: float = DEADLINE,
+        sink: Callable[[bytes], None] | None = None,
+    ) -> Result:
+        """What the script printed and its exit code.
+
+        ``script`` runs under ``/bin/sh`` in the home directory with the payload (or nothing) on
+        standard input; ``shell.script(text, *args)`` puts user data into it. Standard error is
+        part of ``Result.err``. With ``sink`` the output is handed over as it comes and
+        ``Result.out`` is empty. Raises Unreachable when the connection is lost or the deadline
+        (seconds, wall clock) passes: then nothing is known of what the script did.
+        """
+
+    def close(self) -> None:
+        """End the connection; may be called twice."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+
+def connect(login: Login, *, say: Callable[[str], None] | None = None) -> Transport:
+    """A Transport for this login, connected. Raises Unreachable with what to do.
+
+    ``say`` receives lines that a person should see (banner, prompts of a two-factor login).
+    """
+    if login.backend == "local":
+        from jobgen.transport.local import LocalTransport
+
+        return LocalTransport()
+    if login.backend == "openssh":
+        from jobgen.transport.openssh import OpensshTransport
+
+        return OpensshTransport(login, say=say)
+    from jobgen.transport.ssh import SshTransport
+
+    return SshTransport(login, say=say)
