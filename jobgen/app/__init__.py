@@ -1,1 +1,1 @@
-"""TODO-docstring."""
+"""The verbs as library functions. Everything effectful is started from here."""

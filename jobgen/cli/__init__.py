@@ -1,1 +1,1 @@
-"""TODO-docstring."""
+"""Parse words, call one app function, print its value."""

@@ -1,1 +1,1 @@
-"""TODO-docstring."""
+"""Facts as tables, and the one reader of them."""

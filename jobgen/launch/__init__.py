@@ -1,1 +1,1 @@
-"""TODO-docstring."""
+"""One file a launcher, and the table of them."""

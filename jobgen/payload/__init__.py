@@ -1,1 +1,1 @@
-"""TODO-docstring."""
+"""What runs on the login host or inside the job, as files."""

@@ -1,1 +1,1 @@
-"""TODO-docstring."""
+"""The protocol of submitting exactly once, as a pure state machine."""

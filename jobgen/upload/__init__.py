@@ -1,1 +1,1 @@
-"""TODO-docstring."""
+"""The working directory → a manifest, a preview, one tar stream."""

@@ -1,0 +1,39 @@
+"""Every problem of files, without stopping at the first and without touching a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobgen.app.world import World
+from jobgen.errors import Invalid, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class LintedFile:
+    """One file: how it is called, what it is, its text for excerpts, what is wrong with it."""
+
+    label: str
+    kind: str
+    text: str
+    problems: tuple[Problem, ...]
+    valid: bool
+    """Whether it could be used; rules may still find errors in a valid file."""
+
+
+def lint(world: World, files: Sequence[Path]) -> tuple[LintedFile, ...]:
+    """Each file with all its problems, in the order given."""
+    return tuple(_lint(world, path) for path in files)
+
+
+def _lint(world: World, path: Path) -> LintedFile:
+    from jobgen import load
+
+    label = world.label(path)
+    try:
+        text = world.read(path)
+    except Invalid as error:
+        return LintedFile(label, "file", "", error.problems, valid=False)
+    checked = load.check(text, label)
+    return LintedFile(label, checked.kind, text, tuple(checked.problems), valid=checked.valid)

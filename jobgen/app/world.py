@@ -1,0 +1,117 @@
+"""The composition root: what the verbs need of the world, replaced whole in tests."""
+
+from __future__ import annotations
+
+import base64
+import os
+import secrets
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jobgen.errors import Invalid
+
+if TYPE_CHECKING:
+    from jobgen.catalog import Catalog
+    from jobgen.ledger import Ledger
+    from jobgen.model.record import Login
+    from jobgen.transport import Transport
+
+
+def new_token() -> str:
+    """A run's identity: 128 random bits as 26 characters of lower-case base32."""
+    return base64.b32encode(secrets.token_bytes(16)).decode().rstrip("=").lower()
+
+
+def tell(line: str) -> None:
+    """A line for the person, on standard error."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def _connect(login: Login, say: Callable[[str], None]) -> Transport:
+    from jobgen.transport import connect
+
+    return connect(login, say=say)
+
+
+@dataclass(frozen=True)
+class World:
+    """Clock, randomness, environment, folders, the way out and the notebook."""
+
+    environ: Mapping[str, str]
+    cwd: Path
+    home: Path
+    now: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
+    token: Callable[[], str] = new_token
+    say: Callable[[str], None] = tell
+    dial: Callable[[Login, Callable[[str], None]], Transport] = field(default=_connect)
+
+    @classmethod
+    def here(cls) -> World:
+        """The real one."""
+        return cls(environ=dict(os.environ), cwd=Path.cwd(), home=Path.home())
+
+    def connect(self, login: Login) -> Transport:
+        """A connected Transport. Raises Unreachable."""
+        return self.dial(login, self.say)
+
+    @cached_property
+    def state(self) -> Path:
+        """The folder of the ledger and of bug reports; it may not exist."""
+        named = self.environ.get("JOBGEN_STATE_HOME")
+        if named:
+            return Path(named)
+        base = self.environ.get("XDG_STATE_HOME")
+        return (Path(base) if base else self.home / ".local" / "state") / "jobgen"
+
+    @cached_property
+    def config(self) -> Path:
+        """The folder of the user's own cluster profiles and templates; it may not exist."""
+        named = self.environ.get("JOBGEN_CONFIG_HOME")
+        if named:
+            return Path(named)
+        base = self.environ.get("XDG_CONFIG_HOME")
+        return (Path(base) if base else self.home / ".config") / "jobgen"
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The notebook; opening it for reading creates nothing."""
+        from jobgen.ledger import Ledger
+
+        return Ledger(self.state / "ledger.sqlite3")
+
+    def catalog(self, beside: Path | None = None) -> Catalog:
+        """Where profiles and templates are found, nearest first."""
+        from jobgen.catalog import Catalog
+
+        return Catalog.standard(cwd=self.cwd, config=self.config, beside=beside)
+
+    def label(self, path: Path) -> str:
+        """A path as people write it: relative to where they stand when it lies below."""
+        try:
+            return str(path.resolve().relative_to(self.cwd.resolve()))
+        except ValueError:
+            return str(path)
+
+    def read(self, path: Path) -> str:
+        """The text of a job or cluster file. Raises Invalid, never OSError or UnicodeError."""
+        label = self.label(path)
+        try:
+            raw = read_limited(path)
+        except OSError as error:
+            raise Invalid(
+                f"{label}: cannot be read: {error.strerror}",
+                hint="give the path of a job file, as in: jobgen plan job.yaml",
+            ) from error
+        return raw.decode("utf-8", "surrogateescape")
+
+
+def read_limited(path: Path, limit: int = (1 << 20) + 1) -> bytes:
+    """At most ``limit`` bytes of a file, so that nobody can feed us an endless one."""
+    with path.open("rb") as stream:
+        return stream.read(limit)
