@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import os
-import secrets
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -24,6 +22,9 @@ if TYPE_CHECKING:
 
 def new_token() -> str:
     """A run's identity: 128 random bits as 26 characters of lower-case base32."""
+    import base64
+    import secrets
+
     return base64.b32encode(secrets.token_bytes(16)).decode().rstrip("=").lower()
 
 
@@ -50,6 +51,10 @@ class World:
     token: Callable[[], str] = new_token
     say: Callable[[str], None] = tell
     dial: Callable[[Login, Callable[[str], None]], Transport] = field(default=_connect)
+    texts: dict[str, str] = field(default_factory=dict)
+    """Label → text of every file read, so that a problem can be shown with its line."""
+    masked: set[str] = field(default_factory=set)
+    """Values of secrets that were read; whatever prints masks them."""
 
     @classmethod
     def here(cls) -> World:
@@ -108,7 +113,9 @@ class World:
                 f"{label}: cannot be read: {error.strerror}",
                 hint="give the path of a job file, as in: jobgen plan job.yaml",
             ) from error
-        return raw.decode("utf-8", "surrogateescape")
+        text = raw.decode("utf-8", "surrogateescape")
+        self.texts[label] = text
+        return text
 
 
 def read_limited(path: Path, limit: int = (1 << 20) + 1) -> bytes:
