@@ -1,0 +1,251 @@
+"""Calls over one long-lived ``/bin/sh``: framed requests and answers, one round trip each.
+
+The login shell sees one constant line, so neither bash, dash, tcsh nor fish can misread user data.
+That line loads ``LOOP``, which then reads requests from its standard input:
+
+    NONCE SCRIPT-BYTES PAYLOAD-BYTES\\n  script  payload
+
+and answers on both output streams, raw bytes between two marks made of the nonce:
+
+    \\n<NONCE<\\n   what the script printed   \\nNONCE:EXIT-CODE\\n
+
+Whatever stands before a first mark is noise (a banner, a chatty ``.bashrc``) and is dropped. An
+answer without its last mark is no answer: what the script did is then unknown.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import NoReturn, Protocol, Self
+
+from jobgen.errors import Unreachable
+from jobgen.shell import Result
+from jobgen.transport import DEADLINE, Payload
+
+BOOTSTRAP = """exec /bin/sh -c 'read n; eval "$(head -c $n)"'"""
+"""The remote command. No ``!``, no newline, no data: csh would misread them even in quotes."""
+
+LOOP = r"""
+umask 077
+jg_take() {
+  # head copies by 8 KiB; dd by 256 KiB, where it can count bytes (GNU)
+  if [ "$1" -gt 1000000 ] &&
+    [ "$(printf abc | dd bs=1 count=2 iflag=fullblock,count_bytes 2>/dev/null)" = ab ]
+  then dd bs=262144 count="$1" iflag=fullblock,count_bytes 2>/dev/null
+  else head -c "$1"; fi
+}
+jg_run() { (cd 2>/dev/null || cd /; eval "$jg_script"); }
+while read -r jg_nonce jg_size jg_payload; do
+  jg_script=$(head -c "$jg_size")
+  printf '\n<%s<\n' "$jg_nonce" >&2
+  printf '\n<%s<\n' "$jg_nonce"
+  # the group outlives the script and drains what it left, so the next request is found
+  case $jg_payload in
+    0) jg_run </dev/null ;;
+    *) jg_take "$jg_payload" | { jg_run; jg_rc=$?; cat >/dev/null; exit "$jg_rc"; } ;;
+  esac
+  jg_rc=$?
+  printf '\n%s:%s\n' "$jg_nonce" "$jg_rc" >&2
+  printf '\n%s:%s\n' "$jg_nonce" "$jg_rc"
+done
+"""
+
+OUT, ERR = 1, 2
+_CODE_DIGITS = 3
+_NOISE_KEPT = 2000
+
+
+class Channel(Protocol):
+    """Bytes to a process and from its two output streams, without ever blocking for long."""
+
+    def exchange(self, data: bytes, awaited: int, timeout: float) -> tuple[int, list[Received]]:
+        """How many bytes of ``data`` were taken, and what came on which stream.
+
+        Returns as soon as anything moved, or after ``timeout`` seconds. With no data to send it
+        waits for the stream ``awaited``. A received ``b""`` is the end of that stream.
+        """
+
+    def abort(self) -> None:
+        """End it at once, whatever is under way; may be called from another thread."""
+
+    def close(self) -> None:
+        """End it in good order; may be called twice."""
+
+    def epitaph(self) -> str:
+        """What is known of why it ended, as one line; empty where nothing is."""
+
+
+Received = tuple[int, bytes]
+
+
+class Lost(Exception):
+    """The channel ended, or never spoke; the text says how."""
+
+
+class Session:
+    """A Transport over a Channel."""
+
+    def __init__(self, channel: Channel, where: str) -> None:
+        self._channel = channel
+        self._where = where
+        self._greeted = False
+        self._ended = ""
+
+    def call(
+        self,
+        script: str,
+        payload: Payload | None = None,
+        *,
+        deadline: float = DEADLINE,
+        sink: Callable[[bytes], None] | None = None,
+    ) -> Result:
+        """What the script printed and its exit code; see ``Transport.call``."""
+        if self._ended:
+            raise Unreachable(
+                f"{self._where}: the connection has ended: {self._ended}",
+                hint="run the command again",
+            )
+        nonce = secrets.token_hex(16)
+        printed: list[bytes] = []
+        answers = {
+            OUT: Answer(nonce, sink or printed.append),
+            ERR: Answer(nonce, (errors := []).append),
+        }
+        try:
+            outgoing = self._request(nonce, script, payload)
+            self._converse(outgoing, answers, time.monotonic() + deadline)
+        except Lost as lost:
+            self._fail(str(lost), deadline, answers)
+        except BaseException:
+            # a request half sent, an answer half read: nobody could find the next frame
+            self._ended = "a call was broken off"
+            self._channel.abort()
+            raise
+        self._greeted = True
+        code = answers[OUT].code
+        return Result(255 if code is None else code, b"".join(printed), b"".join(errors))
+
+    def _request(self, nonce: str, script: str, payload: Payload | None) -> Iterator[bytes]:
+        text = script.encode("utf-8", "surrogateescape")
+        if b"\0" in text:
+            raise ValueError("a script cannot hold a NUL byte")
+        size = payload.size if payload else 0
+        head = b"" if self._greeted else b"%d\n%s" % (len(LOOP), LOOP.encode())
+        head += b"%s %d %d\n%s" % (nonce.encode(), len(text), size, text)
+        sent = 0
+        for chunk in payload.chunks if payload else ():
+            sent += len(chunk)
+            if sent > size:
+                raise ValueError(f"the payload is longer than the {size} bytes announced")
+            yield head + chunk if head else chunk
+            head = b""
+        if sent < size:
+            raise ValueError(f"the payload ended after {sent} of {size} bytes")
+        if head:
+            yield head
+
+    def _converse(
+        self, outgoing: Iterator[bytes], answers: dict[int, Answer], until: float
+    ) -> None:
+        data = b""
+        more = True
+        while True:
+            if not data and more:
+                data = next(outgoing, b"")
+                more = bool(data)
+            awaited = ERR if answers[OUT].code is not None else OUT
+            if not data and answers[awaited].code is not None:
+                return
+            left = until - time.monotonic()
+            if left <= 0:
+                raise Lost("no answer in time")
+            taken, received = self._channel.exchange(data, awaited, min(left, 1.0))
+            data = data[taken:]
+            for stream, piece in received:
+                if not piece:
+                    raise Lost("the connection was lost")
+                answers[stream].feed(piece)
+
+    def _fail(self, how: str, deadline: float, answers: dict[int, Answer]) -> NoReturn:
+        self._channel.abort()
+        self._ended = how
+        slow = how == "no answer in time"
+        what = f"no answer within {deadline:g} s" if slow else how
+        why = self._channel.epitaph() or ("" if self._greeted else _noise(answers))
+        raise Unreachable(
+            f"{self._where}: {what}" + (f": {why}" if why else ""),
+            hint="what was asked may or may not have been done; run the same command again, "
+            "it goes on from what it finds",
+        )
+
+    def close(self) -> None:
+        """End the connection; may be called twice."""
+        self._ended = self._ended or "it was closed"
+        self._channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Answer:
+    """One stream of one answer: finds the marks, hands over what stands between them."""
+
+    def __init__(self, nonce: str, sink: Callable[[bytes], object]) -> None:
+        self.code: int | None = None
+        self.noise = b""
+        self._begin = b"\n<%s<\n" % nonce.encode()
+        self._end = b"\n%s:" % nonce.encode()
+        self._last = re.compile(re.escape(self._end) + rb"(\d{1,%d})\n" % _CODE_DIGITS)
+        self._sink = sink
+        self._held = bytearray()
+        self._begun = False
+
+    def feed(self, data: bytes) -> None:
+        """Take what came in; ``code`` is set once the last mark has been seen."""
+        self._held += data
+        if not self._begun and not self._skip_noise():
+            return
+        if self.code is not None:
+            return
+        # a mark may be cut by the end of what came: hold back as much as it could be
+        search_from = max(0, len(self._held) - len(data) - len(self._end) - _CODE_DIGITS - 1)
+        if found := self._last.search(self._held, search_from):
+            self.code = int(found[1])  # before the buffer that it points into is cut
+            self._give(found.start())
+        else:
+            self._give(len(self._held) - len(self._end) - _CODE_DIGITS - 1)
+
+    def _skip_noise(self) -> bool:
+        # the first mark follows the noise at once, and noise may end without a newline
+        at = self._held.find(self._begin)
+        if at < 0:
+            self.noise = bytes(self._held[-_NOISE_KEPT:])
+            del self._held[: -max(_NOISE_KEPT, len(self._begin))]
+            return False
+        del self._held[: at + len(self._begin)]
+        self._begun = True
+        return True
+
+    def _give(self, count: int) -> None:
+        if count > 0:
+            self._sink(bytes(self._held[:count]))
+            del self._held[:count]
+
+
+def _noise(answers: dict[int, Answer]) -> str:
+    """What the other side said instead of an answer, printable, its last line."""
+    text = (answers[ERR].noise or answers[OUT].noise).decode("utf-8", "replace")
+    lines = [line for line in text.splitlines() if line.strip()]
+    return "".join(c if c.isprintable() else "?" for c in lines[-1][:200]) if lines else ""
