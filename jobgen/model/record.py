@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -114,6 +114,17 @@ class Site:
     """Where run directories go; ``$NAME`` expands on the other side."""
     accounting: Literal["auto", "sacct", "none"] = "auto"
 
+    def data(self) -> dict[str, Any]:
+        """Plain data that JSON can hold; ``from_data`` reads it back."""
+        return {**_plain(self), "login": _plain(self.login)}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Site:
+        """The site that ``data`` gave; keys of a later version are passed over."""
+        known = _known(cls, data)
+        login = _known(Login, known["login"])
+        return cls(**{**known, "login": Login(**{**login, "auth": tuple(login.get("auth", ()))})})
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
@@ -135,6 +146,12 @@ class Observation:
     comment: str = ""
     restarts: int = 0
     source: Literal["squeue", "sacct", "scontrol", "marker", "local"] = "squeue"
+    workdir: str = ""
+    """The directory it was started in: the run directory, whose name ends in the token's head."""
+
+    def of(self, token: str) -> bool:
+        """Whether this is a job of the run with this token: ids are given out twice, tokens not."""
+        return f"jobgen:{token}:" in self.comment or self.workdir.endswith("-" + token[:8])
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,3 +185,37 @@ class RunRecord:
     """The state of the submission protocol, as plain data."""
     shape: Mapping[str, Any] = field(default_factory=dict)
     """nodes, ranks_per_node, seconds … for the screens."""
+
+    @property
+    def folder(self) -> str:
+        """The name of the run directory under the site's root."""
+        return f"{self.name}-{self.token[:8]}"
+
+    def data(self) -> dict[str, Any]:
+        """Plain data that JSON can hold; ``from_data`` reads it back."""
+        job = None if self.job is None else str(self.job)
+        return {**_plain(self), "site": self.site.data(), "job": job, "state": str(self.state)}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> RunRecord:
+        """The record that ``data`` gave. A state of a later version becomes UNKNOWN."""
+        known = _known(cls, data)
+        job = known.get("job")
+        state = known.get("state", "")
+        return cls(
+            **{
+                **known,
+                "site": Site.from_data(known["site"]),
+                "job": JobId.parse(job) if job else None,
+                "state": JobState.__members__.get(state, JobState.UNKNOWN),
+            }
+        )
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    return {f.name: getattr(value, f.name) for f in fields(value)}
+
+
+def _known(kind: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    names = {f.name for f in fields(kind)}
+    return {key: value for key, value in data.items() if key in names}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
+
+from jobgen.model.record import JobState
 
 if TYPE_CHECKING:
     from jobgen.model.record import JobId, Observation, Site
@@ -13,11 +15,44 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A job that carries our comment: its id, the run's token, the attempt that made it."""
+    """A job that may be ours: its id, and the token and attempt that its comment names.
+
+    Where the site strips comments ``token`` is empty and ``workdir`` tells.
+    """
 
     job: JobId
     token: str
     attempt: int
+    workdir: str = ""
+
+    def of(self, token: str) -> bool:
+        """Whether it is a job of the run with this token."""
+        if self.token:
+            return self.token == token
+        return self.workdir.endswith("-" + token[:8])
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What of the scheduler's own configuration the protocol depends on; Slurm's defaults."""
+
+    ttl: int = 300
+    """Seconds for which a request that left a client may still be accepted."""
+    min_job_age: int = 300
+    """Seconds for which an ended job stays in the queue's answers."""
+    message_timeout: int = 10
+    accounting: bool | None = None
+    """Whether past jobs can be asked for; None where the answer does not say."""
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """What a validation without submitting said: whether it would be taken, and the words."""
+
+    ok: bool
+    text: str
+    start: str = ""
 
 
 class Scheduler(Protocol):
@@ -26,7 +61,10 @@ class Scheduler(Protocol):
     def submit(
         self, entry: str, *, directory: str, token: str, attempt: int, options: Sequence[str] = ()
     ) -> Command:
-        """The sbatch command of one attempt; ``options`` are further command-line words."""
+        """The sbatch command of one attempt; ``options`` are further command-line words.
+
+        A ``--comment=…`` among them is the user's; ours is appended to it.
+        """
 
     def submitted(self, result: Result) -> JobId | None:
         """The id in sbatch's answer; None where there is none, whatever the exit code."""
@@ -35,28 +73,47 @@ class Scheduler(Protocol):
         """Whether the answer is a definite refusal (an allow-list; all else is ambiguous)."""
 
     def query(self, jobs: Sequence[JobId]) -> Command:
-        """One command that tells about all these jobs that the scheduler still knows."""
+        """One command that tells about all these jobs that the scheduler still knows.
 
-    def states(self, result: Result) -> Mapping[JobId, Observation]:
-        """What it told. Unknown words become JobState.UNKNOWN; nothing raises."""
+        All of one cluster: ``JobId.cluster`` of the first is taken for all.
+        """
+
+    def states(self, result: Result) -> Mapping[JobId, Observation] | None:
+        """What it told; None where the scheduler did not answer.
+
+        Unknown words become JobState.UNKNOWN; nothing raises.
+        """
 
     def history(self, jobs: Sequence[JobId]) -> Command | None:
         """One command for jobs that are gone from the queue (sacct); None without accounting."""
 
-    def past(self, result: Result) -> Mapping[JobId, Observation]:
-        """What history told; empty where accounting is switched off."""
+    def past(self, result: Result) -> Mapping[JobId, Observation] | None:
+        """What history told; None where it did not answer, as with accounting switched off."""
 
     def find(self) -> Command:
         """All jobs of this user with their comments."""
+
+    def find_past(self, days: int) -> Command | None:
+        """The same out of the accounting of the last days; None without accounting."""
 
     def found(self, result: Result) -> tuple[Found, ...] | None:
         """Ours among them; None where the scheduler did not answer."""
 
     def cancel(self, jobs: Sequence[JobId], *, signal: str = "") -> Command:
-        """Cancel, or with ``signal`` send it to the batch shell only. The exit code proves nothing."""
+        """Cancel, or with ``signal`` send it to the batch shell only. Its exit code proves
+        nothing."""
 
     def test_only(self, entry: str, options: Sequence[str] = ()) -> Command:
         """Validate a script on the controller without submitting it."""
+
+    def tested(self, result: Result) -> Tested:
+        """What the validation said."""
+
+    def configuration(self) -> Command:
+        """The command that shows the scheduler's configuration."""
+
+    def settings(self, result: Result) -> Settings:
+        """The settings in it; Slurm's defaults where it does not say."""
 
 
 def scheduler_for(site: Site) -> Scheduler:
@@ -68,3 +125,39 @@ def scheduler_for(site: Site) -> Scheduler:
     from jobgen.scheduler.slurm import SlurmScheduler
 
     return SlurmScheduler(accounting=site.accounting)
+
+
+LIVE = (
+    # of a job with several parts, the first of these that a part is in tells about the whole
+    JobState.RUNNING,
+    JobState.COMPLETING,
+    JobState.CONFIGURING,
+    JobState.SUSPENDED,
+    JobState.REQUEUED,
+    JobState.PENDING,
+    JobState.UNKNOWN,
+    JobState.NODE_FAIL,
+    JobState.BOOT_FAIL,
+    JobState.OUT_OF_MEMORY,
+    JobState.FAILED,
+    JobState.TIMEOUT,
+    JobState.DEADLINE,
+    JobState.PREEMPTED,
+    JobState.CANCELLED,
+)
+
+
+def whole(job: JobId, parts: Iterable[Observation]) -> Observation | None:
+    """One observation of a job out of those of its array tasks or components; None of none."""
+    mine = [
+        part
+        for part in parts
+        if part.job.job == job.job
+        and (job.task is None or part.job.task in (job.task, None))
+        and (job.component is None or part.job.component in (job.component, None))
+    ]
+    if not mine:
+        return None
+    rank = {state: n for n, state in enumerate(LIVE)}
+    first = min(mine, key=lambda part: rank.get(part.state, len(rank)))
+    return replace(first, job=job)

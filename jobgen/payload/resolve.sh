@@ -1,0 +1,17 @@
+# shellcheck shell=sh
+# resolve DIRECTORY TOKEN K: whether the process of attempt K still lives; after report and the
+# questions to the scheduler, the claims once more.
+resolve() {
+    if ! enter "$1" "$2"; then
+        emit missing "$1"
+        return 1
+    fi
+    report "$3"
+    # sbatch is a child that may outlive submit.sh: look for the words they share. The pattern goes
+    # through a pipe, or this grep would find itself.
+    if printf '%s\n' "jobgen:$2:$3" | grep -l -a -F -f - -- /proc/[0-9]*/cmdline >/dev/null 2>&1; then
+        emit alive yes
+    else
+        emit alive no
+    fi
+}

@@ -1,0 +1,55 @@
+# shellcheck shell=sh
+# stage ROOT FOLDER TOKEN NONCE: take the run directory as a tar on standard input, check it, and
+# give it its name in one step. Whoever comes second with the same token finds it done.
+stage_fail() {
+    emit failed "$1"
+    emit free "$(df -Pk -- "$stage_root" 2>/dev/null | tail -n 1)"
+    cat >/dev/null
+    if [ -n "$stage_part" ]; then
+        rm -rf -- "$stage_part"
+    fi
+    exit 1
+}
+
+stage_same() {
+    [ -e "$1/TOKEN" ] && [ "$(cat -- "$1/TOKEN" 2>/dev/null)" = "$stage_token" ]
+}
+
+stage() {
+    stage_root=$1 stage_folder=$2 stage_token=$3 stage_part=''
+    case $stage_root in
+    /*) ;;
+    *) stage_fail "not an absolute path: $stage_root" ;;
+    esac
+    said=$(mkdir -p -- "$stage_root" 2>&1) || stage_fail "$said"
+    cd -- "$stage_root" || stage_fail "cannot enter $stage_root"
+    stage_root=$(pwd -P)
+    emit now "$(date +%s)"
+    emit directory "$stage_root/$stage_folder"
+    if [ -e "$stage_folder" ] || [ -L "$stage_folder" ]; then
+        stage_same "$stage_folder" || stage_fail "$stage_root/$stage_folder is there already, of another run"
+        cat >/dev/null
+        emit staged again
+        return
+    fi
+    # what a cut connection left behind more than a day ago
+    find . -maxdepth 1 -type d -name '*-????????.part-*' -mmin +1440 -exec rm -rf -- {} + 2>/dev/null
+    stage_new=$stage_folder.part-$4
+    said=$(mkdir -- "$stage_new" 2>&1) || stage_fail "$said"
+    stage_part=$stage_root/$stage_new
+    trap 'rm -rf -- "$stage_part"; exit 1' HUP INT TERM
+    said=$(tar -x -f - -C "$stage_new" --no-same-owner --no-same-permissions 2>&1) || stage_fail "$said"
+    stage_same "$stage_new" || stage_fail 'the upload arrived incomplete: its TOKEN is missing'
+    if [ -f "$stage_new/MANIFEST.sha256" ] && [ -s "$stage_new/MANIFEST.sha256" ]; then
+        said=$(cd -- "$stage_new" && sha256sum --quiet --strict -c MANIFEST.sha256 2>&1) ||
+            stage_fail "the upload arrived damaged: $said"
+    fi
+    mkdir -p -- "$stage_new/submit" "$stage_new/state" "$stage_new/logs" "$stage_new/src" ||
+        stage_fail 'cannot make the folders of the run'
+    said=$(sync -f -- "$stage_new/TOKEN" 2>&1) || stage_fail "$said"
+    if ! said=$(mv -T -- "$stage_new" "$stage_folder" 2>&1); then
+        stage_same "$stage_folder" || stage_fail "$said"
+        rm -rf -- "$stage_part"
+    fi
+    emit staged new
+}

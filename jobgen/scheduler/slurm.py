@@ -1,0 +1,213 @@
+"""Slurm: its commands as words, its answers as values. 22.05 and later, text output only.
+
+JSON changed its shape in every second release, and ``-O`` cuts fields at a width; ``squeue -o``
+and ``sacct -P`` have meant the same since 20.02.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from jobgen.model.record import JobId, Observation
+from jobgen.scheduler import Found, Settings, Tested
+from jobgen.scheduler.refusals import definite
+from jobgen.scheduler.words import (
+    COMMENT,
+    SEPARATOR,
+    job_id,
+    plain,
+    printed_id,
+    rows,
+    seconds,
+    state,
+)
+from jobgen.shell import Command, Result
+
+# id, state, reason, nodes, elapsed, left, start, working directory, comment, name
+QUERY = SEPARATOR.join(("%i", "%T", "%r", "%N", "%M", "%L", "%S", "%Z", "%k", "%j"))
+FIND = SEPARATOR.join(("%i", "%Z", "%k", "%j"))
+HISTORY = "JobID,State,Reason,NodeList,ElapsedRaw,ExitCode,Start,WorkDir,Comment,JobName"
+FIND_PAST = "JobID,WorkDir,Comment,JobName"
+
+_TTL = {"auth/munge": 300, "auth/slurm": 60, "auth/jwt": 1800}
+"""Seconds a credential lives where AuthInfo does not say: slurm.conf(5)."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlurmScheduler:
+    """The adapter of Slurm."""
+
+    accounting: Literal["auto", "sacct", "none"] = "auto"
+
+    def submit(
+        self, entry: str, *, directory: str, token: str, attempt: int, options: Sequence[str] = ()
+    ) -> Command:
+        """The sbatch command of one attempt, to be run in the run directory."""
+        theirs = [o.removeprefix("--comment=") for o in options if o.startswith("--comment=")]
+        comment = " ".join([*theirs[-1:], f"jobgen:{token}:{attempt}"])
+        others = [o for o in options if not o.startswith("--comment=")]
+        head = ("sbatch", "--parsable", f"--comment={comment}", f"--chdir={directory}")
+        return Command((*head, *others, entry))
+
+    def submitted(self, result: Result) -> JobId | None:
+        """The id that sbatch printed. It may print an id and an error at once: the id wins."""
+        return printed_id(result.text)
+
+    def refused(self, result: Result) -> bool:
+        """Whether sbatch was definitely refused."""
+        return definite(result.code, result.error_text) and self.submitted(result) is None
+
+    def query(self, jobs: Sequence[JobId]) -> Command:
+        """One squeue for all these jobs, ended ones too."""
+        ids = [str(job.job) for job in jobs]
+        # one id that is gone is an error to squeue, two are not: then exit 0 means "I looked"
+        both = ids * 2 if len(set(ids)) == 1 else ids
+        return Command(
+            (
+                "squeue",
+                *_on(jobs),
+                "--noheader",
+                "--states=all",
+                f"--jobs={','.join(both)}",
+                f"--format={QUERY}",
+            )
+        )
+
+    def states(self, result: Result) -> Mapping[JobId, Observation] | None:
+        """The rows of squeue; None where it did not answer."""
+        if result.code != 0:
+            return {} if "Invalid job id specified" in result.error_text else None
+        seen = {}
+        for row in rows(result.text, 10):
+            job, word, reason, nodes, elapsed, left, start, workdir, comment, _ = row
+            known = job_id(job)
+            if known is None:
+                continue
+            seen[known] = Observation(
+                known,
+                state(word),
+                raw=word.strip(),
+                reason=plain(reason),
+                nodes=plain(nodes),
+                elapsed=seconds(elapsed),
+                left=seconds(left),
+                start=plain(start),
+                comment=plain(comment),
+                workdir=workdir.strip(),
+            )
+        return seen
+
+    def history(self, jobs: Sequence[JobId]) -> Command | None:
+        """One sacct for these jobs, allocations only."""
+        if self.accounting == "none":
+            return None
+        ids = ",".join(str(job.job) for job in jobs)
+        return _sacct(_on(jobs), f"--jobs={ids}", f"--format={HISTORY}")
+
+    def past(self, result: Result) -> Mapping[JobId, Observation] | None:
+        """The rows of sacct; None where accounting is off or did not answer."""
+        if result.code != 0 or accounting_off(result):
+            return None
+        seen = {}
+        for row in rows(result.text, 10):
+            job, word, reason, nodes, elapsed, code, start, workdir, comment, _ = row
+            known = job_id(job)
+            if known is None:
+                continue
+            seen[known] = Observation(
+                known,
+                state(word),
+                raw=word.strip(),
+                reason=plain(reason),
+                nodes=plain(nodes),
+                elapsed=seconds(elapsed),
+                start=plain(start),
+                exit=code.strip() if re.fullmatch(r"\d+:\d+", code.strip()) else "",
+                comment=plain(comment),
+                workdir=workdir.strip(),
+                source="sacct",
+            )
+        return seen
+
+    def find(self) -> Command:
+        """All jobs of this user that Slurm still knows, with their comments."""
+        return Command.of("squeue", "--me", "--noheader", "--states=all", f"--format={FIND}")
+
+    def find_past(self, days: int) -> Command | None:
+        """The same out of the accounting."""
+        if self.accounting == "none":
+            return None
+        return _sacct((), f"--starttime=now-{max(1, days)}days", f"--format={FIND_PAST}")
+
+    def found(self, result: Result) -> tuple[Found, ...] | None:
+        """Jobs that carry our comment, or lie in a directory with a name like our own."""
+        if result.code != 0 or accounting_off(result):
+            return None
+        seen: dict[JobId, Found] = {}
+        for job, workdir, comment, _ in rows(result.text, 4):
+            known = job_id(job)
+            if known is None:
+                continue
+            first = JobId(known.job)
+            mark = COMMENT.search(comment)
+            if mark:
+                seen[first] = Found(first, mark.group(1), int(mark.group(2)), workdir.strip())
+            elif not plain(comment) and re.search(r"-[a-z2-7]{8}$", workdir.strip()):
+                seen.setdefault(first, Found(first, "", 0, workdir.strip()))
+        return tuple(seen[job] for job in sorted(seen))
+
+    def cancel(self, jobs: Sequence[JobId], *, signal: str = "") -> Command:
+        """scancel; with ``signal`` to the batch shell only, where the trap is."""
+        extra = ("--batch", f"--signal={signal}") if signal else ()
+        bare = (str(JobId(job.job, job.task, job.component)) for job in jobs)
+        return Command(("scancel", *_on(jobs), *extra, *bare))
+
+    def test_only(self, entry: str, options: Sequence[str] = ()) -> Command:
+        """``sbatch --test-only``."""
+        return Command(("sbatch", "--test-only", *options, entry))
+
+    def tested(self, result: Result) -> Tested:
+        """What it said: when and where it would start, or why it would be refused."""
+        text = (result.error_text + result.text).strip()
+        start = re.search(r"Job \d+ to start at (\S+)", text)
+        return Tested(result.code == 0, text, start.group(1) if start else "")
+
+    def configuration(self) -> Command:
+        """``scontrol show config``."""
+        return Command.of("scontrol", "show", "config")
+
+    def settings(self, result: Result) -> Settings:
+        """The lifetimes in it."""
+        found = dict(re.findall(r"^(\w+)\s*=\s*(.*?)\s*$", result.text, re.MULTILINE))
+        default = Settings()
+        ttl = re.search(r"\bttl=(\d{1,9})", found.get("AuthInfo", ""))
+        storage = found.get("AccountingStorageType", "")
+        return Settings(
+            ttl=int(ttl.group(1)) if ttl else _TTL.get(found.get("AuthType", ""), default.ttl),
+            min_job_age=_number(found.get("MinJobAge", ""), default.min_job_age),
+            message_timeout=_number(found.get("MessageTimeout", ""), default.message_timeout),
+            accounting=storage not in ("accounting_storage/none", "(null)") if storage else None,
+            version=found.get("SLURM_VERSION", ""),
+        )
+
+
+def accounting_off(result: Result) -> bool:
+    """Whether the answer says that this site keeps no accounting."""
+    return "accounting storage is disabled" in (result.error_text + result.text)
+
+
+def _on(jobs: Sequence[JobId]) -> tuple[str, ...]:
+    return (f"--clusters={jobs[0].cluster}",) if jobs and jobs[0].cluster else ()
+
+
+def _sacct(on: tuple[str, ...], *words: str) -> Command:
+    head = ("sacct", *on, "--allocations", "--noheader", "--parsable2")
+    return Command((*head, f"--delimiter={SEPARATOR}", *words))
+
+
+def _number(text: str, otherwise: int) -> int:
+    match = re.match(r"\d{1,9}", text)
+    return int(match.group()) if match else otherwise
