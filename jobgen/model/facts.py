@@ -27,3 +27,5 @@ class Facts:
     """Name in ``after:`` → the scheduler's id of the newest run of that name."""
     job_label: str = "job.yaml"
     cluster_label: str = "cluster"
+    texts: Mapping[str, bytes] = field(default_factory=dict)
+    """Files of the working directory that the plan copies: ``launcher.config`` → its bytes."""

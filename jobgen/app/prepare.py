@@ -1,0 +1,176 @@
+"""From the words of a command to a plan and its files: read, gather facts, decide, render."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jobgen.app import secret
+from jobgen.app.world import World
+from jobgen.errors import Invalid, Missing, Problem
+from jobgen.model.facts import Facts, GitState
+from jobgen.model.record import JobId, Login, Site
+
+if TYPE_CHECKING:
+    from jobgen.catalog import Catalog
+    from jobgen.model.bundle import Bundle
+    from jobgen.model.cluster import ClusterProfile
+    from jobgen.model.job import JobSpec
+    from jobgen.model.loaded import Loaded
+    from jobgen.model.plan import Plan
+    from jobgen.upload import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """All that is decided before anything happens."""
+
+    job: Loaded[JobSpec]
+    profile: Loaded[ClusterProfile]
+    plan: Plan
+    bundle: Bundle
+    site: Site
+    base: Path
+    """The folder of the job file."""
+    workdir: Path
+    facts: Facts
+    manifest: Manifest | None = None
+    """What would be uploaded; None where nobody asked."""
+
+
+def prepare(
+    world: World,
+    job: Path,
+    cluster: str | None,
+    sets: Sequence[str] = (),
+    *,
+    with_upload: bool = True,
+) -> Ready:
+    """The plan of a job on a cluster, its files, and what would be uploaded. Touches nothing.
+
+    Raises Invalid with every problem of both files, and Missing for an unknown cluster.
+    """
+    from jobgen.load import load_job
+    from jobgen.render import render
+    from jobgen.resolve import resolve
+
+    spec = load_job(world.read(job), world.label(job), sets=sets)
+    base = job.resolve().parent
+    catalog = world.catalog(beside=base)
+    profile = _profile(world, catalog, cluster or spec.value.cluster)
+    workdir = _workdir(spec, base)
+    facts = _facts(world, spec, base, workdir)
+    manifest = None
+    if with_upload:
+        from jobgen.upload import scan
+
+        manifest = scan(workdir, spec.value.workdir)
+        facts = replace(
+            facts,
+            workdir_files=frozenset(f.path for f in manifest.files),
+            git=git_state(workdir),
+            after=_after(world, spec, profile.value.name),
+        )
+    plan = resolve(spec, profile, facts)
+    bundle = render(plan, catalog.templates(profile.value.scheduler))
+    return Ready(
+        spec, profile, plan, bundle, site_of(profile.value), base, workdir, facts, manifest
+    )
+
+
+def site_of(profile: ClusterProfile) -> Site:
+    """What later verbs need of a profile."""
+    login = Login("local")
+    if profile.ssh:
+        ssh = profile.ssh
+        login = Login(ssh.backend, ssh.host, ssh.user, ssh.port, ssh.fingerprint, ssh.auth)
+    return Site(profile.name, profile.scheduler, login, profile.paths.root, profile.accounting)
+
+
+def _profile(world: World, catalog: Catalog, name: str | None) -> Loaded[ClusterProfile]:
+    from jobgen.load import load_cluster
+
+    if not name:
+        known = ", ".join(file.name for file in catalog.clusters())
+        raise Missing(
+            "no cluster is named",
+            hint=f"add -c NAME, or cluster: NAME to the job file; known: {known}",
+        )
+    file = catalog.cluster(name)
+    world.texts[file.label] = file.text
+    if file.parent:
+        world.texts[file.parent[1]] = file.parent[0]
+    return load_cluster(file.text, file.label, parent=file.parent)
+
+
+def _workdir(spec: Loaded[JobSpec], base: Path) -> Path:
+    """The directory that is uploaded. Raises Invalid where there is none."""
+    named = spec.value.workdir.path
+    workdir = (base / named).resolve()
+    if not workdir.is_dir():
+        place = spec.at("workdir", "path") if ("workdir", "path") in spec.places else None
+        raise Invalid(
+            Problem(
+                "J180",
+                f"workdir '{named}' is no directory",
+                place or spec.at("workdir"),
+                "it is taken relative to the job file",
+            )
+        )
+    return workdir
+
+
+def _facts(world: World, spec: Loaded[JobSpec], base: Path, workdir: Path) -> Facts:
+    texts = {}
+    config = spec.value.launcher.config
+    if config:
+        texts[config] = _config(spec, workdir, config)
+    return Facts(
+        secrets=secret.origins(world, spec.value.secrets, base),
+        texts=texts,
+        job_label=spec.label,
+    )
+
+
+def _config(spec: Loaded[JobSpec], workdir: Path, name: str) -> bytes:
+    from jobgen.app.world import read_limited
+
+    try:
+        return read_limited(workdir / name)
+    except OSError as error:
+        raise Invalid(
+            Problem(
+                "J181",
+                f"launcher.config '{name}' cannot be read: {error.strerror}",
+                spec.at("launcher", "config"),
+                "it is taken relative to the workdir",
+            )
+        ) from error
+
+
+def _after(world: World, spec: Loaded[JobSpec], cluster: str) -> dict[str, str]:
+    """Name in ``after:`` → the id of its newest run on this cluster, for those that have one."""
+    ids = {}
+    for name in spec.value.after:
+        record = world.ledger.last(name, cluster=cluster)
+        if record and record.job:
+            ids[name] = str(JobId(record.job.job))
+    return ids
+
+
+def git_state(folder: Path) -> GitState | None:
+    """The commit and whether there are changes; None outside git, or without the program."""
+    import subprocess
+
+    words = ["git", "-C", str(folder), "status", "--porcelain=v2", "--branch", "-uno"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=5, errors="replace")
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    lines = done.stdout.splitlines()
+    commit = next((ln.split()[2] for ln in lines if ln.startswith("# branch.oid ")), "")
+    if done.returncode or not commit or commit.startswith("("):
+        return None
+    return GitState(commit, dirty=any(not ln.startswith("#") for ln in lines))

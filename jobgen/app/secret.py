@@ -1,0 +1,66 @@
+"""Secrets by reference: where each one is found, and the one file that delivers their values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jobgen.app.world import World
+from jobgen.errors import Invalid, Problem
+from jobgen.model.bundle import BundleFile
+from jobgen.shell import quote
+
+if TYPE_CHECKING:
+    from jobgen.model.job import SecretRef
+
+FILE = "secrets.env"
+LIMIT = 64 * 1024
+
+
+def origins(world: World, refs: Sequence[SecretRef], base: Path) -> dict[str, str]:
+    """Name → where its value was seen, for those that are there. No value is kept."""
+    return {ref.name: _origin(ref) for ref in refs if _value(world, ref, base) is not None}
+
+
+def delivery(world: World, refs: Sequence[SecretRef], base: Path) -> BundleFile | None:
+    """The 0600 file of exports with all values; None without secrets.
+
+    Raises Invalid naming every secret that is missing. The values are added to ``world.masked``.
+    """
+    if not refs:
+        return None
+    values = {ref.name: _value(world, ref, base) for ref in refs}
+    missing = [ref for ref in refs if values[ref.name] is None]
+    if missing:
+        raise Invalid(*(_missing(ref) for ref in missing))
+    world.masked.update(v for v in values.values() if v)
+    lines = [f"export {name}={quote(value)}\n" for name, value in values.items() if value]
+    return BundleFile(FILE, "".join(lines).encode("utf-8", "surrogateescape"), 0o600)
+
+
+def _missing(ref: SecretRef) -> Problem:
+    where = _origin(ref)
+    hint = (
+        f"set it before you submit: read -rs {ref.ref} && export {ref.ref}"
+        if ref.source == "env"
+        else f"put the value into that file, readable by you alone: chmod 600 {ref.ref}"
+    )
+    return Problem("J152", f"secret {ref.name}: nothing found in {where}", hint=hint)
+
+
+def _origin(ref: SecretRef) -> str:
+    return f"your environment, ${ref.ref}" if ref.source == "env" else f"file {ref.ref}"
+
+
+def _value(world: World, ref: SecretRef, base: Path) -> str | None:
+    """The value, without the newline that an editor leaves at a file's end; None if not there."""
+    if ref.source == "env":
+        return world.environ.get(ref.ref) or None
+    try:
+        path = base / Path(ref.ref.replace("~/", f"{world.home}/", 1))
+        with path.open("rb") as stream:
+            raw = stream.read(LIMIT)
+    except OSError:
+        return None
+    return raw.decode("utf-8", "surrogateescape").removesuffix("\n") or None
