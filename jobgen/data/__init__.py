@@ -1,1 +1,185 @@
-"""Facts as tables, and the one reader of them."""
+"""Catalogues as tables, and their one reader. Facts only; each table names its sources."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal, TypeVar
+
+_W = TypeVar("_W", bound=str)
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True)
+class SbatchOption:
+    """A long option of sbatch, and what jobgen does when it stands under ``slurm:``."""
+
+    name: str
+    """Without dashes."""
+    short: str
+    takes: Literal["no", "required", "optional"]
+    """Whether it takes a value."""
+    form: str
+    """What the value looks like, in words."""
+    since: str
+    removed: str
+    """The last release that documents it, where it is gone; else empty."""
+    old: bool
+    """Whether Slurm 22.05 knows it."""
+    meaning: str
+    rule: Literal["allow", "refuse", "join"] = "allow"
+    """``refuse``: jobgen writes it itself, or it fits no batch job. ``join``: ours is added."""
+    key: str = ""
+    """The key of job.yaml that says the same."""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """A GPU: figures of the vendor, dense (without structured sparsity)."""
+
+    name: str
+    aliases: tuple[str, ...]
+    architecture: str
+    memory_gib: int
+    bf16_tflops: int
+    """FP16 where the architecture has no BF16."""
+    memory_gbs: int
+    link: Literal["nvlink", "pcie", "infinity-fabric"]
+    link_gbs: int
+    """Gigabytes a second to the other GPUs of a node, both directions summed."""
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What a code of a message means: ``jobgen explain CODE``."""
+
+    code: str
+    title: str
+    why: str
+    wrong: str
+    right: str
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """An environment variable of NCCL or of what lies around it."""
+
+    name: str
+    owner: str
+    values: str
+    default: str
+    since: str
+    until: str
+    """The last release that reads it, where it is gone; else empty."""
+    successor: str
+    meaning: str
+    category: str
+    safe: str
+    """Whether it belongs in a script: ``yes``, or why not."""
+
+
+@cache
+def sbatch_options() -> Mapping[str, SbatchOption]:
+    """Every long option of sbatch since 14.03, by its name without dashes."""
+    managed = {row["option"]: row for row in _rows("sbatch_managed.csv")}
+    return {o.name: o for o in (_option(row, managed) for row in _rows("sbatch_options.csv"))}
+
+
+@cache
+def gpus() -> Mapping[str, Gpu]:
+    """The GPU catalogue, by name."""
+    return {row["name"]: _gpu(row) for row in _rows("gpus.csv")}
+
+
+@cache
+def nccl_variables() -> Mapping[str, Variable]:
+    """The variables that some release of NCCL, its plug-ins or PyTorch's process group reads."""
+    return {row["name"]: _variable(row) for row in _rows("nccl_env.csv")}
+
+
+@cache
+def nccl_folklore() -> Mapping[str, tuple[str, str]]:
+    """Names that are passed on but that nothing reads → why, and what to write instead."""
+    return {
+        row["wrong_name"]: (row["why"], row["write_instead"]) for row in _rows("nccl_folklore.csv")
+    }
+
+
+@cache
+def codes() -> Mapping[str, Code]:
+    """Every code of a message, in order."""
+    import tomllib
+
+    found: dict[str, Code] = {}
+    for path in sorted((_HERE / "codes").glob("*.toml")):
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        for code, entry in table.items():
+            if code in found:
+                raise ValueError(f"{code} stands twice in the catalogue of codes")
+            parts = (str(entry[part]).strip("\n") for part in ("title", "why", "wrong", "right"))
+            found[code] = Code(code, *parts)
+    return dict(sorted(found.items()))
+
+
+def _rows(file: str) -> Iterator[dict[str, str]]:
+    with (_HERE / file).open(encoding="utf-8", newline="") as stream:
+        yield from csv.DictReader(stream)
+
+
+def _option(row: dict[str, str], managed: Mapping[str, dict[str, str]]) -> SbatchOption:
+    name = row["long_option"].removeprefix("--")
+    ours = managed.get(name, {})
+    return SbatchOption(
+        name=name,
+        short=row["short"].removeprefix("-"),
+        takes=_one(row["argument_kind"], "no", "required", "optional"),
+        form=row["argument_form"],
+        since=row["first_documented"],
+        removed=row["last_documented_if_removed"],
+        old=row["in_debian12_22.05"] == "yes",
+        meaning=row["meaning"],
+        rule=_one(ours.get("rule", "allow"), "allow", "refuse", "join"),
+        key=ours.get("key", ""),
+        why=ours.get("why", ""),
+    )
+
+
+def _gpu(row: dict[str, str]) -> Gpu:
+    return Gpu(
+        name=row["name"],
+        aliases=tuple(row["aliases"].split()),
+        architecture=row["architecture"],
+        memory_gib=int(row["memory_gib"]),
+        bf16_tflops=int(row["bf16_tflops"]),
+        memory_gbs=int(row["memory_gbs"]),
+        link=_one(row["link"], "nvlink", "pcie", "infinity-fabric"),
+        link_gbs=int(row["link_gbs"]),
+        source=row["source"],
+    )
+
+
+def _variable(row: dict[str, str]) -> Variable:
+    return Variable(
+        name=row["name"],
+        owner=row["owner"],
+        values=row["legal_values"],
+        default=row["default"],
+        since=row["since"],
+        until=row["until_last_read"],
+        successor=row["deprecated_or_replaced_by"],
+        meaning=row["meaning"],
+        category=row["category"],
+        safe=row["production_safe"],
+    )
+
+
+def _one(word: str, *words: _W) -> _W:
+    for known in words:
+        if word == known:
+            return known
+    raise ValueError(f"'{word}' is none of {words}")

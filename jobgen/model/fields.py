@@ -1,0 +1,351 @@
+"""The kinds of value that stand in the two files: what each accepts, and what it says if not.
+
+A scalar that came from YAML knows how it was written (``text``), so that ``1e-5`` stays ``1e-5``
+where text is wanted. Every refusal carries a code for ``jobgen explain`` and a hint.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from jobgen.model.units import Memory, UnitError, Walltime, clip, parse_size
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}", re.ASCII)
+HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,254}", re.ASCII)
+USER = re.compile(r"[A-Za-z_][A-Za-z0-9._@\\-]{0,63}", re.ASCII)
+_DOLLAR = re.compile(r"\$(?!\$|[A-Za-z_])")
+_HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+
+
+class Model(BaseModel):
+    """What every mapping of the two files is: frozen, and no key beside the named ones."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=False)
+
+
+def wrong(code: str, message: str, hint: str = "") -> PydanticCustomError:
+    """The refusal of a value: a code of the catalogue, what is wrong, what to write."""
+    return PydanticCustomError(
+        "jobgen", "{message}", {"message": message, "hint": hint, "code": code}
+    )
+
+
+def described(value: object) -> str:
+    """What this is, in a word or two, for the end of a sentence.
+
+    >>> described([1]), described("2.5"), described(None)
+    ('a list', "the text '2.5'", 'nothing')
+    """
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    if isinstance(value, str):
+        return f"the text '{clip(value)}'"
+    return f"'{clip(str(getattr(value, 'text', value)))}'"
+
+
+def close(word: str, words: Sequence[str], cutoff: float = 0.6) -> str:
+    """The nearest of these words; empty where none is near."""
+    lower = {w.lower(): w for w in reversed(words)}
+    near = difflib.get_close_matches(word.lower()[:80], list(lower), 1, cutoff)
+    return lower[near[0]] if near else ""
+
+
+def suggest(word: str, words: Sequence[str], what: str = "known") -> str:
+    """The hint of an unknown word: the nearest, else all of them."""
+    near = close(word, words)
+    start = f"did you mean '{near}'? " if near else ""
+    if len(words) > 12:
+        return start.strip()
+    return f"{start}{what}: {', '.join(words)}"
+
+
+def text(value: object) -> str:
+    """A scalar as it was written; lists, mappings and nothing are refused."""
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None or isinstance(value, (Mapping, list, tuple, set)):
+        raise wrong("J120", f"text was expected, got {described(value)}")
+    return str(getattr(value, "text", value))
+
+
+def line(value: object) -> str:
+    """Text of one line: not empty, no control or invisible characters."""
+    word = text(value)
+    bad = unprintable(word)
+    if bad is not None:
+        what = "a line break" if bad in "\r\n" else f"the character U+{ord(bad):04X}"
+        raise wrong(
+            "J127", f"{what} cannot stand here", "write it on one line, in plain characters"
+        )
+    if not word.strip():
+        raise wrong("J120", "text was expected, got nothing")
+    if len(word) > 4096:
+        raise wrong("J122", f"this is {len(word)} characters long", "at most 4096")
+    return word
+
+
+def unprintable(word: str, allow: str = "") -> str | None:
+    """The first control, formatting or line-separating character; None where there is none."""
+    if word.isascii() and word.isprintable():
+        return None
+    return next((c for c in word if c not in allow and unicodedata.category(c) in _HIDDEN), None)
+
+
+def name(value: object) -> str:
+    """A name: of a job, a cluster, a label."""
+    word = text(value)
+    if not NAME.fullmatch(word):
+        fixed = re.sub(r"[^A-Za-z0-9._-]+", "-", word[:64]).strip("-._")
+        hint = f"write '{fixed}'" if fixed and NAME.fullmatch(fixed) else "such as llama8b-sft"
+        rule = "letters, digits, '.', '_' and '-', at most 64, a letter or digit first"
+        raise wrong("J124", f"'{clip(word)}' is not a name ({rule})", hint)
+    return word
+
+
+def env_name(value: object) -> str:
+    """A name of an environment variable."""
+    word = text(value)
+    if not ENV_NAME.fullmatch(word):
+        fixed = re.sub(r"[^A-Za-z0-9_]+", "_", word[:64]).strip("_")
+        hint = f"write '{fixed}'" if ENV_NAME.fullmatch(fixed) else "such as HF_HOME"
+        rule = "letters, digits and '_', no digit first"
+        raise wrong("J125", f"'{clip(word)}' is not a name of a variable ({rule})", hint)
+    return word
+
+
+def env_value(value: object) -> str:
+    """A value of an environment variable: any text but NUL, and whole ``$NAME`` only."""
+    word = text(value)
+    if "\0" in word:
+        raise wrong("J127", "a NUL character cannot stand in the environment")
+    return shell_text(word)
+
+
+def shell_text(word: str) -> str:
+    """Text in which ``$NAME`` is expanded on the cluster and ``$$`` is a dollar; nothing else."""
+    if len(word) > 131_000:
+        raise wrong("J122", f"this is {len(word)} characters long", "Linux takes at most 131000")
+    bare = _DOLLAR.search(word.replace("$$", "  "))
+    if bare and word[bare.start() + 1 : bare.start() + 2] in {"(", "{"}:
+        start = clip(word[bare.start() :], 20)
+        hint = "only $NAME is expanded here; write $$ for a dollar, or export it under setup:"
+        raise wrong("J161", f"'{start}' is the shell's, and no shell reads this value", hint)
+    return word
+
+
+def remote_path(value: object) -> str:
+    """An absolute path on the cluster; ``$HOME`` and other ``$NAME`` are expanded there."""
+    word = shell_text(line(value))
+    if word.startswith("~"):
+        rest = word.partition("/")[2]
+        raise wrong("J135", f"'{clip(word)}' starts with ~", f"write '$HOME/{clip(rest)}'")
+    if not re.match(r"/|\$[A-Za-z_]", word) or ".." in word.split("/"):
+        hint = "such as /scratch/$USER/jobgen"
+        raise wrong("J135", f"'{clip(word)}' is not an absolute path without '..'", hint)
+    return word
+
+
+def relative_path(value: object) -> str:
+    """A path inside the working directory."""
+    word = line(value)
+    if word.startswith(("/", "~")) or ".." in word.split("/"):
+        raise wrong(
+            "J136", f"'{clip(word)}' lies outside the workdir", "a relative path without '..'"
+        )
+    return word
+
+
+def whole(low: int, high: int, *, more: str = "") -> Callable[[object], int]:
+    """A check for a whole number between these two."""
+    rule = f"a whole number, at least {low}" + (f"; or {more}" if more else "")
+
+    def check(value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool):
+            quoted = isinstance(value, str) and re.fullmatch(r"\d{1,9}", value, re.ASCII)
+            hint = f"write {value} without quotes" if quoted else f"write {rule}"
+            raise wrong("J121", f"a whole number was expected, got {described(value)}", hint)
+        if not low <= value <= high:
+            side = f"at least {low}" if value < low else f"at most {high}"
+            raise wrong("J122", f"{described(value)} is out of range", f"{side} is possible")
+        return int(value)
+
+    return check
+
+
+def number(value: object) -> float:
+    """A number that is not negative."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise wrong("J121", f"a number was expected, got {described(value)}", "such as 1.80")
+    if not 0 <= value < 1e12:
+        raise wrong("J122", f"{described(value)} is out of range", "a number of 0 or more")
+    return float(value)
+
+
+def yes(value: object) -> bool:
+    """true or false; YAML 1.1's yes, no, on and off are text in YAML 1.2, and named so."""
+    flag = getattr(value, "flag", value)
+    if isinstance(flag, bool):
+        return flag
+    words = {"yes": "true", "on": "true", "no": "false", "off": "false"}
+    meant = words.get(str(value).lower(), "") if isinstance(value, str) else ""
+    hint = f"write {meant}" if meant else "write true or false"
+    raise wrong("J123", f"true or false was expected, got {described(value)}", hint)
+
+
+def one_of(
+    what: str,
+    words: Sequence[str],
+    *,
+    aliases: Mapping[str, str] | None = None,
+    later: Sequence[str] = (),
+) -> Callable[[object], str]:
+    """A check for one of these words, with did-you-mean."""
+
+    def check(value: object) -> str:
+        word = text(value)
+        word = (aliases or {}).get(word, word)
+        if word in later:
+            hint = f"known: {', '.join(words)}"
+            raise wrong("J117", f"{what} '{clip(word)}' is not in this version of jobgen", hint)
+        if word not in words:
+            raise wrong("J123", f"unknown {what} '{clip(word)}'", suggest(word, words))
+        return word
+
+    return check
+
+
+def lines(value: object) -> tuple[str, ...]:
+    """Lines of shell: a block of text, or a list of lines."""
+    items = value if isinstance(value, (list, tuple)) else text(value).split("\n")
+    result: list[str] = []
+    for item in items:
+        result += shell_line(item).rstrip("\n").split("\n")
+    while result and not result[-1].strip():
+        result.pop()
+    return tuple(result)
+
+
+def shell_line(value: object) -> str:
+    """Text for a shell: line breaks and tabs are right, other control characters are not."""
+    word = text(value)
+    bad = unprintable(word, "\n\t")
+    if bad is not None:
+        raise wrong("J127", f"the character U+{ord(bad):04X} cannot stand here")
+    return word
+
+
+def command(value: object) -> str:
+    """The command of a job."""
+    if isinstance(value, (list, tuple)):
+        raise wrong(
+            "J120", "text was expected, got a list", "write several lines as a block: run: |"
+        )
+    word = shell_line(value).strip()
+    if not word:
+        raise wrong("J120", "a command was expected, got nothing", "such as run: train.py")
+    return word
+
+
+def words(item: Callable[[object], str]) -> Callable[[object], tuple[str, ...]]:
+    """A check for a list, or for one word where a list of one is meant."""
+
+    def check(value: object) -> tuple[str, ...]:
+        if isinstance(value, Mapping):
+            raise wrong("J120", "a list was expected, got a mapping", "write [one, two]")
+        return tuple(item(v) for v in (value if isinstance(value, (list, tuple)) else [value]))
+
+    return check
+
+
+def table(
+    key: Callable[[object], str], value: Callable[[object], str]
+) -> Callable[[object], dict[str, str]]:
+    """A check for a mapping of names to text."""
+
+    def check(mapping: object) -> dict[str, str]:
+        if not isinstance(mapping, Mapping):
+            hint = "write NAME: value, one a line"
+            raise wrong("J120", f"a mapping was expected, got {described(mapping)}", hint)
+        return {key(k): value(v) for k, v in mapping.items()}
+
+    return check
+
+
+def split_extra(data: Any) -> Any:
+    """``slurm: {extra: …}`` is two values: the options, and the words for site plug-ins."""
+    options = data.get("slurm") if isinstance(data, Mapping) else None
+    if not isinstance(options, Mapping) or "extra" not in options:
+        return data
+    rest = {k: v for k, v in options.items() if k != "extra"}
+    return {**data, "slurm": rest, "slurm_extra": options["extra"]}
+
+
+def _unit(parse: Callable[[str], Any], kind: type) -> Callable[[object], Any]:
+    def check(value: object) -> Any:
+        if isinstance(value, kind):
+            return value
+        try:
+            return parse(text(value))
+        except UnitError as error:
+            raise wrong(error.code, error.message, error.hint) from error
+
+    return check
+
+
+def _scalar(description: str, **more: Any) -> WithJsonSchema:
+    return WithJsonSchema(
+        {"type": ["string", "number", "boolean"], "description": description} | more
+    )
+
+
+_LIST = {"type": "array", "items": {"type": "string"}}
+_TEXT_OR_LIST = WithJsonSchema({"anyOf": [{"type": "string"}, _LIST]})
+_TABLE = WithJsonSchema(
+    {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
+)
+
+Name = Annotated[str, BeforeValidator(name), WithJsonSchema({"type": ["string", "number"]})]
+Line = Annotated[str, BeforeValidator(line), WithJsonSchema({"type": ["string", "number"]})]
+RunText = Annotated[str, BeforeValidator(command)]
+Lines = Annotated[tuple[str, ...], BeforeValidator(lines), _TEXT_OR_LIST]
+Patterns = Annotated[tuple[str, ...], BeforeValidator(words(relative_path)), _TEXT_OR_LIST]
+Names = Annotated[tuple[str, ...], BeforeValidator(words(name)), _TEXT_OR_LIST]
+Words = Annotated[tuple[str, ...], BeforeValidator(words(line)), _TEXT_OR_LIST]
+Environment = Annotated[Mapping[str, str], BeforeValidator(table(env_name, env_value)), _TABLE]
+Variables = Annotated[Mapping[str, str], BeforeValidator(table(env_name, text)), _TABLE]
+Labels = Annotated[Mapping[str, str], BeforeValidator(table(name, line)), _TABLE]
+RemotePath = Annotated[str, BeforeValidator(remote_path)]
+RelativePath = Annotated[str, BeforeValidator(relative_path)]
+Yes = Annotated[bool, BeforeValidator(yes)]
+Number = Annotated[float, BeforeValidator(number), WithJsonSchema({"type": "number", "minimum": 0})]
+Time = Annotated[
+    Walltime,
+    BeforeValidator(_unit(Walltime.parse, Walltime)),
+    WithJsonSchema(
+        {"type": "string", "examples": ["4h", "90m", "1d12h", "04:00:00", "1-12:00:00"]}
+    ),
+]
+NodeMemory = Annotated[
+    Memory,
+    BeforeValidator(_unit(Memory.parse, Memory)),
+    WithJsonSchema({"type": ["string", "integer"], "examples": ["64G", 0]}),
+]
+Size = Annotated[
+    int,
+    BeforeValidator(_unit(parse_size, int)),
+    WithJsonSchema({"type": "string", "examples": ["500MiB", "64G", "1T"]}),
+]

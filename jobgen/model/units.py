@@ -1,0 +1,240 @@
+"""Lengths of time and amounts of memory, in the forms people write and the forms Slurm reads."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_UNITS = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
+_CLOCK = re.compile(r"(?:(\d{1,9})-)?(\d{1,9}):(\d\d):(\d\d)", re.ASCII)
+_SIZE = re.compile(r"(\d{1,15})(?:\.(\d{1,6}))?([A-Za-z]*)", re.ASCII)
+_SPELLED = re.compile(
+    r"(\d{1,6})\s*(s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?)\b", re.I
+)
+_FRACTION = re.compile(r"(\d{1,6})\.(\d{1,3})\s*([dhm])[a-z]*", re.I)
+_MINUTES = {"d": 1440, "h": 60, "m": 1}
+
+LONGEST = 366 * 86400
+"""The longest time that is believed: a year. More is a slip of the finger."""
+
+FORMS = "4h, 90m, 1d12h, 04:00:00 or 1-12:00:00"
+"""The forms of a time, for messages."""
+
+SIZES = "64G, 500MiB or 1T"
+"""The forms of a size, for messages."""
+
+# Slurm's K, M, G and T are powers of 1024; with a B alone they are powers of 1000, as in SI.
+_FACTORS = {
+    letter.upper() + tail: base**power
+    for power, letter in enumerate("kmgt", start=1)
+    for tail, base in (("", 1024), ("IB", 1024), ("B", 1000))
+}
+
+
+class UnitError(ValueError):
+    """A text that is no time, or no size: the code, what is wrong, and what to write."""
+
+    def __init__(self, code: str, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.code, self.message, self.hint = code, message, hint
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Walltime:
+    """A length of time, in whole seconds."""
+
+    seconds: int
+
+    @classmethod
+    def parse(cls, text: str) -> Walltime:
+        """``4h 90m 1d12h 04:00:00 1-12:00:00``; anything else is a UnitError.
+
+        >>> Walltime.parse("1d12h").seconds == Walltime.parse("1-12:00:00").seconds == 129600
+        True
+        """
+        seconds = _by_units(text)
+        if seconds is None:
+            seconds = _by_clock(text)
+        if seconds is None:
+            raise _no_time(text)
+        if not 0 < seconds <= LONGEST:
+            limit = "longer than nothing" if not seconds else "at most 366 days"
+            raise UnitError("J133", f"'{text}' is out of range", f"a time is {limit}")
+        return cls(seconds)
+
+    def slurm(self) -> str:
+        """The form Slurm reads without doubt.
+
+        >>> Walltime(14400).slurm(), Walltime(129600).slurm()
+        ('04:00:00', '1-12:00:00')
+        """
+        days, rest = divmod(self.seconds, 86400)
+        clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+        return f"{days}-{clock}" if days else clock
+
+    def human(self) -> str:
+        """The form for people.
+
+        >>> Walltime(14400).human(), Walltime(129600).human(), Walltime(90).human()
+        ('4h 0m', '1d 12h 0m', '1m 30s')
+        """
+        days, hours = self.seconds // 86400, self.seconds // 3600 % 24
+        minutes, seconds = self.seconds // 60 % 60, self.seconds % 60
+        words = [f"{days}d"] if days else []
+        words += [f"{hours}h"] if days or hours else []
+        words += [f"{minutes}m"] if words or minutes else []
+        words += [f"{seconds}s"] if seconds or not words else []
+        return " ".join(words)
+
+    def short(self) -> str:
+        """The shortest form that ``parse`` reads: ``4h``, ``1d12h``.
+
+        >>> Walltime(5400).short(), Walltime(172800).short()
+        ('1h30m', '2d')
+        """
+        return "".join(w for w in self.human().split() if not re.fullmatch(r"0[hms]", w))
+
+    def __str__(self) -> str:
+        return self.short()
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Memory of a node: an amount in bytes, or all of it."""
+
+    bytes: int | None = None
+    """None means all that the node has."""
+
+    @classmethod
+    def parse(cls, text: str) -> Memory:
+        """``64G``, ``500MiB``; ``0`` and ``all`` are all of the node.
+
+        >>> Memory.parse("64G").slurm(), Memory.parse("0").slurm()
+        ('64G', '0')
+        """
+        if text in {"0", "all"}:
+            return cls(None)
+        return cls(parse_size(text, bare="Slurm would read MiB"))
+
+    @property
+    def all(self) -> bool:
+        """Whether the whole memory of the node is meant."""
+        return self.bytes is None
+
+    def slurm(self) -> str:
+        """The value of ``--mem``, in whole units of Slurm's."""
+        if self.bytes is None:
+            return "0"
+        for letter, power in (("T", 4), ("G", 3)):
+            if self.bytes % 1024**power == 0:
+                return f"{self.bytes // 1024**power}{letter}"
+        return f"{-(-self.bytes // 1024**2)}M"
+
+    def human(self) -> str:
+        """The form for people."""
+        return "all of the node" if self.bytes is None else human_size(self.bytes)
+
+    def __str__(self) -> str:
+        return self.slurm()
+
+
+def parse_size(text: str, *, bare: str = "the unit is missing") -> int:
+    """Bytes: ``500MiB``, ``64G``, ``1.5T``; K M G T are powers of 1024, KB MB GB TB of 1000.
+
+    >>> parse_size("1K"), parse_size("1KB"), parse_size("1.5KiB")
+    (1024, 1000, 1536)
+    """
+    match = _SIZE.fullmatch(text)
+    whole, fraction, unit = match.groups() if match else ("", "", "")
+    if match and not unit:
+        hint = f"write {whole}G or {whole}M" if not fraction else f"write {SIZES}"
+        raise UnitError("J134", f"'{text}' has no unit: {bare}", hint)
+    factor = _FACTORS.get(unit.upper())
+    if not match or factor is None:
+        raise UnitError("J134", f"'{clip(text)}' is not a size", f"write {SIZES}")
+    total: int = int(whole + (fraction or "")) * factor // 10 ** len(fraction or "")
+    if not 0 < total <= 1024**5:
+        raise UnitError(
+            "J134", f"'{clip(text)}' is out of range", "a size is above 0, at most 1024T"
+        )
+    return total
+
+
+def human_size(size: int) -> str:
+    """``512 B``, ``2.1 MiB``, ``80 GiB``.
+
+    >>> human_size(512), human_size(2202009), human_size(80 * 1024**3)
+    ('512 B', '2.1 MiB', '80 GiB')
+    """
+    amount, unit = float(size), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if amount < 1024:
+            break
+        amount, unit = amount / 1024, larger
+    return f"{amount:.1f}".removesuffix(".0") + f" {unit}"
+
+
+def clip(text: str, length: int = 40) -> str:
+    """The text as it may be shown in a message: short, and no control characters.
+
+    >>> clip("a" * 50)[-3:], clip("a\\x1b[2J")
+    ('aa…', 'a\\\\x1b[2J')
+    """
+    safe = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: length + 1])
+    return safe if len(safe) <= length else safe[: length - 1] + "…"
+
+
+def _by_units(text: str) -> int | None:
+    match = _UNITS.fullmatch(text)
+    if not match or not text:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def _by_clock(text: str) -> int | None:
+    match = _CLOCK.fullmatch(text)
+    if not match:
+        return None
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
+    if minutes > 59 or seconds > 59 or (match.group(1) and hours > 23):
+        limits = "minutes and seconds go to 59" + (
+            "" if hours <= 23 else ", hours after days to 23"
+        )
+        raise UnitError("J132", f"'{text}' is not a time: {limits}", f"a time is {FORMS}")
+    return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def _no_time(text: str) -> UnitError:
+    """Why this is no time, and the nearest thing that is."""
+    if re.fullmatch(r"\d{1,9}", text, re.ASCII):
+        hint = f"Slurm would read {text} minutes. Write {text}h or {text}m"
+        return UnitError("J131", f"'{text}' has no unit", hint)
+    if re.fullmatch(r"\d{1,9}:\d{1,2}", text, re.ASCII):
+        first, second = (int(part) for part in text.split(":"))
+        hours = f"{first}h" + (f"{second}m" if second else "")
+        minutes = f"{first}m" + (f"{second}s" if second else "")
+        plural = "s" if first != 1 else ""
+        hint = f"Slurm would read {first} minute{plural}. Write {hours} or {minutes}"
+        return UnitError("J131", f"'{text}' is ambiguous", hint)
+    near = _nearest(text)
+    hint = f"did you mean '{near}'? A time is {FORMS}" if near else f"a time is {FORMS}"
+    return UnitError("J132", f"'{clip(text)}' is not a time", hint)
+
+
+def _nearest(text: str) -> str:
+    """The time that words such as ``2 hours`` or ``1.5h`` mean; empty where there is none."""
+    text = text.strip()
+    if len(text) > 40:
+        return ""
+    if match := _FRACTION.fullmatch(text):
+        unit = _MINUTES[match.group(3).lower()]
+        minutes = float(f"{match.group(1)}.{match.group(2)}") * unit
+        return Walltime(round(minutes) * 60).short() if minutes >= 1 else ""
+    if _SPELLED.sub("", text).replace("and", "").strip(" ,"):
+        return ""
+    total = 0
+    for amount, unit in _SPELLED.findall(text):
+        scale = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[unit[0].lower()]
+        total += int(amount) * scale
+    return Walltime(total).short() if 0 < total <= LONGEST else ""
