@@ -1,1 +1,22 @@
-"""The working directory → a manifest, a preview, one tar stream."""
+"""The user's working directory → what is sent, what is not and why, and one tar stream.
+
+``scan`` decides (nothing is read but names, sizes and ignore files), ``payload`` streams.
+"""
+
+from jobgen.upload.ignore import Rules
+from jobgen.upload.manifest import Entry, Ignored, Manifest
+from jobgen.upload.scan import scan
+from jobgen.upload.stream import MANIFEST, SOURCE, UNPACK, Stream, payload
+
+__all__ = [
+    "MANIFEST",
+    "SOURCE",
+    "UNPACK",
+    "Entry",
+    "Ignored",
+    "Manifest",
+    "Rules",
+    "Stream",
+    "payload",
+    "scan",
+]

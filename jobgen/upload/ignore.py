@@ -1,0 +1,143 @@
+"""Which paths of a working directory are left out: gitignore rules, ``.git``, and secrets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase, translate
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from jobgen.errors import Invalid, Problem
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+OWN, GIT = ".jobgenignore", ".gitignore"
+MAX_SIZE = 500 * 1024**2
+
+NEVER = frozenset({".git"})
+"""Names that are left out whatever the rules say."""
+
+SECRET = (
+    ".env",
+    ".env.*",
+    "*.pem",
+    "*.key",
+    "*.p12",
+    "*.pfx",
+    "id_*",
+    ".netrc",
+    ".pgpass",
+    ".pypirc",
+    ".git-credentials",
+    ".ssh",
+    ".gnupg",
+    ".aws",
+)
+"""Names of files and directories that hold secrets; sent only where a rule says ``!`` and names
+them."""
+
+NOT_SECRET = ("*.pub", ".env.example", ".env.sample", ".env.template", "id_*.*")
+"""``id_*`` is a private key only without an extension: ``id_map.py`` is a program."""
+
+
+class Asked(Protocol):
+    """What job.yaml says under ``workdir``: patterns, another ignore file, the most bytes."""
+
+    @property
+    def ignore(self) -> Sequence[str]: ...
+
+    @property
+    def ignore_file(self) -> str | None: ...
+
+    @property
+    def max_size(self) -> int: ...
+
+
+_SECRET, _NOT_SECRET = (
+    re.compile("|".join(translate(p) for p in patterns)) for patterns in (SECRET, NOT_SECRET)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules of a job that says nothing under ``workdir``; see ``Asked``."""
+
+    ignore: tuple[str, ...] = ()
+    ignore_file: str | None = None
+    max_size: int = MAX_SIZE
+
+
+class Ignorer:
+    """The rules of one working directory, read as the walk goes down.
+
+    The deepest ignore file with an opinion decides, then those above it; the patterns of job.yaml
+    come before all of them.
+    """
+
+    def __init__(self, root: Path, rules: Asked) -> None:
+        self.source = _source(root, rules)
+        self._root = root
+        self._nested = not rules.ignore_file
+        self._specs: dict[str, GitIgnoreSpec | None] = {}
+        self._named: list[str] = []
+        self._job = self._compile(rules.ignore)
+
+    def enter(self, directory: str, names: Sequence[str]) -> None:
+        """Read the ignore file of this directory (``""`` is the root), where it has one."""
+        spec = None
+        if self.source and (self.source in names if self._nested else not directory):
+            path = self._root / directory / self.source
+            spec = self._compile(_lines(path))
+        self._specs[directory] = spec
+
+    def ignores(self, path: str, is_directory: bool) -> bool:
+        """Whether a rule leaves this path out; its parents have been asked before."""
+        slash = "/" if is_directory else ""
+        if self._job and (said := self._job.check_file(path + slash).include) is not None:
+            return said
+        directory = path
+        while directory:
+            directory = directory.rpartition("/")[0]
+            if spec := self._specs.get(directory):
+                below = path[len(directory) + 1 :] if directory else path
+                said = spec.check_file(below + slash).include
+                if said is not None:
+                    return said
+        return False
+
+    def withholds(self, path: str) -> bool:
+        """Whether this looks like a secret and no ``!`` rule names it."""
+        name = path.rpartition("/")[2]
+        if not _SECRET.match(name) or _NOT_SECRET.match(name):
+            return False
+        return not any(fnmatchcase(name, p) for p in self._named)
+
+    def _compile(self, lines: Sequence[str]) -> GitIgnoreSpec | None:
+        from pathspec import GitIgnoreSpec
+
+        # "!*" or "!src/" open a whole tree; only a pattern with letters of its own names a secret
+        last = [p[1:].rpartition("/")[2].rstrip() for p in lines if p.startswith("!")]
+        self._named += [p for p in last if p.strip("*?")]
+        return GitIgnoreSpec.from_lines(lines) if lines else None
+
+
+def _source(root: Path, rules: Asked) -> str:
+    if rules.ignore_file:
+        if not (root / rules.ignore_file).is_file():
+            problem = Problem(
+                "J000",
+                f"workdir.ignore_file: there is no file {rules.ignore_file} in {root.name}/",
+                hint="leave the key out to use .jobgenignore, else .gitignore",
+            )
+            raise Invalid(problem)
+        return rules.ignore_file
+    if (root / OWN).is_file():
+        return OWN
+    return GIT
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text("utf-8", "surrogateescape").splitlines() if path.is_file() else []

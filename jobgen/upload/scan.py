@@ -1,0 +1,216 @@
+"""A walk over a working directory: what is sent, what is not, and all that is wrong with it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from jobgen.errors import Invalid, Problem
+from jobgen.upload.ignore import NEVER, Asked, Ignorer, Rules
+from jobgen.upload.manifest import Entry, Ignored, Manifest, stamp_of
+
+WEIGHED = 10_000
+"""Entries of ignored directories that are counted at most; a data set need not be walked."""
+
+_MOST_SHOWN = 10
+
+
+def scan(root: Path, rules: Asked | None = None) -> Manifest:
+    """The manifest of this directory. Raises Invalid with all that cannot be sent."""
+    rules = rules or Rules()
+    if not root.is_dir():
+        problem = Problem("J000", f"workdir: {root} is not a directory")
+        raise Invalid(problem)
+    walk = _Walk(root.resolve(), rules)
+    walk.run()
+    manifest = walk.manifest()
+    problems = walk.problems()
+    if not problems and manifest.total > rules.max_size:
+        problems = [_too_big(manifest, rules.max_size)]
+    if problems:
+        raise Invalid(*problems)
+    return manifest
+
+
+class _Walk:
+    """One walk; directories in the order of their names' bytes, so that it is always the same."""
+
+    def __init__(self, root: Path, rules: Asked) -> None:
+        self.root = root
+        self.ignorer = Ignorer(root, rules)
+        self.entries: list[Entry] = []
+        self.withheld: list[str] = []
+        self.left_out: dict[str, list[int]] = {}
+        self.budget = WEIGHED
+        self.wrong: dict[Callable[[str], Problem], list[str]] = {}
+
+    def run(self) -> None:
+        # a stack and not recursion: a tree may be deeper than Python's
+        stack = [""]
+        while stack:
+            directory = stack.pop()
+            found = self.listing(directory)
+            self.ignorer.enter(directory, [e.name for e in found])
+            below = []
+            for item in found:
+                path = f"{directory}/{item.name}" if directory else item.name
+                if self.take(path, item):
+                    below.append(path)
+            stack += reversed(below)
+
+    def listing(self, directory: str) -> list[os.DirEntry[str]]:
+        try:
+            with os.scandir(self.root / directory) as found:
+                return sorted(found, key=lambda e: os.fsencode(e.name))
+        except OSError:
+            self.wrong.setdefault(_unreadable, []).append(directory or ".")
+            return []
+
+    def take(self, path: str, item: os.DirEntry[str]) -> bool:
+        """Note the entry; True where it is a directory to go into."""
+        try:
+            status = item.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        is_directory = stat.S_ISDIR(status.st_mode)
+        if item.name in NEVER or self.ignorer.ignores(path, is_directory):
+            self.leave(path, status)
+        elif self.ignorer.withholds(path):
+            self.withheld.append(path)
+        elif not item.name.isprintable() and any(c < " " or c == "\x7f" for c in item.name):
+            self.wrong.setdefault(_control, []).append(path)
+        elif is_directory:
+            self.entries.append(Entry(path, "dir", 0, 0o755))
+            return True
+        elif stat.S_ISLNK(status.st_mode):
+            self.link(path)
+        elif stat.S_ISREG(status.st_mode):
+            mode = 0o755 if status.st_mode & 0o100 else 0o644
+            self.entries.append(Entry(path, "file", status.st_size, mode, "", stamp_of(status)))
+        else:
+            self.wrong.setdefault(_special, []).append(path)
+        return False
+
+    def link(self, path: str) -> None:
+        """Keep a link that stays inside, as a relative one; note one that does not."""
+        place = self.root / path
+        target = str(place.readlink())
+        ends = Path(os.path.realpath(place))
+        if target.startswith("/"):
+            inside = self.holds(ends)
+            target = os.path.relpath(ends, place.parent)
+        else:
+            # "../here/x" ends inside today, and somewhere else on the other side
+            inside = self.holds(ends) and self.holds(place.parent / target)
+        if inside:
+            self.entries.append(Entry(path, "link", 0, 0o777, target))
+        else:
+            self.wrong.setdefault(_leaving, []).append(f"{path} -> {place.readlink()}")
+
+    def holds(self, place: Path) -> bool:
+        return Path(os.path.normpath(place)).is_relative_to(self.root)
+
+    def leave(self, path: str, status: os.stat_result) -> None:
+        top = path.partition("/")[0]
+        count = self.left_out.setdefault(top, [0, 0, 0])
+        stack: list[tuple[str, os.stat_result]] = [(path, status)]
+        while stack:
+            where, seen = stack.pop()
+            if not stat.S_ISDIR(seen.st_mode):
+                count[0] += 1
+                count[1] += seen.st_size
+                continue
+            if self.budget <= 0:
+                count[2] = 1
+                continue
+            stack += self.weigh(where)
+
+    def weigh(self, directory: str) -> list[tuple[str, os.stat_result]]:
+        found = []
+        try:
+            with os.scandir(self.root / directory) as items:
+                for item in items:
+                    self.budget -= 1
+                    found.append((f"{directory}/{item.name}", item.stat(follow_symlinks=False)))
+        except OSError:
+            return found
+        return found
+
+    def manifest(self) -> Manifest:
+        ignored = [
+            Ignored(top, n, size, bool(more)) for top, (n, size, more) in self.left_out.items()
+        ]
+        ignored.sort(key=lambda i: (-i.size, os.fsencode(i.path)))
+        return Manifest(
+            self.root,
+            tuple(self.entries),
+            tuple(ignored),
+            tuple(self.withheld),
+            self.ignorer.source if (self.root / self.ignorer.source).is_file() else "",
+        )
+
+    def problems(self) -> list[Problem]:
+        return [problem(_shown(paths)) for problem, paths in self.wrong.items()]
+
+
+def _leaving(paths: str) -> Problem:
+    return Problem(
+        "J000",
+        f"workdir: symbolic links that lead out of the working directory: {paths}",
+        hint="add them to the ignore file, or copy what they point to into the directory",
+    )
+
+
+def _special(paths: str) -> Problem:
+    return Problem(
+        "J000",
+        f"workdir: neither file, directory nor link (socket, pipe or device): {paths}",
+        hint="add them to the ignore file",
+    )
+
+
+def _control(paths: str) -> Problem:
+    return Problem(
+        "J000",
+        f"workdir: names with control characters: {paths}",
+        hint="rename them, or add them to the ignore file",
+    )
+
+
+def _unreadable(paths: str) -> Problem:
+    return Problem(
+        "J000",
+        f"workdir: directories that you may not read: {paths}",
+        hint="change their mode, or add them to the ignore file",
+    )
+
+
+def _too_big(manifest: Manifest, limit: int) -> Problem:
+    biggest = ", ".join(f"{_printable(e.path)} {_size(e.size)}" for e in manifest.largest())
+    return Problem(
+        "J000",
+        f"workdir: {_size(manifest.total)} in {len(manifest.files)} files to send, the limit is "
+        f"{_size(limit)} (workdir.max_size); the biggest: {biggest}",
+        hint="add what the job does not need to .jobgenignore, put data on the cluster's own "
+        "file system, or raise workdir.max_size",
+    )
+
+
+def _shown(paths: list[str]) -> str:
+    more = f" and {len(paths) - _MOST_SHOWN} more" if len(paths) > _MOST_SHOWN else ""
+    return ", ".join(_printable(p) for p in paths[:_MOST_SHOWN]) + more
+
+
+def _printable(path: str) -> str:
+    return path if path.isprintable() else repr(path)
+
+
+def _size(count: int) -> str:
+    size = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"
