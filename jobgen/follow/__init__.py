@@ -1,1 +1,1 @@
-"""Many log files → one stream of lines. Pure: bytes and clock readings come in."""
+"""Many log files → one stream of lines: ranks, filters, collapse; and the terminal filter."""

@@ -1,0 +1,136 @@
+"""Equal lines of several ranks, shown once."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from jobgen.follow.source import Source
+
+HELD = 8 << 20
+"""The most bytes that wait for their equals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """One or more complete lines of one source, each ending in a newline, as clean UTF-8."""
+
+    source: Source
+    data: bytes
+    also: tuple[Source, ...] = ()
+    """Other ranks that said exactly the same."""
+
+    def texts(self) -> list[str]:
+        """The lines as text, without their newlines."""
+        texts = self.data.decode("utf-8", "backslashreplace").split("\n")
+        return texts if texts[-1] else texts[:-1]
+
+
+class Window:
+    """Lines that arrived within a moment of each other; time comes in as an argument."""
+
+    def __init__(self, seconds: float, *, held: int = HELD) -> None:
+        self._seconds = seconds
+        self._most = held
+        self._held = 0
+        self._since: float | None = None
+        self._blocks: dict[Source, list[bytes]] = {}
+
+    def add(self, source: Source, data: bytes, now: float) -> list[Lines]:
+        """Keep these lines for a moment; gives back what is due."""
+        due = self.due(now)
+        if self._since is None:
+            self._since = now
+        self._blocks.setdefault(source, []).append(data)
+        self._held += len(data)
+        return due + self.flush() if self._held > self._most else due
+
+    def due(self, now: float) -> list[Lines]:
+        """Everything, once the moment has passed; a clock that ran backwards ends it too."""
+        if self._since is None or 0 <= now - self._since < self._seconds:
+            return []
+        return self.flush()
+
+    def flush(self) -> list[Lines]:
+        """Everything that waited, collapsed."""
+        blocks = {source: b"".join(parts) for source, parts in self._blocks.items()}
+        self._blocks, self._held, self._since = {}, 0, None
+        return list(collapse(blocks.items()))
+
+
+def collapse(blocks: Iterable[tuple[Source, bytes]]) -> Iterator[Lines]:
+    """The blocks in their order, with lines that several ranks share taken out and shown once.
+
+    A rank's lines stay in their order; a line that one rank said twice counts twice.
+    """
+    families: dict[str, list[tuple[Source, bytes]]] = defaultdict(list)
+    for source, data in blocks:
+        families[source.stream].append((source, data))
+    for members in families.values():
+        yield from _collapse_family(members)
+
+
+def _collapse_family(members: Sequence[tuple[Source, bytes]]) -> Iterator[Lines]:
+    (first, said), others = members[0], members[1:]
+    if others and all(data == said for _, data in others):
+        yield Lines(first, said, tuple(source for source, _ in others))
+        return
+    split = [(source, data.split(b"\n")[:-1]) for source, data in members]
+    shared = _shared([lines for _, lines in split])
+    if not shared:
+        yield from (Lines(source, data) for source, data in members)
+        return
+    sayers: dict[tuple[bytes, int], list[Source]] = defaultdict(list)
+    for source, lines in split:
+        for key in _numbered(lines, shared):
+            sayers[key].append(source)
+    for source, lines in split:
+        yield from _own(source, lines, shared, sayers)
+
+
+def _shared(blocks: Sequence[Sequence[bytes]]) -> set[bytes]:
+    """Lines that stand in more than one block."""
+    seen: set[bytes] = set()
+    shared: set[bytes] = set()
+    for lines in blocks:
+        here = set(lines)
+        shared |= seen & here
+        seen |= here
+    return shared
+
+
+def _numbered(lines: Iterable[bytes], shared: set[bytes]) -> Iterator[tuple[bytes, int]]:
+    """Each shared line with how often it was said before, so that repetitions are not lost."""
+    said: Counter[bytes] = Counter()
+    for line in lines:
+        if line in shared:
+            yield line, said[line]
+            said[line] += 1
+
+
+def _own(
+    source: Source,
+    lines: Sequence[bytes],
+    shared: set[bytes],
+    sayers: dict[tuple[bytes, int], list[Source]],
+) -> Iterator[Lines]:
+    """The lines that this source is the first to say, runs of equal sayers in one block."""
+    said: Counter[bytes] = Counter()
+    run: list[bytes] = []
+    also: tuple[Source, ...] = ()
+    for line in lines:
+        others: tuple[Source, ...] = ()
+        if line in shared:
+            group = sayers[line, said[line]]
+            said[line] += 1
+            if group[0] != source:
+                continue
+            others = tuple(group[1:])
+        if run and others != also:
+            yield Lines(source, b"\n".join(run) + b"\n", also)
+            run = []
+        run.append(line)
+        also = others
+    if run:
+        yield Lines(source, b"\n".join(run) + b"\n", also)

@@ -1,0 +1,109 @@
+"""Chunks of many log files in, lines worth showing out. No clock and no files: both come in."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from jobgen.follow.collapse import Lines, Window
+from jobgen.follow.lines import Assembler, last_lines
+from jobgen.follow.source import Source, source_of
+from jobgen.follow.terminal import clean_lines
+from jobgen.follow.view import View
+
+
+@dataclass(slots=True)
+class _File:
+    source: Source
+    assembler: Assembler
+    backlog: bytes = b""
+
+
+class Follower:
+    """The state between chunks: unfinished lines, and lines waiting for their equals.
+
+    ``now`` is any clock in seconds that runs forward. Call ``tick`` at least as often as
+    ``view.window`` while nothing arrives, ``settle`` once all that was there at the start has been
+    fed, ``close`` at the end.
+    """
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._files: dict[str, _File | None] = {}
+        self._window = Window(view.window) if view.gathers else None
+        self._grep = re.compile(view.grep) if view.grep else None
+        self._settled = view.lines is None
+
+    def feed(self, path: str, data: bytes, now: float) -> list[Lines]:
+        """The next bytes of this file; gives back the lines to show now."""
+        file = self._file(path)
+        if file is None:
+            return self.tick(now)
+        return self._take(file, file.assembler.feed(data), now)
+
+    def tick(self, now: float) -> list[Lines]:
+        """The lines whose wait is over."""
+        return self._window.due(now) if self._window else []
+
+    def settle(self, now: float) -> list[Lines]:
+        """What was there already has been read: show the last lines of it, and all from now on."""
+        if self._settled:
+            return self.tick(now)
+        self._settled = True
+        shown: list[Lines] = []
+        for file in self._in_order():
+            backlog, file.backlog = file.backlog, b""
+            shown += self._show(file.source, backlog, now)
+        return shown
+
+    def close(self, now: float) -> list[Lines]:
+        """Everything that is left, unfinished lines too."""
+        shown: list[Lines] = []
+        for file in self._in_order():
+            shown += self._take(file, file.assembler.flush(), now)
+        shown += self.settle(now)
+        return shown + (self._window.flush() if self._window else [])
+
+    def sources(self) -> tuple[Source, ...]:
+        """Every source seen so far that is shown, in order."""
+        return tuple(file.source for file in self._in_order())
+
+    def _file(self, path: str) -> _File | None:
+        if path not in self._files:
+            source = source_of(path)
+            wanted = source is not None and self._view.shows(source)
+            self._files[path] = (
+                _File(source, Assembler(raw=self._view.raw)) if source and wanted else None
+            )
+        return self._files[path]
+
+    def _in_order(self) -> list[_File]:
+        return sorted((f for f in self._files.values() if f), key=lambda f: f.source.order)
+
+    def _take(self, file: _File, lines: bytes, now: float) -> list[Lines]:
+        if not lines:
+            return self.tick(now)
+        lines = self._shaped(lines)
+        if self._settled:
+            return self._show(file.source, lines, now)
+        file.backlog = last_lines(file.backlog + lines, self._view.lines or 0)
+        return []
+
+    def _show(self, source: Source, lines: bytes, now: float) -> list[Lines]:
+        if not lines:
+            return self.tick(now)
+        if self._window is None:
+            return [Lines(source, lines)]
+        return self._window.add(source, lines, now)
+
+    def _shaped(self, lines: bytes) -> bytes:
+        if not self._view.raw:
+            lines = clean_lines(lines, colour=self._view.colour)
+        if self._grep is None:
+            return lines
+        found = self._grep.search
+        texts = lines.decode("utf-8", "surrogateescape").split("\n")
+        kept = [t + "\n" for t in texts[:-1] if found(t)]
+        if texts[-1] and found(texts[-1]):
+            kept.append(texts[-1])
+        return "".join(kept).encode("utf-8", "surrogateescape")

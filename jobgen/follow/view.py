@@ -1,0 +1,89 @@
+"""Which of all the lines a person wants to see."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from jobgen.follow.source import Source, source_of
+
+Ranks = tuple[range, ...]
+
+
+def parse_ranks(text: str) -> Ranks | None:
+    """The ranks of ``0,8-15``; None for ``all``. ValueError on anything else.
+
+    >>> parse_ranks("0,8-15")
+    (range(0, 1), range(8, 16))
+    """
+    if text.strip().lower() in {"all", "*"}:
+        return None
+    return tuple(_span(part) for part in text.split(","))
+
+
+def _span(text: str) -> range:
+    found = re.fullmatch(r"\s*(\d{1,7})(?:-(\d{1,7}))?\s*", text, re.ASCII)
+    if found is None:
+        raise ValueError(f"'{text.strip()}' is no rank; write 0, 0,4 or 8-15")
+    first, last = int(found[1]), int(found[2] or found[1])
+    if last < first:
+        raise ValueError(f"'{text.strip()}' runs backwards; write {last}-{first}")
+    return range(first, last + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A choice of lines and of their form."""
+
+    ranks: Ranks | None = None
+    """None for all, and for the job's own log beside them."""
+    nodes: tuple[str, ...] = ()
+    """Names, with ``*`` for any characters; empty for all."""
+    stream: Literal["all", "out", "err"] = "all"
+    grep: str = ""
+    """A regular expression; only lines in which it is found."""
+    lines: int | None = None
+    """Of what is there already, only the last so many lines of each file."""
+    task: str | None = None
+    restart: int | None = None
+    collapse: bool = True
+    window: float = 0.25
+    """Seconds in which equal lines of several ranks become one."""
+    colour: bool = False
+    """Whether the program's own colours stay."""
+    raw: bool = False
+    """Bytes as they are: not filtered, not collapsed."""
+
+    @property
+    def gathers(self) -> bool:
+        """Whether lines wait for their equals from other ranks."""
+        one = self.ranks is not None and sum(len(r) for r in self.ranks) == 1
+        return self.collapse and not self.raw and not one
+
+    def wants(self, path: str) -> bool:
+        """Whether this file needs to be read at all."""
+        source = source_of(path)
+        return source is not None and self.shows(source)
+
+    def shows(self, source: Source) -> bool:
+        """Whether lines of this source are shown."""
+        if not _agrees(self.task, source.task):
+            return False
+        if source.rank is None:
+            return self.ranks is None and not self.nodes and self.stream != "err"
+        return (
+            _agrees(self.restart, source.restart)
+            and self.stream in ("all", source.stream)
+            and (self.ranks is None or any(source.rank in span for span in self.ranks))
+            and (not self.nodes or _named(source.node, self.nodes))
+        )
+
+
+def _agrees(wanted: object, found: object) -> bool:
+    return wanted is None or wanted == found
+
+
+def _named(node: str, patterns: Sequence[str]) -> bool:
+    return any(re.fullmatch(re.escape(p).replace(r"\*", ".*"), node) for p in patterns)
