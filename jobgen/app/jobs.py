@@ -1,0 +1,200 @@
+"""The runs: listed, shown, waited for. Each cluster is asked once, for all of its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from jobgen.app.world import World
+from jobgen.errors import TimedOut, Unreachable
+from jobgen.model.record import JobState, RunRecord
+
+if TYPE_CHECKING:
+    from jobgen.transport import Transport
+
+FRESH = 10.0
+"""Seconds for which a state that was heard is believed without asking again."""
+SHORTEST, LONGEST = 1.0, 15.0
+"""Seconds between two questions about a job that somebody waits for."""
+QUEUED = 30.0
+"""The same for a job that is not running yet, on a real cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One event of a run: seconds since 1970, and what happened."""
+
+    time: float | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One run: its record, what happened to it, and where its files are."""
+
+    record: RunRecord
+    timeline: tuple[Happening, ...]
+    files: tuple[tuple[str, str], ...]
+    """Label → path on the other side."""
+
+
+def observe(
+    world: World, transport: Transport, records: Sequence[RunRecord]
+) -> tuple[RunRecord, ...]:
+    """These records of one site as they are now; the ledger has been told."""
+    from jobgen.app.observing import refresh
+
+    return refresh(records, transport=transport, ledger=world.ledger, now=world.now, say=world.say)
+
+
+def refreshed(
+    world: World, records: Sequence[RunRecord], *, fresh: float = 0.0
+) -> tuple[RunRecord, ...]:
+    """The records, those asked about anew that have not ended and are older than ``fresh``.
+
+    One question a site. Where a site cannot be reached its records stay, and the person is told.
+    """
+    now = world.now()
+    stale = [r for r in records if not r.ended and now - r.updated >= fresh]
+    news: dict[str, RunRecord] = {}
+    for _, group in groupby(sorted(stale, key=_site), key=_site):
+        mine = list(group)
+        try:
+            with world.connect(mine[0].site.login) as transport:
+                news.update({r.token: r for r in observe(world, transport, mine)})
+        except Unreachable as error:
+            world.say(f"{mine[0].site.cluster}: {error}; showing what was last heard")
+    return tuple(news.get(r.token, r) for r in records)
+
+
+def ls(
+    world: World,
+    *,
+    every: bool = False,
+    cluster: str | None = None,
+    states: Sequence[str] = (),
+    cached: bool = False,
+    limit: int | None = None,
+) -> tuple[RunRecord, ...]:
+    """The runs, newest first: those that have not ended, and the newest of those that have."""
+    records = world.ledger.runs(cluster=cluster, limit=None if every else limit or 25)
+    if not cached:
+        records = refreshed(world, records, fresh=FRESH)
+    wanted = {s.upper() for s in states}
+    return tuple(r for r in records if not wanted or r.state in wanted)
+
+
+def show(world: World, ref: str, *, cached: bool = False) -> Shown:
+    """One run, asked about anew. Raises Missing."""
+    record = world.ledger.get(ref)
+    if not cached:
+        record = refreshed(world, (record,))[0]
+    events = tuple(Happening(e.time, e.text) for e in world.ledger.events(record.token))
+    files: tuple[tuple[str, str], ...] = ()
+    if record.directory:
+        names = ("bundle/job.sbatch", "src", "logs", "bundle/plan.json")
+        files = tuple((name, f"{record.directory}/{name}") for name in names)
+    return Shown(record, events, files)
+
+
+def wait(
+    world: World,
+    refs: Sequence[str],
+    *,
+    timeout: float | None = None,
+    any_one: bool = False,
+    seen: Callable[[RunRecord], None] = lambda _: None,
+) -> tuple[RunRecord, ...]:
+    """The records once all (or with ``any_one`` the first) have ended; ``seen`` hears changes.
+
+    Raises TimedOut after ``timeout`` seconds: the jobs go on.
+    """
+    records = tuple(world.ledger.get(ref) for ref in refs)
+    end = None if timeout is None else world.now() + timeout
+    pause, links = SHORTEST, _Links(world)
+    try:
+        while not _enough(records, any_one=any_one):
+            before = records
+            records = links.refreshed(records)
+            for old, new in zip(before, records, strict=True):
+                if (old.state, old.reason) != (new.state, new.reason):
+                    seen(new)
+            pause = SHORTEST if records != before else patience(records[0], pause)
+            if _enough(records, any_one=any_one):
+                break
+            if end is not None and world.now() >= end:
+                left = ", ".join(f"{r.alias} is {r.state}" for r in records if not r.ended)
+                raise TimedOut(f"still going after the timeout: {left}")
+            world.sleep(pause if end is None else max(0.0, min(pause, end - world.now())))
+    finally:
+        links.close()
+    return records
+
+
+def _enough(records: Sequence[RunRecord], *, any_one: bool) -> bool:
+    return (any if any_one else all)(r.ended for r in records)
+
+
+def patience(record: RunRecord, wait: float) -> float:
+    """Seconds until the next question, growing: a controller is not to be asked in a loop."""
+    if record.site.scheduler == "local":
+        return SHORTEST
+    most = QUEUED if record.state is JobState.PENDING else LONGEST
+    return min(wait * 1.5, most)
+
+
+def in_words(record: RunRecord) -> str:
+    """``PENDING (other jobs are ahead)``, ``RUNNING on n1,n2``, ``FAILED, exit 1:0``."""
+    from jobgen.scheduler.reasons import in_words as reason_in_words
+
+    state = str(record.state)
+    if record.state is JobState.UNKNOWN and record.raw:
+        state = f"{state} ({record.raw})"
+    if record.state.final:
+        done = record.exit and record.exit != "0:0"
+        return f"{state}, exit {record.exit}" if done else state
+    if record.reason and record.reason != "None":
+        return f"{state} ({reason_in_words(record.reason)})"
+    return f"{state} on {record.nodes}" if record.nodes else state
+
+
+def _site(record: RunRecord) -> tuple[str, str]:
+    return (record.site.cluster, repr(record.site.login))
+
+
+class _Links:
+    """Connections kept while somebody waits; a lost one is dialled again at the next look."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._open: dict[tuple[str, str], Transport] = {}
+        self._broken: set[tuple[str, str]] = set()
+
+    def refreshed(self, records: Sequence[RunRecord]) -> tuple[RunRecord, ...]:
+        news: dict[str, RunRecord] = {}
+        live = [r for r in records if not r.ended]
+        for site, group in groupby(sorted(live, key=_site), key=_site):
+            news.update({r.token: r for r in self._ask(site, list(group))})
+        return tuple(news.get(r.token, r) for r in records)
+
+    def _ask(self, site: tuple[str, str], mine: list[RunRecord]) -> Sequence[RunRecord]:
+        try:
+            if site not in self._open:
+                self._open[site] = self._world.connect(mine[0].site.login)
+            found = observe(self._world, self._open[site], mine)
+        except Unreachable as error:
+            if site not in self._broken:
+                self._world.say(f"{site[0]}: {error}; trying again")
+                self._broken.add(site)
+            if site in self._open:
+                self._open.pop(site).close()
+            return mine
+        self._broken.discard(site)
+        return found
+
+    def close(self) -> None:
+        for transport in self._open.values():
+            transport.close()
+        self._open.clear()

@@ -1,0 +1,166 @@
+"""The logs of all ranks as one stream, from the beginning or as they grow, through lost links."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from jobgen.app import jobs
+from jobgen.app.world import World
+from jobgen.errors import Missing, Unreachable
+from jobgen.follow import Follower, Lines, View
+from jobgen.model.record import JobState, RunRecord
+
+if TYPE_CHECKING:
+    from jobgen.transport import Transport
+
+POLL = 0.5
+"""Seconds between two looks at growing files; lines appear within twice that."""
+BLOCK = 4 << 20
+"""The most bytes of log that one look brings."""
+LONGEST = 30.0
+"""Seconds between two tries on a broken link, at the most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened beside the lines: a state, a lost or regained link, a truncation."""
+
+    kind: Literal["state", "lost", "back", "truncated", "restart", "end"]
+    text: str
+    t: float = 0.0
+
+
+@dataclass(slots=True)
+class _Tail:
+    """How far every file has been read. Offsets are bytes; paths are relative to logs/."""
+
+    view: View
+    offsets: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.follower = Follower(self.view)
+
+    def read(self, transport: Transport, record: RunRecord, now: float) -> tuple[bool, list[Lines]]:
+        """Whether anything was new, and the lines to show."""
+        from jobgen.transport.files import tail
+
+        seen = tail(transport, f"{record.directory}/logs", self.offsets, limit=BLOCK)
+        shown: list[Lines] = []
+        for chunk in seen.chunks:
+            self.offsets[chunk.path] = chunk.offset + len(chunk.data)
+            if self.view.wants(chunk.path):
+                shown += self.follower.feed(chunk.path, chunk.data, now)
+        return bool(seen.chunks), shown
+
+
+def show(world: World, ref: str, view: View) -> Iterator[Lines]:
+    """What the logs hold now. Raises Missing where the job has no files yet."""
+    record = world.ledger.get(ref)
+    if not record.directory:
+        raise Missing(
+            f"{record.alias} has no files yet: {record.state}",
+            hint=f"look again with jobgen show {record.alias}",
+        )
+    tail, more = _Tail(view), True
+    with world.connect(record.site.login) as transport:
+        while more:
+            more, lines = tail.read(transport, record, world.now())
+            yield from lines
+    yield from tail.follower.close(world.now())
+
+
+def follow(world: World, ref: str, view: View) -> Iterator[Lines | Event]:
+    """The lines as they come until the job has ended and all is read; events between them."""
+    session = _Session(world, world.ledger.get(ref), _Tail(view))
+    yield from session.run()
+
+
+@dataclass(slots=True)
+class _Session:
+    world: World
+    record: RunRecord
+    tail: _Tail
+    transport: Transport | None = None
+    asked: float = 0.0
+    """When the state was last asked for."""
+    wait: float = 1.0
+    """Seconds until it is asked for again."""
+    lost: float = 0.0
+    settled: bool = False
+    said: tuple[JobState, str, int] | None = None
+
+    def run(self) -> Iterator[Lines | Event]:
+        """Look, show, wait; until it has ended and two looks found nothing."""
+        pause = POLL
+        try:
+            while True:
+                try:
+                    yield from self._reconnect()
+                    yield from self._state()
+                    ended = self.record.ended
+                    moved = yield from self._lines()
+                    pause = POLL
+                    if ended and not moved:
+                        break
+                except Unreachable as error:
+                    yield from self._broken(error)
+                    pause = min(max(2 * pause, 2.0), LONGEST)
+                if not (self.record.ended and self.transport):
+                    self.world.sleep(pause)
+        finally:
+            self._hang_up()
+        yield from self.tail.follower.close(self.world.now())
+        yield Event("end", str(self.record.state), self.world.now())
+
+    def _reconnect(self) -> Iterator[Event]:
+        if self.transport is None:
+            self.transport = self.world.connect(self.record.site.login)
+            if self.lost:
+                yield Event("back", "connection is back", self.world.now())
+                self.lost, self.asked = 0.0, 0.0
+
+    def _broken(self, error: Unreachable) -> Iterator[Event]:
+        self._hang_up()
+        if not self.tail.offsets and not self.lost and self.said is None:
+            raise error
+        if not self.lost:
+            self.lost = self.world.now()
+            yield Event("lost", f"connection lost: {error}; trying again", self.lost)
+
+    def _hang_up(self) -> None:
+        if self.transport is not None:
+            self.transport.close()
+            self.transport = None
+
+    def _state(self) -> Iterator[Event]:
+        """Ask, but not more often than the controller should be asked."""
+        now = self.world.now()
+        if self.record.ended or now - self.asked < self.wait or self.transport is None:
+            return
+        self.record = jobs.observe(self.world, self.transport, (self.record,))[0]
+        self.asked = self.world.now()
+        said = (self.record.state, self.record.reason, self.record.restarts)
+        if said == self.said:
+            self.wait = jobs.patience(self.record, self.wait)
+            return
+        if self.said and said[2] > self.said[2]:
+            yield Event("restart", f"restart {said[2]}", now)
+        self.wait, self.said = 1.0, said
+        yield Event("state", jobs.in_words(self.record), now)
+
+    def _lines(self) -> Iterator[Lines | Event]:
+        """All that is there now; returns whether anything was."""
+        if not self.record.directory or self.transport is None:
+            return False
+        moved, more = False, True
+        while more:
+            more, lines = self.tail.read(self.transport, self.record, self.world.now())
+            moved = moved or more
+            yield from lines
+        if not self.settled:
+            self.settled = True
+            yield from self.tail.follower.settle(self.world.now())
+        yield from self.tail.follower.tick(self.world.now())
+        return moved

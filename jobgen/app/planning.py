@@ -1,0 +1,67 @@
+"""What ``plan`` shows beside the plan: money, the last run, the difference to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jobgen.app.prepare import Ready
+from jobgen.app.rendering import Difference, unified
+from jobgen.app.world import World
+from jobgen.errors import Missing
+from jobgen.model.record import RunRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The most that the job can use up: GPU-hours, and money where the profile has a price."""
+
+    gpu_hours: float
+    amount: float | None = None
+    currency: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan with what surrounds it."""
+
+    ready: Ready
+    cost: Cost
+    last: RunRecord | None
+    """The newest run of that name on that cluster."""
+    differences: tuple[Difference, ...] | None = None
+    """Against the run that was asked for; None where nobody asked."""
+    against: str = ""
+
+
+def plan(world: World, ready: Ready, *, diff: str | None = None, context: int = 3) -> Planned:
+    """The plan, its cost, and with ``diff`` (an id, or ``last``) what changed since that run.
+
+    Raises Missing where there is no such run.
+    """
+    last = world.ledger.last(ready.plan.name, cluster=ready.plan.cluster)
+    hours = ready.plan.shape.gpu_hours
+    price = ready.profile.value.price
+    cost = Cost(hours)
+    if price and hours:
+        cost = Cost(hours, hours * price.gpu_hour, price.currency)
+    if diff is None:
+        return Planned(ready, cost, last)
+    record = last if diff == "last" else world.ledger.get(diff)
+    if record is None:
+        raise Missing(
+            f"no run of '{ready.plan.name}' on {ready.plan.cluster} to compare with",
+            hint="it exists after the first jobgen submit; jobgen ls -a lists all runs",
+        )
+    found = _differences(world.ledger.bundle(record.token), ready, context)
+    return Planned(ready, cost, last, found, record.alias)
+
+
+def _differences(before: dict[str, bytes], ready: Ready, context: int) -> tuple[Difference, ...]:
+    now = {f.path: f.content for f in ready.bundle.files}
+    found = []
+    for name in sorted({*before, *now}):
+        old, new = before.get(name, b""), now.get(name, b"")
+        if old != new:
+            what = "new" if name not in before else "gone" if name not in now else "different"
+            found.append(Difference(name, what, unified(name, old, new, context=context)))
+    return tuple(found)
