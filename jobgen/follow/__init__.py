@@ -1,1 +1,8 @@
 """Many log files → one stream of lines: ranks, filters, collapse; and the terminal filter."""
+
+from jobgen.follow.collapse import Lines
+from jobgen.follow.follower import Follower
+from jobgen.follow.source import Source, source_of
+from jobgen.follow.view import View, parse_ranks
+
+__all__ = ["Follower", "Lines", "Source", "View", "parse_ranks", "source_of"]
