@@ -4,41 +4,39 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
-
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from typing import Any, Literal
 
 from jobgen.model.container import Container
 from jobgen.model.fields import (
-    HOST,
-    USER,
-    Environment,
-    Line,
-    Lines,
-    Model,
-    Name,
-    Number,
-    RemotePath,
-    Size,
-    Time,
-    Words,
+    ENVIRONMENT,
+    LINE,
+    LINES,
+    NAME,
+    NUMBER,
+    REMOTE,
+    SIZE,
+    TIME,
+    WORDS,
+    YES,
     line,
+    matching,
     one_of,
     split_extra,
     suggest,
     text,
     whole,
-    words,
-    wrong,
-    yes,
 )
-from jobgen.model.units import clip
+from jobgen.model.form import Check, Form, each, form, key, refuse
+from jobgen.model.job import OPTIONS
+from jobgen.model.units import Walltime, clip
 
 FABRICS = ("infiniband", "roce", "ethernet", "efa", "none")
 LATER_FABRICS = ("tcpx", "tcpxo", "gib")
 AUTH = ("agent", "key", "keyboard-interactive")
 GPU_REQUESTS = ("gpus-per-node", "gres", "gres-typed", "none")
 
+_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,254}", re.ASCII)
+_USER = re.compile(r"[A-Za-z_][A-Za-z0-9._@\\-]{0,63}", re.ASCII)
 _FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}=?", re.ASCII)
 _RELEASE = re.compile(r"(\d\d\.\d\d)(\.\d{1,2})?", re.ASCII)
 _HCA = re.compile(r"[\^=]{0,2}[A-Za-z0-9_]+(:\d+)?(,[A-Za-z0-9_]+(:\d+)?)*", re.ASCII)
@@ -48,18 +46,18 @@ _IFNAME = re.compile(r"[\^=]?[A-Za-z0-9_.@-]+(,[A-Za-z0-9_.@-]+)*", re.ASCII)
 def host(value: object) -> str:
     """A host name, an address, or an alias of ~/.ssh/config; never an option of ssh."""
     word = line(value)
-    if not HOST.fullmatch(word):
+    if not _HOST.fullmatch(word):
         at = re.fullmatch(r"([\w.-]+)@([\w.-]+)", word)
         hint = f"write host: {at[2]} and user: {at[1]}" if at else "such as login.example.org"
-        raise wrong("J171", f"'{clip(word)}' is not a host", hint)
+        raise refuse("J171", f"'{clip(word)}' is not a host", hint)
     return word
 
 
 def user(value: object) -> str:
     """A login name."""
     word = line(value)
-    if not USER.fullmatch(word):
-        raise wrong(
+    if not _USER.fullmatch(word):
+        raise refuse(
             "J171", f"'{clip(word)}' is not a login name", "leave it out to use ~/.ssh/config's"
         )
     return word
@@ -70,7 +68,7 @@ def fingerprint(value: object) -> str:
     word = line(value)
     if not _FINGERPRINT.fullmatch(word):
         hint = "SHA256: and 43 characters, as ssh-keygen -lf prints them"
-        raise wrong("J173", f"'{clip(word)}' is not a fingerprint of a host key", hint)
+        raise refuse("J173", f"'{clip(word)}' is not a fingerprint of a host key", hint)
     return word.rstrip("=")
 
 
@@ -83,223 +81,218 @@ def gpu(value: object) -> str:
     found = next((g.name for g in known.values() if word in (g.name, *g.aliases)), None)
     if found is None:
         hint = suggest(word, list(known)) or f"known: {', '.join(known)}"
-        raise wrong("J176", f"unknown GPU '{clip(word)}'", hint)
+        raise refuse("J176", f"unknown GPU '{clip(word)}'", hint)
     return found
 
 
-def matching(code: str, pattern: re.Pattern[str], what: str, example: str) -> BeforeValidator:
-    """A check for one word of this pattern."""
-
-    def check(value: object) -> str:
-        word = line(value)
-        if not pattern.fullmatch(word):
-            raise wrong(code, f"'{clip(word)}' is not {what}", f"such as {example}")
-        return word
-
-    return BeforeValidator(check)
+def release(value: object) -> str:
+    """A release of Slurm, its year and month."""
+    match = _RELEASE.fullmatch(text(value))
+    if not match:
+        message = f"'{clip(text(value))}' is not a release of Slurm"
+        raise refuse("J179", message, "such as 22.05 or 24.11")
+    return match.group(1)
 
 
-Host = Annotated[str, BeforeValidator(host)]
-User = Annotated[str, BeforeValidator(user)]
-Fingerprint = Annotated[str, BeforeValidator(fingerprint)]
-GpuName = Annotated[str, BeforeValidator(gpu)]
-
-
-class Ssh(Model):
+class Ssh(Form):
     """How to get to the login node. Host keys are always verified."""
 
-    host: Host = Field(
-        description="The login node: a name, an address, or an alias of ~/.ssh/config."
+    host: str = key(
+        Check(host, {"type": "string"}),
+        doc="The login node: a name, an address, or an alias of ~/.ssh/config.",
     )
-    user: User = Field("", description="The login name; from ~/.ssh/config by default.")
-    port: Annotated[int, BeforeValidator(whole(1, 65535))] | None = Field(
-        None, description="The port; from ~/.ssh/config by default."
+    user: str = key(
+        Check(user, {"type": "string"}),
+        default="",
+        doc="The login name; from ~/.ssh/config by default.",
     )
-    auth: Annotated[
-        tuple[str, ...],
-        BeforeValidator(words(one_of("way to log in", AUTH))),
-        WithJsonSchema({"type": "array", "items": {"enum": list(AUTH)}}),
-    ] = Field(("agent", "key"), description="Ways to log in that are tried, in order.")
-    backend: Annotated[
-        Literal["paramiko", "openssh"], BeforeValidator(one_of("backend", ("paramiko", "openssh")))
-    ] = Field("paramiko", description="openssh runs the ssh program: for two-factor logins.")
-    fingerprint: Fingerprint = Field(
-        "", description="The host key's SHA256 fingerprint, where the profile pins it."
+    port: int | None = key(
+        whole(1, 65535), default=None, doc="The port; from ~/.ssh/config by default."
+    )
+    auth: tuple[str, ...] = key(
+        each(one_of("way to log in", AUTH)),
+        default=("agent", "key"),
+        doc="Ways to log in that are tried, in order: agent, key, keyboard-interactive.",
+    )
+    backend: Literal["paramiko", "openssh"] = key(
+        one_of("backend", ("paramiko", "openssh")),
+        default="paramiko",
+        doc="openssh runs the ssh program: for two-factor logins.",
+    )
+    fingerprint: str = key(
+        Check(fingerprint, {"type": "string"}),
+        default="",
+        doc="The host key's SHA256 fingerprint, where the profile pins it.",
     )
 
 
-class Paths(Model):
+class Paths(Form):
     """Directories on the cluster."""
 
-    root: RemotePath = Field(
-        description="Where run directories go: absolute, seen by login and compute nodes. $NAME is "
-        "expanded there."
+    root: str = key(
+        REMOTE,
+        doc="Where run directories go: absolute, seen by login and compute nodes. $NAME is "
+        "expanded there.",
     )
 
 
-class Nodes(Model):
+class Nodes(Form):
     """The nodes, which are alike."""
 
-    count: Annotated[int, BeforeValidator(whole(1, 65_536))] = Field(description="Number of nodes.")
-    gpus_per_node: Annotated[int, BeforeValidator(whole(0, 1024))] = Field(
-        0, description="GPUs on each node."
+    count: int = key(whole(1, 65_536), doc="Number of nodes.")
+    gpus_per_node: int = key(whole(0, 1024), default=0, doc="GPUs on each node.")
+    gpu: str | None = key(
+        Check(gpu, {"form": "gpu"}), default=None, doc="The GPU, a name of the GPU catalogue."
     )
-    gpu: GpuName | None = Field(None, description="The GPU, a name of the GPU catalogue.")
-    cpus: Annotated[int, BeforeValidator(whole(1, 65_536))] | None = Field(
-        None, description="CPU cores of each node, as Slurm counts them."
+    cpus: int | None = key(
+        whole(1, 65_536), default=None, doc="CPU cores of each node, as Slurm counts them."
     )
-    mem: Size | None = Field(None, description="Memory of each node, such as 1TiB.")
-    intra: (
-        Annotated[
-            Literal["nvswitch", "nvlink", "pcie"],
-            BeforeValidator(one_of("link", ("nvswitch", "nvlink", "pcie"))),
-        ]
-        | None
-    ) = Field(None, description="What joins the GPUs of a node.")
+    mem: int | None = key(SIZE, default=None, doc="Memory of each node, such as 1TiB.")
+    intra: Literal["nvswitch", "nvlink", "pcie"] | None = key(
+        one_of("link", ("nvswitch", "nvlink", "pcie")),
+        default=None,
+        doc="What joins the GPUs of a node: nvswitch, nvlink or pcie.",
+    )
 
 
-class Network(Model):
+class Network(Form):
     """The network between nodes."""
 
-    fabric: Annotated[
-        Literal["infiniband", "roce", "ethernet", "efa", "none"],
-        BeforeValidator(
-            one_of("fabric", FABRICS, aliases={"ib": "infiniband"}, later=LATER_FABRICS)
-        ),
-    ] = Field("none", description="The kind of network that carries the training traffic.")
-    nics: Annotated[int, BeforeValidator(whole(1, 64))] | None = Field(
-        None, description="Network cards of each node that carry it."
+    fabric: Literal["infiniband", "roce", "ethernet", "efa", "none"] = key(
+        one_of("fabric", FABRICS, aliases={"ib": "infiniband"}, later=LATER_FABRICS),
+        default="none",
+        doc="The kind of network that carries the training traffic.",
     )
-    nic_gbps: Annotated[int, BeforeValidator(whole(1, 10_000))] | None = Field(
-        None, description="Gigabits a second of each card, one way."
+    nics: int | None = key(
+        whole(1, 64), default=None, doc="Network cards of each node that carry it."
     )
-    ib_hca: Annotated[str, matching("J178", _HCA, "a list of HCAs", "mlx5_0,mlx5_1")] | None = (
-        Field(None, description="The cards by name, or a prefix of their names: NCCL_IB_HCA.")
+    nic_gbps: int | None = key(
+        whole(1, 10_000), default=None, doc="Gigabits a second of each card, one way."
     )
-    socket_ifname: (
-        Annotated[str, matching("J178", _IFNAME, "a list of interfaces", "ib0")] | None
-    ) = Field(
-        None,
-        description="The interface for bootstrap and TCP: NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME.",
+    ib_hca: str | None = key(
+        matching("J178", _HCA, "a list of HCAs", "mlx5_0,mlx5_1"),
+        default=None,
+        doc="The cards by name, or a prefix of their names: NCCL_IB_HCA.",
     )
-    gid_index: Annotated[int, BeforeValidator(whole(0, 255))] | None = Field(
-        None, description="RoCE with NCCL before 2.21 only: NCCL_IB_GID_INDEX."
+    socket_ifname: str | None = key(
+        matching("J178", _IFNAME, "a list of interfaces", "ib0"),
+        default=None,
+        doc="The interface for bootstrap and TCP: NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME.",
     )
-    traffic_class: Annotated[int, BeforeValidator(whole(0, 255))] | None = Field(
-        None, description="RoCE: the lossless traffic class, NCCL_IB_TC."
+    gid_index: int | None = key(
+        whole(0, 255), default=None, doc="RoCE with NCCL before 2.21 only: NCCL_IB_GID_INDEX."
     )
-    internet: Annotated[bool, BeforeValidator(yes)] | None = Field(
-        None, description="Whether compute nodes reach the internet."
+    traffic_class: int | None = key(
+        whole(0, 255), default=None, doc="RoCE: the lossless traffic class, NCCL_IB_TC."
     )
-    env: Environment = Field(
-        default_factory=dict, description="Variables that this network needs beside the usual ones."
+    internet: bool | None = key(YES, default=None, doc="Whether compute nodes reach the internet.")
+    env: Mapping[str, str] = key(
+        ENVIRONMENT, default={}, doc="Variables that this network needs beside the usual ones."
     )
 
 
-class Defaults(Model):
+class Defaults(Form):
     """What every job on this cluster gets, unless it says otherwise."""
 
-    slurm: Mapping[str, str | None] = Field(
-        default_factory=dict,
-        description="Options of sbatch, such as partition and account.",
-        json_schema_extra={"form": "slurm"},
+    slurm: Mapping[str, str | None] = key(
+        OPTIONS, default={}, doc="Options of sbatch, such as partition and account."
     )
-    slurm_extra: Words = Field(
-        (), description="slurm.extra, word by word.", json_schema_extra={"hidden": True}
+    slurm_extra: tuple[str, ...] = key(
+        WORDS, default=(), doc="slurm.extra, word by word.", hidden=True
     )
-    setup: Lines = Field((), description="Lines of bash run before the job's own setup.")
-    env: Environment = Field(default_factory=dict, description="Environment of every rank.")
-    container: Container | None = Field(None, description="The container.")
+    setup: tuple[str, ...] = key(
+        LINES, default=(), doc="Lines of bash run before the job's own setup."
+    )
+    env: Mapping[str, str] = key(ENVIRONMENT, default={}, doc="Environment of every rank.")
+    container: Container | None = key(
+        form(Container, short="image"), default=None, doc="The container."
+    )
 
-    @model_validator(mode="before")
     @classmethod
-    def _spread(cls, data: Any) -> Any:
+    def spread(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
         """``slurm: {extra: …}`` is two values."""
         return split_extra(data)
 
 
-class Limits(Model):
+class Limits(Form):
     """The most that one job may ask for; always in force."""
 
-    time: Time | None = Field(None, description="The longest time limit.")
-    nodes: Annotated[int, BeforeValidator(whole(1, 65_536))] | None = Field(
-        None, description="The most nodes."
-    )
+    time: Walltime | None = key(TIME, default=None, doc="The longest time limit.")
+    nodes: int | None = key(whole(1, 65_536), default=None, doc="The most nodes.")
 
 
-class Confirm(Model):
+class Confirm(Form):
     """When ``submit`` asks first."""
 
-    gpu_hours: Number | None = Field(
-        None, description="Jobs that may use more GPU-hours than this."
+    gpu_hours: float | None = key(
+        NUMBER, default=None, doc="Jobs that may use more GPU-hours than this."
     )
 
 
-class Price(Model):
+class Price(Form):
     """What it costs."""
 
-    gpu_hour: Number = Field(description="The price of a GPU for an hour.")
-    currency: Annotated[str, matching("J179", re.compile(r"[A-Z]{3}"), "a currency", "EUR")] = (
-        Field("EUR", description="Its currency, three capital letters.")
+    gpu_hour: float = key(NUMBER, doc="The price of a GPU for an hour.")
+    currency: str = key(
+        matching("J179", re.compile(r"[A-Z]{3}"), "a currency", "EUR"),
+        default="EUR",
+        doc="Its currency, three capital letters.",
     )
 
 
-class ClusterProfile(Model):
+class ClusterProfile(Form):
     """A cluster: how to get in, what its nodes and network are, what its site asks for."""
 
-    name: Name = Field(description="The cluster's name.")
-    scheduler: Annotated[
-        Literal["slurm", "local"], BeforeValidator(one_of("scheduler", ("slurm", "local")))
-    ] = Field(description="slurm; or local, which runs jobs detached on this machine.")
-    paths: Paths = Field(description="Directories on the cluster.")
-    nodes: Nodes = Field(description="The nodes.")
-    docs: Line | None = Field(None, description="The address of the site's documentation.")
-    extends: Name | None = Field(
-        None, description="Another profile, whose keys this one completes."
+    name: str = key(NAME, doc="The cluster's name.")
+    scheduler: Literal["slurm", "local"] = key(
+        one_of("scheduler", ("slurm", "local")),
+        doc="slurm; or local, which runs jobs detached on this machine.",
     )
-    ssh: Ssh | None = Field(
-        None, description="How to get to the login node; left out, sbatch is on this machine."
+    paths: Paths = key(form(Paths), doc="Directories on the cluster.")
+    nodes: Nodes = key(form(Nodes), doc="The nodes: count, gpus_per_node, gpu, cpus, mem.")
+    docs: str | None = key(LINE, default=None, doc="The address of the site's documentation.")
+    extends: str | None = key(
+        NAME, default=None, doc="Another profile, whose keys this one completes."
     )
-    procs_per_node: Annotated[int, BeforeValidator(whole(1, 1024))] | None = Field(
-        None, description="Ranks on each node where nodes have no GPUs."
+    ssh: Ssh | None = key(
+        form(Ssh, short="host"),
+        default=None,
+        doc="How to get to the login node; left out, sbatch is on this machine.",
     )
-    network: Network = Field(Network(), description="The network between nodes.")
-    gpu_request: Annotated[
-        Literal["gpus-per-node", "gres", "gres-typed", "none"],
-        BeforeValidator(one_of("GPU request", GPU_REQUESTS)),
-    ] = Field("gpus-per-node", description="How this site wants GPUs asked for.")
-    gpu_type: (
-        Annotated[
-            str,
-            matching(
-                "J179",
-                re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII),
-                "a GPU type",
-                "a100",
-            ),
-        ]
-        | None
-    ) = Field(None, description="The type in --gres=gpu:TYPE:N, for gres-typed.")
-    defaults: Defaults = Field(Defaults(), description="What every job here gets.")
-    limits: Limits = Field(Limits(), description="The most that one job may ask for.")
-    accounting: Annotated[
-        Literal["auto", "sacct", "none"],
-        BeforeValidator(one_of("accounting", ("auto", "sacct", "none"))),
-    ] = Field("auto", description="Whether sacct can be asked about ended jobs.")
-    slurm_version: Annotated[str, BeforeValidator(lambda v: _release(v))] | None = Field(
-        None, description="Slurm's release, such as 22.05, where something newer may be used."
+    procs_per_node: int | None = key(
+        whole(1, 1024), default=None, doc="Ranks on each node where nodes have no GPUs."
     )
-    rdzv_host_suffix: Annotated[
-        str, matching("J179", re.compile(r"[A-Za-z0-9.-]{1,200}", re.ASCII), "a suffix", "-ib")
-    ] = Field("", description="Added to the head node's name for the rendezvous, such as -ib.")
-    confirm: Confirm = Field(Confirm(), description="When submit asks first.")
-    price: Price | None = Field(None, description="What it costs.")
-
-
-def _release(value: object) -> str:
-    match = _RELEASE.fullmatch(text(value))
-    if not match:
-        raise wrong(
-            "J179", f"'{clip(text(value))}' is not a release of Slurm", "such as 22.05 or 24.11"
-        )
-    return match.group(1)
+    network: Network = key(
+        form(Network, short="fabric", shortly={"enum": list(FABRICS)}),
+        default=Network(),
+        doc="The network between nodes.",
+    )
+    gpu_request: Literal["gpus-per-node", "gres", "gres-typed", "none"] = key(
+        one_of("GPU request", GPU_REQUESTS),
+        default="gpus-per-node",
+        doc="How this site wants GPUs asked for: gpus-per-node, gres, gres-typed or none.",
+    )
+    gpu_type: str | None = key(
+        matching("J179", re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII), "a GPU type", "a100"),
+        default=None,
+        doc="The type in --gres=gpu:TYPE:N, for gres-typed.",
+    )
+    defaults: Defaults = key(form(Defaults), default=Defaults(), doc="What every job here gets.")
+    limits: Limits = key(form(Limits), default=Limits(), doc="The most that one job may ask for.")
+    accounting: Literal["auto", "sacct", "none"] = key(
+        one_of("accounting", ("auto", "sacct", "none")),
+        default="auto",
+        doc="Whether sacct can be asked about ended jobs: auto, sacct or none.",
+    )
+    slurm_version: str | None = key(
+        Check(release, {"type": ["string", "number"]}),
+        default=None,
+        doc="Slurm's release, such as 22.05, where something newer may be used.",
+    )
+    rdzv_host_suffix: str = key(
+        matching("J179", re.compile(r"[A-Za-z0-9.-]{1,200}", re.ASCII), "a suffix", "-ib"),
+        default="",
+        doc="Added to the head node's name for the rendezvous, such as -ib.",
+    )
+    confirm: Confirm = key(form(Confirm), default=Confirm(), doc="When submit asks first.")
+    price: Price | None = key(form(Price), default=None, doc="What it costs.")

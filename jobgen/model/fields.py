@@ -10,32 +10,19 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, WithJsonSchema
-from pydantic_core import PydanticCustomError
-
+from jobgen.model.form import Check, each, refuse, table
 from jobgen.model.units import Memory, UnitError, Walltime, clip, parse_size
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}", re.ASCII)
-HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,254}", re.ASCII)
-USER = re.compile(r"[A-Za-z_][A-Za-z0-9._@\\-]{0,63}", re.ASCII)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}", re.ASCII)
 _DOLLAR = re.compile(r"\$(?!\$|[A-Za-z_])")
+WORD = {"type": ["string", "number"]}
+SCALAR = {"type": ["string", "number", "boolean"]}
+T = TypeVar("T")
+
 _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-
-
-class Model(BaseModel):
-    """What every mapping of the two files is: frozen, and no key beside the named ones."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=False)
-
-
-def wrong(code: str, message: str, hint: str = "") -> PydanticCustomError:
-    """The refusal of a value: a code of the catalogue, what is wrong, what to write."""
-    return PydanticCustomError(
-        "jobgen", "{message}", {"message": message, "hint": hint, "code": code}
-    )
 
 
 def described(value: object) -> str:
@@ -78,7 +65,7 @@ def text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None or isinstance(value, (Mapping, list, tuple, set)):
-        raise wrong("J120", f"text was expected, got {described(value)}")
+        raise refuse("J120", f"text was expected, got {described(value)}")
     return str(getattr(value, "text", value))
 
 
@@ -88,13 +75,13 @@ def line(value: object) -> str:
     bad = unprintable(word)
     if bad is not None:
         what = "a line break" if bad in "\r\n" else f"the character U+{ord(bad):04X}"
-        raise wrong(
+        raise refuse(
             "J127", f"{what} cannot stand here", "write it on one line, in plain characters"
         )
     if not word.strip():
-        raise wrong("J120", "text was expected, got nothing")
+        raise refuse("J120", "text was expected, got nothing")
     if len(word) > 4096:
-        raise wrong("J122", f"this is {len(word)} characters long", "at most 4096")
+        raise refuse("J122", f"this is {len(word)} characters long", "at most 4096")
     return word
 
 
@@ -108,22 +95,22 @@ def unprintable(word: str, allow: str = "") -> str | None:
 def name(value: object) -> str:
     """A name: of a job, a cluster, a label."""
     word = text(value)
-    if not NAME.fullmatch(word):
+    if not _NAME.fullmatch(word):
         fixed = re.sub(r"[^A-Za-z0-9._-]+", "-", word[:64]).strip("-._")
-        hint = f"write '{fixed}'" if fixed and NAME.fullmatch(fixed) else "such as llama8b-sft"
+        hint = f"write '{fixed}'" if fixed and _NAME.fullmatch(fixed) else "such as llama8b-sft"
         rule = "letters, digits, '.', '_' and '-', at most 64, a letter or digit first"
-        raise wrong("J124", f"'{clip(word)}' is not a name ({rule})", hint)
+        raise refuse("J124", f"'{clip(word)}' is not a name ({rule})", hint)
     return word
 
 
 def env_name(value: object) -> str:
     """A name of an environment variable."""
     word = text(value)
-    if not ENV_NAME.fullmatch(word):
+    if not _ENV_NAME.fullmatch(word):
         fixed = re.sub(r"[^A-Za-z0-9_]+", "_", word[:64]).strip("_")
-        hint = f"write '{fixed}'" if ENV_NAME.fullmatch(fixed) else "such as HF_HOME"
+        hint = f"write '{fixed}'" if _ENV_NAME.fullmatch(fixed) else "such as HF_HOME"
         rule = "letters, digits and '_', no digit first"
-        raise wrong("J125", f"'{clip(word)}' is not a name of a variable ({rule})", hint)
+        raise refuse("J125", f"'{clip(word)}' is not a name of a variable ({rule})", hint)
     return word
 
 
@@ -131,19 +118,19 @@ def env_value(value: object) -> str:
     """A value of an environment variable: any text but NUL, and whole ``$NAME`` only."""
     word = text(value)
     if "\0" in word:
-        raise wrong("J127", "a NUL character cannot stand in the environment")
+        raise refuse("J127", "a NUL character cannot stand in the environment")
     return shell_text(word)
 
 
 def shell_text(word: str) -> str:
     """Text in which ``$NAME`` is expanded on the cluster and ``$$`` is a dollar; nothing else."""
     if len(word) > 131_000:
-        raise wrong("J122", f"this is {len(word)} characters long", "Linux takes at most 131000")
+        raise refuse("J122", f"this is {len(word)} characters long", "Linux takes at most 131000")
     bare = _DOLLAR.search(word.replace("$$", "  "))
     if bare and word[bare.start() + 1 : bare.start() + 2] in {"(", "{"}:
         start = clip(word[bare.start() :], 20)
         hint = "only $NAME is expanded here; write $$ for a dollar, or export it under setup:"
-        raise wrong("J161", f"'{start}' is the shell's, and no shell reads this value", hint)
+        raise refuse("J161", f"'{start}' is the shell's, and no shell reads this value", hint)
     return word
 
 
@@ -152,10 +139,10 @@ def remote_path(value: object) -> str:
     word = shell_text(line(value))
     if word.startswith("~"):
         rest = word.partition("/")[2]
-        raise wrong("J135", f"'{clip(word)}' starts with ~", f"write '$HOME/{clip(rest)}'")
+        raise refuse("J135", f"'{clip(word)}' starts with ~", f"write '$HOME/{clip(rest)}'")
     if not re.match(r"/|\$[A-Za-z_]", word) or ".." in word.split("/"):
         hint = "such as /scratch/$USER/jobgen"
-        raise wrong("J135", f"'{clip(word)}' is not an absolute path without '..'", hint)
+        raise refuse("J135", f"'{clip(word)}' is not an absolute path without '..'", hint)
     return word
 
 
@@ -163,13 +150,13 @@ def relative_path(value: object) -> str:
     """A path inside the working directory."""
     word = line(value)
     if word.startswith(("/", "~")) or ".." in word.split("/"):
-        raise wrong(
+        raise refuse(
             "J136", f"'{clip(word)}' lies outside the workdir", "a relative path without '..'"
         )
     return word
 
 
-def whole(low: int, high: int, *, more: str = "") -> Callable[[object], int]:
+def whole(low: int, high: int, *, more: str = "") -> Check[int]:
     """A check for a whole number between these two."""
     rule = f"a whole number, at least {low}" + (f"; or {more}" if more else "")
 
@@ -177,21 +164,21 @@ def whole(low: int, high: int, *, more: str = "") -> Callable[[object], int]:
         if not isinstance(value, int) or isinstance(value, bool):
             quoted = isinstance(value, str) and re.fullmatch(r"\d{1,9}", value, re.ASCII)
             hint = f"write {value} without quotes" if quoted else f"write {rule}"
-            raise wrong("J121", f"a whole number was expected, got {described(value)}", hint)
+            raise refuse("J121", f"a whole number was expected, got {described(value)}", hint)
         if not low <= value <= high:
             side = f"at least {low}" if value < low else f"at most {high}"
-            raise wrong("J122", f"{described(value)} is out of range", f"{side} is possible")
+            raise refuse("J122", f"{described(value)} is out of range", f"{side} is possible")
         return int(value)
 
-    return check
+    return Check(check, {"type": "integer", "minimum": low, "maximum": high})
 
 
 def number(value: object) -> float:
     """A number that is not negative."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise wrong("J121", f"a number was expected, got {described(value)}", "such as 1.80")
+        raise refuse("J121", f"a number was expected, got {described(value)}", "such as 1.80")
     if not 0 <= value < 1e12:
-        raise wrong("J122", f"{described(value)} is out of range", "a number of 0 or more")
+        raise refuse("J122", f"{described(value)} is out of range", "a number of 0 or more")
     return float(value)
 
 
@@ -203,7 +190,7 @@ def yes(value: object) -> bool:
     words = {"yes": "true", "on": "true", "no": "false", "off": "false"}
     meant = words.get(str(value).lower(), "") if isinstance(value, str) else ""
     hint = f"write {meant}" if meant else "write true or false"
-    raise wrong("J123", f"true or false was expected, got {described(value)}", hint)
+    raise refuse("J123", f"true or false was expected, got {described(value)}", hint)
 
 
 def one_of(
@@ -212,7 +199,7 @@ def one_of(
     *,
     aliases: Mapping[str, str] | None = None,
     later: Sequence[str] = (),
-) -> Callable[[object], str]:
+) -> Check[Any]:
     """A check for one of these words, with did-you-mean."""
 
     def check(value: object) -> str:
@@ -220,12 +207,24 @@ def one_of(
         word = (aliases or {}).get(word, word)
         if word in later:
             hint = f"known: {', '.join(words)}"
-            raise wrong("J117", f"{what} '{clip(word)}' is not in this version of jobgen", hint)
+            raise refuse("J117", f"{what} '{clip(word)}' is not in this version of jobgen", hint)
         if word not in words:
-            raise wrong("J123", f"unknown {what} '{clip(word)}'", suggest(word, words))
+            raise refuse("J123", f"unknown {what} '{clip(word)}'", suggest(word, words))
         return word
 
-    return check
+    return Check(check, {"enum": [*words, *(aliases or {})]})
+
+
+def matching(code: str, pattern: re.Pattern[str], what: str, example: str) -> Check[str]:
+    """A check for one word of this pattern."""
+
+    def check(value: object) -> str:
+        word = line(value)
+        if not pattern.fullmatch(word):
+            raise refuse(code, f"'{clip(word)}' is not {what}", f"such as {example}")
+        return word
+
+    return Check(check, WORD)
 
 
 def lines(value: object) -> tuple[str, ...]:
@@ -244,108 +243,57 @@ def shell_line(value: object) -> str:
     word = text(value)
     bad = unprintable(word, "\n\t")
     if bad is not None:
-        raise wrong("J127", f"the character U+{ord(bad):04X} cannot stand here")
+        raise refuse("J127", f"the character U+{ord(bad):04X} cannot stand here")
     return word
 
 
 def command(value: object) -> str:
     """The command of a job."""
     if isinstance(value, (list, tuple)):
-        raise wrong(
+        raise refuse(
             "J120", "text was expected, got a list", "write several lines as a block: run: |"
         )
     word = shell_line(value).strip()
     if not word:
-        raise wrong("J120", "a command was expected, got nothing", "such as run: train.py")
+        raise refuse("J120", "a command was expected, got nothing", "such as run: train.py")
     return word
 
 
-def words(item: Callable[[object], str]) -> Callable[[object], tuple[str, ...]]:
-    """A check for a list, or for one word where a list of one is meant."""
-
-    def check(value: object) -> tuple[str, ...]:
-        if isinstance(value, Mapping):
-            raise wrong("J120", "a list was expected, got a mapping", "write [one, two]")
-        return tuple(item(v) for v in (value if isinstance(value, (list, tuple)) else [value]))
-
-    return check
-
-
-def table(
-    key: Callable[[object], str], value: Callable[[object], str]
-) -> Callable[[object], dict[str, str]]:
-    """A check for a mapping of names to text."""
-
-    def check(mapping: object) -> dict[str, str]:
-        if not isinstance(mapping, Mapping):
-            hint = "write NAME: value, one a line"
-            raise wrong("J120", f"a mapping was expected, got {described(mapping)}", hint)
-        return {key(k): value(v) for k, v in mapping.items()}
-
-    return check
-
-
-def split_extra(data: Any) -> Any:
+def split_extra(data: Mapping[str, Any]) -> Mapping[str, Any]:
     """``slurm: {extra: …}`` is two values: the options, and the words for site plug-ins."""
-    options = data.get("slurm") if isinstance(data, Mapping) else None
+    options = data.get("slurm")
     if not isinstance(options, Mapping) or "extra" not in options:
         return data
     rest = {k: v for k, v in options.items() if k != "extra"}
     return {**data, "slurm": rest, "slurm_extra": options["extra"]}
 
 
-def _unit(parse: Callable[[str], Any], kind: type) -> Callable[[object], Any]:
-    def check(value: object) -> Any:
-        if isinstance(value, kind):
+def unit(parse: Callable[[str], T], kind: type[T], examples: Sequence[str]) -> Check[T]:
+    """A check for a text with a unit."""
+
+    def check(value: object) -> T:
+        if isinstance(value, kind) and not hasattr(value, "text"):
             return value
         try:
             return parse(text(value))
         except UnitError as error:
-            raise wrong(error.code, error.message, error.hint) from error
+            raise refuse(error.code, error.message, error.hint) from error
 
-    return check
-
-
-def _scalar(description: str, **more: Any) -> WithJsonSchema:
-    return WithJsonSchema(
-        {"type": ["string", "number", "boolean"], "description": description} | more
-    )
+    return Check(check, {"type": ["string", "integer"], "examples": list(examples)})
 
 
-_LIST = {"type": "array", "items": {"type": "string"}}
-_TEXT_OR_LIST = WithJsonSchema({"anyOf": [{"type": "string"}, _LIST]})
-_TABLE = WithJsonSchema(
-    {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}}
-)
-
-Name = Annotated[str, BeforeValidator(name), WithJsonSchema({"type": ["string", "number"]})]
-Line = Annotated[str, BeforeValidator(line), WithJsonSchema({"type": ["string", "number"]})]
-RunText = Annotated[str, BeforeValidator(command)]
-Lines = Annotated[tuple[str, ...], BeforeValidator(lines), _TEXT_OR_LIST]
-Patterns = Annotated[tuple[str, ...], BeforeValidator(words(relative_path)), _TEXT_OR_LIST]
-Names = Annotated[tuple[str, ...], BeforeValidator(words(name)), _TEXT_OR_LIST]
-Words = Annotated[tuple[str, ...], BeforeValidator(words(line)), _TEXT_OR_LIST]
-Environment = Annotated[Mapping[str, str], BeforeValidator(table(env_name, env_value)), _TABLE]
-Variables = Annotated[Mapping[str, str], BeforeValidator(table(env_name, text)), _TABLE]
-Labels = Annotated[Mapping[str, str], BeforeValidator(table(name, line)), _TABLE]
-RemotePath = Annotated[str, BeforeValidator(remote_path)]
-RelativePath = Annotated[str, BeforeValidator(relative_path)]
-Yes = Annotated[bool, BeforeValidator(yes)]
-Number = Annotated[float, BeforeValidator(number), WithJsonSchema({"type": "number", "minimum": 0})]
-Time = Annotated[
-    Walltime,
-    BeforeValidator(_unit(Walltime.parse, Walltime)),
-    WithJsonSchema(
-        {"type": "string", "examples": ["4h", "90m", "1d12h", "04:00:00", "1-12:00:00"]}
-    ),
-]
-NodeMemory = Annotated[
-    Memory,
-    BeforeValidator(_unit(Memory.parse, Memory)),
-    WithJsonSchema({"type": ["string", "integer"], "examples": ["64G", 0]}),
-]
-Size = Annotated[
-    int,
-    BeforeValidator(_unit(parse_size, int)),
-    WithJsonSchema({"type": "string", "examples": ["500MiB", "64G", "1T"]}),
-]
+NAME = Check(name, WORD)
+LINE = Check(line, WORD)
+TEXT = Check(text, SCALAR)
+RUN = Check(command, {"type": "string"})
+LINES = Check(lines, {"type": ["string", "array"], "items": {"type": "string"}})
+REMOTE = Check(remote_path, {"type": "string"})
+RELATIVE = Check(relative_path, {"type": "string"})
+WORDS = each(LINE)
+YES = Check(yes, {"type": "boolean"})
+NUMBER = Check(number, {"type": "number", "minimum": 0})
+ENV_NAME = Check(env_name, {"type": "string"})
+ENVIRONMENT = table(ENV_NAME, Check(env_value, SCALAR))
+TIME = unit(Walltime.parse, Walltime, ["4h", "90m", "1d12h", "04:00:00", "1-12:00:00"])
+MEMORY = unit(Memory.parse, Memory, ["64G", "0"])
+SIZE = unit(parse_size, int, ["500MiB", "64G", "1T"])

@@ -8,41 +8,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
-
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from typing import Any, Literal
 
 from jobgen.model.container import Container
 from jobgen.model.fields import (
-    Environment,
-    Labels,
-    Line,
-    Lines,
-    Model,
-    Name,
-    Names,
-    NodeMemory,
-    Patterns,
-    RunText,
-    Time,
-    Variables,
-    Words,
+    ENV_NAME,
+    ENVIRONMENT,
+    LINE,
+    LINES,
+    MEMORY,
+    NAME,
+    RELATIVE,
+    RUN,
+    TEXT,
+    TIME,
+    WORDS,
     described,
-    line,
     split_extra,
-    text,
     whole,
-    wrong,
 )
+from jobgen.model.form import Check, Form, each, form, key, refuse, table
 from jobgen.model.settings import (
     LAUNCHERS,
+    SECRETS,
     Checkpoint,
     Launcher,
     Nccl,
     SecretRef,
-    Secrets,
     Workdir,
 )
+from jobgen.model.units import Memory, Walltime
 
 __all__ = [
     "LAUNCHERS",
@@ -60,122 +55,131 @@ MOST_NODES = 65_536
 _SPAN = re.compile(r"(\d{1,6}):(\d{1,6})", re.ASCII)
 
 
-class JobSpec(Model):
+def version(value: object) -> Literal[1]:
+    """The version of the format: 1."""
+    if whole(1, 1_000_000)(value) != 1:
+        message = f"version {described(value)} is not known"
+        raise refuse("J117", message, "this jobgen reads version 1")
+    return 1
+
+
+def options(value: object) -> Mapping[str, str | None]:
+    """Options of sbatch, already in one form: name without dashes → value, '' for a flag."""
+    if not isinstance(value, Mapping):
+        message = f"a mapping was expected, got {described(value)}"
+        raise refuse("J120", message, "write option: value, one a line")
+    return dict(value)
+
+
+OPTIONS = Check(options, {"form": "slurm"})
+
+_NODES = Check(
+    whole(1, MOST_NODES, more="MIN:MAX for an elastic job").parse,
+    {
+        "anyOf": [
+            {"type": "integer", "minimum": 1, "maximum": MOST_NODES},
+            {"type": "string", "pattern": "^[0-9]+:[0-9]+$"},
+        ]
+    },
+)
+
+
+class JobSpec(Form):
     """What to run, and how much of the cluster it needs."""
 
-    name: Name = Field(description="The job's name.")
-    run: RunText = Field(
-        description="The command. A .py file or -m module goes through the launcher; any other "
-        "command with more than one rank must name its launcher."
+    name: str = key(NAME, doc="The job's name.")
+    run: str = key(
+        RUN,
+        doc="The command. A .py file or -m module goes through the launcher; any other command "
+        "with more than one rank must name its launcher.",
     )
-    nodes: Annotated[
-        int,
-        BeforeValidator(whole(1, MOST_NODES, more="MIN:MAX for an elastic job")),
-        WithJsonSchema(
-            {
-                "anyOf": [
-                    {"type": "integer", "minimum": 1, "maximum": MOST_NODES},
-                    {"type": "string", "pattern": "^[0-9]+:[0-9]+$"},
-                ]
-            }
-        ),
-    ] = Field(description="Number of nodes, or MIN:MAX for a job that goes on with fewer.")
-    time: Time = Field(description="The time limit: 4h, 90m, 1d12h, 04:00:00 or 1-12:00:00.")
-    version: Annotated[Literal[1], BeforeValidator(lambda v: _version(v))] = Field(
-        1, description="The version of this format."
+    nodes: int = key(_NODES, doc="Number of nodes, or MIN:MAX for a job that goes on with fewer.")
+    time: Walltime = key(TIME, doc="The time limit: 4h, 90m, 1d12h, 04:00:00 or 1-12:00:00.")
+    gpus_per_node: int | None = key(
+        whole(0, 1024),
+        default=None,
+        doc="GPUs on each node, one rank for each; left out, all that a node has.",
     )
-    cluster: Line | None = Field(None, description="The cluster, where -c does not name one.")
-    min_nodes: Annotated[int, BeforeValidator(whole(1, MOST_NODES))] | None = Field(
-        None, description="MIN of nodes: MIN:MAX.", json_schema_extra={"hidden": True}
+    version: Literal[1] = key(
+        Check(version, {"const": 1}), default=1, doc="The version of this format."
     )
-    gpus_per_node: Annotated[int, BeforeValidator(whole(0, 1024))] | None = Field(
-        None, description="GPUs on each node, one rank for each; left out, all that a node has."
+    cluster: str | None = key(LINE, default=None, doc="The cluster, where -c does not name one.")
+    min_nodes: int | None = key(
+        whole(1, MOST_NODES), default=None, doc="MIN of nodes: MIN:MAX.", hidden=True
     )
-    procs_per_node: Annotated[int, BeforeValidator(whole(1, 1024))] | None = Field(
-        None, description="Ranks on each node where nodes have no GPUs."
+    procs_per_node: int | None = key(
+        whole(1, 1024), default=None, doc="Ranks on each node where nodes have no GPUs."
     )
-    cpus_per_task: Annotated[int, BeforeValidator(whole(1, 4096))] | None = Field(
-        None, description="CPU cores for each rank."
+    cpus_per_task: int | None = key(whole(1, 4096), default=None, doc="CPU cores for each rank.")
+    mem: Memory | None = key(
+        MEMORY, default=None, doc="Memory of each node: 64G, 500MiB; 0 means all of it."
     )
-    mem: NodeMemory | None = Field(
-        None, description="Memory of each node: 64G, 500MiB; 0 means all of it."
+    workdir: Workdir = key(
+        form(Workdir, short="path"),
+        default=Workdir(),
+        doc="The directory that is uploaded; the job file's own by default.",
     )
-    workdir: Annotated[
-        Workdir,
-        BeforeValidator(lambda v: v if isinstance(v, (Mapping, Workdir)) else {"path": line(v)}),
-    ] = Field(
-        Workdir(), description="The directory that is uploaded; the job file's own by default."
+    launcher: Launcher = key(
+        form(Launcher, short="type", shortly={"enum": [*LAUNCHERS, "none"]}),
+        default=Launcher(),
+        doc="What starts the ranks: a word, or a mapping with its settings.",
     )
-    launcher: Annotated[
-        Launcher,
-        BeforeValidator(lambda v: v if isinstance(v, (Mapping, Launcher)) else {"type": text(v)}),
-    ] = Field(
-        Launcher(), description="What starts the ranks: a word, or a mapping with its settings."
+    setup: tuple[str, ...] = key(
+        LINES,
+        default=(),
+        doc="Lines of bash run on every node before the launcher, in the same shell.",
     )
-    setup: Lines = Field(
-        (), description="Lines of bash run on every node before the launcher, in the same shell."
+    env: Mapping[str, str] = key(
+        ENVIRONMENT,
+        default={},
+        doc="Environment of every rank. $NAME is expanded on the cluster, $$ is a dollar.",
     )
-    env: Environment = Field(
-        default_factory=dict,
-        description="Environment of every rank. $NAME is expanded on the cluster, $$ is a dollar.",
-    )
-    secrets: Secrets = Field(
-        (),
-        description="Names of secrets. Their values come from your environment, or from a file as "
+    secrets: tuple[SecretRef, ...] = key(
+        SECRETS,
+        default=(),
+        doc="Names of secrets. Their values come from your environment, or from a file as "
         "{file: PATH}, when you submit; never from this file.",
-        json_schema_extra={"form": "secrets"},
     )
-    vars: Variables = Field(
-        default_factory=dict, description="Variables for ${NAME} in this file; --set changes them."
+    vars: Mapping[str, str] = key(
+        table(ENV_NAME, TEXT),
+        default={},
+        doc="Variables for ${NAME} in this file; --set changes them.",
     )
-    outputs: Patterns = Field((), description="Patterns of the files that the job leaves behind.")
-    checkpoint: Checkpoint | None = Field(
-        None, description="The early warning, and whether the job is put back in the queue."
+    outputs: tuple[str, ...] = key(
+        each(RELATIVE), default=(), doc="Patterns of the files that the job leaves behind."
     )
-    nccl: Nccl = Field(Nccl(), description="NCCL's debug level and more of its variables.")
-    container: (
-        Annotated[
-            Container,
-            BeforeValidator(
-                lambda v: v if isinstance(v, (Mapping, Container)) else {"image": text(v)}
-            ),
-        ]
-        | None
-    ) = Field(None, description="The container: an image, or a mapping with its settings.")
-    slurm: Mapping[str, str | None] = Field(
-        default_factory=dict,
-        description="Any option of sbatch by its long name; extra: holds options of site plug-ins.",
-        json_schema_extra={"form": "slurm"},
+    checkpoint: Checkpoint | None = key(
+        form(Checkpoint),
+        default=None,
+        doc="The early warning, and whether the job is put back in the queue.",
     )
-    slurm_extra: Words = Field(
-        (), description="slurm.extra, word by word.", json_schema_extra={"hidden": True}
+    nccl: Nccl = key(form(Nccl), default=Nccl(), doc="NCCL's debug level and more variables.")
+    container: Container | None = key(
+        form(Container, short="image"),
+        default=None,
+        doc="The container: an image, or a mapping with its settings.",
     )
-    labels: Labels = Field(
-        default_factory=dict, description="Words for your own use, kept with the run."
+    slurm: Mapping[str, str | None] = key(
+        OPTIONS,
+        default={},
+        doc="Any option of sbatch by its long name; extra: holds options of site plug-ins.",
     )
-    after: Names = Field(
-        (), description="Names of jobs that must have ended well before this starts."
+    slurm_extra: tuple[str, ...] = key(
+        WORDS, default=(), doc="slurm.extra, word by word.", hidden=True
+    )
+    labels: Mapping[str, str] = key(
+        table(NAME, LINE), default={}, doc="Words for your own use, kept with the run."
+    )
+    after: tuple[str, ...] = key(
+        each(NAME), default=(), doc="Names of jobs that must have ended well before this starts."
     )
 
-    @model_validator(mode="before")
     @classmethod
-    def _spread(cls, data: Any) -> Any:
+    def spread(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
         """``nodes: MIN:MAX`` and ``slurm: {extra: …}`` are two values each."""
-        if not isinstance(data, Mapping):
-            return data
-        data = dict(data)
-        span = _SPAN.fullmatch(data["nodes"]) if isinstance(data.get("nodes"), str) else None
+        nodes = data.get("nodes")
+        span = _SPAN.fullmatch(nodes) if isinstance(nodes, str) else None
         if span and 1 <= int(span.group(1)) <= int(span.group(2)) <= MOST_NODES:
             least, most = int(span.group(1)), int(span.group(2))
-            data["nodes"] = most
-            if least < most:
-                data["min_nodes"] = least
+            data = {**data, "nodes": most, "min_nodes": least if least < most else None}
         return split_extra(data)
-
-
-def _version(value: object) -> int:
-    if whole(1, 1_000_000)(value) != 1:
-        raise wrong(
-            "J117", f"version {described(value)} is not known", "this jobgen reads version 1"
-        )
-    return 1

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, NamedTuple
-
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from typing import Literal, NamedTuple
 
 from jobgen.model.fields import (
-    Environment,
-    Line,
-    Model,
-    RelativePath,
-    Size,
-    Time,
-    Words,
-    Yes,
+    ENVIRONMENT,
+    LINE,
+    RELATIVE,
+    SIZE,
+    TIME,
+    WORD,
+    WORDS,
+    YES,
     env_name,
     line,
     one_of,
@@ -23,9 +21,8 @@ from jobgen.model.fields import (
     remote_path,
     text,
     whole,
-    words,
-    wrong,
 )
+from jobgen.model.form import Check, Fault, Form, Refusal, below, key, refuse
 from jobgen.model.units import Walltime, clip
 
 LAUNCHERS = ("torchrun", "srun", "deepspeed", "accelerate", "plain")
@@ -40,66 +37,13 @@ def place(value: object) -> str:
 
 
 def signal(value: object) -> str:
+    """A signal that a program can catch, without ``SIG``."""
     word = text(value).upper().removeprefix("SIG")
     if word in {"KILL", "STOP", "9", "19"}:
-        raise wrong(
-            "J123",
-            f"signal '{clip(word)}' cannot be caught, so nothing could be saved",
-            "write USR1",
-        )
-    return one_of("signal", SIGNALS)(word)
-
-
-Signal = Annotated[str, BeforeValidator(signal), WithJsonSchema({"type": "string"})]
-
-
-class Workdir(Model):
-    """The directory that is uploaded, and in which the program runs."""
-
-    path: Line = Field(".", description="The directory, relative to this file.")
-    ignore: Annotated[
-        tuple[str, ...], BeforeValidator(words(line)), WithJsonSchema({"type": ["array", "string"]})
-    ] = Field((), description="Patterns, as in .gitignore, of what is not uploaded.")
-    ignore_file: RelativePath | None = Field(
-        None, description="A file of such patterns; .jobgenignore, else .gitignore, by default."
-    )
-    max_size: Size = Field(
-        500 * 1024**2, description="The most that may be uploaded; 500MiB by default."
-    )
-
-
-class Launcher(Model):
-    """What starts the ranks."""
-
-    type: (
-        Annotated[
-            Literal["torchrun", "srun", "deepspeed", "accelerate", "plain"],
-            BeforeValidator(one_of("launcher", LAUNCHERS, aliases={"none": "plain"})),
-        ]
-        | None
-    ) = Field(
-        None,
-        description="torchrun, srun (one task a rank), deepspeed, accelerate or plain (the command "
-        "as it is); left out, torchrun starts a .py file or -m module.",
-    )
-    rdzv: Annotated[
-        Literal["c10d", "static"], BeforeValidator(one_of("rendezvous", ("c10d", "static")))
-    ] = Field("c10d", description="How torchrun's agents find each other.")
-    max_restarts: Annotated[int, BeforeValidator(whole(0, 1000))] = Field(
-        0, description="How often torchrun starts the ranks again after a failure."
-    )
-    args: Words = Field((), description="More words for the launcher's command line, as they are.")
-    ssh: Annotated[Literal["none", "pdsh"], BeforeValidator(one_of("ssh", ("none", "pdsh")))] = (
-        Field(
-            "none",
-            description="deepspeed only: none (srun starts a launcher on every node) or pdsh.",
-        )
-    )
-    config: RelativePath | None = Field(
-        None,
-        description="The DeepSpeed configuration (deepspeed) or the accelerate configuration "
-        "(accelerate): a file in the workdir.",
-    )
+        message = f"signal '{clip(word)}' cannot be caught, so nothing could be saved"
+        raise refuse("J123", message, "write USR1")
+    found: str = one_of("signal", SIGNALS)(word)
+    return found
 
 
 class SecretRef(NamedTuple):
@@ -110,56 +54,138 @@ class SecretRef(NamedTuple):
     ref: str = ""
 
 
-class Checkpoint(Model):
-    """What happens when time runs out."""
-
-    dir: Annotated[str, BeforeValidator(place)] | None = Field(
-        None, description="Where the program keeps its checkpoints: $JOBGEN_CHECKPOINT_DIR."
-    )
-    signal: Signal = Field(
-        "USR1", description="The early warning's signal, sent to the job's batch shell only."
-    )
-    grace: Time = Field(
-        Walltime(300), description="How long before the end the early warning comes; 5m by default."
-    )
-    requeue: Yes = Field(
-        default=False,
-        description="Put the job back in the queue when it has saved because of the warning.",
-    )
-    max_requeues: Annotated[int, BeforeValidator(whole(0, 1000))] = Field(
-        10, description="How often at most."
-    )
-
-
-class Nccl(Model):
-    """NCCL's settings beside those that the cluster's network needs."""
-
-    debug: Annotated[
-        str, BeforeValidator(one_of("debug level", DEBUG)), WithJsonSchema({"enum": list(DEBUG)})
-    ] = Field("WARN", description="NCCL_DEBUG.")
-    env: Environment = Field(
-        default_factory=dict, description="Variables that win over those jobgen derives."
-    )
-
-
 def secrets(value: object) -> tuple[SecretRef, ...]:
     """``[NAME, …]``, or ``NAME: {env: OTHER}`` and ``NAME: {file: PATH}``."""
     if isinstance(value, Mapping):
-        return tuple(_secret(name, where) for name, where in value.items())
-    items = value if isinstance(value, (list, tuple)) else [value]
-    return tuple(v if isinstance(v, SecretRef) else _secret(v, None) for v in items)
+        items = [(name, name, where) for name, where in value.items()]
+    else:
+        listed = value if isinstance(value, (list, tuple)) else [value]
+        items = [(index, name, None) for index, name in enumerate(listed)]
+    found: list[SecretRef] = []
+    faults: list[Fault] = []
+    for step, name, where in items:
+        try:
+            found.append(name if isinstance(name, SecretRef) else _secret(name, where))
+        except Refusal as refusal:
+            faults += [below(f, step) for f in refusal.faults]
+    if faults:
+        raise Refusal(faults)
+    return tuple(found)
 
 
 def _secret(name: object, where: object) -> SecretRef:
+    if isinstance(name, Mapping):
+        raise refuse(
+            "J151", "a name was expected, got a mapping", "write secrets: {NAME: {file: PATH}}"
+        )
     word = env_name(name)
     if where is None:
         return SecretRef(word, "env", word)
     pairs = list(where.items()) if isinstance(where, Mapping) else []
     if len(pairs) != 1 or pairs[0][0] not in {"env", "file"}:
         hint = "write {env: OTHER_NAME} or {file: PATH}; a value never stands in this file"
-        raise wrong("J151", f"'{word}' does not say where its value is read", hint)
+        raise refuse("J151", "it is not said where its value is read", hint)
     kind, ref = pairs[0]
     return SecretRef(word, kind, env_name(ref) if kind == "env" else line(ref))
 
 
-Secrets = Annotated[tuple[SecretRef, ...], BeforeValidator(secrets)]
+_WHERE = {
+    "type": "object",
+    "properties": {"env": {"type": "string"}, "file": {"type": "string"}},
+    "additionalProperties": False,
+    "minProperties": 1,
+    "maxProperties": 1,
+}
+SECRETS = Check(
+    secrets,
+    {
+        "anyOf": [
+            {"type": "array", "items": {"type": "string"}},
+            {"type": "object", "additionalProperties": {"anyOf": [_WHERE, {"type": "null"}]}},
+        ]
+    },
+)
+
+
+class Workdir(Form):
+    """The directory that is uploaded, and in which the program runs."""
+
+    path: str = key(LINE, default=".", doc="The directory, relative to this file.")
+    ignore: tuple[str, ...] = key(
+        WORDS, default=(), doc="Patterns, as in .gitignore, of what is not uploaded."
+    )
+    ignore_file: str | None = key(
+        RELATIVE,
+        default=None,
+        doc="A file of such patterns; .jobgenignore, else .gitignore, by default.",
+    )
+    max_size: int = key(
+        SIZE, default=500 * 1024**2, doc="The most that may be uploaded; 500MiB by default."
+    )
+
+
+class Launcher(Form):
+    """What starts the ranks."""
+
+    type: Literal["torchrun", "srun", "deepspeed", "accelerate", "plain"] | None = key(
+        one_of("launcher", LAUNCHERS, aliases={"none": "plain"}),
+        default=None,
+        doc="torchrun, srun (one task a rank), deepspeed, accelerate or plain (the command as it "
+        "is); left out, torchrun starts a .py file or -m module.",
+    )
+    rdzv: Literal["c10d", "static"] = key(
+        one_of("rendezvous", ("c10d", "static")),
+        default="c10d",
+        doc="How torchrun's agents find each other.",
+    )
+    max_restarts: int = key(
+        whole(0, 1000), default=0, doc="How often torchrun starts the ranks again after a failure."
+    )
+    args: tuple[str, ...] = key(
+        WORDS, default=(), doc="More words for the launcher's command line, as they are."
+    )
+    ssh: Literal["none", "pdsh"] = key(
+        one_of("ssh", ("none", "pdsh")),
+        default="none",
+        doc="deepspeed only: none (srun starts a launcher on every node) or pdsh.",
+    )
+    config: str | None = key(
+        RELATIVE,
+        default=None,
+        doc="The DeepSpeed or accelerate configuration: a file in the workdir.",
+    )
+
+
+class Checkpoint(Form):
+    """What happens when time runs out."""
+
+    dir: str | None = key(
+        Check(place, {"type": "string"}),
+        default=None,
+        doc="Where the program keeps its checkpoints: $JOBGEN_CHECKPOINT_DIR.",
+    )
+    signal: str = key(
+        Check(signal, WORD),
+        default="USR1",
+        doc="The early warning's signal, sent to the job's batch shell only.",
+    )
+    grace: Walltime = key(
+        TIME,
+        default=Walltime(300),
+        doc="How long before the end the early warning comes; 5m by default.",
+    )
+    requeue: bool = key(
+        YES,
+        default=False,
+        doc="Put the job back in the queue when it has saved because of the warning.",
+    )
+    max_requeues: int = key(whole(0, 1000), default=10, doc="How often at most.")
+
+
+class Nccl(Form):
+    """NCCL's settings beside those that the cluster's network needs."""
+
+    debug: str = key(one_of("debug level", DEBUG), default="WARN", doc="NCCL_DEBUG.")
+    env: Mapping[str, str] = key(
+        ENVIRONMENT, default={}, doc="Variables that win over those jobgen derives."
+    )

@@ -1,0 +1,237 @@
+"""Forms: frozen values with named keys, each with a check, a default and a description.
+
+The mappings of job.yaml and cluster.yaml are forms. A form says everything that is wrong with a
+mapping at once, each fault with its path; and it knows its JSON Schema. This is the part of
+pydantic that the two files need, in one page, because importing pydantic and building its models
+takes 150 ms of CPU in every command (measured with 2.14: more than all of ``render`` may take).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Self, TypeVar, dataclass_transform, overload
+
+T = TypeVar("T")
+D = TypeVar("D")
+F = TypeVar("F", bound="Form")
+
+Path = tuple[str | int, ...]
+_NONE = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with a value: where below it, a code of the catalogue, what, and a hint."""
+
+    code: str
+    message: str
+    hint: str = ""
+    path: Path = ()
+    about_key: bool = False
+    """Whether the key itself is meant, not its value."""
+
+
+class Refusal(ValueError):  # noqa: N818 - it is an answer, and holds several errors
+    """A value does not pass: every fault in it."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = tuple(faults)
+        lines = (f"{'.'.join(map(str, f.path))}: {f.message}".lstrip(": ") for f in self.faults)
+        super().__init__("; ".join(lines))
+
+
+def refuse(code: str, message: str, hint: str = "") -> Refusal:
+    """The refusal of one value."""
+    return Refusal([Fault(code, message, hint)])
+
+
+@dataclass(frozen=True, slots=True)
+class Check(Generic[T]):
+    """What a value must be: a function that gives the parsed value or raises Refusal."""
+
+    parse: Callable[[object], T]
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    """Its JSON Schema, of what may be written in the file."""
+
+    def __call__(self, value: object) -> T:
+        return self.parse(value)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key of a form."""
+
+    check: Check[Any]
+    default: Any
+    doc: str
+    hidden: bool
+    """Not a key of the file: it is written inside another one."""
+
+    @property
+    def needed(self) -> bool:
+        """Whether the key has no default."""
+        return self.default is _NONE
+
+
+@overload
+def key(check: Check[T], *, doc: str, hidden: bool = False) -> T: ...
+@overload
+def key(check: Check[T], *, default: D, doc: str, hidden: bool = False) -> T | D: ...
+def key(check: Check[Any], *, default: Any = _NONE, doc: str, hidden: bool = False) -> Any:
+    """A key with its check, its default (none: the key is needed) and its description."""
+    return Key(check, default, doc, hidden)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(key,))
+class Form:
+    """The base of all forms. Construction checks every key, and raises Refusal with all faults."""
+
+    keys: ClassVar[Mapping[str, Key]] = {}
+
+    def __init_subclass__(cls) -> None:
+        cls.keys = {n: k for n, k in vars(cls).items() if isinstance(k, Key)}
+        for name in cls.keys:
+            delattr(cls, name)
+
+    def __init__(self, **values: Any) -> None:
+        faults: list[Fault] = []
+        parsed = self.__dict__
+        data = self.spread(values)
+        for name, one in self.keys.items():
+            if name in data:
+                parsed[name] = _parse(one, data[name], name, faults)
+            elif one.needed:
+                faults.append(Fault("J116", "is missing", one.doc, (name,), about_key=True))
+            else:
+                parsed[name] = one.default
+        unknown = (n for n in data if n not in self.keys)
+        faults += [Fault("J102", "unknown key", "", (n,), about_key=True) for n in unknown]
+        if faults:
+            raise Refusal(faults)
+
+    @classmethod
+    def spread(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The mapping with keys that mean several values taken apart; the same by default."""
+        return data
+
+    @classmethod
+    def read(cls, data: Mapping[str, Any]) -> Self:
+        """The form of this mapping. Raises Refusal."""
+        return cls(**data)
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some keys changed, checked as at first."""
+        return type(self)(**{**self.__dict__, **changes})
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        """Keys and values."""
+        return iter(self.__dict__.items())
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen")
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    __hash__ = None  # type: ignore[assignment]  # it holds mappings
+
+    def __repr__(self) -> str:
+        shown = (f"{n}={v!r}" for n, v in self.__dict__.items() if v != self.keys[n].default)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def form(kind: type[F], *, short: str = "", shortly: Mapping[str, Any] | None = None) -> Check[F]:
+    """The check for a mapping that is a form; ``short`` is the key that a lone word stands for."""
+
+    def parse(value: object) -> F:
+        if isinstance(value, kind):
+            return value
+        if not isinstance(value, Mapping):
+            if short and value is not None and not isinstance(value, (list, tuple)):
+                return _shortened(kind, short, value)
+            keys = ", ".join(n for n, k in kind.keys.items() if not k.hidden)
+            raise refuse("J120", "a mapping was expected", f"its keys: {keys}")
+        return kind.read(value)
+
+    schema: dict[str, Any] = {"form": kind}
+    return Check(
+        parse, {"anyOf": [dict(shortly or {"type": "string"}), schema]} if short else schema
+    )
+
+
+def each(item: Check[T], *, alone: bool = True) -> Check[tuple[T, ...]]:
+    """The check for a list; a lone value is a list of one."""
+
+    def parse(value: object) -> tuple[T, ...]:
+        if isinstance(value, Mapping) or (value is None) or (not alone and isinstance(value, str)):
+            raise refuse("J120", "a list was expected", "write [one, two]")
+        items = value if isinstance(value, (list, tuple)) else [value]
+        return tuple(v for _, v in _all(item, enumerate(items)))
+
+    many = {"type": "array", "items": dict(item.schema)}
+    return Check(parse, {"anyOf": [dict(item.schema), many]} if alone else many)
+
+
+def table(name: Check[str], value: Check[T]) -> Check[Mapping[str, T]]:
+    """The check for a mapping of names to values."""
+
+    def parse(mapping: object) -> Mapping[str, T]:
+        if not isinstance(mapping, Mapping):
+            raise refuse("J120", "a mapping was expected", "write NAME: value, one a line")
+        faults: list[Fault] = []
+        for key_ in mapping:
+            try:
+                name(key_)
+            except Refusal as refusal:
+                faults += [below(f, str(key_), about_key=True) for f in refusal.faults]
+        try:
+            found = dict(_all(value, mapping.items()))
+        except Refusal as refusal:
+            faults += refusal.faults
+        if faults:
+            raise Refusal(faults)
+        return found
+
+    return Check(parse, {"type": "object", "additionalProperties": dict(value.schema)})
+
+
+def below(fault: Fault, step: str | int, *, about_key: bool = False) -> Fault:
+    """The same fault as seen from one step above."""
+    path = (step, *fault.path)
+    return Fault(fault.code, fault.message, fault.hint, path, fault.about_key or about_key)
+
+
+def _all(check: Check[T], items: Iterable[tuple[Any, object]]) -> Iterator[tuple[Any, T]]:
+    found: list[tuple[Any, T]] = []
+    faults: list[Fault] = []
+    for step, item in items:
+        try:
+            found.append((step, check(item)))
+        except Refusal as refusal:
+            faults += [below(f, step) for f in refusal.faults]
+    if faults:
+        raise Refusal(faults)
+    return iter(found)
+
+
+def _parse(one: Key, value: object, name: str, faults: list[Fault]) -> Any:
+    """The parsed value; a default that is given back (as None) is right too."""
+    if not one.needed and (value is one.default):
+        return value
+    try:
+        return one.check(value)
+    except Refusal as refusal:
+        faults += [below(f, name) for f in refusal.faults]
+        return None
+
+
+def _shortened(kind: type[F], short: str, value: object) -> F:
+    try:
+        return kind.read({short: value})
+    except Refusal as refusal:
+        faults = (f for f in refusal.faults if f.path[:1] == (short,))
+        raise Refusal(Fault(f.code, f.message, f.hint) for f in faults) from None
