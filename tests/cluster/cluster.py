@@ -1,0 +1,206 @@
+"""A running Slurm cluster: bring it up, ask it, break parts of it, take it down."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import tempfile
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+from tests.cluster import install
+from tests.cluster.client import Client
+from tests.cluster.hosts import PREFIX, Done, Hosts, sweep, until
+from tests.cluster.layout import Layout, Options
+from tests.cluster.texts import profile
+
+ENDED = frozenset(
+    {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE"}
+    | {"FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "TIMEOUT"}
+)
+
+
+class Cluster(Hosts):
+    """Slurm on namespaces; see ``tests/cluster/__init__.py`` for how it is used."""
+
+    def __init__(self, root: Path, options: Options | None = None) -> None:
+        super().__init__(Layout(root, options or Options()))
+        self.client = Client(self)
+        self._profiles = 0
+
+    # up and down
+
+    @classmethod
+    def up(
+        cls, options: Options | None = None, *, root: Path | None = None, lease: bool = True
+    ) -> Self:
+        """A cluster that is ready: all nodes idle. With a lease it ends with this process."""
+        sweep()
+        if root is None:
+            root = Path(tempfile.mkdtemp(prefix=PREFIX))
+        root.mkdir(parents=True, exist_ok=True)
+        cluster = cls(root.resolve(), options)
+        try:
+            install.files(cluster.layout)
+            cluster.switch_on(lease=lease)
+            install.daemons(cluster)
+            cluster.wait_idle()
+        except BaseException:
+            if not os.environ.get("JOBGEN_TESTBED_KEEP"):
+                cluster.down()
+            raise
+        return cluster
+
+    @classmethod
+    def at(cls, root: Path) -> Self:
+        """The cluster that another process brought up in this folder."""
+        record = json.loads((root / "hub.json").read_text(encoding="utf-8"))
+        options = record["options"]
+        cluster = cls(root.resolve(), Options(**{**options, "conf": tuple(options["conf"])}))
+        cluster.hub, cluster.pids = record["hub"], record["pids"]
+        return cluster
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.down()
+
+    # what jobgen is given
+
+    @property
+    def scratch(self) -> Path:
+        """The shared disk that run directories go to; the same path on this machine."""
+        return self.layout.scratch
+
+    def profile(self, **overrides: Any) -> Path:
+        """A cluster.yaml for this cluster; a mapping among the overrides is merged, key by key.
+
+        A value of None takes the key away: ``profile(ssh=None)``.
+        """
+        data = _merged(profile(self.layout), overrides)
+        self._profiles += 1
+        path = self.layout.client_home / f"testbed-{os.getpid()}-{self._profiles}.yaml"
+        path.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
+        return path
+
+    # what Slurm is asked
+
+    def slurm(self, *words: str, check: bool = True, timeout: float = 60) -> str:
+        """A Slurm command on the login host as root; what it printed."""
+        done: Done = self.run("login", words, user="root", check=check, timeout=timeout)
+        return done.stdout.strip()
+
+    def sbatch(self, script: str, *options: str) -> str:
+        """Submit a script as the ordinary user; the job id."""
+        words = ["sbatch", "--parsable", *options]
+        return self.run("login", words, stdin=script, cwd=self.scratch).stdout.strip()
+
+    def job(self, job: str) -> dict[str, str]:
+        """What the controller knows of a job, field by field; empty where it knows nothing."""
+        told = self.slurm("scontrol", "show", "job", "-o", job, check=False)
+        return dict(re.findall(r"(\S+?)=(\S*)", told))
+
+    def state(self, job: str) -> str:
+        """The job's state; UNKNOWN where the controller does not know the job."""
+        return self.job(job).get("JobState", "UNKNOWN")
+
+    def wait_state(
+        self, job: str, states: Collection[str] | str = ENDED, timeout: float = 60
+    ) -> str:
+        """Wait until the job is in one of these states (else: has ended); the state."""
+        wanted = {states} if isinstance(states, str) else set(states)
+        end = time.monotonic() + timeout
+        while (state := self.state(job)) not in wanted:
+            if time.monotonic() > end:
+                fields = self.job(job)
+                raise TimeoutError(f"job {job} is {state} after {timeout:g} s: {fields}")
+            time.sleep(0.2)
+        return state
+
+    def wait_idle(self, timeout: float = 30) -> None:
+        """Wait until every node is up and has nothing to do."""
+
+        def idle() -> bool:
+            told = self.slurm("sinfo", "-h", "-N", "-p", "gpu", "-o", "%T", check=False)
+            return told.split() == ["idle"] * len(self.layout.nodes)
+
+        until(idle, timeout, f"idle nodes (see {self.layout.log})", pause=0.1)
+
+    def start_now(self, job: str) -> None:
+        """Let a job that waits for its begin time (after a requeue) start at once."""
+        self.slurm("scontrol", "update", f"JobId={job}", "StartTime=now")
+
+    def empty(self) -> None:
+        """Cancel every job and wait until the nodes are idle."""
+        self.slurm("scancel", "-u", "root,tester", check=False)
+        self.wait_idle(60)
+
+    # what goes wrong
+
+    @contextmanager
+    def frozen_controller(self) -> Iterator[None]:
+        """Within this block slurmctld is stopped: it takes connections and does not answer."""
+        self.freeze()
+        try:
+            yield
+        finally:
+            self.thaw()
+
+    def freeze(self) -> None:
+        self.signal("login", "slurmctld", signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self.signal("login", "slurmctld", signal.SIGCONT)
+
+    def crash_controller(self) -> None:
+        """kill -9 of slurmctld; ``restart_controller`` starts it again with its saved state."""
+        self.signal("login", "slurmctld", signal.SIGKILL)
+        until(lambda: not self.processes("login", "slurmctld"), 10, "slurmctld to be gone")
+
+    def restart_controller(self) -> None:
+        install.start_controller(self)
+        until(lambda: "UP" in self.slurm("scontrol", "ping", check=False), 30, "slurmctld")
+
+    def restart_slurmd(self, node: str) -> None:
+        install.start_slurmd(self, node)
+
+    def kill_slurmstepd(self, node: str, job: str) -> int:
+        """Kill what looks after the job's steps on a node: the node is lost to it; how many."""
+        steps = [p for p in self.processes(node) if p.command.startswith(f"slurmstepd: [{job}.")]
+        for step in steps:
+            os.kill(step.pid, signal.SIGKILL)
+        return len(steps)
+
+    def signal(self, host: str, name: str, number: signal.Signals) -> None:
+        """Send a signal to every process of that name on a host; an error where there is none."""
+        found = self.processes(host, name)
+        if not found:
+            raise ProcessLookupError(f"no {name} on {host}")
+        for process in found:
+            os.kill(process.pid, number)
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    out = dict(base)
+    for key, value in over.items():
+        if value is None:
+            out.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(out.get(key), Mapping):
+            out[key] = _merged(out[key], value)
+        else:
+            out[key] = value
+    return out

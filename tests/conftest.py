@@ -1,0 +1,92 @@
+"""What all tests share: the real test cluster, and a last word on what could not run here."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Generator, Iterator
+from typing import Any
+
+import pytest
+
+from tests.cluster import Cluster, Options
+from tests.cluster.install import ACCOUNTING_PROGRAMS, PROGRAMS, missing
+
+REQUIRED = os.environ.get("JOBGEN_REQUIRE_CLUSTER") == "1"
+"""In CI a cluster test that cannot run is a failure, not a skip."""
+HOW = {
+    "cluster": "as root: apt-get install --no-install-recommends "
+    + " ".join(sorted({*PROGRAMS.values(), *ACCOUNTING_PROGRAMS.values()})),
+    "train": "pip install -c requirements/constraints.txt '.[train]' (see CONTRIBUTING.md)",
+}
+"""How to get what the tests of a marker need."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All cluster tests go to one worker under xdist: they share the cluster and two cores."""
+    for item in items:
+        names = getattr(item, "fixturenames", ())
+        if "cluster" in names or "cluster_accounting" in names:
+            item.add_marker("cluster")
+        if item.get_closest_marker("cluster"):
+            item.add_marker(pytest.mark.xdist_group("cluster"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("cluster"):
+        accounting = "cluster_accounting" in getattr(item, "fixturenames", ())
+        _need("the test cluster", missing(accounting=accounting))
+    for marker in item.iter_markers("train"):
+        wanted = marker.args or ("torch",)
+        absent = [name for name in wanted if importlib.util.find_spec(name) is None]
+        _need("training", f"not installed: {' '.join(absent)}" if absent else "")
+
+
+def _need(what: str, reason: str) -> None:
+    if reason and REQUIRED:
+        pytest.fail(f"{what} is required here, but: {reason}", pytrace=False)
+    if reason:
+        pytest.skip(f"{what}: {reason}")
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A Slurm cluster without accounting, shared by all tests of this process."""
+    with Cluster.up() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def cluster_accounting() -> Iterator[Cluster]:
+    """The same with slurmdbd, so that sacct answers."""
+    with Cluster.up(Options(accounting=True)) as running:
+        yield running
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A cluster test that failed shows the last words of the controller and the nodes."""
+    report = yield
+    if report.failed and report.when == "call":
+        arguments: dict[str, Any] = getattr(item, "funcargs", {})
+        for running in (c for c in arguments.values() if isinstance(c, Cluster)):
+            for log in sorted(running.layout.log.glob("*slurm*.log")):
+                lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+                report.sections.append((f"{log.name}, its end", "\n".join(lines[-8:])))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in the last lines what was left out, and how to get it."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    for marker, how in HOW.items():
+        left_out = [r for r in skipped if marker in getattr(r, "keywords", ())]
+        if left_out:
+            reasons = sorted({str(r.longrepr[2]).removeprefix("Skipped: ") for r in left_out})
+            terminalreporter.section(f"{len(left_out)} {marker} tests were skipped")
+            for reason in reasons:
+                terminalreporter.line(reason)
+            terminalreporter.line(f"To run them, {how}")
