@@ -147,7 +147,7 @@ def patience(record: RunRecord, wait: float) -> float:
 
 def in_words(record: RunRecord) -> str:
     """``PENDING (other jobs are ahead)``, ``RUNNING on n1,n2``, ``FAILED, exit 1:0``."""
-    from jobgen.scheduler.reasons import in_words as reason_in_words
+    from jobgen.scheduler.reasons import pending_reason
 
     state = str(record.state)
     if record.state is JobState.UNKNOWN and record.raw:
@@ -156,7 +156,7 @@ def in_words(record: RunRecord) -> str:
         done = record.exit and record.exit != "0:0"
         return f"{state}, exit {record.exit}" if done else state
     if record.reason and record.reason != "None":
-        return f"{state} ({reason_in_words(record.reason)})"
+        return f"{state} ({pending_reason(record.reason)})"
     return f"{state} on {record.nodes}" if record.nodes else state
 
 

@@ -1,0 +1,138 @@
+"""Submit, and the same stopped one line before anything leaves: the dry run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jobgen.app import secret, submitting
+from jobgen.app.prepare import Ready
+from jobgen.app.progress import Progress, Stage, silent
+from jobgen.app.world import World
+from jobgen.model.bundle import BundleFile
+from jobgen.model.plan import Setting
+from jobgen.model.record import Login, RunRecord
+from jobgen.transport import Payload
+
+TOKEN = "x" * 26
+"""Stands for the run's token where none has been made."""
+
+
+@dataclass(frozen=True, slots=True)
+class DryStep:
+    """One thing that would happen, in order: what, the exact command, the script that carries it."""
+
+    title: str
+    command: str
+    script: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """All that a submit would do. The token stands as ``xxxxxxxx``; everything else is exact."""
+
+    steps: tuple[DryStep, ...]
+    env: tuple[tuple[str, Setting], ...]
+    secrets: tuple[tuple[str, str], ...]
+    """Name and where its value comes from; empty where it was not found."""
+    files: tuple[tuple[str, int], ...]
+    """Path below the run directory and bytes, of everything beside the working directory."""
+
+
+def dry_run(ready: Ready) -> DryRun:
+    """What ``submit`` would send, made by the code that sends it. Touches nothing."""
+    record = _record(ready, TOKEN, 0.0)
+    directory = f"{record.site.root}/{record.folder}"
+    options = ready.plan.submit_options
+    scripts = dict(submitting.rehearse(record, options))
+    sbatch = submitting.command(record, directory, 1, options)
+    files = submitting.run_files(record, ready.bundle)
+    count = len(ready.manifest.files) if ready.manifest else 0
+    sent = f"{len(files)} files of jobgen" + (f", {count} files of src/" if count else "")
+    steps = [
+        DryStep("connect", connection(record.site.login)),
+        DryStep("upload", f"tar of {sent} to {directory}", scripts["upload"]),
+    ]
+    if ready.plan.secrets:
+        names = ", ".join(ready.plan.secrets)
+        path = f"{directory}/{secret.FILE}"
+        steps.append(DryStep("secrets", f"{names} (values hidden) to {path}, mode 0600"))
+    steps.append(DryStep("submit", f"cd {directory} && {sbatch}", scripts["submit"]))
+    return DryRun(
+        tuple(steps),
+        tuple(ready.plan.env.items()),
+        tuple((name, ready.facts.secrets.get(name, "")) for name in ready.plan.secrets),
+        tuple((f.path, len(f.content)) for f in files),
+    )
+
+
+def submit(world: World, ready: Ready, *, progress: Progress = silent) -> RunRecord:
+    """Upload, submit, write down: the run with its job id.
+
+    Raises Invalid for a missing secret, Unreachable, Refused, or JobgenError where the other side
+    could not take the files; what was begun is in the ledger and never submitted twice.
+    """
+    delivery = secret.delivery(world, ready.job.value.secrets, ready.base)
+    record = _record(ready, world.token(), world.now())
+    login = record.site.login
+    progress(Stage(1, 4, "connect", connection(login)))
+    transport = world.connect(login)
+    progress(Stage(1, 4, "connect", connection(login), ended=True))
+    record = world.ledger.begin(record, ready.bundle)
+    errand = submitting.Errand(
+        transport=transport,
+        ledger=world.ledger,
+        now=world.now,
+        sleep=world.sleep,
+        say=world.say,
+        redial=lambda: world.connect(login),
+        progress=progress,
+    )
+    files = submitting.run_files(record, ready.bundle)
+    try:
+        return submitting.carry_out(
+            record,
+            lambda: _payload(ready, files, delivery),
+            errand,
+            options=ready.plan.submit_options,
+        )
+    finally:
+        errand.transport.close()
+
+
+def _payload(ready: Ready, files: tuple[BundleFile, ...], delivery: BundleFile | None) -> Payload:
+    from jobgen.upload import payload
+
+    stream = payload(ready.manifest, (*files, delivery) if delivery else files)
+    return Payload(stream.size, stream.chunks)
+
+
+def _record(ready: Ready, token: str, now: float) -> RunRecord:
+    plan, shape = ready.plan, ready.plan.shape
+    return RunRecord(
+        token=token,
+        alias=plan.name,
+        name=plan.name,
+        site=ready.site,
+        digest=ready.bundle.digest,
+        created=now,
+        shape={
+            "nodes": shape.nodes,
+            "ranks_per_node": shape.ranks_per_node,
+            "gpus_per_node": shape.gpus_per_node,
+            "seconds": shape.seconds,
+            "launcher": plan.launcher.value,
+            "outputs": list(plan.outputs),
+            "labels": dict(plan.labels),
+            "git": f"{ready.facts.git.commit}{'+' * ready.facts.git.dirty}"
+            if ready.facts.git
+            else "",
+        },
+    )
+
+
+def connection(login: Login) -> str:
+    """The connection as a command people know; empty words for this machine."""
+    if login.backend == "local":
+        return "this machine"
+    port = f"-p {login.port} " if login.port else ""
+    return f"ssh {port}{login.user}@{login.host}" if login.user else f"ssh {port}{login.host}"
