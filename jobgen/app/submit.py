@@ -19,7 +19,7 @@ TOKEN = "x" * 26
 
 @dataclass(frozen=True, slots=True)
 class DryStep:
-    """One thing that would happen, in order: what, the exact command, the script that carries it."""
+    """One thing that would happen: what, the exact command, and the script that carries it."""
 
     title: str
     command: str
