@@ -18,14 +18,15 @@ emit_file() {
     fi
 }
 
-# ask KEY COMMAND...: what it printed, what it complained of and its exit code, in three frames.
+# ask KEY COMMAND...: what it printed, what it complained of and its exit code, in three frames. A
+# controller that does not answer must not hold up the rest: fifteen seconds, then exit code 124.
 ask() {
     ask_key=$1
     shift
     {
         ask_err=$(
             {
-                ask_out=$("$@" 2>&4 3>&- </dev/null)
+                ask_out=$(timeout 15 "$@" 2>&4 3>&- </dev/null)
                 ask_code=$?
                 emit "$ask_key.out" "$ask_out" >&3
                 emit "$ask_key.code" "$ask_code" >&3
@@ -54,4 +55,16 @@ enter() {
     cd -- "$1" 2>/dev/null || return 1
     read -r enter_token <TOKEN 2>/dev/null || [ -n "${enter_token:-}" ] || return 1
     [ "$enter_token" = "$2" ]
+}
+
+# detach COMMAND...: in a session of its own, which the end of the connection does not reach.
+detach() {
+    (
+        unset LC_ALL
+        if [ -n "$user_locale" ]; then
+            LC_ALL=$user_locale
+            export LC_ALL
+        fi
+        exec setsid "$@" </dev/null >/dev/null 2>&1
+    ) &
 }

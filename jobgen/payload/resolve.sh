@@ -9,7 +9,9 @@ resolve() {
     report "$3"
     # sbatch is a child that may outlive submit.sh: look for the words they share. The pattern goes
     # through a pipe, or this grep would find itself.
-    if printf '%s\n' "jobgen:$2:$3" | grep -l -a -F -f - -- /proc/[0-9]*/cmdline >/dev/null 2>&1; then
+    resolve_mark=jobgen:$2:$3
+    set -- /proc/[0-9]*/cmdline
+    if printf '%s\n' "$resolve_mark" | grep -l -a -F -f - -- "$@" >/dev/null 2>&1; then
         emit alive yes
     else
         emit alive no

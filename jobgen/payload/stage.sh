@@ -38,9 +38,10 @@ stage() {
     said=$(mkdir -- "$stage_new" 2>&1) || stage_fail "$said"
     stage_part=$stage_root/$stage_new
     trap 'rm -rf -- "$stage_part"; exit 1' HUP INT TERM
-    said=$(tar -x -f - -C "$stage_new" --no-same-owner --no-same-permissions 2>&1) || stage_fail "$said"
+    said=$(tar -x -m -f - -C "$stage_new" --no-same-owner --no-same-permissions 2>&1) || stage_fail "$said"
     stage_same "$stage_new" || stage_fail 'the upload arrived incomplete: its TOKEN is missing'
-    if [ -f "$stage_new/MANIFEST.sha256" ] && [ -s "$stage_new/MANIFEST.sha256" ]; then
+    [ -f "$stage_new/MANIFEST.sha256" ] || stage_fail 'the upload arrived incomplete: its MANIFEST is missing'
+    if [ -s "$stage_new/MANIFEST.sha256" ]; then
         said=$(cd -- "$stage_new" && sha256sum --quiet --strict -c MANIFEST.sha256 2>&1) ||
             stage_fail "the upload arrived damaged: $said"
     fi

@@ -16,15 +16,7 @@ start() {
         emit free "$(df -Pk . 2>/dev/null | tail -n 1)"
         return 1
     fi
-    # a new session: the end of the connection must not reach it
-    (
-        unset LC_ALL
-        if [ -n "$user_locale" ]; then
-            LC_ALL=$user_locale
-            export LC_ALL
-        fi
-        exec setsid sh submit/submit.sh "$attempt" "$@" </dev/null >/dev/null 2>&1
-    ) &
+    detach sh submit/submit.sh "$attempt" "$@"
     started=$(date +%s)
     while [ ! -e "submit/rc.$attempt" ] && [ ! -s submit/jobid ] && [ ! -e cancel ]; do
         sleep 0.03 2>/dev/null || sleep 1
@@ -50,6 +42,11 @@ report() {
         emit rc "$(cat "submit/rc.$1")"
         emit ended "$(stat -c %Y -- "submit/rc.$1")"
     fi
+    claims
+}
+
+# claims: which job has claimed each task of this run.
+claims() {
     for claim in state/*/claim; do
         if [ -L "$claim" ]; then
             emit claim "$(readlink -- "$claim")"

@@ -29,9 +29,9 @@ ln -sT "$(uname -n).$$.$(date +%s)" "submit/attempt.$attempt" 2>/dev/null || exi
 
 "$@" </dev/null >>"submit/out.$attempt" 2>>"submit/err.$attempt"
 code=$?
-printf '%s\n' "$code" >"submit/.rc.$attempt" && mv -T "submit/.rc.$attempt" "submit/rc.$attempt"
 
-# A valid id in the output wins, whatever the exit code says.
+# A valid id in the output wins, whatever the exit code says. It is written before the exit code:
+# who sees the code may count on the id.
 id=''
 while IFS= read -r line || [ -n "$line" ]; do
     case ${line%%;*} in
@@ -42,3 +42,4 @@ done <"submit/out.$attempt"
 if [ -n "$id" ]; then
     printf '%s\n' "$id" >"submit/.jobid.$attempt" && mv -T "submit/.jobid.$attempt" submit/jobid
 fi
+printf '%s\n' "$code" >"submit/.rc.$attempt" && mv -T "submit/.rc.$attempt" "submit/rc.$attempt"

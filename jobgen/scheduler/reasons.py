@@ -79,3 +79,13 @@ def pending_reason(text: str) -> str:
             what = next((name for mark, name in _WHAT if mark in word[len(head) :]), "")
             return words.format(what=f" ({what})" if what else "")
     return ""
+
+
+def in_words(text: str) -> str:
+    """Slurm's own word, and what it means where that is known.
+
+    >>> in_words("Priority")
+    'Priority: other jobs are ahead'
+    """
+    words = pending_reason(text)
+    return f"{text.strip()}: {words}" if words else text.strip()

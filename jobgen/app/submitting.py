@@ -1,0 +1,359 @@
+"""A planned run is carried to its job id, exactly once, whatever breaks on the way.
+
+The machine of ``jobgen.submission`` decides; here its effects leave, each only after the state
+that wants it stands in the ledger. A process that dies is followed by any other: ``resume`` goes
+on from what is written down and from what the run directory knows.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NoReturn
+
+from jobgen.app import answers
+from jobgen.app.progress import Progress, silent
+from jobgen.app.progress import Stage as Moment
+from jobgen.errors import JobgenError, Refused, Unreachable
+from jobgen.model.bundle import BundleFile
+from jobgen.model.record import JobState, RunRecord
+from jobgen.scheduler import Scheduler, scheduler_for
+from jobgen.shell import Command
+from jobgen.submission import scripts
+from jobgen.submission.machine import step
+from jobgen.submission.states import (
+    Begin,
+    Bury,
+    Drop,
+    Effect,
+    Fact,
+    Phase,
+    Record,
+    Resolve,
+    Stage,
+    Start,
+    State,
+)
+from jobgen.transport import Payload
+
+if TYPE_CHECKING:
+    from jobgen.ledger import Ledger
+    from jobgen.model.bundle import Bundle
+    from jobgen.transport import Transport
+
+ENTRY = "bundle/job.sbatch"
+PATIENCE = 60.0
+"""Seconds to look into an unclear answer before the rest is left to later commands."""
+UPLOAD_DEADLINE = 3600.0
+"""Seconds an upload may take; a link that stands still is found out by the transport."""
+LEASE = 600.0
+"""Seconds after which another host may take a run up whose process has not been heard of."""
+REDIALS = 3
+"""So often a lost connection is made anew within one command."""
+
+Sender = Callable[[], Payload]
+"""Makes the tar of the run directory; called once for each try."""
+
+
+@dataclass
+class Errand:
+    """What carrying out one run needs of the world."""
+
+    transport: Transport
+    ledger: Ledger
+    now: Callable[[], float]
+    sleep: Callable[[float], None]
+    say: Callable[[str], None]
+    redial: Callable[[], Transport] | None = None
+    """Makes a new connection; without it a lost one ends the command."""
+    progress: Progress = silent
+    patience: float = PATIENCE
+    nonce: Callable[[], str] = field(default=lambda: secrets.token_hex(6))
+
+
+def run_files(record: RunRecord, bundle: Bundle) -> tuple[BundleFile, ...]:
+    """What is sent beside ``src/``: the bundle, and what makes the directory a run's own."""
+    about = {
+        "token": record.token,
+        "alias": record.alias,
+        "name": record.name,
+        "cluster": record.site.cluster,
+        "digest": record.digest,
+        "created": record.created,
+        "shape": dict(record.shape),
+    }
+    ours = [
+        BundleFile("TOKEN", f"{record.token}\n".encode(), 0o600),
+        BundleFile("run.json", (json.dumps(about, indent=2) + "\n").encode(), 0o600),
+        *(BundleFile(path, body.encode(), 0o700) for path, body in scripts.files().items()),
+    ]
+    return (*ours, *(replace(file, path=f"bundle/{file.path}") for file in bundle.files))
+
+
+def carry_out(
+    record: RunRecord, send: Sender | None, errand: Errand, *, options: Sequence[str] = ()
+) -> RunRecord:
+    """The run with its job id. ``options`` are further words for sbatch.
+
+    Raises Refused with the scheduler's own words, Unreachable where it is not known yet whether
+    the job was taken (any later command finds out), and JobgenError where it could not be sent.
+    """
+    if not errand.ledger.lease(record.token, LEASE):
+        return errand.ledger.get(record.token)
+    try:
+        return _Carrier(record, send, errand, options).run()
+    finally:
+        errand.ledger.release(record.token)
+
+
+def settle(record: RunRecord, errand: Errand) -> RunRecord:
+    """A run that another process left between planning and its job id, taken up once.
+
+    Never raises for what it finds: the record says it.
+    """
+    try:
+        return carry_out(record, None, replace(errand, patience=0.0, redial=None))
+    except JobgenError:
+        return errand.ledger.get(record.token)
+
+
+def rehearse(
+    record: RunRecord, options: Sequence[str] = (), *, nonce: str = "NONCE"
+) -> tuple[tuple[str, str], ...]:
+    """(what for, script) of everything a submit sends when nothing goes wrong. Sends nothing."""
+    carrier = _Carrier(record, None, None, options)
+    directory = record.directory or f"{record.site.root}/{record.folder}"
+    state = State(directory=directory)
+    return (
+        ("upload", carrier.script(state, Stage(), nonce)),
+        ("submit", carrier.script(state, Start(1), nonce)),
+    )
+
+
+def command(record: RunRecord, directory: str, attempt: int, options: Sequence[str]) -> str:
+    """The sbatch command line of an attempt, as it is run in the run directory."""
+    return str(_Carrier(record, None, None, options).sbatch(directory, attempt))
+
+
+class _Carrier:
+    """Drives the machine for one run in one process."""
+
+    def __init__(
+        self,
+        record: RunRecord,
+        send: Sender | None,
+        errand: Errand | None,
+        options: Sequence[str],
+    ) -> None:
+        self.record = record
+        self.send = send
+        self.options = options or tuple(record.submission.get("options", ()))
+        self.scheduler: Scheduler = scheduler_for(record.site)
+        self._errand = errand
+        self._redials = 0
+
+    @property
+    def errand(self) -> Errand:
+        assert self._errand is not None  # noqa: S101 - a rehearsal asks nothing of the world
+        return self._errand
+
+    def run(self) -> RunRecord:
+        """Step until an id or an end is known, or patience runs out."""
+        until = self.errand.now() + self.errand.patience
+        state = State.from_data(self.record.submission.get("state", {}))
+        fact: Fact | None = Begin()
+        while fact is not None:
+            state, effects = step(state, fact)
+            self._write_down(state)
+            fact = self._carry(state, effects, until)
+            if fact is None and state.phase.open and not self._waiting(effects):
+                fact = Begin()
+        return self._verdict(state)
+
+    def _waiting(self, effects: Sequence[Effect]) -> bool:
+        return any(isinstance(effect, Resolve | Stage | Start) for effect in effects)
+
+    def _carry(self, state: State, effects: Sequence[Effect], until: float) -> Fact | None:
+        """Do it; the fact that the last effect brought back, None where patience ran out."""
+        fact: Fact | None = None
+        for effect in effects:
+            if isinstance(effect, Resolve) and effect.wait:
+                if self.errand.now() + effect.wait > until:
+                    return None
+                self._explain_wait(state)
+                self.errand.sleep(effect.wait)
+            if isinstance(effect, Stage) and self.send is None:
+                self._abandon("the command that was sending it ended before it had sent it all")
+            fact = self._do(state, effect)
+        return fact
+
+    def _do(self, state: State, effect: Effect) -> Fact | None:
+        try:
+            return self._once(state, effect)
+        except Unreachable as error:
+            return self._lost(effect, error)
+
+    def _once(self, state: State, effect: Effect) -> Fact | None:
+        errand = self.errand
+        if isinstance(effect, Stage):
+            return self._stage(state)
+        if isinstance(effect, Start):
+            self._moment(3, "sbatch", "waiting for its answer")
+        text = self.script(state, effect, errand.nonce())
+        result = errand.transport.call(text, deadline=scripts.DEADLINE)
+        if isinstance(effect, Resolve):
+            return answers.resolved(result, self.scheduler, effect.attempt, self.record.token)
+        if not isinstance(effect, Start):
+            return None
+        found = answers.started(result, self.scheduler, effect.attempt)
+        if isinstance(found, answers.Failure):
+            raise JobgenError(f"{self.record.alias}: {found.text}", hint=found.hint)
+        return found
+
+    def script(self, state: State, effect: Effect, nonce: str) -> str:
+        """The script that carries an effect out."""
+        token, directory = self.record.token, state.directory
+        if isinstance(effect, Stage):
+            return scripts.stage(self.record.site.root, self.record.folder, token, nonce)
+        if isinstance(effect, Start):
+            words = self.sbatch(directory, effect.attempt)
+            return scripts.start(directory, token, effect.attempt, words, effect.forget)
+        if isinstance(effect, Resolve):
+            asked = answers.questions(self.scheduler)
+            return scripts.resolve(directory, token, effect.attempt, asked)
+        if isinstance(effect, Drop):
+            return scripts.command(self.scheduler.cancel(effect.jobs))
+        if isinstance(effect, Record):
+            return scripts.record(directory, token, effect.job)
+        return (scripts.bury if isinstance(effect, Bury) else scripts.discard)(directory, token)
+
+    def sbatch(self, directory: str, attempt: int) -> Command:
+        """The command of an attempt."""
+        return self.scheduler.submit(
+            ENTRY,
+            directory=directory,
+            token=self.record.token,
+            attempt=attempt,
+            options=self.options,
+        )
+
+    def _stage(self, state: State) -> Fact:
+        assert self.send is not None  # noqa: S101 - _carry has looked
+        payload = self.send()
+        self._moment(2, "upload", "", total=payload.size)
+        text = self.script(state, Stage(), self.errand.nonce())
+        watched = Payload(payload.size, self._watched(payload))
+        result = self.errand.transport.call(text, watched, deadline=UPLOAD_DEADLINE)
+        found = answers.staged(result)
+        if isinstance(found, answers.Failure):
+            self._abandon(found.text, hint=found.hint)
+        self._moment(2, "upload", "", done=payload.size, total=payload.size, ended=True)
+        return found
+
+    def _watched(self, payload: Payload) -> Iterator[bytes]:
+        done, held = 0, self.errand.now()
+        for chunk in payload.chunks:
+            yield chunk
+            done += len(chunk)
+            if self.errand.now() - held > LEASE / 10:
+                held = self.errand.now()
+                self.errand.ledger.lease(self.record.token, LEASE)
+            self._moment(2, "upload", "", done=done, total=payload.size)
+
+    def _moment(
+        self,
+        number: int,
+        name: str,
+        text: str,
+        *,
+        done: int = 0,
+        total: int = 0,
+        ended: bool = False,
+    ) -> None:
+        self.errand.progress(Moment(number, 4, name, text, done, total, ended))
+
+    # what is written down
+
+    def _write_down(self, state: State) -> None:
+        """The state, before anything of it leaves."""
+        before = self.record
+        data = {"state": state.data(), "options": list(self.options)}
+        if before.submission == data:
+            return
+        changes = answers.shown(state, before)
+        self.record = self.errand.ledger.update(
+            before.token,
+            submission=data,
+            updated=self.errand.now(),
+            event=answers.told(State.from_data(before.submission.get("state", {})), state),
+            **changes,
+        )
+
+    # what is said
+
+    def _explain_wait(self, state: State) -> None:
+        self._moment(
+            3, "sbatch", f"no clear answer to attempt {state.attempt}; looking whether it was taken"
+        )
+
+    def _lost(self, effect: Effect, error: Unreachable) -> Fact:
+        """The connection broke: nothing is known of what the effect did."""
+        redial = self.errand.redial
+        while redial is not None and self._redials < REDIALS:
+            self._redials += 1
+            self.errand.sleep(2.0 ** (self._redials - 1))
+            try:
+                self.errand.transport = redial()
+            except Unreachable as again:
+                error = again
+            else:
+                return Begin()
+        if isinstance(effect, Stage):
+            self._abandon(f"the connection was lost while it was being sent: {error}")
+        raise Unreachable(
+            *error.problems,
+            f"whether {self.record.site.cluster} took {self.record.alias} is not known yet",
+            hint=f"jobgen show {self.record.alias} finds out; it is never submitted twice",
+        ) from error
+
+    def _abandon(self, why: str, hint: str = "") -> NoReturn:
+        """Nothing was submitted and nothing will be."""
+        state = State.from_data(self.record.submission.get("state", {}))
+        self.record = self.errand.ledger.update(
+            self.record.token,
+            state=JobState.REJECTED,
+            ended=True,
+            reason=why,
+            submission={"state": replace(state, phase=Phase.REJECTED, why=why).data()},
+            event=("rejected", f"not submitted: {why}"),
+        )
+        raise JobgenError(
+            f"{self.record.alias} was not submitted: {why}",
+            hint=hint or "nothing was left behind; run the same command again",
+        )
+
+    def _verdict(self, state: State) -> RunRecord:
+        record = self.record
+        if state.phase in (Phase.SUBMITTED, Phase.CONFIRMED, Phase.CANCELLED):
+            text = f"accepted as {record.job}" if record.job else "cancelled"
+            self._moment(3, "sbatch", text, ended=True)
+            return record
+        if state.phase is Phase.REJECTED:
+            raise Refused(
+                f"{record.site.cluster} refused {record.alias}: {state.why}",
+                hint="nothing was queued; change the job or the profile and submit again",
+            )
+        if state.phase is Phase.LOST:
+            raise JobgenError(
+                f"{record.alias}: {state.why}", hint="submit it again if it is wanted"
+            )
+        raise Unreachable(
+            f"{record.site.cluster} gave no clear answer to sbatch for {record.alias}",
+            hint=f"it may be queued; jobgen show {record.alias} goes on looking, and it is never "
+            "submitted twice",
+        )
+
+
+__all__ = ["ENTRY", "Errand", "carry_out", "command", "rehearse", "run_files", "settle"]

@@ -1,0 +1,287 @@
+"""The notebook of this machine: every run, what happened to it, and the files it was made of.
+
+One sqlite3 file and the only SQL. A rollback journal with full synchronisation, because the file
+may lie on NFS, where a write-ahead log does not work. Events are only ever added; the table of
+runs is what they come to. No secret is ever given to it.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jobgen.errors import Missing, Usage
+from jobgen.ledger.database import explained, lives, open_database, this_process
+from jobgen.model.record import JobId, RunRecord
+
+if TYPE_CHECKING:
+    from jobgen.model.bundle import Bundle
+
+SHORTEST_PREFIX = 6
+"""Characters of a token that are enough to name a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened to a run; ``time`` is of this machine's clock."""
+
+    time: float
+    kind: str
+    text: str
+    data: Mapping[str, Any]
+
+
+class Ledger:
+    """The notebook at ``path``. Reading one that is not there finds nothing and makes nothing."""
+
+    def __init__(self, path: Path, *, now: Callable[[], float] = time.time) -> None:
+        self.path = path
+        self._now = now
+        self._open: sqlite3.Connection | None = None
+
+    def close(self) -> None:
+        """Close the file; it opens again when needed."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    # writing
+
+    def begin(self, record: RunRecord, bundle: Bundle | None = None) -> RunRecord:
+        """Write down a new run before anything is sent; gives it its alias ``name-N``."""
+        with self._writing() as db:
+            query = "SELECT COALESCE(MAX(number), 0) + 1 FROM runs WHERE name = ?"
+            number = int(db.execute(query, (record.name,)).fetchone()[0])
+            record = replace(record, alias=f"{record.name}-{number}")
+            db.execute(
+                "INSERT INTO runs (token, alias, name, number, cluster, job, ended, created, data)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (record.token, record.alias, record.name, number, *_columns(record)),
+            )
+            db.executemany(
+                "INSERT INTO files VALUES (?, ?, ?, ?)",
+                [
+                    (record.token, file.path, file.mode, zlib.compress(file.content))
+                    for file in (bundle.files if bundle else ())
+                ],
+            )
+            self._add(db, record.token, "planned", f"planned as {record.alias}")
+        return record
+
+    def update(
+        self, token: str, *, event: tuple[str, str] | None = None, **changes: Any
+    ) -> RunRecord:
+        """Change fields of a run, with the event (kind, text) that tells why, in one commit."""
+        with self._writing() as db:
+            found = db.execute("SELECT data FROM runs WHERE token = ?", (token,)).fetchone()
+            if found is None:
+                raise Missing(f"no run with the token {token} in {self.path}")
+            record = replace(_record(found[0]), **changes)
+            db.execute(
+                "UPDATE runs SET cluster = ?, job = ?, ended = ?, created = ?, data = ?"
+                " WHERE token = ?",
+                (*_columns(record), token),
+            )
+            if event is not None:
+                self._add(db, token, *event)
+        return record
+
+    def note(
+        self, token: str, kind: str, text: str = "", data: Mapping[str, Any] | None = None
+    ) -> None:
+        """Add an event to a run."""
+        with self._writing() as db:
+            self._add(db, token, kind, text, data)
+
+    def lease(self, token: str, seconds: float) -> bool:
+        """Take a run for this process, or hold it on; False where another live one has it.
+
+        A lease is a courtesy between processes: what keeps a run from being submitted twice lies
+        in its run directory.
+        """
+        now, mine = self._now(), this_process()
+        with self._writing() as db:
+            query = "SELECT owner, leased FROM runs WHERE token = ?"
+            found = db.execute(query, (token,)).fetchone()
+            if found is None or (found[0] != mine and found[1] > now and lives(found[0])):
+                return False
+            query = "UPDATE runs SET owner = ?, leased = ? WHERE token = ?"
+            db.execute(query, (mine, now + seconds, token))
+        return True
+
+    def release(self, token: str) -> None:
+        """Give a run free again, if it is ours."""
+        with self._writing() as db:
+            query = "UPDATE runs SET owner = '', leased = 0 WHERE token = ? AND owner = ?"
+            db.execute(query, (token, this_process()))
+
+    def keep(self, token: str, cursors: Mapping[str, Any]) -> None:
+        """Remember how far the logs of a run were read."""
+        with self._writing() as db:
+            db.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?)", (token, _json(cursors)))
+
+    # reading
+
+    def get(self, ref: str) -> RunRecord:
+        """The run of an alias, ``@last``, a token's head, or a scheduler's id.
+
+        Raises Missing with the nearest alias, and Usage where several runs fit.
+        """
+        if ref == "@last":
+            newest = self.last()
+            if newest is None:
+                raise Missing("no job has been submitted yet", hint="jobgen submit job.yaml")
+            return newest
+        found = self._named(ref)
+        live = [record for record in found if not record.ended]
+        if len(found) == 1 or len(live) == 1:
+            return (live if len(live) == 1 else found)[0]
+        if found:
+            which = ", ".join(f"{r.alias} on {r.site.cluster} ({r.state})" for r in found)
+            raise Usage(f"{ref} could be any of: {which}", hint=f"say {found[0].alias}")
+        raise self._missing(ref)
+
+    def runs(
+        self,
+        *,
+        cluster: str | None = None,
+        live_only: bool = False,
+        name: str | None = None,
+        limit: int | None = None,
+    ) -> tuple[RunRecord, ...]:
+        """Runs, newest first. With a limit, those that have not ended are taken before others."""
+        conditions = {
+            "cluster = ?": cluster,
+            "name = ?": name,
+            "ended = ?": 0 if live_only else None,
+        }
+        given = {words: value for words, value in conditions.items() if value is not None}
+        where = f"WHERE {' AND '.join(given)}" if given else ""
+        query = f"SELECT data FROM runs {where} ORDER BY ended, created DESC LIMIT ?"  # noqa: S608
+        rows = self._read(query, (*given.values(), -1 if limit is None else limit))
+        records = [_record(row[0]) for row in rows]
+        return tuple(sorted(records, key=lambda record: record.created, reverse=True))
+
+    def last(self, name: str | None = None, *, cluster: str | None = None) -> RunRecord | None:
+        """The newest run, of this name and on this cluster where they are given."""
+        conditions = {"cluster = ?": cluster, "name = ?": name}
+        given = {words: value for words, value in conditions.items() if value is not None}
+        where = f"WHERE {' AND '.join(given)}" if given else ""
+        query = f"SELECT data FROM runs {where} ORDER BY created DESC, number DESC LIMIT 1"  # noqa: S608
+        rows = self._read(query, tuple(given.values()))
+        return _record(rows[0][0]) if rows else None
+
+    def bundle(self, token: str) -> dict[str, bytes]:
+        """The rendered files that a run was submitted with, by path."""
+        rows = self._read("SELECT path, content FROM files WHERE token = ? ORDER BY path", (token,))
+        return {path: zlib.decompress(content) for path, content in rows}
+
+    def events(self, token: str) -> tuple[Event, ...]:
+        """What happened to a run, in order."""
+        query = "SELECT time, kind, text, data FROM events WHERE token = ? ORDER BY id"
+        rows = self._read(query, (token,))
+        return tuple(Event(at, kind, text, json.loads(data)) for at, kind, text, data in rows)
+
+    def cursors(self, token: str) -> dict[str, Any]:
+        """How far the logs of a run were read."""
+        rows = self._read("SELECT data FROM cursors WHERE token = ?", (token,))
+        return dict(json.loads(rows[0][0])) if rows else {}
+
+    def check(self) -> str:
+        """``ok``, or what sqlite3 finds wrong with the file."""
+        rows = self._read("PRAGMA integrity_check(1)", ())
+        return str(rows[0][0]) if rows else "ok"
+
+    # within
+
+    def _named(self, ref: str) -> list[RunRecord]:
+        rows = self._read("SELECT data FROM runs WHERE alias = ? OR token = ?", (ref, ref))
+        if not rows and (job := _job_number(ref)) is not None:
+            rows = self._read("SELECT data FROM runs WHERE job = ? ORDER BY created DESC", (job,))
+        if not rows and len(ref) >= SHORTEST_PREFIX and ref.isascii() and ref.isalnum():
+            query = "SELECT data FROM runs WHERE token >= ? AND token < ? ORDER BY created DESC"
+            rows = self._read(query, (ref.lower(), ref.lower() + "~"))
+        return [_record(row[0]) for row in rows]
+
+    def _missing(self, ref: str) -> Missing:
+        from difflib import get_close_matches
+
+        newest = self.last(ref)
+        if newest is not None:
+            return Missing(f"{ref} is a name, not a run", hint=f"its newest run is {newest.alias}")
+        known = [row[0] for row in self._read("SELECT alias FROM runs", ())]
+        near = get_close_matches(ref, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else "jobgen ls -a shows all that are known here"
+        return Missing(f"no job {ref} is known here", hint=hint)
+
+    def _add(
+        self,
+        db: sqlite3.Connection,
+        token: str,
+        kind: str,
+        text: str = "",
+        data: Mapping[str, Any] | None = None,
+    ) -> None:
+        db.execute(
+            "INSERT INTO events (token, time, kind, text, data) VALUES (?, ?, ?, ?, ?)",
+            (token, self._now(), kind, text, _json(data or {})),
+        )
+
+    def _read(self, query: str, values: Sequence[Any]) -> list[Any]:
+        with self._explained():
+            if self._open is None and not self.path.exists():
+                return []
+            return self._connection().execute(query, values).fetchall()
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._explained():
+            db = self._connection(create=True)
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    def _connection(self, *, create: bool = False) -> sqlite3.Connection:
+        if self._open is None:
+            self._open = open_database(self.path, create=create)
+        return self._open
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise explained(self.path, error) from error
+
+
+def _columns(record: RunRecord) -> tuple[Any, ...]:
+    job = None if record.job is None else record.job.job
+    data = _json(record.data())
+    return record.site.cluster, job, int(record.ended), record.created, data
+
+
+def _record(data: str) -> RunRecord:
+    return RunRecord.from_data(json.loads(data))
+
+
+def _json(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, separators=(",", ":"), default=dict)
+
+
+def _job_number(ref: str) -> int | None:
+    try:
+        return JobId.parse(ref).job
+    except ValueError:
+        return None

@@ -1,0 +1,153 @@
+"""The ledger's file: made, checked, opened, brought up to date; and its misfortunes in words."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from pathlib import Path
+
+from jobgen.errors import JobgenError
+
+BUSY = 10.0
+"""Seconds to wait for another jobgen that is writing."""
+
+_FIRST = """
+CREATE TABLE runs (
+    token TEXT PRIMARY KEY, alias TEXT NOT NULL UNIQUE, name TEXT NOT NULL, number INTEGER NOT NULL,
+    cluster TEXT NOT NULL, job INTEGER, ended INTEGER NOT NULL, created REAL NOT NULL,
+    data TEXT NOT NULL, owner TEXT NOT NULL DEFAULT '', leased REAL NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE INDEX runs_created ON runs (ended, created);
+CREATE INDEX runs_name ON runs (name, number);
+CREATE INDEX runs_job ON runs (job);
+CREATE TABLE events (
+    id INTEGER PRIMARY KEY, token TEXT NOT NULL, time REAL NOT NULL, kind TEXT NOT NULL,
+    text TEXT NOT NULL, data TEXT NOT NULL
+);
+CREATE INDEX events_token ON events (token);
+CREATE TABLE files (
+    token TEXT NOT NULL, path TEXT NOT NULL, mode INTEGER NOT NULL, content BLOB NOT NULL,
+    PRIMARY KEY (token, path)
+) WITHOUT ROWID;
+CREATE TABLE cursors (token TEXT PRIMARY KEY, data TEXT NOT NULL) WITHOUT ROWID;
+"""
+MIGRATIONS: tuple[str, ...] = (_FIRST,)
+"""Script number N brings a file of version N to version N + 1."""
+
+
+def open_database(path: Path, *, create: bool) -> sqlite3.Connection:
+    """An open connection, of the newest version. Raises JobgenError where the file is not safe.
+
+    A file that may not be written is opened for reading. Without ``create`` it must be there.
+    """
+    if create and not path.exists():
+        _make(path)
+    _safe(path.parent, path.parent.stat())
+    _safe(path, path.lstat())
+    writable = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+    mode = "rw" if writable else "ro"
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    db = sqlite3.connect(uri, uri=True, timeout=BUSY, isolation_level=None)
+    try:
+        if writable:
+            db.execute("PRAGMA synchronous = FULL")
+        _migrate(db, path, writable=writable)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def explained(path: Path, error: sqlite3.Error | OSError) -> JobgenError:
+    """What an error means for a person, and what to do."""
+    text = (error.strerror or "") if isinstance(error, OSError) else str(error)
+    for mark, what, hint in _MEANINGS:
+        if mark in text:
+            return JobgenError(f"the ledger {path} {what}", hint=hint.format(path=path))
+    hint = f"look at the file; without it jobgen starts a new one: mv {path} {path}.old"
+    return JobgenError(f"the ledger {path} cannot be used: {text}", hint=hint)
+
+
+_DAMAGED = "jobs are not touched by this; start a new ledger with: mv {path} {path}.damaged"
+_MEANINGS = (
+    ("locked", f"is held by another jobgen for more than {BUSY:g} s", "wait for it, or end it"),
+    ("readonly", "may not be written", "make it writable: chmod u+w {path}; nothing was sent"),
+    ("disk is full", "has no room: the disk is full", "free some space there; nothing was sent"),
+    ("disk I/O", "cannot be read or written: the disk fails or is full", "look at the disk"),
+    ("not a database", "is damaged: it is no database", _DAMAGED),
+    ("malformed", "is damaged", _DAMAGED),
+    ("unable to open", "cannot be opened", "look at the rights of its folder: ls -ld {path}"),
+)
+
+
+def this_process() -> str:
+    """The name of this process among those that may share a home directory."""
+    return f"{os.uname().nodename}:{os.getpid()}"
+
+
+def lives(owner: str) -> bool:
+    """Whether a process of that name may be there; one on another host always may."""
+    host, _, pid = owner.rpartition(":")
+    if host != os.uname().nodename or not pid.isdigit():
+        return bool(host)
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _make(path: Path) -> None:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # O_EXCL: never through a link that somebody laid there
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        return  # another jobgen was quicker
+    except OSError as error:
+        raise JobgenError(
+            f"the ledger {path} cannot be made: {error.strerror}",
+            hint="nothing was sent; set JOBGEN_STATE_HOME to a folder of yours that can be written",
+        ) from error
+
+
+def _safe(path: Path, status: os.stat_result) -> None:
+    """Refuse what somebody else could have written."""
+    if stat.S_ISLNK(status.st_mode):
+        raise JobgenError(
+            f"{path} is a symbolic link", hint="set JOBGEN_STATE_HOME to the folder it leads to"
+        )
+    if status.st_uid != os.geteuid():
+        raise JobgenError(
+            f"{path} belongs to another user", hint="set JOBGEN_STATE_HOME to a folder of yours"
+        )
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise JobgenError(f"{path} can be written by others", hint=f"chmod go-w {path}")
+
+
+def _migrate(db: sqlite3.Connection, path: Path, *, writable: bool) -> None:
+    version = _version(db)
+    if version > len(MIGRATIONS):
+        raise JobgenError(
+            f"the ledger {path} is of a newer jobgen (version {version}, known {len(MIGRATIONS)})",
+            hint="use that jobgen, or set JOBGEN_STATE_HOME to another folder",
+        )
+    if version == len(MIGRATIONS):
+        return
+    if not writable:
+        raise JobgenError(f"the ledger {path} is of an older jobgen and may not be written")
+    db.execute("BEGIN IMMEDIATE")
+    # another process may have done it while we waited
+    for number in range(_version(db), len(MIGRATIONS)):
+        for statement in MIGRATIONS[number].split(";"):
+            if statement.strip():
+                db.execute(statement)
+        db.execute(f"PRAGMA user_version = {number + 1}")
+    db.execute("COMMIT")
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])

@@ -1,0 +1,14 @@
+# shellcheck shell=sh
+# bury DIRECTORY TOKEN: the tombstone. From now on no attempt and no accepted copy of this run
+# starts, even while the controller cannot be reached. Twice is as good as once.
+bury() {
+    if ! enter "$1" "$2"; then
+        emit missing "$1"
+        return 0
+    fi
+    if said=$({ date +%s >>cancel; } 2>&1); then
+        emit buried yes
+    else
+        emit failed "$said"
+    fi
+}

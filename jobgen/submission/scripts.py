@@ -1,0 +1,101 @@
+"""The scripts that carry the effects out, as text for ``Transport.call``. Pure.
+
+Each is a few shell functions out of ``payload`` and one line that calls them; what comes from
+outside stands in that line only, quoted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from jobgen.model.record import JobId
+from jobgen.payload import text
+from jobgen.shell import Command, Raw, expandable, join, names_in
+
+PATIENCE = 20
+"""Seconds that the start script waits for sbatch's answer before it tells what it has."""
+DEADLINE = 75.0
+"""Seconds in which every script but the upload has answered: a few questions of 15 each."""
+
+
+def files() -> Mapping[str, str]:
+    """What lies in the run directory for our use: path → text."""
+    return {"submit/submit.sh": text("submit.sh")}
+
+
+def stage(root: str, folder: str, token: str, nonce: str) -> str:
+    """Take the run directory from standard input. ``$NAME`` in ``root`` expands over there."""
+    unset = [_needs(name) for name in dict.fromkeys(names_in(root))]
+    call = join(["stage", Raw(expandable(root)), folder, token, nonce])
+    return _script(["stage.sh"], "\n".join([*unset, call]))
+
+
+def _needs(name: str) -> str:
+    complaint = join([f"${name} is not set there"])
+    return f'[ -n "${{{name}:-}}" ] || {{ emit failed {complaint}; exit 1; }}'
+
+
+def start(
+    directory: str, token: str, attempt: int, command: Command, forget: JobId | None = None
+) -> str:
+    """Run sbatch as this attempt, unless that attempt was made, and report."""
+    words = ["start", directory, token, str(attempt), str(PATIENCE), str(forget or "")]
+    return _script(["start.sh"], f"clean_environment\n{join([*words, *command.words])}")
+
+
+def resolve(directory: str, token: str, attempt: int, questions: Mapping[str, Command]) -> str:
+    """Report on an attempt, ask the scheduler, and look at the claims once more."""
+    call = [
+        "clean_environment",
+        join(["resolve", directory, token, str(attempt)]) + " || exit 0",
+        *_asks(questions),
+        "claims",
+    ]
+    return _script(["start.sh", "resolve.sh"], "\n".join(call))
+
+
+def record(directory: str, token: str, job: JobId) -> str:
+    """Write the id into the run directory."""
+    return _script(["record.sh"], join(["record", directory, token, str(job)]))
+
+
+def bury(directory: str, token: str) -> str:
+    """Put the tombstone there."""
+    return _script(["cancel.sh"], join(["bury", directory, token]))
+
+
+def discard(directory: str, token: str) -> str:
+    """Remove the directory of a run that was refused."""
+    return _script(["discard.sh"], join(["discard", directory, token]))
+
+
+def sweep(runs: Iterable[tuple[str, str]]) -> str:
+    """Remove the secrets of these runs, (directory, token) each, that have ended."""
+    return _script(["discard.sh"], "\n".join(join(["sweep", *run]) for run in runs))
+
+
+def cancel(directory: str, token: str, questions: Mapping[str, Command]) -> str:
+    """The tombstone, and then the questions that tell which jobs are ours."""
+    call = ["clean_environment", join(["bury", directory, token]), *_asks(questions)]
+    return _script(["cancel.sh", "observe.sh"], "\n".join([*call, join(["look", directory])]))
+
+
+def command(*commands: Command) -> str:
+    """Run these and tell what they said, as ``ask`` frames ``0 1 …``."""
+    asks = _asks({f"c{number}": each for number, each in enumerate(commands)})
+    return _script([], "\n".join(["clean_environment", *asks]))
+
+
+def observe(directories: Iterable[str], questions: Mapping[str, Command]) -> str:
+    """Ask the scheduler, and then look into all these run directories."""
+    looks = [join(["look", directory]) for directory in directories]
+    call = ["clean_environment", 'emit now "$(date +%s)"', *_asks(questions), *looks]
+    return _script(["observe.sh"], "\n".join(call))
+
+
+def _asks(questions: Mapping[str, Command]) -> Sequence[str]:
+    return [f"ask {key} {command}" for key, command in questions.items()]
+
+
+def _script(names: Sequence[str], call: str) -> str:
+    return "\n".join([*(text(name) for name in ("common.sh", *names)), call, ""])
