@@ -1,0 +1,70 @@
+# make demo     a virtual environment, then a real two-node training job on this machine
+# make test     everything that can be tested here: lint, types, imports, all tests
+# make lint     ruff, mypy, import-linter, shellcheck
+# make bench    the benchmarks beside the peers, in one run
+# make clean    remove the virtual environment and caches
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+PINS := requirements/constraints.txt
+# A new Python as PYTHON=…; else the newest of these that is on PATH and at least 3.11.
+PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11,\
+  $(shell command -v $(p) >/dev/null && $(p) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+    && command -v $(p))))
+# What is installed depends on these two files alone, so a second run finds its stamp and does nothing.
+KEY := $(shell cat pyproject.toml $(PINS) | sha256sum | cut -c1-12)
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint $(PINS)
+# DeepSpeed compiles its communication op while it is installed, where there is a compiler: else the
+# first job that needs it compiles for two minutes.
+DEEPSPEED := DS_BUILD_SHM_COMM=$(shell command -v c++ >/dev/null && echo 1 || echo 0)
+
+.PHONY: help demo test lint ruff mypy imports shellcheck bench clean cluster-packages
+help:
+	@sed -n 's/^# make /make /p' Makefile
+
+demo: $(VENV)/.demo-$(KEY)
+	PATH="$(abspath $(BIN)):$$PATH" jobgen submit examples/digits-ddp/job.yaml --cluster local --follow
+
+# Tests that need the cluster share one worker; where it cannot run they are skipped and said so.
+test: $(VENV)/.test-$(KEY) cluster-packages lint
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+
+lint: ruff mypy imports shellcheck
+ruff: $(VENV)/.test-$(KEY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+mypy: $(VENV)/.test-$(KEY)
+	$(BIN)/mypy
+imports: $(VENV)/.test-$(KEY)
+	$(BIN)/lint-imports --no-cache
+shellcheck: $(VENV)/.test-$(KEY)
+	$(BIN)/shellcheck jobgen/payload/*.sh scripts/cluster-packages .ci/run
+
+bench: $(VENV)/.test-$(KEY)
+	$(BIN)/python -m benchmarks
+
+cluster-packages:
+	@scripts/cluster-packages
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo "jobgen needs Python 3.11 or newer: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); $(PYTHON) -m virtualenv $(VENV); } || { rm -rf $(VENV); \
+	  echo "$(PYTHON) cannot make a virtual environment: on Debian, apt-get install python3-venv" >&2; exit 1; }
+
+$(VENV)/.demo-$(KEY): | $(VENV)/bin/python
+	@echo "Installing jobgen and the demo's packages into $(VENV) (once; PyTorch is large)"
+	$(PIP) --editable '.[demo]'
+	@touch $@
+
+$(VENV)/.test-$(KEY): | $(VENV)/bin/python
+	@echo "Installing jobgen and all that the tests use into $(VENV) (once)"
+	$(PIP) --editable '.[dev,demo]' editables hatchling ninja py-cpuinfo setuptools
+	$(DEEPSPEED) $(PIP) --no-build-isolation --editable '.[dev,train]'
+	@touch $@ $(VENV)/.demo-$(KEY)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
