@@ -36,11 +36,14 @@ class PipeChannel:
             start_new_session=own_session,
             env=None if env is None else dict(env),
         )
-        assert self._child.stdin and self._child.stdout and self._child.stderr  # noqa: S101
+        assert self._child.stdin is not None  # noqa: S101
+        assert self._child.stdout is not None  # noqa: S101
+        assert self._child.stderr is not None  # noqa: S101
         self._own_session = own_session
         self._stdin = self._child.stdin
         self._streams = {OUT: self._child.stdout, ERR: self._child.stderr}
         self._last_words = b""
+        self._spoke_out = False
         self._selector = selectors.DefaultSelector()
         for pipe in (self._stdin, *self._streams.values()):
             os.set_blocking(pipe.fileno(), False)
@@ -49,7 +52,9 @@ class PipeChannel:
             self._selector.register(pipe, selectors.EVENT_READ, stream)
         self._sending = False
 
-    def exchange(self, data: bytes, awaited: int, timeout: float) -> tuple[int, list[Received]]:
+    def exchange(
+        self, data: memoryview, awaited: int, timeout: float
+    ) -> tuple[int, list[Received]]:
         """Send and receive what can be without waiting longer than ``timeout``."""
         del awaited  # select waits for both
         self._watch_stdin(bool(data))
@@ -68,7 +73,7 @@ class PipeChannel:
             self._selector.unregister(self._stdin)
         self._sending = wanted
 
-    def _send(self, data: bytes) -> int:
+    def _send(self, data: memoryview) -> int:
         try:
             return os.write(self._stdin.fileno(), data)
         except BlockingIOError:
@@ -79,14 +84,16 @@ class PipeChannel:
 
     def _receive(self, stream: int) -> bytes:
         piece = os.read(self._streams[stream].fileno(), _PIPE_BYTES)
+        self._spoke_out = self._spoke_out or not piece
         if stream == ERR:
             self._last_words = (self._last_words + piece[-_LAST_WORDS:])[-_LAST_WORDS:]
         return piece
 
-    def last_words(self, patience: float = 1.0) -> tuple[int | None, str]:
+    def last_words(self) -> tuple[int | None, str]:
         """The exit code of the child (None: it lives) and the end of its standard error."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._child.wait(patience)
+            # it has closed its output, so it is about to end: its code says why
+            self._child.wait(1.0 if self._spoke_out else 0.0)
         if not self._streams[ERR].closed:
             with contextlib.suppress(BlockingIOError):
                 while self._receive(ERR):

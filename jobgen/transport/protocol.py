@@ -62,7 +62,9 @@ _NOISE_KEPT = 2000
 class Channel(Protocol):
     """Bytes to a process and from its two output streams, without ever blocking for long."""
 
-    def exchange(self, data: bytes, awaited: int, timeout: float) -> tuple[int, list[Received]]:
+    def exchange(
+        self, data: memoryview, awaited: int, timeout: float
+    ) -> tuple[int, list[Received]]:
         """How many bytes of ``data`` were taken, and what came on which stream.
 
         Returns as soon as anything moved, or after ``timeout`` seconds. With no data to send it
@@ -82,7 +84,7 @@ class Channel(Protocol):
 Received = tuple[int, bytes]
 
 
-class Lost(Exception):
+class Lost(Exception):  # noqa: N818
     """The channel ended, or never spoke; the text says how."""
 
 
@@ -111,9 +113,10 @@ class Session:
             )
         nonce = secrets.token_hex(16)
         printed: list[bytes] = []
+        errors: list[bytes] = []
         answers = {
             OUT: Answer(nonce, sink or printed.append),
-            ERR: Answer(nonce, (errors := []).append),
+            ERR: Answer(nonce, errors.append),
         }
         try:
             outgoing = self._request(nonce, script, payload)
@@ -151,11 +154,11 @@ class Session:
     def _converse(
         self, outgoing: Iterator[bytes], answers: dict[int, Answer], until: float
     ) -> None:
-        data = b""
+        data = memoryview(b"")
         more = True
         while True:
             if not data and more:
-                data = next(outgoing, b"")
+                data = memoryview(next(outgoing, b""))
                 more = bool(data)
             awaited = ERR if answers[OUT].code is not None else OUT
             if not data and answers[awaited].code is not None:
@@ -166,16 +169,16 @@ class Session:
             taken, received = self._channel.exchange(data, awaited, min(left, 1.0))
             data = data[taken:]
             for stream, piece in received:
-                if not piece:
+                if not piece and answers[stream].code is None:
                     raise Lost("the connection was lost")
                 answers[stream].feed(piece)
 
     def _fail(self, how: str, deadline: float, answers: dict[int, Answer]) -> NoReturn:
-        self._channel.abort()
-        self._ended = how
         slow = how == "no answer in time"
         what = f"no answer within {deadline:g} s" if slow else how
         why = self._channel.epitaph() or ("" if self._greeted else _noise(answers))
+        self._channel.abort()
+        self._ended = what
         raise Unreachable(
             f"{self._where}: {what}" + (f": {why}" if why else ""),
             hint="what was asked may or may not have been done; run the same command again, "

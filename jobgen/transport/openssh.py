@@ -1,0 +1,177 @@
+"""SSH by the ``ssh`` program, for what only it can do: ControlMaster, FIDO keys, Kerberos, host
+certificates, and two-factor logins that somebody has answered already."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from base64 import b64encode
+from collections.abc import Callable
+from pathlib import Path
+
+from jobgen.errors import Problem, Unreachable
+from jobgen.model.record import Login
+from jobgen.transport.known_hosts import lines_about
+from jobgen.transport.pipes import PipeChannel
+from jobgen.transport.protocol import BOOTSTRAP, Session
+from jobgen.transport.route import Route, config_words, route
+from jobgen.transport.terminal import Terminal, plain
+
+_GREETING = 45.0
+_GREETING_WITH_PERSON = 240.0
+
+# what our words say wins over ssh_config: no off switch for host keys, nothing forwarded
+_OPTIONS = (
+    "StrictHostKeyChecking=yes",
+    "ForwardAgent=no",
+    "ForwardX11=no",
+    "ClearAllForwardings=yes",
+    "PermitLocalCommand=no",
+    "RemoteCommand=none",
+    "RequestTTY=no",
+    "ServerAliveInterval=15",
+    "ServerAliveCountMax=3",
+)
+
+_OFF = ("no", "off", "false")
+
+# ssh's words, the code, and what to do; the first that is found decides
+_REASONS = (
+    (
+        r"HOST IDENTIFICATION HAS CHANGED",
+        "J407",
+        "somebody may be listening in; if the new key is right: ssh-keygen -R '{name}'",
+    ),
+    (
+        r"revoked",
+        "J408",
+        "ask your site for its new key; this one is known to be stolen or retired",
+    ),
+    (
+        r"host key is known|Host key verification failed",
+        "J406",
+        "`ssh {host}` once, compare the fingerprint with your site's, and answer yes",
+    ),
+    (
+        r"Could not resolve",
+        "J402",
+        "check ssh.host of the cluster profile, and HostName in ~/.ssh/config",
+    ),
+    (
+        r"refused|timed out|[Uu]nreachable|No route",
+        "J403",
+        "is a VPN or a jump host (ProxyJump in ~/.ssh/config) needed?",
+    ),
+    (
+        r"Permission denied|authentication failures",
+        "J405",
+        "`ssh {host}` shows the same login; with two factors, log in once with ControlMaster",
+    ),
+    (r"", "J404", "`ssh -v {host}` shows more"),
+)
+
+
+class SshProgram(PipeChannel):
+    """An ``ssh`` that runs the bootstrap line."""
+
+    def epitaph(self) -> str:
+        """The last line that ssh wrote, where it has ended."""
+        code, text = self.last_words()
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return plain(lines[-1]) if lines and code is not None else ""
+
+
+class OpensshTransport(Session):
+    """A Transport to the host of this login, connected. Raises Unreachable with what to do."""
+
+    def __init__(self, login: Login, *, say: Callable[[str], None] | None = None) -> None:
+        if not shutil.which("ssh"):
+            problem = Problem(
+                "J401",
+                "backend openssh needs the ssh program, and there is none on PATH",
+                hint="install the OpenSSH client, or write `backend: paramiko` under ssh:",
+            )
+            raise Unreachable(problem)
+        target = route(login.host, login.user, login.port)
+        _refuse_unchecked_jumps(target)
+        self._pinned = _pinned(target, login.fingerprint) if login.fingerprint else None
+        person = Terminal(say).there
+        self._program = SshProgram(_words(login, person, self._pinned), own_session=False)
+        super().__init__(self._program, target.label)
+        try:
+            self.call(":", deadline=_GREETING_WITH_PERSON if person else _GREETING)
+        except Unreachable as error:
+            self.close()
+            raise _explained(self._program, target) or error from None
+
+    def close(self) -> None:
+        """End the connection; may be called twice."""
+        super().close()
+        if self._pinned:
+            self._pinned.unlink(missing_ok=True)
+
+
+def _words(login: Login, person: bool, pinned: Path | None) -> list[str]:
+    # Ctrl-C at the terminal is for jobgen; in a session of its own ssh could not ask there
+    words = ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh", "ssh", *config_words()]
+    options = list(_OPTIONS)
+    if not person:
+        options.append("BatchMode=yes")
+    if pinned:
+        options += [f'UserKnownHostsFile="{pinned}"', "GlobalKnownHostsFile=none"]
+        options.append("UpdateHostKeys=no")
+    words += [word for option in options for word in ("-o", option)]
+    words += ["-l", login.user] if login.user else []
+    words += ["-p", str(login.port)] if login.port else []
+    return [*words, "--", login.host, BOOTSTRAP]
+
+
+def _refuse_unchecked_jumps(target: Route) -> None:
+    # our options are not handed on to the ssh that connects to a jump host
+    for hop in target.jumps():
+        if hop.host_key_checking in _OFF:
+            problem = Problem(
+                "J406",
+                f"{target.label}: for its jump host {hop.host} the ssh configuration says "
+                "StrictHostKeyChecking no, so anybody could stand in for it",
+                hint=f"remove that line, then `ssh {hop.host}` once",
+            )
+            raise Unreachable(problem)
+
+
+def _pinned(target: Route, fingerprint: str) -> Path:
+    """A known_hosts file with the pinned key alone, and what is revoked."""
+    lines = lines_about(target.known_name, target.known_hosts)
+    wanted = [x for x in lines if not x.marker and x.key.fingerprint == fingerprint.rstrip("=")]
+    if not wanted:
+        problem = Problem(
+            "J406",
+            f"{target.label}: known_hosts has no key with the fingerprint {fingerprint} that the "
+            "cluster profile names",
+            hint=f"`ssh {target.host}` once and answer yes if it shows that fingerprint",
+        )
+        raise Unreachable(problem)
+    kept = [*wanted, *(x for x in lines if x.marker == "@revoked")]
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="jobgen-known-hosts-", delete=False, encoding="ascii"
+    ) as file:
+        for line in kept:
+            key = b64encode(line.key.blob).decode()
+            file.write(f"{line.marker} {target.known_name} {line.key.type} {key}\n".lstrip())
+    return Path(file.name)
+
+
+def _explained(program: SshProgram, target: Route) -> Unreachable | None:
+    """The error for ssh's own failure; None where ssh got through and something else failed."""
+    code, text = program.last_words()
+    if code != 255:
+        return None
+    lines = [plain(line.strip("@ \t\r")) for line in text.splitlines()]
+    lines = [line for line in lines if line] or ["ssh ended and said nothing"]
+    told = [(reason, line) for reason in _REASONS for line in lines if re.search(reason[0], line)]
+    (_, problem_code, hint), said = told[0]
+    where = [line for line in lines if line.startswith("Offending")]
+    what = "; ".join([f"{target.label}: {said}", *where])
+    filled = hint.format(host=target.host, name=target.known_name)
+    return Unreachable(Problem(problem_code, what, hint=filled))

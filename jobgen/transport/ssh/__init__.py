@@ -1,0 +1,24 @@
+"""SSH by paramiko: one connection, verified, with one long-lived channel. The only import of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jobgen.model.record import Login
+from jobgen.transport.protocol import Session
+from jobgen.transport.route import route
+from jobgen.transport.ssh.channel import SshChannel
+from jobgen.transport.ssh.link import Link, open_link
+
+
+class SshTransport(Session):
+    """A Transport to the host of this login, connected. Raises Unreachable with what to do."""
+
+    def __init__(self, login: Login, *, say: Callable[[str], None] | None = None) -> None:
+        target = route(login.host, login.user, login.port)
+        link: Link | None = None
+        for hop in (*target.jumps(), target):
+            pin = login.fingerprint if hop is target else ""
+            link = open_link(hop, through=link, pin=pin, auth=login.auth, say=say)
+        assert link is not None  # noqa: S101
+        super().__init__(SshChannel(link), target.label)

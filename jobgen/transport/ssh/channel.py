@@ -1,0 +1,97 @@
+"""One SSH session as a Channel."""
+
+from __future__ import annotations
+
+import contextlib
+
+import paramiko
+
+from jobgen.errors import Problem, Unreachable
+from jobgen.transport.protocol import BOOTSTRAP, ERR, OUT, Received
+from jobgen.transport.ssh.link import WINDOW, Link
+
+_PIECE = 1 << 20
+_SLICE = 0.05
+"""Seconds to wait for room to send, before looking again whether something has come."""
+
+
+class SshChannel:
+    """A session that runs the bootstrap line."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        try:
+            self._channel = link.transport.open_session(window_size=WINDOW, timeout=15.0)
+            self._channel.settimeout(15.0)
+            self._channel.exec_command(BOOTSTRAP)
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            link.close()
+            problem = Problem(
+                "J404",
+                f"the server let us in, but runs no command: {error}",
+                hint="an account that may only copy files, or has too many sessions, cannot do it",
+            )
+            raise Unreachable(problem) from None
+
+    def exchange(
+        self, data: memoryview, awaited: int, timeout: float
+    ) -> tuple[int, list[Received]]:
+        """Send what the window takes; receive what is there, or wait for the awaited stream."""
+        taken = self._send(data, min(timeout, _SLICE)) if data else 0
+        received = self._ready()
+        if not data and not received:
+            received = self._wait(awaited, timeout)
+        return taken, received
+
+    def _send(self, data: memoryview, timeout: float) -> int:
+        self._channel.settimeout(timeout)
+        taken = 0
+        packet = self._channel.out_max_packet_size
+        while taken < len(data) and not self._any_ready():
+            try:
+                count = self._channel.send(bytes(data[taken : taken + packet]))
+            except TimeoutError:
+                break
+            except (OSError, EOFError, paramiko.SSHException):
+                return len(data)  # it is closed: the end of its streams tells the rest
+            if not count:
+                return len(data)
+            taken += count
+        return taken
+
+    def _any_ready(self) -> bool:
+        return self._channel.recv_ready() or self._channel.recv_stderr_ready()
+
+    def _ready(self) -> list[Received]:
+        received = []
+        if self._channel.recv_ready():
+            received.append((OUT, self._channel.recv(_PIECE)))
+        if self._channel.recv_stderr_ready():
+            received.append((ERR, self._channel.recv_stderr(_PIECE)))
+        return received
+
+    def _wait(self, awaited: int, timeout: float) -> list[Received]:
+        # what comes on the other stream meanwhile must not fill the window that both share
+        self._channel.settimeout(min(timeout, 4 * _SLICE))
+        receive = self._channel.recv if awaited == OUT else self._channel.recv_stderr
+        try:
+            return [(awaited, receive(_PIECE))]
+        except TimeoutError:
+            return []
+
+    def abort(self) -> None:
+        """Cut the connection."""
+        self._link.cut()
+
+    def close(self) -> None:
+        """End the session and the connection."""
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+            self._channel.close()
+        self._link.close()
+
+    def epitaph(self) -> str:
+        """What the watch, or paramiko's reader, has seen last."""
+        if self._link.why:
+            return self._link.why
+        error = self._link.transport.get_exception()
+        return str(error) if error else ""

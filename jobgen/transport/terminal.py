@@ -1,0 +1,37 @@
+"""Questions to the person at the terminal, where there is one."""
+
+from __future__ import annotations
+
+import getpass
+import sys
+from collections.abc import Callable
+
+
+class Terminal:
+    """The controlling terminal. ``say`` receives lines that a person should see."""
+
+    def __init__(self, say: Callable[[str], None] | None) -> None:
+        self._say = say
+
+    @property
+    def there(self) -> bool:
+        """Whether somebody can be asked."""
+        return sys.stdin is not None and sys.stdin.isatty()
+
+    def show(self, text: str) -> None:
+        """Show a text of the server's, made harmless."""
+        if self._say and text.strip():
+            self._say(plain(text.strip()))
+
+    def ask(self, prompt: str, *, echo: bool = False) -> str:
+        """What the person typed; hidden, unless ``echo``."""
+        if not echo:
+            return getpass.getpass(plain(prompt))
+        sys.stderr.write(plain(prompt))
+        sys.stderr.flush()
+        return sys.stdin.readline().rstrip("\n")
+
+
+def plain(text: str) -> str:
+    """The text without what could move a cursor or open a link; lines are kept."""
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)

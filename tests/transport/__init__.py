@@ -1,0 +1,1 @@
+"""One suite over all transports, against a real sshd on loopback."""
