@@ -7,7 +7,7 @@ import socket
 import struct
 import threading
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Self
 
 _READ = 1 << 18
 _NEVER = 1 << 62
@@ -142,7 +142,7 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(5.0)
 
-    def __enter__(self) -> Proxy:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
