@@ -1,1 +1,110 @@
-"""One file a launcher, and the table of them."""
+"""One module a launcher: how the ranks of a job are started, as steps of plain bash.
+
+Every launcher starts every rank as ``bash rank.sh bash program.sh``, and nothing else of the job
+knows which launcher it was. A new one is a module with a function ``launch`` and a line in
+``LAUNCHERS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Literal, Protocol, cast
+
+from jobgen.model.plan import Part, Setting, Shape, Step
+from jobgen.shell import Raw, Word, quote
+
+if TYPE_CHECKING:
+    from jobgen.model.job import Launcher
+
+LAUNCHERS: Mapping[str, str] = {
+    "torchrun": "jobgen.launch.torchrun",
+    "srun": "jobgen.launch.srun",
+    "deepspeed": "jobgen.launch.deepspeed",
+    "accelerate": "jobgen.launch.accelerate",
+    "plain": "jobgen.launch.plain",
+}
+"""Launcher → its module, imported when it is named."""
+
+BUNDLE = "$JOBGEN_BUNDLE_DIR"
+RANK: tuple[Word, ...] = (
+    "bash",
+    Raw(f'"{BUNDLE}/rank.sh"'),
+    "bash",
+    Raw(f'"{BUNDLE}/program.sh"'),
+)
+"""One rank: the checks, the logs, then the program."""
+
+HEAD = Raw('"$MASTER_ADDR"')
+PORT = Raw('"$MASTER_PORT"')
+ENDPOINT = Raw('--rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT"')
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a launcher is told: the job's wish, and what has been decided before."""
+
+    launcher: Launcher
+    shape: Shape
+    address: str
+    """This node's address for the others, as bash that is evaluated on the node."""
+    scheduler: Literal["slurm", "local"] = "slurm"
+    container: bool = False
+    config: bytes | None = None
+    """The text of ``launcher.config``, where app has read it."""
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How the ranks start: the steps before the program, and how ``node.sh`` is started."""
+
+    node: Step
+    """The end of ``node.sh``: it starts the launcher, or the rank itself."""
+    before: tuple[Step, ...] = ()
+    """What the batch shell does first, such as writing a hostfile."""
+    srun: tuple[Word, ...] = ()
+    """Words for srun beside the usual ones."""
+    on: Literal["node", "rank", "head"] = "node"
+    """What srun starts ``node.sh`` for; on the head, the batch shell starts it without srun."""
+    part: Part = Part("launcher")
+
+
+class _Module(Protocol):
+    def launch(self, request: Request) -> Launch: ...
+
+
+def launch(name: str, request: Request) -> Launch:
+    """How this launcher starts the ranks of such a job. Raises Invalid where it cannot."""
+    module = cast(_Module, import_module(LAUNCHERS[name]))
+    return module.launch(request)
+
+
+def started_by(name: str, ssh: str = "none") -> Literal["node", "rank", "head"]:
+    """What srun starts for this launcher, known before anything else is decided."""
+    if name == "deepspeed" and ssh == "pdsh":
+        return "head"
+    return "rank" if name == "srun" else "node"
+
+
+def found(program: str) -> str:
+    """Bash that stops with a clear word where the setup did not bring this program."""
+    return (
+        f"command -v {quote(program)} >/dev/null || "
+        f'die 127 "{program} is not on PATH here: setup has to bring it"'
+    )
+
+
+def lines(*groups: tuple[Word, ...]) -> str:
+    """One command over several lines, a group of words on each."""
+    return " \\\n  ".join(" ".join(quote(word) for word in group) for group in groups if group)
+
+
+def ranks_env(local: str, *, world: str, rank: str, index: str) -> str:
+    """Bash that exports what torch.distributed reads from the environment (env://)."""
+    pairs = {"RANK": rank, "LOCAL_RANK": index, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": local}
+    return "export " + " ".join(f"{name}={value}" for name, value in pairs.items())
+
+
+__all__ = ["Launch", "Part", "Request", "Setting", "launch"]

@@ -8,6 +8,7 @@ from typing import Generic, Literal, TypeVar
 
 from jobgen.errors import Problem
 from jobgen.model.bundle import BundleFile
+from jobgen.shell import Word
 
 T = TypeVar("T")
 
@@ -25,7 +26,9 @@ class Decision(Generic[T]):
     place: str = ""
 
 
-Setting = Decision[str]
+@dataclass(frozen=True, slots=True)
+class Setting(Decision[str]):
+    """A decision whose value is text: a directive, a variable, a line of bash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ class Step:
     """One thing the job does, in order. The training program is one step.
 
     ``text`` is plain bash, written by the launcher or by the user. ``once`` runs in the batch
-    shell on the first node, ``node`` once on every node, ``rank`` once for every rank.
+    shell on the first node, ``node`` in ``node.sh``, ``rank`` once for every rank.
     """
 
     name: str
@@ -118,6 +121,11 @@ class ContainerPlan:
     image: str
     mounts: tuple[Mount, ...] = ()
     args: tuple[str, ...] = ()
+    workdir: str = ""
+    """Where the program starts, inside; empty means the job's own directory."""
+    forward: tuple[str, ...] = ()
+    """Names of the variables that must be the job's inside too, whatever the image sets."""
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +135,8 @@ class StopPlan:
     signal: str
     grace: int
     """Seconds between the warning and the end that the program may use."""
+    lead: int
+    """Seconds before the end at which Slurm is asked to warn: the grace, and room to requeue."""
     requeue: bool
     max_requeues: int
 
@@ -152,13 +162,18 @@ class Plan:
     """Files beside the script and the launch files: hostfile recipe, ds_config.json …"""
     head: Setting
     """The rendezvous host, as bash: how the job finds it."""
+    start: tuple[tuple[Word, ...], ...]
+    """What the batch shell runs to start ``node.sh``, a line of words each."""
+    extra: tuple[Setting, ...] = ()
+    """Directives of site plug-ins, as the user wrote them."""
+    submit_options: tuple[str, ...] = ()
+    """Options for sbatch's command line: they hold ids of other runs, so no file may."""
     stop: StopPlan | None = None
     container: ContainerPlan | None = None
     outputs: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     elements: tuple[Mapping[str, str], ...] = ()
     """One mapping of variables per array element; empty where the job is no array."""
-    srun_args: tuple[str, ...] = ()
     other: Mapping[str, Decision[object]] = field(default_factory=dict)
     """Every other decision worth showing: nodes, ranks, memory …, by the name of its key."""
     checks: tuple[Check, ...] = ()

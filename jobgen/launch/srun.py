@@ -1,0 +1,19 @@
+"""srun: one task a rank, and no launcher between. Ranks follow the order of the nodes."""
+
+from __future__ import annotations
+
+from jobgen.launch import RANK, Launch, Request, lines, ranks_env
+from jobgen.model.plan import Step
+
+
+def launch(request: Request) -> Launch:
+    """``node.sh`` is the rank: it takes its number from Slurm."""
+    ranks = ranks_env(
+        str(request.shape.ranks_per_node),
+        world='"$SLURM_NTASKS"',
+        rank='"$SLURM_PROCID"',
+        index='"$SLURM_LOCALID"',
+    )
+    why = "srun starts every rank itself"
+    text = "\n".join([ranks, lines(("exec", *RANK))])
+    return Launch(Step("launch", "node", text, why=why, place=request.place), on="rank")

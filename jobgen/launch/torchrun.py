@@ -1,0 +1,65 @@
+"""torchrun: one agent a node, which starts the node's ranks. The default.
+
+c10d rendezvous, with what torch would else guess said outright: who hosts the store (``is_host``;
+its own test of the host name has false negatives), and each node's address (``--local-addr``;
+else the FQDN, which need not resolve elsewhere). Option names exist since torch 2.0.
+"""
+
+from __future__ import annotations
+
+from jobgen.launch import ENDPOINT, RANK, Launch, Request, found, lines
+from jobgen.model.plan import Step
+from jobgen.shell import Raw, Word
+
+JOIN = 900
+"""Seconds for all nodes to arrive: a cold file system starts Python slowly. torch's own is 600."""
+READ = 120
+"""Seconds for the store to answer. torch's own is 60."""
+
+
+def launch(request: Request) -> Launch:
+    """One agent on every node, by srun."""
+    static = request.launcher.rdzv == "static"
+    node = _static(request) if static else _c10d(request)
+    why = "one torchrun on each node, which starts the node's ranks"
+    elastic: tuple[Word, ...] = ("--no-kill",) if request.shape.min_nodes else ()
+    return Launch(Step("launch", "node", node, why=why, place=request.place), srun=elastic)
+
+
+def _c10d(request: Request) -> str:
+    # 1 on the first node only: evaluated on the node, never in the batch shell
+    host = "is_host=0\nif [[ $SLURM_NODEID == 0 ]]; then is_host=1; fi"
+    conf = f'--rdzv-conf="is_host=$is_host,join_timeout={JOIN},read_timeout={READ}"'
+    command = lines(
+        ("exec", "torchrun", f"--nnodes={_nodes(request)}", _ranks(request)),
+        ("--rdzv-backend=c10d", Raw('--rdzv-id="$RDZV_ID"'), ENDPOINT),
+        (Raw(conf), Raw(f"--local-addr={request.address}")),
+        (f"--max-restarts={request.launcher.max_restarts}", *request.launcher.args),
+        ("--no-python", *RANK),
+    )
+    return "\n".join([found("torchrun"), host, command])
+
+
+def _static(request: Request) -> str:
+    # node 0 hosts the store and ranks follow the order of the nodes
+    command = lines(
+        ("exec", "torchrun", f"--nnodes={_nodes(request)}", _ranks(request)),
+        (
+            Raw('--node-rank="$SLURM_NODEID"'),
+            Raw('--master-addr="$MASTER_ADDR"'),
+            Raw('--master-port="$MASTER_PORT"'),
+        ),
+        (f"--rdzv-conf=timeout={JOIN}", Raw(f"--local-addr={request.address}")),
+        (f"--max-restarts={request.launcher.max_restarts}", *request.launcher.args),
+        ("--no-python", *RANK),
+    )
+    return "\n".join([found("torchrun"), command])
+
+
+def _nodes(request: Request) -> str:
+    least = request.shape.min_nodes
+    return f"{least}:{request.shape.nodes}" if least else str(request.shape.nodes)
+
+
+def _ranks(request: Request) -> str:
+    return f"--nproc-per-node={request.shape.ranks_per_node}"

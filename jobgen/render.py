@@ -1,0 +1,298 @@
+"""(Plan, templates) → Bundle: the files, as bytes. Text is laid out here; nothing is decided.
+
+Templates are Jinja in a sandbox. Every value that is a plain string is quoted for the shell on its
+way out; only what this module made itself as ``Raw`` passes as it is. The name of a missing value
+is an error, never an empty word.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jobgen import payload
+from jobgen.errors import Invalid
+from jobgen.model.bundle import Bundle, BundleFile
+from jobgen.model.plan import ContainerPlan, Decision, Plan, Setting, Step
+from jobgen.shell import Raw, Word, expandable, quote
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_SAFE = re.compile(r"[A-Za-z0-9_.,:;/@%+=~^*?!|&<>(){}\[\]-]*", re.ASCII)
+_WIDTH = 34
+_TOLD = frozenset(
+    {
+        "as the job asks",
+        "this cluster's default",
+        "the job's name",
+        "the time limit",
+        "GPUs of each node",
+        "memory of each node",
+    }
+)
+"""Reasons that say no more than the option itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One exported variable, as the template writes it."""
+
+    name: Raw
+    value: Raw
+    comment: Raw
+
+
+def render(plan: Plan, templates: Mapping[str, str]) -> Bundle:
+    """The files of this plan. Same plan and templates, same bytes. Raises Invalid."""
+    view = _view(plan)
+    files = {
+        "job.sbatch": _fill(templates, "job.sbatch.j2", view),
+        "node.sh": _fill(templates, "node.sh.j2", view),
+        "program.sh": _fill(templates, "program.sh.j2", view),
+        "rank.sh": payload.text("rank.sh"),
+        "plan.json": json.dumps(plan_data(plan), indent=1, ensure_ascii=False) + "\n",
+    }
+    if plan.container and plan.container.runtime != "pyxis":
+        files["container.sh"] = _fill(templates, "container.sh.j2", view)
+    made = [BundleFile(path, text.encode()) for path, text in files.items()]
+    return Bundle(tuple(sorted([*made, *plan.files], key=lambda file: file.path)))
+
+
+def plan_data(plan: Plan) -> dict[str, Any]:
+    """The decisions as plain data: what ``plan.json`` holds and ``plan --json`` builds on."""
+    shape = plan.shape
+    return {
+        "schema": 1,
+        "name": plan.name,
+        "cluster": plan.cluster,
+        "scheduler": plan.scheduler,
+        "shape": {
+            "nodes": shape.nodes,
+            "min_nodes": shape.min_nodes,
+            "ranks_per_node": shape.ranks_per_node,
+            "gpus_per_node": shape.gpus_per_node,
+            "gpu": shape.gpu,
+            "cpus_per_task": shape.cpus_per_task,
+            "tasks_per_node": shape.tasks_per_node,
+            "seconds": shape.seconds,
+            "world": shape.world,
+            "gpu_hours": round(shape.gpu_hours, 3),
+        },
+        "launcher": _decision(plan.launcher),
+        "head": _decision(plan.head),
+        "decisions": _decisions(plan.other),
+        "directives": _decisions(plan.directives),
+        "extra": [_decision(setting) for setting in plan.extra],
+        "env": _decisions(plan.env),
+        "secrets": list(plan.secrets),
+        "setup": [_decision(setting) for setting in plan.setup],
+        "steps": [_step(step) for step in plan.steps],
+        "start": " ".join(quote(word) for line in plan.start for word in line),
+        "stop": _plain(plan.stop),
+        "container": _plain(plan.container),
+        "outputs": list(plan.outputs),
+        "labels": dict(plan.labels),
+        "notes": [note.message for note in plan.notes],
+        "sources": dict(plan.sources),
+    }
+
+
+def _fill(templates: Mapping[str, str], name: str, view: Mapping[str, object]) -> str:
+    from jinja2 import TemplateError
+
+    try:
+        return _template(templates, name).render(view)
+    except TemplateError as error:
+        where = getattr(error, "name", None) or name
+        line = getattr(error, "lineno", None)
+        place = f"{where}:{line}" if line else where
+        raise Invalid(
+            f"template {place}: {error}", hint="see templates/ for the shipped one"
+        ) from error
+
+
+def _template(templates: Mapping[str, str], name: str) -> Template:
+    from jinja2 import DictLoader, StrictUndefined
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    environment = ImmutableSandboxedEnvironment(
+        loader=DictLoader(dict(templates)),
+        undefined=StrictUndefined,
+        finalize=_finalize,
+        comment_start_string="<#--",  # Jinja's own is the beginning of ${#ARRAY}
+        comment_end_string="--#>",
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        cache_size=0,
+    )
+    return environment.get_template(name)
+
+
+def _finalize(value: object) -> object:
+    """Strings are quoted for the shell; numbers pass; nothing else can be written."""
+    from jinja2 import Undefined
+    from jinja2.exceptions import TemplateRuntimeError
+
+    if isinstance(value, (Raw, Undefined, int)):
+        return value
+    if isinstance(value, str):
+        return quote(value)
+    raise TemplateRuntimeError(f"{type(value).__name__} is no text")
+
+
+def _view(plan: Plan) -> dict[str, object]:
+    """What the templates see: text, ready to be laid out."""
+    shape, stop = plan.shape, plan.stop
+    launch = next(step for step in plan.steps if step.name == "launch")
+    program = next(step for step in plan.steps if step.scope == "rank")
+    elastic = shape.min_nodes is not None
+    return {
+        "title": _comment(_title(plan)),
+        "name": plan.name,
+        "directives": _directives(plan),
+        "world": shape.world,
+        "min_world": (shape.min_nodes or 0) * shape.ranks_per_node,
+        "ranks": shape.ranks_per_node,
+        "nodes": Raw(f"{shape.min_nodes} to {shape.nodes}" if elastic else str(shape.nodes)),
+        "wrong_hosts": _wrong_hosts(plan),
+        "secrets": " ".join(plan.secrets),
+        "env": [
+            Variable(Raw(name), Raw(_assigned(s.value)), _why(s)) for name, s in plan.env.items()
+        ],
+        "head": Variable(Raw("MASTER_ADDR"), Raw(plan.head.value), _why(plan.head)),
+        "before": [{"text": Raw(step.text)} for step in plan.steps if step.scope == "once"],
+        "launcher": _comment(f"{plan.launcher.value}: {launch.why} ({plan.launcher.place})"),
+        "start": _lines(plan.start),
+        "requeue": bool(stop and stop.requeue),
+        "stop": stop
+        and {
+            "signal": Raw(stop.signal),
+            "grace": stop.grace,
+            "max_requeues": stop.max_requeues,
+        },
+        "unless_over": Raw(" && -z $grace_over" if stop and stop.requeue else ""),
+        "purpose": _comment(_purpose(plan)),
+        "cwd": Raw(_cwd(plan.container)),
+        "setup": _setup(plan),
+        "launch": Raw(launch.text),
+        "place": _comment(program.place),
+        "text": Raw(program.text),
+        "enter": _lines(_enter(plan.container)) if plan.container else Raw(""),
+    }
+
+
+def _title(plan: Plan) -> str:
+    shape = plan.shape
+    span = f"{shape.min_nodes} to {shape.nodes}" if shape.min_nodes else f"{shape.nodes}"
+    node = f"{span} node{'s' if shape.nodes > 1 else ''}"
+    if shape.gpus_per_node:
+        node += f" x {shape.gpus_per_node} {shape.gpu or 'GPU'}"
+    ranks = f"{shape.world} rank{'s' if shape.world > 1 else ''}"
+    return f"{plan.name} on {plan.cluster}: {node}, {ranks}, started by {plan.launcher.value}"
+
+
+def _purpose(plan: Plan) -> str:
+    if plan.shape.tasks_per_node > 1:
+        return "Runs as every rank: the setup, then the rank itself."
+    return "Runs once on every node: the setup, then the launcher, which starts the node's ranks."
+
+
+def _directives(plan: Plan) -> list[Raw]:
+    """One line each. Slurm takes an unquoted # as the start of a comment, so places may follow."""
+    lines = []
+    for name, setting in plan.directives.items():
+        text = f"#SBATCH --{name}" + (f"={_directive(setting.value)}" if setting.value else "")
+        lines.append(Raw(f"{text.ljust(_WIDTH)} # {_source(setting)}"))
+    for setting in plan.extra:
+        lines.append(Raw(f"{f'#SBATCH {setting.value}'.ljust(_WIDTH)} # {setting.place}"))
+    return lines
+
+
+def _source(setting: Setting) -> Raw:
+    """The line that says so; beside it the reason, where the line alone does not tell."""
+    if setting.place.startswith("rule "):
+        return _comment(setting.why)
+    told = setting.why in _TOLD
+    return _comment(setting.place if told else f"{setting.place}: {setting.why}")
+
+
+def _assigned(value: str) -> str:
+    """A value after ``NAME=``; a second = reads as a comparison, so it is quoted."""
+    text = expandable(value)
+    return f"'{text}'" if text.startswith("=") else text
+
+
+def _directive(value: str) -> str:
+    """A value as sbatch's own parser reads it: quotes group, a backslash escapes, no shell."""
+    if _SAFE.fullmatch(value):
+        return value
+    return "'" + value + "'" if "'" not in value else '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
+
+
+def _wrong_hosts(plan: Plan) -> Raw:
+    least, most = plan.shape.min_nodes, plan.shape.nodes
+    if least:
+        return Raw(f"((${{#HOSTS[@]}} < {least} || ${{#HOSTS[@]}} > {most}))")
+    return Raw(f"((${{#HOSTS[@]}} != {most}))")
+
+
+def _setup(plan: Plan) -> list[Raw]:
+    """The lines, with a comment where the place changes."""
+    lines: list[Raw] = []
+    last = ""
+    for setting in plan.setup:
+        if setting.place != last:
+            lines.append(Raw(f"# {_comment(setting.place)}"))
+            last = setting.place
+        lines.append(Raw(setting.value))
+    return lines
+
+
+def _cwd(container: ContainerPlan | None) -> str:
+    inside = container.workdir if container else ""
+    return expandable(inside) if inside else '"$JOBGEN_WORK_DIR"'
+
+
+def _enter(container: ContainerPlan) -> tuple[tuple[Word, ...], ...]:
+    return ()
+
+
+def _lines(lines: tuple[tuple[Word, ...], ...]) -> Raw:
+    return Raw(" \\\n    ".join(" ".join(quote(w) for w in line) for line in lines if line))
+
+
+def _why(setting: Decision[Any]) -> Raw:
+    """The reason and the line that says so, as a comment."""
+    place = "" if setting.place.startswith("rule ") else f" ({setting.place})"
+    return _comment(setting.why + place)
+
+
+def _comment(text: str) -> Raw:
+    """Text that stays a comment, whatever it holds."""
+    return Raw("".join(c if c.isprintable() else " " for c in text))
+
+
+def _decisions(settings: Mapping[str, Decision[Any]]) -> dict[str, Any]:
+    return {name: _decision(setting) for name, setting in settings.items()}
+
+
+def _decision(setting: Decision[Any]) -> dict[str, Any]:
+    return {"value": setting.value, "why": setting.why, "place": setting.place}
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {"name": step.name, "scope": step.scope, "text": step.text, "place": step.place}
+
+
+def _plain(value: object) -> object:
+    from dataclasses import asdict
+
+    return asdict(value) if value is not None else None  # type: ignore[call-overload]
+
+
+__all__ = ["Setting", "plan_data", "render"]

@@ -1,0 +1,138 @@
+"""(job, cluster, facts) → Plan: every decision, each with its why and its place.
+
+Nothing is asked and nothing is read here. The order is shape → network → container → launcher →
+environment; each step sees what was decided before it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jobgen.errors import Invalid, Problem, raise_errors
+from jobgen.fabric import fabric
+from jobgen.launch import Launch, Request, launch
+from jobgen.model.facts import Facts
+from jobgen.model.plan import Part, Plan, Setting, Shape, Step
+from jobgen.resolve import checks, container, directives, environment, program, start
+from jobgen.resolve.look import Look
+from jobgen.resolve.shape import Sized, shape
+
+if TYPE_CHECKING:
+    from jobgen.model.cluster import ClusterProfile
+    from jobgen.model.job import JobSpec
+    from jobgen.model.loaded import Loaded
+
+
+def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts) -> Plan:
+    """The plan. Raises Invalid with every problem at once."""
+    look = Look(job, cluster, facts)
+    sized = Sized()
+    runs = _program(look, sized)
+    size, launcher = shape(look, runs, sized)
+    warning = directives.stop(look, sized)
+    sized.problems += environment.reserved(look)
+    raise_errors(Invalid, sized.problems)
+
+    starts = launch(launcher.value, _request(look, size, launcher))
+    gpus = size.gpus_per_node > 0
+    parts = (
+        environment.base(look, size, launcher.value),
+        fabric(look.cluster.network, gpus=gpus, nodes=size.nodes, place=_network(look)),
+        container.part(look, gpus=gpus, nodes=size.nodes),
+        starts.part,
+    )
+    notes: list[Problem] = [*sized.notes, *look.spec.warnings, *look.profile.warnings]
+    env = environment.merge(look, parts, notes)
+    raise_errors(Invalid, notes)
+    inside = container.container(look, env)
+    return Plan(
+        name=look.job.name,
+        cluster=look.cluster.name,
+        scheduler=look.cluster.scheduler,
+        shape=size,
+        launcher=launcher,
+        directives=directives.directives(look, size, warning, sized),
+        env=env,
+        secrets=tuple(secret.name for secret in look.job.secrets),
+        setup=_setup(look, parts),
+        steps=_steps(look, runs, starts),
+        files=tuple(file for part in parts for file in part.files),
+        head=start.head(look),
+        start=start.start(look, size, starts, inside),
+        extra=_extra(look),
+        submit_options=directives.dependency(look),
+        stop=warning,
+        container=inside,
+        outputs=look.job.outputs,
+        labels=look.job.labels,
+        other=sized.decisions,
+        checks=checks.checks(look, runs, size),
+        notes=tuple(notes),
+        sources={_label(look): job.digest, f"cluster {look.cluster.name}": cluster.digest},
+    )
+
+
+def _program(look: Look, sized: Sized) -> program.Program:
+    try:
+        found = program.read(look.job.run)
+    except program.Unreadable:
+        wrong = look.wrong_job(
+            "J213", "a quote is not closed", "run", hint="close it, or write \\'"
+        )
+        sized.problems.append(wrong)
+        return program.Program("", python=True)
+    if ".." in found.script.split("/") and program.outside(found.script):
+        wrong = look.wrong_job(
+            "J214",
+            f"'{found.script}' lies outside the workdir",
+            "run",
+            hint="only the workdir is uploaded: set workdir to a folder that holds it",
+        )
+        sized.problems.append(wrong)
+    return found
+
+
+def _request(look: Look, size: Shape, launcher: Setting) -> Request:
+    asked = look.job.launcher
+    return Request(
+        launcher=asked,
+        shape=size,
+        address=start.address(look),
+        scheduler=look.cluster.scheduler,
+        container=bool(look.job.container or look.cluster.defaults.container),
+        config=look.facts.texts.get(asked.config) if asked.config else None,
+        place=launcher.place,
+    )
+
+
+def _network(look: Look):  # type: ignore[no-untyped-def]
+    return lambda *path: look.by_cluster("network", *path)
+
+
+def _setup(look: Look, parts: tuple[Part, ...]) -> tuple[Setting, ...]:
+    """Lines in the order cluster, parts, job: the job's see what the site brought."""
+    site = tuple(
+        Setting(line, "this cluster's default", look.by_cluster("defaults", "setup"))
+        for line in look.cluster.defaults.setup
+    )
+    asked = tuple(Setting(line, "as the job asks", look.by_job("setup")) for line in look.job.setup)
+    return (*site, *(line for part in parts for line in part.setup), *asked)
+
+
+def _steps(look: Look, runs: program.Program, starts: Launch) -> tuple[Step, ...]:
+    """What happens, in order; the training program is the last."""
+    place = look.by_job("run")
+    return (*starts.before, starts.node, Step("program", "rank", runs.text, place=place))
+
+
+def _extra(look: Look) -> tuple[Setting, ...]:
+    site = look.by_cluster("defaults", "slurm", "extra")
+    asked = look.by_job("slurm", "extra")
+    return (
+        *(Setting(w, "this cluster's default", site) for w in look.cluster.defaults.slurm_extra),
+        *(Setting(w, "as the job asks", asked) for w in look.job.slurm_extra),
+    )
+
+
+def _label(look: Look) -> str:
+    return look.spec.label.rpartition("/")[2]

@@ -1,0 +1,143 @@
+"""The #SBATCH lines: jobgen's own, the cluster's defaults, the job's options over them."""
+
+from __future__ import annotations
+
+from jobgen.model.plan import Setting, Shape, StopPlan
+from jobgen.resolve.look import Look
+from jobgen.resolve.shape import Sized
+
+REQUEUE_ROOM = 30
+"""Seconds between the end of the grace and the end of the job, in which it is put back."""
+
+
+def stop(look: Look, sized: Sized) -> StopPlan | None:
+    """The early warning, where the job asks for one."""
+    asked = look.job.checkpoint
+    if asked is None:
+        return None
+    # Slurm may send it up to a minute early and never late, so the grace itself needs no more.
+    lead = asked.grace.seconds + (REQUEUE_ROOM if asked.requeue else 0)
+    if lead >= look.job.time.seconds:
+        found = look.wrong_job(
+            "J208",
+            f"checkpoint.grace: {asked.grace} leaves nothing of time: {look.job.time}",
+            "checkpoint",
+            "grace",
+            hint="a longer time, or a grace that only covers the saving",
+        )
+        sized.problems.append(found)
+    why = f"the early warning comes {lead} s before the end"
+    sized.decide("checkpoint", f"{asked.signal} {lead} s", why, look.by_job("checkpoint"))
+    return StopPlan(
+        signal=asked.signal,
+        grace=asked.grace.seconds,
+        lead=lead,
+        requeue=asked.requeue,
+        max_requeues=asked.max_requeues,
+    )
+
+
+def directives(
+    look: Look, shape: Shape, warning: StopPlan | None, sized: Sized
+) -> dict[str, Setting]:
+    """Every directive once, in a fixed order: the name, the site's, the sizes, the run."""
+    theirs = options(look)
+    gres = theirs.pop("gres", None)
+    return (
+        {"job-name": Setting(look.job.name, "the job's name", look.by_job("name"))}
+        | theirs
+        | _tasks(look, shape)
+        | _gpus(look, shape, gres)
+        | _share(look, shape, sized)
+        | _run(look, warning)
+    )
+
+
+def options(look: Look) -> dict[str, Setting]:
+    """The cluster's defaults and the job's options: the job's win, and say over what."""
+    merged: dict[str, Setting] = {}
+    for name, value in look.cluster.defaults.slurm.items():
+        place = look.by_cluster("defaults", "slurm", name)
+        merged[name] = Setting(value or "", "this cluster's default", place)
+    for name, value in look.job.slurm.items():
+        why = "as the job asks"
+        if name in merged:
+            why += f", over the cluster's {merged[name].value or 'flag'} ({merged[name].place})"
+        merged[name] = Setting(value or "", why, look.by_job("slurm", name))
+    return merged
+
+
+def _tasks(look: Look, shape: Shape) -> dict[str, Setting]:
+    by_job = look.by_job
+    nodes = f"{shape.min_nodes}-{shape.nodes}" if shape.min_nodes else str(shape.nodes)
+    found = {"nodes": Setting(nodes, "as the job asks", by_job("nodes"))}
+    tasks = "one task a rank" if shape.tasks_per_node > 1 else "one task a node"
+    found["ntasks-per-node"] = Setting(str(shape.tasks_per_node), tasks, "rule launcher")
+    if shape.min_nodes:
+        why = "the job goes on when a node is lost"
+        found["no-kill"] = Setting("", why, by_job("nodes"))
+    return found
+
+
+def _gpus(look: Look, shape: Shape, gres: Setting | None) -> dict[str, Setting]:
+    """GPUs in the site's style; a gres of the user's own (licences, disks) is joined to it."""
+    count, style = shape.gpus_per_node, look.cluster.gpu_request
+    place = look.by_job("gpus_per_node")
+    if look.job.gpus_per_node is None:
+        place = look.by_cluster("nodes", "gpus_per_node")
+    found: dict[str, Setting] = {"gres": gres} if gres else {}
+    if not count or style == "none":
+        return found
+    if style == "gpus-per-node":
+        return found | {"gpus-per-node": Setting(str(count), "GPUs of each node", place)}
+    kind = f"gpu:{look.cluster.gpu_type}" if look.cluster.gpu_type else "gpu"
+    kind = kind if style == "gres-typed" else "gpu"
+    ours = f"{kind}:{count}"
+    if gres:
+        both = f"GPUs of each node, and the job's own ({gres.place})"
+        return {"gres": Setting(f"{ours},{gres.value}", both, place)}
+    return {"gres": Setting(ours, "GPUs of each node, as this site asks for them", place)}
+
+
+def _run(look: Look, warning: StopPlan | None) -> dict[str, Setting]:
+    """What the run itself needs: time, log, warning, requeue, a clean environment."""
+    requeue = warning is not None and warning.requeue
+    why_requeue = "the job goes on where it stopped" if requeue else "a second start is not wanted"
+    place = look.by_job("checkpoint", "requeue") if requeue else "rule requeue"
+    found = {
+        "time": Setting(look.job.time.slurm(), "the time limit", look.by_job("time")),
+        "output": Setting("logs/job-%j.out", "the job's own log", "rule logs"),
+        "open-mode": Setting("append", "a requeued job keeps its log", "rule logs"),
+    }
+    if warning:
+        found["signal"] = Setting(
+            f"B:{warning.signal}@{warning.lead}",
+            "the early warning, to the batch shell only: it would kill torchrun",
+            look.by_job("checkpoint"),
+        )
+    name = "requeue" if requeue else "no-requeue"
+    found[name] = Setting("", why_requeue, place)
+    found["export"] = Setting("NONE", "the same environment for everybody", "rule environment")
+    return found
+
+
+def _share(look: Look, shape: Shape, sized: Sized) -> dict[str, Setting]:
+    """CPUs and memory, where they are decided; else the site's own defaults hold."""
+    found: dict[str, Setting] = {}
+    if shape.cpus_per_task is not None:
+        cpus = sized.decisions["cpus_per_task"]
+        found["cpus-per-task"] = Setting(str(shape.cpus_per_task), cpus.why, cpus.place)
+    if look.job.mem is not None:
+        why = "memory of each node"
+        found["mem"] = Setting(look.job.mem.slurm(), why, look.by_job("mem"))
+    return found
+
+
+def dependency(look: Look) -> tuple[str, ...]:
+    """``--dependency`` for sbatch's command line: ids of other runs are in no file."""
+    ids = [look.facts.after[name] for name in look.job.after if name in look.facts.after]
+    if not ids:
+        return ()
+    theirs = options(look).get("dependency")
+    ours = "afterok:" + ":".join(ids)
+    return (f"--dependency={ours},{theirs.value}" if theirs else f"--dependency={ours}",)

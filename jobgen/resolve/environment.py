@@ -1,0 +1,142 @@
+"""What every rank finds in its environment, and who said so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from jobgen.errors import Problem
+from jobgen.model.plan import Part, Setting, Shape
+from jobgen.resolve.look import Look
+
+OWN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+"""Set by the launcher for every rank; a value of the user's would be lost or would break it."""
+
+ALWAYS = (
+    "JOBGEN_NAME",
+    "JOBGEN_RUN_DIR",
+    "JOBGEN_TOKEN",
+    "JOBGEN_BUNDLE_DIR",
+    "JOBGEN_WORK_DIR",
+    "JOBGEN_STATE_DIR",
+    "JOBGEN_LOG_DIR",
+    "JOBGEN_STOP_FILE",
+    "JOBGEN_STOPPED_FILE",
+    "JOBGEN_RESTART",
+    "JOBGEN_WORLD_SIZE",
+    "JOBGEN_MIN_WORLD_SIZE",
+    "JOBGEN_RANKS_PER_NODE",
+    "JOBGEN_SECRETS",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "RDZV_ID",
+)
+"""What job.sbatch exports in every job, for containers that have to be told names."""
+
+
+def base(look: Look, shape: Shape, launcher: str) -> Part:
+    """What holds for every job: where checkpoints go, threads, NCCL's warnings."""
+    env = {"JOBGEN_CHECKPOINT_DIR": _checkpoints(look)}
+    if launcher != "plain" or shape.world == 1:
+        threads = _threads(look, shape)
+        if threads:
+            env["OMP_NUM_THREADS"] = threads
+    if shape.gpus_per_node and shape.nodes * shape.gpus_per_node > 1:
+        named = ("nccl", "debug") in look.spec.places
+        why = "as the job asks" if named else "NCCL says why it fails, and nothing else"
+        place = look.by_job("nccl", "debug") if named else "rule nccl"
+        env["NCCL_DEBUG"] = Setting(look.job.nccl.debug, why, place)
+    return Part("jobgen", env=env)
+
+
+def _checkpoints(look: Look) -> Setting:
+    asked = look.job.checkpoint.dir if look.job.checkpoint else None
+    if asked is None:
+        why = "where checkpoints of the program are kept, if it asks"
+        return Setting("$JOBGEN_WORK_DIR/checkpoints", why, "rule checkpoints")
+    place = look.by_job("checkpoint", "dir")
+    if asked.startswith(("/", "$")):
+        return Setting(asked, "as the job asks", place)
+    return Setting(f"$JOBGEN_WORK_DIR/{asked.replace('$', '$$')}", "as the job asks", place)
+
+
+def _threads(look: Look, shape: Shape) -> Setting | None:
+    """OMP_NUM_THREADS: the rank's share of CPUs; torchrun would set 1, others all cores."""
+    if shape.cpus_per_task is None:
+        if shape.world == 1:
+            return None
+        why = "how many CPUs a rank may use is not known: one thread cannot disturb the others"
+        return Setting("1", why, "rule threads")
+    each = shape.ranks_per_node // shape.tasks_per_node
+    count = max(1, shape.cpus_per_task // each)
+    why = f"a rank's share of {shape.cpus_per_task} CPUs; torchrun alone would set 1"
+    return Setting(str(count), why, "rule threads")
+
+
+def merge(look: Look, parts: Iterable[Part], notes: list[Problem]) -> dict[str, Setting]:
+    """The parts' variables, then the cluster's, nccl.env and env: the later wins, and says so."""
+    merged, problems = _join(parts)
+    notes += problems
+    site = {
+        name: Setting(value, "this cluster's default", look.by_cluster("defaults", "env", name))
+        for name, value in look.cluster.defaults.env.items()
+    }
+    tuned = {
+        name: Setting(value, "as the job asks", look.by_job("nccl", "env", name))
+        for name, value in look.job.nccl.env.items()
+    }
+    asked = {
+        name: Setting(value, "as the job asks", look.by_job("env", name))
+        for name, value in look.job.env.items()
+    }
+    for layer in (site, tuned, asked):
+        _over(merged, layer, notes)
+    return merged
+
+
+def reserved(look: Look) -> list[Problem]:
+    """Variables of the job or the cluster that are jobgen's or the launcher's own."""
+    own = [n for n in look.job.env if n in OWN or n.startswith("JOBGEN_")]
+    site = [n for n in look.cluster.defaults.env if n in OWN or n.startswith("JOBGEN_")]
+    hint = "take it out: every rank gets its own value"
+    return [
+        *(look.wrong_job("J210", f"{n} is set by jobgen", "env", n, hint=hint) for n in own),
+        *(
+            look.wrong_cluster("J210", f"{n} is set by jobgen", "defaults", "env", n, hint=hint)
+            for n in site
+        ),
+    ]
+
+
+def _join(parts: Iterable[Part]) -> tuple[dict[str, Setting], list[Problem]]:
+    merged: dict[str, Setting] = {}
+    owner: dict[str, str] = {}
+    problems = []
+    for part in parts:
+        for name, setting in part.env.items():
+            if name in merged and merged[name].value != setting.value:
+                message = (
+                    f"{owner[name]} sets {name}={merged[name].value}, "
+                    f"and {part.name} sets {name}={setting.value}"
+                )
+                problems.append(Problem("J211", message, hint="set it under env, which wins"))
+            merged[name] = setting
+            owner[name] = part.name
+    return merged, problems
+
+
+def _over(merged: dict[str, Setting], layer: Mapping[str, Setting], notes: list[Problem]) -> None:
+    """Put a layer over the others. A variable that moves comes later, so $NAME sees the rest."""
+    for name, setting in layer.items():
+        before = merged.pop(name, None)
+        why = setting.why
+        if before is not None and before.value != setting.value:
+            why += f", over {before.value} ({before.place})"
+            notes.append(
+                Problem(
+                    "J212",
+                    f"{name}={setting.value} ({setting.place}) replaces {before.value}: "
+                    f"{before.why}",
+                    severity="note",
+                )
+            )
+        merged[name] = Setting(setting.value, why, setting.place)

@@ -1,0 +1,72 @@
+"""The two files and the facts, and how a decision names the line that it came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jobgen.errors import Place, Problem
+
+if TYPE_CHECKING:
+    from jobgen.model.cluster import ClusterProfile
+    from jobgen.model.facts import Facts
+    from jobgen.model.job import JobSpec
+    from jobgen.model.loaded import Loaded
+
+Key = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What everything is decided from."""
+
+    spec: Loaded[JobSpec]
+    profile: Loaded[ClusterProfile]
+    facts: Facts
+
+    @property
+    def job(self) -> JobSpec:
+        """The job's values."""
+        return self.spec.value
+
+    @property
+    def cluster(self) -> ClusterProfile:
+        """The cluster's values."""
+        return self.profile.value
+
+    @property
+    def local(self) -> bool:
+        """Whether the nodes are simulated on this machine."""
+        return self.cluster.scheduler == "local"
+
+    def by_job(self, *path: Key) -> str:
+        """``job.yaml:12``, without the folders that lie between it and whoever looks."""
+        return _short(self.spec.why(*path))
+
+    def by_cluster(self, *path: Key) -> str:
+        """``cluster a100x16:31``, wherever the profile was found."""
+        if path and any(path[: i + 1] in self.profile.overrides for i in range(len(path))):
+            return _short(self.profile.why(*path))
+        line = self.profile.at(*path).line
+        return f"cluster {self.cluster.name}" + (f":{line}" if line else "")
+
+    def wrong_job(self, code: str, message: str, *path: Key, hint: str = "") -> Problem:
+        """A problem in the job file."""
+        return Problem(code, message, self.spec.at(*path), hint, also=())
+
+    def wrong_cluster(self, code: str, message: str, *path: Key, hint: str = "") -> Problem:
+        """A problem in the profile."""
+        return Problem(code, message, self.profile.at(*path), hint)
+
+    def limit(self, *path: Key) -> tuple[Place, ...]:
+        """The line of the profile that sets a limit, to be shown beside the job's line."""
+        place = self.profile.at(*path)
+        return (place,) if place.line else ()
+
+
+def _short(label: str) -> str:
+    """The label without folders: the same job gives the same bytes from everywhere."""
+    head, colon, rest = label.rpartition(":")
+    if colon and rest.isdigit():
+        return head.rpartition("/")[2] + colon + rest
+    return label if label.startswith("--") else label.rpartition("/")[2]

@@ -1,0 +1,216 @@
+"""How many nodes, ranks, GPUs and CPUs, for how long, and which launcher starts them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from jobgen.errors import Problem
+from jobgen.launch import started_by
+from jobgen.model.plan import Decision, Setting, Shape
+from jobgen.resolve.look import Look
+from jobgen.resolve.program import Program
+
+
+@dataclass(slots=True)
+class Sized:
+    """The shape as it is being decided, with why, and what was found wrong on the way."""
+
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[Problem] = field(default_factory=list)
+    decisions: dict[str, Decision[object]] = field(default_factory=dict)
+
+    def decide(self, key: str, value: object, why: str, place: str) -> None:
+        """Keep a decision for the plan."""
+        self.decisions[key] = Decision(value, why, place)
+
+
+def shape(look: Look, program: Program, sized: Sized) -> tuple[Shape, Setting]:
+    """The shape and the launcher. Problems are added to ``sized``."""
+    _nodes(look, sized)
+    gpus, ranks = _gpus(look, sized)
+    launcher = _launcher(look, program, ranks * look.job.nodes, sized)
+    if launcher.value == "plain" and ranks > 1:
+        why = "the plain command runs once on each node"
+        sized.decide("ranks_per_node", 1, why, launcher.place)
+        ranks = 1
+    tasks = ranks if started_by(launcher.value, look.job.launcher.ssh) == "rank" else 1
+    cpus = _cpus(look, gpus, ranks, tasks, sized)
+    _time(look, sized)
+    _memory(look, sized)
+    gpu = look.cluster.nodes.gpu or ""
+    size = Shape(
+        nodes=look.job.nodes,
+        ranks_per_node=ranks,
+        gpus_per_node=gpus,
+        cpus_per_task=cpus,
+        tasks_per_node=tasks,
+        seconds=look.job.time.seconds,
+        gpu=gpu if gpus else "",
+        min_nodes=look.job.min_nodes,
+    )
+    return size, launcher
+
+
+def _nodes(look: Look, sized: Sized) -> None:
+    asked, there = look.job.nodes, look.cluster.nodes.count
+    word = f"{look.job.min_nodes} to {asked}" if look.job.min_nodes else str(asked)
+    sized.decide("nodes", word, "as the job asks", look.by_job("nodes"))
+    limit, key = there, ("nodes", "count")
+    if look.cluster.limits.nodes is not None and look.cluster.limits.nodes < there:
+        limit, key = look.cluster.limits.nodes, ("limits", "nodes")
+    if asked > limit:
+        where = look.by_cluster(*key)
+        least = look.job.min_nodes
+        found = look.wrong_job(
+            "J201",
+            f"nodes: {asked} is over the {limit} of {look.cluster.name} ({where})",
+            "nodes",
+            hint=f"write {least if least and least <= limit else 1}:{limit}"
+            if least and least < limit
+            else f"write nodes: {limit} or fewer",
+        )
+        sized.problems.append(found)
+
+
+def _gpus(look: Look, sized: Sized) -> tuple[int, int]:
+    """GPUs asked for on each node, and ranks on each node."""
+    there = look.cluster.nodes.gpus_per_node
+    asked = look.job.gpus_per_node
+    if asked and not there and look.local and look.job.procs_per_node is None:
+        why = "no GPU here: each GPU is simulated by one rank"
+        sized.decide("ranks_per_node", asked, why, look.by_job("gpus_per_node"))
+        return 0, asked
+    if asked and not there and not look.local:
+        found = look.wrong_job(
+            "J202",
+            f"gpus_per_node: {asked}, and the nodes of {look.cluster.name} have no GPU"
+            f" ({look.by_cluster('nodes')})",
+            "gpus_per_node",
+            hint="write procs_per_node for ranks without GPUs, or name another cluster with -c",
+        )
+        sized.problems.append(found)
+        return 0, asked
+    if asked and asked > there and there:
+        where = look.by_cluster("nodes", "gpus_per_node")
+        found = look.wrong_job(
+            "J203",
+            f"gpus_per_node: {asked} is over the {there} of a node of {look.cluster.name}"
+            f" ({where})",
+            "gpus_per_node",
+            hint=f"write gpus_per_node: {there} or fewer, and more nodes",
+        )
+        sized.problems.append(found)
+    gpus = there if asked is None else asked if there else 0
+    if gpus:
+        why = "all that a node has" if asked is None else "as the job asks"
+        place = (
+            look.by_cluster("nodes", "gpus_per_node")
+            if asked is None
+            else look.by_job("gpus_per_node")
+        )
+        sized.decide("gpus_per_node", gpus, why, place)
+        sized.decide("ranks_per_node", gpus, "one rank for each GPU", place)
+        return gpus, gpus
+    return 0, _procs(look, sized)
+
+
+def _procs(look: Look, sized: Sized) -> int:
+    """Ranks on a node where no GPU is used."""
+    if look.job.procs_per_node is not None:
+        ranks, why, place = look.job.procs_per_node, "as the job asks", "procs_per_node"
+        sized.decide("ranks_per_node", ranks, f"no GPU is used: {why}", look.by_job(place))
+        return ranks
+    if look.cluster.procs_per_node is not None:
+        why = "no GPU is used: what the cluster's profile says"
+        place = look.by_cluster("procs_per_node")
+        sized.decide("ranks_per_node", look.cluster.procs_per_node, why, place)
+        return look.cluster.procs_per_node
+    why = "no GPU is used, and neither file says procs_per_node"
+    sized.decide("ranks_per_node", 1, why, "rule one-rank")
+    return 1
+
+
+def _launcher(look: Look, program: Program, world: int, sized: Sized) -> Setting:
+    named = look.job.launcher.type
+    if named:
+        key = ("launcher", "type") if ("launcher", "type") in look.spec.places else ("launcher",)
+        return Setting(named, "as the job asks", look.by_job(*key))
+    if world == 1:
+        return Setting("plain", "a single rank needs no launcher", "rule one-rank")
+    if not program.python:
+        found = look.wrong_job(
+            "J204",
+            f"'{program.first}' is no Python program, and {world} ranks need a launcher: "
+            "which one is not said",
+            "run",
+            hint="add launcher: torchrun, srun, deepspeed or accelerate (the command runs as every "
+            "rank), or launcher: plain (once on every node)",
+        )
+        sized.problems.append(found)
+    return Setting("torchrun", "the default for a Python program of several ranks", "rule launcher")
+
+
+def _cpus(look: Look, gpus: int, ranks: int, tasks: int, sized: Sized) -> int | None:
+    """CPUs of one Slurm task; None leaves it to the site."""
+    each = ranks // tasks
+    there = look.cluster.nodes.cpus
+    asked = look.job.cpus_per_task
+    if asked is not None:
+        total, place = asked * each, look.by_job("cpus_per_task")
+        why = f"{asked} for each of the task's {each} ranks" if each > 1 else "as the job asks"
+        if there is not None and asked * ranks > there:
+            found = look.wrong_job(
+                "J205",
+                f"cpus_per_task: {asked} for {ranks} ranks is {asked * ranks} CPUs, over the {there} "
+                f"of a node ({look.by_cluster('nodes', 'cpus')})",
+                "cpus_per_task",
+                hint=f"write cpus_per_task: {max(1, there // ranks)} or fewer",
+            )
+            sized.problems.append(found)
+        sized.decide("cpus_per_task", total, why, place)
+        return total
+    if gpus and there is not None:
+        share = there * gpus // look.cluster.nodes.gpus_per_node
+        total = max(1, share // tasks)
+        why = f"the node's CPUs, as the job's share of its GPUs ({gpus} of "
+        why += f"{look.cluster.nodes.gpus_per_node})"
+        sized.decide("cpus_per_task", total, why, look.by_cluster("nodes", "cpus"))
+        return total
+    if not gpus and not look.local and each > 1:
+        why = "one for each rank; Slurm gives one to the whole task where nobody asks"
+        sized.decide("cpus_per_task", each, why, "rule one-cpu-a-rank")
+        return each
+    return None
+
+
+def _time(look: Look, sized: Sized) -> None:
+    asked, limit = look.job.time, look.cluster.limits.time
+    sized.decide("time", asked.human(), "as the job asks", look.by_job("time"))
+    if limit is not None and asked > limit:
+        where = look.by_cluster("limits", "time")
+        found = look.wrong_job(
+            "J206",
+            f"time: {asked} is over the {limit} of {look.cluster.name} ({where})",
+            "time",
+            hint=f"write time: {limit} or less, and checkpoint: {{requeue: true}} to go on after it",
+        )
+        sized.problems.append(found)
+
+
+def _memory(look: Look, sized: Sized) -> None:
+    asked, there = look.job.mem, look.cluster.nodes.mem
+    if asked is None:
+        return
+    sized.decide("mem", asked.human(), "as the job asks, on each node", look.by_job("mem"))
+    if there is not None and asked.bytes is not None and asked.bytes > there:
+        from jobgen.model.units import human_size
+
+        where = look.by_cluster("nodes", "mem")
+        found = look.wrong_job(
+            "J207",
+            f"mem: {asked} is over the {human_size(there)} of a node of {look.cluster.name}"
+            f" ({where})",
+            "mem",
+            hint="write mem: 0 for all that a node has",
+        )
+        sized.problems.append(found)
