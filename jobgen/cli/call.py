@@ -1,0 +1,131 @@
+"""One call of the program: its flags, its output, and the world it acts on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from jobgen.cli.output import Ink, Output, is_tty
+from jobgen.errors import JobgenError, Problem, Usage
+
+if TYPE_CHECKING:
+    from jobgen.app.world import World
+
+
+@dataclass(slots=True)
+class Flags:
+    """What stood on the command line and means the same for every verb."""
+
+    cluster: str | None = None
+    sets: tuple[str, ...] = ()
+    json: bool = False
+    quiet: int = 0
+    verbose: int = 0
+    color: str = "auto"
+    ascii: bool = False
+    yes: bool = False
+    debug: bool = False
+
+
+@dataclass
+class Call:
+    """What a verb is given."""
+
+    output: Output
+    flags: Flags = field(default_factory=Flags)
+    verb: str = ""
+    """For the name of the JSON schema: ``plan``, ``cluster-ls``."""
+    answered: bool = False
+
+    @cached_property
+    def world(self) -> World:
+        """The real world; made when first asked for, because ``--help`` needs none."""
+        from jobgen.app.world import World
+
+        return World.here()
+
+    @property
+    def texts(self) -> Mapping[str, str]:
+        """Label → text of every file that was read."""
+        return self.world.texts if "world" in self.__dict__ else {}
+
+    @property
+    def masked(self) -> Iterable[str]:
+        """Values that must not be shown."""
+        return self.world.masked if "world" in self.__dict__ else ()
+
+    def settle(self) -> None:
+        """Hand the flags to the output, once all of them are read."""
+        self.output.color, self.output.ascii = self.flags.color, self.flags.ascii
+        self.output.quiet = self.flags.quiet
+
+    def answer(
+        self,
+        data: Callable[[], Any],
+        screen: Callable[[Ink], str],
+        *,
+        warnings: Iterable[Problem] = (),
+    ) -> None:
+        """Print the answer of a verb: an envelope with ``--json``, else the screen."""
+        if self.flags.json:
+            self.envelope(data(), warnings=warnings)
+        else:
+            self.output.data(screen(self.output.ink))
+        self.answered = True
+
+    def envelope(
+        self, data: Any, *, warnings: Iterable[Problem] = (), error: JobgenError | None = None
+    ) -> None:
+        """One JSON document on standard output, the same shape for every verb."""
+        from jobgen.cli.problems import as_data
+
+        self.line(
+            {
+                "schema": f"jobgen/{self.verb or 'jobgen'}/1",
+                "ok": error is None,
+                "data": data,
+                "warnings": [as_data(w) for w in warnings],
+                "error": None if error is None else _error(error),
+            }
+        )
+
+    def line(self, value: Mapping[str, Any]) -> None:
+        """One JSON value on one line. ASCII only, so nothing in it can act on a terminal."""
+        import json
+
+        sys.stdout.write(json.dumps(value, default=str, separators=(", ", ": ")) + "\n")
+        sys.stdout.flush()
+
+    def complain(self, problems: Iterable[Problem]) -> None:
+        """Problems on standard error; warnings and notes are talk, errors are not."""
+        from jobgen.cli.problems import one
+
+        for problem in problems:
+            level = 2 if problem.severity == "error" else 1
+            self.output.say(one(problem, self.texts, self.output.talk).rstrip("\n"), level=level)
+
+    def confirm(self, question: str) -> bool:
+        """Ask yes or no. Raises Usage where nobody can be asked; ``-y`` answers yes."""
+        if self.flags.yes:
+            return True
+        if self.flags.json or not (is_tty(sys.stdin) and is_tty(sys.stderr)):
+            raise Usage(f"{question} There is no terminal to ask on", hint="add -y to say yes")
+        sys.stderr.write(f"{question} [y/N] ")
+        sys.stderr.flush()
+        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def _error(error: JobgenError) -> dict[str, Any]:
+    from jobgen.cli.problems import as_data
+
+    first = error.problems[0] if error.problems else Problem("J000", str(error))
+    return {
+        "code": first.code,
+        "message": first.message,
+        "hint": first.hint,
+        "exit": int(error.exit),
+        "problems": [as_data(p) for p in error.problems],
+    }

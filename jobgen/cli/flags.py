@@ -1,0 +1,77 @@
+"""The flags that every verb takes, before the verb or after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from jobgen.cli.call import Call
+
+
+def complete_clusters(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Names of cluster profiles; only files of this machine are looked at."""
+    from jobgen.app.world import World
+
+    names = [file.name for file in World.here().catalog().clusters()]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Remember the flag; what stands nearer to the end of the line wins, the environment last."""
+    source = ctx.get_parameter_source(param.name or "")
+    call = ctx.find_object(Call)
+    if call is None or source not in (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT):
+        return
+    old = getattr(call.flags, str(param.name))
+    if source is ParameterSource.ENVIRONMENT and old is not None:
+        return
+    setattr(call.flags, str(param.name), old + value if isinstance(value, tuple) else value)
+
+
+def _count(ctx: click.Context, param: click.Parameter, value: int) -> None:
+    call = ctx.find_object(Call)
+    if call is not None and value:
+        setattr(call.flags, str(param.name), getattr(call.flags, str(param.name)) + value)
+
+
+def _option(*words: str, callback: Any = _keep, **more: Any) -> click.Option:
+    return click.Option(list(words), expose_value=False, callback=callback, **more)
+
+
+def everywhere() -> list[click.Parameter]:
+    """The flags, made anew for each command."""
+    return [
+        _option(
+            "-c",
+            "--cluster",
+            "cluster",
+            metavar="NAME",
+            envvar="JOBGEN_CLUSTER",
+            shell_complete=complete_clusters,
+            help="Profile: a name or a path [JOBGEN_CLUSTER].",
+        ),
+        _option(
+            "--set",
+            "sets",
+            metavar="K=V",
+            multiple=True,
+            help="Set a variable or a key of job.yaml.",
+        ),
+        _option("-y", "--yes", is_flag=True, help="Say yes to every question."),
+        _option("--json", is_flag=True, help="Answer in JSON, on a terminal or not."),
+        _option("-q", "--quiet", count=True, callback=_count, help="Less talk; -qq: no errors."),
+        _option("-v", "--verbose", count=True, callback=_count, help="More talk."),
+        _option(
+            "--color",
+            type=click.Choice(["auto", "always", "never"]),
+            help="Colour; auto heeds NO_COLOR.",
+        ),
+        _option("--ascii", is_flag=True, help="Only ASCII signs."),
+        _option("--debug", is_flag=True, help="Show the traceback of a bug."),
+    ]
+
+
+NAMES = frozenset(str(p.name) for p in everywhere())
+"""Names of the flags, to tell them from a verb's own."""

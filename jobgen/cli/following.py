@@ -1,0 +1,156 @@
+"""Following a job: its lines as they come, its end, and how a person leaves it and comes back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from jobgen.cli.call import Call
+from jobgen.cli.output import is_tty, safe
+from jobgen.cli.stream import Stream
+from jobgen.errors import Exit, Usage
+from jobgen.model.record import JobState, RunRecord
+
+if TYPE_CHECKING:
+    from jobgen.follow import View
+
+NOT_YET = "Ctrl-C detaches; the job goes on."
+
+
+def chosen_view(call: Call, chosen: Mapping[str, Any]) -> View:
+    """The lines that the options of ``logs`` ask for. Raises Usage where they contradict."""
+    from jobgen.follow import View
+
+    if chosen["raw"] and is_tty(sys.stdout):
+        raise Usage(
+            "--raw could let the log act on your terminal",
+            hint="send it elsewhere: jobgen logs ID --raw > FILE",
+        )
+    if chosen["stderr"] and chosen["stdout"]:
+        raise Usage(
+            "--stderr and --stdout leave nothing", hint="give one of them, or none for both"
+        )
+    return View(
+        ranks=chosen["ranks"],
+        nodes=chosen["nodes"],
+        stream="err" if chosen["stderr"] else "out" if chosen["stdout"] else "all",
+        grep=chosen["grep"],
+        lines=chosen["lines"],
+        task=chosen["task"],
+        restart=chosen["restart"],
+        collapse=not (chosen["no_collapse"] or chosen["raw"]),
+        colour=call.flags.color == "always",
+        raw=chosen["raw"],
+    )
+
+
+def logs(call: Call, ref: str, view: View, chosen: Mapping[str, Any]) -> int:
+    """Show the logs as they are, or with ``follow`` as they grow."""
+    from jobgen.app import logs as app
+
+    prefixed = not (chosen["no_prefix"] or chosen["raw"])
+    with Detachable(call, ref, code=Exit.DONE) as detachable:
+        stream = Stream(call, prefixed=prefixed)
+        if chosen["follow"]:
+            call.output.say(NOT_YET)
+            stream.show(app.follow(call.world, ref, view))
+        else:
+            stream.show(app.show(call.world, ref, view))
+    if detachable.detached or not chosen["exit_status"]:
+        return Exit.DONE
+    return until_ended(call, [ref], silent=True)
+
+
+def to_the_end(call: Call, record: RunRecord) -> int:
+    """Follow a job that was just submitted; gives its result as the exit code."""
+    from jobgen.app import logs as app
+    from jobgen.follow import View
+
+    call.output.say(NOT_YET)
+    with Detachable(call, record.alias, code=Exit.INTERRUPTED) as detachable:
+        view = View(colour=call.flags.color == "always")
+        Stream(call).show(app.follow(call.world, record.alias, view))
+        return until_ended(call, [record.alias], quiet=True)
+    return detachable.code
+
+
+def until_ended(
+    call: Call,
+    refs: Sequence[str],
+    *,
+    timeout: float | None = None,
+    any_one: bool = False,
+    silent: bool = False,
+    quiet: bool = False,
+) -> int:
+    """Wait for the end of these jobs; gives 0 where all COMPLETED, else 1."""
+    from jobgen.app import jobs
+    from jobgen.cli.screens import jobs as screens
+
+    with Detachable(call, *refs, code=Exit.INTERRUPTED) as detachable:
+        say = call.output.say
+        records = jobs.wait(
+            call.world,
+            refs,
+            timeout=timeout,
+            any_one=any_one,
+            seen=lambda r: None if quiet or silent else say(f"{r.alias}: {safe(jobs.in_words(r))}"),
+        )
+        ended = [r for r in records if r.ended]
+        if not silent:
+            call.answer(
+                lambda: [screens.job_data(r) for r in records],
+                lambda ink: "".join(screens.ended(r, ink) for r in ended),
+            )
+        return Exit.DONE if all(r.state is JobState.COMPLETED for r in ended) else Exit.FAILED
+    return detachable.code
+
+
+class Detachable:
+    """A block that Ctrl-C leaves without touching the job; a second Ctrl-C leaves at once."""
+
+    def __init__(self, call: Call, *refs: str, code: Exit) -> None:
+        self.code = code
+        self.detached = False
+        self._call = call
+        self._refs = refs
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        self._before = signal.signal(signal.SIGINT, _first)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        self.detached = kind is not None and issubclass(kind, KeyboardInterrupt)
+        if self.detached:
+            self._say()
+        signal.signal(signal.SIGINT, self._before)
+        return self.detached
+
+    def _say(self) -> None:
+        from jobgen.cli.screens import jobs as screens
+
+        if self._call.flags.json:
+            self._call.line({"event": "detached", "jobs": list(self._refs)})
+        for ref in self._refs:
+            record = self._call.world.ledger.get(ref)
+            self._call.output.say(screens.detached(record, self._call.output.talk))
+
+
+def _first(_: int, __: FrameType | None) -> None:
+    """The first Ctrl-C: unwind. From now on, the next one leaves at once."""
+    signal.signal(signal.SIGINT, _second)
+    raise KeyboardInterrupt
+
+
+def _second(_: int, __: FrameType | None) -> None:
+    os._exit(Exit.INTERRUPTED)

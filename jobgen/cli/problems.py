@@ -1,0 +1,143 @@
+"""Problems as people read them: where, what, the line with a caret, what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from jobgen.cli.layout import columns, count, fold
+from jobgen.cli.output import Ink, safe
+from jobgen.errors import Place, Problem
+
+PLAIN = "J000"
+"""The code of problems that ``explain`` has nothing to say about."""
+_SHOWN_TAB = "    "
+
+
+def screen(problems: Sequence[Problem], texts: Mapping[str, str], ink: Ink) -> str:
+    """All problems, each with its line from ``texts`` (label → text), and how many they are."""
+    parts = [one(problem, texts, ink) for problem in problems]
+    placed = [p for p in problems if p.place is not None]
+    if placed:
+        parts.append(summary(problems, ink))
+    return "\n".join(parts)
+
+
+def one(problem: Problem, texts: Mapping[str, str], ink: Ink) -> str:
+    """One problem on as many lines as it takes, with a newline at its end."""
+    code = "" if problem.code == PLAIN else f"[{problem.code}]"
+    place = f"{safe(problem.place)}: " if problem.place else ""
+    label = ink(problem.severity, f"{problem.severity}{code}:")
+    message = fold(safe(problem.message), 10_000)
+    lines = [f"{ink('strong', place)}{label} {ink('strong', message)}"]
+    excerpt = _excerpt(problem, texts, ink) if problem.place else []
+    lines += excerpt
+    if problem.hint and not excerpt:
+        lines += _below("help", problem.hint, ink)
+    for place_too in problem.also:
+        text = _line(place_too, texts)
+        lines += _below("also", f"{place_too}: {text.strip()}" if text else f"{place_too}:", ink)
+    return "".join(line + "\n" for line in lines)
+
+
+def summary(problems: Sequence[Problem], ink: Ink) -> str:
+    """``Found 2 errors in 1 file. More: jobgen explain J131``."""
+    kinds = [
+        (word, sum(p.severity == word for p in problems)) for word in ("error", "warning", "note")
+    ]
+    found = " and ".join(count(number, word) for word, number in kinds if number)
+    files = len({p.place.file for p in problems if p.place})
+    codes = [p.code for p in problems if p.code != PLAIN]
+    more = f" More: jobgen explain {codes[-1]}" if codes else ""
+    total = f"Found {found} in {count(files, 'file')}."
+    return f"{ink('strong', total)}{more}\n"
+
+
+def _excerpt(problem: Problem, texts: Mapping[str, str], ink: Ink) -> list[str]:
+    """The line, a caret under its columns, and the hint beside the caret where it fits."""
+    place = problem.place
+    text = _line(place, texts) if place else None
+    if place is None or text is None:
+        return []
+    gutter = " " * len(str(place.line))
+    room = max(ink.width - len(gutter) - 3, 30)
+    shown, start, length = _windowed(text, place, room)
+    bar = ink("faint", f"{gutter} |")
+    caret = ink(problem.severity, "^" * length)
+    lines = [bar, f"{ink('faint', f'{place.line} |')} {shown}".rstrip()]
+    hint = safe(problem.hint)
+    if start + length + 1 + columns(hint) <= room:
+        return [*lines, f"{bar} {' ' * start}{caret} {hint}".rstrip()]
+    return [*lines, f"{bar} {' ' * start}{caret}", *_below("help", hint, ink, gutter)]
+
+
+def _below(word: str, text: str, ink: Ink, gutter: str = " ") -> list[str]:
+    head = f"{gutter} = {word}: "
+    body = fold(safe(text), ink.width - len(head), " " * len(head))
+    return [ink("faint", head) + body]
+
+
+def _line(place: Place, texts: Mapping[str, str]) -> str | None:
+    """The text of the line, where it is known."""
+    lines = texts.get(place.file, "").split("\n") if place.line else []
+    return lines[place.line - 1].rstrip("\r") if 0 < place.line <= len(lines) else None
+
+
+def _windowed(text: str, place: Place, room: int) -> tuple[str, int, int]:
+    """As much of the line as fits round the columns, and where the caret starts, how long it is.
+
+    A tab becomes blanks and a control character its number, so columns are counted anew.
+    """
+    at = min(max(place.col - 1, 0), len(text))
+    end = place.end_col - 1 if place.end_col > place.col else at + 1
+    first = max(at - room // 2, 0) if len(text) > room else 0
+    before, under = _cells(text[first:at]), _cells(text[at : min(max(end, at + 1), len(text))])
+    after = _cells(text[at + len(text[at:end]) : first + 2 * room])
+    mark = "…" if first else ""
+    shown = mark + before + under + after
+    while columns(shown) > room:
+        shown = shown[: -max((columns(shown) - room) // 2, 1)]
+    start = columns(mark + before)
+    return shown, start, max(min(columns(under), room - start), 1)
+
+
+def _cells(text: str) -> str:
+    return "".join(_SHOWN_TAB if c == "\t" else c if c.isprintable() else safe(c) for c in text)
+
+
+def as_data(problem: Problem) -> dict[str, Any]:
+    """One problem as plain data."""
+    place = problem.place or Place("")
+    return {
+        "code": problem.code,
+        "severity": problem.severity,
+        "message": problem.message,
+        "file": place.file or None,
+        "line": place.line,
+        "col": place.col,
+        "end_col": place.end_col,
+        "hint": problem.hint,
+        "also": [{"file": p.file, "line": p.line, "col": p.col} for p in problem.also],
+    }
+
+
+_LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
+
+
+def github(problems: Iterable[Problem]) -> str:
+    """The problems as workflow commands, which GitHub shows beside the lines."""
+    return "".join(_annotation(problem) for problem in problems)
+
+
+def _annotation(problem: Problem) -> str:
+    place = problem.place or Place("")
+    facts = {"file": place.file, "line": place.line, "col": place.col, "endColumn": place.end_col}
+    facts["title"] = "" if problem.code == PLAIN else problem.code
+    words = ",".join(f"{k}={_escaped(str(v), ':,')}" for k, v in facts.items() if v)
+    text = _escaped("\n".join(t for t in (problem.message, problem.hint) if t))
+    return f"::{_LEVELS[problem.severity]} {words}::{text}\n"
+
+
+def _escaped(text: str, also: str = "") -> str:
+    """A workflow command ends at its line, so what could end it is written as a number."""
+    return "".join(f"%{ord(c):02X}" if c in "%\r\n" + also else safe(c) for c in text)

@@ -1,0 +1,1 @@
+"""What the verbs print: values in, text out."""

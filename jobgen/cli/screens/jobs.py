@@ -1,0 +1,223 @@
+"""The answers of ``ls``, ``show``, ``wait`` and ``cancel``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jobgen.cli.layout import clip, columns, fold, span, table
+from jobgen.cli.output import Ink, safe
+from jobgen.cli.screens.where import where
+from jobgen.model.record import JobState, RunRecord
+
+if TYPE_CHECKING:
+    from jobgen.app.jobs import Shown
+
+OLD = 60.0
+"""Seconds after which a value that was last heard is marked by ``~``."""
+_HEADS = ("JOB", "SLURM", "CLUSTER", "STATE", "NODES", "ELAPSED", "LEFT", "INFO")
+_GOING = frozenset({JobState.RUNNING, JobState.COMPLETING, JobState.SUSPENDED})
+_ENDS = {
+    JobState.COMPLETED: "ok",
+    JobState.TIMEOUT: "the time limit was reached",
+    JobState.OUT_OF_MEMORY: "more memory than it asked for",
+    JobState.NODE_FAIL: "a node failed",
+    JobState.BOOT_FAIL: "a node did not boot",
+    JobState.PREEMPTED: "another job took its nodes",
+    JobState.DEADLINE: "its deadline passed",
+}
+
+
+def listed(records: Sequence[RunRecord], now: float, ink: Ink, *, clipped: bool) -> str:
+    """A row a job. On a terminal the last column is cut to fit; in a pipe nothing is."""
+    if not records:
+        return "No jobs here yet. Start one: jobgen submit job.yaml\nAll of them: jobgen ls -a\n"
+    rows = [_HEADS, *(_row(record, now) for record in records)]
+    if clipped:
+        left = max(sum(max(map(columns, c)) + 2 for c in list(zip(*rows, strict=True))[:-1]), 0)
+        rows = [(*row[:-1], clip(row[-1], max(ink.width - left, 12))) for row in rows]
+    lines = table(rows).splitlines(keepends=True)
+    painted = [ink("faint", lines[0].rstrip("\n")) + "\n"]
+    painted += [_painted(line, r, ink) for line, r in zip(lines[1:], records, strict=True)]
+    return "".join(painted)
+
+
+def _row(record: RunRecord, now: float) -> tuple[str, ...]:
+    old = "~" if not record.ended and now - record.updated > OLD else ""
+    return (
+        safe(record.alias),
+        str(record.job) if record.job else "-",
+        safe(record.site.cluster),
+        old + state(record),
+        str(record.shape.get("nodes", "-")),
+        old + span(elapsed(record, now)),
+        old + span(_left(record, now)),
+        info(record),
+    )
+
+
+def _painted(line: str, record: RunRecord, ink: Ink) -> str:
+    word = state(record)
+    return line.replace(word, ink(_style(record.state), word), 1) if ink.colour else line
+
+
+def _style(found: JobState) -> str:
+    if found is JobState.COMPLETED:
+        return "good"
+    return "bad" if found.final else "busy"
+
+
+def state(record: RunRecord) -> str:
+    """The state's word; Slurm's own beside one that this version does not know."""
+    raw = safe(record.raw) if record.state is JobState.UNKNOWN and record.raw else ""
+    return f"{record.state}({raw})" if raw else str(record.state)
+
+
+def elapsed(record: RunRecord, now: float) -> float | None:
+    """Seconds running, counted on from when it was heard."""
+    if record.elapsed is None or record.state is not JobState.RUNNING:
+        return record.elapsed
+    return record.elapsed + max(now - record.updated, 0)
+
+
+def _left(record: RunRecord, now: float) -> float | None:
+    if record.left is None or record.state not in _GOING:
+        return None
+    return max(record.left - max(now - record.updated, 0), 0)
+
+
+def info(record: RunRecord) -> str:
+    """Why it waits, where it runs, or how it ended, in words."""
+    if record.state.final:
+        code = f"exit {record.exit}" if record.exit not in ("", "0:0") else ""
+        words = _ENDS.get(record.state, "") or _reason(record)
+        again = f"{record.restarts} restarts" if record.restarts else ""
+        return ", ".join(w for w in (safe(words), safe(code), again) if w)
+    if record.state in _GOING:
+        return safe(f"on {record.nodes}") if record.nodes else ""
+    start = f", starts {safe(record.started)}" if record.started else ""
+    return _reason(record) + start
+
+
+def _reason(record: RunRecord) -> str:
+    from jobgen.scheduler.reasons import in_words
+
+    known = record.reason and record.reason != "None"
+    return safe(in_words(record.reason)) if known else ""
+
+
+# one job
+
+
+def shown(found: Shown, now: float, ink: Ink) -> str:
+    """One job in full: its state, what happened when, its files, the next commands."""
+    record = found.record
+    name = safe(record.alias)
+    job = f"Slurm {record.job}" if record.site.scheduler == "slurm" else f"job {record.job}"
+    head = (
+        f"{ink('strong', name)} ({job if record.job else 'no job id'}, {safe(record.site.cluster)})"
+    )
+    took = elapsed(record, now)
+    during = (" in " if record.ended else " for ") + span(took) if took else ""
+    more = info(record)
+    lines = [f"{head}  {ink(_style(record.state), state(record))}{during}"]
+    lines += [f"  {fold(more, ink.width - 2, '  ')}"] if more else []
+    if not record.ended and now - record.updated > OLD:
+        lines.append(f"  last heard {span(now - record.updated)} ago")
+    happened = [(_clock(h.time, now), safe(h.text)) for h in found.timeline]
+    parts = ["\n".join(lines) + "\n"]
+    if happened:
+        parts.append(f"{ink('strong', 'What happened')}\n{table(happened, indent='  ')}")
+    files = [(label, where(record, path)) for label, path in found.files]
+    if files:
+        parts.append(f"{ink('strong', 'Files')}\n{table(files, indent='  ')}")
+    parts.append(f"{ink('strong', 'Next')}\n{table(_next(record), indent='  ')}")
+    return "\n".join(parts)
+
+
+def _next(record: RunRecord) -> list[tuple[str, str]]:
+    name = safe(record.alias)
+    if record.ended:
+        return [("logs", f"jobgen logs {name}"), ("errors", f"jobgen logs {name} --stderr -n 50")]
+    return [("follow", f"jobgen logs {name} -f"), ("cancel", f"jobgen cancel {name}")]
+
+
+def _clock(moment: float | None, now: float) -> str:
+    if moment is None:
+        return "-"
+    day = (
+        "%H:%M:%S" if time.localtime(moment)[:3] == time.localtime(now)[:3] else "%Y-%m-%d %H:%M:%S"
+    )
+    return time.strftime(day, time.localtime(moment))
+
+
+def detached(record: RunRecord, ink: Ink) -> str:
+    """What is said when a person leaves: the job goes on, and how to come back."""
+    name = safe(record.alias)
+    still = "has ended" if record.ended else f"goes on ({state(record)})"
+    rows = [("back", f"jobgen logs {name} -f"), ("stop it", f"jobgen cancel {name}")]
+    return f"{ink('strong', 'Detached.')} {name} {still}.\n{table(rows, indent='  ')}".rstrip("\n")
+
+
+def ended(record: RunRecord, ink: Ink) -> str:
+    """``llama-3  COMPLETED in 3h41m``, and where to look where it did not."""
+    during = f" in {span(record.elapsed)}" if record.elapsed is not None else ""
+    more = info(record)
+    about = f" ({more})" if more and record.state is not JobState.COMPLETED else ""
+    name = safe(record.alias)
+    line = f"{name}  {ink(_style(record.state), state(record))}{during}{about}\n"
+    if record.state is JobState.COMPLETED:
+        return line
+    return f"{line}  its errors    jobgen logs {name} --stderr -n 50\n"
+
+
+def cancelled(records: Sequence[RunRecord], ink: Ink, *, signal: str) -> str:
+    """What became of each."""
+    lines = []
+    for record in records:
+        if signal and not record.ended:
+            lines.append(f"{safe(record.alias)}  got {safe(signal)}; it is {state(record)}\n")
+        else:
+            found = ink(_style(record.state), state(record))
+            lines.append(f"{safe(record.alias)}  {found}\n")
+    return "".join(lines)
+
+
+# plain data
+
+
+def job_data(record: RunRecord) -> dict[str, Any]:
+    """One job as plain data."""
+    return {
+        "id": record.alias,
+        "name": record.name,
+        "slurm_id": str(record.job) if record.job else None,
+        "cluster": record.site.cluster,
+        "scheduler": record.site.scheduler,
+        "state": str(record.state),
+        "raw": record.raw or None,
+        "reason": record.reason or None,
+        "exit": record.exit or None,
+        "nodes": record.nodes or None,
+        "started": record.started or None,
+        "elapsed": record.elapsed,
+        "left": record.left,
+        "restarts": record.restarts,
+        "ended": record.ended,
+        "created": record.created,
+        "updated": record.updated,
+        "dir": record.directory or None,
+        "token": record.token,
+        "digest": f"sha256:{record.digest}",
+        "shape": dict(record.shape),
+    }
+
+
+def shown_data(found: Shown) -> dict[str, Any]:
+    """The same of one job, with what happened and its files."""
+    return {
+        "job": job_data(found.record),
+        "timeline": [{"time": h.time, "text": h.text} for h in found.timeline],
+        "files": dict(found.files),
+    }

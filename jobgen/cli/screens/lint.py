@@ -1,0 +1,47 @@
+"""The answer of ``lint``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jobgen.cli import problems
+from jobgen.cli.layout import count
+from jobgen.cli.output import Ink
+from jobgen.errors import Exit, Problem
+
+if TYPE_CHECKING:
+    from jobgen.app.linting import LintedFile
+
+
+def screen(files: Sequence[LintedFile], ink: Ink) -> str:
+    """Every problem with its line, and how many there are."""
+    found = _all(files)
+    if not found:
+        return f"{count(len(files), 'file')} checked: {ink('good', 'no problems')}\n"
+    text = problems.screen(found, {f.label: f.text for f in files}, ink)
+    return text if any(p.place for p in found) else f"{text}\n{problems.summary(found, ink)}"
+
+
+def github(files: Sequence[LintedFile], _: Ink) -> str:
+    """The same as annotations of a GitHub workflow."""
+    return problems.github(_all(files))
+
+
+def data(files: Sequence[LintedFile]) -> dict[str, Any]:
+    """The same as plain data."""
+    return {
+        "files": [{"file": f.label, "kind": f.kind, "valid": f.valid} for f in files],
+        "diagnostics": [problems.as_data(p) for p in _all(files)],
+    }
+
+
+def exit_code(files: Sequence[LintedFile]) -> Exit:
+    """3 where a file is invalid, 1 where a rule found an error, else 0."""
+    if not all(f.valid for f in files):
+        return Exit.INVALID
+    return Exit.FAILED if any(p.severity == "error" for p in _all(files)) else Exit.DONE
+
+
+def _all(files: Sequence[LintedFile]) -> list[Problem]:
+    return [problem for file in files for problem in file.problems]

@@ -1,0 +1,245 @@
+"""The answer of ``plan``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from jobgen.cli.call import Flags
+from jobgen.cli.layout import clip, columns, count, described, fold, size, table
+from jobgen.cli.output import TIMES, Ink, safe
+from jobgen.cli.problems import one
+from jobgen.cli.screens.render import compared, differences
+from jobgen.model.units import Walltime
+from jobgen.shell import join
+
+if TYPE_CHECKING:
+    from jobgen.app.planning import Cost, Planned
+    from jobgen.app.prepare import Ready
+    from jobgen.model.plan import Check, Decision, Plan
+    from jobgen.upload import Manifest
+
+MARKS = {"ok": ("good", "[ok]  "), "warn": ("warning", "[warn]"), "fail": ("error", "[fail]")}
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How the person called it, for the commands that are shown."""
+
+    job: str
+    flags: Flags
+
+    def command(self, verb: str) -> str:
+        """The same call with another verb."""
+        cluster = ("-c", self.flags.cluster) if self.flags.cluster else ()
+        sets = [word for one in self.flags.sets for word in ("--set", one)]
+        return safe(join(["jobgen", verb, self.job, *cluster, *sets]))
+
+
+def screen(planned: Planned, words: Words, ink: Ink) -> str:
+    """Everything that was decided, and what to do next."""
+    ready = planned.ready
+    plan = ready.plan
+    parts = [
+        headline(plan, planned.cost, ink),
+        _section("Decisions", _decisions(plan), ink),
+        _section("Options of sbatch", _rows(plan.directives, "--"), ink),
+        _section("Environment", _environment(plan), ink),
+        _files(ready, words, ink),
+        upload(ready.manifest, ink) if ready.manifest else "",
+        _since(planned, ink),
+        checks(plan.checks, ink),
+        "\n".join(one(note, {}, ink) for note in plan.notes),
+        f"Next: {words.command('submit')}\n",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def headline(plan: Plan, cost: Cost, ink: Ink) -> str:
+    """What, where, how much of it, and the most that it can use up."""
+    shape = plan.shape
+    nodes = count(shape.nodes, "node")
+    if shape.min_nodes is not None:
+        nodes = f"{shape.min_nodes} to {nodes}"
+    kind = safe(shape.gpu) or "GPU"
+    each = (
+        f"{shape.gpus_per_node} {kind}" if shape.gpus_per_node else f"{shape.ranks_per_node} ranks"
+    )
+    total = count(shape.nodes * shape.gpus_per_node, "GPU") if shape.gpus_per_node else ""
+    total = total or count(shape.world, "rank")
+    line = f"{nodes} {TIMES} {each} = {total}, {Walltime(shape.seconds).human()}"
+    name = ink("strong", f"{safe(plan.name)} on {safe(plan.cluster)}:")
+    most = _cost(cost)
+    text = f"{name} {line}"
+    return f"{text}  ({most})\n" if most else f"{text}\n"
+
+
+def _cost(cost: Cost) -> str:
+    if not cost.gpu_hours:
+        return ""
+    money = f", {cost.amount:.0f} {safe(cost.currency)}" if cost.amount is not None else ""
+    return f"at most {cost.gpu_hours:g} GPU-hours{money}"
+
+
+def _section(title: str, rows: Iterable[tuple[str, str, str]], ink: Ink) -> str:
+    text = described(rows, ink.width)
+    return f"{ink('strong', title)}\n{text}" if text else ""
+
+
+def _decisions(plan: Plan) -> list[tuple[str, str, str]]:
+    rows = _rows(plan.other, "")
+    rows.insert(0, ("launcher", safe(plan.launcher.value), reason(plan.launcher)))
+    if plan.container is not None:
+        inside = plan.container
+        rows.append(("container", safe(inside.image), f"{inside.runtime} ({safe(inside.place)})"))
+    rows += [("setup", safe(line.value), reason(line)) for line in plan.setup]
+    rows += [
+        (f"step {step.name}", safe(step.text), _joined(step.why, step.place)) for step in plan.steps
+    ]
+    return rows
+
+
+def _rows(decisions: Mapping[str, Decision[Any]], dashes: str) -> list[tuple[str, str, str]]:
+    return [(f"{dashes}{safe(k)}", safe(d.value), reason(d)) for k, d in decisions.items()]
+
+
+def _environment(plan: Plan) -> list[tuple[str, str, str]]:
+    rows = _rows(plan.env, "")
+    return rows + [(name, "***", "a secret: its value is never shown") for name in plan.secrets]
+
+
+def reason(decision: Decision[Any]) -> str:
+    """Why, and the place that says so."""
+    return _joined(decision.why, decision.place)
+
+
+def _joined(why: str, place: str) -> str:
+    return safe(f"{why} ({place})" if why and place else why or place)
+
+
+def _files(ready: Ready, words: Words, ink: Ink) -> str:
+    rows = [
+        (f.path, count(f.content.count(b"\n"), "line"), size(len(f.content)))
+        for f in ready.bundle.files
+    ]
+    text = table(rows, indent="  ")
+    return f"{ink('strong', 'Files')}  (print them: {words.command('render')})\n{text}"
+
+
+def upload(manifest: Manifest, ink: Ink) -> str:
+    """What would be sent, what not and why, and the biggest files."""
+    files = count(len(manifest.files), "file")
+    lines = [f"{ink('strong', 'Upload')}  {files}, {size(manifest.total)}"]
+    biggest = [f"{safe(e.path)} {size(e.size)}" for e in manifest.largest(5)]
+    if biggest:
+        lines.append(_folded("largest", ", ".join(biggest), ink))
+    if manifest.ignored:
+        total = size(sum(i.size for i in manifest.ignored))
+        shown = [
+            f"{safe(i.path)} {'over ' if i.at_least else ''}{size(i.size)}"
+            for i in manifest.ignored[:5]
+        ]
+        rest = len(manifest.ignored) - len(shown)
+        more = f" and {rest} more" if rest else ""
+        rules = f", by {safe(manifest.rules_from)}" if manifest.rules_from else ""
+        lines.append(_folded("left out", f"{total}{rules}: {', '.join(shown)}{more}", ink))
+    if manifest.withheld:
+        names = ", ".join(clip(safe(name), 40) for name in manifest.withheld[:5])
+        lines.append(_folded("withheld", f"these look like secrets: {names}", ink))
+    return "\n".join(lines) + "\n"
+
+
+def _folded(key: str, text: str, ink: Ink) -> str:
+    head = f"  {key:9} "
+    return head + fold(text, ink.width - columns(head), " " * columns(head))
+
+
+def _since(planned: Planned, ink: Ink) -> str:
+    if planned.differences is not None:
+        title = ink("strong", f"Since {safe(planned.against)}")
+        return f"{title}\n{differences(planned.differences, ink)}"
+    if planned.last is None:
+        return ""
+    same = planned.last.digest == planned.ready.bundle.digest
+    found = "the same files" if same else "other files; see --diff"
+    return f"{ink('strong', 'Last run')}  {safe(planned.last.alias)}: {found}\n"
+
+
+def checks(found: Iterable[Check], ink: Ink) -> str:
+    """What was looked at before anything happens."""
+    lines = []
+    for check in found:
+        style, mark = MARKS[check.status]
+        hint = f"; {check.hint}" if check.hint else ""
+        lines.append(
+            f"  {ink(style, mark)} {fold(safe(check.message + hint), ink.width - 9, ' ' * 9)}"
+        )
+    return f"{ink('strong', 'Checks')}\n" + "\n".join(lines) + "\n" if lines else ""
+
+
+def data(planned: Planned) -> dict[str, Any]:
+    """Everything that was decided, as plain data."""
+    ready, plan, cost = planned.ready, planned.ready.plan, planned.cost
+    shape = plan.shape
+    return {
+        "name": plan.name,
+        "cluster": plan.cluster,
+        "resources": {
+            "nodes": shape.nodes,
+            "min_nodes": shape.min_nodes,
+            "gpus_per_node": shape.gpus_per_node,
+            "gpu": shape.gpu,
+            "ranks_per_node": shape.ranks_per_node,
+            "world_size": shape.world,
+            "cpus_per_task": shape.cpus_per_task,
+            "seconds": shape.seconds,
+        },
+        "cost": {
+            "gpu_hours": cost.gpu_hours,
+            "amount": cost.amount,
+            "currency": cost.currency or None,
+        },
+        "launcher": _decision(plan.launcher),
+        "decisions": {k: _decision(d) for k, d in plan.other.items()},
+        "sbatch": {k: _decision(d) for k, d in plan.directives.items()},
+        "environment": {k: _decision(d) for k, d in plan.env.items()},
+        "secrets": {name: ready.facts.secrets.get(name) for name in plan.secrets},
+        "setup": [_decision(line) for line in plan.setup],
+        "steps": [{"name": s.name, "scope": s.scope, "text": s.text} for s in plan.steps],
+        "files": files_data(ready),
+        "upload": _upload_data(ready.manifest) if ready.manifest else None,
+        "checks": [
+            {"status": c.status, "code": c.code, "message": c.message, "hint": c.hint}
+            for c in plan.checks
+        ],
+        "last": planned.last.alias if planned.last else None,
+        "digest": f"sha256:{ready.bundle.digest}",
+        **(compared(planned.differences) if planned.differences is not None else {}),
+    }
+
+
+def files_data(ready: Ready) -> list[dict[str, Any]]:
+    """The rendered files: path, sum and length."""
+    return [
+        {"path": f.path, "sha256": sha256(f.content).hexdigest(), "bytes": len(f.content)}
+        for f in ready.bundle.files
+    ]
+
+
+def _decision(decision: Decision[Any]) -> dict[str, Any]:
+    return {"value": decision.value, "why": decision.why, "place": decision.place}
+
+
+def _upload_data(manifest: Manifest) -> dict[str, Any]:
+    return {
+        "files": [{"path": e.path, "bytes": e.size} for e in manifest.files],
+        "bytes": manifest.total,
+        "rules": manifest.rules_from or None,
+        "ignored": [
+            {"path": i.path, "files": i.files, "bytes": i.size, "at_least": i.at_least}
+            for i in manifest.ignored
+        ],
+        "withheld": list(manifest.withheld),
+    }

@@ -1,0 +1,69 @@
+"""The answer of ``render``, where it is not the file itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jobgen.cli.layout import count, table
+from jobgen.cli.output import Ink, safe
+
+if TYPE_CHECKING:
+    from jobgen.app.prepare import Ready
+    from jobgen.app.rendering import Difference
+
+
+def written(ready: Ready, folder: Path) -> str:
+    """What was written, and what to do with it."""
+    files = ready.bundle.files
+    rows = [(f.path, count(f.content.count(b"\n"), "line")) for f in files]
+    entry = ready.bundle.entry
+    return (
+        f"Wrote {count(len(files), 'file')} to {safe(folder)}\n{table(rows, indent='  ')}"
+        f"By hand, on the cluster: cd {safe(folder)} && sbatch {entry}\n"
+    )
+
+
+def differences(found: Sequence[Difference], ink: Ink) -> str:
+    """Each file that differs, with its diff; or that none does."""
+    if not found:
+        return f"{ink('good', 'the same')}: every file is as it would be rendered now\n"
+    parts = []
+    for one in found:
+        parts.append(f"{ink('strong', safe(one.path))}: {safe(one.what)}\n")
+        parts.append(diff(one.diff, ink))
+    return "".join(parts)
+
+
+def diff(text: str, ink: Ink) -> str:
+    """A unified diff, coloured line by line; never folded."""
+    styles = {"+": "good", "-": "bad", "@": "faint"}
+    lines = (safe(line) for line in text.splitlines())
+    return "".join(
+        (ink(styles[line[0]], line) if line[:1] in styles else line) + "\n" for line in lines
+    )
+
+
+def compared(found: Sequence[Difference]) -> dict[str, Any]:
+    """The same as plain data."""
+    return {"differences": [{"path": d.path, "what": d.what, "diff": d.diff} for d in found]}
+
+
+def data(ready: Ready, paths: Sequence[Path]) -> dict[str, Any]:
+    """The files as plain data, with what they hold."""
+    return {
+        "digest": f"sha256:{ready.bundle.digest}",
+        "entry": ready.bundle.entry,
+        "written": [str(path) for path in paths],
+        "files": [
+            {
+                "path": f.path,
+                "mode": f"{f.mode:04o}",
+                "sha256": sha256(f.content).hexdigest(),
+                "text": f.content.decode("utf-8", "replace"),
+            }
+            for f in ready.bundle.files
+        ],
+    }

@@ -1,0 +1,128 @@
+"""The answers of ``submit``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from jobgen.cli.layout import count, described, size, table
+from jobgen.cli.output import Ink, safe
+from jobgen.cli.screens import plan as plans
+from jobgen.cli.screens.where import where
+from jobgen.errors import Problem
+
+if TYPE_CHECKING:
+    from jobgen.app.prepare import Ready
+    from jobgen.app.submit import DryRun
+    from jobgen.model.plan import Check
+    from jobgen.model.record import RunRecord
+
+
+def dry(ready: Ready, dry: DryRun, words: plans.Words, ink: Ink, *, scripts: bool) -> str:
+    """What would be run, in order, and the environment and files of the job."""
+    plan = ready.plan
+    cost = _hours(plan.shape.gpu_hours)
+    parts = [
+        plans.headline(plan, cost, ink),
+        _steps(dry, ink, scripts=scripts),
+        _environment(dry, ink),
+        _files(dry, ink),
+        plans.upload(ready.manifest, ink) if ready.manifest else "",
+        plans.checks(plan.checks, ink),
+        f"Script: {words.command('render')}\nSubmit: {words.command('submit')}\n",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def _hours(hours: float) -> Any:
+    from jobgen.app.planning import Cost
+
+    return Cost(hours)
+
+
+def _steps(dry: DryRun, ink: Ink, *, scripts: bool) -> str:
+    lines = [f"{ink('strong', 'WOULD RUN')}  in this order; nothing has been sent"]
+    for number, step in enumerate(dry.steps, start=1):
+        lines.append(f"  {number} {safe(step.title):8} {safe(step.command)}")
+        if scripts and step.script:
+            lines += [f"      | {safe(line)}".rstrip() for line in step.script.split("\n")]
+    if not scripts and any(step.script for step in dry.steps):
+        lines.append(ink("faint", "  (-v shows the script that carries each step)"))
+    return "\n".join(lines) + "\n"
+
+
+def _environment(dry: DryRun, ink: Ink) -> str:
+    rows = [(safe(name), safe(d.value), plans.reason(d)) for name, d in dry.env]
+    rows += [(name, "***", safe(origin) or "NOT FOUND") for name, origin in dry.secrets]
+    text = described(rows, ink.width)
+    return f"{ink('strong', 'Environment of the job')}\n{text}" if text else ""
+
+
+def _files(dry: DryRun, ink: Ink) -> str:
+    rows = [(safe(path), size(length)) for path, length in dry.files]
+    title = ink("strong", "Files")
+    return f"{title}  {count(len(rows), 'file')} beside src/\n{table(rows, indent='  ')}"
+
+
+def dry_data(ready: Ready, dry: DryRun) -> dict[str, Any]:
+    """The dry run as plain data."""
+    return {
+        "dry_run": True,
+        "name": ready.plan.name,
+        "cluster": ready.plan.cluster,
+        "steps": [
+            {"title": s.title, "command": s.command, "script": s.script or None} for s in dry.steps
+        ],
+        "environment": {
+            name: {"value": d.value, "why": d.why, "place": d.place} for name, d in dry.env
+        },
+        "secrets": {name: origin or None for name, origin in dry.secrets},
+        "files": [{"path": path, "bytes": length} for path, length in dry.files],
+        "upload": {
+            "files": len(ready.manifest.files) if ready.manifest else 0,
+            "bytes": ready.manifest.total if ready.manifest else 0,
+        },
+        "digest": f"sha256:{ready.bundle.digest}",
+    }
+
+
+def failing(checks: Iterable[Check]) -> list[Problem]:
+    """Checks that are not ok, as warnings: they are judgements, and the person may know better."""
+    return [
+        Problem(c.code, c.message, hint=c.hint, severity="warning")
+        for c in checks
+        if c.status != "ok"
+    ]
+
+
+def screen(record: RunRecord, ink: Ink) -> str:
+    """The job's name and ids, and how to follow, look, cancel and find its files."""
+    name = safe(record.alias)
+    job = f"   {_scheduler(record)} {record.job}" if record.job else ""
+    rows = [
+        ("follow", f"jobgen logs {name} -f"),
+        ("status", f"jobgen show {name}"),
+        ("cancel", f"jobgen cancel {name}"),
+        ("files", where(record)),
+    ]
+    head = f"{ink('strong', name)}{job}   {safe(record.site.cluster)}\n"
+    return head + table(rows, indent="  ", gap="    ")
+
+
+def _scheduler(record: RunRecord) -> str:
+    return "Slurm" if record.site.scheduler == "slurm" else "job"
+
+
+def data(record: RunRecord) -> dict[str, Any]:
+    """The same as plain data."""
+    from jobgen.cli.screens.jobs import job_data
+
+    name = record.alias
+    return {
+        "job": job_data(record),
+        "next": {
+            "follow": ["jobgen", "logs", name, "-f"],
+            "status": ["jobgen", "show", name],
+            "cancel": ["jobgen", "cancel", name],
+        },
+    }

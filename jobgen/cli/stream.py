@@ -1,0 +1,125 @@
+"""Lines of many ranks on one terminal, or as JSON Lines."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from jobgen.cli.call import Call
+from jobgen.cli.layout import clip, pad
+from jobgen.cli.output import safe
+from jobgen.follow import Lines, Source
+
+if TYPE_CHECKING:
+    from jobgen.app.logs import Event
+
+_COLOURS = ("36", "32", "33", "35", "34", "96", "92", "93", "95", "94")
+_WIDEST_NODE = 20
+_MARKS = {"out": "|", "err": "!", "job": "|"}
+
+
+class Stream:
+    """Writes blocks of lines with a prefix of stable width, and events beside them."""
+
+    def __init__(self, call: Call, *, prefixed: bool = True) -> None:
+        self._call = call
+        self._prefixed = prefixed
+        self._ink = call.output.ink
+        self._nodes: dict[str, str] = {}
+        self._ranks: set[int] = set()
+        self._widths = (3, 2)
+        self._prefixes: dict[tuple[Source, ...], bytes] = {}
+
+    def show(self, items: Iterable[Lines | Event]) -> None:
+        """Everything that comes, as it comes."""
+        for item in items:
+            if not isinstance(item, Lines):
+                self._event(item)
+            elif self._call.flags.json:
+                self._json(item)
+            else:
+                self._write(item)
+
+    def _write(self, lines: Lines) -> None:
+        data = lines.data
+        if self._prefixed:
+            prefix = self._prefix((lines.source, *lines.also))
+            data = prefix + data[:-1].replace(b"\n", b"\n" + prefix) + data[-1:]
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+
+    def _json(self, lines: Lines) -> None:
+        source = lines.source
+        for text in lines.texts():
+            self._call.line(
+                {
+                    "event": "line",
+                    "node": source.node or None,
+                    "rank": source.rank,
+                    "stream": source.stream,
+                    "task": source.task,
+                    "restart": source.restart,
+                    "line": text,
+                    "n": 1 + len(lines.also),
+                    **({"also": [s.rank for s in lines.also]} if lines.also else {}),
+                }
+            )
+
+    def _event(self, event: Event) -> None:
+        if self._call.flags.json:
+            self._call.line({"event": event.kind, "text": event.text, "t": event.t})
+            return
+        clock = time.strftime("%H:%M:%S", time.localtime(event.t)) if event.t else ""
+        text = f"{clock} {safe(event.text)}".strip()
+        self._call.output.say(self._call.output.talk("faint", text))
+
+    # prefixes
+
+    def _prefix(self, sources: tuple[Source, ...]) -> bytes:
+        if sources not in self._prefixes:
+            if self._learn(sources):
+                self._prefixes.clear()
+            self._prefixes[sources] = self._made(sources).encode()
+        return self._prefixes[sources]
+
+    def _learn(self, sources: Iterable[Source]) -> bool:
+        """Whether the prefix has to become wider for these, or ``r*`` now means more ranks."""
+        before = (self._widths, len(self._ranks))
+        node, rank = self._widths
+        for source in sources:
+            self._nodes.setdefault(source.node, _COLOURS[len(self._nodes) % len(_COLOURS)])
+            self._ranks.update(() if source.rank is None else (source.rank,))
+            node = max(node, min(len(source.node), _WIDEST_NODE))
+            rank = max(rank, len(f"r{source.rank}"))
+        self._widths = (node, rank)
+        return before != (self._widths, len(self._ranks))
+
+    def _made(self, sources: tuple[Source, ...]) -> str:
+        first = sources[0]
+        node, rank = self._widths
+        nodes = {s.node for s in sources}
+        name = "job" if first.rank is None else first.node if len(nodes) == 1 else "*"
+        who = f"{pad(clip(safe(name), node), node)} {pad(self._who(sources), rank)}"
+        if self._ink.colour:
+            who = f"\x1b[{self._nodes[first.node]}m{who}\x1b[0m"
+        return f"{who} {_MARKS[first.stream]} "
+
+    def _who(self, sources: tuple[Source, ...]) -> str:
+        """``r3``, ``r0-15``, or ``r*`` for every rank that is there."""
+        ranks = sorted({s.rank for s in sources if s.rank is not None})
+        if len(ranks) > 1 and len(ranks) == len(self._ranks):
+            return "r*"
+        return f"r{folded(ranks)}" if ranks else ""
+
+
+def folded(ranks: Iterable[int]) -> str:
+    """Ranks as people write them: ``0-3,8``."""
+    spans: list[list[int]] = []
+    for rank in ranks:
+        if spans and rank == spans[-1][1] + 1:
+            spans[-1][1] = rank
+        else:
+            spans.append([rank, rank])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)

@@ -1,0 +1,64 @@
+"""What ``submit`` asks, shows while it works, and says at the end."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from jobgen.cli.call import Call
+from jobgen.cli.layout import size
+from jobgen.cli.progress import Bar
+from jobgen.cli.screens import submit as screens
+from jobgen.errors import Exit
+
+if TYPE_CHECKING:
+    from jobgen.app.prepare import Ready
+    from jobgen.app.progress import Progress
+    from jobgen.app.submit import DryRun
+    from jobgen.model.record import RunRecord
+
+
+def rehearsed(call: Call, ready: Ready, dry: DryRun, job: str) -> Exit:
+    """Print the dry run."""
+    from jobgen.cli.screens.plan import Words
+
+    words = Words(job, call.flags)
+    call.answer(
+        lambda: screens.dry_data(ready, dry),
+        lambda ink: screens.dry(ready, dry, words, ink, scripts=call.flags.verbose > 0),
+        warnings=ready.plan.notes,
+    )
+    return Exit.DONE
+
+
+def wanted(call: Call, ready: Ready) -> bool:
+    """Whether to go on: notes are shown, and a costly job is asked about."""
+    if not call.flags.json:
+        call.complain(ready.plan.notes)
+        call.complain(screens.failing(ready.plan.checks))
+    if ready.manifest is not None:
+        call.output.say(f"upload: {len(ready.manifest.files)} files, {size(ready.manifest.total)}")
+    most = ready.profile.value.confirm.gpu_hours
+    hours = ready.plan.shape.gpu_hours
+    if most is None or hours <= most:
+        return True
+    question = f"This may use {hours:g} GPU-hours (asked above {most:g}). Submit?"
+    if call.confirm(question):
+        return True
+    call.output.say("Nothing was submitted.")
+    return False
+
+
+def progress(call: Call) -> Progress:
+    """The lines [1/4] … on standard error."""
+    return Bar(call.output, time.monotonic)
+
+
+def accepted(call: Call, record: RunRecord, *, stream: bool) -> None:
+    """Say the job's name and the next commands; with ``-q`` its id and nothing else."""
+    if call.flags.json and stream:
+        call.line({"event": "submitted", **screens.data(record)})
+    elif call.flags.quiet and not call.flags.json:
+        call.output.data(f"{record.job or record.alias}\n")
+    else:
+        call.answer(lambda: screens.data(record), lambda ink: screens.screen(record, ink))

@@ -1,0 +1,1 @@
+"""One module a verb: its words, one call into the app, its screen."""

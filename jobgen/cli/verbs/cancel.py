@@ -1,0 +1,29 @@
+"""``jobgen cancel``."""
+
+from __future__ import annotations
+
+import click
+
+from jobgen.cli.call import Call
+from jobgen.cli.commands import verb
+from jobgen.cli.words import IDS
+
+
+@verb(
+    "cancel",
+    "jobgen cancel @last",
+    "jobgen cancel llama-3 812346",
+    "jobgen cancel @last --signal USR1",
+)
+@IDS
+@click.option("--signal", metavar="NAME", default="", help="Send this signal; the job may go on.")
+def command(call: Call, refs: tuple[str, ...], signal: str) -> None:
+    """Cancel jobs, for good. One that has ended already is left as it is."""
+    from jobgen.app import cancelling
+    from jobgen.cli.screens import jobs as screens
+
+    done = cancelling.cancel(call.world, refs, signal=signal)
+    call.answer(
+        lambda: [screens.job_data(r) for r in done],
+        lambda ink: screens.cancelled(done, ink, signal=signal),
+    )

@@ -1,0 +1,29 @@
+"""``jobgen lint``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from jobgen.cli.call import Call
+from jobgen.cli.commands import verb
+from jobgen.cli.words import FILE
+
+
+@verb("lint", "jobgen lint job.yaml", "jobgen lint clusters/*.yaml --format github")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FILE)
+@click.option("--format", "form", type=click.Choice(["text", "json", "github"]), default="text")
+def command(call: Call, files: tuple[Path, ...], form: str) -> int:
+    """Find every problem of job and cluster files at once, offline.
+
+    The exit code is 3 where a file is invalid, 1 where a valid file breaks a rule, else 0.
+    """
+    from jobgen.app.linting import lint
+    from jobgen.cli.screens import lint as screens
+
+    call.flags.json = call.flags.json or form == "json"
+    linted = lint(call.world, files)
+    draw = screens.github if form == "github" else screens.screen
+    call.answer(lambda: screens.data(linted), lambda ink: draw(linted, ink))
+    return screens.exit_code(linted)

@@ -1,0 +1,28 @@
+"""``jobgen ls``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from jobgen.cli.call import Call
+from jobgen.cli.commands import verb
+
+
+@verb("ls", "jobgen ls", "jobgen ls -a --state failed", "jobgen ls --cached --json")
+@click.option("-a", "--all", "every", is_flag=True, help="All of them, not only the newest 25.")
+@click.option("--state", "states", metavar="STATE", multiple=True, help="Only these: running …")
+@click.option("-n", "limit", metavar="N", type=click.IntRange(min=1), help="At most so many.")
+@click.option("--cached", is_flag=True, help="What was last heard; no cluster is asked.")
+def command(call: Call, **chosen: Any) -> None:
+    """List jobs: waiting, running, done."""
+    from jobgen.app import jobs
+    from jobgen.cli.screens import jobs as screens
+
+    records = jobs.ls(call.world, cluster=call.flags.cluster, **chosen)
+    now = call.world.now()
+    call.answer(
+        lambda: [screens.job_data(r) for r in records],
+        lambda ink: screens.listed(records, now, ink, clipped=call.output.seen),
+    )

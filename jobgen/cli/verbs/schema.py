@@ -1,0 +1,24 @@
+"""``jobgen schema``."""
+
+from __future__ import annotations
+
+import click
+
+from jobgen.cli.call import Call
+from jobgen.cli.commands import verb
+
+
+@verb("schema", "jobgen schema job > job.schema.json", "jobgen schema cluster")
+@click.argument("kind", metavar="job|cluster", type=click.Choice(["job", "cluster"]))
+def command(call: Call, kind: str) -> None:
+    """Print the JSON Schema of a job or cluster file, for editors.
+
+    Put this line first in a job file, and an editor with a YAML language server completes and
+    explains its keys: # yaml-language-server: $schema=./job.schema.json
+    """
+    import json
+
+    from jobgen.load import schema
+
+    found = schema("cluster" if kind == "cluster" else "job")
+    call.answer(lambda: found, lambda _: json.dumps(found, indent=2) + "\n")

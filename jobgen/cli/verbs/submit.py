@@ -1,0 +1,44 @@
+"""``jobgen submit``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jobgen.cli.call import Call
+from jobgen.cli.commands import verb
+from jobgen.cli.words import JOB
+from jobgen.errors import Exit
+
+
+@verb(
+    "submit",
+    "jobgen submit job.yaml -c a100x16 --dry-run      # show everything, send nothing",
+    "jobgen submit job.yaml -c local --follow         # on this machine, with the logs",
+    "ID=$(jobgen submit job.yaml -c a100x16 -q)",
+)
+@JOB
+@click.option("-n", "--dry-run", is_flag=True, help="Show what would be sent; touch nothing.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the logs; exit with the job's result.")
+@click.option("-w", "--wait", is_flag=True, help="Wait for the end; exit with the job's result.")
+def command(call: Call, job: Path, **chosen: Any) -> int:
+    """Upload and submit a job, once.
+
+    Ctrl-C while following only detaches; the job goes on.
+    """
+    from jobgen.app import submit as app
+    from jobgen.app.prepare import prepare
+    from jobgen.cli import following, submitting
+
+    ready = prepare(call.world, job, call.flags.cluster, call.flags.sets)
+    if chosen["dry_run"]:
+        return submitting.rehearsed(call, ready, app.dry_run(ready), str(job))
+    if not submitting.wanted(call, ready):
+        return Exit.USAGE
+    record = app.submit(call.world, ready, progress=submitting.progress(call))
+    submitting.accepted(call, record, stream=chosen["follow"] or chosen["wait"])
+    if chosen["follow"]:
+        return following.to_the_end(call, record)
+    return following.until_ended(call, [record.alias]) if chosen["wait"] else Exit.DONE

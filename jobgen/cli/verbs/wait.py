@@ -1,0 +1,28 @@
+"""``jobgen wait``."""
+
+from __future__ import annotations
+
+import click
+
+from jobgen.cli.call import Call
+from jobgen.cli.commands import verb
+from jobgen.cli.words import IDS, Duration
+
+
+@verb(
+    "wait",
+    "jobgen wait @last && echo it is done",
+    "jobgen wait llama-3 llama-4 --timeout 2h",
+    "jobgen wait llama-3 llama-4 --any",
+)
+@IDS
+@click.option("--timeout", type=Duration(), help="Give up after so long, with exit code 124.")
+@click.option("--any", "any_one", is_flag=True, help="Until the first of them has ended.")
+def command(call: Call, refs: tuple[str, ...], timeout: float | None, any_one: bool) -> int:
+    """Wait until jobs have ended. Exits 0 where all of them COMPLETED, else 1.
+
+    Ctrl-C stops waiting; the jobs go on.
+    """
+    from jobgen.cli.following import until_ended
+
+    return until_ended(call, refs, timeout=timeout, any_one=any_one)

@@ -1,0 +1,74 @@
+"""Kinds of words on the command line, and what completes them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jobgen.cli.output import safe
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
+    """A length of time: ``90s``, ``2h``."""
+
+    name = "time"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The seconds."""
+        from jobgen.model.units import UnitError, Walltime
+
+        try:
+            return float(value if isinstance(value, float) else Walltime.parse(value).seconds)
+        except UnitError as error:
+            self.fail(f"{safe(error.message)}: {error.hint}", param, ctx)
+
+
+class Pattern(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
+    """A regular expression."""
+
+    name = "regex"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The expression itself, known to be one."""
+        try:
+            re.compile(value)
+        except re.error as error:
+            self.fail(f"'{safe(value)}' is no regular expression: {error}", param, ctx)
+        return str(value)
+
+
+class Ranks(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
+    """Ranks: ``0,8-15`` or ``all``."""
+
+    name = "ranks"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The ranges; None for all."""
+        from jobgen.follow.view import parse_ranks
+
+        try:
+            return value if isinstance(value, tuple) else parse_ranks(value)
+        except ValueError as error:
+            self.fail(safe(error), param, ctx)
+
+
+def complete_jobs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """Names of jobs; only this machine's notebook is looked at."""
+    from jobgen.app.world import World
+
+    names = ["@last", *(record.alias for record in World.here().ledger.runs(limit=50))]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+FILE = click.Path(path_type=Path)
+JOB = click.argument("job", metavar="JOB", type=FILE)
+"""A job file."""
+ID = click.argument("ref", metavar="ID", shell_complete=complete_jobs)
+"""A job: its name, its Slurm id, or ``@last``."""
+IDS = click.argument("refs", metavar="ID...", nargs=-1, required=True, shell_complete=complete_jobs)
+"""One job or several."""
