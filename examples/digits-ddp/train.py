@@ -162,8 +162,7 @@ def one_epoch(
             continue
         if stop_asked(world):
             return None
-        picture, label = picture.to(world.device), label.to(world.device)
-        loss = nn.functional.cross_entropy(model(picture), label)
+        loss = nn.functional.cross_entropy(model(picture.to(world.device)), label.to(world.device))
         state.optimizer.zero_grad()
         loss.backward()  # the gradients of all ranks are averaged here
         state.optimizer.step()
@@ -213,7 +212,7 @@ def network() -> nn.Module:
 
 
 def digits() -> tuple[TensorDataset, TensorDataset]:
-    """1797 pictures of 8 × 8 grey values for training and test.
+    """1797 pictures of 8 by 8 grey values for training and test.
 
     They come with scikit-learn. Its file is read directly: to import the package for it would
     cost every rank a second or more.
