@@ -115,22 +115,22 @@ def env_name(value: object) -> str:
 
 
 def env_value(value: object) -> str:
-    """A value of an environment variable: any text but NUL, and whole ``$NAME`` only."""
+    """A value of an environment variable: any text but NUL."""
     word = text(value)
     if "\0" in word:
         raise refuse("J127", "a NUL character cannot stand in the environment")
-    return shell_text(word)
+    if len(word) > 131_000:
+        raise refuse("J122", f"this is {len(word)} characters long", "Linux takes at most 131000")
+    return word
 
 
 def shell_text(word: str) -> str:
     """Text in which ``$NAME`` is expanded on the cluster and ``$$`` is a dollar; nothing else."""
-    if len(word) > 131_000:
-        raise refuse("J122", f"this is {len(word)} characters long", "Linux takes at most 131000")
-    bare = _DOLLAR.search(word.replace("$$", "  "))
-    if bare and word[bare.start() + 1 : bare.start() + 2] in {"(", "{"}:
+    bare = _DOLLAR.search(word.replace("$$", "  ")) or re.search("`", word)
+    if bare:
         start = clip(word[bare.start() :], 20)
-        hint = "only $NAME is expanded here; write $$ for a dollar, or export it under setup:"
-        raise refuse("J161", f"'{start}' is the shell's, and no shell reads this value", hint)
+        message = f"'{start}' is the shell's, and no shell reads this value"
+        raise refuse("J161", message, "only $NAME is expanded here; $$ is a dollar")
     return word
 
 

@@ -1,0 +1,66 @@
+"""YAML text → plain data, with the place of every key and value. YAML 1.2, and nothing clever.
+
+Read from the event stream of PyYAML's C parser, so that aliases, tags and depth are refused before
+anything is built. All problems of a file are found at once, as far as its syntax can be followed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobgen.errors import Invalid, Place, Problem
+from jobgen.source.characters import SHOWN, visible
+from jobgen.source.reader import Path, Reader
+from jobgen.source.scalars import Flag, Real, Scalar, Whole, resolved
+
+__all__ = ["LIMIT", "Flag", "Real", "Scalar", "Source", "Whole", "parse", "resolved", "scan"]
+
+LIMIT = 1 << 20
+"""The most bytes a file may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What stands in a file. A value that was refused is None, and its path is spoiled."""
+
+    label: str
+    data: dict[str, Any]
+    places: Mapping[Path, Place]
+    """Of each key, and of each item of a list."""
+    digest: str
+    values: Mapping[Path, Place] = field(default_factory=dict)
+    """Of each value."""
+    spoiled: frozenset[Path] = frozenset()
+    problems: tuple[Problem, ...] = ()
+
+
+def parse(text: str, label: str) -> Source:
+    """The data of a file. Raises Invalid with every problem in its YAML."""
+    source = scan(text, label)
+    if source.problems:
+        raise Invalid(*source.problems)
+    return source
+
+
+def scan(text: str, label: str) -> Source:
+    """The data of a file as far as it can be read, and the problems. Never raises."""
+    raw = text.encode("utf-8", "surrogatepass")
+    digest = hashlib.sha256(raw).hexdigest()
+    if len(raw) > LIMIT:
+        hint = "put data into files of the workdir"
+        problem = Problem("J111", "the file is larger than 1 MiB", Place(label), hint)
+        return Source(label, {}, {}, digest, problems=(problem,))
+    problems, clean = visible(text, label)
+    reader = Reader(label, clean)
+    if len(problems) <= SHOWN:
+        reader.read()
+    lines = {p.place.line for p in problems if p.place}
+    problems += [p for p in reader.problems if not (p.place and p.place.line in lines)]
+    data = reader.data if isinstance(reader.data, dict) else {}
+    spoiled = reader.spoiled | {p for p, place in reader.values.items() if place.line in lines}
+    return Source(
+        label, data, reader.places, digest, reader.values, frozenset(spoiled), tuple(problems)
+    )

@@ -1,0 +1,197 @@
+"""One walk over the events of a YAML file: data, places, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from jobgen.errors import Place, Problem
+from jobgen.source.characters import SHOWN
+from jobgen.source.scalars import resolved
+from jobgen.source.syntax import explained, untabbed
+
+DEPTH = 50
+"""How deep mappings and lists may nest."""
+NODES = 10_000
+"""How many keys and values a file may hold."""
+
+Path = tuple[str | int, ...]
+
+_ALIAS = "write the value out again"
+
+
+class _Stop(Exception):  # noqa: N818 - control flow, never seen outside
+    """The rest of the file cannot be read."""
+
+
+class Reader:
+    """One walk over the events of a file."""
+
+    def __init__(self, label: str, text: str) -> None:
+        self.label = label
+        self.text = text
+        self.data: Any = None
+        self.places: dict[Path, Place] = {}
+        self.values: dict[Path, Place] = {}
+        self.spoiled: set[Path] = set()
+        self.problems: list[Problem] = []
+        self.count = 0
+        self.muted = 0
+        self.events: Iterator[Any] = iter(())
+
+    def read(self) -> None:
+        """Walk over all events; what is found stands in the attributes."""
+        try:
+            self.events = yaml.parse(self.text, Loader=yaml.CSafeLoader)
+            self._document()
+        except _Stop:
+            pass
+        except yaml.YAMLError as error:
+            problems, tabs = explained(error, self.label, self.text)
+            if tabs:
+                self._again()
+            self.problems += problems
+
+    def _again(self) -> None:
+        """Read as if the tabs were spaces, so that the other problems are found too."""
+        again = Reader(self.label, untabbed(self.text))
+        again.read()
+        self.data, self.places, self.values = again.data, again.places, again.values
+        self.spoiled = again.spoiled
+        self.problems = [p for p in again.problems if p.code != "J105"]
+
+    def _document(self) -> None:
+        next(self.events)
+        if isinstance(next(self.events), yaml.StreamEndEvent):
+            return self._empty()
+        first = next(self.events)
+        self.data = self._node(first, (), 0)
+        if self.data is None and isinstance(first, yaml.ScalarEvent) and first.value == "":
+            return self._empty()
+        if not isinstance(first, yaml.MappingStartEvent) and not self.spoiled:
+            kind = "list" if isinstance(first, yaml.SequenceStartEvent) else "text"
+            message = f"the top of the file is a {kind}; a mapping was expected"
+            self._say("J104", message, first, "every line is key: value")
+        next(self.events)
+        after = next(self.events)
+        if isinstance(after, yaml.DocumentStartEvent):
+            message = "a second document starts here; a file holds one"
+            self._say("J113", message, after, "put it into a file of its own")
+        return None
+
+    def _empty(self) -> None:
+        hint = (
+            "the least a job needs: name, run, nodes, gpus_per_node and time; "
+            "all keys: jobgen schema job"
+        )
+        self.problems.append(Problem("J101", "the file is empty", Place(self.label), hint))
+
+    def _node(self, event: Any, path: Path, depth: int) -> Any:
+        self.count += 1
+        if self.count > NODES:
+            self._stop(f"the file holds more than {NODES} values", event)
+        if depth > DEPTH:
+            self._stop(f"mappings and lists nest deeper than {DEPTH}", event)
+        if not self.muted:
+            self.values[path] = self._place(event)
+        if isinstance(event, yaml.AliasEvent):
+            self._say("J107", f"alias '*{event.anchor}': aliases are not read", event, _ALIAS)
+            return self._spoil(path)
+        self._marks(event)
+        if isinstance(event, yaml.ScalarEvent):
+            plain = event.style is None or not event.style
+            return resolved(event.value) if plain else event.value
+        if isinstance(event, yaml.SequenceStartEvent):
+            return self._sequence(path, depth)
+        return self._mapping(path, depth)
+
+    def _sequence(self, path: Path, depth: int) -> list[Any]:
+        items: list[Any] = []
+        while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
+            below = (*path, len(items))
+            if not self.muted:
+                self.places[below] = self._place(event)
+            items.append(self._node(event, below, depth + 1))
+        return items
+
+    def _mapping(self, path: Path, depth: int) -> dict[str, Any]:
+        mapping: dict[str, Any] = {}
+        while not isinstance(event := next(self.events), yaml.MappingEndEvent):
+            key = self._key(event, path, depth)
+            below = (*path, key if key is not None else "")
+            skip = key is None or key in mapping
+            if key is not None and skip:
+                self._twice(below, event)
+            if not skip and not self.muted:
+                self.places[below] = self._place(event)
+            self.muted += skip
+            value = self._node(next(self.events), below, depth + 1)
+            self.muted -= skip
+            if key is not None and not skip:
+                mapping[key] = value
+        return mapping
+
+    def _key(self, event: Any, path: Path, depth: int) -> str | None:
+        """The key as text; None where it is none, which has been said."""
+        if not isinstance(event, yaml.ScalarEvent):
+            self.muted += 1
+            self._node(event, path, depth + 1)
+            self.muted -= 1
+            braces = isinstance(event, yaml.MappingStartEvent) and event.flow_style
+            hint = "quote a value that starts with {; a variable is ${NAME}" if braces else ""
+            if not isinstance(event, yaml.AliasEvent):
+                self._say("J114", "a mapping or list cannot be a key", event, hint)
+            return None
+        self._marks(event)
+        word: str = event.value
+        if not event.style and word == "<<":
+            hint = "write the keys out; a cluster profile may say extends: NAME"
+            self._say("J115", "'<<' merges mappings, and is not read", event, hint)
+            return None
+        if not event.style and not isinstance(resolved(word), str):
+            hint = f"write '{word}' in quotes" if word else "write a word before the ':'"
+            shown = f"'{word[:40]}'" if word else "nothing"
+            self._say("J114", f"a key must be text, and {shown} is none", event, hint)
+            return None
+        return word
+
+    def _twice(self, path: Path, event: Any) -> None:
+        first = self.places.get(path)
+        at = f" (first at {first})" if first else ""
+        dotted = ".".join(map(str, path))[:80]
+        hint = "remove one of the two; YAML itself would silently take the last"
+        self._say("J103", f"duplicate key '{dotted}'{at}", event, hint, also=first)
+
+    def _marks(self, event: Any) -> None:
+        """Refuse what hangs on a node: an anchor, a tag."""
+        if event.anchor is not None:
+            self._say(
+                "J107", f"anchor '&{event.anchor}': anchors and aliases are not read", event, _ALIAS
+            )
+        if event.tag is not None:
+            hint = "remove it; quotes make a value text"
+            self._say("J108", f"tag '{str(event.tag)[:40]}': tags are not read", event, hint)
+
+    def _spoil(self, path: Path) -> None:
+        if not self.muted:
+            self.spoiled.add(path)
+
+    def _stop(self, message: str, event: Any) -> None:
+        self._say("J112", message, event, "put data into files of the workdir")
+        raise _Stop
+
+    def _say(
+        self, code: str, message: str, event: Any, hint: str, *, also: Place | None = None
+    ) -> None:
+        if sum(p.code == code for p in self.problems) < SHOWN:
+            others = (also,) if also else ()
+            self.problems.append(Problem(code, message, self._place(event), hint, also=others))
+
+    def _place(self, event: Any) -> Place:
+        start, end = event.start_mark, event.end_mark
+        one_line = end.line == start.line and end.column > start.column
+        return Place(
+            self.label, start.line + 1, start.column + 1, end.column + 1 if one_line else 0
+        )

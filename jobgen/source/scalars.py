@@ -1,0 +1,66 @@
+"""Plain scalars by the core schema of YAML 1.2; numbers that know how they were written."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)|0o[0-7]+|0x[0-9a-fA-F]+", re.ASCII)
+_FLOAT = re.compile(
+    r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+    r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+    re.ASCII,
+)
+_WORDS = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+_LONGEST_NUMBER = 64
+
+
+class Whole(int):
+    """A whole number that knows how it was written."""
+
+    text: str
+
+
+class Real(float):
+    """A number that knows how it was written: ``1e-5`` stays ``1e-5``."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """true or false, and how it was written."""
+
+    flag: bool
+    text: str
+
+    def __bool__(self) -> bool:
+        return self.flag
+
+
+Scalar = str | Whole | Real | Flag | None
+
+
+def resolved(text: str) -> Scalar:
+    """The value of a plain scalar.
+
+    ``no``, ``on``, dates and clock times are text; so is ``010``, which some read as eight.
+    """
+    if text in _WORDS:
+        word = _WORDS[text]
+        return None if word is None else Flag(word, text)
+    if len(text) > _LONGEST_NUMBER:
+        return text
+    number: Whole | Real
+    if _INT.fullmatch(text):
+        number = Whole(int(text, 0) if text[:2] in {"0o", "0x"} else int(text))
+    elif _FLOAT.fullmatch(text):
+        number = Real(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    else:
+        return text
+    number.text = text
+    return number

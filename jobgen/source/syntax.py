@@ -1,0 +1,104 @@
+"""What a YAML parser's complaint means for the person who wrote the file."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from jobgen.errors import Place, Problem
+from jobgen.source.characters import SHOWN
+
+if TYPE_CHECKING:
+    import yaml
+
+# What libyaml says → what it means, and what to do. {0} is the character there.
+_MEANING = {
+    "mapping values are not allowed": (
+        "a ':' stands where no key can be",
+        "quote a value that holds ': ', and look at the indentation",
+    ),
+    "could not find expected ':'": ("a key without ':'", "write key: value"),
+    "did not find expected key": (
+        "this line belongs to nothing",
+        "look at the indentation of this line and the one above",
+    ),
+    "did not find expected '-' indicator": (
+        "this line is no item of the list above",
+        "look at the indentation",
+    ),
+    "did not find expected ',' or ']'": (
+        "the list is not closed",
+        "add ], or quote a value that holds [ or ,",
+    ),
+    "did not find expected ',' or '}'": (
+        "the mapping is not closed",
+        "add }, or quote a value that holds { or ,",
+    ),
+    "found unexpected end of stream": (
+        "a quotation mark is never closed",
+        "close it, or use the other kind of quotes around the value",
+    ),
+    "found unexpected document indicator": (
+        "a quotation mark is never closed",
+        "close it before ---",
+    ),
+    "found unknown escape character": (
+        "an escape that YAML does not know",
+        "use 'single quotes': nothing is escaped there",
+    ),
+    "expected alphabetic or numeric character": (
+        "a value cannot start with * or &",
+        "quote it, as in '*.pt'",
+    ),
+    "block sequence entries are not allowed": (
+        "a list item stands where none can be",
+        "put the list on its own lines",
+    ),
+    "found character that cannot start any token": (
+        "a value cannot start with {0}",
+        "quote it",
+    ),
+    "did not find expected <document start>": (
+        "text after the end of the mapping",
+        "every line is key: value",
+    ),
+}
+
+
+def explained(error: yaml.YAMLError, label: str, text: str) -> tuple[list[Problem], bool]:
+    """The problems behind the parser's error, and whether it was a tab in an indentation."""
+    mark = getattr(error, "problem_mark", None)
+    said = str(getattr(error, "problem", None) or error).split("\n", maxsplit=1)[0]
+    if mark is None:
+        return [Problem("J105", f"this is no YAML: {said}", Place(label))], False
+    lines = text.split("\n")
+    line = lines[mark.line] if mark.line < len(lines) else ""
+    blank = line[: len(line) - len(line.lstrip())]
+    char = line[mark.column : mark.column + 1]
+    place = Place(label, mark.line + 1, mark.column + 1)
+    if "\t" in blank:
+        return _tabs(lines, mark.line, label), True
+    if char == "\t":
+        message = "a tab cannot stand here; YAML takes spaces only"
+        return [Problem("J106", message, place, "replace the tab by spaces")], False
+    opening = getattr(error, "context_mark", None)
+    for sign, (message, hint) in _MEANING.items():
+        if sign in said:
+            if "quotation" in message and opening is not None:
+                place = Place(label, opening.line + 1, opening.column + 1)
+            return [Problem("J105", message.replace("{0}", char), place, hint)], False
+    hint = "look at this line and the one above"
+    return [Problem("J105", f"this is no YAML: {said}", place, hint)], False
+
+
+def untabbed(text: str) -> str:
+    """The text with two spaces for every tab of an indentation."""
+    return re.sub(r"(?m)^[ \t]+", lambda m: m.group().replace("\t", "  "), text)
+
+
+def _tabs(lines: list[str], first: int, label: str) -> list[Problem]:
+    """The line that the parser stumbled over, and those below that a tab indents too."""
+    more = (n for n in range(first + 1, len(lines)) if re.match(r" *\t[ \t]*\S", lines[n]))
+    numbers = [first, *more][:SHOWN]
+    message, hint = "a tab indents this line; YAML takes spaces only", "replace the tab by spaces"
+    return [Problem("J106", message, Place(label, n + 1, 1), hint) for n in numbers]
