@@ -26,6 +26,7 @@ from jobgen.submission.machine import step
 from jobgen.submission.states import (
     Begin,
     Bury,
+    CancelAsked,
     Drop,
     Effect,
     Fact,
@@ -119,6 +120,14 @@ def settle(record: RunRecord, errand: Errand) -> RunRecord:
         return errand.ledger.get(record.token)
 
 
+def perform(record: RunRecord, state: State, effects: Sequence[Effect], errand: Errand) -> None:
+    """Carry out effects that bring nothing back, of a state that is written down."""
+    carrier = _Carrier(record, None, errand, ())
+    for effect in effects:
+        if isinstance(effect, Record | Drop | Bury):
+            errand.transport.call(carrier.script(state, effect, errand.nonce()))
+
+
 def rehearse(
     record: RunRecord, options: Sequence[str] = (), *, nonce: str = "NONCE"
 ) -> tuple[tuple[str, str], ...]:
@@ -166,7 +175,7 @@ class _Carrier:
         fact: Fact | None = Begin()
         while fact is not None:
             state, effects = step(state, fact)
-            self._write_down(state)
+            state = self._write_down(state)
             fact = self._carry(state, effects, until)
             if fact is None and state.phase.open and not self._waiting(effects):
                 fact = Begin()
@@ -224,7 +233,7 @@ class _Carrier:
             asked = answers.questions(self.scheduler)
             return scripts.resolve(directory, token, effect.attempt, asked)
         if isinstance(effect, Drop):
-            return scripts.command(self.scheduler.cancel(effect.jobs))
+            return scripts.command({"drop": self.scheduler.cancel(effect.jobs)})
         if isinstance(effect, Record):
             return scripts.record(directory, token, effect.job)
         return (scripts.bury if isinstance(effect, Bury) else scripts.discard)(directory, token)
@@ -276,12 +285,14 @@ class _Carrier:
 
     # what is written down
 
-    def _write_down(self, state: State) -> None:
-        """The state, before anything of it leaves."""
+    def _write_down(self, state: State) -> State:
+        """The state, before anything of it leaves. Another process may have asked to cancel."""
         before = self.record
+        if before.submission:
+            state = _with_cancel(state, self.errand.ledger.get(before.token))
         data = {"state": state.data(), "options": list(self.options)}
         if before.submission == data:
-            return
+            return state
         changes = answers.shown(state, before)
         self.record = self.errand.ledger.update(
             before.token,
@@ -290,6 +301,7 @@ class _Carrier:
             event=answers.told(State.from_data(before.submission.get("state", {})), state),
             **changes,
         )
+        return state
 
     # what is said
 
@@ -356,4 +368,9 @@ class _Carrier:
         )
 
 
-__all__ = ["ENTRY", "Errand", "carry_out", "command", "rehearse", "run_files", "settle"]
+def _with_cancel(state: State, stored: RunRecord) -> State:
+    wanted = State.from_data(stored.submission.get("state", {}))
+    return step(state, CancelAsked())[0] if wanted.cancel and not state.cancel else state
+
+
+__all__ = ["ENTRY", "Errand", "carry_out", "command", "perform", "rehearse", "run_files", "settle"]

@@ -28,6 +28,10 @@ SHORTEST_PREFIX = 6
 """Characters of a token that are enough to name a run."""
 
 
+Change = tuple[str, Mapping[str, Any], tuple[str, str] | None]
+"""Token, fields to change, and the event (kind, text) that tells why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Event:
     """One thing that happened to a run; ``time`` is of this machine's clock."""
@@ -79,18 +83,28 @@ class Ledger:
         self, token: str, *, event: tuple[str, str] | None = None, **changes: Any
     ) -> RunRecord:
         """Change fields of a run, with the event (kind, text) that tells why, in one commit."""
+        return self.update_all([(token, changes, event)])[0]
+
+    def update_all(self, changes: Sequence[Change]) -> tuple[RunRecord, ...]:
+        """The same for many runs in one commit. Raises Missing where one is not there."""
         with self._writing() as db:
-            found = db.execute("SELECT data FROM runs WHERE token = ?", (token,)).fetchone()
-            if found is None:
-                raise Missing(f"no run with the token {token} in {self.path}")
-            record = replace(_record(found[0]), **changes)
-            db.execute(
-                "UPDATE runs SET cluster = ?, job = ?, ended = ?, created = ?, data = ?"
-                " WHERE token = ?",
-                (*_columns(record), token),
-            )
-            if event is not None:
-                self._add(db, token, *event)
+            return tuple(self._change(db, *change) for change in changes)
+
+    def _change(
+        self,
+        db: sqlite3.Connection,
+        token: str,
+        changes: Mapping[str, Any],
+        event: tuple[str, str] | None,
+    ) -> RunRecord:
+        found = db.execute("SELECT data FROM runs WHERE token = ?", (token,)).fetchone()
+        if found is None:
+            raise Missing(f"no run with the token {token} in {self.path}")
+        record = replace(_record(found[0]), **changes)
+        query = "UPDATE runs SET cluster = ?, job = ?, ended = ?, created = ?, data = ?"
+        db.execute(f"{query} WHERE token = ?", (*_columns(record), token))
+        if event is not None:
+            self._add(db, token, *event)
         return record
 
     def note(

@@ -11,26 +11,30 @@ look() {
     if [ -e cancel ]; then
         emit cancel yes
     fi
+    if [ -e secrets.env ]; then
+        emit secrets yes
+    fi
     for state in state/*; do
         if [ -d "$state" ]; then
             look_task "$state" "${state#state/}"
         fi
     done
-    for dup in dup.* state/*/dup.*; do
-        if [ -e "$dup" ]; then
-            emit dup "${dup##*dup.}"
-        fi
-    done
 }
 
-# look_task STATE TASK: "TASK CLAIM", "TASK RESTART" of each start, "TASK RESTART WORDS" of each end.
+# look_task STATE TASK: "TASK JOB" of the claim, "TASK RESTART TIME" of each start, "TASK RESTART"
+# of each requeue, "TASK RESTART WORDS" of each end.
 look_task() {
     if [ -L "$1/claim" ]; then
         emit claim "$2 $(readlink -- "$1/claim")"
     fi
     for mark in "$1"/started.*; do
         if [ -e "$mark" ] || [ -L "$mark" ]; then
-            emit started "$2 ${mark##*started.}"
+            emit started "$2 ${mark##*started.} $(stat -c %Y -- "$mark")"
+        fi
+    done
+    for mark in "$1"/requeued.*; do
+        if [ -e "$mark" ]; then
+            emit requeued "$2 ${mark##*requeued.}"
         fi
     done
     for mark in "$1"/exit.*; do
@@ -40,11 +44,6 @@ look_task() {
                 words="$words $line"
             done <"$mark"
             emit exit "$2 ${mark##*exit.}$words"
-        fi
-    done
-    for mark in stop stopped; do
-        if [ -e "$1/$mark" ]; then
-            emit "$mark" "$2"
         fi
     done
 }

@@ -5,6 +5,10 @@
 set -uo pipefail
 
 node=${SLURMD_NODENAME:-${HOSTNAME%%.*}}
+if [[ -z ${SLURMD_NODENAME:-} && -n ${CROSS_RANK:-} ]]; then
+    # DeepSpeed came over ssh and says which line of its hostfile this node is
+    node=$(sed -n "$((CROSS_RANK + 1))s/ .*//p" "$JOBGEN_STATE_DIR/hostfile")
+fi
 
 die() {
     printf 'jobgen: rank %s on %s: %s\n' "${RANK:-?}" "$node" "$2" >&2
@@ -34,6 +38,22 @@ fi
 
 mkdir -p "$JOBGEN_LOG_DIR" "$JOBGEN_STATE_DIR/pids" || die 96 'no room for logs'
 printf '%s\n' "$$" >"$JOBGEN_STATE_DIR/pids/$node.$RANK"
+
+# What came over ssh is no process of Slurm's, which therefore cannot end it with the job.
+guard() {
+    while kill -0 $$; do
+        if [[ -e $JOBGEN_RUN_DIR/cancel || -e $JOBGEN_STATE_DIR/exit.$JOBGEN_RESTART ||
+            -e $JOBGEN_STATE_DIR/requeued.$JOBGEN_RESTART ]]; then
+            kill -TERM $$
+            sleep 5
+            kill -KILL $$
+        fi
+        sleep 2
+    done
+}
+if [[ -n ${JOBGEN_GUARD:-} ]]; then
+    (guard </dev/null >/dev/null 2>&1 &)
+fi
 
 # Whole files and no pipe between: every byte arrives, also those of a rank that is killed.
 if [[ $RANK == 0 ]]; then

@@ -59,8 +59,9 @@ def step(state: State, fact: Fact) -> Step:
 def _answered(state: State, fact: Report | Resolved | Sighting) -> Step:
     """What came back about an attempt or a job; an answer to an older question is dropped."""
     if isinstance(fact, Sighting):
-        fits = state.phase is Phase.SUBMITTED and state.job is not None
-        return _sighting(state, fact) if fits else (state, ())
+        if state.job is None or state.phase not in (Phase.SUBMITTED, Phase.CONFIRMED):
+            return state, ()
+        return _sighting(state, fact)
     report = fact.report if isinstance(fact, Resolved) else fact
     wanted = Phase.RESOLVING if isinstance(fact, Resolved) else Phase.SUBMITTING
     if state.phase is not wanted or report.attempt != state.attempt:
@@ -121,7 +122,7 @@ def _verdict(
     state: State, report: Report, found: tuple[JobId, ...] = (), past: tuple[JobId, ...] = ()
 ) -> Step | None:
     """An id, or a definite refusal; None where neither is known."""
-    ids = _ids(report, *found, *past)
+    ids = _ids(state, report, *found, *past)
     if ids:
         return _accept(state, report, ids, found)
     if report.refused:
@@ -178,14 +179,16 @@ def _accept(
     return new, tuple(effects)
 
 
-def _ids(report: Report, *others: JobId) -> tuple[JobId, ...]:
-    """What may be the id, best first: the claim, then what was printed, then the lowest."""
-    first = (report.claim, report.recorded, report.printed)
-    known = [job for job in first if job is not None]
-    if report.claim is None and others and known and known[0].job not in {j.job for j in others}:
-        # the queue is newer than the paper
-        known = []
-    return tuple(dict.fromkeys((*known, *sorted(others))))
+def _ids(state: State, report: Report, *asked: JobId) -> tuple[JobId, ...]:
+    """What may be the id, best first: the claim, what the scheduler told, what was printed."""
+    executing = () if report.claim is None else (report.claim,)
+    known = {job.job for job in asked}
+    paper = [
+        job
+        for job in (report.recorded, report.printed)
+        if job is not None and job not in state.lost and (not known or job.job in known)
+    ]
+    return tuple(dict.fromkeys((*executing, *paper, *sorted(asked))))
 
 
 def _missing(state: State) -> Step:
@@ -201,7 +204,7 @@ def _sighting(state: State, fact: Sighting) -> Step:
     """Confirm an id, or find that the controller lost it in a crash."""
     if fact.claim is not None:
         return _claimed(state, fact.claim, queued=fact.queued)
-    if not fact.answered:
+    if not fact.answered or state.phase is Phase.CONFIRMED:
         return state, ()
     if fact.queued or fact.past:
         settled = fact.now - state.accepted >= SETTLED
@@ -229,10 +232,10 @@ def _vanished(state: State, fact: Sighting) -> Step:
     lost = () if state.job is None else (state.job,)
     forgotten = replace(state, lost=(*state.lost, *lost), job=None, accepted=0.0)
     how = "accepted, then lost by the scheduler"
-    return _next(forgotten, fact, how, forget=state.job)
+    return _next(forgotten, fact, how)
 
 
-def _next(state: State, seen: Report | Sighting, how: str, *, forget: JobId | None = None) -> Step:
+def _next(state: State, seen: Report | Sighting, how: str) -> Step:
     """One more attempt, where that is still what the user wants."""
     if state.cancel or seen.cancel:
         return _end(state, Phase.CANCELLED), (Bury(),)
@@ -240,12 +243,12 @@ def _next(state: State, seen: Report | Sighting, how: str, *, forget: JobId | No
         return _give_up(state, f"{how} in {state.attempt} attempts")
     if seen.now > state.staged + STALE:
         return _give_up(state, f"{how}, and that is long ago")
-    return _attempt(state, state.attempt + 1, forget=forget)
+    return _attempt(state, state.attempt + 1)
 
 
-def _attempt(state: State, number: int, *, starts: int = 1, forget: JobId | None = None) -> Step:
+def _attempt(state: State, number: int, *, starts: int = 1) -> Step:
     new = replace(state, phase=Phase.SUBMITTING, attempt=number, starts=starts, died=0.0)
-    return new, (Start(number, forget),)
+    return new, (Start(number, state.lost[-1] if state.lost else None),)
 
 
 def _look(state: State, age: float | None = None) -> Step:

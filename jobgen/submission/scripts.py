@@ -80,10 +80,9 @@ def cancel(directory: str, token: str, questions: Mapping[str, Command]) -> str:
     return _script(["cancel.sh", "observe.sh"], "\n".join([*call, join(["look", directory])]))
 
 
-def command(*commands: Command) -> str:
-    """Run these and tell what they said, as ``ask`` frames ``0 1 …``."""
-    asks = _asks({f"c{number}": each for number, each in enumerate(commands)})
-    return _script([], "\n".join(["clean_environment", *asks]))
+def command(questions: Mapping[str, Command]) -> str:
+    """Ask these questions, and nothing else."""
+    return _script([], "\n".join(["clean_environment", *_asks(questions)]))
 
 
 def observe(directories: Iterable[str], questions: Mapping[str, Command]) -> str:

@@ -1,0 +1,140 @@
+"""Cancel, which is a state and not a command: the tombstone first, then the scheduler.
+
+The tombstone in the run directory stops attempts and accepted copies that have not started, even
+while the controller is down. ``scancel`` ends the rest; its exit code proves nothing, so the jobs
+are looked at until they have ended, and only jobs that carry the run's token are touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from jobgen.app.observing import refresh
+from jobgen.app.submitting import Errand, settle
+from jobgen.app.world import World
+from jobgen.errors import JobgenError, Unreachable
+from jobgen.model.record import RunRecord
+from jobgen.scheduler import Scheduler, scheduler_for
+from jobgen.submission import scripts, wire
+from jobgen.submission.machine import step
+from jobgen.submission.states import CancelAsked, State
+from jobgen.transport import Transport
+
+PATIENCE = 30.0
+"""Seconds to watch for the end; Slurm gives a job KillWait (30 s) between SIGTERM and SIGKILL."""
+PAUSES = (0.3, 0.7, 1.0, 2.0, 3.0, 5.0)
+
+
+def cancel(
+    world: World, refs: Sequence[str], *, signal: str = "", patience: float = PATIENCE
+) -> tuple[RunRecord, ...]:
+    """These runs, cancelled, as they are then; one that had ended before stays as it ended.
+
+    With ``signal`` it is sent to the batch shell and nothing is cancelled. Raises Missing, and
+    Unreachable where the cluster cannot be asked: the wish is then written down and any later
+    ``cancel`` goes on with it.
+    """
+    records = [world.ledger.get(ref) for ref in refs]
+    return tuple(_one(world, record, signal, patience) for record in records)
+
+
+def _one(world: World, record: RunRecord, signal: str, patience: float) -> RunRecord:
+    if record.ended:
+        return record
+    if not signal:
+        record = _wanted(world, record)
+    with world.connect(record.site.login) as transport:
+        errand = Errand(
+            transport, world.ledger, world.now, world.sleep, world.say, patience=patience
+        )
+        if signal:
+            return _signal(record, signal, errand)
+        return _cancel(record, errand)
+
+
+def _wanted(world: World, record: RunRecord) -> RunRecord:
+    """Written down first: a process that is submitting this very run reads it."""
+    state, _ = step(_state(record), CancelAsked())
+    return world.ledger.update(
+        record.token,
+        submission={**record.submission, "state": state.data()},
+        event=("cancel", "cancel asked for"),
+    )
+
+
+def _cancel(record: RunRecord, errand: Errand) -> RunRecord:
+    scheduler = scheduler_for(record.site)
+    if record.directory:
+        _bury(record, errand.transport, scheduler)
+    if _state(record).phase.open:
+        # whether there is anything to cancel is not known yet
+        record = settle(record, errand)
+    until, pauses = errand.now() + errand.patience, list(PAUSES)
+    record = _refreshed(record, errand)
+    while not record.ended and record.job is not None:
+        _scancel(record, errand.transport, scheduler)
+        if errand.now() >= until:
+            errand.say(f"{record.alias} is still {record.state}; cancelling goes on over there")
+            break
+        errand.sleep(pauses.pop(0) if len(pauses) > 1 else pauses[0])
+        record = _refreshed(record, errand)
+    return record
+
+
+def _bury(record: RunRecord, transport: Transport, scheduler: Scheduler) -> None:
+    result = transport.call(scripts.bury(record.directory, record.token))
+    try:
+        told = wire.table(wire.frames(result.out))
+    except wire.GarbledError:
+        told = {}
+    if "failed" in told:
+        raise JobgenError(
+            f"{record.alias}: the tombstone cannot be laid in {record.directory}: {told['failed']}",
+            hint=f"cancel it there: {scheduler.cancel([record.job])}" if record.job else "",
+        )
+
+
+def _scancel(record: RunRecord, transport: Transport, scheduler: Scheduler) -> None:
+    """scancel every job that carries this run's token, and no other."""
+    result = transport.call(scripts.command({"find": scheduler.find()}))
+    try:
+        found = scheduler.found(wire.answer(wire.table(wire.frames(result.out)), "find"))
+    except wire.GarbledError:
+        found = None
+    if found is None:
+        site = record.site.cluster
+        raise Unreachable(
+            f"{site}: the scheduler does not answer; {record.alias} will not start if it has not, "
+            "but it is not cancelled",
+            hint=f"jobgen cancel {record.alias} again",
+        )
+    jobs = [each.job for each in found if each.of(record.token)]
+    if jobs:
+        transport.call(scripts.command({"cancel": scheduler.cancel(jobs)}))
+
+
+def _signal(record: RunRecord, signal: str, errand: Errand) -> RunRecord:
+    scheduler = scheduler_for(record.site)
+    record = _refreshed(record, errand)
+    if record.job is None or record.ended:
+        return record
+    bare = replace(record.job, task=None, component=None)
+    question = {"signal": scheduler.cancel([bare], signal=signal)}
+    result = errand.transport.call(scripts.command(question))
+    told = wire.answer(wire.table(wire.frames(result.out)), "signal")
+    if told.code != 0:
+        raise JobgenError(f"{record.alias}: {told.error_text.strip() or 'the signal was refused'}")
+    errand.ledger.note(record.token, "signal", f"{signal} sent to the batch shell")
+    return record
+
+
+def _refreshed(record: RunRecord, errand: Errand) -> RunRecord:
+    seen = refresh(
+        [record], transport=errand.transport, ledger=errand.ledger, now=errand.now, say=errand.say
+    )
+    return seen[0]
+
+
+def _state(record: RunRecord) -> State:
+    return State.from_data(record.submission.get("state", {}))

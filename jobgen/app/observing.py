@@ -1,0 +1,228 @@
+"""What became of the runs of one cluster: one question for all of them, two where some are gone.
+
+The scheduler's queue and the markers of all run directories come in one answer. Only for jobs
+that the queue no longer knows, the accounting is asked too. What any command sees is settled here
+for all: unconfirmed ids, answers that were lost, secrets that are no longer needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from jobgen.app import answers
+from jobgen.app.submitting import Errand, perform, settle
+from jobgen.errors import Unreachable
+from jobgen.model.record import JobId, JobState, Observation, RunRecord
+from jobgen.scheduler import Scheduler, scheduler_for, whole
+from jobgen.submission import scripts, wire
+from jobgen.submission.machine import step
+from jobgen.submission.outcome import Markers, Seen, markers, outcome
+from jobgen.submission.states import Effect, Phase, Sighting, State
+
+if TYPE_CHECKING:
+    from jobgen.ledger import Change, Ledger
+    from jobgen.transport import Transport
+
+DEADLINE = 45.0
+"""Seconds in which one question and a look into all directories is answered."""
+
+
+@dataclass
+class _Look:
+    """One round of asking: who asks, by what, and what was heard of each job."""
+
+    transport: Transport
+    scheduler: Scheduler
+    now: float = 0.0
+    """Of the other side's clock."""
+    answered: bool = False
+    queue: dict[JobId, Observation] = field(default_factory=dict)
+    past: dict[JobId, Observation] = field(default_factory=dict)
+    marks: dict[str, Markers] = field(default_factory=dict)
+    min_job_age: float | None = None
+
+    def of(self, record: RunRecord) -> Seen:
+        """What was heard of one run; jobs of others under the same id are not its own."""
+        return Seen(
+            self.now,
+            self.answered,
+            queue=_mine(record, self.queue),
+            past=_mine(record, self.past),
+            markers=self.marks.get(record.directory, Markers()),
+        )
+
+
+def refresh(
+    records: Sequence[RunRecord],
+    *,
+    transport: Transport,
+    ledger: Ledger,
+    now: Callable[[], float],
+    say: Callable[[str], None],
+) -> tuple[RunRecord, ...]:
+    """These runs of one site as they are now; the ledger has been told.
+
+    Raises Unreachable where the connection is lost. A scheduler that does not answer changes
+    nothing: what was last heard stays, and is said to be old.
+    """
+    if not records:
+        return ()
+    errand = Errand(transport, ledger, now, lambda _: None, say, patience=0.0)
+    news = {r.token: _taken_up(r, errand) for r in records if not r.ended}
+    asked = [r for r in news.values() if r.job is not None and not r.ended]
+    if asked:
+        look = _ask(asked, transport)
+        if not look.answered:
+            say(f"{asked[0].site.cluster}: the scheduler does not answer; this was last heard")
+        news |= {r.token: r for r in _settled(asked, look, errand)}
+        _sweep(asked, news, look)
+    return tuple(news.get(r.token, r) for r in records)
+
+
+def _taken_up(record: RunRecord, errand: Errand) -> RunRecord:
+    """A submission that another process left unfinished is gone on with."""
+    return settle(record, errand) if _state(record).phase.open else record
+
+
+def _ask(records: Sequence[RunRecord], transport: Transport) -> _Look:
+    look = _Look(transport, scheduler_for(records[0].site))
+    jobs = [r.job for r in records if r.job is not None]
+    asked = {f"queue{n}": look.scheduler.query(each) for n, each in enumerate(_by_cluster(jobs))}
+    directories = [r.directory for r in records]
+    result = transport.call(scripts.observe(directories, asked), deadline=DEADLINE)
+    try:
+        frames = wire.frames(result.out)
+    except wire.GarbledError:
+        return look
+    told = wire.table(frames)
+    look.now = wire.number(told.get("now", "")) or 0.0
+    heard = [look.scheduler.states(wire.answer(told, key)) for key in asked]
+    look.answered = all(each is not None for each in heard)
+    for each in heard:
+        look.queue.update(each or {})
+    look.marks = {name: markers(group) for name, group in wire.split(frames, "run")}
+    _ask_past(look, [r for r in records if look.answered and _mine(r, look.queue) is None])
+    return look
+
+
+def _ask_past(look: _Look, gone: Sequence[RunRecord]) -> None:
+    """The accounting, and how long the queue remembers: only for jobs that it no longer knows."""
+    # a clean end that the job itself wrote down needs no second opinion
+    open_ones = [r for r in gone if not _clean(look.marks.get(r.directory))]
+    if not open_ones:
+        return
+    jobs = [r.job for r in open_ones if r.job is not None]
+    asked = {"config": look.scheduler.configuration()}
+    for number, each in enumerate(_by_cluster(jobs)):
+        question = look.scheduler.history(each)
+        if question is not None:
+            asked[f"past{number}"] = question
+    result = look.transport.call(scripts.command(asked), deadline=DEADLINE)
+    try:
+        told = wire.table(wire.frames(result.out))
+    except wire.GarbledError:
+        return
+    config = wire.answer(told, "config")
+    if config.code == 0:
+        look.min_job_age = float(look.scheduler.settings(config).min_job_age)
+    for key in asked:
+        if key.startswith("past"):
+            look.past.update(look.scheduler.past(wire.answer(told, key)) or {})
+
+
+def _clean(marks: Markers | None) -> bool:
+    return marks is not None and marks.end is not None and marks.end.code == 0
+
+
+def _settled(records: Sequence[RunRecord], look: _Look, errand: Errand) -> Sequence[RunRecord]:
+    """The runs after this look, written down in one commit; then what has to be sent is sent."""
+    changes: list[Change] = []
+    follow_up: list[tuple[RunRecord, State, tuple[Effect, ...]]] = []
+    for record in records:
+        changed, state, effects = _judged(record, look.of(record), look)
+        if effects:
+            follow_up.append((record, state, effects))
+        fields = {**changed, "updated": errand.now()} if look.answered else changed
+        if fields:
+            changes.append((record.token, fields, _event(record, changed)))
+    written = {r.token: r for r in errand.ledger.update_all(changes)} if changes else {}
+    for record, state, effects in follow_up:
+        if state.phase.open:
+            written[record.token] = settle(written[record.token], errand)
+        else:
+            perform(record, state, effects, errand)
+    return [written.get(record.token, record) for record in records]
+
+
+def _judged(
+    record: RunRecord, seen: Seen, look: _Look
+) -> tuple[dict[str, Any], State, tuple[Effect, ...]]:
+    """The fields that change, and the state of the submission: an id may be confirmed or void."""
+    before = _state(record)
+    sighting = Sighting(
+        seen.now,
+        seen.answered,
+        queued=seen.queue is not None,
+        past=seen.past is not None and seen.past.state.final,
+        claim=seen.markers.claim,
+        min_job_age=look.min_job_age,
+        cancel=seen.markers.cancel,
+    )
+    state, effects = step(before, sighting)
+    submission = {k: v for k, v in record.submission.items() if k != "gone" or seen.queue is None}
+    submission["state"] = state.data()
+    if state.job != before.job or state.phase in (Phase.CANCELLED, Phase.LOST, Phase.REJECTED):
+        changed = {**answers.shown(state, record), "submission": submission}
+        return changed, state, effects
+    changed = outcome(replace(record, submission=submission), seen)
+    if submission != record.submission:
+        changed.setdefault("submission", submission)
+    return changed, state, effects
+
+
+def _event(record: RunRecord, changed: Mapping[str, Any]) -> tuple[str, str] | None:
+    state, ended = changed.get("state", record.state), changed.get("ended", record.ended)
+    if (state, ended) == (record.state, record.ended):
+        return None
+    where = f" on {changed['nodes']}" if changed.get("nodes") else ""
+    code = changed.get("exit")
+    how = f", exit {code}" if ended and code and code != "0:0" else ""
+    reason = changed.get("reason")
+    why = f" ({reason})" if reason else ""
+    again = f", start {changed['restarts'] + 1}" if changed.get("restarts") else ""
+    text = f"{state}{where if state is JobState.RUNNING else ''}{again}{how}{why}"
+    return JobState(state).lower(), text
+
+
+def _sweep(asked: Sequence[RunRecord], news: Mapping[str, RunRecord], look: _Look) -> None:
+    """Secrets of runs that have ended are removed; who cannot be reached is tried no further."""
+    over = [
+        (r.directory, r.token)
+        for r in asked
+        if news[r.token].ended and look.marks.get(r.directory, Markers()).secrets
+    ]
+    if over:
+        try:
+            look.transport.call(scripts.sweep(over))
+        except Unreachable:
+            return
+
+
+def _state(record: RunRecord) -> State:
+    return State.from_data(record.submission.get("state", {}))
+
+
+def _mine(record: RunRecord, heard: Mapping[JobId, Observation]) -> Observation | None:
+    """What was heard of the run's job, all tasks and components together."""
+    if record.job is None:
+        return None
+    return whole(record.job, [each for each in heard.values() if each.of(record.token)])
+
+
+def _by_cluster(jobs: Sequence[JobId]) -> list[list[JobId]]:
+    clusters: dict[str, list[JobId]] = {}
+    for job in jobs:
+        clusters.setdefault(job.cluster, []).append(job)
+    return list(clusters.values())

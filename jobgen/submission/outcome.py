@@ -1,0 +1,229 @@
+"""What became of a run: the scheduler's words and the job's own markers, put together. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobgen.model.record import JobId, JobState, Observation, RunRecord
+from jobgen.submission.wire import number
+
+UNSURE = (JobState.NODE_FAIL, JobState.PREEMPTED, JobState.BOOT_FAIL)
+"""Final words that a requeue may take back: believed when two looks agree."""
+SECOND_LOOK = 10.0
+"""Seconds between two looks at a job that has vanished, before it is said to be lost."""
+NEAR_LIMIT = 60
+"""Seconds: Slurm's time limits are kept to the minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The marker of one end: the script's exit code, and whether it was told to stop."""
+
+    code: int
+    time: float = 0.0
+    node: str = ""
+    killed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Markers:
+    """What one run directory says. Keys are task and restart."""
+
+    claim: JobId | None = None
+    started: Mapping[tuple[str, int], float] = field(default_factory=dict)
+    requeued: frozenset[tuple[str, int]] = frozenset()
+    exits: Mapping[tuple[str, int], Ended] = field(default_factory=dict)
+    cancel: bool = False
+    secrets: bool = False
+    missing: bool = False
+
+    @property
+    def restarts(self) -> int:
+        """How often it was started again."""
+        return max((restart for _, restart in self.started), default=0)
+
+    @property
+    def end(self) -> Ended | None:
+        """The end of the whole run: its first failure, or its last end; None while a task lacks
+        one. The end of an earlier start is no end."""
+        newest: dict[str, int] = {}
+        for task, restart in (*self.started, *self.exits):
+            newest[task] = max(restart, newest.get(task, 0))
+        ends = [self.exits.get(key) for key in newest.items()]
+        if not ends or any(end is None for end in ends):
+            return None
+        known = [end for end in ends if end is not None]
+        return next((end for end in known if end.code), max(known, key=lambda end: end.time))
+
+    @property
+    def ran(self) -> int | None:
+        """Seconds from the newest start to the end."""
+        end = self.end
+        begun = max(self.started.values(), default=0.0)
+        return int(end.time - begun) if end and begun and end.time >= begun else None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One look at a run: everything that was heard at one time."""
+
+    now: float
+    """Of the other side's clock."""
+    answered: bool
+    """Whether the scheduler answered."""
+    queue: Observation | None = None
+    past: Observation | None = None
+    markers: Markers = field(default_factory=Markers)
+
+
+def markers(told: Mapping[str, list[str]]) -> Markers:
+    """The frames that ``look`` sent for one run. What makes no sense is passed over."""
+    return Markers(
+        claim=_claim(told.get("claim", [])),
+        started={(t, r): number(rest) or 0.0 for t, r, rest in _tasks(told.get("started", []))},
+        requeued=frozenset((t, r) for t, r, _ in _tasks(told.get("requeued", []))),
+        exits={
+            (task, restart): end
+            for task, restart, words in _tasks(told.get("exit", []))
+            if (end := _ended(words)) is not None
+        },
+        cancel="cancel" in told,
+        secrets="secrets" in told,
+        missing="missing" in told,
+    )
+
+
+def outcome(record: RunRecord, seen: Seen) -> dict[str, Any]:
+    """The fields of the record that this look changes; empty where it brought no news."""
+    if seen.queue is not None:
+        return _queued(record, seen.queue, seen.markers)
+    if not seen.answered:
+        return {}
+    if seen.past is not None and seen.past.state.final:
+        return _final(record, seen.past, seen.markers)
+    end = seen.markers.end
+    if end is not None:
+        return _by_marker(record, end, seen.markers)
+    return _vanished(record, seen)
+
+
+def _queued(record: RunRecord, seen: Observation, marks: Markers) -> dict[str, Any]:
+    if seen.state.final:
+        return _final(record, seen, marks)
+    return {
+        **_common(seen, marks),
+        "state": seen.state,
+        "ended": False,
+        "reason": seen.reason if seen.state is not JobState.RUNNING else "",
+    }
+
+
+def _final(record: RunRecord, seen: Observation, marks: Markers) -> dict[str, Any]:
+    """The scheduler says that it has ended."""
+    state, end = seen.state, marks.end
+    # of a job that was cancelled the queue still tells why it had waited
+    reason = "" if state in (JobState.COMPLETED, JobState.CANCELLED) else seen.reason
+    if state is JobState.COMPLETED and marks.cancel and not marks.started:
+        state, reason = JobState.CANCELLED, "cancelled before it started"
+    elif state is JobState.COMPLETED and end is not None and end.code:
+        # Slurm can start a job again after a crash; the copy looks around and ends with 0
+        state, reason = JobState.FAILED, "Slurm started it once more after it had ended"
+    ended = state not in UNSURE or (record.state is state and record.raw == seen.raw)
+    code = seen.exit or (f"{end.code}:0" if end is not None else "")
+    return {
+        **_common(seen, marks),
+        "state": state,
+        "reason": reason if ended else "it may be put back into the queue",
+        "ended": ended,
+        "exit": code or record.exit,
+        "left": None,
+    }
+
+
+def _by_marker(record: RunRecord, end: Ended, marks: Markers) -> dict[str, Any]:
+    """Gone from the queue, no accounting: the script's own last words."""
+    state = JobState.FAILED if end.code else JobState.COMPLETED
+    reason = ""
+    if end.killed and marks.cancel:
+        state = JobState.CANCELLED
+    elif end.killed:
+        limit = record.shape.get("seconds")
+        if limit and marks.ran is not None and marks.ran >= limit - NEAR_LIMIT:
+            state = JobState.TIMEOUT
+        reason = "told to end: by the time limit, scancel or a preemption"
+    return {
+        "state": state,
+        "raw": "",
+        "reason": reason,
+        "exit": f"{end.code}:0",
+        "ended": True,
+        "elapsed": marks.ran if marks.ran is not None else record.elapsed,
+        "left": None,
+        "restarts": marks.restarts,
+    }
+
+
+def _vanished(record: RunRecord, seen: Seen) -> dict[str, Any]:
+    """Neither in the queue, nor in the accounting, and it left no word."""
+    since = record.submission.get("gone")
+    if since is None or seen.now - since < SECOND_LOOK:
+        first = seen.now if since is None else since
+        return {"submission": {**record.submission, "gone": first}}
+    marks = seen.markers
+    lost: dict[str, Any] = {"state": JobState.LOST, "raw": "", "ended": True, "left": None}
+    if marks.cancel:
+        how = "it left no exit code" if marks.started else "before it started"
+        return {**lost, "state": JobState.CANCELLED, "reason": f"cancelled; {how}"}
+    if marks.missing:
+        return {**lost, "reason": "its run directory is gone, and the scheduler has forgotten it"}
+    if not marks.started:
+        why = "it left the queue before it started; perhaps it was cancelled there"
+        return {**lost, "reason": why}
+    if marks.requeued and max(marks.requeued)[1] >= marks.restarts:
+        why = "it was put back into the queue and left it before it started again"
+        return {**lost, "reason": why}
+    why = "it was killed and left no exit code: time limit, out of memory, or a node failed"
+    return {**lost, "reason": f"{why}; the accounting does not tell"}
+
+
+def _common(seen: Observation, marks: Markers) -> dict[str, Any]:
+    return {
+        "raw": seen.raw,
+        "nodes": seen.nodes,
+        "started": seen.start,
+        "elapsed": seen.elapsed,
+        "left": seen.left,
+        "restarts": max(marks.restarts, seen.restarts),
+    }
+
+
+def _tasks(texts: list[str]) -> list[tuple[str, int, str]]:
+    """``TASK RESTART REST`` of each text."""
+    found = []
+    for text in texts:
+        task, _, rest = text.partition(" ")
+        restart, _, words = rest.partition(" ")
+        count = number(restart)
+        if task and count is not None:
+            found.append((task, int(count), words))
+    return found
+
+
+def _claim(texts: list[str]) -> JobId | None:
+    for text in texts:
+        try:
+            return JobId.parse(text.partition(" ")[2])
+        except ValueError:
+            continue
+    return None
+
+
+def _ended(words: str) -> Ended | None:
+    said = dict(word.partition("=")[::2] for word in words.split())
+    code = number(said.get("rc", ""))
+    if code is None:
+        return None
+    time = number(said.get("time", "")) or 0.0
+    return Ended(int(code), time, said.get("node", ""), said.get("end") == "killed")
