@@ -11,16 +11,15 @@ SHELL := /bin/bash
 VENV ?= .venv
 BIN := $(VENV)/bin
 PINS := requirements/constraints.txt
-# A new Python as PYTHON=…; else the newest of these that is on PATH and at least 3.11.
-PYTHON ?= $(firstword $(foreach p,python3 python3.13 python3.12 python3.11,\
-  $(shell command -v $(p) >/dev/null && $(p) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-    && command -v $(p))))
+# Another Python as PYTHON=…; else the first of these on PATH that is at least 3.11.
+ifndef PYTHON
+PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
+  $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v $$p && break; \
+  done)
+endif
 # What is installed depends on these two files alone, so a second run finds its stamp and does nothing.
 KEY := $(shell cat pyproject.toml $(PINS) | sha256sum | cut -c1-12)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint $(PINS)
-# DeepSpeed compiles its communication op while it is installed, where there is a compiler: else the
-# first job that needs it compiles for two minutes.
-DEEPSPEED := DS_BUILD_SHM_COMM=$(shell command -v c++ >/dev/null && echo 1 || echo 0)
 
 .PHONY: help demo test lint ruff mypy imports shellcheck bench clean cluster-packages
 help:
@@ -63,7 +62,7 @@ $(VENV)/.demo-$(KEY): | $(VENV)/bin/python
 $(VENV)/.test-$(KEY): | $(VENV)/bin/python
 	@echo "Installing jobgen and all that the tests use into $(VENV) (once)"
 	$(PIP) --editable '.[dev,demo]' editables hatchling ninja py-cpuinfo setuptools
-	$(DEEPSPEED) $(PIP) --no-build-isolation --editable '.[dev,train]'
+	$(PIP) --no-build-isolation --editable '.[dev,train]'
 	@touch $@ $(VENV)/.demo-$(KEY)
 
 clean:
