@@ -12,3 +12,8 @@ codes and messages follow Slurm 22.05.8, tried side by side. What differs, on pu
 * a request for more nodes than there are is refused at once instead of waiting for ever;
 * SLURM_* of the caller do not leak into a job that is submitted out of another job.
 """
+
+from pathlib import Path
+
+FOLDER = str(Path(__file__).resolve().parent)
+"""What to give to Python to run it."""

@@ -70,8 +70,12 @@ def request(
 
 def possible(store: Store, asked: Request) -> None:
     """Refuse a request that could never start."""
-    if asked.nodes > store.settings().nodes:
-        raise submission("Requested node configuration is not available")
+    nodes = store.settings().nodes
+    if asked.nodes > nodes:
+        file = store.root / "slurm.conf"
+        note = f"sbatch: note: the local cluster has {nodes} nodes; Nodes={asked.nodes} in {file}"
+        refusal = submission("Requested node configuration is not available")
+        raise Refused(f"{note} would change that", *refusal.lines)
 
 
 def _nodes(wanted: Mapping[str, str]) -> int:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from . import FOLDER
 from .hostlist import compress
 from .records import Request, Status
 from .store import Store, here
@@ -57,7 +58,7 @@ def path(export: str, environ: Mapping[str, str]) -> str:
 def wrappers(folder: Path, state: Path) -> None:
     """The stand-ins as programs, for the PATH of one job."""
     folder.mkdir(mode=0o700)
-    words = (sys.executable, "-I", "-S", str(Path(__file__).parent), "--state", str(state))
+    words = (sys.executable, "-I", "-S", FOLDER, "--state", str(state))
     for name in _PROGRAMS:
         text = f'#!/bin/sh\nexec {shlex.join([*words, name])} "$@"\n'
         (folder / name).write_text(text)

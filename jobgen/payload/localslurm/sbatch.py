@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from . import asked, options, script, times
+from . import FOLDER, asked, options, script, times
 from .environment import wrappers
 from .errors import Refused, submission
 from .hostlist import compress
@@ -98,7 +98,7 @@ def _start(store: Store, request: Request, text: bytes) -> int:
     write(folder / "request.json", json.dumps(asdict(request)))
     ready, told = os.pipe()
     with (folder / "supervisor.log").open("ab") as log:
-        program = (sys.executable, "-I", "-S", str(Path(__file__).parent))
+        program = (sys.executable, "-I", "-S", FOLDER)
         words = ("--state", str(store.root), "supervise", str(request.id), str(told))
         subprocess.Popen(
             (*program, *words),
