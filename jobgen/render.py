@@ -56,7 +56,7 @@ def render(plan: Plan, templates: Mapping[str, str]) -> Bundle:
         "rank.sh": payload.text("rank.sh"),
         "plan.json": json.dumps(plan_data(plan), indent=1, ensure_ascii=False) + "\n",
     }
-    if plan.container and plan.container.runtime != "pyxis":
+    if plan.container and plan.container.enter:
         files["container.sh"] = _fill(templates, "container.sh.j2", view)
     made = [BundleFile(path, text.encode()) for path, text in files.items()]
     return Bundle(tuple(sorted([*made, *plan.files], key=lambda file: file.path)))
@@ -149,7 +149,8 @@ def _view(plan: Plan) -> dict[str, object]:
     """What the templates see: text, ready to be laid out."""
     shape, stop = plan.shape, plan.stop
     launch = next(step for step in plan.steps if step.name == "launch")
-    program = next(step for step in plan.steps if step.scope == "rank")
+    program = next(step for step in plan.steps if step.name == "program")
+    before = [step for step in plan.steps if step.scope == "once" and step is not launch]
     elastic = shape.min_nodes is not None
     return {
         "title": _comment(_title(plan)),
@@ -165,7 +166,7 @@ def _view(plan: Plan) -> dict[str, object]:
             Variable(Raw(name), Raw(_assigned(s.value)), _why(s)) for name, s in plan.env.items()
         ],
         "head": Variable(Raw("MASTER_ADDR"), Raw(plan.head.value), _why(plan.head)),
-        "before": [{"text": Raw(step.text)} for step in plan.steps if step.scope == "once"],
+        "before": [{"text": Raw(step.text)} for step in before],
         "launcher": _comment(f"{plan.launcher.value}: {launch.why} ({plan.launcher.place})"),
         "start": _lines(plan.start),
         "requeue": bool(stop and stop.requeue),
@@ -176,13 +177,13 @@ def _view(plan: Plan) -> dict[str, object]:
             "max_requeues": stop.max_requeues,
         },
         "unless_over": Raw(" && -z $grace_over" if stop and stop.requeue else ""),
-        "purpose": _comment(_purpose(plan)),
+        "purpose": Raw(_PURPOSE[launch.scope]),
         "cwd": Raw(_cwd(plan.container)),
         "setup": _setup(plan),
         "launch": Raw(launch.text),
         "place": _comment(program.place),
         "text": Raw(program.text),
-        "enter": _lines(_enter(plan.container)) if plan.container else Raw(""),
+        "enter": _lines(plan.container.enter if plan.container else ()),
     }
 
 
@@ -196,10 +197,11 @@ def _title(plan: Plan) -> str:
     return f"{plan.name} on {plan.cluster}: {node}, {ranks}, started by {plan.launcher.value}"
 
 
-def _purpose(plan: Plan) -> str:
-    if plan.shape.tasks_per_node > 1:
-        return "Runs as every rank: the setup, then the rank itself."
-    return "Runs once on every node: the setup, then the launcher, which starts the node's ranks."
+_PURPOSE = {
+    "once": "Runs on the first node: the setup, then the launcher, which reaches the others.",
+    "node": "Runs once on every node: the setup, then the launcher, which starts the node's ranks.",
+    "rank": "Runs as every rank: the setup, then the rank itself.",
+}
 
 
 def _directives(plan: Plan) -> list[Raw]:
@@ -209,7 +211,8 @@ def _directives(plan: Plan) -> list[Raw]:
         text = f"#SBATCH --{name}" + (f"={_directive(setting.value)}" if setting.value else "")
         lines.append(Raw(f"{text.ljust(_WIDTH)} # {_source(setting)}"))
     for setting in plan.extra:
-        lines.append(Raw(f"{f'#SBATCH {setting.value}'.ljust(_WIDTH)} # {setting.place}"))
+        text = f"#SBATCH {setting.value}"
+        lines += [Raw(f"{text.ljust(_WIDTH)} # {setting.place}")]
     return lines
 
 
@@ -256,10 +259,6 @@ def _setup(plan: Plan) -> list[Raw]:
 def _cwd(container: ContainerPlan | None) -> str:
     inside = container.workdir if container else ""
     return expandable(inside) if inside else '"$JOBGEN_WORK_DIR"'
-
-
-def _enter(container: ContainerPlan) -> tuple[tuple[Word, ...], ...]:
-    return ()
 
 
 def _lines(lines: tuple[tuple[Word, ...], ...]) -> Raw:

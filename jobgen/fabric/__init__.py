@@ -89,7 +89,7 @@ _FABRICS: Mapping[str, Callable[[Network, _Why], dict[str, Setting]]] = {
 
 
 def _cards(network: Network, place: _Why) -> dict[str, Setting]:
-    """NCCL_IB_HCA. Its names are prefixes, so that mlx5_1 would take mlx5_10 too: ``=`` is exact."""
+    """NCCL_IB_HCA. Its names are prefixes, so mlx5_1 would take mlx5_10 too; ``=`` is exact."""
     if network.ib_hca is None:
         return {}
     names = network.ib_hca

@@ -8,11 +8,11 @@ knows which launcher it was. A new one is a module with a function ``launch`` an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
-from jobgen.model.plan import Part, Setting, Shape, Step
+from jobgen.model.plan import Part, Shape, Step
 from jobgen.shell import Raw, Word, quote
 
 if TYPE_CHECKING:
@@ -61,14 +61,13 @@ class Launch:
     """How the ranks start: the steps before the program, and how ``node.sh`` is started."""
 
     node: Step
-    """The end of ``node.sh``: it starts the launcher, or the rank itself."""
+    """The end of ``node.sh``: it starts the launcher, or the rank itself. Its scope says what
+    srun starts ``node.sh`` for; ``once``: the batch shell starts it on the head, without srun."""
     before: tuple[Step, ...] = ()
     """What the batch shell does first, such as writing a hostfile."""
     srun: tuple[Word, ...] = ()
     """Words for srun beside the usual ones."""
-    on: Literal["node", "rank", "head"] = "node"
-    """What srun starts ``node.sh`` for; on the head, the batch shell starts it without srun."""
-    part: Part = Part("launcher")
+    part: Part = field(default_factory=lambda: Part("launcher"))
 
 
 class _Module(Protocol):
@@ -79,13 +78,6 @@ def launch(name: str, request: Request) -> Launch:
     """How this launcher starts the ranks of such a job. Raises Invalid where it cannot."""
     module = cast(_Module, import_module(LAUNCHERS[name]))
     return module.launch(request)
-
-
-def started_by(name: str, ssh: str = "none") -> Literal["node", "rank", "head"]:
-    """What srun starts for this launcher, known before anything else is decided."""
-    if name == "deepspeed" and ssh == "pdsh":
-        return "head"
-    return "rank" if name == "srun" else "node"
 
 
 def found(program: str) -> str:
@@ -105,6 +97,3 @@ def ranks_env(local: str, *, world: str, rank: str, index: str) -> str:
     """Bash that exports what torch.distributed reads from the environment (env://)."""
     pairs = {"RANK": rank, "LOCAL_RANK": index, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": local}
     return "export " + " ".join(f"{name}={value}" for name, value in pairs.items())
-
-
-__all__ = ["Launch", "Part", "Request", "Setting", "launch"]

@@ -16,4 +16,5 @@ def launch(request: Request) -> Launch:
     )
     why = "srun starts every rank itself"
     text = "\n".join([ranks, lines(("exec", *RANK))])
-    return Launch(Step("launch", "node", text, why=why, place=request.place), on="rank")
+    step = Step("launch", "rank", text, why=why, place=request.place)
+    return Launch(step, srun=request.launcher.args)

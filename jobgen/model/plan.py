@@ -123,8 +123,8 @@ class ContainerPlan:
     args: tuple[str, ...] = ()
     workdir: str = ""
     """Where the program starts, inside; empty means the job's own directory."""
-    forward: tuple[str, ...] = ()
-    """Names of the variables that must be the job's inside too, whatever the image sets."""
+    enter: tuple[tuple[Word, ...], ...] = ()
+    """What a node runs to start ``node.sh`` inside; empty where srun enters the container."""
     place: str = ""
 
 

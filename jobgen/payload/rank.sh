@@ -60,5 +60,4 @@ if [[ $RANK == 0 ]]; then
     ln -sfn "$node.$RANK.out" "$JOBGEN_LOG_DIR/rank0.out"
     ln -sfn "$node.$RANK.err" "$JOBGEN_LOG_DIR/rank0.err"
 fi
-cd "$JOBGEN_WORK_DIR" || die 96 "no such directory: $JOBGEN_WORK_DIR"
 exec "$@" >>"$JOBGEN_LOG_DIR/$node.$RANK.out" 2>>"$JOBGEN_LOG_DIR/$node.$RANK.err"

@@ -6,6 +6,7 @@ environment; each step sees what was decided before it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Invalid, Problem, raise_errors
@@ -13,7 +14,7 @@ from jobgen.fabric import fabric
 from jobgen.launch import Launch, Request, launch
 from jobgen.model.facts import Facts
 from jobgen.model.plan import Part, Plan, Setting, Shape, Step
-from jobgen.resolve import checks, container, directives, environment, program, start
+from jobgen.resolve import checks, container, directives, environment, launchers, program, start
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized, shape
 
@@ -31,6 +32,8 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
     size, launcher = shape(look, runs, sized)
     warning = directives.stop(look, sized)
     sized.problems += environment.reserved(look)
+    sized.problems += container.problems(look, launcher.value)
+    sized.problems += launchers.problems(look, launcher.value)
     raise_errors(Invalid, sized.problems)
 
     starts = launch(launcher.value, _request(look, size, launcher))
@@ -38,13 +41,14 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
     parts = (
         environment.base(look, size, launcher.value),
         fabric(look.cluster.network, gpus=gpus, nodes=size.nodes, place=_network(look)),
-        container.part(look, gpus=gpus, nodes=size.nodes),
+        container.part(look, size),
         starts.part,
     )
     notes: list[Problem] = [*sized.notes, *look.spec.warnings, *look.profile.warnings]
     env = environment.merge(look, parts, notes)
     raise_errors(Invalid, notes)
-    inside = container.container(look, env)
+    inside = container.container(look, size, env)
+    outside = inside is not None and bool(inside.enter)
     return Plan(
         name=look.job.name,
         cluster=look.cluster.name,
@@ -58,7 +62,7 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         steps=_steps(look, runs, starts),
         files=tuple(file for part in parts for file in part.files),
         head=start.head(look),
-        start=start.start(look, size, starts, inside),
+        start=start.start(size, starts, container.srun_options(look, env), outside=outside),
         extra=_extra(look),
         submit_options=directives.dependency(look),
         stop=warning,
@@ -75,7 +79,7 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
 def _program(look: Look, sized: Sized) -> program.Program:
     try:
         found = program.read(look.job.run)
-    except program.Unreadable:
+    except program.UnreadableError:
         wrong = look.wrong_job(
             "J213", "a quote is not closed", "run", hint="close it, or write \\'"
         )
@@ -105,7 +109,7 @@ def _request(look: Look, size: Shape, launcher: Setting) -> Request:
     )
 
 
-def _network(look: Look):  # type: ignore[no-untyped-def]
+def _network(look: Look) -> Callable[..., str]:
     return lambda *path: look.by_cluster("network", *path)
 
 

@@ -3,37 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from jobgen.model.plan import ContainerPlan, Mount, Part, Setting
+from jobgen.errors import Problem
+from jobgen.model.plan import ContainerPlan, Mount, Part, Setting, Shape
 from jobgen.resolve.environment import ALWAYS
 from jobgen.resolve.look import Look
+from jobgen.resolve.start import NODE, Lines
+from jobgen.shell import Raw, Word, expandable
+
+if TYPE_CHECKING:
+    from jobgen.model.container import Container
 
 _RDMA = ("infiniband", "roce", "efa")
+_OF_THE_NODE = (
+    "SLURM_JOB_ID",
+    "SLURM_NNODES",
+    "SLURM_NTASKS",
+    "SLURM_NODEID",
+    "SLURM_PROCID",
+    "SLURM_LOCALID",
+    "SLURMD_NODENAME",
+    "CUDA_VISIBLE_DEVICES",
+    "JOBGEN_GUARD",
+)
+"""What Slurm gives each task, for a runtime that takes nothing along by itself."""
 
 
-def container(look: Look, names: Iterable[str]) -> ContainerPlan | None:
+def container(look: Look, shape: Shape, names: Iterable[str]) -> ContainerPlan | None:
     """What every node enters before the setup; ``names`` are the variables to take along."""
-    asked = look.job.container
-    place = look.by_job("container")
-    if asked is None:
-        asked, place = look.cluster.defaults.container, look.by_cluster("defaults", "container")
+    asked, place = _asked(look)
     if asked is None:
         return None
     return ContainerPlan(
         runtime=asked.runtime,
         image=asked.image,
         mounts=tuple(_mount(text) for text in asked.mounts),
-        args=_rdma_args(look, asked.runtime) + asked.args,
+        args=asked.args,
         workdir=asked.workdir or "",
-        forward=(*ALWAYS, *names),
+        enter=_ENTER[asked.runtime](look, asked, shape, (*ALWAYS, *names)),
         place=place,
     )
 
 
-def part(look: Look, *, gpus: bool, nodes: int) -> Part:
+def srun_options(look: Look, names: Iterable[str]) -> Lines:
+    """pyxis: the container as options of srun, which its plug-in adds."""
+    asked, _ = _asked(look)
+    if asked is None or asked.runtime != "pyxis":
+        return ()
+    mounts = ",".join(['"$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR"', *map(expandable, asked.mounts)])
+    return (
+        (Raw(f"--container-image={expandable(asked.image)}"),),
+        (Raw(f"--container-mounts={mounts}"),),
+        # the image's own values would win over variables that are not named
+        (f"--container-env={','.join((*ALWAYS, *names))}",),
+        asked.args,
+    )
+
+
+def part(look: Look, shape: Shape) -> Part:
     """What the network's cards need to be seen inside."""
-    asked = look.job.container or look.cluster.defaults.container
-    if asked is None or asked.runtime != "pyxis" or not gpus or nodes < 2:
+    asked, _ = _asked(look)
+    if asked is None or asked.runtime != "pyxis" or not shape.gpus_per_node or shape.nodes < 2:
         return Part("container")
     if look.cluster.network.fabric not in {"infiniband", "roce"}:
         return Part("container")
@@ -42,11 +73,64 @@ def part(look: Look, *, gpus: bool, nodes: int) -> Part:
     return Part("container", env={"MELLANOX_VISIBLE_DEVICES": Setting("all", why, place)})
 
 
-def _rdma_args(look: Look, runtime: str) -> tuple[str, ...]:
-    """Docker shows no device that nobody names, and lets nobody pin memory."""
-    if runtime != "docker" or look.cluster.network.fabric not in _RDMA or look.job.nodes < 2:
-        return ()
-    return ("--device=/dev/infiniband", "--cap-add=IPC_LOCK")
+def problems(look: Look, launcher: str) -> list[Problem]:
+    """Containers that cannot be entered on this cluster, or by this launcher."""
+    asked, _ = _asked(look)
+    if asked is None:
+        return []
+    if asked.runtime == "pyxis" and look.local:
+        message = "container: pyxis is a plug-in of Slurm, and this machine has none"
+        hint = "write runtime: docker or apptainer, or name another cluster with -c"
+        return [look.wrong_job("J216", message, "container", "runtime", hint=hint)]
+    if launcher == "deepspeed" and look.job.launcher.ssh == "pdsh" and look.job.nodes > 1:
+        message = "deepspeed over pdsh starts its ranks by ssh, outside of any container"
+        hint = "leave ssh: pdsh out: srun then starts deepspeed in the container of every node"
+        return [look.wrong_job("J216", message, "launcher", "ssh", hint=hint)]
+    return []
+
+
+def _asked(look: Look) -> tuple[Container | None, str]:
+    if look.job.container is not None:
+        return look.job.container, look.by_job("container")
+    return look.cluster.defaults.container, look.by_cluster("defaults", "container")
+
+
+def _pyxis(_look: Look, _asked: Container, _shape: Shape, _names: tuple[str, ...]) -> Lines:
+    return ()
+
+
+def _apptainer(_look: Look, asked: Container, shape: Shape, _names: tuple[str, ...]) -> Lines:
+    """The environment comes along by itself, but for PATH and LD_LIBRARY_PATH."""
+    gpus: tuple[Word, ...] = ("--nv",) if shape.gpus_per_node else ()
+    binds = ['"$JOBGEN_RUN_DIR"', *(expandable(mount) for mount in asked.mounts)]
+    return (
+        ("exec", "apptainer", "exec", *gpus),
+        *((Raw(f"--bind={bind}"),) for bind in binds),
+        asked.args,
+        (Raw(expandable(asked.image)),),
+        ("bash", NODE),
+    )
+
+
+def _docker(look: Look, asked: Container, shape: Shape, names: tuple[str, ...]) -> Lines:
+    """Nothing comes along by itself: no device, no variable, no user, no end with the job."""
+    gpus: tuple[Word, ...] = ("--gpus=all",) if shape.gpus_per_node else ()
+    rdma = look.cluster.network.fabric in _RDMA and shape.nodes > 1 and shape.gpus_per_node
+    cards: tuple[Word, ...] = ("--device=/dev/infiniband", "--cap-add=IPC_LOCK") if rdma else ()
+    binds = ['"$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR"', *(expandable(mount) for mount in asked.mounts)]
+    return (
+        ("JOBGEN_GUARD=1", "exec", "docker", "run", "--rm", "--init", *gpus, *cards),
+        (Raw('--user="$(id -u):$(id -g)"'), "--network=host", "--ipc=host"),
+        ("--ulimit=memlock=-1", "--ulimit=stack=67108864"),
+        *((Raw(f"--volume={bind}"),) for bind in binds),
+        *((f"--env={name}",) for name in (*_OF_THE_NODE, *names)),
+        asked.args,
+        (Raw(expandable(asked.image)),),
+        ("bash", NODE),
+    )
+
+
+_ENTER = {"pyxis": _pyxis, "apptainer": _apptainer, "docker": _docker}
 
 
 def _mount(text: str) -> Mount:

@@ -37,7 +37,7 @@ def base(look: Look, shape: Shape, launcher: str) -> Part:
     """What holds for every job: where checkpoints go, threads, NCCL's warnings."""
     env = {"JOBGEN_CHECKPOINT_DIR": _checkpoints(look)}
     if launcher != "plain" or shape.world == 1:
-        threads = _threads(look, shape)
+        threads = _threads(shape)
         if threads:
             env["OMP_NUM_THREADS"] = threads
     if shape.gpus_per_node and shape.nodes * shape.gpus_per_node > 1:
@@ -59,12 +59,12 @@ def _checkpoints(look: Look) -> Setting:
     return Setting(f"$JOBGEN_WORK_DIR/{asked.replace('$', '$$')}", "as the job asks", place)
 
 
-def _threads(look: Look, shape: Shape) -> Setting | None:
+def _threads(shape: Shape) -> Setting | None:
     """OMP_NUM_THREADS: the rank's share of CPUs; torchrun would set 1, others all cores."""
     if shape.cpus_per_task is None:
         if shape.world == 1:
             return None
-        why = "how many CPUs a rank may use is not known: one thread cannot disturb the others"
+        why = "a rank's share of CPUs is not known: with one thread none disturbs another"
         return Setting("1", why, "rule threads")
     each = shape.ranks_per_node // shape.tasks_per_node
     count = max(1, shape.cpus_per_task // each)

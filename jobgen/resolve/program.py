@@ -25,7 +25,7 @@ class Program:
     """The first word, for messages."""
 
 
-class Unreadable(ValueError):
+class UnreadableError(ValueError):
     """A quote is not closed, or the like."""
 
 
@@ -77,7 +77,7 @@ def _words(run: str) -> tuple[list[str], bool]:
     try:
         tokens = list(lexer)
     except ValueError as error:
-        raise Unreadable(str(error)) from error
+        raise UnreadableError(str(error)) from error
     words: list[str] = []
     for token in tokens:
         if "\n" in token or (token and set(token) <= _OPERATORS):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from jobgen.errors import Problem
-from jobgen.launch import started_by
 from jobgen.model.plan import Decision, Setting, Shape
 from jobgen.resolve.look import Look
 from jobgen.resolve.program import Program
@@ -33,7 +32,7 @@ def shape(look: Look, program: Program, sized: Sized) -> tuple[Shape, Setting]:
         why = "the plain command runs once on each node"
         sized.decide("ranks_per_node", 1, why, launcher.place)
         ranks = 1
-    tasks = ranks if started_by(launcher.value, look.job.launcher.ssh) == "rank" else 1
+    tasks = ranks if launcher.value == "srun" else 1
     cpus = _cpus(look, gpus, ranks, tasks, sized)
     _time(look, sized)
     _memory(look, sized)
@@ -161,8 +160,8 @@ def _cpus(look: Look, gpus: int, ranks: int, tasks: int, sized: Sized) -> int | 
         if there is not None and asked * ranks > there:
             found = look.wrong_job(
                 "J205",
-                f"cpus_per_task: {asked} for {ranks} ranks is {asked * ranks} CPUs, over the {there} "
-                f"of a node ({look.by_cluster('nodes', 'cpus')})",
+                f"cpus_per_task: {asked} for {ranks} ranks is {asked * ranks} CPUs, over the "
+                f"{there} of a node of {look.cluster.name} ({look.by_cluster('nodes', 'cpus')})",
                 "cpus_per_task",
                 hint=f"write cpus_per_task: {max(1, there // ranks)} or fewer",
             )
@@ -192,7 +191,7 @@ def _time(look: Look, sized: Sized) -> None:
             "J206",
             f"time: {asked} is over the {limit} of {look.cluster.name} ({where})",
             "time",
-            hint=f"write time: {limit} or less, and checkpoint: {{requeue: true}} to go on after it",
+            hint=f"write time: {limit} or less; checkpoint: {{requeue: true}} goes on after it",
         )
         sized.problems.append(found)
 

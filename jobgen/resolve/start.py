@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobgen.launch import Launch
-from jobgen.model.plan import ContainerPlan, Setting, Shape
+from jobgen.model.plan import Setting, Shape
 from jobgen.resolve.look import Look
 from jobgen.shell import Raw, Word, quote
 
@@ -21,23 +21,29 @@ def head(look: Look) -> Setting:
         return Setting(LOOPBACK, why, look.by_cluster("scheduler"))
     suffix = look.cluster.rdzv_host_suffix
     if not suffix:
-        return Setting('"${HOSTS[0]}"', "the job's first node", "rule head")
+        return Setting("${HOSTS[0]}", "the job's first node", "rule head")
     why = "the job's first node, by its name on the training network"
-    return Setting(f'"${{HOSTS[0]}}"{quote(suffix)}', why, look.by_cluster("rdzv_host_suffix"))
+    value = f"${{HOSTS[0]}}{quote(suffix)}"
+    return Setting(value, why, look.by_cluster("rdzv_host_suffix"))
 
 
 def address(look: Look) -> str:
     """This node's address for the other nodes, as bash for the node."""
     if look.local:
         return LOOPBACK
-    return f'"$SLURMD_NODENAME"{quote(look.cluster.rdzv_host_suffix or "")}'.removesuffix("''")
+    suffix = look.cluster.rdzv_host_suffix
+    return f'"$SLURMD_NODENAME"{quote(suffix) if suffix else ""}'
 
 
-def start(look: Look, shape: Shape, starts: Launch, inside: ContainerPlan | None) -> Lines:
-    """The words that start node.sh: srun, or bash on the head alone."""
-    if starts.on == "head":
+def start(shape: Shape, starts: Launch, container: Lines, *, outside: bool) -> Lines:
+    """The words that start node.sh: srun, or bash on the head alone.
+
+    ``container`` are srun's options of a container; ``outside`` says that a node enters it itself.
+    """
+    if starts.node.scope == "once":
         return (("bash", NODE),)
     elastic = shape.min_nodes is not None
+    # what srun itself needs is repeated: no default of its own holds in all releases of Slurm
     nodes: Word = Raw('"$SLURM_NNODES"') if elastic else str(shape.nodes)
     tasks: Word = nodes if elastic else str(shape.nodes * shape.tasks_per_node)
     size = (
@@ -46,39 +52,15 @@ def start(look: Look, shape: Shape, starts: Launch, inside: ContainerPlan | None
         f"--ntasks-per-node={shape.tasks_per_node}",
         *((f"--cpus-per-task={shape.cpus_per_task}",) if shape.cpus_per_task else ()),
     )
-    bind = "cores" if starts.on == "rank" and shape.cpus_per_task else "none"
+    bind = "cores" if starts.node.scope == "rank" and shape.cpus_per_task else "none"
     binding = (f"--cpu-bind={bind}", *(("--gpu-bind=none",) if shape.gpus_per_node else ()))
     # a lost node must end a fixed world at once, and must not end an elastic one
     ends = (
         ("--kill-on-bad-exit=0", "--wait=0") if elastic else ("--kill-on-bad-exit=1", "--wait=60")
     )
-    outside = inside is not None and inside.runtime != "pyxis"
     return (
         ("srun", *size),
         (*binding, *ends, "--mpi=none", *starts.srun),
-        *_pyxis(inside),
+        *container,
         ("bash", ENTER if outside else NODE),
     )
-
-
-def _pyxis(inside: ContainerPlan | None) -> Lines:
-    """The container as options of srun, which its plug-in adds."""
-    if inside is None or inside.runtime != "pyxis":
-        return ()
-    mounts = ",".join(['"$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR"', *(_mounted(m) for m in inside.mounts)])
-    return (
-        (f"--container-image={inside.image}",),
-        (Raw(f"--container-mounts={mounts}"),),
-        # the image's own values would win over variables that are not named
-        (f"--container-env={','.join(inside.forward)}",),
-        *((inside.args,) if inside.args else ()),
-    )
-
-
-def _mounted(mount: object) -> str:
-    from jobgen.model.plan import Mount
-    from jobgen.shell import expandable
-
-    assert isinstance(mount, Mount)  # noqa: S101
-    parts = [mount.source, mount.target, *(["ro"] if mount.readonly else [])]
-    return expandable(":".join(parts))

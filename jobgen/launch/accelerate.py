@@ -1,0 +1,70 @@
+"""accelerate launch: one on every node, which starts the node's ranks through torch's agent.
+
+Its defaults come from a file of the user's home directory, if there is one; so a file is always
+named, and everything that ``accelerate config`` would ask is said. Read: accelerate 1.10 to 1.14,
+commands/launch.py and utils/launch.py.
+"""
+
+from __future__ import annotations
+
+from jobgen.launch import RANK, Launch, Request, found, lines, ranks_env
+from jobgen.launch.torchrun import JOIN
+from jobgen.model.bundle import BundleFile
+from jobgen.model.plan import Part, Step
+from jobgen.shell import Raw, Word, expandable
+
+_FILE = "accelerate.yaml"
+_OURS = """\
+# Named on the command line so that no file of the home directory is read instead.
+compute_environment: LOCAL_MACHINE
+distributed_type: 'NO'
+num_machines: 1
+num_processes: 1
+mixed_precision: 'no'
+use_cpu: false
+debug: false
+"""
+
+
+def launch(request: Request) -> Launch:
+    """``--num_processes`` is the total; ``--same_network`` makes the head's address the store's."""
+    shape, asked = request.shape, request.launcher
+    config, files = _config(request)
+    # --multi_gpu starts ranks, which use gloo where there is no GPU; --cpu would start one process
+    kind: tuple[Word, ...] = ("--mixed_precision=no", "--dynamo_backend=no")
+    if shape.world > 1:
+        kind = ("--multi_gpu", *kind)
+    if asked.config:
+        # pdsh is its default for DeepSpeed, and would ssh from every node to every node
+        kind = ("--deepspeed_multinode_launcher=standard",)
+    restarts = (f"--max_restarts={asked.max_restarts}",) if asked.max_restarts else ()
+    command = lines(
+        ("exec", "accelerate", "launch", config, *kind),
+        (
+            f"--num_machines={shape.nodes}",
+            f"--num_processes={shape.world}",
+            Raw('--machine_rank="$SLURM_NODEID"'),
+        ),
+        (
+            Raw('--main_process_ip="$MASTER_ADDR"'),
+            Raw('--main_process_port="$MASTER_PORT"'),
+            "--same_network",
+        ),
+        ("--rdzv_backend=static", f"--rdzv_conf=timeout={JOIN}", *restarts, *asked.args),
+        ("--no_python", *RANK),
+    )
+    alone = [ranks_env("1", world="1", rank="0", index="0")] if shape.world == 1 else []
+    text = "\n".join([found("accelerate"), *alone, command])
+    why = "one accelerate on each node, which starts the node's ranks"
+    step = Step("launch", "node", text, why=why, place=request.place)
+    return Launch(step, part=Part("accelerate", files=files))
+
+
+def _config(request: Request) -> tuple[Word, tuple[BundleFile, ...]]:
+    """``--config_file``: the user's own, copied where it is known; else ours."""
+    asked = request.launcher.config
+    if asked and request.config is None:
+        path = expandable(f"$JOBGEN_WORK_DIR/{asked.replace('$', '$$')}")
+        return Raw(f"--config_file={path}"), ()
+    content = request.config if asked and request.config is not None else _OURS.encode()
+    return Raw(f'--config_file="$JOBGEN_BUNDLE_DIR/{_FILE}"'), (BundleFile(_FILE, content),)

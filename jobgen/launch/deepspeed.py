@@ -1,0 +1,76 @@
+"""deepspeed: with --no_ssh one launcher on every node by srun, or over pdsh on request.
+
+The hostfile is made in the job from its allocation. Grammar, flags and what is exported: DeepSpeed
+0.17 to 0.19, launcher/runner.py, multinode_runner.py and launch.py.
+"""
+
+from __future__ import annotations
+
+from jobgen import payload
+from jobgen.launch import BUNDLE, RANK, Launch, Request, found, lines
+from jobgen.model.bundle import BundleFile
+from jobgen.model.plan import Part, Setting, Step
+from jobgen.shell import Raw
+
+_CONFIG = "ds_config.json"
+_HOSTFILE = Raw('--hostfile="$JOBGEN_STATE_DIR/hostfile"')
+_MEET = (Raw('--master_addr="$MASTER_ADDR"'), Raw('--master_port="$MASTER_PORT"'))
+
+_ENV = "deepspeed_env.sh"
+
+
+def launch(request: Request) -> Launch:
+    """The hostfile, then a launcher on every node: by srun, or over ssh from the head."""
+    pdsh = request.launcher.ssh == "pdsh" and request.shape.nodes > 1
+    node = _pdsh(request) if pdsh else _srun(request)
+    slots = request.shape.ranks_per_node
+    hostfile = (
+        "# DeepSpeed's list of nodes, from what Slurm gave\n"
+        f'printf \'%s slots={slots}\\n\' "${{HOSTS[@]}}" >"$JOBGEN_STATE_DIR/hostfile"'
+    )
+    why = (
+        "deepspeed on the first node, which starts the others over ssh"
+        if pdsh
+        else "one deepspeed on each node, started by srun: no ssh between nodes"
+    )
+    return Launch(
+        Step("launch", "once" if pdsh else "node", node, why=why, place=request.place),
+        before=(Step("hostfile", "once", hostfile),),
+        part=_part(request, pdsh=pdsh),
+    )
+
+
+def _srun(request: Request) -> str:
+    visible = "export JOBGEN_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-}"
+    command = lines(
+        ("exec", "deepspeed", _HOSTFILE, "--no_ssh", Raw('--node_rank="$SLURM_NODEID"')),
+        (*_MEET, *request.launcher.args),
+        ("--no_python", "--no_local_rank", *RANK),
+    )
+    gpus = [visible] if request.shape.gpus_per_node else []
+    return "\n".join([found("deepspeed"), *gpus, command])
+
+
+def _pdsh(request: Request) -> str:
+    command = lines(
+        ("exec", "deepspeed", _HOSTFILE, "--launcher=pdsh"),
+        (*_MEET, *request.launcher.args),
+        ("--no_python", "--no_local_rank", *RANK),
+    )
+    env = f'source "{BUNDLE}/{_ENV}"'
+    return "\n".join([found("deepspeed"), found("pdsh"), env, command])
+
+
+def _part(request: Request, *, pdsh: bool) -> Part:
+    """``JOBGEN_DEEPSPEED_CONFIG``, where the program finds the configuration that the job names."""
+    files = (BundleFile(_ENV, payload.text(_ENV).encode()),) if pdsh else ()
+    asked = request.launcher.config
+    if not asked:
+        return Part("deepspeed", files=files)
+    why = "the configuration that launcher.config names"
+    place = f"$JOBGEN_WORK_DIR/{asked.replace('$', '$$')}"
+    if request.config is not None:
+        place = f"{BUNDLE}/{_CONFIG}"
+        files = (*files, BundleFile(_CONFIG, request.config))
+    env = {"JOBGEN_DEEPSPEED_CONFIG": Setting(place, why, request.place)}
+    return Part("deepspeed", env=env, files=files)
