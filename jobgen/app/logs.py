@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -19,6 +19,8 @@ POLL = 0.5
 """Seconds between two looks at growing files; lines appear within twice that."""
 BLOCK = 4 << 20
 """The most bytes of log that one look brings."""
+STALE = 5.0
+"""Seconds after which a file that looks shorter than before is believed to be so."""
 LONGEST = 30.0
 """Seconds between two tries on a broken link, at the most."""
 
@@ -38,6 +40,14 @@ class _Tail:
 
     view: View
     offsets: dict[str, int] = field(default_factory=dict)
+    shorter: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Files that were shorter than what was read of them: their size, and since when."""
+
+    truncated: list[str] = field(default_factory=list)
+    """Files that were begun anew, to be told."""
+    follower: Follower = field(init=False)
+    more: bool = True
+    """Whether there was more than one look may bring."""
 
     def __post_init__(self) -> None:
         self.follower = Follower(self.view)
@@ -49,10 +59,23 @@ class _Tail:
         seen = tail(transport, f"{record.directory}/logs", self.offsets, limit=BLOCK)
         shown: list[Lines] = []
         for chunk in seen.chunks:
-            self.offsets[chunk.path] = chunk.offset + len(chunk.data)
+            self.offsets[chunk.path] = chunk.end
             if self.view.wants(chunk.path):
                 shown += self.follower.feed(chunk.path, chunk.data, now)
+        self._shrunk(seen.shrunk, now)
+        self.more = seen.more
         return bool(seen.chunks), shown
+
+    def _shrunk(self, now_shorter: Mapping[str, int], now: float) -> None:
+        """Begin a file anew that stays shorter; NFS may show an old length for a moment."""
+        before, self.shorter = self.shorter, {}
+        for path, size in now_shorter.items():
+            since = before[path][1] if before.get(path, (None, 0.0))[0] == size else now
+            if now - since >= STALE:
+                self.offsets[path] = 0
+                self.truncated.append(path)
+            else:
+                self.shorter[path] = (size, since)
 
 
 def show(world: World, ref: str, view: View) -> Iterator[Lines]:
@@ -63,11 +86,10 @@ def show(world: World, ref: str, view: View) -> Iterator[Lines]:
             f"{record.alias} has no files yet: {record.state}",
             hint=f"look again with jobgen show {record.alias}",
         )
-    tail, more = _Tail(view), True
+    tail = _Tail(view)
     with world.connect(record.site.login) as transport:
-        while more:
-            more, lines = tail.read(transport, record, world.now())
-            yield from lines
+        while tail.more:
+            yield from tail.read(transport, record, world.now())[1]
     yield from tail.follower.close(world.now())
 
 
@@ -150,15 +172,17 @@ class _Session:
         self.wait, self.said = 1.0, said
         yield Event("state", jobs.in_words(self.record), now)
 
-    def _lines(self) -> Iterator[Lines | Event]:
+    def _lines(self) -> Generator[Lines | Event, None, bool]:
         """All that is there now; returns whether anything was."""
         if not self.record.directory or self.transport is None:
             return False
-        moved, more = False, True
-        while more:
-            more, lines = self.tail.read(self.transport, self.record, self.world.now())
-            moved = moved or more
+        moved = self.tail.more = True
+        while self.tail.more:
+            moved, lines = self.tail.read(self.transport, self.record, self.world.now())
             yield from lines
+        while self.tail.truncated:
+            path = self.tail.truncated.pop()
+            yield Event("truncated", f"{path} was truncated: from its beginning", self.world.now())
         if not self.settled:
             self.settled = True
             yield from self.tail.follower.settle(self.world.now())

@@ -64,6 +64,6 @@ def unified(name: str, old: bytes, new: bytes, *, context: int = 3) -> str:
     """A unified diff of two versions of a text file."""
     import difflib
 
-    lines = (t.decode("utf-8", "replace").splitlines(keepends=True) for t in (old, new))
-    diff = difflib.unified_diff(*lines, f"before/{name}", f"now/{name}", n=context)
+    before, now = (t.decode("utf-8", "replace").splitlines(keepends=True) for t in (old, new))
+    diff = difflib.unified_diff(before, now, f"before/{name}", f"now/{name}", n=context)
     return "".join(ln if ln.endswith("\n") else f"{ln}\n\\ no newline at the end\n" for ln in diff)
