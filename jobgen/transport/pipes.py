@@ -121,7 +121,7 @@ class PipeChannel:
             self._streams[OUT].close()
             self._streams[ERR].close()
         try:
-            self._child.wait(2.0)
+            self._child.wait(1.0)
         except subprocess.TimeoutExpired:
             self.abort()
             self._child.wait()

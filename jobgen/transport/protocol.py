@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterator
 from types import TracebackType
@@ -26,21 +27,19 @@ from jobgen.errors import Unreachable
 from jobgen.shell import Result
 from jobgen.transport import DEADLINE, Payload
 
-BOOTSTRAP = """exec /bin/sh -c 'read n; eval "$(head -c $n)"'"""
+BOOTSTRAP = """exec /bin/sh -c 'read n; eval "$(dd bs=1 count=$n 2>/dev/null)"'"""
 """The remote command. No ``!``, no newline, no data: csh would misread them even in quotes."""
 
 LOOP = r"""
 umask 077
-jg_take() {
-  # head copies by 8 KiB; dd by 256 KiB, where it can count bytes (GNU)
-  if [ "$1" -gt 1000000 ] &&
-    [ "$(printf abc | dd bs=1 count=2 iflag=fullblock,count_bytes 2>/dev/null)" = ab ]
-  then dd bs=262144 count="$1" iflag=fullblock,count_bytes 2>/dev/null
-  else head -c "$1"; fi
-}
+# reads so many bytes and not one more; not every head does (BusyBox, BSD)
+if [ "$(printf abc | dd bs=9 count=2 iflag=fullblock,count_bytes 2>/dev/null)" = ab ]
+then jg_take() { dd bs=262144 count="$1" iflag=fullblock,count_bytes 2>/dev/null; }
+else jg_take() { dd bs=1 count="$1" 2>/dev/null; }
+fi
 jg_run() { (cd 2>/dev/null || cd /; eval "$jg_script"); }
 while read -r jg_nonce jg_size jg_payload; do
-  jg_script=$(head -c "$jg_size")
+  jg_script=$(jg_take "$jg_size")
   printf '\n<%s<\n' "$jg_nonce" >&2
   printf '\n<%s<\n' "$jg_nonce"
   # the group outlives the script and drains what it left, so the next request is found
@@ -56,6 +55,9 @@ done
 
 OUT, ERR = 1, 2
 _CODE_DIGITS = 3
+_LATE = "late"
+_FITS = 1 << 15
+"""Bytes that any socket takes at once."""
 _NOISE_KEPT = 2000
 
 
@@ -118,7 +120,12 @@ class Session:
             OUT: Answer(nonce, sink or printed.append),
             ERR: Answer(nonce, errors.append),
         }
+        # a full socket can hold a sender for ever; only closing it from outside lets go
+        guard = threading.Timer(deadline + 0.2, self._channel.abort)
+        guard.daemon = True
         try:
+            if payload and payload.size > _FITS:
+                guard.start()
             outgoing = self._request(nonce, script, payload)
             self._converse(outgoing, answers, time.monotonic() + deadline)
         except Lost as lost:
@@ -128,6 +135,8 @@ class Session:
             self._ended = "a call was broken off"
             self._channel.abort()
             raise
+        finally:
+            guard.cancel()
         self._greeted = True
         code = answers[OUT].code
         return Result(255 if code is None else code, b"".join(printed), b"".join(errors))
@@ -165,17 +174,17 @@ class Session:
                 return
             left = until - time.monotonic()
             if left <= 0:
-                raise Lost("no answer in time")
+                raise Lost(_LATE)
             taken, received = self._channel.exchange(data, awaited, min(left, 1.0))
             data = data[taken:]
             for stream, piece in received:
                 if not piece and answers[stream].code is None:
-                    raise Lost("the connection was lost")
+                    late = time.monotonic() >= until
+                    raise Lost(_LATE if late else "the connection was lost")
                 answers[stream].feed(piece)
 
     def _fail(self, how: str, deadline: float, answers: dict[int, Answer]) -> NoReturn:
-        slow = how == "no answer in time"
-        what = f"no answer within {deadline:g} s" if slow else how
+        what = f"no answer within {deadline:g} s" if how == _LATE else how
         why = self._channel.epitaph() or ("" if self._greeted else _noise(answers))
         self._channel.abort()
         self._ended = what
@@ -222,13 +231,21 @@ class Answer:
             return
         if self.code is not None:
             return
-        # a mark may be cut by the end of what came: hold back as much as it could be
         search_from = max(0, len(self._held) - len(data) - len(self._end) - _CODE_DIGITS - 1)
         if found := self._last.search(self._held, search_from):
             self.code = int(found[1])  # before the buffer that it points into is cut
             self._give(found.start())
         else:
-            self._give(len(self._held) - len(self._end) - _CODE_DIGITS - 1)
+            self._give(self._safe())
+
+    def _safe(self) -> int:
+        """How much of what is held cannot be the beginning of the last mark."""
+        newline = self._held.rfind(b"\n", -len(self._end) - _CODE_DIGITS - 1)
+        if newline < 0:
+            return len(self._held)
+        tail = bytes(self._held[newline:])
+        possible = self._end.startswith(tail) or tail.startswith(self._end)
+        return newline if possible else len(self._held)
 
     def _skip_noise(self) -> bool:
         # the first mark follows the noise at once, and noise may end without a newline
