@@ -81,6 +81,12 @@ def pytest_runtest_makereport(
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say in the last lines what was left out, and how to get it."""
+    passed = terminalreporter.stats.get("passed", [])
+    lists = [v for r in passed for k, v in r.user_properties if k == "stripped"]
+    if lists:
+        terminalreporter.section("options of plug-ins, stripped before sbatch --test-only")
+        for name, *options in lists:
+            terminalreporter.line(f"{name}: {', '.join(options)}")
     skipped = terminalreporter.stats.get("skipped", [])
     for marker, how in HOW.items():
         left_out = [r for r in skipped if marker in getattr(r, "keywords", ())]

@@ -1,0 +1,91 @@
+"""The digits job on two nodes of two ranks, over ssh, under every launcher."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster import Cluster
+from tests.e2e.runs import Run, digits, submit
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.train("torch", "sklearn", "deepspeed", "accelerate"),
+    pytest.mark.slow,
+    pytest.mark.timeout(300),
+]
+
+LAUNCHERS: dict[str, Any] = {
+    "torchrun c10d": "torchrun",
+    "torchrun static": {"type": "torchrun", "rdzv": "static"},
+    "srun": "srun",
+    "deepspeed no_ssh": "deepspeed",
+    "deepspeed pdsh": {"type": "deepspeed", "ssh": "pdsh"},
+    "accelerate": "accelerate",
+}
+
+_runs: dict[str, Run] = {}
+
+
+@pytest.fixture
+def run(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> Run:
+    """The finished run under a launcher; each is run once, by the first test that needs it."""
+    name: str = request.param
+    if name not in _runs:
+        job = digits(tmp_path / "job", launcher=LAUNCHERS[name])
+        _runs[name] = submit(cluster, job)
+        assert _runs[name].wait() == 0, _runs[name].story()
+    return _runs[name]
+
+
+every_launcher = pytest.mark.parametrize("run", LAUNCHERS, indirect=True)
+
+
+@every_launcher
+def test_it_trains_to_the_same_accuracy(run: Run) -> None:
+    assert run.show()["state"] == "COMPLETED"
+    assert accuracy(run) >= 96.0
+    first = next(iter(_runs.values()))
+    assert accuracy(run) == accuracy(first), f"{run.id} against {first.id}"
+
+
+@every_launcher
+def test_two_ranks_run_on_each_of_two_nodes(run: Run) -> None:
+    said = sorted(
+        re.findall(r"^rank (\d)/(\d) on (\w+) cpu", out.decode(), re.MULTILINE)[0]
+        for out in run.ranks().values()
+    )
+    nodes = [node for _, _, node in said]
+    assert [(rank, size) for rank, size, _ in said] == [(str(i), "4") for i in range(4)]
+    assert len(set(nodes)) == 2
+    assert all(nodes.count(node) == 2 for node in nodes)
+
+
+@every_launcher
+def test_logs_shows_every_nonce_that_was_printed(run: Run) -> None:
+    printed = {n for out in run.ranks().values() for n in nonces(out)}
+    shown = run.jobgen("logs")
+    assert len(printed) == 4
+    assert shown.returncode == 0, shown.stderr
+    assert set(nonces(shown.stdout.encode())) == printed
+
+
+@every_launcher
+def test_the_logs_of_a_rank_are_its_file_byte_for_byte(run: Run) -> None:
+    for stream in ("out", "err"):
+        for rank, wanted in run.ranks(stream=stream).items():
+            got = run.jobgen("logs", "--rank", str(rank), f"--std{stream}", "--raw")
+            assert got.stdout.encode() == wanted, f"rank {rank} {stream}"
+
+
+def nonces(text: bytes) -> list[bytes]:
+    return re.findall(rb"nonce ([0-9a-f]{32})", text)
+
+
+def accuracy(run: Run) -> float:
+    """The test accuracy after the last epoch, in percent."""
+    found = re.findall(rb"test accuracy ([\d.]+)%", run.ranks()[0])
+    return float(found[-1])
