@@ -1,0 +1,138 @@
+"""A file → its value, or every problem in it: with the place, the code, and what to write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from jobgen.errors import Invalid, Problem, raise_errors
+from jobgen.load import clusterrules, environment, jobrules, lint, options, variables
+from jobgen.load.extends import extended
+from jobgen.load.faults import tell
+from jobgen.load.tree import Tree, refuse_empty
+from jobgen.model.cluster import ClusterProfile
+from jobgen.model.form import F, Form, Refusal
+from jobgen.model.job import JobSpec
+from jobgen.model.loaded import Loaded
+from jobgen.source import Source, scan
+
+Kind = Literal["job", "cluster"]
+
+_ONLY_JOB = frozenset(JobSpec.keys) - frozenset(ClusterProfile.keys)
+_ONLY_CLUSTER = frozenset(ClusterProfile.keys) - frozenset(JobSpec.keys)
+_MAY_BE_EMPTY = re.compile(r"secrets\.\w+$")
+_NOTHING = re.compile(r"$^")
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What ``lint`` says of a file."""
+
+    kind: Kind
+    problems: tuple[Problem, ...]
+    """In the order of their lines."""
+    valid: bool
+    """Whether the file could be used; a rule may still have found an error in it."""
+
+
+def load_job(text: str, label: str, *, sets: Sequence[str] = ()) -> Loaded[JobSpec]:
+    """The job of a job.yaml. Raises Invalid with every problem in it, and in ``--set``."""
+    return _answer(*_job(scan(text, label), sets))
+
+
+def load_cluster(
+    text: str, label: str, *, parent: tuple[str, str] | None = None
+) -> Loaded[ClusterProfile]:
+    """The profile of a cluster.yaml. Raises Invalid with every problem in it.
+
+    ``parent`` is the text and the label of the profile that it ``extends``.
+    """
+    return _answer(*_cluster(scan(text, label), parent))
+
+
+def check(text: str, label: str, *, parent: tuple[str, str] | None = None) -> Checked:
+    """Everything that is wrong with a file, and all that rules find in it. Never raises."""
+    source = scan(text, label)
+    which = _kind(source, text)
+    tree, value = _job(source, ()) if which == "job" else _cluster(source, parent)
+    problems = _sorted([*tree.problems, *tree.notes])
+    return Checked(which, tuple(problems), valid=value is not None and not tree.problems)
+
+
+def kind(text: str, label: str) -> Kind:
+    """Whether this is a job file or a cluster's profile, by its keys."""
+    return _kind(scan(text, label), text)
+
+
+def schema(which: Kind) -> dict[str, Any]:
+    """The JSON Schema of job.yaml or cluster.yaml, for editors."""
+    from jobgen.load.schema import schema_of
+
+    if which == "job":
+        return schema_of(JobSpec, "job.yaml")
+    return schema_of(ClusterProfile, "cluster.yaml")
+
+
+def _job(source: Source, sets: Sequence[str]) -> tuple[Tree, JobSpec | None]:
+    tree = Tree.of(source)
+    if not tree.data:
+        return tree, None
+    refuse_empty(tree, _MAY_BE_EMPTY)
+    used = variables.settle(tree, sets)
+    environment.check(tree)
+    options.settle(tree, ("slurm",))
+    spec = _formed(tree, JobSpec)
+    jobrules.check(tree)
+    lint.job(tree, used)
+    return tree, spec
+
+
+def _cluster(source: Source, parent: tuple[str, str] | None) -> tuple[Tree, ClusterProfile | None]:
+    tree = Tree.of(source)
+    if not tree.data:
+        return tree, None
+    refuse_empty(tree, _NOTHING)
+    extended(tree, parent)
+    environment.check(tree)
+    options.settle(tree, ("defaults", "slurm"))
+    profile = _formed(tree, ClusterProfile)
+    clusterrules.check(tree)
+    lint.cluster(tree)
+    return tree, profile
+
+
+def _formed(tree: Tree, form: type[F]) -> F | None:
+    try:
+        return form.read(tree.data)
+    except Refusal as refusal:
+        tell(tree, form, refusal.faults)
+        return None
+
+
+def _answer(tree: Tree, value: F | None) -> Loaded[F]:
+    problems = _sorted(tree.problems)
+    raise_errors(Invalid, problems)
+    if value is None:
+        raise RuntimeError(f"{tree.label}: refused, and nobody said why")
+    return Loaded(
+        value, tree.label, tree.places, tree.digest, tuple(_sorted(tree.notes)), tree.overrides
+    )
+
+
+def _sorted(problems: Sequence[Problem]) -> list[Problem]:
+    """In the order of the file, and each once."""
+    once = dict.fromkeys(problems)
+    return sorted(once, key=lambda p: (p.place.line, p.place.col) if p.place else (0, 0))
+
+
+def _kind(source: Source, text: str) -> Kind:
+    if isinstance(source.data.get("nodes"), dict):
+        return "cluster"
+    keys = list(source.data) or re.findall(r"^([A-Za-z_]+):", text[:100_000], re.MULTILINE)
+    ours = sum(k in _ONLY_CLUSTER for k in keys)
+    return "cluster" if ours > sum(k in _ONLY_JOB for k in keys) else "job"
+
+
+__all__ = ["Checked", "Form", "Kind", "check", "kind", "load_cluster", "load_job", "schema"]

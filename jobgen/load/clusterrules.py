@@ -1,0 +1,67 @@
+"""Rules of a cluster's profile beyond its form."""
+
+from __future__ import annotations
+
+from jobgen.load.tree import Tree, written
+
+
+def check(tree: Tree) -> None:
+    """Say what is wrong with a profile as a whole."""
+    _nodes(tree)
+    _network(tree)
+    _requests(tree)
+    _place(tree)
+
+
+def _nodes(tree: Tree) -> None:
+    nodes = tree.table("nodes")
+    gpus = nodes.get("gpus_per_node", 0)
+    if isinstance(gpus, int) and gpus == 0 and "gpu" in nodes:
+        message = "nodes.gpu names a GPU, and nodes.gpus_per_node says that there is none"
+        paths = [("nodes", "gpu"), ("nodes", "gpus_per_node")]
+        present = [p for p in paths if p[1] in nodes]
+        tree.contradict(message, present, "write gpus_per_node: 8, or remove gpu")
+    if isinstance(gpus, int) and gpus > 0 and "gpu" not in nodes:
+        message = "nodes.gpu is missing, and the nodes have GPUs"
+        place = tree.place(("nodes",), of_key=True)
+        tree.say("J116", message, ("nodes", "gpu"), "a name of the GPU catalogue", place=place)
+    most, count = tree.get("limits", "nodes"), nodes.get("count")
+    if isinstance(most, int) and isinstance(count, int) and most > count:
+        message = f"limits.nodes {most} is more than the cluster's {count}"
+        tree.contradict(message, [("nodes", "count"), ("limits", "nodes")], f"at most {count}")
+
+
+def _network(tree: Tree) -> None:
+    fabric = written(tree.get("network", "fabric") or "") or tree.text("network")
+    count = tree.get("nodes", "count")
+    local = tree.text("scheduler") == "local"
+    if not fabric and isinstance(count, int) and count > 1 and not local:
+        message = "network.fabric is missing, and the cluster has several nodes"
+        hint = "one of infiniband, roce, ethernet, efa, none"
+        place = tree.place(("network",), of_key=True)
+        tree.say("J116", message, ("network", "fabric"), hint, place=place)
+    for name, fabrics in _FACTS.items():
+        if fabric and name in tree.table("network") and fabric not in fabrics:
+            message = f"network.{name} is a fact of {' and '.join(fabrics)}, not of {fabric}"
+            tree.contradict(message, [("network", "fabric"), ("network", name)], "remove it")
+
+
+_FACTS = {
+    "ib_hca": ("infiniband", "ib", "roce"),
+    "gid_index": ("roce",),
+    "traffic_class": ("roce",),
+}
+
+
+def _requests(tree: Tree) -> None:
+    typed = tree.text("gpu_request") == "gres-typed"
+    if typed and "gpu_type" not in tree.data:
+        message = "gpu_type is missing, and gpu_request is gres-typed"
+        place = tree.place(("gpu_request",), of_key=True)
+        tree.say("J116", message, ("gpu_type",), "such as gpu_type: a100", place=place)
+
+
+def _place(tree: Tree) -> None:
+    if tree.text("scheduler") == "local" and "ssh" in tree.data:
+        message = "ssh is for another machine, and scheduler: local runs on this one"
+        tree.contradict(message, [("scheduler",), ("ssh",)], "remove it")

@@ -1,0 +1,114 @@
+"""Variables of the environment: names that jobgen or bash need, and secrets written down."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from jobgen.load.tree import Path, Tree, dotted, written
+
+# Names that change what bash or Python runs, so that no line of the script would mean itself.
+_HOOKS = {
+    "BASH_ENV": "bash runs that file before every script",
+    "ENV": "sh runs that file before every script",
+    "PROMPT_COMMAND": "bash runs it as a command",
+    "PYTHONSTARTUP": "Python runs that file",
+    "SHELLOPTS": "it changes how bash reads every script",
+    "BASHOPTS": "it changes how bash reads every script",
+    "IFS": "it changes how bash takes words apart",
+    "PS4": "bash expands it before every traced line",
+}
+_LAUNCHERS = {
+    "RANK": "the launcher",
+    "LOCAL_RANK": "the launcher",
+    "GROUP_RANK": "the launcher",
+    "NODE_RANK": "the launcher",
+    "WORLD_SIZE": "the launcher",
+    "LOCAL_WORLD_SIZE": "the launcher",
+    "MASTER_ADDR": "the rendezvous, from the allocation",
+    "MASTER_PORT": "the rendezvous, from the job's id",
+}
+_MANAGED = re.compile(r"(SLURM|SLURMD|SBATCH|JOBGEN)_\w*", re.ASCII)
+_SECRET_NAME = re.compile(
+    r"(\w*_)?(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|API_?KEY|ACCESS_?KEY(_ID)?|PRIVATE_KEY"
+    r"|SECRET_?KEY|CREDENTIALS?)",
+    re.ASCII | re.IGNORECASE,
+)
+_KEY_NAME = re.compile(r"\w*_KEY", re.ASCII | re.IGNORECASE)
+_HARMLESS = re.compile(
+    r"(true|false|yes|no|none|null|on|off|\d{1,4}|<[^>]*>|/.*|\./.*|\$.*|)", re.I
+)
+_PREFIXES = re.compile(
+    r"(?<![A-Za-z0-9_])(hf_[A-Za-z0-9]{6,}|sk-(?:[A-Za-z]+-)?[A-Za-z0-9_]{12,}"
+    r"|gh[pousr]_[A-Za-z0-9]{6,}|github_pat_\w{6,}|glpat-[\w-]{6,}|(?:AKIA|ASIA)[0-9A-Z]{8,}"
+    r"|xox[abprs]-[\w-]{8,}|wandb_v1_\w{8,}|-----BEGIN [A-Z ]*PRIVATE KEY)"
+)
+_PLACES: tuple[Path, ...] = (("env",), ("nccl", "env"), ("defaults", "env"), ("network", "env"))
+_HINT = "put the name under secrets: [NAME]; its value is read when you submit, and never shown"
+
+
+def check(tree: Tree) -> None:
+    """Say what is wrong with the variables of a file, and with secrets anywhere in it."""
+    for path in _PLACES:
+        for name, value in tree.table(*path).items():
+            _name(tree, (*path, name), name)
+            _inline(tree, (*path, name), name, value)
+    for path, value in tree.scalars():
+        if isinstance(value, str) and _PREFIXES.search(value):
+            _leaked(tree, path, f"{dotted(path)} holds what looks like a secret")
+    for path in list(_keys(tree.data, ())):
+        if _PREFIXES.search(str(path[-1])):
+            _leaked(tree, path, "a key looks like a secret")
+    _twice(tree)
+
+
+def _name(tree: Tree, path: Path, name: str) -> None:
+    place = tree.place(path, of_key=True)
+    if name in _HOOKS:
+        message = f"{dotted(path)} cannot be set: {_HOOKS[name]}"
+        tree.say("J126", message, path, "write commands under setup:", place=place)
+    elif name in _LAUNCHERS:
+        message = f"{dotted(path)} cannot be set: it comes from {_LAUNCHERS[name]}"
+        tree.say("J126", message, path, "remove it", place=place)
+    elif _MANAGED.fullmatch(name):
+        owner = "jobgen" if name.startswith("JOBGEN") else "Slurm"
+        hint = "remove it; options of sbatch stand under slurm:"
+        tree.say("J126", f"{dotted(path)} cannot be set: it is {owner}'s", path, hint, place=place)
+
+
+def _inline(tree: Tree, path: Path, name: str, value: Any) -> None:
+    """A value that stands where only a name should."""
+    text = written(value) if not isinstance(value, (dict, list)) else ""
+    if _HARMLESS.fullmatch(text):
+        return
+    if _SECRET_NAME.fullmatch(name) or (_KEY_NAME.fullmatch(name) and len(text) >= 8):
+        _leaked(tree, path, f"{dotted(path)}: the value of a secret stands in the file")
+
+
+def _leaked(tree: Tree, path: Path, message: str) -> None:
+    """Say so without the value, and say nothing else of it: other messages would show it."""
+    tree.problems = [p for p in tree.problems if p.place != tree.place(path)]
+    tree.say("J150", message, path, _HINT, place=tree.place(path, of_key=True))
+    tree.spoiled.add(path)
+
+
+def _twice(tree: Tree) -> None:
+    secrets = tree.get("secrets")
+    names = secrets if isinstance(secrets, list) else list(tree.table("secrets"))
+    for name in names:
+        if isinstance(name, str) and name in tree.table("env"):
+            message = f"'{name}' is a secret and a variable of env"
+            tree.contradict(message, [("secrets",), ("env", name)], "keep one")
+
+
+def _keys(value: Any, path: Path) -> Mapping[Path, None]:
+    found: dict[Path, None] = {}
+    if isinstance(value, dict):
+        for name, item in value.items():
+            found[*path, name] = None
+            found |= _keys(item, (*path, name))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            found |= _keys(item, (*path, index))
+    return found

@@ -1,0 +1,46 @@
+"""``extends``: a profile's keys completed by those of another, one level."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jobgen.load.tree import Path, Tree
+from jobgen.source import scan
+
+
+def extended(tree: Tree, parent: tuple[str, str] | None) -> None:
+    """Put into the tree what only its parent says. Mappings are joined, all else is replaced."""
+    if "extends" not in tree.data:
+        return
+    if parent is None:
+        name = tree.text("extends")
+        message = f"extends: no profile '{name[:64]}' was found"
+        tree.say("J177", message, ("extends",), "jobgen cluster ls shows all")
+        tree.spoiled |= {("nodes",), ("paths",), ("scheduler",), ("network",), ("gpu_type",)}
+        return
+    above = Tree.of(scan(*parent))
+    tree.problems += above.problems
+    if "extends" in above.data:
+        message = f"extends: {parent[1]} extends another profile, and only one level is read"
+        tree.say("J177", message, ("extends",), "extend that other one, or write the keys out")
+    for name in ("name", "extends"):
+        above.data.pop(name, None)
+    _join(tree, above, tree.data, above.data, ())
+
+
+def _join(tree: Tree, above: Tree, ours: Any, theirs: Any, path: Path) -> None:
+    for name, value in theirs.items():
+        here = (*path, name)
+        if name not in ours:
+            ours[name] = value
+            _adopt(tree, above, here)
+        elif isinstance(ours[name], dict) and isinstance(value, dict):
+            _join(tree, above, ours[name], value, here)
+
+
+def _adopt(tree: Tree, above: Tree, path: Path) -> None:
+    """Take over the places of all that stands at or below this path."""
+    tree.overrides[path] = str(above.place(path, of_key=True)).rpartition(":")[0] or above.label
+    for ours, theirs in ((tree.places, above.places), (tree.values, above.values)):
+        ours |= {p: place for p, place in theirs.items() if p[: len(path)] == path}
+    tree.spoiled |= {p for p in above.spoiled if p[: len(path)] == path}

@@ -1,0 +1,90 @@
+"""What a form said of the data → problems with their places, and what may have been meant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jobgen.data import sbatch_options
+from jobgen.load.tree import Path, Tree, dotted
+from jobgen.load.words import LATER, REFUSED_SSH, elsewhere, foreign, form_of, near, normal
+from jobgen.model.form import Fault, Form
+from jobgen.model.units import clip
+
+
+def tell(tree: Tree, top: type[Form], faults: Sequence[Fault]) -> None:
+    """Add every fault to the tree."""
+    meant = set()
+    for fault in faults:
+        if fault.code == "J102":
+            meant.add(_unknown(tree, top, _written(fault.path)))
+    for fault in faults:
+        path = _written(fault.path)
+        if fault.code == "J102":
+            continue
+        if fault.code == "J116":
+            if path not in meant:
+                _missing(tree, path, fault)
+        else:
+            place = tree.place(path, of_key=fault.about_key)
+            tree.say(fault.code, f"{dotted(path)}: {fault.message}", path, fault.hint, place=place)
+
+
+def _written(path: Path) -> Path:
+    """The path as it stands in the file."""
+    spelled: list[str | int] = []
+    for step in path:
+        spelled += ["slurm", "extra"] if step == "slurm_extra" else [step]
+    return tuple(spelled)
+
+
+def _missing(tree: Tree, path: Path, fault: Fault) -> None:
+    if any(path[:n] in tree.spoiled for n in range(1, len(path) + 1)):
+        return
+    place = tree.place(path[:-1], of_key=True) if path[:-1] else tree.place(())
+    tree.say("J116", f"{dotted(path)} is missing", path, fault.hint, place=place)
+
+
+def _unknown(tree: Tree, top: type[Form], path: Path) -> Path:
+    """Say of a key that it is unknown; gives the path that was probably meant."""
+    name, place = str(path[-1]), tree.place(path, of_key=True)
+    later = LATER.get(tuple(map(str, path)))
+    if later:
+        message = f"'{dotted(path)}' is not in this version of jobgen"
+        tree.say("J117", message, path, f"a later one brings {later}", place=place)
+        return path
+    if path[:1] == ("ssh",) and normal(name) in REFUSED_SSH:
+        message = f"'{dotted(path)}' is refused: {REFUSED_SSH[normal(name)]}"
+        tree.say("J170", message, path, "remove it", place=place)
+        return path
+    siblings = _form_at(top, path[:-1])
+    close = near(path, siblings.keys)
+    tree.say("J102", f"unknown key '{dotted(path)}'", path, _hint(top, path, close), place=place)
+    return (*path[:-1], close)
+
+
+def _hint(top: type[Form], path: Path, close: str) -> str:
+    name = str(path[-1])
+    other = foreign(path)
+    if other:
+        return f"write {other}"
+    if close:
+        return f"did you mean '{close}'?"
+    home = elsewhere(normal(name), top)
+    if home and len(path) == 1:
+        return f"it is a key of {home}: write {home}: {{{normal(name)}: …}}"
+    if normal(name) in top.keys and len(path) > 1:
+        return f"'{normal(name)}' stands at the top of the file"
+    if name.replace("_", "-") in sbatch_options():
+        under = "slurm" if "slurm" in top.keys else "defaults: slurm"
+        return f"an option of sbatch: write it under {under}:"
+    keys = [n for n, k in _form_at(top, path[:-1]).keys.items() if not k.hidden]
+    return f"known keys: {', '.join(keys)}" if len(keys) <= 12 else clip("see jobgen schema", 80)
+
+
+def _form_at(top: type[Form], path: Path) -> type[Form]:
+    """The form whose keys stand below this path."""
+    here = top
+    for step in path:
+        key = here.keys.get(str(step))
+        here = (form_of(key) if key else None) or here
+    return here

@@ -1,0 +1,125 @@
+"""Rules of a job beyond its form: keys that do not go together, and a program outside."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+
+from jobgen.load.tree import Path, Tree
+from jobgen.model.units import UnitError, Walltime, clip
+
+_PYTHON = re.compile(r"(.*/)?python[0-9.]*")
+
+# Two ways to ask for one thing: jobgen's key, then sbatch's option.
+_DOUBLED = {
+    ("mem", "mem-per-cpu"): "memory is asked for twice; Slurm takes one of them",
+    ("mem", "mem-per-gpu"): "memory is asked for twice; Slurm takes one of them",
+}
+_OPTIONS = {
+    ("exclusive", "oversubscribe"): "a node is either shared or not",
+    ("mem-per-cpu", "mem-per-gpu"): "memory is asked for twice; Slurm takes one of them",
+}
+# Settings of one launcher → the launchers that know them.
+_SETTINGS = {
+    "rdzv": ("torchrun",),
+    "max_restarts": ("torchrun",),
+    "ssh": ("deepspeed",),
+    "config": ("deepspeed", "accelerate"),
+}
+
+
+def check(tree: Tree) -> None:
+    """Say what is wrong with a job as a whole."""
+    _program(tree)
+    _launcher(tree)
+    _checkpoint(tree)
+    _options(tree)
+
+
+def _options(tree: Tree) -> None:
+    given = tree.table("slurm")
+    for (ours, theirs), why in _DOUBLED.items():
+        if ours in tree.data and given.get(theirs) is not None:
+            tree.contradict(
+                f"{ours} and slurm.{theirs}: {why}", [(ours,), ("slurm", theirs)], "keep one"
+            )
+    for (one, other), why in _OPTIONS.items():
+        if given.get(one) is not None and given.get(other) is not None:
+            message = f"slurm.{one} and slurm.{other}: {why}"
+            tree.contradict(message, [("slurm", one), ("slurm", other)], "keep one")
+
+
+def _launcher(tree: Tree) -> None:
+    settings = tree.table("launcher")
+    kind = tree.text("launcher", "type") or tree.text("launcher")
+    kind = "plain" if kind == "none" else kind
+    for name, launchers in _SETTINGS.items():
+        if name in settings and kind and kind not in launchers:
+            message = f"launcher.{name} is a setting of {' and '.join(launchers)}, not of {kind}"
+            tree.contradict(message, [("launcher", "type"), ("launcher", name)], "remove it")
+    span = re.fullmatch(r"(\d{1,6}):(\d{1,6})", tree.text("nodes"))
+    if span is None:
+        return
+    low, high = int(span.group(1)), int(span.group(2))
+    if low > high:
+        hint = f"write nodes: {high}:{low}"
+        tree.say("J122", f"nodes: {low} is more than {high}", ("nodes",), hint)
+        tree.spoiled.add(("nodes",))
+    elif low < high and (kind not in {"", "torchrun"} or tree.text("launcher", "rdzv") == "static"):
+        message = "nodes: MIN:MAX needs torchrun with its c10d rendezvous"
+        tree.contradict(message, [("launcher",), ("nodes",)], f"write nodes: {high}")
+
+
+def _checkpoint(tree: Tree) -> None:
+    time, grace = _time(tree, ("time",)), _time(tree, ("checkpoint", "grace"))
+    if time and grace and grace >= time:
+        message = f"checkpoint.grace {grace.short()} is not shorter than time {time.short()}"
+        tree.contradict(
+            message, [("time",), ("checkpoint", "grace")], "a warning comes before the end"
+        )
+
+
+def _time(tree: Tree, path: Path) -> Walltime | None:
+    try:
+        return Walltime.parse(tree.text(*path))
+    except UnitError:
+        return None
+
+
+def _program(tree: Tree) -> None:
+    """The program lies in the workdir, or in the container's image."""
+    for word, start in programs(tree.text("run")):
+        outside = ".." in word.split("/") or word.startswith("~")
+        if not outside and not (word.startswith("/") and "container" not in tree.data):
+            continue
+        message = f"run: '{clip(word)}' lies outside the workdir, which is what gets uploaded"
+        hint = "set workdir: to the folder that holds it, and name it relative to that"
+        tree.say("J136", message, ("run",), hint, place=tree.inside(("run",), start, len(word)))
+
+
+def programs(run: str) -> Iterator[tuple[str, int]]:
+    """The Python file that each line of a command starts, and where in the text it stands."""
+    offset = 0
+    for line in run.split("\n"):
+        word = _program_of(line)
+        if word:
+            yield word, offset + max(line.find(word), 0)
+        offset += len(line) + 1
+
+
+def _program_of(line: str) -> str:
+    try:
+        words = shlex.split(line, comments=True)
+    except ValueError:
+        words = line.split()
+    while words and re.fullmatch(r"[A-Za-z_]\w*=.*", words[0]):
+        words = words[1:]
+    if words and _PYTHON.fullmatch(words[0]):
+        words = words[1:]
+        while words and words[0].startswith("-"):
+            if words[0] in {"-m", "-c"}:
+                return ""
+            words = words[2:] if words[0] in {"-W", "-X"} else words[1:]
+        return words[0] if words else ""
+    return words[0] if words and words[0].endswith(".py") else ""

@@ -1,0 +1,83 @@
+"""JSON Schema of the two files, for editors; and the reference of every key, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jobgen.data import gpus, sbatch_options
+from jobgen.load.words import form_of
+from jobgen.model.form import Form, Key
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+_SCALAR = {"type": ["string", "number", "boolean"]}
+
+
+def schema_of(kind: type[Form], title: str) -> dict[str, Any]:
+    """The JSON Schema of what may be written in this form's file."""
+    found: dict[str, Any] = {}
+    top = _form(kind, found)
+    return {"$schema": _DRAFT, "title": title, **top, "$defs": dict(sorted(found.items()))}
+
+
+def keys_of(kind: type[Form], above: str = "") -> Iterator[tuple[str, Key]]:
+    """Every key of a form with its dotted name, those of inner forms after their own."""
+    for name, key in kind.keys.items():
+        if not key.hidden:
+            yield above + name, key
+            inner = form_of(key)
+            if inner:
+                yield from keys_of(inner, f"{above}{name}.")
+
+
+def _form(kind: type[Form], found: dict[str, Any]) -> dict[str, Any]:
+    keys = {n: k for n, k in kind.keys.items() if not k.hidden}
+    properties = {
+        n: _value(k.check.schema, found) | {"description": k.doc} for n, k in keys.items()
+    }
+    schema: dict[str, Any] = {"type": "object", "additionalProperties": False}
+    schema["description"] = (kind.__doc__ or "").strip()
+    schema["properties"] = properties
+    needed = [n for n, k in keys.items() if k.needed]
+    return schema | ({"required": needed} if needed else {})
+
+
+def _value(schema: Mapping[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """A check's schema, with what stands for a form or a catalogue put in."""
+    kind = schema.get("form")
+    if isinstance(kind, type):
+        found.setdefault(kind.__name__, None)
+        if found[kind.__name__] is None:
+            found[kind.__name__] = _form(kind, found)
+        return {"$ref": f"#/$defs/{kind.__name__}"}
+    if kind == "slurm":
+        return _options()
+    if kind == "gpu":
+        return {"enum": [name for g in gpus().values() for name in (g.name, *g.aliases)]}
+    one = dict(schema)
+    if "anyOf" in one:
+        one["anyOf"] = [_value(s, found) for s in one["anyOf"]]
+    if isinstance(one.get("items"), Mapping):
+        one["items"] = _value(one["items"], found)
+    return one
+
+
+def _options() -> dict[str, Any]:
+    """Options of sbatch that may stand under ``slurm:``, in both spellings."""
+    extra = {"type": "array", "items": {"type": "string"}}
+    properties: dict[str, Any] = {"extra": extra | {"description": "Options of site plug-ins."}}
+    for name, option in sbatch_options().items():
+        if option.rule == "refuse" or (option.removed and not option.old):
+            continue
+        kinds: dict[str, dict[str, Any]] = {
+            "no": {"type": "boolean"},
+            "optional": _SCALAR,
+            "required": _SCALAR,
+        }
+        one = kinds[option.takes] | {"description": f"{option.meaning} ({option.form})"}
+        if option.takes != "no":
+            one = {"anyOf": [one, {"type": "array", "items": {"type": "string"}}]}
+        for spelling in {name: None, name.replace("-", "_"): None}:
+            if spelling != "extra":
+                properties[spelling] = one
+    return {"type": "object", "additionalProperties": False, "properties": properties}

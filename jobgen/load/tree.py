@@ -1,0 +1,172 @@
+"""The data of a file on its way to a form: changed in place, every value still has its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobgen.errors import Place, Problem, Severity
+from jobgen.source import Source
+
+Path = tuple[str | int, ...]
+
+
+@dataclass
+class Tree:
+    """Data, places and problems of one file while it is being loaded."""
+
+    label: str
+    data: dict[str, Any]
+    places: dict[Path, Place]
+    values: dict[Path, Place]
+    digest: str = ""
+    problems: list[Problem] = field(default_factory=list)
+    """What makes the file invalid."""
+    notes: list[Problem] = field(default_factory=list)
+    """What rules found in it: warnings, and errors that only ``lint`` counts."""
+    spoiled: set[Path] = field(default_factory=set)
+    """Paths about which enough has been said."""
+    overrides: dict[Path, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, source: Source) -> Tree:
+        """The tree of a file, with a copy of its data."""
+        return cls(
+            source.label,
+            _copy(source.data),
+            dict(source.places),
+            dict(source.values),
+            source.digest,
+            list(source.problems),
+            spoiled=set(source.spoiled),
+        )
+
+    def get(self, *path: str | int) -> Any:
+        """The value at this path; None where there is none."""
+        value: Any = self.data
+        for step in path:
+            if isinstance(value, Mapping):
+                value = value.get(str(step))
+            elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+                value = value[step]
+            else:
+                return None
+        return value
+
+    def table(self, *path: str | int) -> Mapping[str, Any]:
+        """The mapping at this path; empty where there is none."""
+        value = self.get(*path)
+        return value if isinstance(value, Mapping) else {}
+
+    def text(self, *path: str | int) -> str:
+        """The scalar at this path as it was written; empty where there is none."""
+        value = self.get(*path)
+        return written(value) if not isinstance(value, (Mapping, list)) else ""
+
+    def scalars(self, *path: str | int) -> Iterator[tuple[Path, Any]]:
+        """Every scalar at or below this path."""
+        yield from _scalars(self.get(*path) if path else self.data, path)
+
+    def place(self, path: Path, *, of_key: bool = False) -> Place | None:
+        """The place of the value (or key) at this path, or of the nearest thing that holds it."""
+        for length in range(len(path), 0, -1):
+            here = path[:length]
+            if here in self.overrides and self.overrides[here].startswith("--set"):
+                return Place(self.overrides[here])
+            exact = length == len(path)
+            table = self.places if of_key or not exact else self.values
+            if here in table:
+                place = table[here]
+                return place if exact else Place(place.file, place.line, place.col, place.end_col)
+        return Place(self.label)
+
+    def say(
+        self, code: str, message: str, path: Path, hint: str = "", *, place: Place | None = None
+    ) -> None:
+        """Add a problem that makes the file invalid, unless enough was said about this path."""
+        if not self._enough(path):
+            self.problems.append(Problem(code, message, place or self.place(path), hint))
+
+    def contradict(self, message: str, paths: Sequence[Path], hint: str) -> None:
+        """Say that the last of these keys does not go with the ones before."""
+        *others, path = paths
+        if not any(self._enough(p) for p in paths):
+            also = tuple(p for p in (self.place(o, of_key=True) for o in others) if p)
+            place = self.place(path, of_key=True)
+            self.problems.append(Problem("J138", message, place, hint, also=also))
+
+    def note(
+        self, code: str, message: str, path: Path, hint: str = "", severity: Severity = "warning"
+    ) -> None:
+        """Add what a rule found in a file that is valid."""
+        if not self._enough(path):
+            self.notes.append(Problem(code, message, self.place(path), hint, severity))
+
+    def _enough(self, path: Path) -> bool:
+        return any(path[:n] in self.spoiled for n in range(1, len(path) + 1))
+
+    def inside(self, path: Path, start: int, length: int) -> Place | None:
+        """The place of a part of the text at this path."""
+        whole, value = self.place(path), self.text(*path)
+        if whole is None or not whole.line:
+            return whole
+        before = value[:start]
+        if whole.end_col:
+            quotes = (whole.end_col - whole.col - len(value)) // 2
+            col = whole.col + quotes + start
+            return Place(whole.file, whole.line, col, col + length) if quotes in {0, 1} else whole
+        return Place(whole.file, whole.line + 1 + before.count("\n"))
+
+
+def written(value: object) -> str:
+    """A scalar as it was written."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    return str(getattr(value, "text", value))
+
+
+def dotted(path: Path) -> str:
+    """``launcher.args[0]``: a path as people write it."""
+    text = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)
+    return "".join(c if c.isprintable() else "?" for c in text.lstrip("."))[:120]
+
+
+def change(tree: Tree, path: Path, value: Any) -> None:
+    """Put another value at this path, which exists."""
+    parent: Any = tree.get(*path[:-1])
+    parent[path[-1]] = value
+
+
+def refuse_empty(tree: Tree, keep: re.Pattern[str]) -> None:
+    """Say of every key without a value that it has none, and take it out of the data."""
+    for path, value in list(tree.scalars()):
+        if value is not None or keep.match(dotted(path)):
+            continue
+        place = tree.place(path, of_key=True)
+        hint = "give it a value, or remove it"
+        tree.say("J118", f"{dotted(path)} is empty", path, hint, place=place)
+        tree.spoiled.add(path)
+        parent: Any = tree.get(*path[:-1])
+        if isinstance(parent, dict):
+            del parent[path[-1]]
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _copy(v) for k, v in value.items()}
+    return [_copy(v) for v in value] if isinstance(value, list) else value
+
+
+def _scalars(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _scalars(item, (*path, name))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _scalars(item, (*path, index))
+    else:
+        yield path, value

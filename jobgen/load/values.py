@@ -1,0 +1,173 @@
+"""Values of sbatch's options, each by its kind.
+
+A directive is no shell text: nothing is expanded in it, and a line break in a value would be a
+line of its own. So every value is checked here, before anything is rendered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from jobgen.data import SbatchOption
+from jobgen.model.fields import suggest, unprintable
+from jobgen.model.units import Memory, UnitError, Walltime, clip
+
+_NAME = re.compile(r"[A-Za-z0-9_.,@:+-]+", re.ASCII)
+_COUNT = re.compile(r"\d{1,9}", re.ASCII)
+
+
+class Bad(Exception):  # noqa: N818 - caught in this module only
+    """A value is not of the option's kind: what was expected, and an example."""
+
+
+def _count(value: str) -> str:
+    if not _COUNT.fullmatch(value):
+        raise Bad("a whole number was expected", "such as 4")
+    return value
+
+
+def _integer(value: str) -> str:
+    if not re.fullmatch(r"[-+]?\d{1,10}", value, re.ASCII):
+        raise Bad("a whole number was expected", "such as 100")
+    return value
+
+
+def _names(value: str) -> str:
+    if not _NAME.fullmatch(value):
+        raise Bad("a name was expected", "letters, digits, '.', '_', '-'; several with commas")
+    return value
+
+
+def _size(value: str) -> str:
+    try:
+        return "0" if value == "0" else Memory.parse(value).slurm()
+    except UnitError as error:
+        raise Bad(error.message, error.hint) from error
+
+
+def _duration(value: str) -> str:
+    try:
+        return Walltime.parse(value).slurm()
+    except UnitError as error:
+        raise Bad(error.message, error.hint) from error
+
+
+def _moment(value: str) -> str:
+    clock = r"\d{1,2}:\d\d(:\d\d)?"
+    day = r"(today|tomorrow|midnight|noon|fika|teatime|elevenses)"
+    date = r"(\d{4}-\d\d-\d\d|\d\d/\d\d(/\d\d(\d\d)?)?|\d\d\d\d(\d\d)?)"
+    now = r"now([+-]\d+(seconds?|minutes?|hours?|days?|weeks?)?)?"
+    if not re.fullmatch(f"{now}|{day}|{clock}|{date}(T{clock})?", value, re.ASCII):
+        raise Bad("a moment was expected", "such as 16:00, now+1hour or 2026-12-24T18:00")
+    return value
+
+
+def _switches(value: str) -> str:
+    count, at, longest = value.partition("@")
+    return _count(count) + (f"@{_duration(longest)}" if at else "")
+
+
+def _words(*words: str) -> Callable[[str], str]:
+    """One of these, in any case."""
+
+    def check(value: str) -> str:
+        if value.lower() not in {w.lower() for w in words}:
+            raise Bad("another word was expected", suggest(value, words))
+        return value
+
+    return check
+
+
+def _lists(*words: str) -> Callable[[str], str]:
+    """Some of these, with commas between."""
+    one = _words(*words)
+    return lambda value: ",".join(one(v) for v in value.split(","))
+
+
+_MAIL: tuple[str, ...] = (
+    "NONE",
+    "BEGIN",
+    "END",
+    "FAIL",
+    "REQUEUE",
+    "ALL",
+    "INVALID_DEPEND",
+    "STAGE_OUT",
+)
+_MAIL += ("TIME_LIMIT", "TIME_LIMIT_90", "TIME_LIMIT_80", "TIME_LIMIT_50", "ARRAY_TASKS")
+_RLIMITS: tuple[str, ...] = (
+    "ALL",
+    "NONE",
+    "AS",
+    "CORE",
+    "CPU",
+    "DATA",
+    "FSIZE",
+    "MEMLOCK",
+    "NOFILE",
+    "NPROC",
+)
+_RLIMITS += ("RSS", "STACK")
+
+# What the table says of a value → the check of it. What is not here is any safe word.
+_FORMS: Mapping[str, Callable[[str], str]] = {
+    "int": _count,
+    "minutes": _count,
+    "optional int": _integer,
+    "optional count": _count,
+    "size": _size,
+    "0/1": _words("0", "1"),
+    "optional 0/1": _words("0", "1"),
+    "yes/no": _words("yes", "no"),
+    "append/truncate": _words("append", "truncate"),
+    "optional: off": _words("off"),
+    "optional: user, mcs, topo": _words("user", "mcs", "topo"),
+    "none; =expedite since 25.11": _words("expedite"),
+    "compute_bound, memory_bound, [no]multithread": _words(
+        "compute_bound", "memory_bound", "multithread", "nomultithread"
+    ),
+    "all/none/energy/task/lustre/network": _lists(
+        "all", "none", "energy", "task", "filesystem", "lustre", "network"
+    ),
+    "BEGIN,END,FAIL,REQUEUE,ALL,TIME_LIMIT_80...": _lists(*_MAIL),
+    "optional rlimit list": _lists(*_RLIMITS),
+    "name": _names,
+    "site account name": _names,
+    "name list": _names,
+    "count[@max-time]": _switches,
+    "time (HH:MM, now+N, ISO)": _moment,
+}
+_OPTIONS: Mapping[str, Callable[[str], str]] = {
+    "deadline": _moment,
+    "time-min": _duration,
+    "priority": lambda v: v if v == "TOP" else _count(v),
+    "mail-user": lambda v: _matched(v, r"[^\s@,]+(@[^\s@,]+)?", "an address", "me@example.org"),
+}
+
+
+def checked(option: SbatchOption, value: str) -> str:
+    """The value as Slurm reads it. Raises Bad."""
+    check = _OPTIONS.get(option.name) or _FORMS.get(option.form)
+    return check(value) if check else value
+
+
+def _matched(value: str, pattern: str, what: str, example: str) -> str:
+    if not re.fullmatch(pattern, value):
+        raise Bad(f"{what} was expected", f"such as {example}")
+    return value
+
+
+def unsafe(value: str, *, free: bool = False) -> str:
+    """What cannot stand in a directive, as the end of a sentence; empty where all can."""
+    hidden = unprintable(value)
+    if hidden is not None:
+        return "a line break cannot stand here" if hidden in "\r\n" else "a control character"
+    for char, what in (("$", "'$' would stay as it is"), ("`", "'`' would stay as it is")):
+        if char in value:
+            return f"{what}: nothing is expanded in a directive"
+    if any(c in value for c in "'\"\\"):
+        return "quotation marks and backslashes cannot stand in a directive"
+    if not free and (re.search(r"\s", value) or not value.isascii()):
+        return f"'{clip(value)}' is not one plain word"
+    return "" if value else "the value is empty"

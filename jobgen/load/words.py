@@ -1,0 +1,204 @@
+"""Words that people bring from elsewhere, and the ones we use; what an unknown key may mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from jobgen.model.form import Form, Key
+
+Path = tuple[str | int, ...]
+
+# Keys of job.yaml that later versions bring.
+LATER = {
+    ("train",): "memory planning and the choice of a strategy",
+    ("sweep",): "sweeps over variables",
+    ("array",): "job arrays",
+    ("steps",): "several steps",
+    ("track",): "experiment tracking",
+    ("notify",): "notifications",
+    ("hooks",): "hooks on your machine",
+    ("nccl", "profile"): "named NCCL profiles",
+}
+
+# A key that another tool would want here → what to write. Under "" for every mapping.
+FOREIGN: Mapping[tuple[str, ...], str] = {
+    ("num_nodes",): "nodes",
+    ("nnodes",): "nodes",
+    ("node_count",): "nodes",
+    ("instances",): "nodes",
+    ("replicas",): "nodes",
+    ("num_workers",): "nodes",
+    ("min_nodes",): "nodes: MIN:MAX",
+    ("max_nodes",): "nodes: MIN:MAX",
+    ("resources",): "nodes and gpus_per_node at the top of the file",
+    ("accelerators",): "gpus_per_node",
+    ("gpus",): "gpus_per_node",
+    ("num_gpus",): "gpus_per_node",
+    ("gpu",): "gpus_per_node",
+    ("gres",): "gpus_per_node",
+    ("gpus_per_task",): "gpus_per_node",
+    ("nproc_per_node",): "gpus_per_node, or procs_per_node where nodes have no GPUs",
+    ("procs",): "procs_per_node",
+    ("ntasks_per_node",): "gpus_per_node, or procs_per_node where nodes have no GPUs",
+    ("tasks_per_node",): "gpus_per_node, or procs_per_node where nodes have no GPUs",
+    ("ntasks",): "nodes and gpus_per_node",
+    ("cpus",): "cpus_per_task",
+    ("num_cpus",): "cpus_per_task",
+    ("memory",): "mem",
+    ("ram",): "mem",
+    ("timeout",): "time",
+    ("time_limit",): "time",
+    ("timelimit",): "time",
+    ("walltime",): "time",
+    ("wall_time",): "time",
+    ("duration",): "time",
+    ("max_time",): "time",
+    ("envs",): "env",
+    ("environment",): "env",
+    ("env_vars",): "env",
+    ("variables",): "vars",
+    ("params",): "vars",
+    ("parameters",): "vars",
+    ("secret",): "secrets",
+    ("command",): "run",
+    ("commands",): "run",
+    ("cmd",): "run",
+    ("script",): "run",
+    ("entrypoint",): "run",
+    ("program",): "run",
+    ("args",): "run, after the program",
+    ("image",): "container: IMAGE",
+    ("docker",): "container: {image: IMAGE, runtime: docker}",
+    ("singularity",): "container: {image: IMAGE, runtime: apptainer}",
+    ("image_id",): "container: IMAGE",
+    ("mounts",): "container: {mounts: [SOURCE:TARGET]}",
+    ("volumes",): "container: {mounts: [SOURCE:TARGET]}",
+    ("file_mounts",): "container: {mounts: [SOURCE:TARGET]}, or files of the workdir",
+    ("job_name",): "name",
+    ("jobname",): "name",
+    ("modules",): "setup, as 'module load NAME'",
+    ("module",): "setup, as 'module load NAME'",
+    ("conda",): "setup, as 'source …/bin/activate ENV'",
+    ("venv",): "setup, as 'source VENV/bin/activate'",
+    ("prolog",): "setup",
+    ("pre_run",): "setup",
+    ("working_dir",): "workdir",
+    ("working_directory",): "workdir",
+    ("chdir",): "workdir",
+    ("cwd",): "workdir",
+    ("code",): "workdir",
+    ("dependency",): "after",
+    ("depends_on",): "after",
+    ("needs",): "after",
+    ("tags",): "labels",
+    ("signal",): "checkpoint: {signal: USR1}",
+    ("requeue",): "checkpoint: {requeue: true}",
+    ("deepspeed",): "launcher: {type: deepspeed, config: ds_config.json}",
+    ("torchrun",): "launcher: torchrun",
+    ("fabric",): "network.fabric in the cluster's profile",
+    ("login",): "ssh",
+    ("hostname",): "ssh: {host: NAME}",
+    ("host",): "ssh: {host: NAME}",
+    ("user",): "ssh: {user: NAME}",
+    ("work",): "paths: {root: PATH}",
+    ("root",): "paths: {root: PATH}",
+    ("max_time_limit",): "limits: {time: 24h}",
+    ("launcher", "nproc_per_node"): "gpus_per_node at the top of the file",
+    ("launcher", "nnodes"): "nodes at the top of the file",
+    ("launcher", "rdzv_backend"): "rdzv",
+    ("launcher", "backend"): "rdzv",
+    ("launcher", "name"): "type",
+    ("launcher", "kind"): "type",
+    ("launcher", "hostfile"): "nothing: the hostfile is made from the allocation",
+    ("launcher", "config_file"): "config",
+    ("container", "name"): "image",
+    ("container", "volumes"): "mounts",
+    ("container", "binds"): "mounts",
+    ("container", "type"): "runtime",
+    ("container", "options"): "args",
+    ("checkpoint", "path"): "dir",
+    ("checkpoint", "directory"): "dir",
+    ("checkpoint", "grace_period"): "grace",
+    ("checkpoint", "max_requeue"): "max_requeues",
+    ("workdir", "exclude"): "ignore",
+    ("ssh", "hostname"): "host",
+    ("ssh", "username"): "user",
+    ("ssh", "identity_file"): "IdentityFile in ~/.ssh/config",
+    ("ssh", "identityfile"): "IdentityFile in ~/.ssh/config",
+    ("ssh", "key"): "IdentityFile in ~/.ssh/config",
+    ("ssh", "key_file"): "IdentityFile in ~/.ssh/config",
+    ("ssh", "private_key"): "IdentityFile in ~/.ssh/config",
+    ("ssh", "proxy_jump"): "ProxyJump in ~/.ssh/config",
+    ("ssh", "proxyjump"): "ProxyJump in ~/.ssh/config",
+    ("ssh", "jump_host"): "ProxyJump in ~/.ssh/config",
+    ("nodes", "gpus"): "gpus_per_node",
+    ("nodes", "gpu_type"): "gpu",
+    ("nodes", "num"): "count",
+    ("nodes", "memory"): "mem",
+    ("nodes", "cores"): "cpus",
+    ("network", "type"): "fabric",
+    ("network", "kind"): "fabric",
+    ("network", "interface"): "socket_ifname",
+    ("network", "ifname"): "socket_ifname",
+    ("network", "hca"): "ib_hca",
+    ("network", "bandwidth"): "nic_gbps",
+}
+
+# Keys of ssh that are refused on purpose, each with its why.
+REFUSED_SSH = {
+    "forward_agent": "forwarding the agent hands your keys to everyone who is root there",
+    "forward_x11": "X11 forwarding opens your display to the other side",
+    "x11": "X11 forwarding opens your display to the other side",
+    "strict_host_key_checking": "host keys are always verified, and nothing switches that off",
+    "host_key_checking": "host keys are always verified, and nothing switches that off",
+    "insecure": "host keys are always verified, and nothing switches that off",
+    "verify_host_key": "host keys are always verified, and nothing switches that off",
+    "known_hosts": "host keys are verified against your own known_hosts",
+    "user_known_hosts_file": "host keys are verified against your own known_hosts",
+    "known_hosts_file": "host keys are verified against your own known_hosts",
+    "proxy_command": "a profile may come from others, and this would run a program of theirs",
+    "local_command": "a profile may come from others, and this would run a program of theirs",
+    "password": "a password never stands in a file; log in by key, agent or keyboard-interactive",
+    "passphrase": "a passphrase never stands in a file; use an agent",
+    "options": "options of ssh belong to your own ~/.ssh/config",
+    "config": "options of ssh belong to your own ~/.ssh/config",
+}
+
+
+def normal(word: str) -> str:
+    """A key without its dialect: ForwardAgent, forward-agent and forward_agent are one."""
+    snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in word).strip("_")
+    plain = snake.replace("-", "_").replace(" ", "_")
+    return plain if "_" in plain or word.islower() else word.lower()
+
+
+def foreign(path: Path) -> str:
+    """What to write instead of this key; empty where it is no known foreign word."""
+    *above, last = (str(p) for p in path)
+    inner = [p for p in above if not p.isdigit()][-1:]
+    return FOREIGN.get((*inner, normal(last)), "")
+
+
+def near(path: Path, siblings: Mapping[str, Key]) -> str:
+    """The key of the same mapping that was probably meant; empty where none is near."""
+    from jobgen.model.fields import close
+
+    words: Sequence[str] = [n for n, k in siblings.items() if not k.hidden]
+    word = normal(str(path[-1]))
+    return word if word in words else close(word, words, 0.7)
+
+
+def elsewhere(word: str, top: type[Form]) -> str:
+    """The mapping of this form that has such a key, as ``checkpoint``; empty where none has."""
+    for name, key in top.keys.items():
+        inner = form_of(key)
+        if inner is not None and word in inner.keys and not inner.keys[word].hidden:
+            return name
+    return ""
+
+
+def form_of(key: Key) -> type[Form] | None:
+    """The form that a key's value is; None where it is none."""
+    schema = key.check.schema
+    options = [schema, *schema.get("anyOf", ())]
+    return next((s["form"] for s in options if isinstance(s.get("form"), type)), None)
