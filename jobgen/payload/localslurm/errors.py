@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+SUBMISSION = "sbatch: error: Batch job submission failed: "
+
 
 class Refused(Exception):  # noqa: N818
     """Lines for standard error, and the exit code."""
@@ -25,4 +27,4 @@ def invalid(program: str, text: str) -> Refused:
 
 def submission(reason: str) -> Refused:
     """The controller's refusal of a job."""
-    return Refused(f"sbatch: error: Batch job submission failed: {reason}")
+    return Refused(f"{SUBMISSION}{reason}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import signal
 import subprocess
@@ -176,6 +177,8 @@ def spawn(
             os.dup2(source, target)
         _default_signals()
         prepare()
+        if "PATH" not in environment and "/" not in words[0]:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         os.execvpe(words[0], list(words), dict(environment))  # noqa: S606
     except OSError as error:
         text = f"slurmstepd: error: execve(): {words[0]}: {error.strerror}\n"

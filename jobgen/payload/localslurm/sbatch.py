@@ -13,7 +13,7 @@ from pathlib import Path
 
 from . import FOLDER, asked, options, script, times
 from .environment import wrappers
-from .errors import Refused, submission
+from .errors import SUBMISSION, Refused, submission
 from .hostlist import compress
 from .records import Request
 from .store import Store, write
@@ -37,10 +37,10 @@ def main(store: Store, words: Sequence[str]) -> int:
     )
     wanted = {**directed, **_environment(os.environ), **line}
     store.create()
+    if "test-only" in wanted:
+        return _test_only(store, wanted)
     request = asked.request(store, wanted, command, arguments)
     asked.possible(store, request)
-    if "test-only" in wanted:
-        return _test_only(store, request)
     number = _start(store, request, text)
     if "parsable" in wanted:
         print(number)
@@ -74,12 +74,17 @@ def _environment(environ: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _test_only(store: Store, request: Request) -> int:
+def _test_only(store: Store, wanted: Mapping[str, str]) -> int:
+    try:
+        request = asked.request(store, wanted, "", ())
+        asked.possible(store, request)
+    except Refused as refused:
+        told = (line.replace(SUBMISSION, "allocation failure: ") for line in refused.lines)
+        raise Refused(*told, code=refused.code) from None
     processors = (request.ntasks or request.nodes) * (request.cpus_per_task or 1)
     nodes = compress(range(1, request.nodes + 1))
-    number = store.next_id()
     print(
-        f"sbatch: Job {number} to start at {times.stamp(time.time())} using {processors}"
+        f"sbatch: Job {request.id} to start at {times.stamp(time.time())} using {processors}"
         f" processors on nodes {nodes} in partition {request.partition}",
         file=sys.stderr,
     )
