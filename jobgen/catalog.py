@@ -1,0 +1,143 @@
+"""Where cluster profiles and templates are found, nearest first."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobgen.errors import Invalid, Missing, Problem
+
+_EXTENDS = re.compile(
+    r"^extends:[ \t]*([\"']?)([A-Za-z0-9][A-Za-z0-9._-]{0,63})\1[ \t]*(?:#.*)?$", re.M
+)
+_SUFFIXES = (".yaml", ".yml")
+_LIMIT = (1 << 20) + 1
+"""One byte more than a file may have, so that whoever parses it can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFile:
+    """A profile that a name reaches: its text, and where it comes from."""
+
+    name: str
+    text: str
+    label: str
+    """The file as shown to people; never an absolute path of ours for a shipped one."""
+    origin: str
+    """``file``, ``beside the job``, ``here``, ``your own`` or ``shipped``."""
+    path: Path
+    shadows: tuple[str, ...] = ()
+    """Labels of the profiles of that name further away, which this one hides."""
+    parent: tuple[str, str] | None = None
+    """Text and label of the profile that it extends."""
+
+
+def shipped(kind: str) -> Path:
+    """The folder of that kind: inside the wheel, or beside the package in a checkout."""
+    packed = Path(__file__).parent / "_data" / kind
+    return packed if packed.is_dir() else Path(__file__).parents[1] / kind
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """Folders that hold ``clusters/`` and ``templates/``: (what to call it, the folder)."""
+
+    search: tuple[tuple[str, Path], ...]
+    cwd: Path = Path()
+
+    @classmethod
+    def standard(cls, *, cwd: Path, config: Path, beside: Path | None = None) -> Catalog:
+        """Beside the job file, here, the user's own folder, then what ships with jobgen."""
+        folders = [("beside the job", beside)] if beside else []
+        folders += [("here", cwd), ("your own", config)]
+        unique = {f.resolve(): (origin, f) for origin, f in reversed(folders) if f}
+        nearest = [pair for pair in folders if pair in unique.values()]
+        return cls(tuple((o, f) for o, f in nearest if f), cwd)
+
+    def cluster(self, name: str) -> ClusterFile:
+        """The profile of this name, or in this file. Raises Missing with the nearest names."""
+        if "/" in name or name.endswith(_SUFFIXES):
+            return self._file(name)
+        found = [f for f in self._files() if f[1].stem == name]
+        if not found:
+            raise self._missing(name)
+        return self._read(found[0], tuple(label for _, _, label in found[1:]))
+
+    def clusters(self) -> list[ClusterFile]:
+        """Every profile that a name reaches, by name; those hidden are in ``shadows``."""
+        by_name: dict[str, list[tuple[str, Path, str]]] = {}
+        for entry in self._files():
+            by_name.setdefault(entry[1].stem, []).append(entry)
+        named = sorted(by_name.items())
+        return [self._read(e[0], tuple(label for _, _, label in e[1:])) for _, e in named]
+
+    def templates(self, kind: str) -> dict[str, str]:
+        """The shipped templates of a scheduler, file name → text.
+
+        The local scheduler runs the very script that Slurm would, so both have one folder.
+        """
+        base = shipped("templates")
+        folder = base / kind if (base / kind).is_dir() else base / "slurm"
+        return {p.name: p.read_text(encoding="utf-8") for p in sorted(folder.glob("*.j2"))}
+
+    def _file(self, name: str) -> ClusterFile:
+        path = self.cwd / Path(name).expanduser()
+        if not path.is_file():
+            hint = "give the path of a profile, or a name: jobgen cluster ls"
+            raise Missing(Problem("J182", f"there is no cluster profile '{name}'", None, hint))
+        return self._read(("file", path, name), ())
+
+    def _files(self) -> Iterator[tuple[str, Path, str]]:
+        """Every profile's file, nearest first: origin, path, label."""
+        for origin, folder in self.search:
+            for path in _profiles(folder / "clusters"):
+                yield origin, path, self._label(path)
+        for path in _profiles(shipped("clusters")):
+            yield "shipped", path, f"clusters/{path.name}"
+
+    def _label(self, path: Path) -> str:
+        try:
+            return str(path.resolve().relative_to(self.cwd.resolve()))
+        except ValueError:
+            return str(path)
+
+    def _read(self, entry: tuple[str, Path, str], shadows: tuple[str, ...]) -> ClusterFile:
+        origin, path, label = entry
+        text = _text(path, label)
+        return ClusterFile(path.stem, text, label, origin, path, shadows, self._parent(path, text))
+
+    def _parent(self, path: Path, text: str) -> tuple[str, str] | None:
+        """The profile that this one extends; for a profile of the same name, one further away."""
+        match = _EXTENDS.search(text)
+        if not match:
+            return None
+        wanted = (e for e in self._files() if e[1].stem == match.group(2))
+        found = next((e for e in wanted if e[1].resolve() != path.resolve()), None)
+        return (_text(found[1], found[2]), found[2]) if found else None
+
+    def _missing(self, name: str) -> Missing:
+        import difflib
+
+        known = sorted({path.stem for _, path, _ in self._files()})
+        near = difflib.get_close_matches(name[:64], known, 1)
+        guess = f"did you mean '{near[0]}'? " if near else ""
+        hint = f"{guess}known: {', '.join(known) or 'none'}"
+        return Missing(Problem("J182", f"there is no cluster '{name[:64]}'", None, hint))
+
+
+def _profiles(folder: Path) -> list[Path]:
+    try:
+        return sorted(p for p in folder.iterdir() if p.suffix in _SUFFIXES and p.is_file())
+    except OSError:
+        return []
+
+
+def _text(path: Path, label: str) -> str:
+    try:
+        with path.open("rb") as stream:
+            return stream.read(_LIMIT).decode("utf-8", "surrogateescape")
+    except OSError as error:
+        message = f"{label} cannot be read: {error.strerror}"
+        raise Invalid(Problem("J181", message, None, "look at its permissions")) from error
