@@ -14,12 +14,13 @@ from tests.cluster.install import ACCOUNTING_PROGRAMS, PROGRAMS, missing
 
 REQUIRED = os.environ.get("JOBGEN_REQUIRE_CLUSTER") == "1"
 """In CI a cluster test that cannot run is a failure, not a skip."""
+CLUSTER, TRAINING = "the test cluster", "training"
 HOW = {
-    "cluster": "as root: apt-get install --no-install-recommends "
+    CLUSTER: "as root: apt-get install --no-install-recommends "
     + " ".join(sorted({*PROGRAMS.values(), *ACCOUNTING_PROGRAMS.values()})),
-    "train": "pip install -c requirements/constraints.txt '.[train]' (see CONTRIBUTING.md)",
+    TRAINING: "pip install -c requirements/constraints.txt '.[train]' (see CONTRIBUTING.md)",
 }
-"""How to get what the tests of a marker need."""
+"""How to get what tests need that cannot run here."""
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -36,11 +37,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("cluster"):
         accounting = "cluster_accounting" in getattr(item, "fixturenames", ())
-        _need("the test cluster", missing(accounting=accounting))
+        _need(CLUSTER, missing(accounting=accounting))
     for marker in item.iter_markers("train"):
         wanted = marker.args or ("torch",)
         absent = [name for name in wanted if importlib.util.find_spec(name) is None]
-        _need("training", f"not installed: {' '.join(absent)}" if absent else "")
+        _need(TRAINING, f"not installed: {' '.join(absent)}" if absent else "")
 
 
 def _need(what: str, reason: str) -> None:
@@ -88,11 +89,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         for name, *options in lists:
             terminalreporter.line(f"{name}: {', '.join(options)}")
     skipped = terminalreporter.stats.get("skipped", [])
-    for marker, how in HOW.items():
-        left_out = [r for r in skipped if marker in getattr(r, "keywords", ())]
+    reasons = [str(r.longrepr[2]).removeprefix("Skipped: ") for r in skipped]
+    for what, how in HOW.items():
+        left_out = [reason for reason in reasons if reason.startswith(f"{what}: ")]
         if left_out:
-            reasons = sorted({str(r.longrepr[2]).removeprefix("Skipped: ") for r in left_out})
-            terminalreporter.section(f"{len(left_out)} {marker} tests were skipped")
-            for reason in reasons:
+            terminalreporter.section(f"{len(left_out)} tests were skipped: they need {what}")
+            for reason in sorted(set(left_out)):
                 terminalreporter.line(reason)
             terminalreporter.line(f"To run them, {how}")
