@@ -20,7 +20,7 @@ from jobgen.model.plan import ContainerPlan, Decision, Plan, Setting, Step
 from jobgen.shell import Raw, Word, expandable, quote
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment
 
 _SAFE = re.compile(r"[A-Za-z0-9_.,:;/@%+=~^*?!|&<>(){}\[\]-]*", re.ASCII)
 _WIDTH = 34
@@ -48,16 +48,13 @@ class Variable:
 
 def render(plan: Plan, templates: Mapping[str, str]) -> Bundle:
     """The files of this plan. Same plan and templates, same bytes. Raises Invalid."""
-    view = _view(plan)
-    files = {
-        "job.sbatch": _fill(templates, "job.sbatch.j2", view),
-        "node.sh": _fill(templates, "node.sh.j2", view),
-        "program.sh": _fill(templates, "program.sh.j2", view),
-        "rank.sh": payload.text("rank.sh"),
-        "plan.json": json.dumps(plan_data(plan), indent=1, ensure_ascii=False) + "\n",
-    }
+    environment, view = _environment(templates), _view(plan)
+    names = ["job.sbatch", "node.sh", "program.sh"]
     if plan.container and plan.container.enter:
-        files["container.sh"] = _fill(templates, "container.sh.j2", view)
+        names.append("container.sh")
+    files = {name: _fill(environment, f"{name}.j2", view) for name in names}
+    files["rank.sh"] = payload.text("rank.sh")
+    files["plan.json"] = json.dumps(plan_data(plan), indent=1, ensure_ascii=False) + "\n"
     made = [BundleFile(path, text.encode()) for path, text in files.items()]
     return Bundle(tuple(sorted([*made, *plan.files], key=lambda file: file.path)))
 
@@ -101,26 +98,24 @@ def plan_data(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _fill(templates: Mapping[str, str], name: str, view: Mapping[str, object]) -> str:
+def _fill(environment: Environment, name: str, view: Mapping[str, object]) -> str:
     from jinja2 import TemplateError
 
     try:
-        return _template(templates, name).render(view)
+        return environment.get_template(name).render(view)
     except TemplateError as error:
         where = getattr(error, "name", None) or name
         line = getattr(error, "lineno", None)
-        place = f"{where}:{line}" if line else where
-        raise Invalid(
-            f"template {place}: {error}", hint="see templates/ for the shipped one"
-        ) from error
+        message = f"template {where}{f':{line}' if line else ''}: {error}"
+        raise Invalid(message, hint="compare it with the one that jobgen ships") from error
 
 
-def _template(templates: Mapping[str, str], name: str) -> Template:
+def _environment(templates: Mapping[str, str]) -> Environment:
     from jinja2 import DictLoader, StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    environment = ImmutableSandboxedEnvironment(
-        loader=DictLoader(dict(templates)),
+    return ImmutableSandboxedEnvironment(
+        loader=DictLoader(templates),
         undefined=StrictUndefined,
         finalize=_finalize,
         comment_start_string="<#--",  # Jinja's own is the beginning of ${#ARRAY}
@@ -128,9 +123,7 @@ def _template(templates: Mapping[str, str], name: str) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        cache_size=0,
     )
-    return environment.get_template(name)
 
 
 def _finalize(value: object) -> object:
@@ -292,6 +285,3 @@ def _plain(value: object) -> object:
     from dataclasses import asdict
 
     return asdict(value) if value is not None else None  # type: ignore[call-overload]
-
-
-__all__ = ["Setting", "plan_data", "render"]
