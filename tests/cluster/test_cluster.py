@@ -136,24 +136,18 @@ def test_the_small_disk_is_full_at_once(cluster: Cluster) -> None:
     cluster.run("n2", f"rm {cluster.layout.small}/big")
 
 
-def _traces() -> tuple[set[str], set[str]]:
-    """The network namespaces and mounts that there are on this machine."""
-    every = {processes.namespace(pid, "net") for pid in processes.pids()}
-    return every - {""}, set(Path("/proc/self/mountinfo").read_text().splitlines())
-
-
 def test_nothing_stays_behind_after_the_end() -> None:
-    before = _traces()
     with Cluster.up(Options(nodes=1)) as cluster:
         root = cluster.layout.root
         cluster.run("login", "setsid sleep 1000 >/dev/null 2>&1 &")
         stray = subprocess.Popen(cluster.client.words(["sleep", "1000"]))
-        assert _traces()[0] > before[0]
+        own = {processes.namespace(pid, "net") for pid in [cluster.hub, *cluster.pids.values()]}
+        assert len(own) == 4, "the hub, the client, the login host and a node"
     stray.wait(10)
     assert not root.exists()
     assert not processes.with_environment(f"JOBGEN_TESTBED={root}")
-    assert _traces()[0] <= before[0]
-    assert _traces()[1] == before[1]
+    assert not own & {processes.namespace(pid, "net") for pid in processes.pids()}
+    assert str(root) not in Path("/proc/self/mountinfo").read_text()
 
 
 def test_nothing_stays_behind_after_a_crash() -> None:
