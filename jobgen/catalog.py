@@ -90,26 +90,34 @@ class Catalog:
         return self._read(("file", path, name), ())
 
     def _files(self) -> Iterator[tuple[str, Path, str]]:
-        """Every profile's file, nearest first: origin, path, label."""
+        """Every profile's file, nearest first and each once: origin, path, label."""
+        ours = shipped("clusters")
         for origin, folder in self.search:
-            for path in _profiles(folder / "clusters"):
-                yield origin, path, self._label(path)
-        for path in _profiles(shipped("clusters")):
+            if (folder / "clusters").resolve() != ours.resolve():
+                for path in _profiles(folder / "clusters"):
+                    yield origin, path, self._label(path)
+        for path in _profiles(ours):
             yield "shipped", path, f"clusters/{path.name}"
 
     def _label(self, path: Path) -> str:
-        try:
-            return str(path.resolve().relative_to(self.cwd.resolve()))
-        except ValueError:
-            return str(path)
+        """Relative to where people stand, or to their home."""
+        for base, mark in ((self.cwd, ""), (Path.home(), "~/")):
+            try:
+                return mark + str(path.resolve().relative_to(base.resolve()))
+            except ValueError:
+                continue
+        return str(path)
 
     def _read(self, entry: tuple[str, Path, str], shadows: tuple[str, ...]) -> ClusterFile:
         origin, path, label = entry
         text = _text(path, label)
-        return ClusterFile(path.stem, text, label, origin, path, shadows, self._parent(path, text))
+        return ClusterFile(path.stem, text, label, origin, path, shadows, self.parent(path, text))
 
-    def _parent(self, path: Path, text: str) -> tuple[str, str] | None:
-        """The profile that this one extends; for a profile of the same name, one further away."""
+    def parent(self, path: Path, text: str) -> tuple[str, str] | None:
+        """Text and label of the profile that this text extends; None where there is none.
+
+        A profile may extend one of its own name, which lies further away.
+        """
         match = _EXTENDS.search(text)
         if not match:
             return None
