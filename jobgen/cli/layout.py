@@ -24,21 +24,21 @@ def clip(text: str, width: int) -> str:
     """The text, or its beginning and ``…``, in at most so many columns."""
     if columns(text) <= width:
         return text
-    while text and columns(text) > width - 1:
+    text = text[:width]
+    while columns(text) > width - 1:
         text = text[:-1]
     return text + "…"
 
 
 def fold(text: str, width: int, indent: str = "") -> str:
-    """A sentence on lines of at most so many columns, further lines indented.
+    """A sentence on lines of at most so many columns; ``indent`` is put before further lines.
 
     A word is never broken: what has to be copied stays in one piece.
     """
     lines = [""]
     for word in text.split(" "):
         line = lines[-1]
-        room = width - (columns(indent) if len(lines) > 1 else 0)
-        if line and columns(line) + 1 + columns(word) > room:
+        if line and columns(line) + 1 + columns(word) > width:
             lines.append(word)
         else:
             lines[-1] = f"{line} {word}" if line else word
@@ -58,24 +58,33 @@ def table(rows: Iterable[Sequence[str]], *, gap: str = "  ", indent: str = "") -
     return "".join(lines)
 
 
+_KEY, _VALUE, _WHY = 24, 12, 34
+"""Columns: the widest key, the narrowest column of values, and what a why needs beside them."""
+
+
 def described(rows: Iterable[tuple[str, str, str]], width: int, *, indent: str = "  ") -> str:
-    """Rows of key, value and why, the why folded beneath itself, or below where it is too long."""
+    """Rows of key, value and why. The why is folded beside the value, or below a long one."""
     rows = list(rows)
     if not rows:
         return ""
-    first = min(max(columns(key) for key, _, _ in rows), 24)
-    second = min(max(columns(value) for _, value, _ in rows), 28)
+    first = min(max(columns(key) for key, _, _ in rows), _KEY)
     left = columns(indent) + first + 2
-    lines = []
-    for key, value, why in rows:
-        head = f"{indent}{pad(key, first)}  {pad(value, second)}"
-        room = width - columns(head) - 2
-        if columns(key) > first or columns(value) > second or room < 24:
-            lines.append(head.rstrip())
-            lines.append(" " * left + fold(why, width - left, " " * left) if why else "")
-        else:
-            lines.append(f"{head}  {fold(why, room, ' ' * (columns(head) + 2))}".rstrip())
-    return "".join(line + "\n" for line in lines if line)
+    most = max(width - left - 2 - _WHY, _VALUE)
+    second = min(max(columns(value) for _, value, _ in rows), most)
+    return "".join(
+        f"{indent}{_described(row, (first, second), left, width)}\n".rstrip(" ") for row in rows
+    )
+
+
+def _described(row: tuple[str, str, str], widths: tuple[int, int], left: int, width: int) -> str:
+    (key, value, why), (first, second) = row, widths
+    if columns(key) <= first and columns(value) <= second:
+        beside = left + second + 2
+        text = fold(why, max(width - beside, 20), " " * beside)
+        return f"{pad(key, first)}  {pad(value, second)}  {text}".rstrip()
+    below = " " * left
+    text = f"\n{below}{fold(why, width - left, below)}" if why else ""
+    return f"{pad(key, first)}  {value}{text}"
 
 
 def count(number: int, word: str, many: str = "") -> str:

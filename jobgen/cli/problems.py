@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from jobgen.cli.layout import columns, count, fold
+from jobgen.cli.layout import clip, columns, count, fold
 from jobgen.cli.output import Ink, safe
 from jobgen.errors import Place, Problem
 
@@ -47,8 +47,8 @@ def summary(problems: Sequence[Problem], ink: Ink) -> str:
     ]
     found = " and ".join(count(number, word) for word, number in kinds if number)
     files = len({p.place.file for p in problems if p.place})
-    codes = [p.code for p in problems if p.code != PLAIN]
-    more = f" More: jobgen explain {codes[-1]}" if codes else ""
+    known = sorted((p for p in problems if p.code != PLAIN), key=lambda p: p.severity == "error")
+    more = f" More: jobgen explain {known[-1].code}" if known else ""
     total = f"Found {found} in {count(files, 'file')}."
     return f"{ink('strong', total)}{more}\n"
 
@@ -95,8 +95,7 @@ def _windowed(text: str, place: Place, room: int) -> tuple[str, int, int]:
     after = _cells(text[at + len(text[at:end]) : first + 2 * room])
     mark = "…" if first else ""
     shown = mark + before + under + after
-    while columns(shown) > room:
-        shown = shown[: -max((columns(shown) - room) // 2, 1)]
+    shown = clip(shown, room)
     start = columns(mark + before)
     return shown, start, max(min(columns(under), room - start), 1)
 

@@ -60,19 +60,14 @@ def _keep(report: str) -> str:
 
     world = World.here()
     path = world.state / "bugs" / f"{int(world.now())}-{os.getpid()}.md"
-    if not _writable(path.parent):
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.write(report)
+    except OSError:
         return ""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as stream:
-        stream.write(report)
     return str(path)
-
-
-def _writable(folder: Path) -> bool:
-    while not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    return folder.is_dir() and os.access(folder, os.W_OK)
 
 
 def _secrets(variables: Iterable[tuple[str, str]]) -> list[str]:

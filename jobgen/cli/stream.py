@@ -92,7 +92,7 @@ class Stream:
             self._nodes.setdefault(source.node, _COLOURS[len(self._nodes) % len(_COLOURS)])
             self._ranks.update(() if source.rank is None else (source.rank,))
             node = max(node, min(len(source.node), _WIDEST_NODE))
-            rank = max(rank, len(f"r{source.rank}"))
+            rank = max(rank, 0 if source.rank is None else len(f"r{source.rank}"))
         self._widths = (node, rank)
         return before != (self._widths, len(self._ranks))
 

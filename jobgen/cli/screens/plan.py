@@ -45,6 +45,7 @@ def screen(planned: Planned, words: Words, ink: Ink) -> str:
     parts = [
         headline(plan, planned.cost, ink),
         _section("Decisions", _decisions(plan), ink),
+        _steps(plan, ink),
         _section("Options of sbatch", _rows(plan.directives, "--"), ink),
         _section("Environment", _environment(plan), ink),
         _files(ready, words, ink),
@@ -72,8 +73,15 @@ def headline(plan: Plan, cost: Cost, ink: Ink) -> str:
     line = f"{nodes} {TIMES} {each} = {total}, {Walltime(shape.seconds).human()}"
     name = ink("strong", f"{safe(plan.name)} on {safe(plan.cluster)}:")
     most = _cost(cost)
-    text = f"{name} {line}"
-    return f"{text}  ({most})\n" if most else f"{text}\n"
+    used = columns(f"{plan.name} on {plan.cluster}: {line}")
+    return f"{name} {line}{_beside(used, most, ink)}\n"
+
+
+def _beside(used: int, most: str, ink: Ink) -> str:
+    """The cost on the same line where there is room, else below."""
+    if not most:
+        return ""
+    return f"  ({most})" if used + columns(most) + 4 <= ink.width else f"\n  {most}"
 
 
 def _cost(cost: Cost) -> str:
@@ -95,10 +103,17 @@ def _decisions(plan: Plan) -> list[tuple[str, str, str]]:
         inside = plan.container
         rows.append(("container", safe(inside.image), f"{inside.runtime} ({safe(inside.place)})"))
     rows += [("setup", safe(line.value), reason(line)) for line in plan.setup]
-    rows += [
-        (f"step {step.name}", safe(step.text), _joined(step.why, step.place)) for step in plan.steps
-    ]
     return rows
+
+
+def _steps(plan: Plan, ink: Ink) -> str:
+    """What the job does, in order, as the bash that does it."""
+    lines = [ink("strong", "Steps")]
+    for step in plan.steps:
+        why = fold(_joined(step.why, step.place), ink.width - 6 - len(step.name), "    ")
+        lines.append(f"  {safe(step.name)}: {why}")
+        lines += [f"    | {safe(line)}" for line in step.text.splitlines()]
+    return "\n".join(lines) + "\n" if plan.steps else ""
 
 
 def _rows(decisions: Mapping[str, Decision[Any]], dashes: str) -> list[tuple[str, str, str]]:

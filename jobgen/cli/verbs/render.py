@@ -9,7 +9,6 @@ import click
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
 from jobgen.cli.words import FILE, JOB
-from jobgen.errors import Exit
 
 
 @verb(
@@ -26,21 +25,14 @@ from jobgen.errors import Exit
 )
 def command(call: Call, job: Path, output: Path | None, name: str, check: Path | None) -> int:
     """Print or write the exact files of a job, byte for byte what is submitted."""
-    from jobgen.app import rendering
     from jobgen.app.prepare import prepare
-    from jobgen.cli.screens import render as screens
+    from jobgen.cli import rendering
 
     ready = prepare(call.world, job, call.flags.cluster, call.flags.sets, with_upload=False)
-    call.complain(p for p in ready.plan.notes if not call.flags.json)
+    if not call.flags.json:
+        call.complain(ready.plan.notes)
     if check:
-        found = rendering.compare(ready, check)
-        call.answer(lambda: screens.compared(found), lambda ink: screens.differences(found, ink))
-        return Exit.FAILED if found else Exit.DONE
-    written = rendering.write(ready, output) if output else ()
-    if call.flags.json:
-        call.envelope(screens.data(ready, written), warnings=ready.plan.notes)
-    elif output:
-        call.output.data(screens.written(ready, output))
-    else:
-        call.output.bytes(rendering.file(ready, name))
-    return Exit.DONE
+        return rendering.check(call, ready, check)
+    if output or call.flags.json:
+        return rendering.write(call, ready, output)
+    return rendering.show(call, ready, name)

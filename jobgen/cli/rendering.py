@@ -1,0 +1,38 @@
+"""The three things that ``render`` does with the files: print one, write all, compare them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jobgen.app import rendering as app
+from jobgen.cli.call import Call
+from jobgen.cli.screens import render as screens
+from jobgen.errors import Exit
+
+if TYPE_CHECKING:
+    from jobgen.app.prepare import Ready
+
+
+def show(call: Call, ready: Ready, name: str) -> Exit:
+    """Print one file, byte for byte."""
+    call.output.bytes(app.file(ready, name))
+    return Exit.DONE
+
+
+def write(call: Call, ready: Ready, folder: Path | None) -> Exit:
+    """Write all files into a folder, where one is named, and say what they are."""
+    written = app.write(ready, folder) if folder else ()
+    call.answer(
+        lambda: screens.data(ready, written),
+        lambda _: screens.written(ready, folder or Path()),
+        warnings=ready.plan.notes,
+    )
+    return Exit.DONE
+
+
+def check(call: Call, ready: Ready, folder: Path) -> Exit:
+    """Compare with a folder; 1 where anything differs."""
+    found = app.compare(ready, folder)
+    call.answer(lambda: screens.compared(found), lambda ink: screens.differences(found, ink))
+    return Exit.FAILED if found else Exit.DONE

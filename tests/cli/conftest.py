@@ -1,0 +1,59 @@
+"""Calling the program in this process, with its streams kept apart."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from jobgen.cli.main import run
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a call printed, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Jobgen = Callable[..., Said]
+
+
+@pytest.fixture
+def jobgen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Jobgen:
+    """The program, called in an empty folder with an empty home."""
+    monkeypatch.chdir(tmp_path)
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    for name in ("JOBGEN_CLUSTER", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "XDG_STATE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+    def call(*words: str) -> Said:
+        code = run(words)
+        said = capsys.readouterr()
+        return Said(int(code), said.out, said.err)
+
+    return call
+
+
+def process(*words: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """The program in a process of its own, without a terminal."""
+    return subprocess.run(
+        [sys.executable, "-m", "jobgen", *words],
+        cwd=cwd,
+        env={"PATH": os.environ["PATH"], "HOME": str(cwd), "PYTHONPATH": str(ROOT), **environ},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+    )

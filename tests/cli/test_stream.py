@@ -1,0 +1,109 @@
+"""Lines of many ranks on one screen."""
+
+import json
+
+import pytest
+
+from jobgen.app.logs import Event
+from jobgen.cli.call import Call
+from jobgen.cli.output import Output
+from jobgen.cli.stream import Stream, folded
+from jobgen.follow import Lines, Source
+
+
+def rank(number: int, node: str = "n01", stream: str = "out") -> Source:
+    return Source(node, number, "err" if stream == "err" else "out")
+
+
+@pytest.fixture
+def call() -> Call:
+    return Call(Output({"TERM": "xterm"}))
+
+
+def test_every_line_has_its_node_and_rank_in_columns_that_stay(
+    call: Call, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    stream = Stream(call)
+    stream.show(
+        [
+            Lines(rank(0), b"a\nb\n"),
+            Lines(rank(11, "n02", "err"), b"oops\n"),
+            Lines(Source("", None, "job"), b"jobgen: hello\n"),
+        ]
+    )
+    assert capsysbinary.readouterr().out.splitlines() == [
+        b"n01 r0 | a",
+        b"n01 r0 | b",
+        b"n02 r11 ! oops",
+        b"job     | jobgen: hello",
+    ]
+
+
+def test_lines_that_several_ranks_said_name_all_of_them(
+    call: Call, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    stream = Stream(call)
+    stream.show([Lines(rank(n), b"me\n") for n in range(4)])
+    capsysbinary.readouterr()
+    stream.show(
+        [
+            Lines(rank(0), b"all\n", (rank(1), rank(2), rank(3, "n02"))),
+            Lines(rank(0), b"some\n", (rank(1),)),
+        ]
+    )
+    assert capsysbinary.readouterr().out.splitlines() == [b"*   r* | all", b"n01 r0-1 | some"]
+
+
+def test_bytes_stay_as_they_are_without_prefixes(
+    call: Call, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    data = b"[rank1]: 100% [/] gpu[a-c] \xff\nno newline"
+    Stream(call, prefixed=False).show([Lines(rank(1), data)])
+    assert capsysbinary.readouterr().out == data
+
+
+def test_json_lines_hold_one_line_each_and_no_colour(
+    call: Call, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call.flags.json = True
+    call.output.color = "always"
+    Stream(call).show(
+        [Event("state", "RUNNING on n01", 5.0), Lines(rank(0), b"a\n\xe2\x86\x92\n", (rank(1),))]
+    )
+    out = capsys.readouterr().out
+    events = [json.loads(line) for line in out.splitlines()]
+    assert "\x1b" not in out
+    assert [e["event"] for e in events] == ["state", "line", "line"]
+    assert events[1] | {"line": ""} == {
+        "event": "line",
+        "node": "n01",
+        "rank": 0,
+        "stream": "out",
+        "task": "0",
+        "restart": 0,
+        "line": "",
+        "n": 2,
+        "also": [1],
+    }
+    assert [e["line"] for e in events[1:]] == ["a", "→"]
+
+
+def test_events_are_talk(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
+    Stream(call).show([Event("state", "PENDING \x1b[2J(x)")])
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == "PENDING (x)\n"
+
+
+def test_each_node_has_its_colour_where_colours_are_wanted(
+    call: Call, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    call.output.color = "always"
+    Stream(call).show([Lines(rank(0), b"a\n"), Lines(rank(1, "n02"), b"b\n")])
+    first, second = capsysbinary.readouterr().out.splitlines()
+    assert first.startswith(b"\x1b[36mn01 r0\x1b[0m")
+    assert second.startswith(b"\x1b[32mn02 r1\x1b[0m")
+
+
+def test_ranks_are_written_as_people_write_them() -> None:
+    assert folded([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
