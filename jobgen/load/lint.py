@@ -45,7 +45,7 @@ def variables(tree: Tree) -> None:
             if (name, text) in wrong or (name, "") in wrong:
                 why, instead = wrong.get((name, text)) or wrong[name, ""]
                 shown = f"{name}={text}" if (name, text) in wrong else name
-                tree.note("J204", f"{shown}: {why}", here, f"write instead: {instead}")
+                tree.note("J304", f"{shown}: {why}", here, f"write instead: {instead}")
             elif name.startswith(("NCCL_", "TORCH_NCCL_")):
                 _variable(tree, here, name)
 
@@ -55,11 +55,11 @@ def _variable(tree: Tree, path: Path, name: str) -> None:
     if name not in known:
         near = close(name, list(known), 0.8)
         hint = f"did you mean '{near}'?" if near else "no release of NCCL has had it"
-        tree.note("J203", f"nothing reads {name}", path, hint)
+        tree.note("J303", f"nothing reads {name}", path, hint)
     elif known[name].until:
         hint = known[name].successor or "remove it"
         message = f"{name} is read by nothing since NCCL {known[name].until}"
-        tree.note("J203", message, path, hint)
+        tree.note("J303", message, path, hint)
 
 
 def _folklore() -> dict[tuple[str, str], tuple[str, str]]:
@@ -76,7 +76,7 @@ def _folklore() -> dict[tuple[str, str], tuple[str, str]]:
 def _name(tree: Tree) -> None:
     if tree.text("name") in {"bash", "interactive"}:
         message = f"name '{tree.text('name')}' switches off Lightning's detection of Slurm"
-        tree.note("J201", message, ("name",), "choose another name")
+        tree.note("J301", message, ("name",), "choose another name")
 
 
 def _preload(tree: Tree) -> None:
@@ -84,7 +84,7 @@ def _preload(tree: Tree) -> None:
         if "LD_PRELOAD" in tree.table(*path):
             message = f"{dotted((*path, 'LD_PRELOAD'))} loads a library into every program"
             hint = "also into srun's and the launcher's; set it in run for the training only"
-            tree.note("J202", message, (*path, "LD_PRELOAD"), hint, "note")
+            tree.note("J302", message, (*path, "LD_PRELOAD"), hint, "note")
 
 
 def _xtrace(tree: Tree) -> None:
@@ -94,7 +94,7 @@ def _xtrace(tree: Tree) -> None:
     for path in (("run",), ("setup",)):
         if _XTRACE.search(_block(tree, path)):
             message = f"{path[0]}: set -x writes every command into the log, secrets and all"
-            tree.note("J205", message, path, "remove it, or the secrets", "error")
+            tree.note("J305", message, path, "remove it, or the secrets", "error")
 
 
 def _starter(tree: Tree) -> None:
@@ -104,14 +104,14 @@ def _starter(tree: Tree) -> None:
         word = " ".join(found.group(2).split())
         message = f"run: '{word}' is a launcher of its own, and jobgen starts one already"
         hint = "write the program alone, as run: train.py …; or launcher: plain"
-        tree.note("J206", message, ("run",), hint)
+        tree.note("J306", message, ("run",), hint)
 
 
 def _submits(tree: Tree) -> None:
     for path in (("run",), ("setup",)):
         if _SUBMITS.search(_block(tree, path)):
             message = f"{path[0]}: #SBATCH lines and sbatch do nothing inside a job"
-            tree.note("J207", message, path, "options of sbatch stand under slurm:")
+            tree.note("J307", message, path, "options of sbatch stand under slurm:")
 
 
 def _debug(tree: Tree) -> None:
@@ -123,7 +123,7 @@ def _debug(tree: Tree) -> None:
                     f"{dotted((*path, name))} is for looking for a fault, and slows every step"
                 )
                 tree.note(
-                    "J208", message, (*path, name), "remove it when you have found it", "note"
+                    "J308", message, (*path, name), "remove it when you have found it", "note"
                 )
 
 
