@@ -23,6 +23,10 @@ HOW = {
 """How to get what tests need that cannot run here."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--golden-update", action="store_true", help="write tests/golden/*/ anew")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """All cluster tests go to one worker under xdist: they share the cluster and two cores."""

@@ -7,13 +7,13 @@ knows which launcher it was. A new one is a module with a function ``launch`` an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from jobgen.model.plan import Part, Shape, Step
-from jobgen.shell import Raw, Word, quote
+from jobgen.shell import Raw, Word, expandable, quote
 
 if TYPE_CHECKING:
     from jobgen.model.job import Launcher
@@ -91,6 +91,11 @@ def found(program: str) -> str:
 def lines(*groups: tuple[Word, ...]) -> str:
     """One command over several lines, a group of words on each."""
     return " \\\n  ".join(" ".join(quote(word) for word in group) for group in groups if group)
+
+
+def words(args: Sequence[str]) -> tuple[Raw, ...]:
+    """Words of the user's for a command line: $NAME is expanded where the command runs."""
+    return tuple(Raw(expandable(arg)) for arg in args)
 
 
 def ranks_env(local: str, *, world: str, rank: str, index: str) -> str:

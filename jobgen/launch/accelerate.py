@@ -7,7 +7,7 @@ commands/launch.py and utils/launch.py.
 
 from __future__ import annotations
 
-from jobgen.launch import RANK, Launch, Request, found, lines, ranks_env
+from jobgen.launch import RANK, Launch, Request, found, lines, ranks_env, words
 from jobgen.launch.torchrun import JOIN
 from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import Part, Step
@@ -37,7 +37,6 @@ def launch(request: Request) -> Launch:
     if asked.config:
         # pdsh is its default for DeepSpeed, and would ssh from every node to every node
         kind = ("--deepspeed_multinode_launcher=standard",)
-    restarts = (f"--max_restarts={asked.max_restarts}",) if asked.max_restarts else ()
     command = lines(
         ("exec", "accelerate", "launch", config, *kind),
         (
@@ -50,7 +49,7 @@ def launch(request: Request) -> Launch:
             Raw('--main_process_port="$MASTER_PORT"'),
             "--same_network",
         ),
-        ("--rdzv_backend=static", f"--rdzv_conf=timeout={JOIN}", *restarts, *asked.args),
+        ("--rdzv_backend=static", f"--rdzv_conf=timeout={JOIN}", *words(asked.args)),
         ("--no_python", *RANK),
     )
     alone = [ranks_env("1", world="1", rank="0", index="0")] if shape.world == 1 else []

@@ -7,7 +7,7 @@ The hostfile is made in the job from its allocation. Grammar, flags and what is 
 from __future__ import annotations
 
 from jobgen import payload
-from jobgen.launch import BUNDLE, RANK, Launch, Request, found, lines
+from jobgen.launch import BUNDLE, RANK, Launch, Request, found, lines, words
 from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import Part, Setting, Step
 from jobgen.shell import Raw
@@ -44,7 +44,7 @@ def _srun(request: Request) -> str:
     visible = "export JOBGEN_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-}"
     command = lines(
         ("exec", "deepspeed", _HOSTFILE, "--no_ssh", Raw('--node_rank="$SLURM_NODEID"')),
-        (*_MEET, *request.launcher.args),
+        (*_MEET, *words(request.launcher.args)),
         ("--no_python", "--no_local_rank", *RANK),
     )
     gpus = [visible] if request.shape.gpus_per_node else []
@@ -54,7 +54,7 @@ def _srun(request: Request) -> str:
 def _pdsh(request: Request) -> str:
     command = lines(
         ("exec", "deepspeed", _HOSTFILE, "--launcher=pdsh"),
-        (*_MEET, *request.launcher.args),
+        (*_MEET, *words(request.launcher.args)),
         ("--no_python", "--no_local_rank", *RANK),
     )
     env = f'source "{BUNDLE}/{_ENV}"'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobgen.launch import RANK, Launch, Request, lines, ranks_env
+from jobgen.launch import RANK, Launch, Request, lines, ranks_env, words
 from jobgen.model.plan import Step
 
 
@@ -17,4 +17,4 @@ def launch(request: Request) -> Launch:
     why = "srun starts every rank itself"
     text = "\n".join([ranks, lines(("exec", *RANK))])
     step = Step("launch", "rank", text, why=why, place=request.place)
-    return Launch(step, srun=request.launcher.args)
+    return Launch(step, srun=words(request.launcher.args))

@@ -7,7 +7,7 @@ else the FQDN, which need not resolve elsewhere). Option names exist since torch
 
 from __future__ import annotations
 
-from jobgen.launch import ENDPOINT, RANK, Launch, Request, found, lines
+from jobgen.launch import ENDPOINT, RANK, Launch, Request, found, lines, words
 from jobgen.model.plan import Step
 from jobgen.shell import Raw, Word
 
@@ -34,7 +34,7 @@ def _c10d(request: Request) -> str:
         ("exec", "torchrun", f"--nnodes={_nodes(request)}", _ranks(request)),
         ("--rdzv-backend=c10d", Raw('--rdzv-id="$RDZV_ID"'), ENDPOINT),
         (Raw(conf), Raw(f"--local-addr={request.address}")),
-        (f"--max-restarts={request.launcher.max_restarts}", *request.launcher.args),
+        (f"--max-restarts={request.launcher.max_restarts}", *words(request.launcher.args)),
         ("--no-python", *RANK),
     )
     return "\n".join([found("torchrun"), host, command])
@@ -50,7 +50,7 @@ def _static(request: Request) -> str:
             Raw('--master-port="$MASTER_PORT"'),
         ),
         (f"--rdzv-conf=timeout={JOIN}", Raw(f"--local-addr={request.address}")),
-        (f"--max-restarts={request.launcher.max_restarts}", *request.launcher.args),
+        (f"--max-restarts={request.launcher.max_restarts}", *words(request.launcher.args)),
         ("--no-python", *RANK),
     )
     return "\n".join([found("torchrun"), command])

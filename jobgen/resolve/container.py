@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Problem
+from jobgen.launch import words
 from jobgen.model.plan import ContainerPlan, Mount, Part, Setting, Shape
 from jobgen.resolve.environment import ALWAYS
 from jobgen.resolve.look import Look
@@ -51,13 +52,13 @@ def srun_options(look: Look, names: Iterable[str]) -> Lines:
     asked, _ = _asked(look)
     if asked is None or asked.runtime != "pyxis":
         return ()
-    mounts = ",".join(['"$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR"', *map(expandable, asked.mounts)])
+    mounts = expandable(",".join(["$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR", *asked.mounts]))
     return (
         (Raw(f"--container-image={expandable(asked.image)}"),),
         (Raw(f"--container-mounts={mounts}"),),
         # the image's own values would win over variables that are not named
         (f"--container-env={','.join((*ALWAYS, *names))}",),
-        asked.args,
+        words(asked.args),
     )
 
 
@@ -106,7 +107,7 @@ def _apptainer(_look: Look, asked: Container, shape: Shape, _names: tuple[str, .
     return (
         ("exec", "apptainer", "exec", *gpus),
         *((Raw(f"--bind={bind}"),) for bind in binds),
-        asked.args,
+        words(asked.args),
         (Raw(expandable(asked.image)),),
         ("bash", NODE),
     )
@@ -124,7 +125,7 @@ def _docker(look: Look, asked: Container, shape: Shape, names: tuple[str, ...]) 
         ("--ulimit=memlock=-1", "--ulimit=stack=67108864"),
         *((Raw(f"--volume={bind}"),) for bind in binds),
         *((f"--env={name}",) for name in (*_OF_THE_NODE, *names)),
-        asked.args,
+        words(asked.args),
         (Raw(expandable(asked.image)),),
         ("bash", NODE),
     )

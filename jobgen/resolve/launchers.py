@@ -7,7 +7,7 @@ from jobgen.resolve.look import Look
 
 _TAKES = {
     "rdzv": ("torchrun",),
-    "max_restarts": ("torchrun", "accelerate"),
+    "max_restarts": ("torchrun",),
     "args": ("torchrun", "srun", "deepspeed", "accelerate"),
     "ssh": ("deepspeed",),
     "config": ("deepspeed", "accelerate"),

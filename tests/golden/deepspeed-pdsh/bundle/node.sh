@@ -1,0 +1,17 @@
+#!/bin/bash
+# Runs on the first node: the setup, then the launcher, which reaches the others.
+# shellcheck disable=SC1090,SC1091  # the cluster's files are not here to be read
+die() {
+    printf 'jobgen: %s: %s\n' "${SLURMD_NODENAME:-$HOSTNAME}" "$2" >&2
+    exit "$1"
+}
+cd "$JOBGEN_WORK_DIR" || die 96 'no such directory'
+
+# ---- Launch ------------------------------------------------------------------------------------
+set -uo pipefail
+command -v deepspeed >/dev/null || die 127 "deepspeed is not on PATH here: setup has to bring it"
+command -v pdsh >/dev/null || die 127 "pdsh is not on PATH here: setup has to bring it"
+source "$JOBGEN_BUNDLE_DIR/deepspeed_env.sh"
+exec deepspeed --hostfile="$JOBGEN_STATE_DIR/hostfile" --launcher=pdsh \
+  --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" \
+  --no_python --no_local_rank bash "$JOBGEN_BUNDLE_DIR/rank.sh" bash "$JOBGEN_BUNDLE_DIR/program.sh"

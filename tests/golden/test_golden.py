@@ -1,0 +1,98 @@
+"""Every case renders to the files that lie beside it; their diff is the review of a change.
+
+``pytest tests/golden --golden-update`` writes them anew.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from jobgen.render import render
+from tests.golden.cases import CASES, HERE, planned, rendered, templates
+
+every_case = pytest.mark.parametrize("case", CASES)
+
+
+@every_case
+def test_a_case_renders_to_its_files(case: str, pytestconfig: pytest.Config) -> None:
+    folder = HERE / case / "bundle"
+    bundle = rendered(case)
+    if pytestconfig.getoption("--golden-update"):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        for file in bundle.files:
+            (folder / file.path).write_bytes(file.content)
+    there = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+    assert {file.path: file.content.decode() for file in bundle.files} == there
+
+
+@every_case
+def test_a_script_is_bash_that_shellcheck_finds_nothing_in(case: str, tmp_path: Path) -> None:
+    scripts = []
+    for file in rendered(case).files:
+        (tmp_path / file.path).write_bytes(file.content)
+        if file.path.endswith((".sh", ".sbatch")):
+            scripts.append(file.path)
+    for script in scripts:
+        subprocess.run(["bash", "-n", script], cwd=tmp_path, check=True)
+    words = ["shellcheck", "--shell=bash", *scripts]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+@every_case
+def test_the_directives_are_those_of_the_plan_and_nothing_else(case: str) -> None:
+    plan = planned(case)
+    script = rendered(case)["job.sbatch"].content.decode()
+    head = script[: script.index("\n\n")]
+    found = {}
+    for line in head.splitlines():
+        if line.startswith("#SBATCH"):
+            (word,) = shlex.split(line.removeprefix("#SBATCH"), comments=True)
+            name, _, value = word.removeprefix("--").partition("=")
+            found[name] = value
+    assert found == {name: setting.value for name, setting in plan.directives.items()}
+    assert "#SBATCH" not in script[len(head) :]
+
+
+@every_case
+def test_the_environment_arrives_as_bash_reads_it(case: str) -> None:
+    """What a rank sees is the value with its $NAMEs expanded, and every other byte as written."""
+    plan = planned(case)
+    script = rendered(case)["job.sbatch"].content.decode()
+    part = script.split("# ---- What every rank finds")[1].split("# ---- Where the ranks meet")[0]
+    known = {"USER": "ann", "JOBGEN_WORK_DIR": "/w", "JOBGEN_BUNDLE_DIR": "/b"}
+    known |= {"PATH": "/usr/bin:/bin", "HOME": "/h"}
+    done = subprocess.run(
+        ["bash", "-c", f"set -u\n:{part}\nexec env -0"], env=known, capture_output=True, check=True
+    )
+    got = dict(item.decode().split("=", 1) for item in done.stdout.split(b"\0") if item)
+    for name, setting in plan.env.items():
+        wanted = re.sub(
+            r"\$(\$|\w+)",
+            lambda m: "$" if m[1] == "$" else (known | got)[m[1]],
+            setting.value,
+        )
+        assert got[name] == wanted, name
+
+
+@every_case
+def test_no_line_names_a_machine_a_person_or_a_time(case: str) -> None:
+    for file in rendered(case).files:
+        text = file.content.decode()
+        assert str(HERE) not in text
+        assert not re.search(r"\b20[2-9]\d-\d\d-\d\d\b", text)
+        assert all(len(line) <= 1000 for line in text.splitlines())
+
+
+@every_case
+def test_rendering_twice_gives_the_same_bytes(case: str) -> None:
+    again = render(planned(case), templates())
+    assert again == rendered(case)
+    assert again.digest == rendered(case).digest
