@@ -54,7 +54,7 @@ def logs(call: Call, ref: str, view: View, chosen: Mapping[str, Any]) -> int:
 
     prefixed = not (chosen["no_prefix"] or chosen["raw"])
     with Detachable(call, ref, code=Exit.DONE) as detachable:
-        stream = Stream(call, prefixed=prefixed)
+        stream = _stream(call, call.world.ledger.get(ref), prefixed=prefixed)
         if chosen["follow"]:
             call.output.say(NOT_YET)
             stream.show(app.follow(call.world, ref, view))
@@ -65,6 +65,13 @@ def logs(call: Call, ref: str, view: View, chosen: Mapping[str, Any]) -> int:
     return until_ended(call, [ref], silent=True)
 
 
+def _stream(call: Call, record: RunRecord, *, prefixed: bool = True) -> Stream:
+    """A stream whose prefixes are as wide as this run's nodes and ranks need."""
+    shape = record.shape
+    ranks = int(shape.get("nodes", 0)) * int(shape.get("ranks_per_node", 0))
+    return Stream(call, prefixed=prefixed, nodes=record.nodes, ranks=ranks)
+
+
 def to_the_end(call: Call, record: RunRecord) -> int:
     """Follow a job that was just submitted; gives its result as the exit code."""
     from jobgen.app import logs as app
@@ -73,7 +80,7 @@ def to_the_end(call: Call, record: RunRecord) -> int:
     call.output.say(NOT_YET)
     with Detachable(call, record.alias, code=Exit.INTERRUPTED) as detachable:
         view = View(colour=call.flags.color == "always")
-        Stream(call).show(app.follow(call.world, record.alias, view))
+        _stream(call, record).show(app.follow(call.world, record.alias, view))
         return until_ended(call, [record.alias], quiet=True)
     return detachable.code
 
@@ -141,6 +148,8 @@ class Detachable:
 
         if self._call.flags.json:
             self._call.line({"event": "detached", "jobs": list(self._refs)})
+        if is_tty(sys.stderr):
+            self._call.output.say("")  # the terminal has just shown ^C
         for ref in self._refs:
             record = self._call.world.ledger.get(ref)
             self._call.output.say(screens.detached(record, self._call.output.talk))

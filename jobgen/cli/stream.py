@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterable
@@ -23,13 +24,17 @@ _MARKS = {"out": "|", "err": "!", "job": "|"}
 class Stream:
     """Writes blocks of lines with a prefix of stable width, and events beside them."""
 
-    def __init__(self, call: Call, *, prefixed: bool = True) -> None:
+    def __init__(
+        self, call: Call, *, prefixed: bool = True, nodes: str = "", ranks: int = 0
+    ) -> None:
+        """``nodes`` (as Slurm folds them) and the number of ``ranks`` give the prefix its width."""
         self._call = call
         self._prefixed = prefixed
         self._ink = call.output.ink
         self._nodes: dict[str, str] = {}
         self._ranks: set[int] = set()
-        self._widths = (3, 2)
+        widest = max(map(len, re.sub(r"\[\d*-?(\d*).*?\]", r"\1", nodes).split(",")))
+        self._widths = (max(3, min(widest, _WIDEST_NODE)), len(f"r{max(ranks - 1, 0)}"))
         self._prefixes: dict[tuple[Source, ...], bytes] = {}
 
     def show(self, items: Iterable[Lines | Event]) -> None:
@@ -70,6 +75,8 @@ class Stream:
     def _event(self, event: Event) -> None:
         if self._call.flags.json:
             self._call.line({"event": event.kind, "text": event.text, "t": event.t})
+            return
+        if event.kind == "end":
             return
         clock = time.strftime("%H:%M:%S", time.localtime(event.t)) if event.t else ""
         text = f"{clock} {safe(event.text)}".strip()

@@ -54,7 +54,9 @@ class Window:
 
     def flush(self) -> list[Lines]:
         """Everything that waited, collapsed."""
-        blocks = {source: b"".join(parts) for source, parts in self._blocks.items()}
+        # what arrived in one moment has no order of its own: ranks as people count them
+        order = sorted(self._blocks, key=lambda source: source.order)
+        blocks = {source: b"".join(self._blocks[source]) for source in order}
         self._blocks, self._held, self._since = {}, 0, None
         return list(collapse(blocks.items()))
 

@@ -107,3 +107,20 @@ def test_each_node_has_its_colour_where_colours_are_wanted(
 
 def test_ranks_are_written_as_people_write_them() -> None:
     assert folded([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "ranks", "prefix"),
+    [
+        ("", 0, b"n1  r0 | "),
+        ("n[1-2]", 16, b"n1  r0  | "),
+        ("gpu-[001-128,140]", 1024, b"n1      r0    | "),
+        ("alpha,be", 4, b"n1    r0 | "),
+    ],
+)
+def test_nodes_and_ranks_give_the_width(
+    nodes: str, ranks: int, prefix: bytes, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    stream = Stream(Call(Output({})), nodes=nodes, ranks=ranks)
+    stream.show([Lines(Source("n1", 0, "out"), b"x\n")])
+    assert capsysbinary.readouterr().out == prefix + b"x\n"

@@ -1,0 +1,135 @@
+"""A person at a terminal: following, leaving, coming back. Real jobs on this machine."""
+
+import os
+import sys
+from pathlib import Path
+
+import pexpect
+import pyte
+import pytest
+
+from tests.cli.conftest import ROOT, process
+
+JOB = """\
+name: talk
+nodes: 2
+procs_per_node: 1
+time: 2m
+launcher: srun
+run: bash talk.sh
+"""
+TALK = """\
+printf 'common\\nmine %s\\n\\033]0;evil\\007[rank1] 100%% [/]\\n' "$SLURM_PROCID"
+for i in $(seq 1 200); do echo "step $i of rank $SLURM_PROCID"; sleep 0.2; done
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "job.yaml").write_text(JOB)
+    (tmp_path / "talk.sh").write_text(TALK)
+    return tmp_path
+
+
+class Terminal:
+    """The program on a terminal of its own, and what is on its screen."""
+
+    def __init__(self, folder: Path, *words: str, columns: int = 100, **environ: str) -> None:
+        self.screen = pyte.Screen(columns, 40)
+        self._stream = pyte.ByteStream(self.screen)
+        env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "PYTHONPATH": str(ROOT),
+            "TERM": "xterm-256color",
+            **environ,
+        }
+        self.child = pexpect.spawn(
+            sys.executable,
+            ["-m", "jobgen", *words],
+            cwd=str(folder),
+            env=env,
+            dimensions=(40, columns),
+            timeout=30,
+        )
+        self.child.logfile_read = self
+
+    def write(self, data: bytes) -> None:
+        self._stream.feed(data)
+
+    def flush(self) -> None:
+        pass
+
+    def ended(self) -> int:
+        self.child.expect(pexpect.EOF)
+        self.child.close()
+        return int(self.child.exitstatus)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(line.rstrip() for line in self.screen.display).strip()
+
+
+@pytest.mark.slow
+def test_a_job_is_followed_left_found_again_and_cancelled(folder: Path) -> None:
+    submit = Terminal(folder, "submit", "job.yaml", "-c", "local", "--follow")
+    submit.child.expect(rb"Ctrl-C detaches")
+    submit.child.expect(rb"step 3 of rank 1")
+    submit.child.sendintr()
+    assert submit.ended() == 130
+    assert "Detached. talk-1 goes on (RUNNING)." in submit.text
+    assert "back     jobgen logs talk-1 -f" in submit.text
+    assert "stop it  jobgen cancel talk-1" in submit.text
+    assert "* " in submit.text
+    assert "[rank1] 100% [/]" in submit.text
+    assert submit.screen.title == ""
+
+    logs = Terminal(folder, "logs", "@last", "-f", "--rank", "1", columns=60)
+    logs.child.expect(rb"step 4 of rank 1")
+    logs.child.sendintr()
+    assert logs.ended() == 0
+    assert "back     jobgen logs talk-1 -f" in logs.text
+    assert "of rank 0" not in logs.text
+
+    assert process("wait", "talk-1", "--timeout", "1s", cwd=folder).returncode == 124
+    cancelled = process("cancel", "talk-1", cwd=folder)
+    assert (cancelled.returncode, cancelled.stdout) == (0, "talk-1  CANCELLED\n")
+    assert process("wait", "@last", cwd=folder).returncode == 1
+    assert process("logs", "@last", "--exit-status", cwd=folder).returncode == 1
+
+
+@pytest.mark.slow
+def test_data_and_talk_are_kept_apart_without_a_terminal(folder: Path) -> None:
+    (folder / "talk.sh").write_text("echo hello from $SLURM_PROCID; echo oops >&2; sleep 1")
+    submitted = process("submit", "job.yaml", "-c", "local", "-q", cwd=folder, FORCE_COLOR="1")
+    assert submitted.returncode == 0, submitted.stderr
+    job = submitted.stdout.strip()
+    assert job.isdigit()
+    assert submitted.stderr == ""
+    assert process("wait", job, cwd=folder).returncode == 0
+    logs = process("logs", job, cwd=folder)
+    assert "r0 | hello from 0" in logs.stdout
+    assert "r* ! oops" in logs.stdout
+    assert logs.stderr == ""
+    raw = process("logs", job, "--rank", "1", "--stdout", "--raw", cwd=folder)
+    assert raw.stdout == "hello from 1\n"
+
+
+def test_raw_logs_do_not_reach_a_terminal(folder: Path) -> None:
+    terminal = Terminal(folder, "logs", "x", "--raw")
+    assert terminal.ended() == 2
+    assert "jobgen logs ID --raw > FILE" in terminal.text
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_lines_that_may_be_folded_fit_the_terminal(folder: Path, columns: int) -> None:
+    terminal = Terminal(folder, "ls", columns=columns)
+    assert terminal.ended() == 0
+    assert "jobgen submit job.yaml" in terminal.text
+
+
+def test_no_color_is_heeded_on_a_terminal(folder: Path) -> None:
+    terminal = Terminal(folder, "show", "x", NO_COLOR="1")
+    raw = terminal.child.read()
+    terminal.ended()
+    assert b"\x1b[1" not in raw
