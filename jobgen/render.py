@@ -160,7 +160,7 @@ def _view(plan: Plan) -> dict[str, object]:
         ],
         "head": Variable(Raw("MASTER_ADDR"), Raw(plan.head.value), _why(plan.head)),
         "before": [{"text": Raw(step.text)} for step in before],
-        "launcher": _comment(f"{plan.launcher.value}: {launch.why} ({plan.launcher.place})"),
+        "launcher": _why(Setting(plan.launcher.value, launch.why, plan.launcher.place)),
         "start": _lines(plan.start),
         "requeue": bool(stop and stop.requeue),
         "stop": stop
@@ -260,6 +260,8 @@ def _lines(lines: tuple[tuple[Word, ...], ...]) -> Raw:
 
 def _why(setting: Decision[Any]) -> Raw:
     """The reason and the line that says so, as a comment."""
+    if setting.why in _TOLD:
+        return _comment(setting.place)
     place = "" if setting.place.startswith("rule ") else f" ({setting.place})"
     return _comment(setting.why + place)
 

@@ -17,6 +17,9 @@ from jobgen.model.plan import Part, Setting
 if TYPE_CHECKING:
     from jobgen.model.cluster import Network
 
+_DEVICE = re.compile(r"_\d+$|\ds\d+\w*$|_re\d+$")
+"""The end of a card's whole name: mlx5_0, ibp24s0, bnxt_re0. A bare mlx5 or ibp is a prefix."""
+
 _Why = Callable[..., str]
 """Keys below ``network`` → the label of the line in the profile that says so."""
 
@@ -93,7 +96,7 @@ def _cards(network: Network, place: _Why) -> dict[str, Setting]:
     if network.ib_hca is None:
         return {}
     names = network.ib_hca
-    whole = all(re.search(r"\d$", name.partition(":")[0]) for name in names.split(","))
+    whole = all(_DEVICE.search(name.partition(":")[0]) for name in names.split(","))
     if names[0] in "=^" or not whole:
         return {"NCCL_IB_HCA": Setting(names, "the cards of the training network", place("ib_hca"))}
     why = "the cards of the training network; = takes the names as they are, not as prefixes"

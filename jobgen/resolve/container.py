@@ -124,11 +124,16 @@ def _docker(look: Look, asked: Container, shape: Shape, names: tuple[str, ...]) 
         (Raw('--user="$(id -u):$(id -g)"'), "--network=host", "--ipc=host"),
         ("--ulimit=memlock=-1", "--ulimit=stack=67108864"),
         *((Raw(f"--volume={bind}"),) for bind in binds),
-        *((f"--env={name}",) for name in (*_OF_THE_NODE, *names)),
+        *_wrapped(tuple(f"--env={name}" for name in (*_OF_THE_NODE, *names))),
         words(asked.args),
         (Raw(expandable(asked.image)),),
         ("bash", NODE),
     )
+
+
+def _wrapped(words: tuple[Word, ...], count: int = 4) -> Lines:
+    """A few words a line."""
+    return tuple(words[i : i + count] for i in range(0, len(words), count))
 
 
 _ENTER = {"pyxis": _pyxis, "apptainer": _apptainer, "docker": _docker}

@@ -62,7 +62,7 @@ def options(look: Look) -> dict[str, Setting]:
     for name, value in look.job.slurm.items():
         why = "as the job asks"
         if name in merged:
-            why += f", over the cluster's {merged[name].value or 'flag'} ({merged[name].place})"
+            why = f"instead of {merged[name].value or 'the flag'} ({merged[name].place})"
         merged[name] = Setting(value or "", why, look.by_job("slurm", name))
     return merged
 

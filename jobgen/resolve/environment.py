@@ -51,7 +51,7 @@ def base(look: Look, shape: Shape, launcher: str) -> Part:
 def _checkpoints(look: Look) -> Setting:
     asked = look.job.checkpoint.dir if look.job.checkpoint else None
     if asked is None:
-        why = "where checkpoints of the program are kept, if it asks"
+        why = "where the program may keep its checkpoints"
         return Setting("$JOBGEN_WORK_DIR/checkpoints", why, "rule checkpoints")
     place = look.by_job("checkpoint", "dir")
     if asked.startswith(("/", "$")):
@@ -130,7 +130,7 @@ def _over(merged: dict[str, Setting], layer: Mapping[str, Setting], notes: list[
         before = merged.pop(name, None)
         why = setting.why
         if before is not None and before.value != setting.value:
-            why += f", over {before.value} ({before.place})"
+            why += f", instead of {before.value} ({before.place})"
             notes.append(
                 Problem(
                     "J212",

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 _ASSIGNMENTS = re.compile(r"(?:[A-Za-z_]\w*=(?:\"[^\"$`\\]*\"|'[^']*'|[^\s'\"]*)[ \t]+)*", re.ASCII)
 _PYTHON = re.compile(r"(?:\S*/)?python[0-9.]*", re.ASCII)
 _OPERATORS = frozenset("();<>|&")
+_SHELL = frozenset(
+    "! . : [ [[ { case cd coproc declare echo eval exec exit export false for function if local "
+    "printf read select set shopt source test time trap true ulimit umask until wait while".split()
+)
+"""Words that are the shell's own, and no program that exec could become."""
+
+_SEVERAL = "set -eo pipefail\nexport PYTHONUNBUFFERED=1\n"
+"""Before several commands: the first failure is the rank's, and output comes when it is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,55 +48,105 @@ def read(run: str) -> Program:
     >>> read("nvidia-smi | head -n 1").python
     False
     """
-    words, simple = _words(run)
-    start = _ASSIGNMENTS.match(run)
-    before = run[: start.end()] if start else ""
-    words = words[len(_split(before)) :]
-    body = run[len(before) :]
-    first = words[0] if words else ""
-    python, script, text = _python(body, words)
-    # exec keeps the rank's process the program itself, so that a signal reaches it
-    text = before + ("exec " if simple and first else "") + text
-    # one simple command needs neither: its own exit code is the rank's
-    text = text if simple else f"set -eo pipefail\n{text}"
-    return Program(text, python, script, first)
+    commands = [_command(text) for text in _lines(run)]
+    if not commands:
+        raise UnreadableError("no command")
+    first = commands[0]
+    if len(commands) == 1 and first.simple:
+        # exec keeps the rank's process the program itself, so that a signal reaches it
+        flag = " -u" if first.python and not first.unbuffered else ""
+        text = f"{first.before}exec {first.head}{flag}{first.rest}"
+        return Program(text, first.python, first.script, first.word)
+    lines = (c.before + c.head + c.rest for c in commands)
+    return Program(_SEVERAL + "\n".join(lines), first.python, first.script, first.word)
 
 
-def _python(body: str, words: list[str]) -> tuple[bool, str, str]:
-    """Whether it is a Python program, its file, and its text with the interpreter named."""
+@dataclass(frozen=True, slots=True)
+class _Command:
+    before: str
+    """Assignments before it."""
+    head: str
+    """The interpreter, where it is Python; else nothing."""
+    rest: str
+    words: list[str]
+    simple: bool
+    """One command without operators."""
+    script: str = ""
+
+    @property
+    def word(self) -> str:
+        return self.words[0] if self.words else ""
+
+    @property
+    def python(self) -> bool:
+        return bool(self.head)
+
+    @property
+    def unbuffered(self) -> bool:
+        return "-u" in self.words[1:3]
+
+
+def _command(text: str) -> _Command:
+    words, simple = _words(text)
+    start = _ASSIGNMENTS.match(text)
+    before = text[: start.end()] if start else ""
+    words, body = words[len(shlex.split(before)) :], text[len(before) :]
     first = words[0] if words else ""
     if _PYTHON.fullmatch(first) and body.startswith(first):
-        flag = "" if "-u" in words[1:3] else " -u"
         script = next((w for w in words[1:] if not w.startswith("-")), "")
         script = script if script.endswith(".py") and "-m" not in words[1:3] else ""
-        return True, script, first + flag + body[len(first) :]
+        return _Command(before, first, body[len(first) :], words, simple, script)
     if first.endswith(".py"):
-        return True, first, "python -u " + body
+        return _Command(before, "python", " " + body, words, simple, first)
     if first == "-m" and len(words) > 1:
-        return True, "", "python -u " + body
-    return False, "", body
+        return _Command(before, "python", " " + body, words, simple)
+    return _Command(before, "", body, words, simple and first not in {"", *_SHELL})
 
 
-def _words(run: str) -> tuple[list[str], bool]:
-    """The words up to the first operator, and whether the text is one simple command."""
-    lexer = shlex.shlex(run.replace("\\\n", " "), posix=True, punctuation_chars=True)
+def _lines(run: str) -> Iterator[str]:
+    """The commands of a block, each with its continuation lines."""
+    if "<<" in run:  # the text of a here-document holds no commands
+        yield run
+        return
+    held = ""
+    for line in run.split("\n"):
+        held = f"{held}\n{line}" if held else line
+        if not held.strip():
+            held = ""
+            continue
+        if held.endswith("\\") or not _closed(held):
+            continue
+        yield held
+        held = ""
+    if held.strip():
+        yield held
+
+
+def _closed(text: str) -> bool:
+    try:
+        shlex.split(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _words(text: str) -> tuple[list[str], bool]:
+    """The words up to the first operator, and whether there is none. A comment or a here-document
+    may hold half a quote; anywhere else it is a mistake."""
+    lexer = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars=True)
     lexer.commenters = ""
     lexer.whitespace_split = True
-    lexer.whitespace = " \t\r"
-    try:
-        tokens = list(lexer)
-    except ValueError as error:
-        raise UnreadableError(str(error)) from error
     words: list[str] = []
-    for token in tokens:
-        if "\n" in token or (token and set(token) <= _OPERATORS):
-            return [*words, *token.split("\n")[:1]] if "\n" in token else words, False
-        words.append(token)
+    try:
+        for token in lexer:
+            if token and set(token) <= _OPERATORS:
+                return words, False
+            words.append(token)
+    except ValueError as error:
+        if "#" not in text and "<<" not in text:
+            raise UnreadableError(str(error)) from error
+        return text.split(), False
     return words, True
-
-
-def _split(text: str) -> list[str]:
-    return shlex.split(text) if text.strip() else []
 
 
 def outside(script: str) -> bool:

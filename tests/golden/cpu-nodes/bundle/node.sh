@@ -5,7 +5,7 @@ die() {
     printf 'jobgen: %s: %s\n' "${SLURMD_NODENAME:-$HOSTNAME}" "$2" >&2
     exit "$1"
 }
-cd "$JOBGEN_WORK_DIR" || die 96 'no such directory'
+cd "$JOBGEN_WORK_DIR" || die 96 'the working directory is not here'
 
 # ---- Setup: a line that fails ends the job, where nothing on it says || true -------------------
 setup_failed() {

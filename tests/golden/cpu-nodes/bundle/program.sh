@@ -2,5 +2,6 @@
 # The program of one rank, as run: in job.yaml:14 says.
 # shellcheck disable=SC1090,SC1091,SC2016,SC2046,SC2086  # in the author's own words
 set -eo pipefail
-python -u prepare.py --shard $RANK
+export PYTHONUNBUFFERED=1
+python prepare.py --shard $RANK
 python train.py --note 'not $RANK' | tail -n 3
