@@ -71,7 +71,7 @@ def pending_reason(text: str) -> str:
     'over a limit of the QOS (GPUs)'
     """
     text = text.strip().strip("()")
-    word = text.split(",")[0].strip()
+    word = text.split(",")[0].split(":")[0].strip()
     if word in _WORDS:
         return _WORDS[word]
     for head, words in _LIMITS:

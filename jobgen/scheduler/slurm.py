@@ -62,9 +62,9 @@ class SlurmScheduler:
 
     def query(self, jobs: Sequence[JobId]) -> Command:
         """One squeue for all these jobs, ended ones too."""
-        ids = [str(job.job) for job in jobs]
+        ids = list(dict.fromkeys(str(job.job) for job in jobs))
         # one id that is gone is an error to squeue, two are not: then exit 0 means "I looked"
-        both = ids * 2 if len(set(ids)) == 1 else ids
+        both = ids * 2 if len(ids) == 1 else ids
         return Command(
             (
                 "squeue",
@@ -104,7 +104,7 @@ class SlurmScheduler:
         """One sacct for these jobs, allocations only."""
         if self.accounting == "none":
             return None
-        ids = ",".join(str(job.job) for job in jobs)
+        ids = ",".join(dict.fromkeys(str(job.job) for job in jobs))
         return _sacct(_on(jobs), f"--jobs={ids}", f"--format={HISTORY}")
 
     def past(self, result: Result) -> Mapping[JobId, Observation] | None:

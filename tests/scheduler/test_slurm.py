@@ -1,0 +1,209 @@
+"""The words that Slurm is told, and text of any kind that comes back."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobgen.model.record import JobId, JobState, Observation
+from jobgen.scheduler import whole
+from jobgen.scheduler.reasons import in_words, pending_reason
+from jobgen.scheduler.slurm import HISTORY, QUERY, SlurmScheduler
+from jobgen.scheduler.words import SEPARATOR, seconds, state
+from jobgen.shell import Command, Result
+
+SLURM = SlurmScheduler()
+TOKEN = "abcdefghijklmnopqrstuvwxyz"
+
+
+def test_a_submit_names_the_token_the_attempt_and_the_directory() -> None:
+    words = SLURM.submit(
+        "bundle/job.sbatch", directory="/s/u's/a b", token=TOKEN, attempt=2, options=["--hold"]
+    )
+    assert words.words == (
+        "sbatch",
+        "--parsable",
+        f"--comment=jobgen:{TOKEN}:2",
+        "--chdir=/s/u's/a b",
+        "--hold",
+        "bundle/job.sbatch",
+    )
+
+
+def test_the_user_s_comment_stays_before_ours() -> None:
+    options = ["--comment=for the paper", "--nice=5"]
+    words = SLURM.submit("j", directory="/d", token=TOKEN, attempt=1, options=options).words
+    assert f"--comment=for the paper jobgen:{TOKEN}:1" in words
+    assert sum(str(word).startswith("--comment") for word in words) == 1
+
+
+def test_a_single_id_is_asked_twice_so_that_its_absence_is_no_error() -> None:
+    assert "--jobs=7,7" in SLURM.query([JobId(7)]).words
+    assert "--jobs=7,7" in SLURM.query([JobId(7, task=1), JobId(7, task=2)]).words
+    assert "--jobs=7,8" in SLURM.query([JobId(7), JobId(8)]).words
+
+
+def test_a_job_of_another_cluster_is_asked_for_there() -> None:
+    job = JobId(7, cluster="alpha")
+    commands = [SLURM.query([job]), SLURM.history([job]), SLURM.cancel([job])]
+    for command in commands:
+        assert command is not None
+        assert "--clusters=alpha" in command.words
+
+
+def test_a_signal_goes_to_the_batch_shell_only() -> None:
+    assert SLURM.cancel([JobId(7)], signal="USR1").words == (
+        "scancel",
+        "--batch",
+        "--signal=USR1",
+        "7",
+    )
+
+
+def test_a_site_without_accounting_is_never_asked_for_it() -> None:
+    quiet = SlurmScheduler(accounting="none")
+    assert quiet.history([JobId(7)]) is None
+    assert quiet.find_past(3) is None
+
+
+def test_the_command_line_survives_a_real_shell() -> None:
+    words = SLURM.query([JobId(7)])
+    program = f"printf '%s\\0' {words}"
+    done = subprocess.run(["sh", "-c", program], capture_output=True, text=True)
+    assert done.stdout.split("\0")[:-1] == [str(word) for word in words.words]
+
+
+def test_the_name_stands_last_because_it_may_hold_anything() -> None:
+    assert QUERY.split(SEPARATOR)[-1] == "%j"
+    assert HISTORY.split(",")[-1] == "JobName"
+
+
+def test_our_own_words_are_not_taken_from_a_scheduler() -> None:
+    assert {state(word) for word in ("LOST", "PLANNED", "REJECTED", "SUBMITTING")} == {
+        JobState.UNKNOWN
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0:05", 5),
+        ("1:02:03", 3723),
+        ("2-00:00:01", 172_801),
+        ("93784", 93_784),
+        ("UNLIMITED", None),
+        ("INVALID", None),
+        ("", None),
+        ("NOT_SET", None),
+        ("1:2:3:4", None),
+    ],
+)
+def test_durations(text: str, value: int | None) -> None:
+    assert seconds(text) == value
+
+
+FIELD = st.text(alphabet=st.characters(blacklist_characters="\n\x1f"), max_size=12)
+LIKELY = st.sampled_from(
+    [
+        *("12", "12_3", "12_[4-9%2]", "12+1", "RUNNING", "R", "CANCELLED by 0", "0:12", ""),
+        *("N/A", "(null)", "UNLIMITED", "n[1-2]", "0:0", f"jobgen:{TOKEN}:1", "/s/a-abcdefgh"),
+    ]
+)
+TEXT = st.lists(
+    st.lists(FIELD | LIKELY, min_size=1, max_size=13).map(SEPARATOR.join), max_size=6
+).map("\n".join)
+
+
+@given(st.integers(-1, 255), TEXT | st.text(), st.text(max_size=200))
+def test_no_text_whatever_makes_a_parser_raise(code: int, out: str, err: str) -> None:
+    said = Result(code, out.encode("utf-8", "surrogatepass"), err.encode("utf-8", "surrogatepass"))
+    for method in ("submitted", "refused", "states", "past", "found", "tested", "settings"):
+        getattr(SLURM, method)(said)
+
+
+@given(st.binary(max_size=300), st.binary(max_size=100))
+def test_no_bytes_whatever_make_a_parser_raise(out: bytes, err: bytes) -> None:
+    said = Result(0, out, err)
+    for method in ("submitted", "refused", "states", "past", "found", "tested", "settings"):
+        getattr(SLURM, method)(said)
+
+
+@given(st.text(alphabet=st.characters(blacklist_characters="\n"), max_size=40))
+def test_a_name_of_any_characters_moves_no_other_field(name: str) -> None:
+    row = ["9", "RUNNING", "None", "n1", "0:01", "0:02", "N/A", "/d", f"jobgen:{TOKEN}:1", name]
+    seen = SLURM.states(Result(0, SEPARATOR.join(row).encode("utf-8", "surrogatepass")))
+    assert seen is not None
+    assert seen[JobId(9)].comment == f"jobgen:{TOKEN}:1"
+    assert seen[JobId(9)].nodes == "n1"
+
+
+@given(st.lists(st.text(max_size=20), max_size=5), st.integers(1, 9))
+def test_a_submit_is_what_was_said_after_any_shell(options: list[str], attempt: int) -> None:
+    options = [option.replace("\0", "") for option in options]
+    words = SLURM.submit("e", directory="/d", token=TOKEN, attempt=attempt, options=options)
+    assert shlex.split(str(words)) == [str(word) for word in words.words]
+
+
+def _seen(job: JobId, what: JobState) -> Observation:
+    return Observation(job, what)
+
+
+def test_an_array_runs_while_one_of_its_tasks_runs() -> None:
+    parts = [
+        _seen(JobId(5, task=0), JobState.COMPLETED),
+        _seen(JobId(5, task=1), JobState.RUNNING),
+        _seen(JobId(5), JobState.PENDING),
+        _seen(JobId(6), JobState.FAILED),
+    ]
+    told = whole(JobId(5), parts)
+    assert told is not None
+    assert (told.job, told.state) == (JobId(5), JobState.RUNNING)
+
+
+def test_an_array_that_ended_failed_if_one_task_failed() -> None:
+    parts = [
+        _seen(JobId(5, task=0), JobState.COMPLETED),
+        _seen(JobId(5, task=1), JobState.FAILED),
+    ]
+    told = whole(JobId(5), parts)
+    assert told is not None
+    assert told.state is JobState.FAILED
+
+
+def test_a_job_that_nobody_mentions_is_not_there() -> None:
+    assert whole(JobId(5), [_seen(JobId(6), JobState.RUNNING)]) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("Resources", "next in line"),
+        ("AssocGrpGRES", "(GPUs)"),
+        ("QOSMaxGRESPerUser", "(GPUs)"),
+        ("QOSMaxWallDurationPerJobLimit", "--time"),
+        ("ReqNodeNotAvail, UnavailableNodes:n[1-4]", "--time"),
+        ("RaisedSignal:11(Segmentation fault)", "signal"),
+        ("launch failed requeued held", "held"),
+    ],
+)
+def test_reasons_are_told_in_plain_words(reason: str, words: str) -> None:
+    assert words in pending_reason(reason)
+    assert in_words(reason).startswith(f"{reason}: ")
+
+
+def test_a_reason_that_is_not_known_stands_alone() -> None:
+    assert in_words("Frobnication") == "Frobnication"
+
+
+@given(st.text(max_size=60))
+def test_any_reason_has_words(reason: str) -> None:
+    assert isinstance(in_words(reason), str)
+
+
+def test_a_validation_runs_the_same_script() -> None:
+    told = SLURM.test_only("j.sbatch", ["--nodes=2"])
+    assert told == Command.of("sbatch", "--test-only", "--nodes=2", "j.sbatch")
