@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from jobgen.cli.call import Call
-from jobgen.cli.flags import NAMES, everywhere
+from jobgen.cli.flags import EVERYWHERE, HELP, NAMES
 
-HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 Examples = Sequence[str]
 
 
@@ -19,9 +19,9 @@ class Verb(click.Command):
     """A verb: its own options, the flags of every verb, and examples before all of them."""
 
     def __init__(self, *args: Any, examples: Examples = (), **more: Any) -> None:
-        super().__init__(*args, **{"context_settings": HELP, **more})
+        super().__init__(*args, **{"context_settings": SETTINGS, **more})
         self.examples = examples
-        self.params += everywhere()
+        self.params += EVERYWHERE
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run it, with the flags handed to the output first."""
@@ -29,6 +29,10 @@ class Verb(click.Command):
         call.verb = "-".join(_path(ctx))
         call.settle()
         return super().invoke(ctx)
+
+    def get_help_option(self, _: click.Context) -> click.Option:
+        """``-h`` and ``--help``."""
+        return HELP
 
     def get_help(self, ctx: click.Context) -> str:
         """What it does, examples, then usage and options."""
@@ -57,11 +61,15 @@ class Lazy(click.Group):
         hidden: Mapping[str, str] | None = None,
         **more: Any,
     ) -> None:
-        words = {"context_settings": HELP, "subcommand_metavar": "VERB ..."}
+        words = {"context_settings": SETTINGS, "subcommand_metavar": "VERB ..."}
         super().__init__(*args, **{**words, **more})
         self.verbs = verbs
         self.aliases = hidden or {}
-        self.params += everywhere()
+        self.params += EVERYWHERE
+
+    def get_help_option(self, _: click.Context) -> click.Option:
+        """``-h`` and ``--help``."""
+        return HELP
 
     def get_help(self, ctx: click.Context) -> str:
         """What it is, and its verbs with a line each."""

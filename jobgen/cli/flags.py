@@ -40,38 +40,50 @@ def _option(*words: str, callback: Any = _keep, **more: Any) -> click.Option:
     return click.Option(list(words), expose_value=False, callback=callback, **more)
 
 
-def everywhere() -> list[click.Parameter]:
-    """The flags, made anew for each command."""
-    return [
-        _option(
-            "-c",
-            "--cluster",
-            "cluster",
-            metavar="NAME",
-            envvar="JOBGEN_CLUSTER",
-            shell_complete=complete_clusters,
-            help="Profile: a name or a path [JOBGEN_CLUSTER].",
-        ),
-        _option(
-            "--set",
-            "sets",
-            metavar="K=V",
-            multiple=True,
-            help="Set a variable or a key of job.yaml.",
-        ),
-        _option("-y", "--yes", is_flag=True, help="Say yes to every question."),
-        _option("--json", is_flag=True, help="Answer in JSON, on a terminal or not."),
-        _option("-q", "--quiet", count=True, callback=_count, help="Less talk; -qq: no errors."),
-        _option("-v", "--verbose", count=True, callback=_count, help="More talk."),
-        _option(
-            "--color",
-            type=click.Choice(["auto", "always", "never"]),
-            help="Colour; auto heeds NO_COLOR.",
-        ),
-        _option("--ascii", is_flag=True, help="Only ASCII signs."),
-        _option("--debug", is_flag=True, help="Show the traceback of a bug."),
-    ]
+def _show_help(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        click.echo(ctx.get_help())
+        ctx.exit()
 
 
-NAMES = frozenset(str(p.name) for p in everywhere())
-"""Names of the flags, to tell them from a verb's own."""
+# click's own asks gettext for a translation, on every call
+HELP = _option(
+    "-h",
+    "--help",
+    callback=_show_help,
+    is_flag=True,
+    is_eager=True,
+    help="Show this help.",
+)
+EVERYWHERE = (
+    _option(
+        "-c",
+        "--cluster",
+        "cluster",
+        metavar="NAME",
+        envvar="JOBGEN_CLUSTER",
+        shell_complete=complete_clusters,
+        help="Profile: a name or a path [JOBGEN_CLUSTER].",
+    ),
+    _option(
+        "--set",
+        "sets",
+        metavar="K=V",
+        multiple=True,
+        help="Set a variable or a key of job.yaml.",
+    ),
+    _option("-y", "--yes", is_flag=True, help="Say yes to every question."),
+    _option("--json", is_flag=True, help="Answer in JSON, on a terminal or not."),
+    _option("-q", "--quiet", count=True, callback=_count, help="Less talk; -qq: no errors."),
+    _option("-v", "--verbose", count=True, callback=_count, help="More talk."),
+    _option(
+        "--color",
+        type=click.Choice(["auto", "always", "never"]),
+        help="Colour; auto heeds NO_COLOR.",
+    ),
+    _option("--ascii", is_flag=True, help="Only ASCII signs."),
+    _option("--debug", is_flag=True, help="Show the traceback of a bug."),
+)
+"""The flags, shared by all commands."""
+NAMES = frozenset(str(p.name) for p in EVERYWHERE)
+"""Their names, to tell them from a verb's own."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TextIO
 
 NARROWEST = 40
@@ -28,12 +27,12 @@ _ASCII = {TIMES: "x", "…": "...", "→": "->", "\u2013": "-", "·": "-", "█"
 _TO_ASCII = str.maketrans(_ASCII)
 
 
-@dataclass(frozen=True, slots=True)
 class Ink:
     """How a screen is drawn: with colours or without, and how wide it may be."""
 
-    colour: bool = False
-    width: int = 80
+    def __init__(self, *, colour: bool = False, width: int = 80) -> None:
+        self.colour = colour
+        self.width = width
 
     def __call__(self, style: str, text: str) -> str:
         """The text in that style; unchanged where there are no colours."""
@@ -108,7 +107,7 @@ class Output:
         )
 
     def _ink(self, stream: TextIO) -> Ink:
-        return Ink(self._coloured(stream), self._width(stream))
+        return Ink(colour=self._coloured(stream), width=self._width(stream))
 
     def _coloured(self, stream: TextIO) -> bool:
         """The flag wins, then NO_COLOR, then FORCE_COLOR, then what the stream is."""

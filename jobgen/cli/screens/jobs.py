@@ -101,10 +101,11 @@ def info(record: RunRecord) -> str:
 
 
 def _reason(record: RunRecord) -> str:
+    if record.reason in ("", "None"):
+        return ""
     from jobgen.scheduler.reasons import in_words
 
-    known = record.reason and record.reason != "None"
-    return safe(in_words(record.reason)) if known else ""
+    return safe(in_words(record.reason))
 
 
 # one job

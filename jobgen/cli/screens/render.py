@@ -22,7 +22,7 @@ def written(ready: Ready, folder: Path) -> str:
     entry = ready.bundle.entry
     return (
         f"Wrote {count(len(files), 'file')} to {safe(folder)}\n{table(rows, indent='  ')}"
-        f"By hand, on the cluster: cd {safe(folder)} && sbatch {entry}\n"
+        f"By hand, on the cluster: cd {safe(folder)} && mkdir -p logs && sbatch {entry}\n"
     )
 
 
