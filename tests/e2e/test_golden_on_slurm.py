@@ -107,7 +107,8 @@ def controller(scripts: dict[str, str]) -> Iterator[Cluster]:
     plain = {name: stripped(text)[0] for name, text in scripts.items()}
     with Cluster.up(Options(nodes=1, conf=site(plain))) as cluster:
         for name in every(plain, "reservation", r"[^,]+"):
-            what = f"ReservationName={name} Users=tester StartTime=now Duration=1-0 NodeCnt=1"
+            # over all nodes, so that it fits any script; the others could start ten minutes later
+            what = f"ReservationName={name} Users=tester StartTime=now Duration=10 Nodes=ALL"
             cluster.slurm("scontrol", "create", "reservation", *what.split(), "Flags=OVERLAP")
         yield cluster
 
