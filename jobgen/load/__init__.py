@@ -68,7 +68,7 @@ def kind(text: str, label: str) -> Kind:
 
 def schema(which: Kind) -> dict[str, Any]:
     """The JSON Schema of job.yaml or cluster.yaml, for editors."""
-    from jobgen.load.schema import schema_of
+    from jobgen.load.schemas import schema_of
 
     if which == "job":
         return schema_of(JobSpec, "job.yaml")
@@ -96,6 +96,7 @@ def _cluster(source: Source, parent: tuple[str, str] | None) -> tuple[Tree, Clus
     refuse_empty(tree, _NOTHING)
     extended(tree, parent)
     environment.check(tree)
+    variables.refuse(tree)
     options.settle(tree, ("defaults", "slurm"))
     profile = _formed(tree, ClusterProfile)
     clusterrules.check(tree)
