@@ -1,0 +1,201 @@
+"""What plan, render, submit --dry-run, lint and the small verbs answer."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from jobgen.cli.layout import columns
+from tests.cli.conftest import Jobgen, process
+
+JOB = """\
+name: llama
+nodes: 2
+gpus_per_node: 8
+time: 4h
+mem: 0
+run: train.py --config 'a b.yaml'
+vars: {LR: 1e-5}
+env: {HF_HOME: /scratch/$USER/hf, LR: "${LR}"}
+secrets: [HF_TOKEN]
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HF_TOKEN", "hf_thisisacanary")
+    (tmp_path / "train.py").write_text("print('hi')\n")
+    (tmp_path / "job.yaml").write_text(JOB)
+    return tmp_path / "job.yaml"
+
+
+ON = ("job.yaml", "-c", "a100x16")
+
+
+def test_a_plan_says_what_why_and_what_next(jobgen: Jobgen, job: Path) -> None:
+    said = jobgen("plan", *ON)
+    assert said.code == 0
+    assert said.out.startswith("llama on a100x16: 2 nodes \u00d7 8 A100-SXM4-80GB = 16 GPUs, 4h 0m")
+    for part in ("Decisions", "Options of sbatch", "Environment", "Files", "Upload", "Checks"):
+        assert f"\n{part}" in said.out
+    assert re.search(r"HF_HOME +/scratch/\$USER/hf +as the job asks \(job.yaml:8\)", said.out)
+    assert re.search(r"HF_TOKEN +\*\*\*", said.out)
+    assert said.out.endswith("Next: jobgen submit job.yaml -c a100x16\n")
+
+
+def test_a_plan_in_json_holds_every_decision(jobgen: Jobgen, job: Path) -> None:
+    envelope = json.loads(jobgen("plan", *ON, "--json").out)
+    assert envelope["schema"] == "jobgen/plan/1"
+    data = envelope["data"]
+    assert data["resources"]["world_size"] == 16
+    assert data["cost"]["gpu_hours"] == 64
+    assert data["environment"]["LR"]["value"] == "1e-5"
+    assert data["sbatch"]["time"] == {
+        "value": "04:00:00",
+        "why": "the time limit",
+        "place": "job.yaml:4",
+    }
+    assert {f["path"] for f in data["files"]} >= {"job.sbatch", "rank.sh", "plan.json"}
+    assert [f["path"] for f in data["upload"]["files"]] == ["job.yaml", "train.py"]
+    assert re.fullmatch("sha256:[0-9a-f]{64}", data["digest"])
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_only_what_must_not_be_broken_is_wider_than_the_screen(
+    jobgen: Jobgen, job: Path, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    for line in jobgen("plan", *ON).out.splitlines():
+        longest = max(map(columns, line.split("  ")), default=0)
+        assert columns(line) <= width or longest > width - 40 or "    | " in line, line
+
+
+def test_the_next_command_is_the_same_call(jobgen: Jobgen, job: Path) -> None:
+    out = jobgen("plan", *ON, "--set", "LR=3e-5").out
+    assert out.endswith("Next: jobgen submit job.yaml -c a100x16 --set LR=3e-5\n")
+    assert re.search(r"LR +3e-5", out)
+
+
+def test_a_dry_run_shows_the_exact_commands_and_touches_nothing(
+    jobgen: Jobgen, job: Path, tmp_path: Path
+) -> None:
+    before = sorted(str(p) for p in tmp_path.rglob("*"))
+    said = jobgen("submit", *ON, "--dry-run")
+    assert said.code == 0
+    assert "WOULD RUN  in this order; nothing has been sent" in said.out
+    assert re.search(r"^  \d submit +cd .* && sbatch --parsable --comment=jobgen:", said.out, re.M)
+    assert re.search(r"HF_TOKEN +\*\*\* +your environment, \$HF_TOKEN", said.out)
+    assert sorted(str(p) for p in tmp_path.rglob("*")) == before
+
+
+def test_no_answer_holds_the_value_of_a_secret(jobgen: Jobgen, job: Path) -> None:
+    for words in (["plan"], ["submit", "--dry-run", "-v"], ["render"]):
+        for more in ([], ["--json"]):
+            said = jobgen(*words, *ON, *more)
+            assert said.code == 0
+            assert "thisisacanary" not in said.out + said.err
+
+
+def test_a_rendered_file_is_the_same_bytes_whatever_the_screen(job: Path, tmp_path: Path) -> None:
+    env = {"HF_TOKEN": "x"}
+    narrow = process("render", *ON, cwd=tmp_path, COLUMNS="40", NO_COLOR="1", **env).stdout
+    wide = process("render", *ON, cwd=tmp_path, COLUMNS="200", FORCE_COLOR="1", **env).stdout
+    ascii_only = process("render", *ON, "--ascii", cwd=tmp_path, LC_ALL="C", **env).stdout
+    assert narrow == wide == ascii_only
+    assert narrow.startswith("#!/bin/bash\n")
+
+
+def test_rendered_files_can_be_kept_and_compared(jobgen: Jobgen, job: Path, tmp_path: Path) -> None:
+    assert jobgen("render", *ON, "-o", "out").code == 0
+    assert jobgen("render", *ON, "--check", "out").code == 0
+    script = tmp_path / "out" / "job.sbatch"
+    assert script.read_text() == jobgen("render", *ON).out
+    script.write_text(script.read_text() + "# mine\n")
+    said = jobgen("render", *ON, "--check", "out")
+    assert said.code == 1
+    assert "job.sbatch: different" in said.out
+    assert "-# mine" in said.out
+
+
+def test_lint_shows_all_problems_and_the_exit_code_says_how_bad(jobgen: Jobgen, job: Path) -> None:
+    assert jobgen("lint", "job.yaml").code == 0
+    job.write_text(JOB.replace("4h", "4:00").replace("gpus_per_node", "gpu_per_node"))
+    said = jobgen("lint", "job.yaml")
+    assert said.code == 3
+    assert "job.yaml:4:7: error[" in said.out
+    assert "job.yaml:3:1: error[" in said.out
+    assert "did you mean 'gpus_per_node'?" in said.out
+    assert "Found 2 errors in 1 file." in said.out
+    assert said.out.count("^") == len("4:00") + len("gpu_per_node")
+
+
+@pytest.mark.parametrize("words", [["plan"], ["render"], ["submit"], ["submit", "--dry-run"]])
+def test_every_verb_refuses_a_bad_file_as_lint_does(
+    jobgen: Jobgen, job: Path, words: list[str]
+) -> None:
+    job.write_text(JOB.replace("4h", "4:00"))
+    said = jobgen(*words, *ON)
+    assert said.code == 3
+    assert said.out == ""
+    assert "job.yaml:4:7: error[J131]" in said.err
+    assert "4 | time: 4:00" in said.err
+
+
+def test_an_unknown_cluster_is_answered_with_the_nearest(jobgen: Jobgen, job: Path) -> None:
+    said = jobgen("plan", "job.yaml", "-c", "a100x61")
+    assert said.code == 7
+    assert "a100x16" in said.err
+
+
+def test_the_cluster_may_come_from_the_environment(
+    jobgen: Jobgen, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JOBGEN_CLUSTER", "a100x16")
+    assert jobgen("plan", "job.yaml").out.startswith("llama on a100x16")
+    assert jobgen("plan", "job.yaml", "-c", "local").out.startswith("llama on local")
+
+
+def test_clusters_are_listed_and_shown(jobgen: Jobgen) -> None:
+    listed = jobgen("cluster", "ls")
+    assert re.search(r"^a100x16 +shipped", listed.out, re.M)
+    shown = jobgen("cluster", "show", "a100x16")
+    assert "infiniband, 8 cards of 200 Gbit/s" in shown.out
+    assert "  name: a100x16" in shown.out
+    assert json.loads(jobgen("cluster", "ls", "--json").out)["schema"] == "jobgen/cluster-ls/1"
+
+
+@pytest.mark.parametrize("kind", ["job", "cluster"])
+def test_schemas_are_json(jobgen: Jobgen, kind: str) -> None:
+    assert json.loads(jobgen("schema", kind).out)["type"] == "object"
+
+
+def test_a_code_is_explained_with_an_example(jobgen: Jobgen) -> None:
+    said = jobgen("explain", "j131")
+    assert said.code == 0
+    assert said.out.startswith("J131: ")
+    assert "Right:\n    " in said.out
+    wrong = jobgen("explain", "J999x")
+    assert wrong.code == 7
+    assert "jobgen explain" in wrong.err
+
+
+def test_a_costly_job_needs_a_yes(jobgen: Jobgen, job: Path, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(
+        "name: c\nscheduler: slurm\npaths: {root: /nonexistent}\nnetwork: {fabric: ethernet}\nconfirm: {gpu_hours: 10}\n"
+        "nodes: {count: 2, gpus_per_node: 8, gpu: A100-SXM4-80GB}\n"
+    )
+    said = jobgen("submit", "job.yaml", "-c", "./c.yaml")
+    assert said.code == 2
+    assert "64 GPU-hours" in said.err
+    assert "add -y" in said.err
+
+
+def test_clusters_complete(job: Path, tmp_path: Path) -> None:
+    done = process(
+        cwd=tmp_path,
+        _JOBGEN_COMPLETE="bash_complete",
+        COMP_WORDS="jobgen plan job.yaml -c a1",
+        COMP_CWORD="4",
+    )
+    assert done.stdout.split() == ["plain,a100x16"]
