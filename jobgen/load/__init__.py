@@ -11,7 +11,7 @@ from jobgen.errors import Invalid, Problem, raise_errors
 from jobgen.load import clusterrules, environment, jobrules, lint, options, variables
 from jobgen.load.extends import extended
 from jobgen.load.faults import tell
-from jobgen.load.tree import Tree, refuse_empty
+from jobgen.load.tree import Tree, refuse_useless
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.form import F, Form, Refusal
 from jobgen.model.job import JobSpec
@@ -79,7 +79,7 @@ def _job(source: Source, sets: Sequence[str]) -> tuple[Tree, JobSpec | None]:
     tree = Tree.of(source)
     if not tree.data:
         return tree, None
-    refuse_empty(tree, _MAY_BE_EMPTY)
+    refuse_useless(tree, _MAY_BE_EMPTY)
     used = variables.settle(tree, sets)
     environment.check(tree)
     options.settle(tree, ("slurm",))
@@ -93,7 +93,7 @@ def _cluster(source: Source, parent: tuple[str, str] | None) -> tuple[Tree, Clus
     tree = Tree.of(source)
     if not tree.data:
         return tree, None
-    refuse_empty(tree, _NOTHING)
+    refuse_useless(tree, _NOTHING)
     extended(tree, parent)
     environment.check(tree)
     variables.refuse(tree)

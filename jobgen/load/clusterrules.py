@@ -33,6 +33,7 @@ def _nodes(tree: Tree) -> None:
 
 def _network(tree: Tree) -> None:
     fabric = written(tree.get("network", "fabric") or "") or tree.text("network")
+    fabric = {"ib": "infiniband"}.get(fabric, fabric)
     count = tree.get("nodes", "count")
     local = tree.text("scheduler") == "local"
     if not fabric and isinstance(count, int) and count > 1 and not local:
@@ -47,7 +48,7 @@ def _network(tree: Tree) -> None:
 
 
 _FACTS = {
-    "ib_hca": ("infiniband", "ib", "roce"),
+    "ib_hca": ("infiniband", "roce"),
     "gid_index": ("roce",),
     "traffic_class": ("roce",),
 }

@@ -8,14 +8,13 @@ from jobgen.data import sbatch_options
 from jobgen.load.tree import Path, Tree, dotted
 from jobgen.load.words import LATER, REFUSED_SSH, elsewhere, foreign, form_of, near, normal
 from jobgen.model.form import Fault, Form
-from jobgen.model.units import clip
 
 
 def tell(tree: Tree, top: type[Form], faults: Sequence[Fault]) -> None:
     """Add every fault to the tree."""
     meant = set()
     for fault in faults:
-        if fault.code == "J102":
+        if fault.code == "J102" and not tree.enough("J102"):
             meant.add(_unknown(tree, top, _written(fault.path)))
     for fault in faults:
         path = _written(fault.path)
@@ -56,8 +55,11 @@ def _unknown(tree: Tree, top: type[Form], path: Path) -> Path:
         message = f"'{dotted(path)}' is refused: {REFUSED_SSH[normal(name)]}"
         tree.say("J170", message, path, "remove it", place=place)
         return path
-    siblings = _form_at(top, path[:-1])
-    close = near(path, siblings.keys)
+    siblings = _form_at(top, path[:-1]).keys
+    close = near(path, siblings)
+    word = foreign(path).partition(":")[0].partition(" ")[0].strip(",")
+    if word in siblings:
+        close = word
     tree.say("J102", f"unknown key '{dotted(path)}'", path, _hint(top, path, close), place=place)
     return (*path[:-1], close)
 
@@ -78,7 +80,10 @@ def _hint(top: type[Form], path: Path, close: str) -> str:
         under = "slurm" if "slurm" in top.keys else "defaults: slurm"
         return f"an option of sbatch: write it under {under}:"
     keys = [n for n, k in _form_at(top, path[:-1]).keys.items() if not k.hidden]
-    return f"known keys: {', '.join(keys)}" if len(keys) <= 12 else clip("see jobgen schema", 80)
+    which = "job" if "run" in top.keys else "cluster"
+    return (
+        f"known keys: {', '.join(keys)}" if len(keys) <= 12 else f"all keys: jobgen schema {which}"
+    )
 
 
 def _form_at(top: type[Form], path: Path) -> type[Form]:

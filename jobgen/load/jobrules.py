@@ -62,11 +62,7 @@ def _launcher(tree: Tree) -> None:
     if span is None:
         return
     low, high = int(span.group(1)), int(span.group(2))
-    if low > high:
-        hint = f"write nodes: {high}:{low}"
-        tree.say("J122", f"nodes: {low} is more than {high}", ("nodes",), hint)
-        tree.spoiled.add(("nodes",))
-    elif low < high and (kind not in {"", "torchrun"} or tree.text("launcher", "rdzv") == "static"):
+    if low < high and (kind not in {"", "torchrun"} or tree.text("launcher", "rdzv") == "static"):
         message = "nodes: MIN:MAX needs torchrun with its c10d rendezvous"
         tree.contradict(message, [("launcher",), ("nodes",)], f"write nodes: {high}")
 

@@ -46,7 +46,7 @@ def variables(tree: Tree) -> None:
                 why, instead = wrong.get((name, text)) or wrong[name, ""]
                 shown = f"{name}={text}" if (name, text) in wrong else name
                 tree.note("J304", f"{shown}: {why}", here, f"write instead: {instead}")
-            elif name.startswith(("NCCL_", "TORCH_NCCL_")):
+            elif name.startswith(("NCCL_", "TORCH_NCCL_")) and not tree.enough("J303"):
                 _variable(tree, here, name)
 
 

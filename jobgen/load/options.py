@@ -47,18 +47,27 @@ def _known(tree: Tree, path: Path, name: str) -> SbatchOption | None:
     options = sbatch_options()
     option = options.get(name)
     if option is None:
-        _unknown(tree, path, name)
+        if not tree.enough("J140"):
+            _unknown(tree, path, name)
     elif option.rule == "refuse":
         _managed(tree, path, option)
     elif option.removed and not option.old:
         message = f"{dotted(path)}: sbatch has no --{name} since Slurm {option.removed}"
-        tree.say("J142", message, path, option.meaning, place=tree.place(path, of_key=True))
+        tree.say("J142", message, path, _now(option), place=tree.place(path, of_key=True))
     else:
         if option.removed:
             message = f"{dotted(path)}: --{name} is gone after Slurm {option.removed}"
             tree.note("J142", message, path, option.meaning)
         return option
     return None
+
+
+def _now(option: SbatchOption) -> str:
+    """What to write instead of an option that is gone."""
+    successor = sbatch_options().get(option.meaning.rpartition(" ")[2])
+    if not option.meaning.startswith("Old ") or successor is None:
+        return option.meaning
+    return f"use the key '{successor.key}'" if successor.key else f"write {successor.name}"
 
 
 def _managed(tree: Tree, path: Path, option: SbatchOption) -> None:
@@ -81,7 +90,7 @@ def _unknown(tree: Tree, path: Path, name: str) -> None:
     elif bare in options:
         hint = f"write it without dashes: {bare}"
     hint = hint or "options of a site's plug-in go under extra: ['--name=value']"
-    message = f"{dotted(path)}: sbatch has no option '--{clip(bare)}'"
+    message = f"{dotted(path)}: sbatch has no option '{clip(name)}'"
     tree.say("J140", message, path, hint, place=tree.place(path, of_key=True))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,12 @@ from jobgen.errors import Place, Problem, Severity
 from jobgen.source import Source
 
 Path = tuple[str | int, ...]
+
+LONGEST = 131_000
+"""The most characters of one value; Linux takes no more in one variable of the environment."""
+
+MOST = 100
+"""Problems of one code that are kept."""
 
 
 @dataclass
@@ -29,6 +36,8 @@ class Tree:
     spoiled: set[Path] = field(default_factory=set)
     """Paths about which enough has been said."""
     overrides: dict[Path, str] = field(default_factory=dict)
+    said: Counter[str] = field(default_factory=Counter)
+    """How many problems of each code were found."""
 
     @classmethod
     def of(cls, source: Source) -> Tree:
@@ -86,25 +95,35 @@ class Tree:
         self, code: str, message: str, path: Path, hint: str = "", *, place: Place | None = None
     ) -> None:
         """Add a problem that makes the file invalid, unless enough was said about this path."""
-        if not self._enough(path):
+        if not self._about(path) and not self.enough(code):
+            self.said[code] += 1
             self.problems.append(Problem(code, message, place or self.place(path), hint))
 
     def contradict(self, message: str, paths: Sequence[Path], hint: str) -> None:
         """Say that the last of these keys does not go with the ones before."""
         *others, path = paths
-        if not any(self._enough(p) for p in paths):
+        if not any(self._about(p) for p in paths) and not self.enough("J138"):
             also = tuple(p for p in (self.place(o, of_key=True) for o in others) if p)
             place = self.place(path, of_key=True)
+            self.said["J138"] += 1
             self.problems.append(Problem("J138", message, place, hint, also=also))
 
     def note(
         self, code: str, message: str, path: Path, hint: str = "", severity: Severity = "warning"
     ) -> None:
         """Add what a rule found in a file that is valid."""
-        if not self._enough(path):
+        if not self._about(path) and not self.enough(code):
+            self.said[code] += 1
             self.notes.append(Problem(code, message, self.place(path), hint, severity))
 
-    def _enough(self, path: Path) -> bool:
+    def enough(self, code: str) -> bool:
+        """Whether so many problems of this code were found that more would help nobody.
+
+        To be asked before a costly hint is made: a hostile file can hold thousands.
+        """
+        return self.said[code] >= MOST
+
+    def _about(self, path: Path) -> bool:
         return any(path[:n] in self.spoiled for n in range(1, len(path) + 1))
 
     def inside(self, path: Path, start: int, length: int) -> Place | None:
@@ -141,18 +160,29 @@ def change(tree: Tree, path: Path, value: Any) -> None:
     parent[path[-1]] = value
 
 
-def refuse_empty(tree: Tree, keep: re.Pattern[str]) -> None:
-    """Say of every key without a value that it has none, and take it out of the data."""
+def refuse_useless(tree: Tree, may_be_empty: re.Pattern[str]) -> None:
+    """Say of every value that is empty or endless, and take it out of the data."""
     for path, value in list(tree.scalars()):
-        if value is not None or keep.match(dotted(path)):
-            continue
         place = tree.place(path, of_key=True)
-        hint = "give it a value, or remove it"
-        tree.say("J118", f"{dotted(path)} is empty", path, hint, place=place)
+        if value is None and not may_be_empty.match(dotted(path)):
+            flag = "slurm" in path[:-1]
+            hint = (
+                "write true for a flag, or remove it" if flag else "give it a value, or remove it"
+            )
+            tree.say("J118", f"{dotted(path)} is empty", path, hint, place=place)
+        elif isinstance(value, str) and len(value) > LONGEST:
+            message = (
+                f"{dotted(path)}: this is {len(value)} characters long, and {LONGEST} are the most"
+            )
+            tree.say("J122", message, path, "put it into a file of the workdir", place=place)
+        else:
+            continue
         tree.spoiled.add(path)
         parent: Any = tree.get(*path[:-1])
         if isinstance(parent, dict):
             del parent[path[-1]]
+        else:
+            parent[path[-1]] = ""
 
 
 def _copy(value: Any) -> Any:

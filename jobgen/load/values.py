@@ -73,7 +73,8 @@ def _words(*words: str) -> Callable[[str], str]:
 
     def check(value: str) -> str:
         if value.lower() not in {w.lower() for w in words}:
-            raise Bad("another word was expected", suggest(value, words))
+            known = f"known: {', '.join(words)}"
+            raise Bad("another word was expected", suggest(value, words) or known)
         return value
 
     return check

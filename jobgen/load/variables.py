@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -15,7 +17,7 @@ from jobgen.errors import Place
 from jobgen.load.tree import Path, Tree, change, dotted, written
 from jobgen.model.fields import suggest
 from jobgen.model.job import JobSpec
-from jobgen.source import resolved, scan
+from jobgen.source import LIMIT, resolved, scan
 
 _NAME = "[A-Za-z_][A-Za-z0-9_]*"
 _USE = re.compile(r"\$\$|\$\{(" + _NAME + r")\}|(\$\{|\$\()")
@@ -42,84 +44,112 @@ def settle(tree: Tree, sets: Sequence[str]) -> frozenset[str]:
     """Carry out ``--set``, then put in the variables; gives the names that were used."""
     for word in sets:
         _set(tree, word)
-    declared = {n: v for n, v in tree.table("vars").items() if not isinstance(v, (dict, list))}
-    for name, value in declared.items():
+    scope = Scope.of(tree)
+    for name, value in scope.declared.items():
         if "${" in written(value):
             message = f"vars.{name}: the value of a variable is literal"
             tree.say("J161", message, ("vars", name), "write it out, or use two variables")
-    used: set[str] = set()
     for path, value in list(tree.scalars()):
         if isinstance(value, str) and "$" in value and path[0] != "vars":
-            change(tree, path, substitute(tree, path, value, declared, used))
-    return frozenset(used)
+            change(tree, path, scope.put(path, value))
+    return frozenset(scope.used)
 
 
-def substitute(
-    tree: Tree, path: Path, value: str, declared: Mapping[str, Any], used: set[str]
-) -> Any:
-    """The value with its variables put in; what cannot be is said in the tree."""
-    shell = path[0] in _SHELL_FIELDS or path[:2] == ("defaults", "setup")
-    whole = re.fullmatch(r"\$\{(" + _NAME + r")\}", value)
-    if whole and whole.group(1) in declared:
-        used.add(whole.group(1))
-        own = declared[whole.group(1)]
-        return own if not isinstance(own, str) else resolved(own) if own else own
-    wrong = _wrong_in_shell if shell else _wrong
+def refuse(tree: Tree) -> None:
+    """Say of every ``${`` outside shell text that it means nothing in a profile."""
+    for path, value in tree.scalars():
+        if isinstance(value, str) and "${" in value.replace("$$", "") and "setup" not in path:
+            message = f"{dotted(path)}: a profile has no variables"
+            hint = "write $NAME: it is expanded on the cluster; $$ is a dollar"
+            tree.say("J161", message, path, hint)
+            tree.spoiled.add(path)
 
-    def put(match: re.Match[str]) -> str:
+
+@dataclass
+class Scope:
+    """The variables of a job, and what becomes of each ``${…}``."""
+
+    tree: Tree
+    declared: Mapping[str, Any]
+    used: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, tree: Tree) -> Scope:
+        """The variables that a job declares."""
+        scalars = {n: v for n, v in tree.table("vars").items() if not isinstance(v, (dict, list))}
+        return cls(tree, scalars)
+
+    def put(self, path: Path, value: str) -> Any:
+        """The value with its variables put in; what cannot be is said in the tree."""
+        shell = path[0] in _SHELL_FIELDS
+        whole = re.fullmatch(r"\$\{(" + _NAME + r")\}", value)
+        if whole and whole.group(1) in self.declared:
+            self.used.add(whole.group(1))
+            own = self.declared[whole.group(1)]
+            meant = resolved(own) if isinstance(own, str) else own
+            return own if meant is None else meant
+        room = LIMIT
+
+        def put(match: re.Match[str]) -> str:
+            nonlocal room
+            name = match.group(1)
+            if name in self.declared:
+                self.used.add(name)
+                text = written(self.declared[name])
+                room -= len(text)
+                return text if room > 0 else ""
+            if match.group() == "$${":
+                return "${"
+            if match.group() != "$$":
+                (self._unknown_to_shell if shell else self._unknown)(path, match)
+            return match.group()
+
+        text = (_SHELL_USE if shell else _USE).sub(put, value)
+        if room <= 0:
+            message = f"{dotted(path)} is larger than 1 MiB with its variables put in"
+            self.tree.say("J111", message, path, "put data into files of the workdir")
+        return text
+
+    @cached_property
+    def theirs(self) -> frozenset[str]:
+        """Names that the shell of run and setup knows, because the job sets them."""
+        tree = self.tree
+        listed = tree.get("secrets")
+        secrets = listed if isinstance(listed, list) else list(tree.table("secrets"))
+        text = "\n".join(written(v) for name in _SHELL_FIELDS for _, v in tree.scalars(name))
+        assigned = (g for m in _ASSIGNED.finditer(text) for g in m.groups() if g)
+        named = (s for s in secrets if isinstance(s, str))
+        return frozenset([*tree.table("env"), *tree.table("nccl", "env"), *named, *assigned])
+
+    def _unknown(self, path: Path, match: re.Match[str]) -> None:
+        """``${X}`` that is not declared, or the shell's syntax where no shell reads."""
+        tree, name = self.tree, match.group(1)
+        if name:
+            self._undeclared(path, name, match)
+        elif match.group() == "${":
+            place = tree.inside(path, match.start(), 2)
+            hint = "a variable is ${NAME}; $NAME is expanded on the cluster; $$ is a dollar"
+            message = f"{dotted(path)}: the shell's ${{…}} has no meaning here"
+            tree.say("J161", message, path, hint, place=place)
+        elif "env" in path:
+            message = f"{dotted(path)}: '$(' arrives as written; no shell reads this value"
+            tree.note("J161", message, path, "export it under setup: to have the shell run it")
+
+    def _unknown_to_shell(self, path: Path, match: re.Match[str]) -> None:
+        """``${X}`` that is neither declared nor known to be one of the shell's."""
         name = match.group(1)
-        if name in declared:
-            used.add(name)
-            return written(declared[name])
-        if match.group() == "$${":
-            return "${"
-        if match.group() != "$$":
-            wrong(tree, path, match, declared)
-        return match.group()
+        if name not in self.theirs and not _SHELLS.fullmatch(name):
+            self._undeclared(path, name, match)
 
-    return (_SHELL_USE if shell else _USE).sub(put, value)
-
-
-def _wrong(tree: Tree, path: Path, match: re.Match[str], declared: Mapping[str, Any]) -> None:
-    """``${X}`` that is not declared, or the shell's syntax where no shell reads."""
-    name = match.group(1)
-    place = tree.inside(path, match.start(), len(match.group()))
-    if name:
-        _undeclared(tree, path, name, declared, place)
-    elif match.group() == "${":
-        hint = "a variable is ${NAME}; $NAME is expanded on the cluster; $$ is a dollar"
-        message = f"{dotted(path)}: the shell's ${{…}} has no meaning here"
-        tree.say("J161", message, path, hint, place=place)
-    elif "env" in path:
-        message = f"{dotted(path)}: '$(' arrives as written; no shell reads this value"
-        tree.note("J161", message, path, "export it under setup: to have the shell run it")
-
-
-def _wrong_in_shell(
-    tree: Tree, path: Path, match: re.Match[str], declared: Mapping[str, Any]
-) -> None:
-    """``${X}`` that is neither declared nor known to be one of the shell's."""
-    name = match.group(1)
-    theirs = {*tree.table("env"), *tree.table("nccl", "env"), *tree.table("secrets")}
-    listed = tree.get("secrets")
-    theirs |= (
-        {written(s) for s in listed if isinstance(s, str)} if isinstance(listed, list) else set()
-    )
-    text = "\n".join(written(v) for field in _SHELL_FIELDS for _, v in tree.scalars(field))
-    assigned = {g for m in _ASSIGNED.finditer(text) for g in m.groups() if g}
-    if name in theirs | assigned or _SHELLS.fullmatch(name):
-        return
-    place = tree.inside(path, match.start(), len(match.group()))
-    _undeclared(tree, path, name, declared, place)
-
-
-def _undeclared(
-    tree: Tree, path: Path, name: str, declared: Mapping[str, Any], place: Place | None
-) -> None:
-    near = suggest(name, list(declared), "declared") if declared else "declare it under vars:"
-    hint = f"{near}; the shell's own is ${name}" if near else f"the shell's own is ${name}"
-    message = f"{dotted(path)}: the variable ${{{name}}} is not declared"
-    tree.say("J160", message, path, hint, place=place)
+    def _undeclared(self, path: Path, name: str, match: re.Match[str]) -> None:
+        if self.tree.enough("J160"):
+            return
+        words = list(self.declared)
+        near = suggest(name, words, "declared") if words else "declare it under vars:"
+        hint = f"{near}; the shell's own is ${name}" if near else f"the shell's own is ${name}"
+        message = f"{dotted(path)}: the variable ${{{name}}} is not declared"
+        place = self.tree.inside(path, match.start(), len(match.group()))
+        self.tree.say("J160", message, path, hint, place=place)
 
 
 def _set(tree: Tree, word: str) -> None:

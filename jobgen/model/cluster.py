@@ -80,7 +80,9 @@ def gpu(value: object) -> str:
     known = gpus()
     found = next((g.name for g in known.values() if word in (g.name, *g.aliases)), None)
     if found is None:
-        hint = suggest(word, list(known)) or f"known: {', '.join(known)}"
+        family = [n for n in known if n.lower().startswith(word.lower()[:8])] or list(known)
+        few = ", ".join(family[:6])
+        hint = suggest(word, list(known)) or f"known: {few}; all: jobgen schema cluster"
         raise refuse("J176", f"unknown GPU '{clip(word)}'", hint)
     return found
 

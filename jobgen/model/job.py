@@ -73,8 +73,18 @@ def options(value: object) -> Mapping[str, str | None]:
 
 OPTIONS = Check(options, {"form": "slurm"})
 
+
+def nodes(value: object) -> int:
+    """A number of nodes. ``MIN:MAX`` was taken apart before; what is left of it is backwards."""
+    span = _SPAN.fullmatch(value) if isinstance(value, str) else None
+    if span and int(span.group(1)) > int(span.group(2)):
+        message = f"'{value}' is backwards: {span.group(1)} is more than {span.group(2)}"
+        raise refuse("J122", message, f"write {span.group(2)}:{span.group(1)}")
+    return whole(1, MOST_NODES, more="MIN:MAX for an elastic job")(value)
+
+
 _NODES = Check(
-    whole(1, MOST_NODES, more="MIN:MAX for an elastic job").parse,
+    nodes,
     {
         "anyOf": [
             {"type": "integer", "minimum": 1, "maximum": MOST_NODES},

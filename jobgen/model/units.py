@@ -147,7 +147,7 @@ def parse_size(text: str, *, bare: str = "the unit is missing") -> int:
     match = _SIZE.fullmatch(text)
     whole, fraction, unit = match.groups() if match else ("", "", "")
     if match and not unit:
-        hint = f"write {whole}G or {whole}M" if not fraction else f"write {SIZES}"
+        hint = f"write {int(whole)}G or {int(whole)}M" if not fraction else f"write {SIZES}"
         raise UnitError("J134", f"'{text}' has no unit: {bare}", hint)
     factor = _FACTORS.get(unit.upper())
     if not match or factor is None:

@@ -100,6 +100,8 @@ class Reader:
             self._say("J107", f"alias '*{event.anchor}': aliases are not read", event, _ALIAS)
             return self._spoil(path)
         self._marks(event)
+        if event.tag is not None:
+            self._spoil(path)
         if isinstance(event, yaml.ScalarEvent):
             plain = event.style is None or not event.style
             return resolved(event.value) if plain else event.value
@@ -122,7 +124,9 @@ class Reader:
             key = self._key(event, path, depth)
             below = (*path, key if key is not None else "")
             skip = key is None or key in mapping
-            if key is not None and skip:
+            if key is None:
+                self._spoil(path)
+            elif skip:
                 self._twice(below, event)
             if not skip and not self.muted:
                 self.places[below] = self._place(event)
@@ -172,7 +176,8 @@ class Reader:
             )
         if event.tag is not None:
             hint = "remove it; quotes make a value text"
-            self._say("J108", f"tag '{str(event.tag)[:40]}': tags are not read", event, hint)
+            shown = str(event.tag).replace("tag:yaml.org,2002:", "!!")[:60]
+            self._say("J108", f"tag '{shown}': tags are not read", event, hint)
 
     def _spoil(self, path: Path) -> None:
         if not self.muted:
