@@ -59,8 +59,10 @@ class _Tail:
         seen = tail(transport, f"{record.directory}/logs", self.offsets, limit=BLOCK)
         shown: list[Lines] = []
         for chunk in seen.chunks:
-            self.offsets[chunk.path] = chunk.end
-            if self.view.wants(chunk.path):
+            wanted = self.view.wants(chunk.path)
+            # of a file that nobody wants to see, only what grows later is sent once more
+            self.offsets[chunk.path] = chunk.end if wanted else max(chunk.end, chunk.size)
+            if wanted:
                 shown += self.follower.feed(chunk.path, chunk.data, now)
         self._shrunk(seen.shrunk, now)
         self.more = seen.more
