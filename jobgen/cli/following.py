@@ -108,7 +108,7 @@ def until_ended(
             seen=lambda r: None if quiet or silent else say(f"{r.alias}: {safe(jobs.in_words(r))}"),
         )
         ended = [r for r in records if r.ended]
-        if not silent:
+        if not (silent or (call.flags.quiet and not call.flags.json)):
             call.answer(
                 lambda: [screens.job_data(r) for r in records],
                 lambda ink: "".join(screens.ended(r, ink) for r in ended),
