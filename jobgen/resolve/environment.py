@@ -8,9 +8,6 @@ from jobgen.errors import Problem
 from jobgen.model.plan import Part, Setting, Shape
 from jobgen.resolve.look import Look
 
-OWN = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-"""Set by the launcher for every rank; a value of the user's would be lost or would break it."""
-
 ALWAYS = (
     "JOBGEN_NAME",
     "JOBGEN_RUN_DIR",
@@ -91,20 +88,6 @@ def merge(look: Look, parts: Iterable[Part], notes: list[Problem]) -> dict[str, 
     for layer in (site, tuned, asked):
         _over(merged, layer, notes)
     return merged
-
-
-def reserved(look: Look) -> list[Problem]:
-    """Variables of the job or the cluster that are jobgen's or the launcher's own."""
-    own = [n for n in look.job.env if n in OWN or n.startswith("JOBGEN_")]
-    site = [n for n in look.cluster.defaults.env if n in OWN or n.startswith("JOBGEN_")]
-    hint = "take it out: every rank gets its own value"
-    return [
-        *(look.wrong_job("J210", f"{n} is set by jobgen", "env", n, hint=hint) for n in own),
-        *(
-            look.wrong_cluster("J210", f"{n} is set by jobgen", "defaults", "env", n, hint=hint)
-            for n in site
-        ),
-    ]
 
 
 def _join(parts: Iterable[Part]) -> tuple[dict[str, Setting], list[Problem]]:

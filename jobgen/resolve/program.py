@@ -10,9 +10,9 @@ from dataclasses import dataclass
 _ASSIGNMENTS = re.compile(r"(?:[A-Za-z_]\w*=(?:\"[^\"$`\\]*\"|'[^']*'|[^\s'\"]*)[ \t]+)*", re.ASCII)
 _PYTHON = re.compile(r"(?:\S*/)?python[0-9.]*", re.ASCII)
 _OPERATORS = frozenset("();<>|&")
-_SHELL = frozenset(
-    "! . : [ [[ { case cd coproc declare echo eval exec exit export false for function if local "
-    "printf read select set shopt source test time trap true ulimit umask until wait while".split()
+_SHELL = re.compile(
+    r"|[!.:{]|\[\[?|case|cd|coproc|declare|echo|eval|exec|exit|export|false|for|function|if|local"
+    r"|printf|read|select|set|shopt|source|test|time|trap|true|ulimit|umask|until|wait|while"
 )
 """Words that are the shell's own, and no program that exec could become."""
 
@@ -100,7 +100,7 @@ def _command(text: str) -> _Command:
         return _Command(before, "python", " " + body, words, simple, first)
     if first == "-m" and len(words) > 1:
         return _Command(before, "python", " " + body, words, simple)
-    return _Command(before, "", body, words, simple and first not in {"", *_SHELL})
+    return _Command(before, "", body, words, simple and not _SHELL.fullmatch(first))
 
 
 def _lines(run: str) -> Iterator[str]:

@@ -1,0 +1,302 @@
+"""What is decided, why, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobgen.errors import Invalid
+from jobgen.model.plan import Plan
+from tests.resolve.made import CPUS, GPUS, LOCAL, job, plan
+
+
+def refused(text: str, cluster: str = GPUS) -> list[str]:
+    """The codes of everything that is wrong, with the line that each is about."""
+    with pytest.raises(Invalid) as caught:
+        plan(text, cluster)
+    found = caught.value.problems
+    assert all(p.hint and p.place for p in found)
+    return [f"{p.code}:{p.place.line if p.place else 0}" for p in found]
+
+
+# ---- sizes
+
+
+def test_all_gpus_of_a_node_are_meant_where_nothing_is_said() -> None:
+    found = plan()
+    assert (found.shape.gpus_per_node, found.shape.ranks_per_node, found.shape.world) == (8, 8, 16)
+    assert found.directives["gpus-per-node"].place == "cluster big:4"
+
+
+def test_ranks_without_gpus_are_counted_by_the_job_then_by_the_cluster() -> None:
+    assert plan(job(procs_per_node="5"), CPUS).shape.ranks_per_node == 5
+    assert plan(job(), CPUS + "procs_per_node: 4\n").shape.ranks_per_node == 4
+    assert plan(job(procs_per_node="5"), CPUS + "procs_per_node: 4\n").shape.ranks_per_node == 5
+    assert plan(job(), CPUS).shape.ranks_per_node == 1
+
+
+def test_procs_per_node_says_nothing_about_nodes_with_gpus() -> None:
+    assert plan(job(procs_per_node="2")).shape.ranks_per_node == 8
+
+
+def test_gpus_are_simulated_by_ranks_on_this_machine_only() -> None:
+    local = plan(job(gpus_per_node="2"), LOCAL)
+    assert (local.shape.gpus_per_node, local.shape.ranks_per_node) == (0, 2)
+    assert not any("gpu" in name for name in local.directives)
+    assert plan(job(gpus_per_node="2", procs_per_node="1"), LOCAL).shape.ranks_per_node == 1
+    assert refused(job(gpus_per_node="2"), CPUS) == ["J202:5"]
+
+
+def test_a_job_may_do_without_the_gpus_of_a_node() -> None:
+    found = plan(job(gpus_per_node="0", procs_per_node="4"))
+    assert (found.shape.gpus_per_node, found.shape.ranks_per_node) == (0, 4)
+    assert "gpus-per-node" not in found.directives
+
+
+def test_cpus_are_those_of_each_rank_whatever_starts_it() -> None:
+    torchrun = plan(job(cpus_per_task="6"))
+    srun = plan(job(cpus_per_task="6", launcher="srun"))
+    assert torchrun.directives["cpus-per-task"].value == "48"
+    assert srun.directives["cpus-per-task"].value == "6"
+    assert torchrun.env["OMP_NUM_THREADS"].value == srun.env["OMP_NUM_THREADS"].value == "6"
+
+
+def test_cpus_are_the_share_of_the_gpus_where_nothing_is_said() -> None:
+    assert plan(job(gpus_per_node="2")).directives["cpus-per-task"].value == "32"
+    assert plan(job(gpus_per_node="2", launcher="srun")).directives["cpus-per-task"].value == "16"
+
+
+def test_nothing_is_asked_for_that_neither_file_says() -> None:
+    found = plan(job(nodes="1", procs_per_node="1"), LOCAL)
+    assert [*found.directives] == [
+        "job-name",
+        "nodes",
+        "ntasks-per-node",
+        "time",
+        "output",
+        "open-mode",
+        "no-requeue",
+        "export",
+    ]
+
+
+# ---- limits
+
+
+@pytest.mark.parametrize(
+    ("keys", "code"),
+    [
+        ({"nodes": "9"}, "J201:2"),
+        ({"gpus_per_node": "16"}, "J203:5"),
+        ({"cpus_per_task": "17"}, "J205:5"),
+        ({"time": "3d"}, "J206:3"),
+        ({"mem": "2T"}, "J207:5"),
+    ],
+)
+def test_a_limit_of_the_cluster_is_named_with_both_lines(keys: dict[str, str], code: str) -> None:
+    cluster = GPUS + "limits: {time: 2d}\n"
+    assert refused(job(**keys), cluster) == [code]
+    with pytest.raises(Invalid, match=r"cluster big:\d"):
+        plan(job(**keys), cluster)
+
+
+def test_the_site_may_allow_fewer_nodes_than_there_are() -> None:
+    assert refused(job(nodes="4"), GPUS + "limits: {nodes: 2}\n") == ["J201:2"]
+
+
+def test_all_problems_are_told_at_once() -> None:
+    found = refused(job(nodes="9", gpus_per_node="9", mem="3T"))
+    assert found == ["J201:2", "J203:5", "J207:6"]
+
+
+# ---- launchers
+
+
+@pytest.mark.parametrize(
+    ("keys", "cluster", "launcher"),
+    [
+        ({}, GPUS, "torchrun"),
+        ({"run": "-m pkg.train"}, GPUS, "torchrun"),
+        ({"nodes": "1", "gpus_per_node": "1"}, GPUS, "plain"),
+        ({"nodes": "1", "gpus_per_node": "1", "run": "nvidia-smi"}, GPUS, "plain"),
+        ({"launcher": "none", "run": "./own.sh"}, GPUS, "plain"),
+        ({"launcher": "srun"}, GPUS, "srun"),
+    ],
+)
+def test_the_launcher(keys: dict[str, str], cluster: str, launcher: str) -> None:
+    assert plan(job(**keys), cluster).launcher.value == launcher
+
+
+def test_another_command_of_several_ranks_must_name_its_launcher() -> None:
+    assert refused(job(run="bash train.sh")) == ["J204:4"]
+    assert plan(job(run="bash train.sh", launcher="torchrun")).launcher.value == "torchrun"
+
+
+def test_a_plain_command_runs_once_on_a_node() -> None:
+    found = plan(job(launcher="plain"))
+    assert (found.shape.ranks_per_node, found.shape.gpus_per_node, found.shape.world) == (1, 8, 2)
+    assert "OMP_NUM_THREADS" not in found.env
+
+
+@pytest.mark.parametrize(
+    ("keys", "code"),
+    [
+        ({"nodes": "1", "gpus_per_node": "1", "launcher": "{rdzv: static}"}, "J215"),
+        ({"launcher": "{type: plain, args: [-x]}"}, "J215"),
+        ({"launcher": "{type: deepspeed, ssh: pdsh}", "env": '{A: "x\\ny"}'}, "J215"),
+        ({"launcher": "{type: deepspeed, ssh: pdsh}", "container": "x.sqsh"}, "J216"),
+    ],
+)
+def test_a_setting_that_the_launcher_cannot_follow_is_refused(
+    keys: dict[str, str], code: str
+) -> None:
+    assert [found.partition(":")[0] for found in refused(job(**keys))] == [code]
+
+
+def test_this_machine_has_no_pdsh_and_no_pyxis() -> None:
+    assert refused(job(launcher="{type: deepspeed, ssh: pdsh}"), LOCAL) == ["J215:5"]
+    assert refused(job(container="x.sqsh"), LOCAL) == ["J216:5"]
+
+
+def test_elastic_is_torchruns_c10d_only() -> None:
+    found = plan(job(nodes="2:4"))
+    assert found.directives["nodes"].value == "2-4"
+    assert found.directives["no-kill"].value == ""
+    assert "--kill-on-bad-exit=0" in [str(w) for line in found.start for w in line]
+
+
+# ---- options of sbatch
+
+
+def test_the_jobs_option_wins_and_says_over_what() -> None:
+    cluster = GPUS + "defaults: {slurm: {partition: short, account: lab}}\n"
+    found = plan(job(slurm="{partition: long}"), cluster).directives
+    assert found["partition"].value == "long"
+    assert "short" in found["partition"].why
+    assert found["account"].place.startswith("cluster big:")
+
+
+def test_a_place_holds_no_folder() -> None:
+    found = plan(job(slurm="{partition: long}", env="{A: b}", cpus_per_task="2", mem="1G"))
+    settings = (found.directives, found.env, found.other)
+    places = {decision.place for group in settings for decision in group.values()}
+    assert not any("/" in place for place in places)
+    assert "job.yaml:5" in places
+
+
+@pytest.mark.parametrize(
+    ("style", "wanted"),
+    [
+        ("gpu_request: gres", ("gres", "gpu:8")),
+        ("gpu_request: gres-typed\ngpu_type: a100", ("gres", "gpu:a100:8")),
+        ("gpu_request: gpus-per-node", ("gpus-per-node", "8")),
+        ("gpu_request: none", None),
+    ],
+)
+def test_gpus_are_asked_for_as_the_site_wants(style: str, wanted: tuple[str, str] | None) -> None:
+    found = plan(job(), GPUS + style + "\n").directives
+    got = [(n, s.value) for n, s in found.items() if n in {"gres", "gpus-per-node"}]
+    assert got == ([wanted] if wanted else [])
+
+
+def test_a_gres_of_the_users_is_joined() -> None:
+    found = plan(job(slurm='{gres: "nvme:1"}'), GPUS + "gpu_request: gres\n").directives
+    assert found["gres"].value == "gpu:8,nvme:1"
+    both = plan(job(slurm='{gres: "nvme:1"}')).directives
+    assert (both["gres"].value, both["gpus-per-node"].value) == ("nvme:1", "8")
+
+
+def test_the_warning_leaves_the_whole_grace_and_room_to_requeue() -> None:
+    found = plan(job(checkpoint="{grace: 5m, requeue: true}"))
+    assert found.directives["signal"].value == "B:USR1@330"
+    assert "requeue" in found.directives
+    assert "no-requeue" not in found.directives
+    only = plan(job(checkpoint="{grace: 5m, signal: USR2}")).directives
+    assert only["signal"].value == "B:USR2@300"
+    assert "no-requeue" in only
+    assert "signal" not in plan().directives
+    assert refused(job(time="5m", checkpoint="{grace: 4m50s, requeue: true}")) == ["J208:5"]
+
+
+def test_ids_of_other_runs_stand_on_the_command_line_and_in_no_file() -> None:
+    text = job(after="[prep, eval]", slurm="{dependency: singleton}")
+    found = plan(text, after={"prep": "17", "eval": "18"})
+    assert found.submit_options == ("--dependency=afterok:17:18,singleton",)
+    assert found.directives["dependency"].value == "singleton"
+    unknown = plan(text, after={"prep": "17"})
+    assert unknown.submit_options == ("--dependency=afterok:17,singleton",)
+    assert [c.code for c in unknown.checks if c.status == "fail"] == ["J209"]
+
+
+# ---- environment
+
+
+def test_the_users_value_wins_over_the_networks_and_is_noted() -> None:
+    found = plan(job(env="{NCCL_NET: Socket}", nccl="{env: {NCCL_NET: OFI, NCCL_ALGO: Ring}}"))
+    assert found.env["NCCL_NET"].value == "Socket"
+    assert found.env["NCCL_ALGO"].value == "Ring"
+    assert [n.code for n in found.notes] == ["J212", "J212"]
+
+
+def test_one_node_needs_no_network() -> None:
+    assert {n for n in plan(job(nodes="1")).env if n.startswith("NCCL")} == {"NCCL_DEBUG"}
+    assert not any(n.startswith("NCCL") for n in plan(job(nodes="1", gpus_per_node="1")).env)
+
+
+def test_nodes_without_gpus_get_nothing_of_nccl() -> None:
+    network = "{fabric: infiniband, ib_hca: mlx5_0, socket_ifname: ib0}"
+    cluster = CPUS.replace("{fabric: ethernet}", network)
+    names = [*plan(job(procs_per_node="2"), cluster).env]
+    assert not any(n.startswith("NCCL") for n in names)
+    assert "GLOO_SOCKET_IFNAME" in names
+
+
+def test_later_variables_see_earlier_ones() -> None:
+    cluster = GPUS + "defaults: {env: {DATA: /data}}\n"
+    names = [*plan(job(env="{SET: $DATA/set, DATA: /other}"), cluster).env]
+    assert names.index("SET") < names.index("DATA")
+
+
+def test_checkpoints_lie_in_the_workdir_unless_a_path_is_named() -> None:
+    def where(**keys: str) -> str:
+        return plan(job(**keys)).env["JOBGEN_CHECKPOINT_DIR"].value
+
+    assert where() == "$JOBGEN_WORK_DIR/checkpoints"
+    assert where(checkpoint="{dir: out/ckpt}") == "$JOBGEN_WORK_DIR/out/ckpt"
+    assert where(checkpoint="{dir: /scratch/$USER}") == "/scratch/$USER"
+
+
+# ---- the program and its facts
+
+
+def test_an_open_quote_and_a_program_outside_are_refused() -> None:
+    assert refused(job(run="train.py 'x")) == ["J213:4"]
+
+
+def test_the_program_is_looked_for_among_the_files() -> None:
+    files = frozenset({"train.py", "src/other.py"})
+    ok = plan(workdir_files=files).checks
+    assert ("ok", "train.py is in the workdir") in [(c.status, c.message) for c in ok]
+    missing = plan(job(run="other.py"), workdir_files=files).checks
+    (found,) = [c for c in missing if c.code == "J220"]
+    assert (found.status, found.hint) == ("fail", "did you mean src/other.py?")
+    assert not [
+        c for c in plan(job(run="$DIR/x.py"), workdir_files=files).checks if c.code == "J220"
+    ]
+
+
+def test_a_secret_that_is_not_there_is_a_warning() -> None:
+    text = job(secrets="[HF_TOKEN, OTHER]")
+    found = plan(text, secrets={"HF_TOKEN": "environment"}).checks
+    assert [(c.status, c.code) for c in found if "HF_TOKEN" in c.message] == [("ok", "J000")]
+    assert [(c.status, c.code) for c in found if "OTHER" in c.message] == [("warn", "J221")]
+
+
+def test_facts_change_no_byte_of_the_plan_that_is_rendered() -> None:
+    def rendered(found: Plan) -> object:
+        from jobgen.render import plan_data
+
+        return plan_data(found)
+
+    text = job(secrets="[A]", after="[prep]")
+    known = plan(text, after={"prep": "7"}, secrets={"A": "environment"}, workdir_files=frozenset())
+    assert rendered(known) == rendered(plan(text))

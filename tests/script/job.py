@@ -1,0 +1,141 @@
+"""A run directory and stand-ins for srun and scontrol, to run the real job.sbatch in."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jobgen.render import render
+from tests.golden.cases import templates
+from tests.resolve.made import CPUS, job, plan
+
+SCONTROL = """#!/bin/bash
+case "$1 $2" in
+    "show hostnames") printf '%s\\n' $FAKE_HOSTS ;;
+    "requeue "*) echo "$2" >>"$FAKE_DIR/requeued"; [[ -z ${FAKE_NO_REQUEUE:-} ]] ;;
+esac
+"""
+SRUN = """#!/bin/bash
+# srun: every task at once, the first bad exit code is the answer, SIGTERM goes to all
+printf '%s\\n' "$*" >>"$FAKE_DIR/srun"
+while [[ $1 == -* ]]; do
+    case $1 in --ntasks=*) ntasks=${1#*=} ;; --ntasks-per-node=*) each=${1#*=} ;; esac
+    shift
+done
+hosts=($FAKE_HOSTS) pids=()
+for ((task = 0; task < ntasks; task++)); do
+    SLURM_NTASKS=$ntasks SLURM_PROCID=$task SLURM_LOCALID=$((task % each)) \\
+        SLURM_NODEID=$((task / each)) SLURMD_NODENAME=${hosts[task / each]} "$@" &
+    pids+=($!)
+done
+trap 'kill -TERM "${pids[@]}" 2>/dev/null' TERM
+rc=0
+for pid in "${pids[@]}"; do
+    while :; do
+        wait "$pid"
+        code=$?
+        kill -0 "$pid" 2>/dev/null || break
+    done
+    ((rc)) || rc=$code
+done
+exit "$rc"
+"""
+
+
+@dataclass
+class Job:
+    """One run directory, its script, and the allocation that Slurm would give."""
+
+    folder: Path
+    token: str = "t" * 26
+    hosts: tuple[str, ...] = ("n1", "n2")
+    env: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def make(
+        cls, folder: Path, program: str, *, cluster: str = CPUS, token: bool = True, **keys: str
+    ) -> Job:
+        """The bundle of a job whose program is this bash, two ranks on two nodes by srun."""
+        words = {"launcher": "srun", "run": "./program", **keys}
+        bundle = render(plan(job(**words), cluster), templates())
+        made = cls(folder)
+        (folder / "fake").mkdir(parents=True)
+        for name, text in (("scontrol", SCONTROL), ("srun", SRUN)):
+            (folder / "fake" / name).write_text(text)
+            (folder / "fake" / name).chmod(0o755)
+        files, source = (folder / "bundle", folder / "src") if token else (folder, folder)
+        for place in {files, source, folder / "logs"}:
+            place.mkdir(exist_ok=True)
+        for file in bundle.files:
+            (files / file.path).write_bytes(file.content)
+        if token:
+            (folder / "TOKEN").write_text(made.token + "\n")
+        (source / "program").write_text("#!/bin/bash\n" + program)
+        (source / "program").chmod(0o755)
+        return made
+
+    @property
+    def script(self) -> Path:
+        folder = self.folder / "bundle"
+        return (folder if folder.is_dir() else self.folder) / "job.sbatch"
+
+    def environment(self, number: int, restart: int) -> Mapping[str, str]:
+        return {
+            "PATH": f"{self.folder / 'fake'}:{os.environ['PATH']}",
+            "HOME": str(self.folder),
+            "USER": "ann",
+            "SLURM_JOB_ID": str(number),
+            "SLURM_JOB_NODELIST": "n[1-2]",
+            "SLURM_NNODES": str(len(self.hosts)),
+            "SLURMD_NODENAME": self.hosts[0],
+            "FAKE_HOSTS": " ".join(self.hosts),
+            "FAKE_DIR": str(self.folder),
+            **({"SLURM_RESTART_COUNT": str(restart)} if restart else {}),
+            **self.env,
+        }
+
+    def start(self, number: int = 7, restart: int = 0) -> subprocess.Popen[str]:
+        """The batch shell, started as slurmd would."""
+        return subprocess.Popen(
+            ["bash", str(self.script)],
+            cwd=self.folder,
+            env=self.environment(number, restart),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def run(self, number: int = 7, restart: int = 0) -> subprocess.CompletedProcess[str]:
+        """The batch shell, to its end."""
+        process = self.start(number, restart)
+        try:
+            out, err = process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+    def state(self, name: str, task: str = "0") -> Path:
+        return self.folder / "state" / task / name
+
+    def marker(self, restart: int = 0) -> dict[str, str]:
+        """The exit marker, as ``observing`` reads it."""
+        lines = self.state(f"exit.{restart}").read_text().splitlines()
+        return dict(line.split("=", 1) for line in lines)
+
+    def ran(self) -> int:
+        """How often the program was started: each rank 0 leaves a line."""
+        path = self.folder / "ran"
+        return len(path.read_text().splitlines()) if path.exists() else 0
+
+    def wait_for(self, path: Path, seconds: float = 10) -> None:
+        end = time.monotonic() + seconds
+        while not path.exists():
+            assert time.monotonic() < end, f"{path} did not come"
+            time.sleep(0.02)

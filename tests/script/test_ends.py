@@ -1,0 +1,192 @@
+"""How a job ends: its own exit code, the marker, the warning, the requeue."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.script.job import Job
+
+POLLS = """
+echo "start $JOBGEN_RESTART"
+touch "$JOBGEN_RUN_DIR/up.$RANK"
+for ((i = 0; i < 300; i++)); do
+    if [[ -e $JOBGEN_STOP_FILE ]]; then
+        touch "$JOBGEN_STOPPED_FILE"
+        echo saved
+        exit 0
+    fi
+    sleep 0.1
+done
+"""
+DEAF = 'touch "$JOBGEN_RUN_DIR/up.$RANK"; exec sleep 30\n'
+REQUEUE = "{grace: 2s, requeue: true, max_requeues: 2}"
+
+
+def requeued(job: Job) -> list[str]:
+    path = job.folder / "requeued"
+    return path.read_text().split() if path.exists() else []
+
+
+def warn(job: Job, process: subprocess.Popen[str], sign: signal.Signals = signal.SIGUSR1) -> str:
+    """The early warning, as Slurm sends it: to the batch shell alone, once the ranks are up."""
+    for rank in range(2):
+        job.wait_for(job.folder / f"up.{rank}")
+    os.kill(process.pid, sign)
+    _, err = process.communicate(timeout=30)
+    return err
+
+
+@pytest.mark.parametrize("code", [0, 1, 42])
+def test_the_jobs_exit_code_is_the_programs(tmp_path: Path, code: int) -> None:
+    job = Job.make(tmp_path / "run", f"[[ $RANK != 1 ]] || exit {code}\n")
+    before = time.time() - 1
+    assert job.run().returncode == code
+    marker = job.marker()
+    assert (marker["rc"], marker["job"], marker["node"]) == (str(code), "7", "n1")
+    assert before <= int(marker["time"]) <= time.time()
+    assert marker["end"] == "finished"
+
+
+def test_a_wrong_number_of_nodes_ends_the_job_at_once(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", "true\n")
+    job.hosts = ("n1",)
+    done = job.run()
+    assert done.returncode == 97
+    assert "1 nodes (n1), and the job asked for 2" in done.stderr
+    assert job.marker()["rc"] == "97"
+
+
+def test_an_elastic_job_starts_with_what_it_got(tmp_path: Path) -> None:
+    program = 'echo "$JOBGEN_MIN_WORLD_SIZE..$JOBGEN_WORLD_SIZE" >"$JOBGEN_RUN_DIR/world"\n'
+    job = Job.make(tmp_path / "run", program, launcher="torchrun", nodes="2:3")
+    (job.folder / "fake" / "torchrun").write_text(
+        "#!/bin/bash\nwhile [[ $1 != --no-python ]]; do shift; done\n"
+        'export RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS LOCAL_RANK=0\n"${@:2}"\n'
+    )
+    (job.folder / "fake" / "torchrun").chmod(0o755)
+    done = job.run()
+    assert done.returncode == 0, done.stderr
+    assert (job.folder / "world").read_text() == "2..3\n"
+    job.hosts = ("n1",)
+    assert job.run(8).returncode == 0  # the fence: another id
+    fresh = Job.make(tmp_path / "fresh", program, launcher="torchrun", nodes="2:3")
+    fresh.hosts = ("n1",)
+    assert fresh.run().returncode == 97
+
+
+def test_the_warning_makes_a_stop_file_and_ends_nothing(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", POLLS, checkpoint="{grace: 20s, signal: USR2}")
+    process = job.start()
+    err = warn(job, process, signal.SIGUSR2)
+    assert "early warning" in err
+    assert process.returncode == 0
+    assert requeued(job) == []
+    assert job.marker()["end"] == "finished"
+
+
+def test_a_program_that_saved_is_put_back_and_leaves_no_exit_marker(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", POLLS, checkpoint=REQUEUE)
+    (job.folder / "secrets.env").write_text("export A=b\n")
+    process = job.start()
+    warn(job, process)
+    assert process.returncode == 0
+    assert requeued(job) == ["7"]
+    assert not job.state("exit.0").exists()
+    assert job.state("requeued.0").exists()
+    assert (job.folder / "secrets.env").exists()
+
+
+def test_the_next_start_sees_no_stop_file(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", POLLS, checkpoint=REQUEUE)
+    warn(job, job.start())
+    (job.folder / "src" / "program").write_text(
+        "#!/bin/bash\n[[ ! -e $JOBGEN_STOP_FILE && ! -e $JOBGEN_STOPPED_FILE ]]\n"
+    )
+    assert job.run(restart=1).returncode == 0
+    assert job.marker(1) == {**job.marker(1), "rc": "0", "end": "finished"}
+
+
+def test_a_program_that_hears_nothing_is_put_back_when_the_grace_is_over(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", DEAF, checkpoint=REQUEUE)
+    process = job.start()
+    for rank in range(2):
+        job.wait_for(job.folder / f"up.{rank}")
+    begin = time.monotonic()
+    os.kill(process.pid, signal.SIGUSR1)
+    process.wait(timeout=30)
+    assert 1.5 < time.monotonic() - begin < 15
+    os.killpg(process.pid, signal.SIGKILL)  # Slurm ends the ranks of a job that it puts back
+    process.communicate()
+    assert requeued(job) == ["7"]
+
+
+def test_a_program_that_finishes_after_the_warning_is_not_put_back(tmp_path: Path) -> None:
+    program = 'touch "$JOBGEN_RUN_DIR/up.$RANK"\n'
+    program += "until [[ -e $JOBGEN_STOP_FILE ]]; do sleep 0.1; done\n"
+    job = Job.make(tmp_path / "run", program, checkpoint=REQUEUE)
+    process = job.start()
+    warn(job, process)
+    assert process.returncode == 0
+    assert requeued(job) == []
+    assert job.marker()["end"] == "finished"
+
+
+def test_a_program_that_fails_after_the_warning_is_not_put_back(tmp_path: Path) -> None:
+    program = 'touch "$JOBGEN_RUN_DIR/up.$RANK"\n'
+    program += "until [[ -e $JOBGEN_STOP_FILE ]]; do sleep 0.1; done; exit 5\n"
+    job = Job.make(tmp_path / "run", program, checkpoint=REQUEUE)
+    process = job.start()
+    warn(job, process)
+    assert process.returncode == 5
+    assert requeued(job) == []
+
+
+def test_there_is_an_end_to_being_put_back(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", POLLS, checkpoint=REQUEUE)
+    process = job.start(restart=2)
+    assert "put back 2 times: enough" in warn(job, process)
+    assert requeued(job) == []
+    assert job.marker(2)["end"] == "finished"
+
+
+def test_a_site_that_refuses_the_requeue_ends_the_job(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", POLLS, checkpoint=REQUEUE)
+    job.env["FAKE_NO_REQUEUE"] = "1"
+    process = job.start()
+    assert "scontrol requeue failed" in warn(job, process)
+    assert job.marker()["end"] == "finished"
+    assert not job.state("requeued.0").exists()
+
+
+def test_a_job_that_is_killed_says_so_before_it_dies(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", DEAF)
+    process = job.start()
+    for rank in range(2):
+        job.wait_for(job.folder / f"up.{rank}")
+    process.terminate()
+    job.wait_for(job.state("exit.0"))
+    process.communicate(timeout=30)
+    assert process.returncode == 143
+    assert job.marker() == {**job.marker(), "rc": "143", "end": "killed"}
+
+
+def test_secrets_are_gone_when_the_job_has_ended(tmp_path: Path) -> None:
+    program = 'printf "%s" "$TOP" >"$JOBGEN_RUN_DIR/got.$RANK"\n'
+    job = Job.make(tmp_path / "run", program, secrets="[TOP]")
+    (job.folder / "secrets.env").write_text("export TOP='a b'\\''c'\n")
+    assert job.run().returncode == 0
+    assert (job.folder / "got.1").read_text() == "a b'c"
+    assert not (job.folder / "secrets.env").exists()
+
+
+def test_a_secret_that_was_not_delivered_ends_the_job(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", "true\n", secrets="[TOP]")
+    done = job.run()
+    assert done.returncode == 97
+    assert "the secret TOP is not there" in done.stderr

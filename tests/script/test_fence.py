@@ -1,0 +1,105 @@
+"""At most one copy of a run goes on, whatever Slurm was made to accept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tests.script.job import Job
+
+PROGRAM = '[[ $RANK != 0 ]] || echo "$SLURM_JOB_ID" >>"$JOBGEN_RUN_DIR/ran"\n'
+REQUEUE = "{grace: 2s, requeue: true}"
+
+
+def test_the_first_copy_claims_the_run_and_marks_its_start(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", PROGRAM)
+    assert job.run(7).returncode == 0
+    assert str((job.state("claim")).readlink()) == "7"
+    assert os.path.lexists(job.state("started.0"))
+    assert job.ran() == 1
+
+
+def test_a_second_copy_does_nothing_and_touches_nothing(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", PROGRAM)
+    job.run(7)
+    marker = job.marker()
+    second = job.run(8)
+    assert second.returncode == 0
+    assert "job 7 runs this run directory" in second.stderr
+    assert job.ran() == 1
+    assert job.marker() == marker
+
+
+def test_many_copies_at_once_make_one_execution(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", PROGRAM)
+    copies = [job.start(number) for number in range(20, 28)]
+    for copy in copies:
+        copy.communicate(timeout=60)
+    assert all(copy.returncode == 0 for copy in copies)
+    assert job.ran() == 1
+    assert (tmp_path / "run" / "ran").read_text().strip() == str((job.state("claim")).readlink())
+
+
+def test_a_tombstone_stops_a_copy_that_has_not_started(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", PROGRAM)
+    (job.folder / "cancel").touch()
+    done = job.run()
+    assert (done.returncode, job.ran()) == (0, 0)
+    assert not os.path.lexists(job.state("claim"))
+
+
+def test_a_finished_id_that_slurm_starts_again_does_nothing(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", PROGRAM)
+    job.run(7)
+    again = job.run(7)
+    assert "started before" in again.stderr
+    assert job.ran() == 1
+
+
+def test_without_requeue_not_even_a_restart_goes_on(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", PROGRAM)
+    job.run(7)
+    job.run(7, restart=1)
+    assert job.ran() == 1
+
+
+def test_with_requeue_a_finished_run_does_not_start_again(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", PROGRAM, checkpoint=REQUEUE)
+    job.run(7)
+    again = job.run(7, restart=1)
+    assert "this run has ended" in again.stderr
+    assert job.ran() == 1
+
+
+def test_with_requeue_a_run_that_was_killed_goes_on(tmp_path: Path) -> None:
+    """Preempted, or its node was lost: the same id comes back with a higher restart count."""
+    slow = PROGRAM + 'touch "$JOBGEN_RUN_DIR/up"; [[ $JOBGEN_RESTART != 0 ]] || sleep 30\n'
+    job = Job.make(tmp_path / "run", slow, checkpoint=REQUEUE)
+    (job.folder / "secrets.env").write_text("export A=b\n")
+    first = job.start(7)
+    job.wait_for(job.folder / "up")
+    first.terminate()
+    first.communicate(timeout=30)
+    assert job.marker()["end"] == "killed"
+    assert (job.folder / "secrets.env").exists()
+    assert job.run(7, restart=1).returncode == 0
+    assert job.ran() == 2
+    assert job.marker(1)["end"] == "finished"
+    assert not (job.folder / "secrets.env").exists()
+
+
+def test_by_hand_there_is_no_fence_and_every_job_has_its_own_folders(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", PROGRAM, token=False)
+    assert job.run(7).returncode == job.run(8).returncode == 0
+    assert job.ran() == 2
+    assert job.state("exit.0", "7").exists()
+    assert job.state("exit.0", "8").exists()
+    assert (job.folder / "logs" / "8" / "0" / "n1.0.out").exists()
+
+
+def test_a_script_without_its_files_says_so(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", PROGRAM, token=False)
+    (job.folder / "rank.sh").unlink()
+    done = job.run()
+    assert done.returncode == 96
+    assert "in the folder that holds these files" in done.stderr

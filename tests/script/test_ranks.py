@@ -1,0 +1,154 @@
+"""What a rank finds: its world, its environment, its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.resolve.made import CPUS
+from tests.script.job import Job
+
+TELL = """
+env -0 >"$JOBGEN_RUN_DIR/env.$RANK"
+printf '%s\\0' "$@" >"$JOBGEN_RUN_DIR/args.$RANK"
+pwd >"$JOBGEN_RUN_DIR/pwd.$RANK"
+echo "out $RANK"
+echo "err $RANK" >&2
+"""
+
+
+def environment(job: Job, rank: int) -> dict[str, str]:
+    items = (job.folder / f"env.{rank}").read_bytes().decode().split("\0")
+    return dict(item.split("=", 1) for item in items if item)
+
+
+def test_every_rank_knows_its_world_and_the_run(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", TELL, procs_per_node="2")
+    done = job.run(12345)
+    assert done.returncode == 0, done.stderr
+    for rank in range(4):
+        env = environment(job, rank)
+        assert (env["RANK"], env["LOCAL_RANK"]) == (str(rank), str(rank % 2))
+        assert (env["WORLD_SIZE"], env["LOCAL_WORLD_SIZE"]) == ("4", "2")
+        assert (env["MASTER_ADDR"], env["MASTER_PORT"]) == ("n1", "22345")
+        assert env["JOBGEN_TOKEN"] == job.token
+        assert env["JOBGEN_RUN_DIR"] == str(job.folder)
+        assert env["JOBGEN_WORLD_SIZE"] == "4"
+        assert (job.folder / f"pwd.{rank}").read_text().strip() == str(job.folder / "src")
+
+
+def test_every_restart_has_a_port_and_files_of_its_own(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", TELL, checkpoint="{grace: 2s, requeue: true}")
+    job.run(9999, restart=3)
+    env = environment(job, 0)
+    assert 20000 <= int(env["MASTER_PORT"]) < 30000
+    assert env["MASTER_PORT"] == str(20000 + (9999 + 3 * 1009) % 10000)
+    assert env["JOBGEN_RESTART"] == "3"
+    assert (job.folder / "logs" / "0" / "3" / "n2.1.out").read_text() == "out 1\n"
+
+
+def test_by_hand_rank_0_speaks_in_the_jobs_log_too(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", TELL, token=False)
+    done = job.run()
+    logs = job.folder / "logs" / "7" / "0"
+    assert (logs / "n2.1.out").read_text() == "out 1\n"
+    assert (logs / "n2.1.err").read_text() == "err 1\n"
+    assert str((logs / "rank0.out").readlink()) == "n1.0.out"
+    assert done.stdout == "out 0\n"
+    assert done.stderr == "err 0\n"
+
+
+def test_every_byte_of_a_rank_arrives(tmp_path: Path) -> None:
+    program = "for i in {1..20000}; do printf 'line %s \\xff\\x00\\r\\n' $i; done\nkill -9 $$\n"
+    job = Job.make(tmp_path / "run", program)
+    assert job.run().returncode == 137
+    wanted = b"".join(b"line %d \xff\x00\r\n" % i for i in range(1, 20001))
+    assert (job.folder / "logs" / "0" / "0" / "n2.1.out").read_bytes() == wanted
+
+
+def test_a_rank_leaves_the_pid_of_the_program_itself(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", 'echo $$ >"$JOBGEN_RUN_DIR/pid.$RANK"\n')
+    job.run()
+    said = (job.folder / "pid.1").read_text()
+    assert job.state("pids/n2.1").read_text() == said
+
+
+def test_the_words_of_run_reach_the_program_as_bash_reads_them(tmp_path: Path) -> None:
+    run = '|\n  ./program "$RANK of $WORLD_SIZE" \'a  $b\' "it\'s" x\\ y $EMPTY *.none'
+    job = Job.make(tmp_path / "run", TELL, run=run, env='{EMPTY: ""}')
+    done = job.run()
+    assert done.returncode == 0, done.stderr
+    got = (job.folder / "args.1").read_bytes().decode().split("\0")[:-1]
+    assert got == ["1 of 2", "a  $b", "it's", "x y", "*.none"]
+
+
+def test_a_world_of_the_wrong_size_ends_at_once(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", TELL)
+    job.env["JOBGEN_TEST"] = "1"
+    text = job.script.read_text().replace("--ntasks=2", "--ntasks=1")
+    job.script.write_text(text)
+    done = job.run()
+    assert done.returncode == 97
+    assert "the world has 1 ranks, the job asked for 2" in done.stderr
+
+
+def test_a_folder_with_blanks_and_quotes_in_its_name_works(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "it's a run $dir", TELL)
+    assert job.run().returncode == 0
+    assert (job.folder / "args.1").exists()
+
+
+def test_setup_runs_before_the_ranks_and_is_seen_by_them(tmp_path: Path) -> None:
+    setup = "[\"export FROM_SETUP='a b'\", 'cd ..', \"source /dev/null\"]"
+    job = Job.make(tmp_path / "run", TELL, setup=setup, run='"$JOBGEN_WORK_DIR/program"')
+    done = job.run()
+    assert done.returncode == 0, done.stderr
+    assert environment(job, 1)["FROM_SETUP"] == "a b"
+
+
+def test_a_setup_line_that_fails_ends_the_job_and_names_itself(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", TELL, setup='["true", "cat no-such-file", "true"]')
+    done = job.run()
+    assert done.returncode == 1
+    assert "n1: setup failed: cat no-such-file" in done.stderr
+    assert not (job.folder / "env.0").exists()
+
+
+def test_a_setup_line_may_fail_where_it_says_so_and_inside_the_sites_files(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", TELL, setup='["false || true", "source ../site.sh"]')
+    (job.folder / "site.sh").write_text('false\necho "${unset_name}"\n[ -n "" ] && echo x\ntrue\n')
+    assert job.run().returncode == 0
+
+
+def test_variables_that_are_not_set_are_told_before_anything_runs(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", TELL, env="{DATA: $NO_SUCH_DIR/data}")
+    done = job.run()
+    assert done.returncode != 0
+    assert "NO_SUCH_DIR: unbound variable" in done.stderr
+    assert not (job.folder / "srun").exists()
+
+
+def test_apptainer_and_docker_run_the_same_node_script_inside(tmp_path: Path) -> None:
+    for runtime in ("apptainer", "docker"):
+        container = f"{{image: img, runtime: {runtime}, mounts: ['/data:/d:ro', '/a b:/c']}}"
+        network = "network: {fabric: ethernet, socket_ifname: eth0}\n"
+        cluster = CPUS.replace("network: {fabric: ethernet}\n", network)
+        job = Job.make(
+            tmp_path / runtime, TELL, cluster=cluster, container=container, env="{A: '1 2'}"
+        )
+        fake = job.folder / "fake" / runtime
+        fake.write_text(
+            '#!/bin/bash\nprintf "%s\\n" "$@" >"$FAKE_DIR/words"\n'
+            'while [[ $1 != img ]]; do shift; done\n"${@:2}"\n'
+        )
+        fake.chmod(0o755)
+        done = job.run()
+        assert done.returncode == 0, done.stderr
+        words = (job.folder / "words").read_text().splitlines()
+        mount = "--bind=" if runtime == "apptainer" else "--volume="
+        assert f"{mount}/data:/d:ro" in words
+        assert f"{mount}/a b:/c" in words
+        assert any(w.startswith(f"{mount}{job.folder}") for w in words)
+        assert environment(job, 1)["A"] == "1 2"
+        if runtime == "docker":
+            named = {w.removeprefix("--env=") for w in words if w.startswith("--env=")}
+            assert {"A", "RDZV_ID", "SLURM_NODEID", "GLOO_SOCKET_IFNAME"} <= named

@@ -1,0 +1,171 @@
+"""Text is laid out by the templates, and nothing is decided there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jinja2 import Environment, nodes
+
+from jobgen.errors import Invalid
+from jobgen.render import plan_data, render
+from tests.golden.cases import templates
+from tests.resolve.made import GPUS, job, plan
+
+DECIDES = (nodes.BinExpr, nodes.UnaryExpr, nodes.Compare, nodes.Assign, nodes.AssignBlock)
+DECIDES += (nodes.Filter, nodes.FilterBlock, nodes.Call, nodes.Test, nodes.CondExpr, nodes.Macro)
+
+
+@pytest.mark.parametrize("name", sorted(templates()))
+def test_a_template_decides_nothing(name: str) -> None:
+    """Names, loops over what is given, and whether something is there: no more."""
+    reader = Environment(comment_start_string="<#--", comment_end_string="--#>")  # noqa: S701
+    tree = reader.parse(templates()[name])
+    assert not [type(n).__name__ for n in tree.find_all(DECIDES)]
+
+
+def with_template(text: str) -> str:
+    return render(plan(), {**templates(), "program.sh.j2": text})["program.sh"].content.decode()
+
+
+def test_a_value_that_is_not_there_is_an_error_with_its_line() -> None:
+    with pytest.raises(Invalid, match=r"program.sh.j2.*nothing_such"):
+        with_template("one\n{{ nothing_such }}\n")
+
+
+def test_text_is_quoted_unless_jobgen_made_it_for_the_shell() -> None:
+    assert with_template("{{ name }}") == "demo"
+    quoted = render(plan(job(secrets="[A, B]")), {**templates(), "program.sh.j2": "{{ secrets }}"})
+    assert quoted["program.sh"].content == b"'A B'"
+
+
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "{{ ''.__class__.__mro__ }}",
+        "{{ env.__init__.__globals__ }}",
+        "{{ env.append(1) }}",
+        "{{ self._TemplateReference__context }}",
+        "{% include '/etc/passwd' %}",
+        "{% include '../render.py' %}",
+        "{{ env }}",
+        "{{ none }}",
+    ],
+)
+def test_a_template_reaches_nothing_but_its_values(attack: str) -> None:
+    with pytest.raises(Invalid):
+        with_template(attack)
+
+
+def test_a_broken_template_is_told_and_is_no_traceback() -> None:
+    with pytest.raises(Invalid, match=r"job.sbatch.j2:2"):
+        render(plan(), {**templates(), "job.sbatch.j2": "#!/bin/bash\n{% if %}\n"})
+
+
+def test_a_value_never_becomes_a_template() -> None:
+    found = render(plan(job(env='{A: "{{ 7*7 }}", B: "{% raw %}"}')), templates())
+    text = found["job.sbatch"].content.decode()
+    assert "export A='{{ 7*7 }}'" in text
+    assert "export B='{% raw %}'" in text
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=60))
+def test_no_value_of_the_environment_adds_a_line_of_code(value: str) -> None:
+    """A value is one assignment; bash gives it back byte for byte."""
+    text = job(env=json.dumps({"A": value.replace("$", "$$")}))
+    try:
+        found = plan(text)
+    except Invalid:  # what looks like a secret, or cannot stand in YAML, is refused before
+        return
+    script = render(found, templates())["job.sbatch"].content.decode()
+    lines = script.split("# ---- What every rank finds")[1].split("# ---- Where the ranks meet")[0]
+    words = ["bash", "-c", f'set -u\n:{lines}\nprintf %s "$A"']
+    known = {"PATH": "/usr/bin:/bin", "JOBGEN_WORK_DIR": "/w"}
+    done = subprocess.run(words, env=known, capture_output=True, check=True)
+    assert done.stdout.decode() == value
+    assert script.count("#SBATCH") == len(found.directives)
+
+
+@given(st.text(st.characters(codec="ascii", categories=["L", "N", "P", "S", "Zs"]), max_size=40))
+def test_a_directive_is_one_line_and_means_what_was_written(value: str) -> None:
+    import shlex
+
+    try:
+        found = plan(job(slurm=json.dumps({"comment": value})))
+    except Invalid:  # what no directive can hold is refused by the loader
+        return
+    script = render(found, templates())["job.sbatch"].content.decode()
+    (line,) = [text for text in script.splitlines() if text.startswith("#SBATCH --comment=")]
+    (word,) = shlex.split(line.removeprefix("#SBATCH"), comments=True)
+    assert word == f"--comment={found.directives['comment'].value}"
+
+
+def test_the_plan_says_every_decision_with_its_why() -> None:
+    data = plan_data(plan(job(env="{A: b}", mem="0")))
+    for part in ("directives", "env", "decisions"):
+        assert all(entry["why"] and entry["place"] for entry in data[part].values()), part
+    assert data["shape"]["world"] == 16
+    assert json.loads(json.dumps(data)) == data
+
+
+def test_the_plan_in_the_bundle_is_the_plan() -> None:
+    found = plan()
+    assert json.loads(render(found, templates())["plan.json"].content) == plan_data(found)
+
+
+RENDER = """
+import hashlib, sys
+from tests.golden.cases import CASES, rendered
+print(hashlib.sha256("".join(rendered(c).digest for c in CASES).encode()).hexdigest())
+"""
+
+
+@pytest.mark.slow
+def test_hash_seed_locale_width_and_folder_change_no_byte(tmp_path: Path) -> None:
+    root = str(Path(__file__).parents[1])
+    answers = set()
+    for seed, locale, width, folder in (
+        ("0", "C", "20", root),
+        ("1", "C.UTF-8", "80", str(tmp_path)),
+        ("4242", "POSIX", "300", "/"),
+    ):
+        env = {**os.environ, "PYTHONHASHSEED": seed, "LC_ALL": locale, "COLUMNS": width}
+        env |= {"PYTHONPATH": root, "PYTHONUTF8": "0", "TZ": f"UTC{seed[0]}"}
+        words = [sys.executable, "-c", RENDER]
+        done = subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        answers.add(done.stdout)
+    assert len(answers) == 1
+
+
+def test_files_are_sorted_and_scripts_end_with_a_line_end() -> None:
+    found = render(plan(), templates())
+    paths = [file.path for file in found.files]
+    assert paths == sorted(paths)
+    assert all(file.content.endswith(b"\n") for file in found.files)
+    assert not any(b"\r" in file.content for file in found.files)
+
+
+def test_the_same_job_renders_for_every_shipped_cluster() -> None:
+    from jobgen.catalog import shipped
+
+    profiles = sorted(shipped("clusters").glob("*.yaml"))
+    assert {p.stem for p in profiles} >= {"local", "a100x16", "aws-p5", "oci-h100", "gcp-a2-ultra"}
+    for path in profiles:
+        text = path.read_text(encoding="utf-8")
+        assert "docs: " in text, path.name
+        found = render(plan(job(procs_per_node="2"), text), templates())
+        assert found["job.sbatch"].content.startswith(b"#!/bin/bash\n")
+
+
+def test_a_script_made_for_gpus_says_so_in_its_first_lines() -> None:
+    text = render(plan(job(), GPUS), templates())["job.sbatch"].content.decode()
+    assert text.splitlines()[1] == (
+        "# demo on big: 2 nodes x 8 A100-SXM4-80GB, 16 ranks, started by torchrun"
+    )
