@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobgen.data import sbatch_options
 from jobgen.load.tree import Path, Tree, dotted
 from jobgen.load.words import LATER, REFUSED_SSH, elsewhere, foreign, form_of, near, normal
 from jobgen.model.form import Fault, Form
@@ -65,6 +64,8 @@ def _unknown(tree: Tree, top: type[Form], path: Path) -> Path:
 
 
 def _hint(top: type[Form], path: Path, close: str) -> str:
+    from jobgen.data import sbatch_options
+
     name = str(path[-1])
     other = foreign(path)
     if other:

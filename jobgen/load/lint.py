@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from jobgen.data import nccl_folklore, nccl_variables
 from jobgen.load.tree import Path, Tree, dotted, written
 from jobgen.model.fields import close
 
@@ -37,6 +36,8 @@ def cluster(tree: Tree) -> None:
 
 def variables(tree: Tree) -> None:
     """Variables of NCCL that nothing reads."""
+    if not any(tree.table(*path) for path in _ENV):
+        return
     wrong = _folklore()
     for path in _ENV:
         for name, value in tree.table(*path).items():
@@ -51,6 +52,8 @@ def variables(tree: Tree) -> None:
 
 
 def _variable(tree: Tree, path: Path, name: str) -> None:
+    from jobgen.data import nccl_variables
+
     known = nccl_variables()
     if name not in known:
         near = close(name, list(known), 0.8)
@@ -64,6 +67,8 @@ def _variable(tree: Tree, path: Path, name: str) -> None:
 
 def _folklore() -> dict[tuple[str, str], tuple[str, str]]:
     """(name, value or '') → why, and what to write instead."""
+    from jobgen.data import nccl_folklore
+
     found = {}
     for entry, advice in nccl_folklore().items():
         for word in entry.split(" / "):

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from jobgen.data import SbatchOption, sbatch_options
 from jobgen.load.tree import Path, Tree, dotted, written
 from jobgen.load.values import Bad, checked, unsafe
 from jobgen.model.fields import described, suggest
 from jobgen.model.units import clip
 
+if TYPE_CHECKING:
+    from jobgen.data import SbatchOption
+
 _FREE = {"comment", "extra"}
 """Options whose value is free text, spaces and all."""
+
+
+def _catalogue() -> Mapping[str, SbatchOption]:
+    from jobgen.data import sbatch_options
+
+    return sbatch_options()
 
 
 def settle(tree: Tree, path: Path) -> None:
@@ -44,7 +53,7 @@ def settle(tree: Tree, path: Path) -> None:
 
 def _known(tree: Tree, path: Path, name: str) -> SbatchOption | None:
     """The option, where it may stand here; None where it may not, which has been said."""
-    options = sbatch_options()
+    options = _catalogue()
     option = options.get(name)
     if option is None:
         if not tree.enough("J140"):
@@ -64,7 +73,7 @@ def _known(tree: Tree, path: Path, name: str) -> SbatchOption | None:
 
 def _now(option: SbatchOption) -> str:
     """What to write instead of an option that is gone."""
-    successor = sbatch_options().get(option.meaning.rpartition(" ")[2])
+    successor = _catalogue().get(option.meaning.rpartition(" ")[2])
     if not option.meaning.startswith("Old ") or successor is None:
         return option.meaning
     return f"use the key '{successor.key}'" if successor.key else f"write {successor.name}"
@@ -81,7 +90,7 @@ def _managed(tree: Tree, path: Path, option: SbatchOption) -> None:
 
 
 def _unknown(tree: Tree, path: Path, name: str) -> None:
-    options = sbatch_options()
+    options = _catalogue()
     shorts = {o.short: o.name for o in options.values() if o.short and not o.removed}
     bare = name.lstrip("-")
     hint = suggest(bare, [n for n, o in options.items() if not o.removed or o.old])
@@ -156,7 +165,7 @@ def _extra(tree: Tree, path: Path, given: Any, settled: dict[str, Any]) -> list[
         if not re.match(r"--[A-Za-z][A-Za-z0-9_-]*(=|$)", word, re.ASCII):
             hint = "write '--name' or '--name=value'"
             tree.say("J146", f"{dotted(here)}: '{clip(word)}' is no long option", here, hint)
-        elif name in sbatch_options():
+        elif name in _catalogue():
             option = _known(tree, here, name)
             if option is not None and name not in settled:
                 settled[name] = _checked(tree, here, option, value) if value else ""

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from jobgen.data import SbatchOption
 from jobgen.model.fields import suggest, unprintable
 from jobgen.model.units import Memory, UnitError, Walltime, clip
+
+if TYPE_CHECKING:
+    from jobgen.data import SbatchOption
 
 _NAME = re.compile(r"[A-Za-z0-9_.,@:+-]+", re.ASCII)
 _COUNT = re.compile(r"\d{1,9}", re.ASCII)

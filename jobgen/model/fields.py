@@ -6,7 +6,6 @@ where text is wanted. Every refusal carries a code for ``jobgen explain`` and a 
 
 from __future__ import annotations
 
-import difflib
 import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
@@ -44,6 +43,8 @@ def described(value: object) -> str:
 
 def close(word: str, words: Sequence[str], cutoff: float = 0.6) -> str:
     """The nearest of these words; empty where none is near."""
+    import difflib
+
     lower = {w.lower(): w for w in reversed(words)}
     near = difflib.get_close_matches(word.lower()[:80], list(lower), 1, cutoff)
     return lower[near[0]] if near else ""
@@ -119,6 +120,8 @@ def env_value(value: object) -> str:
     word = text(value)
     if "\0" in word:
         raise refuse("J127", "a NUL character cannot stand in the environment")
+    if len(word) > 131_000:
+        raise refuse("J122", f"this is {len(word)} characters long", "Linux takes at most 131000")
     return word
 
 

@@ -55,7 +55,7 @@ def scan(text: str, label: str) -> Source:
         return Source(label, {}, {}, digest, problems=(problem,))
     problems, clean = visible(text, label)
     reader = Reader(label, clean)
-    if len(problems) <= SHOWN:
+    if len(problems) <= SHOWN and (clean or not problems):
         reader.read()
     lines = {p.place.line for p in problems if p.place}
     problems += [p for p in reader.problems if not (p.place and p.place.line in lines)]
