@@ -28,12 +28,22 @@ def lint(world: World, files: Sequence[Path]) -> tuple[LintedFile, ...]:
 
 
 def _lint(world: World, path: Path) -> LintedFile:
-    from jobgen import load
+    from jobgen.load import check
 
     label = world.label(path)
     try:
         text = world.read(path)
     except Invalid as error:
         return LintedFile(label, "file", "", error.problems, valid=False)
-    checked = load.check(text, label)
+    checked = check(text, label, parent=_parent(world, path, text))
     return LintedFile(label, checked.kind, text, tuple(checked.problems), valid=checked.valid)
+
+
+def _parent(world: World, path: Path, text: str) -> tuple[str, str] | None:
+    """The profile that this file extends, where it is one and there is such a profile."""
+    from jobgen.errors import Missing
+
+    try:
+        return world.catalog(beside=path.resolve().parent).parent(path, text)
+    except (Missing, Invalid):
+        return None

@@ -42,6 +42,7 @@ class _Look:
     past: dict[JobId, Observation] = field(default_factory=dict)
     marks: dict[str, Markers] = field(default_factory=dict)
     min_job_age: float | None = None
+    silent: bool = False
 
     def of(self, record: RunRecord) -> Seen:
         """What was heard of one run; jobs of others under the same id are not its own."""
@@ -50,6 +51,7 @@ class _Look:
             self.answered,
             queue=_mine(record, self.queue),
             past=_mine(record, self.past),
+            silent=self.silent,
             markers=self.marks.get(record.directory, Markers()),
         )
 
@@ -125,11 +127,14 @@ def _ask_past(look: _Look, gone: Sequence[RunRecord]) -> None:
     except wire.GarbledError:
         return
     config = wire.answer(told, "config")
+    settings = look.scheduler.settings(config)
     if config.code == 0:
-        look.min_job_age = float(look.scheduler.settings(config).min_job_age)
+        look.min_job_age = float(settings.min_job_age)
     for key in asked:
         if key.startswith("past"):
-            look.past.update(look.scheduler.past(wire.answer(told, key)) or {})
+            heard = look.scheduler.past(wire.answer(told, key))
+            look.silent |= heard is None and settings.accounting is not False
+            look.past.update(heard or {})
 
 
 def _clean(marks: Markers | None) -> bool:

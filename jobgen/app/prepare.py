@@ -164,7 +164,9 @@ def git_state(folder: Path) -> GitState | None:
     """The commit and whether there are changes; None outside git, or without the program."""
     import subprocess
 
-    words = ["git", "-C", str(folder), "status", "--porcelain=v2", "--branch", "-uno"]
+    # without optional locks: status would else write a fresher index
+    status = ["status", "--porcelain=v2", "--branch", "-uno"]
+    words = ["git", "--no-optional-locks", "-C", str(folder), *status]
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=5, errors="replace")
     except (OSError, subprocess.TimeoutExpired):
