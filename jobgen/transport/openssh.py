@@ -18,8 +18,8 @@ from jobgen.transport.protocol import BOOTSTRAP, Session
 from jobgen.transport.route import Route, config_words, route
 from jobgen.transport.terminal import Terminal, plain
 
-_GREETING = 45.0
-_GREETING_WITH_PERSON = 240.0
+_WITH_PERSON = 240.0
+"""Seconds in which somebody finds a telephone and types a code."""
 
 # what our words say wins over ssh_config: no off switch for host keys, nothing forwarded
 _OPTIONS = (
@@ -100,7 +100,7 @@ class OpensshTransport(Session):
         self._program = SshProgram(_words(login, person, self._pinned), own_session=False)
         super().__init__(self._program, target.label)
         try:
-            self.call(":", deadline=_GREETING_WITH_PERSON if person else _GREETING)
+            self.call(":", deadline=_WITH_PERSON if person else 3 * target.connect_timeout)
         except Unreachable as error:
             self.close()
             raise _explained(self._program, target) or error from None

@@ -86,7 +86,7 @@ class Channel(Protocol):
 Received = tuple[int, bytes]
 
 
-class Lost(Exception):  # noqa: N818
+class Lost(Exception):
     """The channel ended, or never spoke; the text says how."""
 
 

@@ -121,7 +121,11 @@ def check_names(host: str, user: str) -> None:
     """Raise Unreachable where a name could be read as an option or by a shell."""
     for what, text, pattern in (("host", host, _HOST), ("user", user or "x", _USER)):
         if not pattern.fullmatch(text):
-            problem = Problem("J401", f"{text!r} is not the name of a {what}")
+            problem = Problem(
+                "J401",
+                f"{text!r} is not the name of a {what}",
+                hint=f"correct ssh.{what} in the cluster profile",
+            )
             raise Unreachable(problem)
 
 
@@ -185,7 +189,11 @@ def _me() -> str:
 def _parse_jump(text: str) -> tuple[str, str, int | None]:
     found = _JUMP.fullmatch(text.strip())
     if not found:
-        problem = Problem("J401", f"ProxyJump {text!r} in the ssh configuration is no host")
+        problem = Problem(
+            "J401",
+            f"ProxyJump {text!r} in the ssh configuration is no host",
+            hint="it is written [user@]host[:port], several with commas",
+        )
         raise Unreachable(problem)
     port = found["port"]
     return found["host"].strip("[]"), found["user"] or "", int(port) if port else None

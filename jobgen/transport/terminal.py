@@ -10,8 +10,14 @@ from collections.abc import Callable
 class Terminal:
     """The controlling terminal. ``say`` receives lines that a person should see."""
 
-    def __init__(self, say: Callable[[str], None] | None) -> None:
+    def __init__(
+        self,
+        say: Callable[[str], None] | None,
+        *,
+        before_asking: Callable[[], object] = lambda: None,
+    ) -> None:
         self._say = say
+        self._before_asking = before_asking
 
     @property
     def there(self) -> bool:
@@ -25,6 +31,7 @@ class Terminal:
 
     def ask(self, prompt: str, *, echo: bool = False) -> str:
         """What the person typed; hidden, unless ``echo``."""
+        self._before_asking()
         if not echo:
             return getpass.getpass(plain(prompt))
         sys.stderr.write(plain(prompt))

@@ -76,6 +76,8 @@ class Proxy:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._pump(down, forth, self.up, ends))
                 group.create_task(self._pump(up, back, self.down, ends))
+        except asyncio.CancelledError:
+            return None  # asyncio reports a cancelled handler as an error
         finally:
             self._reset(*ends)
 

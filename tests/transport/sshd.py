@@ -114,12 +114,14 @@ class Client:
         self.known_hosts = self.directory / "known hosts"
         self.blocks: list[str] = []
 
-    def host(self, name: str, server: Sshd, *lines: str, port: int = 0) -> None:
+    def host(
+        self, name: str, server: Sshd, *lines: str, port: int = 0, key: Path | str = ""
+    ) -> None:
         """Write a Host block; ``lines`` come first, and the first value of a keyword wins."""
         standard = (
             "HostName 127.0.0.1",
             f"Port {port or server.port}",
-            f"IdentityFile {server.user_key}",
+            f"IdentityFile {key or server.user_key}",
             "IdentitiesOnly yes",
             f'UserKnownHostsFile "{self.known_hosts}"',
             "GlobalKnownHostsFile none",

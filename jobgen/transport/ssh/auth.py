@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import paramiko
@@ -44,10 +44,10 @@ def log_in(
     transport: paramiko.Transport,
     hop: Route,
     auth: Sequence[str],
-    say: Callable[[str], None] | None,
+    terminal: Terminal,
 ) -> None:
     """Log in, or raise Unreachable with all that was tried. The agent is never forwarded."""
-    attempt = _Attempt(transport, hop, Terminal(say))
+    attempt = _Attempt(transport, hop, terminal)
     agent = _agent_of(hop) if "agent" in auth else None
     try:
         attempt.run(_keys(hop, agent, auth, attempt))
@@ -110,6 +110,7 @@ class _Attempt:
         return False
 
     def ask_what_is_wanted(self) -> None:
+        """Ask for nothing; the refusal lists what the server takes."""
         try:
             self.transport.auth_none(self.hop.user)
         except paramiko.BadAuthenticationType as error:

@@ -21,9 +21,11 @@ class SshChannel:
     def __init__(self, link: Link) -> None:
         self._link = link
         try:
-            self._channel = link.transport.open_session(window_size=WINDOW, timeout=15.0)
-            self._channel.settimeout(15.0)
-            self._channel.exec_command(BOOTSTRAP)
+            with link.wire.within(link.patience):
+                self._channel = link.transport.open_session(
+                    window_size=WINDOW, timeout=link.patience
+                )
+                self._channel.exec_command(BOOTSTRAP)
         except (paramiko.SSHException, EOFError, OSError) as error:
             link.close()
             problem = Problem(

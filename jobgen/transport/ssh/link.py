@@ -10,7 +10,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn, Protocol
 
 import paramiko
@@ -19,6 +19,7 @@ from jobgen.errors import Problem, Unreachable
 from jobgen.transport.route import Route
 from jobgen.transport.ssh.auth import log_in
 from jobgen.transport.ssh.trust import key_types, verify
+from jobgen.transport.terminal import Terminal
 
 KEEPALIVE = 15.0
 SILENCE = 45.0
@@ -43,8 +44,9 @@ _MACS = (
 )
 
 
-# asks for the login service once, not before every key; the stubs do not know it
-_Transport: Callable[..., paramiko.Transport] = vars(paramiko)["ServiceRequestingTransport"]
+# not ServiceRequestingTransport, which asks for the login service only once: it waits for that
+# answer in steps of 0.1 s, and for ever where the link is gone (5.1)
+_Transport: Callable[..., paramiko.Transport] = paramiko.Transport
 
 
 class Plug(Protocol):
@@ -72,6 +74,18 @@ class Wire:
         self.heard = time.monotonic()
         return data
 
+    @contextlib.contextmanager
+    def within(self, seconds: float) -> Iterator[threading.Timer]:
+        """A block that lasts no longer: then the wire is closed, and all in it fails."""
+        # paramiko's own limits are one for every step, and some steps have none
+        limit = threading.Timer(seconds, self.close)
+        limit.daemon = True
+        limit.start()
+        try:
+            yield limit
+        finally:
+            limit.cancel()
+
     def close(self) -> None:
         """Close it, and wake whoever waits for it in another thread."""
         self._closed = True
@@ -84,10 +98,14 @@ class Wire:
 class Link:
     """A logged-in connection; those of the jump hosts below it end with it."""
 
-    def __init__(self, transport: paramiko.Transport, wire: Wire, below: Link | None) -> None:
+    def __init__(
+        self, transport: paramiko.Transport, wire: Wire, below: Link | None, patience: float
+    ) -> None:
         self.transport = transport
+        self.patience = patience
+        """Seconds to wait for whatever is still to be opened."""
         self.why = ""
-        self._wire = wire
+        self.wire = wire
         self._below = below
         self._ended = threading.Event()
 
@@ -97,9 +115,9 @@ class Link:
 
     def _watch(self) -> None:
         while not self._ended.wait(KEEPALIVE):
-            if time.monotonic() - self._wire.heard < KEEPALIVE:
+            if time.monotonic() - self.wire.heard < KEEPALIVE:
                 continue
-            doom = threading.Timer(SILENCE - KEEPALIVE, self._give_up, [self._wire.heard])
+            doom = threading.Timer(SILENCE - KEEPALIVE, self._give_up, [self.wire.heard])
             doom.daemon = True
             doom.start()
             with contextlib.suppress(paramiko.SSHException, OSError, EOFError):
@@ -108,20 +126,20 @@ class Link:
             doom.cancel()
 
     def _give_up(self, heard: float) -> None:
-        if self._wire.heard == heard:
+        if self.wire.heard == heard:
             self.why = f"nothing was heard for {SILENCE:g} s"
             self.cut()
 
     def cut(self) -> None:
         """End it at once, from any thread."""
         self._ended.set()
-        self._wire.close()
+        self.wire.close()
 
     def close(self) -> None:
         """End it, and those below it."""
         self._ended.set()
         self.transport.close()
-        self._wire.close()
+        self.wire.close()
         if self._below:
             self._below.close()
 
@@ -142,9 +160,12 @@ def open_link(
     try:
         transport = _Transport(wire, default_window_size=WINDOW)
         _prepare(transport, hop)
-        _shake_hands(transport, hop)
+        with wire.within(hop.connect_timeout):
+            _shake_hands(transport, hop)
         verify(hop, transport.get_remote_server_key(), pin)
-        log_in(transport, hop, auth, say)
+        with wire.within(2 * hop.connect_timeout) as limit:
+            # a person may take as long as a person takes
+            log_in(transport, hop, auth, Terminal(say, before_asking=limit.cancel))
     except BaseException:
         if transport:
             transport.close()
@@ -152,14 +173,14 @@ def open_link(
         if through:
             through.close()
         raise
-    link = Link(transport, wire, through)
+    link = Link(transport, wire, through, hop.connect_timeout)
     link.keep()
     return link
 
 
 def _prepare(transport: paramiko.Transport, hop: Route) -> None:
     transport.banner_timeout = transport.handshake_timeout = hop.connect_timeout
-    transport.auth_timeout = 30.0
+    transport.auth_timeout = 2 * hop.connect_timeout
     options = transport.get_security_options()
     options.ciphers = _CIPHERS
     options.digests = _MACS
@@ -169,10 +190,13 @@ def _prepare(transport: paramiko.Transport, hop: Route) -> None:
 def _shake_hands(transport: paramiko.Transport, hop: Route) -> None:
     try:
         transport.start_client(timeout=hop.connect_timeout)
+        if not transport.initial_kex_done:  # it returns as if nothing were wrong
+            raise paramiko.SSHException(f"nothing within {hop.connect_timeout:g} s")
     except paramiko.ssh_exception.IncompatiblePeer as error:
         _fail(hop, "J404", f"no common, safe way to encrypt: {error}", "ask for a newer sshd")
     except (paramiko.SSHException, EOFError, OSError) as error:
-        said = str(error) or "the connection was closed"
+        late = not transport.is_active() and isinstance(error, OSError)
+        said = "it is silent" if late else str(error) or "the connection was closed"
         _fail(hop, "J404", f"no SSH server answers there: {said}", f"ssh -v {hop.host}")
 
 

@@ -1,0 +1,139 @@
+"""Links that break: cut or silent at any byte, both ways, with both ssh backends."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from jobgen.errors import Exit, Unreachable
+from jobgen.model.record import Login
+from jobgen.transport import Payload, connect
+from tests.transport.conftest import over_ssh
+from tests.transport.proxy import Proxy, Way
+from tests.transport.sshd import Client, Sshd
+
+pytestmark = pytest.mark.ssh
+
+
+@pytest.fixture
+def through(sshd: Sshd, client: Client) -> Iterator[Callable[..., Proxy]]:
+    """Puts a proxy before the server: ``through(delay=…, up=…, down=…)``."""
+    made: list[Proxy] = []
+
+    def put(**how: object) -> Proxy:
+        made.append(Proxy(sshd.port, **how))  # type: ignore[arg-type]
+        client.blocks.clear()
+        client.host("login", sshd, "ConnectTimeout 1", port=made[-1].port)
+        client.knows(sshd.known_line(f"[127.0.0.1]:{made[-1].port}"))
+        return made[-1]
+
+    yield put
+    for proxy in made:
+        proxy.close()
+
+
+def session(backend: str) -> bytes:
+    with connect(Login(backend, "login")) as transport:  # type: ignore[arg-type]
+        transport.call("echo one; echo two >&2", deadline=1)
+        return transport.call("cat; echo done", Payload(5, [b"hello"]), deadline=1).out
+
+
+@pytest.mark.slow
+@over_ssh
+@pytest.mark.parametrize("direction", ["up", "down"])
+@pytest.mark.parametrize("kind", ["cut", "stall"])
+def test_a_link_that_breaks_at_any_byte_is_said_and_nothing_hangs(
+    through: Callable[..., Proxy], backend: str, direction: str, kind: str
+) -> None:
+    proxy = through()
+    assert session(backend) == b"hellodone\n"
+    whole = getattr(proxy, direction).passed
+    chance = random.Random(7)  # noqa: S311
+    for after in [0, *sorted(chance.sample(range(1, whole), 3 if kind == "stall" else 12))]:
+        through(**{direction: Way(after, kind)})  # type: ignore[arg-type]
+        began = time.monotonic()
+        error = None
+        try:
+            # what is cut after the last answer is no loss
+            assert session(backend) == b"hellodone\n"
+        except Unreachable as caught:
+            error = caught
+        assert error is None or (error.exit is Exit.UNREACHABLE and error.problems[0].hint)
+        assert time.monotonic() - began < 7
+
+
+@over_ssh
+def test_a_call_on_a_link_that_is_cut_is_unknown_at_once(
+    through: Callable[..., Proxy], backend: str
+) -> None:
+    proxy = through()
+    with connect(Login(backend, "login")) as transport:  # type: ignore[arg-type]
+        transport.call("echo")
+        proxy.cut()
+        began = time.monotonic()
+        with pytest.raises(Unreachable, match=r"login.*(lost|reset|closed)"):
+            transport.call("echo x", deadline=20)
+        assert time.monotonic() - began < 3
+
+
+@over_ssh
+def test_an_upload_on_a_link_that_falls_silent_ends_with_its_deadline(
+    through: Callable[..., Proxy], backend: str
+) -> None:
+    through(up=Way(3_000_000, "stall"))
+    with connect(Login(backend, "login")) as transport:  # type: ignore[arg-type]
+        began = time.monotonic()
+        with pytest.raises(Unreachable, match="no answer within 2 s"):
+            transport.call("cat", Payload(64 << 20, iter([bytes(1 << 20)] * 64)), deadline=2)
+        assert 1.9 < time.monotonic() - began < 3.5
+
+
+def test_a_peer_that_is_silent_too_long_is_given_up_before_a_long_deadline(
+    through: Callable[..., Proxy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobgen.transport.ssh.link.KEEPALIVE", 0.3)
+    monkeypatch.setattr("jobgen.transport.ssh.link.SILENCE", 1.0)
+    through(down=Way(12_000, "stall"))
+    with connect(Login("paramiko", "login")) as transport:
+        began = time.monotonic()
+        with pytest.raises(Unreachable, match="nothing was heard for 1 s"):
+            transport.call("head -c 20000 /dev/zero", deadline=60)
+        assert time.monotonic() - began < 5
+
+
+def test_a_peer_that_works_long_and_says_nothing_is_waited_for(
+    through: Callable[..., Proxy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobgen.transport.ssh.link.KEEPALIVE", 0.3)
+    monkeypatch.setattr("jobgen.transport.ssh.link.SILENCE", 1.0)
+    through()
+    with connect(Login("paramiko", "login")) as transport:
+        assert transport.call("sleep 3; echo done", deadline=60).text == "done\n"
+
+
+@over_ssh
+def test_a_call_costs_one_round_trip(through: Callable[..., Proxy], backend: str) -> None:
+    proxy = through(delay=0.025)
+    with connect(Login(backend, "login")) as transport:  # type: ignore[arg-type]
+        transport.call("echo")
+        before, began = proxy.turns, time.monotonic()
+        for _ in range(5):
+            transport.call("cat", Payload(1000, [bytes(1000)]))
+        assert proxy.turns - before <= 6
+        assert time.monotonic() - began < 5 * 0.1
+
+
+def test_a_half_sent_upload_leaves_a_script_with_a_short_input(
+    through: Callable[..., Proxy], tmp_path: Path
+) -> None:
+    through(up=Way(2_000_000, "cut"))
+    got, whole = tmp_path / "got", tmp_path / "whole"
+    text = f"cat >'{got}' && [ $(wc -c <'{got}') = 8388608 ] && touch '{whole}'"
+    with connect(Login("paramiko", "login")) as transport, pytest.raises(Unreachable):
+        transport.call(text, Payload(8 << 20, iter([bytes(1 << 20)] * 8)))
+    time.sleep(0.5)
+    assert not whole.exists()
