@@ -36,7 +36,7 @@ class Verb(click.Command):
 
     def get_help(self, ctx: click.Context) -> str:
         """What it does, examples, then usage and options."""
-        writer = ctx.make_formatter()
+        writer = formatter(ctx)
         _examples(writer, self.get_short_help_str(200), self.examples)
         self.format_usage(ctx, writer)
         body = (self.help or "").partition("\n\n")[2]
@@ -73,7 +73,7 @@ class Lazy(click.Group):
 
     def get_help(self, ctx: click.Context) -> str:
         """What it is, and its verbs with a line each."""
-        writer = ctx.make_formatter()
+        writer = formatter(ctx)
         writer.write(f"{self.help}\n\n")
         self.format_usage(ctx, writer)
         with writer.section("Verbs"):
@@ -117,6 +117,13 @@ class Lazy(click.Group):
             if name.startswith(incomplete)
         ]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+def formatter(ctx: click.Context) -> click.HelpFormatter:
+    """A formatter as wide as the screen; click's own would import shutil to ask for its width."""
+    call = ctx.find_object(Call)
+    width = call.output.ink.width if call else ctx.terminal_width or 80
+    return click.HelpFormatter(width=min(width, 100))
 
 
 def _is_own(param: click.Parameter) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from jobgen.cli.call import Call
-from jobgen.cli.commands import Lazy
+from jobgen.cli.commands import Lazy, formatter
 from jobgen.cli.output import Output
 from jobgen.errors import Exit, JobgenError, Problem, Usage
 
@@ -44,7 +44,7 @@ class Root(Lazy):
 
     def get_help(self, ctx: click.Context) -> str:
         """One screen: examples, the verbs, the flags of every verb."""
-        writer = ctx.make_formatter()
+        writer = formatter(ctx)
         writer.write("From one job.yaml to a followed multi-node GPU job on a Slurm cluster.\n\n")
         for command, why in EXAMPLES:
             writer.write(f"  {command:42}  {why}\n")
@@ -104,7 +104,8 @@ def run(words: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (KeyboardInterrupt, click.Abort):
-        call.output.say("Interrupted.")
+        sent = "; jobgen ls shows what was sent, and nothing is sent twice"
+        call.output.say(f"Interrupted{sent if call.verb == 'submit' else ''}.")
         return Exit.INTERRUPTED
     except click.ClickException as error:
         return _failed(call, _usage(error), words)
