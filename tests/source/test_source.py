@@ -127,7 +127,6 @@ def test_a_duplicate_key_names_both_lines_and_the_first_wins() -> None:
         ("a: b\n---\nc: d\n", "J113"),
         ("1: a\n", "J114"),
         ("true: a\n", "J114"),
-        ("a: {: b}\n", "J114"),
         ("a: {{ b }}\n", "J114"),
         ("? [a]\n: b\n", "J114"),
         ("<<: {a: b}\n", "J115"),

@@ -1,0 +1,287 @@
+"""job.yaml: what is read, what is refused, and where the finger points."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobgen.errors import Invalid, Place, Problem
+from jobgen.load import check, kind, load_job
+from jobgen.model.job import JobSpec
+from jobgen.model.loaded import Loaded
+from jobgen.model.units import Walltime
+
+BASE = {"name": "demo", "nodes": "2", "gpus_per_node": "8", "time": "2h", "run": "train.py"}
+
+
+def text(more: str = "", **changed: str) -> str:
+    keys = BASE | changed
+    return "".join(f"{k}: {v}\n" for k, v in keys.items()) + textwrap.dedent(more)
+
+
+def load(more: str = "", *, sets: tuple[str, ...] = (), **changed: str) -> Loaded[JobSpec]:
+    return load_job(text(more, **changed), "job.yaml", sets=sets)
+
+
+def problems(more: str = "", *, sets: tuple[str, ...] = (), **changed: str) -> tuple[Problem, ...]:
+    with pytest.raises(Invalid) as caught:
+        load(more, sets=sets, **changed)
+    return caught.value.problems
+
+
+def problem(more: str = "", *, sets: tuple[str, ...] = (), **changed: str) -> Problem:
+    (one,) = problems(more, sets=sets, **changed)
+    return one
+
+
+def warned(more: str = "", **changed: str) -> list[str]:
+    return [w.code for w in load(more, **changed).warnings]
+
+
+def test_a_job_is_read_with_the_place_of_every_key() -> None:
+    loaded = load("env:\n  HF_HOME: /scratch/$USER/hf\n  LR: 1e-5\n")
+    assert loaded.value.time == Walltime(7200)
+    assert loaded.value.env == {"HF_HOME": "/scratch/$USER/hf", "LR": "1e-5"}
+    assert loaded.at("env", "LR") == Place("job.yaml", 8, 3, 5)
+    assert loaded.why("nodes") == "job.yaml:2"
+    assert loaded.why("launcher", "type") == "job.yaml"
+    assert loaded.warnings == ()
+
+
+@pytest.mark.parametrize(
+    "value", ["1e-5", "True", "0x10", "1.50", "007", "no", "2024-01-01", "1:30"]
+)
+def test_values_of_the_environment_arrive_as_written(value: str) -> None:
+    assert load(f"env: {{A: {value}}}").value.env["A"] == value
+
+
+def test_all_problems_come_at_once_in_the_order_of_the_file() -> None:
+    more = "gpus_per_nodes: 8\nlauncher: torchrum\nslurm: {qso: high}\nenv: {A B: 1}\nnodes: 3\n"
+    found = problems(more, nodes="0", time="4:00")
+    assert [p.code for p in found] == ["J122", "J131", "J102", "J123", "J140", "J125", "J103"]
+    assert [p.place.line for p in found if p.place] == [2, 4, 6, 7, 8, 9, 10]
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("num_nodes", "write nodes"),
+        ("accelerators", "write gpus_per_node"),
+        ("envs", "write env"),
+        ("command", "write run"),
+        ("image", "write container: IMAGE"),
+        ("partition", "an option of sbatch: write it under slurm:"),
+        ("gpusPerNode", "did you mean 'gpus_per_node'?"),
+        ("gpus-per-node", "did you mean 'gpus_per_node'?"),
+        ("laucher", "did you mean 'launcher'?"),
+        ("max_requeues", "it is a key of checkpoint: write checkpoint: {max_requeues: …}"),
+    ],
+)
+def test_an_unknown_key_is_translated(key: str, hint: str) -> None:
+    found = problem(f"{key}: 1")
+    assert (found.code, found.hint) == ("J102", hint)
+    assert found.place == Place("job.yaml", 6, 1, 1 + len(key))
+
+
+def test_a_misspelt_key_is_not_missing_too() -> None:
+    with pytest.raises(Invalid) as caught:
+        load_job("name: a\nnods: 2\ntime: 1h\ncommand: train.py\n", "job.yaml")
+    assert [p.code for p in caught.value.problems] == ["J102", "J102"]
+
+
+def test_what_later_versions_bring_is_not_an_unknown_key() -> None:
+    for key in ("train", "sweep", "array", "steps", "track", "notify", "hooks"):
+        found = problem(f"{key}: {{a: 1}}")
+        assert found.code == "J117"
+        assert "not in this version" in found.message
+    assert problem("nccl: {profile: auto}").code == "J117"
+
+
+def test_missing_keys_have_no_line() -> None:
+    with pytest.raises(Invalid) as caught:
+        load_job("name: a\ncheckpoint: {}\ncontainer: {runtime: docker}\n", "job.yaml")
+    found = [(p.message, p.place) for p in caught.value.problems]
+    assert found[:3] == [
+        ("run is missing", Place("job.yaml")),
+        ("nodes is missing", Place("job.yaml")),
+        ("time is missing", Place("job.yaml")),
+    ]
+    assert found[3] == ("container.image is missing", Place("job.yaml", 3, 1, 10))
+
+
+@pytest.mark.parametrize(
+    ("run", "outside"),
+    [
+        ("../../x.py", True),
+        ("python ../x.py", True),
+        ("python -u -W ignore /etc/x.py --lr 1", True),
+        ("A=1 ~/train.py", True),
+        ("/home/me/train.py", True),
+        ("|\n  cd src\n  python a/../../x.py", True),
+        ("train.py --config ../conf.yaml", False),
+        ("python -m pkg.train --data /data", False),
+        ("$PROJECT/train.py", False),
+        ("bash ../run.sh", False),
+        ("python -c 'print(1)'", False),
+        ("train.py 'unclosed", False),
+    ],
+)
+def test_a_program_outside_the_workdir_is_refused(run: str, outside: bool) -> None:
+    found = check(text(run=run), "job.yaml")
+    assert found.valid is not outside
+    if outside:
+        assert found.problems[0].code == "J136"
+        assert "workdir" in found.problems[0].message
+
+
+def test_a_program_of_the_image_may_be_absolute() -> None:
+    assert load("container: a.sqsh", run="/workspace/train.py").value.run == "/workspace/train.py"
+
+
+def test_the_line_inside_a_block_is_named() -> None:
+    found = problem(run="|\n  set -e\n  python ../x.py")
+    assert found.place == Place("job.yaml", 7)
+
+
+@pytest.mark.parametrize(
+    ("more", "first", "second"),
+    [
+        ("mem: 64G\nslurm: {mem-per-gpu: 8G}", 6, 7),
+        ("slurm: {exclusive: true, oversubscribe: true}", 6, 6),
+        ("launcher: {type: deepspeed, rdzv: static}", 6, 6),
+        ("launcher: {type: torchrun, ssh: pdsh}", 6, 6),
+        ("checkpoint: {grace: 3h}", 4, 6),
+        ("env: {A: 1}\nsecrets: [A]", 7, 6),
+    ],
+)
+def test_keys_that_contradict_each_other_are_both_named(more: str, first: int, second: int) -> None:
+    found = problem(more)
+    assert found.code == "J138"
+    assert [p.line for p in (*found.also, found.place) if p] == [first, second]
+
+
+def test_an_elastic_job_needs_torchrun() -> None:
+    assert load(nodes="2:4").value.min_nodes == 2
+    assert problem("launcher: srun", nodes="2:4").code == "J138"
+    assert problem("launcher: {rdzv: static}", nodes="2:4").code == "J138"
+
+
+@pytest.mark.parametrize(
+    "name", ["BASH_ENV", "ENV", "PYTHONSTARTUP", "RANK", "MASTER_PORT", "SLURM_X", "JOBGEN_X"]
+)
+def test_variables_that_are_not_the_users_are_refused(name: str) -> None:
+    for more in (f"env: {{{name}: x}}", f"nccl: {{env: {{{name}: x}}}}"):
+        assert problem(more).code == "J126"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "env: {HF_TOKEN: abc}",
+        "env: {MY_API_KEY: 0123456789}",
+        "env: {DB_PASSWORD: x}",
+        "env: {X: hf_abcdefghijk}",
+        "env: {X: 'sk-proj-abcdefghijklmnop'}",
+        "setup: export T=ghp_abcdefghijkl",
+        "secrets: {HF_TOKEN: hf_abcdefghijk}",
+        "secrets: [hf_abcdefghijk]",
+        "env: {hf_abcdefghijk: 1}",
+        "vars: {A: AKIAIOSFODNN7EXAMPLE}\nlabels: {a: '${A}'}",
+        "slurm: {comment: hf_abcdefghijk}",
+        "launcher: {args: [--token=glpat-abcdefghijk]}",
+    ],
+)
+def test_the_value_of_a_secret_in_the_file_is_refused_and_never_shown(more: str) -> None:
+    found = problems(more)
+    assert {p.code for p in found} == {"J150"}
+    for secret in ("abcdefghijk", "IOSFODNN7", "0123456789"):
+        assert all(secret not in p.message + p.hint for p in found)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        "env: {TOKENIZERS_PARALLELISM: false}",
+        "env: {HF_TOKEN_PATH: /home/me/token}",
+        "env: {HF_HUB_DISABLE_IMPLICIT_TOKEN: 1}",
+        "env: {HF_TOKEN: $MY_TOKEN}",
+        "env: {GOOGLE_APPLICATION_CREDENTIALS: /home/me/key.json}",
+        "env: {SORT_KEY: name}",
+        "secrets: [HF_TOKEN, WANDB_API_KEY]",
+        "labels: {task-sk: risk-based}",
+    ],
+)
+def test_what_only_resembles_a_secret_passes(more: str) -> None:
+    assert check(text(more), "job.yaml").problems == ()
+
+
+def test_a_null_value_is_empty() -> None:
+    assert [p.code for p in problems("env:\nmem: ~\nsetup: [a, null]\n", name="")] == ["J118"] * 4
+    assert load("secrets: {A: }").value.secrets[0].name == "A"
+
+
+def test_a_spoiled_value_is_told_once() -> None:
+    assert [p.code for p in problems(nodes="!x 2.5")] == ["J108"]
+    assert [p.code for p in problems(run="{{ script }}")] == ["J114"]
+
+
+def test_the_kind_of_a_file_shows_in_its_keys() -> None:
+    assert kind(text(), "x") == "job"
+    assert kind("name: c\nscheduler: slurm\nnodes: {count: 2}\n", "x") == "cluster"
+    assert kind("nodes: 2\nscheduler: slurm\nssh: x\npaths: y\n", "x") == "cluster"
+    assert kind("", "x") == "job"
+    assert kind("scheduler: slurm\nssh: [\n", "x") == "cluster"
+
+
+def test_checking_never_raises_and_says_whether_the_file_is_valid() -> None:
+    assert check(text(), "job.yaml").valid
+    assert not check(text(nodes="0"), "job.yaml").valid
+    found = check(text("secrets: [A]\nsetup: set -x\n"), "job.yaml")
+    assert found.valid
+    assert [(p.code, p.severity) for p in found.problems] == [("J305", "error")]
+
+
+def test_what_only_lint_calls_an_error_is_a_warning_elsewhere() -> None:
+    assert [w.severity for w in load("secrets: [A]\nsetup: set -x\n").warnings] == ["warning"]
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([*JobSpec.keys, "x"]), st.text(max_size=20) | st.integers() | st.none()
+    )
+)
+def test_no_values_make_checking_fail(data: dict[str, object]) -> None:
+    import json
+
+    for problem_ in check(json.dumps(data), "job.yaml").problems:
+        assert (problem_.message + problem_.hint).replace("\n", "").isprintable()
+
+
+@given(
+    st.recursive(
+        st.text(max_size=9) | st.none() | st.booleans() | st.floats(),
+        lambda i: (
+            st.lists(i)
+            | st.dictionaries(st.sampled_from(["type", "env", "extra", "gres", "dir", "A"]), i)
+        ),
+    )
+)
+def test_no_shape_of_a_value_makes_checking_fail(value: object) -> None:
+    import json
+
+    for key in (
+        "launcher",
+        "env",
+        "slurm",
+        "checkpoint",
+        "secrets",
+        "nccl",
+        "run",
+        "workdir",
+        "nodes",
+        "vars",
+    ):
+        check(f"{text()}\n{json.dumps({key: value})[1:-1]}\n", "job.yaml")
