@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.,@:+-]+", re.ASCII)
 _COUNT = re.compile(r"\d{1,9}", re.ASCII)
 
 
-class Bad(Exception):  # noqa: N818 - caught in this module only
+class Bad(Exception):
     """A value is not of the option's kind: what was expected, and an example."""
 
 

@@ -32,7 +32,7 @@ class Fault:
     """Whether the key itself is meant, not its value."""
 
 
-class Refusal(ValueError):  # noqa: N818 - it is an answer, and holds several errors
+class Refusal(ValueError):
     """A value does not pass: every fault in it."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:

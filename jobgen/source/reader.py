@@ -22,7 +22,7 @@ Path = tuple[str | int, ...]
 _ALIAS = "write the value out again"
 
 
-class _Stop(Exception):  # noqa: N818 - control flow, never seen outside
+class _Stop(Exception):
     """The rest of the file cannot be read."""
 
 

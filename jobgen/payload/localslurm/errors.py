@@ -5,7 +5,7 @@ from __future__ import annotations
 SUBMISSION = "sbatch: error: Batch job submission failed: "
 
 
-class Refused(Exception):  # noqa: N818
+class Refused(Exception):
     """Lines for standard error, and the exit code."""
 
     def __init__(self, *lines: str, code: int = 1) -> None:
