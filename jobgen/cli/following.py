@@ -50,6 +50,7 @@ def chosen_view(call: Call, chosen: Mapping[str, Any]) -> View:
 
 def logs(call: Call, ref: str, view: View, chosen: Mapping[str, Any]) -> int:
     """Show the logs as they are, or with ``follow`` as they grow."""
+    from jobgen.app import jobs
     from jobgen.app import logs as app
 
     prefixed = not (chosen["no_prefix"] or chosen["raw"])
@@ -62,7 +63,7 @@ def logs(call: Call, ref: str, view: View, chosen: Mapping[str, Any]) -> int:
             stream.show(app.show(call.world, ref, view))
     if detachable.detached or not chosen["exit_status"]:
         return Exit.DONE
-    return until_ended(call, [ref], silent=True)
+    return _result(jobs.wait(call.world, [ref]))
 
 
 def _stream(call: Call, record: RunRecord, *, prefixed: bool = True) -> Stream:
@@ -74,6 +75,7 @@ def _stream(call: Call, record: RunRecord, *, prefixed: bool = True) -> Stream:
 
 def to_the_end(call: Call, record: RunRecord) -> int:
     """Follow a job that was just submitted; gives its result as the exit code."""
+    from jobgen.app import jobs
     from jobgen.app import logs as app
     from jobgen.follow import View
 
@@ -81,7 +83,9 @@ def to_the_end(call: Call, record: RunRecord) -> int:
     with Detachable(call, record.alias, code=Exit.INTERRUPTED) as detachable:
         view = View(colour=call.flags.color == "always")
         _stream(call, record).show(app.follow(call.world, record.alias, view))
-        return until_ended(call, [record.alias], quiet=True)
+        found = jobs.wait(call.world, [record.alias])
+        _told(call, found, stream=True)
+        return _result(found)
     return detachable.code
 
 
@@ -91,30 +95,37 @@ def until_ended(
     *,
     timeout: float | None = None,
     any_one: bool = False,
-    silent: bool = False,
-    quiet: bool = False,
+    stream: bool = False,
 ) -> int:
     """Wait for the end of these jobs; gives 0 where all COMPLETED, else 1."""
     from jobgen.app import jobs
-    from jobgen.cli.screens import jobs as screens
+
+    def seen(record: RunRecord) -> None:
+        call.output.say(f"{record.alias}: {safe(jobs.in_words(record))}")
 
     with Detachable(call, *refs, code=Exit.INTERRUPTED) as detachable:
-        say = call.output.say
-        records = jobs.wait(
-            call.world,
-            refs,
-            timeout=timeout,
-            any_one=any_one,
-            seen=lambda r: None if quiet or silent else say(f"{r.alias}: {safe(jobs.in_words(r))}"),
-        )
-        ended = [r for r in records if r.ended]
-        if not (silent or (call.flags.quiet and not call.flags.json)):
-            call.answer(
-                lambda: [screens.job_data(r) for r in records],
-                lambda ink: "".join(screens.ended(r, ink) for r in ended),
-            )
-        return Exit.DONE if all(r.state is JobState.COMPLETED for r in ended) else Exit.FAILED
+        found = jobs.wait(call.world, refs, timeout=timeout, any_one=any_one, seen=seen)
+        _told(call, found, stream=stream)
+        return _result(found)
     return detachable.code
+
+
+def _told(call: Call, records: Sequence[RunRecord], *, stream: bool) -> None:
+    """How they ended: an event where events came before, nothing with ``-q``."""
+    from jobgen.cli.screens import jobs as screens
+
+    if call.flags.json and stream:
+        call.line({"event": "ended", "jobs": [screens.job_data(r) for r in records]})
+    elif call.flags.json or not call.flags.quiet:
+        call.answer(
+            lambda: [screens.job_data(r) for r in records],
+            lambda ink: "".join(screens.ended(r, ink) for r in records if r.ended),
+        )
+
+
+def _result(records: Sequence[RunRecord]) -> Exit:
+    ended = [r for r in records if r.ended]
+    return Exit.DONE if all(r.state is JobState.COMPLETED for r in ended) else Exit.FAILED
 
 
 class Detachable:

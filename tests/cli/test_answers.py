@@ -182,7 +182,8 @@ def test_a_code_is_explained_with_an_example(jobgen: Jobgen) -> None:
 
 def test_a_costly_job_needs_a_yes(jobgen: Jobgen, job: Path, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(
-        "name: c\nscheduler: slurm\npaths: {root: /nonexistent}\nnetwork: {fabric: ethernet}\nconfirm: {gpu_hours: 10}\n"
+        "name: c\nscheduler: slurm\npaths: {root: /nonexistent}\nnetwork: {fabric: ethernet}\n"
+        "confirm: {gpu_hours: 10}\n"
         "nodes: {count: 2, gpus_per_node: 8, gpu: A100-SXM4-80GB}\n"
     )
     said = jobgen("submit", "job.yaml", "-c", "./c.yaml")

@@ -1,5 +1,6 @@
 """A person at a terminal: following, leaving, coming back. Real jobs on this machine."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -133,3 +134,44 @@ def test_no_color_is_heeded_on_a_terminal(folder: Path) -> None:
     raw = terminal.child.read()
     terminal.ended()
     assert b"\x1b[1" not in raw
+
+
+SLOW_GOODBYE = """\
+import sys, time
+from jobgen.cli.call import Call
+from jobgen.cli.following import Detachable
+from jobgen.cli.output import Output
+with Detachable(Call(Output()), code=130):
+    try:
+        print("ready", flush=True)
+        time.sleep(30)
+    finally:
+        print("leaving", flush=True)
+        time.sleep(30)
+"""
+
+
+def test_a_second_interrupt_leaves_at_once(folder: Path) -> None:
+    child = pexpect.spawn(
+        sys.executable, ["-c", SLOW_GOODBYE], env={"PYTHONPATH": str(ROOT)}, timeout=20
+    )
+    child.expect("ready")
+    child.sendintr()
+    child.expect("leaving")
+    child.sendintr()
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 130
+
+
+@pytest.mark.slow
+def test_following_in_json_is_one_event_a_line(folder: Path) -> None:
+    (folder / "talk.sh").write_text("echo one; sleep 2; exit 3\n")
+    done = process("submit", "job.yaml", "-c", "local", "-f", "--json", cwd=folder)
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 1
+    assert [e["event"] for e in events[:1] + events[-2:]] == ["submitted", "end", "ended"]
+    assert {"line", "state"} <= {e["event"] for e in events}
+    assert [e["n"] for e in events if e.get("line") == "one"] in ([2], [1, 1])
+    assert events[-1]["jobs"][0]["state"] == "FAILED"
+    assert "\x1b" not in done.stdout + done.stderr

@@ -41,4 +41,6 @@ def command(call: Call, job: Path, **chosen: Any) -> int:
     submitting.accepted(call, record, stream=chosen["follow"] or chosen["wait"])
     if chosen["follow"]:
         return following.to_the_end(call, record)
-    return following.until_ended(call, [record.alias]) if chosen["wait"] else Exit.DONE
+    if chosen["wait"]:
+        return following.until_ended(call, [record.alias], stream=True)
+    return Exit.DONE
