@@ -28,8 +28,10 @@ def one(problem: Problem, texts: Mapping[str, str], ink: Ink) -> str:
     code = "" if problem.code == PLAIN else f"[{problem.code}]"
     place = f"{safe(problem.place)}: " if problem.place else ""
     label = ink(problem.severity, f"{problem.severity}{code}:")
-    message = fold(safe(problem.message), 10_000)
-    lines = [f"{ink('strong', place)}{label} {ink('strong', message)}"]
+    first, *more = problem.message.strip("\n").split("\n")
+    lines = [f"{ink('strong', place)}{label} {ink('strong', safe(first))}"]
+    # what another program said, line by line: behind a bar, so that it cannot pass for ours
+    lines += [f"  | {safe(line)}" for line in more]
     excerpt = _excerpt(problem, texts, ink) if problem.place else []
     lines += excerpt
     if problem.hint and not excerpt:

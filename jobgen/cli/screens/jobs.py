@@ -105,7 +105,8 @@ def _reason(record: RunRecord) -> str:
         return ""
     from jobgen.scheduler.reasons import in_words
 
-    return safe(in_words(record.reason))
+    # of what sbatch said, the first line; show has it all
+    return safe(in_words(record.reason.strip().split("\n")[0]))
 
 
 # one job
