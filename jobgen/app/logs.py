@@ -136,7 +136,7 @@ class _Session:
         finally:
             self._hang_up()
         yield from self.tail.follower.close(self.world.now())
-        yield Event("end", str(self.record.state), self.world.now())
+        yield Event("end", jobs.in_words(self.record), self.world.now())
 
     def _reconnect(self) -> Iterator[Event]:
         if self.transport is None:
@@ -172,7 +172,8 @@ class _Session:
         if self.said and said[2] > self.said[2]:
             yield Event("restart", f"restart {said[2]}", now)
         self.wait, self.said = 1.0, said
-        yield Event("state", jobs.in_words(self.record), now)
+        if not self.record.ended:  # the end is told after the last line
+            yield Event("state", jobs.in_words(self.record), now)
 
     def _lines(self) -> Generator[Lines | Event, None, bool]:
         """All that is there now; returns whether anything was."""
