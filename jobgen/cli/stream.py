@@ -76,8 +76,6 @@ class Stream:
         if self._call.flags.json:
             self._call.line({"event": event.kind, "text": event.text, "t": event.t})
             return
-        if event.kind == "end":
-            return
         clock = time.strftime("%H:%M:%S", time.localtime(event.t)) if event.t else ""
         text = f"{clock} {safe(event.text)}".strip()
         self._call.output.say(self._call.output.talk("faint", text))
