@@ -65,6 +65,9 @@ _MEANING = {
 }
 
 
+_BRACES = "quote a value that holds ${…} inside { } or [ ], as in '${NAME}'"
+
+
 def explained(error: yaml.YAMLError, label: str, text: str) -> tuple[list[Problem], bool]:
     """The problems behind the parser's error, and whether it was a tab in an indentation."""
     mark = getattr(error, "problem_mark", None)
@@ -86,7 +89,9 @@ def explained(error: yaml.YAMLError, label: str, text: str) -> tuple[list[Proble
         if sign in said:
             if "quotation" in message and opening is not None:
                 place = Place(label, opening.line + 1, opening.column + 1)
-            return [Problem("J105", message.replace("{0}", char), place, hint)], False
+            inside = "${" in line and "closed" in message
+            help_ = _BRACES if inside else hint
+            return [Problem("J105", message.replace("{0}", char), place, help_)], False
     hint = "look at this line and the one above"
     return [Problem("J105", f"this is no YAML: {said}", place, hint)], False
 

@@ -1,0 +1,198 @@
+"""cluster.yaml: facts, what is refused on purpose, and profiles that extend others."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobgen.catalog import shipped
+from jobgen.errors import Invalid, Place, Problem
+from jobgen.load import check, load_cluster
+from jobgen.model.cluster import ClusterProfile
+from jobgen.model.loaded import Loaded
+
+BASE = {
+    "name": "c1",
+    "scheduler": "slurm",
+    "ssh": "{host: login.example.org}",
+    "paths": "{root: /scratch/$USER/jobgen}",
+    "nodes": "{count: 2, gpus_per_node: 8, gpu: A100-SXM4-80GB}",
+    "network": "{fabric: infiniband}",
+}
+
+
+def text(more: str = "", **changed: str) -> str:
+    return "".join(f"{k}: {v}\n" for k, v in (BASE | changed).items() if v) + more
+
+
+def load(
+    more: str = "", parent: tuple[str, str] | None = None, **changed: str
+) -> Loaded[ClusterProfile]:
+    return load_cluster(text(more, **changed), "c1.yaml", parent=parent)
+
+
+def problem(more: str = "", **changed: str) -> Problem:
+    with pytest.raises(Invalid) as caught:
+        load(more, **changed)
+    (one,) = caught.value.problems
+    return one
+
+
+@pytest.mark.parametrize("path", sorted(shipped("clusters").glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_shipped_profile_is_valid_and_named_like_its_file(path: object) -> None:
+    from pathlib import Path
+
+    assert isinstance(path, Path)
+    found = check(path.read_text(), path.name)
+    assert (found.kind, found.valid) == ("cluster", True)
+    assert [p for p in found.problems if p.severity != "note"] == []
+    profile = load_cluster(path.read_text(), path.name).value
+    assert profile.name == path.stem
+    assert profile.docs
+
+
+@pytest.mark.parametrize(
+    ("ssh", "code"),
+    [
+        ("{host: h, forward_agent: true}", "J170"),
+        ("{host: h, ForwardAgent: yes}", "J170"),
+        ("{host: h, strict_host_key_checking: no}", "J170"),
+        ("{host: h, StrictHostKeyChecking: no}", "J170"),
+        ("{host: h, known_hosts: /dev/null}", "J170"),
+        ("{host: h, UserKnownHostsFile: /dev/null}", "J170"),
+        ("{host: h, proxy_command: id}", "J170"),
+        ("{host: h, password: x}", "J170"),
+        ("{host: -oProxyCommand=id}", "J171"),
+        ("{host: 'a b'}", "J171"),
+        ("{host: 'a;id'}", "J171"),
+        ("{host: '$(id)'}", "J171"),
+        ("{host: a@b}", "J171"),
+        ("{host: h, user: -x}", "J171"),
+        ("{host: h, user: 'a;id'}", "J171"),
+        ("{host: h, port: 99999}", "J122"),
+        ("{host: h, port: 0}", "J122"),
+        ("{host: h, port: '22'}", "J121"),
+        ("{host: h, auth: [gssapi]}", "J123"),
+        ("{host: h, backend: asyncssh}", "J123"),
+        ("{host: h, fingerprint: 'MD5:a'}", "J173"),
+        ("{host: h, key_file: ~/.ssh/id}", "J102"),
+        ("{user: a}", "J116"),
+    ],
+)
+def test_a_profile_can_neither_weaken_ssh_nor_pass_options_to_it(ssh: str, code: str) -> None:
+    assert problem(ssh=ssh).code == code
+
+
+@pytest.mark.parametrize("host", ["hpc", "login.example.org", "10.0.0.1", "fe80::1", "login-1_a"])
+def test_a_host_is_a_name_or_an_address(host: str) -> None:
+    ssh = load(ssh=f"{{host: '{host}'}}").value.ssh
+    assert ssh is not None
+    assert ssh.host == host
+
+
+@pytest.mark.parametrize(
+    "root", ["relative", "/a/../b", "~/x", "/a/$(id)", "/a/`id`", "'/a/${USER}'", '"/a\\nb"']
+)
+def test_the_root_is_an_absolute_path(root: str) -> None:
+    assert problem(paths=f"{{root: {root}}}").code in {"J135", "J161", "J127"}
+
+
+@pytest.mark.parametrize("root", ["/scratch/$USER/x", "$SCRATCH/jobgen", "/a b/c", "/x"])
+def test_variables_of_the_cluster_may_stand_in_the_root(root: str) -> None:
+    assert load(paths=f"{{root: {root}}}").value.paths.root == root
+
+
+def test_an_unknown_gpu_is_told_the_nearest_or_its_family() -> None:
+    assert (
+        "A100-SXM4-80GB" in problem(nodes="{count: 1, gpus_per_node: 8, gpu: A100-SMX4-80GB}").hint
+    )
+    assert "A100-PCIE-40GB" in problem(nodes="{count: 1, gpus_per_node: 8, gpu: A100}").hint
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({"nodes": ""}, "J116"),
+        ({"nodes": "2"}, "J120"),
+        ({"nodes": "{count: 0}"}, "J122"),
+        ({"nodes": "{count: 2, gpus_per_node: 8}"}, "J116"),
+        ({"nodes": "{count: 2, gpu: A100-SXM4-80GB}"}, "J138"),
+        ({"nodes": "{count: 2, mem: 512}"}, "J134"),
+        ({"network": ""}, "J116"),
+        ({"network": "infinband"}, "J123"),
+        ({"network": "{fabric: gib}"}, "J117"),
+        ({"network": "{fabric: roce, gid_index: 256}"}, "J122"),
+        ({"network": "{fabric: efa, ib_hca: mlx5_0}"}, "J138"),
+        ({"network": "{fabric: ethernet, socket_ifname: 'eth0 eth1'}"}, "J178"),
+        ({"network": "{fabric: ethernet, env: {RANK: 1}}"}, "J126"),
+        ({"scheduler": "local"}, "J138"),
+        ({"gpu_request": "gres-typed"}, "J116"),
+        ({"slurm_version": "22"}, "J179"),
+        ({"limits": "{nodes: 3}"}, "J138"),
+        ({"limits": "{time: 24}"}, "J131"),
+        ({"price": "{currency: EUR}"}, "J116"),
+        ({"price": "{gpu_hour: -1}"}, "J122"),
+        ({"defaults": "{slurm: {nodes: 2}}"}, "J141"),
+        ({"defaults": "{slurm: {account: $USER}}"}, "J145"),
+        ({"defaults": "{env: {A: '${HOME}'}}"}, "J161"),
+        ({"defaults": "{env: {HF_TOKEN: abc}}"}, "J150"),
+        ({"defaults": "{container: {runtime: docker}}"}, "J116"),
+    ],
+)
+def test_a_wrong_fact_is_refused(changed: dict[str, str], code: str) -> None:
+    assert problem(**changed).code == code
+
+
+def test_all_problems_of_a_profile_come_at_once() -> None:
+    with pytest.raises(Invalid) as caught:
+        load("limit: 1\n", ssh="{host: h, port: 0, x11: true}", network="{fabric: infinband}")
+    assert [p.code for p in caught.value.problems] == ["J122", "J170", "J123", "J102"]
+
+
+PARENT = text(
+    "defaults: {slurm: {partition: gpu, account: nlp}, setup: module load cuda}\n", name="big"
+)
+
+
+def child(more: str) -> Loaded[ClusterProfile]:
+    return load_cluster(
+        f"name: mine\nextends: big\n{more}", "mine.yaml", parent=(PARENT, "big.yaml")
+    )
+
+
+def test_a_profile_completes_itself_from_another_key_by_key() -> None:
+    loaded = child("nodes: {count: 1}\ndefaults: {slurm: {account: bio}}\n")
+    assert loaded.value.name == "mine"
+    assert (loaded.value.nodes.count, loaded.value.nodes.gpus_per_node) == (1, 8)
+    assert dict(loaded.value.defaults.slurm) == {"partition": "gpu", "account": "bio"}
+    assert loaded.value.defaults.setup == ("module load cuda",)
+
+
+def test_every_value_tells_the_file_it_came_from() -> None:
+    loaded = child("nodes: {count: 1}\n")
+    assert loaded.why("nodes", "count") == "mine.yaml:3"
+    assert loaded.why("nodes", "gpu") == "big.yaml:5"
+    assert loaded.why("defaults", "slurm", "partition") == "big.yaml:7"
+    assert loaded.at("ssh", "host") == Place("big.yaml", 3, 7, 11)
+
+
+def test_a_problem_in_the_parent_points_there() -> None:
+    with pytest.raises(Invalid) as caught:
+        load_cluster(
+            "name: m\nextends: big\n", "m.yaml", parent=(text(network="infinband"), "big.yaml")
+        )
+    (one,) = caught.value.problems
+    assert one.place
+    assert (one.place.file, one.place.line) == ("big.yaml", 6)
+
+
+def test_only_one_level_is_followed_and_the_parent_must_be_there() -> None:
+    assert problem(extends="nowhere").code == "J177"
+    with pytest.raises(Invalid) as caught:
+        load_cluster("name: m\nextends: b\n", "m.yaml", parent=(text(extends="c"), "b.yaml"))
+    assert [p.code for p in caught.value.problems] == ["J177"]
+
+
+def test_a_child_has_a_name_of_its_own() -> None:
+    with pytest.raises(Invalid) as caught:
+        load_cluster("extends: big\n", "m.yaml", parent=(PARENT, "big.yaml"))
+    assert [p.message for p in caught.value.problems] == ["name is missing"]

@@ -1,0 +1,59 @@
+"""Rules about valid files."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.load.test_jobs import load, warned
+
+
+@pytest.mark.parametrize(
+    ("more", "codes"),
+    [
+        ("env: {NCCL_SOCKET_IFNAMES: ib0}", ["J303"]),
+        ("env: {NCCL_AGG_CHANNEL_SIZE: 1}", ["J303"]),
+        ("nccl: {env: {NCCL_IB_TIMEOUTS: 22}}", ["J303"]),
+        ("env: {NCCL_TIMEOUT: 1800}", ["J304"]),
+        ("env: {NCCL_HOME: /opt}", ["J304"]),
+        ("env: {NCCL_DEBUG: VERBOSE}", ["J304"]),
+        ("env: {NCCL_DEBUG: WARN, NCCL_IB_HCA: mlx5_0}", []),
+        ("env: {GLOO_IFNAME: eth0}", ["J304"]),
+        ("env: {NCCL_DEBUG: INFO}", ["J308"]),
+        ("env: {CUDA_LAUNCH_BLOCKING: 1}", ["J308"]),
+        ("env: {LD_PRELOAD: /x.so}", ["J302"]),
+        ("setup: '#SBATCH --mem=0'", ["J307"]),
+        ("secrets: [A]\nsetup: set -euxo pipefail", ["J305"]),
+        ("secrets: [A]\nsetup: set -eu", []),
+        ("setup: set -x", []),
+    ],
+)
+def test_habits_are_pointed_out(more: str, codes: list[str]) -> None:
+    assert warned(more) == codes
+
+
+@pytest.mark.parametrize(
+    ("run", "launcher", "codes"),
+    [
+        ("torchrun train.py", "torchrun", ["J306"]),
+        ("srun python train.py", "srun", ["J306"]),
+        ("accelerate launch train.py", "accelerate", ["J306"]),
+        ("python -m torch.distributed.run train.py", "torchrun", ["J306"]),
+        ("torchrun train.py", "plain", []),
+        ("train.py --launcher torchrun", "torchrun", []),
+    ],
+)
+def test_a_launcher_inside_a_launcher_is_pointed_out(
+    run: str, launcher: str, codes: list[str]
+) -> None:
+    assert warned(f"launcher: {launcher}", run=run) == codes
+
+
+def test_names_that_switch_something_off_are_pointed_out() -> None:
+    assert warned(name="interactive") == ["J301"]
+
+
+def test_a_finding_has_a_place_and_a_remedy() -> None:
+    (found,) = load("env: {NCCL_SOCKET_IFNAMES: ib0}").warnings
+    assert found.hint == "did you mean 'NCCL_SOCKET_IFNAME'?"
+    assert found.place
+    assert found.place.line == 6

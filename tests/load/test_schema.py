@@ -1,0 +1,133 @@
+"""The JSON Schema takes what the loader takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobgen.catalog import shipped
+from jobgen.load import Kind, schema
+from jobgen.load.schemas import keys_of
+from jobgen.model.cluster import ClusterProfile
+from jobgen.model.job import JobSpec
+from jobgen.source import parse
+
+ROOT = Path(__file__).parents[2]
+JOBS = [*sorted((ROOT / "examples").rglob("job.yaml")), ROOT / "tests/bad_inputs/good-job.yaml"]
+CLUSTERS = [*shipped("clusters").glob("*.yaml"), ROOT / "tests/bad_inputs/good-cluster.yaml"]
+
+
+def fits(value: Any, rule: dict[str, Any], top: dict[str, Any]) -> bool:
+    """Enough of JSON Schema for the keywords we write."""
+    if "$ref" in rule:
+        return fits(value, top["$defs"][rule["$ref"].rpartition("/")[2]], top)
+    if "anyOf" in rule:
+        return any(fits(value, one, top) for one in rule["anyOf"])
+    words = rule.get("enum", [rule["const"]] if "const" in rule else [value])
+    kinds = rule.get("type", [kind_of(value)])
+    kinds = {kinds} if isinstance(kinds, str) else {*kinds}
+    kinds |= {"integer"} if "number" in kinds else set()
+    low, high = rule.get("minimum", float("-inf")), rule.get("maximum", float("inf"))
+    inside = not isinstance(value, (int, float)) or low <= value <= high
+    return value in words and kind_of(value) in kinds and inside and fit_inside(value, rule, top)
+
+
+def fit_inside(value: Any, rule: dict[str, Any], top: dict[str, Any]) -> bool:
+    """Whether what the value holds fits."""
+    if isinstance(value, list):
+        return all(fits(v, rule.get("items", {}), top) for v in value)
+    if not isinstance(value, dict):
+        return True
+    keys, more = rule.get("properties", {}), rule.get("additionalProperties", {})
+    rules = {k: keys.get(k, more) for k in value}
+    known = all(r is not False for r in rules.values())
+    needed = all(k in value for k in rule.get("required", ()))
+    return known and needed and all(fits(v, rules[k], top) for k, v in value.items())
+
+
+def kind_of(value: Any) -> str:
+    names = {dict: "object", list: "array", int: "integer", float: "number", type(None): "null"}
+    if hasattr(value, "flag"):
+        return "boolean"
+    return next((n for k, n in names.items() if isinstance(value, k)), "string")
+
+
+def data(text: str) -> Any:
+    return parse(text, "x").data
+
+
+@pytest.mark.parametrize("path", JOBS, ids=lambda p: p.parent.name)
+def test_every_example_fits_the_schema_of_jobs(path: Path) -> None:
+    assert fits(data(path.read_text()), schema("job"), schema("job"))
+
+
+@pytest.mark.parametrize("path", CLUSTERS, ids=lambda p: p.stem)
+def test_every_profile_fits_the_schema_of_clusters(path: Path) -> None:
+    assert fits(data(path.read_text()), schema("cluster"), schema("cluster"))
+
+
+G = "name: d\nnodes: 1\ntime: 1h\nrun: train.py\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [
+        ("nodes: 2:4", True),
+        ("launcher: srun", True),
+        ("launcher: {type: srun}", True),
+        ("workdir: {path: ., ignore: '*.pt'}", True),
+        ("setup: a", True),
+        ("setup: [a, b]", True),
+        ("secrets: [A]", True),
+        ("secrets: {A: {file: x}, B: }", True),
+        ("env: {A: 1, B: true, C: x}", True),
+        ("slurm: {partition: gpu, exclusive: true, mem_per_cpu: 4G, extra: [--x]}", True),
+        ("container: a.sqsh", True),
+        ("mem: 0", True),
+        ("checkpoint: {grace: 5m, requeue: true}", True),
+        ("nodes: 0", False),
+        ("nodess: 1", False),
+        ("launcher: torchrum", False),
+        ("launcher: {typ: srun}", False),
+        ("slurm: {nodes: 4}", False),
+        ("slurm: {partitoin: gpu}", False),
+        ("env: {A: [1]}", False),
+        ("min_nodes: 1", False),
+    ],
+)
+def test_the_schema_takes_what_may_be_written(text: str, good: bool) -> None:
+    top = schema("job")
+    values = data(G) | data(text)
+    assert fits(values, top, top) is good
+
+
+def test_every_key_is_described() -> None:
+    for form in (JobSpec, ClusterProfile):
+        for name, key in keys_of(form):
+            assert key.doc.endswith("."), name
+
+
+@pytest.mark.parametrize("which", ["job", "cluster"])
+def test_the_schema_is_plain_data_without_ends_that_lead_nowhere(which: Kind) -> None:
+    import json
+
+    top = schema(which)
+    text = json.dumps(top)
+    for word in walk(top):
+        if "$ref" in word:
+            assert word["$ref"].rpartition("/")[2] in top["$defs"]
+        assert "form" not in word or "properties" in word
+    assert len(text) < 200_000
+
+
+def walk(value: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(value, dict):
+        yield value
+        for item in value.values():
+            yield from walk(item)
+    if isinstance(value, list):
+        for item in value:
+            yield from walk(item)

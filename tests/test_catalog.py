@@ -1,0 +1,135 @@
+"""Where profiles are found: nearest first, and what hides what."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobgen.catalog import Catalog, shipped
+from jobgen.errors import Invalid, Missing
+from jobgen.load import load_cluster
+
+PROFILE = "name: {0}\nscheduler: local\npaths: {{root: /{1}}}\nnodes: {{count: 1}}\n"
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> tuple[Path, Path, Path]:
+    made = (tmp_path / "job", tmp_path / "here", tmp_path / "config")
+    for folder in made:
+        (folder / "clusters").mkdir(parents=True)
+    return made
+
+
+def put(folder: Path, name: str, text: str = "") -> Path:
+    path = folder / "clusters" / f"{name}.yaml"
+    path.write_text(text or PROFILE.format(name, folder.name))
+    return path
+
+
+def catalog(folders: tuple[Path, Path, Path]) -> Catalog:
+    beside, here, config = folders
+    return Catalog.standard(cwd=here, config=config, beside=beside)
+
+
+def test_the_nearest_profile_wins_and_tells_what_it_hides(folders: tuple[Path, Path, Path]) -> None:
+    for folder in folders:
+        put(folder, "mine")
+    found = catalog(folders).cluster("mine")
+    assert found.origin == "beside the job"
+    assert "root: /job" in found.text
+    assert found.shadows == ("clusters/mine.yaml", str(folders[2] / "clusters/mine.yaml"))
+
+
+def test_the_order_is_job_here_own_shipped(folders: tuple[Path, Path, Path]) -> None:
+    for folder, origin in zip(
+        reversed(folders), ("your own", "here", "beside the job"), strict=True
+    ):
+        put(folder, "local")
+        assert catalog(folders).cluster("local").origin == origin
+
+
+def test_a_shipped_profile_needs_nothing() -> None:
+    found = Catalog(()).cluster("local")
+    assert (found.origin, found.label) == ("shipped", "clusters/local.yaml")
+
+
+def test_a_word_with_a_slash_or_a_suffix_is_a_file(folders: tuple[Path, Path, Path]) -> None:
+    put(folders[1], "mine")
+    (folders[1] / "x.yaml").write_text(PROFILE.format("x", "x"))
+    assert catalog(folders).cluster("./clusters/mine.yaml").origin == "file"
+    assert catalog(folders).cluster("x.yaml").name == "x"
+    with pytest.raises(Missing):
+        catalog(folders).cluster("./nowhere.yaml")
+
+
+def test_an_unknown_name_gets_the_nearest_and_the_list() -> None:
+    with pytest.raises(Missing) as caught:
+        Catalog(()).cluster("a100x61")
+    (problem,) = caught.value.problems
+    assert problem.hint.startswith("did you mean 'a100x16'? known: a100x16, ")
+    assert caught.value.exit == 7
+
+
+def test_all_profiles_are_listed_once(folders: tuple[Path, Path, Path]) -> None:
+    put(folders[0], "local")
+    put(folders[2], "zeus")
+    names = [f.name for f in catalog(folders).clusters()]
+    assert names == sorted({*names})
+    assert {"local", "zeus", "a100x16"} <= set(names)
+
+
+def test_the_checkout_itself_is_not_its_own_shadow() -> None:
+    here = shipped("clusters").parent
+    for found in Catalog.standard(cwd=here, config=here / "none").clusters():
+        assert (found.origin, found.shadows) == ("shipped", ())
+
+
+def test_a_profile_extends_another_found_in_the_same_places(
+    folders: tuple[Path, Path, Path],
+) -> None:
+    put(folders[1], "mine", "name: mine\nextends: 'a100x16'  # ours\nnodes: {count: 1}\n")
+    found = catalog(folders).cluster("mine")
+    assert found.parent is not None
+    loaded = load_cluster(found.text, found.label, parent=found.parent)
+    assert (loaded.value.nodes.count, loaded.value.nodes.gpus_per_node) == (1, 8)
+    assert loaded.why("nodes", "gpu").startswith("clusters/a100x16.yaml:")
+
+
+def test_a_profile_may_extend_the_shipped_one_of_its_name(folders: tuple[Path, Path, Path]) -> None:
+    put(folders[2], "a100x16", "name: a100x16\nextends: a100x16\nssh: {host: login}\n")
+    found = catalog(folders).cluster("a100x16")
+    assert found.parent is not None
+    assert found.parent[1] == "clusters/a100x16.yaml"
+
+
+def test_a_profile_that_cannot_be_read_is_named(folders: tuple[Path, Path, Path]) -> None:
+    path = put(folders[1], "mine")
+    path.unlink()
+    path.symlink_to("mine.yaml")
+    with pytest.raises(Missing):
+        catalog(folders).cluster("mine")
+    path.unlink()
+    put(folders[1], "mine").chmod(0)
+    if os.geteuid():
+        with pytest.raises(Invalid):
+            catalog(folders).cluster("mine")
+
+
+def test_an_endless_profile_is_not_read_to_its_end(folders: tuple[Path, Path, Path]) -> None:
+    put(folders[1], "mine", "#" + "x" * (3 << 20))
+    assert len(catalog(folders).cluster("mine").text) == (1 << 20) + 1
+
+
+def test_both_schedulers_have_templates() -> None:
+    for scheduler in ("slurm", "local"):
+        assert "job.sbatch.j2" in Catalog(()).templates(scheduler)
+
+
+def test_listing_is_light() -> None:
+    code = "import sys, jobgen.catalog as c; c.Catalog(()).clusters(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"yaml", "jobgen.load", "jobgen.model.job", "difflib"}.isdisjoint(done.stdout.split())
