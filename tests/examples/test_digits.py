@@ -1,0 +1,192 @@
+"""The digits example on the local cluster, through the front door: real launchers and training."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from jobgen.payload import localslurm
+from jobgen.payload.localslurm import processes
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "digits-ddp"
+NONCE = re.compile(r"^rank (\d)/4 on (local[12]) cpu nonce ([0-9a-f]{32})$", re.MULTILINE)
+ACCURACY = re.compile(r"epoch +(\d+)  loss [\d.]+  test accuracy ([\d.]+)%")
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+
+
+@dataclass(frozen=True)
+class User:
+    """Somebody at this machine, with a home of their own."""
+
+    home: Path
+
+    def jobgen(self, *words: str, code: int | None = 0) -> str:
+        """What jobgen prints to them."""
+        done = subprocess.run(
+            (sys.executable, "-m", "jobgen", *words),
+            env={
+                **os.environ,
+                "HOME": str(self.home),
+                "PYTHONPATH": str(ROOT),
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            },
+            cwd=self.home,
+            capture_output=True,
+            text=True,
+            timeout=390,
+        )
+        assert code is None or done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    def submit(self, file: str, *words: str) -> None:
+        """Submit a variant of the example."""
+        self.jobgen("submit", str(EXAMPLE / file), "-c", "local", *words)
+
+    @property
+    def runs(self) -> Path:
+        """Where the run directories are."""
+        return self.home / ".local" / "share" / "jobgen" / "runs"
+
+    @property
+    def run_directory(self) -> Path:
+        """The only run directory."""
+        (found,) = (p for p in self.runs.iterdir() if (p / "TOKEN").exists())
+        return found
+
+    def local(self, *words: str) -> str:
+        """A command of the local cluster itself."""
+        program = (sys.executable, "-I", localslurm.FOLDER, "--state", str(self.runs / ".local"))
+        return subprocess.run((*program, *words), capture_output=True, text=True).stdout
+
+    def carriers(self) -> list[int]:
+        """Processes that carry the run's token."""
+        token = (self.run_directory / "TOKEN").read_text().strip()
+        return processes.carriers([f"JOBGEN_TOKEN={token}".encode()])
+
+    def output(self, restart: int = 0) -> str:
+        """All that all ranks printed."""
+        folder = self.run_directory / "logs" / "0" / str(restart)
+        return "".join(p.read_text() for p in sorted(folder.glob("local*.out")))
+
+    def wait_for(self, text: str, seconds: float = 150) -> None:
+        """Wait until a rank has printed this."""
+        end = time.monotonic() + seconds
+        while text not in self.output():
+            assert time.monotonic() < end, self.output()
+            time.sleep(0.2)
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Iterator[User]:
+    """A user whose home has a difficult name; none of their processes is left afterwards."""
+    home = tmp_path / "it's home"
+    home.mkdir()
+    someone = User(home)
+    yield someone
+    if someone.runs.exists():
+        someone.local("scancel", "--me")
+
+
+@pytest.mark.train("torch", "sklearn")
+def test_the_digits_are_learned_on_two_nodes_and_every_rank_is_heard(user: User) -> None:
+    said = user.jobgen("submit", str(EXAMPLE / "job.yaml"), "-c", "local", "--follow")
+    assert "COMPLETED" in said
+    seen = NONCE.findall(user.output())
+    assert sorted((rank, node) for rank, node, _ in seen) == [
+        ("0", "local1"), ("1", "local1"), ("2", "local2"), ("3", "local2"),
+    ]  # fmt: skip
+    nonces = {nonce for _, _, nonce in seen}
+    assert len(nonces) == 4
+    assert nonces <= set(re.findall(r"[0-9a-f]{32}", said))
+    assert nonces <= set(re.findall(r"[0-9a-f]{32}", user.jobgen("logs", "@last")))
+    assert float(ACCURACY.findall(said)[-1][1]) >= 96.0
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param("job.srun.yaml", marks=pytest.mark.train("torch", "sklearn")),
+        pytest.param("job.static.yaml", marks=pytest.mark.train("torch", "sklearn")),
+        pytest.param("job.elastic.yaml", marks=pytest.mark.train("torch", "sklearn")),
+        pytest.param("job.deepspeed.yaml", marks=pytest.mark.train("torch", "deepspeed")),
+        pytest.param("job.accelerate.yaml", marks=pytest.mark.train("torch", "accelerate")),
+    ],
+)
+def test_the_same_program_learns_as_well_under_every_launcher(user: User, file: str) -> None:
+    user.submit(file, "--wait")
+    seen = NONCE.findall(user.output())
+    assert sorted(rank for rank, _, _ in seen) == ["0", "1", "2", "3"]
+    assert float(ACCURACY.findall(user.output())[-1][1]) >= 96.0
+
+
+@pytest.mark.train("torch", "sklearn")
+def test_a_rank_that_fails_fails_the_job_soon(user: User) -> None:
+    user.submit("job.yaml", "--set", "run=train.py --fail-rank 3")
+    user.wait_for("rank 3/4")
+    began = time.monotonic()
+    user.jobgen("wait", "@last", code=1)
+    assert time.monotonic() - began < 60
+    assert "fails, as --fail-rank asks" in user.jobgen("logs", "@last", "--stderr")
+    assert user.carriers() == []
+
+
+@pytest.mark.train("torch", "sklearn")
+def test_after_cancel_no_process_carries_the_token(user: User) -> None:
+    user.submit("job.yaml", "--set", "run=train.py --epochs 500 --pause 1")
+    user.wait_for("epoch  1")
+    assert len(user.carriers()) >= 4
+    user.jobgen("cancel", "@last", "-y")
+    user.jobgen("wait", "@last", code=1)
+    assert user.carriers() == []
+    assert "CANCELLED" in user.jobgen("ls")
+
+
+@pytest.mark.train("torch", "sklearn")
+def test_a_warned_job_saves_goes_back_to_the_queue_and_finishes(user: User) -> None:
+    user.submit("job.requeue.yaml", "--set", "run=train.py --epochs 6 --pause 2")
+    user.wait_for("epoch  2")
+    (job,) = re.findall(r"\d+", (user.run_directory / "submit" / "jobid").read_text())
+    # what Slurm does some time before the limit
+    user.local("scancel", "--batch", "--signal=USR1", job)
+    user.jobgen("wait", "@last")
+    first, second = user.output(0), user.output(1)
+    assert "asked to stop: saved at epoch" in first
+    assert "going on from epoch" in second
+    epochs = [int(epoch) for epoch, _ in ACCURACY.findall(first) + ACCURACY.findall(second)]
+    assert epochs == [1, 2, 3, 4, 5, 6]
+    assert json.loads(user.jobgen("show", "@last", "--json"))
+
+
+@pytest.mark.train("torch", "sklearn")
+def test_the_program_runs_alone_too(tmp_path: Path) -> None:
+    clean = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
+    done = subprocess.run(
+        (sys.executable, str(EXAMPLE / "train.py"), "--epochs", "4"),
+        env={**clean, "JOBGEN_CHECKPOINT_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(ACCURACY.findall(done.stdout)[-1][1]) >= 96.0
+    assert [p.name for p in tmp_path.iterdir()] == ["digits.pt"]
+
+
+def test_every_job_file_of_the_example_renders_where_it_can_run(user: User) -> None:
+    files = sorted(p.name for p in EXAMPLE.glob("job*.yaml"))
+    assert files
+    for file in files:
+        for cluster in ("local", "a100x16"):
+            if (file, cluster) == ("job.pdsh.yaml", "local"):
+                continue  # simulated nodes are no ssh hosts
+            assert user.jobgen("render", str(EXAMPLE / file), "-c", cluster).startswith("#!")
