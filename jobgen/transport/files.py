@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from jobgen.errors import JobgenError
+from jobgen.errors import JobgenError, Problem
 from jobgen.shell import script
 from jobgen.transport import DEADLINE, Payload, Transport
 
@@ -147,10 +147,13 @@ def tail(
         return Tail(exists=False)
     last = parts[-1].split()
     if len(last) != 4 or last[0] != b"end":
-        raise JobgenError(
-            f"the logs cannot be read there: {result.error_text.strip()[-300:] or 'no answer'}",
+        said = result.error_text.strip()[-300:] or "no answer"
+        problem = Problem(
+            "J410",
+            f"the logs cannot be read there: {said}",
             hint="find, stat, awk, tail and head are needed on that machine",
         )
+        raise JobgenError(problem)
     seen = list(_chunks(parts[1:-1]))
     return Tail(
         chunks=tuple(chunk for chunk in seen if chunk.data),

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import NoReturn, Protocol, Self
 
-from jobgen.errors import Unreachable
+from jobgen.errors import Problem, Unreachable
 from jobgen.shell import Result
 from jobgen.transport import DEADLINE, Payload
 
@@ -109,10 +109,12 @@ class Session:
     ) -> Result:
         """What the script printed and its exit code; see ``Transport.call``."""
         if self._ended:
-            raise Unreachable(
+            problem = Problem(
+                "J409",
                 f"{self._where}: the connection has ended: {self._ended}",
                 hint="run the command again",
             )
+            raise Unreachable(problem)
         nonce = secrets.token_hex(16)
         printed: list[bytes] = []
         errors: list[bytes] = []
@@ -188,11 +190,13 @@ class Session:
         why = self._channel.epitaph() or ("" if self._greeted else _noise(answers))
         self._channel.abort()
         self._ended = what
-        raise Unreachable(
+        problem = Problem(
+            "J409",
             f"{self._where}: {what}" + (f": {why}" if why else ""),
             hint="what was asked may or may not have been done; run the same command again, "
             "it goes on from what it finds",
         )
+        raise Unreachable(problem)
 
     def close(self) -> None:
         """End the connection; may be called twice."""

@@ -5,8 +5,8 @@
 
 from jobgen.upload.ignore import Rules
 from jobgen.upload.manifest import Entry, Ignored, Manifest
-from jobgen.upload.scan import scan
 from jobgen.upload.stream import MANIFEST, SOURCE, UNPACK, Stream, payload
+from jobgen.upload.walk import scan
 
 __all__ = [
     "MANIFEST",

@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from jobgen.errors import Invalid, Problem
 
-if TYPE_CHECKING:
-    from pathspec import GitIgnoreSpec
-
 OWN, GIT = ".jobgenignore", ".gitignore"
 MAX_SIZE = 500 * 1024**2
+
+_Spec = tuple[tuple[re.Pattern[str], bool | None], ...]
+"""Patterns, the last one first, and whether each leaves out or takes back."""
+
+_BELOW = "ps_d"
+"""pathspec's name for the slash behind which a path lies below the directory that is matched."""
 
 NEVER = frozenset({".git"})
 """Names that are left out whatever the rules say."""
@@ -81,13 +84,13 @@ class Ignorer:
         self.source = _source(root, rules)
         self._root = root
         self._nested = not rules.ignore_file
-        self._specs: dict[str, GitIgnoreSpec | None] = {}
+        self._specs: dict[str, _Spec] = {}
         self._named: list[str] = []
         self._job = self._compile(rules.ignore)
 
     def enter(self, directory: str, names: Sequence[str]) -> None:
         """Read the ignore file of this directory (``""`` is the root), where it has one."""
-        spec = None
+        spec: _Spec = ()
         if self.source and (self.source in names if self._nested else not directory):
             path = self._root / directory / self.source
             spec = self._compile(_lines(path))
@@ -95,18 +98,14 @@ class Ignorer:
 
     def ignores(self, path: str, is_directory: bool) -> bool:
         """Whether a rule leaves this path out; its parents have been asked before."""
-        slash = "/" if is_directory else ""
-        if self._job and (said := self._job.check_file(path + slash).include) is not None:
-            return said
+        said = _says(self._job, path, is_directory)
         directory = path
-        while directory:
+        while said is None and directory:
             directory = directory.rpartition("/")[0]
             if spec := self._specs.get(directory):
                 below = path[len(directory) + 1 :] if directory else path
-                said = spec.check_file(below + slash).include
-                if said is not None:
-                    return said
-        return False
+                said = _says(spec, below, is_directory)
+        return bool(said)
 
     def withholds(self, path: str) -> bool:
         """Whether this looks like a secret and no ``!`` rule names it."""
@@ -115,20 +114,45 @@ class Ignorer:
             return False
         return not any(fnmatchcase(name, p) for p in self._named)
 
-    def _compile(self, lines: Sequence[str]) -> GitIgnoreSpec | None:
+    def _compile(self, lines: Sequence[str]) -> _Spec:
         from pathspec import GitIgnoreSpec
 
         # "!*" or "!src/" open a whole tree; only a pattern with letters of its own names a secret
         last = [p[1:].rpartition("/")[2].rstrip() for p in lines if p.startswith("!")]
         self._named += [p for p in last if p.strip("*?")]
-        return GitIgnoreSpec.from_lines(lines) if lines else None
+        patterns = GitIgnoreSpec.from_lines(lines).patterns
+        return tuple((p.regex, p.include) for p in reversed(patterns) if p.regex)
+
+
+def _says(spec: _Spec, path: str, is_directory: bool) -> bool | None:
+    """What the last pattern that matches says: left out, or (``!``) not; None where none does.
+
+    The patterns of pathspec also match all that lies below a directory that they name, which git
+    does not mean: there the directory is left out, and nobody looks below.
+    """
+    for regex, include in spec:
+        found = regex.search(path)
+        if found and not found.groupdict().get(_BELOW):
+            return include
+        if is_directory and _names_directory(regex, path):
+            return include
+    return None
+
+
+def _names_directory(regex: re.Pattern[str], path: str) -> bool:
+    if _BELOW not in regex.groupindex:
+        return False
+    whole = path + "/"
+    # "*/" is only the slash, and so found at the first one
+    found = (regex.search(whole), regex.search(whole, len(path)))
+    return any(f.end(_BELOW) == len(whole) for f in found if f)
 
 
 def _source(root: Path, rules: Asked) -> str:
     if rules.ignore_file:
         if not (root / rules.ignore_file).is_file():
             problem = Problem(
-                "J000",
+                "J190",
                 f"workdir.ignore_file: there is no file {rules.ignore_file} in {root.name}/",
                 hint="leave the key out to use .jobgenignore, else .gitignore",
             )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from jobgen.errors import JobgenError
+from jobgen.errors import JobgenError, Problem
 
 _READ = 1 << 20
 
@@ -125,8 +125,10 @@ def _still(entry: Entry, descriptor: int) -> None:
 
 
 def _changed(entry: Entry, what: str) -> JobgenError:
-    return JobgenError(
+    problem = Problem(
+        "J196",
         f"{entry.path} changed while the working directory was being sent: {what}",
         hint="nothing was submitted; run the same command again when the file is at rest, "
         "or add it to the ignore file",
     )
+    return JobgenError(problem)

@@ -21,7 +21,7 @@ def scan(root: Path, rules: Asked | None = None) -> Manifest:
     """The manifest of this directory. Raises Invalid with all that cannot be sent."""
     rules = rules or Rules()
     if not root.is_dir():
-        problem = Problem("J000", f"workdir: {root} is not a directory")
+        problem = Problem("J180", f"workdir: {root} is not a directory")
         raise Invalid(problem)
     walk = _Walk(root.resolve(), rules)
     walk.run()
@@ -84,33 +84,36 @@ class _Walk:
         elif is_directory:
             self.entries.append(Entry(path, "dir", 0, 0o755))
             return True
-        elif stat.S_ISLNK(status.st_mode):
+        else:
+            self.keep(path, item, status)
+        return False
+
+    def keep(self, path: str, item: os.DirEntry[str], status: os.stat_result) -> None:
+        if stat.S_ISLNK(status.st_mode):
             self.link(path)
-        elif stat.S_ISREG(status.st_mode):
+        elif not stat.S_ISREG(status.st_mode):
+            self.wrong.setdefault(_special, []).append(path)
+        elif not os.access(item.path, os.R_OK):
+            self.wrong.setdefault(_unreadable, []).append(path)
+        else:
             mode = 0o755 if status.st_mode & 0o100 else 0o644
             self.entries.append(Entry(path, "file", status.st_size, mode, "", stamp_of(status)))
-        else:
-            self.wrong.setdefault(_special, []).append(path)
-        return False
 
     def link(self, path: str) -> None:
         """Keep a link that stays inside, as a relative one; note one that does not."""
         place = self.root / path
         target = str(place.readlink())
         ends = Path(os.path.realpath(place))
+        inside = ends.is_relative_to(self.root)
         if target.startswith("/"):
-            inside = self.holds(ends)
             target = os.path.relpath(ends, place.parent)
         else:
             # "../here/x" ends inside today, and somewhere else on the other side
-            inside = self.holds(ends) and self.holds(place.parent / target)
+            inside = inside and not _climbs_out(path, target)
         if inside:
             self.entries.append(Entry(path, "link", 0, 0o777, target))
         else:
             self.wrong.setdefault(_leaving, []).append(f"{path} -> {place.readlink()}")
-
-    def holds(self, place: Path) -> bool:
-        return Path(os.path.normpath(place)).is_relative_to(self.root)
 
     def leave(self, path: str, status: os.stat_result) -> None:
         top = path.partition("/")[0]
@@ -155,9 +158,19 @@ class _Walk:
         return [problem(_shown(paths)) for problem, paths in self.wrong.items()]
 
 
+def _climbs_out(path: str, target: str) -> bool:
+    """Whether a relative link, followed word by word, is above the root at any time."""
+    depth = path.count("/")
+    for word in target.split("/"):
+        depth += {"..": -1, ".": 0, "": 0}.get(word, 1)
+        if depth < 0:
+            return True
+    return False
+
+
 def _leaving(paths: str) -> Problem:
     return Problem(
-        "J000",
+        "J191",
         f"workdir: symbolic links that lead out of the working directory: {paths}",
         hint="add them to the ignore file, or copy what they point to into the directory",
     )
@@ -165,7 +178,7 @@ def _leaving(paths: str) -> Problem:
 
 def _special(paths: str) -> Problem:
     return Problem(
-        "J000",
+        "J192",
         f"workdir: neither file, directory nor link (socket, pipe or device): {paths}",
         hint="add them to the ignore file",
     )
@@ -173,7 +186,7 @@ def _special(paths: str) -> Problem:
 
 def _control(paths: str) -> Problem:
     return Problem(
-        "J000",
+        "J193",
         f"workdir: names with control characters: {paths}",
         hint="rename them, or add them to the ignore file",
     )
@@ -181,8 +194,8 @@ def _control(paths: str) -> Problem:
 
 def _unreadable(paths: str) -> Problem:
     return Problem(
-        "J000",
-        f"workdir: directories that you may not read: {paths}",
+        "J194",
+        f"workdir: you may not read: {paths}",
         hint="change their mode, or add them to the ignore file",
     )
 
@@ -190,7 +203,7 @@ def _unreadable(paths: str) -> Problem:
 def _too_big(manifest: Manifest, limit: int) -> Problem:
     biggest = ", ".join(f"{_printable(e.path)} {_size(e.size)}" for e in manifest.largest())
     return Problem(
-        "J000",
+        "J195",
         f"workdir: {_size(manifest.total)} in {len(manifest.files)} files to send, the limit is "
         f"{_size(limit)} (workdir.max_size); the biggest: {biggest}",
         hint="add what the job does not need to .jobgenignore, put data on the cluster's own "
