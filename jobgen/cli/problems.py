@@ -11,16 +11,30 @@ from jobgen.errors import Place, Problem
 
 PLAIN = "J000"
 """The code of problems that ``explain`` has nothing to say about."""
+LEAK = "J150"
+"""The code of a secret in a file; its line is not shown whole."""
 _SHOWN_TAB = "    "
 
 
 def screen(problems: Sequence[Problem], texts: Mapping[str, str], ink: Ink) -> str:
     """All problems, each with its line from ``texts`` (label → text), and how many they are."""
+    texts = masked(problems, texts)
     parts = [one(problem, texts, ink) for problem in problems]
     placed = [p for p in problems if p.place is not None]
     if placed:
         parts.append(summary(problems, ink))
     return "\n".join(parts)
+
+
+def masked(problems: Iterable[Problem], texts: Mapping[str, str]) -> Mapping[str, str]:
+    """The texts without the rest of each line that holds a secret."""
+    shown = dict(texts)
+    for place in (p.place for p in problems if p.code == LEAK):
+        if place is not None and place.line and place.file in shown:
+            lines = shown[place.file].split("\n")
+            lines[place.line - 1] = lines[place.line - 1][: place.end_col or place.col] + " ***"
+            shown[place.file] = "\n".join(lines)
+    return shown
 
 
 def one(problem: Problem, texts: Mapping[str, str], ink: Ink) -> str:

@@ -80,8 +80,9 @@ def _job(source: Source, sets: Sequence[str]) -> tuple[Tree, JobSpec | None]:
     if not tree.data:
         return tree, None
     refuse_useless(tree, _MAY_BE_EMPTY)
-    used = variables.settle(tree, sets)
+    variables.carry_out(tree, sets)
     environment.check(tree)
+    used = variables.settle(tree)
     options.settle(tree, ("slurm",))
     spec = _formed(tree, JobSpec)
     jobrules.check(tree)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from jobgen.load.tree import Path, Tree, dotted, written
+from jobgen.load.tree import Path, Tree, change, dotted, written
 
 # Names that change what bash or Python runs, so that no line of the script would mean itself.
 _HOOKS = {
@@ -51,10 +51,10 @@ _HINT = "put the name under secrets: [NAME]; its value is read when you submit, 
 def check(tree: Tree) -> None:
     """Say what is wrong with the variables of a file, and with secrets anywhere in it."""
     for path in _PLACES:
-        for name, value in tree.table(*path).items():
+        for name, value in list(tree.table(*path).items()):
             _name(tree, (*path, name), name)
             _inline(tree, (*path, name), name, value)
-    for path, value in tree.scalars():
+    for path, value in list(tree.scalars()):
         if isinstance(value, str) and _PREFIXES.search(value):
             _leaked(tree, path, f"{dotted(path)} holds what looks like a secret")
     for path in list(_keys(tree.data, ())):
@@ -87,10 +87,12 @@ def _inline(tree: Tree, path: Path, name: str, value: Any) -> None:
 
 
 def _leaked(tree: Tree, path: Path, message: str) -> None:
-    """Say so without the value, and say nothing else of it: other messages would show it."""
+    """Say so without the value, and take it out: another message might show it."""
     tree.problems = [p for p in tree.problems if p.place != tree.place(path)]
     tree.say("J150", message, path, _HINT, place=tree.place(path, of_key=True))
     tree.spoiled.add(path)
+    if not isinstance(tree.get(*path), (dict, list)):
+        change(tree, path, "secret")
 
 
 def _twice(tree: Tree) -> None:

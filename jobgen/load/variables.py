@@ -40,10 +40,14 @@ _SHORT = {"launcher": "type", "workdir": "path", "container": "image"}
 _SHELL_FIELDS = {"run", "setup"}
 
 
-def settle(tree: Tree, sets: Sequence[str]) -> frozenset[str]:
-    """Carry out ``--set``, then put in the variables; gives the names that were used."""
+def carry_out(tree: Tree, sets: Sequence[str]) -> None:
+    """Put into the tree what ``--set`` says."""
     for word in sets:
         _set(tree, word)
+
+
+def settle(tree: Tree) -> frozenset[str]:
+    """Put in the variables; gives the names that were used."""
     scope = Scope.of(tree)
     for name, value in scope.declared.items():
         if "${" in written(value):

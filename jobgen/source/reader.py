@@ -190,9 +190,12 @@ class Reader:
     def _say(
         self, code: str, message: str, event: Any, hint: str, *, also: Place | None = None
     ) -> None:
-        if sum(p.code == code for p in self.problems) < SHOWN:
+        """Add a problem; of many of one kind the first, and of those of one line the first."""
+        place = self._place(event)
+        same = [p.place for p in self.problems if p.code == code and p.place]
+        if len(same) < SHOWN and place.line not in {p.line for p in same[-1:]}:
             others = (also,) if also else ()
-            self.problems.append(Problem(code, message, self._place(event), hint, also=others))
+            self.problems.append(Problem(code, message, place, hint, also=others))
 
     def _place(self, event: Any) -> Place:
         start, end = event.start_mark, event.end_mark

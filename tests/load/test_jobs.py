@@ -285,3 +285,12 @@ def test_no_shape_of_a_value_makes_checking_fail(value: object) -> None:
         "vars",
     ):
         check(f"{text()}\n{json.dumps({key: value})[1:-1]}\n", "job.yaml")
+
+
+def test_a_secret_reaches_no_other_message() -> None:
+    found = problems(
+        "vars: {K: AKIAIOSFODNN7EXAMPLE}\nlabels: {'a b': '${K}'}\nslurm: {qso: '${K}'}\n",
+        name="demo ${K}",
+    )
+    assert {p.code for p in found} == {"J150", "J124", "J140"}
+    assert all("AKIA" not in p.message + p.hint for p in found)
