@@ -13,9 +13,10 @@ from .hostlist import compress
 from .records import Request, Status
 from .store import Store, here
 
-_KEPT = """
-HOME USER LOGNAME SHELL LANG LANGUAGE TZ TMPDIR VIRTUAL_ENV CONDA_PREFIX LD_LIBRARY_PATH
-""".split()
+_KEPT = (
+    "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR",
+    "VIRTUAL_ENV", "CONDA_PREFIX", "LD_LIBRARY_PATH",
+)  # fmt: skip
 _FOREIGN = ("SLURM_", "SLURMD_", "SBATCH_", "JOBGEN_", "ENVIRONMENT")
 _SYSTEM = "/usr/local/bin:/usr/bin:/bin"
 _PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol", "srun")

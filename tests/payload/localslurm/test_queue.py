@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from jobgen.payload.localslurm.dependency import Met, met, read
-from jobgen.payload.localslurm.environment import captured, per_node, spread
+from jobgen.payload.localslurm.environment import captured, path, per_node, spread
 from jobgen.payload.localslurm.errors import Refused
 from jobgen.payload.localslurm.layout import layout
 from jobgen.payload.localslurm.records import Job, Request, Status
@@ -129,3 +131,23 @@ def test_export_decides_what_of_the_submitters_environment_arrives() -> None:
     assert captured("NONE", environ) == {"HOME": "/h"}
     assert captured("A,D=4", environ) == {"HOME": "/h", "A": "1", "D": "4"}
     assert captured("NIL", environ) == {}
+
+
+def test_the_path_ends_with_the_programs_of_jobgens_own_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "bin"
+    own.mkdir()
+    monkeypatch.setattr(sys, "executable", str(own / "python"))
+    assert path("NONE", {"PATH": "/a:/b"}) == f"/a:/b:{own}"
+    assert path("NONE", {"PATH": f"/a:{own}"}) == f"/a:{own}"
+    assert path("NIL", {"PATH": "/a"}) == f"/usr/local/bin:/usr/bin:/bin:{own}"
+
+
+def test_it_comes_first_where_it_has_torchrun_and_no_other_is_activated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torchrun").touch()
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert path("NONE", {"PATH": "/a"}) == f"{tmp_path}:/a"
+    assert path("NONE", {"PATH": "/a", "VIRTUAL_ENV": "/v"}) == f"/a:{tmp_path}"
