@@ -1,0 +1,83 @@
+"""The files that the how-tos show are valid, render for their profile, and do what is said."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobgen.app.linting import lint
+from jobgen.app.prepare import prepare
+from jobgen.app.world import World
+from tests.docs.pages import NAMES, ROOT, taken
+
+FOLDER = ROOT / "examples" / "howto"
+JOBS = sorted(path.name for path in FOLDER.glob("*.yaml"))
+PROFILES = sorted(path.name for path in (FOLDER / "clusters").glob("*.yaml"))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """A person who stands in the repository, with an empty home."""
+    return World(environ={}, cwd=ROOT, home=tmp_path)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_renders_for_the_profile_that_it_names(
+    world: World, name: str, tmp_path: Path
+) -> None:
+    ready = prepare(world, FOLDER / name, None)
+    for file in ready.bundle.files:
+        (tmp_path / file.path).write_bytes(file.content)
+        if file.path.endswith((".sh", ".sbatch")):
+            subprocess.run(["bash", "-n", file.path], cwd=tmp_path, check=True)
+    assert ready.profile.value.name == ready.job.value.cluster
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_a_job_renders_for_every_profile_of_the_how_tos(world: World, name: str) -> None:
+    ready = prepare(world, FOLDER / "torchrun.yaml", str(FOLDER / "clusters" / name))
+    assert ready.plan.cluster == name.removesuffix(".yaml")
+
+
+def test_lint_finds_nothing_in_them(world: World) -> None:
+    paths = [*(FOLDER / name for name in JOBS), *(FOLDER / "clusters" / n for n in PROFILES)]
+    assert [p for file in lint(world, paths) for p in file.problems] == []
+
+
+def test_every_file_is_shown_somewhere() -> None:
+    shown = {Path(file).name for name in NAMES for file, _ in taken(name)}
+    assert {*JOBS, *PROFILES, "train.py", "from-sbatch.sh"} <= shown | {"mine.yaml"}
+
+
+@pytest.mark.train
+@pytest.mark.slow
+def test_the_program_saves_when_asked_to_stop_and_goes_on(tmp_path: Path) -> None:
+    stop, stopped, folder = tmp_path / "stop", tmp_path / "stopped", tmp_path / "checkpoints"
+    env = {
+        "PATH": os.environ["PATH"],
+        "RANK": "0",
+        "LOCAL_RANK": "0",
+        "WORLD_SIZE": "1",
+        "STEPS": "3",
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "29781",
+        "JOBGEN_CHECKPOINT_DIR": str(folder),
+        "JOBGEN_STOP_FILE": str(stop),
+        "JOBGEN_STOPPED_FILE": str(stopped),
+    }
+
+    def run() -> str:
+        words = [sys.executable, str(FOLDER / "train.py")]
+        done = subprocess.run(words, env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    stop.touch()
+    assert run() == "saved at step 0\n"
+    assert stopped.exists()
+    stop.unlink()
+    assert run() == "saved at step 3\n"

@@ -1,0 +1,33 @@
+"""Every command of the tutorial is run, those that submit jobs too."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT
+
+SCREEN = re.compile(r"```console\n\$ (.+?)\n(.*?)```", re.DOTALL)
+
+
+@pytest.mark.train
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_tutorial_works_from_top_to_bottom(tmp_path: Path) -> None:
+    page = tmp_path / "tutorial.md"
+    page.write_bytes((ROOT / "docs" / "tutorial.md").read_bytes())
+    words = [sys.executable, "scripts/screens", "--all", str(page)]
+    subprocess.run(words, cwd=ROOT, check=True, capture_output=True)
+    screens = dict(SCREEN.findall(page.read_text(encoding="utf-8")))
+    said = "\n".join(screens.values())
+    assert "Traceback" not in said
+    assert re.search(r"^digits-1  COMPLETED in ", said, re.MULTILINE)
+    assert re.search(r"epoch  8  loss .* accuracy 9[6-9]", said)
+    assert "go on with the next thing" in said
+    assert re.search(r"^digits-2  FAILED in .*\n.*\nexit code 1$", said, re.MULTILINE)
+    assert "local2 r3 ! rank 3 fails, as --fail-rank asks" in said
+    assert re.search(r"^digits-3  CANCELLED$", said, re.MULTILINE)
