@@ -8,6 +8,7 @@ from jobgen.app import secret, submitting
 from jobgen.app.prepare import Ready
 from jobgen.app.progress import Progress, Stage, silent
 from jobgen.app.world import World
+from jobgen.errors import Invalid, Problem
 from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import Setting
 from jobgen.model.record import Login, RunRecord
@@ -36,6 +37,14 @@ class DryRun:
     """Name and where its value comes from; empty where it was not found."""
     files: tuple[tuple[str, int], ...]
     """Path below the run directory and bytes, of everything beside the working directory."""
+
+
+def refuse_failing(ready: Ready) -> None:
+    """Raise Invalid where a check of the plan failed, as for a program that is not there."""
+    failed = [c for c in ready.plan.checks if c.status == "fail"]
+    if failed:
+        hint = "; --force submits all the same"
+        raise Invalid(*(Problem(c.code, c.message, hint=c.hint + hint) for c in failed))
 
 
 def dry_run(ready: Ready) -> DryRun:

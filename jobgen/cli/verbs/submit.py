@@ -23,6 +23,7 @@ from jobgen.errors import Exit
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would be sent; touch nothing.")
 @click.option("-f", "--follow", is_flag=True, help="Follow the logs; exit with the job's result.")
 @click.option("-w", "--wait", is_flag=True, help="Wait for the end; exit with the job's result.")
+@click.option("--force", is_flag=True, help="Submit although a check of the plan fails.")
 def command(call: Call, job: Path, **chosen: Any) -> int:
     """Upload and submit a job, once.
 
@@ -33,6 +34,8 @@ def command(call: Call, job: Path, **chosen: Any) -> int:
     from jobgen.cli import following, submitting
 
     ready = prepare(call.world, job, call.flags.cluster, call.flags.sets)
+    if not chosen["force"]:
+        app.refuse_failing(ready)
     if chosen["dry_run"]:
         return submitting.rehearsed(call, ready, app.dry_run(ready), str(job))
     if not submitting.wanted(call, ready):
