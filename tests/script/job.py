@@ -21,7 +21,7 @@ case "$1 $2" in
 esac
 """
 SRUN = """#!/bin/bash
-# srun: every task at once, the first bad exit code is the answer, SIGTERM goes to all
+# srun: every task at once, the largest exit code is the answer, SIGTERM goes to all
 printf '%s\\n' "$*" >>"$FAKE_DIR/srun"
 while [[ $1 == -* ]]; do
     case $1 in --ntasks=*) ntasks=${1#*=} ;; --ntasks-per-node=*) each=${1#*=} ;; esac
@@ -41,7 +41,7 @@ for pid in "${pids[@]}"; do
         code=$?
         kill -0 "$pid" 2>/dev/null || break
     done
-    ((rc)) || rc=$code
+    ((code <= rc)) || rc=$code
 done
 exit "$rc"
 """

@@ -37,27 +37,43 @@ if [[ -n ${JOBGEN_SECRETS:-} ]]; then
 fi
 
 mkdir -p "$JOBGEN_LOG_DIR" "$JOBGEN_STATE_DIR/pids" || die 96 'no room for logs'
-printf '%s\n' "$$" >"$JOBGEN_STATE_DIR/pids/$node.$RANK"
-
-# What came over ssh is no process of Slurm's, which therefore cannot end it with the job.
-guard() {
-    while kill -0 $$; do
-        if [[ -e $JOBGEN_RUN_DIR/cancel || -e $JOBGEN_STATE_DIR/exit.$JOBGEN_RESTART ||
-            -e $JOBGEN_STATE_DIR/requeued.$JOBGEN_RESTART ]]; then
-            kill -TERM $$
-            sleep 5
-            kill -KILL $$
-        fi
-        sleep 2
-    done
-}
-if [[ -n ${JOBGEN_GUARD:-} ]]; then
-    (guard </dev/null >/dev/null 2>&1 &)
-fi
 
 # Whole files and no pipe between: every byte arrives, also those of a rank that is killed.
+out=$JOBGEN_LOG_DIR/$node.$RANK.out
+err=$JOBGEN_LOG_DIR/$node.$RANK.err
 if [[ $RANK == 0 ]]; then
-    ln -sfn "$node.$RANK.out" "$JOBGEN_LOG_DIR/rank0.out"
-    ln -sfn "$node.$RANK.err" "$JOBGEN_LOG_DIR/rank0.err"
+    ln -sfn "$node.0.out" "$JOBGEN_LOG_DIR/rank0.out"
+    ln -sfn "$node.0.err" "$JOBGEN_LOG_DIR/rank0.err"
 fi
-exec "$@" >>"$JOBGEN_LOG_DIR/$node.$RANK.out" 2>>"$JOBGEN_LOG_DIR/$node.$RANK.err"
+
+if [[ -z ${JOBGEN_GUARD:-} ]]; then
+    printf '%s\n' "$$" >"$JOBGEN_STATE_DIR/pids/$node.$RANK"
+    exec "$@" >>"$out" 2>>"$err"
+fi
+
+# What came over ssh, or runs below a daemon, is no process of Slurm's: Slurm ends it neither with
+# the job nor when another rank has failed. So this rank looks for itself.
+over() {
+    [[ -e $JOBGEN_RUN_DIR/cancel || -e $JOBGEN_STATE_DIR/failed.$JOBGEN_RESTART ||
+        -e $JOBGEN_STATE_DIR/exit.$JOBGEN_RESTART ||
+        -e $JOBGEN_STATE_DIR/requeued.$JOBGEN_RESTART ]]
+}
+"$@" >>"$out" 2>>"$err" &
+program=$!
+printf '%s\n' "$program" >"$JOBGEN_STATE_DIR/pids/$node.$RANK"
+trap 'kill -TERM "$program" 2>/dev/null' TERM INT
+told=0
+while kill -0 "$program" 2>/dev/null; do
+    if over; then
+        if ((told < 5)); then kill -TERM "$program"; else kill -KILL "$program"; fi 2>/dev/null
+        told=$((told + 1))
+    fi
+    sleep 1 &
+    wait "$!"
+done
+wait "$program"
+rc=$?
+# of the exit codes of all ranks the launcher takes the largest: the one that failed first shall win
+((told == 0)) || exit 1
+((rc == 0)) || : >"$JOBGEN_STATE_DIR/failed.$JOBGEN_RESTART"
+exit "$rc"
