@@ -43,8 +43,8 @@ def refuse_failing(ready: Ready) -> None:
     """Raise Invalid where a check of the plan failed, as for a program that is not there."""
     failed = [c for c in ready.plan.checks if c.status == "fail"]
     if failed:
-        hint = "; --force submits all the same"
-        raise Invalid(*(Problem(c.code, c.message, hint=c.hint + hint) for c in failed))
+        force = "(--force submits all the same)"
+        raise Invalid(*(Problem(c.code, c.message, hint=f"{c.hint} {force}") for c in failed))
 
 
 def dry_run(ready: Ready) -> DryRun:
