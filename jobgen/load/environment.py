@@ -102,6 +102,10 @@ def _twice(tree: Tree) -> None:
         if isinstance(name, str) and name in tree.table("env"):
             message = f"'{name}' is a secret and a variable of env"
             tree.contradict(message, [("secrets",), ("env", name)], "keep one")
+    for name in tree.table("nccl", "env"):
+        if name in tree.table("env"):
+            message = f"'{name}' stands under env and under nccl.env"
+            tree.contradict(message, [("env", name), ("nccl", "env", name)], "keep one")
 
 
 def _keys(value: Any, path: Path) -> Mapping[Path, None]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from unicodedata import name as character
 
 from jobgen.load.tree import Path, Tree, dotted
 from jobgen.load.words import LATER, REFUSED_SSH, elsewhere, foreign, form_of, near, normal
+from jobgen.model.cluster import ClusterProfile
 from jobgen.model.form import Fault, Form
+from jobgen.model.job import JobSpec
 
 
 def tell(tree: Tree, top: type[Form], faults: Sequence[Fault]) -> None:
@@ -59,29 +62,55 @@ def _unknown(tree: Tree, top: type[Form], path: Path) -> Path:
     word = foreign(path).partition(":")[0].partition(" ")[0].strip(",")
     if word in siblings:
         close = word
-    tree.say("J102", f"unknown key '{dotted(path)}'", path, _hint(top, path, close), place=place)
+    odd = next((c for c in name if not c.isascii()), "")
+    remark = f" (it holds U+{ord(odd):04X}, {character(odd)})" if odd else ""
+    message = f"unknown key '{dotted(path)}'{remark}"
+    tree.say("J102", message, path, _hint(top, path, close), place=place)
     return (*path[:-1], close)
 
 
 def _hint(top: type[Form], path: Path, close: str) -> str:
-    from jobgen.data import sbatch_options
-
-    name = str(path[-1])
+    """What may have been meant: the first of several guesses that has an answer."""
+    word = normal(str(path[-1]))
     other = foreign(path)
     if other:
-        return f"write {other}"
+        away = len(path) == 1 and other not in top.keys
+        home = elsewhere(other, top) if away else ""
+        return f"write {home}: {{{other}: …}}" if home else f"write {other}"
     if close:
         return f"did you mean '{close}'?"
-    home = elsewhere(normal(name), top)
-    if home and len(path) == 1:
-        return f"it is a key of {home}: write {home}: {{{normal(name)}: …}}"
-    if normal(name) in top.keys and len(path) > 1:
-        return f"'{normal(name)}' stands at the top of the file"
-    if name.replace("_", "-") in sbatch_options():
-        under = "slurm" if "slurm" in top.keys else "defaults: slurm"
-        return f"an option of sbatch: write it under {under}:"
+    if len(path) > 1:
+        top_key = f"'{word}' stands at the top of the file" if word in top.keys else ""
+        return top_key or _option(top, str(path[-1])) or _known(top, path)
+    home = elsewhere(word, top)
+    inner = f"it is a key of {home}: write {home}: {{{word}: …}}" if home else ""
+    theirs = _theirs(top, word)
+    # ssh stands in a job by mistake for a profile's; time in a profile for limits.time
+    guesses = (theirs, inner) if top is JobSpec else (inner, theirs)
+    return guesses[0] or guesses[1] or _option(top, str(path[-1])) or _known(top, path)
+
+
+def _theirs(top: type[Form], word: str) -> str:
+    """Whether the other file has such a key."""
+    if top is JobSpec:
+        return "it is a key of a cluster's profile" if word in ClusterProfile.keys else ""
+    return "it is a key of a job" if word in JobSpec.keys else ""
+
+
+def _option(top: type[Form], name: str) -> str:
+    """Whether sbatch has such an option."""
+    from jobgen.data import sbatch_options
+
+    if name.replace("_", "-") not in sbatch_options():
+        return ""
+    return (
+        f"an option of sbatch: write it under {'slurm' if top is JobSpec else 'defaults: slurm'}:"
+    )
+
+
+def _known(top: type[Form], path: Path) -> str:
     keys = [n for n, k in _form_at(top, path[:-1]).keys.items() if not k.hidden]
-    which = "job" if "run" in top.keys else "cluster"
+    which = "job" if top is JobSpec else "cluster"
     return (
         f"known keys: {', '.join(keys)}" if len(keys) <= 12 else f"all keys: jobgen schema {which}"
     )

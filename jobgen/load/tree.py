@@ -169,7 +169,7 @@ def refuse_useless(tree: Tree, may_be_empty: re.Pattern[str]) -> None:
             hint = (
                 "write true for a flag, or remove it" if flag else "give it a value, or remove it"
             )
-            tree.say("J118", f"{dotted(path)} is empty", path, hint, place=place)
+            tree.say("J118", f"{dotted(path)} is empty (null)", path, hint, place=place)
         elif isinstance(value, str) and len(value) > LONGEST:
             message = (
                 f"{dotted(path)}: this is {len(value)} characters long, and {LONGEST} are the most"

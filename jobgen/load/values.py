@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from jobgen.model.fields import suggest, unprintable
+from jobgen.model.fields import suggest
 from jobgen.model.units import Memory, UnitError, Walltime, clip
 
 if TYPE_CHECKING:
@@ -164,9 +164,10 @@ def _matched(value: str, pattern: str, what: str, example: str) -> str:
 
 def unsafe(value: str, *, free: bool = False) -> str:
     """What cannot stand in a directive, as the end of a sentence; empty where all can."""
-    hidden = unprintable(value)
-    if hidden is not None:
-        return "a line break cannot stand here" if hidden in "\r\n" else "a control character"
+    if "\n" in value or "\r" in value:
+        return "a line break cannot stand here"
+    if not value.isprintable():
+        return "a character that cannot be seen stands here"
     for char, what in (("$", "'$' would stay as it is"), ("`", "'`' would stay as it is")):
         if char in value:
             return f"{what}: nothing is expanded in a directive"

@@ -100,7 +100,8 @@ def name(value: object) -> str:
         fixed = re.sub(r"[^A-Za-z0-9._-]+", "-", word[:64]).strip("-._")
         hint = f"write '{fixed}'" if fixed and _NAME.fullmatch(fixed) else "such as llama8b-sft"
         rule = "letters, digits, '.', '_' and '-', at most 64, a letter or digit first"
-        raise refuse("J124", f"'{clip(word)}' is not a name ({rule})", hint)
+        odd = ", and no line break" if "\n" in word else ""
+        raise refuse("J124", f"'{clip(word)}' is not a name ({rule}{odd})", hint)
     return word
 
 
@@ -230,10 +231,8 @@ def matching(code: str, pattern: re.Pattern[str], what: str, example: str) -> Ch
 
 def lines(value: object) -> tuple[str, ...]:
     """Lines of shell: a block of text, or a list of lines."""
-    items = value if isinstance(value, (list, tuple)) else text(value).split("\n")
-    result: list[str] = []
-    for item in items:
-        result += shell_line(item).rstrip("\n").split("\n")
+    items = _BLOCKS(value) if isinstance(value, (list, tuple)) else (shell_line(value),)
+    result = [line_ for item in items for line_ in item.rstrip("\n").split("\n")]
     while result and not result[-1].strip():
         result.pop()
     return tuple(result)
@@ -241,6 +240,9 @@ def lines(value: object) -> tuple[str, ...]:
 
 def shell_line(value: object) -> str:
     """Text for a shell: line breaks and tabs are right, other control characters are not."""
+    if isinstance(value, Mapping):
+        message = "text was expected, got a mapping"
+        raise refuse("J120", message, "quote a line that holds ': '")
     word = text(value)
     bad = unprintable(word, "\n\t")
     if bad is not None:
@@ -283,6 +285,7 @@ def unit(parse: Callable[[str], T], kind: type[T], examples: Sequence[str]) -> C
     return Check(check, {"type": ["string", "integer"], "examples": list(examples)})
 
 
+_BLOCKS = each(Check(shell_line))
 NAME = Check(name, WORD)
 LINE = Check(line, WORD)
 TEXT = Check(text, SCALAR)

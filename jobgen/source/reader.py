@@ -50,6 +50,8 @@ class Reader:
             pass
         except yaml.YAMLError as error:
             problems, tabs = explained(error, self.label, self.text)
+            # what the top is cannot be told from half a file
+            self.problems = [p for p in self.problems if p.code != "J104"]
             if tabs:
                 self._again()
             self.problems += problems

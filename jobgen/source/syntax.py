@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Place, Problem
@@ -65,6 +66,12 @@ _MEANING = {
 }
 
 
+_INSIDE = (
+    "the value ended before this",
+    "quote the whole value; a quote inside 'single quotes' is doubled: 'it''s'",
+)
+_AT_ITS_START = ("closed", "without ':'")
+"""What is seen only at a later line than the one to mend."""
 _BRACES = "quote a value that holds ${…} inside { } or [ ], as in '${NAME}'"
 
 
@@ -84,16 +91,30 @@ def explained(error: yaml.YAMLError, label: str, text: str) -> tuple[list[Proble
     if char == "\t":
         message = "a tab cannot stand here; YAML takes spaces only"
         return [Problem("J106", message, place, "replace the tab by spaces")], False
+    message, hint = _meaning(said, inside=mark.column > len(blank))
+    also: tuple[Place, ...] = ()
     opening = getattr(error, "context_mark", None)
-    for sign, (message, hint) in _MEANING.items():
+    if opening is not None and any(word in message for word in _AT_ITS_START):
+        also = (place,) if opening.line != mark.line else ()
+        place = Place(label, opening.line + 1, opening.column + 1)
+        line = lines[opening.line]
+    hint = _BRACES if "${" in line and "closed" in message else hint
+    told = message.replace("{0}", char) + _odd(line)
+    return [Problem("J105", told, place, hint, also=also)], False
+
+
+def _meaning(said: str, *, inside: bool) -> tuple[str, str]:
+    """What the parser's sentence means, and what to do; ``inside`` a line, not at its start."""
+    for sign, meaning in _MEANING.items():
         if sign in said:
-            if "quotation" in message and opening is not None:
-                place = Place(label, opening.line + 1, opening.column + 1)
-            inside = "${" in line and "closed" in message
-            help_ = _BRACES if inside else hint
-            return [Problem("J105", message.replace("{0}", char), place, help_)], False
-    hint = "look at this line and the one above"
-    return [Problem("J105", f"this is no YAML: {said}", place, hint)], False
+            return _INSIDE if inside and sign == "did not find expected key" else meaning
+    return f"this is no YAML: {said}", "look at this line and the one above"
+
+
+def _odd(line: str) -> str:
+    """A remark on blanks in the line that look like spaces and are none."""
+    odd = next((c for c in line if c != " " and unicodedata.category(c) == "Zs"), "")
+    return f" (the line holds U+{ord(odd):04X}, a blank that is no space)" if odd else ""
 
 
 def untabbed(text: str) -> str:

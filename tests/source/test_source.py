@@ -225,3 +225,25 @@ def _paths(value: object, path: tuple[object, ...]) -> list[tuple[object, ...]]:
     for step, item in items:
         below += _paths(item, (*path, step))
     return below
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "words"),
+    [
+        ("a: 1\nb: {c: d\ne: 1\n", 2, "not closed"),
+        ("a: 'b\nc: 1\n", 1, "quotation mark"),
+        ("a: 1\nb:\xa01\nc: 2\n", 2, "U+00A0"),
+        ("a: 1\nb\n", 2, "without ':'"),
+        ("a: 'it's'\n", 1, "ended before"),
+        ("a: b\n c: d\n", 2, "no key can be"),
+        ("a:\n  - b\n c: d\n", 3, "belongs to nothing"),
+        ("a: @b\n", 1, "start with @"),
+    ],
+)
+def test_a_syntax_error_points_to_the_line_to_mend(text: str, line: int, words: str) -> None:
+    (problem,) = scan(text, "job.yaml").problems
+    assert problem.code == "J105"
+    assert problem.place
+    assert problem.place.line == line
+    assert words in problem.message
+    assert problem.hint
