@@ -3,7 +3,7 @@
     python benchmarks/startup.py [--rounds N] [--peers DIR]
 
 ``--peers`` names the ``bin`` folder of an environment with ``torchx==0.7.0`` and ``slurmforge``
-(``python -m venv peers && peers/bin/pip install torchx==0.7.0 slurmforge``). Rounds interleave, so a
+(``python -m venv peers && peers/bin/pip install torchx==0.7.0 slurmforge``). Rounds interleave: a
 busy machine slows all rows alike; compare the ratios. Prints milliseconds of user+system time, the
 least and the median, and the ratio to ``jobgen render``.
 """

@@ -40,7 +40,7 @@ class Exit(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in a file: a label as the user would write it, line and columns from 1; 0 is unknown."""
+    """Where in a file: a label as users write it, line and columns from 1; 0 is unknown."""
 
     file: str
     line: int = 0
