@@ -108,13 +108,24 @@ def test_a_known_key_lets_in(sshd: Sshd, client: Client, backend: str, how: str)
 
 
 @over_ssh
+@pytest.mark.parametrize("kind", ["ecdsa", "rsa"])
 def test_of_two_host_keys_the_known_one_is_asked_for(
-    new_sshd: Callable[..., Sshd], client: Client, backend: str
+    new_sshd: Callable[..., Sshd], client: Client, backend: str, kind: str
 ) -> None:
-    server = new_sshd("server", kinds=("ed25519", "ecdsa"))
+    server = new_sshd("server", kinds=("ed25519", kind))
     client.host("login", server)
     client.knows(server.known_line(key=1))
     works(Login(backend, "login"))
+
+
+@over_ssh
+def test_a_key_of_another_kind_than_the_known_one_is_unknown(
+    new_sshd: Callable[..., Sshd], client: Client, backend: str
+) -> None:
+    server, other = new_sshd("server"), new_sshd("other", kinds=("ecdsa",))
+    client.host("login", server)
+    client.knows(other.known_line(f"[127.0.0.1]:{server.port}"))
+    refused(Login(backend, "login"), server)
 
 
 def test_an_authority_points_to_the_backend_that_can_use_it(

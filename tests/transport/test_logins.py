@@ -117,6 +117,31 @@ def test_all_that_was_tried_is_listed(sshd: Sshd, client: Client, tmp_path: Path
 
 
 @over_ssh
+@pytest.mark.parametrize("kind", ["rsa", "ecdsa", "ed25519"])
+@pytest.mark.parametrize("passphrase", ["", "open sesame"])
+def test_keys_of_every_kind_let_in(
+    new_sshd: Callable[..., Sshd],
+    client: Client,
+    backend: str,
+    kind: str,
+    passphrase: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    server = new_sshd("server")
+    key = keygen(server.directory / "key", kind, passphrase)
+    server.authorized.write_text(public(key) + "\n")
+    client.host("login", server, key=key)
+    client.knows(server.known_line())
+    if not passphrase:
+        works(Login(backend, "login"))
+    elif backend == "paramiko":
+        monkeypatch.setattr("jobgen.transport.terminal.Terminal.there", True)
+        answers = iter(["wrong", passphrase])
+        monkeypatch.setattr("getpass.getpass", lambda _: next(answers))
+        works(Login(backend, "login"))
+
+
+@over_ssh
 def test_a_key_of_the_agent_is_used(
     sshd: Sshd, client: Client, backend: str, agent: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

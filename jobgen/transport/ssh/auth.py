@@ -125,6 +125,7 @@ class _Attempt:
             if not self.terminal.there:
                 self.tried.append(f"{name}: there is no terminal to ask at")
                 continue
+            self.terminal.show((self.transport.get_banner() or b"").decode("utf-8", "replace"))
             for _ in range(MOST_QUESTIONS):
                 try:
                     way()
