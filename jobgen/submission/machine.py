@@ -28,7 +28,7 @@ from jobgen.submission.states import (
 
 ATTEMPTS = 3
 """After so many attempts that were never accepted it is a matter for a person."""
-STARTS = 3
+STARTS = 5
 """So often one attempt is started that leaves no mark in the run directory."""
 SPARE = 60.0
 """Seconds beyond the life of a credential before an attempt is held to be dead."""
@@ -140,7 +140,7 @@ def _not_begun(state: State, fact: Resolved) -> Step:
     if fact.alive:
         return _look(state, 0.0)
     if state.starts >= STARTS:
-        return _give_up(state, "the run directory takes no symbolic link, so it cannot be safe")
+        return _give_up(state, "sbatch could not be started: the run directory takes no mark of it")
     return _attempt(state, state.attempt, starts=state.starts + 1)
 
 

@@ -13,6 +13,10 @@ UNSURE = (JobState.NODE_FAIL, JobState.PREEMPTED, JobState.BOOT_FAIL)
 """Final words that a requeue may take back: believed when two looks agree."""
 SECOND_LOOK = 10.0
 """Seconds between two looks at a job that has vanished, before it is said to be lost."""
+LAGGING = 600.0
+"""The same where the accounting knows the job and not yet its end."""
+SILENT = 3600.0
+"""The same where there is an accounting, and it does not answer."""
 NEAR_LIMIT = 60
 """Seconds: Slurm's time limits are kept to the minute."""
 
@@ -75,6 +79,8 @@ class Seen:
     """Whether the scheduler answered."""
     queue: Observation | None = None
     past: Observation | None = None
+    silent: bool = False
+    """There is an accounting, and it did not answer."""
     markers: Markers = field(default_factory=Markers)
 
 
@@ -123,8 +129,7 @@ def _queued(record: RunRecord, seen: Observation, marks: Markers) -> dict[str, A
 def _final(record: RunRecord, seen: Observation, marks: Markers) -> dict[str, Any]:
     """The scheduler says that it has ended."""
     state, end = seen.state, marks.end
-    # of a job that was cancelled the queue still tells why it had waited
-    reason = "" if state in (JobState.COMPLETED, JobState.CANCELLED) else seen.reason
+    reason = "" if state in _NO_REASON or seen.reason in _EMPTY_REASONS else seen.reason
     if state is JobState.COMPLETED and marks.cancel and not marks.started:
         state, reason = JobState.CANCELLED, "cancelled before it started"
     elif state is JobState.COMPLETED and end is not None and end.code:
@@ -140,6 +145,12 @@ def _final(record: RunRecord, seen: Observation, marks: Markers) -> dict[str, An
         "exit": code or record.exit,
         "left": None,
     }
+
+
+_NO_REASON = (JobState.COMPLETED, JobState.CANCELLED)
+"""Of these the queue still tells why they had waited."""
+_EMPTY_REASONS = ("NonZeroExitCode", "JobLaunchFailure")
+"""Said of scripts that ran and failed; 22.05 says the second of a script that was killed."""
 
 
 def _by_marker(record: RunRecord, end: Ended, marks: Markers) -> dict[str, Any]:
@@ -168,7 +179,8 @@ def _by_marker(record: RunRecord, end: Ended, marks: Markers) -> dict[str, Any]:
 def _vanished(record: RunRecord, seen: Seen) -> dict[str, Any]:
     """Neither in the queue, nor in the accounting, and it left no word."""
     since = record.submission.get("gone")
-    if since is None or seen.now - since < SECOND_LOOK:
+    patience = SILENT if seen.silent else LAGGING if seen.past is not None else SECOND_LOOK
+    if since is None or seen.now - since < patience:
         first = seen.now if since is None else since
         return {"submission": {**record.submission, "gone": first}}
     marks = seen.markers
