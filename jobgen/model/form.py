@@ -94,7 +94,7 @@ class Form:
         for name in cls.keys:
             delattr(cls, name)
 
-    def __init__(self, **values: Any) -> None:
+    def __init__(self, /, **values: Any) -> None:
         faults: list[Fault] = []
         parsed = self.__dict__
         data = self.spread(values)
@@ -120,7 +120,7 @@ class Form:
         """The form of this mapping. Raises Refusal."""
         return cls(**data)
 
-    def replace(self, **changes: Any) -> Self:
+    def replace(self, /, **changes: Any) -> Self:
         """A copy with some keys changed, checked as at first."""
         return type(self)(**{**self.__dict__, **changes})
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from jobgen.model.fields import (
     ENVIRONMENT,
@@ -109,6 +110,15 @@ SECRETS = Check(
 
 class Workdir(Form):
     """The directory that is uploaded, and in which the program runs."""
+
+    @classmethod
+    def spread(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """``ignore: .jobgenignore`` names the file of patterns, as everybody would think."""
+        ignore = data.get("ignore")
+        if isinstance(ignore, str) and re.fullmatch(r"\.\w+ignore", ignore):
+            rest = {k: v for k, v in data.items() if k != "ignore"}
+            return {"ignore_file": ignore, **rest}
+        return data
 
     path: str = key(LINE, default=".", doc="The directory, relative to this file.")
     ignore: tuple[str, ...] = key(

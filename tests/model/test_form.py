@@ -44,6 +44,12 @@ def test_what_can_be_written_in_two_ways_has_one_form() -> None:
     )
 
 
+def test_a_lone_ignore_file_is_not_a_pattern() -> None:
+    assert job(workdir={"ignore": ".jobgenignore"}).workdir.ignore_file == ".jobgenignore"
+    assert job(workdir={"ignore": "*.pt"}).workdir.ignore == ("*.pt",)
+    assert job(workdir={"ignore": [".gitignore"]}).workdir.ignore == (".gitignore",)
+
+
 def test_a_span_of_nodes_is_the_most_and_the_least() -> None:
     assert (job(nodes="2:4").nodes, job(nodes="2:4").min_nodes) == (4, 2)
     assert (job(nodes="4:4").nodes, job(nodes="4:4").min_nodes) == (4, None)
@@ -61,6 +67,13 @@ def test_every_fault_is_told_with_its_path() -> None:
     keys = {("name",), ("nodes",), ("run",)}
     assert paths - keys == {("launcher", "type"), ("launcher", "y"), ("env", "A B"), ("env", "C")}
     assert keys < paths
+
+
+def test_a_key_may_have_any_name_and_is_only_unknown() -> None:
+    for name in ("self", "cls", "data", "keys", "spread", "__class__", "__dict__"):
+        with pytest.raises(Refusal) as caught:
+            JobSpec.read({"name": "d", "run": "x", "nodes": 1, "time": "1h", name: 1})
+        assert [f.code for f in caught.value.faults] == ["J102"]
 
 
 def test_a_form_is_frozen_and_copies_with_changes() -> None:
