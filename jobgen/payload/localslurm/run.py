@@ -157,7 +157,8 @@ class Run:
         if self.cause is None:
             self.kill_at = time.monotonic() + self.settings.killwait
             self.job = replace(self.job, status=replace(self.job.status, state="COMPLETING"))
-            self.store.put(self.job.request.id, self.job.status)
+            with contextlib.suppress(OSError):  # a full disk keeps nothing alive
+                self.store.put(self.job.request.id, self.job.status)
         elif not (self.cause is REQUEUE and cause is CANCEL):
             return
         if cause.state and cause is not self.cause:

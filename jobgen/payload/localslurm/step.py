@@ -167,9 +167,8 @@ class StepRun:
 
     def _sweep(self) -> None:
         """Nothing of a task outlives the step."""
-        while self.family.members():
+        while processes.reap() is not None or self.family.members():
             self.family.kill()
-            processes.reap()
             self.wake.wait(_KILL_AGAIN)
 
 

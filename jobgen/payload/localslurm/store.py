@@ -118,9 +118,10 @@ class Store:
                 self._wake(job.status)
 
     def mail(self, number: int) -> list[dict[str, Any]]:
-        """Take what was asked since the last look."""
+        """Take what was asked since the last look. An error where the job's folder is gone."""
         taken = []
-        for letter in sorted((self.folder(number) / "mail").glob("[0-9]*")):
+        letters = (p for p in (self.folder(number) / "mail").iterdir() if p.name[0] != ".")
+        for letter in sorted(letters):
             taken.append(json.loads(letter.read_text()))
             letter.unlink()
         return taken
@@ -147,7 +148,8 @@ class Store:
         for pid in processes.carriers(self.marks(number)):
             processes.send(pid, signal.SIGKILL)
         lost = replace(status, state="NODE_FAIL", reason="NodeDown", end=time.time())
-        self.put(number, lost)
+        with contextlib.suppress(OSError):  # it is lost, whether or not that can be written
+            self.put(number, lost)
         return replace(job, status=lost)
 
     def _supervised(self, status: Status) -> bool:

@@ -7,6 +7,7 @@ holds the store's lock, and an end is written under the same lock, so that no wi
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import time
@@ -23,6 +24,8 @@ from .wake import Wake
 
 _SIGNALS = (signal.SIGCHLD, signal.SIGUSR1, signal.SIGTERM)
 _IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_AGAIN = 0.05
 _LOOK = 1.0
 """Seconds between two looks at the queue where nothing wakes us."""
 
@@ -31,18 +34,25 @@ def main(store: Store, words: Sequence[str]) -> int:
     """Supervise job ``words[0]``; descriptor ``words[1]`` tells sbatch that it is accepted."""
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
-    Supervisor(store, int(words[0]), Wake(_SIGNALS)).live(int(words[1]))
+    family = processes.Family()
+    try:
+        Supervisor(store, int(words[0]), Wake(_SIGNALS), family).live(int(words[1]))
+    finally:  # whatever went wrong (somebody removed our folder): nothing runs on unwatched
+        while family.members():
+            family.kill()
+            processes.reap()
+            time.sleep(_AGAIN)
     return 0
 
 
 class Supervisor:
     """The life of one job."""
 
-    def __init__(self, store: Store, number: int, wake: Wake) -> None:
+    def __init__(self, store: Store, number: int, wake: Wake, family: processes.Family) -> None:
         self.store = store
         self.number = number
         self.wake = wake
-        self.family = processes.Family()
+        self.family = family
         self.cancelled = False
         self.job = self._accepted()
 
@@ -75,7 +85,15 @@ class Supervisor:
         return self._put(replace(job.status, eligible=eligible, reason=reason), job)
 
     def _put(self, status: Status, job: Job | None = None) -> Job:
-        self.store.put(self.number, status)
+        """Write it down; on a full disk, as soon as there is room again."""
+        while True:
+            try:
+                self.store.put(self.number, status)
+                break
+            except OSError as error:
+                if error.errno not in _FULL:
+                    raise
+                time.sleep(_LOOK)
         self.job = replace(job or self.job, status=status)
         return self.job
 

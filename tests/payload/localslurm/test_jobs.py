@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import subprocess
+import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from jobgen.payload import localslurm
+from jobgen.payload.localslurm import processes
 from tests.payload.localslurm.cluster import Local, until
 
 
@@ -154,10 +160,10 @@ def test_a_held_job_starts_when_it_is_released(local: Local) -> None:
 def test_cancel_leaves_no_process_even_of_those_that_hide(local: Local) -> None:
     script = (
         "trap '' TERM\n"
-        "setsid bash -c 'trap \"\" TERM; echo hidden; sleep 300 & wait' &\n"
-        "(setsid nohup sleep 301 >/dev/null 2>&1 &)\n"
-        "env -i setsid sleep 302 &\n"
-        "srun --ntasks=1 bash -c 'trap \"\" TERM; setsid sleep 303 & echo ready; wait' &\n"
+        "setsid bash -c 'trap \"\" TERM; echo hidden; sleep 7300 & wait' &\n"
+        "(setsid nohup sleep 7301 >/dev/null 2>&1 &)\n"
+        "env -i setsid sleep 7302 &\n"
+        "srun --ntasks=1 bash -c 'trap \"\" TERM; setsid sleep 7303 & echo ready; wait' &\n"
         "wait; wait; wait\n"
     )
     job = local.sbatch(script)
@@ -168,7 +174,7 @@ def test_cancel_leaves_no_process_even_of_those_that_hide(local: Local) -> None:
     assert shown["JobState"] == "CANCELLED"
     assert f"*** JOB {job} ON local1 CANCELLED AT" in local.log(job)
     assert local.processes() == []
-    assert not sleepers("300", "301", "302", "303")
+    assert not sleepers("7300", "7301", "7302", "7303")
 
 
 def test_a_job_that_is_cancelled_before_it_starts_never_does(local: Local) -> None:
@@ -253,6 +259,31 @@ def test_a_job_whose_supervisor_was_killed_is_lost_and_so_are_its_processes(loca
     assert shown["JobState"] == "NODE_FAIL"
     until(lambda: local.processes() == [])
     assert local.run("squeue", "--noheader").out == ""
+
+
+def test_a_job_whose_folder_was_removed_does_not_run_on_unwatched(local: Local) -> None:
+    job = local.sbatch("setsid sleep 300 & echo ready; wait\n")
+    local.wait_for(job, "ready")
+    supervisor = local.supervisor(job)
+    shutil.rmtree(local.state / "jobs" / str(job))
+    until(lambda: local.processes() == [])
+    until(lambda: processes.process(supervisor) is None)
+    (local.state / "active" / str(job)).unlink()
+
+
+def test_a_client_that_is_killed_leaves_a_whole_job_or_none(local: Local) -> None:
+    (local.home / "job.sh").write_text("#!/bin/bash\ntrue\n")
+    program = (sys.executable, "-I", "-S", localslurm.FOLDER, "--state", str(local.state))
+    for step in range(12):
+        client = subprocess.Popen(
+            (*program, "sbatch", "job.sh"), cwd=local.home, stdout=subprocess.DEVNULL
+        )
+        time.sleep(step * 0.01)
+        client.kill()
+        client.wait()
+    until(lambda: not local.run("squeue", "--noheader").out)
+    said = local.run("squeue", "--noheader", "--states=all", "--format=%T")
+    assert set(said.out.split()) <= {"COMPLETED"}
 
 
 def test_the_job_outlives_the_session_that_submitted_it(local: Local) -> None:
