@@ -105,9 +105,9 @@ def _make(path: Path) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # O_EXCL: never through a link that somebody laid there
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-    except FileExistsError:
-        return  # another jobgen was quicker
     except OSError as error:
+        if path.exists():
+            return  # another jobgen was quicker
         raise JobgenError(
             f"the ledger {path} cannot be made: {error.strerror}",
             hint="nothing was sent; set JOBGEN_STATE_HOME to a folder of yours that can be written",
