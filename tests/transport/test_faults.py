@@ -120,11 +120,10 @@ def test_a_call_costs_one_round_trip(through: Callable[..., Proxy], backend: str
     proxy = through(delay=0.025)
     with connect(Login(backend, "login")) as transport:  # type: ignore[arg-type]
         transport.call("echo")
-        before, began = proxy.turns, time.monotonic()
+        before = proxy.turns
         for _ in range(5):
             transport.call("cat", Payload(1000, [bytes(1000)]))
         assert proxy.turns - before <= 6
-        assert time.monotonic() - began < 5 * 0.1
 
 
 def test_a_half_sent_upload_leaves_a_script_with_a_short_input(
