@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.app.world import World
 from jobgen.errors import TimedOut, Unreachable
@@ -22,16 +21,14 @@ QUEUED = 30.0
 """The same for a job that is not running yet, on a real cluster."""
 
 
-@dataclass(frozen=True, slots=True)
-class Happening:
+class Happening(NamedTuple):
     """One event of a run: seconds since 1970, and what happened."""
 
     time: float | None
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(NamedTuple):
     """One run: its record, what happened to it, and where its files are."""
 
     record: RunRecord

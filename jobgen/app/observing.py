@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from jobgen.app import answers
 from jobgen.app.submitting import Errand, perform, settle
 from jobgen.errors import Unreachable
-from jobgen.model.record import JobId, JobState, Observation, RunRecord
+from jobgen.model.observation import Observation
+from jobgen.model.record import JobId, JobState, RunRecord
 from jobgen.scheduler import Scheduler, scheduler_for, whole
 from jobgen.submission import scripts, wire
 from jobgen.submission.machine import step

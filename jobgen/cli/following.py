@@ -73,6 +73,13 @@ def _stream(call: Call, record: RunRecord, *, prefixed: bool = True) -> Stream:
     return Stream(call, prefixed=prefixed, nodes=record.nodes, ranks=ranks)
 
 
+def after_submit(call: Call, record: RunRecord, *, follow: bool, wait: bool) -> int:
+    """Stay with a job that was just submitted, if that was asked for."""
+    if follow:
+        return to_the_end(call, record)
+    return until_ended(call, [record.alias], stream=True) if wait else Exit.DONE
+
+
 def to_the_end(call: Call, record: RunRecord) -> int:
     """Follow a job that was just submitted; gives its result as the exit code."""
     from jobgen.app import jobs

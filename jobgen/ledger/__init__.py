@@ -13,9 +13,9 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobgen.errors import Missing, Usage
 from jobgen.ledger.database import explained, lives, open_database, this_process
@@ -32,8 +32,7 @@ Change = tuple[str, Mapping[str, Any], tuple[str, str] | None]
 """Token, fields to change, and the event (kind, text) that tells why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One thing that happened to a run; ``time`` is of this machine's clock."""
 
     time: float

@@ -1,4 +1,4 @@
-"""What is remembered of a run, and what a scheduler says of a job. No pydantic: ``ls`` is fast."""
+"""What is remembered of a run. Whatever is defined here is paid for by every ``jobgen ls``."""
 
 from __future__ import annotations
 
@@ -124,34 +124,6 @@ class Site:
         known = _known(cls, data)
         login = _known(Login, known["login"])
         return cls(**{**known, "login": Login(**{**login, "auth": tuple(login.get("auth", ()))})})
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """What a scheduler (or the job's own marker) said of one job, once."""
-
-    job: JobId
-    state: JobState
-    raw: str = ""
-    reason: str = ""
-    nodes: str = ""
-    elapsed: int | None = None
-    """Seconds running."""
-    left: int | None = None
-    """Seconds to the time limit."""
-    start: str = ""
-    """When it started, or is expected to; the scheduler's own text."""
-    exit: str = ""
-    """``code:signal`` as Slurm writes it."""
-    comment: str = ""
-    restarts: int = 0
-    source: Literal["squeue", "sacct", "scontrol", "marker", "local"] = "squeue"
-    workdir: str = ""
-    """The directory it was started in: the run directory, whose name ends in the token's head."""
-
-    def of(self, token: str) -> bool:
-        """Whether this is a job of the run with this token: ids are given out twice, tokens not."""
-        return f"jobgen:{token}:" in self.comment or self.workdir.endswith("-" + token[:8])
 
 
 @dataclass(frozen=True, slots=True)

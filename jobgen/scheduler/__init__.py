@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 from jobgen.model.record import JobState
 
 if TYPE_CHECKING:
-    from jobgen.model.record import JobId, Observation, Site
+    from jobgen.model.observation import Observation
+    from jobgen.model.record import JobId, Site
     from jobgen.shell import Command, Result
 
 

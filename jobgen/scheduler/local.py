@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from jobgen.model.record import JobId, Observation
+from jobgen.model.observation import Observation
+from jobgen.model.record import JobId
 from jobgen.payload import localslurm
 from jobgen.scheduler import Found, Settings, Tested
 from jobgen.scheduler.slurm import SlurmScheduler

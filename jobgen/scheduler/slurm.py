@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from jobgen.model.record import JobId, Observation
+from jobgen.model.observation import Observation
+from jobgen.model.record import JobId
 from jobgen.scheduler import Found, Settings, Tested
 from jobgen.scheduler.refusals import definite
 from jobgen.scheduler.words import (

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jobgen.model.record import JobId, JobState, Observation, RunRecord
+from jobgen.model.observation import Observation
+from jobgen.model.record import JobId, JobState, RunRecord
 from jobgen.submission.wire import number
 
 UNSURE = (JobState.NODE_FAIL, JobState.PREEMPTED, JobState.BOOT_FAIL)

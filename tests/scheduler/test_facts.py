@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jobgen import scheduler
-from jobgen.model.record import Observation
+from jobgen.model.observation import Observation
 from jobgen.scheduler.slurm import SlurmScheduler
 from jobgen.shell import Result
 

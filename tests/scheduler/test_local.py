@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from jobgen.model.record import JobId, JobState, Login, Observation, Site
+from jobgen.model.observation import Observation
+from jobgen.model.record import JobId, JobState, Login, Site
 from jobgen.scheduler import Scheduler, scheduler_for
 from jobgen.scheduler.local import LocalScheduler
 from jobgen.shell import Command, Result

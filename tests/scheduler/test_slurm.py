@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.model.record import JobId, JobState, Observation
+from jobgen.model.observation import Observation
+from jobgen.model.record import JobId, JobState
 from jobgen.scheduler import whole
 from jobgen.scheduler.reasons import in_words, pending_reason
 from jobgen.scheduler.slurm import HISTORY, QUERY, SlurmScheduler

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import clip, columns, fold, span, table
+from jobgen.cli.layout import clip, columns, count, fold, span, table
 from jobgen.cli.output import Ink, safe
 from jobgen.cli.screens.where import where
 from jobgen.model.record import JobState, RunRecord
@@ -92,7 +92,7 @@ def info(record: RunRecord) -> str:
     if record.state.final:
         code = f"exit {record.exit}" if record.exit not in ("", "0:0") else ""
         words = _ENDS.get(record.state, "") or _reason(record)
-        again = f"{record.restarts} restarts" if record.restarts else ""
+        again = count(record.restarts, "restart") if record.restarts else ""
         return ", ".join(w for w in (safe(words), safe(code), again) if w)
     if record.state in _GOING:
         return safe(f"on {record.nodes}") if record.nodes else ""

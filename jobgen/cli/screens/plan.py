@@ -88,7 +88,7 @@ def _cost(cost: Cost) -> str:
     if not cost.gpu_hours:
         return ""
     money = f", {cost.amount:.0f} {safe(cost.currency)}" if cost.amount is not None else ""
-    return f"at most {cost.gpu_hours:g} GPU-hours{money}"
+    return f"at most {cost.gpu_hours:.3g} GPU-hours{money}"
 
 
 def _section(title: str, rows: Iterable[tuple[str, str, str]], ink: Ink) -> str:

@@ -42,8 +42,4 @@ def command(call: Call, job: Path, **chosen: Any) -> int:
         return Exit.USAGE
     record = app.submit(call.world, ready, progress=submitting.progress(call))
     submitting.accepted(call, record, stream=chosen["follow"] or chosen["wait"])
-    if chosen["follow"]:
-        return following.to_the_end(call, record)
-    if chosen["wait"]:
-        return following.until_ended(call, [record.alias], stream=True)
-    return Exit.DONE
+    return following.after_submit(call, record, follow=chosen["follow"], wait=chosen["wait"])
