@@ -172,7 +172,8 @@ def _view(plan: Plan) -> dict[str, object]:
         "unless_over": Raw(" && -z $grace_over" if stop and stop.requeue else ""),
         "purpose": Raw(_PURPOSE[launch.scope]),
         "cwd": Raw(_cwd(plan.container)),
-        "setup": _setup(plan),
+        "setup": _setup(plan.setup),
+        "setup_outside": _setup(plan.container.setup if plan.container else ()),
         "launch": Raw(launch.text),
         "place": _comment(program.place),
         "text": Raw(program.text),
@@ -237,11 +238,11 @@ def _wrong_hosts(plan: Plan) -> Raw:
     return Raw(f"((${{#HOSTS[@]}} != {most}))")
 
 
-def _setup(plan: Plan) -> list[Raw]:
+def _setup(setup: tuple[Setting, ...]) -> list[Raw]:
     """The lines, with a comment where the place changes."""
     lines: list[Raw] = []
     last = ""
-    for setting in plan.setup:
+    for setting in setup:
         if setting.place != last:
             lines.append(Raw(f"# {_comment(setting.place)}"))
             last = setting.place

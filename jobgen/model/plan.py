@@ -123,6 +123,8 @@ class ContainerPlan:
     args: tuple[str, ...] = ()
     workdir: str = ""
     """Where the program starts, inside; empty means the job's own directory."""
+    setup: tuple[Setting, ...] = ()
+    """Lines that run on every node before it is entered."""
     enter: tuple[tuple[Word, ...], ...] = ()
     """What a node runs to start ``node.sh`` inside; empty where srun enters the container."""
     place: str = ""

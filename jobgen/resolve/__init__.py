@@ -43,7 +43,12 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         container.part(look, size),
         starts.part,
     )
-    notes: list[Problem] = [*sized.notes, *look.spec.warnings, *look.profile.warnings]
+    notes: list[Problem] = [
+        *sized.notes,
+        *container.notes(look),
+        *look.spec.warnings,
+        *look.profile.warnings,
+    ]
     env = environment.merge(look, parts, notes)
     raise_errors(Invalid, notes)
     inside = container.container(look, size, env)
@@ -57,7 +62,7 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         directives=directives.directives(look, size, warning, sized),
         env=env,
         secrets=tuple(secret.name for secret in look.job.secrets),
-        setup=_setup(look, parts),
+        setup=_setup(look, parts, inside=inside is not None),
         steps=_steps(look, runs, starts),
         files=tuple(file for part in parts for file in part.files),
         head=start.head(look),
@@ -112,13 +117,11 @@ def _network(look: Look) -> Callable[..., str]:
     return lambda *path: look.by_cluster("network", *path)
 
 
-def _setup(look: Look, parts: tuple[Part, ...]) -> tuple[Setting, ...]:
+def _setup(look: Look, parts: tuple[Part, ...], *, inside: bool) -> tuple[Setting, ...]:
     """Lines in the order cluster, parts, job: the job's see what the site brought."""
-    site = tuple(
-        Setting(line, "this cluster's default", look.by_cluster("defaults", "setup"))
-        for line in look.cluster.defaults.setup
-    )
-    asked = tuple(Setting(line, "as the job asks", look.by_job("setup")) for line in look.job.setup)
+    site = () if inside else container.site_setup(look)
+    place = look.by_job("setup")
+    asked = tuple(Setting(line, "as the job asks", place) for line in look.job.setup)
     return (*site, *(line for part in parts for line in part.setup), *asked)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -38,10 +39,11 @@ def container(look: Look, shape: Shape, names: Iterable[str]) -> ContainerPlan |
         return None
     return ContainerPlan(
         runtime=asked.runtime,
-        image=asked.image,
+        image=image(asked.image, asked.runtime),
         mounts=tuple(_mount(text) for text in asked.mounts),
         args=asked.args,
         workdir=asked.workdir or "",
+        setup=() if asked.runtime == "pyxis" else site_setup(look),
         enter=_ENTER[asked.runtime](look, asked, shape, (*ALWAYS, *names)),
         place=place,
     )
@@ -54,12 +56,34 @@ def srun_options(look: Look, names: Iterable[str]) -> Lines:
         return ()
     mounts = expandable(",".join(["$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR", *asked.mounts]))
     return (
-        (Raw(f"--container-image={expandable(asked.image)}"),),
+        (Raw(f"--container-image={expandable(image(asked.image, asked.runtime))}"),),
         (Raw(f"--container-mounts={mounts}"),),
         # the image's own values would win over variables that are not named
         (f"--container-env={','.join((*ALWAYS, *names))}",),
         words(asked.args),
     )
+
+
+def image(name: str, runtime: str) -> str:
+    """The image as its runtime writes it: only Docker takes a registry's name as people know it.
+
+    >>> image("nvcr.io/nvidia/pytorch:25.09-py3", "pyxis")
+    'nvcr.io#nvidia/pytorch:25.09-py3'
+    >>> image("nvcr.io/nvidia/pytorch:25.09-py3", "apptainer")
+    'docker://nvcr.io/nvidia/pytorch:25.09-py3'
+    >>> image("/shared/torch.sqsh", "pyxis")
+    '/shared/torch.sqsh'
+    """
+    is_path = name.startswith(("/", ".", "$", "~")) or name.endswith((".sqsh", ".sif"))
+    if is_path or runtime == "docker":
+        return name.removeprefix("docker://") if runtime == "docker" else name
+    if runtime == "apptainer":
+        return name if "://" in name else f"docker://{name}"
+    name = name.removeprefix("docker://")
+    registry, slash, rest = name.partition("/")
+    if slash and "#" not in name and re.search(r"[.:]|^localhost$", registry):
+        return f"{registry}#{rest}"
+    return name
 
 
 def part(look: Look, shape: Shape) -> Part:
@@ -72,6 +96,24 @@ def part(look: Look, shape: Shape) -> Part:
     why = "enroot hides the InfiniBand cards unless its Mellanox hook is told to show them"
     place = look.by_cluster("network", "fabric")
     return Part("container", env={"MELLANOX_VISIBLE_DEVICES": Setting("all", why, place)})
+
+
+def site_setup(look: Look) -> tuple[Setting, ...]:
+    """The cluster's lines. They are about its own software, so they run outside of a container."""
+    place = look.by_cluster("defaults", "setup")
+    lines = look.cluster.defaults.setup
+    return tuple(Setting(line, "this cluster's default", place) for line in lines)
+
+
+def notes(look: Look) -> list[Problem]:
+    """What a container leaves out."""
+    asked, _ = _asked(look)
+    if asked is None or asked.runtime != "pyxis" or not look.cluster.defaults.setup:
+        return []
+    message = "the cluster's setup is left out: srun enters the container before any line runs"
+    place = look.profile.at("defaults", "setup")
+    hint = "what the program needs of it stands under setup: in the job, and runs inside"
+    return [Problem("J218", message, place, hint, severity="note")]
 
 
 def problems(look: Look, launcher: str) -> list[Problem]:
@@ -108,7 +150,7 @@ def _apptainer(_look: Look, asked: Container, shape: Shape, _names: tuple[str, .
         ("exec", "apptainer", "exec", *gpus),
         *((Raw(f"--bind={bind}"),) for bind in binds),
         words(asked.args),
-        (Raw(expandable(asked.image)),),
+        (Raw(expandable(image(asked.image, asked.runtime))),),
         ("bash", NODE),
     )
 
@@ -126,7 +168,7 @@ def _docker(look: Look, asked: Container, shape: Shape, names: tuple[str, ...]) 
         *((Raw(f"--volume={bind}"),) for bind in binds),
         *_wrapped(tuple(f"--env={name}" for name in (*_OF_THE_NODE, *names))),
         words(asked.args),
-        (Raw(expandable(asked.image)),),
+        (Raw(expandable(image(asked.image, asked.runtime))),),
         ("bash", NODE),
     )
 

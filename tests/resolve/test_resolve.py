@@ -231,10 +231,10 @@ def test_ids_of_other_runs_stand_on_the_command_line_and_in_no_file() -> None:
 
 
 def test_the_users_value_wins_over_the_networks_and_is_noted() -> None:
-    found = plan(job(env="{NCCL_NET: Socket}", nccl="{env: {NCCL_NET: OFI, NCCL_ALGO: Ring}}"))
+    found = plan(job(env="{NCCL_NET: Socket}", nccl="{env: {NCCL_ALGO: Ring}}"))
     assert found.env["NCCL_NET"].value == "Socket"
     assert found.env["NCCL_ALGO"].value == "Ring"
-    assert [n.code for n in found.notes] == ["J212", "J212"]
+    assert [n.code for n in found.notes] == ["J212"]
 
 
 def test_one_node_needs_no_network() -> None:
@@ -300,3 +300,43 @@ def test_facts_change_no_byte_of_the_plan_that_is_rendered() -> None:
     text = job(secrets="[A]", after="[prep]")
     known = plan(text, after={"prep": "7"}, secrets={"A": "environment"}, workdir_files=frozenset())
     assert rendered(known) == rendered(plan(text))
+
+
+# ---- containers
+
+
+def test_an_image_is_named_as_its_runtime_writes_it() -> None:
+    import doctest
+
+    from jobgen.resolve import container
+
+    assert doctest.testmod(container).failed == 0
+    assert container.image("ubuntu:24.04", "pyxis") == "ubuntu:24.04"
+    assert container.image("docker://ghcr.io/a/b", "pyxis") == "ghcr.io#a/b"
+    assert container.image("docker://ghcr.io/a/b", "docker") == "ghcr.io/a/b"
+    assert container.image("oras://ghcr.io/a/b", "apptainer") == "oras://ghcr.io/a/b"
+    assert container.image("$SCRATCH/a.sif", "apptainer") == "$SCRATCH/a.sif"
+
+
+def test_the_sites_setup_runs_outside_of_a_container() -> None:
+    cluster = GPUS + 'defaults: {setup: "module load x"}\n'
+    boxed = job(container="{image: a.sif, runtime: apptainer}", setup="'export A=1'")
+    found = plan(boxed, cluster)
+    assert [s.value for s in found.setup] == ["export A=1"]
+    assert found.container
+    assert [s.value for s in found.container.setup] == ["module load x"]
+    pyxis = plan(job(container="a.sqsh"), cluster)
+    assert pyxis.container
+    assert pyxis.container.setup == ()
+    assert [n.code for n in pyxis.notes] == ["J218"]
+    assert [s.value for s in plan(job(), cluster).setup] == ["module load x"]
+
+
+def test_two_parts_that_contradict_each_other_are_named() -> None:
+    cluster = GPUS.replace(
+        "{fabric: infiniband}", "{fabric: infiniband, env: {MELLANOX_VISIBLE_DEVICES: '0'}}"
+    )
+    with pytest.raises(Invalid, match=r"network infiniband sets .*=0, and container sets .*=all"):
+        plan(job(container="a.sqsh"), cluster)
+    settled = plan(job(container="a.sqsh", env="{OTHER: x}"), GPUS)
+    assert settled.env["MELLANOX_VISIBLE_DEVICES"].value == "all"

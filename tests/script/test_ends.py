@@ -190,3 +190,16 @@ def test_a_secret_that_was_not_delivered_ends_the_job(tmp_path: Path) -> None:
     done = job.run()
     assert done.returncode == 97
     assert "the secret TOP is not there" in done.stderr
+
+
+def test_a_warning_before_anything_has_started_is_not_lost(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", POLLS, checkpoint=REQUEUE)
+    slow = job.folder / "fake" / "scontrol"
+    slow.write_text(slow.read_text().replace('show hostnames")', 'show hostnames") sleep 2;'))
+    process = job.start()
+    job.wait_for(job.state("started.0").parent)
+    time.sleep(0.5)
+    os.kill(process.pid, signal.SIGUSR1)
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert requeued(job) == ["7"]

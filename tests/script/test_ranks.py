@@ -130,7 +130,7 @@ def test_variables_that_are_not_set_are_told_before_anything_runs(tmp_path: Path
 
 def test_apptainer_and_docker_run_the_same_node_script_inside(tmp_path: Path) -> None:
     for runtime in ("apptainer", "docker"):
-        container = f"{{image: img, runtime: {runtime}, mounts: ['/data:/d:ro', '/a b:/c']}}"
+        container = f"{{image: img.sif, runtime: {runtime}, mounts: ['/data:/d:ro', '/a b:/c']}}"
         network = "network: {fabric: ethernet, socket_ifname: eth0}\n"
         cluster = CPUS.replace("network: {fabric: ethernet}\n", network)
         job = Job.make(
@@ -139,7 +139,7 @@ def test_apptainer_and_docker_run_the_same_node_script_inside(tmp_path: Path) ->
         fake = job.folder / "fake" / runtime
         fake.write_text(
             '#!/bin/bash\nprintf "%s\\n" "$@" >"$FAKE_DIR/words"\n'
-            'while [[ $1 != img ]]; do shift; done\n"${@:2}"\n'
+            'while [[ $1 != img.sif ]]; do shift; done\n"${@:2}"\n'
         )
         fake.chmod(0o755)
         done = job.run()

@@ -14,7 +14,7 @@ setup_failed() {
     [[ ${#BASH_SOURCE[@]} -gt 2 ]] || die "$code" "setup failed: $1"
 }
 trap 'setup_failed "$BASH_COMMAND"' ERR
-# job.yaml:7
+# job.yaml:6
 export PYTHONNOUSERSITE=1
 trap - ERR
 

@@ -1,5 +1,6 @@
 #!/bin/bash
 # Runs on every node, outside: enters the container and starts node.sh in it.
+# shellcheck disable=SC1090,SC1091  # the cluster's files are not here to be read
 JOBGEN_GUARD=1 exec docker run --rm --init --gpus=all --device=/dev/infiniband --cap-add=IPC_LOCK \
     --user="$(id -u):$(id -g)" --network=host --ipc=host \
     --ulimit=memlock=-1 --ulimit=stack=67108864 \
