@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jobgen.errors import Place, Problem, Severity
+from jobgen.model.units import clip
 from jobgen.source import Source
 
 Path = tuple[str | int, ...]
@@ -96,8 +97,8 @@ class Tree:
     ) -> None:
         """Add a problem that makes the file invalid, unless enough was said about this path."""
         if not self._about(path) and not self.enough(code):
-            self.said[code] += 1
-            self.problems.append(Problem(code, message, place or self.place(path), hint))
+            where = place or self.place(path)
+            self._add(self.problems, Problem(code, message, where, hint))
 
     def contradict(self, message: str, paths: Sequence[Path], hint: str) -> None:
         """Say that the last of these keys does not go with the ones before."""
@@ -105,16 +106,20 @@ class Tree:
         if not any(self._about(p) for p in paths) and not self.enough("J138"):
             also = tuple(p for p in (self.place(o, of_key=True) for o in others) if p)
             place = self.place(path, of_key=True)
-            self.said["J138"] += 1
-            self.problems.append(Problem("J138", message, place, hint, also=also))
+            self._add(self.problems, Problem("J138", message, place, hint, also=also))
 
     def note(
         self, code: str, message: str, path: Path, hint: str = "", severity: Severity = "warning"
     ) -> None:
         """Add what a rule found in a file that is valid."""
         if not self._about(path) and not self.enough(code):
-            self.said[code] += 1
-            self.notes.append(Problem(code, message, self.place(path), hint, severity))
+            self._add(self.notes, Problem(code, message, self.place(path), hint, severity))
+
+    def _add(self, problems: list[Problem], problem: Problem) -> None:
+        """Add a problem; what it quotes from the file cannot move a cursor."""
+        self.said[problem.code] += 1
+        message, hint = clip(problem.message, 400), clip(problem.hint, 400)
+        problems.append(replace(problem, message=message, hint=hint))
 
     def enough(self, code: str) -> bool:
         """Whether so many problems of this code were found that more would help nobody.

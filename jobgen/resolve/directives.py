@@ -57,9 +57,14 @@ def options(look: Look) -> dict[str, Setting]:
     """The cluster's defaults and the job's options: the job's win, and say over what."""
     merged: dict[str, Setting] = {}
     for name, value in look.cluster.defaults.slurm.items():
+        if value is None:
+            continue
         place = look.by_cluster("defaults", "slurm", name)
         merged[name] = Setting(value or "", "this cluster's default", place)
     for name, value in look.job.slurm.items():
+        if value is None:  # ``exclusive: false`` takes the site's default away
+            merged.pop(name, None)
+            continue
         why = "as the job asks"
         if name in merged:
             why = f"instead of {merged[name].value or 'the flag'} ({merged[name].place})"

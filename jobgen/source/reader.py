@@ -197,7 +197,9 @@ class Reader:
         same = [p.place for p in self.problems if p.code == code and p.place]
         if len(same) < SHOWN and place.line not in {p.line for p in same[-1:]}:
             others = (also,) if also else ()
-            self.problems.append(Problem(code, message, place, hint, also=others))
+            # what is quoted from the file cannot move a cursor
+            shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
+            self.problems.append(Problem(code, shown, place, hint, also=others))
 
     def _place(self, event: Any) -> Place:
         start, end = event.start_mark, event.end_mark

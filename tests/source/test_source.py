@@ -247,3 +247,9 @@ def test_a_syntax_error_points_to_the_line_to_mend(text: str, line: int, words: 
     assert problem.place.line == line
     assert words in problem.message
     assert problem.hint
+
+
+def test_no_message_quotes_what_moves_a_cursor() -> None:
+    source = scan('a: !x%1by 1\n"\\e[2J": 1\n"\\e[2J": 2\n', "job.yaml")
+    assert [p.code for p in source.problems] == ["J108", "J103"]
+    assert all(p.message.isprintable() for p in source.problems)
