@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jobgen.app import secret
 from jobgen.app.world import World
 from jobgen.errors import Invalid, Missing, Problem
-from jobgen.model.facts import Facts, GitState
+from jobgen.model.facts import Facts
 from jobgen.model.record import JobId, Login, Site
 
 if TYPE_CHECKING:
@@ -70,7 +70,6 @@ def prepare(
         facts = replace(
             facts,
             workdir_files=frozenset(f.path for f in manifest.files),
-            git=git_state(workdir),
             after=_after(world, spec, profile.value.name),
         )
     plan = resolve(spec, profile, facts)
@@ -158,21 +157,3 @@ def _after(world: World, spec: Loaded[JobSpec], cluster: str) -> dict[str, str]:
         if record and record.job:
             ids[name] = str(JobId(record.job.job))
     return ids
-
-
-def git_state(folder: Path) -> GitState | None:
-    """The commit and whether there are changes; None outside git, or without the program."""
-    import subprocess
-
-    # without optional locks: status would else write a fresher index
-    status = ["status", "--porcelain=v2", "--branch", "-uno"]
-    words = ["git", "--no-optional-locks", "-C", str(folder), *status]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=5, errors="replace")
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    lines = done.stdout.splitlines()
-    commit = next((ln.split()[2] for ln in lines if ln.startswith("# branch.oid ")), "")
-    if done.returncode or not commit or commit.startswith("("):
-        return None
-    return GitState(commit, dirty=any(not ln.startswith("#") for ln in lines))

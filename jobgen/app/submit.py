@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobgen.app import secret, submitting
+from jobgen.app import provenance, secret, submitting
 from jobgen.app.prepare import Ready
 from jobgen.app.progress import Progress, Stage, silent
 from jobgen.app.world import World
@@ -81,7 +81,7 @@ def submit(world: World, ready: Ready, *, progress: Progress = silent) -> RunRec
     could not take the files; what was begun is in the ledger and never submitted twice.
     """
     delivery = secret.delivery(world, ready.job.value.secrets, ready.base)
-    record = _record(ready, world.token(), world.now())
+    record = _record(ready, world.token(), world.now(), provenance.commit(ready.workdir))
     login = record.site.login
     progress(Stage(1, 4, "connect", connection(login)))
     transport = world.connect(login)
@@ -115,7 +115,7 @@ def _payload(ready: Ready, files: tuple[BundleFile, ...], delivery: BundleFile |
     return Payload(stream.size, stream.chunks)
 
 
-def _record(ready: Ready, token: str, now: float) -> RunRecord:
+def _record(ready: Ready, token: str, now: float, git: str = "") -> RunRecord:
     plan, shape = ready.plan, ready.plan.shape
     return RunRecord(
         token=token,
@@ -132,9 +132,7 @@ def _record(ready: Ready, token: str, now: float) -> RunRecord:
             "launcher": plan.launcher.value,
             "outputs": list(plan.outputs),
             "labels": dict(plan.labels),
-            "git": f"{ready.facts.git.commit}{'+' * ready.facts.git.dirty}"
-            if ready.facts.git
-            else "",
+            "git": git,
         },
     )
 

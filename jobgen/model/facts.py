@@ -7,14 +7,6 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class GitState:
-    """The commit the working directory stands on, and whether it was changed since."""
-
-    commit: str
-    dirty: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Facts:
     """Facts beside the two files. All optional: with none of them, the bytes are the same."""
 
@@ -22,7 +14,6 @@ class Facts:
     """Relative paths that would be uploaded; None where nobody looked."""
     secrets: Mapping[str, str] = field(default_factory=dict)
     """Name of each secret that was found → where (``environment``, ``file …``); never a value."""
-    git: GitState | None = None
     after: Mapping[str, str] = field(default_factory=dict)
     """Name in ``after:`` → the scheduler's id of the newest run of that name."""
     job_label: str = "job.yaml"
