@@ -1,0 +1,201 @@
+"""What became of a run, from what the queue, the accounting and its own markers say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobgen.model.observation import Observation
+from jobgen.model.record import JobId, JobState, Login, RunRecord, Site
+from jobgen.submission.outcome import LAGGING, SECOND_LOOK, SILENT, Seen, markers, outcome
+
+TOKEN = "abcdefghijklmnopqrstuvwxyz"
+RUN = RunRecord(
+    TOKEN,
+    "llama-1",
+    "llama",
+    Site("a100", "slurm", Login("local"), "/s"),
+    "d",
+    1000.0,
+    directory="/s/llama-abcdefgh",
+    job=JobId(7),
+    state=JobState.RUNNING,
+    shape={"seconds": 3600},
+)
+STARTED = ["0 0 1000"]
+DONE = ["0 0 rc=0 node=n1 time=1500 job=7 end=done"]
+BROKEN = ["0 0 rc=3 node=n1 time=1500 job=7 end=done"]
+KILLED = ["0 0 rc=143 node=n1 time=1500 job=7 end=killed"]
+
+
+def queue(state: JobState, **values: Any) -> Observation:
+    return Observation(JobId(7), state, raw=state.value, **values)
+
+
+def past(state: JobState, **values: Any) -> Observation:
+    return Observation(JobId(7), state, raw=state.value, source="sacct", **values)
+
+
+def look(now: float = 2000.0, *, answered: bool = True, **values: Any) -> Seen:
+    marks = {key: values.pop(key) for key in list(values) if isinstance(values[key], list)}
+    return Seen(now, answered, markers=markers(marks), **values)
+
+
+def became(seen: Seen, record: RunRecord = RUN) -> RunRecord:
+    return replace(record, **outcome(record, seen))
+
+
+def at_last(record: RunRecord = RUN, **values: Any) -> RunRecord:
+    """Two looks at a job that has vanished, far enough apart."""
+    first = became(look(**values), record)
+    assert not first.ended, "one look is not enough"
+    return became(look(2000.0 + SECOND_LOOK, **values), first)
+
+
+def test_a_live_job_is_as_the_queue_says() -> None:
+    seen = became(look(queue=queue(JobState.PENDING, reason="Priority", left=3600)))
+    assert (seen.state, seen.reason, seen.left, seen.ended) == (
+        JobState.PENDING,
+        "Priority",
+        3600,
+        False,
+    )
+
+
+def test_the_end_of_an_earlier_start_is_no_end() -> None:
+    seen = became(look(queue=queue(JobState.PENDING, reason="BeginTime"), exit=BROKEN))
+    assert (seen.state, seen.ended) == (JobState.PENDING, False)
+    seen = became(look(exit=BROKEN, started=["0 0 1000", "0 1 1600"]))
+    assert not seen.ended
+
+
+def test_a_job_that_winds_down_has_not_ended_yet() -> None:
+    seen = became(look(queue=queue(JobState.COMPLETING), exit=DONE, started=STARTED))
+    assert not seen.ended
+
+
+@pytest.mark.parametrize("state", [JobState.TIMEOUT, JobState.OUT_OF_MEMORY, JobState.CANCELLED])
+@pytest.mark.parametrize("source", ["queue", "past"])
+def test_the_scheduler_knows_better_why_a_job_was_killed(state: JobState, source: str) -> None:
+    heard: dict[str, Any] = {source: queue(state)}
+    seen = became(look(**heard, exit=KILLED, started=STARTED))
+    assert (seen.state, seen.ended, seen.exit) == (state, True, "143:0")
+
+
+@pytest.mark.parametrize(
+    ("marker", "state", "code"),
+    [(DONE, JobState.COMPLETED, "0:0"), (BROKEN, JobState.FAILED, "3:0")],
+)
+def test_gone_from_the_queue_its_own_last_word_counts(
+    marker: list[str], state: JobState, code: str
+) -> None:
+    seen = became(look(exit=marker, started=STARTED))
+    assert (seen.state, seen.exit, seen.ended, seen.elapsed) == (state, code, True, 500)
+
+
+def test_without_accounting_a_kill_at_the_limit_is_the_limit() -> None:
+    late = ["0 0 rc=143 node=n1 time=4600 job=7 end=killed"]
+    assert became(look(exit=late, started=STARTED)).state is JobState.TIMEOUT
+    assert became(look(exit=KILLED, started=STARTED)).state is JobState.FAILED
+    assert became(look(exit=KILLED, started=STARTED, cancel=[""])).state is JobState.CANCELLED
+
+
+def test_killed_without_a_word_is_lost_and_never_finished() -> None:
+    seen = at_last(started=STARTED)
+    assert (seen.state, seen.ended) == (JobState.LOST, True)
+    assert "killed" in seen.reason
+
+
+def test_gone_before_it_started_is_told_so() -> None:
+    assert "before it started" in at_last().reason
+    assert at_last().state is JobState.LOST
+    assert at_last(cancel=[""]).state is JobState.CANCELLED
+
+
+def test_put_back_and_then_gone_is_told_so() -> None:
+    assert "put back" in at_last(started=STARTED, requeued=["0 0"]).reason
+
+
+def test_a_queue_that_does_not_answer_changes_nothing() -> None:
+    assert outcome(RUN, look(answered=False, exit=DONE, started=STARTED)) == {}
+
+
+def test_an_accounting_that_lags_or_is_silent_gets_more_time() -> None:
+    for values, patience in (
+        ({"past": past(JobState.RUNNING)}, LAGGING),
+        ({"silent": True}, SILENT),
+    ):
+        first = became(look(started=STARTED, **values))
+        early = became(look(2000.0 + patience - 1, started=STARTED, **values), first)
+        assert not early.ended
+        late = became(look(2000.0 + patience, started=STARTED, **values), early)
+        assert late.state is JobState.LOST
+
+
+def test_seen_again_is_not_gone() -> None:
+    first = became(look(started=STARTED))
+    assert "gone" in first.submission
+
+
+@pytest.mark.parametrize("state", [JobState.NODE_FAIL, JobState.PREEMPTED, JobState.BOOT_FAIL])
+def test_what_a_requeue_may_take_back_is_believed_when_two_looks_agree(state: JobState) -> None:
+    first = became(look(queue=queue(state), started=STARTED))
+    assert (first.state, first.ended) == (state, False)
+    again = became(look(2010.0, queue=queue(state), started=STARTED), first)
+    assert again.ended
+    back = became(look(2010.0, queue=queue(JobState.PENDING), started=STARTED), first)
+    assert (back.state, back.ended) == (JobState.PENDING, False)
+
+
+def test_a_copy_that_stopped_at_the_tombstone_did_not_complete() -> None:
+    seen = became(look(queue=queue(JobState.COMPLETED), cancel=[""]))
+    assert seen.state is JobState.CANCELLED
+
+
+def test_a_job_that_slurm_started_once_more_keeps_its_own_end() -> None:
+    seen = became(look(queue=queue(JobState.COMPLETED), exit=BROKEN, started=STARTED))
+    assert (seen.state, seen.exit) == (JobState.FAILED, "3:0")
+
+
+def test_an_array_has_ended_when_all_its_tasks_have() -> None:
+    started = ["0 0 1000", "1 0 1000"]
+    assert not became(look(started=started, exit=DONE)).ended
+    both = [*DONE, "1 0 rc=2 node=n2 time=1600 job=8 end=done"]
+    assert became(look(started=started, exit=both)).exit == "2:0"
+
+
+def test_restarts_are_counted_by_their_marks() -> None:
+    seen = became(look(queue=queue(JobState.RUNNING), started=["0 0 1000", "0 2 3000"]))
+    assert seen.restarts == 2
+
+
+WORDS = st.lists(
+    st.sampled_from(
+        ["0 0 1000", "1 3", "0 0 rc=0 time=5", "0 0 rc=x", "", "0", "x y z", "0 1 rc=-1"]
+    )
+    | st.text(max_size=20),
+    max_size=4,
+)
+KEYS = st.sampled_from(["claim", "started", "requeued", "exit", "cancel", "missing", "secrets"])
+
+
+@given(
+    st.dictionaries(KEYS, WORDS),
+    st.sampled_from([None, *(queue(state) for state in JobState)]),
+    st.sampled_from([None, *(past(state) for state in JobState)]),
+    st.booleans(),
+)
+def test_any_markers_beside_any_words_have_an_outcome(
+    told: dict[str, list[str]],
+    queued: Observation | None,
+    accounted: Observation | None,
+    answered: bool,
+) -> None:
+    seen = Seen(2000.0, answered, queue=queued, past=accounted, markers=markers(told))
+    after = became(seen)
+    assert isinstance(after.state, JobState)
+    assert not (after.ended and not after.state.final)

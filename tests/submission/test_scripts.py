@@ -1,0 +1,355 @@
+"""The scripts over there, run by a real shell in a real folder."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import tarfile
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from jobgen.model.record import JobId
+from jobgen.shell import Command
+from jobgen.submission import scripts
+from jobgen.submission.wire import frames, split, table
+
+TOKEN = "abcdefghijklmnopqrstuvwxyz"
+OTHER = "zyxwvutsrqponmlkjihgfedcba"
+FOLDER = "demo-abcdefgh"
+FILES = {
+    "TOKEN": TOKEN.encode() + b"\n",
+    "bundle/job.sbatch": b"#!/bin/bash\n",
+    "src/odd 'name'.py": b"print()\n",
+    "secrets.env": b"export A='b'\n",
+    "submit/submit.sh": scripts.files()["submit/submit.sh"].encode(),
+}
+
+
+def tar(files: Mapping[str, bytes] = FILES, *, sums: bool = True) -> bytes:
+    """The tar of a run directory, as it is sent."""
+    lines = [
+        f"{sha256(content).hexdigest()}  {name}\n"
+        for name, content in files.items()
+        if name.startswith(("bundle/", "src/"))
+    ]
+    manifest = {"MANIFEST.sha256": "".join(lines).encode()} if sums else {}
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as archive:
+        for name, content in {**files, **manifest}.items():
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(content), 0o600 if name == "secrets.env" else 0o644
+            archive.addfile(member, io.BytesIO(content))
+    return out.getvalue()
+
+
+def sh(script: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Run a script as a transport does; its frames by key."""
+    words = {**os.environ, **(env or {})}
+    done = subprocess.run(["sh", "-c", script], input=stdin, capture_output=True, env=words)
+    assert not done.stderr, done.stderr.decode()
+    return table(frames(done.stdout))
+
+
+def stage(root: object, content: bytes | None = None, nonce: str = "n1") -> dict[str, str]:
+    return sh(scripts.stage(str(root), FOLDER, TOKEN, nonce), tar() if content is None else content)
+
+
+def left_in(root: Path) -> list[str]:
+    return sorted(path.name for path in root.iterdir())
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run directory that is staged."""
+    stage(tmp_path)
+    return tmp_path / FOLDER
+
+
+# the upload
+
+
+def test_the_directory_appears_whole_under_its_name(tmp_path: Path) -> None:
+    root = tmp_path / "a b" / "it's"
+    told = stage(root)
+    assert told["staged"] == "new"
+    assert told["directory"] == str(root / FOLDER)
+    assert (root / FOLDER / "src" / "odd 'name'.py").read_bytes() == b"print()\n"
+    assert left_in(root) == [FOLDER]
+
+
+def test_nobody_else_can_read_it(run: Path) -> None:
+    modes = {path: path.stat().st_mode & 0o077 for path in [run, *run.rglob("*")]}
+    assert set(modes.values()) == {0}
+
+
+def test_the_real_path_is_told_even_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert stage(tmp_path / "link")["directory"] == str(tmp_path / "real" / FOLDER)
+
+
+def test_a_second_upload_of_the_same_run_changes_nothing(run: Path) -> None:
+    (run / "state" / "mark").write_text("")
+    assert stage(run.parent, nonce="n2")["staged"] == "again"
+    assert (run / "state" / "mark").exists()
+    assert left_in(run.parent) == [FOLDER]
+
+
+def test_two_uploads_at_once_make_one_directory(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        told = list(pool.map(lambda n: stage(tmp_path, nonce=f"n{n}"), range(4)))
+    assert all("staged" in each for each in told)
+    assert left_in(tmp_path) == [FOLDER]
+
+
+def test_the_directory_of_another_run_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    (tmp_path / FOLDER / "TOKEN").write_text(OTHER)
+    assert "another run" in stage(tmp_path)["failed"]
+    assert left_in(tmp_path / FOLDER) == ["TOKEN"]
+    assert left_in(tmp_path) == [FOLDER]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (tar()[:1500], "incomplete"),
+        (tar(sums=False), "incomplete"),
+        (tar({"bundle/job.sbatch": b"x"}), "incomplete"),
+        (tar().replace(b"#!/bin/bash", b"#!/bin/evil"), "damaged"),
+        (b"", "tar archive"),
+    ],
+)
+def test_a_broken_upload_leaves_nothing(tmp_path: Path, content: bytes, words: str) -> None:
+    assert words in stage(tmp_path, content)["failed"]
+    assert left_in(tmp_path) == []
+
+
+def test_leftovers_of_cut_uploads_go_after_a_day(tmp_path: Path) -> None:
+    for name, age in (("demo-abcdefgh.part-x", 90_000), ("demo-abcdefgh.part-y", 100)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text("")
+        os.utime(tmp_path / name, (time.time() - age, time.time() - age))
+    (tmp_path / "mine.part").mkdir()
+    os.utime(tmp_path / "mine.part", (1, 1))
+    stage(tmp_path)
+    assert left_in(tmp_path) == [FOLDER, "demo-abcdefgh.part-y", "mine.part"]
+
+
+def test_names_in_the_root_expand_over_there(tmp_path: Path) -> None:
+    script = scripts.stage("$SOME_WHERE/a $(b)", FOLDER, TOKEN, "n")
+    told = sh(script, tar(), {"SOME_WHERE": str(tmp_path)})
+    assert told["directory"] == f"{tmp_path}/a $(b)/{FOLDER}"
+
+
+def test_a_name_that_is_not_set_there_is_said(tmp_path: Path) -> None:
+    told = sh(scripts.stage("$NOT_SET_HERE/runs", FOLDER, TOKEN, "n"), b"")
+    assert told["failed"] == "$NOT_SET_HERE is not set there"
+
+
+def test_a_root_that_is_no_absolute_path_is_refused(tmp_path: Path) -> None:
+    assert "not an absolute path" in stage("runs")["failed"]
+
+
+def test_a_root_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert "Not a directory" in stage(tmp_path / "file" / "runs")["failed"]
+
+
+# one attempt
+
+
+def start(run: Path, attempt: int, program: str, *, env: Mapping[str, str] | None = None,
+          forget: JobId | None = None, token: str = TOKEN) -> dict[str, str]:  # fmt: skip
+    command = Command.of("sh", "-c", program, f"jobgen:{TOKEN}:{attempt}")
+    return sh(scripts.start(str(run), token, attempt, command, forget), env=env)
+
+
+def test_an_attempt_tells_its_id_code_and_mark(run: Path) -> None:
+    told = start(run, 1, "echo 42; echo careful >&2")
+    assert (told["jobid"], told["rc"], told["err"]) == ("42", "0", "careful")
+    assert told["out"].splitlines()[-1] == "42"
+    host, pid, at = told["attempt"].rsplit(".", 2)
+    assert host == os.uname().nodename
+    assert pid.isdigit()
+    assert abs(int(at) - time.time()) < 60
+
+
+def test_one_attempt_number_runs_once_however_often_it_is_started(run: Path) -> None:
+    program = "echo ran >>ran; sleep 0.3; echo 42"
+    with ThreadPoolExecutor(8) as pool:
+        told = list(pool.map(lambda _: start(run, 1, program), range(8)))
+    assert (run / "ran").read_text() == "ran\n"
+    assert {each["jobid"] for each in told} == {"42"}
+
+
+def test_no_further_attempt_runs_once_an_id_is_known(run: Path) -> None:
+    start(run, 1, "echo 42")
+    start(run, 2, "echo 43; touch ran")
+    assert not (run / "ran").exists()
+
+
+def test_an_id_that_is_void_is_put_aside(run: Path) -> None:
+    start(run, 1, "echo 42")
+    told = start(run, 2, "echo 43", forget=JobId(42))
+    assert told["jobid"] == "43"
+    assert (run / "submit" / "lost.42").exists()
+    assert start(run, 3, "echo 44", forget=JobId(42))["jobid"] == "43", "only that one"
+
+
+def test_nothing_starts_after_the_tombstone(run: Path) -> None:
+    assert sh(scripts.bury(str(run), TOKEN)) == {"buried": "yes"}
+    told = start(run, 1, "touch ran")
+    assert told["cancel"] == "yes"
+    assert "attempt" not in told
+    assert not (run / "ran").exists()
+
+
+def test_an_id_with_a_cluster_and_words_around_it_is_found(run: Path) -> None:
+    program = "echo 'your project has 12 hours'; echo '42;alpha'; echo 'see you'; exit 1"
+    told = start(run, 1, program)
+    assert (told["jobid"], told["rc"]) == ("42;alpha", "1")
+
+
+def test_without_an_id_there_is_only_the_code(run: Path) -> None:
+    told = start(run, 1, "echo 'Submitted 12'; echo no >&2; exit 1")
+    assert "jobid" not in told
+    assert (told["rc"], told["err"]) == ("1", "no")
+
+
+def test_a_profile_s_defaults_do_not_reach_sbatch(run: Path) -> None:
+    env = {
+        "SBATCH_TIMELIMIT": "3",
+        "SLURM_TIME_FORMAT": "relative",
+        "SLURM_CONF": "/etc/kept",
+        "SLURM_JWT": "kept",
+        "PATH": os.environ["PATH"],
+        "LC_ALL": "C.UTF-8",
+    }
+    start(run, 1, "env >told", env=env)
+    told = (run / "told").read_text().splitlines()
+    seen = {line.partition("=")[0] for line in told}
+    assert seen >= {"SLURM_CONF", "SLURM_JWT"}
+    assert "LC_ALL=C.UTF-8" in told
+    assert not seen & {"SBATCH_TIMELIMIT", "SLURM_TIME_FORMAT"}
+
+
+def test_an_attempt_outlives_the_connection_that_started_it(run: Path) -> None:
+    command = Command.of("sh", "-c", "sleep 0.7; echo 42", f"jobgen:{TOKEN}:1")
+    script = scripts.start(str(run), TOKEN, 1, command)
+    child = subprocess.Popen(
+        ["sh", "-c", script], stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    _until((run / "submit" / "attempt.1").is_symlink)
+    os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    _until((run / "submit" / "rc.1").exists)
+    assert (run / "submit" / "jobid").read_text() == "42\n"
+
+
+def test_a_directory_of_another_run_starts_nothing(run: Path) -> None:
+    assert start(run, 1, "touch ran", token=OTHER) == {"missing": str(run)}
+    assert not (run / "ran").exists()
+
+
+def test_a_job_inherits_nothing_to_read_from(run: Path) -> None:
+    start(run, 1, "cat >told; echo 42")
+    assert (run / "told").read_text() == ""
+
+
+# looking into it
+
+
+def resolve(run: Path, attempt: int = 1) -> dict[str, str]:
+    asked = {"find": Command.of("printf", "%s", "it's 42"), "config": Command.of("false")}
+    return sh(scripts.resolve(str(run), TOKEN, attempt, asked))
+
+
+def test_what_was_never_run_left_nothing(run: Path) -> None:
+    told = resolve(run)
+    assert (told["alive"], told["find.out"], told["config.code"]) == ("no", "it's 42", "1")
+    assert not {"attempt", "rc", "jobid"} & set(told)
+
+
+def test_an_sbatch_that_still_runs_is_seen_even_without_its_parent(run: Path) -> None:
+    # as words of a program that does not end; start would wait for it
+    command = Command.of("sh", "-c", "sleep 600", f"--comment=jobgen:{TOKEN}:1")
+    words = ["sh", str(run / "submit" / "submit.sh"), "1", *(str(w) for w in command.words)]
+    parent = subprocess.Popen(words, start_new_session=True)
+    try:
+        _until((run / "submit" / "attempt.1").is_symlink)
+        assert resolve(run)["alive"] == "yes"
+        parent.kill()
+        parent.wait()
+        assert resolve(run)["alive"] == "yes", "the child may still send its request"
+    finally:
+        os.killpg(parent.pid, signal.SIGKILL)
+    _until(lambda: resolve(run)["alive"] == "no")
+    assert "rc" not in resolve(run)
+
+
+def test_the_claim_is_told(run: Path) -> None:
+    (run / "state" / "0").mkdir()
+    (run / "state" / "0" / "claim").symlink_to("42")
+    assert resolve(run)["claim"] == "42"
+
+
+def test_an_id_that_was_found_is_written_once(run: Path) -> None:
+    sh(scripts.record(str(run), TOKEN, JobId(42)))
+    sh(scripts.record(str(run), TOKEN, JobId(43)))
+    assert (run / "submit" / "jobid").read_text() == "42\n"
+
+
+# looking at many, and cleaning up
+
+
+def test_the_markers_of_many_runs_come_in_one_answer(run: Path) -> None:
+    state = run / "state" / "0"
+    state.mkdir()
+    (state / "claim").symlink_to("42")
+    (state / "started.0").symlink_to("42.99")
+    (state / "exit.0").write_text("rc=3\nnode=n1\ntime=5\njob=42\nend=done\n")
+    (state / "requeued.0").write_text("")
+    script = scripts.observe(
+        [str(run), str(run.parent / "it's gone")], {"queue": Command.of("printf", "%s", "42")}
+    )
+    done = subprocess.run(["sh", "-c", script], capture_output=True, check=True)
+    told = frames(done.stdout)
+    assert table(told)["queue.out"] == "42"
+    first, second = dict(split(told, "run")).values()
+    assert first["claim"] == ["0 42"]
+    assert first["started"][0].startswith("0 0 ")
+    assert first["requeued"] == ["0 0"]
+    assert first["exit"] == ["0 0 rc=3 node=n1 time=5 job=42 end=done"]
+    assert "secrets" in first
+    assert "missing" in second
+
+
+def test_secrets_of_runs_that_ended_are_removed_and_no_others(run: Path) -> None:
+    sh(scripts.sweep([(str(run), OTHER)]))
+    assert (run / "secrets.env").exists()
+    sh(scripts.sweep([(str(run.parent / "gone"), TOKEN), (str(run), TOKEN)]))
+    assert not (run / "secrets.env").exists()
+    assert (run / "bundle" / "job.sbatch").exists()
+
+
+def test_a_refused_run_is_removed_and_no_other(run: Path) -> None:
+    sh(scripts.discard(str(run), OTHER))
+    assert run.exists()
+    sh(scripts.discard(str(run), TOKEN))
+    assert left_in(run.parent) == []
+
+
+def _until(condition: object, seconds: float = 10.0) -> None:
+    assert callable(condition)
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
