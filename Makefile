@@ -28,9 +28,9 @@ help:
 demo: $(VENV)/.demo-$(KEY)
 	PATH="$(abspath $(BIN)):$$PATH" jobgen submit examples/digits-ddp/job.yaml --cluster local --follow
 
-# Tests that need the cluster share one worker; where it cannot run they are skipped and said so.
+# Tests that need the cluster share one worker (tests/conftest.py); where it cannot run they are skipped and said so.
 test: $(VENV)/.test-$(KEY) cluster-packages lint
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
 
 lint: ruff mypy imports shellcheck
 ruff: $(VENV)/.test-$(KEY)

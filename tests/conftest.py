@@ -27,15 +27,30 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--golden-update", action="store_true", help="write tests/golden/*/ anew")
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All cluster tests go to one worker under xdist: they share the cluster and two cores."""
     for item in items:
         names = getattr(item, "fixturenames", ())
         if "cluster" in names or "cluster_accounting" in names:
             item.add_marker("cluster")
-        if item.get_closest_marker("cluster"):
-            item.add_marker(pytest.mark.xdist_group("cluster"))
+
+
+class Lanes:
+    """Under ``pytest -n`` one worker runs all that needs the cluster, the others the rest."""
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
+        from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+        class ByLane(LoadScopeScheduling):  # type: ignore[misc]
+            def _split_scope(self, nodeid: str) -> str:
+                shared = nodeid.startswith(("tests/cluster/", "tests/e2e/"))
+                return "cluster" if shared else nodeid
+
+        return ByLane(config, log)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Lanes())
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
