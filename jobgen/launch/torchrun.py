@@ -8,7 +8,7 @@ else the FQDN, which need not resolve elsewhere). Option names exist since torch
 from __future__ import annotations
 
 from jobgen.launch import ENDPOINT, RANK, Launch, Request, found, lines, words
-from jobgen.model.plan import Step
+from jobgen.model.plan import Part, Setting, Step
 from jobgen.shell import Raw, Word
 
 JOIN = 900
@@ -23,7 +23,21 @@ def launch(request: Request) -> Launch:
     node = _static(request) if static else _c10d(request)
     why = "one torchrun on each node, which starts the node's ranks"
     elastic: tuple[Word, ...] = ("--no-kill",) if request.shape.min_nodes else ()
-    return Launch(Step("launch", "node", node, why=why, place=request.place), srun=elastic)
+    step = Step("launch", "node", node, why=why, place=request.place)
+    return Launch(step, srun=elastic, part=_part(request, static=static))
+
+
+def _part(request: Request, *, static: bool) -> Part:
+    """A store of its own for every start of the ranks, where torchrun may start them again.
+
+    From torch 2.5 on the ranks meet in a store of the agents', which outlives them: started anew,
+    they read each other's old addresses and never meet. Tried with 2.13 and gloo.
+    """
+    if static or not request.launcher.max_restarts:
+        return Part("torchrun")
+    why = "ranks that are started again must not read what the last ones left in the store"
+    env = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": Setting("1", why, request.place)}
+    return Part("torchrun", env=env)
 
 
 def _c10d(request: Request) -> str:
