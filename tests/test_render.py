@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2 import Environment, nodes
 
@@ -75,6 +75,7 @@ def test_a_value_never_becomes_a_template() -> None:
     assert "export B='{% raw %}'" in text
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=60))
 def test_no_value_of_the_environment_adds_a_line_of_code(value: str) -> None:
     """A value is one assignment; bash gives it back byte for byte."""
@@ -92,6 +93,7 @@ def test_no_value_of_the_environment_adds_a_line_of_code(value: str) -> None:
     assert script.count("#SBATCH") == len(found.directives)
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.text(st.characters(codec="ascii", categories=["L", "N", "P", "S", "Zs"]), max_size=40))
 def test_a_directive_is_one_line_and_means_what_was_written(value: str) -> None:
     import shlex

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobgen.resolve import program
@@ -84,6 +84,7 @@ def test_a_path_that_climbs_out_is_seen(path: str, *, away: bool) -> None:
     assert outside(path) is away
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"))))
 def test_arguments_reach_the_program_as_a_shell_would_read_them(args: list[str]) -> None:
     """Whatever the words are, the text that jobgen writes means the same to bash."""
