@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -166,6 +167,17 @@ def test_a_warned_job_saves_goes_back_to_the_queue_and_finishes(user: User) -> N
     epochs = [int(epoch) for epoch, _ in ACCURACY.findall(first) + ACCURACY.findall(second)]
     assert epochs == [1, 2, 3, 4, 5, 6]
     assert json.loads(user.jobgen("show", "@last", "--json"))
+
+
+@pytest.mark.train("torch", "sklearn")
+def test_an_elastic_job_goes_on_from_its_checkpoint_when_a_rank_is_killed(user: User) -> None:
+    user.submit("job.elastic.yaml", "--set", "run=train.py --epochs 5 --pause 2")
+    user.wait_for("epoch  2")
+    pids = user.run_directory / "state" / "0" / "pids"
+    os.kill(int((pids / "local2.3").read_text()), signal.SIGKILL)
+    user.jobgen("wait", "@last")
+    assert "going on from epoch" in user.output()
+    assert {int(epoch) for epoch, _ in ACCURACY.findall(user.output())} == {1, 2, 3, 4, 5}
 
 
 @pytest.mark.train("torch", "sklearn")

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from .errors import usage
 
+VERSION = "slurm-wlm 22.05.8 (jobgen local)"
+
 SBATCH = """
 account=:A acctg-freq= array=:a autocomplete= batch= bb= bbf= begin=:b chdir=:D cluster=
 cluster-constraint= clusters=:M comment= consolidate-segments constraint=:C container= container-id=

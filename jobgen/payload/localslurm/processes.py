@@ -8,11 +8,9 @@ look to the next, and a process that detaches itself between two looks is missed
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -51,6 +49,8 @@ def table() -> dict[int, Process]:
         pids = (int(p.name) for p in _PROC.iterdir() if p.name.isdigit())
         found = (process(pid) for pid in pids)
         return {p.pid: p for p in found if p}
+    import subprocess
+
     shown = subprocess.run(
         ["ps", "-axo", "pid=,ppid=,stat=,lstart="], capture_output=True, text=True
     )
@@ -197,5 +197,7 @@ def _default_signals() -> None:
 
 
 def _prctl(what: int, value: int) -> bool:
+    import ctypes
+
     libc = ctypes.CDLL(None, use_errno=True)
     return bool(libc.prctl(what, value, 0, 0, 0) == 0)

@@ -18,7 +18,6 @@ from .hostlist import compress
 from .records import Request
 from .store import Store, write
 
-VERSION = "slurm-wlm 22.05.8 (jobgen local)"
 HELP = "Usage: sbatch [OPTIONS(0)...] script [args(0)...]"
 
 
@@ -26,7 +25,7 @@ def main(store: Store, words: Sequence[str]) -> int:
     """Accept a job and print its id."""
     line, rest = options.parse("sbatch", options.SBATCH, words)
     if line.keys() & {"help", "usage", "version"}:
-        print(VERSION if "version" in line else HELP)
+        print(options.VERSION if "version" in line else HELP)
         return 0
     text, command, arguments = _script(line, rest)
     script.check(text)

@@ -9,7 +9,6 @@ from . import options
 from .asked import signal_number
 from .errors import Refused
 from .records import Job
-from .sbatch import VERSION
 from .store import Store
 
 
@@ -17,7 +16,7 @@ def main(store: Store, words: Sequence[str]) -> int:
     """Cancel jobs, or send them a signal. Asking is all; squeue tells what came of it."""
     wanted, rest = options.parse("scancel", options.SCANCEL, words)
     if "version" in wanted:
-        print(VERSION)
+        print(options.VERSION)
         return 0
     wish = _wish(wanted)
     code = 0

@@ -10,7 +10,6 @@ from . import options, run, times
 from .errors import Refused
 from .hostlist import compress, expand
 from .records import Job
-from .sbatch import VERSION
 from .squeue import elapsed
 from .store import Store, here
 
@@ -21,7 +20,7 @@ def main(store: Store, words: Sequence[str]) -> int:
     """One command."""
     wanted, rest = options.parse("scontrol", options.SCONTROL, words)
     if "version" in wanted:
-        print(VERSION)
+        print(options.VERSION)
         return 0
     commands: dict[str, Callable[[Store, list[str]], None]] = {
         "show": _show,

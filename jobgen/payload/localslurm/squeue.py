@@ -10,7 +10,6 @@ from . import options, times
 from .errors import Refused
 from .hostlist import compress
 from .records import Job
-from .sbatch import VERSION
 from .store import Store
 
 _DEFAULT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
@@ -103,7 +102,7 @@ def main(store: Store, words: Sequence[str]) -> int:
     """Print one line a job."""
     wanted, _ = options.parse("squeue", options.SQUEUE, words)
     if "version" in wanted:
-        print(VERSION)
+        print(options.VERSION)
         return 0
     jobs = _chosen(store, wanted)
     rows = (

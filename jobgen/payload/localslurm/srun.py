@@ -11,7 +11,6 @@ from .errors import Refused, invalid
 from .hostlist import expand
 from .layout import Step, layout
 from .records import Job
-from .sbatch import VERSION
 from .step import StepRun
 from .store import Store
 
@@ -20,7 +19,7 @@ def main(store: Store, words: Sequence[str]) -> int:
     """Run a command on the nodes of the job we are in; the highest exit code of its tasks."""
     wanted, command = options.parse("srun", options.SRUN, words)
     if "version" in wanted:
-        print(VERSION)
+        print(options.VERSION)
         return 0
     if not command:
         raise invalid("srun", "No command given to execute.")

@@ -15,8 +15,6 @@ import contextlib
 import fcntl
 import json
 import os
-import random
-import shutil
 import signal
 import time
 from collections.abc import Iterator, Mapping
@@ -60,6 +58,8 @@ class Store:
 
     def next_id(self) -> int:
         """An id that no job had before."""
+        import random
+
         with self.lock():
             counter = self.root / "next"
             text = counter.read_text().strip() if counter.exists() else ""
@@ -128,6 +128,8 @@ class Store:
 
     def forget_old(self) -> None:
         """Remove jobs that ended longer ago than MinJobAge."""
+        import shutil
+
         oldest, active = time.time() - self.settings().minjobage, set(self.active())
         for number in self.ids():
             with contextlib.suppress(OSError):

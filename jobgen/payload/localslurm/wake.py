@@ -22,7 +22,10 @@ class Wake:
 
     def wait(self, seconds: float, others: Iterable[int] = ()) -> tuple[list[int], list[int]]:
         """Signals that came, and those of the other descriptors that can be read."""
-        ready, _, _ = select.select([self._read, *others], [], [], max(0.0, seconds))
+        watch = select.poll()
+        for fd in (self._read, *others):
+            watch.register(fd, select.POLLIN)
+        ready = [fd for fd, _ in watch.poll(max(0.0, seconds) * 1000)]
         came: list[int] = []
         if self._read in ready:
             ready.remove(self._read)
