@@ -14,9 +14,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 Severity = Literal["error", "warning", "note"]
 
@@ -38,8 +37,7 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where in a file: a label as users write it, line and columns from 1; 0 is unknown."""
 
     file: str
@@ -51,8 +49,7 @@ class Place:
         return ":".join([self.file, *(str(n) for n in (self.line, self.col) if n)])
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """One thing wrong: its code (``jobgen explain CODE``), the sentence, its places, the hint."""
 
     code: str

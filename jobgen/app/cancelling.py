@@ -8,7 +8,6 @@ are looked at until they have ended, and only jobs that carry the run's token ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from jobgen.app.observing import refresh
 from jobgen.app.submitting import Errand, settle
@@ -119,7 +118,7 @@ def _signal(record: RunRecord, signal: str, errand: Errand) -> RunRecord:
     record = _refreshed(record, errand)
     if record.job is None or record.ended:
         return record
-    bare = replace(record.job, task=None, component=None)
+    bare = record.job._replace(task=None, component=None)
     question = {"signal": scheduler.cancel([bare], signal=signal)}
     result = errand.transport.call(scripts.command(question))
     told = wire.answer(wire.table(wire.frames(result.out)), "signal")

@@ -39,7 +39,8 @@ def _connect(login: Login, say: Callable[[str], None]) -> Transport:
     return connect(login, say=say)
 
 
-@dataclass(frozen=True)
+# no repr: the environment holds secrets
+@dataclass(frozen=True, repr=False, eq=False)
 class World:
     """Clock, randomness, environment, folders, the way out and the notebook."""
 

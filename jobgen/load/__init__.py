@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from jobgen.errors import Invalid, Problem, raise_errors
@@ -120,7 +120,7 @@ def _answer(tree: Tree, value: F | None) -> Loaded[F]:
         raise RuntimeError(f"{tree.label}: refused, and nobody said why")
     # What lint counts as an error does not make a file invalid, so here it is a warning.
     notes = (
-        replace(n, severity="warning" if n.severity == "error" else n.severity)
+        n._replace(severity="warning" if n.severity == "error" else n.severity)
         for n in _sorted(tree.notes)
     )
     return Loaded(value, tree.label, tree.places, tree.digest, tuple(notes), tree.overrides)

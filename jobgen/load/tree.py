@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from jobgen.errors import Place, Problem, Severity
@@ -119,7 +119,7 @@ class Tree:
         """Add a problem; what it quotes from the file cannot move a cursor."""
         self.said[problem.code] += 1
         message, hint = clip(problem.message, 400), clip(problem.hint, 400)
-        problems.append(replace(problem, message=message, hint=hint))
+        problems.append(problem._replace(message=message, hint=hint))
 
     def enough(self, code: str) -> bool:
         """Whether so many problems of this code were found that more would help nobody.

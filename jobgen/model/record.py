@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 
 class JobState(StrEnum):
@@ -60,8 +60,7 @@ FINAL = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class JobId:
+class JobId(NamedTuple):
     """A scheduler's id, structured: job, array task, component of a het job, cluster."""
 
     job: int

@@ -11,6 +11,7 @@ import pytest
 
 from jobgen import scheduler
 from jobgen.model.observation import Observation
+from jobgen.model.record import JobId
 from jobgen.scheduler.slurm import SlurmScheduler
 from jobgen.shell import Result
 
@@ -34,7 +35,7 @@ def _plain(read: object) -> Any:
     """What was read, as a fact file writes it."""
     if isinstance(read, Mapping):
         return {str(job): _line(seen) for job, seen in read.items()}
-    if isinstance(read, tuple):
+    if isinstance(read, tuple) and not isinstance(read, JobId):
         return [
             f"{f.job} {f.token or f.workdir} {f.attempt}"
             for f in read
