@@ -1,14 +1,14 @@
 """What can go wrong for a person, as values: a place, what is wrong, what to do next.
 
-    JobgenError            exit   raised when
-    ├── Usage              2      the words of the command do not fit, or a question has no terminal
-    ├── Invalid            3      a file is wrong; nothing was contacted
-    ├── Unreachable        4      no connection, or no login
-    ├── Refused            5      the scheduler said no; its text is shown unchanged
-    ├── Unfit              6      the plan cannot fit; ``--force`` overrides
-    ├── Missing            7      no such job or cluster
-    ├── Different          8      differences were found, and the caller asked to be told so
-    └── TimedOut           124    a wait ran out; the job goes on
+JobgenError            exit   raised when
+├── Usage              2      the words of the command do not fit, or a question has no terminal
+├── Invalid            3      a file is wrong; nothing was contacted
+├── Unreachable        4      no connection, or no login
+├── Refused            5      the scheduler said no; its text is shown unchanged
+├── Unfit              6      the plan cannot fit; ``--force`` overrides
+├── Missing            7      no such job or cluster
+├── Different          8      differences were found, and the caller asked to be told so
+└── TimedOut           124    a wait ran out; the job goes on
 """
 
 from __future__ import annotations
