@@ -194,7 +194,7 @@ class _Carrier:
                 self._explain_wait(state)
                 self.errand.sleep(effect.wait)
             if isinstance(effect, Stage) and self.send is None:
-                self._abandon("the command that was sending it ended before it had sent it all")
+                self._clear_up()
             fact = self._do(state, effect)
         return fact
 
@@ -323,12 +323,35 @@ class _Carrier:
             else:
                 return Begin()
         if isinstance(effect, Stage):
-            self._abandon(f"the connection was lost while it was being sent: {error}")
+            self._not_sent(error)
         raise Unreachable(
             *error.problems,
             f"whether {self.record.site.cluster} took {self.record.alias} is not known yet",
             hint=f"jobgen show {self.record.alias} finds out; it is never submitted twice",
         ) from error
+
+    def _not_sent(self, error: Unreachable) -> NoReturn:
+        """Nothing was submitted. What may lie over there, the next command that gets there takes
+        away: until then the run has not ended."""
+        why = "the connection was lost while it was being sent"
+        self.record = self.errand.ledger.update(
+            self.record.token,
+            state=JobState.REJECTED,
+            reason=f"not submitted: {why}",
+            event=("rejected", f"not submitted: {why}"),
+        )
+        raise Unreachable(
+            *error.problems,
+            f"{self.record.alias} was not submitted: {why}",
+            hint="run the same command again",
+        ) from error
+
+    def _clear_up(self) -> NoReturn:
+        """A run whose sender is gone: it was never submitted, and nothing of it stays."""
+        site = self.record.site
+        text = scripts.clear(site.root, self.record.folder, self.record.token)
+        self.errand.transport.call(text)
+        self._abandon(self.record.reason or "the command that was sending it was ended")
 
     def _abandon(self, why: str, hint: str = "") -> NoReturn:
         """Nothing was submitted and nothing will be."""
@@ -339,7 +362,7 @@ class _Carrier:
             ended=True,
             reason=why,
             submission={"state": replace(state, phase=Phase.REJECTED, why=why).data()},
-            event=("rejected", f"not submitted: {why}"),
+            event=("rejected", why if why.startswith("not submitted") else f"not submitted: {why}"),
         )
         raise JobgenError(
             f"{self.record.alias} was not submitted: {why}",

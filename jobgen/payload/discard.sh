@@ -6,6 +6,12 @@ discard() {
     cd .. && rm -rf -- "$discard_name"
 }
 
+# clear DIRECTORY TOKEN: the same, and the unfinished uploads of that run.
+clear() {
+    (discard "$1" "$2")
+    rm -rf -- "$1".part-*
+}
+
 # sweep DIRECTORY TOKEN: remove the secrets of a run that has ended.
 sweep() {
     (enter "$1" "$2" && rm -f -- secrets.env)

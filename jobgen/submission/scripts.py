@@ -69,6 +69,12 @@ def discard(directory: str, token: str) -> str:
     return _script(["discard.sh"], join(["discard", directory, token]))
 
 
+def clear(root: str, folder: str, token: str) -> str:
+    """Remove what an upload that was broken off may have left."""
+    path = Raw(expandable(root) + "/" + folder)
+    return _script(["discard.sh"], join(["clear", path, token]))
+
+
 def sweep(runs: Iterable[tuple[str, str]]) -> str:
     """Remove the secrets of these runs, (directory, token) each, that have ended."""
     return _script(["discard.sh"], "\n".join(join(["sweep", *run]) for run in runs))

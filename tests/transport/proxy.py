@@ -38,6 +38,7 @@ class Proxy:
     delay: float = 0.0
     up: Way = field(default_factory=Way)
     down: Way = field(default_factory=Way)
+    host: str = "127.0.0.1"
     turns: int = 0
     """How often bytes went up after bytes had come down: round trips of who waits for answers."""
 
@@ -64,7 +65,7 @@ class Proxy:
 
     async def _serve(self, down: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
         try:
-            up, forth = await asyncio.open_connection("127.0.0.1", self.target, limit=_READ)
+            up, forth = await asyncio.open_connection(self.host, self.target, limit=_READ)
         except OSError:
             return self._reset(back)
         ends = (back, forth)

@@ -1,0 +1,242 @@
+"""Real faults on a real cluster: a run executes exactly once and its id is known.
+
+``JOBGEN_FAULTS=N`` makes N times as many trials of each kind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+import time
+from base64 import b32encode
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster import Cluster, Options
+from tests.cluster.hosts import until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
+
+TIMES = int(os.environ.get("JOBGEN_FAULTS", "1"))
+TTL = 20
+
+JOB = """\
+name: once
+run: echo "$SLURM_JOB_ID" >>"$JOBGEN_RUN_DIR/../executed.$JOBGEN_TOKEN"
+nodes: 1
+time: 5m
+launcher: plain
+"""
+CUT = """
+Host cut
+  HostName 127.0.0.1
+  HostKeyAlias login
+  User tester
+  IdentityFile {home}/.ssh/id_ed25519
+  IdentitiesOnly yes
+  UserKnownHostsFile {home}/.ssh/known_hosts
+"""
+
+
+@pytest.fixture(scope="module")
+def testbed() -> Iterator[Cluster]:
+    """A cluster of its own: its controller is frozen and killed, its credentials live shortly."""
+    options = Options(nodes=2, message_timeout=5, munge_ttl=TTL)
+    with Cluster.up(options) as cluster:
+        home = cluster.client.home
+        with (home / ".ssh" / "config").open("a") as config:
+            config.write(CUT.format(home=home))
+        yield cluster
+
+
+@dataclass
+class Trial:
+    """One run that is submitted by clients that die, until its id is known."""
+
+    cluster: Cluster
+    folder: Path
+    token: str = field(default_factory=lambda: b32encode(secrets.token_bytes(16)).decode()[:26])
+
+    def __post_init__(self) -> None:
+        self.token = self.token.lower()
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.state = self.folder / f"state-{self.token[:8]}"
+        (self.folder / "src").mkdir(exist_ok=True)
+        self.job = self.folder / "src" / "job.yaml"
+        self.job.write_text(JOB)
+        self.profile = self.cluster.profile(procs_per_node=1)
+
+    def words(self, **what: Any) -> list[str]:
+        data = {
+            "state": str(self.state),
+            "token": self.token,
+            "job": str(self.job),
+            "profile": str(self.profile),
+            **what,
+        }
+        program = [sys.executable, "-m", "tests.e2e.submitter", json.dumps(data)]
+        return self.cluster.client.words(program)
+
+    def client(self, timeout: float = 120, **what: Any) -> dict[str, Any]:
+        """One client; what it said, nothing where it died."""
+        done = subprocess.run(self.words(**what), capture_output=True, text=True, timeout=timeout)
+        assert "Traceback" not in done.stderr, done.stderr
+        return json.loads(done.stdout) if done.stdout else {}
+
+    def settled(self, tries: int = 4) -> dict[str, Any]:
+        """Clients without faults, until one knows the id."""
+        told: dict[str, Any] = {}
+        for _ in range(tries):
+            told = self.client()
+            if told.get("job", "None") != "None" or told.get("state") == "REJECTED":
+                return told
+        raise AssertionError(f"no id after {tries} clients: {told}")
+
+    def executed(self) -> list[str]:
+        path = self.cluster.scratch / f"executed.{self.token}"
+        return path.read_text().split() if path.exists() else []
+
+    def ids(self) -> list[str]:
+        """All jobs that the controller accepted for this run."""
+        told = self.cluster.slurm("squeue", "-h", "-t", "all", "-o", "%i %k")
+        return [line.split()[0] for line in told.splitlines() if self.token in line]
+
+    def accepted_once(self, told: dict[str, Any]) -> None:
+        """Not even a copy was accepted."""
+        if told["state"] != "REJECTED":
+            assert self.ids() == [told["job"]]
+
+    def proven(self, told: dict[str, Any]) -> None:
+        """It was executed once, and by the job whose id is known; or never, and said to be so."""
+        if told["state"] == "REJECTED":
+            time.sleep(1)
+            assert (self.ids(), self.executed()) == ([], [])
+            return
+        until(lambda: len(self.executed()) > 0, 60, f"job {told} to run; accepted: {self.ids()}")
+        until(lambda: self.cluster.state(told["job"]) == "COMPLETED", 60, "its end")
+        assert self.executed() == [told["job"]]
+
+
+@pytest.fixture
+def trial(testbed: Cluster, tmp_path: Path) -> Trial:
+    return Trial(testbed, tmp_path)
+
+
+@pytest.mark.parametrize("point", range(1, 20, 1 if TIMES > 1 else 3))
+@pytest.mark.parametrize("round_", range(TIMES))
+def test_a_client_killed_at_any_point(trial: Trial, point: int, round_: int) -> None:
+    trial.client(die=point)
+    told = trial.settled()
+    trial.proven(told)
+    trial.accepted_once(told)
+
+
+@pytest.mark.parametrize("round_", range(TIMES))
+def test_three_clients_of_one_run_at_once(trial: Trial, round_: int) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda _: trial.client(), range(3)))
+    told = trial.settled()
+    trial.proven(told)
+    trial.accepted_once(told)
+
+
+UP, DOWN = (3_000, 36_000), (2_500, 3_500)
+"""Bytes of a submit from the login on, in each direction; a cut beyond the end cuts nothing."""
+
+
+def places(way: tuple[int, int], count: int) -> list[int]:
+    """So many places in a way, evenly."""
+    return [way[0] + (way[1] - way[0]) * n // count for n in range(count)]
+
+
+@pytest.mark.parametrize("at", places(UP, 6 * TIMES))
+def test_a_connection_cut_on_the_way_up(trial: Trial, at: int) -> None:
+    trial.client(up=at)
+    told = trial.settled()
+    trial.proven(told)
+    trial.accepted_once(told)
+
+
+@pytest.mark.parametrize("at", places(DOWN, 6 * TIMES))
+def test_a_connection_cut_on_the_way_down(trial: Trial, at: int) -> None:
+    trial.client(down=at)
+    told = trial.settled()
+    trial.proven(told)
+    trial.accepted_once(told)
+
+
+@pytest.mark.parametrize("seconds", [3, 7, 10] * TIMES)
+def test_a_controller_that_stands_still_for_less_than_the_credential_lives(
+    trial: Trial, seconds: float
+) -> None:
+    """sbatch fails with a time-out from five seconds on, and the job is in the queue."""
+    trial.cluster.freeze()
+    thaw = threading.Timer(seconds, trial.cluster.thaw)
+    thaw.start()
+    told = trial.client()
+    thaw.join()
+    if "job" not in told:
+        told = trial.settled()
+    trial.proven(told)
+    trial.accepted_once(told)
+
+
+@pytest.mark.skipif(TIMES < 2, reason="two minutes each: set JOBGEN_FAULTS=2")
+@pytest.mark.parametrize("round_", range(TIMES // 2))
+def test_a_controller_that_stands_still_for_longer(trial: Trial, round_: int) -> None:
+    """The first attempt is refused after the thaw, and the second is accepted once."""
+    trial.cluster.freeze()
+    thaw = threading.Timer(TTL + 7, trial.cluster.thaw)
+    thaw.start()
+    told = trial.client(patience=150.0, timeout=200)
+    thaw.join()
+    assert "job" in told, told
+    trial.proven(told)
+    assert (Path(told["directory"]) / "submit" / "attempt.2").is_symlink()
+    assert trial.ids() == [told["job"]]
+
+
+@pytest.mark.parametrize("round_", range(2 * TIMES))
+def test_an_sbatch_killed_in_flight(trial: Trial, round_: int) -> None:
+    """Its request waits at the frozen controller, and is accepted after the thaw."""
+    cluster = trial.cluster
+    cluster.freeze()
+    client = subprocess.Popen(trial.words(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        until(lambda: cluster.processes("login", "sbatch"), 20, "sbatch", pause=0.05)
+        time.sleep(0.3)
+        cluster.signal("login", "sbatch", signal.SIGKILL)
+    finally:
+        cluster.thaw()
+    out, err = client.communicate(timeout=120)
+    told = json.loads(out)
+    assert b"Traceback" not in err
+    if "job" not in told:
+        told = trial.settled()
+    trial.proven(told)
+    trial.accepted_once(told)
+
+
+@pytest.mark.parametrize("round_", range(3 * TIMES))
+def test_copies_that_were_accepted_do_not_execute(trial: Trial, round_: int) -> None:
+    """Two more jobs of the same run directory, past every lock: the fence in the job holds."""
+    told = trial.client(options=["--begin=now+3"])
+    copy = (
+        f"cd {told['directory']} && sbatch --parsable --comment=jobgen:{trial.token}:1"
+        f" --chdir={told['directory']} bundle/job.sbatch"
+    )
+    copies = [trial.cluster.run("login", copy).stdout.strip() for _ in range(2)]
+    for job in (*copies, told["job"]):
+        trial.cluster.wait_state(job)
+    assert len(trial.executed()) == 1
+    assert set(trial.executed()) <= {*copies, told["job"]}
