@@ -89,14 +89,6 @@ def _program(look: Look, sized: Sized) -> program.Program:
         )
         sized.problems.append(wrong)
         return program.Program("", python=True)
-    if ".." in found.script.split("/") and program.outside(found.script):
-        wrong = look.wrong_job(
-            "J214",
-            f"'{found.script}' lies outside the workdir",
-            "run",
-            hint="only the workdir is uploaded: set workdir to a folder that holds it",
-        )
-        sized.problems.append(wrong)
     return found
 
 

@@ -147,13 +147,3 @@ def _words(text: str) -> tuple[list[str], bool]:
             raise UnreadableError(str(error)) from error
         return text.split(), False
     return words, True
-
-
-def outside(script: str) -> bool:
-    """Whether a relative path climbs out of the folder that it starts in."""
-    depth = 0
-    for part in script.split("/"):
-        depth += {"..": -1, ".": 0, "": 0}.get(part, 1)
-        if depth < 0:
-            return True
-    return False

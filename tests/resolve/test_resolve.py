@@ -268,7 +268,7 @@ def test_checkpoints_lie_in_the_workdir_unless_a_path_is_named() -> None:
 # ---- the program and its facts
 
 
-def test_an_open_quote_and_a_program_outside_are_refused() -> None:
+def test_an_open_quote_is_refused() -> None:
     assert refused(job(run="train.py 'x")) == ["J213:4"]
 
 
