@@ -19,6 +19,8 @@ POLL = 0.5
 """Seconds between two looks at growing files; lines appear within twice that."""
 BLOCK = 4 << 20
 """The most bytes of log that one look brings."""
+LEAST_BACKLOG, LONG_LINE = 256 << 10, 4 << 10
+"""``-n N`` reads so many bytes of a file at least, and so many for each line."""
 STALE = 5.0
 """Seconds after which a file that looks shorter than before is believed to be so."""
 LONGEST = 30.0
@@ -56,17 +58,27 @@ class _Tail:
         """Whether anything was new, and the lines to show."""
         from jobgen.transport.files import tail
 
-        seen = tail(transport, f"{record.directory}/logs", self.offsets, limit=BLOCK)
+        logs = f"{record.directory}/logs"
+        seen = tail(transport, logs, self.offsets, limit=BLOCK, backlog=self._backlog())
         shown: list[Lines] = []
         for chunk in seen.chunks:
             wanted = self.view.wants(chunk.path)
+            data = chunk.data
+            if chunk.offset and chunk.path not in self.offsets:
+                data = data[data.find(b"\n") + 1 :]  # the rest of a line that began before
             # of a file that nobody wants to see, only what grows later is sent once more
             self.offsets[chunk.path] = chunk.end if wanted else max(chunk.end, chunk.size)
             if wanted:
-                shown += self.follower.feed(chunk.path, chunk.data, now)
+                shown += self.follower.feed(chunk.path, data, now)
         self._shrunk(seen.shrunk, now)
         self.more = seen.more
         return bool(seen.chunks), shown
+
+    def _backlog(self) -> int | None:
+        """Bytes before its end from which a file is read that nobody has read yet; None for all."""
+        if self.view.lines is None or self.view.grep:
+            return None
+        return max(LEAST_BACKLOG, self.view.lines * LONG_LINE)
 
     def _shrunk(self, now_shorter: Mapping[str, int], now: float) -> None:
         """Begin a file anew that stays shorter; NFS may show an old length for a moment."""

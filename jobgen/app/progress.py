@@ -13,12 +13,15 @@ class Stage:
     number: int
     of: int
     name: str
-    """connect, upload, sbatch or queued."""
+    """connect, upload or sbatch."""
     text: str
     done: int = 0
     total: int = 0
     ended: bool = False
 
+
+STAGES = 3
+"""connect, upload, sbatch."""
 
 Progress = Callable[[Stage], None]
 

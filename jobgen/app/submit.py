@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jobgen.app import provenance, secret, submitting
+from jobgen.app import orders, provenance, secret, submitting
 from jobgen.app.prepare import Ready
-from jobgen.app.progress import Progress, Stage, silent
+from jobgen.app.progress import STAGES, Progress, Stage, silent
 from jobgen.app.world import World
 from jobgen.errors import Invalid, Problem
 from jobgen.model.bundle import BundleFile
@@ -52,9 +52,9 @@ def dry_run(ready: Ready) -> DryRun:
     record = _record(ready, TOKEN, 0.0)
     directory = f"{record.site.root}/{record.folder}"
     options = ready.plan.submit_options
-    scripts = dict(submitting.rehearse(record, options))
-    sbatch = submitting.command(record, directory, 1, options)
-    files = submitting.run_files(record, ready.bundle)
+    scripts = dict(orders.rehearse(record, options))
+    sbatch = orders.command(record, directory, 1, options)
+    files = orders.run_files(record, ready.bundle)
     count = len(ready.manifest.files) if ready.manifest else 0
     sent = f"{len(files)} files of jobgen" + (f", {count} files of src/" if count else "")
     steps = [
@@ -83,9 +83,9 @@ def submit(world: World, ready: Ready, *, progress: Progress = silent) -> RunRec
     delivery = secret.delivery(world, ready.job.value.secrets, ready.base)
     record = _record(ready, world.token(), world.now(), provenance.commit(ready.workdir))
     login = record.site.login
-    progress(Stage(1, 4, "connect", connection(login)))
+    progress(Stage(1, STAGES, "connect", connection(login)))
     transport = world.connect(login)
-    progress(Stage(1, 4, "connect", connection(login), ended=True))
+    progress(Stage(1, STAGES, "connect", connection(login), ended=True))
     record = world.ledger.begin(record, ready.bundle)
     errand = submitting.Errand(
         transport=transport,
@@ -96,7 +96,7 @@ def submit(world: World, ready: Ready, *, progress: Progress = silent) -> RunRec
         redial=lambda: world.connect(login),
         progress=progress,
     )
-    files = submitting.run_files(record, ready.bundle)
+    files = orders.run_files(record, ready.bundle)
     try:
         return submitting.carry_out(
             record,

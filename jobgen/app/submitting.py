@@ -7,20 +7,17 @@ on from what is written down and from what the run directory knows.
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NoReturn
 
 from jobgen.app import answers
-from jobgen.app.progress import Progress, silent
+from jobgen.app.orders import Orders
+from jobgen.app.progress import STAGES, Progress, silent
 from jobgen.app.progress import Stage as Moment
 from jobgen.errors import JobgenError, Refused, Unreachable
-from jobgen.model.bundle import BundleFile
 from jobgen.model.record import JobState, RunRecord
-from jobgen.scheduler import Scheduler, scheduler_for
-from jobgen.shell import Command
 from jobgen.submission import scripts
 from jobgen.submission.machine import step
 from jobgen.submission.states import (
@@ -41,10 +38,8 @@ from jobgen.transport import Payload
 
 if TYPE_CHECKING:
     from jobgen.ledger import Ledger
-    from jobgen.model.bundle import Bundle
     from jobgen.transport import Transport
 
-ENTRY = "bundle/job.sbatch"
 PATIENCE = 60.0
 """Seconds to look into an unclear answer before the rest is left to later commands."""
 UPLOAD_DEADLINE = 3600.0
@@ -72,25 +67,6 @@ class Errand:
     progress: Progress = silent
     patience: float = PATIENCE
     nonce: Callable[[], str] = field(default=lambda: secrets.token_hex(6))
-
-
-def run_files(record: RunRecord, bundle: Bundle) -> tuple[BundleFile, ...]:
-    """What is sent beside ``src/``: the bundle, and what makes the directory a run's own."""
-    about = {
-        "token": record.token,
-        "alias": record.alias,
-        "name": record.name,
-        "cluster": record.site.cluster,
-        "digest": record.digest,
-        "created": record.created,
-        "shape": dict(record.shape),
-    }
-    ours = [
-        BundleFile("TOKEN", f"{record.token}\n".encode(), 0o600),
-        BundleFile("run.json", (json.dumps(about, indent=2) + "\n").encode(), 0o600),
-        *(BundleFile(path, body.encode(), 0o700) for path, body in scripts.files().items()),
-    ]
-    return (*ours, *(replace(file, path=f"bundle/{file.path}") for file in bundle.files))
 
 
 def carry_out(
@@ -122,28 +98,10 @@ def settle(record: RunRecord, errand: Errand) -> RunRecord:
 
 def perform(record: RunRecord, state: State, effects: Sequence[Effect], errand: Errand) -> None:
     """Carry out effects that bring nothing back, of a state that is written down."""
-    carrier = _Carrier(record, None, errand, ())
+    orders = Orders(record)
     for effect in effects:
         if isinstance(effect, Record | Drop | Bury):
-            errand.transport.call(carrier.script(state, effect, errand.nonce()))
-
-
-def rehearse(
-    record: RunRecord, options: Sequence[str] = (), *, nonce: str = "NONCE"
-) -> tuple[tuple[str, str], ...]:
-    """(what for, script) of everything a submit sends when nothing goes wrong. Sends nothing."""
-    carrier = _Carrier(record, None, None, options)
-    directory = record.directory or f"{record.site.root}/{record.folder}"
-    state = State(directory=directory)
-    return (
-        ("upload", carrier.script(state, Stage(), nonce)),
-        ("submit", carrier.script(state, Start(1), nonce)),
-    )
-
-
-def command(record: RunRecord, directory: str, attempt: int, options: Sequence[str]) -> str:
-    """The sbatch command line of an attempt, as it is run in the run directory."""
-    return str(_Carrier(record, None, None, options).sbatch(directory, attempt))
+            errand.transport.call(orders.script(state, effect, errand.nonce()))
 
 
 class _Carrier:
@@ -153,20 +111,14 @@ class _Carrier:
         self,
         record: RunRecord,
         send: Sender | None,
-        errand: Errand | None,
+        errand: Errand,
         options: Sequence[str],
     ) -> None:
         self.record = record
         self.send = send
-        self.options = options or tuple(record.submission.get("options", ()))
-        self.scheduler: Scheduler = scheduler_for(record.site)
-        self._errand = errand
+        self.errand = errand
+        self.orders = Orders(record, options)
         self._redials = 0
-
-    @property
-    def errand(self) -> Errand:
-        assert self._errand is not None  # noqa: S101 - a rehearsal asks nothing of the world
-        return self._errand
 
     def run(self) -> RunRecord:
         """Step until an id or an end is known, or patience runs out."""
@@ -210,49 +162,24 @@ class _Carrier:
             return self._stage(state)
         if isinstance(effect, Start):
             self._moment(3, "sbatch", "waiting for its answer")
-        text = self.script(state, effect, errand.nonce())
+        text = self.orders.script(state, effect, errand.nonce())
         result = errand.transport.call(text, deadline=scripts.DEADLINE)
         if isinstance(effect, Resolve):
-            return answers.resolved(result, self.scheduler, effect.attempt, self.record.token)
+            return answers.resolved(
+                result, self.orders.scheduler, effect.attempt, self.record.token
+            )
         if not isinstance(effect, Start):
             return None
-        found = answers.started(result, self.scheduler, effect.attempt)
+        found = answers.started(result, self.orders.scheduler, effect.attempt)
         if isinstance(found, answers.Failure):
             raise JobgenError(f"{self.record.alias}: {found.text}", hint=found.hint)
         return found
-
-    def script(self, state: State, effect: Effect, nonce: str) -> str:
-        """The script that carries an effect out."""
-        token, directory = self.record.token, state.directory
-        if isinstance(effect, Stage):
-            return scripts.stage(self.record.site.root, self.record.folder, token, nonce)
-        if isinstance(effect, Start):
-            words = self.sbatch(directory, effect.attempt)
-            return scripts.start(directory, token, effect.attempt, words, effect.forget)
-        if isinstance(effect, Resolve):
-            asked = answers.questions(self.scheduler)
-            return scripts.resolve(directory, token, effect.attempt, asked)
-        if isinstance(effect, Drop):
-            return scripts.command({"drop": self.scheduler.cancel(effect.jobs)})
-        if isinstance(effect, Record):
-            return scripts.record(directory, token, effect.job)
-        return (scripts.bury if isinstance(effect, Bury) else scripts.discard)(directory, token)
-
-    def sbatch(self, directory: str, attempt: int) -> Command:
-        """The command of an attempt."""
-        return self.scheduler.submit(
-            ENTRY,
-            directory=directory,
-            token=self.record.token,
-            attempt=attempt,
-            options=self.options,
-        )
 
     def _stage(self, state: State) -> Fact:
         assert self.send is not None  # noqa: S101 - _carry has looked
         payload = self.send()
         self._moment(2, "upload", "", total=payload.size)
-        text = self.script(state, Stage(), self.errand.nonce())
+        text = self.orders.script(state, Stage(), self.errand.nonce())
         watched = Payload(payload.size, self._watched(payload))
         result = self.errand.transport.call(text, watched, deadline=UPLOAD_DEADLINE)
         found = answers.staged(result)
@@ -281,7 +208,7 @@ class _Carrier:
         total: int = 0,
         ended: bool = False,
     ) -> None:
-        self.errand.progress(Moment(number, 4, name, text, done, total, ended))
+        self.errand.progress(Moment(number, STAGES, name, text, done, total, ended))
 
     # what is written down
 
@@ -290,7 +217,7 @@ class _Carrier:
         before = self.record
         if before.submission:
             state = _with_cancel(state, self.errand.ledger.get(before.token))
-        data = {"state": state.data(), "options": list(self.options)}
+        data = {"state": state.data(), "options": list(self.orders.options)}
         if before.submission == data:
             return state
         changes = answers.shown(state, before)
@@ -394,6 +321,3 @@ class _Carrier:
 def _with_cancel(state: State, stored: RunRecord) -> State:
     wanted = State.from_data(stored.submission.get("state", {}))
     return step(state, CancelAsked())[0] if wanted.cancel and not state.cancel else state
-
-
-__all__ = ["ENTRY", "Errand", "carry_out", "command", "perform", "rehearse", "run_files", "settle"]

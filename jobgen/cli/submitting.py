@@ -50,7 +50,7 @@ def wanted(call: Call, ready: Ready) -> bool:
 
 
 def progress(call: Call) -> Progress:
-    """The lines [1/4] … on standard error."""
+    """The lines [1/3] … on standard error."""
     return Bar(call.output, time.monotonic)
 
 

@@ -83,6 +83,14 @@ def test_following_goes_on_after_the_link_was_cut(world: World, link: Link, job:
     assert events[-1] == "end"
 
 
+def test_the_last_lines_of_a_long_log_are_read_without_the_rest(world: World, job: Job) -> None:
+    record = submit(world, prepare(world, job("seq 1 200000"), "here"))
+    jobs.wait(world, [record.alias])
+    blocks = logs.show(world, record.alias, View(lines=3, collapse=False))
+    texts = [text for block in blocks if block.source.stream == "out" for text in block.texts()]
+    assert texts == ["199998", "199999", "200000"]
+
+
 def test_nothing_is_left_behind_where_the_cluster_cannot_be_reached(
     world: World, link: Link, job: Job
 ) -> None:

@@ -28,13 +28,13 @@ class OnTerminal(Output):
 
 
 def submit(bar: Bar, clock: Clock) -> None:
-    bar(Stage(1, 4, "connect", "hpc-login"))
+    bar(Stage(1, 3, "connect", "hpc-login"))
     clock.now = 0.4
-    bar(Stage(1, 4, "connect", "hpc-login", ended=True))
+    bar(Stage(1, 3, "connect", "hpc-login", ended=True))
     for step in range(101):
         clock.now += 0.05
-        bar(Stage(2, 4, "upload", "", done=step * MIB, total=100 * MIB, ended=step == 100))
-    bar(Stage(3, 4, "sbatch", "accepted as 7", ended=True))
+        bar(Stage(2, 3, "upload", "", done=step * MIB, total=100 * MIB, ended=step == 100))
+    bar(Stage(3, 3, "sbatch", "accepted as 7", ended=True))
 
 
 def test_without_a_terminal_there_is_a_line_for_every_tenth(
@@ -43,11 +43,11 @@ def test_without_a_terminal_there_is_a_line_for_every_tenth(
     clock = Clock()
     submit(Bar(Output({}), clock), clock)
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "[1/4] connect   hpc-login  0.4 s"
+    assert lines[0] == "[1/3] connect   hpc-login  0.4 s"
     assert len([ln for ln in lines if "upload" in ln]) == 10
-    assert lines[5].startswith("[2/4] upload    100.0 MiB  [#####-----]  50 %  20.0 MiB/s, 2s left")
-    assert lines[-2].startswith("[2/4] upload    100.0 MiB  [##########] 100 %")
-    assert lines[-1] == "[3/4] sbatch    accepted as 7"
+    assert lines[5].startswith("[2/3] upload    100.0 MiB  [#####-----]  50 %  20.0 MiB/s, 2s left")
+    assert lines[-2].startswith("[2/3] upload    100.0 MiB  [##########] 100 %")
+    assert lines[-1] == "[3/3] sbatch    accepted as 7"
     assert "\r" not in "".join(lines)
 
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from jobgen.app import submit, submitting
+from jobgen.app import orders, submit, submitting
 from jobgen.app.prepare import Ready, prepare
 from jobgen.app.world import World
 from jobgen.errors import JobgenError, Missing
@@ -102,7 +102,7 @@ def main(what: dict[str, Any]) -> dict[str, Any]:
             world.say,
             patience=what.get("patience", 40.0),
         )
-        files = submitting.run_files(record, ready.bundle)
+        files = orders.run_files(record, ready.bundle)
         options = (*ready.plan.submit_options, *what.get("options", ()))
         record = submitting.carry_out(
             record, lambda: submit._payload(ready, files, None), errand, options=options
