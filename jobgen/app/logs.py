@@ -50,6 +50,8 @@ class _Tail:
     follower: Follower = field(init=False)
     more: bool = True
     """Whether there was more than one look may bring."""
+    settled: bool = False
+    """Whether all that was there at first has been read."""
 
     def __post_init__(self) -> None:
         self.follower = Follower(self.view)
@@ -76,7 +78,7 @@ class _Tail:
 
     def _backlog(self) -> int | None:
         """Bytes before its end from which a file is read that nobody has read yet; None for all."""
-        if self.view.lines is None or self.view.grep:
+        if self.settled or self.view.lines is None or self.view.grep:
             return None
         return max(LEAST_BACKLOG, self.view.lines * LONG_LINE)
 
@@ -124,7 +126,6 @@ class _Session:
     wait: float = 1.0
     """Seconds until it is asked for again."""
     lost: float = 0.0
-    settled: bool = False
     said: tuple[JobState, str, int] | None = None
 
     def run(self) -> Iterator[Lines | Event]:
@@ -198,8 +199,8 @@ class _Session:
         while self.tail.truncated:
             path = self.tail.truncated.pop()
             yield Event("truncated", f"{path} was truncated: from its beginning", self.world.now())
-        if not self.settled:
-            self.settled = True
+        if not self.tail.settled:
+            self.tail.settled = True
             yield from self.tail.follower.settle(self.world.now())
         yield from self.tail.follower.tick(self.world.now())
         return moved
