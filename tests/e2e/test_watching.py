@@ -1,0 +1,303 @@
+"""What becomes of jobs on a real cluster, as any later command sees it; and cancel at every moment.
+
+The controller forgets ended jobs after ten seconds here, so that what remains of them is tried.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from jobgen.app import orders, submit, submitting
+from jobgen.app.cancelling import cancel
+from jobgen.app.jobs import refreshed
+from jobgen.app.prepare import Ready, prepare
+from jobgen.app.world import World
+from jobgen.errors import JobgenError, Refused, Unreachable
+from jobgen.model.record import JobState, Login, RunRecord
+from jobgen.transport import Transport
+from jobgen.transport.pipes import PipeChannel
+from jobgen.transport.protocol import BOOTSTRAP, Session
+from tests.cluster import Cluster, Options
+from tests.cluster.hosts import until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
+
+MIN_JOB_AGE = 10
+RUN = 'echo "$SLURM_JOB_ID" >>"$JOBGEN_RUN_DIR/../executed.$JOBGEN_TOKEN"'
+
+
+@pytest.fixture(scope="module")
+def testbed() -> Iterator[Cluster]:
+    conf = (f"MinJobAge={MIN_JOB_AGE}",)
+    with Cluster.up(Options(nodes=2, accounting=True, message_timeout=5, conf=conf)) as cluster:
+        yield cluster
+
+
+@dataclass
+class Desk:
+    """A person's machine: a ledger of its own, and a shell on the login host as the way there."""
+
+    cluster: Cluster
+    folder: Path
+
+    def __post_init__(self) -> None:
+        (self.folder / "src").mkdir()
+        env = {"PATH": os.environ["PATH"], "HOME": str(self.folder)}
+        self.said: list[str] = []
+        self.world = World(env, self.folder, self.folder, say=self.said.append, dial=self.dial)
+
+    def dial(self, login: Login, say: Callable[[str], None]) -> Transport:
+        words = [*self.cluster.enter("login"), "/bin/sh", "-c", BOOTSTRAP]
+        return Session(PipeChannel(words, own_session=True), "login")
+
+    def submit(
+        self,
+        run: str = RUN,
+        *more: str,
+        options: tuple[str, ...] = (),
+        accounting: Literal["auto", "none"] = "none",
+        patience: float = 60.0,
+    ) -> RunRecord:
+        """A job whose program is this, on one node."""
+        lines = ["name: watched", "nodes: 1", "time: 5m", "launcher: plain", *more, "run: |"]
+        path = self.folder / "src" / "job.yaml"
+        path.write_text("\n".join([*lines, f"  {run}", ""]))
+        profile = str(self.cluster.profile(procs_per_node=1, accounting=accounting))
+        ready = prepare(self.world, path, profile)
+        plain = replace(ready, site=replace(ready.site, login=Login("local")))
+        return self._send(plain, options, patience)
+
+    def _send(self, ready: Ready, options: tuple[str, ...], patience: float) -> RunRecord:
+        """As submit does, with further words for sbatch and a patience of its own."""
+        world = self.world
+        record = submit._record(ready, world.token(), world.now())
+        record = world.ledger.begin(record, ready.bundle)
+        files = orders.run_files(record, ready.bundle)
+        link = world.connect(record.site.login)
+        errand = submitting.Errand(
+            link, world.ledger, world.now, world.sleep, world.say, patience=patience
+        )
+        try:
+            return submitting.carry_out(
+                record,
+                lambda: submit._payload(ready, files, None),
+                errand,
+                options=(*ready.plan.submit_options, *options),
+            )
+        finally:
+            link.close()
+
+    def look(self, record: RunRecord) -> RunRecord:
+        """As any later command sees it."""
+        return refreshed(self.world, [self.world.ledger.get(record.token)])[0]
+
+    def becomes(
+        self, record: RunRecord, state: JobState, *, ended: bool, seconds: float = 60
+    ) -> RunRecord:
+        """Look until it is so."""
+        seen = [record]
+
+        def so() -> bool:
+            seen.append(self.look(record))
+            return (seen[-1].state, seen[-1].ended) == (state, ended)
+
+        with suppress(TimeoutError):
+            until(so, seconds, str(state), pause=0.5)
+        last = seen[-1]
+        events = [event.text for event in self.world.ledger.events(record.token)]
+        assert (last.state, last.ended) == (state, ended), (last, events, self.said)
+        return last
+
+    def forgotten(self, record: RunRecord) -> None:
+        """Wait until the controller knows the job no more, without looking."""
+        until(lambda: self.cluster.state(str(record.job)) == "UNKNOWN", 90, "it to be forgotten")
+
+    def executed(self, record: RunRecord) -> bool:
+        return (self.cluster.scratch / f"executed.{record.token}").exists()
+
+
+@pytest.fixture
+def desk(testbed: Cluster, tmp_path: Path) -> Desk:
+    return Desk(testbed, tmp_path)
+
+
+# ends
+
+
+def test_a_job_that_ended_is_told_with_its_code_while_the_queue_knows_it(desk: Desk) -> None:
+    good, bad = desk.submit(), desk.submit("exit 3")
+    assert desk.becomes(good, JobState.COMPLETED, ended=True).exit == "0:0"
+    assert desk.becomes(bad, JobState.FAILED, ended=True).exit == "3:0"
+
+
+def test_a_job_that_the_queue_forgot_is_told_by_its_own_last_word(desk: Desk) -> None:
+    good, bad = desk.submit(), desk.submit("exit 3")
+    desk.forgotten(good)
+    desk.forgotten(bad)
+    assert desk.look(good).state is JobState.COMPLETED
+    seen = desk.look(bad)
+    assert (seen.state, seen.exit, seen.ended) == (JobState.FAILED, "3:0", True)
+
+
+def test_a_job_that_left_no_word_is_told_by_the_accounting_or_is_lost(desk: Desk) -> None:
+    told = desk.submit("sleep 300", accounting="auto")
+    silent = desk.submit("sleep 300")
+    for run in (told, silent):
+        desk.becomes(run, JobState.RUNNING, ended=False)
+        _kill_without_a_word(desk.cluster, str(run.job))
+    for run in (told, silent):
+        desk.cluster.slurm("scancel", str(run.job))
+        desk.forgotten(run)
+    until(lambda: desk.look(told).ended, 30, "the accounting's word")
+    assert desk.look(told).state in (JobState.CANCELLED, JobState.FAILED, JobState.NODE_FAIL)
+    lost = desk.becomes(silent, JobState.LOST, ended=True)
+    assert "killed" in lost.reason
+
+
+def _kill_without_a_word(cluster: Cluster, job: str) -> None:
+    """slurmstepd goes, and then what would write the exit marker."""
+    token = f"SLURM_JOB_ID={job}"
+    for node in cluster.layout.nodes:
+        cluster.kill_slurmstepd(node, job)
+    for process in cluster.processes_with_env(token):
+        with suppress(ProcessLookupError):
+            os.kill(process.pid, 9)
+
+
+def test_a_job_cancelled_behind_our_back_is_told_so(desk: Desk) -> None:
+    run = desk.submit("sleep 300")
+    desk.becomes(run, JobState.RUNNING, ended=False)
+    desk.cluster.slurm("scancel", str(run.job))
+    desk.becomes(run, JobState.CANCELLED, ended=True)
+
+
+def test_a_job_that_is_put_back_has_not_ended(desk: Desk) -> None:
+    run = desk.submit(
+        'if [ "$JOBGEN_RESTART" = 0 ]; then sleep 300; fi',
+        "checkpoint: {requeue: true, grace: 1m}",
+    )
+    desk.becomes(run, JobState.RUNNING, ended=False)
+    desk.cluster.slurm("scontrol", "requeue", str(run.job))
+    desk.becomes(run, JobState.PENDING, ended=False)
+    desk.cluster.start_now(str(run.job))
+    assert desk.becomes(run, JobState.COMPLETED, ended=True).restarts == 1
+
+
+def test_a_controller_that_does_not_answer_changes_nothing(desk: Desk) -> None:
+    run = desk.submit("sleep 300")
+    before = desk.becomes(run, JobState.RUNNING, ended=False)
+    with desk.cluster.frozen_controller():
+        seen = desk.look(run)
+    assert (seen.state, seen.updated) == (before.state, before.updated)
+    assert any("does not answer" in line for line in desk.said)
+    cancel(desk.world, [run.token])
+
+
+def test_secrets_are_gone_when_a_job_was_cancelled_before_it_could_remove_them(desk: Desk) -> None:
+    run = desk.submit(options=("--begin=now+1hour",))
+    path = Path(run.directory) / "secrets.env"
+    path.write_text("export A='b'\n")
+    os.chown(path, Path(run.directory).stat().st_uid, -1)
+    cancel(desk.world, [run.token])
+    assert not path.exists()
+
+
+# an id is confirmed, not believed
+
+
+def test_an_id_that_the_controller_lost_in_a_crash_is_submitted_again(
+    testbed: Cluster, tmp_path: Path
+) -> None:
+    # an own cluster: here ended jobs must not be forgotten within seconds
+    with Cluster.up(Options(nodes=1, message_timeout=5)) as cluster:
+        desk = Desk(cluster, tmp_path)
+        run = desk.submit(options=("--begin=now+6",))
+        cluster.crash_controller()
+        cluster.restart_controller()
+        last = desk.becomes(run, JobState.COMPLETED, ended=True)
+        told = (cluster.scratch / f"executed.{run.token}").read_text().split()
+        assert told == [str(last.job)]
+
+
+# cancel
+
+
+def test_a_job_that_waits_is_cancelled_and_never_starts(desk: Desk) -> None:
+    run = desk.submit(options=("--begin=now+5",))
+    (seen,) = cancel(desk.world, [run.token])
+    assert (seen.state, seen.ended) == (JobState.CANCELLED, True)
+    time.sleep(6)
+    assert not desk.executed(run)
+
+
+def test_a_job_that_runs_is_cancelled(desk: Desk) -> None:
+    run = desk.submit("sleep 300")
+    desk.becomes(run, JobState.RUNNING, ended=False)
+    (seen,) = cancel(desk.world, [run.token])
+    assert (seen.state, seen.ended) == (JobState.CANCELLED, True)
+    assert not desk.cluster.processes_with_env(run.token)
+
+
+def test_one_that_had_ended_stays_as_it_ended(desk: Desk) -> None:
+    run = desk.submit()
+    desk.cluster.wait_state(str(run.job))
+    (seen,) = cancel(desk.world, [run.token])
+    assert seen.state is JobState.COMPLETED
+    assert cancel(desk.world, [run.token]) == (seen,)
+
+
+def test_a_cancel_while_the_controller_stands_still_holds_all_the_same(desk: Desk) -> None:
+    """It cannot be reached, but the tombstone lies: the job starts, sees it and does nothing."""
+    run = desk.submit(options=("--begin=now+8",))
+    with desk.cluster.frozen_controller(), pytest.raises(Unreachable, match="will not start"):
+        cancel(desk.world, [run.token])
+    desk.becomes(run, JobState.CANCELLED, ended=True)
+    assert not desk.executed(run)
+
+
+def test_a_cancel_while_the_answer_is_unclear_ends_the_job(desk: Desk) -> None:
+    desk.cluster.freeze()
+    try:
+        with suppress(JobgenError):
+            # sbatch gives up after five seconds; so do we, with the request still on its way
+            desk.submit(options=("--begin=now+4",), patience=0.0)
+        (run,) = desk.world.ledger.runs()
+        assert run.state is JobState.SUBMITTING
+    finally:
+        desk.cluster.thaw()
+    (seen,) = cancel(desk.world, [run.token])
+    assert (seen.state, seen.ended) == (JobState.CANCELLED, True)
+    time.sleep(2)
+    assert not desk.executed(run)
+
+
+def test_a_signal_reaches_the_batch_shell_and_ends_nothing(desk: Desk) -> None:
+    run = desk.submit("sleep 300", "checkpoint: {grace: 1m}")
+    desk.becomes(run, JobState.RUNNING, ended=False)
+    stop = Path(run.directory) / "state" / "0" / "stop"
+    # the trap is set after the claim: until then the signal would end the shell
+    until(lambda: any(Path(run.directory).glob("state/0/started.*")), 20, "the start")
+    time.sleep(2)
+    cancel(desk.world, [run.token], signal="USR1")
+    until(stop.exists, 20, "the stop file")
+    assert not desk.look(run).ended
+    cancel(desk.world, [run.token])
+
+
+# refusals and full disks
+
+
+def test_a_refusal_leaves_nothing_there(desk: Desk) -> None:
+    before = set(desk.cluster.scratch.iterdir())
+    with pytest.raises(Refused, match="Invalid partition name specified"):
+        desk.submit(options=("--partition=nope",))
+    assert set(desk.cluster.scratch.iterdir()) == before
+    assert desk.world.ledger.runs()[0].ended
