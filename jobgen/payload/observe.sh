@@ -6,8 +6,6 @@ look() {
         emit missing "$1"
         return 0
     fi
-    emit_file token TOKEN
-    emit_file jobid submit/jobid
     if [ -e cancel ]; then
         emit cancel yes
     fi
@@ -16,34 +14,25 @@ look() {
     fi
     for state in state/*; do
         if [ -d "$state" ]; then
-            look_task "$state" "${state#state/}"
+            look_marks
+            break
         fi
     done
 }
 
-# look_task STATE TASK: "TASK JOB" of the claim, "TASK RESTART TIME" of each start, "TASK RESTART"
-# of each requeue, "TASK RESTART WORDS" of each end.
-look_task() {
-    if [ -L "$1/claim" ]; then
-        emit claim "$2 $(readlink -- "$1/claim")"
-    fi
-    for mark in "$1"/started.*; do
-        if [ -e "$mark" ] || [ -L "$mark" ]; then
-            emit started "$2 ${mark##*started.} $(stat -c %Y -- "$mark")"
-        fi
-    done
-    for mark in "$1"/requeued.*; do
-        if [ -e "$mark" ]; then
-            emit requeued "$2 ${mark##*requeued.}"
-        fi
-    done
-    for mark in "$1"/exit.*; do
+# look_marks: "TIME 'NAME' -> 'TARGET'" of each mark, by one process for all of them, and "TASK
+# RESTART WORDS" of each end.
+look_marks() {
+    # what is not there is complained of and passed over
+    emit marks "$(stat -c '%Y %N' -- state/*/claim state/*/started.* state/*/requeued.* 2>/dev/null)"
+    for mark in state/*/exit.*; do
         if [ -f "$mark" ]; then
             words=''
             while IFS= read -r line || [ -n "$line" ]; do
                 words="$words $line"
             done <"$mark"
-            emit exit "$2 ${mark##*exit.}$words"
+            task=${mark#state/}
+            emit exit "${task%%/*} ${mark##*exit.}$words"
         fi
     done
 }

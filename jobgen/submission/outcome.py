@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -87,10 +88,12 @@ class Seen:
 
 def markers(told: Mapping[str, list[str]]) -> Markers:
     """The frames that ``look`` sent for one run. What makes no sense is passed over."""
+    marks = [m for text in told.get("marks", []) for m in map(_MARK.search, text.split("\n")) if m]
+    starts = {_key(m): float(m["time"]) for m in marks if m["kind"] == "started"}
     return Markers(
-        claim=_claim(told.get("claim", [])),
-        started={(t, r): number(rest) or 0.0 for t, r, rest in _tasks(told.get("started", []))},
-        requeued=frozenset((t, r) for t, r, _ in _tasks(told.get("requeued", []))),
+        claim=next((job for m in marks if (job := _claim(m)) is not None), None),
+        started=starts,
+        requeued=frozenset(_key(m) for m in marks if m["kind"] == "requeued"),
         exits={
             (task, restart): end
             for task, restart, words in _tasks(told.get("exit", []))
@@ -100,6 +103,19 @@ def markers(told: Mapping[str, list[str]]) -> Markers:
         secrets="secrets" in told,
         missing="missing" in told,
     )
+
+
+# 1795268400 'state/0/started.1' -> '42.99', as stat writes it; other quotes are possible
+_MARK = re.compile(
+    r"^(?P<time>\d{1,12}) \W?state/(?P<task>[\w.-]+)/"
+    r"(?P<kind>claim|started|requeued)(?:\.(?P<restart>\d{1,6}))?[^\w\s]?"
+    r"(?: -> [^\w\s]?(?P<target>[^'\"]*))?",
+    re.ASCII,
+)
+
+
+def _key(mark: re.Match[str]) -> tuple[str, int]:
+    return mark["task"], int(mark["restart"] or 0)
 
 
 def outcome(record: RunRecord, seen: Seen) -> dict[str, Any]:
@@ -224,13 +240,13 @@ def _tasks(texts: list[str]) -> list[tuple[str, int, str]]:
     return found
 
 
-def _claim(texts: list[str]) -> JobId | None:
-    for text in texts:
-        try:
-            return JobId.parse(text.partition(" ")[2])
-        except ValueError:
-            continue
-    return None
+def _claim(mark: re.Match[str]) -> JobId | None:
+    if mark["kind"] != "claim":
+        return None
+    try:
+        return JobId.parse(mark["target"] or "")
+    except ValueError:
+        return None
 
 
 def _ended(words: str) -> Ended | None:

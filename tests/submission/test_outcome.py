@@ -26,7 +26,8 @@ RUN = RunRecord(
     state=JobState.RUNNING,
     shape={"seconds": 3600},
 )
-STARTED = ["0 0 1000"]
+STARTED = ["1000 'state/0/started.0' -> '7.99'"]
+AGAIN = ["1000 'state/0/started.0' -> '7.99'\n1600 'state/0/started.1' -> '7.99'"]
 DONE = ["0 0 rc=0 node=n1 time=1500 job=7 end=done"]
 BROKEN = ["0 0 rc=3 node=n1 time=1500 job=7 end=done"]
 KILLED = ["0 0 rc=143 node=n1 time=1500 job=7 end=killed"]
@@ -69,12 +70,12 @@ def test_a_live_job_is_as_the_queue_says() -> None:
 def test_the_end_of_an_earlier_start_is_no_end() -> None:
     seen = became(look(queue=queue(JobState.PENDING, reason="BeginTime"), exit=BROKEN))
     assert (seen.state, seen.ended) == (JobState.PENDING, False)
-    seen = became(look(exit=BROKEN, started=["0 0 1000", "0 1 1600"]))
+    seen = became(look(exit=BROKEN, marks=AGAIN))
     assert not seen.ended
 
 
 def test_a_job_that_winds_down_has_not_ended_yet() -> None:
-    seen = became(look(queue=queue(JobState.COMPLETING), exit=DONE, started=STARTED))
+    seen = became(look(queue=queue(JobState.COMPLETING), exit=DONE, marks=STARTED))
     assert not seen.ended
 
 
@@ -82,7 +83,7 @@ def test_a_job_that_winds_down_has_not_ended_yet() -> None:
 @pytest.mark.parametrize("source", ["queue", "past"])
 def test_the_scheduler_knows_better_why_a_job_was_killed(state: JobState, source: str) -> None:
     heard: dict[str, Any] = {source: queue(state)}
-    seen = became(look(**heard, exit=KILLED, started=STARTED))
+    seen = became(look(**heard, exit=KILLED, marks=STARTED))
     assert (seen.state, seen.ended, seen.exit) == (state, True, "143:0")
 
 
@@ -93,19 +94,19 @@ def test_the_scheduler_knows_better_why_a_job_was_killed(state: JobState, source
 def test_gone_from_the_queue_its_own_last_word_counts(
     marker: list[str], state: JobState, code: str
 ) -> None:
-    seen = became(look(exit=marker, started=STARTED))
+    seen = became(look(exit=marker, marks=STARTED))
     assert (seen.state, seen.exit, seen.ended, seen.elapsed) == (state, code, True, 500)
 
 
 def test_without_accounting_a_kill_at_the_limit_is_the_limit() -> None:
     late = ["0 0 rc=143 node=n1 time=4600 job=7 end=killed"]
-    assert became(look(exit=late, started=STARTED)).state is JobState.TIMEOUT
-    assert became(look(exit=KILLED, started=STARTED)).state is JobState.FAILED
-    assert became(look(exit=KILLED, started=STARTED, cancel=[""])).state is JobState.CANCELLED
+    assert became(look(exit=late, marks=STARTED)).state is JobState.TIMEOUT
+    assert became(look(exit=KILLED, marks=STARTED)).state is JobState.FAILED
+    assert became(look(exit=KILLED, marks=STARTED, cancel=[""])).state is JobState.CANCELLED
 
 
 def test_killed_without_a_word_is_lost_and_never_finished() -> None:
-    seen = at_last(started=STARTED)
+    seen = at_last(marks=STARTED)
     assert (seen.state, seen.ended) == (JobState.LOST, True)
     assert "killed" in seen.reason
 
@@ -117,11 +118,12 @@ def test_gone_before_it_started_is_told_so() -> None:
 
 
 def test_put_back_and_then_gone_is_told_so() -> None:
-    assert "put back" in at_last(started=STARTED, requeued=["0 0"]).reason
+    both = [STARTED[0] + "\n1500 'state/0/requeued.0'"]
+    assert "put back" in at_last(marks=both).reason
 
 
 def test_a_queue_that_does_not_answer_changes_nothing() -> None:
-    assert outcome(RUN, look(answered=False, exit=DONE, started=STARTED)) == {}
+    assert outcome(RUN, look(answered=False, exit=DONE, marks=STARTED)) == {}
 
 
 def test_an_accounting_that_lags_or_is_silent_gets_more_time() -> None:
@@ -129,25 +131,25 @@ def test_an_accounting_that_lags_or_is_silent_gets_more_time() -> None:
         ({"past": past(JobState.RUNNING)}, LAGGING),
         ({"silent": True}, SILENT),
     ):
-        first = became(look(started=STARTED, **values))
-        early = became(look(2000.0 + patience - 1, started=STARTED, **values), first)
+        first = became(look(marks=STARTED, **values))
+        early = became(look(2000.0 + patience - 1, marks=STARTED, **values), first)
         assert not early.ended
-        late = became(look(2000.0 + patience, started=STARTED, **values), early)
+        late = became(look(2000.0 + patience, marks=STARTED, **values), early)
         assert late.state is JobState.LOST
 
 
 def test_seen_again_is_not_gone() -> None:
-    first = became(look(started=STARTED))
+    first = became(look(marks=STARTED))
     assert "gone" in first.submission
 
 
 @pytest.mark.parametrize("state", [JobState.NODE_FAIL, JobState.PREEMPTED, JobState.BOOT_FAIL])
 def test_what_a_requeue_may_take_back_is_believed_when_two_looks_agree(state: JobState) -> None:
-    first = became(look(queue=queue(state), started=STARTED))
+    first = became(look(queue=queue(state), marks=STARTED))
     assert (first.state, first.ended) == (state, False)
-    again = became(look(2010.0, queue=queue(state), started=STARTED), first)
+    again = became(look(2010.0, queue=queue(state), marks=STARTED), first)
     assert again.ended
-    back = became(look(2010.0, queue=queue(JobState.PENDING), started=STARTED), first)
+    back = became(look(2010.0, queue=queue(JobState.PENDING), marks=STARTED), first)
     assert (back.state, back.ended) == (JobState.PENDING, False)
 
 
@@ -157,20 +159,27 @@ def test_a_copy_that_stopped_at_the_tombstone_did_not_complete() -> None:
 
 
 def test_a_job_that_slurm_started_once_more_keeps_its_own_end() -> None:
-    seen = became(look(queue=queue(JobState.COMPLETED), exit=BROKEN, started=STARTED))
+    seen = became(look(queue=queue(JobState.COMPLETED), exit=BROKEN, marks=STARTED))
     assert (seen.state, seen.exit) == (JobState.FAILED, "3:0")
 
 
 def test_an_array_has_ended_when_all_its_tasks_have() -> None:
-    started = ["0 0 1000", "1 0 1000"]
-    assert not became(look(started=started, exit=DONE)).ended
+    started = [STARTED[0] + "\n1000 'state/1/started.0' -> '8.99'"]
+    assert not became(look(marks=started, exit=DONE)).ended
     both = [*DONE, "1 0 rc=2 node=n2 time=1600 job=8 end=done"]
-    assert became(look(started=started, exit=both)).exit == "2:0"
+    assert became(look(marks=started, exit=both)).exit == "2:0"
 
 
 def test_restarts_are_counted_by_their_marks() -> None:
-    seen = became(look(queue=queue(JobState.RUNNING), started=["0 0 1000", "0 2 3000"]))
+    third = [AGAIN[0] + "\n3000 'state/0/started.2' -> '7.99'"]
+    seen = became(look(queue=queue(JobState.RUNNING), marks=third))
     assert seen.restarts == 2
+
+
+def test_a_claim_is_read_whatever_the_quotes() -> None:
+    for text in ("9 'state/0/claim' -> '42'", "9 state/0/claim -> 42", "9 `state/0/claim' -> `42'"):
+        assert markers({"marks": [text]}).claim == JobId(42)
+    assert markers({"marks": ["9 'state/0/claim' -> 'rm -rf'"]}).claim is None
 
 
 WORDS = st.lists(
@@ -180,7 +189,7 @@ WORDS = st.lists(
     | st.text(max_size=20),
     max_size=4,
 )
-KEYS = st.sampled_from(["claim", "started", "requeued", "exit", "cancel", "missing", "secrets"])
+KEYS = st.sampled_from(["marks", "exit", "cancel", "missing", "secrets"])
 
 
 @given(

@@ -18,6 +18,7 @@ import pytest
 from jobgen.model.record import JobId
 from jobgen.shell import Command
 from jobgen.submission import scripts
+from jobgen.submission.outcome import markers
 from jobgen.submission.wire import frames, split, table
 
 TOKEN = "abcdefghijklmnopqrstuvwxyz"
@@ -324,10 +325,11 @@ def test_the_markers_of_many_runs_come_in_one_answer(run: Path) -> None:
     told = frames(done.stdout)
     assert table(told)["queue.out"] == "42"
     first, second = dict(split(told, "run")).values()
-    assert first["claim"] == ["0 42"]
-    assert first["started"][0].startswith("0 0 ")
-    assert first["requeued"] == ["0 0"]
-    assert first["exit"] == ["0 0 rc=3 node=n1 time=5 job=42 end=done"]
+    seen = markers(first)
+    assert seen.claim == JobId(42)
+    assert abs(seen.started["0", 0] - time.time()) < 60
+    assert seen.requeued == {("0", 0)}
+    assert (seen.exits["0", 0].code, seen.exits["0", 0].time) == (3, 5.0)
     assert "secrets" in first
     assert "missing" in second
 
