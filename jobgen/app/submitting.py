@@ -155,6 +155,11 @@ class _Carrier:
             return self._once(state, effect)
         except Unreachable as error:
             return self._lost(effect, error)
+        except JobgenError as error:
+            # as when a file changes while it is being read
+            if isinstance(effect, Stage) and not self.record.ended:
+                self._mark_unsent(str(error))
+            raise
 
     def _once(self, state: State, effect: Effect) -> Fact | None:
         errand = self.errand
@@ -172,7 +177,11 @@ class _Carrier:
             return None
         found = answers.started(result, self.orders.scheduler, effect.attempt)
         if isinstance(found, answers.Failure):
-            raise JobgenError(f"{self.record.alias}: {found.text}", hint=found.hint)
+            go_on = f"then jobgen show {self.record.alias} goes on with it"
+            raise JobgenError(
+                f"{self.record.alias} is not submitted yet: {found.text}",
+                hint=f"{found.hint}; {go_on}" if found.hint else go_on,
+            )
         return found
 
     def _stage(self, state: State) -> Fact:
@@ -261,17 +270,20 @@ class _Carrier:
         """Nothing was submitted. What may lie over there, the next command that gets there takes
         away: until then the run has not ended."""
         why = "the connection was lost while it was being sent"
+        self._mark_unsent(why)
+        raise Unreachable(
+            *error.problems,
+            f"{self.record.alias} was not submitted: {why}",
+            hint="run the same command again",
+        ) from error
+
+    def _mark_unsent(self, why: str) -> None:
         self.record = self.errand.ledger.update(
             self.record.token,
             state=JobState.REJECTED,
             reason=f"not submitted: {why}",
             event=("rejected", f"not submitted: {why}"),
         )
-        raise Unreachable(
-            *error.problems,
-            f"{self.record.alias} was not submitted: {why}",
-            hint="run the same command again",
-        ) from error
 
     def _clear_up(self) -> NoReturn:
         """A run whose sender is gone: it was never submitted, and nothing of it stays."""
@@ -302,6 +314,10 @@ class _Carrier:
             text = f"accepted as {record.job}" if record.job else "cancelled"
             self._moment(3, "sbatch", text, ended=True)
             return record
+        if state.phase is Phase.REJECTED and state.why.startswith("not submitted"):
+            raise JobgenError(
+                f"{record.alias}: {state.why}", hint="submit it again if it is wanted"
+            )
         if state.phase is Phase.REJECTED:
             raise Refused(
                 f"{record.site.cluster} refused {record.alias}: {state.why}",
