@@ -11,7 +11,8 @@ start() {
     if [ -n "$forget" ] && [ "$(cat submit/jobid 2>/dev/null)" = "$forget" ]; then
         mv -T -- submit/jobid "submit/lost.$forget"
     fi
-    if ! said=$({ printf '# room\n' >submit/.room && rm -f submit/.room; } 2>&1); then
+    # date, because a shell's own printf does not say why it cannot write
+    if ! said=$({ date >submit/.room && rm -f submit/.room; } 2>&1); then
         emit failed "$said"
         emit free "$(df -Pk . 2>/dev/null | tail -n 1)"
         return 1

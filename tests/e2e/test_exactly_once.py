@@ -227,6 +227,26 @@ def test_an_sbatch_killed_in_flight(trial: Trial, round_: int) -> None:
     trial.accepted_once(told)
 
 
+@pytest.mark.parametrize("round_", range(TIMES))
+def test_a_disk_that_is_full_when_sbatch_is_to_be_run(trial: Trial, round_: int) -> None:
+    """Nothing is asked that could not be written down; with room again it goes on."""
+    cluster, small = trial.cluster, trial.cluster.layout.small
+    profile = str(cluster.profile(procs_per_node=1, paths={"root": str(small)}))
+    trial.client(die=12, profile=profile)
+    made = cluster.run("login", f"ls {small}/once-{trial.token[:8]}/submit").stdout
+    assert made.split() == ["submit.sh"], "it was killed at another moment"
+    cluster.run("login", f"cat /dev/zero >{small}/filler", check=False)
+    told = trial.client(profile=profile)
+    assert "is not submitted yet: the remote disk is full" in told["text"], told
+    cluster.run("login", f"rm {small}/filler")
+    told = trial.client(profile=profile)
+    cluster.wait_state(told["job"])
+    executed = cluster.run("login", f"cat {small}/executed.{trial.token}").stdout
+    assert executed.split() == [told["job"]]
+    cluster.run("login", f"rm -r {small}/*")
+    trial.accepted_once(told)
+
+
 @pytest.mark.parametrize("round_", range(3 * TIMES))
 def test_copies_that_were_accepted_do_not_execute(trial: Trial, round_: int) -> None:
     """Two more jobs of the same run directory, past every lock: the fence in the job holds."""
