@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from jobgen.errors import Invalid, Missing, Problem
 
@@ -17,8 +18,7 @@ _LIMIT = (1 << 20) + 1
 """One byte more than a file may have, so that whoever parses it can tell."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterFile:
+class ClusterFile(NamedTuple):
     """A profile that a name reaches: its text, and where it comes from."""
 
     name: str

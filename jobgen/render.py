@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jobgen import payload
 from jobgen.errors import Invalid
 from jobgen.model.bundle import Bundle, BundleFile
-from jobgen.model.plan import ContainerPlan, Decision, Plan, Setting, Step
+from jobgen.model.plan import ContainerPlan, Decision, Plan, Setting, Step, StopPlan
 from jobgen.shell import Raw, Word, expandable, quote
 
 if TYPE_CHECKING:
@@ -284,7 +284,11 @@ def _step(step: Step) -> dict[str, Any]:
     return {"name": step.name, "scope": step.scope, "text": step.text, "place": step.place}
 
 
-def _plain(value: object) -> object:
-    from dataclasses import asdict
-
-    return asdict(value) if value is not None else None  # type: ignore[call-overload]
+def _plain(value: ContainerPlan | StopPlan | None) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    data = value._asdict()
+    if "mounts" in data:
+        data["mounts"] = [mount._asdict() for mount in data["mounts"]]
+        data["setup"] = [_decision(line) for line in data["setup"]]
+    return data

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jobgen.app import answers
@@ -37,7 +36,7 @@ def run_files(record: RunRecord, bundle: Bundle) -> tuple[BundleFile, ...]:
         BundleFile("run.json", (json.dumps(about, indent=2) + "\n").encode(), 0o600),
         *(BundleFile(path, body.encode(), 0o700) for path, body in scripts.files().items()),
     ]
-    return (*ours, *(replace(file, path=f"bundle/{file.path}") for file in bundle.files))
+    return (*ours, *(file._replace(path=f"bundle/{file.path}") for file in bundle.files))
 
 
 class Orders:

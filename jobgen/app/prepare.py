@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.app import secret
 from jobgen.app.world import World
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
     from jobgen.upload import Manifest
 
 
-@dataclass(frozen=True, slots=True)
-class Ready:
+class Ready(NamedTuple):
     """All that is decided before anything happens."""
 
     job: Loaded[JobSpec]
@@ -67,8 +65,7 @@ def prepare(
         from jobgen.upload import scan
 
         manifest = scan(workdir, spec.value.workdir)
-        facts = replace(
-            facts,
+        facts = facts._replace(
             workdir_files=frozenset(f.path for f in manifest.files),
             after=_after(world, spec, profile.value.name),
         )

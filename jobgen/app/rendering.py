@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from jobgen.app.prepare import Ready
 from jobgen.errors import Missing, Usage
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """One file that is not as it would be rendered now; ``diff`` is a unified diff."""
 
     path: str

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 _W = TypeVar("_W", bound=str)
 _HERE = Path(__file__).parent
 
 
-@dataclass(frozen=True, slots=True)
-class SbatchOption:
+class SbatchOption(NamedTuple):
     """A long option of sbatch, and what jobgen does when it stands under ``slurm:``."""
 
     name: str
@@ -37,8 +35,7 @@ class SbatchOption:
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Gpu:
+class Gpu(NamedTuple):
     """A GPU: figures of the vendor, dense (without structured sparsity)."""
 
     name: str
@@ -54,8 +51,7 @@ class Gpu:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(NamedTuple):
     """What a code of a message means: ``jobgen explain CODE``."""
 
     code: str
@@ -65,8 +61,7 @@ class Code:
     right: str
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(NamedTuple):
     """An environment variable of NCCL or of what lies around it."""
 
     name: str

@@ -8,9 +8,8 @@ knows which launcher it was. A new one is a module with a function ``launch`` an
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast
 
 from jobgen.model.plan import Part, Shape, Step
 from jobgen.shell import Raw, Word, expandable, quote
@@ -41,8 +40,7 @@ PORT = Raw('"$MASTER_PORT"')
 ENDPOINT = Raw('--rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT"')
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(NamedTuple):
     """What a launcher is told: the job's wish, and what has been decided before."""
 
     launcher: Launcher
@@ -56,8 +54,7 @@ class Request:
     place: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """How the ranks start: the steps before the program, and how ``node.sh`` is started."""
 
     node: Step
@@ -67,7 +64,7 @@ class Launch:
     """What the batch shell does first, such as writing a hostfile."""
     srun: tuple[Word, ...] = ()
     """Words for srun beside the usual ones."""
-    part: Part = field(default_factory=lambda: Part("launcher"))
+    part: Part = Part("launcher")
 
 
 class _Module(Protocol):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from jobgen.errors import Invalid, Problem, raise_errors
 from jobgen.load import clusterrules, environment, jobrules, lint, options, variables
@@ -26,8 +25,7 @@ _MAY_BE_EMPTY = re.compile(r"secrets\.\w+$")
 _NOTHING = re.compile(r"$^")
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(NamedTuple):
     """What ``lint`` says of a file."""
 
     kind: Kind

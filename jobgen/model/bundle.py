@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import NamedTuple
 
 ENTRY = "job.sbatch"
 
 
-@dataclass(frozen=True, slots=True)
-class BundleFile:
+class BundleFile(NamedTuple):
     """One file: a relative POSIX path, its bytes, and its mode."""
 
     path: str

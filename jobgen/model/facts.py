@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """Facts beside the two files. All optional: with none of them, the bytes are the same."""
 
     workdir_files: frozenset[str] | None = None
     """Relative paths that would be uploaded; None where nobody looked."""
-    secrets: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = MappingProxyType({})
     """Name of each secret that was found → where (``environment``, ``file …``); never a value."""
-    after: Mapping[str, str] = field(default_factory=dict)
+    after: Mapping[str, str] = MappingProxyType({})
     """Name in ``after:`` → the scheduler's id of the newest run of that name."""
     job_label: str = "job.yaml"
     cluster_label: str = "cluster"
-    texts: Mapping[str, bytes] = field(default_factory=dict)
+    texts: Mapping[str, bytes] = MappingProxyType({})
     """Files of the working directory that the plan copies: ``launcher.config`` → its bytes."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeVar
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from jobgen.errors import Problem
 from jobgen.model.bundle import BundleFile
@@ -31,8 +32,7 @@ class Setting(Decision[str]):
     """A decision whose value is text: a directive, a variable, a line of bash."""
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """Something looked at before anything happens: ok, warn or fail, and what was seen."""
 
     status: Literal["ok", "warn", "fail"]
@@ -41,8 +41,7 @@ class Check:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(NamedTuple):
     """A path of the node made visible in the container."""
 
     source: str
@@ -50,8 +49,7 @@ class Mount:
     readonly: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(NamedTuple):
     """What one network, launcher, strategy or preflight contributes. resolve joins the parts.
 
     ``env`` values follow the grammar of ``shell.expandable``. ``args`` maps a program's word
@@ -59,18 +57,17 @@ class Part:
     """
 
     name: str
-    directives: Mapping[str, Setting] = field(default_factory=dict)
-    env: Mapping[str, Setting] = field(default_factory=dict)
+    directives: Mapping[str, Setting] = MappingProxyType({})
+    env: Mapping[str, Setting] = MappingProxyType({})
     setup: tuple[Setting, ...] = ()
     mounts: tuple[Mount, ...] = ()
     files: tuple[BundleFile, ...] = ()
-    args: Mapping[str, tuple[Setting, ...]] = field(default_factory=dict)
+    args: Mapping[str, tuple[Setting, ...]] = MappingProxyType({})
     checks: tuple[Check, ...] = ()
     notes: tuple[Problem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """How many of what. ``ranks_per_node`` is GPUs per node, or processes where there are none."""
 
     nodes: int
@@ -97,8 +94,7 @@ class Shape:
         return self.nodes * self.gpus_per_node * self.seconds / 3600
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One thing the job does, in order. The training program is one step.
 
     ``text`` is plain bash, written by the launcher or by the user. ``once`` runs in the batch
@@ -113,8 +109,7 @@ class Step:
     place: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerPlan:
+class ContainerPlan(NamedTuple):
     """The container that every step runs in."""
 
     runtime: Literal["pyxis", "apptainer", "docker"]
@@ -130,8 +125,7 @@ class ContainerPlan:
     place: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StopPlan:
+class StopPlan(NamedTuple):
     """The early warning: the signal to the batch shell, its lead, and what follows."""
 
     signal: str
@@ -143,8 +137,7 @@ class StopPlan:
     max_requeues: int
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """Everything decided. ``plan``, ``render``, ``submit --dry-run`` and ``submit`` share it."""
 
     name: str
@@ -173,12 +166,12 @@ class Plan:
     stop: StopPlan | None = None
     container: ContainerPlan | None = None
     outputs: tuple[str, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = MappingProxyType({})
     elements: tuple[Mapping[str, str], ...] = ()
     """One mapping of variables per array element; empty where the job is no array."""
-    other: Mapping[str, Decision[object]] = field(default_factory=dict)
+    other: Mapping[str, Decision[object]] = MappingProxyType({})
     """Every other decision worth showing: nodes, ranks, memory …, by the name of its key."""
     checks: tuple[Check, ...] = ()
     notes: tuple[Problem, ...] = ()
-    sources: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = MappingProxyType({})
     """Label of each template, profile and spec used → sha256 of its text."""

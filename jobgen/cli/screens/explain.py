@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.layout import fold, table
@@ -31,4 +30,4 @@ def screen(codes: Sequence[Code], ink: Ink) -> str:
 
 def data(codes: Sequence[Code]) -> list[dict[str, Any]]:
     """The same as plain data."""
-    return [asdict(code) for code in codes]
+    return [code._asdict() for code in codes]
