@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from jobgen.ledger import Change, Ledger
     from jobgen.transport import Transport
 
+SILENCE = 60.0
+"""Seconds between two complaints that the scheduler does not answer."""
 DEADLINE = 45.0
 """Seconds in which one question and a look into all directories is answered."""
 
@@ -74,14 +76,31 @@ def refresh(
         return ()
     errand = Errand(transport, ledger, now, lambda _: None, say, patience=0.0)
     news = {r.token: _taken_up(r, errand) for r in records if not r.ended}
-    asked = [r for r in news.values() if r.job is not None and not r.ended]
-    if asked:
+    for asked in _by_scheduler([r for r in news.values() if r.job is not None and not r.ended]):
         look = _ask(asked, transport)
-        if not look.answered:
-            say(f"{asked[0].site.cluster}: the scheduler does not answer; this was last heard")
-        news |= {r.token: r for r in _settled(asked, look, errand)}
-        _sweep(asked, news, look)
+        heard = asked if look.answered else _silent(asked, errand)
+        news |= {r.token: r for r in _settled(heard, look, errand)}
+        _sweep(heard, news, look)
     return tuple(news.get(r.token, r) for r in records)
+
+
+def _by_scheduler(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
+    """Those that one scheduler can be asked about at once; the local one lives in its root."""
+    groups: dict[Scheduler, list[RunRecord]] = {}
+    for record in records:
+        groups.setdefault(scheduler_for(record.site), []).append(record)
+    return list(groups.values())
+
+
+def _silent(records: Sequence[RunRecord], errand: Errand) -> Sequence[RunRecord]:
+    """The scheduler does not answer: said once a minute, however often it is asked."""
+    told = max(float(r.submission.get("silent", 0.0)) for r in records)
+    if 0 <= errand.now() - told < SILENCE:
+        return records
+    errand.say(f"{records[0].site.cluster}: the scheduler does not answer; this was last heard")
+    return errand.ledger.update_all(
+        [(r.token, {"submission": {**r.submission, "silent": errand.now()}}, None) for r in records]
+    )
 
 
 def _taken_up(record: RunRecord, errand: Errand) -> RunRecord:
@@ -177,8 +196,11 @@ def _judged(
         cancel=seen.markers.cancel,
     )
     state, effects = step(before, sighting)
-    submission = {k: v for k, v in record.submission.items() if k != "gone" or seen.queue is None}
-    submission["state"] = state.data()
+    submission = dict(record.submission) | {"state": state.data()}
+    if seen.queue is not None:
+        submission.pop("gone", None)
+    if seen.answered:
+        submission.pop("silent", None)
     if state.job != before.job or state.phase in (Phase.CANCELLED, Phase.LOST, Phase.REJECTED):
         changed = {**answers.shown(state, record), "submission": submission}
         return changed, state, effects
