@@ -12,7 +12,19 @@ from jobgen.model.record import RunRecord
 from jobgen.scheduler import Scheduler, scheduler_for
 from jobgen.shell import Command
 from jobgen.submission import scripts
-from jobgen.submission.states import Bury, Drop, Effect, Record, Resolve, Stage, Start, State
+from jobgen.submission.machine import step
+from jobgen.submission.states import (
+    Begin,
+    Bury,
+    Drop,
+    Effect,
+    Record,
+    Resolve,
+    Stage,
+    Staged,
+    Start,
+    State,
+)
 
 if TYPE_CHECKING:
     from jobgen.model.bundle import Bundle
@@ -52,17 +64,22 @@ class Orders:
         token, directory = self._record.token, state.directory
         if isinstance(effect, Stage):
             return scripts.stage(self._record.site.root, self._record.folder, token, nonce)
-        if isinstance(effect, Start):
-            words = self.sbatch(directory, effect.attempt)
-            return scripts.start(directory, token, effect.attempt, words, effect.forget)
-        if isinstance(effect, Resolve):
-            asked = answers.questions(self.scheduler)
-            return scripts.resolve(directory, token, effect.attempt, asked)
+        if isinstance(effect, Start | Resolve):
+            return self._of_attempt(directory, effect)
         if isinstance(effect, Drop):
             return scripts.command({"drop": self.scheduler.cancel(effect.jobs)})
         if isinstance(effect, Record):
             return scripts.record(directory, token, effect.job)
+        if not directory:
+            return scripts.clear(self._record.site.root, self._record.folder, token)
         return (scripts.bury if isinstance(effect, Bury) else scripts.discard)(directory, token)
+
+    def _of_attempt(self, directory: str, effect: Start | Resolve) -> str:
+        token, attempt = self._record.token, effect.attempt
+        if isinstance(effect, Resolve):
+            return scripts.resolve(directory, token, attempt, answers.questions(self.scheduler))
+        words = self.sbatch(directory, attempt)
+        return scripts.start(directory, token, attempt, words, effect.forget)
 
     def sbatch(self, directory: str, attempt: int) -> Command:
         """The command of an attempt."""
@@ -78,13 +95,21 @@ class Orders:
 def rehearse(
     record: RunRecord, options: Sequence[str] = (), *, nonce: str = "NONCE"
 ) -> tuple[tuple[str, str], ...]:
-    """(what for, script) of everything a submit sends when nothing goes wrong. Sends nothing."""
+    """(what for, script) of everything a submit sends when nothing goes wrong. Sends nothing.
+
+    It is the machine that is asked, with the facts of a good day.
+    """
     orders = Orders(record, options)
-    state = State(directory=record.directory or f"{record.site.root}/{record.folder}")
-    return (
-        ("upload", orders.script(state, Stage(), nonce)),
-        ("submit", orders.script(state, Start(1), nonce)),
-    )
+    directory = record.directory or f"{record.site.root}/{record.folder}"
+    sent: list[tuple[str, str]] = []
+    state = State()
+    for fact in (Begin(), Staged(directory, 0.0), Begin()):
+        state, effects = step(state, fact)
+        sent += [(_NAMES[type(each)], orders.script(state, each, nonce)) for each in effects]
+    return tuple(sent)
+
+
+_NAMES: dict[type[Effect], str] = {Stage: "upload", Start: "submit"}
 
 
 def command(record: RunRecord, directory: str, attempt: int, options: Sequence[str]) -> str:

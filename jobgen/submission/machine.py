@@ -71,7 +71,9 @@ def _answered(state: State, fact: Report | Resolved | Sighting) -> Step:
 
 def _begin(state: State) -> Step:
     if state.phase is Phase.PLANNED:
-        return (_end(state, Phase.CANCELLED), ()) if state.cancel else (state, (Stage(),))
+        # an upload that was broken off may have left something
+        gone = _end(state, Phase.CANCELLED), (Discard(),)
+        return gone if state.cancel else (state, (Stage(),))
     if state.phase is Phase.STAGED:
         if state.cancel:
             return _end(state, Phase.CANCELLED), (Bury(),)

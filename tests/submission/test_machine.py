@@ -327,7 +327,7 @@ def test_a_copy_that_was_quicker_takes_the_place_of_ours() -> None:
 
 def test_a_cancel_before_anything_was_sent_sends_nothing() -> None:
     state, _ = step(State(), CancelAsked())
-    assert step(state, Begin()) == (State(Phase.CANCELLED, cancel=True), ())
+    assert step(state, Begin()) == (State(Phase.CANCELLED, cancel=True), (Discard(),))
     state, _ = step(STAGED, CancelAsked())
     new, effects = step(state, Begin())
     assert (new.phase, effects) == (Phase.CANCELLED, (Bury(),))
