@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import tarfile
 import time
 from collections.abc import Mapping
@@ -281,17 +283,18 @@ def test_what_was_never_run_left_nothing(run: Path) -> None:
 
 def test_an_sbatch_that_still_runs_is_seen_even_without_its_parent(run: Path) -> None:
     # as words of a program that does not end; start would wait for it
-    command = Command.of("sh", "-c", "sleep 600", f"--comment=jobgen:{TOKEN}:1")
+    command = Command.of("sh", "-c", "touch begun; sleep 600", f"--comment=jobgen:{TOKEN}:1")
     words = ["sh", str(run / "submit" / "submit.sh"), "1", *(str(w) for w in command.words)]
     parent = subprocess.Popen(words, start_new_session=True)
     try:
-        _until((run / "submit" / "attempt.1").is_symlink)
+        _until((run / "begun").exists)
         assert resolve(run)["alive"] == "yes"
         parent.kill()
         parent.wait()
         assert resolve(run)["alive"] == "yes", "the child may still send its request"
     finally:
         os.killpg(parent.pid, signal.SIGKILL)
+        parent.wait()
     _until(lambda: resolve(run)["alive"] == "no")
     assert "rc" not in resolve(run)
 
@@ -355,3 +358,14 @@ def _until(condition: object, seconds: float = 10.0) -> None:
     while not condition():
         assert time.monotonic() < end, "waited in vain"
         time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(Path(scripts.__file__).parents[1].glob("payload/*.sh")), ids=lambda p: p.name
+)
+def test_what_runs_over_there_is_clean_shell(path: Path) -> None:
+    program = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if program is None:
+        pytest.skip("shellcheck is not installed")
+    done = subprocess.run([program, str(path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
