@@ -8,10 +8,11 @@ resolve() {
     fi
     report "$3"
     # sbatch is a child that may outlive submit.sh: look for the words they share. The pattern goes
-    # through a pipe, or this grep would find itself.
+    # through a pipe, or this grep would find itself; -q counts a find although another process
+    # ended while it was being read.
     resolve_mark=jobgen:$2:$3
     set -- /proc/[0-9]*/cmdline
-    if printf '%s\n' "$resolve_mark" | grep -l -a -F -f - -- "$@" >/dev/null 2>&1; then
+    if printf '%s\n' "$resolve_mark" | grep -q -a -F -f - -- "$@" 2>/dev/null; then
         emit alive yes
     else
         emit alive no
