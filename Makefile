@@ -1,7 +1,7 @@
 # make demo     a virtual environment, then a real two-node training job on this machine
 # make test     everything that can be tested here: lint, types, imports, all tests
 # make lint     ruff, mypy, import-linter, shellcheck
-# make bench    the benchmarks beside the peers, in one run
+# make bench    the benchmarks; PEERS=DIR/bin measures the peers beside them, in the same run
 # make clean    remove the virtual environment and caches
 
 SHELL := /bin/bash
@@ -44,7 +44,8 @@ shellcheck: $(VENV)/.test-$(KEY)
 	$(BIN)/shellcheck jobgen/payload/*.sh scripts/cluster-packages .ci/run
 
 bench: $(VENV)/.test-$(KEY)
-	$(BIN)/python -m benchmarks
+	$(BIN)/python benchmarks/startup.py $(if $(PEERS),--peers $(PEERS))
+	$(BIN)/python benchmarks/transfer.py
 
 cluster-packages:
 	@scripts/cluster-packages

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from jobgen.cli.call import Call
-from jobgen.cli.layout import size
+from jobgen.cli.layout import count, size
 from jobgen.cli.progress import Bar
 from jobgen.cli.screens import submit as screens
 from jobgen.errors import Exit
@@ -37,7 +37,8 @@ def wanted(call: Call, ready: Ready) -> bool:
         call.complain(ready.plan.notes)
         call.complain(screens.failing(ready.plan.checks))
     if ready.manifest is not None:
-        call.output.say(f"upload: {len(ready.manifest.files)} files, {size(ready.manifest.total)}")
+        files = count(len(ready.manifest.files), "file")
+        call.output.say(f"upload: {files}, {size(ready.manifest.total)}")
     most = ready.profile.value.confirm.gpu_hours
     hours = ready.plan.shape.gpu_hours
     if most is None or hours <= most:
