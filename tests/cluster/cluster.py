@@ -141,7 +141,17 @@ class Cluster(Hosts):
         until(idle, timeout, f"idle nodes (see {self.layout.log})", pause=0.1)
 
     def start_now(self, job: str) -> None:
-        """Let a job that waits for its begin time (after a requeue) start at once."""
+        """Let a job that waits for its begin time (after a requeue) start at once.
+
+        A requeued job is called PENDING before its nodes are done with it, and gets its begin time
+        only then: an update that comes earlier is overwritten.
+        """
+
+        def waits() -> bool:
+            fields = self.job(job)
+            return fields["JobState"] != "PENDING" or fields["Reason"] == "BeginTime"
+
+        until(waits, 30, f"job {job} to wait for its begin time", pause=0.1)
         self.slurm("scontrol", "update", f"JobId={job}", "StartTime=now")
 
     def empty(self) -> None:
