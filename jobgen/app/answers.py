@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jobgen.errors import JobgenError, Refused, Unreachable
 from jobgen.model.record import JobId, JobState, RunRecord
 from jobgen.scheduler import Found, Scheduler
 from jobgen.shell import Command, Result
@@ -129,6 +130,24 @@ def told(before: State, state: State) -> tuple[str, str] | None:
         Phase.LOST: state.why,
     }
     return (state.phase.lower(), texts[state.phase]) if state.phase in texts else None
+
+
+def why_not(state: State, record: RunRecord) -> JobgenError:
+    """The error that tells why a run has no job id after all that was tried."""
+    if state.phase is Phase.REJECTED and state.why.startswith("not submitted"):
+        return JobgenError(f"{record.alias}: {state.why}", hint="submit it again if it is wanted")
+    if state.phase is Phase.REJECTED:
+        return Refused(
+            f"{record.site.cluster} refused {record.alias}: {state.why}",
+            hint="nothing was queued; change the job or the profile and submit again",
+        )
+    if state.phase is Phase.LOST:
+        return JobgenError(f"{record.alias}: {state.why}", hint="submit it again if it is wanted")
+    return Unreachable(
+        f"{record.site.cluster} gave no clear answer to sbatch for {record.alias}",
+        hint=f"it may be queued; jobgen show {record.alias} goes on looking, and it is never "
+        "submitted twice",
+    )
 
 
 def _report(told: Mapping[str, str], scheduler: Scheduler, attempt: int) -> Report:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jobgen.app.errand import Errand
 from jobgen.app.observing import refresh
-from jobgen.app.submitting import Errand, settle
+from jobgen.app.submitting import settle
 from jobgen.app.world import World
 from jobgen.errors import JobgenError, Unreachable
 from jobgen.model.record import RunRecord

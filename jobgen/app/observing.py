@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from jobgen.app import answers
-from jobgen.app.submitting import Errand, perform, settle
+from jobgen.app.errand import Errand
+from jobgen.app.submitting import perform, settle
 from jobgen.errors import Unreachable
 from jobgen.model.observation import Observation
 from jobgen.model.record import JobId, JobState, RunRecord

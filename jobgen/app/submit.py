@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobgen.app import orders, provenance, secret, submitting
+from jobgen.app.errand import Errand
 from jobgen.app.prepare import Ready
 from jobgen.app.progress import STAGES, Progress, Stage, silent
 from jobgen.app.world import World
@@ -87,7 +88,7 @@ def submit(world: World, ready: Ready, *, progress: Progress = silent) -> RunRec
     transport = world.connect(login)
     progress(Stage(1, STAGES, "connect", connection(login), ended=True))
     record = world.ledger.begin(record, ready.bundle)
-    errand = submitting.Errand(
+    errand = Errand(
         transport=transport,
         ledger=world.ledger,
         now=world.now,

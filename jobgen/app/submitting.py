@@ -7,16 +7,16 @@ on from what is written down and from what the run directory knows.
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NoReturn
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NoReturn
 
 from jobgen.app import answers
+from jobgen.app.errand import LEASE, REDIALS, UPLOAD_DEADLINE, Errand, Sender
 from jobgen.app.orders import Orders
-from jobgen.app.progress import STAGES, Progress, silent
+from jobgen.app.progress import STAGES
 from jobgen.app.progress import Stage as Moment
-from jobgen.errors import JobgenError, Refused, Unreachable
+from jobgen.errors import JobgenError, Unreachable
 from jobgen.model.record import JobState, RunRecord
 from jobgen.submission import scripts
 from jobgen.submission.machine import step
@@ -35,38 +35,6 @@ from jobgen.submission.states import (
     State,
 )
 from jobgen.transport import Payload
-
-if TYPE_CHECKING:
-    from jobgen.ledger import Ledger
-    from jobgen.transport import Transport
-
-PATIENCE = 60.0
-"""Seconds to look into an unclear answer before the rest is left to later commands."""
-UPLOAD_DEADLINE = 3600.0
-"""Seconds an upload may take; a link that stands still is found out by the transport."""
-LEASE = 600.0
-"""Seconds after which another host may take a run up whose process has not been heard of."""
-REDIALS = 3
-"""So often a lost connection is made anew within one command."""
-
-Sender = Callable[[], Payload]
-"""Makes the tar of the run directory; called once for each try."""
-
-
-@dataclass
-class Errand:
-    """What carrying out one run needs of the world."""
-
-    transport: Transport
-    ledger: Ledger
-    now: Callable[[], float]
-    sleep: Callable[[float], None]
-    say: Callable[[str], None]
-    redial: Callable[[], Transport] | None = None
-    """Makes a new connection; without it a lost one ends the command."""
-    progress: Progress = silent
-    patience: float = PATIENCE
-    nonce: Callable[[], str] = field(default=lambda: secrets.token_hex(6))
 
 
 def carry_out(
@@ -314,24 +282,7 @@ class _Carrier:
             text = f"accepted as {record.job}" if record.job else "cancelled"
             self._moment(3, "sbatch", text, ended=True)
             return record
-        if state.phase is Phase.REJECTED and state.why.startswith("not submitted"):
-            raise JobgenError(
-                f"{record.alias}: {state.why}", hint="submit it again if it is wanted"
-            )
-        if state.phase is Phase.REJECTED:
-            raise Refused(
-                f"{record.site.cluster} refused {record.alias}: {state.why}",
-                hint="nothing was queued; change the job or the profile and submit again",
-            )
-        if state.phase is Phase.LOST:
-            raise JobgenError(
-                f"{record.alias}: {state.why}", hint="submit it again if it is wanted"
-            )
-        raise Unreachable(
-            f"{record.site.cluster} gave no clear answer to sbatch for {record.alias}",
-            hint=f"it may be queued; jobgen show {record.alias} goes on looking, and it is never "
-            "submitted twice",
-        )
+        raise answers.why_not(state, record)
 
 
 def _with_cancel(state: State, stored: RunRecord) -> State:

@@ -12,6 +12,7 @@ import pytest
 
 from jobgen.app import jobs, submit, submitting
 from jobgen.app.cancelling import cancel
+from jobgen.app.errand import Errand
 from jobgen.app.prepare import prepare
 from jobgen.app.world import World
 from jobgen.errors import JobgenError, Unreachable
@@ -159,7 +160,7 @@ def test_a_submit_that_is_interrupted_while_it_sends_leaves_nothing(world: World
         return Payload(1 << 20, chunks())
 
     link = world.connect(record.site.login)
-    errand = submitting.Errand(link, world.ledger, world.now, world.sleep, world.say)
+    errand = Errand(link, world.ledger, world.now, world.sleep, world.say)
     with link, pytest.raises(KeyboardInterrupt):
         submitting.carry_out(record, endless, errand)
     (run,) = jobs.refreshed(world, world.ledger.runs())
@@ -180,7 +181,7 @@ def test_a_cancel_while_another_process_sends_is_obeyed_by_it(world: World, job:
     ready = prepare(world, job(RUN), "here")
     record = world.ledger.begin(submit._record(ready, world.token(), world.now()))
     link = world.connect(record.site.login)
-    errand = submitting.Errand(link, world.ledger, world.now, world.sleep, world.say)
+    errand = Errand(link, world.ledger, world.now, world.sleep, world.say)
 
     def send() -> Payload:
         # the other process has the lease, so all that a cancel can do is to write the wish down

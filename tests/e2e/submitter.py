@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from jobgen.app import orders, submit, submitting
+from jobgen.app.errand import Errand
 from jobgen.app.prepare import Ready, prepare
 from jobgen.app.world import World
 from jobgen.errors import JobgenError, Missing
@@ -94,7 +95,7 @@ def main(what: dict[str, Any]) -> dict[str, Any]:
     record = _record(ledger, ready, what["token"])
     if record.job is None and not record.ended:
         link = MortalLink(connect(_login(what)), mortal)
-        errand = submitting.Errand(
+        errand = Errand(
             link,  # type: ignore[arg-type]
             ledger,
             world.now,

@@ -17,6 +17,7 @@ import pytest
 
 from jobgen.app import orders, submit, submitting
 from jobgen.app.cancelling import cancel
+from jobgen.app.errand import Errand
 from jobgen.app.jobs import refreshed
 from jobgen.app.prepare import Ready, prepare
 from jobgen.app.world import World
@@ -82,9 +83,7 @@ class Desk:
         record = world.ledger.begin(record, ready.bundle)
         files = orders.run_files(record, ready.bundle)
         link = world.connect(record.site.login)
-        errand = submitting.Errand(
-            link, world.ledger, world.now, world.sleep, world.say, patience=patience
-        )
+        errand = Errand(link, world.ledger, world.now, world.sleep, world.say, patience=patience)
         try:
             return submitting.carry_out(
                 record,
