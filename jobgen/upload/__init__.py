@@ -5,13 +5,12 @@
 
 from jobgen.upload.ignore import Rules
 from jobgen.upload.manifest import Entry, Ignored, Manifest
-from jobgen.upload.stream import MANIFEST, SOURCE, UNPACK, Stream, payload
+from jobgen.upload.stream import MANIFEST, SOURCE, Stream, payload
 from jobgen.upload.walk import scan
 
 __all__ = [
     "MANIFEST",
     "SOURCE",
-    "UNPACK",
     "Entry",
     "Ignored",
     "Manifest",

@@ -21,12 +21,10 @@ MANIFEST = "MANIFEST.sha256"
 
 SUMMED = ("src/", "bundle/")
 
-UNPACK = "tar -xmof -"
-"""How the other side unpacks it: times are those of arrival, so that a purge of old files, which
-many scratch file systems do, finds them new; owner is who unpacks."""
-
 _BLOCK = 512
 _GATHER = 1 << 18
+_AHEAD = 8 << 20
+"""Bytes from which on reading and hashing get a thread beside the one that encrypts and sends."""
 _TIME = 946_684_800  # 2000-01-01: the same bytes for the same files; tar warns of 1970
 _SUM_CHARS = 64
 
@@ -46,7 +44,8 @@ class Stream:
     @property
     def chunks(self) -> Iterable[bytes]:
         """The stream, in pieces of about 256 KiB and more."""
-        return _gathered(self._members())
+        pieces = _gathered(self._members())
+        return _ahead(pieces) if self.size >= _AHEAD else pieces
 
     @property
     def digest(self) -> str:
@@ -165,3 +164,14 @@ def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
             small, held = [], 0
     if small:
         yield b"".join(small)
+
+
+def _ahead(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The same pieces; each next one is made while the one before is used."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, pieces, b"")
+        while piece := coming.result():
+            coming = pool.submit(next, pieces, b"")
+            yield piece

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from jobgen.errors import JobgenError
 from jobgen.model.bundle import BundleFile
-from jobgen.upload import MANIFEST, UNPACK, Stream, payload, scan
+from jobgen.upload import MANIFEST, Stream, payload, scan
+
+UNPACK = "tar -xmof -"
 
 EXTRA = (
     BundleFile("TOKEN", b"abc\n", 0o600),
