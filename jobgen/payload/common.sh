@@ -4,6 +4,8 @@
 user_locale=${LC_ALL-}
 LC_ALL=C
 export LC_ALL
+# what the account had before the connection made it private, or before this does
+user_umask=${jg_umask:-$(umask)}
 umask 077
 
 # emit KEY TEXT: one frame, "KEY LENGTH\nTEXT\n". A length cannot be forged by what it measures.
@@ -57,9 +59,11 @@ enter() {
     [ "$enter_token" = "$2" ]
 }
 
-# detach COMMAND...: in a session of its own, which the end of the connection does not reach.
+# detach COMMAND...: in a session of its own, which the end of the connection does not reach, with
+# the account's own locale and umask.
 detach() {
     (
+        umask "$user_umask"
         unset LC_ALL
         if [ -n "$user_locale" ]; then
             LC_ALL=$user_locale

@@ -1,6 +1,7 @@
 #!/bin/sh
 # submit.sh K COMMAND...: run attempt number K of submitting this run, at most once, ever.
 # It is started detached, so that it outlives the connection that started it.
+own_umask=$(umask)
 umask 077
 cd "$(dirname "$0")/.." || exit 1
 attempt=$1
@@ -27,7 +28,8 @@ printf '' >>"submit/err.$attempt" || exit 1
 # The one atomic step: a symbolic link is made by one process or by none, and says whose it is.
 ln -sT "$(uname -n).$$.$(date +%s)" "submit/attempt.$attempt" 2>/dev/null || exit 0
 
-"$@" </dev/null >>"submit/out.$attempt" 2>>"submit/err.$attempt"
+# Slurm gives the umask of sbatch to the job: what the program writes is its user's own matter.
+(umask "$own_umask" && exec "$@") </dev/null >>"submit/out.$attempt" 2>>"submit/err.$attempt"
 code=$?
 
 # A valid id in the output wins, whatever the exit code says. It is written before the exit code:

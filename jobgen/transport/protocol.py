@@ -31,6 +31,7 @@ BOOTSTRAP = """exec /bin/sh -c 'read n; eval "$(dd bs=1 count=$n 2>/dev/null)"'"
 """The remote command. No ``!``, no newline, no data: csh would misread them even in quotes."""
 
 LOOP = r"""
+jg_umask=$(umask)
 umask 077
 # reads so many bytes and not one more; not every head does (BusyBox, BSD)
 if [ "$(printf abc | dd bs=9 count=2 iflag=fullblock,count_bytes 2>/dev/null)" = ab ]

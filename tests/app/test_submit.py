@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -134,6 +135,20 @@ def test_a_secret_reaches_the_program_and_nothing_else(world: World, link: Link,
     assert len(files) > 10
     assert [p.name for p in files if canary.encode() in p.read_bytes()] == []
     assert not any(canary in script for script in link.sent)
+
+
+def test_what_a_program_writes_here_has_the_modes_of_the_shell_that_submitted_it(
+    world: World, job: Job
+) -> None:
+    before = os.umask(0o027)
+    try:
+        record = submit(world, prepare(world, job("touch made"), "here"))
+    finally:
+        os.umask(before)
+    jobs.wait(world, [record.alias])
+    run = Path(record.directory)
+    assert (run / "src" / "made").stat().st_mode & 0o777 == 0o640
+    assert run.stat().st_mode & 0o777 == 0o700
 
 
 def test_a_job_waits_for_the_job_it_names(world: World, job: Job) -> None:

@@ -248,6 +248,19 @@ def test_a_profile_s_defaults_do_not_reach_sbatch(run: Path) -> None:
     assert not seen & {"SBATCH_TIMELIMIT", "SLURM_TIME_FORMAT"}
 
 
+@pytest.mark.parametrize("mask", [0o022, 0o002, 0o027])
+def test_sbatch_has_the_user_s_own_umask_and_our_files_are_private(run: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        start(run, 1, "umask >told; echo 42")
+    finally:
+        os.umask(before)
+    assert int((run / "told").read_text(), 8) == mask
+    _until((run / "submit" / "rc.1").exists)
+    ours = [path for path in (run / "submit").iterdir() if not path.is_symlink()]
+    assert {path.stat().st_mode & 0o077 for path in ours} == {0}
+
+
 def test_an_attempt_outlives_the_connection_that_started_it(run: Path) -> None:
     command = Command.of("sh", "-c", "sleep 0.7; echo 42", f"jobgen:{TOKEN}:1")
     script = scripts.start(str(run), TOKEN, 1, command)
