@@ -6,6 +6,7 @@ import io
 import os
 import subprocess
 import tarfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -185,3 +186,33 @@ def test_the_length_is_known_for_any_names_and_sizes(tmp_path: Path) -> None:
         assert sum(m.isfile() for m in members(data)) >= len(files) - 1
 
     known()
+
+
+def test_a_large_file_is_sent_as_it_stands(tmp_path: Path) -> None:
+    content = os.urandom(1 << 20) * 9
+    (tmp_path / "large").write_bytes(content)
+    stream = payload(scan(tmp_path))
+    with tarfile.open(fileobj=io.BytesIO(sent(stream))) as archive:
+        got = archive.extractfile("src/large")
+        assert got is not None
+        assert got.read() == content
+    assert stream.digest == scan(tmp_path).digest()
+
+
+def test_a_large_file_that_changes_on_the_way_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "large"
+    file.write_bytes(bytes(9 << 20))
+    pieces = iter(payload(scan(tmp_path)).chunks)
+    next(pieces)
+    file.write_bytes(bytes(5 << 20))
+    with pytest.raises(JobgenError, match="changed while"):
+        list(pieces)
+
+
+def test_a_large_stream_may_be_left_in_the_middle(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(bytes(9 << 20))
+    before = threading.active_count()
+    pieces = iter(payload(scan(tmp_path)).chunks)
+    next(pieces)
+    del pieces
+    assert threading.active_count() == before
