@@ -41,14 +41,14 @@ def launch(request: Request) -> Launch:
 
 
 def _srun(request: Request) -> str:
-    visible = "export JOBGEN_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-}"
+    # no GPU at all is something given, too: on a machine that has some, none may be seen
+    visible = "export JOBGEN_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES-unset}"
     command = lines(
         ("exec", "deepspeed", _HOSTFILE, "--no_ssh", Raw('--node_rank="$SLURM_NODEID"')),
         (*_MEET, *words(request.launcher.args)),
         ("--no_python", "--no_local_rank", *RANK),
     )
-    gpus = [visible] if request.shape.gpus_per_node else []
-    return "\n".join([found("deepspeed"), *gpus, command])
+    return "\n".join([found("deepspeed"), visible, command])
 
 
 def _pdsh(request: Request) -> str:

@@ -103,7 +103,7 @@ def test_gpus_are_never_bound() -> None:
 def test_deepspeed_needs_no_ssh_unless_it_is_asked_to() -> None:
     found = plan(job(launcher="deepspeed"))
     assert '--no_ssh --node_rank="$SLURM_NODEID"' in node(found)
-    assert "JOBGEN_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES:-}" in node(found)
+    assert "JOBGEN_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES-unset}" in node(found)
     assert found.start[0][0] == "srun"
     over = plan(job(launcher="{type: deepspeed, ssh: pdsh}"))
     assert "--launcher=pdsh" in node(over)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from tests.resolve.made import CPUS
+import pytest
+
+from tests.resolve.made import CPUS, GPUS
 from tests.script.job import Job
 
 TELL = """
@@ -14,6 +16,13 @@ printf '%s\\0' "$@" >"$JOBGEN_RUN_DIR/args.$RANK"
 pwd >"$JOBGEN_RUN_DIR/pwd.$RANK"
 echo "out $RANK"
 echo "err $RANK" >&2
+"""
+
+DEEPSPEED = """#!/bin/bash
+# as launcher/launch.py: whatever was visible, the ranks see the GPUs 0, 1 ...
+while [[ $1 == --* ]]; do shift; done
+export CUDA_VISIBLE_DEVICES=0 RANK=$SLURM_NODEID WORLD_SIZE=2 LOCAL_RANK=0
+exec "$@"
 """
 
 
@@ -64,6 +73,24 @@ def test_every_byte_of_a_rank_arrives(tmp_path: Path) -> None:
     assert job.run().returncode == 137
     wanted = b"".join(b"line %d \xff\x00\r\n" % i for i in range(1, 20001))
     assert (job.folder / "logs" / "0" / "0" / "n2.1.out").read_bytes() == wanted
+
+
+@pytest.mark.parametrize("cluster", [CPUS, GPUS])
+@pytest.mark.parametrize("given", ["4,7", "GPU-1a2b", "", None])
+def test_under_deepspeed_a_rank_sees_the_gpus_that_slurm_gave_and_no_others(
+    tmp_path: Path, cluster: str, given: str | None
+) -> None:
+    ranks = "gpus_per_node" if cluster is GPUS else "procs_per_node"
+    keys = {"launcher": "deepspeed", ranks: "1"}
+    job = Job.make(tmp_path / "run", TELL, cluster=cluster, **keys)
+    launcher = job.folder / "fake" / "deepspeed"
+    launcher.write_text(DEEPSPEED)
+    launcher.chmod(0o755)
+    if given is not None:
+        job.env["CUDA_VISIBLE_DEVICES"] = given
+    done = job.run()
+    assert done.returncode == 0, done.stderr
+    assert [environment(job, rank).get("CUDA_VISIBLE_DEVICES") for rank in (0, 1)] == [given] * 2
 
 
 def test_a_rank_leaves_the_pid_of_the_program_itself(tmp_path: Path) -> None:

@@ -21,8 +21,10 @@ least=${JOBGEN_MIN_WORLD_SIZE:-$JOBGEN_WORLD_SIZE}
     die 97 "the world has $WORLD_SIZE ranks, the job asked for $JOBGEN_WORLD_SIZE"
 export LOCAL_WORLD_SIZE=${LOCAL_WORLD_SIZE:-$JOBGEN_RANKS_PER_NODE}
 
-# DeepSpeed's launcher numbers the GPUs from 0, whichever of them Slurm gave.
-if [[ -n ${JOBGEN_VISIBLE_DEVICES:-} ]]; then
+# DeepSpeed's launcher numbers the GPUs from 0, whichever of them Slurm gave, and if it gave none.
+if [[ ${JOBGEN_VISIBLE_DEVICES-} == unset ]]; then
+    unset CUDA_VISIBLE_DEVICES
+elif [[ -n ${JOBGEN_VISIBLE_DEVICES+set} ]]; then
     export CUDA_VISIBLE_DEVICES=$JOBGEN_VISIBLE_DEVICES
 fi
 
