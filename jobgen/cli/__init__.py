@@ -3,4 +3,4 @@
 import gc
 
 # What is made while the program starts is kept: looking for garbage in it took a tenth of `ls`.
-gc.set_threshold(20_000, 50, 100)
+gc.set_threshold(100_000, 50, 100)
