@@ -7,6 +7,7 @@ from collections.abc import Callable
 from jobgen.model.record import Login
 from jobgen.transport.protocol import Session
 from jobgen.transport.route import route
+from jobgen.transport.ssh import _library  # noqa: F401 - before all that imports paramiko
 from jobgen.transport.ssh.channel import SshChannel
 from jobgen.transport.ssh.link import Link, open_link
 
