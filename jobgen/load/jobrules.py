@@ -60,11 +60,24 @@ def _launcher(tree: Tree) -> None:
             tree.contradict(message, [("launcher", "type"), ("launcher", name)], "remove it")
     span = re.fullmatch(r"(\d{1,6}):(\d{1,6})", tree.text("nodes"))
     if span is None:
+        _restarts(tree)
         return
     low, high = int(span.group(1)), int(span.group(2))
     if low < high and (kind not in {"", "torchrun"} or tree.text("launcher", "rdzv") == "static"):
         message = "nodes: MIN:MAX needs torchrun with its c10d rendezvous"
         tree.contradict(message, [("launcher",), ("nodes",)], f"write nodes: {high}")
+
+
+def _restarts(tree: Tree) -> None:
+    """Tried with torch 2.13: each agent starts its own ranks again whenever they fail, with no word
+    to the others, so that ranks of different starts wait for each other."""
+    several = tree.text("nodes") not in {"", "0", "1"}
+    again = tree.text("launcher", "max_restarts") not in {"", "0"}
+    if several and again and tree.text("launcher", "rdzv") == "static":
+        message = "launcher.max_restarts with rdzv: static on several nodes: a node starts its own "
+        message += "ranks again, and they wait for ever for the others"
+        paths: list[Path] = [("nodes",), ("launcher", "rdzv"), ("launcher", "max_restarts")]
+        tree.contradict(message, paths, "write rdzv: c10d, or max_restarts: 0")
 
 
 def _checkpoint(tree: Tree) -> None:

@@ -169,6 +169,17 @@ def test_an_elastic_job_needs_torchrun() -> None:
     assert problem("launcher: {rdzv: static}", nodes="2:4").code == "J138"
 
 
+def test_ranks_of_several_nodes_are_started_again_by_c10d_only() -> None:
+    static = "launcher: {rdzv: static, max_restarts: 3}"
+    found = problem(static, nodes="2")
+    assert (found.code, found.hint) == ("J138", "write rdzv: c10d, or max_restarts: 0")
+    assert "wait for ever" in found.message
+    assert [p.line for p in (*found.also, found.place) if p] == [2, 6, 6]
+    assert load(static, nodes="1").value.launcher.max_restarts == 3
+    assert load("launcher: {rdzv: static, max_restarts: 0}", nodes="2").value.nodes == 2
+    assert load("launcher: {max_restarts: 3}", nodes="2").value.launcher.rdzv == "c10d"
+
+
 @pytest.mark.parametrize(
     "name", ["BASH_ENV", "ENV", "PYTHONSTARTUP", "RANK", "MASTER_PORT", "SLURM_X", "JOBGEN_X"]
 )
