@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,8 +39,7 @@ def shipped(kind: str) -> Path:
     return packed if packed.is_dir() else Path(__file__).parents[1] / kind
 
 
-@dataclass(frozen=True)
-class Catalog:
+class Catalog(NamedTuple):
     """Folders that hold ``clusters/`` and ``templates/``: (what to call it, the folder)."""
 
     search: tuple[tuple[str, Path], ...]

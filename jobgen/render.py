@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobgen import payload
 from jobgen.errors import Invalid
@@ -37,8 +36,7 @@ _TOLD = frozenset(
 """Reasons that say no more than the option itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(NamedTuple):
     """One exported variable, as the template writes it."""
 
     name: Raw

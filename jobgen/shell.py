@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _NAME = re.compile(r"\$(?:\$|([A-Za-z_][A-Za-z0-9_]*))")
 
@@ -16,11 +16,13 @@ class Raw(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
 class Secret:
     """A word whose value is shown only to the shell: ``str()`` and ``repr()`` give stars."""
 
-    _value: str
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
 
     def reveal(self) -> str:
         """The value itself; called only where bytes are about to leave for their one file."""
@@ -43,8 +45,7 @@ def quote(word: Word) -> str:
     return shlex.quote(str(word))
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(NamedTuple):
     """A command as words. ``str()`` is quoted text for a POSIX shell, secrets masked."""
 
     words: tuple[Word, ...]
@@ -62,8 +63,7 @@ class Command:
         return Command((*self.words, *words))
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(NamedTuple):
     """What a command gave back. Bytes, because the other side may send anything."""
 
     code: int

@@ -11,7 +11,6 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,7 @@ def record(number: int = 0, **values: Any) -> RunRecord:
         values.pop("cluster", "a100"), "slurm", Login("paramiko", "hpc"), "/s/$USER"
     )
     base = RunRecord(token(number), "", "llama", site, "d1", created=1000.0 + number)
-    return replace(base, **values)
+    return base._replace(**values)
 
 
 @pytest.fixture

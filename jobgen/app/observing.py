@@ -8,7 +8,7 @@ for all: unconfirmed ids, answers that were lost, secrets that are no longer nee
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jobgen.app import answers
@@ -205,7 +205,7 @@ def _judged(
     if state.job != before.job or state.phase in (Phase.CANCELLED, Phase.LOST, Phase.REJECTED):
         changed = {**answers.shown(state, record), "submission": submission}
         return changed, state, effects
-    changed = outcome(replace(record, submission=submission), seen)
+    changed = outcome(record._replace(submission=submission), seen)
     if submission != record.submission:
         changed.setdefault("submission", submission)
     return changed, state, effects

@@ -13,7 +13,6 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -62,7 +61,7 @@ class Ledger:
         with self._writing() as db:
             query = "SELECT COALESCE(MAX(number), 0) + 1 FROM runs WHERE name = ?"
             number = int(db.execute(query, (record.name,)).fetchone()[0])
-            record = replace(record, alias=f"{record.name}-{number}")
+            record = record._replace(alias=f"{record.name}-{number}")
             db.execute(
                 "INSERT INTO runs (token, alias, name, number, cluster, job, ended, created, data)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -99,7 +98,7 @@ class Ledger:
         found = db.execute("SELECT data FROM runs WHERE token = ?", (token,)).fetchone()
         if found is None:
             raise Missing(f"no run with the token {token} in {self.path}")
-        record = replace(_record(found[0]), **changes)
+        record = _record(found[0])._replace(**changes)
         query = "UPDATE runs SET cluster = ?, job = ?, ended = ?, created = ?, data = ?"
         db.execute(f"{query} WHERE token = ?", (*_columns(record), token))
         if event is not None:

@@ -74,7 +74,7 @@ def schema(which: Kind) -> dict[str, Any]:
 
 
 def _job(source: Source, sets: Sequence[str]) -> tuple[Tree, JobSpec | None]:
-    tree = Tree.of(source)
+    tree = Tree(source)
     if not tree.data:
         return tree, None
     refuse_useless(tree, _MAY_BE_EMPTY)
@@ -89,7 +89,7 @@ def _job(source: Source, sets: Sequence[str]) -> tuple[Tree, JobSpec | None]:
 
 
 def _cluster(source: Source, parent: tuple[str, str] | None) -> tuple[Tree, ClusterProfile | None]:
-    tree = Tree.of(source)
+    tree = Tree(source)
     if not tree.data:
         return tree, None
     refuse_useless(tree, _NOTHING)

@@ -18,7 +18,7 @@ def extended(tree: Tree, parent: tuple[str, str] | None) -> None:
         tree.say("J177", message, ("extends",), "jobgen cluster ls shows all")
         tree.spoiled |= {("nodes",), ("paths",), ("scheduler",), ("network",), ("gpu_type",)}
         return
-    above = Tree.of(scan(*parent))
+    above = Tree(scan(*parent))
     tree.problems += above.problems
     if "extends" in above.data:
         message = f"extends: {parent[1]} extends another profile, and only one level is read"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from jobgen.errors import Place, Problem, Severity
@@ -21,37 +20,24 @@ MOST = 100
 """Problems of one code that are kept."""
 
 
-@dataclass
 class Tree:
-    """Data, places and problems of one file while it is being loaded."""
+    """Data, places and problems of one file while it is being loaded; the data is a copy."""
 
-    label: str
-    data: dict[str, Any]
-    places: dict[Path, Place]
-    values: dict[Path, Place]
-    digest: str = ""
-    problems: list[Problem] = field(default_factory=list)
-    """What makes the file invalid."""
-    notes: list[Problem] = field(default_factory=list)
-    """What rules found in it: warnings, and errors that only ``lint`` counts."""
-    spoiled: set[Path] = field(default_factory=set)
-    """Paths about which enough has been said."""
-    overrides: dict[Path, str] = field(default_factory=dict)
-    said: Counter[str] = field(default_factory=Counter)
-    """How many problems of each code were found."""
-
-    @classmethod
-    def of(cls, source: Source) -> Tree:
-        """The tree of a file, with a copy of its data."""
-        return cls(
-            source.label,
-            _copy(source.data),
-            dict(source.places),
-            dict(source.values),
-            source.digest,
-            list(source.problems),
-            spoiled=set(source.spoiled),
-        )
+    def __init__(self, source: Source) -> None:
+        self.label = source.label
+        self.data: dict[str, Any] = _copy(source.data)
+        self.places = dict(source.places)
+        self.values = dict(source.values)
+        self.digest = source.digest
+        self.problems = list(source.problems)
+        """What makes the file invalid."""
+        self.notes: list[Problem] = []
+        """What rules found in it: warnings, and errors that only ``lint`` counts."""
+        self.spoiled = set(source.spoiled)
+        """Paths about which enough has been said."""
+        self.overrides: dict[Path, str] = {}
+        self.said = Counter[str]()
+        """How many problems of each code were found."""
 
     def get(self, *path: str | int) -> Any:
         """The value at this path; None where there is none."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -48,7 +47,7 @@ def carry_out(tree: Tree, sets: Sequence[str]) -> None:
 
 def settle(tree: Tree) -> frozenset[str]:
     """Put in the variables; gives the names that were used."""
-    scope = Scope.of(tree)
+    scope = Scope(tree)
     for name, value in scope.declared.items():
         if "${" in written(value):
             message = f"vars.{name}: the value of a variable is literal"
@@ -69,19 +68,15 @@ def refuse(tree: Tree) -> None:
             tree.spoiled.add(path)
 
 
-@dataclass
 class Scope:
-    """The variables of a job, and what becomes of each ``${…}``."""
+    """The variables that a job declares, and what becomes of each ``${…}``."""
 
-    tree: Tree
-    declared: Mapping[str, Any]
-    used: set[str] = field(default_factory=set)
-
-    @classmethod
-    def of(cls, tree: Tree) -> Scope:
-        """The variables that a job declares."""
-        scalars = {n: v for n, v in tree.table("vars").items() if not isinstance(v, (dict, list))}
-        return cls(tree, scalars)
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.declared: Mapping[str, Any] = {
+            n: v for n, v in tree.table("vars").items() if not isinstance(v, (dict, list))
+        }
+        self.used: set[str] = set()
 
     def put(self, path: Path, value: str) -> Any:
         """The value with its variables put in; what cannot be is said in the tree."""

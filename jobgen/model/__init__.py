@@ -1,1 +1,1 @@
-"""The values that travel: forms where YAML comes in, frozen dataclasses inside."""
+"""The values that travel: forms where YAML comes in, named tuples inside."""

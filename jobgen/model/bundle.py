@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import NamedTuple
 
 ENTRY = "job.sbatch"
@@ -17,12 +16,14 @@ class BundleFile(NamedTuple):
     mode: int = 0o644
 
 
-@dataclass(frozen=True, slots=True)
 class Bundle:
     """All rendered files, sorted by path. No time, user, host, run id, token or absolute path."""
 
-    files: tuple[BundleFile, ...]
-    entry: str = ENTRY
+    __slots__ = ("entry", "files")
+
+    def __init__(self, files: tuple[BundleFile, ...], entry: str = ENTRY) -> None:
+        self.files = files
+        self.entry = entry
 
     def __getitem__(self, path: str) -> BundleFile:
         return next(f for f in self.files if f.path == path)

@@ -9,8 +9,7 @@ takes 150 ms of CPU in every command (measured with 2.14: more than all of ``ren
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Self, TypeVar, dataclass_transform, overload
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -20,8 +19,7 @@ Path = tuple[str | int, ...]
 _NONE = object()
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """One thing wrong with a value: where below it, a code of the catalogue, what, and a hint."""
 
     code: str
@@ -46,20 +44,18 @@ def refuse(code: str, message: str, hint: str = "") -> Refusal:
     return Refusal([Fault(code, message, hint)])
 
 
-@dataclass(frozen=True, slots=True)
-class Check(Generic[T]):
+class Check(NamedTuple, Generic[T]):
     """What a value must be: a function that gives the parsed value or raises Refusal."""
 
     parse: Callable[[object], T]
-    schema: Mapping[str, Any] = field(default_factory=dict)
+    schema: Mapping[str, Any] = {}
     """Its JSON Schema, of what may be written in the file."""
 
     def __call__(self, value: object) -> T:
         return self.parse(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """A key of a form."""
 
     check: Check[Any]

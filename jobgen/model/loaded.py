@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from jobgen.errors import Place, Problem
 
@@ -14,8 +13,7 @@ Path = tuple[str | int, ...]
 """Keys and indices from the top of the file: ``("env", "HF_HOME")``, ``("setup", 0)``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loaded(Generic[M]):
+class Loaded(NamedTuple, Generic[M]):
     """The value, the label of its file as shown to people, and the place of every node."""
 
     value: M
@@ -24,7 +22,7 @@ class Loaded(Generic[M]):
     digest: str
     """sha256 of the file's text, as hex."""
     warnings: tuple[Problem, ...] = ()
-    overrides: Mapping[Path, str] = field(default_factory=dict)
+    overrides: Mapping[Path, str] = {}
     """Paths that came from somewhere else: ``--set``, the profile that ``extends`` names."""
 
     def at(self, *path: str | int) -> Place:

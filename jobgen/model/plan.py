@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Generic, Literal, NamedTuple, TypeVar
 
@@ -14,8 +13,7 @@ from jobgen.shell import Word
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Decision(Generic[T]):
+class Decision(NamedTuple, Generic[T]):
     """A value, the sentence that says why, and the place that says so.
 
     ``place`` is a label such as ``job.yaml:12``, ``cluster a100x16:31`` or the name of a rule;
@@ -27,9 +25,10 @@ class Decision(Generic[T]):
     place: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class Setting(Decision[str]):
     """A decision whose value is text: a directive, a variable, a line of bash."""
+
+    __slots__ = ()
 
 
 class Check(NamedTuple):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
@@ -87,8 +86,7 @@ class JobId(NamedTuple):
         return f"{self.job}{task}{component}{cluster}"
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
+class Login(NamedTuple):
     """How to get to the machine that submits. ``local`` needs nothing else."""
 
     backend: Literal["local", "paramiko", "openssh"]
@@ -98,11 +96,10 @@ class Login:
     fingerprint: str = ""
     """SHA256:… of the host key, where the profile pins it."""
     auth: tuple[str, ...] = ("agent", "key")
-    forward: Mapping[str, str] = field(default_factory=dict)
+    forward: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(NamedTuple):
     """All that the later verbs need of a cluster; stored with the run, so a changed profile
     cannot lose a job."""
 
@@ -115,7 +112,7 @@ class Site:
 
     def data(self) -> dict[str, Any]:
         """Plain data that JSON can hold; ``from_data`` reads it back."""
-        return {**_plain(self), "login": _plain(self.login)}
+        return {**self._asdict(), "login": self.login._asdict()}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Site:
@@ -125,8 +122,7 @@ class Site:
         return cls(**{**known, "login": Login(**{**login, "auth": tuple(login.get("auth", ()))})})
 
 
-@dataclass(frozen=True, slots=True)
-class RunRecord:
+class RunRecord(NamedTuple):
     """One run as the ledger has it. ``token`` is its identity, ``alias`` its name here."""
 
     token: str
@@ -152,9 +148,9 @@ class RunRecord:
     """When the state was last heard, seconds since 1970."""
     ended: bool = False
     """Known to have ended, by the scheduler or the exit marker; never asked again."""
-    submission: Mapping[str, Any] = field(default_factory=dict)
+    submission: Mapping[str, Any] = {}
     """The state of the submission protocol, as plain data."""
-    shape: Mapping[str, Any] = field(default_factory=dict)
+    shape: Mapping[str, Any] = {}
     """nodes, ranks_per_node, seconds … for the screens."""
 
     @property
@@ -165,7 +161,7 @@ class RunRecord:
     def data(self) -> dict[str, Any]:
         """Plain data that JSON can hold; ``from_data`` reads it back."""
         job = None if self.job is None else str(self.job)
-        return {**_plain(self), "site": self.site.data(), "job": job, "state": str(self.state)}
+        return {**self._asdict(), "site": self.site.data(), "job": job, "state": str(self.state)}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> RunRecord:
@@ -183,10 +179,5 @@ class RunRecord:
         )
 
 
-def _plain(value: Any) -> dict[str, Any]:
-    return {f.name: getattr(value, f.name) for f in fields(value)}
-
-
-def _known(kind: type[Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    names = {f.name for f in fields(kind)}
-    return {key: value for key, value in data.items() if key in names}
+def _known(kind: type[NamedTuple], data: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in data.items() if key in kind._fields}

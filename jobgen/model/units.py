@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _UNITS = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
 _CLOCK = re.compile(r"(?:(\d{1,9})-)?(\d{1,9}):(\d\d):(\d\d)", re.ASCII)
@@ -39,8 +39,7 @@ class UnitError(ValueError):
         self.code, self.message, self.hint = code, message, hint
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Walltime:
+class Walltime(NamedTuple):
     """A length of time, in whole seconds."""
 
     seconds: int
@@ -98,8 +97,7 @@ class Walltime:
         return self.short()
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(NamedTuple):
     """Memory of a node: an amount in bytes, or all of it."""
 
     bytes: int | None = None

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Place, Problem
 
@@ -16,8 +15,7 @@ if TYPE_CHECKING:
 Key = str | int
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     """What everything is decided from."""
 
     spec: Loaded[JobSpec]

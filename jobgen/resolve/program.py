@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _ASSIGNMENTS = re.compile(r"(?:[A-Za-z_]\w*=(?:\"[^\"$`\\]*\"|'[^']*'|[^\s'\"]*)[ \t]+)*", re.ASCII)
 _PYTHON = re.compile(r"(?:\S*/)?python[0-9.]*", re.ASCII)
@@ -20,8 +20,7 @@ _SEVERAL = "set -eo pipefail\nexport PYTHONUNBUFFERED=1\n"
 """Before several commands: the first failure is the rank's, and output comes when it is made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(NamedTuple):
     """The program of every rank."""
 
     text: str
@@ -61,8 +60,7 @@ def read(run: str) -> Program:
     return Program(_SEVERAL + "\n".join(lines), first.python, first.script, first.word)
 
 
-@dataclass(frozen=True, slots=True)
-class _Command:
+class _Command(NamedTuple):
     before: str
     """Assignments before it."""
     head: str

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from jobgen.errors import Problem
 from jobgen.model.plan import Decision, Setting, Shape
 from jobgen.resolve.look import Look
 from jobgen.resolve.program import Program
 
 
-@dataclass(slots=True)
 class Sized:
     """The shape as it is being decided, with why, and what was found wrong on the way."""
 
-    problems: list[Problem] = field(default_factory=list)
-    notes: list[Problem] = field(default_factory=list)
-    decisions: dict[str, Decision[object]] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.notes: list[Problem] = []
+        self.decisions: dict[str, Decision[object]] = {}
 
     def decide(self, key: str, value: object, why: str, place: str) -> None:
         """Keep a decision for the plan."""

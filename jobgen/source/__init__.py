@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from jobgen.errors import Invalid, Place, Problem
 from jobgen.source.characters import SHOWN, visible
@@ -22,8 +21,7 @@ LIMIT = 1 << 20
 """The most bytes a file may have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """What stands in a file. A value that was refused is None, and its path is spoiled."""
 
     label: str
@@ -31,7 +29,7 @@ class Source:
     places: Mapping[Path, Place]
     """Of each key, and of each item of a list."""
     digest: str
-    values: Mapping[Path, Place] = field(default_factory=dict)
+    values: Mapping[Path, Place] = {}
     """Of each value."""
     spoiled: frozenset[Path] = frozenset()
     problems: tuple[Problem, ...] = ()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)|0o[0-7]+|0x[0-9a-fA-F]+", re.ASCII)
 _FLOAT = re.compile(
@@ -31,15 +30,23 @@ class Real(float):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
 class Flag:
     """true or false, and how it was written."""
 
-    flag: bool
-    text: str
+    __slots__ = ("flag", "text")
+
+    def __init__(self, flag: bool, text: str) -> None:
+        self.flag = flag
+        self.text = text
 
     def __bool__(self) -> bool:
         return self.flag
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Flag) and (self.flag, self.text) == (other.flag, other.text)
+
+    def __hash__(self) -> int:
+        return hash((self.flag, self.text))
 
 
 Scalar = str | Whole | Real | Flag | None

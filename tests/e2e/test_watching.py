@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -73,7 +73,7 @@ class Desk:
         path.write_text("\n".join([*lines, f"  {run}", ""]))
         profile = str(self.cluster.profile(procs_per_node=1, accounting=accounting))
         ready = prepare(self.world, path, profile)
-        plain = ready._replace(site=replace(ready.site, login=Login("local")))
+        plain = ready._replace(site=ready.site._replace(login=Login("local")))
         return self._send(plain, options, patience)
 
     def _send(self, ready: Ready, options: tuple[str, ...], patience: float) -> RunRecord:

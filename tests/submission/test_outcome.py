@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -47,7 +46,7 @@ def look(now: float = 2000.0, *, answered: bool = True, **values: Any) -> Seen:
 
 
 def became(seen: Seen, record: RunRecord = RUN) -> RunRecord:
-    return replace(record, **outcome(record, seen))
+    return record._replace(**outcome(record, seen))
 
 
 def at_last(record: RunRecord = RUN, **values: Any) -> RunRecord:
