@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import os
 from collections.abc import Generator, Iterator
@@ -25,6 +26,26 @@ HOW = {
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--golden-update", action="store_true", help="write tests/golden/*/ anew")
+    parser.addoption(
+        "--faults",
+        type=_times,
+        default=os.environ.get("JOBGEN_FAULTS", "1"),
+        metavar="N",
+        help="N times as many trials of each real fault (default: $JOBGEN_FAULTS, or 1)",
+    )
+
+
+def _times(text: str) -> int:
+    if text.isdecimal() and int(text):
+        return int(text)
+    raise argparse.ArgumentTypeError(f"how many times? a whole number from 1 on, not {text!r}")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """``@pytest.mark.trials(NAME, VALUES)``: one test for each of VALUES(N), by ``--faults N``."""
+    for marker in metafunc.definition.iter_markers("trials"):
+        name, values = marker.args
+        metafunc.parametrize(name, [*values(metafunc.config.getoption("faults"))])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

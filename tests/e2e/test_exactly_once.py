@@ -1,12 +1,11 @@
 """Real faults on a real cluster: a run executes exactly once and its id is known.
 
-``JOBGEN_FAULTS=N`` makes N times as many trials of each kind.
+``pytest --faults N`` makes N times as many trials of each kind.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import secrets
 import signal
 import subprocess
@@ -27,7 +26,6 @@ from tests.cluster.hosts import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
 
-TIMES = int(os.environ.get("JOBGEN_FAULTS", "1"))
 TTL = 20
 
 JOB = """\
@@ -132,8 +130,8 @@ def trial(testbed: Cluster, tmp_path: Path) -> Trial:
     return Trial(testbed, tmp_path)
 
 
-@pytest.mark.parametrize("point", range(1, 20, 1 if TIMES > 1 else 3))
-@pytest.mark.parametrize("round_", range(TIMES))
+@pytest.mark.trials("point", lambda times: range(1, 20, 1 if times > 1 else 3))
+@pytest.mark.trials("round_", range)
 def test_a_client_killed_at_any_point(trial: Trial, point: int, round_: int) -> None:
     trial.client(die=point)
     told = trial.settled()
@@ -141,7 +139,7 @@ def test_a_client_killed_at_any_point(trial: Trial, point: int, round_: int) -> 
     trial.accepted_once(told)
 
 
-@pytest.mark.parametrize("round_", range(TIMES))
+@pytest.mark.trials("round_", range)
 def test_three_clients_of_one_run_at_once(trial: Trial, round_: int) -> None:
     with ThreadPoolExecutor(3) as pool:
         list(pool.map(lambda _: trial.client(), range(3)))
@@ -159,7 +157,7 @@ def places(way: tuple[int, int], count: int) -> list[int]:
     return [way[0] + (way[1] - way[0]) * n // count for n in range(count)]
 
 
-@pytest.mark.parametrize("at", places(UP, 6 * TIMES))
+@pytest.mark.trials("at", lambda times: places(UP, 6 * times))
 def test_a_connection_cut_on_the_way_up(trial: Trial, at: int) -> None:
     trial.client(up=at)
     told = trial.settled()
@@ -167,7 +165,7 @@ def test_a_connection_cut_on_the_way_up(trial: Trial, at: int) -> None:
     trial.accepted_once(told)
 
 
-@pytest.mark.parametrize("at", places(DOWN, 6 * TIMES))
+@pytest.mark.trials("at", lambda times: places(DOWN, 6 * times))
 def test_a_connection_cut_on_the_way_down(trial: Trial, at: int) -> None:
     trial.client(down=at)
     told = trial.settled()
@@ -175,7 +173,7 @@ def test_a_connection_cut_on_the_way_down(trial: Trial, at: int) -> None:
     trial.accepted_once(told)
 
 
-@pytest.mark.parametrize("seconds", [3, 7, 10] * TIMES)
+@pytest.mark.trials("seconds", lambda times: [3, 7, 10] * times)
 def test_a_controller_that_stands_still_for_less_than_the_credential_lives(
     trial: Trial, seconds: float
 ) -> None:
@@ -191,8 +189,7 @@ def test_a_controller_that_stands_still_for_less_than_the_credential_lives(
     trial.accepted_once(told)
 
 
-@pytest.mark.skipif(TIMES < 2, reason="two minutes each: set JOBGEN_FAULTS=2")
-@pytest.mark.parametrize("round_", range(TIMES // 2))
+@pytest.mark.trials("round_", lambda times: range(times // 2))  # two minutes each
 def test_a_controller_that_stands_still_for_longer(trial: Trial, round_: int) -> None:
     """The first attempt is refused after the thaw, and the second is accepted once."""
     trial.cluster.freeze()
@@ -206,7 +203,7 @@ def test_a_controller_that_stands_still_for_longer(trial: Trial, round_: int) ->
     assert trial.ids() == [told["job"]]
 
 
-@pytest.mark.parametrize("round_", range(2 * TIMES))
+@pytest.mark.trials("round_", lambda times: range(2 * times))
 def test_an_sbatch_killed_in_flight(trial: Trial, round_: int) -> None:
     """Its request waits at the frozen controller, and is accepted after the thaw."""
     cluster = trial.cluster
@@ -227,7 +224,7 @@ def test_an_sbatch_killed_in_flight(trial: Trial, round_: int) -> None:
     trial.accepted_once(told)
 
 
-@pytest.mark.parametrize("round_", range(TIMES))
+@pytest.mark.trials("round_", range)
 def test_a_disk_that_is_full_when_sbatch_is_to_be_run(trial: Trial, round_: int) -> None:
     """Nothing is asked that could not be written down; with room again it goes on."""
     cluster, small = trial.cluster, trial.cluster.layout.small
@@ -247,7 +244,7 @@ def test_a_disk_that_is_full_when_sbatch_is_to_be_run(trial: Trial, round_: int)
     trial.accepted_once(told)
 
 
-@pytest.mark.parametrize("round_", range(3 * TIMES))
+@pytest.mark.trials("round_", lambda times: range(3 * times))
 def test_copies_that_were_accepted_do_not_execute(trial: Trial, round_: int) -> None:
     """Two more jobs of the same run directory, past every lock: the fence in the job holds."""
     told = trial.client(options=["--begin=now+3"])
