@@ -45,7 +45,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """``@pytest.mark.trials(NAME, VALUES)``: one test for each of VALUES(N), by ``--faults N``."""
     for marker in metafunc.definition.iter_markers("trials"):
         name, values = marker.args
-        metafunc.parametrize(name, [*values(metafunc.config.getoption("faults"))])
+        found = [*values(metafunc.config.getoption("faults"))]
+        none = pytest.param(None, marks=pytest.mark.skip(reason="tried with more --faults only"))
+        metafunc.parametrize(name, found or [none])
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
