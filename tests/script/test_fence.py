@@ -74,8 +74,7 @@ def test_with_requeue_a_finished_run_does_not_start_again(tmp_path: Path) -> Non
 def test_with_requeue_a_run_that_was_killed_goes_on(tmp_path: Path) -> None:
     """Preempted, or its node was lost: the same id comes back with a higher restart count."""
     slow = PROGRAM + (
-        '[[ $RANK != 0 ]] || touch "$JOBGEN_RUN_DIR/up"\n'
-        "[[ $JOBGEN_RESTART != 0 ]] || sleep 30\n"
+        '[[ $RANK != 0 ]] || touch "$JOBGEN_RUN_DIR/up"\n[[ $JOBGEN_RESTART != 0 ]] || sleep 30\n'
     )
     job = Job.make(tmp_path / "run", slow, checkpoint=REQUEUE)
     (job.folder / "secrets.env").write_text("export A=b\n")
