@@ -21,8 +21,8 @@ Kind = Literal["job", "cluster"]
 
 _ONLY_JOB = frozenset(JobSpec.keys) - frozenset(ClusterProfile.keys)
 _ONLY_CLUSTER = frozenset(ClusterProfile.keys) - frozenset(JobSpec.keys)
-_MAY_BE_EMPTY = re.compile(r"secrets\.\w+$")
-_NOTHING = re.compile(r"$^")
+_MAY_BE_EMPTY = r"secrets\.\w+$"
+_NOTHING = "$^"
 
 
 class Checked(NamedTuple):

@@ -29,16 +29,14 @@ _LAUNCHERS = {
     "MASTER_ADDR": "the rendezvous, from the allocation",
     "MASTER_PORT": "the rendezvous, from the job's id",
 }
-_MANAGED = re.compile(r"(SLURM|SLURMD|SBATCH|JOBGEN)_\w*", re.ASCII)
-_SECRET_NAME = re.compile(
-    r"(\w*_)?(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|API_?KEY|ACCESS_?KEY(_ID)?|PRIVATE_KEY"
-    r"|SECRET_?KEY|CREDENTIALS?)",
-    re.ASCII | re.IGNORECASE,
+# Compiled when a file has an environment.
+_MANAGED = r"(?a)(SLURM|SLURMD|SBATCH|JOBGEN)_\w*"
+_SENSITIVE = (
+    r"(?ai)(\w*_)?(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|API_?KEY|ACCESS_?KEY(_ID)?|PRIVATE_KEY"
+    r"|SECRET_?KEY|CREDENTIALS?)"
 )
-_KEY_NAME = re.compile(r"\w*_KEY", re.ASCII | re.IGNORECASE)
-_HARMLESS = re.compile(
-    r"(true|false|yes|no|none|null|on|off|\d{1,4}|<[^>]*>|/.*|\./.*|\$.*|)", re.I
-)
+_KEY_NAME = r"(?ai)\w*_KEY"
+_HARMLESS = r"(?i)(true|false|yes|no|none|null|on|off|\d{1,4}|<[^>]*>|/.*|\./.*|\$.*|)"
 _PREFIXES = re.compile(
     r"(?<![A-Za-z0-9_])(hf_[A-Za-z0-9]{6,}|sk-(?:[A-Za-z]+-)?[A-Za-z0-9_]{12,}"
     r"|gh[pousr]_[A-Za-z0-9]{6,}|github_pat_\w{6,}|glpat-[\w-]{6,}|(?:AKIA|ASIA)[0-9A-Z]{8,}"
@@ -71,7 +69,7 @@ def _name(tree: Tree, path: Path, name: str) -> None:
     elif name in _LAUNCHERS:
         message = f"{dotted(path)} cannot be set: it comes from {_LAUNCHERS[name]}"
         tree.say("J126", message, path, "remove it", place=place)
-    elif _MANAGED.fullmatch(name):
+    elif re.fullmatch(_MANAGED, name):
         owner = "jobgen" if name.startswith("JOBGEN") else "Slurm"
         hint = "remove it; options of sbatch stand under slurm:"
         tree.say("J126", f"{dotted(path)} cannot be set: it is {owner}'s", path, hint, place=place)
@@ -80,9 +78,10 @@ def _name(tree: Tree, path: Path, name: str) -> None:
 def _inline(tree: Tree, path: Path, name: str, value: Any) -> None:
     """A value that stands where only a name should."""
     text = written(value) if not isinstance(value, (dict, list)) else ""
-    if _HARMLESS.fullmatch(text):
+    if re.fullmatch(_HARMLESS, text):
         return
-    if _SECRET_NAME.fullmatch(name) or (_KEY_NAME.fullmatch(name) and len(text) >= 8):
+    a_key = len(text) >= 8 and re.fullmatch(_KEY_NAME, name)
+    if a_key or re.fullmatch(_SENSITIVE, name):
         _leaked(tree, path, f"{dotted(path)}: the value of a secret stands in the file")
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from jobgen.load.tree import Path, Tree, dotted, written
 from jobgen.model.fields import close
 
-_XTRACE = re.compile(r"(^|[;&|\n])\s*set\s+(-[a-wyzA-Z]*x|-o\s+xtrace)", re.MULTILINE)
+_XTRACE = r"(?m)(^|[;&|\n])\s*set\s+(-[a-wyzA-Z]*x|-o\s+xtrace)"
 _STARTERS = re.compile(
     r"(^|[;&|\n])\s*(?:exec\s+)?(srun|torchrun|deepspeed|mpirun|mpiexec"
     r"|accelerate\s+launch|python[0-9.]*\s+-m\s+torch\.distributed\.(?:run|launch))\b",
@@ -97,7 +97,7 @@ def _xtrace(tree: Tree) -> None:
     if not secrets:
         return
     for path in (("run",), ("setup",)):
-        if _XTRACE.search(_block(tree, path)):
+        if re.search(_XTRACE, _block(tree, path)):
             message = f"{path[0]}: set -x writes every command into the log, secrets and all"
             tree.note("J305", message, path, "remove it, or the secrets", "error")
 

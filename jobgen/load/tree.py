@@ -151,11 +151,11 @@ def change(tree: Tree, path: Path, value: Any) -> None:
     parent[path[-1]] = value
 
 
-def refuse_useless(tree: Tree, may_be_empty: re.Pattern[str]) -> None:
+def refuse_useless(tree: Tree, may_be_empty: str) -> None:
     """Say of every value that is empty or endless, and take it out of the data."""
     for path, value in list(tree.scalars()):
         place = tree.place(path, of_key=True)
-        if value is None and not may_be_empty.match(dotted(path)):
+        if value is None and not re.match(may_be_empty, dotted(path)):
             flag = "slurm" in path[:-1]
             hint = (
                 "write true for a flag, or remove it" if flag else "give it a value, or remove it"

@@ -21,15 +21,15 @@ from jobgen.source import LIMIT, resolved, scan
 _NAME = "[A-Za-z_][A-Za-z0-9_]*"
 _USE = re.compile(r"\$\$|\$\{(" + _NAME + r")\}|(\$\{|\$\()")
 _SHELL_USE = re.compile(r"\$\$\{|\$\{(" + _NAME + r")\}")
-_ASSIGNED = re.compile(
-    r"(?:^|[;&|(\s])(?:export\s+|local\s+|declare\s+(?:-\w+\s+)*)?(" + _NAME + r")=|"
+# Only a name that nobody declared is looked for with these two, so they are compiled then.
+_ASSIGNED = (
+    r"(?m)(?:^|[;&|(\s])(?:export\s+|local\s+|declare\s+(?:-\w+\s+)*)?(" + _NAME + r")=|"
     r"\bfor\s+(" + _NAME + r")\s+in\b|\bread\s+(?:-\w+\s+)*(" + _NAME + r")\b|"
-    r"\bmapfile\s+(?:-\w+\s+)*(" + _NAME + r")\b",
-    re.MULTILINE,
+    r"\bmapfile\s+(?:-\w+\s+)*(" + _NAME + r")\b"
 )
 
 # What a shell on a cluster has by itself, so that ${HOME} in run or setup is the shell's.
-_SHELLS = re.compile(
+_SHELLS = (
     r"(HOME|USER|LOGNAME|PATH|PWD|OLDPWD|HOSTNAME|SHELL|TERM|TMPDIR|LANG|UID|EUID|RANDOM|SECONDS"
     r"|BASH\w*|IFS|PYTHONPATH|LD_LIBRARY_PATH|SCRATCH|WORK|PROJECT|STORE|DATA|LOCAL_SCRATCH"
     r"|RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT|CONDA_PREFIX|VIRTUAL_ENV"
@@ -116,7 +116,7 @@ class Scope:
         listed = tree.get("secrets")
         secrets = listed if isinstance(listed, list) else list(tree.table("secrets"))
         text = "\n".join(written(v) for name in _SHELL_FIELDS for _, v in tree.scalars(name))
-        assigned = (g for m in _ASSIGNED.finditer(text) for g in m.groups() if g)
+        assigned = (g for m in re.finditer(_ASSIGNED, text) for g in m.groups() if g)
         named = (s for s in secrets if isinstance(s, str))
         return frozenset([*tree.table("env"), *tree.table("nccl", "env"), *named, *assigned])
 
@@ -137,7 +137,7 @@ class Scope:
     def _unknown_to_shell(self, path: Path, match: re.Match[str]) -> None:
         """``${X}`` that is neither declared nor known to be one of the shell's."""
         name = match.group(1)
-        if name not in self.theirs and not _SHELLS.fullmatch(name):
+        if name not in self.theirs and not re.fullmatch(_SHELLS, name):
             self._undeclared(path, name, match)
 
     def _undeclared(self, path: Path, name: str, match: re.Match[str]) -> None:

@@ -35,18 +35,19 @@ LATER_FABRICS = ("tcpx", "tcpxo", "gib")
 AUTH = ("agent", "key", "keyboard-interactive")
 GPU_REQUESTS = ("gpus-per-node", "gres", "gres-typed", "none")
 
-_HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,254}", re.ASCII)
-_USER = re.compile(r"[A-Za-z_][A-Za-z0-9._@\\-]{0,63}", re.ASCII)
-_FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}=?", re.ASCII)
-_RELEASE = re.compile(r"(\d\d\.\d\d)(\.\d{1,2})?", re.ASCII)
-_HCA = re.compile(r"[\^=]{0,2}[A-Za-z0-9_]+(:\d+)?(,[A-Za-z0-9_]+(:\d+)?)*", re.ASCII)
-_IFNAME = re.compile(r"[\^=]?[A-Za-z0-9_.@-]+(,[A-Za-z0-9_.@-]+)*", re.ASCII)
+# Compiled when a profile has such a key: most have few of them, and every start would pay.
+_HOST = r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,254}"
+_USER = r"[A-Za-z_][A-Za-z0-9._@\\-]{0,63}"
+_FINGERPRINT = r"SHA256:[A-Za-z0-9+/]{43}=?"
+_RELEASE = r"([0-9]{2}\.[0-9]{2})(\.[0-9]{1,2})?"
+_HCA = r"[\^=]{0,2}[A-Za-z0-9_]+(:[0-9]+)?(,[A-Za-z0-9_]+(:[0-9]+)?)*"
+_IFNAME = r"[\^=]?[A-Za-z0-9_.@-]+(,[A-Za-z0-9_.@-]+)*"
 
 
 def host(value: object) -> str:
     """A host name, an address, or an alias of ~/.ssh/config; never an option of ssh."""
     word = line(value)
-    if not _HOST.fullmatch(word):
+    if not re.fullmatch(_HOST, word):
         at = re.fullmatch(r"([\w.-]+)@([\w.-]+)", word)
         hint = f"write host: {at[2]} and user: {at[1]}" if at else "such as login.example.org"
         raise refuse("J171", f"'{clip(word)}' is not a host", hint)
@@ -56,7 +57,7 @@ def host(value: object) -> str:
 def user(value: object) -> str:
     """A login name."""
     word = line(value)
-    if not _USER.fullmatch(word):
+    if not re.fullmatch(_USER, word):
         raise refuse(
             "J171", f"'{clip(word)}' is not a login name", "leave it out to use ~/.ssh/config's"
         )
@@ -66,7 +67,7 @@ def user(value: object) -> str:
 def fingerprint(value: object) -> str:
     """The fingerprint of a host key, as ``ssh-keygen -l`` prints it."""
     word = line(value)
-    if not _FINGERPRINT.fullmatch(word):
+    if not re.fullmatch(_FINGERPRINT, word):
         hint = "SHA256: and 43 characters, as ssh-keygen -lf prints them"
         raise refuse("J173", f"'{clip(word)}' is not a fingerprint of a host key", hint)
     return word.rstrip("=")
@@ -89,7 +90,7 @@ def gpu(value: object) -> str:
 
 def release(value: object) -> str:
     """A release of Slurm, its year and month."""
-    match = _RELEASE.fullmatch(text(value))
+    match = re.fullmatch(_RELEASE, text(value))
     if not match:
         message = f"'{clip(text(value))}' is not a release of Slurm"
         raise refuse("J179", message, "such as 22.05 or 24.11")
@@ -236,7 +237,7 @@ class Price(Form):
 
     gpu_hour: float = key(NUMBER, doc="The price of a GPU for an hour.")
     currency: str = key(
-        matching("J179", re.compile(r"[A-Z]{3}"), "a currency", "EUR"),
+        matching("J179", "[A-Z]{3}", "a currency", "EUR"),
         default="EUR",
         doc="Its currency, three capital letters.",
     )
@@ -275,7 +276,7 @@ class ClusterProfile(Form):
         doc="How this site wants GPUs asked for: gpus-per-node, gres, gres-typed or none.",
     )
     gpu_type: str | None = key(
-        matching("J179", re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII), "a GPU type", "a100"),
+        matching("J179", "[A-Za-z0-9][A-Za-z0-9._-]*", "a GPU type", "a100"),
         default=None,
         doc="The type in --gres=gpu:TYPE:N, for gres-typed.",
     )
@@ -292,7 +293,7 @@ class ClusterProfile(Form):
         doc="Slurm's release, such as 22.05, where something newer may be used.",
     )
     rdzv_host_suffix: str = key(
-        matching("J179", re.compile(r"[A-Za-z0-9.-]{1,200}", re.ASCII), "a suffix", "-ib"),
+        matching("J179", "[A-Za-z0-9.-]{1,200}", "a suffix", "-ib"),
         default="",
         doc="Added to the head node's name for the rendezvous, such as -ib.",
     )

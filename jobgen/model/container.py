@@ -10,7 +10,7 @@ from jobgen.model.form import Check, Form, each, key, refuse
 from jobgen.model.units import clip
 
 RUNTIMES = ("pyxis", "apptainer", "docker")
-_MOUNT = re.compile(r"(/|\$[A-Za-z_])[^:,]*:/[^:,]*(:(ro|rw))?")
+_MOUNT = r"(/|\$[A-Za-z_])[^:,]*:/[^:,]*(:(ro|rw))?"
 
 
 def image(value: object) -> str:
@@ -27,7 +27,7 @@ def mount(value: object) -> str:
     word = shell_text(line(value))
     if ":" not in word:
         word = f"{word}:{word}"
-    if not _MOUNT.fullmatch(word) or any(".." in p.split("/") for p in word.split(":")):
+    if not re.fullmatch(_MOUNT, word) or any(".." in p.split("/") for p in word.split(":")):
         message = f"'{clip(word)}' is not SOURCE:TARGET[:ro] with absolute paths"
         raise refuse("J137", message, "such as /scratch:/scratch or /data:/data:ro")
     return word

@@ -217,12 +217,12 @@ def one_of(
     return Check(check, {"enum": [*words, *(aliases or {})]})
 
 
-def matching(code: str, pattern: re.Pattern[str], what: str, example: str) -> Check[str]:
+def matching(code: str, pattern: str, what: str, example: str) -> Check[str]:
     """A check for one word of this pattern."""
 
     def check(value: object) -> str:
         word = line(value)
-        if not pattern.fullmatch(word):
+        if not re.fullmatch(pattern, word):
             raise refuse(code, f"'{clip(word)}' is not {what}", f"such as {example}")
         return word
 

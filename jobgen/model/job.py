@@ -52,7 +52,7 @@ __all__ = [
 
 MOST_NODES = 65_536
 
-_SPAN = re.compile(r"(\d{1,6}):(\d{1,6})", re.ASCII)
+_SPAN = "([0-9]{1,6}):([0-9]{1,6})"
 
 
 def version(value: object) -> Literal[1]:
@@ -76,7 +76,7 @@ OPTIONS = Check(options, {"form": "slurm"})
 
 def nodes(value: object) -> int:
     """A number of nodes. ``MIN:MAX`` was taken apart before; what is left of it is backwards."""
-    span = _SPAN.fullmatch(value) if isinstance(value, str) else None
+    span = re.fullmatch(_SPAN, value) if isinstance(value, str) else None
     if span and int(span.group(1)) > int(span.group(2)):
         message = f"'{value}' is backwards: {span.group(1)} is more than {span.group(2)}"
         raise refuse("J122", message, f"write {span.group(2)}:{span.group(1)}")
@@ -188,7 +188,7 @@ class JobSpec(Form):
     def spread(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
         """``nodes: MIN:MAX`` and ``slurm: {extra: …}`` are two values each."""
         nodes = data.get("nodes")
-        span = _SPAN.fullmatch(nodes) if isinstance(nodes, str) else None
+        span = re.fullmatch(_SPAN, nodes) if isinstance(nodes, str) else None
         if span and 1 <= int(span.group(1)) <= int(span.group(2)) <= MOST_NODES:
             least, most = int(span.group(1)), int(span.group(2))
             data = {**data, "nodes": most, "min_nodes": least if least < most else None}

@@ -8,10 +8,9 @@ from typing import NamedTuple
 _UNITS = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
 _CLOCK = re.compile(r"(?:(\d{1,9})-)?(\d{1,9}):(\d\d):(\d\d)", re.ASCII)
 _SIZE = re.compile(r"(\d{1,15})(?:\.(\d{1,6}))?([A-Za-z]*)", re.ASCII)
-_SPELLED = re.compile(
-    r"(\d{1,6})\s*(s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?)\b", re.I
-)
-_FRACTION = re.compile(r"(\d{1,6})\.(\d{1,3})\s*([dhm])[a-z]*", re.I)
+# Only what is no time is looked at with these, so they are compiled then.
+_SPELLED = r"(?i)(\d{1,6})\s*(s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?)\b"
+_FRACTION = r"(?i)(\d{1,6})\.(\d{1,3})\s*([dhm])[a-z]*"
 _MINUTES = {"d": 1440, "h": 60, "m": 1}
 
 LONGEST = 366 * 86400
@@ -225,14 +224,14 @@ def _nearest(text: str) -> str:
     text = text.strip()
     if len(text) > 40:
         return ""
-    if match := _FRACTION.fullmatch(text):
+    if match := re.fullmatch(_FRACTION, text):
         unit = _MINUTES[match.group(3).lower()]
         minutes = float(f"{match.group(1)}.{match.group(2)}") * unit
         return Walltime(round(minutes) * 60).short() if minutes >= 1 else ""
-    if _SPELLED.sub("", text).replace("and", "").strip(" ,"):
+    if re.sub(_SPELLED, "", text).replace("and", "").strip(" ,"):
         return ""
     total = 0
-    for amount, unit in _SPELLED.findall(text):
+    for amount, unit in re.findall(_SPELLED, text):
         scale = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[unit[0].lower()]
         total += int(amount) * scale
     return Walltime(total).short() if 0 < total <= LONGEST else ""
