@@ -58,7 +58,7 @@ def prepare(
     base = job.resolve().parent
     catalog = world.catalog(beside=base)
     profile = _profile(world, catalog, cluster or spec.value.cluster)
-    workdir = _workdir(spec, base)
+    workdir = _workdir(world, spec, base)
     facts = _facts(world, spec, base, workdir)
     manifest = None
     if with_upload:
@@ -101,18 +101,22 @@ def _profile(world: World, catalog: Catalog, name: str | None) -> Loaded[Cluster
     return load_cluster(file.text, file.label, parent=file.parent)
 
 
-def _workdir(spec: Loaded[JobSpec], base: Path) -> Path:
+def _workdir(world: World, spec: Loaded[JobSpec], base: Path) -> Path:
     """The directory that is uploaded. Raises Invalid where there is none."""
     named = spec.value.workdir.path
-    workdir = (base / named).resolve()
+    start, _, rest = named.partition("/")
+    workdir = (world.home / rest if start == "~" else base / named).resolve()
     if not workdir.is_dir():
+        hint = "it is taken relative to the job file"
+        if start.startswith("~"):
+            hint = "~/ is your home on this machine; other homes are written out"
         place = spec.at("workdir", "path") if ("workdir", "path") in spec.places else None
         raise Invalid(
             Problem(
                 "J180",
                 f"workdir '{named}' is no directory",
                 place or spec.at("workdir"),
-                "it is taken relative to the job file",
+                hint,
             )
         )
     return workdir

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jobgen.load.tree import Tree, written
+from jobgen.model.units import clip
 
 
 def check(tree: Tree) -> None:
@@ -11,6 +12,8 @@ def check(tree: Tree) -> None:
     _network(tree)
     _requests(tree)
     _place(tree)
+    _name(tree)
+    _name(tree)
 
 
 def _nodes(tree: Tree) -> None:
@@ -66,3 +69,13 @@ def _place(tree: Tree) -> None:
     if tree.text("scheduler") == "local" and "ssh" in tree.data:
         message = "ssh is for another machine, and scheduler: local runs on this one"
         tree.contradict(message, [("scheduler",), ("ssh",)], "remove it")
+
+
+def _name(tree: Tree) -> None:
+    """``-c`` finds a profile by its file's name, and everything later calls it by ``name``."""
+    folder, _, file = tree.label.rpartition("/")
+    called, name = file.rpartition(".")[0], tree.text("name")
+    if folder.rpartition("/")[2] == "clusters" and name and name != called:
+        message = f"name: {clip(name)}, and the file is {clip(file)}: -c finds it as {clip(called)}"
+        hint = f"write name: {clip(called)}, or call the file {clip(name)}.yaml"
+        tree.say("J174", message, ("name",), hint)

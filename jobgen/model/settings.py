@@ -120,7 +120,7 @@ class Workdir(Form):
             return {"ignore_file": ignore, **rest}
         return data
 
-    path: str = key(LINE, default=".", doc="The directory, relative to this file.")
+    path: str = key(LINE, default=".", doc="The directory, relative to this file, or ~/ and on.")
     ignore: tuple[str, ...] = key(
         WORDS, default=(), doc="Patterns, as in .gitignore, of what is not uploaded."
     )

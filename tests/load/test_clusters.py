@@ -196,3 +196,18 @@ def test_a_child_has_a_name_of_its_own() -> None:
     with pytest.raises(Invalid) as caught:
         load_cluster("extends: big\n", "m.yaml", parent=(PARENT, "big.yaml"))
     assert [p.message for p in caught.value.problems] == ["name is missing"]
+
+
+@pytest.mark.parametrize("folder", ["clusters/", "~/.config/jobgen/clusters/", "/a/clusters/"])
+def test_a_profile_among_the_clusters_is_called_as_its_file(folder: str) -> None:
+    """What -c finds by the file's name stands in ls and in the ledger by the other."""
+    (found,) = check(text(), f"{folder}mine.yaml").problems
+    assert (found.code, found.severity) == ("J174", "error")
+    assert found.place == Place(f"{folder}mine.yaml", 1, 7, 2)
+    assert "mine.yaml" in found.message
+    assert found.hint == "write name: mine, or call the file c1.yaml"
+    assert check(text(), f"{folder}c1.yaml").problems == ()
+
+
+def test_a_profile_that_is_named_by_its_path_may_be_called_anything() -> None:
+    assert check(text(), "site/today.yaml").problems == ()

@@ -43,6 +43,6 @@ def plan(text: str = JOB, cluster: str = GPUS, **facts: Any) -> Plan:
     """The plan of these texts."""
     return resolve(
         load_job(text, "some/where/job.yaml"),
-        load_cluster(cluster, "/etc/clusters/c.yaml"),
+        load_cluster(cluster, "/etc/profiles/c.yaml"),
         Facts(**facts),
     )

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jobgen.app.prepare import prepare
+from jobgen.app.world import World
+from jobgen.errors import Invalid
+
+Job = Callable[..., Path]
+
+
+def test_a_tilde_in_workdir_is_the_home_of_who_submits(world: World, job: Job) -> None:
+    made = world.home / "project"
+    made.mkdir()
+    (made / "train.py").write_text("")
+    for named in ("~/project", "{path: ~/project}"):
+        ready = prepare(world, job("train.py", f"workdir: {named}"), "here")
+        assert ready.workdir == made.resolve()
+    assert prepare(world, job("hostname", 'workdir: "~"'), "here").workdir == world.home.resolve()
+
+
+@pytest.mark.parametrize("named", ["~nobody/project", "~/not-there"])
+def test_a_tilde_that_leads_nowhere_is_refused_with_its_place(
+    world: World, job: Job, named: str
+) -> None:
+    with pytest.raises(Invalid) as caught:
+        prepare(world, job("hostname", f"workdir: {named}"), "here")
+    (problem,) = caught.value.problems
+    assert problem.code == "J180"
+    assert problem.place is not None
+    assert problem.place.line == 5
+    assert named in problem.message
+    assert "~/ is your home on this machine" in problem.hint
