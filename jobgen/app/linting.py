@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from jobgen.app.world import World
 from jobgen.errors import Invalid, Problem
 
 
-@dataclass(frozen=True, slots=True)
-class LintedFile:
+class LintedFile(NamedTuple):
     """One file: how it is called, what it is, its text for excerpts, what is wrong with it."""
 
     label: str

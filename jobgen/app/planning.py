@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from jobgen.app.prepare import Ready
 from jobgen.app.rendering import Difference, unified
@@ -11,8 +11,7 @@ from jobgen.errors import Missing
 from jobgen.model.record import RunRecord
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
+class Cost(NamedTuple):
     """The most that the job can use up: GPU-hours, and money where the profile has a price."""
 
     gpu_hours: float
@@ -20,8 +19,7 @@ class Cost:
     currency: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(NamedTuple):
     """A plan with what surrounds it."""
 
     ready: Ready

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobgen.cli.call import Flags
 from jobgen.cli.layout import clip, columns, count, described, fold, size, table
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 MARKS = {"ok": ("good", "[ok]  "), "warn": ("warning", "[warn]"), "fail": ("error", "[fail]")}
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(NamedTuple):
     """How the person called it, for the commands that are shown."""
 
     job: str
