@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -123,10 +123,7 @@ def _workdir(world: World, spec: Loaded[JobSpec], base: Path) -> Path:
 
 
 def _facts(world: World, spec: Loaded[JobSpec], base: Path, workdir: Path) -> Facts:
-    texts = {}
-    config = spec.value.launcher.config
-    if config:
-        texts[config] = _config(spec, workdir, config)
+    texts = {name: _copied(spec, workdir, name, path) for path, name in _named(spec.value)}
     return Facts(
         secrets=secret.origins(world, spec.value.secrets, base),
         texts=texts,
@@ -134,7 +131,18 @@ def _facts(world: World, spec: Loaded[JobSpec], base: Path, workdir: Path) -> Fa
     )
 
 
-def _config(spec: Loaded[JobSpec], workdir: Path, name: str) -> bytes:
+def _named(job: JobSpec) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Files of the working directory that the plan reads: key of job.yaml, and path."""
+    train = job.train
+    if job.launcher.config:
+        yield ("launcher", "config"), job.launcher.config
+    if train and isinstance(train.model, str) and train.model.endswith(".json"):
+        yield ("train", "model"), train.model
+    if train and train.config:
+        yield ("train", "config"), train.config
+
+
+def _copied(spec: Loaded[JobSpec], workdir: Path, name: str, path: tuple[str, ...]) -> bytes:
     from jobgen.app.world import read_limited
 
     try:
@@ -143,8 +151,8 @@ def _config(spec: Loaded[JobSpec], workdir: Path, name: str) -> bytes:
         raise Invalid(
             Problem(
                 "J181",
-                f"launcher.config '{name}' cannot be read: {error.strerror}",
-                spec.at("launcher", "config"),
+                f"{'.'.join(path)} '{name}' cannot be read: {error.strerror}",
+                spec.at(*path),
                 "it is taken relative to the workdir",
             )
         ) from error

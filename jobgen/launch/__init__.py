@@ -50,7 +50,8 @@ class Request(NamedTuple):
     scheduler: Literal["slurm", "local"] = "slurm"
     container: bool = False
     config: bytes | None = None
-    """The text of ``launcher.config``, where app has read it."""
+    """The launcher's configuration: what the strategy made, or ``launcher.config`` where app has
+    read it."""
     place: str = ""
 
 

@@ -34,7 +34,7 @@ def launch(request: Request) -> Launch:
     kind: tuple[Word, ...] = ("--mixed_precision=no", "--dynamo_backend=no")
     if shape.world > 1:
         kind = ("--multi_gpu", *kind)
-    if asked.config:
+    if asked.config or request.config is not None:
         # pdsh is its default for DeepSpeed, and would ssh from every node to every node
         kind = ("--deepspeed_multinode_launcher=standard",)
     command = lines(
@@ -60,10 +60,10 @@ def launch(request: Request) -> Launch:
 
 
 def _config(request: Request) -> tuple[Word, tuple[BundleFile, ...]]:
-    """``--config_file``: the user's own, copied where it is known; else ours."""
+    """``--config_file``: the strategy's or the user's own, copied; else ours."""
     asked = request.launcher.config
     if asked and request.config is None:
         path = expandable(f"$JOBGEN_WORK_DIR/{asked.replace('$', '$$')}")
         return Raw(f"--config_file={path}"), ()
-    content = request.config if asked and request.config is not None else _OURS.encode()
+    content = _OURS.encode() if request.config is None else request.config
     return Raw(f'--config_file="$JOBGEN_BUNDLE_DIR/{_FILE}"'), (BundleFile(_FILE, content),)

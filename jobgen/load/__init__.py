@@ -84,6 +84,10 @@ def _job(source: Source, sets: Sequence[str]) -> tuple[Tree, JobSpec | None]:
     options.settle(tree, ("slurm",))
     spec = _formed(tree, JobSpec)
     jobrules.check(tree)
+    if spec is not None and spec.train is not None:
+        from jobgen.load import training
+
+        training.check(tree, spec, spec.train)
     lint.job(tree, used)
     return tree, spec
 

@@ -10,7 +10,6 @@ Path = tuple[str | int, ...]
 
 # Keys of job.yaml that later versions bring.
 LATER = {
-    ("train",): "memory planning and the choice of a strategy",
     ("sweep",): "sweeps over variables",
     ("array",): "job arrays",
     ("steps",): "several steps",

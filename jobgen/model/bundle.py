@@ -28,6 +28,12 @@ class Bundle:
     def __getitem__(self, path: str) -> BundleFile:
         return next(f for f in self.files if f.path == path)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Bundle) and (self.files, self.entry) == (other.files, other.entry)
+
+    def __hash__(self) -> int:
+        return hash((self.files, self.entry))
+
     @property
     def digest(self) -> str:
         """The sha256 over (path, mode, length, content) of every file, as hex."""

@@ -37,6 +37,7 @@ from jobgen.model.settings import (
     SecretRef,
     Workdir,
 )
+from jobgen.model.train import Train
 from jobgen.model.units import Memory, Walltime
 
 __all__ = [
@@ -162,6 +163,12 @@ class JobSpec(Form):
         form(Checkpoint),
         default=None,
         doc="The early warning, and whether the job is put back in the queue.",
+    )
+    train: Train | None = key(
+        form(Train),
+        default=None,
+        doc="How the model is trained: strategy, degrees, batch, precision, and what the program "
+        "reads of it.",
     )
     nccl: Nccl = key(form(Nccl), default=Nccl(), doc="NCCL's debug level and more variables.")
     container: Container | None = key(

@@ -14,7 +14,16 @@ from jobgen.fabric import fabric
 from jobgen.launch import Launch, Request, launch
 from jobgen.model.facts import Facts
 from jobgen.model.plan import Part, Plan, Setting, Shape, Step
-from jobgen.resolve import checks, container, directives, environment, launchers, program, start
+from jobgen.resolve import (
+    checks,
+    container,
+    directives,
+    environment,
+    launchers,
+    program,
+    start,
+    training,
+)
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized, shape
 
@@ -22,6 +31,7 @@ if TYPE_CHECKING:
     from jobgen.model.cluster import ClusterProfile
     from jobgen.model.job import JobSpec
     from jobgen.model.loaded import Loaded
+    from jobgen.shell import Word
 
 
 def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts) -> Plan:
@@ -35,17 +45,20 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
     sized.problems += launchers.problems(look, launcher.value)
     raise_errors(Invalid, sized.problems)
 
-    starts = launch(launcher.value, _request(look, size, launcher))
+    trained = training.training(look, size, launcher.value, runs, sized)
+    starts = launch(launcher.value, _request(look, size, launcher, trained.launcher))
     gpus = size.gpus_per_node > 0
     parts = (
         environment.base(look, size, launcher.value),
         fabric(look.cluster.network, gpus=gpus, nodes=size.nodes, place=_network(look)),
         container.part(look, size),
+        *trained.parts,
         starts.part,
     )
     notes: list[Problem] = [
         *sized.notes,
         *container.notes(look),
+        *(note for part in trained.parts for note in part.notes),
         *look.spec.warnings,
         *look.profile.warnings,
     ]
@@ -63,7 +76,7 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         env=env,
         secrets=tuple(secret.name for secret in look.job.secrets),
         setup=_setup(look, parts, inside=inside is not None),
-        steps=_steps(look, runs, starts),
+        steps=_steps(look, runs, trained.args, starts),
         files=tuple(file for part in parts for file in part.files),
         head=start.head(look),
         start=start.start(size, starts, container.srun_options(look, env), outside=outside),
@@ -92,15 +105,17 @@ def _program(look: Look, sized: Sized) -> program.Program:
     return found
 
 
-def _request(look: Look, size: Shape, launcher: Setting) -> Request:
+def _request(look: Look, size: Shape, launcher: Setting, config: bytes | None) -> Request:
     asked = look.job.launcher
+    if config is None and asked.config:
+        config = look.facts.texts.get(asked.config)
     return Request(
         launcher=asked,
         shape=size,
         address=start.address(look),
         scheduler=look.cluster.scheduler,
         container=bool(look.job.container or look.cluster.defaults.container),
-        config=look.facts.texts.get(asked.config) if asked.config else None,
+        config=config,
         place=launcher.place,
     )
 
@@ -117,10 +132,13 @@ def _setup(look: Look, parts: tuple[Part, ...], *, inside: bool) -> tuple[Settin
     return (*site, *(line for part in parts for line in part.setup), *asked)
 
 
-def _steps(look: Look, runs: program.Program, starts: Launch) -> tuple[Step, ...]:
+def _steps(
+    look: Look, runs: program.Program, args: tuple[Word, ...], starts: Launch
+) -> tuple[Step, ...]:
     """What happens, in order; the training program is the last."""
-    place = look.by_job("run")
-    return (*starts.before, starts.node, Step("program", "rank", runs.text, place=place))
+    text = program.with_args(runs, args)
+    step = Step("program", "rank", text, place=look.by_job("run"))
+    return (*starts.before, starts.node, step)
 
 
 def _extra(look: Look) -> tuple[Setting, ...]:

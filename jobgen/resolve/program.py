@@ -7,6 +7,8 @@ import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from jobgen.shell import Word, quote
+
 _ASSIGNMENTS = re.compile(r"(?:[A-Za-z_]\w*=(?:\"[^\"$`\\]*\"|'[^']*'|[^\s'\"]*)[ \t]+)*", re.ASCII)
 _PYTHON = re.compile(r"(?:\S*/)?python[0-9.]*", re.ASCII)
 _OPERATORS = frozenset("();<>|&")
@@ -31,6 +33,13 @@ class Program(NamedTuple):
     """The file it names, as written; empty for modules and other commands."""
     first: str = ""
     """The first word, for messages."""
+    simple: bool = False
+    """One command without operators: words may be added at its end."""
+
+
+def with_args(program: Program, args: tuple[Word, ...]) -> str:
+    """The program's bash with more words behind its own."""
+    return " \\\n  ".join([program.text.rstrip(), *(quote(word) for word in args)])
 
 
 class UnreadableError(ValueError):
@@ -55,7 +64,7 @@ def read(run: str) -> Program:
         # exec keeps the rank's process the program itself, so that a signal reaches it
         flag = " -u" if first.python and not first.unbuffered else ""
         text = f"{first.before}exec {first.head}{flag}{first.rest}"
-        return Program(text, first.python, first.script, first.word)
+        return Program(text, first.python, first.script, first.word, simple=True)
     lines = (c.before + c.head + c.rest for c in commands)
     return Program(_SEVERAL + "\n".join(lines), first.python, first.script, first.word)
 

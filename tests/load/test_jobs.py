@@ -93,7 +93,7 @@ def test_a_misspelt_key_is_not_missing_too() -> None:
 
 
 def test_what_later_versions_bring_is_not_an_unknown_key() -> None:
-    for key in ("train", "sweep", "array", "steps", "track", "notify", "hooks"):
+    for key in ("sweep", "array", "steps", "track", "notify", "hooks"):
         found = problem(f"{key}: {{a: 1}}")
         assert found.code == "J117"
         assert "not in this version" in found.message

@@ -1,0 +1,250 @@
+"""How the model is trained: the mapping ``train`` of job.yaml."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from jobgen.model.fields import LINE, YES, described, number, one_of, remote_path, text, whole
+from jobgen.model.form import Check, Form, each, form, key, refuse
+from jobgen.model.units import clip
+
+STRATEGIES = (
+    "ddp",
+    "fsdp",
+    "fsdp-grad-op",
+    "fsdp-no-shard",
+    "fsdp-hybrid",
+    "fsdp2",
+    "zero1",
+    "zero2",
+    "zero3",
+    "3d",
+)
+_ALSO_CALLED = {
+    "fsdp1": "fsdp",
+    "full-shard": "fsdp",
+    "shard-grad-op": "fsdp-grad-op",
+    "no-shard": "fsdp-no-shard",
+    "hybrid": "fsdp-hybrid",
+    "hybrid-shard": "fsdp-hybrid",
+    "hsdp": "fsdp-hybrid",
+    "zero-1": "zero1",
+    "zero-2": "zero2",
+    "zero-3": "zero3",
+}
+FRAMEWORKS = (
+    "torch",
+    "accelerate",
+    "hf-trainer",
+    "deepspeed",
+    "megatron",
+    "torchtitan",
+    "lightning",
+    "none",
+)
+PRECISIONS = ("fp32", "bf16", "fp16")
+RECOMPUTE = ("none", "selective", "full")
+HOOKS = ("none", "bf16", "fp16")
+OFFLOADED = ("none", "optimizer", "params", "both")
+MOST = 1 << 30
+
+_COUNT = whole(1, MOST)
+_AXIS = whole(1, 1 << 20)
+
+
+def _word(value: object) -> object:
+    """Names are taken in any case, and with either dash."""
+    return text(value).lower().replace("_", "-") if isinstance(value, str) else value
+
+
+def _chosen(value: object) -> Any:
+    return one_of("strategy", STRATEGIES, aliases=_ALSO_CALLED, later=("auto",))(_word(value))
+
+
+def _reshard(value: object) -> bool | int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return whole(2, 1 << 20)(value)
+    try:
+        return YES(value)
+    except ValueError:
+        message = f"true, false or a number of ranks was expected, got {described(value)}"
+        raise refuse("J123", message, "write true, false, or how many ranks share") from None
+
+
+class Parallel(Form):
+    """A strategy, with the settings that only it has."""
+
+    type: Literal[
+        "ddp",
+        "fsdp",
+        "fsdp-grad-op",
+        "fsdp-no-shard",
+        "fsdp-hybrid",
+        "fsdp2",
+        "zero1",
+        "zero2",
+        "zero3",
+        "3d",
+    ] = key(
+        Check(_chosen, {"enum": list(STRATEGIES)}),
+        doc="ddp, fsdp (FULL_SHARD), fsdp-grad-op, fsdp-no-shard, fsdp-hybrid, fsdp2, zero1, "
+        "zero2, zero3 or 3d.",
+    )
+    bucket_mb: int = key(
+        whole(1, 10_000), default=25, doc="ddp: MiB of gradients that are reduced at once."
+    )
+    static_graph: bool = key(
+        YES, default=False, doc="ddp: the same parameters are used in every step."
+    )
+    hook: Literal["none", "bf16", "fp16"] = key(
+        one_of("hook", HOOKS), default="none", doc="ddp: compress gradients on their way."
+    )
+    reshard_after_forward: bool | int = key(
+        Check(_reshard, {"type": ["boolean", "integer"]}),
+        default=True,
+        doc="fsdp2: true frees gathered parameters after the forward pass, false keeps them, a "
+        "number keeps them sharded over that many ranks.",
+    )
+    shard: int | None = key(
+        _AXIS,
+        default=None,
+        doc="fsdp2 and fsdp-hybrid: ranks that one copy of the model is sharded over; the rest "
+        "are copies. fsdp-hybrid: the ranks of a node by default.",
+    )
+
+
+class Offload(Form):
+    """What is kept outside the GPU's memory."""
+
+    what: Literal["none", "optimizer", "params", "both"] = key(
+        one_of("kind of state", OFFLOADED), doc="none, optimizer, params or both."
+    )
+    to: Literal["cpu", "nvme"] = key(
+        one_of("place", ("cpu", "nvme")), default="cpu", doc="cpu, or nvme with its path."
+    )
+    path: str | None = key(
+        Check(remote_path, {"type": "string"}),
+        default=None,
+        doc="nvme: a directory of the node's own disk.",
+    )
+
+
+class ModelShape(Form):
+    """The sizes of a transformer, where no file says them."""
+
+    layers: int = key(_COUNT, doc="Transformer layers.")
+    hidden: int = key(_COUNT, doc="Width of the residual stream.")
+    heads: int = key(_COUNT, doc="Attention heads.")
+    kv_heads: int | None = key(
+        _COUNT, default=None, doc="Heads of keys and values; as many as heads by default."
+    )
+    ffn: int | None = key(
+        _COUNT, default=None, doc="Width of the feed-forward layer; four times hidden by default."
+    )
+    vocab: int | None = key(_COUNT, default=None, doc="Tokens of the vocabulary.")
+    experts: int | None = key(_COUNT, default=None, doc="Experts of a mixture of experts.")
+    params: float | None = key(
+        Check(number, {"type": "number"}), default=None, doc="Parameters, where they are known."
+    )
+
+
+def _model(value: object) -> str | ModelShape:
+    if isinstance(value, (Mapping, ModelShape)):
+        return form(ModelShape)(value)
+    word = LINE(value)
+    if word.startswith(("/", "~")) or ".." in word.split("/"):
+        message = f"'{clip(word)}' is neither a Hub id nor a file of the workdir"
+        raise refuse("J136", message, "such as meta-llama/Llama-3.1-8B, or model/config.json")
+    return word
+
+
+MODEL = Check(_model, {"anyOf": [{"type": "string"}, {"form": ModelShape}]})
+
+
+class Train(Form):
+    """How the model is trained. What it says is decided with the cluster, in resolve."""
+
+    model: str | ModelShape | None = key(
+        MODEL,
+        default=None,
+        doc="A Hub id, the path of a config.json in the workdir, or a mapping of sizes.",
+    )
+    framework: (
+        Literal[
+            "torch",
+            "accelerate",
+            "hf-trainer",
+            "deepspeed",
+            "megatron",
+            "torchtitan",
+            "lightning",
+            "none",
+        ]
+        | None
+    ) = key(
+        one_of("framework", FRAMEWORKS),
+        default=None,
+        doc="What the program reads: torch (a strategy.json), accelerate, hf-trainer, deepspeed, "
+        "megatron, torchtitan, lightning or none. Left out: accelerate under that launcher, "
+        "deepspeed for zero1 to zero3, else torch.",
+    )
+    strategy: Parallel = key(
+        form(Parallel, short="type", shortly={"enum": [*STRATEGIES, *_ALSO_CALLED]}),
+        default=Parallel(type="ddp"),
+        doc="How the work is divided: a word, or a mapping with its settings.",
+    )
+    tp: int = key(_AXIS, default=1, doc="Tensor parallel: ranks that share each layer.")
+    pp: int = key(_AXIS, default=1, doc="Pipeline parallel: stages of layers.")
+    cp: int = key(_AXIS, default=1, doc="Context parallel: ranks that share each sequence.")
+    ep: int = key(_AXIS, default=1, doc="Expert parallel: ranks that share the experts.")
+    dp: int | None = key(
+        _AXIS, default=None, doc="Data parallel: what the other degrees leave of the ranks."
+    )
+    precision: Literal["fp32", "bf16", "fp16"] = key(
+        one_of("precision", PRECISIONS),
+        default="bf16",
+        doc="fp32, bf16 or fp16 (mixed: the optimizer keeps fp32).",
+    )
+    seq_len: int | None = key(_COUNT, default=None, doc="Tokens of one sequence.")
+    micro_batch: int | None = key(
+        _COUNT, default=None, doc="Samples of one rank in one forward pass."
+    )
+    gradient_accumulation: int | None = key(
+        _COUNT, default=None, doc="Micro-batches of one rank for one step of the optimizer."
+    )
+    global_batch: int | None = key(
+        _COUNT, default=None, doc="Samples of one step of the optimizer, over all ranks."
+    )
+    activation_checkpointing: Literal["none", "selective", "full"] = key(
+        one_of("kind of activation checkpointing", RECOMPUTE),
+        default="none",
+        doc="none, selective or full: what is computed again instead of kept.",
+    )
+    gradient_clipping: float | None = key(
+        Check(number, {"type": "number", "minimum": 0}),
+        default=None,
+        doc="The most that the norm of all gradients may be.",
+    )
+    offload: Offload = key(
+        form(Offload, short="what", shortly={"enum": list(OFFLOADED)}),
+        default=Offload(what="none"),
+        doc="What is kept outside the GPU: none, optimizer, params or both, or a mapping.",
+    )
+    wrap: tuple[str, ...] = key(
+        each(LINE),
+        default=(),
+        doc="Names of the layer classes that are sharded, and recomputed, one by one.",
+    )
+    config: str | None = key(
+        LINE,
+        default=None,
+        doc="deepspeed: your own ds_config.json in the workdir; it is checked, and what this "
+        "mapping says is filled in.",
+    )
+
+    @classmethod
+    def spread(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Words are taken in any case, and with either dash."""
+        words = ("framework", "precision", "activation_checkpointing")
+        return {k: _word(v) if k in words else v for k, v in data.items()}

@@ -1,0 +1,139 @@
+"""``train:`` → the strategy, and what the program is given of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from jobgen.errors import Invalid, Problem, raise_errors
+from jobgen.model.plan import Part, Shape
+from jobgen.resolve.look import Look
+from jobgen.resolve.shape import Sized
+
+if TYPE_CHECKING:
+    from jobgen.resolve.program import Program
+    from jobgen.shell import Word
+    from jobgen.strategy import Fault, Strategy
+    from jobgen.strategy.frameworks import Configured
+
+NAME = "train"
+
+
+class Trained:
+    """What the rest of the plan takes over."""
+
+    def __init__(
+        self,
+        part: Part | None = None,
+        args: tuple[Word, ...] = (),
+        launcher: bytes | None = None,
+    ) -> None:
+        self.parts = (part,) if part else ()
+        self.args = args
+        """Words behind the program's own."""
+        self.launcher = launcher
+        """The launcher's configuration file, where the strategy makes one."""
+
+
+def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized) -> Trained:
+    """The strategy and its configuration; nothing where the job has no ``train``.
+
+    Raises Invalid with everything that cannot work.
+    """
+    train = look.job.train
+    if train is None:
+        return Trained()
+    from jobgen import strategy
+    from jobgen.strategy import frameworks
+    from jobgen.strategy.sizes import sizes
+
+    texts = look.facts.texts
+    known, found = sizes(train, texts)
+    fabric = look.cluster.network.fabric
+    world = strategy.World(size.nodes, size.ranks_per_node, fabric, gpus=size.gpus_per_node > 0)
+    found += strategy.faults(train, known, world, launcher=launcher)
+    raise_errors(Invalid, [_problem(look, fault) for fault in found])
+    config = texts.get(train.config) if train.config else None
+    decided = strategy.decide(train, known, world, launcher=launcher, config=config)
+    made = frameworks.configure(
+        frameworks.Request(decided, size.nodes, size.ranks_per_node, world.gpus, look.by_job(NAME))
+    )
+    raise_errors(Invalid, [_problem(look, fault) for fault in made.faults])
+    raise_errors(Invalid, _places(look, made, runs))
+    _tell(look, decided, made.why, sized)
+    notes = (Problem("J239", note, severity="note") for note in made.notes)
+    part = Part(NAME, env=made.env, files=made.files, notes=tuple(notes))
+    return Trained(part, made.args, made.launcher)
+
+
+def _places(look: Look, made: Configured, runs: Program) -> list[Problem]:
+    """Where the program would not be given what was made for it."""
+    found = []
+    if made.args and not runs.simple:
+        message = "run is more than one command, and this framework takes words behind it"
+        hint = "put what comes before the program into setup:, so that run is one command"
+        found.append(look.wrong_job("J238", message, "run", hint=hint))
+    if made.launcher is not None and look.job.launcher.config:
+        message = "launcher.config and train: both make the launcher's configuration"
+        hint = "remove launcher.config, or write framework: none under train:"
+        found.append(look.wrong_job("J238", message, "launcher", "config", hint=hint))
+    return found
+
+
+def _problem(look: Look, fault: Fault) -> Problem:
+    path: tuple[str, ...] = (NAME, *fault.path)
+    while len(path) > 1 and path not in look.spec.places:
+        path = path[:-1]
+    return look.wrong_job(fault.code, f"train: {fault.message}", *path, hint=fault.hint)
+
+
+def _tell(look: Look, decided: Strategy, why: Mapping[str, str], sized: Sized) -> None:
+    """Keep every decision, with its why, for ``plan``."""
+    for key, value, reason, path in _decisions(decided):
+        place = look.by_job(NAME, *path) if (NAME, *path) in look.spec.places else "rule train"
+        sized.decide(key, value, reason, place)
+    for key, reason in why.items():
+        sized.decide(f"{decided.framework} {key}", "", reason, "rule train")
+
+
+def _decisions(decided: Strategy) -> list[tuple[str, str, str, tuple[str, ...]]]:
+    mesh, batch = decided.mesh, decided.batch
+    sizes = {"pp": mesh.pp, "cp": mesh.cp, "tp": mesh.tp, "ep": mesh.ep}
+    axes = "".join(f", {axis} {count}" for axis, count in sizes.items() if count > 1)
+    shared = f", each over {mesh.shard} ranks" if mesh.shard > 1 else ""
+    rows: list[tuple[str, str, str, tuple[str, ...]]] = [
+        ("strategy", decided.trait.title, _SHARDED[decided.trait.stage], ("strategy",)),
+        ("framework", decided.framework, "what the program reads", ("framework",)),
+        (
+            "mesh",
+            f"data {mesh.data}{axes}",
+            f"{mesh.replicate} cop{'y' if mesh.replicate == 1 else 'ies'} of the model{shared}",
+            ("dp",),
+        ),
+        ("precision", decided.precision, _PRECISION[decided.precision], ("precision",)),
+    ]
+    if batch:
+        product = f"micro {batch.micro} x accumulation {batch.accumulation} x {batch.ranks} ranks"
+        rows.append(("global_batch", str(batch.total), product, ("global_batch",)))
+    if decided.recompute != "none":
+        why = "activations are computed again instead of kept"
+        rows.append(
+            ("activation_checkpointing", decided.recompute, why, ("activation_checkpointing",))
+        )
+    if decided.offload:
+        kept = " and ".join(n for n in ("optimizer", "params") if getattr(decided.offload, n))
+        rows.append(("offload", decided.offload.to, f"{kept} outside the GPU", ("offload",)))
+    return rows
+
+
+_SHARDED = {
+    0: "every rank holds parameters, gradients and optimizer",
+    1: "the optimizer's state is sharded",
+    2: "gradients and the optimizer's state are sharded",
+    3: "parameters, gradients and the optimizer's state are sharded",
+}
+_PRECISION = {
+    "fp32": "everything in fp32",
+    "bf16": "computed in bf16, the optimizer keeps fp32",
+    "fp16": "computed in fp16 with a scaled loss, the optimizer keeps fp32",
+}

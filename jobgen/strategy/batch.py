@@ -1,0 +1,62 @@
+"""Batch arithmetic: global = micro x accumulation x data-parallel ranks, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from jobgen.strategy.values import Batch, Fault
+
+if TYPE_CHECKING:
+    from jobgen.model.train import Train
+
+
+def batch(train: Train, ranks: int) -> Batch | None:
+    """The batch over so many data-parallel ranks; None where the job says nothing of it.
+
+    What is left out follows from the rest: the accumulation from the global batch, else it is 1.
+    """
+    micro, steps, total = train.micro_batch, train.gradient_accumulation, train.global_batch
+    if micro is None and steps is None and total is None:
+        return None
+    if micro is None:
+        micro = total // ((steps or 1) * ranks) if total else 1
+    if steps is None:
+        steps = total // (micro * ranks) if total else 1
+    return Batch(max(1, micro), max(1, steps), ranks)
+
+
+def faults(train: Train, ranks: int) -> Iterator[Fault]:
+    """What does not come out even."""
+    total = train.global_batch
+    found = batch(train, ranks)
+    if total is None or found is None or found.total == total:
+        return
+    if train.micro_batch is not None and train.gradient_accumulation is not None:
+        message = (
+            f"global_batch {total} is not micro_batch {found.micro} x gradient_accumulation "
+            f"{found.accumulation} x {ranks} data-parallel ranks = {found.total}"
+        )
+        yield Fault("J230", message, ("global_batch",), _hint(found, total))
+        return
+    said, each = ("micro_batch", found.micro) if train.micro_batch else ("", 1)
+    if train.gradient_accumulation:
+        said, each = "gradient_accumulation", found.accumulation
+    parts = (
+        f"{said} {each} x {ranks} data-parallel ranks" if said else f"{ranks} data-parallel ranks"
+    )
+    step = each * ranks
+    message = f"global_batch {total} is no multiple of {parts} = {step}"
+    yield Fault("J230", message, ("global_batch",), _near(total, step))
+
+
+def _hint(found: Batch, total: int) -> str:
+    step = found.micro * found.ranks
+    if total % step == 0:
+        return f"write gradient_accumulation: {total // step}, or global_batch: {found.total}"
+    return f"write global_batch: {found.total}, or leave gradient_accumulation out"
+
+
+def _near(total: int, step: int) -> str:
+    below, above = total // step * step, -(-total // step) * step
+    return f"write global_batch: {below} or {above}" if below else f"write global_batch: {above}"

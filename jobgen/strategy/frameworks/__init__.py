@@ -1,0 +1,68 @@
+"""One module a framework: a decided strategy in the words that its programs read.
+
+Each has a function ``configure``. A new framework is a module with it, a line in ``MODULES`` and
+its name in ``TRAITS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import NamedTuple, Protocol, cast
+
+from jobgen.model.bundle import BundleFile
+from jobgen.model.plan import Setting
+from jobgen.shell import Word
+from jobgen.strategy.values import Fault, Strategy
+
+MODULES: Mapping[str, str] = {
+    "torch": "jobgen.strategy.frameworks.torch",
+    "accelerate": "jobgen.strategy.frameworks.accelerate",
+    "hf-trainer": "jobgen.strategy.frameworks.hf_trainer",
+    "deepspeed": "jobgen.strategy.frameworks.deepspeed",
+    "megatron": "jobgen.strategy.frameworks.megatron",
+    "torchtitan": "jobgen.strategy.frameworks.torchtitan",
+    "lightning": "jobgen.strategy.frameworks.lightning",
+}
+"""Framework → its module, imported when it is used. ``none`` has none: nothing is rendered."""
+
+
+class Request(NamedTuple):
+    """What a framework is told beside the strategy."""
+
+    strategy: Strategy
+    nodes: int
+    ranks_per_node: int
+    gpus: bool = True
+    """Whether the ranks have GPUs; without, the program computes on CPUs, over gloo."""
+    place: str = ""
+    """The line of job.yaml that asks for it."""
+
+
+class Configured(NamedTuple):
+    """What the program is given. Paths in it begin with ``$JOBGEN_BUNDLE_DIR``."""
+
+    files: tuple[BundleFile, ...] = ()
+    env: Mapping[str, Setting] = {}
+    args: tuple[Word, ...] = ()
+    """Words behind the program's own, in order."""
+    launcher: bytes | None = None
+    """The launcher's configuration file, where the program gets it that way (accelerate)."""
+    why: Mapping[str, str] = {}
+    """What was chosen that the job does not say: key of the framework → why it has that value."""
+    notes: tuple[str, ...] = ()
+    """What a person should know, a sentence each."""
+    faults: tuple[Fault, ...] = ()
+    """What this framework cannot do."""
+
+
+class _Module(Protocol):
+    def configure(self, request: Request) -> Configured: ...
+
+
+def configure(request: Request) -> Configured:
+    """The strategy in the words of its framework; nothing where there is no framework."""
+    name = MODULES.get(request.strategy.framework)
+    if name is None:
+        return Configured()
+    return cast(_Module, import_module(name)).configure(request)

@@ -1,0 +1,88 @@
+"""Programs that use torch alone: a strategy.json, which says everything that was decided.
+
+The program reads it from ``$JOBGEN_STRATEGY``. Keys and values are those of torch's own calls
+(``ShardingStrategy``, ``fully_shard``, ``init_device_mesh``, ``DistributedDataParallel``; 2.13).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from jobgen.model.bundle import BundleFile
+from jobgen.model.plan import Setting
+from jobgen.strategy.frameworks import Configured, Request
+from jobgen.strategy.values import Strategy
+
+FILE = "strategy.json"
+SHARDING = {
+    "fsdp": "FULL_SHARD",
+    "fsdp-grad-op": "SHARD_GRAD_OP",
+    "fsdp-no-shard": "NO_SHARD",
+    "fsdp-hybrid": "HYBRID_SHARD",
+}
+"""Word of job.yaml → torch.distributed.fsdp.ShardingStrategy."""
+_AXES = {"pp": "pp", "replicate": "dp_replicate", "shard": "dp_shard", "cp": "cp", "tp": "tp"}
+"""Degree → its dimension of the mesh, outermost first: tensor parallel ranks are neighbours."""
+
+
+def configure(request: Request) -> Configured:
+    """``strategy.json`` and the variable that names it."""
+    text = json.dumps(document(request), indent=2) + "\n"
+    why = "everything that was decided of the training, for programs that use torch alone"
+    return Configured(
+        files=(BundleFile(FILE, text.encode()),),
+        env={"JOBGEN_STRATEGY": Setting(f"$JOBGEN_BUNDLE_DIR/{FILE}", why, request.place)},
+    )
+
+
+def document(request: Request) -> Mapping[str, Any]:
+    """What ``strategy.json`` holds. Counts are of ranks, samples and tokens; ``bucket_mb`` MiB."""
+    strategy = request.strategy
+    batch = strategy.batch
+    return {
+        "version": 1,
+        "strategy": strategy.name,
+        "world_size": strategy.mesh.world,
+        "mesh": mesh(strategy),
+        "precision": strategy.precision,
+        "micro_batch": batch.micro if batch else None,
+        "gradient_accumulation": batch.accumulation if batch else 1,
+        "global_batch": batch.total if batch else None,
+        "seq_len": strategy.seq_len,
+        "gradient_clipping": strategy.clipping,
+        "activation_checkpointing": strategy.recompute,
+        "wrap": list(strategy.wrap),
+        "offload": _offload(strategy),
+        **_own(strategy),
+    }
+
+
+def mesh(strategy: Strategy) -> dict[str, int]:
+    """The device mesh, outermost dimension first; dimensions of one rank are left in."""
+    sizes = strategy.mesh._asdict()
+    return {name: sizes[axis] for axis, name in _AXES.items()}
+
+
+def _offload(strategy: Strategy) -> str | None:
+    return "cpu" if strategy.offload else None
+
+
+def _own(strategy: Strategy) -> dict[str, Any]:
+    """What only this strategy has."""
+    family = strategy.trait.family
+    if family == "ddp":
+        return {
+            "ddp": {
+                "bucket_cap_mb": strategy.bucket_mb,
+                "static_graph": strategy.static_graph,
+                "gradient_as_bucket_view": True,
+                "hook": strategy.hook,
+            }
+        }
+    if family == "fsdp":
+        return {"fsdp": {"sharding_strategy": SHARDING[strategy.name]}}
+    if family == "fsdp2":
+        return {"fsdp2": {"reshard_after_forward": strategy.reshard}}
+    return {}

@@ -1,0 +1,117 @@
+"""What does not go together: a strategy with its settings, its framework, offload, precision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from jobgen.strategy.values import TRAITS, Fault, Trait
+
+if TYPE_CHECKING:
+    from jobgen.model.train import Train
+
+_SETTINGS: dict[str, tuple[str, ...]] = {
+    "bucket_mb": ("ddp",),
+    "static_graph": ("ddp",),
+    "hook": ("ddp",),
+    "reshard_after_forward": ("fsdp2",),
+    "shard": ("fsdp2", "fsdp-hybrid"),
+}
+"""Setting of a strategy → the strategies that have it."""
+
+_LAUNCHERS: dict[str, tuple[str, ...]] = {
+    "accelerate": ("accelerate",),
+    "lightning": ("srun", "torchrun"),
+}
+"""Framework → the launchers that go with it; the others go with all that start ranks."""
+
+
+def faults(train: Train, framework: str) -> Iterator[Fault]:
+    """What cannot work, whatever the cluster is."""
+    trait = TRAITS[train.strategy.type]
+    yield from _framework(train, trait, framework)
+    yield from _settings(train, trait)
+    yield from _offload(train, trait, framework)
+    yield from _config(train, framework)
+
+
+def launcher(framework: str, chosen: str) -> Iterator[Fault]:
+    """A framework whose configuration this launcher would not hand over."""
+    known = _LAUNCHERS.get(framework, ())
+    if known and chosen not in known:
+        message = f"framework: {framework} gets its configuration from {' or '.join(known)}, "
+        message += f"and the launcher is {chosen}"
+        yield Fault("J236", message, ("framework",), f"write launcher: {known[0]}")
+
+
+def _framework(train: Train, trait: Trait, framework: str) -> Iterator[Fault]:
+    if framework in trait.frameworks:
+        return
+    known = [name for name, other in TRAITS.items() if framework in other.frameworks]
+    frameworks = ", ".join(f for f in trait.frameworks if f != "none")
+    message = f"{framework} has no {trait.title}"
+    hint = f"{framework} knows {', '.join(known)}; {train.strategy.type} runs with {frameworks}"
+    path = ("framework",) if train.framework else ("strategy",)
+    yield Fault("J236", message, path, hint)
+
+
+def _settings(train: Train, trait: Trait) -> Iterator[Fault]:
+    for name, owners in _SETTINGS.items():
+        value = getattr(train.strategy, name)
+        default = train.strategy.keys[name].default
+        if value != default and train.strategy.type not in owners:
+            message = (
+                f"strategy.{name} is a setting of {' and '.join(owners)}, not of {trait.title}"
+            )
+            yield Fault("J236", message, ("strategy", name), "remove it")
+
+
+def _offload(train: Train, trait: Trait, framework: str) -> Iterator[Fault]:
+    asked = train.offload
+    if asked.what == "none":
+        return
+    if asked.to == "nvme" and asked.path is None:
+        message = "offload to nvme needs a directory on the node's own disk"
+        yield Fault("J235", message, ("offload", "to"), "add path: /local/$USER, or write to: cpu")
+    if asked.to == "cpu" and asked.path is not None:
+        message = "offload.path is the directory of nvme, and the offload goes to cpu"
+        yield Fault("J235", message, ("offload", "path"), "write to: nvme, or remove it")
+    yield from _offloaded(asked.what, asked.to, trait, framework)
+
+
+def _offloaded(what: str, to: str, trait: Trait, framework: str) -> Iterator[Fault]:
+    path = ("offload",)
+    if trait.family not in {"fsdp", "fsdp2", "zero"} or (
+        trait.family == "fsdp" and not trait.stage
+    ):
+        message = f"{trait.title} keeps everything on every GPU: nothing of it can be offloaded"
+        yield Fault("J235", message, path, "write strategy: zero2 or fsdp2, or remove offload")
+    elif framework == "megatron":
+        message = "Megatron's distributed optimizer (ZeRO-1) is not offloaded by this version"
+        yield Fault("J235", message, path, "remove offload, or write framework: deepspeed")
+    elif trait.family == "zero" and what in {"params", "both"} and trait.stage < 3:
+        message = (
+            f"parameters are whole on every GPU below ZeRO-3: {trait.title} cannot offload them"
+        )
+        yield Fault("J235", message, path, "write strategy: zero3, or offload: optimizer")
+    elif trait.family == "zero" and to == "nvme" and trait.stage < 3:
+        message = f"DeepSpeed offloads to NVMe in ZeRO-3 only, and this is {trait.title}"
+        yield Fault("J235", message, path, "write strategy: zero3, or to: cpu")
+    elif trait.family != "zero" and to == "nvme":
+        message = f"only DeepSpeed offloads to NVMe, and this is {trait.title}"
+        yield Fault("J235", message, path, "write strategy: zero3, or to: cpu")
+    elif trait.family != "zero" and what != "both":
+        message = (
+            f"{trait.title} offloads parameters, gradients and optimizer together or not at all"
+        )
+        yield Fault("J235", message, path, "write offload: both")
+
+
+def _config(train: Train, framework: str) -> Iterator[Fault]:
+    if train.config is None:
+        return
+    if TRAITS[train.strategy.type].family != "zero" and framework != "deepspeed":
+        message = "train.config is a DeepSpeed configuration, and DeepSpeed is not used"
+        yield Fault(
+            "J236", message, ("config",), "remove it, or write strategy: zero1, zero2 or zero3"
+        )
