@@ -13,7 +13,6 @@ def check(tree: Tree) -> None:
     _requests(tree)
     _place(tree)
     _name(tree)
-    _name(tree)
 
 
 def _nodes(tree: Tree) -> None:
