@@ -48,12 +48,16 @@ class Stream:
                 self._write(item)
 
     def _write(self, lines: Lines) -> None:
-        data = lines.data
+        out = sys.stdout.buffer
+        data = memoryview(lines.data)
         if self._prefixed:
             prefix = self._prefix((lines.source, *lines.also))
-            data = prefix + data[:-1].replace(b"\n", b"\n" + prefix) + data[-1:]
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
+            out.write(prefix)
+            data = memoryview(lines.data.replace(b"\n", b"\n" + prefix))
+            if lines.data.endswith(b"\n"):
+                data = data[: len(data) - len(prefix)]  # no line follows
+        out.write(data)
+        out.flush()
 
     def _json(self, lines: Lines) -> None:
         source = lines.source

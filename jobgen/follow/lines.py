@@ -20,12 +20,12 @@ class Assembler:
         """The lines that are complete now. What is left over waits for its end."""
         cut = data.rfind(b"\n") + 1
         if cut:
-            lines, self._rest = self._rest + data[:cut], data[cut:]
+            lines, self._rest = b"".join((self._rest, memoryview(data)[:cut])), data[cut:]
         else:
             lines, self._rest = b"", self._rest + data
         if not self._raw:
             self._rest = _without_past(self._rest)
-        if len(lines) > self._cap:
+        if len(lines) > self._cap and _has_longer(lines, self._cap):
             lines = b"".join(self._pieces(line) for line in lines.splitlines(keepends=True))
         return lines + self._overflow()
 
@@ -49,6 +49,16 @@ class Assembler:
             piece, line = _cut(line, self._cap)
             pieces.append(piece)
         return b"\n".join([*pieces, line])
+
+
+def _has_longer(lines: bytes, cap: int) -> bool:
+    """Whether one of these complete lines may be longer; steps over all that fit at once."""
+    at = 0
+    while at < len(lines):
+        at = lines.rfind(b"\n", at, at + cap + 1) + 1
+        if not at:
+            return True
+    return False
 
 
 def last_lines(data: bytes, count: int) -> bytes:

@@ -6,8 +6,10 @@ their true length. Files that did not grow cost one line of text, and no process
 
 from __future__ import annotations
 
+import itertools
+import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from jobgen.errors import JobgenError, Problem
@@ -142,10 +144,11 @@ def tail(
     known = "".join(lines).encode("utf-8", "surrogateescape")
     text = script(_TAIL, directory, nonce, str(limit), str(-1 if backlog is None else backlog))
     result = transport.call(text, Payload(len(known), [known]), deadline=deadline)
-    parts = result.out.split(b"\n" + nonce.encode() + b" ")
-    if len(parts) == 1:
+    mark = b"\n" + nonce.encode() + b" "
+    at = [found.end() for found in re.finditer(mark, result.out)]
+    if not at:
         return Tail(exists=False)
-    last = parts[-1].split()
+    last = result.out[at[-1] :].split()
     if len(last) != 4 or last[0] != b"end":
         said = result.error_text.strip()[-300:] or "no answer"
         problem = Problem(
@@ -154,7 +157,7 @@ def tail(
             hint="find, stat, awk, tail and head are needed on that machine",
         )
         raise JobgenError(problem)
-    seen = list(_chunks(parts[1:-1]))
+    seen = [_chunk(result.out, start, end - len(mark)) for start, end in itertools.pairwise(at)]
     return Tail(
         chunks=tuple(chunk for chunk in seen if chunk.data),
         shrunk={chunk.path: chunk.size for chunk in seen if chunk.size < chunk.offset},
@@ -164,11 +167,12 @@ def tail(
     )
 
 
-def _chunks(parts: list[bytes]) -> Iterator[Chunk]:
-    for part in parts:
-        head, _, data = part.partition(b"\n")
-        offset, size, path = head.split(b" ", 2)
-        yield Chunk(path.decode("utf-8", "surrogateescape"), int(offset), data, int(size))
+def _chunk(out: bytes, start: int, end: int) -> Chunk:
+    """The piece of a file between two marks; its head stands on a line before it."""
+    data = out.index(b"\n", start, end) + 1
+    offset, size, path = out[start : data - 1].split(b" ", 2)
+    name = path.decode("utf-8", "surrogateescape")
+    return Chunk(name, int(offset), out[data:end], int(size))
 
 
 def listing(transport: Transport, directory: str, *, deadline: float = DEADLINE) -> dict[str, int]:
