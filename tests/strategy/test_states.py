@@ -1,0 +1,92 @@
+"""The bytes of every shard: what the formulas say is what the libraries hold, to the byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobgen.model.train import Parallel, Train
+from jobgen.strategy import Sizes, Strategy, World, decide
+from jobgen.strategy.states import Held, Unit, states
+
+BLOCK: Unit = ((37, 13), (37,), (13, 37), (13,), (13,))
+ROOT: Unit = ((51, 13), (13,), (13,), (51, 13), (51,))
+RANKS = 4
+
+TORCH: Mapping[str, Mapping[str, Any]] = {
+    "ddp": {"type": "ddp"},
+    "fsdp": {"type": "fsdp"},
+    "fsdp-grad-op": {"type": "fsdp-grad-op"},
+    "fsdp-no-shard": {"type": "fsdp-no-shard"},
+    "fsdp-hybrid": {"type": "fsdp-hybrid"},
+    "fsdp2": {"type": "fsdp2"},
+    "fsdp2 kept": {"type": "fsdp2", "reshard_after_forward": False},
+    "fsdp2 by 2": {"type": "fsdp2", "reshard_after_forward": 2},
+    "fsdp2 shard 2": {"type": "fsdp2", "shard": 2},
+}
+DEEPSPEED = ("zero1 bf16", "zero2 bf16", "zero2 fp32", "zero3 bf16")
+
+
+def strategy(precision: str = "bf16", **asked: Any) -> Strategy:
+    """A strategy on two nodes of two ranks."""
+    train = Train(strategy=Parallel(**asked), precision=precision)
+    return decide(train, Sizes(), World(2, RANKS // 2, "none"), launcher="torchrun")
+
+
+def measured(library: str) -> dict[str, list[Held]]:
+    """Case → what each rank holds, as measured in the processes."""
+    worker = Path(__file__).with_name("measure.py")
+    words = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}"]
+    done = subprocess.run(
+        [sys.executable, *words, str(worker), library],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = (json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"case"'))
+    return {line["case"]: [Held(**held) for held in line["held"]] for line in lines}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.train("torch")
+def test_what_torch_holds_is_what_the_formulas_say() -> None:
+    found = measured("torch")
+    assert found.keys() == TORCH.keys()
+    for case, held in found.items():
+        units = (BLOCK, BLOCK, ROOT)
+        said = [states(strategy(**TORCH[case]), units, rank) for rank in range(RANKS)]
+        assert held == said, case
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.train("deepspeed")
+def test_what_deepspeed_holds_is_what_the_formulas_say() -> None:
+    found = measured("deepspeed")
+    assert tuple(found) == DEEPSPEED
+    for case, held in found.items():
+        name, precision = case.split()
+        decided = strategy(precision, type=name)
+        said = [states(decided, (BLOCK, BLOCK, ROOT), rank) for rank in range(RANKS)]
+        assert held == said, case
+
+
+def test_twice_the_ranks_hold_about_half_of_each() -> None:
+    big: Unit = ((4096, 1024),) * 8
+    for name in ("fsdp", "fsdp2", "zero3"):
+        train = Train(strategy=Parallel(type=name))
+        few, many = (
+            states(decide(train, Sizes(), World(n, 8, "none"), launcher=""), (big,)) for n in (1, 2)
+        )
+        assert few.params == 2 * many.params
+        assert few.moments == 2 * many.moments
