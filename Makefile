@@ -46,6 +46,8 @@ shellcheck: $(VENV)/.test-$(KEY)
 bench: $(VENV)/.test-$(KEY)
 	$(BIN)/python benchmarks/startup.py $(if $(PEERS),--peers $(PEERS))
 	$(BIN)/python benchmarks/transfer.py
+	$(BIN)/python benchmarks/submit.py
+	$(BIN)/python benchmarks/logs.py
 
 cluster-packages:
 	@scripts/cluster-packages

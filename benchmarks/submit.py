@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -25,8 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-REPOSITORY = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(REPOSITORY))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.cluster import Cluster, Options
 from tests.cluster.install import missing
@@ -177,7 +175,8 @@ def main() -> None:
         sys.stdout.flush()
         os._exit(0)  # the proxy's thread needs no good-bye
     if reason := missing():
-        sys.exit(f"not measured: {reason}" if shutil.which("apt-get") else reason)
+        print(f"a submit at a distance is not measured: {reason}")
+        return
     with client(chosen.rounds, chosen.delay) as words:
         subprocess.run(words, check=True)
 

@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""Logs: how soon a followed line appears, and what a gigabyte of them costs.
+
+    python benchmarks/logs.py [--size 1000] [--seconds 12] [--local]
+
+Once with the jobs on this machine, once over ssh to the test cluster (as root; see CONTRIBUTING.md;
+``--local`` leaves it out). A job prints the time every 0.2 s: the delay of a line is from when it
+was printed to when it was read from ``jobgen logs -f``. Another job's four ranks write ``--size``
+megabytes in all, every line another: what is measured is the whole ``jobgen logs``, its output read
+by ``cat``, and its largest memory, beside one ``cat`` of the same files (over ssh, by ssh).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.cluster import Cluster, Options
+from tests.cluster.install import missing
+from tests.cluster.layout import SSH_ALIAS
+
+JOBGEN = (sys.executable, "-m", "jobgen")
+EVERY = 0.2
+RANKS = 4
+
+TICKS = """\
+import sys, time
+for _ in range(int(sys.argv[1])):
+    print(time.time_ns(), flush=True)
+    time.sleep(float(sys.argv[2]))
+"""
+FLOOD = """\
+import os, sys
+rank, left, step = os.environ["RANK"], int(sys.argv[1]), 0
+while left > 0:
+    block = "".join(
+        f"step {n:>9} rank {rank:>3} loss {2.5 + n % 977 / 977:.6f} lr 1.000e-04 "
+        f"grad_norm {n % 313 / 313:.4f} tokens/s {120000 + n % 1013}\\n"
+        for n in range(step, step + 5000)
+    ).encode()
+    left, step = left - len(block), step + 5000
+    sys.stdout.buffer.write(block)
+"""
+
+
+class Cost(NamedTuple):
+    """Of one command to its end."""
+
+    seconds: float
+    peak: int
+    """The most bytes that it held."""
+
+
+class Desk:
+    """Where jobgen is run, and for which cluster."""
+
+    def __init__(self, place: Path, profile: str, cluster: Cluster | None = None) -> None:
+        self.place, self.profile, self.cluster = place, profile, cluster
+        self.env = {**os.environ, "HOME": str(place)}
+
+    def words(self, command: Sequence[str]) -> list[str]:
+        """The command as it is started from here."""
+        return self.cluster.client.words(command) if self.cluster else list(command)
+
+    def said(self, *words: str) -> str:
+        """What a command printed; it must end well."""
+        done = subprocess.run(self.words(words), env=self.env, capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(f"{' '.join(words)} ended with {done.returncode}:\n{done.stderr}")
+        return done.stdout
+
+    def submit(self, name: str, keys: Mapping[str, Any], program: str) -> dict[str, Any]:
+        """A job with this program; what jobgen says of it."""
+        folder = self.place / name
+        folder.mkdir()
+        (folder / "program.py").write_text(program)
+        job = {"name": name, "nodes": 1, "time": "15m", **keys}
+        (folder / "job.yaml").write_text(json.dumps(job))
+        words = ["submit", str(folder / "job.yaml"), "-c", self.profile, "--json"]
+        answer = json.loads(self.said(*JOBGEN, *words))
+        return answer["data"]["job"]  # type: ignore[no-any-return]
+
+    def cost(self, *words: str) -> Cost:
+        """A command whose output is read by cat, as by any reader that does nothing with it."""
+        began = time.perf_counter()
+        with Path(os.devnull).open("wb") as nowhere:
+            reader = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=nowhere)
+        assert reader.stdin
+        writer = subprocess.Popen(self.words(words), stdout=reader.stdin, env=self.env)
+        reader.stdin.close()
+        _, status, used = os.wait4(writer.pid, 0)
+        writer.returncode = os.waitstatus_to_exitcode(status)
+        reader.wait()
+        if writer.returncode:
+            sys.exit(f"{' '.join(words)} ended with {writer.returncode}")
+        return Cost(time.perf_counter() - began, used.ru_maxrss * 1024)
+
+
+def appearing(desk: Desk, where: str, seconds: float) -> None:
+    """How late a followed line is."""
+    run = f"{sys.executable} program.py {int(seconds / EVERY)} {EVERY}"
+    keys = {"procs_per_node": 1, "launcher": "plain", "run": run}
+    job = desk.submit("ticks", keys, TICKS)
+    words = desk.words([*JOBGEN, "logs", "-f", "-q", "--no-prefix", "--rank", "0", job["id"]])
+    late = []
+    with subprocess.Popen(words, stdout=subprocess.PIPE, env=desk.env) as follower:
+        assert follower.stdout
+        for line in follower.stdout:
+            now = time.time_ns()
+            if line.strip().isdigit():
+                late.append((now - int(line)) / 1e9)
+    # what was printed before the follower looked for the first time is late for another reason
+    late = late[int(2 / EVERY) :]
+    print(
+        f"a line appears, {where:25} median {statistics.median(late):5.2f} s   "
+        f"worst {max(late):5.2f} s   of {len(late)} lines",
+        flush=True,
+    )
+
+
+def flooded(desk: Desk, where: str, size: int) -> None:
+    """What much log costs, beside what any program would need to bring it."""
+    run = f"{sys.executable} program.py {size * 1_000_000 // RANKS}"
+    keys = {"procs_per_node": RANKS, "launcher": "srun", "run": run}
+    job = desk.submit("flood", keys, FLOOD)
+    desk.said(*JOBGEN, "wait", job["id"])
+    files = f"{job['dir']}/logs/0/0/*.out"
+    over = ["ssh", SSH_ALIAS, f"cat {files}"] if desk.cluster else ["sh", "-c", f"cat {files}"]
+    rows = {
+        "ssh cat" if desk.cluster else "cat": over,
+        "jobgen logs": [*JOBGEN, "logs", job["id"]],
+        "jobgen logs -f": [*JOBGEN, "logs", "-f", "-q", job["id"]],
+        "jobgen logs --no-collapse": [*JOBGEN, "logs", "--no-collapse", job["id"]],
+        "jobgen logs -n 100": [*JOBGEN, "logs", "-n", "100", job["id"]],
+    }
+    base = 0.0
+    for label, words in rows.items():
+        cost = desk.cost(*words)
+        base = base or cost.seconds
+        print(
+            f"{size} MB of log, {where}, {label:27}{cost.seconds:7.2f} s "
+            f"{size / cost.seconds:7.0f} MB/s {cost.seconds / base:7.1f}x   "
+            f"at most {cost.peak / 1e6:4.0f} MB of memory",
+            flush=True,
+        )
+
+
+def main() -> None:
+    """Measure and print."""
+    arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    arguments.add_argument("--size", type=int, default=1000, help="megabytes of log")
+    arguments.add_argument("--seconds", type=float, default=12.0, help="of lines to be followed")
+    arguments.add_argument("--local", action="store_true", help="nothing over ssh")
+    chosen = arguments.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        measure(Desk(Path(name), "local"), "on this machine", chosen)
+    reason = "--local" if chosen.local else missing()
+    if reason:
+        print(f"logs over ssh are not measured: {reason}")
+        return
+    with Cluster.up(Options(nodes=1, gpus=0)) as cluster:
+        desk = Desk(cluster.client.home, str(cluster.profile()), cluster)
+        measure(desk, "over ssh", chosen)
+
+
+def measure(desk: Desk, where: str, chosen: argparse.Namespace) -> None:
+    """Both, in one place."""
+    appearing(desk, where, chosen.seconds)
+    flooded(desk, where, chosen.size)
+
+
+if __name__ == "__main__":
+    main()
