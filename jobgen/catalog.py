@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +31,14 @@ class ClusterFile(NamedTuple):
     """Labels of the profiles of that name further away, which this one hides."""
     parent: tuple[str, str] | None = None
     """Text and label of the profile that it extends."""
+
+
+class TemplateFile(NamedTuple):
+    """A template of somebody's own, in place of the shipped one of its name or beside those."""
+
+    name: str
+    text: str
+    label: str
 
 
 def shipped(kind: str) -> Path:
@@ -80,6 +88,19 @@ class Catalog(NamedTuple):
         folder = base / kind if (base / kind).is_dir() else base / "slurm"
         return {p.name: p.read_text(encoding="utf-8") for p in sorted(folder.glob("*.j2"))}
 
+    def own_templates(self, shipped: Mapping[str, str]) -> list[TemplateFile]:
+        """What lies in ``templates/slurm/`` of those folders and is not as it is shipped.
+
+        Each name once, the nearest; usually nothing.
+        """
+        found: dict[str, TemplateFile] = {}
+        for _, folder in self.search:
+            for path in _files_in(folder / "templates" / "slurm", (".j2",)):
+                if path.name not in found:
+                    label = self._label(path)
+                    found[path.name] = TemplateFile(path.name, _text(path, label), label)
+        return [file for file in found.values() if file.text != shipped.get(file.name)]
+
     def _file(self, name: str) -> ClusterFile:
         path = self.cwd / Path(name).expanduser()
         if not path.is_file():
@@ -92,9 +113,9 @@ class Catalog(NamedTuple):
         ours = shipped("clusters")
         for origin, folder in self.search:
             if (folder / "clusters").resolve() != ours.resolve():
-                for path in _profiles(folder / "clusters"):
+                for path in _files_in(folder / "clusters", _SUFFIXES):
                     yield origin, path, self._label(path)
-        for path in _profiles(ours):
+        for path in _files_in(ours, _SUFFIXES):
             yield "shipped", path, f"clusters/{path.name}"
 
     def _label(self, path: Path) -> str:
@@ -133,9 +154,9 @@ class Catalog(NamedTuple):
         return Missing(Problem("J182", f"there is no cluster '{name[:64]}'", None, hint))
 
 
-def _profiles(folder: Path) -> list[Path]:
+def _files_in(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:
     try:
-        return sorted(p for p in folder.iterdir() if p.suffix in _SUFFIXES and p.is_file())
+        return sorted(p for p in folder.iterdir() if p.suffix in suffixes and p.is_file())
     except OSError:
         return []
 

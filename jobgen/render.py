@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobgen import payload
-from jobgen.errors import Invalid
+from jobgen.errors import Invalid, Place
 from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.plan import ContainerPlan, Decision, Plan, Setting, Step, StopPlan
 from jobgen.shell import Raw, Word, expandable, quote
@@ -36,6 +36,10 @@ _TOLD = frozenset(
 """Reasons that say no more than the option itself."""
 
 
+Engine = Callable[[Mapping[str, str], Sequence[str], Mapping[str, object]], Mapping[str, str]]
+"""Templates, names of files, what the templates see → the text of each file."""
+
+
 class Variable(NamedTuple):
     """One exported variable, as the template writes it."""
 
@@ -44,13 +48,12 @@ class Variable(NamedTuple):
     comment: Raw
 
 
-def render(plan: Plan, templates: Mapping[str, str]) -> Bundle:
+def render(plan: Plan, templates: Mapping[str, str], engine: Engine | None = None) -> Bundle:
     """The files of this plan. Same plan and templates, same bytes. Raises Invalid."""
-    environment, view = _environment(templates), _view(plan)
     names = ["job.sbatch", "node.sh", "program.sh"]
     if plan.container and plan.container.enter:
         names.append("container.sh")
-    files = {name: _fill(environment, f"{name}.j2", view) for name in names}
+    files = dict((engine or lay_out)(templates, names, _view(plan)))
     files["rank.sh"] = payload.text("rank.sh")
     files["plan.json"] = json.dumps(plan_data(plan), indent=1, ensure_ascii=False) + "\n"
     made = [BundleFile(path, text.encode()) for path, text in files.items()]
@@ -96,24 +99,29 @@ def plan_data(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _fill(environment: Environment, name: str, view: Mapping[str, object]) -> str:
+def lay_out(
+    templates: Mapping[str, str], names: Sequence[str], view: Mapping[str, object]
+) -> Mapping[str, str]:
+    """The text of each of these files. Raises Invalid where a template cannot be laid out."""
     from jinja2 import TemplateError
 
-    try:
-        return environment.get_template(name).render(view)
-    except TemplateError as error:
-        where = getattr(error, "name", None) or name
-        line = getattr(error, "lineno", None)
-        message = f"template {where}{f':{line}' if line else ''}: {error}"
-        raise Invalid(message, hint="compare it with the one that jobgen ships") from error
+    environment, files = _environment(templates), {}
+    for name in names:
+        try:
+            files[name] = environment.get_template(f"{name}.j2").render(view)
+        except TemplateError as error:
+            place = Place(f"{name}.j2", getattr(error, "lineno", 0))
+            raise Invalid(f"template {place}: {error}") from error
+    return files
 
 
 def _environment(templates: Mapping[str, str]) -> Environment:
-    from jinja2 import DictLoader, StrictUndefined
+    from jinja2 import FunctionLoader, StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     return ImmutableSandboxedEnvironment(
-        loader=DictLoader(templates),
+        # its name is its file name, too, so that a traceback tells the place in it
+        loader=FunctionLoader(lambda n: (templates[n], n, None) if n in templates else None),
         undefined=StrictUndefined,
         finalize=_finalize,
         comment_start_string="<#--",  # Jinja's own is the beginning of ${#ARRAY}

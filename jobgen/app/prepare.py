@@ -70,7 +70,13 @@ def prepare(
             after=_after(world, spec, profile.value.name),
         )
     plan = resolve(spec, profile, facts)
-    bundle = render(plan, catalog.templates(profile.value.scheduler))
+    templates = catalog.templates(profile.value.scheduler)
+    if own := catalog.own_templates(templates):
+        from jobgen.app.overriding import overridden
+
+        plan, bundle = overridden(world, plan, templates, own)
+    else:
+        bundle = render(plan, templates)
     return Ready(
         spec, profile, plan, bundle, site_of(profile.value), base, workdir, facts, manifest
     )

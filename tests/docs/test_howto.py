@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 from jobgen.app.linting import lint
 from jobgen.app.prepare import prepare
 from jobgen.app.world import World
-from tests.docs.pages import NAMES, ROOT, taken
+from jobgen.catalog import Catalog
+from jobgen.render import _view
+from tests.docs.pages import NAMES, ROOT, taken, text
 
 FOLDER = ROOT / "examples" / "howto"
 JOBS = sorted(path.name for path in FOLDER.glob("*.yaml"))
@@ -51,6 +54,34 @@ def test_lint_finds_nothing_in_them(world: World) -> None:
 def test_every_file_is_shown_somewhere() -> None:
     shown = {Path(file).name for name in NAMES for file, _ in taken(name)}
     assert {*JOBS, *PROFILES, "train.py", "from-sbatch.sh"} <= shown | {"mine.yaml"}
+
+
+def test_the_template_puts_rank_0_under_the_profiler(world: World, tmp_path: Path) -> None:
+    ready = prepare(world, FOLDER / "override" / "job.yaml", None)
+    assert [note.code for note in ready.plan.notes] == ["J240"]
+    program = tmp_path / "program.sh"
+    program.write_bytes(ready.bundle["program.sh"].content)
+    for name, does in (("nsys", 'echo "nsys $1 $2"; exec "${@:3}"'), ("python", 'echo "runs $*"')):
+        (tmp_path / name).write_text(f"#!/bin/bash\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    for rank, said in (("0", "nsys profile --output=/l/rank0\nruns"), ("1", "runs")):
+        env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "RANK": rank, "JOBGEN_LOG_DIR": "/l"}
+        words = ["bash", str(program)]
+        done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
+        assert done.stdout == f"{said} -u train.py\n"
+
+
+def test_the_page_on_templates_names_all_that_there_is(world: World) -> None:
+    ready = prepare(world, FOLDER / "torchrun.yaml", None)
+    rows = re.findall(r"^\| `(\w+[\w.]*\.j2)` .*\| (.*) \|$", text("docs/howto/templates.md"), re.M)
+    templates = Catalog(()).templates("slurm")
+    assert {name for name, _ in rows} == set(templates)
+    seen = {name for _, names in rows for name in re.findall(r"`(\w+)`", names)}
+    assert seen == {*_view(ready.plan), "lines"}
+    for name, names in rows:
+        # written out or looped over, and no attribute; `lines` comes from those that include it
+        used = {w for w in seen if re.search(rf"{{[{{%][^}}]*(?<![.\w]){w}\b", templates[name])}
+        assert used - {"lines"} == set(re.findall(r"`(\w+)`", names)) - {"lines"}, name
 
 
 @pytest.mark.train

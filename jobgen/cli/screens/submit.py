@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.layout import count, described, size, table
 from jobgen.cli.output import Ink, safe
+from jobgen.cli.problems import one
 from jobgen.cli.screens import plan as plans
 from jobgen.cli.screens.where import where
 from jobgen.errors import Problem
@@ -29,6 +30,7 @@ def dry(ready: Ready, dry: DryRun, words: plans.Words, ink: Ink, *, scripts: boo
         _files(dry, ink),
         plans.upload(ready.manifest, ink) if ready.manifest else "",
         plans.checks(plan.checks, ink),
+        "\n".join(one(note, {}, ink) for note in plan.notes),
         f"Script: {words.command('render')}\nSubmit: {words.command('submit')}\n",
     ]
     return "\n".join(part for part in parts if part)
