@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +15,7 @@ from jobgen.model.record import JobState, RunRecord
 
 if TYPE_CHECKING:
     from jobgen.transport import Transport
+    from jobgen.transport.files import Tail as Seen
 
 POLL = 0.5
 """Seconds between two looks at growing files; lines appear within twice that."""
@@ -48,21 +50,39 @@ class _Tail:
     truncated: list[str] = field(default_factory=list)
     """Files that were begun anew, to be told."""
     follower: Follower = field(init=False)
-    more: bool = True
-    """Whether there was more than one look may bring."""
     settled: bool = False
     """Whether all that was there at first has been read."""
 
     def __post_init__(self) -> None:
         self.follower = Follower(self.view)
 
-    def read(self, transport: Transport, record: RunRecord, now: float) -> tuple[bool, list[Lines]]:
-        """Whether anything was new, and the lines to show."""
+    def read(
+        self, transport: Transport, record: RunRecord, now: Callable[[], float]
+    ) -> Generator[Lines, None, bool]:
+        """The lines of all that is there now; returns whether the last look found anything.
+
+        The other side already sends the next block while one is worked on.
+        """
+        logs = f"{record.directory}/logs"
+        with ahead() as start:
+            seen = self._look(transport, logs)
+            while True:
+                new = self._taken(seen, now())
+                coming = start(lambda: self._look(transport, logs)) if seen.more else None
+                for path, data in new:
+                    yield from self.follower.feed(path, data, now())
+                if coming is None:
+                    return bool(seen.chunks)
+                seen = coming()
+
+    def _look(self, transport: Transport, logs: str) -> Seen:
         from jobgen.transport.files import tail
 
-        logs = f"{record.directory}/logs"
-        seen = tail(transport, logs, self.offsets, limit=BLOCK, backlog=self._backlog())
-        shown: list[Lines] = []
+        return tail(transport, logs, self.offsets, limit=BLOCK, backlog=self._backlog())
+
+    def _taken(self, seen: Seen, now: float) -> list[tuple[str, bytes]]:
+        """What is new in the files that are wanted. How far all have been read is noted."""
+        new = []
         for chunk in seen.chunks:
             wanted = self.view.wants(chunk.path)
             data = chunk.data
@@ -71,10 +91,9 @@ class _Tail:
             # of a file that nobody wants to see, only what grows later is sent once more
             self.offsets[chunk.path] = chunk.end if wanted else max(chunk.end, chunk.size)
             if wanted:
-                shown += self.follower.feed(chunk.path, data, now)
+                new.append((chunk.path, data))
         self._shrunk(seen.shrunk, now)
-        self.more = seen.more
-        return bool(seen.chunks), shown
+        return new
 
     def _backlog(self) -> int | None:
         """Bytes before its end from which a file is read that nobody has read yet; None for all."""
@@ -94,6 +113,21 @@ class _Tail:
                 self.shorter[path] = (size, since)
 
 
+@contextmanager
+def ahead() -> Iterator[Callable[[Callable[[], Seen]], Callable[[], Seen]]]:
+    """What starts a look in a thread of its own, and gives back what waits for its answer.
+
+    Who leaves earlier does not wait: the thread ends with the connection.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    pool = ThreadPoolExecutor(1)
+    try:
+        yield lambda look: pool.submit(look).result
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
 def show(world: World, ref: str, view: View) -> Iterator[Lines]:
     """What the logs hold now. Raises Missing where the job has no files yet."""
     record = world.ledger.get(ref)
@@ -104,8 +138,7 @@ def show(world: World, ref: str, view: View) -> Iterator[Lines]:
         )
     tail = _Tail(view)
     with world.connect(record.site.login) as transport:
-        while tail.more:
-            yield from tail.read(transport, record, world.now())[1]
+        yield from tail.read(transport, record, world.now)
     yield from tail.follower.close(world.now())
 
 
@@ -192,10 +225,7 @@ class _Session:
         """All that is there now; returns whether anything was."""
         if not self.record.directory or self.transport is None:
             return False
-        moved = self.tail.more = True
-        while self.tail.more:
-            moved, lines = self.tail.read(self.transport, self.record, self.world.now())
-            yield from lines
+        moved = yield from self.tail.read(self.transport, self.record, self.world.now)
         while self.tail.truncated:
             path = self.tail.truncated.pop()
             yield Event("truncated", f"{path} was truncated: from its beginning", self.world.now())
