@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Invalid, Problem, raise_errors
@@ -55,13 +56,16 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     raise_errors(Invalid, [_problem(look, fault) for fault in found])
     config = texts.get(train.config) if train.config else None
     decided = strategy.decide(train, known, world, launcher=launcher, config=config)
+    words = tuple(shlex.split(runs.text)) if runs.simple else ()
+    place = look.by_job(NAME)
     made = frameworks.configure(
-        frameworks.Request(decided, size.nodes, size.ranks_per_node, world.gpus, look.by_job(NAME))
+        frameworks.Request(decided, size.nodes, size.ranks_per_node, world.gpus, place, words)
     )
     raise_errors(Invalid, [_problem(look, fault) for fault in made.faults])
     raise_errors(Invalid, _places(look, made, runs))
     _tell(look, decided, made.why, sized)
-    notes = (Problem("J239", note, severity="note") for note in made.notes)
+    told = (*made.notes, *_twice(words, made.args))
+    notes = (Problem("J239", note, severity="note") for note in told)
     part = Part(NAME, env=made.env, files=made.files, notes=tuple(notes))
     return Trained(part, made.args, made.launcher)
 
@@ -78,6 +82,15 @@ def _places(look: Look, made: Configured, runs: Program) -> list[Problem]:
         hint = "remove launcher.config, or write framework: none under train:"
         found.append(look.wrong_job("J238", message, "launcher", "config", hint=hint))
     return found
+
+
+def _twice(words: tuple[str, ...], args: tuple[Word, ...]) -> Iterator[str]:
+    """Options that run has too: of two alike, programs take the last."""
+    own = {word.split("=", 1)[0] for word in words if word.startswith("--")}
+    added = {str(arg).split("=", 1)[0]: None for arg in args if str(arg).startswith("--")}
+    for name in added:
+        if name in own:
+            yield f"run says {name} too; what train: says stands behind it, and holds"
 
 
 def _problem(look: Look, fault: Fault) -> Problem:

@@ -19,6 +19,9 @@ _SETTINGS: dict[str, tuple[str, ...]] = {
 }
 """Setting of a strategy → the strategies that have it."""
 
+_DEEPSPEED = ("deepspeed", "accelerate", "hf-trainer", "lightning", "none")
+"""Frameworks that run ZeRO by DeepSpeed; Megatron-LM's is its own."""
+
 _LAUNCHERS: dict[str, tuple[str, ...]] = {
     "accelerate": ("accelerate",),
     "lightning": ("srun", "torchrun"),
@@ -31,7 +34,7 @@ def faults(train: Train, framework: str) -> Iterator[Fault]:
     trait = TRAITS[train.strategy.type]
     yield from _framework(train, trait, framework)
     yield from _settings(train, trait)
-    yield from _offload(train, trait, framework)
+    yield from _offload(train, trait)
     yield from _config(train, framework)
 
 
@@ -66,29 +69,28 @@ def _settings(train: Train, trait: Trait) -> Iterator[Fault]:
             yield Fault("J236", message, ("strategy", name), "remove it")
 
 
-def _offload(train: Train, trait: Trait, framework: str) -> Iterator[Fault]:
+def _offload(train: Train, trait: Trait) -> Iterator[Fault]:
     asked = train.offload
     if asked.what == "none":
         return
     if asked.to == "nvme" and asked.path is None:
         message = "offload to nvme needs a directory on the node's own disk"
-        yield Fault("J235", message, ("offload", "to"), "add path: /local/$USER, or write to: cpu")
+        yield Fault(
+            "J235", message, ("offload", "to"), "add path: /local/scratch, or write to: cpu"
+        )
     if asked.to == "cpu" and asked.path is not None:
         message = "offload.path is the directory of nvme, and the offload goes to cpu"
         yield Fault("J235", message, ("offload", "path"), "write to: nvme, or remove it")
-    yield from _offloaded(asked.what, asked.to, trait, framework)
+    yield from _offloaded(asked.what, asked.to, trait)
 
 
-def _offloaded(what: str, to: str, trait: Trait, framework: str) -> Iterator[Fault]:
+def _offloaded(what: str, to: str, trait: Trait) -> Iterator[Fault]:
     path = ("offload",)
     if trait.family not in {"fsdp", "fsdp2", "zero"} or (
         trait.family == "fsdp" and not trait.stage
     ):
         message = f"{trait.title} keeps everything on every GPU: nothing of it can be offloaded"
         yield Fault("J235", message, path, "write strategy: zero2 or fsdp2, or remove offload")
-    elif framework == "megatron":
-        message = "Megatron's distributed optimizer (ZeRO-1) is not offloaded by this version"
-        yield Fault("J235", message, path, "remove offload, or write framework: deepspeed")
     elif trait.family == "zero" and what in {"params", "both"} and trait.stage < 3:
         message = (
             f"parameters are whole on every GPU below ZeRO-3: {trait.title} cannot offload them"
@@ -110,7 +112,8 @@ def _offloaded(what: str, to: str, trait: Trait, framework: str) -> Iterator[Fau
 def _config(train: Train, framework: str) -> Iterator[Fault]:
     if train.config is None:
         return
-    if TRAITS[train.strategy.type].family != "zero" and framework != "deepspeed":
+    zero = TRAITS[train.strategy.type].family == "zero" and framework in _DEEPSPEED
+    if not zero and framework != "deepspeed":
         message = "train.config is a DeepSpeed configuration, and DeepSpeed is not used"
         yield Fault(
             "J236", message, ("config",), "remove it, or write strategy: zero1, zero2 or zero3"

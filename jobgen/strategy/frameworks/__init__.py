@@ -37,6 +37,8 @@ class Request(NamedTuple):
     """Whether the ranks have GPUs; without, the program computes on CPUs, over gloo."""
     place: str = ""
     """The line of job.yaml that asks for it."""
+    words: tuple[str, ...] = ()
+    """What ``run`` says itself, word by word."""
 
 
 class Configured(NamedTuple):

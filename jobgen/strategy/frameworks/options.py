@@ -1,0 +1,71 @@
+"""Options for the end of a program's command line, each with the reason that it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from jobgen.shell import Raw, Word
+from jobgen.strategy.values import Fault, Strategy
+
+CHECKPOINTS = Raw('"$JOBGEN_CHECKPOINT_DIR"')
+"""Where the program keeps its checkpoints, as one word of bash."""
+
+
+class Option(NamedTuple):
+    """One option: its name with its dashes, its value, and why where jobgen chose it."""
+
+    name: str
+    value: str | int | float | None = None
+    """None: a flag. Raw goes to bash as it is."""
+    why: str = ""
+
+
+def words(options: Iterable[Option], between: str = "") -> tuple[Word, ...]:
+    """The options as words; with ``between``, name and value are one word joined by it."""
+    found: list[Word] = []
+    for name, value, _ in options:
+        if value is None:
+            found.append(name)
+        elif between:
+            text = f"{name}{between}{value}"
+            found.append(Raw(text) if isinstance(value, Raw) else text)
+        else:
+            found += (name, value if isinstance(value, Raw) else str(value))
+    return tuple(found)
+
+
+def why(options: Iterable[Option]) -> Mapping[str, str]:
+    """What of them jobgen chose: the option as it is written → the reason."""
+    return {o.name if o.value is None else f"{o.name} {o.value}": o.why for o in options if o.why}
+
+
+def said(words: Iterable[str], *names: str) -> bool:
+    """Whether the program's own words have one of these options, ``--x 1`` or ``--x=1``."""
+    return any(word.split("=", 1)[0] in names for word in words)
+
+
+def plain_ddp(strategy: Strategy, title: str) -> Iterable[Fault]:
+    """The settings of torch's DDP that a framework with a DDP of its own does not have."""
+    for name, value, default in (
+        ("bucket_mb", strategy.bucket_mb, 25),
+        ("static_graph", strategy.static_graph, False),
+        ("hook", strategy.hook, "none"),
+    ):
+        if value != default:
+            message = f"{title} has its own data parallel code, without {name}"
+            yield Fault("J236", message, ("strategy", name), "remove it")
+
+
+def whole_layers(strategy: Strategy, title: str) -> Iterable[Fault]:
+    """Classes to wrap, for a framework that knows its models' layers."""
+    if strategy.wrap:
+        message = f"{title} shards and recomputes the layers of its own models"
+        yield Fault("J236", message, ("wrap",), "remove it")
+
+
+def on_gpus(gpus: bool, title: str) -> Iterable[Fault]:
+    """GPUs, for a framework that computes nowhere else."""
+    if not gpus:
+        message = f"{title} computes on GPUs only, and these ranks have none"
+        yield Fault("J236", message, ("framework",), "write framework: torch, or ask for GPUs")
