@@ -1,0 +1,152 @@
+"""Programs of torchtitan: words for the end of ``torchtitan.train``'s command line.
+
+Since 0.3 a run is ``--module M --config F`` (a function of Python that makes a configuration) with
+options ``--section.key`` over it; there is no toml file any more. Names, choices and refusals are
+those of torchtitan 0.3.0 (``config/configs.py``, ``trainer.py``, ``components/checkpointer``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from jobgen.strategy.frameworks import Configured, Request, options
+from jobgen.strategy.frameworks.options import CHECKPOINTS, Option
+from jobgen.strategy.values import Fault, Strategy
+
+TITLE = "torchtitan"
+RECOMPUTE = "activation-checkpoint:"
+"""A command of tyro, not an option: it stands last, and a second one is refused."""
+_DTYPE = {"bf16": "bfloat16", "fp32": "float32"}
+_DEGREES = {
+    "replicate": "data_parallel_replicate_degree",
+    "shard": "data_parallel_shard_degree",
+    "tp": "tensor_parallel_degree",
+    "pp": "pipeline_parallel_degree",
+    "cp": "context_parallel_degree",
+    "ep": "expert_parallel_degree",
+}
+
+
+def configure(request: Request) -> Configured:
+    """Its options; what it refuses, as faults."""
+    found = tuple(_faults(request))
+    if found:
+        return Configured(faults=found)
+    chosen = tuple(_options(request))
+    return Configured(
+        args=(*options.words(chosen), RECOMPUTE + request.strategy.recompute),
+        why=options.why(chosen),
+        notes=tuple(_notes(request)),
+    )
+
+
+def _options(request: Request) -> Iterator[Option]:
+    strategy = request.strategy
+    mesh = strategy.mesh._asdict()
+    for axis, name in _DEGREES.items():
+        # all are said: what the configuration of the model has must not divide the ranks otherwise
+        yield Option(f"--parallelism.{name}", mesh[axis])
+    if strategy.trait.family == "fsdp2":
+        policy = "always" if strategy.reshard else "never"
+        yield Option("--parallelism.fsdp_reshard_after_forward", policy)
+    yield from _batch(strategy)
+    if strategy.seq_len is not None:
+        yield Option("--training.seq_len", strategy.seq_len)
+    yield Option("--training.dtype", "float32", "parameters, and the optimizer's state, in fp32")
+    yield Option("--training.mixed_precision_param", _DTYPE[strategy.precision])
+    if strategy.clipping is not None:
+        yield Option("--training.max_norm", strategy.clipping)
+    if strategy.offload:
+        yield Option("--training.enable_cpu_offload")
+    if strategy.mesh.pp > 1 or strategy.mesh.ep > 1:
+        reason = "its CUDA graphs work neither with pp nor with most dispatchers of experts"
+        yield Option("--training.disable_cuda_graphs", None, reason)
+    yield from _checkpoints(request)
+
+
+def _batch(strategy: Strategy) -> Iterator[Option]:
+    """With pp one forward pass of the schedule is the whole step, micro-batch by micro-batch."""
+    batch = strategy.batch
+    if batch is None:
+        return
+    if strategy.mesh.pp > 1:
+        reason = "all micro-batches of a step go through the pipeline at once, which keeps it full"
+        yield Option("--training.local_batch_size", batch.micro * batch.accumulation, reason)
+        yield Option("--parallelism.pipeline_parallel_microbatch_size", batch.micro)
+    else:
+        yield Option("--training.local_batch_size", batch.micro)
+    yield Option("--training.global_batch_size", batch.total)
+
+
+def _checkpoints(request: Request) -> Iterator[Option]:
+    """Saved in torch's distributed format, which any number of ranks loads; run's own stays."""
+    reason = "a job that starts again goes on from its checkpoint"
+    own = ("--checkpoint.enable", "--checkpoint.no-enable", "--checkpoint.no_enable")
+    if not options.said(request.words, *own):
+        yield Option("--checkpoint.enable", None, reason)
+    if not options.said(request.words, "--checkpoint.folder"):
+        yield Option("--checkpoint.folder", CHECKPOINTS, reason)
+
+
+def _faults(request: Request) -> Iterator[Fault]:
+    strategy = request.strategy
+    yield from options.on_gpus(request.gpus, TITLE)
+    yield from options.whole_layers(strategy, TITLE)
+    yield from options.plain_ddp(strategy, TITLE)
+    if strategy.precision not in _DTYPE:
+        message = f"{TITLE} computes in bf16 or fp32, and scales no loss"
+        yield Fault("J236", message, ("precision",), "write precision: bf16")
+    if not isinstance(strategy.reshard, bool):
+        message = f"{TITLE} reshards after every forward pass or never, not over some of the ranks"
+        path = ("strategy", "reshard_after_forward")
+        yield Fault("J236", message, path, "write true or false")
+    if any(word.startswith(RECOMPUTE) for word in request.words):
+        message = f"run has {RECOMPUTE} itself, and {TITLE} takes no option behind it"
+        hint = "remove it from run, and write activation_checkpointing: none, selective or full"
+        yield Fault("J236", message, ("activation_checkpointing",), hint)
+    yield from _divided(strategy)
+
+
+def _divided(strategy: Strategy) -> Iterator[Fault]:
+    """Sequences over tp and cp; experts inside the ranks that one copy is sharded over."""
+    mesh, length = strategy.mesh, strategy.seq_len
+    step = mesh.tp * (2 * mesh.cp if mesh.cp > 1 else 1)
+    if length is not None and length % step:
+        message = f"seq_len {length} is no multiple of {step} = tp {mesh.tp}"
+        message += f" x 2 x cp {mesh.cp}" if mesh.cp > 1 else ""
+        near = -(-length // step) * step
+        yield Fault("J233", message, ("seq_len",), f"write seq_len: {near}")
+    within = prod((mesh.shard, mesh.cp, mesh.tp))
+    if within % mesh.ep:
+        message = f"ep {mesh.ep} does not divide the {within} ranks of one copy of the model"
+        yield Fault("J231", message, ("ep",), "write strategy: fsdp2, which shards over all ranks")
+
+
+def _notes(request: Request) -> Iterator[str]:
+    strategy = request.strategy
+    yield (
+        "torchtitan does not look at the stop file: it saves every --checkpoint.interval steps "
+        "(500 where run and its configuration say nothing)"
+    )
+    if strategy.sizes != type(strategy.sizes)():
+        yield "train.model is looked at, not passed on: --module and --config in run name the model"
+    if strategy.clipping is None and not options.said(request.words, *_named("training.max_norm")):
+        yield "torchtitan clips gradients at 1.0 unless gradient_clipping says otherwise"
+    if strategy.mesh.pp > 1 and strategy.reshard is True and strategy.trait.family == "fsdp2":
+        yield (
+            "with pp, parameters are gathered again for every micro-batch; "
+            "reshard_after_forward: false gathers them once a step"
+        )
+    if strategy.batch and strategy.batch.accumulation < strategy.mesh.pp:
+        yield (
+            f"{strategy.batch.accumulation} micro-batches do not fill a pipeline of "
+            f"{strategy.mesh.pp} stages, and the schedule 1F1B refuses them: "
+            "raise gradient_accumulation or global_batch"
+        )
+    if strategy.mesh.cp > 1:
+        yield "cp needs a configuration whose model uses FlexAttention"
+
+
+def _named(key: str) -> tuple[str, str]:
+    return f"--{key}", "--" + key.replace("_", "-")
