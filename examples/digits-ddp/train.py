@@ -15,6 +15,7 @@ import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -83,7 +84,7 @@ def main(words: Sequence[str] | None = None) -> None:
     """Meet the other processes, train, part."""
     args = arguments(words)
     torch.set_num_threads(1)  # several ranks share the cores of a node
-    world = join()
+    world = join(args.timeout)
     where = os.environ.get("SLURMD_NODENAME") or socket.gethostname()
     # every rank leaves a line that no other can: so it can be seen that all logs arrive whole
     nonce = secrets.token_hex(16)
@@ -103,11 +104,12 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--pause", type=float, default=0, help="seconds to sleep after an epoch")
+    parser.add_argument("--timeout", type=float, default=1800, help="seconds to wait for others")
     parser.add_argument("--fail-rank", type=int, default=-1, help="a rank that ends with an error")
     return parser.parse_args(words)
 
 
-def join() -> World:
+def join(timeout: float) -> World:
     """NCCL where this process has a GPU of its own, gloo otherwise."""
     rank, size, local = (
         int(os.environ.get(name, default))
@@ -118,7 +120,9 @@ def join() -> World:
     if gpu:
         torch.cuda.set_device(device)
     if size > 1:
-        dist.init_process_group("nccl" if gpu else "gloo")
+        # a node that falls silent is noticed after this time, and not before
+        limit = timedelta(seconds=timeout)
+        dist.init_process_group("nccl" if gpu else "gloo", timeout=limit)
     return World(rank, size, device)
 
 

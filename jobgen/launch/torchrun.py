@@ -16,6 +16,12 @@ JOIN = 900
 READ = 120
 """Seconds for the store to answer. torch's own is 60."""
 
+_FINISHED = """\
+rc=$?
+# all ranks have ended well: the batch shell need not wait for a node that was lost
+((rc)) || : >"$JOBGEN_STATE_DIR/finished.$JOBGEN_RESTART"
+exit "$rc\""""
+
 
 def launch(request: Request) -> Launch:
     """One agent on every node, by srun."""
@@ -44,14 +50,20 @@ def _c10d(request: Request) -> str:
     # 1 on the first node only: evaluated on the node, never in the batch shell
     host = "is_host=0\nif [[ $SLURM_NODEID == 0 ]]; then is_host=1; fi"
     conf = f'--rdzv-conf="is_host=$is_host,join_timeout={JOIN},read_timeout={READ}"'
+    elastic = request.shape.min_nodes is not None
     command = lines(
-        ("exec", "torchrun", f"--nnodes={_nodes(request)}", _ranks(request)),
+        (
+            *(() if elastic else ("exec",)),
+            "torchrun",
+            f"--nnodes={_nodes(request)}",
+            _ranks(request),
+        ),
         ("--rdzv-backend=c10d", Raw('--rdzv-id="$RDZV_ID"'), ENDPOINT),
         (Raw(conf), Raw(f"--local-addr={request.address}")),
         (f"--max-restarts={request.launcher.max_restarts}", *words(request.launcher.args)),
         ("--no-python", *RANK),
     )
-    return "\n".join([found("torchrun"), host, command])
+    return "\n".join([found("torchrun"), host, command, *([_FINISHED] if elastic else [])])
 
 
 def _static(request: Request) -> str:

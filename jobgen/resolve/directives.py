@@ -76,11 +76,12 @@ def _tasks(look: Look, shape: Shape) -> dict[str, Setting]:
     by_job = look.by_job
     nodes = f"{shape.min_nodes}-{shape.nodes}" if shape.min_nodes else str(shape.nodes)
     found = {"nodes": Setting(nodes, "as the job asks", by_job("nodes"))}
+    if shape.min_nodes:
+        # with --ntasks-per-node Slurm gives the least of the range, however many are idle (22.05)
+        why = "the job goes on when a node is lost"
+        return found | {"no-kill": Setting("", why, by_job("nodes"))}
     tasks = "one task a rank" if shape.tasks_per_node > 1 else "one task a node"
     found["ntasks-per-node"] = Setting(str(shape.tasks_per_node), tasks, "rule launcher")
-    if shape.min_nodes:
-        why = "the job goes on when a node is lost"
-        found["no-kill"] = Setting("", why, by_job("nodes"))
     return found
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from jobgen.render import render
 from tests.golden.cases import CASES, HERE, planned, rendered, templates
+from tests.shellcheck import shellcheck
 
 every_case = pytest.mark.parametrize("case", CASES)
 
@@ -41,7 +42,7 @@ def test_a_script_is_bash_that_shellcheck_finds_nothing_in(case: str, tmp_path: 
             scripts.append(file.path)
     for script in scripts:
         subprocess.run(["bash", "-n", script], cwd=tmp_path, check=True)
-    words = ["shellcheck", "--shell=bash", *scripts]
+    words = [shellcheck(), "--shell=bash", *scripts]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import tarfile
 import time
 from collections.abc import Mapping
@@ -22,6 +20,7 @@ from jobgen.shell import Command
 from jobgen.submission import scripts
 from jobgen.submission.outcome import markers
 from jobgen.submission.wire import frames, split, table
+from tests.shellcheck import shellcheck
 
 TOKEN = "abcdefghijklmnopqrstuvwxyz"
 OTHER = "zyxwvutsrqponmlkjihgfedcba"
@@ -383,8 +382,5 @@ def _until(condition: object, seconds: float = 10.0) -> None:
     "path", sorted(Path(scripts.__file__).parents[1].glob("payload/*.sh")), ids=lambda p: p.name
 )
 def test_what_runs_over_there_is_clean_shell(path: Path) -> None:
-    program = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    if program is None:
-        pytest.skip("shellcheck is not installed")
-    done = subprocess.run([program, str(path)], capture_output=True, text=True)
+    done = subprocess.run([shellcheck(), str(path)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout

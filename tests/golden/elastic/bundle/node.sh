@@ -12,8 +12,12 @@ set -uo pipefail
 command -v torchrun >/dev/null || die 127 "torchrun is not on PATH here: setup has to bring it"
 is_host=0
 if [[ $SLURM_NODEID == 0 ]]; then is_host=1; fi
-exec torchrun --nnodes=2:4 --nproc-per-node=4 \
+torchrun --nnodes=2:4 --nproc-per-node=4 \
   --rdzv-backend=c10d --rdzv-id="$RDZV_ID" --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" \
   --rdzv-conf="is_host=$is_host,join_timeout=900,read_timeout=120" --local-addr="$SLURMD_NODENAME"i \
   --max-restarts=3 \
   --no-python bash "$JOBGEN_BUNDLE_DIR/rank.sh" bash "$JOBGEN_BUNDLE_DIR/program.sh"
+rc=$?
+# all ranks have ended well: the batch shell need not wait for a node that was lost
+((rc)) || : >"$JOBGEN_STATE_DIR/finished.$JOBGEN_RESTART"
+exit "$rc"

@@ -1,0 +1,76 @@
+"""An elastic job loses a node and goes on with those that are left, from its checkpoint."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import Cluster
+from tests.cluster.hosts import until
+from tests.e2e.runs import Run, digits, submit
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(420)]
+
+WORLD = re.compile(rb"rank (\d)/(\d) on (\w+)")
+
+
+@pytest.mark.train("torch")
+@pytest.mark.parametrize("loss", ["slurmstepd", "link"])
+def test_a_lost_node_costs_an_elastic_job_no_epoch(
+    cluster: Cluster, tmp_path: Path, loss: str
+) -> None:
+    job = digits(
+        tmp_path / "job",
+        run="train.py --epochs 9 --pause 1.5 --timeout 15",
+        nodes="2:3",
+        procs_per_node=1,
+        time="10m",
+        launcher={"type": "torchrun", "max_restarts": 3},
+        checkpoint={"dir": "ckpt"},
+    )
+    run = submit(cluster, job)
+    until(lambda: len(epochs(run)) >= 3, 120, "three epochs", pause=0.5)
+    nodes = {int(rank): node.decode() for rank, _, node in WORLD.findall(everything(run))}
+    assert len(nodes) == 3, run.story()
+    head = cluster.job(run.job)["BatchHost"]
+    victim = next(node for node in sorted(nodes.values(), reverse=True) if node != head)
+    if loss == "link":
+        cluster.cut(victim)
+    else:
+        lose(cluster, victim, run)
+    try:
+        code = run.wait(240)
+    finally:
+        if loss == "link":
+            cluster.restore(victim)
+    assert code == 0, run.story()
+    text = everything(run)
+    worlds = [int(size) for _, size, _ in WORLD.findall(text)]
+    assert worlds.count(3) == 3
+    assert worlds.count(2) == 2
+    went_on = re.search(rb"going on from epoch (\d+)", text)
+    assert went_on is not None, run.story()
+    assert int(went_on[1]) > 3
+    assert sorted(set(epochs(run))) == list(range(1, 10)), "no epoch is lost"
+
+
+def lose(cluster: Cluster, node: str, run: Run) -> None:
+    """Kill what looks after the job on a node, and all that it looked after."""
+    assert cluster.kill_slurmstepd(node, run.job)
+    for process in cluster.processes_with_env(run.token):
+        if process.host == node:
+            os.kill(process.pid, signal.SIGKILL)
+
+
+def everything(run: Run) -> bytes:
+    """What all ranks printed."""
+    return b"".join(run.ranks().values())
+
+
+def epochs(run: Run) -> list[int]:
+    """The epochs that some rank 0 has ended, in order."""
+    return [int(n) for n in re.findall(rb"^epoch +(\d+)", everything(run), re.MULTILINE)]
