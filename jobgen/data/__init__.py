@@ -78,6 +78,30 @@ class Variable(NamedTuple):
     """Whether it belongs in a script: ``yes``, or why not."""
 
 
+class DeepSpeedKey(NamedTuple):
+    """A key that may stand in DeepSpeed's configuration (0.19)."""
+
+    path: str
+    """With dots; ``*`` is a name of the user's own."""
+    kind: Literal["block", "free", "value", "auto"]
+    """``block``: a mapping whose keys are known. ``free``: handed on as it is. ``auto``: a value
+    for which DeepSpeed itself knows that word."""
+    status: Literal["", "deprecated", "removed"]
+    instead: str
+    """What takes its place."""
+    source: str
+
+    @property
+    def current(self) -> bool:
+        """Whether it is there to be written."""
+        return not self.status
+
+    @property
+    def strict(self) -> bool:
+        """Whether it stands in a block in which DeepSpeed stops at unknown keys."""
+        return "." in self.path and self.source.endswith("Config") and "." in self.source
+
+
 @cache
 def sbatch_options() -> Mapping[str, SbatchOption]:
     """Every long option of sbatch since 14.03, by its name without dashes."""
@@ -103,6 +127,12 @@ def nccl_folklore() -> Mapping[str, tuple[str, str]]:
     return {
         row["wrong_name"]: (row["why"], row["write_instead"]) for row in _rows("nccl_folklore.csv")
     }
+
+
+@cache
+def deepspeed_keys() -> Mapping[str, DeepSpeedKey]:
+    """Every key of DeepSpeed's configuration, by its path."""
+    return {row["path"]: _deepspeed_key(row) for row in _rows("deepspeed_keys.csv")}
 
 
 @cache
@@ -154,6 +184,16 @@ def _gpu(row: dict[str, str]) -> Gpu:
         memory_gbs=int(row["memory_gbs"]),
         link=_one(row["link"], "nvlink", "pcie", "infinity-fabric"),
         link_gbs=int(row["link_gbs"]),
+        source=row["source"],
+    )
+
+
+def _deepspeed_key(row: dict[str, str]) -> DeepSpeedKey:
+    return DeepSpeedKey(
+        path=row["path"],
+        kind=_one(row["kind"], "block", "free", "value", "auto"),
+        status=_one(row["status"], "", "deprecated", "removed"),
+        instead=row["instead"],
         source=row["source"],
     )
 

@@ -97,4 +97,5 @@ def decide(
         wrap=train.wrap,
         sizes=sizes,
         config=config,
+        config_name=train.config or "",
     )

@@ -132,6 +132,8 @@ class Strategy(NamedTuple):
     sizes: Sizes = Sizes()
     config: bytes | None = None
     """The user's own DeepSpeed configuration."""
+    config_name: str = ""
+    """Its path in the workdir."""
 
 
 class Fault(NamedTuple):

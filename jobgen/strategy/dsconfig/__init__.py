@@ -1,0 +1,36 @@
+"""DeepSpeed's configuration of a strategy: made whole, or the user's own checked and completed.
+
+Three readers: ``deepspeed`` (the program calls deepspeed.initialize), ``accelerate`` and
+``hf-trainer``. The last two fill in ``auto``; DeepSpeed itself does not. Read: DeepSpeed 0.19.8,
+accelerate 1.15, transformers 5.23.
+"""
+
+from __future__ import annotations
+
+import json
+
+from jobgen.model.bundle import BundleFile
+from jobgen.strategy.dsconfig import made, own
+from jobgen.strategy.dsconfig.chosen import Written, refused
+from jobgen.strategy.frameworks import Request
+
+__all__ = ["FILE", "Written", "file", "written"]
+
+FILE = "ds_config.json"
+
+
+def written(request: Request, reader: str) -> Written:
+    """What ds_config.json holds, why, and what cannot work."""
+    asked = tuple(made.chosen(request, reader))
+    faults = tuple(made.faults(request, reader))
+    if request.strategy.config is not None:
+        found = own.merged(request, reader, asked)
+        return found._replace(faults=(*faults, *found.faults))
+    if faults or (fault := made.no_batch(request, reader)) is None:
+        return refused(asked, faults)
+    return refused(asked, (fault,))
+
+
+def file(found: Written) -> BundleFile:
+    """``ds_config.json``."""
+    return BundleFile(FILE, (json.dumps(found.values, indent=2) + "\n").encode())

@@ -1,0 +1,52 @@
+"""Keys of a DeepSpeed configuration with their values, and the mapping that they make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from jobgen.strategy.values import Fault
+
+Path = tuple[str, ...]
+
+
+class Chosen(NamedTuple):
+    """One key: where it stands, its value, and why jobgen chose it where the job does not say."""
+
+    path: Path
+    value: Any
+    why: str = ""
+    key: Path = ()
+    """The key of ``train`` that says it; nothing where none does."""
+
+
+class Written(NamedTuple):
+    """A configuration as it goes into the file."""
+
+    values: Mapping[str, Any]
+    why: Mapping[str, str] = {}
+    faults: tuple[Fault, ...] = ()
+
+
+def refused(asked: Iterable[Chosen], faults: tuple[Fault, ...] = ()) -> Written:
+    """These keys alone, with the faults that were found."""
+    values: dict[str, Any] = {}
+    for each in asked:
+        put(values, each.path, each.value)
+    return Written(values, {".".join(c.path): c.why for c in asked if c.why}, faults)
+
+
+def put(values: dict[str, Any], path: Path, value: Any) -> None:
+    """Set the key at this path; blocks on the way are made, and a block that is none replaced."""
+    for name in path[:-1]:
+        inner = values.get(name)
+        values[name] = values = inner if isinstance(inner, dict) else {}
+    values[path[-1]] = value
+
+
+def get(values: Mapping[str, Any], path: Path) -> Any:
+    """The value at this path; None where there is none."""
+    found: Any = values
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    return found

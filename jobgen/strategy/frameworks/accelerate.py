@@ -1,0 +1,184 @@
+"""Programs on accelerate's ``Accelerator``: the configuration file that its launcher reads.
+
+What has no place in that file goes by variables (accumulation, the DeepSpeed configuration) and by
+a strategy.json. Read: accelerate 1.15, commands/launch.py, utils/launch.py and state.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jobgen.model.plan import Setting
+from jobgen.strategy import dsconfig
+from jobgen.strategy.frameworks import Configured, Request, fsdp, torch
+from jobgen.strategy.values import Fault
+
+_KINDS = {"ddp": "MULTI_GPU", "fsdp": "FSDP", "fsdp2": "FSDP", "zero": "DEEPSPEED"}
+"""Family → ``distributed_type``. MULTI_GPU starts ranks on CPUs, too; MULTI_CPU would start one."""
+_PRECISION = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}
+_AXES = {"replicate": "dp_replicate_size", "shard": "dp_shard_size", "tp": "tp_size"}
+_CPU = (
+    "accelerate has {title} on GPUs only. On these CPUs the program has to begin with "
+    "PartialState(cpu=True){more}: otherwise each rank trains alone, on all of the data"
+)
+
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_.,]*")
+_NOT_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+"""What YAML 1.1 reads as something else than a word, in whatever case."""
+
+
+def configure(request: Request) -> Configured:
+    """The launcher's file, strategy.json, and for ZeRO a ds_config.json."""
+    zero = request.strategy.trait.family == "zero"
+    found = dsconfig.written(request, "accelerate") if zero else dsconfig.Written({})
+    beside = torch.configure(request)
+    sections = dict(_sections(request))
+    why = dict(_whys(request), **{f"deepspeed {key}": text for key, text in found.why.items()})
+    return Configured(
+        files=(*((dsconfig.file(found),) if zero else ()), *beside.files),
+        env={**_variables(request), **beside.env},
+        launcher=_yaml(sections).encode(),
+        why=why,
+        notes=tuple(_notes(request)),
+        faults=(*found.faults, *_faults(request)),
+    )
+
+
+def _sections(request: Request) -> Iterator[tuple[str, Any]]:
+    """Keys of the file, in its order; a mapping is a block."""
+    strategy, world = request.strategy, request.nodes * request.ranks_per_node
+    family = strategy.trait.family
+    yield "compute_environment", "LOCAL_MACHINE"
+    kind = "NO" if family == "ddp" and world == 1 else _KINDS[family]
+    yield "distributed_type", kind
+    yield "num_machines", request.nodes
+    yield "num_processes", world
+    if family != "zero":  # there it stands in ds_config.json, and would be refused here
+        yield "mixed_precision", _PRECISION[strategy.precision]
+    yield "use_cpu", not request.gpus
+    yield "debug", False
+    if family == "zero":
+        block = {"deepspeed_multinode_launcher": "standard"}
+        yield "deepspeed_config", {**block, "zero3_init_flag": strategy.trait.stage == 3}
+    if family in {"fsdp", "fsdp2"}:
+        yield "fsdp_config", dict(_fsdp(request))
+    if degrees := _degrees(request):
+        yield "parallelism_config", degrees
+
+
+def _fsdp(request: Request) -> Iterator[tuple[str, str | bool | int]]:
+    first = request.strategy.trait.family == "fsdp"
+    for setting in fsdp.settings(request):
+        yield f"fsdp_{setting.name}", setting.value
+        if setting.name == "version":
+            name = "fsdp_sharding_strategy" if first else "fsdp_reshard_after_forward"
+            yield name, fsdp.resharding(request)
+            yield "fsdp_offload_params", bool(request.strategy.offload)
+
+
+def _degrees(request: Request) -> Mapping[str, int]:
+    """FSDP2 over a mesh of more than one dimension."""
+    mesh = request.strategy.mesh
+    plain = mesh.replicate == mesh.tp == mesh.cp == 1
+    if request.strategy.trait.family != "fsdp2" or plain:
+        return {}
+    sizes = {f"parallelism_config_{name}": getattr(mesh, axis) for axis, name in _AXES.items()}
+    return {**sizes, "parallelism_config_cp_size": mesh.cp}
+
+
+def _variables(request: Request) -> dict[str, Setting]:
+    strategy, place = request.strategy, request.place
+    family = strategy.trait.family
+    found: dict[str, Setting] = {}
+    if strategy.batch:
+        why = "what Accelerator accumulates: its configuration file cannot say it"
+        count = str(strategy.batch.accumulation)
+        found["ACCELERATE_GRADIENT_ACCUMULATION_STEPS"] = Setting(count, why, place)
+    if family == "zero":
+        path = f"$JOBGEN_BUNDLE_DIR/{dsconfig.FILE}"
+        why = "DeepSpeed's configuration: the launcher's file cannot name it by a variable"
+        found["ACCELERATE_DEEPSPEED_CONFIG_FILE"] = Setting(path, why, place)
+    if not request.gpus:
+        why = "there is no GPU: accelerate joins the ranks over gloo then, and leaves none alone"
+        if family == "ddp":
+            found["ACCELERATE_USE_CPU"] = Setting("true", why, place)
+        else:
+            why = "the device is the CPU, without a number: FSDP refuses cpu:0"
+            found["ACCELERATE_TORCH_DEVICE"] = Setting("cpu", why, place)
+    return found
+
+
+def _whys(request: Request) -> Iterator[tuple[str, str]]:
+    if request.strategy.trait.family in {"fsdp", "fsdp2"}:
+        for setting in fsdp.settings(request):
+            if setting.why:
+                yield f"fsdp_{setting.name}", setting.why
+
+
+def _notes(request: Request) -> Iterator[str]:
+    strategy = request.strategy
+    family, title = strategy.trait.family, strategy.trait.title
+    if family == "ddp":
+        yield from _ddp(request)
+    if not request.gpus and family != "ddp":
+        more = ""
+        if family != "zero":
+            more = ".distributed_type = DistributedType.MULTI_GPU"
+        yield _CPU.format(title=title, more=more)
+    if strategy.recompute == "full" and family in {"ddp", "zero"}:
+        yield f"accelerate recomputes nothing under {title}: the program does, by strategy.json"
+    if strategy.mesh.tp > 1:
+        yield "the program loads the model with tp_plan: accelerate shards what is left of it"
+    if strategy.mesh.cp > 1:
+        yield "the program runs its steps inside Accelerator.maybe_context_parallel"
+
+
+def _ddp(request: Request) -> Iterator[str]:
+    strategy = request.strategy
+    said = {
+        "bucket_cap_mb": strategy.bucket_mb != 25,
+        "static_graph": strategy.static_graph,
+        "comm_hook": strategy.hook != "none",
+    }
+    names = ", ".join(name for name, asked in said.items() if asked)
+    if names:
+        yield (
+            f"accelerate's file knows no {names}: the program hands it to Accelerator in "
+            "DistributedDataParallelKwargs, by strategy.json"
+        )
+
+
+def _faults(request: Request) -> Iterator[Fault]:
+    strategy = request.strategy
+    if strategy.trait.family in {"fsdp", "fsdp2"}:
+        yield from fsdp.faults(request, "accelerate")
+    for axis in ("pp", "ep"):
+        if strategy.trait.family == "fsdp2" and getattr(strategy.mesh, axis) > 1:
+            message = f"accelerate has no {axis} for programs"
+            yield Fault("J236", message, (axis,), f"remove {axis}, or write framework: torch")
+    if strategy.trait.family != "zero" and strategy.recompute == "selective":
+        message = "accelerate recomputes whole layers, or nothing"
+        yield Fault("J236", message, ("activation_checkpointing",), "write full")
+
+
+def _yaml(sections: Mapping[str, Any]) -> str:
+    """The file. Its values are words, numbers and flags."""
+    lines = ["# What accelerate launch would ask for, by jobgen from train: in the job file."]
+    for key, value in sections.items():
+        if isinstance(value, Mapping):
+            lines += [f"{key}:", *(f"  {name}: {_scalar(each)}" for name, each in value.items())]
+        else:
+            lines.append(f"{key}: {_scalar(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _scalar(value: str | bool | int) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    plain = _PLAIN.fullmatch(value) and value.lower() not in _NOT_WORDS
+    return value if plain else "'" + value.replace("'", "''") + "'"

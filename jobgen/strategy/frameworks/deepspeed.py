@@ -1,0 +1,49 @@
+"""Programs that call deepspeed.initialize: a ds_config.json, whole and without ``auto``.
+
+The program reads its path from ``$JOBGEN_DEEPSPEED_CONFIG``. A strategy.json beside it says what
+has no place there: the length of a sequence, the layers to be recomputed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobgen.model.plan import Setting
+from jobgen.strategy import dsconfig
+from jobgen.strategy.frameworks import Configured, Request, options, torch
+
+_NAME = "JOBGEN_DEEPSPEED_CONFIG"
+
+
+def configure(request: Request) -> Configured:
+    """``ds_config.json``, and the variable that names it."""
+    found = dsconfig.written(request, "deepspeed")
+    beside = torch.configure(request)
+    place = f"$JOBGEN_BUNDLE_DIR/{dsconfig.FILE}"
+    why = "DeepSpeed's configuration of the strategy"
+    return Configured(
+        files=(dsconfig.file(found), *beside.files),
+        env={_NAME: Setting(place, why, request.place), **beside.env},
+        why=found.why,
+        notes=tuple(_notes(request)),
+        faults=(*found.faults, *options.plain_ddp(request.strategy, "DeepSpeed")),
+    )
+
+
+def _notes(request: Request) -> Iterator[str]:
+    strategy = request.strategy
+    if strategy.recompute != "none":
+        yield (
+            "activation_checkpointing in ds_config.json only configures deepspeed.checkpointing: "
+            "the program itself has to call deepspeed.checkpointing.checkpoint around its layers"
+        )
+    if strategy.offload.optimizer and strategy.config is None:
+        yield (
+            "the optimizer's step runs on the CPU: deepspeed.ops.adam.DeepSpeedCPUAdam is several "
+            "times as fast there as torch's, and needs a C++ compiler on the node"
+        )
+    if strategy.offload.to == "nvme" and strategy.offload:
+        yield (
+            "offload to NVMe builds DeepSpeed's async_io on the node: libaio's headers "
+            "(libaio-dev, libaio-devel) and a C++ compiler have to be there"
+        )

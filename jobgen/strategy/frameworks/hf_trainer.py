@@ -1,0 +1,156 @@
+"""Programs on transformers' Trainer: words for HfArgumentParser behind the program's own.
+
+Read: transformers 5.23, training_args.py and integrations/deepspeed.py. ``--fsdp`` is given its
+strategy as words, which transformers 4 needs and 5.23 still takes (with a warning), and the rest
+in a file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from jobgen.model.bundle import BundleFile
+from jobgen.shell import Raw
+from jobgen.strategy import dsconfig
+from jobgen.strategy.frameworks import Configured, Request, fsdp, options
+from jobgen.strategy.frameworks.options import Option
+from jobgen.strategy.values import Fault
+
+FILE = "fsdp_config.json"
+_BUNDLE = '"$JOBGEN_BUNDLE_DIR/{}"'
+_TITLE = "the Trainer"
+_BATCH = {
+    "--per_device_train_batch_size": "train_micro_batch_size_per_gpu",
+    "--gradient_accumulation_steps": "gradient_accumulation_steps",
+}
+
+
+def configure(request: Request) -> Configured:
+    """The words, and the files that they name."""
+    family = request.strategy.trait.family
+    files: tuple[BundleFile, ...] = ()
+    found = dsconfig.Written({})
+    if family == "zero":
+        found = dsconfig.written(request, "hf-trainer")
+        files = (dsconfig.file(found),)
+    elif family in {"fsdp", "fsdp2"}:
+        files = (_fsdp_config(request),)
+    asked = (*_options(request), *_same_as(found, request))
+    return Configured(
+        files=files,
+        args=options.words(asked, "="),
+        why={
+            **options.why(asked),
+            **{f"deepspeed {key}": text for key, text in found.why.items()},
+            **_whys(request),
+        },
+        notes=tuple(_notes(request)),
+        faults=(*found.faults, *_faults(request)),
+    )
+
+
+def _options(request: Request) -> Iterator[Option]:
+    strategy = request.strategy
+    family = strategy.trait.family
+    if strategy.batch:
+        yield Option("--per_device_train_batch_size", strategy.batch.micro)
+        yield Option("--gradient_accumulation_steps", strategy.batch.accumulation)
+    if strategy.precision != "fp32":
+        yield Option(f"--{strategy.precision}", "true")
+    if strategy.clipping is not None:
+        yield Option("--max_grad_norm", float(strategy.clipping))
+    if strategy.recompute == "full" and family not in {"fsdp", "fsdp2"}:
+        yield Option("--gradient_checkpointing", "true")
+    if not request.gpus:
+        yield Option("--use_cpu", "true", "there is no GPU: the ranks are joined over gloo")
+    if family == "ddp":
+        yield from _ddp(request)
+    elif family == "zero":
+        yield Option("--deepspeed", Raw(_BUNDLE.format(dsconfig.FILE)))
+    else:
+        yield Option("--fsdp", Raw(f"'{_fsdp_words(request)}'"))
+        yield Option("--fsdp_config", Raw(_BUNDLE.format(FILE)))
+
+
+def _same_as(found: dsconfig.Written, request: Request) -> Iterator[Option]:
+    """What a file of the user's says alone: the Trainer stops where its own default differs."""
+    why = "as the DeepSpeed configuration says"
+    strategy = request.strategy
+    clipping = found.values.get("gradient_clipping")
+    if strategy.clipping is None and isinstance(clipping, int | float):
+        yield Option("--max_grad_norm", float(clipping), why)
+    if strategy.batch is None:
+        for option, key in _BATCH.items():
+            if isinstance(count := found.values.get(key), int):
+                yield Option(option, count, why)
+
+
+def _ddp(request: Request) -> Iterator[Option]:
+    strategy = request.strategy
+    if strategy.bucket_mb != 25:
+        yield Option("--ddp_bucket_cap_mb", strategy.bucket_mb)
+    if strategy.static_graph:
+        yield Option("--ddp_static_graph", "true")
+
+
+def _fsdp_words(request: Request) -> str:
+    """``--fsdp``: the strategy, in the words of transformers 4."""
+    resharding = fsdp.resharding(request)
+    if isinstance(resharding, bool):
+        resharding = "full_shard" if resharding else "shard_grad_op"
+    offload = " offload" if request.strategy.offload else ""
+    return f"{resharding.lower()} auto_wrap{offload}"
+
+
+def _fsdp_config(request: Request) -> BundleFile:
+    values: dict[str, str | bool | int | list[str]] = {}
+    for name, value, _ in fsdp.settings(request):
+        values[name] = value.split(",") if name == "transformer_layer_cls_to_wrap" else value  # type: ignore[union-attr]
+        if name == "version":
+            resharding = fsdp.resharding(request)
+            values["reshard_after_forward"] = (
+                resharding if isinstance(resharding, bool) else resharding.lower()
+            )
+            values["cpu_offload"] = bool(request.strategy.offload)
+    return BundleFile(FILE, (json.dumps(values, indent=2) + "\n").encode())
+
+
+def _whys(request: Request) -> dict[str, str]:
+    if request.strategy.trait.family not in {"fsdp", "fsdp2"}:
+        return {}
+    return {f"fsdp {s.name}": s.why for s in fsdp.settings(request) if s.why}
+
+
+def _notes(request: Request) -> Iterator[str]:
+    if request.strategy.trait.family == "fsdp":
+        yield "transformers 5 calls FSDP1 deprecated, and will drop it: strategy: fsdp2 stays"
+
+
+def _faults(request: Request) -> Iterator[Fault]:
+    strategy = request.strategy
+    family = strategy.trait.family
+    if family in {"fsdp", "fsdp2"}:
+        yield from fsdp.faults(request, _TITLE)
+        yield from _mesh(request)
+        if not request.gpus:
+            message = f"{_TITLE} shards on GPUs only: on CPUs it would train as DDP, and not say so"
+            yield Fault("J236", message, ("strategy",), "write strategy: zero2, or ddp")
+    if strategy.hook != "none":
+        message = f"{_TITLE} has no option for a hook of DDP"
+        yield Fault("J236", message, ("strategy", "hook"), "remove it, or write framework: torch")
+    if family != "zero" and strategy.recompute == "selective":
+        message = f"{_TITLE} recomputes whole layers, or nothing"
+        yield Fault("J236", message, ("activation_checkpointing",), "write full")
+
+
+def _mesh(request: Request) -> Iterator[Fault]:
+    mesh = request.strategy.mesh
+    for axis in ("tp", "pp", "cp", "ep"):
+        if getattr(mesh, axis) > 1:
+            message = f"{_TITLE} has no option for {axis}"
+            yield Fault("J236", message, (axis,), f"remove {axis}, or write framework: accelerate")
+    if request.strategy.trait.family == "fsdp2" and mesh.replicate > 1:
+        message = f"{_TITLE} has no option for FSDP2 over a part of the ranks"
+        hint = "remove shard, or write framework: accelerate"
+        yield Fault("J236", message, ("strategy", "shard"), hint)
