@@ -38,8 +38,14 @@ class Program(NamedTuple):
 
 
 def with_args(program: Program, args: tuple[Word, ...]) -> str:
-    """The program's bash with more words behind its own."""
-    return " \\\n  ".join([program.text.rstrip(), *(quote(word) for word in args)])
+    """The program's bash with more words behind its own: an option and its value on one line."""
+    lines = [program.text.rstrip()]
+    for word in map(quote, args):
+        if word.startswith("--") or len(lines) == 1:
+            lines.append(word)
+        else:
+            lines[-1] += f" {word}"
+    return " \\\n  ".join(lines)
 
 
 class UnreadableError(ValueError):

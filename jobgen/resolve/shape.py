@@ -132,6 +132,9 @@ def _launcher(look: Look, program: Program, world: int, sized: Sized) -> Setting
     if named:
         key = ("launcher", "type") if ("launcher", "type") in look.spec.places else ("launcher",)
         return Setting(named, "as the job asks", look.by_job(*key))
+    if look.job.train is not None and look.job.train.framework == "accelerate":
+        why = "framework: accelerate gets its configuration from its launcher"
+        return Setting("accelerate", why, look.by_job("train", "framework"))
     if world == 1:
         return Setting("plain", "a single rank needs no launcher", "rule one-rank")
     if not program.python:
