@@ -20,10 +20,10 @@ def batch(train: Train, ranks: int) -> Batch | None:
     if micro is None and steps is None and total is None:
         return None
     if micro is None:
-        micro = total // ((steps or 1) * ranks) if total else 1
+        micro = max(1, total // ((steps or 1) * ranks)) if total else 1
     if steps is None:
         steps = total // (micro * ranks) if total else 1
-    return Batch(max(1, micro), max(1, steps), ranks)
+    return Batch(micro, max(1, steps), ranks)
 
 
 def faults(train: Train, ranks: int) -> Iterator[Fault]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import gcd, prod
+from math import prod
 from typing import TYPE_CHECKING
 
 from jobgen.strategy.values import TRAITS, Fault, Mesh, Sizes, World
@@ -15,6 +15,10 @@ NAMES = {"tp": "tensor", "pp": "pipeline", "cp": "context", "ep": "expert"}
 SLOW = ("ethernet", "none")
 """Networks whose bandwidth is an order of magnitude below what tensor parallel needs."""
 
+_MODEL = ("tp", "pp", "cp")
+"""The degrees that one copy of the model is spread over."""
+_MOST = 4096
+"""Where the search for a degree that fits ends."""
 _DIVIDES = (
     ("tp", "heads", "attention heads"),
     ("tp", "kv_heads", "heads of keys and values"),
@@ -42,8 +46,8 @@ def faults(train: Train, sizes: Sizes, world: World | None) -> Iterator[Fault]:
     yield from _axes(train)
     yield from _sizes(train, sizes, world)
     if world is not None:
-        yield from _world(train, world)
-        yield from _network(train, world)
+        yield from _world(train, sizes, world)
+        yield from _network(train, sizes, world)
 
 
 def _axes(train: Train) -> Iterator[Fault]:
@@ -81,47 +85,69 @@ def _sizes(train: Train, sizes: Sizes, world: World | None) -> Iterator[Fault]:
             continue
         seen.add((axis, count))
         message = f"{axis} {degree} does not divide the {count} {what}"
-        yield Fault("J233", message, (axis,), _dividing(axis, degree, sizes, world))
+        hint = _near(axis, train, sizes, world) or f"remove {axis}"
+        yield Fault("J233", message, (axis,), hint)
     if train.cp > 1 and train.seq_len and train.seq_len % (2 * train.cp):
         message = (
             f"cp {train.cp} does not divide seq_len {train.seq_len}: each rank takes two "
             f"of {2 * train.cp} pieces, so that the causal mask gives all the same work"
         )
-        yield Fault("J233", message, ("cp",), f"a seq_len that {2 * train.cp} divides")
+        near = -(-train.seq_len // (2 * train.cp)) * 2 * train.cp
+        yield Fault("J233", message, ("cp",), f"write seq_len: {near}, or another cp")
 
 
-def _dividing(axis: str, degree: int, sizes: Sizes, world: World | None) -> str:
-    counts = [getattr(sizes, size) for a, size, _ in _DIVIDES if a == axis]
-    common = gcd(*(c for c in counts if c))
-    most = world.ranks_per_node if world and axis == "tp" else common
-    fits = [d for d in range(2, min(common, 4096) + 1) if common % d == 0 and d <= most]
-    near = sorted(fits, key=lambda d: (abs(d - degree), d))[:2]
-    return f"write {axis}: " + " or ".join(str(d) for d in near) if near else f"remove {axis}"
+def _near(axis: str, train: Train, sizes: Sizes, world: World | None) -> str:
+    """The two nearest degrees that nothing else here is said against; empty where none is."""
+    asked = getattr(train, axis)
+    most = min(_MOST, world.ranks) if world else _MOST
+    fits = (d for d in range(2, most + 1) if d != asked and _fits(axis, d, train, sizes, world))
+    near = sorted(fits, key=lambda d: (abs(d - asked), d))[:2]
+    return f"write {axis}: " + " or ".join(map(str, near)) if near else ""
 
 
-def _world(train: Train, world: World) -> Iterator[Fault]:
-    degrees = {axis: getattr(train, axis) for axis in ("tp", "pp", "cp")}
+def _fits(axis: str, degree: int, train: Train, sizes: Sizes, world: World | None) -> bool:
+    counts = (getattr(sizes, size) for name, size, _ in _DIVIDES if name == axis)
+    if any(count % degree for count in counts if count):
+        return False
+    if axis == "cp" and (train.seq_len or 0) % (2 * degree):
+        return False
+    if world is None:
+        return True
+    if axis == "ep":
+        return world.ranks // (train.tp * train.pp) % degree == 0
+    others = prod(getattr(train, name) for name in _MODEL if name != axis)
+    inside = axis != "tp" or world.ranks_per_node % degree == 0
+    return inside and world.ranks % (degree * others) == 0
+
+
+def _world(train: Train, sizes: Sizes, world: World) -> Iterator[Fault]:
+    degrees = {axis: getattr(train, axis) for axis in _MODEL}
     model = prod(degrees.values())
     said = " x ".join(f"{axis} {degree}" for axis, degree in degrees.items() if degree > 1)
     if world.ranks % model:
-        first = next(axis for axis, degree in degrees.items() if degree > 1)
         message = f"{said} = {model} does not divide the {world.ranks} ranks"
-        yield Fault("J231", message, (first,), f"degrees whose product divides {world.ranks}")
+        asked = [axis for axis, degree in degrees.items() if degree > 1]
+        hints = {axis: _near(axis, train, sizes, world) for axis in asked}
+        axis = next((a for a in asked if hints[a]), asked[0])
+        hint = hints[axis] or f"degrees whose product divides {world.ranks}"
+        yield Fault("J231", message, (axis,), hint)
         return
     data = world.ranks // model
     if train.dp is not None and train.dp != data:
         left = f"{world.ranks} ranks" + (f" / ({said})" if said else "")
         message = f"dp {train.dp} is not {left} = {data}"
         yield Fault("J231", message, ("dp",), f"write dp: {data}, or leave it out")
-    yield from _within(train, data)
+    yield from _within(train, sizes, world, data)
 
 
-def _within(train: Train, data: int) -> Iterator[Fault]:
+def _within(train: Train, sizes: Sizes, world: World, data: int) -> Iterator[Fault]:
     """Degrees that lie inside the data-parallel ranks."""
     shard = train.strategy.shard
     if shard is not None and data % shard:
         message = f"shard {shard} does not divide the {data} data-parallel ranks"
-        yield Fault("J231", message, ("strategy", "shard"), _some_of(data, "shard"))
+        some = _parts(data)
+        hint = "shard: " + ", ".join(map(str, some[:8])) if some else "leave shard out"
+        yield Fault("J231", message, ("strategy", "shard"), hint)
     reshard = train.strategy.reshard_after_forward
     if not isinstance(reshard, bool):
         within = shard or data
@@ -129,19 +155,21 @@ def _within(train: Train, data: int) -> Iterator[Fault]:
             message = (
                 f"reshard_after_forward {reshard} is no true part of the {within} ranks that share"
             )
-            hint = "write true, or " + _some_of(within, "a number").removeprefix("a number: ")
+            parts = [d for d in _parts(within) if d < within]
+            hint = ", ".join(["write true", *map(str, parts[:8])])
             yield Fault("J231", message, ("strategy", "reshard_after_forward"), hint)
     if train.ep > 1 and data * train.cp % train.ep:
         message = f"ep {train.ep} does not divide the {data * train.cp} ranks that it lies inside"
-        yield Fault("J231", message, ("ep",), _some_of(data * train.cp, "ep"))
+        hint = _near("ep", train, sizes, world) or "remove ep"
+        yield Fault("J231", message, ("ep",), hint)
 
 
-def _some_of(count: int, what: str) -> str:
-    found = [d for d in range(2, min(count, 4096) + 1) if count % d == 0]
-    return f"{what}: " + ", ".join(map(str, found[:8])) if found else f"leave {what} out"
+def _parts(count: int) -> list[int]:
+    """Numbers from 2 on that divide it, as far as they are looked for."""
+    return [d for d in range(2, min(count, _MOST) + 1) if count % d == 0]
 
 
-def _network(train: Train, world: World) -> Iterator[Fault]:
+def _network(train: Train, sizes: Sizes, world: World) -> Iterator[Fault]:
     """A tensor-parallel group that spans nodes waits for the network in every layer."""
     here = world.ranks_per_node
     if train.tp == 1 or here % train.tp == 0:
@@ -154,7 +182,7 @@ def _network(train: Train, world: World) -> Iterator[Fault]:
         if across
         else f"tp {train.tp} does not divide the {here} ranks of a node: some groups would span two"
     )
-    fits = [d for d in range(here, 1, -1) if here % d == 0]
+    fits = [d for d in range(here, 1, -1) if _fits("tp", d, train, sizes, world)]
     hint = f"write tp: {fits[0]} and more pp or dp" if fits else "write pp instead of tp"
     yield Fault("J234", message, ("tp",), hint)
 

@@ -34,7 +34,7 @@ def sizes(train: Train, texts: Mapping[str, bytes]) -> tuple[Sizes, list[Fault]]
         return Sizes(train.model), []
     try:
         data = json.loads(content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         message = f"{train.model} is no JSON: {error}"
         return Sizes(train.model), [Fault("J237", message, ("model",), "a model's config.json")]
     if not isinstance(data, dict):

@@ -1,0 +1,227 @@
+"""How ranks are divided: what is decided, what is refused, and what its hints are worth."""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobgen.model.train import FRAMEWORKS, STRATEGIES, Offload, Parallel, Train
+from jobgen.strategy import Fault, Mesh, Sizes, World, decide, faults
+from jobgen.strategy.mesh import mesh
+from jobgen.strategy.sizes import sizes
+
+LLAMA = Sizes(layers=32, hidden=4096, heads=32, kv_heads=8, ffn=14336)
+TWO = World(2, 8, "infiniband")
+
+axis = st.sampled_from([1, 1, 1, 2, 3, 4, 8, 16])
+count = st.none() | st.integers(1, 512)
+worlds = st.builds(
+    World, st.integers(1, 4), st.integers(1, 8), st.sampled_from(["infiniband", "ethernet", None])
+)
+settled = {
+    "strategy": st.builds(
+        lambda kind, reshard, shard: {
+            "type": kind,
+            **({"reshard_after_forward": reshard} if kind == "fsdp2" else {}),
+            **({"shard": shard} if shard and kind in {"fsdp2", "fsdp-hybrid"} else {}),
+        },
+        st.sampled_from(STRATEGIES),
+        st.sampled_from([True, False, 2, 3, 4]),
+        st.none() | st.sampled_from([2, 3, 4, 8]),
+    ),
+    "framework": st.none() | st.sampled_from(FRAMEWORKS),
+    "model": st.none()
+    | st.fixed_dictionaries(
+        {
+            "layers": st.integers(1, 48),
+            "hidden": st.just(768),
+            "heads": st.sampled_from([1, 2, 6, 12, 16, 32]),
+            "kv_heads": st.sampled_from([1, 2, 4, 6]),
+            "experts": st.sampled_from([1, 3, 8]),
+        }
+    ),
+    **dict.fromkeys(("tp", "pp", "cp", "ep"), axis),
+    "dp": st.none() | st.sampled_from([1, 2, 4, 16]),
+    "seq_len": st.none() | st.integers(1, 4096),
+    **dict.fromkeys(("micro_batch", "gradient_accumulation", "global_batch"), count),
+    "offload": st.sampled_from(["none", "optimizer", "params", "both"]).map(
+        lambda what: {"what": what}
+    ),
+}
+jobs = st.fixed_dictionaries(settled).map(
+    lambda keys: {k: v for k, v in keys.items() if v is not None}
+)
+
+
+def asked(**keys: Any) -> Train:
+    kind = keys.pop("strategy", "3d")
+    return Train(strategy=Parallel(**({"type": kind} if isinstance(kind, str) else kind)), **keys)
+
+
+def found(world: World | None = TWO, known: Sizes = LLAMA, **keys: Any) -> list[Fault]:
+    return list(faults(asked(**keys), known, world))
+
+
+def one(world: World | None = TWO, known: Sizes = LLAMA, **keys: Any) -> Fault:
+    (fault,) = found(world, known, **keys)
+    return fault
+
+
+@given(jobs, worlds)
+@settings(deadline=None)
+def test_what_is_accepted_divides_the_ranks_and_the_batch_exactly(
+    keys: dict[str, Any], world: World
+) -> None:
+    train = asked(**keys)
+    known = sizes(train, {})[0]
+    if list(faults(train, known, world, launcher="torchrun")):
+        return
+    decided = decide(train, known, world, launcher="torchrun")
+    divided, batch = decided.mesh, decided.batch
+    assert prod(divided) == world.ranks * divided.ep
+    assert divided.world == world.ranks
+    assert divided.data * divided.cp % divided.ep == 0
+    assert train.dp in {None, divided.data}
+    if not isinstance(decided.reshard, bool):
+        assert divided.shard % decided.reshard == 0
+    if batch:
+        assert batch.micro * batch.accumulation * divided.data == batch.total
+        assert train.global_batch in {None, batch.total}
+        assert train.micro_batch in {None, batch.micro}
+        assert train.gradient_accumulation in {None, batch.accumulation}
+    else:
+        assert not {"micro_batch", "gradient_accumulation", "global_batch"} & set(keys)
+    for degree, size in (("tp", "heads"), ("pp", "layers"), ("ep", "experts")):
+        assert (getattr(known, size) or 0) % getattr(divided, degree) == 0
+
+
+FORMS = {"strategy": Parallel, "offload": Offload}
+
+
+@given(jobs, worlds | st.none())
+@settings(deadline=None)
+def test_every_refusal_names_a_key_of_train_once_and_has_a_hint(
+    keys: dict[str, Any], world: World | None
+) -> None:
+    train = asked(**keys)
+    refused = list(faults(train, sizes(train, {})[0], world, launcher="torchrun"))
+    assert len({fault.path for fault in refused}) == len(refused)
+    for fault in refused:
+        first, *rest = fault.path
+        assert first in Train.keys
+        assert len(rest) <= 1
+        assert set(rest) <= set(FORMS[first].keys if rest else ())
+        assert fault.message
+        assert fault.hint
+        assert re.fullmatch(r"J23\d", fault.code)
+
+
+_WRITTEN = re.compile(r"(\w+): ((?:\d+\b(?:, | or )?)+)")
+
+
+@given(jobs, worlds)
+@settings(deadline=None, max_examples=300)
+def test_every_number_of_a_hint_is_taken(keys: dict[str, Any], world: World) -> None:
+    train = asked(**keys)
+    known = sizes(train, {})[0]
+    for fault in faults(train, known, world, launcher="torchrun"):
+        for name, numbers in _WRITTEN.findall(fault.hint):
+            for number in map(int, re.findall(r"\d+", numbers)):
+                changed = dict(keys)
+                if name == "shard":
+                    changed["strategy"] = {**keys["strategy"], name: number}
+                else:
+                    changed[name] = number
+                again = asked(**changed)
+                left = list(faults(again, sizes(again, {})[0], world, launcher="torchrun"))
+                assert (fault.code, fault.path) not in [(f.code, f.path) for f in left], number
+
+
+@pytest.mark.parametrize(
+    ("strategy", "wanted"),
+    [
+        ("ddp", Mesh(16, 1)),
+        ("fsdp-no-shard", Mesh(16, 1)),
+        ("fsdp", Mesh(1, 16)),
+        ("fsdp-hybrid", Mesh(2, 8)),
+        ({"type": "fsdp-hybrid", "shard": 4}, Mesh(4, 4)),
+        ({"type": "fsdp2", "shard": 2}, Mesh(8, 2)),
+        ("zero3", Mesh(1, 16)),
+        ("3d", Mesh(16, 1)),
+    ],
+)
+def test_data_parallel_ranks_are_copies_and_shards(strategy: Any, wanted: Mesh) -> None:
+    assert mesh(asked(strategy=strategy), TWO) == wanted
+
+
+def test_what_the_degrees_leave_is_data_parallel() -> None:
+    assert mesh(asked(tp=4, pp=2), TWO) == Mesh(2, 1, tp=4, pp=2)
+    assert found(tp=4, pp=2, dp=2) == []
+    fault = one(tp=4, pp=2, dp=4)
+    assert (fault.code, fault.path) == ("J231", ("dp",))
+    assert "write dp: 2" in fault.hint
+
+
+def test_a_degree_that_divides_no_heads_gets_the_nearest_that_do() -> None:
+    fault = one(tp=3)
+    assert (fault.code, fault.path, fault.hint) == ("J233", ("tp",), "write tp: 2 or 4")
+
+
+def test_a_hint_stays_inside_the_node_and_the_ranks() -> None:
+    fault = one(World(1, 8, "infiniband"), Sizes(heads=12), tp=5)
+    assert fault.hint == "write tp: 4 or 2"
+
+
+def test_without_a_world_only_what_no_world_mends_is_said() -> None:
+    assert found(None, tp=4, pp=2) == []
+    assert one(None, pp=5).path == ("pp",)
+
+
+def test_context_parallel_takes_two_pieces_of_the_sequence_a_rank() -> None:
+    assert found(cp=4, seq_len=4096) == []
+    fault = one(cp=4, seq_len=4100)
+    assert fault.path == ("cp",)
+    assert "seq_len: 4104" in fault.hint
+
+
+@pytest.mark.parametrize("fabric", ["ethernet", "none"])
+def test_tensor_parallel_across_nodes_needs_a_fast_network(fabric: str) -> None:
+    wide = Sizes(layers=32, heads=64, kv_heads=64)
+    assert found(TWO, wide, tp=16) == []
+    fault = one(World(2, 8, fabric), wide, tp=16)
+    assert (fault.code, fault.path) == ("J234", ("tp",))
+    assert "write tp: 8" in fault.hint
+
+
+def test_a_tensor_group_that_straddles_nodes_is_refused_on_any_network() -> None:
+    fault = one(World(2, 6, "infiniband"), Sizes(heads=12), tp=4)
+    assert fault.code == "J234"
+    assert "write tp: 6" in fault.hint
+
+
+def test_reshard_over_all_that_share_is_no_part_of_them() -> None:
+    kind = {"type": "fsdp2", "reshard_after_forward": 8}
+    fault = one(World(1, 8), strategy=kind)
+    assert fault.path == ("strategy", "reshard_after_forward")
+    assert fault.hint == "write true, 2, 4"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "keys", "wanted"),
+    [
+        ("zero3", {"pp": 2}, "zero1 (megatron) or 3d"),
+        ("fsdp", {"tp": 2}, "fsdp2"),
+        ("ddp", {"tp": 2}, "3d"),
+    ],
+)
+def test_a_strategy_without_the_degree_names_one_that_has_it(
+    strategy: str, keys: dict[str, int], wanted: str
+) -> None:
+    fault = one(strategy=strategy, **keys)
+    assert fault.code == "J232"
+    assert wanted in fault.hint
