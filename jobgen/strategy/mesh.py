@@ -125,7 +125,8 @@ def _world(train: Train, sizes: Sizes, world: World) -> Iterator[Fault]:
     model = prod(degrees.values())
     said = " x ".join(f"{axis} {degree}" for axis, degree in degrees.items() if degree > 1)
     if world.ranks % model:
-        message = f"{said} = {model} does not divide the {world.ranks} ranks"
+        equals = f"{said} = {model}" if " x " in said else said
+        message = f"{equals} does not divide the {world.ranks} ranks"
         asked = [axis for axis, degree in degrees.items() if degree > 1]
         hints = {axis: _near(axis, train, sizes, world) for axis in asked}
         axis = next((a for a in asked if hints[a]), asked[0])
@@ -134,8 +135,8 @@ def _world(train: Train, sizes: Sizes, world: World) -> Iterator[Fault]:
         return
     data = world.ranks // model
     if train.dp is not None and train.dp != data:
-        left = f"{world.ranks} ranks" + (f" / ({said})" if said else "")
-        message = f"dp {train.dp} is not {left} = {data}"
+        left = f"{world.ranks} ranks / ({said}) = {data}" if said else f"the {data} ranks"
+        message = f"dp {train.dp} is not {left}"
         yield Fault("J231", message, ("dp",), f"write dp: {data}, or leave it out")
     yield from _within(train, sizes, world, data)
 

@@ -1,0 +1,131 @@
+"""``train:`` in the plan: what is decided and why, what the program is given, what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from jobgen.errors import Invalid
+from jobgen.model.plan import Plan
+from jobgen.render import render
+from jobgen.strategy import TRAITS
+from tests.golden.cases import templates
+from tests.resolve.made import CPUS, GPUS, LOCAL, job, plan
+
+SHAPE = "{layers: 8, hidden: 64, heads: 8}"
+
+
+def refused(text: str, cluster: str = GPUS, **facts: object) -> list[tuple[str, int, str]]:
+    with pytest.raises(Invalid) as caught:
+        plan(text, cluster, **facts)
+    return [(p.code, p.place.line if p.place else 0, p.hint) for p in caught.value.problems]
+
+
+def program(made: Plan) -> str:
+    """The bash of every rank."""
+    return render(made, templates())["program.sh"].content.decode()
+
+
+def notes(made: Plan) -> list[str]:
+    return [note.message for note in made.notes if note.code == "J239"]
+
+
+def test_a_job_without_it_is_told_nothing() -> None:
+    made = plan()
+    assert "JOBGEN_STRATEGY" not in made.env
+    assert not {"strategy", "mesh", "precision"} & set(made.other)
+
+
+def test_every_decision_has_its_reason_and_its_line() -> None:
+    train = "{strategy: fsdp, micro_batch: 2, global_batch: 64, activation_checkpointing: full}"
+    made = plan(job(train=train))
+    told = {key: (d.value, d.place) for key, d in made.other.items()}
+    assert told["strategy"] == ("FSDP FULL_SHARD", "job.yaml:5")
+    assert told["mesh"] == ("data 16", "rule train")
+    assert told["precision"] == ("bf16", "rule train")
+    assert told["global_batch"] == ("64", "job.yaml:5")
+    assert "micro 2 x accumulation 2 x 16 ranks" in made.other["global_batch"].why
+    assert all(made.other[key].why for key in ("strategy", "framework", "mesh", "precision"))
+
+
+def test_a_torch_program_gets_its_strategy_as_a_file() -> None:
+    made = plan(job(train="{strategy: fsdp2, seq_len: 128}"))
+    assert made.env["JOBGEN_STRATEGY"].value == "$JOBGEN_BUNDLE_DIR/strategy.json"
+    assert made.env["JOBGEN_STRATEGY"].place == "job.yaml:5"
+    (text,) = (f.content for f in made.files if f.path == "strategy.json")
+    said = json.loads(text)
+    assert (said["strategy"], said["world_size"], said["seq_len"]) == ("fsdp2", 16, 128)
+
+
+def test_arguments_stand_behind_the_programs_own() -> None:
+    train = f"{{framework: megatron, strategy: 3d, tp: 2, micro_batch: 1, model: {SHAPE}}}"
+    made = plan(job(run="pretrain_gpt.py --lr 1e-4", train=train))
+    text = program(made)
+    assert text.index("--lr 1e-4") < text.index("--tensor-model-parallel-size")
+    assert '"$JOBGEN_CHECKPOINT_DIR"' in text
+    assert made.env["CUDA_DEVICE_MAX_CONNECTIONS"].value == "1"
+    assert "megatron --sequence-parallel" in made.other
+
+
+def test_an_option_that_run_has_too_is_told() -> None:
+    run = "pretrain_gpt.py --micro-batch-size 8 --save=/mine"
+    made = plan(job(run=run, train="{framework: megatron, micro_batch: 2}"))
+    twice = [note for note in notes(made) if note.startswith("run says")]
+    assert [note.split()[2] for note in twice] == ["--micro-batch-size"]
+    assert program(made).count("--save ") == 0
+
+
+@pytest.mark.parametrize(
+    ("train", "line", "hint"),
+    [
+        ("{strategy: ddp, micro_batch: 3, global_batch: 100}", 5, "write global_batch: 96 or 144"),
+        (f"{{strategy: 3d, tp: 3, model: {SHAPE}}}", 5, "write tp: 2 or 4"),
+        ("{framework: torchtitan, precision: fp16}", 5, "write precision: bf16"),
+        ("{framework: megatron}", 5, "write micro_batch: 1, and global_batch"),
+    ],
+)
+def test_what_cannot_work_is_refused_where_it_stands(train: str, line: int, hint: str) -> None:
+    assert [found[1:] for found in refused(job(train=train))] == [(line, hint)]
+
+
+def test_what_only_the_cluster_shows_is_refused_too() -> None:
+    ethernet = GPUS.replace("infiniband", "ethernet")
+    text = job(train="{strategy: 3d, tp: 16, model: {layers: 8, hidden: 64, heads: 16}}")
+    assert refused(text, ethernet)[0][0] == "J234"
+    assert plan(text).other["mesh"].value == "data 1, tp 16"
+
+
+def test_the_sizes_of_a_file_count() -> None:
+    text = job(train="{strategy: 3d, tp: 2, model: model/config.json}")
+    config = json.dumps({"num_attention_heads": 12, "num_key_value_heads": 3}).encode()
+    assert refused(text, texts={"model/config.json": config})[0][0] == "J233"
+    assert refused(text, texts={"model/config.json": b"{"})[0][0] == "J237"
+    assert plan(text, texts={"model/config.json": b"{}"}).other["mesh"].value == "data 8, tp 2"
+
+
+def test_words_behind_several_commands_would_be_lost() -> None:
+    run = "|\n  cd sub\n  python train.py"
+    text = job(train="{framework: torchtitan}", launcher="torchrun", run="x")
+    text = text.replace("run: x", f"run: {run}")
+    ((code, _, hint),) = refused(text)
+    assert code == "J238"
+    assert "setup:" in hint
+    assert plan(text.replace("torchtitan", "torch"))
+
+
+def test_ranks_without_gpus_are_counted_as_processes() -> None:
+    text = job(procs_per_node="2", launcher="torchrun", train="{strategy: ddp, micro_batch: 2}")
+    for cluster in (CPUS, LOCAL):
+        assert plan(text, cluster).other["mesh"].value == "data 4"
+
+
+@pytest.mark.parametrize("framework", ["torch", "megatron", "torchtitan", "lightning", "none"])
+def test_every_strategy_of_a_framework_makes_a_whole_bundle(framework: str) -> None:
+    for name, trait in TRAITS.items():
+        if framework not in trait.frameworks or (framework, trait.family) == ("lightning", "zero"):
+            continue
+        train = f"{{framework: {framework}, strategy: {name}, micro_batch: 1}}"
+        made = plan(job(train=train, launcher="torchrun"))
+        assert render(made, templates()).files
+        assert made.other["framework"].value == framework
