@@ -106,23 +106,21 @@ def _tell(look: Look, decided: Strategy, why: Mapping[str, str], sized: Sized) -
         place = look.by_job(NAME, *path) if (NAME, *path) in look.spec.places else "rule train"
         sized.decide(key, value, reason, place)
     for key, reason in why.items():
-        sized.decide(f"{decided.framework} {key}", "", reason, "rule train")
+        if key.startswith("--"):
+            name, _, value = key.partition(" ")
+            sized.decide(name, value.strip('"') or "on", reason, "rule train")
+        else:
+            sized.decide(f"{decided.framework} {key}", "", reason, "rule train")
 
 
 def _decisions(decided: Strategy) -> list[tuple[str, str, str, tuple[str, ...]]]:
     mesh, batch = decided.mesh, decided.batch
     sizes = {"pp": mesh.pp, "cp": mesh.cp, "tp": mesh.tp, "ep": mesh.ep}
     axes = "".join(f", {axis} {count}" for axis, count in sizes.items() if count > 1)
-    shared = f", each over {mesh.shard} ranks" if mesh.shard > 1 else ""
     rows: list[tuple[str, str, str, tuple[str, ...]]] = [
         ("strategy", decided.trait.title, _SHARDED[decided.trait.stage], ("strategy",)),
         ("framework", decided.framework, "what the program reads", ("framework",)),
-        (
-            "mesh",
-            f"data {mesh.data}{axes}",
-            f"{mesh.replicate} cop{'y' if mesh.replicate == 1 else 'ies'} of the model{shared}",
-            ("dp",),
-        ),
+        ("mesh", f"data {mesh.data}{axes}", _copies(decided), ("dp",)),
         ("precision", decided.precision, _PRECISION[decided.precision], ("precision",)),
     ]
     if batch:
@@ -137,6 +135,17 @@ def _decisions(decided: Strategy) -> list[tuple[str, str, str, tuple[str, ...]]]
         kept = " and ".join(n for n in ("optimizer", "params") if getattr(decided.offload, n))
         rows.append(("offload", decided.offload.to, f"{kept} outside the GPU", ("offload",)))
     return rows
+
+
+def _copies(decided: Strategy) -> str:
+    """How many copies of the parameters there are, and what is divided among them."""
+    mesh = decided.mesh
+    apart = decided.trait.stage == 3 or decided.trait.family == "fsdp"
+    count = mesh.replicate if apart else mesh.data
+    said = f"{count} cop{'y' if count == 1 else 'ies'} of the model"
+    if mesh.shard == 1:
+        return said
+    return f"{said}, each over {mesh.shard} ranks" if apart else f"{said}, which share the rest"
 
 
 _SHARDED = {

@@ -49,6 +49,21 @@ def test_every_decision_has_its_reason_and_its_line() -> None:
     assert all(made.other[key].why for key in ("strategy", "framework", "mesh", "precision"))
 
 
+@pytest.mark.parametrize(
+    ("strategy", "why"),
+    [
+        ("ddp", "16 copies of the model"),
+        ("fsdp", "1 copy of the model, each over 16 ranks"),
+        ("fsdp-hybrid", "2 copies of the model, each over 8 ranks"),
+        ("zero2", "16 copies of the model, which share the rest"),
+        ("zero3", "1 copy of the model, each over 16 ranks"),
+    ],
+)
+def test_the_mesh_says_how_many_copies_there_are(strategy: str, why: str) -> None:
+    made = plan(job(train=f"{{strategy: {strategy}, framework: none}}"))
+    assert made.other["mesh"].why == why
+
+
 def test_a_torch_program_gets_its_strategy_as_a_file() -> None:
     made = plan(job(train="{strategy: fsdp2, seq_len: 128}"))
     assert made.env["JOBGEN_STRATEGY"].value == "$JOBGEN_BUNDLE_DIR/strategy.json"
@@ -65,7 +80,8 @@ def test_arguments_stand_behind_the_programs_own() -> None:
     assert text.index("--lr 1e-4") < text.index("--tensor-model-parallel-size")
     assert '"$JOBGEN_CHECKPOINT_DIR"' in text
     assert made.env["CUDA_DEVICE_MAX_CONNECTIONS"].value == "1"
-    assert "megatron --sequence-parallel" in made.other
+    assert made.other["--sequence-parallel"].value == "on"
+    assert made.other["--load"].value == "$JOBGEN_CHECKPOINT_DIR"
 
 
 def test_an_option_that_run_has_too_is_told() -> None:

@@ -123,16 +123,17 @@ def _sizes(strategy: Strategy) -> Iterator[Option]:
         if size is not None:
             yield Option(name, size)
     if sizes.kv_heads is not None and sizes.kv_heads != sizes.heads:
-        yield Option("--group-query-attention", None, "fewer heads of keys and values than heads")
+        yield Option("--group-query-attention")
         yield Option("--num-query-groups", sizes.kv_heads)
 
 
 def _checkpoints(request: Request) -> Iterator[Option]:
     """Saved and loaded in one place, by ranks of any number; what run says itself stays."""
     own = request.words
-    for name in ("--save", "--load"):
-        if not options.said(own, name):
-            yield Option(name, CHECKPOINTS, "a job that starts again goes on from its checkpoint")
+    if not options.said(own, "--save"):
+        yield Option("--save", CHECKPOINTS)
+    if not options.said(own, "--load"):
+        yield Option("--load", CHECKPOINTS, "a job that starts again goes on from its checkpoint")
     if not options.said(own, "--save-interval", "--persistent-save-interval"):
         reason = "Megatron-LM saves nothing without one; write your own in run"
         yield Option("--save-interval", SAVE_INTERVAL, reason)
