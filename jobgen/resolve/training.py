@@ -14,7 +14,7 @@ from jobgen.resolve.shape import Sized
 if TYPE_CHECKING:
     from jobgen.resolve.program import Program
     from jobgen.shell import Word
-    from jobgen.strategy import Fault, Strategy
+    from jobgen.strategy import Fault, Sizes, Strategy, World
     from jobgen.strategy.frameworks import Configured
 
 NAME = "train"
@@ -54,6 +54,7 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     world = strategy.World(size.nodes, size.ranks_per_node, fabric, gpus=size.gpus_per_node > 0)
     found += strategy.faults(train, known, world, launcher=launcher)
     raise_errors(Invalid, [_problem(look, fault) for fault in found])
+    raise_errors(Invalid, list(_fewer(look, known, world, launcher)))
     config = texts.get(train.config) if train.config else None
     decided = strategy.decide(train, known, world, launcher=launcher, config=config)
     words = tuple(shlex.split(runs.text)) if runs.simple else ()
@@ -64,10 +65,41 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     raise_errors(Invalid, [_problem(look, fault) for fault in made.faults])
     raise_errors(Invalid, _places(look, made, runs))
     _tell(look, decided, made.why, sized)
-    told = (*made.notes, *_twice(words, made.args))
+    told = [*made.notes, *_twice(words, made.args)]
+    if size.min_nodes is not None and decided.framework == "torch":
+        told.append(
+            f"strategy.json is for {decided.mesh.world} ranks; with fewer, the program divides "
+            "global_batch by WORLD_SIZE anew"
+        )
     notes = (Problem("J239", note, severity="note") for note in told)
     part = Part(NAME, env=made.env, files=made.files, notes=tuple(notes))
     return Trained(part, made.args, made.launcher)
+
+
+_ANY_WORLD = ("torch", "megatron", "none")
+"""Frameworks whose configuration holds for any number of ranks, or is read by the program."""
+
+
+def _fewer(look: Look, known: Sizes, world: World, launcher: str) -> Iterator[Problem]:
+    """What an elastic job could not go on with, once it has lost nodes."""
+    from jobgen import strategy
+
+    train, least = look.job.train, look.job.min_nodes
+    if train is None or least is None:
+        return
+    span = f"nodes: {least}:{world.nodes}"
+    hint = f"write nodes: {world.nodes}"
+    chosen = strategy.framework(train, launcher)
+    if chosen not in _ANY_WORLD:
+        message = f"{chosen} is told how many ranks there are, and {span} may go on with fewer"
+        yield look.wrong_job("J238", message, "nodes", hint=f"{hint}, or framework: torch")
+        return
+    for nodes in range(least, world.nodes):
+        for fault in strategy.faults(train, known, world._replace(nodes=nodes), launcher=launcher):
+            message = f"with {nodes} of {span}, train: {fault.message}"
+            more = f"{hint}, or sizes that come out even on each number of nodes"
+            yield look.wrong_job(fault.code, message, "nodes", hint=more)
+            return
 
 
 def _places(look: Look, made: Configured, runs: Program) -> list[Problem]:

@@ -130,6 +130,25 @@ def test_words_behind_several_commands_would_be_lost() -> None:
     assert plan(text.replace("torchtitan", "torch"))
 
 
+ELASTIC = {"nodes": "2:3", "launcher": "torchrun"}
+
+
+def test_a_job_that_goes_on_with_fewer_nodes_must_come_out_even_on_each() -> None:
+    made = plan(job(**ELASTIC, train="{micro_batch: 2, global_batch: 96}"))
+    assert made.other["global_batch"].value == "96"
+    assert any("strategy.json is for 24 ranks" in note for note in notes(made))
+    ((code, line, hint),) = refused(job(**ELASTIC, train="{micro_batch: 2, global_batch: 48}"))
+    assert (code, line) == ("J230", 2)
+    assert "write nodes: 3" in hint
+
+
+def test_a_framework_that_counts_the_ranks_goes_on_with_all_of_them_only() -> None:
+    for framework in ("torchtitan", "lightning", "hf-trainer"):
+        train = f"{{framework: {framework}, micro_batch: 1}}"
+        assert refused(job(**ELASTIC, train=train))[0][:2] == ("J238", 2)
+    assert plan(job(**ELASTIC, train="{framework: megatron, micro_batch: 1, global_batch: 48}"))
+
+
 def test_ranks_without_gpus_are_counted_as_processes() -> None:
     text = job(procs_per_node="2", launcher="torchrun", train="{strategy: ddp, micro_batch: 2}")
     for cluster in (CPUS, LOCAL):
