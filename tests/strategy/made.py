@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jobgen.model.train import Parallel, Train
+from hypothesis import strategies as st
+
+from jobgen.model.train import FRAMEWORKS, STRATEGIES, Parallel, Train
 from jobgen.strategy import TRAITS, World, decide, faults
 from jobgen.strategy.frameworks import Configured, Request, configure
 from jobgen.strategy.sizes import sizes
@@ -43,6 +45,50 @@ KINDS: tuple[Mapping[str, Any], ...] = (
     {"type": "fsdp2", "reshard_after_forward": False},
     {"type": "fsdp2", "shard": 2},
     {"type": "fsdp-hybrid", "shard": 2},
+)
+
+
+_axis = st.sampled_from([1, 1, 1, 2, 3, 4, 8, 16])
+_count = st.none() | st.integers(1, 512)
+worlds: st.SearchStrategy[World] = st.builds(
+    World,
+    st.integers(1, 4),
+    st.integers(1, 8),
+    st.sampled_from(["infiniband", "ethernet", None]),
+    gpus=st.booleans(),
+)
+_keys = {
+    "strategy": st.builds(
+        lambda kind, reshard, shard: {
+            "type": kind,
+            **({"reshard_after_forward": reshard} if kind == "fsdp2" else {}),
+            **({"shard": shard} if shard and kind in {"fsdp2", "fsdp-hybrid"} else {}),
+        },
+        st.sampled_from(STRATEGIES),
+        st.sampled_from([True, False, 2, 3, 4]),
+        st.none() | st.sampled_from([2, 3, 4, 8]),
+    ),
+    "framework": st.none() | st.sampled_from(FRAMEWORKS),
+    "model": st.none()
+    | st.fixed_dictionaries(
+        {
+            "layers": st.integers(1, 48),
+            "hidden": st.just(768),
+            "heads": st.sampled_from([1, 2, 6, 12, 16, 32]),
+            "kv_heads": st.sampled_from([1, 2, 4, 6]),
+            "experts": st.sampled_from([1, 3, 8]),
+        }
+    ),
+    **dict.fromkeys(("tp", "pp", "cp", "ep"), _axis),
+    "dp": st.none() | st.sampled_from([1, 2, 4, 16]),
+    "seq_len": st.none() | st.integers(1, 4096),
+    **dict.fromkeys(("micro_batch", "gradient_accumulation", "global_batch"), _count),
+    "offload": st.sampled_from(["none", "optimizer", "params", "both"]).map(
+        lambda what: {"what": what}
+    ),
+}
+jobs: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(_keys).map(
+    lambda keys: {k: v for k, v in keys.items() if v is not None}
 )
 
 

@@ -10,52 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobgen.model.train import FRAMEWORKS, STRATEGIES, Offload, Parallel, Train
+from jobgen.model.train import Offload, Parallel, Train
 from jobgen.strategy import Fault, Mesh, Sizes, World, decide, faults
 from jobgen.strategy.mesh import mesh
 from jobgen.strategy.sizes import sizes
+from tests.strategy.made import jobs, worlds
 
 LLAMA = Sizes(layers=32, hidden=4096, heads=32, kv_heads=8, ffn=14336)
 TWO = World(2, 8, "infiniband")
-
-axis = st.sampled_from([1, 1, 1, 2, 3, 4, 8, 16])
-count = st.none() | st.integers(1, 512)
-worlds = st.builds(
-    World, st.integers(1, 4), st.integers(1, 8), st.sampled_from(["infiniband", "ethernet", None])
-)
-settled = {
-    "strategy": st.builds(
-        lambda kind, reshard, shard: {
-            "type": kind,
-            **({"reshard_after_forward": reshard} if kind == "fsdp2" else {}),
-            **({"shard": shard} if shard and kind in {"fsdp2", "fsdp-hybrid"} else {}),
-        },
-        st.sampled_from(STRATEGIES),
-        st.sampled_from([True, False, 2, 3, 4]),
-        st.none() | st.sampled_from([2, 3, 4, 8]),
-    ),
-    "framework": st.none() | st.sampled_from(FRAMEWORKS),
-    "model": st.none()
-    | st.fixed_dictionaries(
-        {
-            "layers": st.integers(1, 48),
-            "hidden": st.just(768),
-            "heads": st.sampled_from([1, 2, 6, 12, 16, 32]),
-            "kv_heads": st.sampled_from([1, 2, 4, 6]),
-            "experts": st.sampled_from([1, 3, 8]),
-        }
-    ),
-    **dict.fromkeys(("tp", "pp", "cp", "ep"), axis),
-    "dp": st.none() | st.sampled_from([1, 2, 4, 16]),
-    "seq_len": st.none() | st.integers(1, 4096),
-    **dict.fromkeys(("micro_batch", "gradient_accumulation", "global_batch"), count),
-    "offload": st.sampled_from(["none", "optimizer", "params", "both"]).map(
-        lambda what: {"what": what}
-    ),
-}
-jobs = st.fixed_dictionaries(settled).map(
-    lambda keys: {k: v for k, v in keys.items() if v is not None}
-)
 
 
 def asked(**keys: Any) -> Train:

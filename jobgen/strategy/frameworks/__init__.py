@@ -63,8 +63,15 @@ class _Module(Protocol):
 
 
 def configure(request: Request) -> Configured:
-    """The strategy in the words of its framework; nothing where there is no framework."""
+    """The strategy in the words of its framework; nothing where there is no framework.
+
+    What it cannot do is said once for each key.
+    """
     name = MODULES.get(request.strategy.framework)
     if name is None:
         return Configured()
-    return cast(_Module, import_module(name)).configure(request)
+    made = cast(_Module, import_module(name)).configure(request)
+    first: dict[tuple[str, ...], Fault] = {}
+    for fault in made.faults:
+        first.setdefault(fault.path, fault)
+    return made._replace(faults=tuple(first.values()))
