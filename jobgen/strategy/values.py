@@ -42,7 +42,7 @@ TRAITS: dict[str, Trait] = {
     ),
 }
 """Every strategy by its word in job.yaml. Which framework knows which: torch 2.13, accelerate 1.15,
-transformers 5, DeepSpeed 0.19, Megatron-LM core 0.14, torchtitan 0.2, Lightning 2.6."""
+transformers 5, DeepSpeed 0.19, Megatron-LM core 0.16, torchtitan 0.3, Lightning 2.6."""
 
 
 class Mesh(NamedTuple):
