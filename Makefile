@@ -2,7 +2,8 @@
 # make test     everything that can be tested here: lint, types, imports, all tests
 # make lint     ruff, mypy, import-linter, shellcheck
 # make bench    the benchmarks; PEERS=DIR/bin measures the peers beside them, in the same run
-# make clean    remove the virtual environment and caches
+# make strategies  every strategy run on the test cluster, as a table; ALL=1 under every launcher
+# make clean       remove the virtual environment and caches
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -21,7 +22,7 @@ endif
 KEY := $(shell cat pyproject.toml $(PINS) | sha256sum | cut -c1-12)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint $(PINS)
 
-.PHONY: help demo test lint ruff mypy imports shellcheck bench clean cluster-packages
+.PHONY: help demo test lint ruff mypy imports shellcheck bench strategies clean cluster-packages
 help:
 	@sed -n 's/^# make /make /p' Makefile
 
@@ -48,6 +49,9 @@ bench: $(VENV)/.test-$(KEY)
 	$(BIN)/python benchmarks/transfer.py
 	$(BIN)/python benchmarks/submit.py
 	$(BIN)/python benchmarks/logs.py
+
+strategies: $(VENV)/.test-$(KEY) cluster-packages
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/strategies $(if $(ALL),--all)
 
 cluster-packages:
 	@scripts/cluster-packages

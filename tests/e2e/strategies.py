@@ -1,0 +1,222 @@
+"""Every way to divide a training, run on the test cluster: its losses, bytes and checkpoints.
+
+A case is two jobs of examples/gpt: one to the middle, where it saves, and one that goes on from
+there. Plain DDP, run without a stop, is what all are compared with.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import yaml
+
+from jobgen.load import load_job
+from jobgen.strategy import World, decide
+from jobgen.strategy.sizes import sizes
+from jobgen.strategy.states import Held, Shape, states
+from tests.cluster import Cluster
+from tests.cluster.layout import REPOSITORY
+from tests.e2e.runs import Run, submit, write
+
+EXAMPLE = REPOSITORY / "examples" / "gpt"
+STEPS, SAVED = 6, 3
+SMALL = ("--layers=2", "--hidden=72", "--heads=4", "--lr=0.01")
+SEQ, MICRO, GLOBAL = 32, 2, 16
+
+TORCH = ("torchrun", "static", "srun", "deepspeed")
+LAUNCHERS: Mapping[str, Any] = {
+    "torchrun": "torchrun",
+    "static": {"type": "torchrun", "rdzv": "static"},
+    "srun": "srun",
+    "deepspeed": "deepspeed",
+    "pdsh": {"type": "deepspeed", "ssh": "pdsh"},
+    "accelerate": "accelerate",
+}
+
+
+class Case(NamedTuple):
+    """One strategy with its program, and the launchers that may start it."""
+
+    program: str
+    strategy: Mapping[str, Any] | str
+    launchers: tuple[str, ...] = TORCH
+    train: Mapping[str, Any] = {}
+    tolerance: float = 2e-5
+    """Of the losses, relative to DDP's: fp32 adds up in another order."""
+    exact: bool = True
+    """Whether the bytes are those of the formulas: tensor and pipeline parallel divide the model
+    itself, which the formulas are not told."""
+
+
+_ZERO = ("torchrun", "static", "srun", "deepspeed", "pdsh")
+_TP = {"framework": "torch", "tp": 2}
+
+CASES: Mapping[str, Case] = {
+    "ddp": Case("train_ddp.py", "ddp"),
+    "ddp static graph": Case("train_ddp.py", {"type": "ddp", "static_graph": True, "bucket_mb": 1}),
+    "fsdp": Case("train_fsdp1.py", "fsdp"),
+    "fsdp-grad-op": Case("train_fsdp1.py", "fsdp-grad-op"),
+    "fsdp-no-shard": Case("train_fsdp1.py", "fsdp-no-shard"),
+    "fsdp-hybrid": Case("train_fsdp1.py", "fsdp-hybrid"),
+    "fsdp offload": Case("train_fsdp1.py", "fsdp", train={"offload": "both"}),
+    "fsdp2": Case("train_fsdp2.py", "fsdp2"),
+    "fsdp2 kept": Case("train_fsdp2.py", {"type": "fsdp2", "reshard_after_forward": False}),
+    "fsdp2 by 2": Case("train_fsdp2.py", {"type": "fsdp2", "reshard_after_forward": 2}),
+    "fsdp2 2-D": Case("train_fsdp2.py", {"type": "fsdp2", "shard": 2}),
+    "fsdp2 offload": Case("train_fsdp2.py", "fsdp2", train={"offload": "both"}),
+    "fsdp2 tp": Case("train_fsdp2.py", "fsdp2", train=_TP, exact=False),
+    "zero1": Case("train_deepspeed.py", "zero1", _ZERO),
+    "zero2": Case("train_deepspeed.py", "zero2", _ZERO),
+    "zero3": Case("train_deepspeed.py", "zero3", _ZERO),
+    "zero2 offload": Case("train_deepspeed.py", "zero2", _ZERO, {"offload": "optimizer"}),
+    "zero3 offload": Case("train_deepspeed.py", "zero3", _ZERO, {"offload": "both"}),
+    "3d 2x1x2": Case("train_3d.py", "3d", train={"tp": 2, "pp": 1}, exact=False),
+    "3d 1x2x2": Case("train_3d.py", "3d", train={"tp": 1, "pp": 2}, exact=False),
+    "3d 2x2x1": Case("train_3d.py", "3d", train={"tp": 2, "pp": 2}, exact=False),
+    **{
+        f"accelerate {name}": Case(
+            "train_accelerate.py", name, ("accelerate",), {"framework": "accelerate"}
+        )
+        for name in ("ddp", "fsdp", "fsdp-hybrid", "fsdp2", "zero1", "zero2", "zero3")
+    },
+}
+"""tp x pp x dp where degrees are named. bf16 is compared in tests/examples/test_gpt.py; fp16 and
+the compression hooks need a GPU."""
+
+
+def once() -> Iterator[tuple[str, str]]:
+    """Every case with one launcher, in turns, so that every launcher has its case."""
+    turn = 0
+    for name, case in CASES.items():
+        yield name, case.launchers[turn % len(case.launchers)]
+        turn += len(case.launchers) > 1
+
+
+def stopped() -> frozenset[str]:
+    """One case of each program: those that the tests stop in the middle. The table stops all."""
+    return frozenset({case.program: name for name, case in CASES.items()}.values())
+
+
+def product() -> Iterator[tuple[str, str]]:
+    """Every case with every launcher that may start it."""
+    return ((name, launcher) for name, case in CASES.items() for launcher in case.launchers)
+
+
+def apart(losses: tuple[float, ...], reference: tuple[float, ...]) -> float:
+    """The largest relative difference to the reference."""
+    pairs = zip(losses, reference, strict=True)
+    return max(abs(mine - theirs) / abs(theirs) for mine, theirs in pairs)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one case did."""
+
+    losses: tuple[float, ...]
+    """Of every step, the first half from the first job and the rest from the second."""
+    held: tuple[Held, ...]
+    """By rank, as measured in the process: what the optimizer holds is one number, so ``master``
+    is among ``moments``."""
+    resumed: int
+
+
+def run(cluster: Cluster, case: Case, launcher: str, folder: Path, *, stop: bool) -> Outcome:
+    """The job of a case; with ``stop`` two jobs, one after the other."""
+    first = report(_submit(cluster, case, launcher, folder, SAVED))[0]["losses"] if stop else ()
+    second = report(_submit(cluster, case, launcher, folder, STEPS))
+    return Outcome(
+        losses=(*first, *second[0]["losses"]),
+        held=tuple(_held(said) for _, said in sorted(second.items())),
+        resumed=second[0]["resumed_from"],
+    )
+
+
+def job(case: Case, launcher: str, checkpoints: str, steps: int) -> dict[str, Any]:
+    """The job file, as data."""
+    train = {"precision": "fp32", "micro_batch": MICRO, "global_batch": GLOBAL, "seq_len": SEQ}
+    words = [case.program, f"--steps={steps}", f"--save-every={SAVED}", *SMALL]
+    return {
+        "name": "strategy",
+        "run": " ".join(words),
+        "nodes": 2,
+        "procs_per_node": 2,
+        "time": "10m",
+        "launcher": LAUNCHERS[launcher],
+        "checkpoint": {"dir": checkpoints},
+        "train": {**train, "strategy": case.strategy, "gradient_clipping": 1.0, **case.train},
+    }
+
+
+def _submit(cluster: Cluster, case: Case, launcher: str, folder: Path, steps: int) -> Run:
+    source = folder / f"to-{steps}"
+    shutil.copytree(EXAMPLE, source, ignore=shutil.ignore_patterns("job.*", "__pycache__"))
+    checkpoints = cluster.scratch / "checkpoints" / folder.name
+    done = submit(cluster, write(source, job(case, launcher, str(checkpoints), steps)))
+    assert done.wait(240) == 0, done.story()
+    return done
+
+
+def report(done: Run) -> dict[int, dict[str, Any]]:
+    """What each rank says at its end, by rank."""
+    texts = (text.decode() for text in done.ranks().values())
+    lines = (re.search(r"^report (\{.*\})$", text, re.MULTILINE) for text in texts)
+    said = [json.loads(line[1]) for line in lines if line]
+    assert len(said) == 4, done.story()
+    return {each["rank"]: each for each in said}
+
+
+def _held(said: Mapping[str, int]) -> Held:
+    return Held(
+        said["param_bytes"], said["grad_bytes"], 0, said["optim_bytes"], said["counter_bytes"]
+    )
+
+
+def expected(case: Case) -> tuple[Held, ...]:
+    """What the formulas say of every rank, in the form that is measured."""
+    spec = load_job(yaml.safe_dump(job(case, case.launchers[0], "ckpt", STEPS)), "job.yaml").value
+    assert spec.train is not None
+    world = World(2, 2, "ethernet", gpus=False)
+    known, _ = sizes(spec.train, {})
+    decided = decide(spec.train, known, world, launcher=case.launchers[0])
+    units = tuple(_units())
+    said = (states(decided, units, rank) for rank in range(world.ranks))
+    return tuple(h._replace(master=0, moments=h.master + h.moments) for h in said)
+
+
+def _units() -> Iterator[tuple[Shape, ...]]:
+    """The shapes of the example's parameters: each block, and what is in none."""
+    import torch
+
+    with torch.device("meta"):
+        gpt = _example()
+        small = dict(word.removeprefix("--").split("=") for word in SMALL)
+        hidden = int(small["hidden"])
+        model = gpt.GPT(
+            gpt.Sizes(int(small["layers"]), hidden, int(small["heads"]), 4 * hidden, SEQ), 0
+        )
+    blocks = [m for m in model.modules() if isinstance(m, gpt.Block)]
+    inside = {p for block in blocks for p in block.parameters()}
+    for block in blocks:
+        yield tuple(tuple(p.shape) for p in block.parameters())
+    yield tuple(tuple(p.shape) for p in model.parameters() if p not in inside)
+
+
+@cache
+def _example() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("gpt", EXAMPLE / "gpt.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["gpt"] = module
+    spec.loader.exec_module(module)
+    return module

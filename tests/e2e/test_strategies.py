@@ -1,0 +1,54 @@
+"""Every strategy trains as DDP does, holds what the formulas say, and goes on from its checkpoint.
+
+``scripts/strategies --all`` runs each under every launcher and prints a table.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import Cluster
+from tests.e2e.strategies import (
+    CASES,
+    LAUNCHERS,
+    SAVED,
+    Outcome,
+    apart,
+    expected,
+    once,
+    run,
+    stopped,
+)
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.train("torch", "deepspeed", "accelerate"),
+]
+
+
+@pytest.fixture(scope="module")
+def reference(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """What plain DDP does."""
+    folder = tmp_path_factory.mktemp("reference") / "ddp"
+    return run(cluster, CASES["ddp"], "torchrun", folder, stop=False)
+
+
+@pytest.mark.parametrize(("name", "launcher"), list(once()))
+def test_a_strategy_trains_as_ddp_does_and_goes_on(
+    cluster: Cluster, tmp_path: Path, reference: Outcome, name: str, launcher: str
+) -> None:
+    case = CASES[name]
+    stop = name in stopped()
+    outcome = run(cluster, case, launcher, tmp_path / name.replace(" ", "-"), stop=stop)
+    assert apart(outcome.losses, reference.losses) <= case.tolerance
+    assert outcome.resumed == (SAVED if stop else 0)
+    if case.exact:
+        assert outcome.held == expected(case)
+
+
+def test_every_launcher_has_its_case() -> None:
+    assert {launcher for _, launcher in once()} == LAUNCHERS.keys()
