@@ -1,7 +1,7 @@
-# make demo     a virtual environment, then a real two-node training job on this machine
-# make test     everything that can be tested here: lint, types, imports, all tests
-# make lint     ruff, mypy, import-linter, shellcheck
-# make bench    the benchmarks; PEERS=DIR/bin measures the peers beside them, in the same run
+# make demo        a virtual environment, then a real two-node training job on this machine
+# make test        everything that can be tested here: lint, types, imports, all tests
+# make lint        ruff, mypy, import-linter, shellcheck
+# make bench       the benchmarks; PEERS=DIR/bin measures the peers beside them, in the same run
 # make strategies  every strategy run on the test cluster, as a table; ALL=1 under every launcher
 # make clean       remove the virtual environment and caches
 
