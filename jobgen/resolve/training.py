@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from jobgen.strategy.frameworks import Configured
 
 NAME = "train"
+_DEEPSPEED = "ds_config.json"
 
 
 class Trained:
@@ -43,7 +44,8 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     """
     train = look.job.train
     if train is None:
-        return Trained()
+        told_of = tuple(_own_deepspeed(look, launcher))
+        return Trained(Part(NAME, notes=told_of) if told_of else None)
     from jobgen import strategy
     from jobgen.strategy import frameworks
     from jobgen.strategy.sizes import sizes
@@ -74,6 +76,20 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     notes = (Problem("J239", note, severity="note") for note in told)
     part = Part(NAME, env=made.env, files=made.files, notes=tuple(notes))
     return Trained(part, made.args, made.launcher)
+
+
+def _own_deepspeed(look: Look, launcher: str) -> Iterator[Problem]:
+    """Keys of launcher.config that DeepSpeed does not know: most of them it would ignore."""
+    name = look.job.launcher.config
+    content = look.facts.texts.get(name) if name and launcher == "deepspeed" else None
+    if name is None or content is None:
+        return
+    from jobgen.strategy.dsconfig import own
+
+    found, unread = own.read(content, name)
+    for fault in unread or own.unknown(found, auto=True):
+        problem = look.wrong_job("J237", fault.message, "launcher", "config", hint=fault.hint)
+        yield problem._replace(severity="warning")
 
 
 _ANY_WORLD = ("torch", "megatron", "none")
@@ -109,9 +125,13 @@ def _places(look: Look, made: Configured, runs: Program) -> list[Problem]:
         message = "run is more than one command, and this framework takes words behind it"
         hint = "put what comes before the program into setup:, so that run is one command"
         found.append(look.wrong_job("J238", message, "run", hint=hint))
-    if made.launcher is not None and look.job.launcher.config:
+    both = made.launcher is not None or any(f.path == _DEEPSPEED for f in made.files)
+    if both and look.job.launcher.config:
         message = "launcher.config and train: both make the launcher's configuration"
         hint = "remove launcher.config, or write framework: none under train:"
+        if made.launcher is None:
+            message = f"launcher.config and train: both make {_DEEPSPEED}"
+            hint = "write train.config instead of launcher.config"
         found.append(look.wrong_job("J238", message, "launcher", "config", hint=hint))
     return found
 

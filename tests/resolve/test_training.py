@@ -164,3 +164,31 @@ def test_every_strategy_of_a_framework_makes_a_whole_bundle(framework: str) -> N
         made = plan(job(train=train, launcher="torchrun"))
         assert render(made, templates()).files
         assert made.other["framework"].value == framework
+
+
+def test_unknown_keys_of_a_deepspeed_configuration_are_told_without_train() -> None:
+    text = job(launcher="{type: deepspeed, config: ds.json}")
+    made = plan(text, texts={"ds.json": b'{\n "zero_optimisation": {"stage": 2}\n}'})
+    (found,) = [note for note in made.notes if note.code == "J237"]
+    assert found.severity == "warning"
+    assert found.message.startswith("ds.json:2: zero_optimisation is no key of DeepSpeed")
+    assert found.hint == "did you mean 'zero_optimization'?"
+    made = plan(text, texts={"ds.json": b'{"zero_optimization": {"stage": "auto"}}'})
+    assert [note for note in made.notes if note.code == "J237"] == []
+
+
+def test_a_configuration_of_deepspeed_is_named_once() -> None:
+    text = job(
+        launcher="{type: deepspeed, config: ds.json}", train="{strategy: zero2, micro_batch: 1}"
+    )
+    ((code, _, hint),) = refused(text, texts={"ds.json": b"{}"})
+    assert (code, hint) == ("J238", "write train.config instead of launcher.config")
+
+
+def test_the_users_own_deepspeed_configuration_is_checked_and_completed() -> None:
+    text = job(train="{strategy: zero2, micro_batch: 1, config: ds.json}")
+    made = plan(text, texts={"ds.json": b'{"steps_per_print": 10}'})
+    held = json.loads(render(made, templates())["ds_config.json"].content)
+    assert (held["steps_per_print"], held["train_batch_size"]) == (10, 16)
+    ((code, line, hint),) = refused(text, texts={"ds.json": b'{"steps_per_prin": 10}'})
+    assert (code, line, hint) == ("J237", 5, "did you mean 'steps_per_print'?")
