@@ -135,7 +135,7 @@ def test_a_degree_that_divides_no_heads_gets_the_nearest_that_do() -> None:
 
 
 def test_a_hint_stays_inside_the_node_and_the_ranks() -> None:
-    fault = one(World(1, 8, "infiniband"), Sizes(heads=12), tp=5)
+    fault = one(World(3, 8, "infiniband"), Sizes(heads=12), tp=5)
     assert fault.hint == "write tp: 4 or 2"
 
 
