@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import shlex
+import subprocess
+import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,8 +16,8 @@ from typing import Any
 import pytest
 
 from jobgen.shell import quote
-from jobgen.strategy.frameworks import Configured, Request
-from tests.strategy.made import grid, made, request, train
+from jobgen.strategy.frameworks import Configured, Request, configure
+from tests.strategy.made import BATCH, grid, made, request, train
 
 READ = pytest.mark.train("torch", "lightning", "jsonargparse")
 PRECISION = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
@@ -175,6 +178,38 @@ def test_the_trainer_itself_is_made_of_them_on_cpus(tmp_path: Path) -> None:
     assert trainer.precision == "bf16-mixed"
 
 
+@READ
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("strategy", "elements"), [("ddp", 64), ("fsdp2", 32)])
+def test_two_ranks_train_with_them(strategy: str, elements: int, tmp_path: Path) -> None:
+    """On CPUs, under torchrun, as a job does; FSDP2 holds half of the layer's 2 x 32 weights."""
+    asked = train("lightning", strategy=strategy, gradient_clipping=0.5, **BATCH)
+    given = configure(request(asked, 1, 2, gpus=False))
+    assert given.faults == ()
+    for file in given.files:
+        (tmp_path / file.path).write_bytes(file.content)
+    told = [word.replace("/checkpoints", str(tmp_path)) for word in words(given, tmp_path)]
+    start = ["-W", "ignore", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [sys.executable, *start, str(Path(__file__).with_name("lit.py")), "fit", *told],
+        env={
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            "JOBGEN_STRATEGY": str(tmp_path / "strategy.json"),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    kind = {"ddp": "DDPStrategy", "fsdp2": "ModelParallelStrategy"}[strategy]
+    for rank in range(2):
+        said = json.loads((tmp_path / f"rank{rank}.json").read_text())
+        assert said == {"strategy": kind, "steps": 2, "elements": elements}
+    assert list(tmp_path.glob("checkpoints/*.ckpt"))
+
+
 def test_the_class_stands_before_its_arguments() -> None:
     for _, given in grid("lightning"):
         names = [str(arg).split("=")[0] for arg in given.args]
@@ -228,7 +263,5 @@ def test_what_it_cannot_do_is_refused_with_a_way_out(
 
 
 def test_without_a_batch_nothing_is_said_of_accumulation() -> None:
-    from jobgen.strategy.frameworks import configure
-
     given = configure(request(train("lightning")))
     assert not any("accumulate" in str(arg) for arg in given.args)
