@@ -65,7 +65,7 @@ class _Module(Protocol):
 def configure(request: Request) -> Configured:
     """The strategy in the words of its framework; nothing where there is no framework.
 
-    What it cannot do is said once for each key.
+    What it cannot do is said once for each key, and for each line of the user's own file.
     """
     name = MODULES.get(request.strategy.framework)
     if name is None:
@@ -73,5 +73,6 @@ def configure(request: Request) -> Configured:
     made = cast(_Module, import_module(name)).configure(request)
     first: dict[tuple[str, ...], Fault] = {}
     for fault in made.faults:
-        first.setdefault(fault.path, fault)
+        line = (fault.message,) if fault.path == ("config",) else ()
+        first.setdefault((*fault.path, *line), fault)
     return made._replace(faults=tuple(first.values()))
