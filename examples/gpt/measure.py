@@ -1,7 +1,9 @@
 """What a rank has seen and what it holds, measured in the process and said in one line at the end.
 
 Bytes are those of storages: what the allocator was asked for, so with the padding that a library
-adds to make shards even. A storage that several tensors share is counted once.
+adds to make shards even. A storage that several tensors share is counted once. Of gradients,
+``grad_shard_bytes`` says besides what this rank keeps of them: DeepSpeed's shards below stage 3 may
+begin or end inside a parameter, whose gradient then stays whole until the step.
 """
 
 from __future__ import annotations
@@ -33,6 +35,7 @@ class Report:
             "block_runs": 0,
             "param_bytes": 0,
             "grad_bytes": 0,
+            "grad_shard_bytes": 0,
             "optim_bytes": 0,
             "counter_bytes": 0,
         }
@@ -44,8 +47,10 @@ class Report:
 
     def gradients(self, more: Iterable[Tensor | None] = ()) -> None:
         """Measure what there is of gradients, between the last backward and the optimizer."""
-        found = [p.grad for p in self.model.parameters()] + list(more)
+        found = [g for g in (*(p.grad for p in self.model.parameters()), *more) if g is not None]
         self.said["grad_bytes"] = max(self.said["grad_bytes"], held(found))
+        shards = sum(local(g).numel() * g.element_size() for g in found)
+        self.said["grad_shard_bytes"] = max(self.said["grad_shard_bytes"], shards)
 
     def step(self, loss: float, norm: float | None = None) -> None:
         """Say the loss, of all ranks together, before this step changed the weights."""
@@ -80,14 +85,30 @@ def parameters(model: nn.Module) -> Iterator[Tensor]:
             yield shard
 
 
-@torch.no_grad()
-def held(tensors: Iterable[Tensor | None]) -> int:
+def zero_gradients(engine: Any) -> list[Tensor | None]:
+    """The shards of the gradients that a DeepSpeed engine holds beside the parameters, if any."""
+    optimizer = getattr(engine, "optimizer", None)
+    averaged = getattr(optimizer, "averaged_gradients", None) or {}
+    found = [g for group in averaged.values() for g in group or ()]
+    # offloaded, they are on the CPU already, beside what they will change
+    return found or [m.grad for m in zero_masters(engine)]
+
+
+def zero_masters(engine: Any) -> list[Tensor]:
+    """What DeepSpeed's optimizer updates: the shards of its fp32 copy of the parameters."""
+    optimizer = getattr(engine, "optimizer", None)
+    third = getattr(optimizer, "fp32_partitioned_groups_flat", None)
+    return list(third or getattr(optimizer, "single_partition_of_fp32_groups", ()))
+
+
+def held(tensors: Iterable[Tensor]) -> int:
     """The bytes of the storages of this rank's part of these tensors."""
-    found = {}
-    for tensor in tensors:
-        if tensor is not None:
-            local = tensor.to_local() if isinstance(tensor, DTensor) else tensor
-            storage = local.untyped_storage()
-            found[storage.data_ptr()] = storage.nbytes()
+    storages = (local(tensor).untyped_storage() for tensor in tensors)
+    found = {storage.data_ptr(): storage.nbytes() for storage in storages}
     found.pop(0, None)  # empty
     return sum(found.values())
+
+
+def local(tensor: Tensor) -> Tensor:
+    """What this rank has of it."""
+    return tensor.detach().to_local() if isinstance(tensor, DTensor) else tensor

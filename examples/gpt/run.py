@@ -158,18 +158,25 @@ class Checkpoints:
         self.world, self.folder = world, Path(folder) if folder else None
         self._save, self._load, self.fail = save, load, fail
 
-    def load(self) -> Progress:
-        """Go back to the last whole checkpoint, if there is one."""
+    def newest(self) -> tuple[Path, Progress] | None:
+        """The last whole checkpoint, if there is one. What one rank finds, all must use."""
         found = None
         if self.folder and self.world.rank == 0:
             found = max((p for p in self.folder.glob("step-*") if not p.suffix), default=None)
-        found = self.world.agree(found)  # what one rank finds, all must use
+        found = self.world.agree(found)
+        if found is None:
+            return None
+        return found, Progress(**json.loads((found / "progress.json").read_text()))
+
+    def load(self) -> Progress:
+        """Go back to the last whole checkpoint."""
+        found = self.newest()
         if found is None:
             return Progress()
-        at = Progress(**json.loads((found / "progress.json").read_text()))
+        folder, at = found
         self.world.say(f"going on from step {at.step}, saved by {at.ranks} ranks")
-        self._load(found, at)
-        self._random(found)
+        self._load(folder, at)
+        self._random(folder)
         return at
 
     def save(self, at: Progress) -> None:

@@ -1,0 +1,131 @@
+"""DeepSpeed's ZeRO: what data-parallel ranks hold alike is shared out instead, in three stages.
+
+Stage 1 shares out the optimizer's state (and its fp32 copy of the parameters), stage 2 the
+gradients too, stage 3 the parameters too. Which stage it is, the batch, precision, clipping and
+offload stand in ``ds_config.json`` alone: the engine does what it says, and the program asks it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import deepspeed
+import torch
+import torch.distributed as dist
+from deepspeed import DeepSpeedEngine
+from gpt import GPT, Order, Windows, loss_of, micro_batches, recompute
+from measure import Report, zero_gradients, zero_masters
+from run import Batches, Checkpoints, Plan, Progress, World, arguments, join, sizes, training
+from torch import Tensor, nn
+
+TAG, UNIVERSAL = "engine", "universal"
+
+
+def main() -> None:
+    """Meet the other processes, train, part."""
+    args = arguments(__doc__)
+    world = join()
+    plan = Plan.read(("zero3", "zero2", "zero1", "ddp"), args, world.size)
+    torch.manual_seed(args.seed + world.rank)  # for dropout: each rank drops something else
+    # one that does not fit into the memory of a rank is built under deepspeed.zero.Init
+    model = GPT(sizes(args, plan.seq_len), args.seed)
+    recompute(model, plan.activation_checkpointing)
+
+    def save(folder: Path, _: Progress) -> None:
+        # all ranks call it: each writes its shards. DeepSpeed's own mark of the newest is not
+        # asked for, since rank 0 writes it when rank 0 is done, and the others may not be
+        engine.save_checkpoint(str(folder), tag=TAG, save_latest=False)
+
+    def load(folder: Path, at: Progress) -> None:
+        tag = TAG
+        if at.ranks != world.size:
+            tag = UNIVERSAL
+            if world.rank == 0:
+                convert(folder)
+            dist.barrier()
+        engine.load_checkpoint(str(folder), tag=tag)
+
+    checkpoints = Checkpoints(world, save, load, args.fail)
+    engine = started(model, args.lr, config(checkpoints, world))
+    at = checkpoints.load()
+    order = Order(Windows(plan.seq_len, args.windows), world.size, world.rank, args.seed)
+    micro, accumulation = (
+        engine.train_micro_batch_size_per_gpu(),
+        engine.gradient_accumulation_steps(),
+    )
+
+    def epoch(at: Progress) -> Iterator[Batches]:
+        order.set_epoch(at.epoch)  # a new order every epoch, the same order after a restart
+        order.seen = at.seen
+        return micro_batches(order, micro, accumulation)
+
+    report = Report(world, plan.strategy, engine.module, at)
+    for batches in training(at, args, checkpoints, epoch, micro * accumulation * world.size):
+        loss = step(engine, batches, report)
+        report.step(world.mean(loss), float(engine.get_global_grad_norm() or 0))
+    report.end(engine.optimizer.optimizer, zero_masters(engine))
+    dist.destroy_process_group()
+
+
+def config(checkpoints: Checkpoints, world: World) -> dict[str, Any]:
+    """What jobgen has written. Shards of another number of ranks are read from another format."""
+    file = os.environ.get("JOBGEN_DEEPSPEED_CONFIG")
+    if not file:
+        raise SystemExit("JOBGEN_DEEPSPEED_CONFIG is to name a ds_config.json")
+    said: dict[str, Any] = json.loads(Path(file).read_text())
+    found = checkpoints.newest()
+    if found and found[1].ranks != world.size:
+        said["checkpoint"] = {**said.get("checkpoint", {}), "load_universal": True}
+        # the batch stays the same over the ranks that there are; DeepSpeed checks the product
+        micro = said["train_micro_batch_size_per_gpu"]
+        said["gradient_accumulation_steps"] = said["train_batch_size"] // (micro * world.size)
+    return said
+
+
+def started(model: nn.Module, lr: float, said: dict[str, Any]) -> DeepSpeedEngine:
+    """The engine: the model, divided as the configuration says, and its optimizer."""
+    engine, *_ = deepspeed.initialize(
+        model=model,
+        model_parameters=model.parameters(),
+        # one of torch's: DeepSpeed's own are compiled when they are first used
+        optimizer=torch.optim.AdamW(model.parameters(), lr=lr),
+        config=said,
+        # the group that join() has made is taken; left out, DeepSpeed would ask for its default
+        dist_init_required=False,
+    )
+    return engine
+
+
+def step(engine: DeepSpeedEngine, batches: Batches, report: Report) -> Tensor:
+    """One step of the optimizer; the mean loss of this rank's samples."""
+    device = engine.device
+    total = torch.zeros((), device=device)
+    for x, y in batches:
+        loss = loss_of(engine(x.to(device)), y.to(device))
+        engine.backward(loss)  # divides the loss by the accumulation itself
+        if engine.is_gradient_accumulation_boundary():
+            report.gradients(zero_gradients(engine))
+        engine.step()  # after every micro-batch: it counts them, and acts on the last
+        total += loss.detach() / len(batches)
+    return total
+
+
+def convert(folder: Path) -> None:
+    """A checkpoint's shards as whole parameters, which any number of ranks can read."""
+    part = folder / f"{UNIVERSAL}.part"
+    if (folder / UNIVERSAL).exists():
+        return
+    program = (sys.executable, "-m", "deepspeed.checkpoint.ds_to_universal")
+    words = ("--input_folder", folder / TAG, "--output_folder", part, "--inject_missing_state")
+    subprocess.run([*program, *map(str, words)], check=True)
+    part.rename(folder / UNIVERSAL)
+
+
+if __name__ == "__main__":
+    main()
