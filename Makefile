@@ -69,7 +69,8 @@ $(VENV)/.demo-$(KEY): | $(VENV)/bin/python
 $(VENV)/.test-$(KEY): | $(VENV)/bin/python
 	@echo "Installing jobgen and all that the tests use into $(VENV) (once)"
 	$(PIP) --editable '.[dev,demo]' editables hatchling ninja py-cpuinfo setuptools
-	$(PIP) --no-build-isolation --editable '.[dev,train]'
+	$(PIP) --no-build-isolation --editable '.[dev,train,frameworks]'
+	$(PIP) --no-deps torchtitan==0.3.0  # its data sets and kernels are not needed to read its options
 	@touch $@ $(VENV)/.demo-$(KEY)
 
 clean:
