@@ -82,7 +82,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         },
         "launcher": _decision(plan.launcher),
         "head": _decision(plan.head),
-        "decisions": _decisions(plan.other),
+        "decisions": _decisions({**plan.other, **plan.configured}),
         "directives": _decisions(plan.directives),
         "extra": [_decision(setting) for setting in plan.extra],
         "env": _decisions(plan.env),

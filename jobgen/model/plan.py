@@ -170,6 +170,8 @@ class Plan(NamedTuple):
     """One mapping of variables per array element; empty where the job is no array."""
     other: Mapping[str, Decision[object]] = MappingProxyType({})
     """Every other decision worth showing: nodes, ranks, memory …, by the name of its key."""
+    configured: Mapping[str, Setting] = MappingProxyType({})
+    """What was chosen in the program's own configuration: its key or option → value."""
     checks: tuple[Check, ...] = ()
     notes: tuple[Problem, ...] = ()
     sources: Mapping[str, str] = MappingProxyType({})

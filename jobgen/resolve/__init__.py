@@ -87,6 +87,7 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         outputs=look.job.outputs,
         labels=look.job.labels,
         other=sized.decisions,
+        configured=trained.chosen,
         checks=checks.checks(look, runs, size),
         notes=tuple(notes),
         sources={_label(look): job.digest, f"cluster {look.cluster.name}": cluster.digest},

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Invalid, Problem, raise_errors
-from jobgen.model.plan import Part, Shape
+from jobgen.model.plan import Part, Setting, Shape
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
 
@@ -29,12 +30,15 @@ class Trained:
         part: Part | None = None,
         args: tuple[Word, ...] = (),
         launcher: bytes | None = None,
+        chosen: Mapping[str, Setting] = MappingProxyType({}),
     ) -> None:
         self.parts = (part,) if part else ()
         self.args = args
         """Words behind the program's own."""
         self.launcher = launcher
         """The launcher's configuration file, where the strategy makes one."""
+        self.chosen = chosen
+        """What jobgen chose in the program's configuration: key or option → value."""
 
 
 def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized) -> Trained:
@@ -66,7 +70,7 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     )
     raise_errors(Invalid, [_problem(look, fault) for fault in made.faults])
     raise_errors(Invalid, _places(look, made, runs))
-    _tell(look, decided, made.why, sized)
+    _tell(look, decided, sized)
     told = [*made.notes, *_twice(words, made.args)]
     if size.min_nodes is not None and decided.framework == "torch":
         told.append(
@@ -75,7 +79,7 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
         )
     notes = (Problem("J239", note, severity="note") for note in told)
     part = Part(NAME, env=made.env, files=made.files, notes=tuple(notes))
-    return Trained(part, made.args, made.launcher)
+    return Trained(part, made.args, made.launcher, made.chosen)
 
 
 def _own_deepspeed(look: Look, launcher: str) -> Iterator[Problem]:
@@ -152,17 +156,11 @@ def _problem(look: Look, fault: Fault) -> Problem:
     return look.wrong_job(fault.code, f"train: {fault.message}", *path, hint=fault.hint)
 
 
-def _tell(look: Look, decided: Strategy, why: Mapping[str, str], sized: Sized) -> None:
+def _tell(look: Look, decided: Strategy, sized: Sized) -> None:
     """Keep every decision, with its why, for ``plan``."""
     for key, value, reason, path in _decisions(decided):
         place = look.by_job(NAME, *path) if (NAME, *path) in look.spec.places else "rule train"
         sized.decide(key, value, reason, place)
-    for key, reason in why.items():
-        if key.startswith("--"):
-            name, _, value = key.partition(" ")
-            sized.decide(name, value.strip('"') or "on", reason, "rule train")
-        else:
-            sized.decide(f"{decided.framework} {key}", "", reason, "rule train")
 
 
 def _decisions(decided: Strategy) -> list[tuple[str, str, str, tuple[str, ...]]]:

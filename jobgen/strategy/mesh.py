@@ -144,6 +144,14 @@ def _world(train: Train, sizes: Sizes, world: World) -> Iterator[Fault]:
 def _within(train: Train, sizes: Sizes, world: World, data: int) -> Iterator[Fault]:
     """Degrees that lie inside the data-parallel ranks."""
     shard = train.strategy.shard
+    alone = train.strategy.type == "fsdp-hybrid" and (shard or world.ranks_per_node) == 1
+    if alone and data > 1:
+        message = (
+            "each copy would lie on one rank: torch makes HYBRID_SHARD to NO_SHARD then, and the "
+            "copies drift apart"
+        )
+        yield Fault("J231", message, ("strategy",), "write strategy: ddp, or fsdp")
+        return
     if shard is not None and data % shard:
         message = f"shard {shard} does not divide the {data} data-parallel ranks"
         some = _parts(data)

@@ -87,7 +87,7 @@ CASES: Mapping[str, Case] = {
         f"accelerate {name}": Case(
             "train_accelerate.py", name, ("accelerate",), {"framework": "accelerate"}
         )
-        for name in ("ddp", "fsdp", "fsdp-hybrid", "fsdp2", "zero1", "zero2", "zero3")
+        for name in ("ddp", "fsdp", "fsdp2", "zero1", "zero2", "zero3")
     },
 }
 """tp x pp x dp where degrees are named. bf16 is compared in tests/examples/test_gpt.py; fp16 and

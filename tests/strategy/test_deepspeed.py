@@ -128,7 +128,7 @@ def test_every_value_nobody_asked_for_has_its_reason() -> None:
             key = ".".join(path)
             asked_for = key in said or key.endswith((".device", ".nvme_path"))
             asked_for |= key == "gradient_clipping" and value == request.strategy.clipping
-            assert asked_for or found.why[key], key
+            assert asked_for or found.chosen[f"ds_config.json: {key}"].why, key
 
 
 @pytest.mark.train

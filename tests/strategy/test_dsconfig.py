@@ -69,8 +69,10 @@ def test_auto_is_filled_in_and_said() -> None:
     assert held["train_batch_size"] == 64
     assert held["fp16"] == {"enabled": False}
     assert held["zero_optimization"] == {"stage": 3, "reduce_bucket_size": 64 * 64}
-    why = made(values, strategy="zero3").why
-    assert why["train_batch_size"] == "ds.json leaves it open: train.global_batch says it"
+    chosen = made(values, strategy="zero3").chosen
+    said = chosen["ds_config.json: train_batch_size"]
+    assert said.value == "64"
+    assert said.why == "ds.json leaves it open: train.global_batch says it"
 
 
 def test_an_auto_that_nobody_fills_in_is_refused() -> None:

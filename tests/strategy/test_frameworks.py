@@ -64,5 +64,5 @@ def test_whatever_is_accepted_is_configured_or_refused_with_a_way_out(
     assert all(
         word.startswith('"$JOBGEN_') or "=" in word for word in given.args if isinstance(word, Raw)
     )
-    assert all(given.why.values())
+    assert all(setting.why for setting in given.chosen.values())
     assert all(given.notes)

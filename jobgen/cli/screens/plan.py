@@ -43,6 +43,7 @@ def screen(planned: Planned, words: Words, ink: Ink) -> str:
     parts = [
         headline(plan, planned.cost, ink),
         _section("Decisions", _decisions(plan), ink),
+        _section("Chosen for the program", _rows(plan.configured, ""), ink),
         _steps(plan, ink),
         _section("Options of sbatch", _rows(plan.directives, "--"), ink),
         _section("Environment", _environment(plan), ink),

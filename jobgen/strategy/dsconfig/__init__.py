@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 
 from jobgen.model.bundle import BundleFile
+from jobgen.model.plan import Setting
 from jobgen.strategy.dsconfig import made, own
-from jobgen.strategy.dsconfig.chosen import Written, refused
+from jobgen.strategy.dsconfig.chosen import Written, get, refused
 from jobgen.strategy.frameworks import Request
 
-__all__ = ["FILE", "Written", "file", "written"]
+__all__ = ["FILE", "Written", "explained", "file", "written"]
 
 FILE = "ds_config.json"
 
@@ -29,6 +30,15 @@ def written(request: Request, reader: str) -> Written:
     if faults or (fault := made.no_batch(request, reader)) is None:
         return refused(asked, faults)
     return refused(asked, (fault,))
+
+
+def explained(found: Written) -> dict[str, Setting]:
+    """What of it jobgen chose: the key with its blocks → its value, with the reason."""
+    values = ((key, get(found.values, tuple(key.split(".")))) for key in found.why)
+    return {
+        f"{FILE}: {key}": Setting(json.dumps(value), found.why[key], "rule train")
+        for key, value in values
+    }
 
 
 def file(found: Written) -> BundleFile:

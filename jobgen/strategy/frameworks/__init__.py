@@ -50,8 +50,8 @@ class Configured(NamedTuple):
     """Words behind the program's own, in order."""
     launcher: bytes | None = None
     """The launcher's configuration file, where the program gets it that way (accelerate)."""
-    why: Mapping[str, str] = {}
-    """What was chosen that the job does not say: key of the framework → why it has that value."""
+    chosen: Mapping[str, Setting] = {}
+    """What was chosen that the job does not say: key or option of the framework → its value."""
     notes: tuple[str, ...] = ()
     """What a person should know, a sentence each."""
     faults: tuple[Fault, ...] = ()

@@ -12,7 +12,7 @@ from typing import Any
 
 from jobgen.model.plan import Setting
 from jobgen.strategy import dsconfig
-from jobgen.strategy.frameworks import Configured, Request, fsdp, torch
+from jobgen.strategy.frameworks import Configured, Request, fsdp, options, torch
 from jobgen.strategy.values import Fault
 
 _KINDS = {"ddp": "MULTI_GPU", "fsdp": "FSDP", "fsdp2": "FSDP", "zero": "DEEPSPEED"}
@@ -36,12 +36,11 @@ def configure(request: Request) -> Configured:
     found = dsconfig.written(request, "accelerate") if zero else dsconfig.Written({})
     beside = torch.configure(request)
     sections = dict(_sections(request))
-    why = dict(_whys(request), **{f"deepspeed {key}": text for key, text in found.why.items()})
     return Configured(
         files=(*((dsconfig.file(found),) if zero else ()), *beside.files),
         env={**_variables(request), **beside.env},
         launcher=_yaml(sections).encode(),
-        why=why,
+        chosen={**dict(_chosen(request)), **dsconfig.explained(found)},
         notes=tuple(_notes(request)),
         faults=(*found.faults, *_faults(request)),
     )
@@ -111,11 +110,11 @@ def _variables(request: Request) -> dict[str, Setting]:
     return found
 
 
-def _whys(request: Request) -> Iterator[tuple[str, str]]:
+def _chosen(request: Request) -> Iterator[tuple[str, Setting]]:
     if request.strategy.trait.family in {"fsdp", "fsdp2"}:
-        for setting in fsdp.settings(request):
-            if setting.why:
-                yield f"fsdp_{setting.name}", setting.why
+        for one in fsdp.settings(request):
+            if one.why:
+                yield f"fsdp_config.fsdp_{one.name}", options.chosen(one.value, one.why)
 
 
 def _notes(request: Request) -> Iterator[str]:

@@ -24,7 +24,7 @@ def configure(request: Request) -> Configured:
     return Configured(
         files=(dsconfig.file(found), *beside.files),
         env={_NAME: Setting(place, why, request.place), **beside.env},
-        why=found.why,
+        chosen=dsconfig.explained(found),
         notes=tuple(_notes(request)),
         faults=(*found.faults, *options.plain_ddp(request.strategy, "DeepSpeed")),
     )

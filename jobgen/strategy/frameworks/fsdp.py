@@ -77,6 +77,3 @@ def faults(request: Request, title: str) -> Iterator[Fault]:
         message = f"{title} shards HYBRID_SHARD over the {request.ranks_per_node} ranks of a node"
         hint = f"remove shard, or write strategy: {{type: fsdp2, shard: {mesh.shard}}}"
         yield Fault("J236", message, ("strategy", "shard"), hint)
-    elif strategy.name == "fsdp-hybrid" and mesh.shard == 1 and mesh.replicate > 1:
-        message = "with one rank a node torch makes HYBRID_SHARD to NO_SHARD, and nodes drift apart"
-        yield Fault("J236", message, ("strategy",), "write strategy: fsdp")

@@ -40,10 +40,10 @@ def configure(request: Request) -> Configured:
     return Configured(
         files=files,
         args=options.words(asked, "="),
-        why={
-            **options.why(asked),
-            **{f"deepspeed {key}": text for key, text in found.why.items()},
-            **_whys(request),
+        chosen={
+            **options.explained(asked),
+            **dsconfig.explained(found),
+            **{f"fsdp_config.{s.name}": options.chosen(s.value, s.why) for s in _fsdp(request)},
         },
         notes=tuple(_notes(request)),
         faults=(*found.faults, *_faults(request)),
@@ -116,10 +116,10 @@ def _fsdp_config(request: Request) -> BundleFile:
     return BundleFile(FILE, (json.dumps(values, indent=2) + "\n").encode())
 
 
-def _whys(request: Request) -> dict[str, str]:
-    if request.strategy.trait.family not in {"fsdp", "fsdp2"}:
-        return {}
-    return {f"fsdp {s.name}": s.why for s in fsdp.settings(request) if s.why}
+def _fsdp(request: Request) -> Iterator[fsdp.Setting]:
+    """What of FSDP's settings jobgen chose."""
+    if request.strategy.trait.family in {"fsdp", "fsdp2"}:
+        yield from (setting for setting in fsdp.settings(request) if setting.why)
 
 
 def _notes(request: Request) -> Iterator[str]:

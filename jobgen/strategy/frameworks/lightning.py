@@ -53,7 +53,7 @@ def configure(request: Request) -> Configured:
         files=tuple(files.values()),
         env=document.env,
         args=options.words(chosen, "="),
-        why=options.why(chosen),
+        chosen=options.explained(chosen),
         notes=(*told.notes, *_notes(request)),
     )
 

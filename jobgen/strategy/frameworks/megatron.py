@@ -50,7 +50,7 @@ def configure(request: Request) -> Configured:
     return Configured(
         env=env,
         args=options.words(chosen),
-        why=options.why(chosen),
+        chosen=options.explained(chosen),
         notes=tuple(_notes(request)),
     )
 

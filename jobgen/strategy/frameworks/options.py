@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from jobgen.model.plan import Setting
 from jobgen.shell import Raw, Word
 from jobgen.strategy.values import Fault, Strategy
 
@@ -35,9 +37,18 @@ def words(options: Iterable[Option], between: str = "") -> tuple[Word, ...]:
     return tuple(found)
 
 
-def why(options: Iterable[Option]) -> Mapping[str, str]:
-    """What of them jobgen chose: the option as it is written → the reason."""
-    return {o.name if o.value is None else f"{o.name} {o.value}": o.why for o in options if o.why}
+def explained(options: Iterable[Option]) -> Mapping[str, Setting]:
+    """What of them jobgen chose: name → value ('' for a flag), with the reason."""
+    return {o.name: chosen("" if o.value is None else o.value, o.why) for o in options if o.why}
+
+
+def chosen(value: object, why: str) -> Setting:
+    """A value that jobgen chose, as it is written in a configuration."""
+    if isinstance(value, Raw):
+        text = value.strip('"')
+    else:
+        text = value if isinstance(value, str) else json.dumps(value)
+    return Setting(text, why, "rule train")
 
 
 def said(words: Iterable[str], *names: str) -> bool:

@@ -36,7 +36,7 @@ def configure(request: Request) -> Configured:
     chosen = tuple(_options(request))
     return Configured(
         args=(*options.words(chosen), RECOMPUTE + request.strategy.recompute),
-        why=options.why(chosen),
+        chosen=options.explained(chosen),
         notes=tuple(_notes(request)),
     )
 
