@@ -88,7 +88,7 @@ HOSTILE = {
     "blanks": GOOD + 'setup: "' + " " * 1_000_000 + '"',
     "semicolons": "secrets: [A]\n" + GOOD + 'setup: "' + "; " * 60_000 + '"',
 }
-PROGRAM = """
+PROGRAM = r"""
 import re, sys, time
 sys.path[:0] = sys.argv[2:]
 from jobgen.load import check
