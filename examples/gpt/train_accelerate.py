@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,6 +20,7 @@ from gpt import GPT, Order, Windows, loss_of, recompute
 from measure import Report, zero_gradients, zero_masters
 from run import Batches, Checkpoints, Plan, Progress, arguments, join, sizes, training
 from torch import Tensor
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 from torch.utils.data import DataLoader
 
 KNOWN = ("ddp", "fsdp", "fsdp-grad-op", "fsdp-no-shard", "fsdp-hybrid", "fsdp2")
@@ -43,11 +45,19 @@ def main() -> None:
         order.dataset, plan.micro_batch, sampler=order, drop_last=True, generator=own
     )
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+
+    def load(folder: Path, _: Progress) -> None:
+        if accelerator.distributed_type is DistributedType.FSDP:
+            # accelerate 1.15 reads into what state the optimizer has. Under FSDP1 a new one has
+            # none, and goes on without its moments and without a word: this gives it some
+            get_optimizer_state_dict(model, optimizer.optimizer)
+        accelerator.load_state(str(folder / "state"))
+
     checkpoints = Checkpoints(
         world,
         # in the way of each strategy: whole by rank 0, or every rank its shards
         save=lambda folder, _: accelerator.save_state(str(folder / "state")),
-        load=lambda folder, _: accelerator.load_state(str(folder / "state")),
+        load=load,
         fail=args.fail,
     )
     at = checkpoints.load()
