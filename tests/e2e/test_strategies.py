@@ -33,7 +33,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def reference(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """What plain DDP does."""
-    folder = tmp_path_factory.mktemp("reference") / "ddp"
+    folder = tmp_path_factory.mktemp("reference") / "reference"
     return run(cluster, CASES["ddp"], "torchrun", folder, stop=False)
 
 

@@ -28,8 +28,8 @@ EXAMPLE = ROOT / "examples" / "gpt"
 TINY = ("--layers", "2", "--hidden", "64", "--heads", "4", "--save-every", "2")
 WHOLE = 4 * 135_808
 """Bytes of the tiny model's parameters in fp32."""
-SOON = 180
-"""Seconds that one torchrun may take."""
+SOON = 350
+"""Seconds that one torchrun may take; a quarter of a minute to a whole one, where all is quiet."""
 FP32 = 1e-5
 """Of the losses and norms, relative: ranks add up in another order."""
 BF16 = 5e-3
@@ -408,6 +408,36 @@ def test_two_ranks_read_what_four_have_saved(
     for name, said in train(tmp_path / "two", two, ranks=2).items():
         assert said[0]["resumed_from"] == 6, name
         assert far(said, ran["ddp"]) < FP32, name
+
+
+TWICE = ("--lr", "0", "--windows", "32")
+"""Two steps make an epoch, and the weights stay: a step's loss tells which samples it had."""
+
+
+@accelerate
+def test_every_epoch_has_an_order_of_its_own_and_all_the_samples(tmp_path: Path) -> None:
+    file = tmp_path / "ds.json"
+    file.write_text(json.dumps(zero(1)))
+    env = {
+        "train_deepspeed": {"JOBGEN_DEEPSPEED_CONFIG": str(file)},
+        "train_accelerate": {"ACCELERATE_USE_CPU": "true"},
+    }
+    programs = {
+        "train_ddp": "ddp",
+        "train_fsdp1": "fsdp",
+        "train_fsdp2": "fsdp2",
+        "train_deepspeed": "zero1",
+        "train_accelerate": "ddp",
+    }
+    runs = {
+        program: Run(program, {"strategy": strategy}, 4, TWICE, env.get(program, {}))
+        for program, strategy in programs.items()
+    }
+    three = {"train_3d": Run("train_3d", {"strategy": "3d", "mesh": {"pp": 2}}, 4, TWICE)}
+    for name, said in (train(tmp_path / "a", runs) | train(tmp_path / "b", three)).items():
+        first, second = said[0]["losses"][:2], said[0]["losses"][2:]
+        assert sum(first) == pytest.approx(sum(second), rel=FP32), name
+        assert first[0] != pytest.approx(second[0], rel=FP32), name
 
 
 SURVIVORS = {"ddp": "train_ddp", "fsdp": "train_fsdp1", "fsdp2": "train_fsdp2", "3d": "train_3d"}

@@ -80,8 +80,8 @@ def test_arguments_stand_behind_the_programs_own() -> None:
     assert text.index("--lr 1e-4") < text.index("--tensor-model-parallel-size")
     assert '"$JOBGEN_CHECKPOINT_DIR"' in text
     assert made.env["CUDA_DEVICE_MAX_CONNECTIONS"].value == "1"
-    assert made.other["--sequence-parallel"].value == "on"
-    assert made.other["--load"].value == "$JOBGEN_CHECKPOINT_DIR"
+    assert made.configured["--sequence-parallel"].value == ""
+    assert made.configured["--load"].value == "$JOBGEN_CHECKPOINT_DIR"
 
 
 def test_an_option_that_run_has_too_is_told() -> None:

@@ -7,7 +7,7 @@ The program reads it from ``$JOBGEN_STRATEGY``. Keys and values are those of tor
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jobgen.model.bundle import BundleFile
@@ -32,9 +32,19 @@ def configure(request: Request) -> Configured:
     text = json.dumps(document(request), indent=2) + "\n"
     why = "everything that was decided of the training, for programs that use torch alone"
     return Configured(
+        notes=tuple(_notes(request.strategy)),
         files=(BundleFile(FILE, text.encode()),),
         env={"JOBGEN_STRATEGY": Setting(f"$JOBGEN_BUNDLE_DIR/{FILE}", why, request.place)},
     )
+
+
+def _notes(strategy: Strategy) -> Iterator[str]:
+    batch, stages = strategy.batch, strategy.mesh.pp
+    if batch and batch.accumulation < stages:
+        yield (
+            f"{batch.accumulation} micro-batches in a pipeline of {stages} stages: torch's "
+            "Schedule1F1B refuses fewer than stages, and ScheduleGPipe leaves stages idle"
+        )
 
 
 def document(request: Request) -> Mapping[str, Any]:
