@@ -99,9 +99,7 @@ def run(words: Sequence[str]) -> int:
     """Run one call; gives the exit code. Everything that goes wrong ends here."""
     call = Call(Output())
     try:
-        code = _code(
-            ROOT.main(list(words) or ["--help"], "jobgen", standalone_mode=False, obj=call)
-        )
+        code = _code(_invoke(list(words) or ["--help"], call))
         sys.stdout.flush()
     except BrokenPipeError:
         # the reader left, as `| head` does: nobody is there to be told
@@ -120,6 +118,17 @@ def run(words: Sequence[str]) -> int:
 
         return bug(call, error, words)
     return code
+
+
+def _invoke(words: list[str], call: Call) -> Any:
+    if "_JOBGEN_COMPLETE" in os.environ:
+        return ROOT.main(words, "jobgen", standalone_mode=False, obj=call)
+    # as click's own main does, which would take a reader that left for an error of its own
+    try:
+        with ROOT.make_context("jobgen", words, obj=call) as context:
+            return ROOT.invoke(context)
+    except click.exceptions.Exit as leave:
+        return leave.exit_code
 
 
 def _code(result: Any) -> int:
