@@ -76,7 +76,9 @@ def divided(model: nn.Module, plan: Plan) -> DistributedDataParallel:
         static_graph=plan.own.get("static_graph", False),
     )
     hook = plan.own.get("hook", "none")
-    if hook != "none":  # gradients travel in 16 bits, and are fp32 before and after
+    # gradients travel in 16 bits, and are fp32 before and after. They need NCCL: gloo has no bf16,
+    # and stood still with fp16 now and then
+    if hook != "none" and torch.cuda.is_available():
         parallel.register_comm_hook(None, HOOKS[hook])
     return parallel
 

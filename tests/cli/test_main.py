@@ -114,14 +114,14 @@ def raising(error: BaseException) -> object:
 def test_what_the_scheduler_said_is_shown_and_gives_its_exit_code(
     jobgen: Jobgen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ROOT, "main", raising(Refused("sbatch: error: Invalid account \x1b[2J")))
+    monkeypatch.setattr(ROOT, "invoke", raising(Refused("sbatch: error: Invalid account \x1b[2J")))
     said = jobgen("ls")
     assert said.code == 5
     assert said.err == "error: sbatch: error: Invalid account \n"
 
 
 def test_an_interrupt_is_exit_code_130(jobgen: Jobgen, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ROOT, "main", raising(KeyboardInterrupt()))
+    monkeypatch.setattr(ROOT, "invoke", raising(KeyboardInterrupt()))
     assert jobgen("ls").code == 130
 
 
@@ -130,7 +130,7 @@ def test_a_bug_is_reported_in_a_file_with_secrets_masked(
 ) -> None:
     monkeypatch.setenv("MY_API_TOKEN", "tops3cretvalue")
     bug = ValueError("went wrong with tops3cretvalue and hf_abcdefghijkl and http://u:pw@host/")
-    monkeypatch.setattr(ROOT, "main", raising(bug))
+    monkeypatch.setattr(ROOT, "invoke", raising(bug))
     said = jobgen("ls")
     assert said.code == 70
     assert said.err.startswith("error: a bug in jobgen: ValueError: went wrong with ***")
@@ -147,7 +147,7 @@ def test_a_bug_with_no_place_to_write_is_still_told(
     jobgen: Jobgen, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JOBGEN_STATE_HOME", "/proc/none")
-    monkeypatch.setattr(ROOT, "main", raising(ValueError("odd")))
+    monkeypatch.setattr(ROOT, "invoke", raising(ValueError("odd")))
     said = jobgen("ls")
     assert said.code == 70
     assert "--debug" in said.err

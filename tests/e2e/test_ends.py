@@ -91,11 +91,11 @@ def test_at_the_time_limit_it_saves_is_requeued_and_finishes(
     )
     run = submit(cluster, job)
     until(lambda: "asked to stop" in words(run, 0), 180, "the early warning", pause=1)
+    faster(run)  # now: nobody knows how soon it starts again
     until(lambda: cluster.job(run.job).get("Restarts") == "1", 60, "the requeue", pause=0.5)
     assert cluster.wait_state(run.job, ("PENDING", "RUNNING")) in ("PENDING", "RUNNING")
     shown = run.show()
     assert shown["state"] in ("PENDING", "REQUEUED", "CONFIGURING", "RUNNING"), shown
-    faster(run)
     if cluster.state(run.job) == "PENDING":
         cluster.start_now(run.job)
     assert run.wait(200) == 0, run.story()
