@@ -6,6 +6,7 @@ The controller forgets ended jobs after ten seconds here, so that what remains o
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -164,11 +165,17 @@ def test_a_job_that_left_no_word_is_told_by_the_accounting_or_is_lost(desk: Desk
 def _kill_without_a_word(cluster: Cluster, job: str) -> None:
     """slurmstepd goes, and then what would write the exit marker."""
     token = f"SLURM_JOB_ID={job}"
+    # stopped first: what is left without its slurmstepd may be told to end, and would say so
+    _send(cluster, token, signal.SIGSTOP)
     for node in cluster.layout.nodes:
         cluster.kill_slurmstepd(node, job)
+    _send(cluster, token, signal.SIGKILL)
+
+
+def _send(cluster: Cluster, token: str, number: signal.Signals) -> None:
     for process in cluster.processes_with_env(token):
         with suppress(ProcessLookupError):
-            os.kill(process.pid, 9)
+            os.kill(process.pid, number)
 
 
 def test_a_job_cancelled_behind_our_back_is_told_so(desk: Desk) -> None:
