@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from jobgen.model.fields import LINE, YES, described, number, one_of, remote_path, text, whole
 from jobgen.model.form import Check, Form, each, form, key, refuse
 from jobgen.model.units import clip
 
-STRATEGIES = (
+Name = Literal[
     "ddp",
     "fsdp",
     "fsdp-grad-op",
@@ -20,7 +20,8 @@ STRATEGIES = (
     "zero2",
     "zero3",
     "3d",
-)
+]
+STRATEGIES: tuple[str, ...] = get_args(Name)
 _ALSO_CALLED = {
     "fsdp1": "fsdp",
     "full-shard": "fsdp",
@@ -33,7 +34,7 @@ _ALSO_CALLED = {
     "zero-2": "zero2",
     "zero-3": "zero3",
 }
-FRAMEWORKS = (
+Framework = Literal[
     "torch",
     "accelerate",
     "hf-trainer",
@@ -42,7 +43,8 @@ FRAMEWORKS = (
     "torchtitan",
     "lightning",
     "none",
-)
+]
+FRAMEWORKS: tuple[str, ...] = get_args(Framework)
 PRECISIONS = ("fp32", "bf16", "fp16")
 RECOMPUTE = ("none", "selective", "full")
 HOOKS = ("none", "bf16", "fp16")
@@ -75,18 +77,7 @@ def _reshard(value: object) -> bool | int:
 class Parallel(Form):
     """A strategy, with the settings that only it has."""
 
-    type: Literal[
-        "ddp",
-        "fsdp",
-        "fsdp-grad-op",
-        "fsdp-no-shard",
-        "fsdp-hybrid",
-        "fsdp2",
-        "zero1",
-        "zero2",
-        "zero3",
-        "3d",
-    ] = key(
+    type: Name = key(
         Check(_chosen, {"enum": list(STRATEGIES)}),
         doc="ddp, fsdp (FULL_SHARD), fsdp-grad-op, fsdp-no-shard, fsdp-hybrid, fsdp2, zero1, "
         "zero2, zero3 or 3d.",
@@ -170,19 +161,7 @@ class Train(Form):
         default=None,
         doc="A Hub id, the path of a config.json in the workdir, or a mapping of sizes.",
     )
-    framework: (
-        Literal[
-            "torch",
-            "accelerate",
-            "hf-trainer",
-            "deepspeed",
-            "megatron",
-            "torchtitan",
-            "lightning",
-            "none",
-        ]
-        | None
-    ) = key(
+    framework: Framework | None = key(
         one_of("framework", FRAMEWORKS),
         default=None,
         doc="What the program reads: torch (a strategy.json), accelerate, hf-trainer, deepspeed, "

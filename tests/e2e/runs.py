@@ -18,6 +18,16 @@ from tests.cluster.layout import REPOSITORY
 
 DIGITS = REPOSITORY / "examples" / "digits-ddp"
 
+LAUNCHERS: Mapping[str, Any] = {
+    "torchrun c10d": "torchrun",
+    "torchrun static": {"type": "torchrun", "rdzv": "static"},
+    "srun": "srun",
+    "deepspeed no_ssh": "deepspeed",
+    "deepspeed pdsh": {"type": "deepspeed", "ssh": "pdsh"},
+    "accelerate": "accelerate",
+}
+"""Every launcher, as job.yaml says it."""
+
 
 @dataclass(frozen=True)
 class Run:

@@ -27,7 +27,7 @@ from jobgen.strategy.sizes import sizes
 from jobgen.strategy.states import Held, Shape, states
 from tests.cluster import Cluster
 from tests.cluster.layout import REPOSITORY
-from tests.e2e.runs import Run, submit, write
+from tests.e2e.runs import LAUNCHERS, Run, submit, write
 
 EXAMPLE = REPOSITORY / "examples" / "gpt"
 STEPS, SAVED = 6, 3
@@ -37,15 +37,7 @@ SEQ, MICRO, GLOBAL = 32, 2, 16
 PERSISTENT = 100_000
 """Elements of a parameter that DeepSpeed does not free, if nothing else is said."""
 
-TORCH = ("torchrun", "static", "srun", "deepspeed")
-LAUNCHERS: Mapping[str, Any] = {
-    "torchrun": "torchrun",
-    "static": {"type": "torchrun", "rdzv": "static"},
-    "srun": "srun",
-    "deepspeed": "deepspeed",
-    "pdsh": {"type": "deepspeed", "ssh": "pdsh"},
-    "accelerate": "accelerate",
-}
+TORCH = ("torchrun c10d", "torchrun static", "srun", "deepspeed no_ssh")
 
 
 class Case(NamedTuple):
@@ -64,7 +56,7 @@ class Case(NamedTuple):
     """In the table, and not among the tests, which run every strategy and every launcher once."""
 
 
-_ZERO = ("torchrun", "static", "srun", "deepspeed", "pdsh")
+_ZERO = (*TORCH, "deepspeed pdsh")
 _TP = {"framework": "torch", "tp": 2}
 
 CASES: Mapping[str, Case] = {

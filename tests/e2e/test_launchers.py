@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.cluster import Cluster
-from tests.e2e.runs import Run, digits, submit
+from tests.e2e.runs import LAUNCHERS, Run, digits, submit
 
 pytestmark = [
     pytest.mark.cluster,
@@ -18,14 +17,6 @@ pytestmark = [
     pytest.mark.timeout(300),
 ]
 
-LAUNCHERS: dict[str, Any] = {
-    "torchrun c10d": "torchrun",
-    "torchrun static": {"type": "torchrun", "rdzv": "static"},
-    "srun": "srun",
-    "deepspeed no_ssh": "deepspeed",
-    "deepspeed pdsh": {"type": "deepspeed", "ssh": "pdsh"},
-    "accelerate": "accelerate",
-}
 
 _runs: dict[str, Run] = {}
 

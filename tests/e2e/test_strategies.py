@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import Cluster
+from tests.e2e.runs import LAUNCHERS
 from tests.e2e.strategies import (
     CASES,
-    LAUNCHERS,
     SAVED,
     Outcome,
     apart,
@@ -34,7 +34,7 @@ pytestmark = [
 def reference(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """What plain DDP does."""
     folder = tmp_path_factory.mktemp("reference") / "reference"
-    return run(cluster, CASES["ddp"], "torchrun", folder, stop=False)
+    return run(cluster, CASES["ddp"], "torchrun c10d", folder, stop=False)
 
 
 @pytest.mark.parametrize(("name", "launcher"), list(once()))
