@@ -188,11 +188,11 @@ class Cluster(Hosts):
     def restart_slurmd(self, node: str) -> None:
         install.start_slurmd(self, node)
 
-    def kill_slurmstepd(self, node: str, job: str) -> int:
+    def kill_slurmstepd(self, node: str, job: str, number: signal.Signals = signal.SIGKILL) -> int:
         """Kill what looks after the job's steps on a node: the node is lost to it; how many."""
         steps = [p for p in self.processes(node) if p.command.startswith(f"slurmstepd: [{job}.")]
         for step in steps:
-            os.kill(step.pid, signal.SIGKILL)
+            os.kill(step.pid, number)
         return len(steps)
 
     def signal(self, host: str, name: str, number: signal.Signals) -> None:

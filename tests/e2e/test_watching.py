@@ -29,6 +29,7 @@ from jobgen.transport.pipes import PipeChannel
 from jobgen.transport.protocol import BOOTSTRAP, Session
 from tests.cluster import Cluster, Options
 from tests.cluster.hosts import until
+from tests.cluster.processes import Process
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -163,19 +164,25 @@ def test_a_job_that_left_no_word_is_told_by_the_accounting_or_is_lost(desk: Desk
 
 
 def _kill_without_a_word(cluster: Cluster, job: str) -> None:
-    """slurmstepd goes, and then what would write the exit marker."""
-    token = f"SLURM_JOB_ID={job}"
-    # stopped first: what is left without its slurmstepd may be told to end, and would say so
-    _send(cluster, token, signal.SIGSTOP)
+    """slurmstepd goes, and before it what would write the exit marker.
+
+    Nothing here tells a job's shell to end: it would say so in its marker.
+    """
+    mine = f"SLURM_JOB_ID={job}"
+
+    def programs() -> list[Process]:
+        return [p for p in cluster.processes_with_env(mine) if p.command.endswith("sleep 300")]
+
+    until(programs, 30, "the program")
+    for node in cluster.layout.nodes:
+        cluster.kill_slurmstepd(node, job, signal.SIGSTOP)
+    while left := cluster.processes_with_env(mine):
+        # the batch shell first: it would write down how its srun ended
+        for process in sorted(left, key=lambda p: "slurm_script" not in p.command):
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
     for node in cluster.layout.nodes:
         cluster.kill_slurmstepd(node, job)
-    _send(cluster, token, signal.SIGKILL)
-
-
-def _send(cluster: Cluster, token: str, number: signal.Signals) -> None:
-    for process in cluster.processes_with_env(token):
-        with suppress(ProcessLookupError):
-            os.kill(process.pid, number)
 
 
 def test_a_job_cancelled_behind_our_back_is_told_so(desk: Desk) -> None:

@@ -164,12 +164,16 @@ def test_a_site_that_refuses_the_requeue_ends_the_job(tmp_path: Path) -> None:
     assert not job.state("requeued.0").exists()
 
 
-def test_a_job_that_is_killed_says_so_before_it_dies(tmp_path: Path) -> None:
+# SIGHUP is the kernel's word to a stopped job whose slurmstepd is gone
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_job_that_is_killed_says_so_before_it_dies(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     job = Job.make(tmp_path / "run", DEAF)
     process = job.start()
     for rank in range(2):
         job.wait_for(job.folder / f"up.{rank}")
-    process.terminate()
+    process.send_signal(number)
     job.wait_for(job.state("exit.0"))
     process.communicate(timeout=30)
     assert process.returncode == 143
