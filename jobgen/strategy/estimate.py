@@ -1,0 +1,126 @@
+"""What is said of a setup: its memory by component, and its step by what takes the time."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+GIB = 1 << 30
+Moment = Literal["forward", "backward", "step"]
+Metric = Literal["allocated", "reserved", "nvidia-smi"]
+Verdict = Literal["fits", "tight", "no", "unknown"]
+
+
+class Component(NamedTuple):
+    """One part of the memory of a GPU at the peak."""
+
+    name: str
+    """params, grads, master, moments, gathered, buckets, activations, logits, temporary, context or
+    cache."""
+    bytes: float
+    formula: str
+    """The formula with its inputs, as ``--why`` prints it."""
+    source: str
+    shrinks: bool
+    """Whether more GPUs make it smaller."""
+
+
+class Memory(NamedTuple):
+    """Of the GPU that holds most. Bytes."""
+
+    components: tuple[Component, ...]
+    """In the order in which they are drawn. They sum to ``nvidia_smi``."""
+    moment: Moment
+    low: float
+    """The interval of ``nvidia_smi``."""
+    high: float
+    host: float = 0.0
+    """Memory of a node for what is offloaded to it."""
+    pinned: float = 0.0
+    """Of it, memory that may not be swapped."""
+    nvme: float = 0.0
+    """Disk of a node."""
+    checkpoint: float = 0.0
+    """A whole checkpoint: parameters and optimizer."""
+    doubts: tuple[str, ...] = ()
+    """What is not modelled here and could matter."""
+
+    def of(self, metric: Metric) -> float:
+        """Bytes as this metric counts them."""
+        left_out = {"allocated": ("cache", "context"), "reserved": ("context",), "nvidia-smi": ()}
+        return sum(c.bytes for c in self.components if c.name not in left_out[metric])
+
+    @property
+    def nvidia_smi(self) -> float:
+        """Everything."""
+        return self.of("nvidia-smi")
+
+
+class Volume(NamedTuple):
+    """What one rank sends in one step over one kind of link. Bytes and seconds."""
+
+    what: str
+    """all-gather, reduce-scatter, all-reduce, send or all-to-all, and of what."""
+    link: Literal["node", "network"]
+    bytes: float
+    seconds: float
+    exposed: float
+    """Seconds in which nothing is computed beside it."""
+
+
+class Step(NamedTuple):
+    """Seconds of one step of the optimizer."""
+
+    compute: float
+    volumes: tuple[Volume, ...]
+    bubble: float
+    """Waiting for other stages of the pipeline."""
+    update: float
+    """The optimizer's own work."""
+    offload: float
+    """Moving states over PCIe or to the disk, as far as it is not hidden."""
+    tokens: float
+    """Tokens of a step, over all ranks."""
+    ranks: int
+    flops: float
+    """Model FLOPs of a step on one rank: without what is computed again."""
+    efficiency: float
+    """Part of the peak that computing alone is taken to reach."""
+    why: tuple[str, ...] = ()
+    """Formulas with inputs and sources, for ``--why``."""
+
+    @property
+    def seconds(self) -> float:
+        """All of it."""
+        exposed = sum(volume.exposed for volume in self.volumes)
+        return self.compute + exposed + self.bubble + self.update + self.offload
+
+    @property
+    def rate(self) -> float:
+        """Tokens for each second and GPU."""
+        return self.tokens / self.seconds / self.ranks
+
+
+class Machine(NamedTuple):
+    """The GPUs and what joins them. Bytes, bytes per second and FLOP/s, each in one direction."""
+
+    gpu: str
+    memory: float
+    """Bytes that nvidia-smi shows as the total."""
+    peak: float
+    """Dense FLOP/s of the tensor cores in 16-bit types."""
+    bandwidth: float
+    """Of the GPU's memory."""
+    link: float
+    """Of a GPU to the others in its node."""
+    network: float
+    """Of a GPU's share of its node's network."""
+    fabric: str
+    host: float = 25e9
+    """Of a GPU to its node's memory."""
+    node_gpus: int = 8
+    node_memory: float | None = None
+    disk: float = 3e9
+    """Of a node's NVMe."""
+    architecture: str = "Ampere"
+    fast8: float = 0.0
+    """Dense FLOP/s in 8-bit types; 0 where there are none."""

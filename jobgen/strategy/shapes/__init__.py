@@ -1,0 +1,1 @@
+"""The sizes of transformers, exact to the parameter."""

@@ -1,0 +1,153 @@
+"""The sizes of a transformer, and its parameter tensors: values only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Literal, NamedTuple
+
+Kind = Literal[
+    "embedding", "position", "head", "norm", "attention", "mlp", "expert", "shared", "router"
+]
+"""Where a tensor belongs: ``shared`` are the experts that every token passes."""
+
+
+class Mla(NamedTuple):
+    """Multi-head latent attention, as DeepSeek's: widths of the compressed queries, keys and
+    values, and of a head's two parts."""
+
+    q_rank: int | None
+    kv_rank: int
+    nope_dim: int
+    rope_dim: int
+    v_dim: int
+
+
+class Experts(NamedTuple):
+    """A mixture of experts: how many, how many each token passes, and how wide each is."""
+
+    count: int
+    active: int
+    ffn: int
+    shared_ffn: int = 0
+    """Width of what every token passes beside its own experts, 0 where there is nothing."""
+    dense_layers: int = 0
+    """Layers at the front without experts."""
+    every: int = 1
+    """Every how many layers there are experts."""
+    shared_gate: bool = False
+    router_bias: bool = False
+
+
+class Architecture(NamedTuple):
+    """A transformer decoder by its sizes. What is left at its default is what Llama has."""
+
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    ffn: int
+    vocab: int
+    gated: bool = True
+    """Three matrices in the feed-forward layer; two where not."""
+    tied: bool = False
+    """The output layer shares the embedding's parameters."""
+    positions: int = 0
+    """Learned positions; 0 where they are computed."""
+    layer_norm: bool = False
+    """LayerNorm with its bias; RMSNorm where not."""
+    norm_bias: bool = True
+    """Whether LayerNorm has a bias."""
+    norms: int = 2
+    """Norms of hidden's width in a layer."""
+    final_norm: bool = True
+    embedding_norm: bool = False
+    qk_norm: Literal["", "head", "hidden"] = ""
+    """Norms of queries and keys: of a head's width, or of all heads'."""
+    qkv_bias: bool = False
+    out_bias: bool = False
+    mlp_bias: bool = False
+    head_bias: bool = False
+    mla: Mla | None = None
+    experts: Experts | None = None
+    embedding_dim: int | None = None
+    """Width of the embedding where it is projected to hidden (OPT-350m)."""
+    most: int | None = None
+    """The longest sequence that it is made for."""
+
+
+class Tensor(NamedTuple):
+    """Parameter tensors of one shape."""
+
+    name: str
+    kind: Kind
+    shape: tuple[int, ...]
+    times: int = 1
+    """How many there are alike in one layer: the experts' are many."""
+
+    @property
+    def count(self) -> int:
+        """Elements of all of them."""
+        return self.times * prod(self.shape)
+
+
+class Layer(NamedTuple):
+    """A layer, and how many are like it."""
+
+    tensors: tuple[Tensor, ...]
+    times: int
+
+    @property
+    def count(self) -> int:
+        """Elements of one such layer."""
+        return sum(tensor.count for tensor in self.tensors)
+
+
+class Model(NamedTuple):
+    """All parameters of a model: its layers by their kinds, and what stands outside of them."""
+
+    sizes: Architecture
+    layers: tuple[Layer, ...]
+    root: tuple[Tensor, ...]
+    """Embeddings, the last norm, and the output layer where it is not tied."""
+
+    @property
+    def count(self) -> int:
+        """Parameters."""
+        return self.outside + sum(layer.times * layer.count for layer in self.layers)
+
+    @property
+    def outside(self) -> int:
+        """Parameters that belong to no layer."""
+        return sum(tensor.count for tensor in self.root)
+
+    @property
+    def largest(self) -> int:
+        """Parameters of the largest layer."""
+        return max(layer.count for layer in self.layers)
+
+    @property
+    def active(self) -> int:
+        """Parameters that one token passes: of the experts only those chosen for it."""
+        experts = self.sizes.experts
+        idle = 0
+        if experts is not None:
+            part = (experts.count - experts.active) / experts.count
+            idle = round(part * self.of("expert"))
+        return self.count - idle
+
+    def of(self, *kinds: Kind) -> int:
+        """Parameters of these kinds."""
+        return sum(
+            times * tensor.count for tensor, times in self.tensors() if tensor.kind in kinds
+        )
+
+    def tensors(self) -> Iterator[tuple[Tensor, int]]:
+        """Every tensor with how many layers have it."""
+        for tensor in self.root:
+            yield tensor, 1
+        for layer in self.layers:
+            for tensor in layer.tensors:
+                yield tensor, layer.times
