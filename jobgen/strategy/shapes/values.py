@@ -1,4 +1,7 @@
-"""The sizes of a transformer, and its parameter tensors: values only."""
+"""The sizes of a transformer, and its parameter tensors: values only.
+
+``count`` hides that of tuple on purpose: nobody counts the fields of these values.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class Mla(NamedTuple):
 class Experts(NamedTuple):
     """A mixture of experts: how many, how many each token passes, and how wide each is."""
 
-    count: int
+    count: int  # type: ignore[assignment]
     active: int
     ffn: int
     shared_ffn: int = 0
@@ -37,6 +40,14 @@ class Experts(NamedTuple):
     """Every how many layers there are experts."""
     shared_gate: bool = False
     router_bias: bool = False
+    bias: bool = False
+    """The experts' own matrices have biases."""
+    transposed: bool = False
+    """The experts' matrices are kept as (inputs, outputs)."""
+
+    def sparse(self, layers: int) -> int:
+        """How many of this many layers have experts."""
+        return max(0, layers // self.every - self.dense_layers // self.every)
 
 
 class Architecture(NamedTuple):
@@ -70,6 +81,14 @@ class Architecture(NamedTuple):
     out_bias: bool = False
     mlp_bias: bool = False
     head_bias: bool = False
+    sinks: bool = False
+    """A learned logit for each head, beside those of the keys (gpt-oss)."""
+    fused_qkv: bool = False
+    """Queries, keys and values are one matrix."""
+    fused_gate_up: bool = False
+    """The gate and the way up of the feed-forward layer are one matrix."""
+    transposed: bool = False
+    """The layers' matrices are kept as (inputs, outputs): GPT-2's Conv1D."""
     mla: Mla | None = None
     experts: Experts | None = None
     embedding_dim: int | None = None
@@ -88,7 +107,7 @@ class Tensor(NamedTuple):
     """How many there are alike in one layer: the experts' are many."""
 
     @property
-    def count(self) -> int:
+    def count(self) -> int:  # type: ignore[override]
         """Elements of all of them."""
         return self.times * prod(self.shape)
 
@@ -100,7 +119,7 @@ class Layer(NamedTuple):
     times: int
 
     @property
-    def count(self) -> int:
+    def count(self) -> int:  # type: ignore[override]
         """Elements of one such layer."""
         return sum(tensor.count for tensor in self.tensors)
 
@@ -114,7 +133,7 @@ class Model(NamedTuple):
     """Embeddings, the last norm, and the output layer where it is not tied."""
 
     @property
-    def count(self) -> int:
+    def count(self) -> int:  # type: ignore[override]
         """Parameters."""
         return self.outside + sum(layer.times * layer.count for layer in self.layers)
 
@@ -140,9 +159,7 @@ class Model(NamedTuple):
 
     def of(self, *kinds: Kind) -> int:
         """Parameters of these kinds."""
-        return sum(
-            times * tensor.count for tensor, times in self.tensors() if tensor.kind in kinds
-        )
+        return sum(times * tensor.count for tensor, times in self.tensors() if tensor.kind in kinds)
 
     def tensors(self) -> Iterator[tuple[Tensor, int]]:
         """Every tensor with how many layers have it."""
