@@ -1,0 +1,169 @@
+"""All that the planner says: the screen, the reasons of ``--why``, and the plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from jobgen.cli.layout import clip, described
+from jobgen.cli.output import Ink, safe
+from jobgen.cli.screens import memory, remedies, scaling, strategies
+from jobgen.cli.screens.memory import breakdown, gib, mfu, said
+from jobgen.strategy.choice.values import Advice, Lever, Option
+from jobgen.strategy.estimate import Component, Machine, Memory, Step
+
+
+def screen(advice: Advice, ink: Ink, *, reasons: bool = False) -> str:
+    """The memory with its bar, the strategies, what would help, the scaling; with all reasons."""
+    parts = [
+        memory.screen(advice, ink),
+        strategies.screen(advice, ink),
+        remedies.screen(advice, ink),
+        scaling.screen(advice.scale, ink),
+        why(advice, ink) if reasons else "Estimates; formulas and sources: --why\n",
+    ]
+    return "\n".join(part for part in parts if part)
+
+
+def why(advice: Advice, ink: Ink) -> str:
+    """Every formula with its inputs and its source, and how the strategy was chosen."""
+    option = advice.shown
+    parts = [_listed("How it was chosen", advice.why, ink)]
+    if option is not None:
+        rows = [
+            (safe(part.name), f"{gib(part.bytes)} GiB", _sourced(part))
+            for part in option.memory.components
+        ]
+        head = f"Formulas of the memory, {safe(option.title)}"
+        parts.append(f"{ink('strong', clip(head, ink.width))}\n{_formulas(rows, ink)}")
+        parts.append(_listed("Formulas of the step", option.step.why if option.step else (), ink))
+    parts.append(_listed("Assumed, and not modelled", advice.doubts, ink))
+    return "\n".join(part for part in parts if part)
+
+
+def _formulas(rows: Iterable[tuple[str, str, str]], ink: Ink) -> str:
+    """Beside the amounts where there is room, else below."""
+    if ink.width >= 60:
+        return described([(k, v, safe(why)) for k, v, why in rows], ink.width)
+    return "".join(f"  {k} {v}\n    {said(why, ink.width - 4, '    ')}\n" for k, v, why in rows)
+
+
+def _sourced(part: Component) -> str:
+    return f"{part.formula} ({part.source})" if part.source else part.formula
+
+
+def _listed(title: str, lines: Iterable[str], ink: Ink) -> str:
+    text = "".join(f"  {said(line, ink.width - 4, '    ')}\n" for line in lines)
+    return f"{ink('strong', title)}\n{text}" if text else ""
+
+
+# --json
+
+
+def data(advice: Advice) -> dict[str, Any]:
+    """Everything that was said, as plain data. The unit stands in the key's name."""
+    return {
+        "gpu": advice.machine.gpu,
+        "limit_bytes": advice.limit,
+        "chosen": advice.chosen.name if advice.chosen else None,
+        "strategies": [option_data(option, advice) for option in advice.options],
+        "levers": [_lever_data(lever) for lever in advice.levers],
+        "smallest_nodes": advice.smallest_nodes,
+        "scaling": [
+            {
+                "nodes": one.nodes,
+                "tokens_per_second": one.rate,
+                "efficiency_pct": round(one.efficiency * 100, 2),
+                "ideal_tokens_per_second": scaling.ideal(one, advice.scale),
+                **option_data(one.option, advice),
+            }
+            for one in advice.scale
+        ],
+        "doubts": list(advice.doubts),
+        "why": list(advice.why),
+    }
+
+
+def _lever_data(lever: Lever) -> dict[str, Any]:
+    return {
+        "change": lever.change,
+        "saves_bytes": lever.saves,
+        "slower_pct": round(lever.slower * 100, 2),
+        "memory_bytes": lever.memory,
+        "fits": lever.fits,
+    }
+
+
+def option_data(option: Option, advice: Advice) -> dict[str, Any]:
+    """One row of the table as plain data."""
+    setup = option.setup
+    return {
+        "name": option.name,
+        "title": option.title,
+        "chosen": option.chosen,
+        "verdict": option.verdict,
+        "note": option.note or None,
+        "strategy": setup.strategy,
+        "mesh": setup.mesh._asdict(),
+        "batch": setup.batch._asdict(),
+        "seq_len": setup.seq,
+        "recipe": setup.recipe.name,
+        "recompute": setup.recompute,
+        "offload": setup.offload._asdict(),
+        "memory": _memory_data(option.memory, advice.limit),
+        "step": _step_data(option.step, advice.machine),
+    }
+
+
+def _memory_data(memory: Memory, limit: float) -> dict[str, Any]:
+    """One option's memory as plain data."""
+    total = memory.nvidia_smi
+    return {
+        "components": [
+            {
+                "name": part.name,
+                "size_bytes": part.bytes,
+                "formula": part.formula,
+                "source": part.source,
+                "shrinks": part.shrinks,
+            }
+            for part in memory.components
+        ],
+        "moment": memory.moment,
+        "allocated_bytes": memory.of("allocated"),
+        "reserved_bytes": memory.of("reserved"),
+        "nvidia_smi_bytes": total,
+        "low_bytes": memory.low,
+        "high_bytes": memory.high,
+        "headroom_pct": round((limit - total) / limit * 100, 2) if limit > 0 else None,
+        "host_bytes": memory.host,
+        "pinned_bytes": memory.pinned,
+        "nvme_bytes": memory.nvme,
+        "checkpoint_bytes": memory.checkpoint,
+        "doubts": list(memory.doubts),
+    }
+
+
+def _step_data(step: Step | None, machine: Machine) -> dict[str, Any] | None:
+    """One option's step as plain data."""
+    if step is None or step.seconds <= 0:
+        return None
+    spent = {f"{name.replace(' ', '_')}_seconds": s for name, s in breakdown(step).items()}
+    return {
+        "step_seconds": step.seconds,
+        **spent,
+        "tokens": step.tokens,
+        "tokens_per_second_per_gpu": step.rate,
+        "mfu_pct": round(mfu(step, machine) * 100, 2),
+        "communication": [
+            {
+                "what": volume.what,
+                "link": volume.link,
+                "sent_bytes": volume.bytes,
+                "total_seconds": volume.seconds,
+                "exposed_seconds": volume.exposed,
+            }
+            for volume in step.volumes
+        ],
+        "why": list(step.why),
+    }

@@ -1,0 +1,218 @@
+"""The memory section of ``plan``: what a GPU holds at its peak, against what it has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jobgen.cli.layout import clip, columns, fold, size
+from jobgen.cli.output import Ink, safe
+from jobgen.cli.screens.stack import bar, letters, style
+from jobgen.strategy.choice.values import Advice, Option
+from jobgen.strategy.estimate import GIB, Component, Machine, Memory, Step, Verdict
+
+WORDS: dict[Verdict, str] = {"fits": "yes", "tight": "tight", "no": "no", "unknown": "?"}
+"""A verdict in a column."""
+STYLES: dict[Verdict, str] = {"fits": "good", "tight": "busy", "no": "bad", "unknown": "note"}
+_MOMENTS = {
+    "forward": "the forward pass",
+    "backward": "the backward pass",
+    "step": "the optimizer's step",
+}
+
+
+def gib(amount: float) -> str:
+    """GiB to a tenth, without the unit; whole from a hundred on."""
+    if 0 < amount < 0.05 * GIB:
+        return "<0.1"
+    found = amount / GIB
+    return f"{found:.0f}" if found >= 99.95 else f"{found:.1f}"
+
+
+def percent(part: float) -> str:
+    """``37 %``; a small part that is not nothing is ``<1 %``."""
+    if 0 < part < 0.005:
+        return "<1 %"
+    return f"{part * 100:.0f} %"
+
+
+def said(text: object, width: int, indent: str = "") -> str:
+    """Foreign text folded to a width; a word that is wider than a line is cut."""
+    words = (clip(word, width) for word in safe(text).split(" "))
+    return fold(" ".join(words), width, indent)
+
+
+def runs(option: Option) -> bool:
+    """Whether its speed means anything: what does not fit has none."""
+    return option.verdict != "no"
+
+
+def screen(advice: Advice, ink: Ink) -> str:
+    """The section of the option that was chosen, or of the one that comes nearest."""
+    option = advice.shown
+    if option is None:
+        return ""
+    memory = option.memory
+    parts = [part for part in memory.components if part.bytes > 0]
+    lines = [
+        *_title(option, advice.limit, ink),
+        *_legend(parts, memory.nvidia_smi, ink),
+        _bar(parts, advice.limit, ink),
+        *_sentences(option, advice, ink),
+    ]
+    return "".join(line + "\n" for line in lines)
+
+
+def setting(option: Option) -> str:
+    """What it is asked about, in a line: ``FSDP, bf16-mixed, seq 4096, micro-batch 2``."""
+    setup = option.setup
+    words = [
+        safe(option.title),
+        safe(setup.recipe.name),
+        f"seq {setup.seq}",
+        f"micro-batch {setup.batch.micro}",
+    ]
+    if setup.recompute != "none":
+        words.append(f"{setup.recompute} recompute")
+    return ", ".join(words)
+
+
+def _title(option: Option, limit: float, ink: Ink) -> list[str]:
+    """The strategy at the left and the limit at the right, or the limit below."""
+    head = "Memory per GPU"
+    right = f"limit {gib(limit)} GiB"
+    text = setting(option)
+    if columns(head) + columns(text) + columns(right) + 4 <= ink.width:
+        gap = ink.width - columns(head) - columns(text) - columns(right) - 2
+        return [f"{ink('strong', head)}  {text}{' ' * gap}{right}"]
+    return [f"{ink('strong', head)}  {right}", f"  {said(text, ink.width - 2, '  ')}"]
+
+
+def _legend(parts: Sequence[Component], total: float, ink: Ink) -> list[str]:
+    """``p params 0.9 | g grads 0.9 = 50.2 GiB``: every part by its letter, as it is painted."""
+    lines: list[list[str]] = [[]]
+    used = 0
+    for letter, part in zip(letters(parts), parts, strict=True):
+        rest = f" {clip(safe(part.name), 16)} {gib(part.bytes)}"
+        if lines[-1] and used + 3 + 1 + len(rest) > ink.width - 4:
+            lines.append([])
+            used = 0
+        used += (3 if lines[-1] else 0) + 1 + columns(rest)
+        lines[-1].append(ink(style(part.name), letter) + rest)
+    end = f"= {gib(total)} GiB"
+    if used + 2 + len(end) > ink.width - 4:
+        lines.append([end])
+    else:
+        lines[-1].append(end)
+    return ["  " + " | ".join(line).replace(f" | {end}", f"  {end}") for line in lines]
+
+
+def _bar(parts: Sequence[Component], limit: float, ink: Ink) -> str:
+    total = sum(part.bytes for part in parts)
+    if limit <= 0:
+        return f"  {bar(parts, limit, ink.width - 4, ink)}"
+    share = percent(total / limit)
+    return f"  {bar(parts, limit, ink.width - 4 - columns(share), ink)} {share}"
+
+
+def _sentences(option: Option, advice: Advice, ink: Ink) -> list[str]:
+    memory = option.memory
+    found = verdict(option, advice.limit)
+    word = found.partition(":")[0]
+    told = [
+        expected(memory, advice.limit),
+        *_shrinking(memory),
+        *_beside(memory, advice.machine),
+        *([speed(option.step, advice.machine)] if option.step and runs(option) else []),
+        *(f"not modelled: {doubt}" for doubt in memory.doubts),
+    ]
+    lines = [f"  {said(text, ink.width - 4, '    ')}" for text in told]
+    shown = said(found, ink.width - 4, "    ")
+    painted = ink(STYLES[option.verdict], shown[: len(word)]) + shown[len(word) :]
+    return [f"  {painted}", *lines]
+
+
+def expected(memory: Memory, limit: float) -> str:
+    """The peak in each metric, with the interval of the one that the limit is about."""
+    low, high = gib(memory.low), gib(memory.high)
+    return (
+        f"expected {gib(memory.nvidia_smi)} GiB in nvidia-smi ({low}\u2013{high}) of {gib(limit)}; "
+        f"{gib(memory.of('reserved'))} reserved, {gib(memory.of('allocated'))} allocated by torch; "
+        f"the peak is in {_MOMENTS[memory.moment]}"
+    )
+
+
+def verdict(option: Option, limit: float) -> str:
+    """Whether it fits and by how much, or why nobody can say."""
+    memory = option.memory
+    free = limit - memory.nvidia_smi
+    part = percent(abs(free) / limit) if limit > 0 else "?"
+    if option.verdict == "unknown":
+        return f"unknown: {option.note or '; '.join(memory.doubts) or 'no reason was given'}"
+    if option.verdict == "no":
+        over = f"{gib(-free)} GiB over the limit ({part})" if free < 0 else ""
+        why = "; ".join(words for words in (over, option.note) if words)
+        return f"does not fit: {why or 'the upper end of the interval is too near to the limit'}"
+    top = "; the upper end of the interval does not fit" if memory.high > limit else ""
+    return f"{option.verdict}: {part} headroom ({gib(free)} GiB){top}"
+
+
+def _shrinking(memory: Memory) -> list[str]:
+    """Which parts more GPUs make smaller, and how much is left however many there are."""
+    parts = [part for part in memory.components if part.bytes > 0]
+    smaller = [part for part in parts if part.shrinks]
+    stays = sum(part.bytes for part in parts if not part.shrinks)
+    if not smaller:
+        return [f"more GPUs make nothing of it smaller: {gib(stays)} GiB stay"]
+    names = ", ".join(part.name for part in smaller)
+    return [f"more GPUs make smaller: {names}; {gib(stays)} GiB stay"]
+
+
+def _beside(memory: Memory, machine: Machine) -> list[str]:
+    """What is needed outside of the GPU, where it is needed."""
+    told = []
+    if memory.host > 0:
+        there = f" of {size(machine.node_memory)}" if machine.node_memory else ""
+        pinned = f", {size(memory.pinned)} of it pinned" if memory.pinned > 0 else ""
+        told.append(f"{size(memory.host)}{there} memory of each node{pinned}")
+    if memory.nvme > 0:
+        told.append(f"{size(memory.nvme)} NVMe of each node")
+    if memory.checkpoint > 0:
+        told.append(f"{size(memory.checkpoint)} for each checkpoint")
+    return [f"beside the GPU: {'; '.join(told)}"] if told else []
+
+
+def speed(step: Step, machine: Machine) -> str:
+    """A step in seconds and what takes them, tokens for each GPU, and model FLOPs utilization."""
+    spent = [f"{name} {seconds(amount)}" for name, amount in breakdown(step).items() if amount > 0]
+    if step.seconds <= 0:
+        return "step: unknown"
+    told = f"step {seconds(step.seconds)} ({', '.join(spent)}); {step.rate:.0f} tokens/s/GPU"
+    return f"{told}, MFU {percent(mfu(step, machine))}" if machine.peak > 0 else told
+
+
+def mfu(step: Step, machine: Machine) -> float:
+    """Model FLOPs utilization: the part of the peak that useful arithmetic reaches."""
+    whole = step.seconds * machine.peak
+    return step.flops / whole if whole > 0 else 0.0
+
+
+def breakdown(step: Step) -> dict[str, float]:
+    """Seconds of a step by what takes them; they sum to it."""
+    return {
+        "compute": step.compute,
+        "exposed communication": sum(volume.exposed for volume in step.volumes),
+        "bubble": step.bubble,
+        "update": step.update,
+        "offload": step.offload,
+    }
+
+
+def seconds(amount: float) -> str:
+    """``12 ms``, ``2.31 s``, ``95 s``, ``12 min``."""
+    if amount < 1:
+        return f"{amount * 1000:.0f} ms"
+    if amount < 9.995:
+        return f"{amount:.2f} s"
+    if amount < 99.95:
+        return f"{amount:.1f} s"
+    return f"{amount:.0f} s" if amount < 600 else f"{amount / 60:.0f} min"

@@ -1,0 +1,158 @@
+"""Clusters side by side: the same work, what it takes on each, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jobgen.cli.layout import clip, columns, pad
+from jobgen.cli.output import Ink, safe
+from jobgen.cli.screens.memory import STYLES, WORDS, gib, runs, said, seconds
+from jobgen.strategy.choice.offers import break_even
+from jobgen.strategy.choice.values import Offer
+
+_HEADS = (
+    "strategy",
+    "GPUs",
+    "GPU memory",
+    "fits",
+    "step",
+    "tokens/s/GPU",
+    "time",
+    "GPU-hours",
+    "cost",
+)
+_FITS = _HEADS.index("fits")
+_WIDEST = 26
+
+
+def screen(offers: Sequence[Offer], tokens: float, ink: Ink) -> str:
+    """A column for each cluster, in as many blocks as the width needs; then where they are even."""
+    if not offers:
+        return ""
+    title = f"The same work on each cluster: {amount(tokens)} tokens"
+    lines = [ink("strong", clip(title, ink.width))]
+    left = 2 + max(map(columns, _HEADS))
+    cells = [[clip(safe(o.cluster), _WIDEST), *column(o)] for o in offers]
+    widths = [min(max(map(columns, c)), _WIDEST) for c in cells]
+    for first, last in _blocks(widths, ink.width - left):
+        lines += [""] if first else []
+        lines += _block(offers[first:last], cells[first:last], widths[first:last], ink)
+    lines += [f"  {said(line, ink.width - 4, '    ')}" for line in evens(offers)]
+    return "".join(line + "\n" for line in lines)
+
+
+def column(offer: Offer) -> list[str]:
+    """Of one cluster, what stands beside ``_HEADS``."""
+    option = offer.option
+    step = option.step if runs(option) and option.step and option.step.seconds > 0 else None
+    gpus = option.setup.mesh.world
+    return [
+        safe(option.title),
+        str(gpus),
+        f"{gib(option.memory.nvidia_smi)} GiB",
+        WORDS[option.verdict],
+        seconds(step.seconds) if step else "-",
+        f"{step.rate:.0f}" if step else "-",
+        f"{offer.gpu_hours / gpus:.3g} h" if step else "-",
+        f"{offer.gpu_hours:.4g}" if step else "-",
+        money(offer) if step else "-",
+    ]
+
+
+def money(offer: Offer) -> str:
+    """``115 EUR``, or ``-`` where nobody said a price."""
+    if offer.amount is None:
+        return "-"
+    return f"{offer.amount:.0f} {safe(offer.currency)}".rstrip()
+
+
+def evens(offers: Sequence[Offer]) -> list[str]:
+    """Where two offers cost the same, in words."""
+    told = []
+    for offer in offers:
+        even = break_even(offer, offers)
+        if even is None:
+            continue
+        name, other, currency = offer.cluster, even.other.cluster, offer.currency
+        if offer.owned is None:
+            now = (offer.amount or 0.0) / offer.gpu_hours
+            told.append(
+                f"{name} costs as much as {other} at {even.price:.2f} {currency} a GPU-hour "
+                f"(now {now:.2f})"
+            )
+        elif even.runs is None:
+            told.append(f"{name}: buying never pays; {other} costs no more than running it")
+        else:
+            hours = even.runs * offer.gpu_hours / offer.option.setup.mesh.world
+            told.append(
+                f"{name} pays after {even.runs:.0f} such runs, {hours:.0f} hours of use, "
+                f"against {other}"
+            )
+    return told
+
+
+def amount(number: float) -> str:
+    """A large number for people: ``1.2 billion``."""
+    for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if number >= size:
+            return f"{number / size:.3g} {word}"
+    return f"{number:.0f}"
+
+
+def _blocks(widths: Sequence[int], room: int) -> list[tuple[int, int]]:
+    """Which columns stand together: as many as there is room for, at least one."""
+    found, first, used = [], 0, 0
+    for i, width in enumerate(widths):
+        if i > first and used + width + 2 > room:
+            found.append((first, i))
+            first, used = i, 0
+        used += width + 2
+    return [*found, (first, len(widths))]
+
+
+def _block(
+    offers: Sequence[Offer], cells: Sequence[Sequence[str]], widths: Sequence[int], ink: Ink
+) -> list[str]:
+    left = max(map(columns, _HEADS))
+    room = max(ink.width - 4 - left, 8)
+    lines: list[str] = []
+    for i, head in enumerate(("", *_HEADS)):
+        words = [pad(clip(c[i], min(w, room)), w) for c, w in zip(cells, widths, strict=True)]
+        words[-1] = words[-1].rstrip()
+        if i == 0:
+            words = [ink("strong", word) for word in words]
+        if i == _FITS + 1:
+            words = [ink(STYLES[o.option.verdict], w) for o, w in zip(offers, words, strict=True)]
+        lines.append(f"  {pad(head, left)}  {'  '.join(words)}".rstrip())
+    return lines
+
+
+def data(offers: Sequence[Offer], tokens: float) -> dict[str, Any]:
+    """The comparison as plain data."""
+    return {"tokens": tokens, "clusters": [_offer(offer, offers) for offer in offers]}
+
+
+def _offer(offer: Offer, offers: Sequence[Offer]) -> dict[str, Any]:
+    option, even = offer.option, break_even(offer, offers)
+    step = option.step if option.step and option.step.seconds > 0 else None
+    return {
+        "cluster": offer.cluster,
+        "strategy": option.name,
+        "verdict": option.verdict,
+        "gpus": option.setup.mesh.world,
+        "nvidia_smi_bytes": option.memory.nvidia_smi,
+        "step_seconds": step.seconds if step else None,
+        "tokens_per_second_per_gpu": step.rate if step else None,
+        "gpu_hours": offer.gpu_hours,
+        "amount": offer.amount,
+        "currency": offer.currency or None,
+        "owned_amount": offer.owned,
+        "break_even": {
+            "against": even.other.cluster,
+            "price_per_gpu_hour": even.price,
+            "runs": even.runs,
+        }
+        if even
+        else None,
+    }

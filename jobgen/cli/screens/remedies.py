@@ -1,0 +1,39 @@
+"""What would help where no strategy fits."""
+
+from __future__ import annotations
+
+from jobgen.cli.output import Ink
+from jobgen.cli.screens.memory import gib, percent, said
+from jobgen.strategy.choice.values import Advice, Lever
+
+
+def screen(advice: Advice, ink: Ink) -> str:
+    """The cheapest changes with what each gives and costs, and the fewest nodes that work."""
+    lines = []
+    if advice.levers:
+        lines.append(ink("strong", "What would help, the cheapest first"))
+        for number, lever in enumerate(advice.levers, 1):
+            lines += _lever(number, lever, ink)
+    if advice.smallest_nodes is not None:
+        lines.append(f"Smallest number of nodes that works: {advice.smallest_nodes}")
+    elif advice.levers and not any(lever.fits for lever in advice.levers):
+        lines += [f"  {said('None of these is enough alone.', ink.width - 2)}"]
+    return "".join(line + "\n" for line in lines)
+
+
+def _lever(number: int, lever: Lever, ink: Ink) -> list[str]:
+    fits, style = ("fits", "good") if lever.fits else ("too much", "bad")
+    less = f"{gib(lever.saves)} GiB less" if lever.saves >= 0 else f"{gib(-lever.saves)} GiB more"
+    told = f"{less}{slower(lever.slower)}: {gib(lever.memory)} GiB, {fits}"
+    numbers = said(told, ink.width - 5, "     ").removesuffix(fits)
+    return [
+        f"  {number:<2} {said(lever.change, ink.width - 5, '     ')}",
+        f"     {numbers}{ink(style, fits)}",
+    ]
+
+
+def slower(part: float) -> str:
+    """``, 33 % slower``; nothing where it costs no time."""
+    if abs(part) < 0.005:
+        return ""
+    return f", {percent(abs(part))} {'slower' if part > 0 else 'faster'}"

@@ -1,0 +1,70 @@
+"""The same job on more and more nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jobgen.cli.layout import columns, pad
+from jobgen.cli.output import Ink, safe
+from jobgen.cli.screens.memory import STYLES, WORDS, gib, percent, runs, said
+from jobgen.strategy.choice.values import Scale
+
+_HEADS = ("NODES", "GPUS", "GPU MEM", "FITS", "TOKENS/S", "EFF.")
+
+
+def screen(scale: Sequence[Scale], ink: Ink) -> str:
+    """A row for each number of nodes; the curve is drawn against the ideal, which ends in ``|``."""
+    if not scale:
+        return ""
+    rows = [_HEADS, *map(_scale, scale)]
+    if sum(_widths(rows)) + 2 * len(_HEADS) > ink.width:
+        rows = [(row[0], *row[2:]) for row in rows]
+    widths = _widths(rows)
+    most = max(ideal(one, scale) for one in scale)
+    room = ink.width - sum(widths) - 2 * len(widths)
+    lines = [ink("strong", "How it scales")]
+    lines.append(ink("faint", "  ".join(map(pad, rows[0], widths)).rstrip()))
+    for one, row in zip(scale, rows[1:], strict=True):
+        cells = [pad(cell, width) for cell, width in zip(row, widths, strict=True)]
+        at = row.index(WORDS[one.option.verdict])
+        cells[at] = ink(STYLES[one.option.verdict], row[at]) + cells[at][len(row[at]) :]
+        cells.append(_curve(one.rate, ideal(one, scale), most, room))
+        lines.append("  ".join(cells).rstrip())
+    names = dict.fromkeys(safe(one.option.title) for one in scale)
+    if len(names) > 1:
+        lines += [
+            f"  {said(f'{one.nodes}: {one.option.title}', ink.width - 4, '    ')}" for one in scale
+        ]
+    return "".join(line + "\n" for line in lines)
+
+
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(columns, column)) for column in zip(*rows, strict=True)]
+
+
+def _scale(one: Scale) -> tuple[str, ...]:
+    known = one.rate > 0 and runs(one.option)
+    return (
+        str(one.nodes),
+        str(one.option.setup.mesh.world),
+        f"{gib(one.option.memory.nvidia_smi)} GiB",
+        WORDS[one.option.verdict],
+        f"{one.rate:.0f}" if known else "-",
+        percent(one.efficiency) if known else "-",
+    )
+
+
+def ideal(one: Scale, scale: Sequence[Scale]) -> float:
+    """Tokens for each second if every node gave what each of the fewest nodes gives."""
+    known = [s for s in scale if s.rate > 0 and s.nodes > 0 and runs(s.option)]
+    first = min(known, key=lambda s: s.nodes, default=None)
+    return first.rate / first.nodes * one.nodes if first else 0.0
+
+
+def _curve(rate: float, best: float, most: float, width: int) -> str:
+    """``█████░░|``: cells of the rate, then up to the ideal."""
+    if width < 10 or most <= 0:
+        return ""
+    done = min(round(rate / most * (width - 1)), width - 1)
+    end = min(round(best / most * (width - 1)), width - 1)
+    return "█" * done + "░" * (end - done) + "|"

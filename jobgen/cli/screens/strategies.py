@@ -1,0 +1,99 @@
+"""The strategies side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jobgen.cli.layout import clip, columns, pad
+from jobgen.cli.output import Ink, safe
+from jobgen.cli.screens.memory import STYLES, WORDS, gib, percent, runs, said, seconds
+from jobgen.strategy.choice.values import Advice, Option
+from jobgen.strategy.estimate import Step
+
+_HEADS = ("STRATEGY", "GPU MEM", "FITS", "EST. STEP", "TOK/S/GPU", "EXPOSED")
+_DROPPED = (5, 4, 3)
+"""Columns that go where there is no room, the first one first."""
+_NAME, _NOTE = 16, 24
+"""The least columns of a name, and of a note beside the numbers."""
+
+
+def screen(advice: Advice, ink: Ink) -> str:
+    """A row for each option, its note beside or below; the chosen one is marked by ``>``."""
+    if not advice.options:
+        return ""
+    fastest = _fastest(advice.options)
+    rows = [_HEADS, *(_cells(option, fastest, ink) for option in advice.options)]
+    kept = _kept(rows, ink.width)
+    widths = [max(columns(row[i]) for row in rows) for i in kept]
+    widths[0] = min(widths[0], ink.width - 2 - sum(w + 2 for w in widths[1:]))
+    lines = [ink("faint", ("  " + _joined([_HEADS[i] for i in kept], widths, "  ")).rstrip())]
+    if _room(widths, ink) >= _NOTE:
+        lines[0] = ink("faint", "  " + _joined([*(_HEADS[i] for i in kept), "NOTE"], widths, "  "))
+    for option, row in zip(advice.options, rows[1:], strict=True):
+        lines.append(_row(option, [row[i] for i in kept], widths, ink))
+    return "".join(line + "\n" for line in lines)
+
+
+def _fastest(options: Sequence[Option]) -> float:
+    """Seconds of the fastest that can run, or 0."""
+    times = [o.step.seconds for o in options if o.step and runs(o) and o.step.seconds > 0]
+    return min(times, default=0.0)
+
+
+def _cells(option: Option, fastest: float, ink: Ink) -> tuple[str, ...]:
+    step = option.step if runs(option) else None
+    timed = step is not None and step.seconds > 0
+    return (
+        safe(option.name),
+        f"{gib(option.memory.nvidia_smi)} GiB",
+        WORDS[option.verdict],
+        _time(step, fastest, ink) if step and timed else "-",
+        f"{step.rate:.0f}" if step and timed else "-",
+        percent(exposed(step)) if step and timed else "-",
+    )
+
+
+def _time(step: Step, fastest: float, ink: Ink) -> str:
+    """In multiples of the fastest; with seconds where the screen is wide."""
+    times = f"{step.seconds / fastest:.2f}x"
+    return f"{times} {seconds(step.seconds)}" if ink.width >= 100 else times
+
+
+def exposed(step: Step) -> float:
+    """The part of a step in which only the network works."""
+    whole = step.seconds
+    return sum(volume.exposed for volume in step.volumes) / whole if whole > 0 else 0.0
+
+
+def _kept(rows: Sequence[Sequence[str]], width: int) -> list[int]:
+    """The columns that there is room for."""
+    kept = list(range(len(_HEADS)))
+    widths = [max(columns(row[i]) for row in rows) for i in kept]
+    for dropped in _DROPPED:
+        name = min(widths[0], _NAME)
+        if 2 + name + sum(widths[i] + 2 for i in kept[1:]) <= width:
+            break
+        kept.remove(dropped)
+    return kept
+
+
+def _room(widths: Sequence[int], ink: Ink) -> int:
+    """Columns for a note beside the numbers."""
+    return ink.width - 2 - sum(widths) - 2 * len(widths)
+
+
+def _joined(cells: Sequence[str], widths: Sequence[int], gap: str) -> str:
+    fixed = [pad(clip(cell, w), w) for cell, w in zip(cells, widths, strict=False)]
+    return gap.join([*fixed, *cells[len(widths) :]])
+
+
+def _row(option: Option, cells: Sequence[str], widths: Sequence[int], ink: Ink) -> str:
+    mark = "> " if option.chosen else "  "
+    name, *rest = _joined(cells, widths, "\0").split("\0")
+    rest[1] = ink(STYLES[option.verdict], rest[1].rstrip()) + rest[1][len(rest[1].rstrip()) :]
+    line = mark + "  ".join([ink("strong", name) if option.chosen else name, *rest])
+    if not option.note:
+        return line.rstrip()
+    if (room := _room(widths, ink)) >= _NOTE:
+        return f"{line}  {said(option.note, room, ' ' * (ink.width - room))}"
+    return f"{line.rstrip()}\n      {said(option.note, ink.width - 6, '      ')}"

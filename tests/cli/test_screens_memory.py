@@ -1,0 +1,292 @@
+"""What plan shows of the planner's answers: the bar, the strategies, what would help, scaling."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobgen.cli.layout import columns
+from jobgen.cli.output import Ink
+from jobgen.cli.screens import advice, memory, offers, remedies, scaling, strategies
+from jobgen.cli.screens.stack import bar, letters, shares
+from jobgen.strategy.choice.values import Advice, Offer
+from jobgen.strategy.estimate import GIB, Component, Volume
+from tests.cli import advised as made
+
+GOLDEN = Path(__file__).parent / "advice"
+SGR = re.compile("\x1b\\[[0-9;]*m")
+LIMIT = 80 * GIB
+
+
+def drawn(width: int, *, colour: bool = False, answer: Advice = made.ADVICE) -> str:
+    """Everything that is said, at a width."""
+    ink = Ink(width=width, colour=colour)
+    return (
+        advice.screen(answer, ink, reasons=True)
+        + "\n"
+        + advice.screen(made.NONE, ink)
+        + "\n"
+        + offers.screen(made.OFFERS, 1.3e9, ink)
+    )
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_whole_answer_is_as_it_was_looked_at(width: int, pytestconfig: pytest.Config) -> None:
+    """``--golden-update`` writes it anew; look at the difference."""
+    file = GOLDEN / f"{width}.txt"
+    if pytestconfig.getoption("--golden-update"):
+        file.write_text(drawn(width), encoding="utf-8")
+    assert drawn(width) == file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("width", [40, 41, 52, 60, 72, 80, 99, 100, 120])
+@pytest.mark.parametrize("colour", [False, True])
+def test_no_line_is_wider_than_the_screen(width: int, colour: bool) -> None:
+    for line in SGR.sub("", drawn(width, colour=colour)).splitlines():
+        assert columns(line) <= width, line
+
+
+def test_colours_change_nothing_but_colours() -> None:
+    assert SGR.sub("", drawn(80, colour=True)) == drawn(80)
+
+
+# the bar
+
+AMOUNTS = st.lists(st.floats(0, 400, allow_subnormal=False), min_size=1, max_size=14)
+
+
+@given(AMOUNTS, st.floats(1, 200), st.integers(20, 200), st.booleans())
+def test_a_bar_is_never_wider_than_asked_and_each_part_has_its_share(
+    gib: list[float], limit: float, width: int, colour: bool
+) -> None:
+    parts = [made.component(f"part{i}", size) for i, size in enumerate(gib)]
+    text = SGR.sub("", bar(parts, limit * GIB, width, Ink(width=width, colour=colour)))
+    assert columns(text) == width
+    over = sum(p.bytes for p in parts) > limit * GIB
+    cells = width - 2 - over
+    whole = max(sum(gib), limit)
+    for letter, size in zip(letters(parts), gib, strict=True):
+        if letter != "?":
+            assert abs(text.count(letter) - size / whole * cells) <= 1 + 1e-6
+    filled = text.strip("[]").replace("|", "").rstrip(".")
+    assert abs(len(filled) - sum(gib) / whole * cells) <= 0.5 + 1e-6
+    assert text.endswith("]" if over else "|")
+
+
+@given(AMOUNTS, st.integers(1, 300))
+def test_cells_sum_to_the_rounded_share_of_the_sum(amounts: list[float], cells: int) -> None:
+    whole = sum(amounts) * 1.25 + 1
+    found = shares(amounts, whole, cells)
+    assert sum(found) == pytest.approx(sum(amounts) / whole * cells, abs=0.5 + 1e-6)
+    assert all(abs(n - a / whole * cells) <= 1 + 1e-6 for n, a in zip(found, amounts, strict=True))
+
+
+def test_what_lies_beyond_the_limit_is_shown_beyond_it() -> None:
+    parts = [made.component("params", 80), made.component("activations", 80)]
+    assert bar(parts, LIMIT, 43, Ink()) == f"[{'p' * 20}|{'a' * 20}]"
+    assert bar(parts[:1], 2 * LIMIT, 42, Ink()) == f"[{'p' * 20}{'.' * 20}|"
+    painted = bar(parts, LIMIT, 43, Ink(colour=True))
+    assert f"\x1b[31m{'a' * 20}\x1b[0m]" in painted
+
+
+def test_every_part_has_a_letter_of_its_own() -> None:
+    known = [made.component(name, 1) for name in made.KINDS]
+    assert len(set(letters(known))) == len(known)
+    more = [*known, made.component("peft", 1), made.component("αβ", 1)]
+    assert len(set(letters(more))) == len(more)
+
+
+@given(st.lists(st.floats(0.001, 90), min_size=11, max_size=11), st.integers(40, 120))
+def test_every_part_is_named_with_its_letter_however_small(gib: list[float], width: int) -> None:
+    option = made.FSDP._replace(memory=made.memory(*gib))
+    answer = made.ADVICE._replace(options=(option,), chosen=option)
+    text = memory.screen(answer, Ink(width=width))
+    for letter, part in zip(letters(option.memory.components), made.KINDS, strict=True):
+        assert re.search(rf"(^|[ |]){letter} {part} +(<0\.1|\d+(\.\d)?)", text, re.M)
+    assert f"= {memory.gib(option.memory.nvidia_smi)} GiB" in text
+
+
+def test_a_part_that_is_not_there_is_not_named() -> None:
+    assert " master " not in memory.screen(made.ADVICE, Ink())
+
+
+# sentences
+
+
+def shown(**changed: object) -> str:
+    """The section of one option, on long lines."""
+    option = made.FSDP._replace(**changed)
+    answer = made.ADVICE._replace(options=(option,), chosen=option)
+    return memory.screen(answer, Ink(width=400))
+
+
+def test_the_metric_the_interval_and_the_moment_are_said() -> None:
+    text = shown()
+    assert "expected 48.3 GiB in nvidia-smi (45.4\u201351.2) of 80.0" in text
+    assert "46.9 reserved, 44.3 allocated by torch; the peak is in the backward pass" in text
+    moved = made.FSDP.memory._replace(moment="step")
+    assert "the peak is in the optimizer's step" in shown(memory=moved)
+
+
+def test_each_verdict_says_by_how_much_or_why() -> None:
+    assert "\n  fits: 40 % headroom (31.7 GiB)\n" in shown()
+    wide = made.FSDP.memory._replace(high=81 * GIB)
+    assert "headroom (31.7 GiB); the upper end of the interval does not fit" in shown(memory=wide)
+    assert "\n  tight: 40 % headroom" in shown(verdict="tight")
+    assert "does not fit: 84.7 GiB over the limit (106 %); too many states\n" in shown(
+        memory=made.DDP.memory, verdict="no", note="too many states"
+    )
+    assert "unknown: an odd model\n" in shown(verdict="unknown", note="an odd model")
+
+
+def test_the_step_of_what_cannot_run_is_not_shown() -> None:
+    assert "\n  step 1.47 s (compute 1.21 s, exposed communication 240 ms, update 20 ms)" in shown()
+    assert "\n  step" not in shown(verdict="no")
+    assert "\n  step" not in shown(step=None)
+
+
+def test_what_is_needed_beside_the_gpu_is_named_where_it_is_needed() -> None:
+    assert "beside the GPU: 89.4 GiB for each checkpoint\n" in shown()
+    text = shown(memory=made.FSDP.memory._replace(host=2 * GIB, pinned=GIB, nvme=3 * GIB))
+    assert "2.0 GiB of 1.0 TiB memory of each node, 1.0 GiB of it pinned; 3.0 GiB NVMe" in text
+    assert "beside" not in shown(memory=made.FSDP.memory._replace(checkpoint=0.0))
+
+
+def test_what_does_not_shrink_is_said() -> None:
+    assert "more GPUs make smaller: params, grads, moments; 40.8 GiB stay" in shown()
+    alone = made.memory(0, 0, 0, 0, 1, 1, 8)
+    assert "more GPUs make nothing of it smaller: 10.0 GiB stay" in shown(memory=alone)
+
+
+# the table
+
+
+def test_the_chosen_row_is_marked_and_times_are_of_the_fastest_that_runs() -> None:
+    rows = strategies.screen(made.ADVICE, Ink(width=80)).splitlines()
+    assert [row[:6] for row in rows if row.startswith(">")] == ["> fsdp"]
+    assert re.search(r"^  ddp +165 GiB +no +- +- +-$", "\n".join(rows), re.M)
+    assert re.search(r"^  zero2 .* 1\.00x ", "\n".join(rows), re.M)
+
+
+def test_seconds_stand_beside_where_there_is_room() -> None:
+    assert "1.04x 1.47 s" in strategies.screen(made.ADVICE, Ink(width=120))
+
+
+def test_columns_go_where_there_is_no_room_but_the_verdict_never() -> None:
+    heads = strategies.screen(made.ADVICE, Ink(width=40)).splitlines()[0].split("  ")
+    assert [h.strip() for h in heads if h] == ["STRATEGY", "GPU MEM", "FITS"]
+    assert "NOTE" in strategies.screen(made.ADVICE, Ink(width=120)).splitlines()[0]
+
+
+def test_nothing_to_show_is_nothing() -> None:
+    empty = made.ADVICE._replace(options=(), chosen=None, scale=(), doubts=(), why=())
+    assert advice.screen(empty, Ink()).splitlines() == ["Estimates; formulas and sources: --why"]
+
+
+def test_changes_are_shown_with_what_they_give_and_cost() -> None:
+    text = remedies.screen(made.NONE, Ink())
+    assert "  3  train.strategy.type: fsdp\n     112 GiB less, 4 % slower: 52.5 GiB, fits\n" in text
+    assert "     10.2 GiB less: 155 GiB, too much\n" in text
+    assert text.endswith("Smallest number of nodes that works: 4\n")
+    few = made.NONE._replace(levers=made.LEVERS[:2], smallest_nodes=None)
+    assert remedies.screen(few, Ink()).endswith("None of these is enough alone.\n")
+
+
+def test_the_curve_ends_at_the_ideal() -> None:
+    text = scaling.screen(made.ADVICE.scale, Ink(width=80))
+    curves = [line.rpartition("  ")[2] for line in text.splitlines()[2:]]
+    assert curves[0].strip("░") == "|"
+    assert all(curve.endswith("|") for curve in curves)
+    lengths = [len(curve) for curve in curves[1:]]
+    assert lengths[2] == pytest.approx(4 * lengths[0], abs=4)
+    assert curves[3].count("█") / (lengths[2] - 1) == pytest.approx(310 / 356, abs=0.05)
+
+
+def test_why_names_every_formula_and_its_source() -> None:
+    text = advice.screen(made.ADVICE, Ink(width=120), reasons=True)
+    for part in made.FSDP.memory.components:
+        assert f"{part.formula} ({part.source})" in text
+    for line in (*made.ADVICE.why, *made.ADVICE.doubts, *(made.FSDP.step.why)):  # type: ignore[union-attr]
+        assert line in text
+
+
+# clusters
+
+
+def test_each_cluster_is_a_column_and_blocks_are_as_wide_as_the_screen() -> None:
+    wide = offers.screen(made.OFFERS, 1e9, Ink(width=80))
+    assert re.search(r"^  cost +444 EUR +396 EUR +72 EUR$", wide, re.M)
+    narrow = offers.screen(made.OFFERS, 1e9, Ink(width=40))
+    assert len(re.findall("^  cost ", narrow, re.M)) == 3
+
+
+def test_break_even_is_where_the_amounts_are_equal() -> None:
+    text = offers.screen(made.OFFERS, 1e9, Ink(width=120))
+    assert "a100x16 costs as much as h100x32 at 1.65 EUR a GPU-hour (now 1.85)" in text
+    assert 240 * 1.65 == pytest.approx(396)
+    assert "dgx-own pays after 556 such runs, 8333 hours of use, against h100x32" in text
+    assert 556 * (396 - 72) == pytest.approx(180000, rel=0.001)
+
+
+def test_without_a_price_nothing_is_said_of_money() -> None:
+    free = [Offer(o.cluster, o.option, o.gpu_hours) for o in made.OFFERS]
+    text = offers.screen(free, 1e9, Ink())
+    assert "even" not in text
+    assert "costs as much" not in text
+    assert re.search(r"^  cost +- +- +-$", text, re.M)
+
+
+# foreign text and plain data
+
+
+def hostile() -> Advice:
+    """Every name and sentence is an attack on what draws it."""
+    bad = made.HOSTILE
+    volume = Volume(bad, "node", 1.0, 0.1, 0.1)
+    step = made.step(1, 0.1)._replace(volumes=(volume,), why=(bad,))
+    part = Component(bad, 9 * GIB, bad, bad, shrinks=True)
+    found = made.FSDP.memory._replace(components=(part,), doubts=(bad,))
+    row = made.FSDP._replace(
+        name=bad,
+        title=bad,
+        note=bad,
+        step=step,
+        memory=found,
+        setup=made.FSDP.setup._replace(recipe=made.ADAM._replace(name=bad)),
+    )
+    return made.ADVICE._replace(
+        options=(row, row._replace(chosen=False, verdict="unknown")),
+        chosen=row,
+        levers=tuple(lever._replace(change=bad) for lever in made.LEVERS),
+        scale=(made.scale(1, 5, 1)._replace(option=row), made.scale(2, 5, 1)),
+        doubts=(bad,),
+        why=(bad,),
+        machine=made.A100._replace(gpu=bad),
+    )
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_foreign_text_cannot_act_on_the_terminal(width: int) -> None:
+    text = drawn(width, answer=hostile())
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert all(c.isprintable() for c in text.replace("\n", "").replace("\ufffe", ""))
+
+
+def test_the_plain_data_has_units_in_its_names_and_sums() -> None:
+    found = json.loads(json.dumps(advice.data(made.ADVICE), allow_nan=False))
+    assert found["chosen"] == "fsdp"
+    row = found["strategies"][2]
+    assert row["memory"]["nvidia_smi_bytes"] == sum(
+        part["size_bytes"] for part in row["memory"]["components"]
+    )
+    spent = [v for k, v in row["step"].items() if k.endswith("_seconds") and k != "step_seconds"]
+    assert sum(spent) == pytest.approx(row["step"]["step_seconds"])
+    assert row["memory"]["headroom_pct"] == pytest.approx(39.58, abs=0.01)
+    assert [s["efficiency_pct"] for s in found["scaling"]] == [0, 100, 97, 87]
+    other = json.loads(json.dumps(offers.data(made.OFFERS, 1e9), allow_nan=False))
+    assert other["clusters"][2]["break_even"]["runs"] == pytest.approx(555.6, abs=0.1)
+    assert advice.data(made.NONE)["levers"][1]["slower_pct"] == 33
