@@ -1,0 +1,181 @@
+"""What of each ``model_type`` differs from Llama: a table, read from transformers 5.23.
+
+Its folder ``models`` has a ``configuration_X.py`` and a ``modeling_X.py`` for each. Types that
+transformers itself does not have (qwen, baichuan, internlm2, kimi_k2) are read from the code that
+lies beside their weights on the Hub.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+Keys = Mapping[str, tuple[str, ...]]
+
+KEYS: Keys = {
+    "layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
+    "hidden": ("hidden_size", "n_embd", "d_model", "n_embed"),
+    "heads": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
+    "kv_heads": ("num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num"),
+    "head_dim": ("head_dim",),
+    "ffn": ("intermediate_size", "n_inner", "ffn_dim", "d_ff"),
+    "vocab": ("vocab_size", "padded_vocab_size"),
+    "most": ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "n_ctx"),
+}
+"""Size → its keys in a config.json, the first that is there."""
+
+EXPERTS: Keys = {
+    "count": ("num_local_experts", "num_experts", "n_routed_experts"),
+    "active": ("num_experts_per_tok", "num_experts_per_token", "moe_top_k"),
+    "ffn": ("moe_intermediate_size",),
+    "dense_layers": ("first_k_dense_replace",),
+    "every": ("decoder_sparse_step",),
+}
+LATENT: Keys = {
+    "q_rank": ("q_lora_rank",),
+    "kv_rank": ("kv_lora_rank",),
+    "nope_dim": ("qk_nope_head_dim",),
+    "rope_dim": ("qk_rope_head_dim",),
+    "v_dim": ("v_head_dim",),
+}
+
+
+_NONE: Mapping[str, Any] = {}
+
+
+class Family(NamedTuple):
+    """How the models of one type are built."""
+
+    has: Mapping[str, Any] = _NONE
+    """Fields of Architecture that are not Llama's."""
+    flags: Keys = _NONE
+    """A key of config.json that is true or false → the fields that it sets."""
+    keys: Keys = _NONE
+    """Sizes that have other keys than KEYS says."""
+    defaults: Mapping[str, int] = _NONE
+    """Sizes that config.json may leave out."""
+    four: bool = False
+    """The feed-forward layer is four times as wide as hidden, where nothing else is said."""
+    learned: int | None = None
+    """Learned positions: how many more rows there are than positions."""
+    experts: Mapping[str, bool] | None = None
+    """Fields of Experts that are not Mixtral's, where there are experts."""
+    latent: bool = False
+
+
+_TIED = {"tie_word_embeddings": ("tied",)}
+_BIAS = {**_TIED, "attention_bias": ("qkv_bias", "out_bias")}
+_BIASES = {**_BIAS, "mlp_bias": ("mlp_bias",)}
+_PLAIN = {"layer_norm": True, "gated": False}
+_GPT = {**_PLAIN, "qkv_bias": True, "out_bias": True, "mlp_bias": True}
+_GEMMA = {"tied": True, "norms": 4}
+
+LLAMA = Family(flags=_BIASES)
+_QWEN2 = Family({"qkv_bias": True}, _TIED)
+_QWEN3 = Family({"qk_norm": "head"}, _BIAS, defaults={"head_dim": 128})
+_MIXTRAL = Family(flags=_TIED, experts=_NONE)
+_GEMMA3 = Family(
+    {**_GEMMA, "qk_norm": "head"},
+    _BIAS,
+    defaults={"heads": 8, "kv_heads": 4, "head_dim": 256, "vocab": 262_208},
+)
+"""Its files on the Hub say only what differs from Gemma3TextConfig."""
+_DEEPSEEK = Family(flags=_BIASES, experts=_NONE, latent=True)
+_OLMO2 = Family({"qk_norm": "hidden"}, _BIAS)
+_GLM = {"fused_gate_up": True, "qkv_bias": True}
+_GPTJ = {**_PLAIN, "mlp_bias": True, "head_bias": True, "norms": 1}
+
+FAMILIES: Mapping[str, Family] = {
+    "llama": LLAMA,
+    "mistral": Family(flags=_TIED),
+    "mixtral": _MIXTRAL,
+    "qwen": Family(
+        {"qkv_bias": True, "fused_qkv": True},
+        _TIED,
+        {"head_dim": ("kv_channels",), "most": ("seq_length",)},
+    ),
+    "qwen2": _QWEN2,
+    "qwen2_vl": _QWEN2,
+    "qwen2_vl_text": _QWEN2,
+    "qwen2_5_vl": _QWEN2,
+    "qwen2_5_vl_text": _QWEN2,
+    "qwen2_moe": Family(
+        {"qkv_bias": True},
+        {**_TIED, "qkv_bias": ("qkv_bias",)},
+        experts={"shared_gate": True},
+    ),
+    "qwen3": _QWEN3,
+    "qwen3_vl_text": _QWEN3,
+    "qwen3_moe": Family({"qk_norm": "head"}, _BIAS, experts=_NONE),
+    "gemma": Family({"tied": True}, _BIAS, defaults={"head_dim": 256}),
+    "gemma2": Family(_GEMMA, _BIAS, defaults={"head_dim": 256}),
+    "gemma3_text": _GEMMA3,
+    "gemma3": _GEMMA3,
+    "phi": Family({**_GPT, "head_bias": True, "norms": 1}, _TIED, four=True),
+    "phi3": Family({"fused_qkv": True, "fused_gate_up": True}, _TIED),
+    "gpt2": Family(
+        {**_GPT, "tied": True, "fused_qkv": True, "transposed": True},
+        _TIED,
+        four=True,
+        learned=0,
+    ),
+    "gpt_neo": Family({**_GPT, "qkv_bias": False, "tied": True}, _TIED, four=True, learned=0),
+    "gpt_neox": Family({**_GPT, "fused_qkv": True}, _BIAS, four=True),
+    "gpt_bigcode": Family({**_GPT, "tied": True, "fused_qkv": True}, _TIED, four=True, learned=0),
+    "gptj": Family(_GPTJ, _TIED, four=True),
+    "codegen": Family({**_GPTJ, "fused_qkv": True}, _TIED, four=True),
+    "gpt_oss": Family(
+        {"sinks": True, "qkv_bias": True, "out_bias": True},
+        _BIAS,
+        defaults={"head_dim": 64},
+        experts={"bias": True, "transposed": True, "router_bias": True},
+    ),
+    "falcon": Family(
+        {**_PLAIN, "tied": True, "fused_qkv": True},
+        {**_TIED, "bias": ("qkv_bias", "out_bias", "mlp_bias")},
+        {"ffn": ("ffn_hidden_size",)},
+        four=True,
+    ),
+    "opt": Family(
+        {**_GPT, "tied": True},
+        {**_TIED, "enable_bias": ("qkv_bias", "out_bias", "mlp_bias")},
+        {"ffn": ("ffn_dim",), "embedding_dim": ("word_embed_proj_dim",)},
+        learned=2,
+    ),
+    "bloom": Family(
+        {**_GPT, "tied": True, "fused_qkv": True, "embedding_norm": True},
+        _TIED,
+        {"hidden": ("n_embed", "hidden_size"), "ffn": ()},
+        four=True,
+    ),
+    "mpt": Family(
+        {**_PLAIN, "tied": True, "norm_bias": False, "fused_qkv": True},
+        _TIED,
+        {"ffn": (), "kv_heads": ()},
+        four=True,
+    ),
+    "deepseek_v2": _DEEPSEEK,
+    "deepseek_v3": _DEEPSEEK,
+    "kimi_k2": _DEEPSEEK,
+    "olmo": Family({"norms": 0, "final_norm": False}, _BIAS),
+    "olmo2": _OLMO2,
+    "olmoe": _OLMO2._replace(experts=_NONE),
+    "starcoder2": Family(
+        {**_GPT, "tied": True},
+        {**_TIED, "use_bias": ("qkv_bias", "out_bias", "mlp_bias")},
+        four=True,
+    ),
+    "stablelm": Family({"layer_norm": True}, {**_TIED, "use_qkv_bias": ("qkv_bias",)}),
+    "cohere": Family({"layer_norm": True, "norm_bias": False, "norms": 1, "tied": True}, _BIAS),
+    "granite": LLAMA,
+    "smollm3": Family({"tied": True}, _BIASES),
+    "glm": Family(_GLM, {**_TIED, "attention_bias": ("qkv_bias",)}, defaults={"head_dim": 128}),
+    "glm4": Family(
+        {**_GLM, "norms": 4},
+        {**_TIED, "attention_bias": ("qkv_bias",)},
+        defaults={"head_dim": 128},
+    ),
+    "baichuan": Family({"fused_qkv": True}, _TIED),
+    "internlm2": Family({"fused_qkv": True}, {**_TIED, "bias": ("qkv_bias", "out_bias")}),
+}
+"""``model_type`` → how it is built."""

@@ -1,0 +1,204 @@
+"""The sizes of a transformer from the config.json that lies beside its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jobgen.model.units import clip
+from jobgen.strategy.shapes.families import EXPERTS, FAMILIES, KEYS, LATENT, LLAMA, Family
+from jobgen.strategy.shapes.values import Architecture, Experts, Mla
+
+MOST = 1 << 31
+"""No size of a model is larger; what is, was not meant."""
+_OPTIONAL = ("most", "kv_heads", "head_dim", "embedding_dim")
+
+
+def read(config: Mapping[str, object], name: str) -> tuple[Architecture | None, str]:
+    """The sizes, and in words what is missing or in doubt; empty where all is known.
+
+    ``config`` is a config.json of the Hub, of any ``model_type``. A type that is not in the table
+    of families is read as Llama's with what the file says, and the words say so. Without one of
+    the sizes that nothing can stand for there is no Architecture.
+    """
+    inner, doubts = _text(config)
+    kind = inner.get("model_type")
+    family = FAMILIES.get(kind) if isinstance(kind, str) else None
+    if family is None:
+        what = (
+            f"model_type '{clip(kind)}'" if isinstance(kind, str) else "a file without model_type"
+        )
+        doubts.append(f"{what} is not known: it is read as Llama's, and its count may differ")
+        family = _like(inner)
+    data = _Config(inner)
+    arch = _built(data, family, name)
+    if arch is not None and isinstance(kind, str) and kind in _TURNS:
+        arch = _TURNS[kind](arch, data)
+    if data.faults:
+        return None, "; ".join(data.faults)
+    if data.flag("use_qk_norm") or data.flag("qk_layernorm"):
+        doubts.append("norms of queries and keys are not counted")
+    return arch, "; ".join(doubts)
+
+
+class _Config:
+    """A config.json, and what is wrong with it."""
+
+    def __init__(self, data: Mapping[str, object]) -> None:
+        self.data = data
+        self.faults: list[str] = []
+
+    def size(self, keys: tuple[str, ...], default: int | None = None, least: int = 1) -> int | None:
+        """The first of these keys that has a value; a fault where that is no size."""
+        for key in keys:
+            value = self.data.get(key)
+            if value is None:
+                continue
+            if isinstance(value, int) and not isinstance(value, bool) and least <= value <= MOST:
+                return value
+            self.faults.append(f"{key} is no whole number from {least} to {MOST}")
+            return None
+        return default
+
+    def need(self, keys: tuple[str, ...], default: int | None = None) -> int:
+        """The same; a fault where there is none."""
+        before = len(self.faults)
+        value = self.size(keys, default)
+        if value is None and len(self.faults) == before:
+            self.faults.append(f"{keys[0]} is missing")
+        return value or 1
+
+    def flag(self, key: str, default: bool = False) -> bool:
+        """Whether it says true; the default where it says neither true nor false."""
+        value = self.data.get(key)
+        return value if isinstance(value, bool) else default
+
+
+def _text(config: Mapping[str, object]) -> tuple[Mapping[str, object], list[str]]:
+    """The part that is about text, and a doubt where there are others."""
+    inner = config.get("text_config")
+    sees = any(isinstance(config.get(f"{part}_config"), dict) for part in ("vision", "audio"))
+    doubts = ["of a model that also sees or hears, its text part alone"] if sees else []
+    if not isinstance(inner, dict):
+        return config, doubts
+    outer = {key: config[key] for key in ("model_type", "tie_word_embeddings") if key in config}
+    return {**outer, **inner}, doubts
+
+
+def _built(data: _Config, family: Family, name: str) -> Architecture | None:
+    keys = {**KEYS, **family.keys}
+    optional = (*_OPTIONAL, "ffn") if family.four else _OPTIONAL
+    found = {
+        size: (data.size if size in optional else data.need)(names, family.defaults.get(size))
+        for size, names in keys.items()
+    }
+    fields: dict[str, Any] = {**family.has, **found, **_flags(data, family)}
+    hidden, heads = fields["hidden"], fields["heads"]
+    fields["kv_heads"] = fields["kv_heads"] or heads
+    if fields["head_dim"] is None and hidden % heads and not (family.latent or data.faults):
+        data.faults.append(f"head_dim is missing: {heads} heads do not divide {hidden}")
+    fields["head_dim"] = fields["head_dim"] or hidden // heads
+    fields["ffn"] = fields["ffn"] or 4 * hidden
+    if family.learned is not None:
+        fields["positions"] = data.need(keys["most"]) + family.learned
+    if family.latent:
+        mla = _latent(data)
+        fields |= {"mla": mla, "kv_heads": heads, "head_dim": mla.nope_dim + mla.rope_dim}
+    if family.experts is not None:
+        experts = _experts(data, fields["layers"], fields["ffn"])
+        fields["experts"] = experts._replace(**family.experts)
+    return None if data.faults else Architecture(name=name, **fields)
+
+
+def _flags(data: _Config, family: Family) -> dict[str, bool]:
+    return {
+        field: data.flag(key)
+        for key, fields in family.flags.items()
+        for field in fields
+        if isinstance(data.data.get(key), bool)
+    }
+
+
+def _latent(data: _Config) -> Mla:
+    needed = {size: data.need(keys) for size, keys in LATENT.items() if size != "q_rank"}
+    return Mla(q_rank=data.size(LATENT["q_rank"]), **needed)
+
+
+def _experts(data: _Config, layers: int, ffn: int) -> Experts:
+    count, active = data.need(EXPERTS["count"]), data.need(EXPERTS["active"])
+    if active > count:
+        data.faults.append(f"each token passes {active} of {count} experts")
+    width = data.size(EXPERTS["ffn"], ffn) or ffn
+    shared = (data.size(("n_shared_experts",), 0, least=0) or 0) * width
+    listed = data.data.get("mlp_only_layers")
+    listed = listed if isinstance(listed, list) else []
+    dense = len({n for n in listed if type(n) is int and 0 <= n < layers})
+    return Experts(
+        count,
+        active,
+        width,
+        shared_ffn=data.size(("shared_expert_intermediate_size",), shared, least=0) or 0,
+        dense_layers=data.size(EXPERTS["dense_layers"], dense, least=0) or 0,
+        every=data.size(EXPERTS["every"], 1) or 1,
+    )
+
+
+def _like(data: Mapping[str, object]) -> Family:
+    """Llama's family, with what the file of an unknown type says otherwise."""
+    has: dict[str, Any] = {}
+    if "rms_norm_eps" not in data and ("layer_norm_eps" in data or "layer_norm_epsilon" in data):
+        has["layer_norm"] = True
+    if all(data.get(key) is None for key in KEYS["ffn"]):
+        has["gated"] = False
+    some = any(isinstance(data.get(key), int) for key in EXPERTS["count"])
+    latent = data.get("kv_lora_rank") is not None
+    flags = {**LLAMA.flags, "qkv_bias": ("qkv_bias",)}
+    return Family(has, flags, four=True, experts={} if some else None, latent=latent)
+
+
+def _falcon(arch: Architecture, data: _Config) -> Architecture:
+    """``FalconAttention`` and ``FalconDecoderLayer``: 7B has one head of keys and one norm."""
+    new = data.flag("new_decoder_architecture")
+    two = data.size(("num_ln_in_parallel_attn",), 2 if new else 1) == 2
+    parallel = data.flag("parallel_attn", default=True)
+    kv_heads = arch.kv_heads if new else arch.heads
+    if not new and data.flag("multi_query", default=True):
+        kv_heads = 1
+    return arch._replace(kv_heads=kv_heads, norms=1 if parallel and not two else 2)
+
+
+def _opt(arch: Architecture, data: _Config) -> Architecture:
+    """``OPTDecoder``: 350m has its norms behind the layers, and none at the end."""
+    last = data.flag("do_layer_norm_before", default=True)
+    last = last and not data.flag("_remove_final_layer_norm")
+    learned = data.flag("layer_norm_elementwise_affine", default=True)
+    width = arch.embedding_dim if arch.embedding_dim != arch.hidden else None
+    return arch._replace(
+        embedding_dim=width, norms=2 if learned else 0, final_norm=last and learned
+    )
+
+
+def _qwen(arch: Architecture, data: _Config) -> Architecture:
+    """``QWenMLP``: intermediate_size is that of the gate and the way up together."""
+    bias = not data.flag("no_bias", default=True)
+    return arch._replace(ffn=arch.ffn // 2, out_bias=bias, mlp_bias=bias)
+
+
+def _gpt_bigcode(arch: Architecture, data: _Config) -> Architecture:
+    """``GPTBigCodeConfig``: one head of keys and values."""
+    return arch._replace(kv_heads=1 if data.flag("multi_query", default=True) else arch.heads)
+
+
+def _stablelm(arch: Architecture, data: _Config) -> Architecture:
+    """``StableLmDecoderLayer``: one norm for both, where they are computed side by side."""
+    return arch._replace(norms=1 if data.flag("use_parallel_residual") else 2)
+
+
+_TURNS: Mapping[str, Callable[[Architecture, _Config], Architecture]] = {
+    "falcon": _falcon,
+    "opt": _opt,
+    "qwen": _qwen,
+    "gpt_bigcode": _gpt_bigcode,
+    "stablelm": _stablelm,
+}
+"""What a table cannot say of a type."""
