@@ -144,7 +144,8 @@ class Cluster(Hosts):
         """Let a job that waits for its begin time (after a requeue) start at once.
 
         A requeued job is called PENDING before its nodes are done with it, and gets its begin time
-        only then: an update that comes earlier is overwritten.
+        only then: an update that comes earlier is overwritten. And slurmd refuses a start of the
+        second in which it was told to kill the job: it tells old credentials from new ones by it.
         """
 
         def waits() -> bool:
@@ -152,6 +153,8 @@ class Cluster(Hosts):
             return fields["JobState"] != "PENDING" or fields["Reason"] == "BeginTime"
 
         until(waits, 30, f"job {job} to wait for its begin time", pause=0.1)
+        killed = int(time.time())
+        until(lambda: int(time.time()) > killed, 2, "the next second", pause=0.05)
         self.slurm("scontrol", "update", f"JobId={job}", "StartTime=now")
 
     def empty(self) -> None:

@@ -102,7 +102,8 @@ class Job:
     def start(self, number: int = 7, restart: int = 0) -> subprocess.Popen[str]:
         """The batch shell, started as slurmd would."""
         return subprocess.Popen(
-            ["bash", str(self.script)],
+            # a background job's children inherit that SIGINT is ignored; slurmd's do not
+            ["env", "--default-signal", "bash", str(self.script)],
             cwd=self.folder,
             env=self.environment(number, restart),
             stdout=subprocess.PIPE,
