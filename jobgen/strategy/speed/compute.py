@@ -1,0 +1,140 @@
+"""Seconds that a GPU computes in one micro-batch: matrix products, attention, all the rest."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jobgen.strategy.estimate import Machine
+from jobgen.strategy.setup import Setup
+from jobgen.strategy.shapes.values import Architecture, Tensor
+from jobgen.strategy.speed import products, rates
+
+_OPS = 35
+"""Kernels that an eager layer starts in its forward pass, counted in transformers' Llama; its
+backward pass starts two for each."""
+_FUSED_OPS = 15
+"""The same where torch.compile has joined what works element by element."""
+_LORA_OPS = 7
+"""More for each adapter: dropout, two casts, two products, scaling, a sum."""
+_LOSS_BYTES = {"plain": 32, "narrow": 16}
+"""Bytes that are read and written of each logit: to fp32, to its logarithm, to the gradient and
+back, or all that in 16 bits."""
+_FUSED_LOSS_BYTES = 8
+"""Compiled, or in chunks: read three times, written once, in 16 bits."""
+
+
+class Times(NamedTuple):
+    """Seconds of one layer, or of what stands outside of them, in one micro-batch on one rank."""
+
+    forward: float
+    backward: float
+    attention: float = 0.0
+    """Of the forward pass."""
+    calls: float = 0.0
+    """Kernels of the forward pass."""
+
+
+def flops(setup: Setup) -> float:
+    """Model FLOPs of one token: 6 for each parameter that it passes, 12 L h s for attention.
+
+    With adapters 4, as frozen parameters have no gradients. PaLM (arXiv 2204.02311), appendix B,
+    which counts attention as if nothing were masked.
+    """
+    sizes = setup.model.sizes
+    each = 4 if setup.adapters else 6
+    return each * setup.model.active + 6 * sizes.layers * sizes.heads * sum(dims(sizes)) * setup.seq
+
+
+def dims(sizes: Architecture) -> tuple[int, int]:
+    """Width of a head's queries and of its values."""
+    if sizes.mla is None:
+        return sizes.head_dim, sizes.head_dim
+    return sizes.mla.nope_dim + sizes.mla.rope_dim, sizes.mla.v_dim
+
+
+def layers(setup: Setup, machine: Machine) -> Times:
+    """A layer's times, on the average of all."""
+    kinds = [(_layer(setup, machine, layer.tensors), layer.times) for layer in setup.model.layers]
+    count = sum(times for _, times in kinds) or 1
+    means = (sum(one[i] * times for one, times in kinds) / count for i in range(4))
+    return Times(*means)
+
+
+def _layer(setup: Setup, machine: Machine, tensors: tuple[Tensor, ...]) -> Times:
+    linear = products.of_layer(setup, machine, tensors)
+    core = attention(setup, machine)
+    rest = elementwise(setup, tensors) / rates.memory(machine)
+    calls = _FUSED_OPS if setup.compiled else _OPS
+    calls += _LORA_OPS * sum(products.has_adapter(setup, tensor) for tensor in tensors)
+    return Times(
+        linear.forward + core.forward + rest,
+        linear.backward + core.backward + 2 * rest,
+        core.forward,
+        calls,
+    )
+
+
+def attention(setup: Setup, machine: Machine) -> products.Both:
+    """Seconds of the attention of one layer: products of queries and keys, scores and values.
+
+    Without regard to a mask 2 s (d_qk + d_v) FLOPs for a token and a head. FlashAttention skips
+    the half that the causal mask hides, and does five products backward where others do four
+    (arXiv 2307.08691). Without it, scores are written and read five times between the products.
+    """
+    sizes = setup.model.sizes
+    qk, v = dims(sizes)
+    heads = sizes.heads / setup.mesh.tp
+    work = 2.0 * setup.tokens * setup.seq * heads * (qk + v)
+    if setup.flash:
+        ahead = work / 2 / rates.attention(machine, setup.framework)
+        return products.Both(ahead, 2.5 * ahead)
+    # tensor cores need rows of whole 16 bytes (NVIDIA, Matrix Multiplication Background)
+    aligned = all(width * setup.recipe.compute % 16 == 0 for width in (qk, v))
+    rate = rates.matmul(machine) if aligned else rates.vector(machine)
+    scores = setup.tokens * setup.seq * heads * setup.recipe.compute
+    traffic = 5 * scores / rates.memory(machine)
+    return products.Both(work / rate + traffic, 2 * work / rate + traffic)
+
+
+def elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
+    """Bytes that everything else of a layer reads and writes in its forward pass.
+
+    A norm reads and writes once; an RMSNorm in single kernels ten times, mostly in fp32. A sum
+    reads two and writes one, or is fused with the norm after it. An activation reads its input
+    and writes its output, in between once more where a gate is not fused. Rotation goes to fp32
+    and back.
+    """
+    sizes, tp, e = setup.model.sizes, setup.mesh.tp, setup.recipe.compute
+    fused = setup.compiled or setup.framework == "megatron"
+    norm = 2 * e if fused or sizes.layer_norm else 6 * e + 24
+    sums = 2 * (2 if fused else 3) * e
+    width = float(sizes.hidden * (sizes.norms * norm + sums))
+    if setup.sequence_parallel:
+        width /= tp
+    gate = (3 if fused else 5) if sizes.gated else 2
+    width += _ffn(setup, tensors) / tp * gate * e
+    if not sizes.positions:
+        turned = (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
+        width += turned * (2 * e if fused else 20)
+    return width * setup.tokens
+
+
+def _ffn(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
+    """Width between the halves of the feed-forward layer, as one token sees it."""
+    experts = setup.model.sizes.experts
+    if experts and any(tensor.kind == "expert" for tensor in tensors):
+        return experts.active * experts.ffn + experts.shared_ffn
+    return setup.model.sizes.ffn
+
+
+def head(setup: Setup, machine: Machine) -> Times:
+    """Times of the output layer and the loss, on the rank that has them."""
+    sizes = setup.model.sizes
+    frozen = setup.adapters is not None and "head" not in setup.adapters.whole
+    one = products.product(setup, sizes.hidden, sizes.vocab, narrow=False, frozen=frozen)
+    took = products.seconds(one, machine)
+    each = _LOSS_BYTES.get(setup.loss, _FUSED_LOSS_BYTES)
+    if setup.compiled:
+        each = _FUSED_LOSS_BYTES
+    half = setup.tokens * sizes.vocab / setup.mesh.tp * each / 2 / rates.memory(machine)
+    return Times(took.forward + half, took.backward + half, calls=10)

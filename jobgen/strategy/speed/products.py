@@ -1,0 +1,148 @@
+"""Seconds of matrix products: a layer's with its weights, and the adapters beside them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from jobgen.strategy.estimate import Machine
+from jobgen.strategy.setup import Setup
+from jobgen.strategy.shapes.values import Tensor
+from jobgen.strategy.speed import rates
+
+
+class Product(NamedTuple):
+    """A product of tokens with weights ``outer`` by ``inner``, on one rank of ``tp``."""
+
+    tokens: float
+    inner: int
+    outer: int
+    hidden: int
+    """The width that tp does not divide."""
+    tp: int
+    copies: float = 1.0
+    """Weights of this shape that lie here: experts."""
+    compute: int = 2
+    """Bytes of an element of all but the weights' gradients."""
+    grads: float = 2.0
+    narrow: bool = False
+    """Multiplied in 8-bit types."""
+    cast: float = 0.0
+    """Bytes that making an operand 8 bits wide reads and writes of each element."""
+    weights_cast: float = 0.0
+    """The same of the weights, which may be cast once for many micro-batches."""
+    frozen: bool = False
+    """No gradient of the weights."""
+
+
+class Both(NamedTuple):
+    """Seconds of the forward and of the backward pass."""
+
+    forward: float
+    backward: float
+
+
+def is_narrow(setup: Setup) -> bool:
+    """Whether linear layers multiply in 8-bit types: the recipe's name says fp8 or float8."""
+    name = setup.recipe.name.lower()
+    return "fp8" in name or "float8" in name
+
+
+def product(setup: Setup, inner: int, outer: int, *, narrow: bool, frozen: bool) -> Product:
+    """The product of all of a micro-batch's tokens with weights of this shape."""
+    compute, grads = setup.recipe.compute, setup.recipe.grads
+    base = Product(setup.tokens, inner, outer, setup.model.sizes.hidden, setup.mesh.tp)
+    base = base._replace(compute=compute, grads=grads, frozen=frozen)
+    if not narrow:
+        return base
+    # Megatron scales by what it saw before: read once, written in two layouts, and weights once a
+    # step. Others look for the largest value first, compiled together with what comes before.
+    late = setup.framework == "megatron"
+    each = 4.0 if late or setup.compiled else 6.0
+    seldom = setup.batch.accumulation if late else 1
+    return base._replace(narrow=True, cast=each, weights_cast=each / seldom)
+
+
+def of_layer(setup: Setup, machine: Machine, tensors: tuple[Tensor, ...]) -> Both:
+    """Seconds of all matrix products of a layer but those of attention."""
+    ahead = back = 0.0
+    narrow, frozen = is_narrow(setup), setup.adapters is not None
+    experts = setup.model.sizes.experts
+    for tensor in tensors:
+        if len(tensor.shape) < 2:
+            continue
+        outer, inner = tensor.shape[-2:]
+        one = product(setup, inner, outer, narrow=narrow and tensor.kind != "router", frozen=frozen)
+        if tensor.kind == "expert" and experts:
+            one = one._replace(
+                tokens=one.tokens * experts.active, copies=experts.count / setup.mesh.ep
+            )
+        took = seconds(one, machine)
+        beside = adapters(setup, machine, tensor, one)
+        ahead += took.forward + beside.forward
+        back += took.backward + beside.backward
+    return Both(ahead, back)
+
+
+@lru_cache(maxsize=8192)
+def seconds(one: Product, machine: Machine) -> Both:
+    """Seconds of one matrix product forward, and of the one or two backward.
+
+    Tensor cores multiply at the rate of a large product; operands that do not fit in caches are
+    read at the same time, and the last tiles are written when nothing is left to multiply:
+    max(2 m n k / rate, bytes read / bandwidth) + bytes written / bandwidth. This is the roofline
+    (Williams et al., 2009, doi:10.1145/1498765.1498785) with the writing set apart.
+    """
+    fp32 = one.compute >= rates.FP32
+    rate = rates.vector(machine) if fp32 else rates.matmul(machine, narrow=one.narrow)
+    speed = rates.memory(machine)
+    kept = min(one.hidden, one.inner, one.outer) if one.tp > 1 else one.inner + one.outer
+    widths = kept + (one.inner + one.outer - kept) / one.tp  # of this rank's input and output
+    weights = one.copies * one.inner * one.outer / one.tp
+    work = 2.0 * one.tokens * one.inner * one.outer / one.tp / rate
+    half = one.compute * one.tokens * widths / 2 / speed
+    casts = (one.cast * one.tokens * widths / 2 + one.weights_cast * weights) / speed
+    ahead = max(work, half + one.compute * weights / speed) + half + casts
+    back = ahead
+    if not one.frozen:
+        back += max(work, 2 * half) + one.grads * weights / speed
+    return Both(ahead, back)
+
+
+def adapters(setup: Setup, machine: Machine, tensor: Tensor, one: Product) -> Both:
+    """Seconds of what LoRA adds to one tensor: dropout, two thin products, a scaled sum; and of
+    making frozen weights of 4 bits 16 bits wide, forward and backward."""
+    lora = setup.adapters
+    if lora is None:
+        return Both(0.0, 0.0)
+    speed = rates.memory(machine)
+    wide = 0.0
+    if lora.bits < 16 and tensor.kind != "router":
+        wide = one.copies * one.inner * one.outer / one.tp * (lora.bits / 8 + one.compute) / speed
+    if not has_adapter(setup, tensor):
+        return Both(wide, wide)
+    ahead = 0.0
+    back = 0.0
+    for inner, outer in ((one.inner, lora.rank), (lora.rank, one.outer)):
+        thin = seconds(one._replace(inner=inner, outer=outer, frozen=False), machine)
+        ahead, back = ahead + thin.forward, back + thin.backward
+    e = one.compute
+    rest = one.tokens * ((2 * e + 1) * one.inner + 5 * e * one.outer) / speed
+    return Both(ahead + rest + wide, back + rest + wide)
+
+
+def has_adapter(setup: Setup, tensor: Tensor) -> bool:
+    """Whether LoRA trains something beside this tensor."""
+    lora = setup.adapters
+    if lora is None or len(tensor.shape) != 2 or tensor.kind in ("embedding", "head", "router"):
+        return False
+    return not lora.targets or tensor.name in lora.targets
+
+
+def trained(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
+    """Elements of these tensors that are trained, or of the adapters beside them."""
+    lora = setup.adapters
+    if lora is None:
+        return float(sum(tensor.count for tensor in tensors))
+    added = sum(t.times * lora.rank * sum(t.shape) for t in tensors if has_adapter(setup, t))
+    return float(added + sum(t.count for t in tensors if t.kind in lora.whole))

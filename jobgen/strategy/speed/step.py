@@ -1,0 +1,192 @@
+"""Seconds of a step: computing, what is sent beside it, what waits, and the optimizer."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jobgen.strategy.estimate import Machine, Step, Volume
+from jobgen.strategy.setup import Setup
+from jobgen.strategy.speed import compute, links, rates, traffic
+from jobgen.strategy.speed.compute import Times
+from jobgen.strategy.speed.links import Load
+from jobgen.strategy.speed.products import is_narrow
+from jobgen.strategy.speed.traffic import Traffic
+from jobgen.strategy.values import TRAITS
+
+_FP32 = 4
+
+
+class Passes(NamedTuple):
+    """Seconds of one micro-batch on the busiest stage of the pipeline."""
+
+    forward: float
+    backward: float
+    attention: float
+    """Of both, what keys and values can travel beside."""
+
+    @property
+    def both(self) -> float:
+        """Forward and backward."""
+        return self.forward + self.backward
+
+
+def step(setup: Setup, machine: Machine) -> Step:
+    """How long one step of the optimizer takes, by what takes the time.
+
+    Seconds. What can be sent beside the forward or the backward pass is exposed only as far as it
+    takes longer, with the first or the last of it, which nothing lies beside.
+    """
+    mesh, micro = setup.mesh, setup.batch.accumulation
+    passes = _passes(setup, machine)
+    found, beside = _exposed(setup, machine, passes)
+    inside = sum(v.exposed for v in found if v.what.endswith(("activations", "tokens", "values")))
+    slowest = rates.SLOWEST if mesh.world > 1 else 1.0
+    computing = slowest * (passes.both * micro + rates.CONTENTION * beside)
+    each = (computing + inside) / micro
+    bubble = (mesh.pp - 1) / setup.chunks * each
+    update, moved = _update(setup, machine, passes)
+    flops = compute.flops(setup) * setup.tokens * micro / mesh.tp / mesh.pp
+    return Step(
+        compute=computing,
+        volumes=tuple(found),
+        bubble=bubble,
+        update=update,
+        offload=moved,
+        tokens=float(setup.batch.total * setup.seq),
+        ranks=mesh.world,
+        flops=flops,
+        efficiency=flops / computing / machine.peak,
+        why=_why(setup, machine, passes),
+    )
+
+
+def _passes(setup: Setup, machine: Machine) -> Passes:
+    """Times of one micro-batch on the stage that takes longest.
+
+    Each stage has its part of the layers; the last has the output layer and the loss too, and one
+    layer less where layers do not divide evenly.
+    """
+    one, out = compute.layers(setup, machine), compute.head(setup, machine)
+    count = setup.model.sizes.layers
+    most, last = -(-count // setup.mesh.pp), count // setup.mesh.pp
+    final = _stage(setup, one, last, out)
+    if setup.mesh.pp == 1:
+        return final
+    return max(_stage(setup, one, most, None), final, key=lambda passes: passes.both)
+
+
+def _stage(setup: Setup, one: Times, layers: int, out: Times | None) -> Passes:
+    """Forward and backward of so many layers; Python may be slower than the GPU."""
+    forward, backward = one.forward * layers, one.backward * layers
+    calls = one.calls * layers
+    again = {"full": forward, "selective": one.attention * layers}.get(setup.recompute, 0.0)
+    attention = one.attention * layers * (4.5 if setup.recompute == "full" else 3.5)
+    if out is not None:
+        forward, backward = forward + out.forward, backward + out.backward
+        calls += out.calls
+    host = rates.KERNEL if setup.compiled else rates.HOST_CALL
+    twice = 2 + (setup.recompute == "full")
+    return Passes(
+        max(forward, calls * host),
+        max(backward + again, twice * calls * host),
+        attention,
+    )
+
+
+def _exposed(setup: Setup, machine: Machine, passes: Passes) -> tuple[list[Volume], float]:
+    """Every volume, with the part of its seconds that nothing is computed beside; and the seconds
+    of all in which something is."""
+    micro = setup.batch.accumulation
+    room = {
+        "forward": passes.forward * micro,
+        "backward": passes.backward * micro,
+        "last": passes.backward,
+        "ring": passes.attention * micro,
+    }
+    found: list[Volume] = []
+    beside = 0.0
+    for one in traffic.traffic(setup):
+        sent, took = traffic.of(one, machine)
+        length = links.longest(took)
+        open_ = length
+        if one.when in room:
+            over = max(0.0, length - room[one.when])
+            room[one.when] = max(0.0, room[one.when] - length)
+            open_ = min(length, over + _alone(one, machine, micro))
+            beside += length - open_
+        slower = Load(open_, 0.0) if took.node >= took.network else Load(0.0, open_)
+        found.extend(traffic.named(one, sent, took, slower))
+    return found, beside
+
+
+def _alone(one: Traffic, machine: Machine, micro: int) -> float:
+    """Seconds of the first, or the last, which nothing lies beside."""
+    if not one.first:
+        return 0.0
+    each = links.longest(links.seconds(one.what, one.ranks, one.first, machine))
+    return each * (micro if one.when != "last" else 1)
+
+
+def _update(setup: Setup, machine: Machine, passes: Passes) -> tuple[float, float]:
+    """Seconds of the optimizer's work, and of moving what is offloaded.
+
+    In place: parameters, gradients, master and moments are read, and all but gradients written. One
+    kernel for each operation instead, as PyTorch's foreach Adam, reads and writes 20 fp32 values of
+    each element. Clipping reads gradients twice and writes them once.
+    """
+    trait, recipe, mesh = TRAITS[setup.strategy], setup.recipe, setup.mesh
+    mine = traffic.held(setup, learned=True).params
+    shards = mesh.shard * mesh.cp if trait.stage else 1
+    local = mine / shards
+    states = recipe.params + recipe.master + recipe.moments
+    if setup.offload.optimizer:
+        return _on_host(setup, machine, local, states)
+    bytes_ = (2 * states + recipe.grads) if setup.fused_step else 20 * _FP32
+    update = local * (bytes_ + 3 * recipe.grads) / rates.memory(machine)
+    if recipe.params > recipe.compute:  # the working copy is cast in every micro-batch
+        update += (
+            local
+            * (recipe.params + recipe.compute)
+            * setup.batch.accumulation
+            / rates.memory(machine)
+        )
+    return update, _activations(setup, machine, passes)
+
+
+def _on_host(setup: Setup, machine: Machine, local: float, states: float) -> tuple[float, float]:
+    """CPU Adam over the parameters of all ranks of the node, gradients down and parameters up."""
+    ranks = min(setup.world_per_node, setup.mesh.world)
+    each = rates.CPU_ADAM if setup.framework == "deepspeed" else rates.CPU_ADAM_TORCH
+    recipe = setup.recipe
+    moved = local * (recipe.grads + recipe.compute) / machine.host
+    if setup.offload.params:
+        moved += 2 * setup.batch.accumulation * local * recipe.compute / machine.host
+    if setup.offload.to == "nvme":
+        moved += 2 * states * local * ranks / machine.disk
+    return each * local * ranks, moved
+
+
+def _activations(setup: Setup, machine: Machine, passes: Passes) -> float:
+    """Seconds of moving checkpoints to the host and back, as far as computing does not hide it."""
+    if not setup.offload_activations:
+        return 0.0
+    layers = setup.model.sizes.layers / setup.mesh.pp
+    one = layers * setup.tokens * setup.model.sizes.hidden * setup.recipe.compute / machine.host
+    late = max(0.0, one - passes.forward) + max(0.0, one - passes.backward)
+    return late * setup.batch.accumulation
+
+
+def _why(setup: Setup, machine: Machine, passes: Passes) -> tuple[str, ...]:
+    rate = rates.matmul(machine, narrow=is_narrow(setup)) / 1e12
+    products = (
+        f"matrix products at {rate:.0f} TFLOP/s: what large ones reach of the datasheet's "
+        f"{machine.peak / 1e12:.0f} (stas00/ml-engineering, compute/accelerator; pytorch/ao)"
+    )
+    micro = (
+        f"a micro-batch: forward {passes.forward:.4g} s, backward {passes.backward:.4g} s, of it "
+        f"attention {passes.attention:.4g} s"
+    )
+    bubble = (
+        f"bubble: ({setup.mesh.pp} stages - 1) / {setup.chunks} micro-batches (arXiv 2104.04473)"
+    )
+    return products, micro, bubble

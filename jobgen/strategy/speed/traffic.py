@@ -1,0 +1,275 @@
+"""What one rank sends in a step of the optimizer: by collective, by link, and beside what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from jobgen.strategy.estimate import Machine, Volume
+from jobgen.strategy.setup import Setup
+from jobgen.strategy.shapes.values import Layer
+from jobgen.strategy.speed import links
+from jobgen.strategy.speed.links import Collective, Group, Load
+from jobgen.strategy.speed.products import trained
+from jobgen.strategy.values import TRAITS
+
+When = Literal["forward", "backward", "last", "update", "layer", "ring", "boundary"]
+_BUCKET = 25 << 20
+"""Bytes that DDP reduces at once (torch's distributed.hpp, kDefaultBucketBytesCap)."""
+_TWO_WAYS = 2
+"""Forward and backward."""
+
+
+class Traffic(NamedTuple):
+    """Collectives of one kind in one step."""
+
+    what: Collective
+    of: str
+    ranks: Group
+    payload: float
+    """Bytes of each, in all ranks together."""
+    times: float
+    """How many there are in a step."""
+    when: When
+    """What is computed at that time: the forward or the backward pass of every micro-batch, the
+    backward pass of the last one, nothing (after the update, within a layer, between stages), or
+    attention."""
+    first: float = 0.0
+    """Bytes of the one that nothing lies beside: the first, or the last."""
+
+
+class Slice(NamedTuple):
+    """What the busiest stage of the pipeline holds, in elements that tp has divided."""
+
+    params: float
+    experts: float
+    units: float
+    """Units that are gathered one by one."""
+    largest: float
+
+    @property
+    def dense(self) -> float:
+        """Without the experts, which have ranks of their own."""
+        return self.params - self.experts
+
+
+def held(setup: Setup, *, learned: bool = False) -> Slice:
+    """Parameters of the stage with most of them; those that are trained where ``learned``."""
+    model, mesh = setup.model, setup.mesh
+
+    def count(layer: Layer) -> tuple[float, float]:
+        few = tuple(t for t in layer.tensors if t.kind == "expert")
+        if learned and setup.adapters:
+            return trained(setup, layer.tensors), 0.0
+        return float(layer.count), float(sum(t.count for t in few))
+
+    counts = [(count(layer), layer.times) for layer in model.layers]
+    outside = trained(setup, model.root) if learned and setup.adapters else float(model.outside)
+    stages = mesh.pp
+    params = sum(each[0] * times for each, times in counts) / stages
+    experts = sum(each[1] * times for each, times in counts) / stages
+    units = sum(times for _, times in counts) / stages
+    root = outside if stages == 1 else outside / (1 if model.sizes.tied else 2)
+    largest = max((each[0] for each, _ in counts), default=0.0)
+    return Slice((params + root) / mesh.tp, experts / mesh.tp, units + 1, largest / mesh.tp)
+
+
+def traffic(setup: Setup) -> Iterator[Traffic]:
+    """All that is sent in one step, in the order of the axes."""
+    yield from _data(setup)
+    yield from _tensor(setup)
+    yield from _context(setup)
+    yield from _experts(setup)
+    yield from _pipeline(setup)
+
+
+def volumes(setup: Setup, machine: Machine) -> tuple[Volume, ...]:
+    """What one rank sends in one step over each kind of link, with the seconds it takes.
+
+    ``exposed`` is here as if nothing were computed beside it; ``step`` knows what is.
+    """
+    found: list[Volume] = []
+    for one in traffic(setup):
+        sent, took = of(one, machine)
+        found.extend(named(one, sent, took, took))
+    return tuple(found)
+
+
+def of(one: Traffic, machine: Machine) -> tuple[Load, Load]:
+    """Bytes and seconds of all collectives of one kind in a step, on either link."""
+    each = links.load(one.what, one.ranks, one.payload)
+    took = links.seconds(one.what, one.ranks, one.payload, machine)
+    return (
+        Load(each.node * one.times, each.network * one.times),
+        Load(took.node * one.times, took.network * one.times),
+    )
+
+
+def named(one: Traffic, sent: Load, took: Load, exposed: Load) -> Iterator[Volume]:
+    """The volumes of one kind: one for each link that carries something."""
+    what = f"{one.what} of {one.of}"
+    if sent.node:
+        yield Volume(what, "node", sent.node, took.node, exposed.node)
+    if sent.network:
+        yield Volume(what, "network", sent.network, took.network, exposed.network)
+
+
+def _data(setup: Setup) -> Iterator[Traffic]:
+    """Gradients and parameters over the data-parallel ranks, and over cp, which shares them.
+
+    DDP and ZeRO-1: an all-reduce, or a reduce-scatter and an all-gather of as many bytes. ZeRO-2
+    reduces every micro-batch. ZeRO-3 and FSDP gather twice and reduce once for each: 1.5 times
+    DDP's bytes in one type (ZeRO, arXiv 1910.02054, section 7). Experts have smaller groups.
+    """
+    ep = setup.mesh.ep
+    whole, learned = held(setup), held(setup, learned=True)
+    parts = [(whole.dense, learned.dense, 1)]
+    if whole.experts:
+        parts.append((whole.experts / ep, learned.experts / ep, ep))
+    for params, gradients, divided in parts:
+        if params:
+            yield from _states(setup, params, gradients, divided, whole)
+
+
+def _states(
+    setup: Setup, params: float, gradients: float, divided: int, whole: Slice
+) -> Iterator[Traffic]:
+    trait = TRAITS[setup.strategy]
+    stage = trait.stage if setup.mesh.shard > 1 else 0
+    micro = setup.batch.accumulation
+    reduced, gathered = setup.recipe.reduce * gradients, setup.recipe.compute * params
+    everyone = _fewer(links.group(setup, "cp", "shard", "replicate"), divided)
+    shards = _fewer(links.group(setup, "cp", "shard"), divided)
+    if stage == 0:
+        bucket = min(_BUCKET, reduced)
+        yield Traffic("all-reduce", "gradients", everyone, reduced, 1, "last", bucket)
+        return
+    unit = whole.largest * setup.recipe.compute
+    if stage == 1:
+        yield Traffic("reduce-scatter", "gradients", shards, reduced, 1, "last", 0)
+        yield Traffic("all-gather", "parameters", shards, gathered, 1, "update")
+    elif trait.family == "zero" and stage == 2:
+        yield Traffic("reduce-scatter", "gradients", shards, reduced, micro, "backward", 0)
+        yield Traffic("all-gather", "parameters", shards, gathered, 1, "update")
+    else:
+        n = whole.units
+        yield Traffic("all-gather", "parameters", shards, gathered / n, micro * n, "forward", unit)
+        again = _again(setup, shards, stage)
+        if again:
+            yield Traffic(
+                "all-gather", "parameters again", again, gathered / n, micro * n, "backward"
+            )
+        last = whole.largest * setup.recipe.reduce
+        yield Traffic(
+            "reduce-scatter", "gradients", shards, reduced / n, micro * n, "backward", last
+        )
+    if setup.mesh.replicate > 1:
+        copies = links.group(setup, "replicate")
+        mine = reduced / shards.size
+        yield Traffic("all-reduce", "gradients", copies, mine, 1, "last", min(_BUCKET, mine))
+
+
+def _fewer(ranks: Group, divided: int) -> Group:
+    """The ranks that hold the same experts: neighbours hold others."""
+    size = max(1, ranks.size // divided)
+    return Group(size, max(1, min(size, ranks.inside // divided)))
+
+
+def _again(setup: Setup, shards: Group, stage: int) -> Group | None:
+    """The ranks that parameters are gathered from again in the backward pass."""
+    if stage < 3 or (setup.strategy == "fsdp2" and setup.reshard is False):
+        return None
+    if setup.strategy == "fsdp2" and setup.reshard is not True:
+        return links.part(shards, int(setup.reshard))
+    return shards
+
+
+def _tensor(setup: Setup) -> Iterator[Traffic]:
+    """Two all-reduces of s b h forward in each layer and two backward; with sequence parallel as
+    many bytes in all-gathers and reduce-scatters (Megatron-LM, arXiv 1909.08053 section 3, and
+    2205.05198 section 4.2.2). A recomputed forward pass sends again.
+
+    Backward, Megatron reduces the input's gradient beside the product that makes the weights'
+    (core/tensor_parallel/layers.py, LinearWithGradAccumulationAndAsyncCommunication).
+    """
+    mesh = setup.mesh
+    if mesh.tp == 1:
+        return
+    ranks = links.group(setup, "tp")
+    payload = float(setup.tokens * setup.model.sizes.hidden * setup.recipe.compute)
+    each = 2.0 * _layers(setup) * setup.batch.accumulation
+    again = 1 + (setup.recompute == "full")
+    ahead: When = "forward" if setup.overlap_tp else "layer"
+    back: When = "backward" if setup.overlap_tp else "layer"
+    reduced: When = "backward" if setup.framework == "megatron" else back
+    if not setup.sequence_parallel:
+        yield Traffic("all-reduce", "activations", ranks, payload, each * again, ahead)
+        yield Traffic("all-reduce", "activations", ranks, payload, each, reduced)
+        return
+    yield Traffic("all-gather", "activations", ranks, payload, each * again, ahead)
+    yield Traffic("reduce-scatter", "activations", ranks, payload, each * again, ahead)
+    yield Traffic("all-gather", "activations", ranks, payload, each, back)
+    yield Traffic("reduce-scatter", "activations", ranks, payload, each, reduced)
+
+
+def _context(setup: Setup) -> Iterator[Traffic]:
+    """Keys and values go round a ring: cp - 1 sends of this rank's forward, and twice that
+    backward, with their gradients (Ring Attention, arXiv 2310.01889)."""
+    mesh, sizes = setup.mesh, setup.model.sizes
+    if mesh.cp == 1:
+        return
+    width = sizes.mla.kv_rank + sizes.mla.rope_dim if sizes.mla else 2 * _kv(setup)
+    payload = float(setup.tokens * width * setup.recipe.compute)
+    passes = 3 + (setup.recompute == "full")
+    times = float(passes * (mesh.cp - 1) * _layers(setup) * setup.batch.accumulation)
+    yield Traffic("send", "keys and values", links.group(setup, "cp"), payload, times, "ring")
+
+
+def _kv(setup: Setup) -> float:
+    sizes = setup.model.sizes
+    return max(sizes.kv_heads / setup.mesh.tp, 1.0) * sizes.head_dim
+
+
+def _experts(setup: Setup) -> Iterator[Traffic]:
+    """Tokens go to their experts and back, forward and backward: four all-to-alls in each layer
+    that has experts, and two more where the forward pass is recomputed (GShard, arXiv
+    2006.16668)."""
+    mesh, sizes = setup.mesh, setup.model.sizes
+    if mesh.ep == 1 or sizes.experts is None:
+        return
+    ranks = _neighbours(setup, mesh.ep)
+    passes = _TWO_WAYS + (setup.recompute == "full")
+    share = setup.tokens * sizes.experts.active / mesh.tp
+    payload = float(share * sizes.hidden * setup.recipe.compute)
+    sparse = sum(
+        layer.times
+        for layer in setup.model.layers
+        if any(t.kind == "expert" for t in layer.tensors)
+    )
+    times = 2.0 * passes * sparse / mesh.pp * setup.batch.accumulation
+    yield Traffic("all-to-all", "tokens", ranks, payload, times, "layer")
+
+
+def _neighbours(setup: Setup, size: int) -> Group:
+    """The first ``size`` of the ranks that experts are spread over."""
+    return links.part(links.group(setup, "cp", "shard", "replicate"), size)
+
+
+def _pipeline(setup: Setup) -> Iterator[Traffic]:
+    """Activations to the next stage and their gradients back, for each micro-batch and each part
+    of the model that a stage holds. Ranks of tp send each their share and gather it there
+    (Megatron-LM, arXiv 2104.04473, section 4.1). Where stages are interleaved, one part is sent
+    while another is computed (core/pipeline_parallel/schedules.py)."""
+    mesh, sizes = setup.mesh, setup.model.sizes
+    if mesh.pp == 1:
+        return
+    payload = setup.tokens * sizes.hidden * setup.recipe.compute / mesh.tp
+    each = float(setup.batch.accumulation * setup.chunks)
+    ranks, beside = links.group(setup, "pp"), setup.chunks > 1
+    yield Traffic("send", "activations", ranks, payload, each, "forward" if beside else "boundary")
+    yield Traffic("send", "activations", ranks, payload, each, "backward" if beside else "boundary")
+
+
+def _layers(setup: Setup) -> float:
+    """Layers of the busiest stage."""
+    return float(-(-setup.model.sizes.layers // setup.mesh.pp))
