@@ -51,6 +51,23 @@ class Gpu(NamedTuple):
     source: str
 
 
+class Shape(NamedTuple):
+    """A model of the Hub: what its config.json says of its sizes."""
+
+    id: str
+    aliases: tuple[str, ...]
+    """Other names of it, and ids of models with the same shape."""
+    type: str
+    """Its ``model_type``."""
+    sizes: Mapping[str, int]
+    """layers, hidden, heads, kv_heads, ffn, vocab, most: 0 where its type has no such key."""
+    also: tuple[str, ...]
+    """More of its keys: ``key=value``."""
+    params: int
+    """All parameters, each once; of a model that also sees, those of its text part."""
+    source: str
+
+
 class Code(NamedTuple):
     """What a code of a message means: ``jobgen explain CODE``."""
 
@@ -113,6 +130,12 @@ def sbatch_options() -> Mapping[str, SbatchOption]:
 def gpus() -> Mapping[str, Gpu]:
     """The GPU catalogue, by name."""
     return {row["name"]: _gpu(row) for row in _rows("gpus.csv")}
+
+
+@cache
+def shapes() -> tuple[Shape, ...]:
+    """The models whose sizes are known."""
+    return tuple(map(_shape, _rows("models.csv")))
 
 
 @cache
@@ -184,6 +207,19 @@ def _gpu(row: dict[str, str]) -> Gpu:
         memory_gbs=int(row["memory_gbs"]),
         link=_one(row["link"], "nvlink", "pcie", "infinity-fabric"),
         link_gbs=int(row["link_gbs"]),
+        source=row["source"],
+    )
+
+
+def _shape(row: dict[str, str]) -> Shape:
+    sizes = ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "most")
+    return Shape(
+        id=row["id"],
+        aliases=tuple(row["aliases"].split()),
+        type=row["type"],
+        sizes={size: int(row[size] or 0) for size in sizes},
+        also=tuple(row["also"].split()),
+        params=int(row["params"]),
         source=row["source"],
     )
 

@@ -47,6 +47,7 @@ Framework = Literal[
 FRAMEWORKS: tuple[str, ...] = get_args(Framework)
 PRECISIONS = ("fp32", "bf16", "fp16")
 RECOMPUTE = ("none", "selective", "full")
+NORMS = ("rmsnorm", "layernorm")
 HOOKS = ("none", "bf16", "fp16")
 OFFLOADED = ("none", "optimizer", "params", "both")
 MOST = 1 << 30
@@ -122,7 +123,11 @@ class Offload(Form):
 
 
 class ModelShape(Form):
-    """The sizes of a transformer, where no file says them."""
+    """The sizes of a transformer, where no file says them.
+
+    The four that everybody knows are enough; what is left out is what Llama has, or GPT-2 where
+    the feed-forward layer is four times as wide as hidden.
+    """
 
     layers: int = key(_COUNT, doc="Transformer layers.")
     hidden: int = key(_COUNT, doc="Width of the residual stream.")
@@ -130,11 +135,43 @@ class ModelShape(Form):
     kv_heads: int | None = key(
         _COUNT, default=None, doc="Heads of keys and values; as many as heads by default."
     )
+    head_dim: int | None = key(
+        _COUNT, default=None, doc="Width of a head; hidden / heads by default."
+    )
     ffn: int | None = key(
         _COUNT, default=None, doc="Width of the feed-forward layer; four times hidden by default."
     )
+    gated: bool | None = key(
+        YES,
+        default=None,
+        doc="The feed-forward layer has three matrices (SwiGLU), not two. By default where ffn is "
+        "not four times hidden, kv_heads are fewer than heads, or there are experts.",
+    )
     vocab: int | None = key(_COUNT, default=None, doc="Tokens of the vocabulary.")
+    tied: bool = key(YES, default=False, doc="The output layer shares the embedding's parameters.")
+    positions: int | None = key(
+        _COUNT, default=None, doc="Learned positions; none by default (rotary, ALiBi)."
+    )
+    norm: Literal["rmsnorm", "layernorm"] | None = key(
+        one_of("norm", NORMS),
+        default=None,
+        doc="rmsnorm or layernorm; by default rmsnorm where gated.",
+    )
+    bias: bool | None = key(
+        YES, default=None, doc="Every linear layer has a bias; by default where not gated."
+    )
+    qkv_bias: bool | None = key(
+        YES, default=None, doc="Those of queries, keys and values have one (Qwen); as bias."
+    )
+    qk_norm: bool = key(YES, default=False, doc="Queries and keys have norms of a head's width.")
     experts: int | None = key(_COUNT, default=None, doc="Experts of a mixture of experts.")
+    experts_active: int | None = key(
+        _COUNT, default=None, doc="Experts that each token passes; 2 by default."
+    )
+    expert_ffn: int | None = key(_COUNT, default=None, doc="Width of an expert; ffn by default.")
+    shared_ffn: int | None = key(
+        _COUNT, default=None, doc="Width of what every token passes beside its experts."
+    )
     params: float | None = key(
         Check(number, {"type": "number"}), default=None, doc="Parameters, where they are known."
     )

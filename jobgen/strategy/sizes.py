@@ -1,4 +1,4 @@
-"""The sizes of a transformer: from job.yaml's own mapping, or from a config.json."""
+"""The sizes of a transformer: from job.yaml's own mapping, a config.json, or an id of the Hub."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from jobgen.model.units import clip
+from jobgen.strategy.shapes.families import EXPERTS, KEYS
+from jobgen.strategy.shapes.read import read
+from jobgen.strategy.shapes.table import known, near
+from jobgen.strategy.shapes.values import Architecture
+from jobgen.strategy.shapes.written import written
 from jobgen.strategy.values import Fault, Sizes
 
 if TYPE_CHECKING:
-    from jobgen.model.train import ModelShape, Train
+    from jobgen.model.train import Train
 
-_NAMES: Mapping[str, tuple[str, ...]] = {
-    "layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
-    "hidden": ("hidden_size", "n_embd", "d_model"),
-    "heads": ("num_attention_heads", "n_head", "n_heads"),
-    "kv_heads": ("num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num"),
-    "ffn": ("intermediate_size", "n_inner", "ffn_dim", "d_ff"),
-    "vocab": ("vocab_size", "padded_vocab_size"),
-    "experts": ("num_local_experts", "num_experts", "n_routed_experts"),
-}
-"""Size → its keys in transformers 5: those of Llama, GPT-2, Falcon, OPT, T5 and their like."""
+_NAMES = {size: KEYS[size] for size in ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab")}
+"""Size → its keys, for a file that does not say enough for an Architecture."""
 
 
 def sizes(train: Train, texts: Mapping[str, bytes]) -> tuple[Sizes, list[Fault]]:
@@ -28,40 +26,71 @@ def sizes(train: Train, texts: Mapping[str, bytes]) -> tuple[Sizes, list[Fault]]
     if train.model is None:
         return Sizes(), []
     if not isinstance(train.model, str):
-        return _written(train.model), []
+        return _of(written(train.model)), []
     content = texts.get(train.model)
     if content is None:
-        return Sizes(train.model), []
+        arch = known(train.model)
+        return (_of(arch, train.model) if arch else Sizes(train.model)), []
+    data = _mapping(train.model, content)
+    if isinstance(data, Fault):
+        return Sizes(train.model), [data]
+    arch, doubt = read(data, train.model)
+    return (_of(arch, train.model) if arch and not doubt else _part(train.model, data)), []
+
+
+def architecture(train: Train, texts: Mapping[str, bytes]) -> tuple[Architecture | None, str]:
+    """All sizes of the model, and in words what is missing or in doubt; empty where all is known.
+
+    Unlike ``sizes`` it has all or nothing. A file that cannot be read is ``sizes``' to say.
+    """
+    if train.model is None:
+        return None, "train.model does not say which model it is"
+    if not isinstance(train.model, str):
+        shape = written(train.model)
+        return shape, "" if shape.vocab else "without vocab, embeddings and logits are not counted"
+    content = texts.get(train.model)
+    if content is not None:
+        data = _mapping(train.model, content)
+        return (None, data.message) if isinstance(data, Fault) else read(data, train.model)
+    arch = known(train.model)
+    if arch is not None:
+        return arch, ""
+    like = f"; known are {', '.join(near(train.model))}" if near(train.model) else ""
+    return None, f"the sizes of '{clip(train.model, 80)}' are not known{like}"
+
+
+def _mapping(name: str, content: bytes) -> dict[str, Any] | Fault:
     try:
         data = json.loads(content)
     except (ValueError, RecursionError) as error:
-        message = f"{train.model} is no JSON: {error}"
-        return Sizes(train.model), [Fault("J237", message, ("model",), "a model's config.json")]
+        message = f"{name} is no JSON: {error}"
+        return Fault("J237", message, ("model",), "a model's config.json")
     if not isinstance(data, dict):
-        message = f"{train.model} holds no mapping"
-        return Sizes(train.model), [Fault("J237", message, ("model",), "a model's config.json")]
-    return _configured(train.model, data), []
+        return Fault("J237", f"{name} holds no mapping", ("model",), "a model's config.json")
+    return data
 
 
-def _written(shape: ModelShape) -> Sizes:
+def _of(arch: Architecture, name: str = "") -> Sizes:
     return Sizes(
-        layers=shape.layers,
-        hidden=shape.hidden,
-        heads=shape.heads,
-        kv_heads=shape.kv_heads or shape.heads,
-        ffn=shape.ffn or 4 * shape.hidden,
-        vocab=shape.vocab,
-        experts=shape.experts,
+        name,
+        layers=arch.layers,
+        hidden=arch.hidden,
+        heads=arch.heads,
+        kv_heads=arch.kv_heads,
+        ffn=arch.ffn,
+        vocab=arch.vocab or None,
+        experts=arch.experts.count if arch.experts else None,
     )
 
 
-def _configured(name: str, data: Mapping[str, Any]) -> Sizes:
+def _part(name: str, data: Mapping[str, Any]) -> Sizes:
+    """What a file says that does not say everything."""
     inner = data.get("text_config")  # of a model that also sees or hears
     data = inner if isinstance(inner, dict) else data
     found = {size: _first(data, keys) for size, keys in _NAMES.items()}
     if found["kv_heads"] is None:
         found["kv_heads"] = 1 if data.get("multi_query") is True else found["heads"]
-    return Sizes(name, **found)
+    return Sizes(name, **found, experts=_first(data, EXPERTS["count"]))
 
 
 def _first(data: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:

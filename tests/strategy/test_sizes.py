@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.model.train import Train
-from jobgen.strategy.sizes import sizes
+from jobgen.strategy.sizes import architecture, sizes
 from jobgen.strategy.values import Sizes
 
 FILE = "model/config.json"
@@ -29,10 +29,61 @@ def test_a_mapping_fills_what_it_leaves_out() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("model", [None, "meta-llama/Llama-3.1-8B", FILE])
+@pytest.mark.parametrize("model", [None, "acme/Unheard-Of-8B", FILE])
 def test_without_the_file_nothing_is_known(model: str | None) -> None:
     train = Train(model=model) if model else Train()
     assert sizes(train, {}) == (Sizes(model or ""), [])
+
+
+@pytest.mark.parametrize("model", ["meta-llama/Llama-3.1-8B", "llama-3.1-8b-INSTRUCT"])
+def test_an_id_of_the_hub_is_known_without_a_file(model: str) -> None:
+    wanted = Sizes(model, 32, 4096, 32, 8, 14336, 128256)
+    assert sizes(Train(model=model), {}) == (wanted, [])
+
+
+def test_a_file_of_the_workdir_comes_before_the_hub() -> None:
+    content = json.dumps({"num_hidden_layers": 3}).encode()
+    assert sizes(Train(model="gpt2"), {"gpt2": content}) == (Sizes("gpt2", layers=3), [])
+
+
+def test_a_known_type_is_read_as_transformers_builds_it() -> None:
+    """Falcon-7B's file says num_kv_heads: 71, and its model has one."""
+    data = {
+        "model_type": "falcon",
+        "num_hidden_layers": 32,
+        "hidden_size": 4544,
+        "num_attention_heads": 71,
+        "num_kv_heads": 71,
+        "vocab_size": 65024,
+        "multi_query": True,
+    }
+    assert read(data) == Sizes(FILE, 32, 4544, 71, 1, 4 * 4544, 65024)
+
+
+@pytest.mark.parametrize(
+    ("model", "files", "words"),
+    [
+        (None, {}, "does not say which model"),
+        ("meta-llama/Llama-3.1-9B", {}, "meta-llama/Llama-3.1-8B"),
+        (FILE, {FILE: b"{"}, "is no JSON"),
+        (FILE, {FILE: b'{"model_type": "llama"}'}, "hidden_size is missing"),
+        (FILE, {FILE: b'{"model_type": "llama", "vocab_size": -1}'}, "vocab_size is no whole"),
+    ],
+)
+def test_what_keeps_a_model_unknown_is_said(
+    model: str | None, files: dict[str, bytes], words: str
+) -> None:
+    arch, why = architecture(Train(model=model), files)
+    assert arch is None
+    assert words in why
+
+
+def test_a_whole_architecture_is_known_or_in_doubt() -> None:
+    arch, why = architecture(Train(model="gpt2"), {})
+    assert (arch and arch.positions, why) == (1024, "")
+    arch, why = architecture(Train(model={"layers": 2, "hidden": 64, "heads": 4}), {})
+    assert arch is not None
+    assert "vocab" in why
 
 
 @pytest.mark.parametrize(

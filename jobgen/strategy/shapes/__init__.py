@@ -1,1 +1,21 @@
-"""The sizes of transformers, exact to the parameter."""
+"""The sizes of transformers, exact to the parameter: ``model(known("Llama-3.1-8B")).count``."""
+
+from jobgen.strategy.shapes.count import model
+from jobgen.strategy.shapes.read import read
+from jobgen.strategy.shapes.table import known, near
+from jobgen.strategy.shapes.values import Architecture, Experts, Layer, Mla, Model, Tensor
+from jobgen.strategy.shapes.written import written
+
+__all__ = [
+    "Architecture",
+    "Experts",
+    "Layer",
+    "Mla",
+    "Model",
+    "Tensor",
+    "known",
+    "model",
+    "near",
+    "read",
+    "written",
+]

@@ -83,6 +83,13 @@ _GEMMA3 = Family(
 _DEEPSEEK = Family(flags=_BIASES, experts=_NONE, latent=True)
 _OLMO2 = Family({"qk_norm": "hidden"}, _BIAS)
 _GLM = {"fused_gate_up": True, "qkv_bias": True}
+_N: Keys = {
+    "layers": ("n_layer", "num_hidden_layers"),
+    "hidden": ("n_embd", "hidden_size"),
+    "heads": ("n_head", "num_attention_heads"),
+    "ffn": ("n_inner",),
+    "most": ("n_positions", "n_ctx"),
+}
 _GPTJ = {**_PLAIN, "mlp_bias": True, "head_bias": True, "norms": 1}
 
 FAMILIES: Mapping[str, Family] = {
@@ -116,14 +123,23 @@ FAMILIES: Mapping[str, Family] = {
     "gpt2": Family(
         {**_GPT, "tied": True, "fused_qkv": True, "transposed": True},
         _TIED,
+        _N,
         four=True,
         learned=0,
     ),
-    "gpt_neo": Family({**_GPT, "qkv_bias": False, "tied": True}, _TIED, four=True, learned=0),
+    "gpt_neo": Family(
+        {**_GPT, "qkv_bias": False, "tied": True},
+        _TIED,
+        {"layers": ("num_layers",), "heads": ("num_heads",)},
+        four=True,
+        learned=0,
+    ),
     "gpt_neox": Family({**_GPT, "fused_qkv": True}, _BIAS, four=True),
-    "gpt_bigcode": Family({**_GPT, "tied": True, "fused_qkv": True}, _TIED, four=True, learned=0),
-    "gptj": Family(_GPTJ, _TIED, four=True),
-    "codegen": Family({**_GPTJ, "fused_qkv": True}, _TIED, four=True),
+    "gpt_bigcode": Family(
+        {**_GPT, "tied": True, "fused_qkv": True}, _TIED, _N, four=True, learned=0
+    ),
+    "gptj": Family(_GPTJ, _TIED, _N, four=True),
+    "codegen": Family({**_GPTJ, "fused_qkv": True}, _TIED, _N, four=True),
     "gpt_oss": Family(
         {"sinks": True, "qkv_bias": True, "out_bias": True},
         _BIAS,
@@ -133,7 +149,10 @@ FAMILIES: Mapping[str, Family] = {
     "falcon": Family(
         {**_PLAIN, "tied": True, "fused_qkv": True},
         {**_TIED, "bias": ("qkv_bias", "out_bias", "mlp_bias")},
-        {"ffn": ("ffn_hidden_size",)},
+        {
+            "ffn": ("ffn_hidden_size",),
+            "kv_heads": ("num_kv_heads", "n_head_kv", "num_key_value_heads"),
+        },
         four=True,
     ),
     "opt": Family(
@@ -145,13 +164,26 @@ FAMILIES: Mapping[str, Family] = {
     "bloom": Family(
         {**_GPT, "tied": True, "fused_qkv": True, "embedding_norm": True},
         _TIED,
-        {"hidden": ("n_embed", "hidden_size"), "ffn": ()},
+        {
+            "layers": ("n_layer", "num_hidden_layers"),
+            "hidden": ("n_embed", "hidden_size"),
+            "heads": ("n_head", "num_attention_heads"),
+            "ffn": (),
+            "most": ("seq_length",),
+        },
         four=True,
     ),
     "mpt": Family(
         {**_PLAIN, "tied": True, "norm_bias": False, "fused_qkv": True},
         _TIED,
-        {"ffn": (), "kv_heads": ()},
+        {
+            "layers": ("n_layers",),
+            "hidden": ("d_model",),
+            "heads": ("n_heads",),
+            "ffn": (),
+            "kv_heads": (),
+            "most": ("max_seq_len",),
+        },
         four=True,
     ),
     "deepseek_v2": _DEEPSEEK,

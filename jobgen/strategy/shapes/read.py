@@ -150,7 +150,8 @@ def _like(data: Mapping[str, object]) -> Family:
         has["layer_norm"] = True
     if all(data.get(key) is None for key in KEYS["ffn"]):
         has["gated"] = False
-    some = any(isinstance(data.get(key), int) for key in EXPERTS["count"])
+    counts = (data.get(key) for key in EXPERTS["count"])
+    some = any(isinstance(count, int) and count > 1 for count in counts)
     latent = data.get("kv_lora_rank") is not None
     flags = {**LLAMA.flags, "qkv_bias": ("qkv_bias",)}
     return Family(has, flags, four=True, experts={} if some else None, latent=latent)

@@ -1,0 +1,56 @@
+"""The models of the Hub whose sizes are known without asking it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+from jobgen.data import Shape, shapes
+from jobgen.strategy.shapes.families import FAMILIES, KEYS
+from jobgen.strategy.shapes.read import read
+from jobgen.strategy.shapes.values import Architecture
+
+_WORDS: Mapping[str, object] = {"true": True, "false": False, "null": None}
+
+
+def known(name: str) -> Architecture | None:
+    """The sizes of a model by its id on the Hub, in any case; None where it is not in the table.
+
+    The last part alone will do: ``Llama-3.1-8B``. The shape of a variant (-Instruct, -chat) is that
+    of its base model. A model that also sees is known by its text part.
+    """
+    row = _index().get(name.strip().lower())
+    return read(config(row), row.id)[0] if row else None
+
+
+def near(name: str) -> list[str]:
+    """The ids most like this one, at most three; empty where none is."""
+    from difflib import get_close_matches
+
+    spelled = {word.rpartition("/")[2].lower(): word for row in shapes() for word in _names(row)}
+    last = name.strip().rpartition("/")[2].lower()
+    return [spelled[word] for word in get_close_matches(last, spelled, n=3, cutoff=0.75)]
+
+
+def config(row: Shape) -> dict[str, object]:
+    """What the model's config.json says of its sizes, in the words of its type."""
+    keys = {**KEYS, **FAMILIES[row.type].keys}
+    said = {keys[size][0]: count for size, count in row.sizes.items() if count and keys[size]}
+    also = (word.partition("=") for word in row.also)
+    values = {key: _WORDS[value] if value in _WORDS else int(value) for key, _, value in also}
+    return {"model_type": row.type, **said, **values}
+
+
+@cache
+def _index() -> Mapping[str, Shape]:
+    found: dict[str, Shape] = {}
+    for row in shapes():
+        for name in _names(row):
+            found[name.lower()] = row
+            found.setdefault(name.rpartition("/")[2].lower(), row)
+    return found
+
+
+def _names(row: Shape) -> Iterator[str]:
+    yield row.id
+    yield from row.aliases

@@ -1,0 +1,54 @@
+"""The sizes of a transformer from job.yaml's own mapping."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jobgen.strategy.shapes.values import Architecture, Experts
+
+if TYPE_CHECKING:
+    from jobgen.model.train import ModelShape
+
+
+def written(shape: ModelShape) -> Architecture:
+    """The sizes of ``train: {model: {…}}``; what it leaves out is Llama's, or GPT-2's.
+
+    Two generations of models are told apart by the feed-forward layer: four times as
+    wide as hidden, with two matrices, biases and LayerNorm (GPT-2, OPT, BLOOM), or of another width
+    with three matrices, RMSNorm and no biases (Llama, Qwen). Fewer heads of keys than of queries,
+    and experts, came with the second. Each of these can be said otherwise. Without
+    ``vocab`` there are no embeddings.
+    """
+    kv_heads = shape.kv_heads or shape.heads
+    ffn = shape.ffn or 4 * shape.hidden
+    newer = ffn != 4 * shape.hidden or kv_heads != shape.heads or shape.experts is not None
+    gated = newer if shape.gated is None else shape.gated
+    bias = not gated if shape.bias is None else shape.bias
+    return Architecture(
+        name="",
+        layers=shape.layers,
+        hidden=shape.hidden,
+        heads=shape.heads,
+        kv_heads=kv_heads,
+        head_dim=shape.head_dim or max(1, shape.hidden // shape.heads),
+        ffn=ffn,
+        vocab=shape.vocab or 0,
+        gated=gated,
+        tied=shape.tied,
+        positions=shape.positions or 0,
+        layer_norm=not gated if shape.norm is None else shape.norm == "layernorm",
+        qk_norm="head" if shape.qk_norm else "",
+        qkv_bias=bias if shape.qkv_bias is None else shape.qkv_bias,
+        out_bias=bias,
+        mlp_bias=bias,
+        experts=_experts(shape, shape.experts, ffn) if shape.experts else None,
+    )
+
+
+def _experts(shape: ModelShape, count: int, ffn: int) -> Experts:
+    return Experts(
+        count=count,
+        active=min(count, shape.experts_active or 2),
+        ffn=shape.expert_ffn or ffn,
+        shared_ffn=shape.shared_ffn or 0,
+    )

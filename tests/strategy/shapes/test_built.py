@@ -1,0 +1,131 @@
+"""Against transformers itself: the same parameters, tensor by tensor, built on the meta device."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from jobgen.data import Shape, shapes
+from jobgen.strategy.shapes import Architecture, known, model, read
+from jobgen.strategy.shapes.families import FAMILIES
+from jobgen.strategy.shapes.table import config
+
+pytestmark = pytest.mark.train("torch", "transformers")
+
+ONLY_ON_THE_HUB = ("qwen", "qwen2_vl", "baichuan", "internlm2", "kimi_k2")
+"""Types whose code lies beside their weights; and those that transformers builds with eyes."""
+ROWS = {row.id: row for row in shapes() if row.type not in ONLY_ON_THE_HUB}
+
+
+def configured(kind: str, said: dict[str, Any]) -> Any:
+    from transformers import AutoConfig
+
+    said = {key: value for key, value in said.items() if key != "model_type"}
+    if kind == "gpt_neo":  # whose class wants one kind of attention for each layer
+        said["attention_types"] = [[["global", "local"], said["num_layers"] // 2]]
+    return AutoConfig.for_model(kind, **said)
+
+
+def tensors(settings: Any) -> Counter[tuple[int, ...]]:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    with torch.device("meta"):
+        built = AutoModelForCausalLM.from_config(settings)
+    return Counter(tuple(parameter.shape) for parameter in built.parameters())
+
+
+def ours(arch: Architecture) -> Counter[tuple[int, ...]]:
+    found: Counter[tuple[int, ...]] = Counter()
+    for tensor, layers in model(arch).tensors():
+        found[tensor.shape] += layers * tensor.times
+    return found
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_a_model_of_the_hub_has_these_tensors(row: Shape) -> None:
+    settings = configured(row.type, config(row))
+    arch = known(row.id)
+    assert arch is not None
+    assert ours(arch) == tensors(settings)
+    for said in (settings.to_json_string(use_diff=False), settings.to_json_string(use_diff=True)):
+        assert read(json.loads(said), row.id) == (arch, "")
+
+
+SMALL = {
+    "num_hidden_layers": 5,
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "intermediate_size": 96,
+    "vocab_size": 160,
+    "pad_token_id": None,
+}
+GPT = {"n_layer": 2, "n_embd": 64, "n_head": 4, "n_inner": 96, "vocab_size": 160}
+MIXED = {**SMALL, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+LATENT = {**MIXED, "n_routed_experts": 8, "first_k_dense_replace": 2, "kv_lora_rank": 32}
+
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    ("llama", {**SMALL, "attention_bias": True, "mlp_bias": True, "num_key_value_heads": 2}),
+    ("llama", {**SMALL, "tie_word_embeddings": True, "head_dim": 32}),
+    ("mistral", {**SMALL, "head_dim": 24}),
+    ("qwen2_moe", {**MIXED, "qkv_bias": False, "decoder_sparse_step": 2}),
+    ("qwen2_moe", {**MIXED, "shared_expert_intermediate_size": 48, "mlp_only_layers": [0, 3]}),
+    ("qwen3_moe", {**MIXED, "decoder_sparse_step": 3, "attention_bias": True}),
+    ("gemma", {**SMALL, "attention_bias": True}),
+    ("gemma3_text", {**SMALL, "tie_word_embeddings": False}),
+    ("phi", {**SMALL, "num_key_value_heads": 2}),
+    ("gpt2", {**GPT, "tie_word_embeddings": False}),
+    ("gpt_neox", {**SMALL, "attention_bias": False, "tie_word_embeddings": True}),
+    ("gpt_bigcode", {**GPT, "multi_query": False}),
+    ("gptj", GPT),
+    ("codegen", {**GPT, "n_head": 16}),
+    ("falcon", {**SMALL, "bias": True, "ffn_hidden_size": 96}),
+    ("falcon", {**SMALL, "multi_query": False, "parallel_attn": False}),
+    ("falcon", {**SMALL, "new_decoder_architecture": True, "num_kv_heads": 2}),
+    ("falcon", {**SMALL, "new_decoder_architecture": True, "num_ln_in_parallel_attn": 1}),
+    ("opt", {**SMALL, "ffn_dim": 96, "enable_bias": False}),
+    ("opt", {**SMALL, "ffn_dim": 96, "layer_norm_elementwise_affine": False}),
+    ("opt", {**SMALL, "ffn_dim": 96, "_remove_final_layer_norm": True}),
+    ("deepseek_v2", {**LATENT, "q_lora_rank": None, "n_shared_experts": 3}),
+    ("deepseek_v2", {**LATENT, "attention_bias": True, "q_lora_rank": 24}),
+    ("deepseek_v3", {**LATENT, "attention_bias": True, "qk_nope_head_dim": 8, "v_head_dim": 12}),
+    ("olmo", {**SMALL, "attention_bias": True}),
+    ("olmo2", {**SMALL, "num_key_value_heads": 2, "attention_bias": True}),
+    ("starcoder2", {**SMALL, "num_key_value_heads": 2, "use_bias": False}),
+    ("stablelm", {**SMALL, "num_key_value_heads": 2, "use_parallel_residual": True}),
+    ("cohere", {**SMALL, "num_key_value_heads": 2, "attention_bias": True}),
+    ("granite", {**SMALL, "mlp_bias": True}),
+    ("smollm3", {**SMALL, "num_key_value_heads": 2, "tie_word_embeddings": False}),
+    ("glm", {**SMALL, "num_key_value_heads": 2, "attention_bias": False}),
+    ("glm4", {**SMALL, "num_key_value_heads": 2, "head_dim": 16}),
+    ("gpt_oss", {**SMALL, "num_key_value_heads": 2, "attention_bias": False}),
+]
+
+
+@pytest.mark.parametrize(("kind", "said"), VARIANTS)
+def test_what_a_configuration_turns_on_or_off_is_counted(kind: str, said: dict[str, Any]) -> None:
+    settings = configured(kind, said)
+    arch, doubt = read(json.loads(settings.to_json_string(use_diff=False)), kind)
+    assert doubt == ""
+    assert arch is not None
+    assert ours(arch) == tensors(settings)
+
+
+def test_every_type_that_transformers_has_was_built_here() -> None:
+    tried = {row.type for row in ROWS.values()} | {kind for kind, _ in VARIANTS}
+    same = {kind for kind in FAMILIES for other in tried if FAMILIES[kind] is FAMILIES[other]}
+    assert set(FAMILIES) - tried - same == set(ONLY_ON_THE_HUB) - same
+
+
+def test_of_a_model_that_sees_the_text_is_counted() -> None:
+    from transformers import AutoConfig
+
+    text = {**SMALL, "model_type": "gemma3_text", "head_dim": 16}
+    settings = AutoConfig.for_model("gemma3", text_config=text)
+    arch, doubt = read(json.loads(settings.to_json_string(use_diff=True)), "gemma3")
+    assert arch is not None
+    assert "text part alone" in doubt
+    assert ours(arch) == tensors(settings.text_config)

@@ -1,0 +1,167 @@
+"""config.json of any kind: what is known is read, what is missing is said, nothing breaks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobgen.data import Shape, shapes
+from jobgen.strategy.shapes import Architecture, known, model, read
+from jobgen.strategy.shapes.families import EXPERTS, FAMILIES, KEYS, LATENT
+from jobgen.strategy.shapes.table import config
+
+LLAMA = {
+    "model_type": "llama",
+    "num_hidden_layers": 2,
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "intermediate_size": 96,
+    "vocab_size": 100,
+}
+
+
+@pytest.mark.parametrize("row", shapes(), ids=lambda row: row.id)
+def test_what_the_table_writes_is_read_as_it_is_known(row: Shape) -> None:
+    assert read(config(row), row.id) == (known(row.id), "")
+
+
+def changed(**values: Any) -> tuple[Architecture | None, str]:
+    said = {**LLAMA, **values}
+    return read({key: value for key, value in said.items() if value != "gone"}, "some/model")
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"hidden_size": "gone"}, "hidden_size is missing"),
+        ({"hidden_size": "64"}, "hidden_size is no whole number"),
+        ({"num_hidden_layers": -2}, "num_hidden_layers is no whole number"),
+        ({"num_hidden_layers": 2.0}, "num_hidden_layers is no whole number"),
+        ({"vocab_size": 10**30}, "vocab_size is no whole number"),
+        ({"vocab_size": True}, "vocab_size is no whole number"),
+        ({"intermediate_size": None}, "intermediate_size is missing"),
+        ({"num_key_value_heads": [8]}, "num_key_value_heads is no whole number"),
+        ({"num_attention_heads": 7}, "head_dim is missing: 7 heads do not divide 64"),
+        ({"model_type": "mixtral"}, "num_local_experts is missing; num_experts_per_tok is missing"),
+        (
+            {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 5},
+            "5 of 4 experts",
+        ),
+        ({"model_type": "gpt2"}, "n_positions is missing"),
+        ({"model_type": "new_one", "num_experts": 8}, "num_experts_per_tok is missing"),
+        ({"model_type": "deepseek_v3"}, "kv_lora_rank is missing"),
+    ],
+)
+def test_without_a_size_there_is_no_model_and_the_key_is_named(
+    values: dict[str, Any], words: str
+) -> None:
+    arch, why = changed(**values)
+    assert arch is None
+    assert words in why
+
+
+def test_each_fault_is_said_once() -> None:
+    _, why = read({"model_type": "llama", "hidden_size": "x"}, "m")
+    assert why.count("hidden_size") == 1
+    assert why.count(";") == 4
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"model_type": "new_one"}, "model_type 'new_one' is not known"),
+        ({"model_type": "gone"}, "a file without model_type"),
+        ({"model_type": ["llama"]}, "a file without model_type"),
+        ({"model_type": "\x1b[2J" + "x" * 500}, r"model_type '\x1b[2Jxxx"),
+        ({"model_type": "cohere", "use_qk_norm": True}, "norms of queries and keys"),
+        ({"vision_config": {}}, "text part alone"),
+    ],
+)
+def test_a_doubt_is_said_beside_the_model(values: dict[str, Any], words: str) -> None:
+    arch, why = changed(**values)
+    assert arch is not None
+    assert words in why
+    assert len(why) < 200
+    assert why.isprintable()
+
+
+def test_an_unknown_type_is_read_with_what_its_file_says() -> None:
+    arch, _ = changed(model_type="new_one", tie_word_embeddings=True, qkv_bias=True)
+    assert arch is not None
+    assert (arch.tied, arch.qkv_bias, arch.layer_norm, arch.gated) == (True, True, False, True)
+    arch, _ = changed(model_type="new_one", layer_norm_eps=1e-5, intermediate_size="gone")
+    assert arch is not None
+    assert (arch.layer_norm, arch.gated, arch.ffn) == (True, False, 256)
+    arch, _ = changed(model_type="new_one", num_experts=0)
+    assert arch is not None
+    assert arch.experts is None
+    arch, _ = changed(model_type="new_one", num_experts=8, num_experts_per_tok=2)
+    assert arch is not None
+    assert arch.experts is not None
+    assert (arch.experts.count, arch.experts.active, arch.experts.ffn) == (8, 2, 96)
+
+
+def test_a_nested_text_is_read_with_its_own_type() -> None:
+    whole = {"model_type": "gemma3", "text_config": {**LLAMA, "model_type": "gemma3_text"}}
+    arch, why = read(whole, "m")
+    assert arch is not None
+    assert (arch.norms, arch.head_dim, arch.tied, why) == (4, 256, True, "")
+    arch, _ = read({**whole, "tie_word_embeddings": False}, "m")
+    assert arch is not None
+    assert not arch.tied
+
+
+def test_gemma_3_4b_is_known_from_the_little_that_its_file_says() -> None:
+    text = {"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240}
+    text |= {"num_hidden_layers": 34}
+    arch, _ = read({"model_type": "gemma3", "text_config": text}, "google/gemma-3-4b-pt")
+    wanted = known("google/gemma-3-4b-pt")
+    assert arch is not None
+    assert wanted is not None
+    assert model(arch) == model(wanted._replace(most=None))
+
+
+words = [key for table in (KEYS, EXPERTS, LATENT) for keys in table.values() for key in keys]
+words += [key for family in FAMILIES.values() for keys in family.keys.values() for key in keys]
+words += [key for family in FAMILIES.values() for key in family.flags]
+words += ["text_config", "vision_config", "mlp_only_layers", "n_shared_experts", "multi_query"]
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.integers(1, 99) | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.sampled_from(words), inner),
+    max_leaves=8,
+)
+sensible = st.integers(1, 1 << 31)
+
+
+@given(
+    st.sampled_from([*FAMILIES, "", "other"]),
+    st.dictionaries(st.sampled_from(words), sensible),
+    st.dictionaries(st.sampled_from(words) | st.text(), values, max_size=8),
+    st.booleans(),
+)
+def test_whatever_a_file_says_a_model_is_whole_or_missing(
+    kind: str, good: dict[str, Any], bad: dict[str, Any], nested: bool
+) -> None:
+    said = {"model_type": kind, **good, **bad}
+    arch, why = read({"text_config": said} if nested else said, "m")
+    if arch is None:
+        assert why
+        return
+    built = model(arch)
+    assert built.count > 0
+    assert 0 < built.active <= built.count
+    assert all(size > 0 for tensor, _ in built.tensors() for size in tensor.shape)
+    assert sum(layer.times for layer in built.layers) == arch.layers
+
+
+@given(
+    st.sampled_from(list(shapes())),
+    st.sampled_from(["num_hidden_layers", "hidden_size", "vocab_size", "model_type"]),
+    values,
+)
+def test_one_hostile_value_never_breaks_the_reading(row: Shape, key: str, value: object) -> None:
+    arch, why = read({**config(row), key: value}, row.id)
+    assert why or arch is not None
