@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from jobgen.strategy.estimate import Machine
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.values import Architecture, Tensor
 from jobgen.strategy.speed import products, rates
+from jobgen.strategy.values import Batch, Mesh, Offloaded
 
-_OPS = 35
-"""Kernels that an eager layer starts in its forward pass, counted in transformers' Llama; its
-backward pass starts two for each."""
-_FUSED_OPS = 15
-"""The same where torch.compile has joined what works element by element."""
 _LORA_OPS = 7
 """More for each adapter: dropout, two casts, two products, scaling, a sum."""
 _LOSS_BYTES = {"plain": 32, "narrow": 16}
@@ -54,6 +51,31 @@ def dims(sizes: Architecture) -> tuple[int, int]:
 
 def layers(setup: Setup, machine: Machine) -> Times:
     """A layer's times, on the average of all."""
+    return _layers(_what_counts(setup), machine)
+
+
+def head(setup: Setup, machine: Machine) -> Times:
+    """Times of the output layer and the loss, on the rank that has them."""
+    return _head(_what_counts(setup), machine)
+
+
+def _what_counts(setup: Setup) -> Setup:
+    """The setup with everything at one value that no micro-batch's computing depends on, so that
+    a search among strategies computes each only once."""
+    mesh, batch = setup.mesh, setup.batch
+    return setup._replace(
+        strategy="",
+        mesh=Mesh(1, 1, mesh.tp, 1, mesh.cp, mesh.ep),
+        batch=Batch(batch.micro, batch.accumulation if products.is_narrow(setup) else 1, 1),
+        recompute="none",
+        reshard=True,
+        offload=Offloaded(),
+        chunks=1,
+    )
+
+
+@lru_cache(maxsize=1024)
+def _layers(setup: Setup, machine: Machine) -> Times:
     kinds = [(_layer(setup, machine, layer.tensors), layer.times) for layer in setup.model.layers]
     count = sum(times for _, times in kinds) or 1
     means = (sum(one[i] * times for one, times in kinds) / count for i in range(4))
@@ -64,14 +86,30 @@ def _layer(setup: Setup, machine: Machine, tensors: tuple[Tensor, ...]) -> Times
     linear = products.of_layer(setup, machine, tensors)
     core = attention(setup, machine)
     rest = elementwise(setup, tensors) / rates.memory(machine)
-    calls = _FUSED_OPS if setup.compiled else _OPS
-    calls += _LORA_OPS * sum(products.has_adapter(setup, tensor) for tensor in tensors)
     return Times(
         linear.forward + core.forward + rest,
         linear.backward + core.backward + 2 * rest,
         core.forward,
-        calls,
+        kernels(setup, tensors),
     )
+
+
+def kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
+    """Kernels that one layer starts in its forward pass, as transformers' models are written.
+
+    One for each product, three of attention, two sums; a norm is one, an RMSNorm six (to fp32,
+    square, mean, root, product, product); rotation ten, five for queries and for keys; an
+    activation one, and one for its gate. Compiled, what stands between products is one.
+    """
+    sizes = setup.model.sizes
+    linear = sum(len(tensor.shape) > 1 for tensor in tensors)
+    adapted = sum(products.has_adapter(setup, tensor) for tensor in tensors)
+    if setup.compiled:
+        return 2 * linear + _LORA_OPS * adapted
+    fused = sizes.layer_norm or setup.framework == "megatron"
+    norms = sizes.norms * (1 if fused else 6)
+    turned = 0 if sizes.positions else 10
+    return linear + 3 + 2 + norms + turned + 1 + sizes.gated + _LORA_OPS * adapted
 
 
 def attention(setup: Setup, machine: Machine) -> products.Both:
@@ -127,8 +165,8 @@ def _ffn(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
     return setup.model.sizes.ffn
 
 
-def head(setup: Setup, machine: Machine) -> Times:
-    """Times of the output layer and the loss, on the rank that has them."""
+@lru_cache(maxsize=1024)
+def _head(setup: Setup, machine: Machine) -> Times:
     sizes = setup.model.sizes
     frozen = setup.adapters is not None and "head" not in setup.adapters.whole
     one = products.product(setup, sizes.hidden, sizes.vocab, narrow=False, frozen=frozen)

@@ -18,6 +18,10 @@ _PROTOCOLS = ((8.4e-6, 3.4e-6, 14.0e-6, 1.0), (14.0e-6, 1.9e-6, 4.0e-6, 0.92))
 bandwidth that is data: NCCL's protocols Simple and LL128 on a ring (src/graph/tuning.cc)."""
 
 
+_NVLINK = 70e9
+"""Bytes per second: no PCIe before 6.0 has as many, and all NVLinks do."""
+
+
 class Group(NamedTuple):
     """Ranks that talk to each other."""
 
@@ -83,20 +87,21 @@ def load(what: Collective, ranks: Group, payload: float) -> Load:
     return Load(times * payload * (n - 1) / n - outside, outside)
 
 
-def seconds(what: Collective, ranks: Group, payload: float, machine: Machine) -> Load:
-    """Seconds of the links inside the node and of the network for one collective.
+def both(what: Collective, ranks: Group, payload: float, machine: Machine) -> tuple[Load, Load]:
+    """Bytes that one rank sends in a collective, and the seconds of the links inside the node and
+    of the network.
 
     Both work at the same time, so the collective takes the longer of the two. Each has the latency
     of all steps: n - 1 of a ring, twice that for an all-reduce, which may also be a tree.
     """
-    if ranks.size == 1:
-        return Load(0.0, 0.0)
     sent = load(what, ranks, payload)
-    near = sent.node / (machine.link * LINK["nvlink" if machine.link > 100e9 else "pcie"])
+    if ranks.size == 1:
+        return sent, sent
+    near = sent.node / (machine.link * LINK["nvlink" if machine.link > _NVLINK else "pcie"])
     far = sent.network / (machine.network * NETWORK)
     near_latency, far_latency = _latency(what, ranks, near, far)
     node = near + near_latency if sent.node else 0.0
-    return Load(node, far + far_latency if sent.network else 0.0)
+    return sent, Load(node, far + far_latency if sent.network else 0.0)
 
 
 def longest(load: Load) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import NamedTuple
 
 from jobgen.strategy.estimate import Machine
@@ -84,7 +83,6 @@ def of_layer(setup: Setup, machine: Machine, tensors: tuple[Tensor, ...]) -> Bot
     return Both(ahead, back)
 
 
-@lru_cache(maxsize=8192)
 def seconds(one: Product, machine: Machine) -> Both:
     """Seconds of one matrix product forward, and of the one or two backward.
 

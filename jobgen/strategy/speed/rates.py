@@ -83,8 +83,8 @@ def attention(machine: Machine, framework: str) -> float:
 
 
 def vector(machine: Machine) -> float:
-    """FLOP/s in fp32 without tensor cores."""
-    return machine.peak / VECTOR.get(machine.architecture, VECTOR_OTHERS)
+    """FLOP/s of a matrix product without tensor cores, which reaches the same part of its peak."""
+    return matmul(machine) / VECTOR.get(machine.architecture, VECTOR_OTHERS)
 
 
 def memory(machine: Machine) -> float:

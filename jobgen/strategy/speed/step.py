@@ -123,7 +123,7 @@ def _alone(one: Traffic, machine: Machine, micro: int) -> float:
     """Seconds of the first, or the last, which nothing lies beside."""
     if not one.first:
         return 0.0
-    each = links.longest(links.seconds(one.what, one.ranks, one.first, machine))
+    each = links.longest(links.both(one.what, one.ranks, one.first, machine)[1])
     return each * (micro if one.when != "last" else 1)
 
 

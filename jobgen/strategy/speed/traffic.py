@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple
 
 from jobgen.strategy.estimate import Machine, Volume
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.shapes.values import Layer
 from jobgen.strategy.speed import links
 from jobgen.strategy.speed.links import Collective, Group, Load
 from jobgen.strategy.speed.products import trained
@@ -56,22 +55,24 @@ class Slice(NamedTuple):
 def held(setup: Setup, *, learned: bool = False) -> Slice:
     """Parameters of the stage with most of them; those that are trained where ``learned``."""
     model, mesh = setup.model, setup.mesh
-
-    def count(layer: Layer) -> tuple[float, float]:
-        few = tuple(t for t in layer.tensors if t.kind == "expert")
-        if learned and setup.adapters:
-            return trained(setup, layer.tensors), 0.0
-        return float(layer.count), float(sum(t.count for t in few))
-
-    counts = [(count(layer), layer.times) for layer in model.layers]
-    outside = trained(setup, model.root) if learned and setup.adapters else float(model.outside)
-    stages = mesh.pp
-    params = sum(each[0] * times for each, times in counts) / stages
-    experts = sum(each[1] * times for each, times in counts) / stages
-    units = sum(times for _, times in counts) / stages
-    root = outside if stages == 1 else outside / (1 if model.sizes.tied else 2)
-    largest = max((each[0] for each, _ in counts), default=0.0)
-    return Slice((params + root) / mesh.tp, experts / mesh.tp, units + 1, largest / mesh.tp)
+    adapted = learned and setup.adapters is not None
+    params = experts = units = largest = 0.0
+    for layer in model.layers:
+        count = trained(setup, layer.tensors) if adapted else float(layer.count)
+        params += count * layer.times
+        units += layer.times
+        largest = max(largest, count)
+        if model.sizes.experts and not adapted:
+            experts += layer.times * sum(t.count for t in layer.tensors if t.kind == "expert")
+    root = trained(setup, model.root) if adapted else float(model.outside)
+    if mesh.pp > 1 and not model.sizes.tied:
+        root /= 2
+    return Slice(
+        (params / mesh.pp + root) / mesh.tp,
+        experts / mesh.pp / mesh.tp,
+        units / mesh.pp + 1,
+        largest / mesh.tp,
+    )
 
 
 def traffic(setup: Setup) -> Iterator[Traffic]:
@@ -97,12 +98,9 @@ def volumes(setup: Setup, machine: Machine) -> tuple[Volume, ...]:
 
 def of(one: Traffic, machine: Machine) -> tuple[Load, Load]:
     """Bytes and seconds of all collectives of one kind in a step, on either link."""
-    each = links.load(one.what, one.ranks, one.payload)
-    took = links.seconds(one.what, one.ranks, one.payload, machine)
-    return (
-        Load(each.node * one.times, each.network * one.times),
-        Load(took.node * one.times, took.network * one.times),
-    )
+    sent, took = links.both(one.what, one.ranks, one.payload, machine)
+    n = one.times
+    return Load(sent.node * n, sent.network * n), Load(took.node * n, took.network * n)
 
 
 def named(one: Traffic, sent: Load, took: Load, exposed: Load) -> Iterator[Volume]:
@@ -122,7 +120,8 @@ def _data(setup: Setup) -> Iterator[Traffic]:
     DDP's bytes in one type (ZeRO, arXiv 1910.02054, section 7). Experts have smaller groups.
     """
     ep = setup.mesh.ep
-    whole, learned = held(setup), held(setup, learned=True)
+    whole = held(setup)
+    learned = held(setup, learned=True) if setup.adapters else whole
     parts = [(whole.dense, learned.dense, 1)]
     if whole.experts:
         parts.append((whole.experts / ep, learned.experts / ep, ep))
