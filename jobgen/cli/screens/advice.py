@@ -33,6 +33,7 @@ def why(advice: Advice, ink: Ink) -> str:
         rows = [
             (safe(part.name), f"{gib(part.bytes)} GiB", _sourced(part))
             for part in option.memory.components
+            if part.bytes > 0
         ]
         head = f"Formulas of the memory, {safe(option.title)}"
         parts.append(f"{ink('strong', clip(head, ink.width))}\n{_formulas(rows, ink)}")

@@ -150,8 +150,10 @@ def verdict(option: Option, limit: float) -> str:
         return f"unknown: {option.note or '; '.join(memory.doubts) or 'no reason was given'}"
     if option.verdict == "no":
         over = f"{gib(-free)} GiB over the limit ({part})" if free < 0 else ""
+        if free >= 0 and memory.high > limit:
+            over = f"the interval reaches {gib(memory.high)} GiB"
         why = "; ".join(words for words in (over, option.note) if words)
-        return f"does not fit: {why or 'the upper end of the interval is too near to the limit'}"
+        return f"does not fit: {why or 'no reason was given'}"
     top = "; the upper end of the interval does not fit" if memory.high > limit else ""
     return f"{option.verdict}: {part} headroom ({gib(free)} GiB){top}"
 

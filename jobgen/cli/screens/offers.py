@@ -11,7 +11,7 @@ from jobgen.cli.screens.memory import STYLES, WORDS, gib, runs, said, seconds
 from jobgen.strategy.choice.offers import break_even
 from jobgen.strategy.choice.values import Offer
 
-_HEADS = (
+HEADS = (
     "strategy",
     "GPUs",
     "GPU memory",
@@ -22,7 +22,8 @@ _HEADS = (
     "GPU-hours",
     "cost",
 )
-_FITS = _HEADS.index("fits")
+"""What is compared, from above."""
+_FITS = HEADS.index("fits")
 _WIDEST = 26
 
 
@@ -32,7 +33,7 @@ def screen(offers: Sequence[Offer], tokens: float, ink: Ink) -> str:
         return ""
     title = f"The same work on each cluster: {amount(tokens)} tokens"
     lines = [ink("strong", clip(title, ink.width))]
-    left = 2 + max(map(columns, _HEADS))
+    left = 2 + max(map(columns, HEADS))
     cells = [[clip(safe(o.cluster), _WIDEST), *column(o)] for o in offers]
     widths = [min(max(map(columns, c)), _WIDEST) for c in cells]
     for first, last in _blocks(widths, ink.width - left):
@@ -43,7 +44,7 @@ def screen(offers: Sequence[Offer], tokens: float, ink: Ink) -> str:
 
 
 def column(offer: Offer) -> list[str]:
-    """Of one cluster, what stands beside ``_HEADS``."""
+    """Of one cluster, what stands beside ``HEADS``."""
     option = offer.option
     step = option.step if runs(option) and option.step and option.step.seconds > 0 else None
     gpus = option.setup.mesh.world
@@ -114,10 +115,10 @@ def _blocks(widths: Sequence[int], room: int) -> list[tuple[int, int]]:
 def _block(
     offers: Sequence[Offer], cells: Sequence[Sequence[str]], widths: Sequence[int], ink: Ink
 ) -> list[str]:
-    left = max(map(columns, _HEADS))
+    left = max(map(columns, HEADS))
     room = max(ink.width - 4 - left, 8)
     lines: list[str] = []
-    for i, head in enumerate(("", *_HEADS)):
+    for i, head in enumerate(("", *HEADS)):
         words = [pad(clip(c[i], min(w, room)), w) for c, w in zip(cells, widths, strict=True)]
         words[-1] = words[-1].rstrip()
         if i == 0:

@@ -1,0 +1,244 @@
+"""The planner's answer as a page and as a picture: whole, harmless, and alone."""
+
+import re
+from html.parser import HTMLParser
+from itertools import pairwise
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jobgen.cli.page import charts, draw
+from jobgen.cli.page.html import html
+from jobgen.cli.page.svg import HEIGHT, MOST, WIDTH, svg
+from jobgen.cli.screens.memory import gib
+from jobgen.strategy.choice.values import Advice, Offer
+from jobgen.strategy.estimate import GIB
+from tests.cli import advised as made
+from tests.cli.test_screens_memory import hostile
+
+VOID = {"meta", "br"}
+SVG = "{http://www.w3.org/2000/svg}"
+NAMESPACE = 'xmlns="http://www.w3.org/2000/svg"'
+AWAY = re.compile(
+    r"https?:|//[a-z]|url\((?!#)|@import|<script|<link|<iframe|javascript:|\bon\w+=", re.I
+)
+
+
+class Reader(HTMLParser):
+    """Fails where tags do not match; keeps tags and text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def read(text: str) -> Reader:
+    """The page, whose tags are balanced."""
+    reader = Reader()
+    reader.feed(text)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+def parsed(text: str) -> ET.Element:
+    """The picture, which is XML."""
+    return ET.fromstring(text)  # noqa: S314 -- made by us, a line above
+
+
+def page(answer: Advice = made.ADVICE) -> str:
+    """With everything on it."""
+    return html(answer, "llama on a100x16", offers=made.OFFERS, tokens=1e9)
+
+
+@pytest.mark.parametrize("answer", [made.ADVICE, made.NONE, hostile()])
+def test_a_page_is_balanced_and_needs_nothing_beside_it(answer: Advice) -> None:
+    text = page(answer)
+    read(text)
+    # words of others are text, not markup: what they seem to refer to is escaped
+    bare = text.replace(draw.escape(made.HOSTILE), "")
+    assert not AWAY.search(bare)
+    assert "prefers-color-scheme:dark" in text
+    assert "@media print" in text
+
+
+@pytest.mark.parametrize("answer", [made.ADVICE, made.NONE, hostile()])
+def test_every_picture_has_a_title_and_a_description(answer: Advice) -> None:
+    reader = read(page(answer))
+    ids = [attrs["id"] for _, attrs in reader.tags if "id" in attrs]
+    assert len(set(ids)) == len(ids)
+    pictures = [a for tag, a in reader.tags if tag == "svg" and a.get("aria-hidden") != "true"]
+    assert pictures
+    for attrs in pictures:
+        assert attrs["role"] == "img"
+        assert set(str(attrs["aria-labelledby"]).split()) <= set(ids)
+    used = set(re.findall(r"url\(#([^)]+)\)", page(answer)))
+    assert used <= set(ids)
+
+
+def test_every_number_of_a_picture_stands_in_a_table() -> None:
+    words = set(read(page()).text)
+    for option in made.ADVICE.options:
+        assert option.title in words or f"\u25b6 {option.title}" in words
+        assert gib(option.memory.nvidia_smi) in words
+        assert {gib(part.bytes) for part in option.memory.components if part.bytes} <= words
+    assert {"89000", "172000", "310000", "87 %", "444 EUR"} <= words
+    assert set(made.ADVICE.doubts) | set(made.ADVICE.why) <= words
+
+
+def test_foreign_text_is_text_on_a_page_and_in_a_picture() -> None:
+    answer = hostile()
+    for text in (html(answer, made.HOSTILE), svg(answer, made.HOSTILE)):
+        assert "<script" not in text
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert "&lt;script&gt;" in text
+    assert "<script>alert('x')</script>" in "".join(read(html(answer)).text)
+
+
+@given(st.text(max_size=40))
+@settings(max_examples=60)
+def test_any_name_gives_a_picture_that_is_xml(name: str) -> None:
+    answer = made.ADVICE._replace(options=(made.FSDP._replace(title=name),), chosen=None)
+    parsed(svg(answer, name))
+    read(html(answer, name))
+
+
+def test_an_answer_without_anything_is_still_a_page_and_a_picture() -> None:
+    empty = Advice(made.A100, 80 * GIB, (), None)
+    read(html(empty))
+    parsed(svg(empty))
+    odd = made.FSDP._replace(step=None, memory=made.memory())
+    read(html(made.ADVICE._replace(options=(odd,), chosen=odd, scale=())))
+
+
+def test_the_same_answer_gives_the_same_bytes() -> None:
+    assert page() == page()
+    assert svg(made.ADVICE) == svg(made.ADVICE)
+
+
+# the slide
+
+
+def crowd(number: int) -> Advice:
+    """So many strategies, the last of them chosen, one of them huge."""
+    huge = made.DDP._replace(memory=made.memory(*[900.0] * 11))
+    rows = [made.ZERO2._replace(title=f"ZeRO-2 with a long name {i}") for i in range(number - 2)]
+    options = (huge, *rows, made.FSDP)
+    return made.ADVICE._replace(options=options)
+
+
+@pytest.mark.parametrize("answer", [made.ADVICE, made.NONE, crowd(12), crowd(30), hostile()])
+def test_nothing_on_a_slide_lies_outside_of_it(answer: Advice) -> None:
+    text = svg(answer)
+    assert not AWAY.search(text.replace(NAMESPACE, "").replace(draw.escape(made.HOSTILE), ""))
+    root = parsed(text)
+    assert root.get("viewBox") == f"0 0 {WIDTH} {HEIGHT}"
+    for box in root.findall(f"{SVG}rect"):
+        x, y, w, h = (float(box.get(key, "0")) for key in ("x", "y", "width", "height"))
+        assert x >= 0
+        assert y >= 0
+        assert x + w <= WIDTH + 0.1
+        assert y + h <= HEIGHT + 0.1
+    for words in root.findall(f"{SVG}text"):
+        x, y = float(words.get("x", "0")), float(words.get("y", "0"))
+        need = draw.long(words.text or "", float(words.get("font-size", "0")))
+        left = {"end": x - need, "middle": x - need / 2}.get(words.get("text-anchor", ""), x)
+        assert left >= 0
+        assert left + need <= WIDTH
+        assert y <= HEIGHT
+
+
+def test_the_segments_of_a_bar_are_as_long_as_their_shares_and_meet() -> None:
+    root = parsed(svg(made.ADVICE._replace(options=(made.DDP,), chosen=None)))
+    boxes = [b for b in root.findall(f"{SVG}rect") if b.find(f"{SVG}title") is not None]
+    parts = [part for part in made.DDP.memory.components if part.bytes > 0]
+    assert len(boxes) == len(parts)
+    scale = float(boxes[0].get("width", "0")) / parts[0].bytes
+    end = float(boxes[0].get("x", "0"))
+    for box, part in zip(boxes, parts, strict=True):
+        assert float(box.get("x", "0")) == pytest.approx(end, abs=0.1)
+        assert float(box.get("width", "0")) == pytest.approx(part.bytes * scale, abs=0.1)
+        end += part.bytes * scale
+    limit = next(e for e in root.findall(f"{SVG}line") if e.get("class") == "bad")
+    start = float(boxes[0].get("x", "0"))
+    assert float(limit.get("x1", "0")) == pytest.approx(start + 80 * GIB * scale, abs=0.1)
+
+
+def test_a_bar_that_is_far_too_long_is_cut_and_says_so() -> None:
+    text = html(crowd(4))
+    assert "9900 GiB, does not fit; the bar is cut" in text
+    cuts = [e for e in parsed(svg(crowd(4))) if e.get("class") == "cut"]
+    assert len(cuts) == 2
+
+
+def test_a_crowd_leaves_the_chosen_one_on_the_slide() -> None:
+    text = svg(crowd(MOST + 6))
+    assert "\u25b6 FSDP FULL_SHARD" in text
+    assert "6 more not shown" in text
+
+
+# pieces
+
+
+@given(st.floats(0.001, 1e13), st.integers(3, 8))
+def test_ticks_are_round_even_and_within(most: float, about: int) -> None:
+    found = draw.ticks(most, about)
+    assert found[0] == 0
+    assert found[-1] <= most * 1.001
+    assert about / 2.6 <= len(found) <= about + 2
+    steps = [b - a for a, b in pairwise(found)]
+    assert all(step == pytest.approx(steps[0]) for step in steps)
+    assert f"{steps[0]:e}"[0] in "125"
+
+
+def test_letters_stand_out_from_their_paint() -> None:
+    for paint in (*draw.PAINTS.values(), draw.OTHER):
+        assert contrast(paint.fill, paint.letter) >= 4.5
+    shades = [draw.PAINTS[name].fill for name in ("params", "grads", "master", "moments")]
+    assert all(contrast(a, b) >= 1.3 for a, b in pairwise(shades))
+
+
+def contrast(one: str, other: str) -> float:
+    """Of two colours, as WCAG 2 counts it."""
+    bright, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (bright + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of ``#rrggbb``."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_a_step_is_divided_without_a_rest() -> None:
+    for option in made.ADVICE.options:
+        assert option.step is not None
+        total = sum(amount for _, _, amount in charts.spent(option.step))
+        assert total == pytest.approx(option.step.seconds)
+
+
+def test_without_offers_no_cluster_is_named() -> None:
+    assert "other clusters" not in html(made.ADVICE)
+    free = (Offer("free", made.FSDP, 1.0),)
+    assert ">free<" in html(made.ADVICE, offers=free, tokens=1.0)
