@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 GIB = 1 << 30
-Moment = Literal["forward", "backward", "step"]
+Moment = Literal["forward", "backward", "step", "load"]
 Metric = Literal["allocated", "reserved", "nvidia-smi"]
+HEADROOM = 0.9
+"""Part of a GPU's memory that may be used where a job is to be safe."""
 Verdict = Literal["fits", "tight", "no", "unknown"]
 
 
@@ -53,6 +55,12 @@ class Memory(NamedTuple):
     def nvidia_smi(self) -> float:
         """Everything."""
         return self.of("nvidia-smi")
+
+    def verdict(self, limit: float) -> Verdict:
+        """Whether it goes into this many bytes: fits where even the upper end leaves a tenth."""
+        if self.nvidia_smi > limit:
+            return "no"
+        return "fits" if self.high <= HEADROOM * limit else "tight"
 
 
 class Volume(NamedTuple):

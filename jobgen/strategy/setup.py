@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from jobgen.strategy.shapes.values import Model
+from jobgen.strategy.shapes.values import Kind, Model, Tensor
 from jobgen.strategy.values import Batch, Mesh, Offloaded
+
+LINEAR: tuple[Kind, ...] = ("attention", "mlp", "expert", "shared")
+"""Kinds of tensors that are linear layers inside of a layer."""
 
 
 class Recipe(NamedTuple):
@@ -24,6 +27,8 @@ class Recipe(NamedTuple):
     """Bytes of a gradient on the network."""
     note: str = ""
     """Where the numbers come from."""
+    embedding_moments: float | None = None
+    """The optimizer's of an embedding's element, where they are others."""
 
     @property
     def total(self) -> float:
@@ -41,6 +46,16 @@ class Adapters(NamedTuple):
     """Of a frozen linear layer's element: 4 for QLoRA."""
     whole: tuple[str, ...] = ()
     """Kinds of tensors that are trained whole: embedding, head."""
+    dropout: bool = True
+    """Each adapter's input is kept once more, with the mask of what was dropped."""
+    width: int = 4
+    """Bytes of an adapter's element: peft keeps adapters in fp32 (``autocast_adapter_dtype``)."""
+
+    def has(self, tensor: Tensor) -> bool:
+        """Whether these matrices have adapters."""
+        if tensor.kind not in LINEAR or len(tensor.shape) < 2:
+            return False
+        return not self.targets or any(word in tensor.name for word in self.targets)
 
 
 class Setup(NamedTuple):
@@ -62,15 +77,30 @@ class Setup(NamedTuple):
     flash: bool = True
     """Attention without the matrix of scores in memory."""
     compiled: bool = False
-    fused_loss: bool = False
-    """The loss is computed in chunks: no logits of the whole sequence stay in memory."""
+    loss: Literal["plain", "narrow", "compiled", "chunked", "fused"] = "plain"
+    """How logits become the loss: eagerly in fp32, eagerly in 16 bits, in one compiled kernel,
+    chunk by chunk, or together with the output layer, so that no logits are kept."""
+    persistent_grads: bool = False
+    """Gradients keep their memory between steps, as Megatron's and DDP's buckets do."""
+    fused_step: bool = True
+    """The optimizer works in place; where not, it makes a temporary of each parameter's size."""
+    repeat_kv: bool = False
+    """Keys and values are copied to as many heads as queries have."""
+    loose: bool = False
+    """Lengths vary from batch to batch, so that the allocator's cache grows."""
     sequence_parallel: bool = False
     """With tp: norms and dropouts are divided along the sequence."""
+    overlap_tp: bool = False
+    """With tp: what a layer sends goes piece by piece beside its products, as with Megatron's
+    ``--tp-comm-overlap`` and torchtitan's asynchronous tp."""
     chunks: int = 1
     """Pipeline: interleaved parts of the model that one stage holds."""
     adapters: Adapters | None = None
     step_in_backward: bool = False
     """The optimizer's step is done parameter by parameter while gradients come."""
+    whole: bool = False
+    """The whole model is on the GPU in 16 bits once: full state dicts of FSDP, or weights that are
+    quantized only then."""
     world_per_node: int = 8
     """Ranks of one node."""
 

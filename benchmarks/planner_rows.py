@@ -1,0 +1,334 @@
+"""Published measurements as setups: one row of a CSV file → what the planner is asked.
+
+What a row leaves out is filled in by what its framework does by default, as its code says; nothing
+here is fitted to a measurement.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from jobgen.data import gpus
+from jobgen.strategy.estimate import GIB, Machine, Metric
+from jobgen.strategy.memory.recipes import recipe
+from jobgen.strategy.setup import Adapters, Recipe, Setup
+from jobgen.strategy.shapes.count import model
+from jobgen.strategy.shapes.values import Architecture
+from jobgen.strategy.values import Batch, Mesh, Offloaded
+
+
+class Row(NamedTuple):
+    """One published run."""
+
+    id: str
+    tier: str
+    source: str
+    setup: Setup | None
+    machine: Machine
+    metric: Metric
+    gib: float | None
+    """Measured memory, in GiB of its metric."""
+    step: float | None
+    """Measured seconds of a step of the optimizer."""
+    mfu: float | None
+    fits: bool
+    interconnect: bool
+    """Whether what joins the GPUs is known."""
+    missing: str = ""
+    """Why there is no setup."""
+
+
+def row(said: Mapping[str, str]) -> Row:
+    """One line of the file."""
+    gaps = [name for name in ("layers", "hidden", "seq") if not _number(said[name])]
+    setup = None if gaps else _setup(said)
+    return Row(
+        said["id"],
+        said["tier"],
+        said["source"],
+        setup,
+        _machine(said),
+        _metric(said),
+        _number(said["mem_gib"]),
+        _seconds(said, setup),
+        _number(said["mfu_pct"]),
+        said["outcome"] != "OOM",
+        bool(said["intra"] or said["inter"]) or _int(said["n_gpus"], 1) == 1,
+        f"no {', '.join(gaps)}" if gaps else "",
+    )
+
+
+def _number(text: str) -> float | None:
+    found = re.match(r"[\d.]+", text)
+    try:
+        return float(found[0]) if found else None
+    except ValueError:
+        return None
+
+
+def _int(text: str, default: int) -> int:
+    found = _number(text)
+    return default if found is None else int(found)
+
+
+_METRICS: tuple[tuple[str, Metric], ...] = (
+    (r"nvidia-smi|nvtop", "nvidia-smi"),
+    (r"allocated|active|peak mem", "allocated"),
+    (r"reserved", "reserved"),
+)
+
+
+def _metric(said: Mapping[str, str]) -> Metric:
+    """What was measured; where it is not said, what can be seen without changing the program."""
+    words = f"{said['mem_metric']} {said['mem_unit']}"
+    return next((name for found, name in _METRICS if re.search(found, words)), "nvidia-smi")
+
+
+def _shape(said: Mapping[str, str]) -> Architecture:
+    hidden = int(said["hidden"])
+    heads = _int(said["heads"], hidden // 128)
+    gated = said["gated"] == "1"
+    classic = not gated and not said["model"].startswith("MPT")
+    return Architecture(
+        name=said["model"],
+        layers=int(said["layers"]),
+        hidden=hidden,
+        heads=heads,
+        kv_heads=_int(said["kv_heads"], heads),
+        head_dim=_int(said["head_dim"], hidden // heads),
+        ffn=_int(said["ffn"], 4 * hidden),
+        vocab=_int(said["vocab"], 51200),
+        gated=gated,
+        tied=said["tied"] != "0",
+        layer_norm=not gated,
+        norm_bias=classic,
+        qkv_bias=classic,
+        out_bias=classic,
+        mlp_bias=classic,
+        fused_qkv="litgpt" in said["source"],
+    )
+
+
+_RECIPES: tuple[tuple[str, str], ...] = (
+    (r"fp32 grad.*own ZeRO|BF16Optimizer, own", "two-grads"),
+    (r"fp32 grad accumulation", "main-grads"),
+    (r"fp32 params|mp=DEFAULT|mp=PURE", "autocast"),
+    (r"^fp16 mixed|bf16 mixed|^fp8 mixed", "mixed"),
+    (r"^fp32", "fp32"),
+    (r"pure|bf16-true|base|nf4", "pure"),
+    (r"FP8", "main-grads"),
+    (r"bf16", "mixed"),
+)
+"""The first that the words of a row's precision match."""
+
+_OPTIMIZERS = ((r"8bit", "adamw8bit"), (r"Paged", "paged"), (r"SGD", "sgd"), (r"Lion", "lion"))
+
+
+def _recipe(said: Mapping[str, str], framework: str) -> Recipe:
+    words = said["precision"]
+    name = next((name for found, name in _RECIPES if re.search(found, words)), "mixed")
+    if framework == "megatron" and name == "mixed" and "fp16 grads" not in words:
+        name = "main-grads" if "bf16 grads" not in words else name
+    optimizer = next(
+        (name for found, name in _OPTIMIZERS if re.search(found, said["optimizer"])), "adamw"
+    )
+    found = recipe(name, optimizer)
+    if framework == "nanotron" and _int(said["dp"], 1) > 1:
+        # DDP's buckets in bf16 beside the fp32 accumulators
+        found = found._replace(grads=6)
+    return found._replace(reduce=2) if "PURE" in words else found
+
+
+_STRATEGIES: tuple[tuple[str, str], ...] = (
+    (r"SHARD_GRAD_OP|ZeRO-2", "fsdp-grad-op"),
+    (r"FSDP2", "fsdp2"),
+    (r"FSDP", "fsdp"),
+    (r"ZeRO-3|zero3", "zero3"),
+    (r"ZeRO-1|zero1|distributed optimizer", "zero1"),
+    (r"3D|TP\+PP", "3d"),
+)
+
+
+def _strategy(said: Mapping[str, str]) -> str:
+    words = said["strategy"]
+    return next((name for found, name in _STRATEGIES if re.search(found, words)), "ddp")
+
+
+def _framework(said: Mapping[str, str], strategy: str) -> str:
+    words = f"{said['source']} {said['precision']}".lower()
+    known = (
+        ("torchtitan", "torchtitan"),
+        ("nanotron", "nanotron"),
+        ("torchtune", "torchtune"),
+        ("litgpt", "litgpt"),
+        ("bigscience", "megatron-deepspeed"),
+        ("megatron", "megatron"),
+        ("nemo", "megatron"),
+        ("foundry", "mosaic"),
+    )
+    found = next((name for word, name in known if word in words), "")
+    return found or ("deepspeed" if strategy.startswith("zero") else "transformers")
+
+
+def _recompute(said: Mapping[str, str]) -> str:
+    words = said["recompute"]
+    if words.startswith("none on 1 GPU"):
+        return "none" if _int(said["n_gpus"], 1) == 1 else "full"
+    if words.startswith("per recipe default"):
+        return "full"
+    if words.startswith(("full", "per-block")):
+        return "full"
+    return "selective" if words.startswith("selective") else "none"
+
+
+def _loss(said: Mapping[str, str], framework: str) -> str:
+    if re.search(r"chunked", said["notes"]):
+        return "chunked"
+    if framework == "litgpt":
+        return "chunked"  # chunked_cross_entropy, 128 tokens at once
+    if "gptq" in said["trainable"]:
+        return "narrow"  # GPTQ's models compute in fp16, without autocast
+    if (
+        re.search(r"^(pure bf16|bf16-true)", said["precision"])
+        and "fp32 logits" not in said["notes"]
+    ):
+        return "narrow"
+    if re.search(r"fused (linear )?(ce|cross)|liger", said["notes"], re.IGNORECASE):
+        return "fused"
+    # torchtitan compiles its loss since 2025
+    year = re.search(r"20(2\d)", said["source"])
+    recent = year is not None and int(year[1]) >= 25
+    return (
+        "compiled" if framework == "torchtitan" and said["compile"] == "1" and recent else "plain"
+    )
+
+
+def _adapters(said: Mapping[str, str]) -> Adapters | None:
+    words = said["trainable"]
+    if "LoRA" not in words:
+        return None
+    rank = re.search(r"\br ?=? ?(\d+)", words) or re.search(r"LoRA r ?=? ?(\d+)", said["notes"])
+    targets: tuple[str, ...] = ()
+    if "q,v" in words:
+        targets = ("q_proj", "v_proj")
+    elif "c_attn" in words:
+        targets = ("q_proj", "k_proj", "v_proj", "qkv")
+    whole = ("embedding", "head") if "emb" in words else ()
+    bits = 4 if "QLoRA" in words else 16
+    return Adapters(int(rank[1]) if rank else 8, targets, bits, whole)
+
+
+def _setup(said: Mapping[str, str]) -> Setup:
+    strategy = _strategy(said)
+    framework = _framework(said, strategy)
+    tp, pp, cp = (_int(said[key], 1) for key in ("tp", "pp", "cp"))
+    data = _int(said["dp"], max(1, _int(said["n_gpus"], 1) // (tp * pp * cp)))
+    shard = 1 if strategy in {"ddp", "3d", "fsdp-no-shard"} else data
+    micro, gas = _batch(said, data, pp)
+    native = framework in {"nanotron", "megatron", "megatron-deepspeed"}
+    return Setup(
+        model=model(_shape(said)),
+        strategy=strategy,
+        mesh=Mesh(data // shard, shard, tp, pp, cp, _int(said["ep"], 1)),
+        batch=Batch(micro, gas, data),
+        seq=_length(said),
+        recipe=_recipe(said, framework),
+        recompute=_recompute(said),  # type: ignore[arg-type]
+        offload=Offloaded(optimizer=True, params=True) if "cpu" in said["offload"] else Offloaded(),
+        offload_activations="activations" in said["offload"],
+        framework="megatron" if framework in {"nanotron", "megatron"} else framework,
+        flash=said["flash_attn"] != "0",
+        compiled=said["compile"] == "1",
+        loss=_loss(said, framework),  # type: ignore[arg-type]
+        persistent_grads=native or (strategy == "ddp" and data > 1),
+        fused_step=framework != "transformers",
+        repeat_kv=framework in {"torchtitan", "torchtune", "litgpt"},
+        loose=bool(re.search(r"variable-length|padded, not packed", said["notes"])),
+        sequence_parallel=framework in {"torchtitan", "nanotron"},
+        chunks=max(1, _int(said["vpp"], 1)) if pp > 1 else 1,
+        adapters=_adapters(said),
+        step_in_backward="in bwd" in said["optimizer"],
+        whole=framework == "litgpt" and (shard > 1 or "QLoRA" in said["trainable"]),
+        world_per_node=min(8, _int(said["n_gpus"], 1)),
+    )
+
+
+_ALPACA = 1304
+"""Tokens of Alpaca's longest sample, as litgpt's tables say."""
+
+
+def _length(said: Mapping[str, str]) -> int:
+    seq = _int(said["seq"], 0)
+    return min(seq, _ALPACA) if "alpaca" in said["notes"] else seq
+
+
+def _batch(said: Mapping[str, str], data: int, pp: int) -> tuple[int, int]:
+    """Samples of a micro-batch, and how many make a step."""
+    local = re.search(r"local batch (\d+) split", said["notes"])
+    if local:
+        return 1, int(local[1])
+    micro = _int(said["mbs"], 1)
+    if pp > 1 and re.search(r"batch per DP", said["notes"]):
+        return 1, micro
+    gas = _int(said["gas"], 0) or max(1, _int(said["gbs"], micro * data) // (micro * data))
+    return micro, gas
+
+
+_LINKS = {"NVLink3": 300e9, "NVLink4": 450e9, "NVLink5": 900e9}
+
+
+def _machine(said: Mapping[str, str]) -> Machine:
+    name = re.sub(r"[_ ]", "-", said["gpu"].split("(")[0]).upper()
+    kinds = ("B200", "H200", "H100", "A100", "A10G", "4090", "PRO-6000", "TITAN")
+    kind = next((kind for kind in kinds if kind in name), "A100")
+    names = {
+        "A100": "A100-SXM4-80GB",
+        "H100": "H100-SXM5-80GB",
+        "H200": "H200-SXM5-141GB",
+        "B200": "B200-SXM-180GB",
+        "A10G": "A10G-24GB",
+        "4090": "RTX-4090-24GB",
+        "PRO-6000": "RTX-PRO-6000-96GB",
+        "TITAN": "RTX-2080-Ti-11GB",
+    }
+    found = gpus()[names[kind]]
+    memory = (_number(said["gpu_mem_gb"]) or found.memory_gib) * GIB
+    link = next((speed for word, speed in _LINKS.items() if word in said["intra"]), None)
+    return Machine(
+        gpu=names[kind],
+        memory=memory,
+        peak=found.bf16_tflops * 1e12,
+        bandwidth=found.memory_gbs * 1e9,
+        link=link or found.link_gbs / 2 * 1e9,
+        network=_network(said["inter"]),
+        fabric="infiniband",
+        node_gpus=8,
+        architecture=found.architecture,
+    )
+
+
+def _network(words: str) -> float:
+    """Bytes per second of one GPU's share, in one direction."""
+    node = re.search(r"(\d+) ?Gb/s per node", words) or re.search(r"^(\d+) Gb/s$", words)
+    several = re.search(r"(\d+) ?x ?(\d+) ?Gb/s", words)
+    each = re.search(r"(\d+) ?Gb/s per GPU", words)
+    if several:
+        return int(several[1]) * int(several[2]) / 8 / 8 * 1e9
+    if each:
+        return int(each[1]) / 8 * 1e9
+    return int(node[1]) / 8 / 8 * 1e9 if node else 25e9
+
+
+def _seconds(said: Mapping[str, str], setup: Setup | None) -> float | None:
+    """Seconds of a step, as printed or from tokens and their rate."""
+    printed = _number(said["step_s"])
+    if printed:
+        return printed
+    rate = _number(said["tok_s_gpu"])
+    if not rate or setup is None:
+        return None
+    mesh = setup.mesh
+    tokens = setup.batch.total * setup.seq
+    return tokens / rate / mesh.world

@@ -1,0 +1,161 @@
+"""How much memory a setup needs: on the GPU that holds most, and on the node."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jobgen.strategy.estimate import Component, Memory, Moment
+from jobgen.strategy.memory.activations import Kept, kept
+from jobgen.strategy.memory.held import Held, Stage, held, stages
+from jobgen.strategy.memory.outside import cache, checkpoint, context, node
+from jobgen.strategy.memory.transient import transient
+from jobgen.strategy.setup import Setup
+from jobgen.strategy.values import TRAITS
+
+__all__ = ["estimate"]
+
+ERROR = 0.08
+"""Half of the interval, as a part: what is published for the same setup differs by as much."""
+STAGED = 0.15
+"""The same with a pipeline, whose stages and micro-batches are never quite alike."""
+
+
+class Parts(NamedTuple):
+    """Bytes on one GPU at one moment."""
+
+    moment: Moment
+    params: float
+    grads: float
+    master: float
+    moments: float
+    gathered: float
+    buckets: float
+    activations: float
+    logits: float
+    temporary: float
+
+    @property
+    def total(self) -> float:
+        """What torch has allocated."""
+        return sum(self[1:])
+
+
+def estimate(setup: Setup) -> Memory:
+    """The memory of the GPU that holds most, at its peak. Bytes."""
+    peak = max(
+        (parts for stage in stages(setup) for parts in _moments(setup, stage)),
+        key=lambda parts: parts.total,
+    )
+    spare = cache(setup, peak.total, peak.activations, peak.logits)
+    beyond = {"cache": spare, "context": context(setup)}
+    sizes = {**dict(zip(Parts._fields[1:], peak[1:], strict=True)), **beyond}
+    shrinks = _SHRINKS[TRAITS[setup.strategy].stage]
+    components = tuple(
+        Component(name, size, "", "", shrinks=name in shrinks) for name, size in sizes.items()
+    )
+    whole = sum(sizes.values())
+    error = STAGED if setup.mesh.pp > 1 else ERROR
+    beside = node(setup)
+    return Memory(
+        components,
+        peak.moment,
+        whole * (1 - error),
+        whole * (1 + error),
+        beside.host,
+        beside.pinned,
+        beside.nvme,
+        checkpoint(setup),
+        tuple(_doubts(setup)),
+    )
+
+
+_SHRINKS = {
+    0: (),
+    1: ("master", "moments"),
+    2: ("grads", "master", "moments"),
+    3: ("params", "grads", "master", "moments"),
+}
+"""Stage → what more data-parallel ranks make smaller."""
+
+
+def _moments(setup: Setup, stage: Stage) -> tuple[Parts, ...]:
+    """The three moments that can be the peak of this stage."""
+    states = held(setup, stage)
+    extra = transient(setup, stage)
+    micro = kept(setup)
+    flight = _in_flight(setup, stage)
+    stored = (stage.layers * micro.layer + _ends(setup, micro)) * flight
+    if setup.offload_activations:
+        stored = min(stored, 2 * micro.layer)
+    logits = micro.logits if stage.last else 0.0
+    before = _grads_before(setup, states)
+    rest = states._replace(grads=before)
+    return (
+        Parts("forward", *rest, extra.forward, extra.buckets, stored, logits, 0.0),
+        Parts(
+            "backward",
+            *rest,
+            extra.forward,
+            extra.buckets,
+            stored,
+            0.0,
+            micro.working,
+        ),
+        Parts(
+            "backward",
+            *states,
+            extra.backward,
+            extra.buckets,
+            micro.layer * flight,
+            0.0,
+            micro.working,
+        ),
+        # gathered parameters and buckets lie in pools of streams of their own, which stay
+        Parts("step", *states, extra.pool, extra.buckets, 0.0, 0.0, extra.step),
+        *_whole(setup, stage, states),
+    )
+
+
+def _whole(setup: Setup, stage: Stage, states: Held) -> tuple[Parts, ...]:
+    """The model in 16 bits once more: FSDP's full state dict, or what is still to be quantized."""
+    if not setup.whole:
+        return ()
+    again = 2.0 * stage.params
+    params = states.params if setup.mesh.shard > 1 else 0.0
+    return (Parts("load", params, 0.0, 0.0, states.moments, again, 0.0, 0.0, 0.0, 0.0),)
+
+
+def _in_flight(setup: Setup, stage: Stage) -> float:
+    """Micro-batches whose activations the stage holds at once: as many as there are stages behind
+    it, with one-forward-one-backward (arXiv:2104.04473, section 2.2)."""
+    pp, v = setup.mesh.pp, setup.chunks
+    if pp == 1 or (stage.last and not stage.first):
+        return 1.0
+    most = min(pp, setup.batch.accumulation)
+    return most if v == 1 else most * (1 + (pp - 1) / (pp * v))
+
+
+def _ends(setup: Setup, micro: Kept) -> float:
+    """Bytes of a stage's output, which it keeps until its gradient comes."""
+    return micro.input if setup.mesh.pp > 1 else 0.0
+
+
+def _grads_before(setup: Setup, states: Held) -> float:
+    """Gradients that exist when the backward pass begins: those of earlier micro-batches, or all
+    where their memory is kept from step to step. FSDP's lie in the pool of a stream of their own.
+    """
+    if setup.step_in_backward:
+        return 0.0
+    sharded = setup.strategy.startswith("fsdp") and setup.mesh.shard > 1
+    if setup.persistent_grads or setup.batch.accumulation > 1 or sharded:
+        return states.grads
+    return 0.0
+
+
+def _doubts(setup: Setup) -> list[str]:
+    said = []
+    if setup.model.sizes.experts is not None:
+        said.append("experts are taken to be loaded evenly")
+    if setup.loose:
+        said.append("lengths vary, so the allocator's cache is a guess")
+    return said

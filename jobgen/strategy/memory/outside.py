@@ -1,0 +1,99 @@
+"""Bytes outside of torch's tensors: CUDA's context, NCCL, the allocator's cache; and the node's."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jobgen.strategy.estimate import GIB
+from jobgen.strategy.setup import Setup
+from jobgen.strategy.values import TRAITS
+
+CONTEXT = 0.5 * GIB
+"""Of a process that has run a kernel, with lazy loading (0.47 GiB seen on an A100:
+stas00/ml-engineering, debug/nvidia-debug.md)."""
+COMMUNICATOR = 24 * 3.5 * (524_288 + 4_915_200 + 4_194_304)
+"""Of one NCCL communicator on nodes of eight GPUs: 24 channels, a ring's and a tree's connections
+in each, and a buffer for each of three protocols (NCCL, src/init.cc ``computeBuffSizes`` and
+src/include/device.h). One communicator is seen to take 1 to 1.5 GiB with NCCL's kernels."""
+KERNELS = 0.45 * GIB
+"""Of NCCL's kernels, once (0.55 to 2.00 GiB at the first collective, stas00/ml-engineering,
+debug/nvidia-debug.md, without the context and one communicator)."""
+CACHE = 0.065
+"""What the allocator reserves above what is allocated at the peak, where sizes repeat from step to
+step: the ends of its blocks of 2 and 20 MiB (torch, c10/cuda/CUDACachingAllocator.cpp). Logs that
+print both show 3 to 10 %; this is half way."""
+LOOSE = 1.0
+"""The same of activations and logits whose lengths vary: the blocks of a short batch do not fit a
+longer one, so that about a second set of them is held."""
+
+
+def context(setup: Setup) -> float:
+    """CUDA and NCCL on one GPU."""
+    count = communicators(setup)
+    return CONTEXT + (KERNELS if count else 0.0) + COMMUNICATOR * count
+
+
+def communicators(setup: Setup) -> int:
+    """Groups of ranks that one rank belongs to: the world, and each axis that is not all of it.
+
+    Megatron and its like have one for tensor and pipeline together too, for the gradients' norm,
+    and one for a tied embedding (megatron/core/parallel_state.py).
+    """
+    mesh = setup.mesh
+    axes = (mesh.replicate, mesh.shard, mesh.tp, mesh.pp, mesh.cp, mesh.ep)
+    split = [size for size in axes if size > 1]
+    if not split:
+        return 0
+    if len(split) == 1:
+        return 1
+    both = mesh.tp > 1 and mesh.pp > 1
+    tied = mesh.pp > 1 and setup.model.sizes.tied
+    return 1 + len(split) + both + tied
+
+
+def cache(setup: Setup, allocated: float, activations: float, logits: float) -> float:
+    """What the allocator holds and nothing uses.
+
+    Logits in 16 bits leave a block behind that their fp32 copies do not fit into.
+    """
+    narrow = logits / 6 if setup.loss == "plain" and setup.recipe.compute < 4 else 0.0
+    loose = LOOSE * (activations + logits) if setup.loose else 0.0
+    return CACHE * allocated + narrow + loose
+
+
+class Node(NamedTuple):
+    """Bytes of one node's memory and disk."""
+
+    host: float
+    pinned: float
+    nvme: float
+
+
+_SPARE = 1.5
+"""Buffers beside what is offloaded (DeepSpeed, runtime/zero/stage3.py,
+``estimate_zero3_model_states_mem_needs``: additional_buffer_factor)."""
+
+
+def node(setup: Setup) -> Node:
+    """What offloading needs on every node."""
+    offload, mesh, recipe = setup.offload, setup.mesh, setup.recipe
+    if not offload:
+        return Node(0.0, 0.0, 0.0)
+    count = setup.model.count
+    ranks = min(setup.world_per_node, mesh.world)
+    level = TRAITS[setup.strategy].stage
+    part = count * ranks / mesh.shard / mesh.tp / mesh.pp if level else float(count * ranks)
+    state = part * (4.0 + recipe.moments + (recipe.master or 0.0)) if offload.optimizer else 0.0
+    params = part * recipe.params if offload.params else 0.0
+    pinned = (part * 4.0 if offload.optimizer else 0.0) + params
+    if offload.to == "nvme":
+        return Node(_SPARE * pinned, pinned, state + params)
+    return Node(_SPARE * (state + params), pinned, 0.0)
+
+
+def checkpoint(setup: Setup) -> float:
+    """Bytes of one whole checkpoint: parameters, their fp32 copy and the optimizer's state."""
+    recipe = setup.recipe
+    if setup.adapters is not None:
+        return 0.0
+    return setup.model.count * (recipe.params + recipe.master + recipe.moments)

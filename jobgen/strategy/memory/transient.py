@@ -1,0 +1,113 @@
+"""Bytes that a strategy needs for a while: gathered parameters, buckets, copies for the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from jobgen.strategy.memory.held import Stage, shards, trains
+from jobgen.strategy.setup import Setup
+from jobgen.strategy.values import TRAITS
+
+
+class Transient(NamedTuple):
+    """Bytes on one GPU at the three moments that can be the peak."""
+
+    forward: float
+    """Gathered parameters and copies, while the loss is computed."""
+    backward: float
+    """The same, while the first layer's gradients are computed, the last of the backward pass."""
+    buckets: float
+    """Buffers for communication, which are kept from the first backward pass on."""
+    step: float
+    """Copies that the optimizer makes."""
+    pool: float = 0.0
+    """What streams of their own keep of gathered parameters while the optimizer works."""
+
+
+_BUCKET = 500_000_000
+"""Elements of DeepSpeed's reduce_bucket_size and allgather_bucket_size by default
+(runtime/zero/config.py)."""
+_LIVE = 1_000_000_000
+"""Elements of max_live_parameters and of sub_group_size by default (the same file)."""
+_UNITS = 2
+"""Layers that FSDP has gathered at once: the one that works and the next one (torch 2.13,
+distributed/fsdp/_limiter_utils.py, ``_FreeEventQueue``; FSDP2 prefetches one)."""
+
+
+def transient(setup: Setup, stage: Stage) -> Transient:
+    """What the strategy's family needs beside its states."""
+    return _FAMILIES[TRAITS[setup.strategy].family](setup, stage)
+
+
+def _copied(setup: Setup, stage: Stage) -> Transient:
+    """DDP. Autocast keeps a cast copy of every weight until its backward pass."""
+    recipe = setup.recipe
+    cast = recipe.compute * stage.inside if recipe.params > recipe.compute else 0.0
+    return Transient(cast, 0.0, 0.0, _step(setup, trains(setup, stage)[0], 1))
+
+
+def _gathered(setup: Setup, stage: Stage) -> Transient:
+    """FSDP: two layers, and the root for the whole of the step."""
+    recipe, cut = setup.recipe, shards(setup)
+    trained, frozen = trains(setup, stage)
+    each = recipe.compute if setup.adapters is None else frozen / max(1.0, stage.params)
+    if cut == 1 or setup.strategy == "fsdp-no-shard":
+        cast = recipe.compute * stage.params if recipe.params > recipe.compute else 0.0
+        return Transient(cast, cast, 0.0, _step(setup, stage.params, 1))
+    stays = setup.strategy == "fsdp-grad-op" or setup.reshard is False or setup.mesh.pp > 1
+    units = stage.inside if stays else min(_UNITS * stage.largest, stage.inside)
+    if setup.reshard is not True and setup.reshard is not False:
+        units += stage.inside / setup.reshard
+    params = each * (units + stage.outside)
+    wide = recipe.compute + recipe.reduce
+    if setup.adapters is not None:
+        pool = wide * trained / max(1.0, stage.layers)
+        return Transient(params, params, pool, _step(setup, trained, cut))
+    # the reduce-scatter's inputs live in the pool of its own stream, which no other one reuses
+    pool = recipe.reduce * max(stage.largest, stage.outside)
+    if setup.mesh.pp > 1 and setup.batch.accumulation > 1:
+        # gradients are reduced with the last micro-batch only, and whole until then (torch 2.13,
+        # distributed/pipelining/stage.py, ``backward_maybe_with_nosync``)
+        pool += recipe.reduce * stage.params
+    head = recipe.compute * stage.outside / (1 if setup.model.sizes.tied else 2)
+    backward = params + recipe.compute * (stage.largest + stage.outside)
+    at_loss = params + (head if stage.last else 0.0)
+    return Transient(at_loss, backward, pool, _step(setup, stage.params, cut), params)
+
+
+def _zero(setup: Setup, stage: Stage) -> Transient:
+    """DeepSpeed's ZeRO, with its default buckets."""
+    recipe, cut = setup.recipe, shards(setup)
+    trained, _ = trains(setup, stage)
+    if setup.framework == "megatron":  # a distributed optimizer: buckets are views of gradients
+        return Transient(0.0, 0.0, 0.0, _step(setup, trained, cut))
+    bucket = min(_BUCKET, trained) * recipe.reduce
+    if TRAITS[setup.strategy].stage < 3:
+        # the partition's gradients are flattened, and widened (stage_1_and_2.py, ``step``)
+        fp32 = (recipe.grads + 4.0) * trained / cut if recipe.grads < 4 else 0.0
+        gather = min(_BUCKET, trained) * recipe.compute
+        step = max(fp32 + _step(setup, trained, cut), gather)
+        return Transient(0.0, 0.0, bucket * (2 if setup.strategy == "zero2" else 1), step)
+    live = recipe.compute * min(_LIVE, stage.params)
+    gone = min(_LIVE, trained / cut)
+    # a sub-group's gradients are flattened, and widened (stage3.py, ``_prepare_fp32_grad_…``)
+    step = (recipe.grads + 4.0) * gone if recipe.grads < 4 else 0.0
+    return Transient(live, live, bucket, step + (0.0 if setup.fused_step else 4.0 * gone), live)
+
+
+def _step(setup: Setup, trained: float, cut: int) -> float:
+    """torch's foreach AdamW makes the root of the second moments of all parameters at once
+    (torch/optim/adamw.py, ``_multi_tensor_adamw``); the fused one makes nothing."""
+    if setup.fused_step or setup.offload.optimizer or setup.step_in_backward:
+        return 0.0
+    return trained / cut * setup.recipe.moments / 2
+
+
+_FAMILIES: dict[str, Callable[[Setup, Stage], Transient]] = {
+    "ddp": _copied,
+    "3d": _copied,
+    "fsdp": _gathered,
+    "fsdp2": _gathered,
+    "zero": _zero,
+}
