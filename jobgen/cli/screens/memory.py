@@ -17,6 +17,7 @@ _MOMENTS = {
     "forward": "the forward pass",
     "backward": "the backward pass",
     "step": "the optimizer's step",
+    "load": "loading the model",
 }
 
 
