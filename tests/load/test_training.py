@@ -82,6 +82,7 @@ def test_a_typo_is_answered_with_the_word() -> None:
         ("{framework: megatron, strategy: fsdp}", "J236", "framework"),
         ("{global_batch: 100, micro_batch: 3}", "J230", "global_batch"),
         ("{strategy: 3d, tp: 3, model: {layers: 2, hidden: 64, heads: 4}}", "J233", "tp"),
+        ("{strategy: 3d, tp: 3, model: meta-llama/Llama-3.1-8B}", "J233", "tp"),
         ("{strategy: 3d, tp: 32}", "J231", "tp"),
         ("{dp: 3}", "J231", "dp"),
     ],
