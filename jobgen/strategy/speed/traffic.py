@@ -134,7 +134,7 @@ def _states(
     setup: Setup, params: float, gradients: float, divided: int, whole: Slice
 ) -> Iterator[Traffic]:
     trait = TRAITS[setup.strategy]
-    stage = trait.stage if setup.mesh.shard > 1 else 0
+    stage = trait.stage if setup.mesh.shard * setup.mesh.cp > 1 else 0
     micro = setup.batch.accumulation
     reduced, gathered = setup.recipe.reduce * gradients, setup.recipe.compute * params
     everyone = _fewer(links.group(setup, "cp", "shard", "replicate"), divided)
@@ -145,10 +145,10 @@ def _states(
         return
     unit = whole.largest * setup.recipe.compute
     if stage == 1:
-        yield Traffic("reduce-scatter", "gradients", shards, reduced, 1, "last", 0)
+        yield Traffic("reduce-scatter", "gradients", shards, reduced, 1, "last")
         yield Traffic("all-gather", "parameters", shards, gathered, 1, "update")
     elif trait.family == "zero" and stage == 2:
-        yield Traffic("reduce-scatter", "gradients", shards, reduced, micro, "backward", 0)
+        yield Traffic("reduce-scatter", "gradients", shards, reduced, micro, "backward")
         yield Traffic("all-gather", "parameters", shards, gathered, 1, "update")
     else:
         n = whole.units

@@ -1,0 +1,195 @@
+"""What one rank sends in a step: against closed forms, and what must hold of any mesh."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobgen.strategy.setup import Adapters, Setup
+from jobgen.strategy.speed import volumes
+from jobgen.strategy.values import Mesh
+from tests.strategy.speed.setups import A100, AUTOCAST, LLAMA, MIXED, SMALL, SPARSE, setup
+
+P = SMALL.count
+
+
+def sent(asked: Setup) -> dict[str, float]:
+    """Bytes by what they are, over both kinds of link."""
+    found: dict[str, float] = defaultdict(float)
+    for volume in volumes(asked, A100):
+        found[volume.what] += volume.bytes
+    return dict(found)
+
+
+def on(link: str, asked: Setup) -> float:
+    return sum(v.bytes for v in volumes(asked, A100) if v.link == link)
+
+
+def total(asked: Setup) -> float:
+    return sum(volume.bytes for volume in volumes(asked, A100))
+
+
+def test_one_rank_sends_nothing() -> None:
+    for strategy in ("ddp", "fsdp", "fsdp2", "zero3", "3d"):
+        assert volumes(setup(strategy, mesh=Mesh(1, 1)), A100) == ()
+
+
+def test_ddp_reduces_every_gradient_once_a_step() -> None:
+    for accumulation in (1, 4):
+        found = sent(setup("ddp", accumulation=accumulation))
+        assert found == {"all-reduce of gradients": pytest.approx(2 * 7 / 8 * 2 * P)}
+
+
+def test_zero1_sends_as_many_bytes_as_ddp_where_gradients_are_as_wide_as_parameters() -> None:
+    found = sent(setup("zero1", accumulation=4))
+    assert found["reduce-scatter of gradients"] == pytest.approx(7 / 8 * 2 * P)
+    assert found["all-gather of parameters"] == pytest.approx(7 / 8 * 2 * P)
+    assert total(setup("zero1")) == pytest.approx(total(setup("ddp")))
+
+
+def test_zero2_reduces_in_every_micro_batch() -> None:
+    found = sent(setup("zero2", accumulation=4))
+    assert found["reduce-scatter of gradients"] == pytest.approx(4 * 7 / 8 * 2 * P)
+    assert found["all-gather of parameters"] == pytest.approx(7 / 8 * 2 * P)
+
+
+@pytest.mark.parametrize("strategy", ["fsdp", "fsdp2", "zero3"])
+def test_sharded_parameters_are_gathered_twice_and_reduced_once(strategy: str) -> None:
+    assert total(setup(strategy)) == pytest.approx(1.5 * total(setup("ddp")))
+    assert total(setup(strategy, accumulation=4)) == pytest.approx(4 * total(setup(strategy)))
+
+
+def test_an_fp32_reduction_sends_four_thirds() -> None:
+    # autocast: parameters are gathered in 16 bits and gradients reduced in 32
+    assert total(setup("fsdp", recipe=AUTOCAST)) == pytest.approx(7 / 8 * (2 + 2 + 4) * P)
+
+
+def test_what_stays_gathered_is_not_gathered_again() -> None:
+    for kept in (setup("fsdp-grad-op"), setup("fsdp2", reshard=False)):
+        assert total(kept) == pytest.approx(2 * 7 / 8 * 2 * P)
+
+
+def test_resharded_to_the_node_the_second_gather_stays_inside_it() -> None:
+    across = setup("fsdp2", mesh=Mesh(1, 16))
+    within = across._replace(reshard=8)
+    assert sent(within)["all-gather of parameters again"] == pytest.approx(7 / 8 * 2 * P)
+    assert on("network", within) == pytest.approx(on("network", across) * 2 / 3)
+
+
+def test_hybrid_shards_reduce_only_their_part_over_the_network() -> None:
+    hybrid = setup("fsdp-hybrid", mesh=Mesh(4, 8))
+    assert on("node", hybrid) == pytest.approx(3 * 7 / 8 * 2 * P)
+    assert on("network", hybrid) == pytest.approx(2 * 3 / 4 * 2 * P / 8)
+
+
+def test_an_all_reduce_over_nodes_leaves_each_by_all_its_cards() -> None:
+    # stas00/ml-engineering, network/README.md: of 4 GiB over 4 nodes of 8, each card carries 0.75
+    asked = setup("ddp", mesh=Mesh(32, 1))
+    payload = 2 * P
+    assert on("network", asked) == pytest.approx(payload * 0.75 / 4)
+    assert on("node", asked) == pytest.approx(payload * 7 / 4)
+
+
+def test_tp_sends_four_times_the_activations_of_a_layer() -> None:
+    asked = setup("3d", mesh=Mesh(1, 1, tp=8), accumulation=3)
+    activations = 2 * 128 * 64 * 2
+    whole = 8 * 7 / 8 * activations * SMALL.sizes.layers * 3
+    assert total(asked) == pytest.approx(whole)
+    assert total(asked._replace(sequence_parallel=True)) == pytest.approx(whole)
+    assert total(asked._replace(recompute="full")) == pytest.approx(whole * 1.5)
+    assert on("network", asked) == 0
+
+
+def test_tp_wider_than_a_node_uses_the_network() -> None:
+    assert on("network", setup("3d", mesh=Mesh(1, 1, tp=16))) > 0
+
+
+def test_dp_across_nodes_of_one_tp_group_each_has_a_card_for_every_rank() -> None:
+    asked = setup("3d", mesh=Mesh(4, 1, tp=8))
+    gradients = [v for v in volumes(asked, A100) if "gradients" in v.what]
+    (volume,) = gradients
+    assert volume.link == "network"
+    assert volume.bytes == pytest.approx(2 * 3 / 4 * 2 * P / 8)
+
+
+def test_stages_send_activations_and_their_gradients() -> None:
+    asked = setup("3d", mesh=Mesh(1, 1, pp=4), accumulation=8, world_per_node=4)
+    activations = 2 * 128 * 64 * 2
+    assert sent(asked) == {"send of activations": pytest.approx(2 * 8 * activations)}
+    assert on("network", asked) == 0
+    assert on("network", asked._replace(world_per_node=1)) == pytest.approx(2 * 8 * activations)
+
+
+def test_keys_and_values_go_round_the_ring() -> None:
+    asked = setup("fsdp2", mesh=Mesh(1, 1, cp=4))
+    each = 2 * 4 * 16 * 2 * (2 * 128 / 4)  # keys and values of four heads of 16, 2 x 128 / 4 tokens
+    rings = {what: size for what, size in sent(asked).items() if "keys" in what}
+    assert rings == {"send of keys and values": pytest.approx(3 * 3 * each * SMALL.sizes.layers)}
+
+
+def test_tokens_go_to_their_experts_and_back() -> None:
+    asked = setup("fsdp2", model=SPARSE, mesh=Mesh(1, 8, ep=4))
+    moved = sent(asked)["all-to-all of tokens"]
+    assert moved == pytest.approx(4 * 4 * 3 / 4 * 2 * 128 * 2 * 64 * 2)
+
+
+def test_experts_are_reduced_among_those_that_hold_the_same() -> None:
+    few = sum(t.count * n for t, n in SPARSE.tensors() if t.kind == "expert")
+    asked = setup("3d", model=SPARSE, mesh=Mesh(8, 1, ep=4))
+    dense = 2 * 7 / 8 * 2 * (SPARSE.count - few)
+    assert sent(asked)["all-reduce of gradients"] == pytest.approx(dense + 2 / 2 * 2 * few / 4)
+
+
+def test_adapters_alone_are_reduced() -> None:
+    asked = setup("ddp", adapters=Adapters(8, ("q_proj",)))
+    assert total(asked) == pytest.approx(2 * 7 / 8 * 2 * 4 * 8 * (64 + 64))
+
+
+def test_both_links_of_a_wide_mesh_take_time() -> None:
+    asked = setup("fsdp2", model=LLAMA, mesh=Mesh(2, 8, tp=2, cp=2), accumulation=2)
+    found = volumes(asked, A100)
+    assert {volume.link for volume in found} == {"node", "network"}
+    assert all(volume.bytes > 0 and volume.seconds > 0 for volume in found)
+
+
+@given(
+    strategy=st.sampled_from(["ddp", "fsdp", "fsdp2", "fsdp-grad-op", "zero1", "zero2", "zero3"]),
+    few=st.integers(1, 64),
+    more=st.integers(1, 64),
+    accumulation=st.integers(1, 4),
+)
+def test_more_ranks_never_send_less_in_all(
+    strategy: str, few: int, more: int, accumulation: int
+) -> None:
+    sums = []
+    for ranks in sorted((few, more)):
+        mesh = Mesh(ranks, 1) if strategy == "ddp" else Mesh(1, ranks)
+        sums.append(ranks * total(setup(strategy, mesh=mesh, accumulation=accumulation)))
+    assert sums[0] <= sums[1] * (1 + 1e-12)
+
+
+@given(nodes=st.integers(1, 32), inside=st.sampled_from([1, 2, 4, 8]))
+def test_all_links_together_carry_what_a_ring_carries(nodes: int, inside: int) -> None:
+    ranks = nodes * inside
+    asked = setup("ddp", mesh=Mesh(ranks, 1), world_per_node=inside)
+    assert total(asked) == pytest.approx(2 * (ranks - 1) / ranks * 2 * P)
+    assert on("network", asked) == pytest.approx(2 * (nodes - 1) / nodes / inside * 2 * P)
+
+
+@given(
+    tp=st.sampled_from([1, 2, 4, 8]),
+    pp=st.sampled_from([1, 2, 4]),
+    cp=st.sampled_from([1, 2]),
+    shard=st.sampled_from([1, 2, 4]),
+    replicate=st.sampled_from([1, 2]),
+)
+def test_bytes_are_never_negative_and_a_rank_alone_is_silent(
+    tp: int, pp: int, cp: int, shard: int, replicate: int
+) -> None:
+    mesh = Mesh(replicate, shard, tp, pp, cp)
+    found = volumes(setup("fsdp2", mesh=mesh, recipe=MIXED, micro=8), A100)
+    assert all(volume.bytes > 0 for volume in found)
+    assert bool(found) == (mesh.world > 1)
