@@ -84,7 +84,7 @@ def _stage(setup: Setup, one: Times, layers: int, out: Times | None) -> Passes:
     if out is not None:
         forward, backward = forward + out.forward, backward + out.backward
         calls += out.calls
-    host = rates.KERNEL if setup.compiled else rates.HOST_CALL
+    host = rates.COMPILED_CALL if setup.compiled else rates.HOST_CALL
     twice = 2 + (setup.recompute == "full")
     return Passes(
         max(forward, calls * host),
