@@ -16,6 +16,7 @@ from jobgen.strategy.memory.recipes import recipe
 from jobgen.strategy.setup import Adapters, Recipe, Setup
 from jobgen.strategy.shapes.count import model
 from jobgen.strategy.shapes.values import Architecture
+from jobgen.strategy.speed.compute import flops
 from jobgen.strategy.values import Batch, Mesh, Offloaded
 
 
@@ -44,18 +45,19 @@ def row(said: Mapping[str, str]) -> Row:
     """One line of the file."""
     gaps = [name for name in ("layers", "hidden", "seq") if not _number(said[name])]
     setup = None if gaps else _setup(said)
+    machine = _machine(said)
     return Row(
         said["id"],
         said["tier"],
         said["source"],
         setup,
-        _machine(said),
+        machine,
         _metric(said),
         _number(said["mem_gib"]),
-        _seconds(said, setup),
+        _seconds(said, setup, machine),
         _number(said["mfu_pct"]),
         said["outcome"] != "OOM",
-        bool(said["intra"] or said["inter"]) or _int(said["n_gpus"], 1) == 1,
+        _interconnect(said),
         f"no {', '.join(gaps)}" if gaps else "",
     )
 
@@ -138,6 +140,8 @@ def _recipe(said: Mapping[str, str], framework: str) -> Recipe:
     if framework == "nanotron" and _int(said["dp"], 1) > 1:
         # DDP's buckets in bf16 beside the fp32 accumulators
         found = found._replace(grads=6)
+    if re.search(r"fp8|float8", words, re.IGNORECASE):
+        found = found._replace(name=f"{found.name}, fp8")
     return found._replace(reduce=2) if "PURE" in words else found
 
 
@@ -217,7 +221,7 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
         targets = ("q_proj", "k_proj", "v_proj", "qkv")
     whole = ("embedding", "head") if "emb" in words else ()
     bits = 4 if "QLoRA" in words else 16
-    return Adapters(int(rank[1]) if rank else 8, targets, bits, whole)
+    return Adapters(int(rank[1]) if rank else 8, targets, bits, whole, fused="gptq" not in words)
 
 
 def _setup(said: Mapping[str, str]) -> Setup:
@@ -246,7 +250,9 @@ def _setup(said: Mapping[str, str]) -> Setup:
         fused_step=framework != "transformers",
         repeat_kv=framework in {"torchtitan", "torchtune", "litgpt"},
         loose=bool(re.search(r"variable-length|padded, not packed", said["notes"])),
-        sequence_parallel=framework in {"torchtitan", "nanotron"},
+        sequence_parallel=framework in {"torchtitan", "nanotron", "megatron"},
+        # NeMo's recipes set tp_comm_overlap; torchtitan's rows say which had asynchronous tp
+        overlap_tp="NVIDIA-NeMo" in said["source"] or said["notes"].startswith("async TP"),
         chunks=max(1, _int(said["vpp"], 1)) if pp > 1 else 1,
         adapters=_adapters(said),
         step_in_backward="in bwd" in said["optimizer"],
@@ -276,6 +282,7 @@ def _batch(said: Mapping[str, str], data: int, pp: int) -> tuple[int, int]:
     return micro, gas
 
 
+_H100_WATTS = 700
 _LINKS = {"NVLink3": 300e9, "NVLink4": 450e9, "NVLink5": 900e9}
 
 
@@ -294,18 +301,25 @@ def _machine(said: Mapping[str, str]) -> Machine:
         "TITAN": "RTX-2080-Ti-11GB",
     }
     found = gpus()[names[kind]]
+    peak, bandwidth = found.bf16_tflops * 1e12, found.memory_gbs * 1e9
+    watts = re.search(r"(\d+)W", said["gpu"])
+    if watts and "HBM2e" in said["gpu"]:
+        # torchtitan's own H100: 2.4 TB/s (pytorch/ao, roofline_utils.py), and a clock that falls
+        # with the cube root of the power, as voltage falls with it
+        peak, bandwidth = peak * (int(watts[1]) / _H100_WATTS) ** (1 / 3), 2.4e12
     memory = (_number(said["gpu_mem_gb"]) or found.memory_gib) * GIB
     link = next((speed for word, speed in _LINKS.items() if word in said["intra"]), None)
     return Machine(
         gpu=names[kind],
         memory=memory,
-        peak=found.bf16_tflops * 1e12,
-        bandwidth=found.memory_gbs * 1e9,
+        peak=peak,
+        bandwidth=bandwidth,
         link=link or found.link_gbs / 2 * 1e9,
         network=_network(said["inter"]),
         fabric="infiniband",
         node_gpus=8,
         architecture=found.architecture,
+        fast8=2 * peak if found.architecture in {"Hopper", "Ada", "Blackwell"} else 0.0,
     )
 
 
@@ -321,14 +335,28 @@ def _network(words: str) -> float:
     return int(node[1]) / 8 / 8 * 1e9 if node else 25e9
 
 
-def _seconds(said: Mapping[str, str], setup: Setup | None) -> float | None:
-    """Seconds of a step, as printed or from tokens and their rate."""
-    printed = _number(said["step_s"])
-    if printed:
-        return printed
-    rate = _number(said["tok_s_gpu"])
-    if not rate or setup is None:
+def _interconnect(said: Mapping[str, str]) -> bool:
+    """Whether what joins the GPUs is known: inside a node, and beyond it where they need it."""
+    count = _int(said["n_gpus"], 1)
+    if count > 8:
+        return bool(said["inter"]) and "not stated" not in said["inter"]
+    return count == 1 or bool(said["intra"] or said["inter"])
+
+
+def _seconds(said: Mapping[str, str], setup: Setup | None, machine: Machine) -> float | None:
+    """Seconds of a step of a known batch: as printed, from tokens and their rate, or from MFU.
+
+    None where more FLOPs would be done than the GPU can: what was timed was no whole step.
+    """
+    batch = said["mbs"] or "local batch" in said["notes"]
+    if setup is None or not batch or not (said["gas"] or said["gbs"] or "batch" in said["notes"]):
         return None
     mesh = setup.mesh
-    tokens = setup.batch.total * setup.seq
-    return tokens / rate / mesh.world
+    rate, mfu = _number(said["tok_s_gpu"]), _number(said["mfu_pct"])
+    work = flops(setup) * setup.batch.total * setup.seq / mesh.world
+    found = _number(said["step_s"])
+    if not found and rate:
+        found = setup.batch.total * setup.seq / rate / mesh.world
+    elif not found and mfu:
+        found = work / machine.peak / mfu * 100
+    return found if found and work / found < max(machine.peak, machine.fast8) else None

@@ -56,6 +56,9 @@ class Adapters(NamedTuple):
         if tensor.kind not in LINEAR or len(tensor.shape) < 2:
             return False
         return not self.targets or any(word in tensor.name for word in self.targets)
+    fused: bool = True
+    """One kernel makes frozen weights 16 bits wide, as bitsandbytes has it; where not, single
+    operations do, as in AutoGPTQ."""
 
 
 class Setup(NamedTuple):

@@ -27,6 +27,8 @@ class Times(NamedTuple):
     backward: float
     attention: float = 0.0
     """Of the forward pass."""
+    products: float = 0.0
+    """Of the forward pass, those with weights."""
     calls: float = 0.0
     """Kernels of the forward pass."""
 
@@ -78,7 +80,7 @@ def _what_counts(setup: Setup) -> Setup:
 def _layers(setup: Setup, machine: Machine) -> Times:
     kinds = [(_layer(setup, machine, layer.tensors), layer.times) for layer in setup.model.layers]
     count = sum(times for _, times in kinds) or 1
-    means = (sum(one[i] * times for one, times in kinds) / count for i in range(4))
+    means = (sum(one[i] * times for one, times in kinds) / count for i in range(len(Times._fields)))
     return Times(*means)
 
 
@@ -90,6 +92,7 @@ def _layer(setup: Setup, machine: Machine, tensors: tuple[Tensor, ...]) -> Times
         linear.forward + core.forward + rest,
         linear.backward + core.backward + 2 * rest,
         core.forward,
+        linear.forward,
         kernels(setup, tensors),
     )
 

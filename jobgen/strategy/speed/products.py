@@ -9,6 +9,10 @@ from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.values import Tensor
 from jobgen.strategy.speed import rates
 
+_UNPACKED = 16.0
+"""Bytes that single operations read and write of each weight: shifted in 4 bytes, cast to one,
+masked, its zero taken off, scaled to 2 (AutoGPTQ, nn_modules/qlinear/qlinear_cuda_old.py)."""
+
 
 class Product(NamedTuple):
     """A product of tokens with weights ``outer`` by ``inner``, on one rank of ``tp``."""
@@ -109,16 +113,19 @@ def seconds(one: Product, machine: Machine) -> Both:
 
 def adapters(setup: Setup, machine: Machine, tensor: Tensor, one: Product) -> Both:
     """Seconds of what LoRA adds to one tensor: dropout, two thin products, a scaled sum; and of
-    making frozen weights of 4 bits 16 bits wide, forward and backward."""
+    making frozen weights of 4 bits 16 bits wide: forward, and again backward where that is one
+    kernel, whose result is not kept."""
     lora = setup.adapters
     if lora is None:
         return Both(0.0, 0.0)
     speed = rates.memory(machine)
-    wide = 0.0
+    wide, again = 0.0, 0.0
     if lora.bits < 16 and tensor.kind != "router":
-        wide = one.copies * one.inner * one.outer / one.tp * (lora.bits / 8 + one.compute) / speed
+        each = lora.bits / 8 + (one.compute if lora.fused else _UNPACKED)
+        wide = one.copies * one.inner * one.outer / one.tp * each / speed
+        again = wide if lora.fused else 0.0
     if not has_adapter(setup, tensor):
-        return Both(wide, wide)
+        return Both(wide, again)
     ahead = 0.0
     back = 0.0
     for inner, outer in ((one.inner, lora.rank), (lora.rank, one.outer)):
@@ -126,7 +133,7 @@ def adapters(setup: Setup, machine: Machine, tensor: Tensor, one: Product) -> Bo
         ahead, back = ahead + thin.forward, back + thin.backward
     e = one.compute
     rest = one.tokens * ((2 * e + 1) * one.inner + 5 * e * one.outer) / speed
-    return Both(ahead + rest + wide, back + rest + wide)
+    return Both(ahead + rest + wide, back + rest + again)
 
 
 def has_adapter(setup: Setup, tensor: Tensor) -> bool:

@@ -79,7 +79,7 @@ def _stage(setup: Setup, one: Times, layers: int, out: Times | None) -> Passes:
     """Forward and backward of so many layers; Python may be slower than the GPU."""
     forward, backward = one.forward * layers, one.backward * layers
     calls = one.calls * layers
-    again = {"full": forward, "selective": one.attention * layers}.get(setup.recompute, 0.0)
+    again = _again(setup, one) * layers
     attention = one.attention * layers * (4.5 if setup.recompute == "full" else 3.5)
     if out is not None:
         forward, backward = forward + out.forward, backward + out.backward
@@ -91,6 +91,22 @@ def _stage(setup: Setup, one: Times, layers: int, out: Times | None) -> Passes:
         max(backward + again, twice * calls * host),
         attention,
     )
+
+
+def _again(setup: Setup, one: Times) -> float:
+    """Seconds of a layer that the backward pass computes again.
+
+    Selective: what stands between queries, keys and values and their result (Megatron-LM, arXiv
+    2205.05198); in torchtitan all but attention and every second product with weights
+    (torchtitan/distributed/activation_checkpoint.py: "all compute ops, except every second mm").
+    """
+    if setup.recompute == "none":
+        return 0.0
+    if setup.recompute == "full":
+        return one.forward
+    if setup.framework == "torchtitan":
+        return one.forward - one.attention - one.products / 2
+    return one.attention
 
 
 def _exposed(setup: Setup, machine: Machine, passes: Passes) -> tuple[list[Volume], float]:
