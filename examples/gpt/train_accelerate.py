@@ -81,6 +81,10 @@ def main() -> None:
 def accelerated(plan: Plan) -> Accelerator:
     """What ``accelerate launch`` has put into the environment, and what has no place there."""
     if not torch.cuda.is_available():
+        if plan.strategy in ZERO:
+            from train_deepspeed import operators
+
+            operators("ShareMemCommBuilder")  # before accelerate has DeepSpeed load it
         # joins ranks on CPUs, where accelerate would leave each alone; and says that they are
         # several devices, without which it has no FSDP
         state = PartialState(cpu=True)

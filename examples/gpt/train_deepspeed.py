@@ -7,11 +7,14 @@ offload stand in ``ds_config.json`` alone: the engine does what it says, and the
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +22,19 @@ import deepspeed
 import torch
 import torch.distributed as dist
 from deepspeed import DeepSpeedEngine
+from deepspeed.accelerator import get_accelerator
 from gpt import GPT, Order, Windows, loss_of, micro_batches, recompute
 from measure import Report, zero_gradients, zero_masters
 from run import Batches, Checkpoints, Plan, Progress, World, arguments, join, sizes, training
 from torch import Tensor, nn
+from torch.utils.cpp_extension import _get_build_directory
 
 TAG, UNIVERSAL = "engine", "universal"
+MISSING = {
+    "AsyncIOBuilder": "offload to NVMe needs a C++ compiler and libaio's headers on every node: "
+    "apt-get install g++ libaio-dev, or dnf install gcc-c++ libaio-devel"
+}
+"""Builder of an operator → what to say where it cannot be built."""
 
 
 def main() -> None:
@@ -79,6 +89,7 @@ def config(checkpoints: Checkpoints, world: World) -> dict[str, Any]:
     if not file:
         raise SystemExit("JOBGEN_DEEPSPEED_CONFIG is to name a ds_config.json")
     said: dict[str, Any] = json.loads(Path(file).read_text())
+    operators(*needed(said))
     found = checkpoints.newest()
     if found and found[1].ranks != world.size:
         said["checkpoint"] = {**said.get("checkpoint", {}), "load_universal": True}
@@ -86,6 +97,34 @@ def config(checkpoints: Checkpoints, world: World) -> dict[str, Any]:
         micro = said["train_micro_batch_size_per_gpu"]
         said["gradient_accumulation_steps"] = said["train_batch_size"] // (micro * world.size)
     return said
+
+
+def operators(*names: str) -> None:
+    """Load what DeepSpeed compiles on a node when it is first used, by the names of its builders.
+
+    torch guards the folder by a file, and a rank that is killed meanwhile leaves it: every later
+    start would wait for ever. So ours wait for a lock that ends with its holder, and remove that.
+    """
+    for name in names:
+        builder = get_accelerator().create_op_builder(name)
+        if not builder.is_compatible(verbose=False):
+            raise SystemExit(MISSING.get(name, f"DeepSpeed cannot compile its {builder.NAME} here"))
+        folder = Path(_get_build_directory(builder.NAME, verbose=False))
+        with (folder / "in-use").open("w") as ours:
+            with suppress(OSError):  # not every file system has such locks
+                fcntl.flock(ours, fcntl.LOCK_EX)
+                (folder / "lock").unlink(missing_ok=True)
+            builder.load(verbose=False)
+
+
+def needed(said: dict[str, Any]) -> Iterator[str]:
+    """The operators that a ds_config.json asks for, with an optimizer of torch's."""
+    if not torch.cuda.is_available():
+        yield "ShareMemCommBuilder"  # reduces between ranks on one node
+    zero = said.get("zero_optimization", {})
+    places = [zero.get(key, {}).get("device") for key in ("offload_optimizer", "offload_param")]
+    if "nvme" in places:
+        yield from ("PinMemoryBuilder", "AsyncIOBuilder")
 
 
 def started(model: nn.Module, lr: float, said: dict[str, Any]) -> DeepSpeedEngine:
@@ -118,9 +157,10 @@ def step(engine: DeepSpeedEngine, batches: Batches, report: Report) -> Tensor:
 
 def convert(folder: Path) -> None:
     """A checkpoint's shards as whole parameters, which any number of ranks can read."""
-    part = folder / f"{UNIVERSAL}.part"
     if (folder / UNIVERSAL).exists():
         return
+    # a job that was killed may have left some, and its converter may still be at work
+    part = folder / f"{UNIVERSAL}.{time.time_ns()}.part"
     program = (sys.executable, "-m", "deepspeed.checkpoint.ds_to_universal")
     words = ("--input_folder", folder / TAG, "--output_folder", part, "--inject_missing_state")
     subprocess.run([*program, *map(str, words)], check=True)
