@@ -50,15 +50,15 @@ class Adapters(NamedTuple):
     """Each adapter's input is kept once more, with the mask of what was dropped."""
     width: int = 4
     """Bytes of an adapter's element: peft keeps adapters in fp32 (``autocast_adapter_dtype``)."""
+    fused: bool = True
+    """One kernel makes frozen weights 16 bits wide, as bitsandbytes has it; where not, single
+    operations do, as in AutoGPTQ."""
 
     def has(self, tensor: Tensor) -> bool:
         """Whether these matrices have adapters."""
         if tensor.kind not in LINEAR or len(tensor.shape) < 2:
             return False
         return not self.targets or any(word in tensor.name for word in self.targets)
-    fused: bool = True
-    """One kernel makes frozen weights 16 bits wide, as bitsandbytes has it; where not, single
-    operations do, as in AutoGPTQ."""
 
 
 class Setup(NamedTuple):

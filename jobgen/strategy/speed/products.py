@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import NamedTuple
 
 from jobgen.strategy.estimate import Machine
@@ -132,16 +133,14 @@ def adapters(setup: Setup, machine: Machine, tensor: Tensor, one: Product) -> Bo
         thin = seconds(one._replace(inner=inner, outer=outer, frozen=False), machine)
         ahead, back = ahead + thin.forward, back + thin.backward
     e = one.compute
-    rest = one.tokens * ((2 * e + 1) * one.inner + 5 * e * one.outer) / speed
+    dropped = 2 * e + 1 if lora.dropout else 0
+    rest = one.tokens * (dropped * one.inner + 5 * e * one.outer) / speed
     return Both(ahead + rest + wide, back + rest + again)
 
 
 def has_adapter(setup: Setup, tensor: Tensor) -> bool:
     """Whether LoRA trains something beside this tensor."""
-    lora = setup.adapters
-    if lora is None or len(tensor.shape) != 2 or tensor.kind in ("embedding", "head", "router"):
-        return False
-    return not lora.targets or tensor.name in lora.targets
+    return setup.adapters is not None and setup.adapters.has(tensor)
 
 
 def trained(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
@@ -149,5 +148,7 @@ def trained(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     lora = setup.adapters
     if lora is None:
         return float(sum(tensor.count for tensor in tensors))
-    added = sum(t.times * lora.rank * sum(t.shape) for t in tensors if has_adapter(setup, t))
+    added = sum(
+        t.times * prod(t.shape[:-2]) * lora.rank * sum(t.shape[-2:]) for t in tensors if lora.has(t)
+    )
     return float(added + sum(t.count for t in tensors if t.kind in lora.whole))
