@@ -45,6 +45,8 @@ class Slice(NamedTuple):
     units: float
     """Units that are gathered one by one."""
     largest: float
+    root: float
+    """What belongs to no layer."""
 
     @property
     def dense(self) -> float:
@@ -72,6 +74,7 @@ def held(setup: Setup, *, learned: bool = False) -> Slice:
         experts / mesh.pp / mesh.tp,
         units / mesh.pp + 1,
         largest / mesh.tp,
+        root / mesh.tp,
     )
 
 
@@ -117,7 +120,9 @@ def _data(setup: Setup) -> Iterator[Traffic]:
 
     DDP and ZeRO-1: an all-reduce, or a reduce-scatter and an all-gather of as many bytes. ZeRO-2
     reduces every micro-batch. ZeRO-3 and FSDP gather twice and reduce once for each: 1.5 times
-    DDP's bytes in one type (ZeRO, arXiv 1910.02054, section 7). Experts have smaller groups.
+    DDP's bytes in one type (ZeRO, arXiv 1910.02054, section 7); FSDP1 keeps the root unit gathered.
+    Copies of hybrid shards are reduced in every micro-batch, too. Experts have smaller groups.
+    What torch 2.13 was seen to send: tests/strategy/speed/test_sent.py.
     """
     ep = setup.mesh.ep
     whole = held(setup)
@@ -155,9 +160,9 @@ def _states(
         yield Traffic("all-gather", "parameters", shards, gathered / n, micro * n, "forward", unit)
         again = _again(setup, shards, stage)
         if again:
-            yield Traffic(
-                "all-gather", "parameters again", again, gathered / n, micro * n, "backward"
-            )
+            kept = whole.root if trait.family == "fsdp" and divided == 1 else 0.0
+            each = setup.recipe.compute * (params - kept) / n
+            yield Traffic("all-gather", "parameters again", again, each, micro * n, "backward")
         last = whole.largest * setup.recipe.reduce
         yield Traffic(
             "reduce-scatter", "gradients", shards, reduced / n, micro * n, "backward", last
@@ -165,7 +170,10 @@ def _states(
     if setup.mesh.replicate > 1:
         copies = links.group(setup, "replicate")
         mine = reduced / shards.size
-        yield Traffic("all-reduce", "gradients", copies, mine, 1, "last", min(_BUCKET, mine))
+        if stage > 1 and trait.family != "zero":
+            yield Traffic("all-reduce", "gradients", copies, mine, micro, "backward")
+        else:
+            yield Traffic("all-reduce", "gradients", copies, mine, 1, "last", min(_BUCKET, mine))
 
 
 def _fewer(ranks: Group, divided: int) -> Group:

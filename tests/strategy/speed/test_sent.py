@@ -1,0 +1,70 @@
+"""The bytes of every collective: what the formulas say is what torch sends, to the byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from jobgen.strategy.setup import Recipe, Setup
+from jobgen.strategy.shapes.values import Architecture, Layer, Model, Tensor
+from jobgen.strategy.speed.traffic import traffic
+from jobgen.strategy.values import Batch, Mesh
+
+RANKS = 4
+FP32 = Recipe("fp32", 4, 4, 0, 8, compute=4, reduce=4)
+BLOCK = Layer((Tensor("up", "mlp", (32, 16)), Tensor("down", "mlp", (16, 32))), 4)
+NET = Model(
+    Architecture("net", 4, 16, 1, 1, 16, 32, 64),
+    (BLOCK,),
+    (Tensor("embed", "embedding", (64, 16)), Tensor("head", "head", (64, 16))),
+)
+
+
+def setup(strategy: str, mesh: Mesh, *, reshard: bool | int = True) -> Setup:
+    return Setup(NET, strategy, mesh, Batch(2, 2, RANKS), 8, FP32, reshard=reshard)
+
+
+CASES = {
+    "ddp": setup("ddp", Mesh(RANKS, 1)),
+    "fsdp": setup("fsdp", Mesh(1, RANKS)),
+    "fsdp-grad-op": setup("fsdp-grad-op", Mesh(1, RANKS)),
+    "fsdp-hybrid": setup("fsdp-hybrid", Mesh(2, RANKS // 2)),
+    "fsdp2": setup("fsdp2", Mesh(1, RANKS)),
+    "fsdp2 kept": setup("fsdp2", Mesh(1, RANKS), reshard=False),
+    "fsdp2 by 2": setup("fsdp2", Mesh(1, RANKS), reshard=2),
+}
+
+
+def said(asked: Setup) -> dict[str, float]:
+    """The payloads of a step, by collective."""
+    found: dict[str, float] = defaultdict(float)
+    for one in traffic(asked):
+        found[one.what] += one.payload * one.times
+    return dict(found)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.train("torch")
+def test_torch_sends_what_is_said() -> None:
+    worker = Path(__file__).with_name("sent.py")
+    words = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}"]
+    done = subprocess.run(
+        [sys.executable, *words, str(worker)],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    lines = (json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"case"'))
+    sent = {line["case"]: line["bytes"] for line in lines}
+    assert sent.keys() == CASES.keys()
+    for case, asked in CASES.items():
+        assert sent[case] == pytest.approx(said(asked)), case
