@@ -44,6 +44,8 @@ SLOWEST = 1.04
 VECTOR = {"Volta": 8, "Turing": 8, "Ada": 4, "Blackwell": 28}
 """How many times faster tensor cores are in 16 bits than the ordinary ones in fp32 (datasheets)."""
 VECTOR_OTHERS = 16
+GRAPHICS = {"RTX": 2, "L4": 4, "A10-": 4, "A10G": 2, "A16": 4, "A40": 4}
+"""The same by the beginning of a name: cards for graphics have many more of the ordinary ones."""
 MEMORY = 0.92
 """Of the bandwidth of GPU memory that a kernel reaches which only reads and writes:
 torchao/testing/training/roofline_utils.py."""
@@ -87,7 +89,9 @@ def attention(machine: Machine, framework: str) -> float:
 
 def vector(machine: Machine) -> float:
     """FLOP/s of a matrix product without tensor cores, which reaches the same part of its peak."""
-    return matmul(machine) / VECTOR.get(machine.architecture, VECTOR_OTHERS)
+    named = (times for begin, times in GRAPHICS.items() if machine.gpu.startswith(begin))
+    faster = next(named, None) or VECTOR.get(machine.architecture, VECTOR_OTHERS)
+    return matmul(machine) / faster
 
 
 def memory(machine: Machine) -> float:

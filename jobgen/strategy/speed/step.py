@@ -9,8 +9,8 @@ from jobgen.strategy.setup import Setup
 from jobgen.strategy.speed import compute, links, rates, traffic
 from jobgen.strategy.speed.compute import Times
 from jobgen.strategy.speed.links import Load
-from jobgen.strategy.speed.products import is_narrow
 from jobgen.strategy.speed.traffic import Traffic
+from jobgen.strategy.speed.why import lines
 from jobgen.strategy.values import TRAITS
 
 _FP32 = 4
@@ -56,7 +56,7 @@ def step(setup: Setup, machine: Machine) -> Step:
         ranks=mesh.world,
         flops=flops,
         efficiency=flops / computing / machine.peak,
-        why=_why(setup, machine, passes),
+        why=tuple(lines(setup, machine, (passes.forward, passes.backward), found)),
     )
 
 
@@ -190,19 +190,3 @@ def _activations(setup: Setup, machine: Machine, passes: Passes) -> float:
     one = layers * setup.tokens * setup.model.sizes.hidden * setup.recipe.compute / machine.host
     late = max(0.0, one - passes.forward) + max(0.0, one - passes.backward)
     return late * setup.batch.accumulation
-
-
-def _why(setup: Setup, machine: Machine, passes: Passes) -> tuple[str, ...]:
-    rate = rates.matmul(machine, narrow=is_narrow(setup)) / 1e12
-    products = (
-        f"matrix products at {rate:.0f} TFLOP/s: what large ones reach of the datasheet's "
-        f"{machine.peak / 1e12:.0f} (stas00/ml-engineering, compute/accelerator; pytorch/ao)"
-    )
-    micro = (
-        f"a micro-batch: forward {passes.forward:.4g} s, backward {passes.backward:.4g} s, of it "
-        f"attention {passes.attention:.4g} s"
-    )
-    bubble = (
-        f"bubble: ({setup.mesh.pp} stages - 1) / {setup.chunks} micro-batches (arXiv 2104.04473)"
-    )
-    return products, micro, bubble

@@ -150,8 +150,10 @@ def _states(
         return
     unit = whole.largest * setup.recipe.compute
     if stage == 1:
+        # jobgen gives Megatron --overlap-param-gather; DeepSpeed gathers before it goes on
+        after: When = "forward" if setup.framework == "megatron" else "update"
         yield Traffic("reduce-scatter", "gradients", shards, reduced, 1, "last")
-        yield Traffic("all-gather", "parameters", shards, gathered, 1, "update")
+        yield Traffic("all-gather", "parameters", shards, gathered, 1, after, unit)
     elif trait.family == "zero" and stage == 2:
         yield Traffic("reduce-scatter", "gradients", shards, reduced, micro, "backward")
         yield Traffic("all-gather", "parameters", shards, gathered, 1, "update")
