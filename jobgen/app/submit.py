@@ -9,10 +9,11 @@ from jobgen.app.errand import Errand
 from jobgen.app.prepare import Ready
 from jobgen.app.progress import STAGES, Progress, Stage, silent
 from jobgen.app.world import World
-from jobgen.errors import Invalid, Problem
+from jobgen.errors import Invalid, Problem, Unfit
 from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import Setting
 from jobgen.model.record import Login, RunRecord
+from jobgen.resolve.planning import UNFIT
 from jobgen.transport import Payload
 
 TOKEN = "x" * 26
@@ -41,11 +42,13 @@ class DryRun:
 
 
 def refuse_failing(ready: Ready) -> None:
-    """Raise Invalid where a check of the plan failed, as for a program that is not there."""
+    """Raise Invalid where a check of the plan failed, as for a program that is not there; Unfit
+    where the only one is that of the GPUs' memory."""
     failed = [c for c in ready.plan.checks if c.status == "fail"]
     if failed:
         force = "(--force submits all the same)"
-        raise Invalid(*(Problem(c.code, c.message, hint=f"{c.hint} {force}") for c in failed))
+        kind = Unfit if all(c.code == UNFIT for c in failed) else Invalid
+        raise kind(*(Problem(c.code, c.message, hint=f"{c.hint} {force}") for c in failed))
 
 
 def dry_run(ready: Ready) -> DryRun:

@@ -57,6 +57,27 @@ class Ranks(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.
             self.fail(safe(error), param, ctx)
 
 
+class Counts(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
+    """Whole numbers from 1 on: ``1,2,4,8``."""
+
+    name = "counts"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The numbers."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            found = tuple(int(word) for word in value.split(","))
+        except ValueError:
+            found = ()
+        if not found or not all(0 < one <= _MOST for one in found):
+            self.fail(f"'{safe(value)}': numbers such as 1,2,4,8 were expected", param, ctx)
+        return found
+
+
+_MOST = 1 << 17
+
+
 def complete_jobs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Names of jobs; only this machine's notebook is looked at."""
     from jobgen.app.world import World
@@ -65,6 +86,7 @@ def complete_jobs(_: click.Context, __: click.Parameter, incomplete: str) -> lis
     return [name for name in names if name.startswith(incomplete)]
 
 
+COUNTS = Counts()
 FILE = click.Path(path_type=Path)
 JOB = click.argument("job", metavar="JOB", type=FILE)
 """A job file."""

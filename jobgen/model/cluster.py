@@ -236,6 +236,12 @@ class Price(Form):
     """What it costs."""
 
     gpu_hour: float = key(NUMBER, doc="The price of a GPU for an hour.")
+    bought: float | None = key(
+        NUMBER,
+        default=None,
+        doc="What a GPU with its share of the node cost to buy, where the cluster is your own: "
+        "gpu_hour is then what running it costs.",
+    )
     currency: str = key(
         matching("J179", "[A-Z]{3}", "a currency", "EUR"),
         default="EUR",

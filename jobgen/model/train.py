@@ -10,6 +10,7 @@ from jobgen.model.form import Check, Form, each, form, key, refuse
 from jobgen.model.units import clip
 
 Name = Literal[
+    "auto",
     "ddp",
     "fsdp",
     "fsdp-grad-op",
@@ -21,7 +22,8 @@ Name = Literal[
     "zero3",
     "3d",
 ]
-STRATEGIES: tuple[str, ...] = get_args(Name)
+CHOICES: tuple[str, ...] = get_args(Name)
+STRATEGIES = tuple(name for name in CHOICES if name != "auto")
 _ALSO_CALLED = {
     "fsdp1": "fsdp",
     "full-shard": "fsdp",
@@ -48,6 +50,7 @@ FRAMEWORKS: tuple[str, ...] = get_args(Framework)
 PRECISIONS = ("fp32", "bf16", "fp16")
 RECOMPUTE = ("none", "selective", "full")
 NORMS = ("rmsnorm", "layernorm")
+OPTIMIZERS = ("adamw", "adamw8bit", "adafactor", "lion", "momentum", "muon", "sgd")
 HOOKS = ("none", "bf16", "fp16")
 OFFLOADED = ("none", "optimizer", "params", "both")
 MOST = 1 << 30
@@ -62,7 +65,7 @@ def _word(value: object) -> object:
 
 
 def _chosen(value: object) -> Any:
-    return one_of("strategy", STRATEGIES, aliases=_ALSO_CALLED, later=("auto",))(_word(value))
+    return one_of("strategy", CHOICES, aliases=_ALSO_CALLED)(_word(value))
 
 
 def _reshard(value: object) -> bool | int:
@@ -79,9 +82,9 @@ class Parallel(Form):
     """A strategy, with the settings that only it has."""
 
     type: Name = key(
-        Check(_chosen, {"enum": list(STRATEGIES)}),
-        doc="ddp, fsdp (FULL_SHARD), fsdp-grad-op, fsdp-no-shard, fsdp-hybrid, fsdp2, zero1, "
-        "zero2, zero3 or 3d.",
+        Check(_chosen, {"enum": list(CHOICES)}),
+        doc="auto (the simplest that fits), ddp, fsdp (FULL_SHARD), fsdp-grad-op, "
+        "fsdp-no-shard, fsdp-hybrid, fsdp2, zero1, zero2, zero3 or 3d.",
     )
     bucket_mb: int = key(
         whole(1, 10_000), default=25, doc="ddp: MiB of gradients that are reduced at once."
@@ -177,6 +180,12 @@ class ModelShape(Form):
     )
 
 
+def _bits(value: object) -> Any:
+    if value in (4, 8, 16) and not isinstance(value, bool):
+        return value
+    raise refuse("J123", f"4, 8 or 16 was expected, got {described(value)}", "4 is QLoRA's")
+
+
 def _model(value: object) -> str | ModelShape:
     if isinstance(value, (Mapping, ModelShape)):
         return form(ModelShape)(value)
@@ -185,6 +194,18 @@ def _model(value: object) -> str | ModelShape:
         message = f"'{clip(word)}' is neither a Hub id nor a file of the workdir"
         raise refuse("J136", message, "such as meta-llama/Llama-3.1-8B, or model/config.json")
     return word
+
+
+class Lora(Form):
+    """Adapters: what is trained beside frozen parameters."""
+
+    rank: int = key(whole(1, 1 << 16), default=8, doc="Rank of the adapters.")
+    targets: tuple[str, ...] = key(
+        each(LINE), default=(), doc="Parts of the names of layers; every linear layer by default."
+    )
+    bits: Literal[4, 8, 16] = key(
+        Check(_bits, {"enum": [4, 8, 16]}), default=16, doc="Bits of a frozen element: 4 for QLoRA."
+    )
 
 
 MODEL = Check(_model, {"anyOf": [{"type": "string"}, {"form": ModelShape}]})
@@ -206,7 +227,7 @@ class Train(Form):
         "deepspeed for zero1 to zero3, else torch.",
     )
     strategy: Parallel = key(
-        form(Parallel, short="type", shortly={"enum": [*STRATEGIES, *_ALSO_CALLED]}),
+        form(Parallel, short="type", shortly={"enum": [*CHOICES, *_ALSO_CALLED]}),
         default=Parallel(type="ddp"),
         doc="How the work is divided: a word, or a mapping with its settings.",
     )
@@ -221,6 +242,24 @@ class Train(Form):
         one_of("precision", PRECISIONS),
         default="bf16",
         doc="fp32, bf16 or fp16 (mixed: the optimizer keeps fp32).",
+    )
+    pure: bool = key(
+        YES,
+        default=False,
+        doc="The program keeps parameters, gradients and optimizer in 16 bits too. For the "
+        "planner: it does not change what is rendered.",
+    )
+    optimizer: Literal["adamw", "adamw8bit", "adafactor", "lion", "momentum", "muon", "sgd"] = key(
+        one_of("optimizer", OPTIMIZERS),
+        default="adamw",
+        doc="The optimizer that the program uses. For the planner: it does not change what is "
+        "rendered.",
+    )
+    lora: Lora | None = key(
+        form(Lora, short="rank", shortly={"type": "integer"}),
+        default=None,
+        doc="The program trains adapters beside frozen parameters: their rank, or a mapping. For "
+        "the planner: it does not change what is rendered.",
     )
     seq_len: int | None = key(_COUNT, default=None, doc="Tokens of one sequence.")
     micro_batch: int | None = key(
@@ -262,5 +301,5 @@ class Train(Form):
     @classmethod
     def spread(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
         """Words are taken in any case, and with either dash."""
-        words = ("framework", "precision", "activation_checkpointing")
+        words = ("framework", "optimizer", "precision", "activation_checkpointing")
         return {k: _word(v) if k in words else v for k, v in data.items()}

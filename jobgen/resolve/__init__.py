@@ -88,7 +88,10 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         labels=look.job.labels,
         other=sized.decisions,
         configured=trained.chosen,
-        checks=checks.checks(look, runs, size),
+        checks=(
+            *checks.checks(look, runs, size),
+            *(check for part in trained.parts for check in part.checks),
+        ),
         notes=tuple(notes),
         sources={_label(look): job.digest, f"cluster {look.cluster.name}": cluster.digest},
     )

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from jobgen.errors import Invalid, Problem, raise_errors
 from jobgen.model.plan import Part, Setting, Shape
+from jobgen.resolve import planning
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
 
 if TYPE_CHECKING:
+    from jobgen.model.train import Train
     from jobgen.resolve.program import Program
     from jobgen.shell import Word
     from jobgen.strategy import Fault, Sizes, Strategy, World
@@ -46,21 +48,20 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
 
     Raises Invalid with everything that cannot work.
     """
-    train = look.job.train
-    if train is None:
+    chosen = planning.decided(look, size, launcher)
+    if chosen is None:
         told_of = tuple(_own_deepspeed(look, launcher))
         return Trained(Part(NAME, notes=told_of) if told_of else None)
     from jobgen import strategy
     from jobgen.strategy import frameworks
     from jobgen.strategy.sizes import sizes
 
-    texts = look.facts.texts
+    train, texts = chosen.train, look.facts.texts
     known, found = sizes(train, texts)
-    fabric = look.cluster.network.fabric
-    world = strategy.World(size.nodes, size.ranks_per_node, fabric, gpus=size.gpus_per_node > 0)
+    world = planning.world(look, size)
     found += strategy.faults(train, known, world, launcher=launcher)
     raise_errors(Invalid, [_problem(look, fault) for fault in found])
-    raise_errors(Invalid, list(_fewer(look, known, world, launcher)))
+    raise_errors(Invalid, list(_fewer(look, train, known, world, launcher)))
     config = texts.get(train.config) if train.config else None
     decided = strategy.decide(train, known, world, launcher=launcher, config=config)
     words = tuple(shlex.split(runs.text)) if runs.simple else ()
@@ -70,7 +71,8 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     )
     raise_errors(Invalid, [_problem(look, fault) for fault in made.faults])
     raise_errors(Invalid, _places(look, made, runs))
-    _tell(look, decided, sized)
+    _tell(look, decided, sized, chosen.why)
+    fits = planning.check(look, size, launcher, known, train)
     told = [*made.notes, *_twice(words, made.args)]
     if size.min_nodes is not None and decided.framework == "torch":
         told.append(
@@ -78,7 +80,8 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
             "global_batch by WORLD_SIZE anew"
         )
     notes = (Problem("J239", note, severity="note") for note in told)
-    part = Part(NAME, env=made.env, files=made.files, notes=tuple(notes))
+    checks = (fits,) if fits else ()
+    part = Part(NAME, env=made.env, files=made.files, notes=tuple(notes), checks=checks)
     return Trained(part, made.args, made.launcher, made.chosen)
 
 
@@ -100,12 +103,14 @@ _ANY_WORLD = ("torch", "megatron", "none")
 """Frameworks whose configuration holds for any number of ranks, or is read by the program."""
 
 
-def _fewer(look: Look, known: Sizes, world: World, launcher: str) -> Iterator[Problem]:
+def _fewer(
+    look: Look, train: Train, known: Sizes, world: World, launcher: str
+) -> Iterator[Problem]:
     """What an elastic job could not go on with, once it has lost nodes."""
     from jobgen import strategy
 
-    train, least = look.job.train, look.job.min_nodes
-    if train is None or least is None:
+    least = look.job.min_nodes
+    if least is None:
         return
     span = f"nodes: {least}:{world.nodes}"
     hint = f"write nodes: {world.nodes}"
@@ -156,9 +161,10 @@ def _problem(look: Look, fault: Fault) -> Problem:
     return look.wrong_job(fault.code, f"train: {fault.message}", *path, hint=fault.hint)
 
 
-def _tell(look: Look, decided: Strategy, sized: Sized) -> None:
+def _tell(look: Look, decided: Strategy, sized: Sized, why: str) -> None:
     """Keep every decision, with its why, for ``plan``."""
-    for key, value, reason, path in _decisions(decided):
+    for key, value, plain, path in _decisions(decided):
+        reason = why if why and key == "strategy" else plain
         place = look.by_job(NAME, *path) if (NAME, *path) in look.spec.places else "rule train"
         sized.decide(key, value, reason, place)
 

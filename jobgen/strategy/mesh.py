@@ -77,11 +77,23 @@ def _nearest(stage: int, axis: str) -> str:
     return "fsdp2" if stage else "3d"
 
 
+BALANCED = ("megatron", "torchtitan")
+"""Frameworks that give the first and the last stage of a pipeline a layer less, for the embedding
+and the output layer."""
+
+
+def balanced(layers: int, stages: int) -> bool:
+    """Whether layers come out even where embedding and output layer count as one each."""
+    return (layers + 2) % stages == 0
+
+
 def _sizes(train: Train, sizes: Sizes, world: World | None) -> Iterator[Fault]:
     seen = set()
     for axis, size, what in _DIVIDES:
         degree, count = getattr(train, axis), getattr(sizes, size)
         if degree == 1 or count is None or count % degree == 0 or (axis, count) in seen:
+            continue
+        if axis == "pp" and balanced(count, degree) and train.framework in BALANCED:
             continue
         seen.add((axis, count))
         message = f"{axis} {degree} does not divide the {count} {what}"

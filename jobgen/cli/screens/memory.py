@@ -72,8 +72,6 @@ def setting(option: Option) -> str:
         f"seq {setup.seq}",
         f"micro-batch {setup.batch.micro}",
     ]
-    if setup.recompute != "none":
-        words.append(f"{setup.recompute} recompute")
     return ", ".join(words)
 
 

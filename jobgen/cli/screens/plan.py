@@ -36,12 +36,13 @@ class Words(NamedTuple):
         return safe(join(["jobgen", verb, self.job, *cluster, *sets]))
 
 
-def screen(planned: Planned, words: Words, ink: Ink) -> str:
-    """Everything that was decided, and what to do next."""
+def screen(planned: Planned, words: Words, ink: Ink, estimates: str = "") -> str:
+    """Everything that was decided, with the planner's estimates, and what to do next."""
     ready = planned.ready
     plan = ready.plan
     parts = [
         headline(plan, planned.cost, ink),
+        estimates,
         _section("Decisions", _decisions(plan), ink),
         _section("Chosen for the program", _rows(plan.configured, ""), ink),
         _steps(plan, ink),

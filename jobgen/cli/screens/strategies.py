@@ -35,9 +35,10 @@ def screen(advice: Advice, ink: Ink) -> str:
 
 
 def _fastest(options: Sequence[Option]) -> float:
-    """Seconds of the fastest that can run, or 0."""
-    times = [o.step.seconds for o in options if o.step and runs(o) and o.step.seconds > 0]
-    return min(times, default=0.0)
+    """Seconds for each token of the fastest that can run, or 0: strategies differ in how many ranks
+    see different samples, and so in the tokens of a step."""
+    steps = [o.step for o in options if o.step and runs(o) and o.step.seconds > 0]
+    return min((step.seconds / step.tokens for step in steps), default=0.0)
 
 
 def _cells(option: Option, fastest: float, ink: Ink) -> tuple[str, ...]:
@@ -54,8 +55,8 @@ def _cells(option: Option, fastest: float, ink: Ink) -> tuple[str, ...]:
 
 
 def _time(step: Step, fastest: float, ink: Ink) -> str:
-    """In multiples of the fastest; with seconds where the screen is wide."""
-    times = f"{step.seconds / fastest:.2f}x"
+    """In multiples of the fastest, token for token; with seconds where the screen is wide."""
+    times = f"{step.seconds / step.tokens / fastest:.2f}x"
     return f"{times} {seconds(step.seconds)}" if ink.width >= 100 else times
 
 

@@ -9,14 +9,15 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.words import JOB
-from jobgen.errors import Exit
+from jobgen.cli.words import COUNTS, FILE, JOB
 
 
 @verb(
     "plan",
     "jobgen plan job.yaml -c a100x16",
     "jobgen plan job.yaml -c a100x16 --set LR=3e-5 --diff",
+    "jobgen plan job.yaml -c a100x16 --why --nodes 1,2,4,8",
+    "jobgen plan job.yaml --compare a100x16,h100x32",
     "jobgen plan job.yaml -c a100x16 --json",
 )
 @JOB
@@ -24,19 +25,30 @@ from jobgen.errors import Exit
 @click.option("--against", metavar="ID", help="The same since another run.")
 @click.option("-U", "context", metavar="N", default=3, help="Lines round each difference.")
 @click.option("--exit-code", is_flag=True, help="Exit 8 where --diff finds a difference.")
+@click.option("--why", is_flag=True, help="Every formula of the estimates, and its source.")
+@click.option("--nodes", metavar="N,N…", type=COUNTS, default=(), help="How it scales.")
+@click.option("--compare", metavar="NAME,NAME…", help="Clusters side by side, for the same work.")
+@click.option("--html", metavar="FILE", type=FILE, help="Write the estimates as one page.")
+@click.option("--svg", metavar="FILE", type=FILE, help="Write the memory as a picture.")
+@click.option("--force", is_flag=True, help="Exit 0 although it does not fit.")
 def command(call: Call, job: Path, **chosen: Any) -> int:
-    """Show what a job would do: every decision with its why, the files, the upload, the checks."""
+    """Show what a job would do: every decision with its why, memory, files, upload, checks.
+
+    Exit 6 where the model does not fit into the GPUs' memory.
+    """
     from jobgen.app.planning import plan
     from jobgen.app.prepare import prepare
+    from jobgen.cli import estimating
     from jobgen.cli.screens import plan as screens
 
-    ready = prepare(call.world, job, call.flags.cluster, call.flags.sets)
+    ready = prepare(call.world, job, estimating.cluster(call, chosen), call.flags.sets)
     against = chosen["against"] or ("last" if chosen["diff"] or chosen["exit_code"] else None)
     planned = plan(call.world, ready, diff=against, context=chosen["context"])
+    said = estimating.said(call, ready, job, chosen)
     draw = screens.Words(job=str(job), flags=call.flags)
     call.answer(
-        lambda: screens.data(planned),
-        lambda ink: screens.screen(planned, draw, ink),
+        lambda: {**screens.data(planned), **estimating.data(said)},
+        lambda ink: screens.screen(planned, draw, ink, estimating.section(said, ink)),
         warnings=ready.plan.notes,
     )
-    return Exit.DIFFERENT if chosen["exit_code"] and planned.differences else Exit.DONE
+    return estimating.ended(said, planned, chosen)

@@ -12,6 +12,7 @@ from math import lcm
 from jobgen.model.plan import Setting
 from jobgen.strategy.frameworks import Configured, Request, options
 from jobgen.strategy.frameworks.options import CHECKPOINTS, Option
+from jobgen.strategy.mesh import balanced
 from jobgen.strategy.values import Fault, Strategy
 
 TITLE = "Megatron-LM"
@@ -62,6 +63,11 @@ def _options(request: Request) -> Iterator[Option]:
         # tp and pp are always said: what stands in run must not divide the ranks otherwise
         if mesh[axis] > 1 or axis in {"tp", "pp"}:
             yield Option(name, mesh[axis])
+    layers = strategy.sizes.layers
+    if layers and layers % strategy.mesh.pp and balanced(layers, strategy.mesh.pp):
+        reason = f"{layers} layers come out even where embedding and output layer count as one each"
+        yield Option("--account-for-embedding-in-pipeline-split", None, reason)
+        yield Option("--account-for-loss-in-pipeline-split", None, reason)
     if strategy.mesh.tp > 1:
         reason = "with tp, norms and dropout are divided too: less memory, the same bytes moved"
         yield Option("--sequence-parallel", None, reason)

@@ -1,0 +1,115 @@
+"""What the planner says of a job: its memory, the other strategies, more nodes, other clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from jobgen.app.prepare import Ready, prepare
+from jobgen.app.world import World
+from jobgen.resolve.look import Look
+
+if TYPE_CHECKING:
+    from jobgen.strategy.choice.setups import Ask
+    from jobgen.strategy.choice.values import Advice, Offer
+
+
+class Advised(NamedTuple):
+    """The planner's answer, or why there is none."""
+
+    advice: Advice | None
+    missing: str = ""
+    """What it would have to know; empty where the job has no ``train`` at all."""
+
+
+def advised(ready: Ready, nodes: Sequence[int] = (), *, why: bool = False) -> Advised:
+    """The answer for this job; with ``nodes`` how it scales, with ``why`` all formulas."""
+    from jobgen.resolve import planning
+
+    train = ready.job.value.train
+    if train is None:
+        return Advised(None)
+    auto = train.strategy.type == planning.AUTO
+    base = train.replace(strategy="ddp") if auto else train
+    ask, missing = _ask(ready, base)
+    if ask is None:
+        return Advised(None, missing)
+    from jobgen.strategy.choice.advise import advise
+
+    found = advise(ask, auto=auto)
+    shown = found.shown
+    if shown is not None and shown.verdict == "no":
+        from jobgen.strategy.choice.levers import levers, smallest
+
+        found = found._replace(levers=levers(shown, ask), smallest_nodes=smallest(ask))
+    if nodes:
+        from jobgen.strategy.choice.scale import scale
+
+        found = found._replace(scale=scale(ask, nodes, auto=auto))
+    return Advised(_explained(found) if why else found)
+
+
+def _ask(ready: Ready, train: object) -> tuple[Ask | None, str]:
+    from jobgen.model.train import Train
+    from jobgen.resolve import planning
+
+    assert isinstance(train, Train)  # noqa: S101  # of the job that was read
+    look = Look(ready.job, ready.profile, ready.facts)
+    return planning.asked(look, ready.plan.shape, ready.plan.launcher.value, train)
+
+
+def _explained(found: Advice) -> Advice:
+    """With each component's formula and source."""
+    from jobgen.strategy.memory.why import explained
+
+    options = tuple(one._replace(memory=explained(one.setup, one.memory)) for one in found.options)
+    chosen = found.chosen
+    if chosen is not None:
+        chosen = chosen._replace(memory=explained(chosen.setup, chosen.memory))
+    return found._replace(options=options, chosen=chosen)
+
+
+class Compared(NamedTuple):
+    """Clusters side by side: an offer each, and the tokens that all of them are asked for."""
+
+    offers: tuple[Offer, ...]
+    tokens: float
+    unknown: dict[str, str]
+    """Cluster → why nothing is known of it."""
+
+
+def compared(
+    world: World, job: Path, clusters: Sequence[str], sets: Sequence[str] = ()
+) -> Compared:
+    """The same work on each cluster: as many tokens as the first one does in the job's time.
+
+    Raises Invalid and Missing like ``prepare``.
+    """
+    from jobgen.strategy.choice.values import Offer
+
+    offers: list[Offer] = []
+    unknown, tokens = {}, 0.0
+    for name in clusters:
+        ready = prepare(world, job, name, sets, with_upload=False)
+        found = advised(ready)
+        shown = found.advice.shown if found.advice else None
+        if shown is None:
+            unknown[name] = found.missing or "the job has no train:"
+            continue
+        speed = shown.step.rate if shown.step else 0.0
+        size = ready.plan.shape
+        tokens = tokens or speed * shown.setup.mesh.world * size.seconds
+        hours = tokens / speed / 3600 if speed else 0.0
+        price = ready.profile.value.price
+        offers.append(
+            Offer(
+                cluster=name,
+                option=shown,
+                gpu_hours=hours,
+                amount=hours * price.gpu_hour if price and hours else None,
+                currency=price.currency if price else "",
+                owned=price.bought * shown.setup.mesh.world if price and price.bought else None,
+            )
+        )
+    return Compared(tuple(offers), tokens, unknown)

@@ -1,0 +1,113 @@
+"""The planner's part of ``jobgen plan``: its section, its data, its files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jobgen.cli.call import Call
+from jobgen.cli.layout import fold
+from jobgen.cli.output import Ink, safe
+from jobgen.errors import Exit
+
+if TYPE_CHECKING:
+    from jobgen.app.advising import Advised, Compared
+    from jobgen.app.planning import Planned
+    from jobgen.app.prepare import Ready
+
+
+class Said(NamedTuple):
+    """What the planner said, and whether its reasons are wanted."""
+
+    found: Advised
+    compared: Compared | None = None
+    why: bool = False
+
+
+def cluster(call: Call, chosen: Mapping[str, Any]) -> str | None:
+    """The cluster of the plan: the one of ``-c``, else the first that is compared."""
+    return call.flags.cluster or next(iter(_names(chosen)), None)
+
+
+def _names(chosen: Mapping[str, Any]) -> list[str]:
+    return [name for name in (chosen["compare"] or "").split(",") if name]
+
+
+def said(call: Call, ready: Ready, job: Path, chosen: Mapping[str, Any]) -> Said:
+    """The answer to everything that was asked for, its files written. Raises like ``prepare``, and
+    Usage where there is nothing to draw."""
+    from jobgen.app.advising import advised, compared
+
+    found = advised(ready, chosen["nodes"], why=chosen["why"] or chosen["html"] is not None)
+    names = _names(chosen)
+    beside = compared(call.world, job, names, call.flags.sets) if names else None
+    answer = Said(found, beside, why=chosen["why"])
+    _write(answer, ready, html=chosen["html"], svg=chosen["svg"])
+    return answer
+
+
+def ended(said: Said, planned: Planned, chosen: Mapping[str, Any]) -> Exit:
+    """The exit code: of what does not fit, unless forced, and of differences where asked for."""
+    shown = said.found.advice.shown if said.found.advice else None
+    if shown is not None and shown.verdict == "no" and not chosen["force"]:
+        return Exit.UNFIT
+    return Exit.DIFFERENT if chosen["exit_code"] and planned.differences else Exit.DONE
+
+
+def section(said: Said, ink: Ink) -> str:
+    """What stands on the screen; a line where something is missing, nothing without ``train``."""
+    found = said.found
+    if found.advice is None and not found.missing:
+        return ""
+    parts = []
+    if found.advice is None:
+        parts.append(
+            f"Memory  {fold(safe(f'not estimated: {found.missing}'), ink.width - 8, '  ')}\n"
+        )
+    else:
+        from jobgen.cli.screens import advice
+
+        parts.append(advice.screen(found.advice, ink, reasons=said.why))
+    if said.compared is not None:
+        from jobgen.cli.screens import offers
+
+        parts.append(offers.screen(said.compared.offers, said.compared.tokens, ink))
+        parts += [f"  {safe(name)}: {safe(why)}\n" for name, why in said.compared.unknown.items()]
+    return "\n".join(part for part in parts if part)
+
+
+def data(said: Said) -> dict[str, Any]:
+    """The same as plain data."""
+    from jobgen.cli.screens import advice, offers
+
+    found = said.found
+    told: dict[str, Any] = {"estimate": advice.data(found.advice) if found.advice else None}
+    if found.missing:
+        told["estimate_missing"] = found.missing
+    if said.compared is not None:
+        told["compare"] = offers.data(said.compared.offers, said.compared.tokens)
+    return told
+
+
+def _write(said: Said, ready: Ready, *, html: Path | None, svg: Path | None) -> None:
+    """The page and the picture, where they are wanted. Raises Usage where there is nothing."""
+    if html is None and svg is None:
+        return
+    from jobgen.errors import Usage
+
+    advice = said.found.advice
+    if advice is None:
+        missing = said.found.missing or "the job has no train:"
+        raise Usage(f"there is nothing to draw: {missing}", hint="jobgen explain J250")
+    title = f"{ready.plan.name} on {ready.plan.cluster}"
+    if html is not None:
+        from jobgen.cli.page.html import html as page
+
+        compared = said.compared
+        offers, tokens = (compared.offers, compared.tokens) if compared else ((), 0.0)
+        html.write_text(page(advice, title, offers=offers, tokens=tokens), encoding="utf-8")
+    if svg is not None:
+        from jobgen.cli.page.svg import svg as picture
+
+        svg.write_text(picture(advice, title), encoding="utf-8")

@@ -1,0 +1,186 @@
+"""All options of a job on a cluster, the simplest that fits, and what to change where none does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from jobgen import strategy
+from jobgen.strategy.choice.ladder import LEVELS, Rung, rungs
+from jobgen.strategy.choice.setups import Ask, setup
+from jobgen.strategy.choice.values import Advice, Option
+from jobgen.strategy.estimate import GIB, Memory, Verdict
+from jobgen.strategy.memory import estimate
+from jobgen.strategy.values import TRAITS
+
+if TYPE_CHECKING:
+    from jobgen.model.train import Train
+    from jobgen.strategy.estimate import Step
+    from jobgen.strategy.setup import Setup
+
+_SHOWN = 2
+"""Options of a level that are shown beside the chosen one, where the level has many."""
+
+
+def option(rung: Rung, ask: Ask, *, speed: bool = True) -> Option:
+    """What is expected of one rung; its speed only where it fits, and is wanted."""
+    decided = strategy.decide(rung.train, ask.sizes, ask.world, launcher=ask.launcher)
+    asked = setup(decided, ask, rung.train)
+    memory = estimate(asked)
+    verdict = memory.verdict(ask.machine.memory)
+    host = memory.host > (ask.machine.node_memory or float("inf"))
+    if host and verdict != "no":
+        verdict = "no"
+    return Option(
+        name=rung.name,
+        title=_title(rung.train),
+        setup=asked,
+        memory=memory,
+        step=_step(asked, ask) if speed and verdict != "no" else None,
+        verdict=verdict,
+        note=_note(memory, verdict, ask, host=host),
+    )
+
+
+def _step(asked: Setup, ask: Ask) -> Step:
+    from jobgen.strategy.speed import step
+
+    return step(asked, ask.machine)
+
+
+def _title(train: Train) -> str:
+    parts = [TRAITS[train.strategy.type].title]
+    parts += [f"{axis} {n}" for axis in ("tp", "pp", "cp", "ep") if (n := getattr(train, axis)) > 1]
+    if train.activation_checkpointing != "none":
+        parts.append(f"{train.activation_checkpointing} recompute")
+    if train.offload.what != "none":
+        what = {"both": "parameters and optimizer"}.get(train.offload.what, train.offload.what)
+        parts.append(f"{what} on the {train.offload.to}")
+    return ", ".join(parts)
+
+
+def _note(memory: Memory, verdict: Verdict, ask: Ask, *, host: bool) -> str:
+    """Why it does not fit, or how much room it leaves."""
+    limit = ask.machine.memory
+    if host:
+        need = memory.host / GIB
+        return f"needs {need:.0f} GiB of a node's memory"
+    if verdict == "no":
+        largest = max(memory.components, key=lambda part: part.bytes)
+        return f"{largest.name} alone {'are' if largest.name[-1] == 's' else 'is'} {_gib(largest)}"
+    left = 1 - memory.nvidia_smi / limit
+    return f"leaves {left:.0%}".replace("%", " %")
+
+
+def _gib(part: object) -> str:
+    size = getattr(part, "bytes", 0.0) / GIB
+    return f"{size:.1f} GiB" if size < 100 else f"{size:.0f} GiB"
+
+
+def first(ask: Ask) -> tuple[Rung, Option] | None:
+    """The simplest that fits; where nothing fits with room to spare, the simplest that is tight."""
+    tight = None
+    for rung in rungs(ask):
+        found = option(rung, ask, speed=False)
+        if found.verdict == "fits":
+            return rung, found
+        if found.verdict == "tight" and tight is None:
+            tight = rung, found
+    return tight
+
+
+def least(ask: Ask) -> tuple[Rung, Option] | None:
+    """What needs least memory; None where nothing goes with these ranks at all."""
+    pairs = ((rung, option(rung, ask, speed=False)) for rung in rungs(ask))
+    return min(pairs, key=lambda pair: pair[1].memory.nvidia_smi, default=None)
+
+
+def fits(ask: Ask) -> bool:
+    """Whether anything fits."""
+    return first(ask) is not None
+
+
+def advise(ask: Ask, *, auto: bool) -> Advice:
+    """Everything for one screen. With ``auto`` the simplest that fits is chosen, else what the job
+    says is."""
+    own = None if auto else option(Rung(0, _own(ask), ask.train), ask)
+    pairs = list(_tried(ask))
+    chosen = own
+    if auto:
+        ranked = {"fits": 0, "tight": 1}
+        able = [found for _, found in pairs if found.verdict in ranked]
+        chosen = min(able, key=lambda found: ranked[found.verdict], default=None)
+    shown = list(_shown(pairs, chosen))
+    return Advice(
+        machine=ask.machine,
+        limit=ask.machine.memory,
+        options=tuple(shown),
+        chosen=chosen._replace(chosen=True) if chosen else None,
+        doubts=_doubts(ask),
+        why=tuple(_why(pairs, chosen)) if auto else (),
+    )
+
+
+def _own(ask: Ask) -> str:
+    """The name of what the job says, as its rung has it."""
+    train = ask.train
+    name = train.strategy.type
+    parts = [name, *(f"{axis}{n}" for axis in ("tp", "pp") if (n := getattr(train, axis)) > 1)]
+    if train.offload.what != "none":
+        parts.append(f"cpu {train.offload.what}")
+    if train.activation_checkpointing != "none":
+        parts.append(train.activation_checkpointing)
+    return "+".join(parts)
+
+
+def _tried(ask: Ask) -> Iterator[tuple[Rung, Option]]:
+    """Level by level, until one has something that fits: simpler is better."""
+    level, able = 0, False
+    for rung in rungs(ask):
+        if rung.level != level:
+            if able:
+                return
+            level = rung.level
+        found = option(rung, ask)
+        able = able or found.verdict == "fits"
+        yield rung, found
+
+
+def _shown(pairs: Iterable[tuple[Rung, Option]], chosen: Option | None) -> Iterator[Option]:
+    """All of the first level, of others those that need least, and the chosen one."""
+    levels: dict[int, list[Option]] = {}
+    for rung, tried in pairs:
+        levels.setdefault(rung.level, []).append(tried)
+    seen = set()
+    for level, many in levels.items():
+        least = sorted(many, key=lambda one: one.memory.nvidia_smi)[:_SHOWN]
+        for one in many:
+            mine = chosen is not None and one.name == chosen.name
+            if level == 0 or mine or one in least:
+                seen.add(one.name)
+                yield one._replace(chosen=mine)
+    if chosen is not None and chosen.name not in seen:
+        yield chosen._replace(chosen=True)
+
+
+def _why(pairs: Iterable[tuple[Rung, Option]], chosen: Option | None) -> Iterator[str]:
+    """A sentence for each rung on the way up."""
+    for rung, found in pairs:
+        need = f"{found.memory.nvidia_smi / GIB:.1f} GiB"
+        if chosen is not None and found.name == chosen.name:
+            yield f"{found.title}: {need}, {found.note}; the simplest that fits"
+            return
+        verdict = "does not fit" if found.verdict == "no" else "is tight"
+        yield f"{found.title} ({LEVELS[rung.level]}): {need} {verdict}; {found.note}"
+
+
+def _doubts(ask: Ask) -> tuple[str, ...]:
+    """What was assumed because the job does not say it."""
+    train = ask.train
+    found = []
+    if train.seq_len is None:
+        found.append("seq_len is not said: the sequence's length was assumed")
+    if train.micro_batch is None and train.global_batch is None:
+        found.append("micro_batch is not said: 1 was assumed")
+    found.append("attention without a matrix of scores in memory (flash, sdpa) was assumed")
+    return tuple(found)

@@ -1,0 +1,146 @@
+"""The ladder of strategies: what can be tried, the simplest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from jobgen import strategy
+from jobgen.model.train import Offload
+from jobgen.strategy.choice.setups import Ask
+from jobgen.strategy.mesh import balanced
+from jobgen.strategy.values import TRAITS, World
+
+if TYPE_CHECKING:
+    from jobgen.model.train import Train
+
+
+class Rung(NamedTuple):
+    """One thing to try."""
+
+    level: int
+    """How much of the program and of the machine it takes: rungs of a level are alike."""
+    name: str
+    train: Train
+
+
+LEVELS = ("as it is", "recompute", "tensor parallel", "pipeline parallel", "offload")
+_ORDER = ("ddp", "zero1", "zero2", "fsdp-grad-op", "fsdp2", "fsdp", "zero3", "fsdp-hybrid")
+"""The simplest first: what is sharded less needs less to be sent. FSDP2 before FSDP, which torch
+calls its older one."""
+_AGAIN = ("selective", "full")
+
+
+def rungs(ask: Ask) -> Iterator[Rung]:
+    """Everything that this program and these ranks can do, level by level."""
+    framework = strategy.framework(ask.train, ask.launcher)
+    plain = [name for name in _ORDER if _knows(name, framework)]
+    if ask.world.ranks == 1:
+        plain = plain[:1]
+    for level in (
+        _plain(ask, plain),
+        _again(ask, plain),
+        _divided(ask, framework, pipeline=False),
+        _divided(ask, framework, pipeline=True),
+        _offloaded(ask, plain),
+    ):
+        for rung in level:
+            if not _faulty(rung.train, ask):
+                yield rung
+
+
+def _knows(name: str, framework: str) -> bool:
+    return framework in TRAITS[name].frameworks
+
+
+def _faulty(train: Train, ask: Ask) -> bool:
+    found = strategy.faults(train, ask.sizes, ask.world, launcher=ask.launcher)
+    return next(found, None) is not None
+
+
+def _plain(ask: Ask, names: list[str]) -> Iterator[Rung]:
+    for name in names:
+        yield Rung(0, name, _with(ask, name))
+
+
+def _with(ask: Ask, name: str) -> Train:
+    if ask.train.strategy.type == name:
+        return ask.train
+    return ask.train.replace(strategy=name)
+
+
+def _again(ask: Ask, names: list[str]) -> Iterator[Rung]:
+    for kind in _kinds(ask):
+        for name in names:
+            train = _with(ask, name).replace(activation_checkpointing=kind)
+            yield Rung(1, f"{name}+{kind}", train)
+
+
+def _kinds(ask: Ask) -> tuple[str, ...]:
+    """Kinds of recompute that the job leaves open."""
+    return () if "activation_checkpointing" in ask.fixed else _AGAIN
+
+
+def _divided(ask: Ask, framework: str, *, pipeline: bool) -> Iterator[Rung]:
+    """Tensor parallel inside of a node; with pipelines too."""
+    for name in ("fsdp2", "zero1", "3d"):
+        if not _knows(name, framework) or "tp" not in TRAITS[name].axes:
+            continue
+        if name == "zero1" and framework != "megatron":
+            continue
+        stages = _stages(ask) if pipeline else [ask.train.pp]
+        for pp in stages:
+            for tp in _degrees(ask, least=1 if pipeline else 2):
+                base = _with(ask, name).replace(tp=tp, pp=pp)
+                for kind in (ask.train.activation_checkpointing, *_kinds(ask)):
+                    if kind == "selective":
+                        continue
+                    train = base.replace(activation_checkpointing=kind)
+                    yield Rung(3 if pipeline else 2, _named(name, tp, pp, kind), train)
+
+
+def _named(name: str, tp: int, pp: int, kind: str) -> str:
+    parts = [name, f"tp{tp}" if tp > 1 else "", f"pp{pp}" if pp > 1 else ""]
+    return "+".join([part for part in parts if part] + ([kind] if kind != "none" else []))
+
+
+def _degrees(ask: Ask, least: int) -> Iterator[int]:
+    """Powers of two that divide a node and the heads."""
+    if "tp" in ask.fixed:
+        yield ask.train.tp
+        return
+    sizes, degree = ask.model.sizes, least
+    while degree <= ask.world.ranks_per_node:
+        if ask.world.ranks_per_node % degree == 0 and sizes.heads % degree == 0:
+            yield degree
+        degree *= 2
+
+
+def _stages(ask: Ask) -> list[int]:
+    """Numbers of stages that divide the layers evenly."""
+    if "pp" in ask.fixed:
+        return [ask.train.pp] if ask.train.pp > 1 else []
+    count = ask.model.sizes.layers
+    most = min(count, ask.world.ranks)
+    return [
+        pp
+        for pp in range(2, most + 1)
+        if ask.world.ranks % pp == 0 and (count % pp == 0 or balanced(count, pp))
+    ]
+
+
+def _offloaded(ask: Ask, names: list[str]) -> Iterator[Rung]:
+    if "offload" in ask.fixed:
+        return
+    for what in ("optimizer", "both"):
+        for name in names:
+            train = _with(ask, name).replace(offload=Offload(what=what))
+            yield Rung(4, f"{name}+cpu {what}", train)
+            for kind in _kinds(ask)[-1:]:
+                again = train.replace(activation_checkpointing=kind)
+                yield Rung(4, f"{name}+cpu {what}+{kind}", again)
+
+
+def other(ask: Ask, nodes: int) -> Ask:
+    """The same on another number of nodes."""
+    return ask._replace(world=World(**{**ask.world._asdict(), "nodes": nodes}))

@@ -1,0 +1,85 @@
+"""What to change where nothing fits: each cheap change by itself, and the fewest nodes that do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobgen import strategy
+from jobgen.model.train import Offload
+from jobgen.strategy.choice.advise import fits, option
+from jobgen.strategy.choice.ladder import Rung, other
+from jobgen.strategy.choice.setups import Ask
+from jobgen.strategy.choice.values import Lever, Option
+from jobgen.strategy.memory import estimate
+from jobgen.strategy.setup import Setup
+from jobgen.strategy.speed import step
+
+MOST = 4096
+"""Nodes, where the search for the fewest that work ends."""
+
+
+def levers(start: Option, ask: Ask) -> tuple[Lever, ...]:
+    """Single changes of this option that save memory: those that make it fit first, of these the
+    cheapest, then those that save most."""
+    found = [lever for lever in _all(start, ask) if lever.saves > 0]
+    return tuple(sorted(found, key=lambda one: (not one.fits, one.slower if one.fits else 0)))
+
+
+def _all(start: Option, ask: Ask) -> Iterator[Lever]:
+    own, train = start.setup, ask.train
+    before = step(own, ask.machine).seconds / own.batch.total
+    for change, asked in _setups(own):
+        yield _lever(change, start, asked, ask, before)
+    trains = [
+        ("train.offload: optimizer", train.replace(offload=Offload(what="optimizer"))),
+        ("train.offload: both", train.replace(offload=Offload(what="both"))),
+    ]
+    for change, changed in trains:
+        if next(strategy.faults(changed, ask.sizes, ask.world, launcher=ask.launcher), None):
+            continue
+        found = option(Rung(4, change, changed), ask)
+        yield _lever(change, start, found.setup, ask, before)
+    twice = other(ask, 2 * ask.world.nodes)
+    if next(strategy.faults(train, ask.sizes, twice.world, launcher=ask.launcher), None) is None:
+        found = option(Rung(0, "", train), twice)
+        yield _lever(f"nodes: {twice.world.nodes}", start, found.setup, twice, before)
+
+
+def _setups(own: Setup) -> Iterator[tuple[str, Setup]]:
+    """Changes that leave the ranks as they are."""
+    if own.loss != "fused":
+        yield "a fused cross entropy in the program (Liger, cut)", own._replace(loss="fused")
+    for kind in ("selective", "full"):
+        if own.recompute == "none" or (own.recompute, kind) == ("selective", "full"):
+            yield f"train.activation_checkpointing: {kind}", own._replace(recompute=kind)
+    if own.batch.micro > 1:
+        half = own.batch.micro // 2
+        batch = own.batch._replace(micro=half, accumulation=own.batch.accumulation * 2)
+        yield f"train.micro_batch: {half}", own._replace(batch=batch)
+    if own.recipe.moments >= 8 and own.adapters is None:
+        lean = own.recipe._replace(moments=2.03, embedding_moments=8.0)
+        yield "train.optimizer: adamw8bit", own._replace(recipe=lean)
+
+
+def _lever(change: str, start: Option, asked: Setup, ask: Ask, before: float) -> Lever:
+    """Slower is by the seconds of a sample."""
+    memory = estimate(asked)
+    after = step(asked, ask.machine).seconds / asked.batch.total
+    return Lever(
+        change,
+        start.memory.nvidia_smi - memory.nvidia_smi,
+        after / before - 1,
+        memory.nvidia_smi,
+        memory.verdict(ask.machine.memory) in {"fits", "tight"},
+    )
+
+
+def smallest(ask: Ask, most: int = MOST) -> int | None:
+    """The fewest nodes on which anything fits; None where not even the most do."""
+    high = 1
+    while high <= most and not fits(other(ask, high)):
+        high *= 2
+    if high > most:
+        return None
+    low = high // 2 + 1
+    return next(nodes for nodes in range(low, high + 1) if fits(other(ask, nodes)))

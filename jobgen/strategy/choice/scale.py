@@ -1,0 +1,42 @@
+"""The same job on more nodes: what each number of them gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from jobgen import strategy
+from jobgen.strategy.choice.advise import first, least, option
+from jobgen.strategy.choice.ladder import Rung, other
+from jobgen.strategy.choice.setups import Ask
+from jobgen.strategy.choice.values import Option, Scale
+
+
+def scale(ask: Ask, counts: Iterable[int], *, auto: bool) -> tuple[Scale, ...]:
+    """A row for each number of nodes, with the efficiency against the smallest that fits. Numbers
+    that the job's batch or layout do not go with are left out."""
+    rows: list[tuple[int, Option]] = []
+    for nodes in sorted(set(counts)):
+        there = other(ask, nodes)
+        found = _option(there, auto=auto)
+        if found is not None:
+            rows.append((nodes, found))
+    base = next(((n, _rate(o) / n) for n, o in rows if _rate(o)), None)
+    return tuple(
+        Scale(nodes, one, _rate(one), _rate(one) / nodes / base[1] if base else 0.0)
+        for nodes, one in rows
+    )
+
+
+def _option(ask: Ask, *, auto: bool) -> Option | None:
+    if auto:
+        best = first(ask) or least(ask)
+        return option(best[0], ask) if best else None
+    faulty = strategy.faults(ask.train, ask.sizes, ask.world, launcher=ask.launcher)
+    if next(faulty, None) is not None:
+        return None
+    return option(Rung(0, ask.train.strategy.type, ask.train), ask)
+
+
+def _rate(found: Option) -> float:
+    """Tokens for each second, of all ranks."""
+    return found.step.rate * found.step.ranks if found.step else 0.0

@@ -1,0 +1,96 @@
+"""From what a job says to what the planner is asked: one Train in one world → one Setup."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from jobgen.strategy.estimate import Machine
+from jobgen.strategy.memory.recipes import recipe
+from jobgen.strategy.setup import Adapters, Recipe, Setup
+from jobgen.strategy.shapes.values import Model
+from jobgen.strategy.values import Batch, Sizes, Strategy, World
+
+if TYPE_CHECKING:
+    from jobgen.model.train import Train
+
+
+VARIED = ("activation_checkpointing", "offload", "tp", "pp")
+"""Keys of ``train`` that the planner varies where the job does not write them."""
+
+
+class Ask(NamedTuple):
+    """A job on a cluster, as far as the planner needs it."""
+
+    train: Train
+    model: Model
+    sizes: Sizes
+    world: World
+    machine: Machine
+    launcher: str
+    fixed: frozenset[str] = frozenset()
+    """Keys of ``train`` that the job writes itself: they are not varied."""
+
+
+SEQ = 2048
+"""Tokens of a sequence where nobody says how long it is, or the longest that the model takes."""
+
+_RECIPES = {"zero": "mixed", "3d": "autocast", "ddp": "autocast", "fsdp": "autocast"}
+"""Family → what is kept in 16-bit training. DeepSpeed has parameters in 16 bits and an fp32 copy;
+autocast and FSDP's mixed precision leave parameters in fp32."""
+
+
+_CALLED = {
+    "fp32": "fp32",
+    "pure": "pure {precision}",
+    "autocast": "{precision} autocast",
+    "mixed": "{precision} with an fp32 copy",
+    "main-grads": "{precision} with fp32 gradients",
+}
+
+
+def setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Setup:
+    """What is asked about a decided strategy."""
+    train = train or ask.train
+    framework, mesh = strategy.framework, strategy.mesh
+    zero = strategy.trait.family == "zero"
+    native = framework == "megatron"
+    return Setup(
+        model=ask.model,
+        strategy=strategy.name,
+        mesh=mesh,
+        batch=strategy.batch or Batch(1, 1, mesh.data),
+        seq=strategy.seq_len or min(SEQ, ask.model.sizes.most or SEQ),
+        recipe=recipes(strategy, train),
+        recompute=strategy.recompute,
+        offload=strategy.offload,
+        reshard=strategy.reshard,
+        framework=framework,
+        persistent_grads=native or zero or (strategy.trait.family == "ddp" and mesh.data > 1),
+        fused_step=framework in {"deepspeed", "megatron", "torchtitan", "hf-trainer"},
+        repeat_kv=framework == "torchtitan",
+        sequence_parallel=mesh.tp > 1 and framework in {"torchtitan", "megatron"},
+        adapters=_adapters(train),
+        world_per_node=ask.world.ranks_per_node,
+    )
+
+
+def recipes(strategy: Strategy, train: Train) -> Recipe:
+    """Bytes of states, by what the framework is known to keep in this precision."""
+    if strategy.precision == "fp32":
+        name = "fp32"
+    elif train.pure:
+        name = "pure"
+    elif strategy.framework == "megatron":
+        name = "main-grads"
+    else:
+        name = _RECIPES.get(strategy.trait.family, "autocast")
+    said = _CALLED[name].format(precision=strategy.precision)
+    found = recipe(name, train.optimizer)
+    return found._replace(name=found.name.replace(name, said, 1))
+
+
+def _adapters(train: Train) -> Adapters | None:
+    lora = train.lora
+    if lora is None:
+        return None
+    return Adapters(lora.rank, lora.targets, lora.bits)
