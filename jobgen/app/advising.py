@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.app.prepare import Ready, prepare
 from jobgen.app.world import World
+from jobgen.errors import Missing
 from jobgen.resolve.look import Look
 
 if TYPE_CHECKING:
@@ -68,6 +69,35 @@ def _explained(found: Advice) -> Advice:
     if chosen is not None:
         chosen = chosen._replace(memory=explained(chosen.setup, chosen.memory))
     return found._replace(options=options, chosen=chosen)
+
+
+def counted(ready: Ready) -> str:
+    """A sentence on the model's parameters: as transformers builds it, beside the planner's count.
+
+    Raises Missing where it cannot be built here.
+    """
+    import json
+
+    from jobgen.strategy.shapes import configured, model
+    from jobgen.strategy.shapes.exact import NotBuilt, exact
+    from jobgen.strategy.sizes import architecture
+
+    train = ready.job.value.train
+    name = train.model if train else None
+    if train is None or not isinstance(name, str):
+        raise Missing("--exact builds a model by its config.json or Hub id: train.model names none")
+    arch, doubt = architecture(train, ready.facts.texts)
+    content = ready.facts.texts.get(name)
+    said = json.loads(content) if content is not None else configured(name)
+    if arch is None or not isinstance(said, dict):
+        raise Missing(doubt)
+    try:
+        found = exact(said)
+    except NotBuilt as error:
+        raise Missing(str(error)) from error
+    own = model(arch).count
+    beside = "as counted here" if own == found else f"{own:,} are counted here"
+    return f"{found:,} parameters, built by transformers on the meta device; {beside}"
 
 
 class Compared(NamedTuple):

@@ -23,6 +23,8 @@ class Said(NamedTuple):
     found: Advised
     compared: Compared | None = None
     why: bool = False
+    counted: str = ""
+    """The exact count of the model's parameters, where it was asked for."""
 
 
 def cluster(call: Call, chosen: Mapping[str, Any]) -> str | None:
@@ -37,12 +39,13 @@ def _names(chosen: Mapping[str, Any]) -> list[str]:
 def said(call: Call, ready: Ready, job: Path, chosen: Mapping[str, Any]) -> Said:
     """The answer to everything that was asked for, its files written. Raises like ``prepare``, and
     Usage where there is nothing to draw."""
-    from jobgen.app.advising import advised, compared
+    from jobgen.app.advising import advised, compared, counted
 
     found = advised(ready, chosen["nodes"], why=chosen["why"] or chosen["html"] is not None)
     names = _names(chosen)
     beside = compared(call.world, job, names, call.flags.sets) if names else None
-    answer = Said(found, beside, why=chosen["why"])
+    exact = counted(ready) if chosen["exact"] else ""
+    answer = Said(found, beside, why=chosen["why"], counted=exact)
     _write(answer, ready, html=chosen["html"], svg=chosen["svg"])
     return answer
 
@@ -60,7 +63,7 @@ def section(said: Said, ink: Ink) -> str:
     found = said.found
     if found.advice is None and not found.missing:
         return ""
-    parts = []
+    parts = [f"Model  {fold(safe(said.counted), ink.width - 7, '  ')}\n" if said.counted else ""]
     if found.advice is None:
         parts.append(
             f"Memory  {fold(safe(f'not estimated: {found.missing}'), ink.width - 8, '  ')}\n"
@@ -85,6 +88,8 @@ def data(said: Said) -> dict[str, Any]:
     told: dict[str, Any] = {"estimate": advice.data(found.advice) if found.advice else None}
     if found.missing:
         told["estimate_missing"] = found.missing
+    if said.counted:
+        told["counted"] = said.counted
     if said.compared is not None:
         told["compare"] = offers.data(said.compared.offers, said.compared.tokens)
     return told

@@ -2,7 +2,7 @@
 
 from jobgen.strategy.shapes.count import model
 from jobgen.strategy.shapes.read import read
-from jobgen.strategy.shapes.table import known, near
+from jobgen.strategy.shapes.table import configured, known, near
 from jobgen.strategy.shapes.values import Architecture, Experts, Layer, Mla, Model, Tensor
 from jobgen.strategy.shapes.written import written
 
@@ -13,6 +13,7 @@ __all__ = [
     "Mla",
     "Model",
     "Tensor",
+    "configured",
     "known",
     "model",
     "near",

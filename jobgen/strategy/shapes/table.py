@@ -23,6 +23,12 @@ def known(name: str) -> Architecture | None:
     return read(config(row), row.id)[0] if row else None
 
 
+def configured(name: str) -> dict[str, object] | None:
+    """What its config.json says of its sizes; None where it is not in the table."""
+    row = _index().get(name.strip().lower())
+    return config(row) if row else None
+
+
 def near(name: str) -> list[str]:
     """The ids most like this one, at most three; empty where none is."""
     from difflib import get_close_matches

@@ -1,0 +1,156 @@
+"""``jobgen plan`` with the planner's part, through the front door."""
+
+from __future__ import annotations
+
+import json
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from jobgen.errors import Exit
+from tests.cli.conftest import Jobgen
+
+JOB = """\
+name: llama
+nodes: 2
+gpus_per_node: 8
+time: 4h
+mem: 0
+run: train.py
+train: {model: meta-llama/Llama-3.1-8B, strategy: STRATEGY, seq_len: 4096, micro_batch: 1}
+"""
+ON = ("job.yaml", "-c", "a100x16")
+PROFILE = """\
+name: NAME
+scheduler: slurm
+ssh: host
+paths: {root: /scratch/jobgen}
+nodes: {count: 4, gpus_per_node: 8, gpu: GPU, cpus: 128, mem: 1TiB}
+network: {fabric: infiniband}
+price: {PRICE}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").write_text("print('hi')\n")
+    _write(tmp_path, "auto")
+    return tmp_path
+
+
+def _write(folder: Path, strategy: str) -> None:
+    (folder / "job.yaml").write_text(JOB.replace("STRATEGY", strategy))
+
+
+def test_the_simplest_that_fits_is_chosen_and_drawn(jobgen: Jobgen, folder: Path) -> None:
+    said = jobgen("plan", *ON)
+    assert said.code == Exit.DONE
+    for part in ("Memory per GPU", "STRATEGY", "GPU MEM", "limit 80.0 GiB", "fits:"):
+        assert part in said.out
+    assert "auto: the simplest that fits" in said.out
+    assert "How it scales" not in said.out
+
+
+def test_what_does_not_fit_ends_with_six_and_says_what_would_help(
+    jobgen: Jobgen, folder: Path
+) -> None:
+    _write(folder, "ddp")
+    said = jobgen("plan", *ON)
+    assert said.code == Exit.UNFIT
+    assert "does not fit" in said.out
+    assert "What would help" in said.out
+    assert "Smallest number of nodes that works: 1" in said.out
+    assert jobgen("plan", *ON, "--force").code == Exit.DONE
+    refused = jobgen("submit", *ON, "--dry-run")
+    assert refused.code == Exit.UNFIT
+    assert "J251" in refused.err
+    assert "--force" in refused.err
+    assert jobgen("submit", *ON, "--dry-run", "--force").code == Exit.DONE
+
+
+def test_the_data_sum_up(jobgen: Jobgen, folder: Path) -> None:
+    data = json.loads(jobgen("plan", *ON, "--json", "--nodes", "1,2").out)["data"]
+    told = data["estimate"]
+    assert told["chosen"] in {one["name"] for one in told["strategies"] if one["chosen"]}
+    for one in told["strategies"]:
+        memory = one["memory"]
+        total = sum(part["size_bytes"] for part in memory["components"])
+        assert total == pytest.approx(memory["nvidia_smi_bytes"])
+    assert [row["nodes"] for row in told["scaling"]] == [1, 2]
+
+
+def test_why_gives_every_formula_with_its_source(jobgen: Jobgen, folder: Path) -> None:
+    said = jobgen("plan", *ON, "--why")
+    assert "Formulas of the memory" in said.out
+    assert "How it was chosen" in said.out
+    assert "arXiv" in said.out
+
+
+def test_clusters_side_by_side_with_money(jobgen: Jobgen, folder: Path) -> None:
+    clusters = folder / "clusters"
+    clusters.mkdir()
+    prices = {"rented": "gpu_hour: 2.5, currency: EUR", "own": "gpu_hour: 0.4, bought: 30000"}
+    for name, price in prices.items():
+        text = PROFILE.replace("NAME", name).replace("GPU", "H100-SXM5-80GB", 1)
+        (clusters / f"{name}.yaml").write_text(text.replace("PRICE", price))
+    said = jobgen("plan", "job.yaml", "--compare", "rented,own")
+    assert said.code == Exit.DONE, said.err
+    assert "rented" in said.out
+    assert "EUR" in said.out
+    assert "GPU-hours" in said.out
+    data = json.loads(jobgen("plan", "job.yaml", "--compare", "rented,own", "--json").out)["data"]
+    rented, own = data["compare"]["clusters"]
+    assert rented["gpu_hours"] == pytest.approx(2 * 8 * 4, rel=1e-6)
+    assert own["amount"] < rented["amount"]
+
+
+def test_a_page_and_a_picture_are_written(jobgen: Jobgen, folder: Path) -> None:
+    said = jobgen("plan", *ON, "--html", "page.html", "--svg", "slide.svg", "--nodes", "1,2")
+    assert said.code == Exit.DONE
+    page = (folder / "page.html").read_text()
+    HTMLParser().feed(page)
+    assert "llama on a100x16" in page
+    assert (folder / "slide.svg").read_text().startswith(("<svg", "<?xml"))
+
+
+def test_of_an_unknown_model_it_says_why_nothing_is_estimated(jobgen: Jobgen, folder: Path) -> None:
+    text = JOB.replace("STRATEGY", "ddp").replace("meta-llama/Llama-3.1-8B", "acme/none-8b")
+    (folder / "job.yaml").write_text(text)
+    said = jobgen("plan", *ON)
+    assert said.code == Exit.DONE
+    assert "not estimated: the sizes of 'acme/none-8b' are not known" in said.out
+    nothing = jobgen("plan", *ON, "--svg", "slide.svg")
+    assert nothing.code == Exit.USAGE
+    assert "there is nothing to draw" in nothing.err
+
+
+def test_numbers_of_nodes_are_numbers(jobgen: Jobgen, folder: Path) -> None:
+    said = jobgen("plan", *ON, "--nodes", "1,x")
+    assert said.code == Exit.USAGE
+    assert "1,2,4,8" in said.err
+
+
+def test_a_plan_with_all_strategies_is_quick(jobgen: Jobgen, folder: Path) -> None:
+    jobgen("plan", *ON)
+    before = time.process_time()
+    jobgen("plan", *ON)
+    assert time.process_time() - before < 0.15
+
+
+@pytest.mark.train("torch", "transformers")
+@pytest.mark.slow
+def test_the_exact_count_is_that_of_transformers(jobgen: Jobgen, folder: Path) -> None:
+    said = jobgen("plan", *ON, "--exact")
+    assert said.code == Exit.DONE, said.err
+    assert "8,030,261,248 parameters, built by transformers" in said.out
+    assert "as counted here" in " ".join(said.out.split())
+
+
+def test_a_model_that_nobody_knows_cannot_be_counted(jobgen: Jobgen, folder: Path) -> None:
+    text = JOB.replace("STRATEGY", "ddp").replace("meta-llama/Llama-3.1-8B", "acme/none-8b")
+    (folder / "job.yaml").write_text(text)
+    said = jobgen("plan", *ON, "--exact")
+    assert said.code == Exit.MISSING
+    assert "'acme/none-8b' are not known" in said.err

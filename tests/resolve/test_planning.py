@@ -1,0 +1,90 @@
+"""What ``strategy: auto`` becomes, and whether the plan fits."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from jobgen.errors import Invalid
+from tests.resolve.made import CPUS, GPUS, job, plan
+
+MODEL = "model: meta-llama/Llama-3.1-8B, seq_len: 4096, micro_batch: 1"
+
+
+def trained(words: str, cluster: str = GPUS, **facts: object) -> dict[str, str]:
+    """Decisions of a plan with this ``train``: key → value and why."""
+    made = plan(job(train=f"{{{words}}}"), cluster, **facts)
+    return {key: f"{found.value}: {found.why}" for key, found in made.other.items()}
+
+
+def test_auto_becomes_the_simplest_that_fits_and_says_so() -> None:
+    text = job(train=f"{{{MODEL}, strategy: auto, activation_checkpointing: full}}")
+    made = plan(text)
+    told = made.other["strategy"]
+    assert told.value in {"FSDP SHARD_GRAD_OP", "FSDP2"}
+    assert "auto: the simplest that fits" in told.why
+    (file,) = [f for f in made.files if f.path == "strategy.json"]
+    assert json.loads(file.content)["strategy"] in {"fsdp-grad-op", "fsdp2"}
+
+
+def test_auto_of_a_small_model_is_ddp() -> None:
+    assert trained("model: gpt2, strategy: auto")["strategy"].startswith("DDP: auto")
+
+
+def test_auto_without_gpus_is_ddp() -> None:
+    found = trained("model: gpt2, strategy: auto", CPUS)
+    assert found["strategy"].startswith("DDP: auto: without GPUs")
+
+
+@pytest.mark.parametrize(
+    ("words", "cluster", "said"),
+    [
+        ("strategy: auto", GPUS, "train.model does not say which model it is"),
+        ("strategy: auto, model: acme/none-8b", GPUS, "'acme/none-8b' are not known"),
+    ],
+)
+def test_auto_says_what_it_would_have_to_know(words: str, cluster: str, said: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        trained(words, cluster)
+    (problem,) = caught.value.problems
+    assert (problem.code, said in problem.message) == ("J250", True), problem.message
+
+
+@pytest.mark.parametrize(
+    ("words", "status"),
+    [
+        (f"{MODEL}, strategy: ddp", "fail"),
+        (f"{MODEL}, strategy: fsdp2, activation_checkpointing: full", "ok"),
+        ("model: gpt2, strategy: ddp", "ok"),
+    ],
+)
+def test_a_plan_says_whether_it_fits(words: str, status: str) -> None:
+    made = plan(job(train=f"{{{words}}}"))
+    found = [check for check in made.checks if "GPU's memory" in check.message]
+    assert [check.status for check in found] == [status]
+    assert "of 80 GiB" in found[0].message
+
+
+def test_of_an_unknown_model_nothing_is_said() -> None:
+    made = plan(job(train="{model: acme/none-8b, strategy: ddp}"))
+    assert not [check for check in made.checks if "GPU's memory" in check.message]
+
+
+def test_what_the_program_keeps_changes_what_fits() -> None:
+    ddp = f"{MODEL}, strategy: ddp, activation_checkpointing: full"
+    whole = plan(job(train=f"{{{ddp}}}"))
+    lean = plan(job(train=f"{{{ddp}, lora: 16, pure: true}}"))
+    assert "fail" in {check.status for check in whole.checks}
+    assert "fail" not in {check.status for check in lean.checks}
+
+
+def test_an_uneven_pipeline_is_taken_where_the_framework_balances_it() -> None:
+    model = "model: meta-llama/Llama-3.1-405B, seq_len: 4096, global_batch: 64, micro_batch: 1"
+    words = f"{model}, strategy: zero1, framework: megatron, tp: 8, pp: 8"
+    text = job(train=f"{{{words}}}", nodes="8")
+    made = plan(text)
+    program = next(step.text for step in made.steps if step.name == "program")
+    assert "--account-for-embedding-in-pipeline-split" in program, "126 layers and two over 8"
+    with pytest.raises(Invalid, match="pp 5"):
+        plan(text.replace("pp: 8", "pp: 5").replace("nodes: 8", "nodes: 5"))
