@@ -8,9 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from jobgen.data import gpus
+from planner_words import (
+    OPTIMIZERS,
+    RECIPES,
+    RECOMPUTES,
+    STRATEGIES,
+    TARGETS,
+    meaning,
+)
+from planner_words import framework as named
+
+from jobgen.data import Gpu, gpus
 from jobgen.strategy.estimate import GIB, Machine, Metric
 from jobgen.strategy.memory.recipes import recipe
 from jobgen.strategy.setup import Adapters, Recipe, Setup
@@ -89,13 +99,13 @@ def _metric(said: Mapping[str, str]) -> Metric:
 
 
 def _shape(said: Mapping[str, str]) -> Architecture:
-    hidden = int(said["hidden"])
+    hidden = _int(said["hidden"], 0)
     heads = _int(said["heads"], hidden // 128)
     gated = said["gated"] == "1"
     classic = not gated and not said["model"].startswith("MPT")
     return Architecture(
         name=said["model"],
-        layers=int(said["layers"]),
+        layers=_int(said["layers"], 1),
         hidden=hidden,
         heads=heads,
         kv_heads=_int(said["kv_heads"], heads),
@@ -113,30 +123,12 @@ def _shape(said: Mapping[str, str]) -> Architecture:
     )
 
 
-_RECIPES: tuple[tuple[str, str], ...] = (
-    (r"fp32 grad.*own ZeRO|BF16Optimizer, own", "two-grads"),
-    (r"fp32 grad accumulation", "main-grads"),
-    (r"fp32 params|mp=DEFAULT|mp=PURE", "autocast"),
-    (r"^fp16 mixed|bf16 mixed|^fp8 mixed", "mixed"),
-    (r"^fp32", "fp32"),
-    (r"pure|bf16-true|base|nf4", "pure"),
-    (r"FP8", "main-grads"),
-    (r"bf16", "mixed"),
-)
-"""The first that the words of a row's precision match."""
-
-_OPTIMIZERS = ((r"8bit", "adamw8bit"), (r"Paged", "paged"), (r"SGD", "sgd"), (r"Lion", "lion"))
-
-
 def _recipe(said: Mapping[str, str], framework: str) -> Recipe:
     words = said["precision"]
-    name = next((name for found, name in _RECIPES if re.search(found, words)), "mixed")
+    name = meaning(RECIPES, words, "mixed")
     if framework == "megatron" and name == "mixed" and "fp16 grads" not in words:
         name = "main-grads" if "bf16 grads" not in words else name
-    optimizer = next(
-        (name for found, name in _OPTIMIZERS if re.search(found, said["optimizer"])), "adamw"
-    )
-    found = recipe(name, optimizer)
+    found = recipe(name, meaning(OPTIMIZERS, said["optimizer"], "adamw"))
     if framework == "nanotron" and _int(said["dp"], 1) > 1:
         # DDP's buckets in bf16 beside the fp32 accumulators
         found = found._replace(grads=6)
@@ -145,46 +137,11 @@ def _recipe(said: Mapping[str, str], framework: str) -> Recipe:
     return found._replace(reduce=2) if "PURE" in words else found
 
 
-_STRATEGIES: tuple[tuple[str, str], ...] = (
-    (r"SHARD_GRAD_OP|ZeRO-2", "fsdp-grad-op"),
-    (r"FSDP2", "fsdp2"),
-    (r"FSDP", "fsdp"),
-    (r"ZeRO-3|zero3", "zero3"),
-    (r"ZeRO-1|zero1|distributed optimizer", "zero1"),
-    (r"3D|TP\+PP", "3d"),
-)
-
-
-def _strategy(said: Mapping[str, str]) -> str:
-    words = said["strategy"]
-    return next((name for found, name in _STRATEGIES if re.search(found, words)), "ddp")
-
-
-def _framework(said: Mapping[str, str], strategy: str) -> str:
-    words = f"{said['source']} {said['precision']}".lower()
-    known = (
-        ("torchtitan", "torchtitan"),
-        ("nanotron", "nanotron"),
-        ("torchtune", "torchtune"),
-        ("litgpt", "litgpt"),
-        ("bigscience", "megatron-deepspeed"),
-        ("megatron", "megatron"),
-        ("nemo", "megatron"),
-        ("foundry", "mosaic"),
-    )
-    found = next((name for word, name in known if word in words), "")
-    return found or ("deepspeed" if strategy.startswith("zero") else "transformers")
-
-
 def _recompute(said: Mapping[str, str]) -> str:
     words = said["recompute"]
     if words.startswith("none on 1 GPU"):
         return "none" if _int(said["n_gpus"], 1) == 1 else "full"
-    if words.startswith("per recipe default"):
-        return "full"
-    if words.startswith(("full", "per-block")):
-        return "full"
-    return "selective" if words.startswith("selective") else "none"
+    return meaning(RECOMPUTES, words, "none")
 
 
 def _loss(said: Mapping[str, str], framework: str) -> str:
@@ -214,19 +171,15 @@ def _adapters(said: Mapping[str, str]) -> Adapters | None:
     if "LoRA" not in words:
         return None
     rank = re.search(r"\br ?=? ?(\d+)", words) or re.search(r"LoRA r ?=? ?(\d+)", said["notes"])
-    targets: tuple[str, ...] = ()
-    if "q,v" in words:
-        targets = ("q_proj", "v_proj")
-    elif "c_attn" in words:
-        targets = ("q_proj", "k_proj", "v_proj", "qkv")
+    targets = next((names for found, names in TARGETS if re.search(found, words)), ())
     whole = ("embedding", "head") if "emb" in words else ()
-    bits = 4 if "QLoRA" in words else 16
+    bits = 4 if "QLoRA" in words else 8 if "int8" in said["precision"] else 16
     return Adapters(int(rank[1]) if rank else 8, targets, bits, whole, fused="gptq" not in words)
 
 
 def _setup(said: Mapping[str, str]) -> Setup:
-    strategy = _strategy(said)
-    framework = _framework(said, strategy)
+    strategy = meaning(STRATEGIES, said["strategy"], "ddp")
+    framework = named(said, strategy)
     tp, pp, cp = (_int(said[key], 1) for key in ("tp", "pp", "cp"))
     data = _int(said["dp"], max(1, _int(said["n_gpus"], 1) // (tp * pp * cp)))
     shard = 1 if strategy in {"ddp", "3d", "fsdp-no-shard"} else data
@@ -240,7 +193,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         seq=_length(said),
         recipe=_recipe(said, framework),
         recompute=_recompute(said),  # type: ignore[arg-type]
-        offload=Offloaded(optimizer=True, params=True) if "cpu" in said["offload"] else Offloaded(),
+        offload=_offload(said["offload"]),
         offload_activations="activations" in said["offload"],
         framework="megatron" if framework in {"nanotron", "megatron"} else framework,
         flash=said["flash_attn"] != "0",
@@ -259,6 +212,16 @@ def _setup(said: Mapping[str, str]) -> Setup:
         whole=framework == "litgpt" and (shard > 1 or "QLoRA" in said["trainable"]),
         world_per_node=min(8, _int(said["n_gpus"], 1)),
     )
+
+
+def _offload(words: str) -> Offloaded:
+    """What is kept outside: all of it where only the place is said."""
+    place = re.search(r"cpu|nvme", words, re.IGNORECASE)
+    if not place:
+        return Offloaded()
+    only = re.search(r"optimizer|optim", words) and not re.search(r"param", words)
+    to: Literal["cpu", "nvme"] = "nvme" if place[0].lower() == "nvme" else "cpu"
+    return Offloaded(optimizer=True, params=not only, to=to)
 
 
 _ALPACA = 1304
@@ -286,21 +249,20 @@ _H100_WATTS = 700
 _LINKS = {"NVLink3": 300e9, "NVLink4": 450e9, "NVLink5": 900e9}
 
 
+def _gpu(words: str, memory: float | None) -> Gpu:
+    """The GPU of the catalogue whose name, without its memory, these words hold; of several the one
+    with the nearest memory."""
+    plain = re.sub(r"[_ ]", "-", words.split("(", maxsplit=1)[0]).upper()
+    plain = plain.replace("RTX4", "RTX-4").replace("RTX3", "RTX-3").replace("TITAN-RTX", "RTX-2080")
+    kinds = [(re.split(r"-(?:SXM|PCIE|NVL|\d+GB|TI)", name)[0].upper(), name) for name in gpus()]
+    held = [kind for kind, _ in kinds if kind in plain]
+    longest = max(held, key=len, default="A100")
+    alike = [gpus()[name] for kind, name in kinds if kind == longest]
+    return min(alike, key=lambda gpu: abs(gpu.memory_gib - (memory or gpu.memory_gib)))
+
+
 def _machine(said: Mapping[str, str]) -> Machine:
-    name = re.sub(r"[_ ]", "-", said["gpu"].split("(")[0]).upper()
-    kinds = ("B200", "H200", "H100", "A100", "A10G", "4090", "PRO-6000", "TITAN")
-    kind = next((kind for kind in kinds if kind in name), "A100")
-    names = {
-        "A100": "A100-SXM4-80GB",
-        "H100": "H100-SXM5-80GB",
-        "H200": "H200-SXM5-141GB",
-        "B200": "B200-SXM-180GB",
-        "A10G": "A10G-24GB",
-        "4090": "RTX-4090-24GB",
-        "PRO-6000": "RTX-PRO-6000-96GB",
-        "TITAN": "RTX-2080-Ti-11GB",
-    }
-    found = gpus()[names[kind]]
+    found = _gpu(said["gpu"], _number(said["gpu_mem_gb"]))
     peak, bandwidth = found.bf16_tflops * 1e12, found.memory_gbs * 1e9
     watts = re.search(r"(\d+)W", said["gpu"])
     if watts and "HBM2e" in said["gpu"]:
@@ -310,7 +272,7 @@ def _machine(said: Mapping[str, str]) -> Machine:
     memory = (_number(said["gpu_mem_gb"]) or found.memory_gib) * GIB
     link = next((speed for word, speed in _LINKS.items() if word in said["intra"]), None)
     return Machine(
-        gpu=names[kind],
+        gpu=found.name,
         memory=memory,
         peak=peak,
         bandwidth=bandwidth,

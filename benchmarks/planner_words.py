@@ -1,0 +1,70 @@
+"""What the words of published runs mean: the first pattern that a cell matches, and its meaning."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+Table = tuple[tuple[str, str], ...]
+
+RECIPES: Table = (
+    (r"fp32 grad.*own ZeRO|BF16Optimizer, own", "two-grads"),
+    (r"fp32 grad accumulation", "main-grads"),
+    (r"fp32 params|mp=DEFAULT|mp=PURE|autocast", "autocast"),
+    (r"^fp16 mixed|bf16 mixed|^fp8 mixed", "mixed"),
+    (r"^fp32", "fp32"),
+    (r"pure|bf16-true|base|nf4|int4|int8", "pure"),
+    (r"FP8", "main-grads"),
+    (r"bf16|fp16", "mixed"),
+)
+OPTIMIZERS: Table = (
+    (r"Paged", "paged"),
+    (r"8-?bit", "adamw8bit"),
+    (r"Adafactor", "adafactor"),
+    (r"momentum", "momentum"),
+    (r"SGD", "sgd"),
+    (r"Lion", "lion"),
+    (r"Muon", "muon"),
+)
+STRATEGIES: Table = (
+    (r"SHARD_GRAD_OP|FSDP/ZeRO-2", "fsdp-grad-op"),
+    (r"HYBRID_SHARD|HSDP", "fsdp-hybrid"),
+    (r"NO_SHARD", "fsdp-no-shard"),
+    (r"FSDP2", "fsdp2"),
+    (r"without ZeRO|device_map", "ddp"),
+    (r"FSDP", "fsdp"),
+    (r"ZeRO-?3|zero-?3", "zero3"),
+    (r"ZeRO-?2|zero-?2", "zero2"),
+    (r"ZeRO-?1|zero-?1|distributed optimizer", "zero1"),
+    (r"3D|TP\+PP|^TP|^PP", "3d"),
+)
+FRAMEWORKS: Table = (
+    (r"torchtitan", "torchtitan"),
+    (r"nanotron", "nanotron"),
+    (r"torchtune", "torchtune"),
+    (r"litgpt", "litgpt"),
+    (r"bigscience", "megatron-deepspeed"),
+    (r"megatron|nemo", "megatron"),
+    (r"foundry", "mosaic"),
+)
+RECOMPUTES: Table = (
+    (r"^(full|per-block|per recipe default|checkpoint)", "full"),
+    (r"^selective", "selective"),
+)
+TARGETS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"q,k,v,o|attention", ("q_proj", "k_proj", "v_proj", "o_proj", "qkv")),
+    (r"q,v", ("q_proj", "v_proj")),
+    (r"c_attn", ("q_proj", "k_proj", "v_proj", "qkv")),
+)
+
+
+def meaning(table: Table, words: str, default: str) -> str:
+    """What the first pattern of the table that these words match stands for."""
+    return next((name for found, name in table if re.search(found, words)), default)
+
+
+def framework(said: Mapping[str, str], strategy: str) -> str:
+    """The framework of a row, by its source and the words of its precision."""
+    words = f"{said['source']} {said['precision']}".lower()
+    usual = "deepspeed" if strategy.startswith("zero") else "transformers"
+    return meaning(FRAMEWORKS, words, usual)
