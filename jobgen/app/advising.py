@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from jobgen.app.calibrating import Measured, asked
 from jobgen.app.prepare import Ready, prepare
 from jobgen.app.world import World
 from jobgen.errors import Missing
-from jobgen.resolve.look import Look
 
 if TYPE_CHECKING:
-    from jobgen.strategy.choice.setups import Ask
     from jobgen.strategy.choice.values import Advice, Offer
 
 
@@ -22,10 +21,25 @@ class Advised(NamedTuple):
     advice: Advice | None
     missing: str = ""
     """What it would have to know; empty where the job has no ``train`` at all."""
+    measured: tuple[Measured, ...] = ()
+    """Runs of this job that told their own peak."""
+    calibrated: bool = False
+    """Whether the newest of them was used."""
 
 
-def advised(ready: Ready, nodes: Sequence[int] = (), *, why: bool = False) -> Advised:
-    """The answer for this job; with ``nodes`` how it scales, with ``why`` all formulas."""
+def advised(
+    ready: Ready,
+    nodes: Sequence[int] = (),
+    *,
+    why: bool = False,
+    measured: Sequence[Measured] = (),
+    calibrated: bool = False,
+) -> Advised:
+    """The answer for this job; with ``nodes`` how it scales, with ``why`` all formulas.
+
+    ``measured`` are runs that told their own peak: ``calibrated`` multiplies all memory by what the
+    newest of them shows.
+    """
     from jobgen.resolve import planning
 
     train = ready.job.value.train
@@ -33,9 +47,11 @@ def advised(ready: Ready, nodes: Sequence[int] = (), *, why: bool = False) -> Ad
         return Advised(None)
     auto = train.strategy.type == planning.AUTO
     base = train.replace(strategy="ddp") if auto else train
-    ask, missing = _ask(ready, base)
+    ask, missing = asked(ready, base)
     if ask is None:
-        return Advised(None, missing)
+        return Advised(None, missing, tuple(measured))
+    if calibrated and measured:
+        ask = ask._replace(factor=measured[0].factor)
     from jobgen.strategy.choice.advise import advise
 
     found = advise(ask, auto=auto)
@@ -48,16 +64,7 @@ def advised(ready: Ready, nodes: Sequence[int] = (), *, why: bool = False) -> Ad
         from jobgen.strategy.choice.scale import scale
 
         found = found._replace(scale=scale(ask, nodes, auto=auto))
-    return Advised(_explained(found) if why else found)
-
-
-def _ask(ready: Ready, train: object) -> tuple[Ask | None, str]:
-    from jobgen.model.train import Train
-    from jobgen.resolve import planning
-
-    assert isinstance(train, Train)  # noqa: S101  # of the job that was read
-    look = Look(ready.job, ready.profile, ready.facts)
-    return planning.asked(look, ready.plan.shape, ready.plan.launcher.value, train)
+    return Advised(_explained(found) if why else found, "", tuple(measured), calibrated)
 
 
 def _explained(found: Advice) -> Advice:

@@ -202,6 +202,8 @@ def _judged(
         submission.pop("gone", None)
     if seen.answered:
         submission.pop("silent", None)
+    if seen.markers.report:
+        submission["report"] = dict(seen.markers.report)
     if state.job != before.job or state.phase in (Phase.CANCELLED, Phase.LOST, Phase.REJECTED):
         changed = {**answers.shown(state, record), "submission": submission}
         return changed, state, effects

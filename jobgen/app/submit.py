@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jobgen.app import orders, provenance, secret, submitting
+from jobgen.app.calibrating import expected
 from jobgen.app.errand import Errand
 from jobgen.app.prepare import Ready
 from jobgen.app.progress import STAGES, Progress, Stage, silent
@@ -137,6 +138,7 @@ def _record(ready: Ready, token: str, now: float, git: str = "") -> RunRecord:
             "outputs": list(plan.outputs),
             "labels": dict(plan.labels),
             "git": git,
+            **expected(ready),
         },
     )
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobgen.cli.call import Call
-from jobgen.cli.layout import fold
+from jobgen.cli.layout import fold, table
 from jobgen.cli.output import Ink, safe
-from jobgen.errors import Exit
+from jobgen.errors import Exit, Missing
 
 if TYPE_CHECKING:
     from jobgen.app.advising import Advised, Compared
@@ -40,8 +40,21 @@ def said(call: Call, ready: Ready, job: Path, chosen: Mapping[str, Any]) -> Said
     """The answer to everything that was asked for, its files written. Raises like ``prepare``, and
     Usage where there is nothing to draw."""
     from jobgen.app.advising import advised, compared, counted
+    from jobgen.app.calibrating import measured
 
-    found = advised(ready, chosen["nodes"], why=chosen["why"] or chosen["html"] is not None)
+    known = measured(call.world, ready)
+    if chosen["calibrated"] and not known:
+        raise Missing(
+            f"no run of '{ready.plan.name}' on {ready.plan.cluster} has told its peak memory",
+            hint="the program writes it to $JOBGEN_REPORT_FILE: see docs/howto/plan.md",
+        )
+    found = advised(
+        ready,
+        chosen["nodes"],
+        why=chosen["why"] or chosen["html"] is not None,
+        measured=known,
+        calibrated=chosen["calibrated"],
+    )
     names = _names(chosen)
     beside = compared(call.world, job, names, call.flags.sets) if names else None
     exact = counted(ready) if chosen["exact"] else ""
@@ -72,12 +85,25 @@ def section(said: Said, ink: Ink) -> str:
         from jobgen.cli.screens import advice
 
         parts.append(advice.screen(found.advice, ink, reasons=said.why))
+    parts += [f"{ink('strong', 'Measured')}\n{_measured(found)}"] if found.measured else []
     if said.compared is not None:
         from jobgen.cli.screens import offers
 
         parts.append(offers.screen(said.compared.offers, said.compared.tokens, ink))
         parts += [f"  {safe(name)}: {safe(why)}\n" for name, why in said.compared.unknown.items()]
     return "\n".join(part for part in parts if part)
+
+
+def _measured(found: Advised) -> str:
+    """Runs that told their own peak, beside what had been expected of them."""
+    gib = 1 << 30
+    rows = []
+    for number, one in enumerate(found.measured):
+        used = "; used here" if found.calibrated and not number else ""
+        more = "; --calibrated uses it" if not found.calibrated and not number else ""
+        told = f"{one.bytes / gib:.1f} GiB {one.metric}, {one.expected / gib:.1f} expected"
+        rows.append((safe(one.alias), f"{told} ({one.factor - 1:+.0%}){used}{more}"))
+    return table(rows, indent="  ")
 
 
 def data(said: Said) -> dict[str, Any]:
@@ -88,6 +114,17 @@ def data(said: Said) -> dict[str, Any]:
     told: dict[str, Any] = {"estimate": advice.data(found.advice) if found.advice else None}
     if found.missing:
         told["estimate_missing"] = found.missing
+    told["measured"] = [
+        {
+            "id": one.alias,
+            "metric": one.metric,
+            "peak_bytes": one.bytes,
+            "expected_bytes": one.expected,
+            "tokens_per_second": one.speed,
+        }
+        for one in found.measured
+    ]
+    told["calibrated"] = found.calibrated
     if said.counted:
         told["counted"] = said.counted
     if said.compared is not None:

@@ -158,6 +158,12 @@ class RunRecord(NamedTuple):
         """The name of the run directory under the site's root."""
         return f"{self.name}-{self.token[:8]}"
 
+    @property
+    def report(self) -> Mapping[str, float]:
+        """What the program reported of itself: ``peak_allocated_bytes`` and the like."""
+        found = self.submission.get("report")
+        return found if isinstance(found, dict) else {}
+
     def data(self) -> dict[str, Any]:
         """Plain data that JSON can hold; ``from_data`` reads it back."""
         job = None if self.job is None else str(self.job)

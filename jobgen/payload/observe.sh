@@ -35,4 +35,9 @@ look_marks() {
             emit exit "${task%%/*} ${mark##*exit.}$words"
         fi
     done
+    for mark in state/*/report; do
+        if [ -f "$mark" ]; then
+            emit report "$(head -c 4096 -- "$mark")"
+        fi
+    done
 }

@@ -56,6 +56,11 @@ class Memory(NamedTuple):
         """Everything."""
         return self.of("nvidia-smi")
 
+    def scaled(self, factor: float) -> Memory:
+        """The same with every component so many times as large: calibrated by a measured run."""
+        parts = tuple(part._replace(bytes=part.bytes * factor) for part in self.components)
+        return self._replace(components=parts, low=self.low * factor, high=self.high * factor)
+
     def verdict(self, limit: float) -> Verdict:
         """Whether it goes into this many bytes: fits where even the upper end leaves a tenth."""
         if self.nvidia_smi > limit:

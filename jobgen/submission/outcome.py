@@ -9,6 +9,7 @@ from typing import Any
 
 from jobgen.model.observation import Observation
 from jobgen.model.record import JobId, JobState, RunRecord
+from jobgen.submission.report import report
 from jobgen.submission.wire import number
 
 UNSURE = (JobState.NODE_FAIL, JobState.PREEMPTED, JobState.BOOT_FAIL)
@@ -44,6 +45,8 @@ class Markers:
     cancel: bool = False
     secrets: bool = False
     missing: bool = False
+    report: Mapping[str, float] = field(default_factory=dict)
+    """What the program reported of itself."""
 
     @property
     def restarts(self) -> int:
@@ -102,6 +105,7 @@ def markers(told: Mapping[str, list[str]]) -> Markers:
         cancel="cancel" in told,
         secrets="secrets" in told,
         missing="missing" in told,
+        report=report(told.get("report", [])),
     )
 
 

@@ -339,6 +339,7 @@ def test_the_markers_of_many_runs_come_in_one_answer(run: Path) -> None:
     (state / "started.0").symlink_to("42.99")
     (state / "exit.0").write_text("rc=3\nnode=n1\ntime=5\njob=42\nend=done\n")
     (state / "requeued.0").write_text("")
+    (state / "report").write_text('{"peak": 7}')
     script = scripts.observe(
         [str(run), str(run.parent / "it's gone")], {"queue": Command.of("printf", "%s", "42")}
     )
@@ -350,6 +351,7 @@ def test_the_markers_of_many_runs_come_in_one_answer(run: Path) -> None:
     assert seen.claim == JobId(42)
     assert abs(seen.started["0", 0] - time.time()) < 60
     assert seen.requeued == {("0", 0)}
+    assert seen.report == {"peak": 7}
     assert (seen.exits["0", 0].code, seen.exits["0", 0].time) == (3, 5.0)
     assert "secrets" in first
     assert "missing" in second

@@ -127,6 +127,9 @@ def shown(found: Shown, now: float, ink: Ink) -> str:
     lines += [f"  {fold(more, ink.width - 2, '  ')}"] if more else []
     if not record.ended and now - record.updated > OLD:
         lines.append(f"  last heard {span(now - record.updated)} ago")
+    if record.report:
+        told = ", ".join(f"{safe(key)} {value:,.10g}" for key, value in record.report.items())
+        lines.append(f"  {fold(f'reported: {told}', ink.width - 2, '  ')}")
     happened = [(_clock(h.time, now), safe(h.text)) for h in found.timeline]
     parts = ["\n".join(lines) + "\n"]
     if happened:
@@ -213,6 +216,7 @@ def job_data(record: RunRecord) -> dict[str, Any]:
         "token": record.token,
         "digest": f"sha256:{record.digest}",
         "shape": dict(record.shape),
+        "report": dict(record.report),
     }
 
 

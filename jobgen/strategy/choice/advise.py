@@ -26,7 +26,7 @@ def option(rung: Rung, ask: Ask, *, speed: bool = True) -> Option:
     """What is expected of one rung; its speed only where it fits, and is wanted."""
     decided = strategy.decide(rung.train, ask.sizes, ask.world, launcher=ask.launcher)
     asked = setup(decided, ask, rung.train)
-    memory = estimate(asked)
+    memory = estimate(asked).scaled(ask.factor) if ask.factor != 1 else estimate(asked)
     verdict = memory.verdict(ask.machine.memory)
     host = memory.host > (ask.machine.node_memory or float("inf"))
     if host and verdict != "no":

@@ -63,7 +63,7 @@ def _setups(own: Setup) -> Iterator[tuple[str, Setup]]:
 
 def _lever(change: str, start: Option, asked: Setup, ask: Ask, before: float) -> Lever:
     """Slower is by the seconds of a sample."""
-    memory = estimate(asked)
+    memory = estimate(asked).scaled(ask.factor)
     after = step(asked, ask.machine).seconds / asked.batch.total
     return Lever(
         change,

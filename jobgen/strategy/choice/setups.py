@@ -29,6 +29,8 @@ class Ask(NamedTuple):
     launcher: str
     fixed: frozenset[str] = frozenset()
     """Keys of ``train`` that the job writes itself: they are not varied."""
+    factor: float = 1.0
+    """What all estimates of memory are multiplied by, from a run that measured its own."""
 
 
 SEQ = 2048

@@ -1,0 +1,68 @@
+"""A run that tells its own peak, and the next plan of the same job."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jobgen.app import jobs
+from jobgen.app.advising import advised
+from jobgen.app.calibrating import EXPECTED, measured
+from jobgen.app.prepare import Ready, prepare
+from jobgen.app.submit import submit
+from jobgen.app.world import World
+from jobgen.model.record import JobState
+
+Job = Callable[..., Path]
+TRAIN = "train: {model: gpt2, strategy: auto, seq_len: 1024, micro_batch: 8}"
+GIB = 1 << 30
+
+
+@pytest.fixture
+def ready(world: World, job: Job) -> Ready:
+    """A job on a simulated node that is said to have a GPU; it reports 10 GiB."""
+    here = world.home / "clusters" / "here.yaml"
+    text = here.read_text().replace("procs_per_node: 1\n", "")
+    text = text.replace("{count: 2}", "{count: 2, gpus_per_node: 1, gpu: A100-80GB}")
+    here.write_text(text + "gpu_request: none\n")
+    told = json.dumps({"peak_allocated_bytes": 10 * GIB, "tokens_per_second": 1000})
+    path = job(f"printf '%s' '{told}' >$JOBGEN_REPORT_FILE", TRAIN, "gpus_per_node: 1")
+    return prepare(world, path, "here")
+
+
+def test_a_reported_peak_stands_beside_what_was_expected(world: World, ready: Ready) -> None:
+    assert measured(world, ready) == ()
+    record = submit(world, ready)
+    assert set(record.shape[EXPECTED]) == {"peak_allocated_bytes", "peak_reserved_bytes"}
+    (ended,) = jobs.wait(world, [record.alias])
+    assert (ended.state, ended.report["tokens_per_second"]) == (JobState.COMPLETED, 1000)
+    (found,) = measured(world, ready)
+    assert (found.alias, found.metric, found.bytes) == (record.alias, "allocated", 10 * GIB)
+    before = advised(ready).advice
+    assert before is not None
+    assert before.chosen is not None
+    assert found.expected == pytest.approx(before.chosen.memory.of("allocated"), abs=1)
+
+
+def test_a_plan_is_scaled_by_it_only_where_asked(world: World, ready: Ready) -> None:
+    jobs.wait(world, [submit(world, ready).alias])
+    known = measured(world, ready)
+    plain, scaled = (advised(ready, measured=known, calibrated=on).advice for on in (False, True))
+    assert plain is not None
+    assert scaled is not None
+    assert plain.chosen is not None
+    assert scaled.chosen is not None
+    assert scaled.chosen.memory.of("allocated") == pytest.approx(10 * GIB)
+    assert scaled.chosen.memory.nvidia_smi == pytest.approx(
+        plain.chosen.memory.nvidia_smi * known[0].factor
+    )
+    assert plain == advised(ready).advice
+
+
+def test_a_run_that_tells_nothing_calibrates_nothing(world: World, job: Job) -> None:
+    other = prepare(world, job("true"), "here")
+    jobs.wait(world, [submit(world, other).alias])
+    assert measured(world, other) == ()
