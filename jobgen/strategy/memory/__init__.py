@@ -12,7 +12,7 @@ from jobgen.strategy.memory.transient import transient
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.values import TRAITS
 
-__all__ = ["estimate"]
+__all__ = ["at_peak", "estimate", "in_flight"]
 
 ERROR = 0.08
 """Half of the interval, as a part: what is published for the same setup differs by as much."""
@@ -42,12 +42,8 @@ class Parts(NamedTuple):
 
 def estimate(setup: Setup) -> Memory:
     """The memory of the GPU that holds most, at its peak. Bytes."""
-    peak = max(
-        (parts for stage in stages(setup) for parts in _moments(setup, stage)),
-        key=lambda parts: parts.total,
-    )
-    spare = cache(setup, peak.total, peak.activations, peak.logits)
-    beyond = {"cache": spare, "context": context(setup)}
+    peak = at_peak(setup)[1]
+    beyond = {"cache": _cache(setup, peak), "context": context(setup)}
     sizes = {**dict(zip(Parts._fields[1:], peak[1:], strict=True)), **beyond}
     shrinks = _SHRINKS[TRAITS[setup.strategy].stage]
     components = tuple(
@@ -69,6 +65,16 @@ def estimate(setup: Setup) -> Memory:
     )
 
 
+def at_peak(setup: Setup) -> tuple[Stage, Parts]:
+    """The stage of the pipeline whose GPUs reserve most, and what they hold then."""
+    found = ((stage, parts) for stage in stages(setup) for parts in _moments(setup, stage))
+    return max(found, key=lambda each: each[1].total + _cache(setup, each[1]))
+
+
+def _cache(setup: Setup, parts: Parts) -> float:
+    return cache(setup, parts.total, parts.activations, parts.logits)
+
+
 _SHRINKS = {
     0: (),
     1: ("master", "moments"),
@@ -83,15 +89,15 @@ def _moments(setup: Setup, stage: Stage) -> tuple[Parts, ...]:
     states = held(setup, stage)
     extra = transient(setup, stage)
     micro = kept(setup)
-    flight = _in_flight(setup, stage)
+    flight = in_flight(setup, stage)
     stored = (stage.layers * micro.layer + _ends(setup, micro)) * flight
     if setup.offload_activations:
         stored = min(stored, 2 * micro.layer)
-    logits = micro.logits if stage.last else 0.0
+    logits, last, ending = (micro.logits, micro.last, micro.ending) if stage.last else (0.0,) * 3
     before = _grads_before(setup, states)
     rest = states._replace(grads=before)
     return (
-        Parts("forward", *rest, extra.forward, extra.buckets, stored, logits, 0.0),
+        Parts("forward", *rest, extra.forward, extra.buckets, stored + last, logits, 0.0),
         Parts(
             "backward",
             *rest,
@@ -99,7 +105,7 @@ def _moments(setup: Setup, stage: Stage) -> tuple[Parts, ...]:
             extra.buckets,
             stored,
             0.0,
-            micro.working,
+            max(micro.working, ending),
         ),
         Parts(
             "backward",
@@ -125,7 +131,7 @@ def _whole(setup: Setup, stage: Stage, states: Held) -> tuple[Parts, ...]:
     return (Parts("load", params, 0.0, 0.0, states.moments, again, 0.0, 0.0, 0.0, 0.0),)
 
 
-def _in_flight(setup: Setup, stage: Stage) -> float:
+def in_flight(setup: Setup, stage: Stage) -> float:
     """Micro-batches whose activations the stage holds at once: as many as there are stages behind
     it, with one-forward-one-backward (arXiv:2104.04473, section 2.2)."""
     pp, v = setup.mesh.pp, setup.chunks

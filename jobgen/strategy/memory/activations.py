@@ -1,20 +1,29 @@
-"""Bytes of activations: what autograd keeps of a layer, of the loss, and while it works.
+"""Bytes of activations: what stays of a layer and of the loss, and what is there while autograd
+works.
 
-Counted tensor by tensor in the libraries' own code (transformers 5, torch 2.13, Megatron core);
-``tests/strategy/memory`` holds them against torch's MemTracker.
+``layer`` counts what autograd keeps; ``tests/strategy/memory`` holds both against torch's
+MemTracker.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from jobgen.strategy.memory.layer import (
+    FP32,
+    along,
+    autocast,
+    keeps_input,
+    norm,
+    residual,
+    selective,
+    whole,
+)
 from jobgen.strategy.setup import Setup
-
-_FP32 = 4
 
 
 class Kept(NamedTuple):
-    """Bytes of a rank's micro-batch: of one layer, and of the loss."""
+    """Bytes of a rank's micro-batch: of one layer, and of the end."""
 
     layer: float
     """What stays of one layer until its backward pass."""
@@ -24,142 +33,69 @@ class Kept(NamedTuple):
     """At the loss, where they are most."""
     input: float
     """Of what goes from one layer to the next."""
+    last: float
+    """What stays of the last norm, and of the output layer's input."""
+    ending: float
+    """Most while the last norm goes backward, with what stays of it."""
 
 
 def kept(setup: Setup) -> Kept:
     """The bytes for one micro-batch on one rank."""
-    tokens = setup.tokens
-    whole = _whole(setup)
-    input_ = _residual(setup) * setup.model.sizes.hidden / _along(setup)
-    layer = {"none": whole, "selective": _selective(setup), "full": input_}[setup.recompute]
-    again = 0.0 if setup.recompute == "none" else whole - layer
+    tokens, h = setup.tokens, setup.model.sizes.hidden
+    everything = whole(setup)
+    input_ = residual(setup) * h / along(setup)
+    layer = {"none": everything, "selective": selective(setup), "full": input_}[setup.recompute]
+    again = 0.0
+    if setup.recompute != "none":
+        again = everything + (0.0 if keeps_input(setup) else input_) - layer
+    last = (norm(setup) + setup.recipe.compute * h) / along(setup)
     return Kept(
         tokens * layer,
         tokens * (again + _gradients(setup)),
         tokens * _logits(setup),
         tokens * input_,
+        tokens * last,
+        tokens * _norm_backward(setup) + tokens * norm(setup) / along(setup),
     )
 
 
-def _along(setup: Setup) -> int:
-    """What divides tensors of hidden's width: tensor parallel ranks share the sequence or not."""
-    return setup.mesh.tp if setup.sequence_parallel else 1
+def _norm_backward(setup: Setup) -> float:
+    """Bytes of one token that a norm's backward pass needs beside what it keeps.
 
-
-def _autocast(setup: Setup) -> bool:
-    """Under autocast the stream between layers stays in the parameters' type."""
-    sharded = setup.strategy.startswith("fsdp")
-    return setup.recipe.params == _FP32 and setup.recipe.compute < _FP32 and not sharded
-
-
-def _residual(setup: Setup) -> int:
-    return _FP32 if _autocast(setup) else setup.recipe.compute
-
-
-def _whole(setup: Setup) -> float:
-    """Bytes of one token in one layer where nothing is computed again."""
-    width, sizes = setup.recipe.compute, setup.model.sizes
-    wide = _norms(setup) + _experts_wide(setup)
-    inside = _attention(setup) + width * _feed_forward(setup)
-    sums = (8.0 if sizes.layer_norm else 4.0) * sizes.norms
-    return wide / _along(setup) + inside / setup.mesh.tp + sums + _adapted(setup)
-
-
-def _adapted(setup: Setup) -> float:
-    """Bytes of one token that adapters add, and those that frozen layers do not keep: a linear
-    layer keeps its input for the gradient of its weight."""
-    adapters, width = setup.adapters, setup.recipe.compute
-    if adapters is None:
-        return 0.0
-    sizes = setup.model.sizes
-    frozen = 2 * sizes.hidden + (sizes.ffn if sizes.experts is None else 0)
-    inputs = sum(
-        tensor.shape[-1] * tensor.times
-        for tensor in setup.model.layers[-1].tensors
-        if adapters.has(tensor)
-    )
-    return (width + 1.0) * inputs * adapters.dropout / setup.mesh.tp - width * frozen
-
-
-def _norms(setup: Setup) -> float:
-    """Norms and the inputs of the linear layers behind them, by two for a layer."""
-    width, h = setup.recipe.compute, setup.model.sizes.hidden
-    input_ = width * h
-    if setup.compiled:
-        kept_ = _residual(setup) * h  # the norm itself is computed again from its input
-    elif setup.model.sizes.layer_norm:
-        kept_ = (_FP32 * h) if _autocast(setup) else width * h
-    else:
-        kept_ = _FP32 * h + width * h  # in fp32, and what the weight multiplies
-    return 2 * (kept_ + input_)
-
-
-def _attention(setup: Setup) -> float:
-    """Queries, keys, values, the output, and a sum in fp32 for each head."""
-    sizes, width = setup.model.sizes, setup.recipe.compute
-    a, d = sizes.heads, sizes.head_dim
-    if sizes.mla is not None:
-        mla = sizes.mla
-        turned = mla.nope_dim + mla.rope_dim
-        low = (mla.q_rank or 0) * 2 + mla.kv_rank * 2
-        elements = a * (2 * turned + 2 * mla.v_dim) + low
-    else:
-        groups = a if setup.repeat_kv else sizes.kv_heads
-        elements = 2 * a * d + 2 * groups * d
-        if sizes.qk_norm and not setup.compiled:
-            elements += 3 * (a + sizes.kv_heads) * d
-    scores = 0.0
-    if not setup.flash:
-        # the scores after softmax, and after dropout with its mask of a byte
-        scores = a * setup.seq * (2 * width + 1)
-    return width * elements + _FP32 * a + scores
-
-
-def _feed_forward(setup: Setup) -> float:
-    """Elements of one token: gate, its activation, up and their product; or two where not gated."""
-    sizes = setup.model.sizes
-    parts = 4 if sizes.gated else 2
-    if setup.compiled and sizes.gated:
-        parts = 3  # the activation is computed again from the gate
-    experts = sizes.experts
-    if experts is None:
-        return float(parts * sizes.ffn)
-    routed = experts.active * experts.ffn
-    share = 1 - experts.dense_layers / sizes.layers
-    sparse = parts * (routed + experts.shared_ffn)
-    return share * sparse + (1 - share) * parts * sizes.ffn
-
-
-def _experts_wide(setup: Setup) -> float:
-    """Tokens on their way to the experts and back, a copy for each that is chosen."""
-    experts = setup.model.sizes.experts
-    if experts is None:
-        return 0.0
-    return 2.0 * setup.recipe.compute * experts.active * setup.model.sizes.hidden
-
-
-def _selective(setup: Setup) -> float:
-    """Bytes of one token in one layer.
-
-    Megatron computes the core of attention again (arXiv:2205.05198, section 5); with flash
-    attention there is nothing left of it. torchtitan and torch keep the outputs of attention and of
-    every second matrix product (torchtitan, distributed/activation_checkpoint.py).
+    RMSNorm written out in Python has five tensors in fp32 at once: the gradients of its output, of
+    the mean and of the square, and the square's two factors. What the weight multiplied is gone.
     """
-    if setup.framework == "megatron":
-        return _whole(setup._replace(flash=True))
-    sizes, width, tp = setup.model.sizes, setup.recipe.compute, setup.mesh.tp
-    a, d = sizes.heads, sizes.head_dim
-    narrow = 2 * a * d + sizes.kv_heads * d + (sizes.ffn if sizes.gated else 0)
-    # eager checkpointing keeps the output of the last product too, which nothing needs
-    wide = (1 if setup.compiled else 2) * sizes.hidden
-    return width * (wide / _along(setup) + narrow / tp) + _FP32 * a / tp
+    sizes, width = setup.model.sizes, setup.recipe.compute
+    if setup.compiled or sizes.layer_norm:
+        return 2.0 * width * sizes.hidden / along(setup)
+    multiplied = FP32 if sizes.wide_norm or autocast(setup) else width
+    return (5.0 * FP32 - multiplied) * sizes.hidden / along(setup)
+
+
+_FLOWING = {"fused": 1, "eager": 2, "relu": 2}
+"""Activation → gradients of the feed-forward's width that are there at once, less what the last
+linear layer has freed by then: the input's of the activation, or more where it is written out.
+ReLU's output stays until the activation's gradient is there."""
 
 
 def _gradients(setup: Setup) -> float:
-    """Gradients that flow through one layer: of the feed-forward's inside, and of its ends."""
+    """Bytes of one token of gradients that flow through one layer: where they are most, in the
+    feed-forward layer, in the norm behind it, or at the experts' weights; and the stream's."""
     sizes, width = setup.model.sizes, setup.recipe.compute
-    inside = (2 if sizes.gated else 1) * sizes.ffn
-    return width * inside / setup.mesh.tp + 2.0 * _residual(setup) * sizes.hidden / _along(setup)
+    each = 2 if sizes.gated else _FLOWING[sizes.activation]
+    # autocast's copy of the stream's gradient is there while the last linear layer goes backward
+    copy = width * sizes.hidden / along(setup) if autocast(setup) else 0.0
+    one = width * sizes.ffn / setup.mesh.tp
+    inside = max(each * one, one + copy)
+    if sizes.experts is not None:
+        active = sizes.experts.active
+        routed = active * sizes.experts.ffn + sizes.experts.shared_ffn
+        # a router's weights in fp32 make three fp32 tensors of what comes back from the experts
+        weighted = (3 * FP32 + width) * active * sizes.hidden / along(setup)
+        inside = max(each * width * routed / setup.mesh.tp, weighted)
+    if sizes.norms > 2:  # one in front of each half of the layer and one behind
+        inside = max(inside, 5.0 * FP32 * sizes.hidden / along(setup))
+    return inside + residual(setup) * sizes.hidden / along(setup)
 
 
 _LOSS = {"plain": 12.0, "narrow": 8.0, "compiled": 4.0, "chunked": 3.5, "fused": 0.0}
@@ -178,4 +114,6 @@ def _logits(setup: Setup) -> float:
     each = _LOSS[setup.loss]
     if setup.compiled and setup.loss == "chunked":
         each = 2.0 + 0.5
+    if sizes.softcap and setup.loss in {"plain", "narrow"}:
+        each += setup.recipe.compute  # tanh keeps its output
     return each * sizes.vocab / setup.mesh.tp

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from jobgen.strategy.estimate import GIB
+from jobgen.strategy.memory.held import Held, Stage, held, shards, stages, trains
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.values import TRAITS
+from jobgen.strategy.values import TRAITS, Offloaded
 
 CONTEXT = 0.5 * GIB
 """Of a process that has run a kernel, with lazy loading (0.47 GiB seen on an A100:
@@ -67,6 +68,8 @@ class Node(NamedTuple):
     host: float
     pinned: float
     nvme: float
+    away: Held = Held(0.0, 0.0, 0.0, 0.0)
+    """What of the states of its GPUs lies in ``host`` or ``nvme``. Gradients are fp32 there."""
 
 
 _SPARE = 1.5
@@ -75,20 +78,32 @@ _SPARE = 1.5
 
 
 def node(setup: Setup) -> Node:
-    """What offloading needs on every node."""
-    offload, mesh, recipe = setup.offload, setup.mesh, setup.recipe
+    """What offloading needs on every node: what its GPUs no longer hold, and room to work."""
+    offload = setup.offload
     if not offload:
         return Node(0.0, 0.0, 0.0)
-    count = setup.model.count
-    ranks = min(setup.world_per_node, mesh.world)
-    level = TRAITS[setup.strategy].stage
-    part = count * ranks / mesh.shard / mesh.tp / mesh.pp if level else float(count * ranks)
-    state = part * (4.0 + recipe.moments + (recipe.master or 0.0)) if offload.optimizer else 0.0
-    params = part * recipe.params if offload.params else 0.0
-    pinned = (part * 4.0 if offload.optimizer else 0.0) + params
+    ranks = min(setup.world_per_node, setup.mesh.world)
+    away = max((_away(setup, stage, ranks) for stage in stages(setup)), key=lambda held: held.total)
+    pinned = away.grads + away.params
     if offload.to == "nvme":
-        return Node(_SPARE * pinned, pinned, state + params)
-    return Node(_SPARE * (state + params), pinned, 0.0)
+        return Node(_SPARE * pinned, pinned, away.total, away)
+    return Node(_SPARE * away.total, pinned, 0.0, away)
+
+
+def _away(setup: Setup, stage: Stage, ranks: int) -> Held:
+    """What these ranks would hold themselves. The optimizer's gradients come to it as fp32."""
+    here = held(setup, stage)
+    all_ = held(setup._replace(offload=Offloaded()), stage)
+    grads = 0.0
+    if setup.offload.optimizer:
+        level = TRAITS[setup.strategy].stage
+        grads = 4.0 * trains(setup, stage)[0] / (shards(setup) if level else 1)
+    return Held(
+        ranks * (all_.params - here.params),
+        ranks * grads,
+        ranks * (all_.master - here.master),
+        ranks * (all_.moments - here.moments),
+    )
 
 
 def checkpoint(setup: Setup) -> float:

@@ -41,9 +41,11 @@ def transient(setup: Setup, stage: Stage) -> Transient:
 
 
 def _copied(setup: Setup, stage: Stage) -> Transient:
-    """DDP. Autocast keeps a cast copy of every weight until its backward pass."""
-    recipe = setup.recipe
-    cast = recipe.compute * stage.inside if recipe.params > recipe.compute else 0.0
+    """DDP. Autocast keeps a cast copy of every matrix until its backward pass."""
+    recipe, sizes = setup.recipe, setup.model.sizes
+    head = sizes.vocab * sizes.hidden / setup.mesh.tp if stage.last else 0.0
+    narrow = recipe.params > recipe.compute
+    cast = recipe.compute * (stage.inside + head) if narrow else 0.0
     return Transient(cast, 0.0, 0.0, _step(setup, trains(setup, stage)[0], 1))
 
 

@@ -68,7 +68,8 @@ _BIAS = {**_TIED, "attention_bias": ("qkv_bias", "out_bias")}
 _BIASES = {**_BIAS, "mlp_bias": ("mlp_bias",)}
 _PLAIN = {"layer_norm": True, "gated": False}
 _GPT = {**_PLAIN, "qkv_bias": True, "out_bias": True, "mlp_bias": True}
-_GEMMA = {"tied": True, "norms": 4}
+_LEARNED = {**_GPT, "rotary": ""}
+_GEMMA = {"tied": True, "norms": 4, "wide_norm": True}
 
 LLAMA = Family(flags=_BIASES)
 _QWEN2 = Family({"qkv_bias": True}, _TIED)
@@ -82,7 +83,7 @@ _GEMMA3 = Family(
 """Its files on the Hub say only what differs from Gemma3TextConfig."""
 _DEEPSEEK = Family(flags=_BIASES, experts=_NONE, latent=True)
 _OLMO2 = Family({"qk_norm": "hidden"}, _BIAS)
-_GLM = {"fused_gate_up": True, "qkv_bias": True}
+_GLM = {"fused_gate_up": True, "qkv_bias": True, "rotary": "part"}
 _N: Keys = {
     "layers": ("n_layer", "num_hidden_layers"),
     "hidden": ("n_embd", "hidden_size"),
@@ -90,7 +91,15 @@ _N: Keys = {
     "ffn": ("n_inner",),
     "most": ("n_positions", "n_ctx"),
 }
-_GPTJ = {**_PLAIN, "mlp_bias": True, "head_bias": True, "norms": 1}
+_WRITTEN = {"activation": "eager"}
+_GPTJ = {
+    **_PLAIN,
+    **_WRITTEN,
+    "mlp_bias": True,
+    "head_bias": True,
+    "norms": 1,
+    "rotary": "part",
+}
 
 FAMILIES: Mapping[str, Family] = {
     "llama": LLAMA,
@@ -114,29 +123,35 @@ FAMILIES: Mapping[str, Family] = {
     "qwen3": _QWEN3,
     "qwen3_vl_text": _QWEN3,
     "qwen3_moe": Family({"qk_norm": "head"}, _BIAS, experts=_NONE),
-    "gemma": Family({"tied": True}, _BIAS, defaults={"head_dim": 256}),
-    "gemma2": Family(_GEMMA, _BIAS, defaults={"head_dim": 256}),
+    "gemma": Family({"tied": True, "wide_norm": True}, _BIAS, defaults={"head_dim": 256}),
+    "gemma2": Family({**_GEMMA, "softcap": True}, _BIAS, defaults={"head_dim": 256}),
     "gemma3_text": _GEMMA3,
     "gemma3": _GEMMA3,
-    "phi": Family({**_GPT, "head_bias": True, "norms": 1}, _TIED, four=True),
-    "phi3": Family({"fused_qkv": True, "fused_gate_up": True}, _TIED),
+    "phi": Family(
+        {**_GPT, **_WRITTEN, "head_bias": True, "norms": 1, "rotary": "part"}, _TIED, four=True
+    ),
+    "phi3": Family({"fused_qkv": True, "fused_gate_up": True, "rotary": "part"}, _TIED),
     "gpt2": Family(
-        {**_GPT, "tied": True, "fused_qkv": True, "transposed": True},
+        {**_LEARNED, **_WRITTEN, "tied": True, "fused_qkv": True, "transposed": True},
         _TIED,
         _N,
         four=True,
         learned=0,
     ),
     "gpt_neo": Family(
-        {**_GPT, "qkv_bias": False, "tied": True},
+        {**_LEARNED, **_WRITTEN, "qkv_bias": False, "tied": True},
         _TIED,
         {"layers": ("num_layers",), "heads": ("num_heads",)},
         four=True,
         learned=0,
     ),
-    "gpt_neox": Family({**_GPT, "fused_qkv": True}, _BIAS, four=True),
+    "gpt_neox": Family(
+        {**_GPT, "fused_qkv": True, "rotary": "part", "parallel": True},
+        {**_BIAS, "use_parallel_residual": ("parallel",)},
+        four=True,
+    ),
     "gpt_bigcode": Family(
-        {**_GPT, "tied": True, "fused_qkv": True}, _TIED, _N, four=True, learned=0
+        {**_LEARNED, "tied": True, "fused_qkv": True}, _TIED, _N, four=True, learned=0
     ),
     "gptj": Family(_GPTJ, _TIED, _N, four=True),
     "codegen": Family({**_GPTJ, "fused_qkv": True}, _TIED, _N, four=True),
@@ -156,13 +171,13 @@ FAMILIES: Mapping[str, Family] = {
         four=True,
     ),
     "opt": Family(
-        {**_GPT, "tied": True},
+        {**_LEARNED, "tied": True, "activation": "relu"},
         {**_TIED, "enable_bias": ("qkv_bias", "out_bias", "mlp_bias")},
         {"ffn": ("ffn_dim",), "embedding_dim": ("word_embed_proj_dim",)},
         learned=2,
     ),
     "bloom": Family(
-        {**_GPT, "tied": True, "fused_qkv": True, "embedding_norm": True},
+        {**_LEARNED, "tied": True, "fused_qkv": True, "embedding_norm": True},
         _TIED,
         {
             "layers": ("n_layer", "num_hidden_layers"),
@@ -174,7 +189,7 @@ FAMILIES: Mapping[str, Family] = {
         four=True,
     ),
     "mpt": Family(
-        {**_PLAIN, "tied": True, "norm_bias": False, "fused_qkv": True},
+        {**_PLAIN, "tied": True, "norm_bias": False, "fused_qkv": True, "rotary": ""},
         _TIED,
         {
             "layers": ("n_layers",),
@@ -197,7 +212,9 @@ FAMILIES: Mapping[str, Family] = {
         {**_TIED, "use_bias": ("qkv_bias", "out_bias", "mlp_bias")},
         four=True,
     ),
-    "stablelm": Family({"layer_norm": True}, {**_TIED, "use_qkv_bias": ("qkv_bias",)}),
+    "stablelm": Family(
+        {"layer_norm": True, "rotary": "part"}, {**_TIED, "use_qkv_bias": ("qkv_bias",)}
+    ),
     "cohere": Family({"layer_norm": True, "norm_bias": False, "norms": 1, "tied": True}, _BIAS),
     "granite": LLAMA,
     "smollm3": Family({"tied": True}, _BIASES),

@@ -95,6 +95,17 @@ class Architecture(NamedTuple):
     """Width of the embedding where it is projected to hidden (OPT-350m)."""
     most: int | None = None
     """The longest sequence that it is made for."""
+    rotary: Literal["whole", "part", ""] = "whole"
+    """How much of a head is rotated by its position; "" where positions are learned or biases."""
+    parallel: bool = False
+    """Attention and the feed-forward layer read the same stream side by side, each with a norm."""
+    activation: Literal["fused", "eager", "relu"] = "fused"
+    """Of the feed-forward layer: one kernel, or GELU written out in Python (transformers'
+    NewGELUActivation), or ReLU, which needs nothing but its output."""
+    wide_norm: bool = False
+    """RMSNorm multiplies by its weight in fp32, as Gemma's does; Llama's does it in 16 bits."""
+    softcap: bool = False
+    """Scores of attention, and logits, pass a tanh (Gemma 2)."""
 
 
 class Tensor(NamedTuple):

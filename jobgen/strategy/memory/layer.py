@@ -1,0 +1,225 @@
+"""Bytes that autograd keeps of one layer, for each token: all of it, or where some is recomputed.
+
+Counted tensor by tensor: ``torch.autograd.graph.saved_tensors_hooks`` lists what the layers of
+transformers 5 keep (torch 2.13), and ``tests/strategy/memory/test_memtracker.py`` holds the sums
+against torch's MemTracker. Tensors that a kernel reads and that lie in the same memory count once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobgen.strategy.setup import Setup
+
+FP32 = 4
+
+
+def along(setup: Setup) -> int:
+    """What divides tensors of hidden's width: tensor parallel ranks share the sequence or not."""
+    return setup.mesh.tp if setup.sequence_parallel else 1
+
+
+def autocast(setup: Setup) -> bool:
+    """Under autocast the stream between layers stays in the parameters' type."""
+    sharded = setup.strategy.startswith("fsdp")
+    return setup.recipe.params == FP32 and setup.recipe.compute < FP32 and not sharded
+
+
+def residual(setup: Setup) -> int:
+    """Bytes of an element of the stream between layers."""
+    return FP32 if autocast(setup) else setup.recipe.compute
+
+
+def whole(setup: Setup) -> float:
+    """Where nothing is computed again."""
+    sizes = setup.model.sizes
+    wide = _norms(setup) + _experts_wide(setup)
+    inside = _attention(setup) + _feed_forward(setup)
+    # LayerNorm keeps a mean and a deviation in fp32 (the CPU's in its input's type), RMSNorm one
+    sums = (8.0 if sizes.layer_norm else 4.0) * _count(setup)
+    return wide / along(setup) + inside / setup.mesh.tp + sums + _adapted(setup)
+
+
+def norm(setup: Setup) -> float:
+    """Bytes that one norm keeps, without its output."""
+    sizes, width, h = setup.model.sizes, setup.recipe.compute, setup.model.sizes.hidden
+    if setup.compiled:
+        return residual(setup) * h  # the norm is computed again from its input
+    if sizes.layer_norm:
+        return (FP32 if autocast(setup) else width) * h  # autocast: layer_norm runs in fp32
+    # its input in fp32, and what the weight multiplies in the type of the input
+    multiplied = FP32 if sizes.wide_norm or autocast(setup) else width
+    return (FP32 + multiplied) * h
+
+
+def keeps_input(setup: Setup) -> bool:
+    """Whether what the first norm keeps is the layer's input itself, not a copy in fp32."""
+    copied = not setup.model.sizes.layer_norm and residual(setup) < FP32
+    return setup.compiled or not copied
+
+
+def _count(setup: Setup) -> int:
+    return setup.model.sizes.norms or 2  # OLMo's have no parameters
+
+
+def _norms(setup: Setup) -> float:
+    """Norms, and their outputs where linear layers read them."""
+    sizes, width, h = setup.model.sizes, setup.recipe.compute, setup.model.sizes.hidden
+    count = _count(setup)
+    read = min(count, 2)
+    if autocast(setup) and not setup.compiled:
+        # each linear layer casts its input for itself: autocast remembers copies of weights only
+        read = (1 if sizes.fused_qkv else 3) + (1 if sizes.fused_gate_up or not sizes.gated else 2)
+    inputs = 1 if sizes.parallel and sizes.layer_norm else count
+    return inputs * norm(setup) + read * width * h
+
+
+def _attention(setup: Setup) -> float:
+    """Queries, keys, values, the output, and a sum in fp32 for each head."""
+    sizes, width = setup.model.sizes, setup.recipe.compute
+    a, d = sizes.heads, sizes.head_dim
+    if sizes.mla is not None:
+        mla = sizes.mla
+        turned = mla.nope_dim + mla.rope_dim
+        low = (mla.q_rank or 0) * 2 + mla.kv_rank * 2
+        kept = float(width * (a * (2 * turned + 2 * mla.v_dim) + low))
+    else:
+        kept = width * _heads(setup) + _normed_heads(setup)
+    scores = 0.0 if setup.flash else a * setup.seq * _score(setup)
+    return kept + FP32 * a + scores + (2 * d if sizes.sinks else 0)
+
+
+def _heads(setup: Setup) -> int:
+    """Elements of queries, keys, values and the output."""
+    sizes = setup.model.sizes
+    a, g, d = sizes.heads, sizes.kv_heads, sizes.head_dim
+    groups = a if setup.repeat_kv else g
+    # what is put together of two parts lies head by head, and so does attention's output, of which
+    # the output's linear layer then keeps a copy
+    twice = sizes.rotary == "part" and not setup.compiled
+    out = (2 if twice else 1) * a * d
+    if not sizes.fused_qkv or setup.repeat_kv or setup.compiled:
+        return a * d + 2 * groups * d + out
+    # views of the one matrix's output keep all of it; what is rotated is new
+    fused = (a + 2 * g) * d
+    return fused + out + ((a + g) * d if sizes.rotary else 0)
+
+
+def _normed_heads(setup: Setup) -> float:
+    """Bytes of the norms of queries and keys."""
+    sizes = setup.model.sizes
+    if not sizes.qk_norm or setup.compiled:
+        return 0.0
+    heads = sizes.heads + sizes.kv_heads
+    multiplied = FP32 if sizes.wide_norm else setup.recipe.compute
+    sums = FP32 * (heads if sizes.qk_norm == "head" else 2)
+    return float((FP32 + multiplied) * heads * sizes.head_dim + sums)
+
+
+def _score(setup: Setup) -> float:
+    """Bytes of one score of attention, where all are in memory.
+
+    Megatron keeps them after softmax, and after dropout with its mask of a byte (arXiv:2205.05198,
+    section 4.1); transformers in fp32 after softmax and once more for the product with the values
+    (``eager_attention_forward``), and a tanh before.
+    """
+    width = setup.recipe.compute
+    if setup.framework.startswith("megatron"):
+        return 2 * width + 1
+    cast = width if width < FP32 else 0
+    return FP32 + cast + (width if setup.model.sizes.softcap else 0)
+
+
+_PLAIN = {"fused": 2, "eager": 5, "relu": 1}
+"""Activation → tensors of the feed-forward's width that stay, where nothing is gated: the input and
+the output; of GELU written out also tanh, one more than it, and half of the input; ReLU's output is
+also the next layer's input."""
+_WIDE_EAGER = 18
+"""Bytes of an element where GELU is written out under autocast: pow computes in fp32, and what
+follows from it, on CUDA (torch.amp's list of operations; the CPU's list does not have pow)."""
+
+
+def _feed_forward(setup: Setup) -> float:
+    """Bytes inside the feed-forward layer: gate, its activation, up and their product."""
+    sizes, width = setup.model.sizes, setup.recipe.compute
+    kept = _PLAIN["fused" if setup.compiled and sizes.activation == "eager" else sizes.activation]
+    if sizes.gated:
+        kept += 1 if setup.compiled else 2  # compiled: the activation is computed again
+    each = float(width * kept)
+    if autocast(setup) and kept >= _PLAIN["eager"]:
+        each += _WIDE_EAGER - width * _PLAIN["eager"]
+    experts = sizes.experts
+    if experts is None:
+        return each * sizes.ffn
+    sparse = experts.active * experts.ffn + experts.shared_ffn
+    share = 1 - experts.dense_layers / sizes.layers
+    return each * (share * sparse + (1 - share) * sizes.ffn)
+
+
+def _experts_wide(setup: Setup) -> float:
+    """Tokens on their way to the experts and back, a copy for each that is chosen."""
+    experts = setup.model.sizes.experts
+    if experts is None:
+        return 0.0
+    return 2.0 * setup.recipe.compute * experts.active * setup.model.sizes.hidden
+
+
+def _adapted(setup: Setup) -> float:
+    """Bytes of one token that adapters add, and those that frozen layers do not keep: a linear
+    layer keeps its input for the gradient of its weight."""
+    adapters, width = setup.adapters, setup.recipe.compute
+    if adapters is None:
+        return 0.0
+    sizes = setup.model.sizes
+    frozen = 2 * sizes.hidden + (sizes.ffn if sizes.experts is None else 0)
+    inputs = sum(
+        tensor.shape[-1] * tensor.times
+        for tensor in setup.model.layers[-1].tensors
+        if adapters.has(tensor)
+    )
+    return (width + 1.0) * inputs * adapters.dropout / setup.mesh.tp - width * frozen
+
+
+def selective(setup: Setup) -> float:
+    """Where the cheap part is computed again.
+
+    Megatron computes the core of attention again (arXiv:2205.05198, section 5); with flash
+    attention there is nothing left of it. torchtitan keeps the outputs of attention, of every
+    second product of two matrices, and of every one with a bias
+    (distributed/activation_checkpoint.py, ``SelectiveAC``).
+    """
+    if setup.framework == "megatron":
+        return whole(setup._replace(flash=True))
+    sizes, width, tp = setup.model.sizes, setup.recipe.compute, setup.mesh.tp
+    narrow = sum(size for size, wide in _saved(setup) if not wide) + sizes.heads * sizes.head_dim
+    wide = sum(size for size, wide in _saved(setup) if wide)
+    ends = (residual(setup) * sizes.hidden + width * wide) / along(setup)
+    return ends + (width * narrow + FP32 * sizes.heads) / tp
+
+
+_ROWS = ("o_proj", "down_proj")
+"""Linear layers whose output tensor parallel ranks add up."""
+
+
+def _saved(setup: Setup) -> Iterator[tuple[int, bool]]:
+    """Widths of the products that are kept, and whether ranks add them up.
+
+    The router's product does not count (``force_recompute_mm_shapes_by_fqns``), nor do the
+    experts', which are one kernel of another name.
+    """
+    tensors = setup.model.layers[-1].tensors
+    biased = {t.name.removesuffix(".bias") for t in tensors if t.name.endswith(".bias")}
+    products = [
+        tensor
+        for tensor in tensors
+        if tensor.kind in {"attention", "mlp", "shared"} and len(tensor.shape) == 2
+    ]
+    plain = 0
+    for tensor in products:
+        bias = tensor.name in biased
+        plain += not bias
+        if not bias and plain % 2 == 0:
+            continue
+        if setup.compiled and tensor is products[-1]:
+            continue  # nothing needs it, which eager checkpointing does not see
+        yield tensor.shape[setup.model.sizes.transposed], tensor.name in _ROWS

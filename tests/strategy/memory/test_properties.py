@@ -1,0 +1,96 @@
+"""What must hold of any setup's memory."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from jobgen.strategy.estimate import Memory
+from jobgen.strategy.memory import estimate
+from jobgen.strategy.memory.activations import kept
+from jobgen.strategy.memory.held import held, stages
+from jobgen.strategy.memory.outside import node
+from jobgen.strategy.setup import Setup
+from jobgen.strategy.values import TRAITS, Offloaded
+from tests.strategy.memory.setups import setups
+
+ALMOST = 1 + 1e-9
+"""Sums of floats."""
+
+
+@given(setups(shard=2), st.integers(1, 6))
+def test_more_ranks_never_need_more_of_each(few: Setup, doublings: int) -> None:
+    ranks = 2 << doublings
+    split = TRAITS[few.strategy].stage > 0
+    mesh = few.mesh._replace(shard=ranks) if split else few.mesh._replace(replicate=ranks)
+    many = few._replace(mesh=mesh, batch=few.batch._replace(ranks=ranks))
+    assert estimate(many).nvidia_smi <= estimate(few).nvidia_smi * ALMOST
+
+
+@given(setups(), st.integers(1, 9))
+def test_a_larger_micro_batch_never_needs_less(small: Setup, more: int) -> None:
+    large = small._replace(batch=small.batch._replace(micro=small.batch.micro + more))
+    assert _no_less(estimate(large), estimate(small))
+
+
+@given(setups(), st.integers(1, 5000))
+def test_a_longer_sequence_never_needs_less(short: Setup, more: int) -> None:
+    assert _no_less(estimate(short._replace(seq=short.seq + more)), estimate(short))
+
+
+def _no_less(large: Memory, small: Memory) -> bool:
+    return large.nvidia_smi * ALMOST >= small.nvidia_smi and (
+        large.of("reserved") * ALMOST >= small.of("reserved")
+    )
+
+
+@given(setups())
+def test_components_are_all_there_is(setup: Setup) -> None:
+    memory = estimate(setup)
+    assert all(component.bytes >= 0 for component in memory.components)
+    assert memory.nvidia_smi == sum(component.bytes for component in memory.components)
+    assert memory.of("allocated") <= memory.of("reserved") <= memory.nvidia_smi
+    assert memory.low < memory.nvidia_smi < memory.high
+
+
+@given(setups(), st.booleans(), st.sampled_from(("cpu", "nvme")))
+def test_offloading_moves_states_and_loses_none(
+    setup: Setup, params: bool, to: Literal["cpu", "nvme"]
+) -> None:
+    setup = setup._replace(step_in_backward=False)
+    away = setup._replace(offload=Offloaded(optimizer=True, params=params, to=to))
+    ranks = min(setup.world_per_node, setup.mesh.world)
+    outside = node(away)
+    largest = max(stages(setup), key=lambda stage: held(setup, stage).total)
+    before, after = held(setup, largest), held(away, largest)
+    for kind in ("params", "master", "moments"):
+        here, there = getattr(after, kind), getattr(outside.away, kind)
+        assert ranks * here + there == pytest.approx(ranks * getattr(before, kind)), kind
+    # a gradient is widened to fp32 on its way to the optimizer
+    if setup.recipe.grads <= 4:
+        assert ranks * after.grads + outside.away.grads >= ranks * before.grads / ALMOST
+    assert outside.host + outside.nvme >= outside.away.total
+    assert outside.pinned <= outside.host
+    assert estimate(away).of("allocated") <= estimate(setup).of("allocated")
+
+
+@given(setups())
+def test_what_is_computed_again_is_not_kept(setup: Setup) -> None:
+    assume(setup.adapters is None)
+    none, selective, full = (
+        kept(setup._replace(recompute=how)).layer for how in ("none", "selective", "full")
+    )
+    assert 0 < full <= selective <= none * ALMOST
+
+
+@given(setups(shard=8))
+def test_each_stage_of_zero_holds_less(setup: Setup) -> None:
+    mesh = setup.mesh._replace(replicate=1, shard=8)
+    one, two, three = (
+        [held(asked, stage).total for stage in stages(asked)]
+        for asked in (setup._replace(strategy=f"zero{n}", mesh=mesh) for n in (1, 2, 3))
+    )
+    assert all(a > b > c for a, b, c in zip(one, two, three, strict=True))

@@ -1,0 +1,167 @@
+"""What torch's MemTracker counts in one step of a model of transformers, without any weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+import transformers
+from torch._functorch.partitioners import get_default_op_list
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.distributed._tools.mem_tracker import MemTracker
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    checkpoint,
+    create_selective_checkpoint_contexts,
+    set_checkpoint_early_stop,
+)
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+BATCH, SEQ = 2, 4096
+"""So many tokens that activations are far more than gradients of weights."""
+TOKENS = BATCH * SEQ
+_SIZES: dict[str, Any] = {
+    "hidden_size": 512,
+    "num_attention_heads": 8,
+    "max_position_embeddings": SEQ,
+    "pad_token_id": 0,
+}
+_GATED: dict[str, Any] = {**_SIZES, "num_key_value_heads": 2, "intermediate_size": 1376}
+_HEADS = {"head_dim": 64}
+
+CONFIGS: dict[str, dict[str, Any]] = {
+    "llama": {**_GATED, **_HEADS},
+    "gpt2": {
+        "n_embd": 512,
+        "n_head": 8,
+        "n_positions": SEQ,
+        "resid_pdrop": 0.0,
+        "attn_pdrop": 0.0,
+        "embd_pdrop": 0.0,
+    },
+    "gpt_neox": {**_SIZES, "intermediate_size": 2048},
+    "gemma2": {**_GATED, **_HEADS, "intermediate_size": 2048},
+    "qwen3": {**_GATED, **_HEADS},
+    "phi3": _GATED,
+    "mixtral": {**_GATED, **_HEADS, "num_local_experts": 4, "num_experts_per_tok": 2},
+    "opt": {**_SIZES, "ffn_dim": 2048, "dropout": 0.0, "word_embed_proj_dim": 512},
+}
+"""``model_type`` → the sizes of a small one."""
+
+
+class Traced(NamedTuple):
+    """Bytes of everything but parameters, buffers and parameters' gradients."""
+
+    kept: int
+    """When the loss is known."""
+    peak: int
+
+
+def config(kind: str, layers: int, vocab: int) -> transformers.PretrainedConfig:
+    """The configuration of a small model with this many layers and words."""
+    made: transformers.PretrainedConfig = transformers.AutoConfig.for_model(
+        kind, num_hidden_layers=layers, vocab_size=vocab, **CONFIGS[kind]
+    )
+    return made
+
+
+@cache
+def trace(kind: str, precision: str, recompute: str, layers: int, vocab: int = 64) -> Traced:
+    """One forward and one backward pass under FakeTensorMode."""
+    wide = precision != "bf16"
+    amp = torch.autocast("cpu", torch.bfloat16) if precision == "autocast" else nullcontext()
+    with FakeTensorMode(allow_non_fake_inputs=True), set_checkpoint_early_stop(False):
+        model = _model(kind, torch.float32 if wide else torch.bfloat16, layers, vocab)
+        if recompute != "none":
+            for layer in _layers(model):
+                _recomputed(layer, recompute)
+        words = torch.zeros(BATCH, SEQ, dtype=torch.long)
+        tracker = MemTracker()
+        tracker.track_external(model)
+        with tracker:
+            with amp:
+                loss = model(input_ids=words, labels=words, use_cache=False).loss
+            kept = _rest(tracker.get_tracker_snapshot("current"))
+            loss.backward()
+            return Traced(kept, _rest(tracker.get_tracker_snapshot("peak")))
+
+
+def _rest(snapshot: dict[torch.device, dict[Any, int]]) -> int:
+    found = snapshot[torch.device("cpu")]
+    states = {"Parameter", "Buffer", "Gradient"}
+    return sum(
+        size
+        for kind, size in found.items()
+        if kind != "Total" and getattr(kind, "value", kind) not in states
+    )
+
+
+def _model(kind: str, dtype: torch.dtype, layers: int, vocab: int) -> Any:
+    """The model, made in its own type: ``.to(dtype)`` cannot be had under FakeTensorMode."""
+    transformers.AttentionInterface.register("causal", _causal)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        make: Any = transformers.AutoModelForCausalLM.from_config
+        model = make(config(kind, layers, vocab), attn_implementation="causal", dtype=dtype)
+    finally:
+        torch.set_default_dtype(before)
+    return model.train()
+
+
+def _causal(module: Any, query: Any, key: Any, value: Any, _mask: Any, **words: Any) -> Any:
+    """sdpa as transformers calls it for whole sequences on a GPU.
+
+    transformers cannot look into fake tensors to see that no mask is needed, and sdpa has no
+    softcap, which flash attention computes without keeping anything.
+    """
+    for gone in ("softcap", "sliding_window"):
+        words.pop(gone, None)
+    return sdpa_attention_forward(module, query, key, value, None, **words)
+
+
+def _layers(model: Any) -> Any:
+    lists = (m for m in model.modules() if isinstance(m, torch.nn.ModuleList))
+    return next(found for found in lists if len(found) == model.config.num_hidden_layers)
+
+
+def _recomputed(layer: torch.nn.Module, recompute: str) -> None:
+    inner = layer.forward
+    words: dict[str, Any] = {}
+    contexts: Any = create_selective_checkpoint_contexts
+    if recompute == "selective":
+        words["context_fn"] = lambda: contexts(_policy(layer))
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        return checkpoint(inner, *args, use_reentrant=False, **words, **kwargs)
+
+    layer.forward = forward
+
+
+_MM = torch.ops.aten.mm.default
+_HARD: Any = get_default_op_list().compute_intensive_ops
+_SAVED = {op.default for op in _HARD} | {
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default
+}
+"""What torchtitan keeps, and the CPU's name for attention."""
+
+
+def _policy(layer: torch.nn.Module) -> Callable[..., CheckpointPolicy]:
+    """torchtitan's, distributed/activation_checkpoint.py: of products every second."""
+    routers = {m.weight.shape[::-1] for n, m in layer.named_modules() if n.endswith("mlp.gate")}
+    counts = {False: 0, True: 0}
+
+    def policy(ctx: Any, func: Any, *args: Any, **_: Any) -> CheckpointPolicy:
+        if func is _MM:
+            if args[1].shape in routers:
+                return CheckpointPolicy.PREFER_RECOMPUTE
+            counts[ctx.is_recompute] += 1
+        second = func is _MM and counts[ctx.is_recompute] % 2 == 0
+        if func in _SAVED and not second:
+            return CheckpointPolicy.MUST_SAVE
+        return CheckpointPolicy.PREFER_RECOMPUTE
+
+    return policy
