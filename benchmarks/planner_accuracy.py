@@ -5,6 +5,10 @@ For every source and in all: the median and the ninetieth percentile of the abso
 memory, on rows whose memory was measured and whose configuration is known (tiers A and B); whether
 runs that went out of memory are ever said to fit, and how many of the others are; and the error of
 the step time, where interconnect and batch are known.
+
+No constant of the planner is fitted to these rows, so there is nothing to fit again without one
+source. What a source's rows do for the score is seen from the score of all others, which is printed
+beside.
 """
 
 from __future__ import annotations
@@ -105,6 +109,14 @@ def by_source(scored: Iterable[Scored]) -> dict[str, Any]:
     return {source: summary(group) for source, group in ordered}
 
 
+def leave_one_out(scored: Sequence[Scored]) -> dict[str, Any]:
+    """Source → the summary of all others: nothing is fitted, so leaving it out does no more."""
+    return {
+        source: summary([one for one in scored if one.row.source != source])
+        for source in by_source(scored)
+    }
+
+
 def main() -> None:
     """Print the scores."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -119,6 +131,7 @@ def main() -> None:
     found = {
         "memory": summary(held),
         "per_source": by_source(held),
+        "leave_one_out": leave_one_out(held),
         "fits": fits(rows),
         "step_time": summary(timed),
         "step_time_per_source": by_source(timed),
@@ -143,6 +156,10 @@ def _tell(one: Scored) -> None:
 def _text(found: dict[str, Any]) -> str:
     lines = [_line("memory", found["memory"])]
     lines += [_line(f"  {source[:90]}", said) for source, said in found["per_source"].items()]
+    lines.append("memory of all but one source (nothing is fitted to any):")
+    lines += [
+        _line(f"  without {source[:82]}", said) for source, said in found["leave_one_out"].items()
+    ]
     lines += [f"fits: {found['fits']}", _line("step time", found["step_time"])]
     lines += [
         _line(f"  {source[:90]}", said) for source, said in found["step_time_per_source"].items()
