@@ -59,6 +59,7 @@ def main() -> None:
             if world.rank == 0:
                 convert(folder)
             dist.barrier()
+        prime(engine, at.step)
         engine.load_checkpoint(str(folder), tag=tag)
 
     checkpoints = Checkpoints(world, save, load, args.fail)
@@ -105,10 +106,11 @@ def operators(*names: str) -> None:
     torch guards the folder by a file, and a rank that is killed meanwhile leaves it: every later
     start would wait for ever. So ours wait for a lock that ends with its holder, and remove that.
     """
-    for name in names:
-        builder = get_accelerator().create_op_builder(name)
+    builders = {name: get_accelerator().create_op_builder(name) for name in names}
+    for name, builder in builders.items():  # all of them, before minutes go into the first
         if not builder.is_compatible(verbose=False):
             raise SystemExit(MISSING.get(name, f"DeepSpeed cannot compile its {builder.NAME} here"))
+    for builder in builders.values():
         folder = Path(_get_build_directory(builder.NAME, verbose=False))
         with (folder / "in-use").open("w") as ours:
             with suppress(OSError):  # not every file system has such locks
@@ -121,14 +123,45 @@ def needed(said: dict[str, Any]) -> Iterator[str]:
     """The operators that a ds_config.json asks for, with an optimizer of torch's."""
     if not torch.cuda.is_available():
         yield "ShareMemCommBuilder"  # reduces between ranks on one node
-    zero = said.get("zero_optimization", {})
-    places = [zero.get(key, {}).get("device") for key in ("offload_optimizer", "offload_param")]
-    if "nvme" in places:
+    if "nvme" in places(said):
         yield from ("PinMemoryBuilder", "AsyncIOBuilder")
+
+
+def places(said: dict[str, Any]) -> set[str]:
+    """Where a ds_config.json offloads to."""
+    zero = said.get("zero_optimization", {})
+    keys = [key for key in ("offload_optimizer", "offload_param") if key in zero]
+    return {zero[key].get("device", "none") for key in keys}
+
+
+def prime(engine: DeepSpeedEngine, steps: int) -> None:
+    """Give an optimizer on NVMe the state that it will have, before a checkpoint is read.
+
+    DeepSpeed 0.19 copies all of it back to the disk, and reads what the optimizer has: a new one
+    has no moments yet, and would go on without them and without a word.
+    """
+    if not engine.zero_nvme_offload_optimizer():
+        return
+    zero, names = engine.optimizer, set[str]()
+    for number, flat in enumerate(zero.fp32_partitioned_groups_flat):
+        if not zero._swappable_optimizer_subgroup(number):
+            raise SystemExit(
+                "a rank has less than a MiB of parameters: DeepSpeed keeps their optimizer in "
+                "memory, and does not bring it back from a checkpoint. Offload to the CPU"
+            )
+        zero._prepare_sub_group(number, names)  # from the disk
+        moments = {key: torch.zeros_like(flat) for key in ("exp_avg", "exp_avg_sq")}
+        zero.optimizer.state[flat] = {"step": torch.tensor(float(steps)), **moments}
+        zero._release_sub_group(number, names)  # and back, with the moments
 
 
 def started(model: nn.Module, lr: float, said: dict[str, Any]) -> DeepSpeedEngine:
     """The engine: the model, divided as the configuration says, and its optimizer."""
+    if "nvme" in places(said) and not said.get("bf16", {}).get("enabled"):
+        # DeepSpeed 0.19 divides it itself, and then fp32 lies on the disk as bf16 where the CPU has
+        # no fp16; asked for beforehand, it goes by the configuration
+        deepspeed.init_distributed(dist_init_required=False)  # the group that join() has made
+        deepspeed.zero.Init(module=model, config_dict_or_path=said)
     engine, *_ = deepspeed.initialize(
         model=model,
         model_parameters=model.parameters(),

@@ -43,7 +43,7 @@ class Start:
         """Whether a rank has ended, if need be within so many seconds."""
         return bool(select.select(self.handles, [], [], seconds)[0])
 
-    def wait(self, seconds: float = 90) -> list[int]:
+    def wait(self, seconds: float = 200) -> list[int]:
         """How each rank has ended: its exit code, or the signal's number below zero."""
         if not select.select([self.warm.out], [], [], seconds)[0]:
             for rank in range(len(self.pids)):
@@ -200,3 +200,4 @@ def _fork(folder: Path, program: str, words: list[str], env: Mapping[str, str], 
 
 if __name__ == "__main__":
     serve(sys.argv[1])
+    os._exit(0)  # to end in order takes some seconds

@@ -92,6 +92,15 @@ def test_nvme_has_its_path_and_what_can_be_tuned() -> None:
     assert values["aio"]["queue_depth"] == 8
 
 
+def test_nvme_is_told_what_does_not_come_back_from_a_checkpoint() -> None:
+    offload = {"what": "optimizer", "to": "nvme", "path": "/local"}
+    told = given("deepspeed", "zero3", micro_batch=1, offload=offload).notes
+    assert any("without the moments" in note for note in told)
+    offload["what"] = "params"
+    told = given("deepspeed", "zero3", micro_batch=1, offload=offload).notes
+    assert not any("without the moments" in note for note in told)
+
+
 def test_a_variable_in_the_path_of_nvme_is_refused() -> None:
     offload = {"what": "optimizer", "to": "nvme", "path": "/local/$USER"}
     found = given("deepspeed", "zero3", micro_batch=1, offload=offload)

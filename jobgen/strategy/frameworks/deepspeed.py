@@ -47,3 +47,8 @@ def _notes(request: Request) -> Iterator[str]:
             "offload to NVMe builds DeepSpeed's async_io on the node: libaio's headers "
             "(libaio-dev, libaio-devel) and a C++ compiler have to be there"
         )
+    if strategy.offload.to == "nvme" and strategy.offload.optimizer:
+        yield (
+            "DeepSpeed 0.19 goes on from a checkpoint without the moments of an optimizer on NVMe, "
+            "and does not say so: docs/howto/train.md tells what to do before load_checkpoint"
+        )
