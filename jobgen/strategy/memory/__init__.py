@@ -101,7 +101,7 @@ def _moments(setup: Setup, stage: Stage) -> tuple[Parts, ...]:
         Parts(
             "backward",
             *rest,
-            extra.forward,
+            extra.forward if extra.returning is None else extra.returning,
             extra.buckets,
             stored,
             0.0,

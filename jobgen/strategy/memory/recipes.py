@@ -6,10 +6,11 @@ from jobgen.strategy.setup import Recipe
 
 _ZERO = "ZeRO, arXiv:1910.02054, section 3.1"
 _MEGATRON = "Megatron-LM, megatron/training/theoretical_memory_usage.py"
+_ADAMW = "torch 2.13, optim/adamw.py: moments are of the parameters' type"
 _AUTOCAST = "torch.amp: parameters stay fp32, a cast copy is computed with"
 
 RECIPES: dict[str, Recipe] = {
-    "fp32": Recipe("fp32", 4, 4, 0, 8, compute=4, reduce=4, note="AdamW in fp32"),
+    "fp32": Recipe("fp32", 4, 4, 0, 8, compute=4, reduce=4, note=_ADAMW),
     "autocast": Recipe("autocast", 4, 4, 0, 8, compute=2, reduce=4, note=_AUTOCAST),
     "mixed": Recipe("mixed", 2, 2, 4, 8, compute=2, reduce=2, note=_ZERO),
     "main-grads": Recipe("main-grads", 2, 4, 4, 8, compute=2, reduce=4, note=_MEGATRON),
@@ -23,7 +24,7 @@ RECIPES: dict[str, Recipe] = {
         reduce=4,
         note="DeepSpeed, runtime/bf16_optimizer.py: bf16 gradients are added to fp32 ones",
     ),
-    "pure": Recipe("pure", 2, 2, 0, 4, compute=2, reduce=2, note="everything in bf16"),
+    "pure": Recipe("pure", 2, 2, 0, 4, compute=2, reduce=2, note=_ADAMW),
 }
 """By name. The optimizer is AdamW."""
 

@@ -23,6 +23,8 @@ class Transient(NamedTuple):
     """Copies that the optimizer makes."""
     pool: float = 0.0
     """What streams of their own keep of gathered parameters while the optimizer works."""
+    returning: float | None = None
+    """While the last layer goes backward, where that is less than while the loss is computed."""
 
 
 _BUCKET = 500_000_000
@@ -46,7 +48,10 @@ def _copied(setup: Setup, stage: Stage) -> Transient:
     head = sizes.vocab * sizes.hidden / setup.mesh.tp if stage.last else 0.0
     narrow = recipe.params > recipe.compute
     cast = recipe.compute * (stage.inside + head) if narrow else 0.0
-    return Transient(cast, 0.0, 0.0, _step(setup, trains(setup, stage)[0], 1))
+    step = _step(setup, trains(setup, stage)[0], 1)
+    # autocast forgets its copies where it ends, and what is computed again makes them anew
+    again = recipe.compute * (stage.largest + head) if narrow else 0.0
+    return Transient(cast, 0.0, 0.0, step, returning=None if setup.recompute == "none" else again)
 
 
 def _gathered(setup: Setup, stage: Stage) -> Transient:

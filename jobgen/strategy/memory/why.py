@@ -35,7 +35,9 @@ class Term(NamedTuple):
 
     def __str__(self) -> str:
         over = "".join(f" / {_number(number)} {what}" for number, what in self.by if number != 1)
-        return " x ".join(f"{_number(number)} {what}" for number, what in self.factors) + over
+        return (
+            " x ".join(f"{_number(number)} {what}".rstrip() for number, what in self.factors) + over
+        )
 
 
 class Why(NamedTuple):
@@ -91,7 +93,9 @@ def _said(component: Component, why: Why | None) -> Component:
 
 
 def _number(value: float) -> str:
-    """At most four digits: 8.03e9, 0.065, 16."""
+    """Whole below a million, else at most four digits: 16384, 8.03e9, 0.065."""
+    if value < 1e6 and value == round(value):
+        return str(round(value))
     text = f"{value:.4g}"
     return text.replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
 
@@ -116,8 +120,7 @@ def _state(what: str, least: int, width: Callable[[Setup], float]) -> Callable[[
         trained, frozen = trains(setup, case.stage)
         if what == "gradients" and setup.step_in_backward:
             trained = case.stage.largest
-        each = width(setup)
-        terms = [Term(((each, "B/parameter"), (trained, "parameters")), ranks)]
+        terms = [Term(((width(setup), "B/parameter"), (trained, _counted(setup))), ranks)]
         if what == "parameters" and frozen:
             terms.append(Term(((frozen, "B frozen"),), ranks))
         rest = case.size - sum(term.bytes for term in terms)
@@ -127,6 +130,14 @@ def _state(what: str, least: int, width: Callable[[Setup], float]) -> Callable[[
         return Why(f"{what}, {setup.recipe.name}", tuple(terms), source)
 
     return build
+
+
+def _counted(setup: Setup) -> str:
+    """What the number of trained parameters counts."""
+    if setup.adapters is None:
+        return "parameters"
+    times = setup.adapters.width / setup.recipe.params
+    return f"trained parameters, each of an adapter counted {_number(times)} times"
 
 
 _GATHERED = {
@@ -218,13 +229,14 @@ def _context(case: _Case) -> Why:
     terms = [Term(((CONTEXT, "B of CUDA"),))]
     if count:
         terms.append(Term(((KERNELS, "B of NCCL's kernels"),)))
-        terms.append(Term(((float(count), "communicators"), (COMMUNICATOR, "B"))))
+        many = "communicator" if count == 1 else "communicators"
+        terms.append(Term(((float(count), many), (COMMUNICATOR, "B"))))
     source = "stas00/ml-engineering, debug/nvidia-debug.md; NCCL, src/init.cc and src/include"
     return Why("CUDA and NCCL", tuple(terms), source)
 
 
 def _cache(case: _Case) -> Why:
-    terms = [Term(((CACHE, "of"), (case.allocated, "B allocated")))]
+    terms = [Term(((CACHE, ""), (case.allocated, "B allocated")))]
     rest = case.size - terms[0].bytes
     if rest > 1e-6 * case.size:
         terms.append(Term(((rest, "B of blocks that nothing else fits into"),)))

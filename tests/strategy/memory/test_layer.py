@@ -1,0 +1,100 @@
+"""What a layer keeps, listed tensor by tensor for a few models: bytes of one token."""
+
+from __future__ import annotations
+
+from jobgen.strategy.memory.activations import kept
+from jobgen.strategy.memory.recipes import RECIPES
+from jobgen.strategy.setup import Setup
+from jobgen.strategy.shapes import Architecture, Experts, model
+from jobgen.strategy.values import Batch, Mesh
+
+H, A, G, D, F = 512, 8, 2, 64, 1376
+LLAMA = Architecture("llama", 2, H, A, G, D, F, 1000)
+SMALL = Setup(model(LLAMA), "ddp", Mesh(1, 1), Batch(1, 1, 1), 1, RECIPES["pure"])
+
+
+def layer(setup: Setup = SMALL, **differs: object) -> float:
+    """Bytes that one layer keeps, of Llama's with these differences."""
+    arch = LLAMA._replace(**differs)  # type: ignore[arg-type]
+    return kept(setup._replace(model=model(arch))).layer
+
+
+NORM = 4 * H + 2 * H + 2 * H + 4
+"""Its input in fp32, what the weight multiplies, the output, and a root in fp32."""
+ATTENTION = 2 * (A * D + G * D + G * D + A * D) + 4 * A
+"""Queries, keys, values, the output, and a sum for each head."""
+
+
+def test_llama_keeps_two_norms_attention_and_four_tensors_of_the_feed_forward() -> None:
+    assert layer() == 2 * NORM + ATTENTION + 4 * 2 * F == 21800
+
+
+def test_gemma_multiplies_in_fp32_and_has_two_norms_more() -> None:
+    wide = 2 * (NORM + 2 * H)
+    assert layer(wide_norm=True) == wide + ATTENTION + 4 * 2 * F
+    behind = 2 * (4 * H + 4 * H + 4)  # nothing linear reads what they return
+    assert layer(wide_norm=True, norms=4) == wide + behind + ATTENTION + 4 * 2 * F
+
+
+def test_norms_of_heads_keep_their_input_in_fp32_and_their_product() -> None:
+    assert layer(qk_norm="head") - layer() == (4 + 2) * (A + G) * D + 4 * (A + G)
+
+
+def test_a_matrix_for_queries_keys_and_values_is_kept_whole_beside_what_is_rotated() -> None:
+    assert layer(fused_qkv=True) - layer() == 2 * (A + 2 * G) * D - 2 * G * D
+    assert layer(fused_qkv=True, rotary="") - layer() == 0
+    assert layer(rotary="part") - layer() == 2 * A * D
+
+
+def test_experts_keep_a_copy_of_the_token_for_each_that_it_passes() -> None:
+    sparse = layer(experts=Experts(8, 2, F))
+    assert sparse == 2 * NORM + ATTENTION + 2 * (4 * 2 * F) + 2 * (2 * 2 * H)
+
+
+def test_layer_norms_keep_their_input_and_gelu_its_two_ends() -> None:
+    plain = {"layer_norm": True, "gated": False}
+    norms = 2 * (2 * H + 2 * H + 8)
+    assert layer(**plain) == norms + ATTENTION + 2 * 2 * F
+    assert layer(**plain, activation="eager") - layer(**plain) == 3 * 2 * F
+    assert layer(**plain, activation="relu") - layer(**plain) == -2 * F
+    assert layer(**plain, parallel=True) - layer(**plain) == -2 * H
+
+
+def test_under_autocast_the_stream_is_fp32_and_each_linear_layer_casts_its_input() -> None:
+    norms = 2 * (4 * H + 4 * H + 4) + 5 * 2 * H
+    setup = SMALL._replace(recipe=RECIPES["autocast"])
+    assert layer(setup) == norms + ATTENTION + 4 * 2 * F
+    assert layer(setup, fused_qkv=True, fused_gate_up=True, rotary="") == layer(setup) - 3 * 2 * H
+
+
+def test_selective_keeps_attention_and_every_second_product() -> None:
+    setup = SMALL._replace(recompute="selective")
+    queries, values, gate, down = A * D, G * D, F, H
+    assert layer(setup) == 2 * (H + queries + values + gate + down + A * D) + 4 * A == 7136
+    biased = 2 * (H + A * D + 2 * G * D + H + F + H + A * D) + 4 * A  # keys and the output too
+    assert layer(setup, qkv_bias=True, out_bias=True) == biased
+    compiled = setup._replace(compiled=True)
+    assert layer(setup) - layer(compiled) == 2 * down
+
+
+def test_full_keeps_the_input() -> None:
+    assert layer(SMALL._replace(recompute="full")) == 2 * H
+    wide = SMALL._replace(recompute="full", recipe=RECIPES["autocast"])
+    assert layer(wide) == 4 * H
+
+
+def test_tensor_parallel_ranks_divide_what_is_inside_and_norms_with_the_sequence() -> None:
+    split = SMALL._replace(mesh=Mesh(1, 1, tp=2))
+    sums = 2 * 4
+    norms = 2 * NORM - sums
+    assert layer(split) == norms + sums + (layer() - 2 * NORM) / 2
+    assert layer(split._replace(sequence_parallel=True)) == sums + (layer() - sums) / 2
+
+
+def test_scores_are_kept_where_attention_is_not_flash() -> None:
+    here = SMALL._replace(seq=100, flash=False)
+    each = kept(here).layer - kept(here._replace(flash=True)).layer
+    assert each / here.tokens == A * 100 * (4 + 2)
+    megatron = here._replace(framework="megatron")
+    core = kept(megatron).layer - kept(megatron._replace(flash=True)).layer
+    assert core / here.tokens == A * 100 * 5
