@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from jobgen.strategy.memory.activations import kept
 from jobgen.strategy.memory.recipes import RECIPES
 from jobgen.strategy.setup import Setup
@@ -13,9 +15,9 @@ LLAMA = Architecture("llama", 2, H, A, G, D, F, 1000)
 SMALL = Setup(model(LLAMA), "ddp", Mesh(1, 1), Batch(1, 1, 1), 1, RECIPES["pure"])
 
 
-def layer(setup: Setup = SMALL, **differs: object) -> float:
+def layer(setup: Setup = SMALL, **differs: Any) -> float:
     """Bytes that one layer keeps, of Llama's with these differences."""
-    arch = LLAMA._replace(**differs)  # type: ignore[arg-type]
+    arch = LLAMA._replace(**differs)
     return kept(setup._replace(model=model(arch))).layer
 
 
@@ -52,7 +54,7 @@ def test_experts_keep_a_copy_of_the_token_for_each_that_it_passes() -> None:
 
 
 def test_layer_norms_keep_their_input_and_gelu_its_two_ends() -> None:
-    plain = {"layer_norm": True, "gated": False}
+    plain: dict[str, Any] = {"layer_norm": True, "gated": False}
     norms = 2 * (2 * H + 2 * H + 8)
     assert layer(**plain) == norms + ATTENTION + 2 * 2 * F
     assert layer(**plain, activation="eager") - layer(**plain) == 3 * 2 * F
