@@ -157,8 +157,8 @@ def _gathered(case: _Case) -> Why:
 
 
 _BUCKETS = {
-    "fsdp": ("gradients of one layer, whole", "torch 2.13, distributed/fsdp"),
-    "fsdp2": ("gradients of one layer, whole", "torch 2.13, distributed/fsdp/_fully_shard"),
+    "fsdp": ("gradients of the largest unit, whole", "torch 2.13, distributed/fsdp"),
+    "fsdp2": ("gradients of the largest unit, whole", "torch 2.13, distributed/fsdp/_fully_shard"),
     "zero": ("buckets of gradients", "DeepSpeed, runtime/zero/config.py, reduce_bucket_size"),
 }
 
