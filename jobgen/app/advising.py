@@ -59,7 +59,9 @@ def advised(
     if shown is not None and shown.verdict == "no":
         from jobgen.strategy.choice.levers import levers, smallest
 
-        found = found._replace(levers=levers(shown, ask), smallest_nodes=smallest(ask))
+        nodes_and_how = smallest(ask)
+        count, how = nodes_and_how or (None, "")
+        found = found._replace(levers=levers(shown, ask), smallest_nodes=count, smallest_by=how)
     if nodes:
         from jobgen.strategy.choice.scale import scale
 

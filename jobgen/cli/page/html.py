@@ -57,7 +57,8 @@ def _head(advice: Advice, name: str) -> str:
             f"{escape(expected(shown.memory, advice.limit))}</p>\n"
         )
     if advice.smallest_nodes is not None:
-        lines.append(f"<p>Smallest number of nodes that works: {advice.smallest_nodes}</p>\n")
+        how = f", by {escape(advice.smallest_by)}" if advice.smallest_by else ""
+        lines.append(f"<p>Smallest number of nodes that works: {advice.smallest_nodes}{how}</p>\n")
     return "".join(lines)
 
 

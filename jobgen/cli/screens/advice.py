@@ -70,6 +70,7 @@ def data(advice: Advice) -> dict[str, Any]:
         "strategies": [option_data(option, advice) for option in advice.options],
         "levers": [_lever_data(lever) for lever in advice.levers],
         "smallest_nodes": advice.smallest_nodes,
+        "smallest_by": advice.smallest_by or None,
         "scaling": [
             {
                 "nodes": one.nodes,

@@ -15,7 +15,9 @@ def screen(advice: Advice, ink: Ink) -> str:
         for number, lever in enumerate(advice.levers, 1):
             lines += _lever(number, lever, ink)
     if advice.smallest_nodes is not None:
-        lines.append(f"Smallest number of nodes that works: {advice.smallest_nodes}")
+        how = f", by {advice.smallest_by}" if advice.smallest_by else ""
+        told = f"Smallest number of nodes that works: {advice.smallest_nodes}{how}"
+        lines.append(said(told, ink.width, "  "))
     elif advice.levers and not any(lever.fits for lever in advice.levers):
         lines += [f"  {said('None of these is enough alone.', ink.width - 2)}"]
     return "".join(line + "\n" for line in lines)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from jobgen import strategy
 from jobgen.model.train import Offload
-from jobgen.strategy.choice.advise import fits, option
+from jobgen.strategy.choice.advise import first, fits, option
 from jobgen.strategy.choice.ladder import Rung, other
 from jobgen.strategy.choice.setups import Ask
 from jobgen.strategy.choice.values import Lever, Option
@@ -74,12 +74,14 @@ def _lever(change: str, start: Option, asked: Setup, ask: Ask, before: float) ->
     )
 
 
-def smallest(ask: Ask, most: int = MOST) -> int | None:
-    """The fewest nodes on which anything fits; None where not even the most do."""
+def smallest(ask: Ask, most: int = MOST) -> tuple[int, str] | None:
+    """The fewest nodes on which anything fits, and the title of the simplest that does; None where
+    not even the most do."""
     high = 1
     while high <= most and not fits(other(ask, high)):
         high *= 2
-    if high > most:
-        return None
-    low = high // 2 + 1
-    return next(nodes for nodes in range(low, high + 1) if fits(other(ask, nodes)))
+    for nodes in range(high // 2 + 1, min(high, most) + 1):
+        found = first(other(ask, nodes))
+        if found is not None:
+            return nodes, found[1].title
+    return None

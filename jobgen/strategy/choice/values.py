@@ -79,6 +79,8 @@ class Advice(NamedTuple):
     """None where nothing fits, and nothing was asked for by name."""
     levers: tuple[Lever, ...] = ()
     """The cheapest first."""
+    smallest_by: str = ""
+    """The title of what fits on them."""
     smallest_nodes: int | None = None
     """The fewest nodes on which some strategy fits; None where it was not looked for, or none."""
     scale: tuple[Scale, ...] = ()

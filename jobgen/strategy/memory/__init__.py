@@ -45,7 +45,8 @@ def estimate(setup: Setup) -> Memory:
     peak = at_peak(setup)[1]
     beyond = {"cache": _cache(setup, peak), "context": context(setup)}
     sizes = {**dict(zip(Parts._fields[1:], peak[1:], strict=True)), **beyond}
-    shrinks = _SHRINKS[TRAITS[setup.strategy].stage]
+    # SHARD_GRAD_OP's parameters are sharded too: what it keeps gathered is counted by itself
+    shrinks = _SHRINKS[3 if setup.strategy == "fsdp-grad-op" else TRAITS[setup.strategy].stage]
     components = tuple(
         Component(name, size, "", "", shrinks=name in shrinks) for name, size in sizes.items()
     )
