@@ -26,11 +26,14 @@ from jobgen.strategy import World, decide
 from jobgen.strategy.sizes import sizes
 from jobgen.strategy.states import Held, Shape, states
 from tests.cluster import Cluster
+from tests.cluster.hosts import until
 from tests.cluster.layout import REPOSITORY
 from tests.e2e.runs import LAUNCHERS, Run, submit, write
 
 EXAMPLE = REPOSITORY / "examples" / "gpt"
 STEPS, SAVED = 6, 3
+GRACE = 60
+"""Seconds from the early warning to the requeue of a job that does not save."""
 SMALL = ("--layers=2", "--hidden=72", "--heads=4", "--lr=0.01")
 SEQ, MICRO, GLOBAL = 32, 2, 16
 
@@ -58,6 +61,9 @@ class Case(NamedTuple):
 
 _ZERO = (*TORCH, "deepspeed pdsh")
 _TP = {"framework": "torch", "tp": 2}
+_BF16 = {"precision": "bf16"}
+_ROUGHLY = 5e-3
+"""Of losses whose products have 8 bits of mantissa."""
 
 CASES: Mapping[str, Case] = {
     "ddp": Case("train_ddp.py", "ddp"),
@@ -99,9 +105,19 @@ CASES: Mapping[str, Case] = {
         )
         for name in ("ddp", "fsdp", "fsdp2", "zero1", "zero2", "zero3")
     },
+    **{
+        f"{name} bf16": Case(program, name, launchers, _BF16, _ROUGHLY, variant=True)
+        for name, program, launchers in (
+            ("ddp", "train_ddp.py", TORCH),
+            ("fsdp", "train_fsdp1.py", TORCH),
+            ("fsdp2", "train_fsdp2.py", TORCH),
+            ("zero1", "train_deepspeed.py", _ZERO),
+            ("zero2", "train_deepspeed.py", _ZERO),
+            ("zero3", "train_deepspeed.py", _ZERO),
+        )
+    },
 }
-"""tp x pp x dp where degrees are named. bf16 is compared in tests/examples/test_gpt.py; fp16 and
-the compression hooks need a GPU."""
+"""tp x pp x dp where degrees are named. fp16 and the compression hooks need a GPU."""
 
 
 def once() -> Iterator[tuple[str, str]]:
@@ -118,6 +134,10 @@ def stopped() -> frozenset[str]:
     """One case of each program: those that the tests stop in the middle. The table stops all."""
     chosen = {case.program: name for name, case in CASES.items() if not case.variant}
     return frozenset(chosen.values())
+
+
+WARNED = frozenset({"ddp", "fsdp2 tp", "zero3 offload", "accelerate fsdp2"})
+"""One case of each format of checkpoints: one file, torch's shards, DeepSpeed's, accelerate's."""
 
 
 def product() -> Iterator[tuple[str, str]]:
@@ -154,6 +174,31 @@ def run(cluster: Cluster, case: Case, launcher: str, folder: Path, *, stop: bool
     )
 
 
+def warned(cluster: Cluster, case: Case, launcher: str, folder: Path) -> Outcome:
+    """One job that is told in the middle that its time is up: it saves, waits, and goes on."""
+    data = job(case, launcher, str(cluster.scratch / "checkpoints" / folder.name), STEPS)
+    # nothing is saved but at the warning and at the end
+    data["run"] += " --save-every=1000 --pause=1"
+    data["checkpoint"] |= {"grace": f"{GRACE}s", "requeue": True}
+    done = submit(cluster, write(_copied(folder / "once"), data))
+    try:  # DeepSpeed's first start compiles for minutes
+        until(lambda: b"step 2 loss" in done.ranks().get(0, b""), 300, "the second step")
+    except TimeoutError as error:
+        raise AssertionError(done.story()) from error
+    told = done.jobgen("cancel", "--signal", "USR1")
+    assert told.returncode == 0, told.stderr
+    until(lambda: cluster.job(done.job).get("Restarts") == "1", GRACE + 30, "the requeue")
+    cluster.start_now(done.job)
+    assert done.wait(240) == 0, done.story()
+    first, second = report(done)[0], report(done, restart=1)
+    assert done.show()["restarts"] == 1
+    return Outcome(
+        losses=(*first["losses"], *second[0]["losses"]),
+        held=tuple(_held(case, said) for _, said in sorted(second.items())),
+        resumed=second[0]["resumed_from"],
+    )
+
+
 def job(case: Case, launcher: str, checkpoints: str, steps: int) -> dict[str, Any]:
     """The job file, as data."""
     train = {"precision": "fp32", "micro_batch": MICRO, "global_batch": GLOBAL, "seq_len": SEQ}
@@ -171,17 +216,21 @@ def job(case: Case, launcher: str, checkpoints: str, steps: int) -> dict[str, An
 
 
 def _submit(cluster: Cluster, case: Case, launcher: str, folder: Path, steps: int) -> Run:
-    source = folder / f"to-{steps}"
-    shutil.copytree(EXAMPLE, source, ignore=shutil.ignore_patterns("job.*", "__pycache__"))
+    source = _copied(folder / f"to-{steps}")
     checkpoints = cluster.scratch / "checkpoints" / folder.name
     done = submit(cluster, write(source, job(case, launcher, str(checkpoints), steps)))
     assert done.wait(240) == 0, done.story()
     return done
 
 
-def report(done: Run) -> dict[int, dict[str, Any]]:
-    """What each rank says at its end, by rank."""
-    texts = (text.decode() for text in done.ranks().values())
+def _copied(folder: Path) -> Path:
+    shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("job.*", "__pycache__"))
+    return folder
+
+
+def report(done: Run, restart: int = 0) -> dict[int, dict[str, Any]]:
+    """What each rank says at its end in one start of the job, by rank."""
+    texts = (text.decode() for text in done.ranks(restart).values())
     lines = (re.search(r"^report (\{.*\})$", text, re.MULTILINE) for text in texts)
     said = [json.loads(line[1]) for line in lines if line]
     assert len(said) == 4, done.story()
