@@ -255,7 +255,8 @@ def expected(case: Case) -> tuple[Held, ...]:
     # ZeRO-3 leaves small parameters whole, beside their shards
     small = PERSISTENT if decided.name == "zero3" else 0
     shapes = (prod(shape) for unit in units for shape in unit)
-    whole = 4 * sum(count for count in shapes if count <= small)
+    width = 4 if decided.precision == "fp32" else 2
+    whole = width * sum(count for count in shapes if count <= small)
     return tuple(
         h._replace(params=h.params + whole, master=0, moments=h.master + h.moments) for h in said
     )

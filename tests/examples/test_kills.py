@@ -110,6 +110,10 @@ class Training:
         place = self.folder / f"start-{self.starts}"
         return self.warm.start(place, self.kind.program, WORDS, env)
 
+    def begun(self) -> set[int]:
+        """The steps of all checkpoints, whole or not."""
+        return {*self.found(), *self.found(".part")}
+
     def found(self, pattern: str = "") -> list[int]:
         """The steps of the checkpoints that are whole, or else of what has this suffix."""
         names = (p.name for p in (self.folder / "checkpoints").glob(f"step-*{pattern}"))
@@ -198,8 +202,8 @@ def strike(training: Training, start: Start, moment: str, chance: Random, second
         start.ended(chance.uniform(0, seconds * (1 if moment == "anywhen" else 0.4)))
     elif moment == "saving":
         before, number = set(training.found()), chance.choice((2, 4, 6, 7))
-        _until(start, lambda: any(s >= number for s in {*training.found(".part")} - before))
-        start.ended(chance.uniform(0, 0.2))
+        _until(start, lambda: any(step >= number for step in training.begun() - before))
+        start.ended(10 ** chance.uniform(-4, -0.7))  # most checkpoints take some hundredths
     else:
         step = chance.randint(1, STEPS)
         _until(start, lambda: f"step {step} loss" in start.text(0))
