@@ -231,6 +231,7 @@ def training(
     What the program does with them is a step. Between two of them the checkpoints are made.
     ``epoch`` gives what is left of an epoch, ``samples`` is what all ranks take in a step.
     """
+    first, clock = at.step, time.monotonic()
     while at.step < args.steps:
         begun = at.step
         for batches in epoch(at):
@@ -244,6 +245,8 @@ def training(
                 checkpoints.save(at)
             time.sleep(args.pause)
             if at.step == args.steps:
+                done = samples * (at.step - first)
+                report(checkpoints.world, done / (time.monotonic() - clock))
                 return
         if at.step == begun and not at.seen:
             raise SystemExit(f"the text has fewer than the {samples} samples of one step")
@@ -263,6 +266,18 @@ def stopped(world: World, at: Progress) -> None:
     path = os.environ.get("JOBGEN_STOPPED_FILE")
     if path and world.rank == 0:
         Path(path).touch()
+
+
+def report(world: World, rate: float) -> None:
+    """Tell jobgen how it went: show prints it, and plan holds a peak against the next estimate."""
+    path = os.environ.get("JOBGEN_REPORT_FILE")
+    if not path or world.rank:
+        return
+    numbers = {"samples_per_second": rate}
+    if world.device.type == "cuda":
+        numbers["peak_allocated_bytes"] = torch.cuda.max_memory_allocated()
+        numbers["peak_reserved_bytes"] = torch.cuda.max_memory_reserved()
+    Path(path).write_text(json.dumps(numbers), encoding="utf-8")
 
 
 def flush(folder: Path) -> None:

@@ -485,6 +485,16 @@ def test_a_stop_request_ends_a_job_between_two_steps(tmp_path: Path) -> None:
     assert (tmp_path / "checkpoints" / "step-00000000" / "progress.json").exists()
 
 
+@torch
+def test_a_program_reports_how_fast_it_was(tmp_path: Path) -> None:
+    told = tmp_path / "report"
+    run = Run("train_ddp", {"strategy": "ddp"}, env={"JOBGEN_REPORT_FILE": str(told)}, steps=2)
+    train(tmp_path / "run", {"reported": run}, ranks=2)
+    numbers = json.loads(told.read_text())
+    assert list(numbers) == ["samples_per_second"], "a peak is a GPU's"
+    assert numbers["samples_per_second"] > 0
+
+
 if __name__ == "__main__":
     work_off(Path(sys.argv[1]))
     sys.stderr.flush()
