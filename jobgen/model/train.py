@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from jobgen.model.fields import LINE, YES, described, number, one_of, remote_path, text, whole
 from jobgen.model.form import Check, Form, each, form, key, refuse
-from jobgen.model.units import clip
+from jobgen.model.trained import LOSSES, MODEL, MOST, OPTIMIZERS, Lora, ModelShape
 
 Name = Literal[
     "auto",
@@ -49,11 +49,8 @@ Framework = Literal[
 FRAMEWORKS: tuple[str, ...] = get_args(Framework)
 PRECISIONS = ("fp32", "bf16", "fp16")
 RECOMPUTE = ("none", "selective", "full")
-NORMS = ("rmsnorm", "layernorm")
-OPTIMIZERS = ("adamw", "adamw8bit", "adafactor", "lion", "momentum", "muon", "sgd")
 HOOKS = ("none", "bf16", "fp16")
 OFFLOADED = ("none", "optimizer", "params", "both")
-MOST = 1 << 30
 
 _COUNT = whole(1, MOST)
 _AXIS = whole(1, 1 << 20)
@@ -125,92 +122,6 @@ class Offload(Form):
     )
 
 
-class ModelShape(Form):
-    """The sizes of a transformer, where no file says them.
-
-    The four that everybody knows are enough; what is left out is what Llama has, or GPT-2 where
-    the feed-forward layer is four times as wide as hidden.
-    """
-
-    layers: int = key(_COUNT, doc="Transformer layers.")
-    hidden: int = key(_COUNT, doc="Width of the residual stream.")
-    heads: int = key(_COUNT, doc="Attention heads.")
-    kv_heads: int | None = key(
-        _COUNT, default=None, doc="Heads of keys and values; as many as heads by default."
-    )
-    head_dim: int | None = key(
-        _COUNT, default=None, doc="Width of a head; hidden / heads by default."
-    )
-    ffn: int | None = key(
-        _COUNT, default=None, doc="Width of the feed-forward layer; four times hidden by default."
-    )
-    gated: bool | None = key(
-        YES,
-        default=None,
-        doc="The feed-forward layer has three matrices (SwiGLU), not two. By default where ffn is "
-        "not four times hidden, kv_heads are fewer than heads, or there are experts.",
-    )
-    vocab: int | None = key(_COUNT, default=None, doc="Tokens of the vocabulary.")
-    tied: bool = key(YES, default=False, doc="The output layer shares the embedding's parameters.")
-    positions: int | None = key(
-        _COUNT, default=None, doc="Learned positions; none by default (rotary, ALiBi)."
-    )
-    norm: Literal["rmsnorm", "layernorm"] | None = key(
-        one_of("norm", NORMS),
-        default=None,
-        doc="rmsnorm or layernorm; by default rmsnorm where gated.",
-    )
-    bias: bool | None = key(
-        YES, default=None, doc="Every linear layer has a bias; by default where not gated."
-    )
-    qkv_bias: bool | None = key(
-        YES, default=None, doc="Those of queries, keys and values have one (Qwen); as bias."
-    )
-    qk_norm: bool = key(YES, default=False, doc="Queries and keys have norms of a head's width.")
-    experts: int | None = key(_COUNT, default=None, doc="Experts of a mixture of experts.")
-    experts_active: int | None = key(
-        _COUNT, default=None, doc="Experts that each token passes; 2 by default."
-    )
-    expert_ffn: int | None = key(_COUNT, default=None, doc="Width of an expert; ffn by default.")
-    shared_ffn: int | None = key(
-        _COUNT, default=None, doc="Width of what every token passes beside its experts."
-    )
-    params: float | None = key(
-        Check(number, {"type": "number"}), default=None, doc="Parameters, where they are known."
-    )
-
-
-def _bits(value: object) -> Any:
-    if value in (4, 8, 16) and not isinstance(value, bool):
-        return value
-    raise refuse("J123", f"4, 8 or 16 was expected, got {described(value)}", "4 is QLoRA's")
-
-
-def _model(value: object) -> str | ModelShape:
-    if isinstance(value, (Mapping, ModelShape)):
-        return form(ModelShape)(value)
-    word = LINE(value)
-    if word.startswith(("/", "~")) or ".." in word.split("/"):
-        message = f"'{clip(word)}' is neither a Hub id nor a file of the workdir"
-        raise refuse("J136", message, "such as meta-llama/Llama-3.1-8B, or model/config.json")
-    return word
-
-
-class Lora(Form):
-    """Adapters: what is trained beside frozen parameters."""
-
-    rank: int = key(whole(1, 1 << 16), default=8, doc="Rank of the adapters.")
-    targets: tuple[str, ...] = key(
-        each(LINE), default=(), doc="Parts of the names of layers; every linear layer by default."
-    )
-    bits: Literal[4, 8, 16] = key(
-        Check(_bits, {"enum": [4, 8, 16]}), default=16, doc="Bits of a frozen element: 4 for QLoRA."
-    )
-
-
-MODEL = Check(_model, {"anyOf": [{"type": "string"}, {"form": ModelShape}]})
-
-
 class Train(Form):
     """How the model is trained. What it says is decided with the cluster, in resolve."""
 
@@ -246,21 +157,27 @@ class Train(Form):
     pure: bool = key(
         YES,
         default=False,
-        doc="The program keeps parameters, gradients and optimizer in 16 bits too. For the "
-        "planner: it does not change what is rendered.",
+        doc="The program keeps parameters, gradients and optimizer in 16 bits too. This key and "
+        "the next five are for the planner: they do not change what is rendered.",
     )
+    fp8: bool = key(YES, default=False, doc="The program multiplies in 8 bits.")
     optimizer: Literal["adamw", "adamw8bit", "adafactor", "lion", "momentum", "muon", "sgd"] = key(
         one_of("optimizer", OPTIMIZERS),
         default="adamw",
-        doc="The optimizer that the program uses. For the planner: it does not change what is "
-        "rendered.",
+        doc="The optimizer that the program uses.",
     )
     lora: Lora | None = key(
         form(Lora, short="rank", shortly={"type": "integer"}),
         default=None,
-        doc="The program trains adapters beside frozen parameters: their rank, or a mapping. For "
-        "the planner: it does not change what is rendered.",
+        doc="The program trains adapters beside frozen parameters: their rank, or a mapping.",
     )
+    loss: Literal["plain", "compiled", "chunked", "fused"] = key(
+        one_of("kind of loss", LOSSES),
+        default="plain",
+        doc="How the program makes the loss of the logits: plain (all at once, in fp32), compiled, "
+        "chunked, or fused with the output layer (Liger).",
+    )
+    compiled: bool = key(YES, default=False, doc="The program compiles its layers.")
     seq_len: int | None = key(_COUNT, default=None, doc="Tokens of one sequence.")
     micro_batch: int | None = key(
         _COUNT, default=None, doc="Samples of one rank in one forward pass."
@@ -301,5 +218,5 @@ class Train(Form):
     @classmethod
     def spread(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
         """Words are taken in any case, and with either dash."""
-        words = ("framework", "optimizer", "precision", "activation_checkpointing")
+        words = ("framework", "loss", "optimizer", "precision", "activation_checkpointing")
         return {k: _word(v) if k in words else v for k, v in data.items()}

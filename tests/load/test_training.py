@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from jobgen.errors import Invalid, Problem
 from jobgen.load import load_job
-from jobgen.model.train import STRATEGIES, ModelShape, Train
+from jobgen.model.train import STRATEGIES, Train
+from jobgen.model.trained import ModelShape
 
 JOB = "name: demo\nnodes: 2\ngpus_per_node: 8\ntime: 2h\nrun: train.py\n"
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from jobgen.errors import Invalid
+from jobgen.model.plan import Plan
 from tests.resolve.made import CPUS, GPUS, job, plan
 
 MODEL = "model: meta-llama/Llama-3.1-8B, seq_len: 4096, micro_batch: 1"
@@ -77,6 +78,21 @@ def test_what_the_program_keeps_changes_what_fits() -> None:
     lean = plan(job(train=f"{{{ddp}, lora: 16, pure: true}}"))
     assert "fail" in {check.status for check in whole.checks}
     assert "fail" not in {check.status for check in lean.checks}
+
+
+@pytest.mark.parametrize("words", ["loss: fused", "loss: chunked", "compiled: true"])
+def test_what_the_program_does_is_counted_and_changes_no_file(words: str) -> None:
+    base = f"{MODEL}, strategy: fsdp2"
+    before, after = (plan(job(train=f"{{{said}}}")) for said in (base, f"{base}, {words}"))
+    need = [_need(made) for made in (before, after)]
+    assert need[1] < need[0]
+    assert after.files == before.files
+
+
+def _need(made: Plan) -> float:
+    """GiB of each GPU, as a check says."""
+    (check,) = [one for one in made.checks if "GPU's memory" in one.message]
+    return float(check.message.split()[1])
 
 
 def test_an_uneven_pipeline_is_taken_where_the_framework_balances_it() -> None:

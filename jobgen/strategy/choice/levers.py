@@ -47,8 +47,11 @@ def _all(start: Option, ask: Ask) -> Iterator[Lever]:
 
 def _setups(own: Setup) -> Iterator[tuple[str, Setup]]:
     """Changes that leave the ranks as they are."""
-    if own.loss != "fused":
-        yield "a fused cross entropy in the program (Liger, cut)", own._replace(loss="fused")
+    if own.loss == "plain":
+        yield (
+            "train.loss: fused (Liger or cut cross entropy in the program)",
+            own._replace(loss="fused"),
+        )
     for kind in ("selective", "full"):
         if own.recompute == "none" or (own.recompute, kind) == ("selective", "full"):
             yield f"train.activation_checkpointing: {kind}", own._replace(recompute=kind)

@@ -69,6 +69,8 @@ def setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Setup:
         framework=framework,
         persistent_grads=native or zero or (strategy.trait.family == "ddp" and mesh.data > 1),
         fused_step=framework in {"deepspeed", "megatron", "torchtitan", "hf-trainer"},
+        loss=train.loss,
+        compiled=train.compiled,
         repeat_kv=framework == "torchtitan",
         sequence_parallel=mesh.tp > 1 and framework in {"torchtitan", "megatron"},
         adapters=_adapters(train),
@@ -88,7 +90,8 @@ def recipes(strategy: Strategy, train: Train) -> Recipe:
         name = _RECIPES.get(strategy.trait.family, "autocast")
     said = _CALLED[name].format(precision=strategy.precision)
     found = recipe(name, train.optimizer)
-    return found._replace(name=found.name.replace(name, said, 1))
+    eight = ", fp8" if train.fp8 else ""
+    return found._replace(name=found.name.replace(name, said, 1) + eight)
 
 
 def _adapters(train: Train) -> Adapters | None:

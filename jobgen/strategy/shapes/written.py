@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from jobgen.strategy.shapes.values import Architecture, Experts
 
 if TYPE_CHECKING:
-    from jobgen.model.train import ModelShape
+    from jobgen.model.trained import ModelShape
 
 
 def written(shape: ModelShape) -> Architecture:

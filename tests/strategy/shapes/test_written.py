@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jobgen.model.form import form
-from jobgen.model.train import ModelShape
+from jobgen.model.trained import ModelShape
 from jobgen.strategy.shapes import Architecture, known, model, written
 
 
