@@ -9,7 +9,7 @@ from jobgen import strategy
 from jobgen.strategy.choice.ladder import LEVELS, Rung, rungs
 from jobgen.strategy.choice.setups import Ask, setup
 from jobgen.strategy.choice.values import Advice, Option
-from jobgen.strategy.estimate import GIB, Memory, Verdict
+from jobgen.strategy.estimate import GIB, Component, Memory, Verdict
 from jobgen.strategy.memory import estimate
 from jobgen.strategy.values import TRAITS
 
@@ -72,8 +72,8 @@ def _note(memory: Memory, verdict: Verdict, ask: Ask, *, host: bool) -> str:
     return f"leaves {left:.0%}".replace("%", " %")
 
 
-def _gib(part: object) -> str:
-    size = getattr(part, "bytes", 0.0) / GIB
+def _gib(part: Component) -> str:
+    size = part.bytes / GIB
     return f"{size:.1f} GiB" if size < 100 else f"{size:.0f} GiB"
 
 
