@@ -49,6 +49,15 @@ def states(strategy: Strategy, units: Sequence[Unit], rank: int = 0) -> Held:
     return _FAMILIES[family](strategy, units, rank % strategy.mesh.shard)
 
 
+def divided(shape: Shape, dimension: int | None, tp: int) -> Shape:
+    """What one tensor parallel rank has of a parameter whose dimension is divided; all of it where
+    none is. A column-parallel linear layer divides the first dimension of its weight, a
+    row-parallel one the second (torch, distributed/tensor/parallel/style.py)."""
+    if dimension is None:
+        return shape
+    return tuple(-(-n // tp) if i == dimension else n for i, n in enumerate(shape))
+
+
 def _whole(_strategy: Strategy, units: Sequence[Unit], _rank: int) -> Held:
     """DDP: autocast computes in a narrower type, what is kept is fp32."""
     count = sum(map(prod, _shapes(units)))

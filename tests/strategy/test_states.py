@@ -14,7 +14,7 @@ import pytest
 
 from jobgen.model.train import Parallel, Train
 from jobgen.strategy import Sizes, Strategy, World, decide
-from jobgen.strategy.states import Held, Unit, states
+from jobgen.strategy.states import Held, Unit, divided, states
 
 BLOCK: Unit = ((37, 13), (37,), (13, 37), (13,), (13,))
 ROOT: Unit = ((51, 13), (13,), (13,), (51, 13), (51,))
@@ -90,3 +90,13 @@ def test_twice_the_ranks_hold_about_half_of_each() -> None:
         )
         assert few.params == 2 * many.params
         assert few.moments == 2 * many.moments
+
+
+@pytest.mark.parametrize(
+    ("shape", "dimension", "part"),
+    [((96, 72), 0, (48, 72)), ((72, 96), 1, (72, 48)), ((72,), None, (72,)), ((97, 2), 0, (49, 2))],
+)
+def test_tensor_parallel_divides_one_dimension(
+    shape: tuple[int, ...], dimension: int | None, part: tuple[int, ...]
+) -> None:
+    assert divided(shape, dimension, 2) == part
