@@ -96,12 +96,13 @@ def section(said: Said, ink: Ink) -> str:
 
 def _measured(found: Advised) -> str:
     """Runs that told their own peak, beside what had been expected of them."""
-    gib = 1 << 30
+    from jobgen.strategy.estimate import GIB
+
     rows = []
     for number, one in enumerate(found.measured):
         used = "; used here" if found.calibrated and not number else ""
         more = "; --calibrated uses it" if not found.calibrated and not number else ""
-        told = f"{one.bytes / gib:.1f} GiB {one.metric}, {one.expected / gib:.1f} expected"
+        told = f"{one.bytes / GIB:.1f} GiB {one.metric}, {one.expected / GIB:.1f} expected"
         rows.append((safe(one.alias), f"{told} ({one.factor - 1:+.0%}){used}{more}"))
     return table(rows, indent="  ")
 
@@ -148,8 +149,18 @@ def _write(said: Said, ready: Ready, *, html: Path | None, svg: Path | None) -> 
 
         compared = said.compared
         offers, tokens = (compared.offers, compared.tokens) if compared else ((), 0.0)
-        html.write_text(page(advice, title, offers=offers, tokens=tokens), encoding="utf-8")
+        _save(html, page(advice, title, offers=offers, tokens=tokens))
     if svg is not None:
         from jobgen.cli.page.svg import svg as picture
 
-        svg.write_text(picture(advice, title), encoding="utf-8")
+        _save(svg, picture(advice, title))
+
+
+def _save(path: Path, text: str) -> None:
+    from jobgen.errors import Usage
+
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        message = f"{path}: cannot be written: {error.strerror}"
+        raise Usage(message, hint="name another file") from error

@@ -115,6 +115,17 @@ def test_a_page_and_a_picture_are_written(jobgen: Jobgen, folder: Path) -> None:
     assert (folder / "slide.svg").read_text().startswith(("<svg", "<?xml"))
 
 
+@pytest.mark.parametrize("option", ["--html", "--svg"])
+@pytest.mark.parametrize("path", ["not/there.x", "/dev/full"])
+def test_a_file_that_cannot_be_written_is_named(
+    jobgen: Jobgen, folder: Path, option: str, path: str
+) -> None:
+    said = jobgen("plan", *ON, option, path)
+    assert said.code == Exit.USAGE
+    assert f"{path}: cannot be written" in said.err
+    assert "bug" not in said.err
+
+
 def test_of_an_unknown_model_it_says_why_nothing_is_estimated(jobgen: Jobgen, folder: Path) -> None:
     text = JOB.replace("STRATEGY", "ddp").replace("meta-llama/Llama-3.1-8B", "acme/none-8b")
     (folder / "job.yaml").write_text(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import NamedTuple
 
+from jobgen.strategy.mesh import balanced
 from jobgen.strategy.setup import LINEAR, Adapters, Setup
 from jobgen.strategy.shapes.values import Kind
 from jobgen.strategy.values import TRAITS
@@ -61,7 +62,7 @@ def stages(setup: Setup) -> tuple[Stage, ...]:
 def layers(count: int, stages: int, chunks: int = 1) -> float:
     """Layers of the first stage. Where they do not divide evenly, embedding and output layer count
     as a layer each if that comes out even, as Megatron's uneven splits do."""
-    if count % stages and not (count + 2) % stages:
+    if count % stages and balanced(count, stages):
         return (count + 2) // stages - 1
     return ceil(count / stages / chunks) * chunks
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jobgen.data import Gpu, gpus
-from jobgen.strategy.estimate import Machine
+from jobgen.strategy.estimate import GIB, Machine
 
 if TYPE_CHECKING:
     from jobgen.model.cluster import ClusterProfile, Network
@@ -24,7 +24,6 @@ _BUS = {"Pascal": "pcie3", "Volta": "pcie3", "Turing": "pcie3", "Hopper": "pcie5
     "Blackwell": "pcie5",
     "CDNA3": "pcie5",
 }
-_GIB = 1 << 30
 
 
 def machine(profile: ClusterProfile) -> Machine | None:
@@ -63,7 +62,7 @@ def built(
     peak = gpu.bf16_tflops * 1e12
     return Machine(
         gpu=gpu.name,
-        memory=gpu.memory_gib * _GIB,
+        memory=gpu.memory_gib * GIB,
         peak=peak,
         bandwidth=gpu.memory_gbs * 1e9,
         link=host / 0.88 if pcie else gpu.link_gbs * 1e9 / 2,
