@@ -1,7 +1,7 @@
 """ZeRO-3 with everything on a disk trains as DDP does, and says what is missing where it cannot.
 
-DeepSpeed compiles its async_io for minutes. The tests that need it run where that has been done
-(``~/.cache/torch_extensions``), or where ``pytest --faults`` is asked for more than one round.
+DeepSpeed compiles its async_io for minutes, so the tests that need it run where ``pytest --faults``
+is asked for more than one round.
 """
 
 from __future__ import annotations
@@ -44,20 +44,22 @@ def warm() -> Iterator[Warm]:
         yield process
 
 
-@pytest.fixture
-def operator(request: pytest.FixtureRequest) -> Path:
-    """The folder of what DeepSpeed compiles, where async_io is or can be."""
+@pytest.fixture(scope="module")
+def operator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with async_io, compiled here and now: a cache may hold another environment's."""
     from deepspeed.ops.op_builder.cpu import AsyncIOBuilder
-    from torch.utils.cpp_extension import _get_build_directory
 
+    if request.config.getoption("faults") == 1:
+        pytest.skip("async_io takes minutes to compile: pytest --faults 2")
     if not AsyncIOBuilder().is_compatible(verbose=False):
         pytest.skip(
             "async_io needs libaio's headers and a compiler: apt-get install g++ libaio-dev"
         )
-    folder = Path(_get_build_directory(AsyncIOBuilder.NAME, verbose=False))
-    if not (folder / "async_io.so").exists() and request.config.getoption("faults") == 1:
-        pytest.skip("async_io is not compiled here, which takes minutes: pytest --faults 2")
-    return folder.parent
+    folder = tmp_path_factory.mktemp("operator")
+    load = "from deepspeed.ops.op_builder.cpu import AsyncIOBuilder; AsyncIOBuilder().load()"
+    env = {**os.environ, "TORCH_EXTENSIONS_DIR": str(folder)}
+    subprocess.run((sys.executable, "-c", load), env=env, check=True)
+    return folder
 
 
 def jobgen(home: Path, *words: str) -> str:

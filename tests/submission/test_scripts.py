@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import secrets
 import signal
 import subprocess
 import tarfile
@@ -22,7 +23,8 @@ from jobgen.submission.outcome import markers
 from jobgen.submission.wire import frames, split, table
 from tests.shellcheck import shellcheck
 
-TOKEN = "abcdefghijklmnopqrstuvwxyz"
+TOKEN = "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(26))
+"""This process's own: what still runs is looked for in all of the machine, other workers too."""
 OTHER = "zyxwvutsrqponmlkjihgfedcba"
 FOLDER = "demo-abcdefgh"
 FILES = {
