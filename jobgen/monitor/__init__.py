@@ -1,0 +1,1 @@
+"""What a job writes down of its GPUs while its program runs."""

@@ -1,0 +1,1 @@
+"""What a job looks at on every node before its program starts."""
