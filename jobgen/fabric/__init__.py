@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from jobgen.model.plan import Part, Setting
 
 if TYPE_CHECKING:
-    from jobgen.model.cluster import Network
+    from jobgen.model.cluster import Network, Reasoned
 
 _DEVICE = re.compile(r"_\d+$|\ds\d+\w*$|_re\d+$")
 """The end of a card's whole name: mlx5_0, ibp24s0, bnxt_re0. A bare mlx5 or ibp is a prefix."""
@@ -87,6 +87,10 @@ _FABRICS: Mapping[str, Callable[[Network, _Why], dict[str, Setting]]] = {
     "roce": _roce,
     "ethernet": _ethernet,
     "efa": _efa,
+    "slingshot": _none,
+    "tcpx": _none,
+    "tcpxo": _none,
+    "gib": _none,
     "none": _none,
 }
 
@@ -124,6 +128,11 @@ def _gloo(network: Network, place: _Why) -> dict[str, Setting]:
 
 def _site(network: Network, place: _Why) -> dict[str, Setting]:
     return {
-        name: Setting(value, "the site's own setting for its network", place("env", name))
-        for name, value in network.env.items()
+        name: Setting(entry.value, _said(entry), place("env", name))
+        for name, entry in network.env.items()
     }
+
+
+def _said(entry: Reasoned) -> str:
+    why = entry.why or "the site's own setting for its network"
+    return f"{why} ({entry.source})" if entry.source else why

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jobgen.load.tree import Tree, written
+from jobgen.model.cluster import FABRICS
 from jobgen.model.units import clip
 
 
@@ -40,7 +41,7 @@ def _network(tree: Tree) -> None:
     local = tree.text("scheduler") == "local"
     if not fabric and isinstance(count, int) and count > 1 and not local:
         message = "network.fabric is missing, and the cluster has several nodes"
-        hint = "one of infiniband, roce, ethernet, efa, none"
+        hint = f"one of {', '.join(FABRICS)}"
         place = tree.place(("network",), of_key=True)
         tree.say("J116", message, ("network", "fabric"), hint, place=place)
     for name, fabrics in _FACTS.items():
@@ -53,6 +54,8 @@ _FACTS = {
     "ib_hca": ("infiniband", "roce"),
     "gid_index": ("roce",),
     "traffic_class": ("roce",),
+    "fifo_traffic_class": ("roce",),
+    "addr_range": ("roce",),
 }
 
 

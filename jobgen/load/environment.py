@@ -77,6 +77,8 @@ def _name(tree: Tree, path: Path, name: str) -> None:
 
 def _inline(tree: Tree, path: Path, name: str, value: Any) -> None:
     """A value that stands where only a name should."""
+    if isinstance(value, dict) and "value" in value:
+        path, value = (*path, "value"), value["value"]
     text = written(value) if not isinstance(value, (dict, list)) else ""
     if re.fullmatch(_HARMLESS, text):
         return

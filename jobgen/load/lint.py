@@ -42,7 +42,8 @@ def variables(tree: Tree) -> None:
     for path in _ENV:
         for name, value in tree.table(*path).items():
             here = (*path, name)
-            text = written(value) if not isinstance(value, (dict, list)) else ""
+            plain = value.get("value", "") if isinstance(value, dict) else value
+            text = written(plain) if not isinstance(plain, (dict, list)) else ""
             if (name, text) in wrong or (name, "") in wrong:
                 why, instead = wrong.get((name, text)) or wrong[name, ""]
                 shown = f"{name}={text}" if (name, text) in wrong else name

@@ -57,8 +57,9 @@ def _value(schema: Mapping[str, Any], found: dict[str, Any]) -> dict[str, Any]:
     one = dict(schema)
     if "anyOf" in one:
         one["anyOf"] = [_value(s, found) for s in one["anyOf"]]
-    if isinstance(one.get("items"), Mapping):
-        one["items"] = _value(one["items"], found)
+    for inner in ("items", "additionalProperties"):
+        if isinstance(one.get(inner), Mapping):
+            one[inner] = _value(one[inner], found)
     return one
 
 

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from jobgen.model.container import Container
 from jobgen.model.fields import (
+    ENV_NAME,
     ENVIRONMENT,
     LINE,
     LINES,
     NAME,
     NUMBER,
+    RELEASE,
     REMOTE,
+    SCALAR,
     SIZE,
     TIME,
     WORDS,
     YES,
+    env_value,
     line,
     matching,
     one_of,
@@ -26,12 +30,15 @@ from jobgen.model.fields import (
     text,
     whole,
 )
-from jobgen.model.form import Check, Form, each, form, key, refuse
+from jobgen.model.form import Check, Form, each, form, key, refuse, table
 from jobgen.model.job import OPTIONS
-from jobgen.model.units import Walltime, clip
+from jobgen.model.units import Release, Walltime, clip
 
-FABRICS = ("infiniband", "roce", "ethernet", "efa", "none")
-LATER_FABRICS = ("tcpx", "tcpxo", "gib")
+Fabric = Literal[
+    "infiniband", "roce", "ethernet", "efa", "slingshot", "tcpx", "tcpxo", "gib", "none"
+]
+FABRICS: tuple[Fabric, ...] = get_args(Fabric)
+INTRA = ("nvswitch", "nvlink", "infinity-fabric", "pcie")
 AUTH = ("agent", "key", "keyboard-interactive")
 GPU_REQUESTS = ("gpus-per-node", "gres", "gres-typed", "none")
 
@@ -41,6 +48,7 @@ _USER = r"[A-Za-z_][A-Za-z0-9._@\\-]{0,63}"
 _FINGERPRINT = r"SHA256:[A-Za-z0-9+/]{43}=?"
 _RELEASE = r"([0-9]{2}\.[0-9]{2})(\.[0-9]{1,2})?"
 _HCA = r"[\^=]{0,2}[A-Za-z0-9_]+(:[0-9]+)?(,[A-Za-z0-9_]+(:[0-9]+)?)*"
+_RANGE = r"(\d{1,3}\.){3}\d{1,3}/([12]?\d|3[0-2])"
 _IFNAME = r"[\^=]?[A-Za-z0-9_.@-]+(,[A-Za-z0-9_.@-]+)*"
 
 
@@ -151,18 +159,31 @@ class Nodes(Form):
         whole(1, 65_536), default=None, doc="CPU cores of each node, as Slurm counts them."
     )
     mem: int | None = key(SIZE, default=None, doc="Memory of each node, such as 1TiB.")
-    intra: Literal["nvswitch", "nvlink", "pcie"] | None = key(
-        one_of("link", ("nvswitch", "nvlink", "pcie")),
+    intra: Literal["nvswitch", "nvlink", "infinity-fabric", "pcie"] | None = key(
+        one_of("link", INTRA, aliases={"xgmi": "infinity-fabric"}),
         default=None,
-        doc="What joins the GPUs of a node: nvswitch, nvlink or pcie.",
+        doc="What joins the GPUs of a node: nvswitch, nvlink, infinity-fabric (AMD) or pcie.",
     )
+    nvlink_nodes: int | None = key(
+        whole(2, 1024),
+        default=None,
+        doc="Nodes whose GPUs share one NVLink domain, 18 in a GB200 NVL72 rack.",
+    )
+
+
+class Reasoned(Form):
+    """A value, and why it has to be so."""
+
+    value: str = key(Check(env_value, SCALAR), doc="The variable's value.")
+    why: str = key(LINE, default="", doc="Why this network needs it, in a sentence.")
+    source: str = key(LINE, default="", doc="Who says so: an address, or a repository's file.")
 
 
 class Network(Form):
     """The network between nodes."""
 
-    fabric: Literal["infiniband", "roce", "ethernet", "efa", "none"] = key(
-        one_of("fabric", FABRICS, aliases={"ib": "infiniband"}, later=LATER_FABRICS),
+    fabric: Fabric = key(
+        one_of("fabric", FABRICS, aliases={"ib": "infiniband"}),
         default="none",
         doc="The kind of network that carries the training traffic.",
     )
@@ -188,10 +209,39 @@ class Network(Form):
     traffic_class: int | None = key(
         whole(0, 255), default=None, doc="RoCE: the lossless traffic class, NCCL_IB_TC."
     )
-    internet: bool | None = key(YES, default=None, doc="Whether compute nodes reach the internet.")
-    env: Mapping[str, str] = key(
-        ENVIRONMENT, default={}, doc="Variables that this network needs beside the usual ones."
+    fifo_traffic_class: int | None = key(
+        whole(0, 255),
+        default=None,
+        doc="RoCE, NCCL from 2.22.3: the class of its small control messages, NCCL_IB_FIFO_TC.",
     )
+    addr_range: str | None = key(
+        matching("J178", _RANGE, "a range of IPv4 addresses", "10.20.0.0/16"),
+        default=None,
+        doc="RoCE, NCCL from 2.21: the addresses of the training network, NCCL_IB_ADDR_RANGE.",
+    )
+    internet: bool | None = key(YES, default=None, doc="Whether compute nodes reach the internet.")
+    env: Mapping[str, Reasoned] = key(
+        table(ENV_NAME, form(Reasoned, short="value", shortly=SCALAR)),
+        default={},
+        doc="Variables that this network needs beside the usual ones: NAME: value, or NAME: "
+        "{value, why, source}.",
+    )
+
+
+def _versions(program: str) -> Any:
+    return key(RELEASE, default=None, doc=f"The release of {program}.")
+
+
+class Versions(Form):
+    """What is installed there, where it matters: only what is written here is relied on."""
+
+    nccl: Release | None = _versions("NCCL that the programs use")
+    rccl: Release | None = _versions("RCCL, on AMD GPUs")
+    cuda: Release | None = _versions("CUDA")
+    driver: Release | None = _versions("the GPUs' driver")
+    libfabric: Release | None = _versions("libfabric")
+    ofi_nccl: Release | None = _versions("the plug-in aws-ofi-nccl")
+    torch: Release | None = _versions("PyTorch")
 
 
 class Defaults(Form):
@@ -275,6 +325,9 @@ class ClusterProfile(Form):
         form(Network, short="fabric", shortly={"enum": list(FABRICS)}),
         default=Network(),
         doc="The network between nodes.",
+    )
+    versions: Versions = key(
+        form(Versions), default=Versions(), doc="Releases of what is installed on the nodes."
     )
     gpu_request: Literal["gpus-per-node", "gres", "gres-typed", "none"] = key(
         one_of("GPU request", GPU_REQUESTS),

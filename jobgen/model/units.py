@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 _UNITS = re.compile(r"(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?", re.ASCII)
 _CLOCK = re.compile(r"(?:(\d{1,9})-)?(\d{1,9}):(\d\d):(\d\d)", re.ASCII)
+_RELEASE = r"v?(\d{1,6}(?:\.\d{1,6}){1,3})(?:[-+_][\w.+-]{0,40}|(?:amzn|post|rc)[\w.]{0,20})?"
 _SIZE = re.compile(r"(\d{1,15})(?:\.(\d{1,6}))?([A-Za-z]*)", re.ASCII)
 # Only what is no time is looked at with these, so they are compiled then.
 _SPELLED = r"(?i)(\d{1,6})\s*(s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?|w|weeks?)\b"
@@ -135,6 +136,33 @@ class Memory(NamedTuple):
         return self.slurm()
 
 
+class Release(NamedTuple):
+    """A release of a program: its numbers, which compare as releases do.
+
+    Zeros behind the second number say nothing, so 2.21.0 is 2.21.
+
+    >>> Release.parse("2.9.9") < Release.parse("v2.21.5-1") < Release.parse("2.22")
+    True
+    """
+
+    numbers: tuple[int, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Release:
+        """``2.21.5``, as its maker writes it: ``v2.21.5-1``, ``1.22.0amzn1.0``, ``2.4.0+cu121``."""
+        match = re.fullmatch(_RELEASE, text, re.ASCII)
+        if not match:
+            hint = f"write {_spelled_out(text)}" if _spelled_out(text) else "such as 2.21.5"
+            raise UnitError("J183", f"'{clip(text)}' is not a release", hint)
+        numbers = [int(number) for number in match.group(1).split(".")]
+        while len(numbers) > 2 and not numbers[-1]:
+            numbers.pop()
+        return cls(tuple(numbers))
+
+    def __str__(self) -> str:
+        return ".".join(map(str, self.numbers))
+
+
 def parse_size(text: str, *, bare: str = "the unit is missing") -> int:
     """Bytes: ``500MiB``, ``64G``, ``1.5T``; K M G T are powers of 1024, KB MB GB TB of 1000.
 
@@ -179,6 +207,15 @@ def clip(text: str, length: int = 40) -> str:
     """
     safe = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[: length + 1])
     return safe if len(safe) <= length else safe[: length - 1] + "…"
+
+
+def _spelled_out(text: str) -> str:
+    """The release that NCCL's own number (22105), or a major number alone, stands for."""
+    if re.fullmatch(r"\d{5}", text, re.ASCII):
+        return f"{int(text[0])}.{int(text[1:3])}.{int(text[3:])}"
+    return (
+        f"{text}.0, or the release that it is" if re.fullmatch(r"\d{1,3}", text, re.ASCII) else ""
+    )
 
 
 def _by_units(text: str) -> int | None:

@@ -9,6 +9,7 @@ from jobgen.errors import Invalid, Place, Problem
 from jobgen.load import check, load_cluster
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.loaded import Loaded
+from jobgen.model.units import Release
 
 BASE = {
     "name": "c1",
@@ -119,7 +120,7 @@ def test_an_unknown_gpu_is_told_the_nearest_or_its_family() -> None:
         ({"nodes": "{count: 2, mem: 512}"}, "J134"),
         ({"network": ""}, "J116"),
         ({"network": "infinband"}, "J123"),
-        ({"network": "{fabric: gib}"}, "J117"),
+        ({"versions": "{nccl: 22105}"}, "J183"),
         ({"network": "{fabric: roce, gid_index: 256}"}, "J122"),
         ({"network": "{fabric: efa, ib_hca: mlx5_0}"}, "J138"),
         ({"network": "{fabric: ethernet, socket_ifname: 'eth0 eth1'}"}, "J178"),
@@ -211,3 +212,30 @@ def test_a_profile_among_the_clusters_is_called_as_its_file(folder: str) -> None
 
 def test_a_profile_that_is_named_by_its_path_may_be_called_anything() -> None:
     assert check(text(), "site/today.yaml").problems == ()
+
+
+def test_releases_are_compared_as_releases() -> None:
+    versions = load(versions="{nccl: 2.20, torch: 2.4.0+cu121}").value.versions
+    assert versions.nccl == Release((2, 20))
+    assert versions.torch == Release((2, 4))
+    assert versions.cuda is None
+
+
+def test_a_variable_of_the_network_may_say_why_and_from_where() -> None:
+    env = "{A: 1, B: {value: 2, why: because, source: https://example.org}}"
+    network = load(network=f"{{fabric: infiniband, env: {env}}}").value.network
+    said = {name: (one.value, one.why, one.source) for name, one in network.env.items()}
+    assert said == {"A": ("1", "", ""), "B": ("2", "because", "https://example.org")}
+
+
+@pytest.mark.parametrize("entry", ["{why: because}", "[1]", "{value: [1]}", "{value: 1, y: 2}"])
+def test_a_variable_of_the_network_needs_a_value(entry: str) -> None:
+    with pytest.raises(Invalid):
+        load(network=f"{{fabric: infiniband, env: {{A: {entry}}}}}")
+
+
+def test_a_secret_is_found_in_both_forms_of_a_variable() -> None:
+    for entry in ("hf_abcdefgh", "{value: hf_abcdefgh}"):
+        found = problem(network=f"{{fabric: infiniband, env: {{HF_TOKEN: {entry}}}}}")
+        assert found.code == "J150"
+        assert "abcdefgh" not in str(found)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.model import units
-from jobgen.model.units import LONGEST, Memory, UnitError, Walltime, parse_size
+from jobgen.model.units import LONGEST, Memory, Release, UnitError, Walltime, parse_size
 
 
 def test_the_examples_in_the_docstrings_are_true() -> None:
@@ -104,3 +104,41 @@ def test_a_size_without_a_clear_unit_is_refused(text: str) -> None:
 def test_memory_is_never_rounded_down(size: int) -> None:
     asked = Memory(size).slurm()
     assert parse_size(asked) - size in range(1024**2)
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("2.21.5", (2, 21, 5)),
+        ("v2.21.5-1", (2, 21, 5)),
+        ("2.21.0", (2, 21)),
+        ("1.22.0amzn1.0", (1, 22)),
+        ("2.4.0+cu121", (2, 4)),
+        ("550.54.15", (550, 54, 15)),
+        ("13.0", (13, 0)),
+    ],
+)
+def test_a_release_is_read_as_its_maker_writes_it(text: str, numbers: tuple[int, ...]) -> None:
+    assert Release.parse(text).numbers == numbers
+
+
+def test_releases_compare_by_number_and_not_by_text() -> None:
+    order = ["2.9.9", "2.10", "2.21", "2.21.5", "2.22.3", "10.0"]
+    assert sorted(map(Release.parse, reversed(order))) == [Release.parse(text) for text in order]
+    assert Release.parse("2.21") == Release.parse("2.21.0")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "12", "22105", "2.x", "2.", ".5", "new", "2.21.5\n", "2,21", "2.1.2.3.4", "٢.٢١"]
+)
+def test_nonsense_is_no_release(text: str) -> None:
+    with pytest.raises(UnitError) as caught:
+        Release.parse(text)
+    assert caught.value.code == "J183"
+    assert caught.value.hint
+
+
+def test_the_number_that_nccl_prints_is_spelled_out() -> None:
+    with pytest.raises(UnitError) as caught:
+        Release.parse("22105")
+    assert caught.value.hint == "write 2.21.5"
