@@ -1,0 +1,64 @@
+"""Any text as lines and numbers that are safe to read on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+LIMIT = 2_000_000
+"""Characters that are read: ``nvidia-smi -q`` of sixteen GPUs has some 200,000."""
+WIDTH = 20_000
+"""Characters of a line that are read: one with 250 devices has some 2,000."""
+
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]{0,32}[A-Za-z]")
+
+
+def lines(text: str) -> Iterator[str]:
+    """Each line: no escape sequence, no control character, tabs as spaces, no blanks behind."""
+    for line in text[:LIMIT].split("\n"):
+        short = line[:WIDTH]
+        if not short.isprintable():
+            spaced = _ESCAPE.sub("", short).replace("\t", " ").replace("\xa0", " ")
+            short = "".join(c for c in spaced if c.isprintable())
+        yield short.rstrip()
+
+
+def fields(text: str, mark: str = ":") -> Iterator[tuple[str, str]]:
+    """Each line of the form ``name: value``, both without blanks around."""
+    for line in lines(text):
+        name, found, value = line.partition(mark)
+        if found and name.strip():
+            yield name.strip(), value.strip()
+
+
+def whole(word: str) -> int | None:
+    """A whole number of at most 18 digits; None for anything else."""
+    return int(word) if re.fullmatch(r"[0-9]{1,18}", word) else None
+
+
+def number(word: str) -> float | None:
+    """A decimal number of at most 15 digits on each side; None for anything else."""
+    return float(word) if re.fullmatch(r"-?[0-9]{1,15}(\.[0-9]{1,15})?", word) else None
+
+
+def first_number(words: str) -> float | None:
+    """The number that a text begins with: 200 of ``200 Gb/sec (4X HDR)``."""
+    match = re.match(r"-?[0-9]{1,15}(\.[0-9]{1,15})?(?![0-9.])", words)
+    return float(match[0]) if match else None
+
+
+def ranges(words: str) -> tuple[tuple[int, int], ...]:
+    """The pairs (first, last) of a CPU list such as ``0-15,64-79``; () where it is none."""
+    found = []
+    for part in words.split(","):
+        first, _, last = part.strip().partition("-")
+        low, high = whole(first), whole(last or first)
+        if low is None or high is None or high < low:
+            return ()
+        found.append((low, high))
+    return tuple(found)
+
+
+def size(words: str) -> int:
+    """How many CPUs a CPU list names; 0 where it is none."""
+    return sum(high - low + 1 for low, high in ranges(words))
