@@ -1,0 +1,113 @@
+"""What an all-reduce can reach on a profile's links, and what is to be expected of it.
+
+Bus bandwidth as nccl-tests counts it (NVIDIA/nccl-tests, doc/PERFORMANCE.md): it "should reflect the
+speed of the hardware bottleneck", whatever the number of ranks. Bytes per second, in one direction.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from jobgen.data import gpus
+from jobgen.model import links
+
+if TYPE_CHECKING:
+    from jobgen.model.cluster import ClusterProfile
+
+Span = Literal["network", "node"]
+
+SHARE = 0.8
+"""Of the line rate, where nobody has published what a machine reaches: A100 NVLink 78 %, H200 80 to
+82 %, network cards 73 to 85 % (stas00/ml-engineering, network/README.md)."""
+
+
+class Limit(NamedTuple):
+    """The link that ends an all-reduce: what it can carry, and what a healthy one carries."""
+
+    span: Span
+    rate: float
+    """Line rate. An all-reduce that adds up inside the node first (NVLS, trees) may pass it."""
+    why: str
+    expected: float
+    """Of large messages; 0 where nothing is known."""
+    source: str
+    """Where the expectation is from."""
+
+
+class _Gate(NamedTuple):
+    """An acceptance number of a vendor or cloud: machine with eight such GPUs → bytes per second."""
+
+    gpus: tuple[str, ...]
+    rate: float
+    """Line rate of such a machine's node; the gate is for at least that."""
+    least: float
+    source: str
+
+
+_OCI = "oracle-quickstart/oci-hpc, scripts/ncclscout.py"
+_AZURE = "Azure/azurehpc-health-checks, conf/"
+_NETWORK = (
+    _Gate(("A100-SXM4",), 200e9, 185e9, _OCI),
+    _Gate(("H100-SXM5", "H200-SXM5", "B200-SXM"), 400e9, 440e9, _OCI),
+    _Gate(("B300-SXM",), 800e9, 750e9, _OCI),
+    _Gate(("MI300X",), 400e9, 350e9, _OCI),
+)
+"""Between two nodes of eight GPUs, at 8 GiB and more."""
+_NODE = (
+    _Gate(("V100-SXM2",), 150e9, 110e9, _AZURE + "nd40rs_v2.conf"),
+    _Gate(("A100-SXM4",), 300e9, 228e9, _AZURE + "nd96amsr_a100_v4.conf"),
+    _Gate(("H100-SXM5",), 450e9, 460e9, _AZURE + "nd96isr_h100_v5.conf"),
+    _Gate(("H200-SXM5",), 450e9, 431e9, _AZURE + "nd96isr_h200_v5.conf"),
+)
+"""Inside a node of eight GPUs, at 8 or 16 GiB."""
+_EIGHT = 8
+
+
+def limit(profile: ClusterProfile, nodes: int) -> Limit | None:
+    """What ends an all-reduce over so many whole nodes: ``between`` or ``inside``."""
+    return between(profile) if nodes > 1 else inside(profile)
+
+
+def between(profile: ClusterProfile) -> Limit | None:
+    """The limit between nodes: all cards of one node. None where the profile does not say it."""
+    network, gpu = profile.network, profile.nodes.gpu or ""
+    ranks = profile.nodes.gpus_per_node
+    rate = links.node(network, ranks)
+    if rate is None:
+        return None
+    count = links.cards(network, ranks)
+    why = f"{count} x {network.nic_gbps} Gb/s of each node, one way"
+    return _limit("network", rate, why, _gate(_NETWORK, gpu, ranks, rate))
+
+
+def inside(profile: ClusterProfile) -> Limit | None:
+    """The limit inside a node: a GPU's link to the others. None without a known GPU, or one alone.
+
+    Over PCIe nothing is expected: what is reached depends on switches and root ports.
+    """
+    nodes = profile.nodes
+    if nodes.gpu is None or nodes.gpus_per_node < 2:
+        return None
+    gpu = gpus()[nodes.gpu]
+    pcie = nodes.intra == "pcie" or (nodes.intra is None and gpu.link == "pcie")
+    rate = links.link(gpu, pcie=pcie)
+    if pcie:
+        why = f"PCIe of a {gpu.name}, one way"
+        return Limit("node", rate, why, 0.0, "over PCIe nothing is expected: topologies differ")
+    why = f"{gpu.link} of a {gpu.name}, {gpu.link_gbs} GB/s both ways"
+    return _limit("node", rate, why, _gate(_NODE, gpu.name, nodes.gpus_per_node, rate))
+
+
+def _limit(span: Span, rate: float, why: str, gate: _Gate | None) -> Limit:
+    if gate is not None:
+        return Limit(span, rate, why, gate.least, gate.source)
+    source = f"{SHARE:.0%} of the line rate (stas00/ml-engineering, network/README.md)"
+    return Limit(span, rate, why, SHARE * rate, source)
+
+
+def _gate(table: tuple[_Gate, ...], gpu: str, ranks: int, rate: float) -> _Gate | None:
+    """The gate of this machine: the same GPUs, eight of them, and links that are no slower."""
+    if ranks != _EIGHT:
+        return None
+    found = (gate for gate in table if gpu.startswith(gate.gpus))
+    return next((gate for gate in found if rate >= gate.rate), None)
