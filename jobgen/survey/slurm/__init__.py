@@ -1,0 +1,40 @@
+"""What Slurm tells about a site: the questions, and their answers as values. No IO here.
+
+Text only, with the options that 22.05 has; every parser takes any text, passes over what it does
+not know, and takes time in proportion to the text's length.
+"""
+
+from jobgen.survey.slurm.accounts import (
+    Association,
+    Qos,
+    associations,
+    default_account,
+    qualities,
+)
+from jobgen.survey.slurm.fields import Gres, gres, records, settings, tres
+from jobgen.survey.slurm.nodes import Node, nodes
+from jobgen.survey.slurm.partitions import Partition, partitions
+from jobgen.survey.slurm.sinfo import Group, groups
+from jobgen.survey.slurm.site import Site, commands, site
+
+__all__ = [
+    "Association",
+    "Gres",
+    "Group",
+    "Node",
+    "Partition",
+    "Qos",
+    "Site",
+    "associations",
+    "commands",
+    "default_account",
+    "gres",
+    "groups",
+    "nodes",
+    "partitions",
+    "qualities",
+    "records",
+    "settings",
+    "site",
+    "tres",
+]

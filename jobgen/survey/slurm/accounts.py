@@ -1,0 +1,64 @@
+"""``sacctmgr -n -P``: who may use what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from jobgen.survey.slurm.fields import said, words
+
+ASSOCIATION = "Cluster,Account,Partition,QOS,DefaultQOS,MaxWall"
+USER = "User,DefaultAccount"
+QOS = "Name,MaxWall,Flags"
+
+
+class Association(NamedTuple):
+    """One association of a user: an account on a cluster, perhaps for one partition only."""
+
+    cluster: str
+    account: str
+    partition: str = ""
+    """The one partition it is for; empty: all."""
+    qos: tuple[str, ...] = ()
+    default_qos: str = ""
+    max_wall: str = ""
+
+
+class Qos(NamedTuple):
+    """A quality of service."""
+
+    name: str
+    max_wall: str = ""
+    """The longest time of a job, as Slurm writes it; empty where there is no limit."""
+    flags: tuple[str, ...] = ()
+
+
+def associations(text: str) -> tuple[Association, ...]:
+    """The rows of ``sacctmgr -n -P show assoc format=…`` in the fields of ``ASSOCIATION``."""
+    found = (
+        Association(
+            said(cluster), said(account), said(partition), words(qos), said(one), said(most)
+        )
+        for cluster, account, partition, qos, one, most in _rows(text, 6)
+    )
+    return tuple(one for one in found if one.account)
+
+
+def default_account(text: str, user: str) -> str:
+    """The user's default account in ``sacctmgr -n -P show user format=…``; empty without one."""
+    found = (said(account) for name, account in _rows(text, 2) if name.strip() == user)
+    return next((account for account in found if account), "")
+
+
+def qualities(text: str) -> tuple[Qos, ...]:
+    """The rows of ``sacctmgr -n -P show qos format=…`` in the fields of ``QOS``."""
+    found = (Qos(said(name), said(wall), words(flags)) for name, wall, flags in _rows(text, 3))
+    return tuple(one for one in found if one.name)
+
+
+def _rows(text: str, fields: int) -> Iterator[list[str]]:
+    """Lines of exactly this many fields; a banner or a complaint has not as many."""
+    for line in text.splitlines():
+        row = line.split("|")
+        if len(row) == fields:
+            yield row

@@ -1,0 +1,100 @@
+"""The forms in which Slurm writes records: ``Key=Value``, ``Key = Value``, GRES and TRES."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+_KEY = re.compile(r"(?:(?<=\s)|^)([A-Z][A-Za-z_]{0,63})=")
+_NOTHING = frozenset({"", "(null)", "N/A", "n/a", "None", "NONE", "UNLIMITED", "INFINITE"})
+_IN_BRACKETS = re.compile(r"\([^()]*\)")
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
+MOST = 10**15
+"""No number of nodes, cores or megabytes is larger: such a one is nonsense."""
+
+
+class Gres(NamedTuple):
+    """Generic resources of a node: ``gpu:a100:8`` is eight of the name gpu, of type a100."""
+
+    name: str
+    type: str
+    number: int
+
+
+def records(text: str, first: str) -> tuple[Mapping[str, str], ...]:
+    """The records that begin with the key ``first``, each key → its text, as scontrol shows them.
+
+    One line a record (``-o``) or several; other lines, such as a banner, are passed over. A key
+    that comes twice keeps its first value: free text (Reason, Comment) stands at the end.
+    """
+    found: list[dict[str, str]] = []
+    inside = False
+    for line in text.splitlines():
+        if line.startswith(f"{first}="):
+            found.append({})
+            inside = True
+        elif not line[:1].isspace():
+            inside = False
+        if inside:
+            _read(line, found[-1])
+    return tuple(found)
+
+
+def _read(line: str, record: dict[str, str]) -> None:
+    keys = list(_KEY.finditer(line))
+    ends = [key.start() for key in keys[1:]] + [len(line)]
+    for key, end in zip(keys, ends, strict=False):
+        record.setdefault(key[1], line[key.end() : end].strip())
+
+
+def settings(text: str) -> Mapping[str, str]:
+    """``scontrol show config``, key → value; Slurm's own words for nothing become empty."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        key, sign, value = line.partition("=")
+        name = key.strip()
+        if sign and re.fullmatch(r"[A-Za-z][\w.:/-]{0,63}", name):
+            found.setdefault(name, said(value))
+    return found
+
+
+def said(text: str) -> str:
+    """A field, empty where it holds one of Slurm's words for nothing or for no limit."""
+    text = text.strip()
+    return "" if text in _NOTHING else text
+
+
+def number(text: str) -> int:
+    """A count, 0 where there is none; ``64+`` (there are larger ones too) is 64."""
+    match = re.match(r"\s*(\d{1,15})", text, re.ASCII)
+    return int(match[1]) if match else 0
+
+
+def words(text: str) -> tuple[str, ...]:
+    """The words of a list with commas between them; none of an empty one."""
+    return tuple(word for part in said(text).split(",") if (word := part.strip()))
+
+
+def gres(text: str) -> tuple[Gres, ...]:
+    """``gpu:a100:8(S:0-1),shard:32`` → what it counts, in its order; a count left out is one."""
+    found = []
+    for item in _IN_BRACKETS.sub("", said(text)).split(","):
+        name, *rest = item.strip().split(":")
+        count = _count(rest[-1]) if rest else None
+        kind = rest[:-1] if count is not None else rest
+        if name and "(" not in item and len(kind) <= 1:
+            found.append(Gres(name, kind[0] if kind else "", 1 if count is None else count))
+    return tuple(found)
+
+
+def _count(text: str) -> int | None:
+    """``8``, ``2K``; None for what is no count, as the type of ``gpu:a100``."""
+    match = re.fullmatch(r"(\d{1,12})([KMGTP]?)", text, re.ASCII)
+    return int(match[1]) * _SIZES[match[2]] if match else None
+
+
+def tres(text: str) -> Mapping[str, str]:
+    """``cpu=64,mem=500G,gres/gpu:a100=8`` → each resource with its amount as written."""
+    pairs = (item.partition("=") for item in said(text).split(","))
+    return {name.strip(): value.strip() for name, sign, value in pairs if sign and name.strip()}

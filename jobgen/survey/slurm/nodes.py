@@ -1,0 +1,74 @@
+"""``scontrol show node``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from jobgen.survey.slurm.fields import Gres, gres, number, records, said, words
+
+
+class Node(NamedTuple):
+    """A node as the controller knows it."""
+
+    name: str
+    state: tuple[str, ...] = ()
+    """Base state and flags: IDLE, DRAIN."""
+    cpus: int = 0
+    """CPUs as Slurm counts them."""
+    sockets: int = 0
+    cores_per_socket: int = 0
+    threads_per_core: int = 0
+    memory: int = 0
+    """MiB that jobs may ask for (RealMemory)."""
+    gres: tuple[Gres, ...] = ()
+    features: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+    version: str = ""
+    """Slurm's release on that node; empty where it has not registered."""
+    system: str = ""
+    reason: str = ""
+
+    @property
+    def gpus(self) -> tuple[Gres, ...]:
+        """Its GPUs, a row for each type."""
+        return tuple(one for one in self.gres if one.name == "gpu" and one.number)
+
+    @property
+    def usable(self) -> bool:
+        """Whether jobs can run on it now, or could when it is free."""
+        return not _OUT.intersection(self.state)
+
+
+_OUT = frozenset(
+    {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "INVAL", "INVALID_REG", "UNKNOWN"}
+    | {"NOT_RESPONDING", "ERROR", "FUTURE"}
+)
+
+
+def nodes(text: str) -> tuple[Node, ...]:
+    """The nodes in ``scontrol show node``, one line each (``-o``) or several.
+
+    Nodes that are only planned (FUTURE) are left out.
+    """
+    found = (_node(record) for record in records(text, "NodeName"))
+    return tuple(node for node in found if node.name and "FUTURE" not in node.state)
+
+
+def _node(record: Mapping[str, str]) -> Node:
+    get = record.get
+    return Node(
+        name=said(get("NodeName", "")),
+        state=tuple(w for w in get("State", "").rstrip("*~#!%$@^-").split("+") if w),
+        cpus=number(get("CPUTot", "")),
+        sockets=number(get("Sockets", "")),
+        cores_per_socket=number(get("CoresPerSocket", "")),
+        threads_per_core=number(get("ThreadsPerCore", "")),
+        memory=number(get("RealMemory", "")),
+        gres=gres(get("Gres", "")),
+        features=words(get("AvailableFeatures", "")),
+        partitions=words(get("Partitions", "")),
+        version=said(get("Version", "")),
+        system=said(get("OS", "")),
+        reason=said(get("Reason", "")),
+    )

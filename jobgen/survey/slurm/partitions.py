@@ -1,0 +1,71 @@
+"""``scontrol show partition``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from jobgen.survey.slurm.fields import number, records, said, tres, words
+
+
+class Partition(NamedTuple):
+    """A partition as the controller knows it."""
+
+    name: str
+    default: bool = False
+    state: str = ""
+    """UP, DOWN, DRAIN or INACTIVE."""
+    nodes: str = ""
+    """The list as Slurm folds it: ``n[1-4]``."""
+    total_nodes: int = 0
+    max_time: str = ""
+    """As Slurm writes it, ``7-00:00:00``; empty where there is no limit."""
+    max_nodes: int | None = None
+    """The most nodes of a job; None where there is no limit."""
+    accounts: tuple[str, ...] = ()
+    """Accounts that may use it; none named: all."""
+    denied: tuple[str, ...] = ()
+    """Accounts that may not."""
+    qos: tuple[str, ...] = ()
+    """QOS that may be used in it; none named: all."""
+    groups: tuple[str, ...] = ()
+    """Unix groups that may use it; none named: all."""
+    hidden: bool = False
+    gpus: int | None = None
+    """GPUs in all its nodes, where its TRES count them."""
+
+    def admits(self, account: str) -> bool:
+        """Whether its lists let this account in."""
+        return account not in self.denied and (not self.accounts or account in self.accounts)
+
+
+def partitions(text: str) -> tuple[Partition, ...]:
+    """The partitions in ``scontrol show partition``, one line each (``-o``) or several."""
+    found = (_partition(record) for record in records(text, "PartitionName"))
+    return tuple(one for one in found if one.name)
+
+
+def _partition(record: Mapping[str, str]) -> Partition:
+    get = record.get
+    counted = tres(get("TRES", "")).get("gres/gpu", "")
+    return Partition(
+        name=said(get("PartitionName", "")),
+        default=get("Default", "") == "YES",
+        state=said(get("State", "")),
+        nodes=said(get("Nodes", "")),
+        total_nodes=number(get("TotalNodes", "")),
+        max_time=said(get("MaxTime", "")),
+        max_nodes=number(get("MaxNodes", "")) or None,
+        accounts=_allowed(get("AllowAccounts", "")),
+        denied=words(get("DenyAccounts", "")),
+        qos=_allowed(get("AllowQos", "")),
+        groups=_allowed(get("AllowGroups", "")),
+        hidden=get("Hidden", "") == "YES",
+        gpus=number(counted) if counted else None,
+    )
+
+
+def _allowed(text: str) -> tuple[str, ...]:
+    """The names that are let in; none where all are."""
+    names = words(text)
+    return () if "ALL" in names else names

@@ -1,0 +1,47 @@
+"""``sinfo``: where ``scontrol`` tells nothing, and what is idle now."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jobgen.survey.slurm.fields import Gres, gres, number, said
+
+FORMAT = "%P|%a|%l|%D|%T|%c|%m|%G|%N"
+
+
+class Group(NamedTuple):
+    """Nodes of one partition that are alike, and in the same state."""
+
+    partition: str
+    default: bool
+    available: str
+    """Whether the partition is up: up, down, drain, inact."""
+    max_time: str
+    """As Slurm writes it, ``7-00:00:00``; empty where there is no limit."""
+    number: int
+    state: str
+    cpus: int
+    memory: int
+    """MiB of each node."""
+    gres: tuple[Gres, ...]
+    nodes: str
+
+
+def groups(text: str) -> tuple[Group, ...]:
+    """The rows of ``sinfo -h -e -o`` in ``FORMAT``."""
+    return tuple(
+        Group(
+            partition=row[0].strip().rstrip("*"),
+            default=row[0].strip().endswith("*"),
+            available=said(row[1]),
+            max_time="" if row[2].strip() == "infinite" else said(row[2]),
+            number=number(row[3]),
+            state=row[4].strip().rstrip("*~#!%$@^-"),
+            cpus=number(row[5]),
+            memory=number(row[6]),
+            gres=gres(row[7]),
+            nodes=said(row[8]),
+        )
+        for line in text.splitlines()
+        if len(row := line.split("|")) == 9 and row[0].strip().rstrip("*")
+    )
