@@ -1,7 +1,7 @@
 """What an all-reduce can reach on a profile's links, and what is to be expected of it.
 
-Bus bandwidth as nccl-tests counts it (NVIDIA/nccl-tests, doc/PERFORMANCE.md): it "should reflect the
-speed of the hardware bottleneck", whatever the number of ranks. Bytes per second, in one direction.
+Bus bandwidth as nccl-tests counts it (NVIDIA/nccl-tests, doc/PERFORMANCE.md): it "should reflect
+the speed of the hardware bottleneck", whatever the number of ranks. Bytes per second, one way.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Limit(NamedTuple):
 
 
 class _Gate(NamedTuple):
-    """An acceptance number of a vendor or cloud: machine with eight such GPUs → bytes per second."""
+    """An acceptance number of a cloud: a machine with eight such GPUs → bytes per second."""
 
     gpus: tuple[str, ...]
     rate: float
