@@ -48,7 +48,7 @@ _USER = r"[A-Za-z_][A-Za-z0-9._@\\-]{0,63}"
 _FINGERPRINT = r"SHA256:[A-Za-z0-9+/]{43}=?"
 _RELEASE = r"([0-9]{2}\.[0-9]{2})(\.[0-9]{1,2})?"
 _HCA = r"[\^=]{0,2}[A-Za-z0-9_]+(:[0-9]+)?(,[A-Za-z0-9_]+(:[0-9]+)?)*"
-_RANGE = r"(\d{1,3}\.){3}\d{1,3}/([12]?\d|3[0-2])"
+_RANGE = r"(\d{1,3}\.){3}\d{1,3}/([12]?\d|3[0-2])|[0-9A-Fa-f]*:[0-9A-Fa-f:]{1,38}/\d{1,3}"
 _IFNAME = r"[\^=]?[A-Za-z0-9_.@-]+(,[A-Za-z0-9_.@-]+)*"
 
 
@@ -164,6 +164,11 @@ class Nodes(Form):
         default=None,
         doc="What joins the GPUs of a node: nvswitch, nvlink, infinity-fabric (AMD) or pcie.",
     )
+    peer_access: bool | None = key(
+        YES,
+        default=None,
+        doc="false: its GPUs cannot read each other's memory, and the driver may not know it.",
+    )
     nvlink_nodes: int | None = key(
         whole(2, 1024),
         default=None,
@@ -203,6 +208,11 @@ class Network(Form):
         default=None,
         doc="The interface for bootstrap and TCP: NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME.",
     )
+    data_ifname: str | None = key(
+        matching("J178", _IFNAME, "a list of interfaces", "enp6s0,enp12s0"),
+        default=None,
+        doc="TCPX and TCPXO: the interfaces that carry the training traffic.",
+    )
     gid_index: int | None = key(
         whole(0, 255), default=None, doc="RoCE with NCCL before 2.21 only: NCCL_IB_GID_INDEX."
     )
@@ -215,7 +225,7 @@ class Network(Form):
         doc="RoCE, NCCL from 2.22.3: the class of its small control messages, NCCL_IB_FIFO_TC.",
     )
     addr_range: str | None = key(
-        matching("J178", _RANGE, "a range of IPv4 addresses", "10.20.0.0/16"),
+        matching("J178", _RANGE, "a range of addresses", "10.20.0.0/16"),
         default=None,
         doc="RoCE, NCCL from 2.21: the addresses of the training network, NCCL_IB_ADDR_RANGE.",
     )
@@ -225,6 +235,11 @@ class Network(Form):
         default={},
         doc="Variables that this network needs beside the usual ones: NAME: value, or NAME: "
         "{value, why, source}.",
+    )
+    mounts: tuple[str, ...] = key(
+        each(REMOTE),
+        default=(),
+        doc="Paths of the node that this network needs inside of a container too.",
     )
 
 

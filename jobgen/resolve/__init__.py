@@ -6,7 +6,6 @@ environment; each step sees what was decided before it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Invalid, Problem, raise_errors
@@ -20,6 +19,7 @@ from jobgen.resolve import (
     directives,
     environment,
     launchers,
+    monitoring,
     program,
     start,
     training,
@@ -47,24 +47,26 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
 
     trained = training.training(look, size, launcher.value, runs, sized)
     starts = launch(launcher.value, _request(look, size, launcher, trained.launcher))
-    gpus = size.gpus_per_node > 0
+    watched, watching = monitoring.monitoring(look, size, sized)
     parts = (
         environment.base(look, size, launcher.value),
-        fabric(look.cluster.network, gpus=gpus, nodes=size.nodes, place=_network(look)),
+        fabric(look.cluster, size, look.by_cluster),
         container.part(look, size),
         *trained.parts,
         starts.part,
+        watching,
     )
     notes: list[Problem] = [
         *sized.notes,
         *container.notes(look),
-        *(note for part in trained.parts for note in part.notes),
+        *(note for part in parts for note in part.notes),
         *look.spec.warnings,
         *look.profile.warnings,
     ]
     env = environment.merge(look, parts, notes)
     raise_errors(Invalid, notes)
-    inside = container.container(look, size, env)
+    mounts = tuple(mount for part in parts for mount in part.mounts)
+    inside = container.container(look, size, env, mounts)
     outside = inside is not None and bool(inside.enter)
     return Plan(
         name=look.job.name,
@@ -79,11 +81,12 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         steps=_steps(look, runs, trained.args, starts),
         files=tuple(file for part in parts for file in part.files),
         head=start.head(look),
-        start=start.start(size, starts, container.srun_options(look, env), outside=outside),
+        start=start.start(size, starts, container.srun_options(look, env, mounts), outside=outside),
         extra=_extra(look),
         submit_options=directives.dependency(look),
         stop=warning,
         container=inside,
+        monitor=watched,
         outputs=look.job.outputs,
         labels=look.job.labels,
         other=sized.decisions,
@@ -122,10 +125,6 @@ def _request(look: Look, size: Shape, launcher: Setting, config: bytes | None) -
         config=config,
         place=launcher.place,
     )
-
-
-def _network(look: Look) -> Callable[..., str]:
-    return lambda *path: look.by_cluster("network", *path)
 
 
 def _setup(look: Look, parts: tuple[Part, ...], *, inside: bool) -> tuple[Setting, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Problem
@@ -17,7 +17,9 @@ from jobgen.shell import Raw, Word, expandable
 if TYPE_CHECKING:
     from jobgen.model.container import Container
 
-_RDMA = ("infiniband", "roce", "efa")
+_RDMA = ("infiniband", "roce", "efa", "gib")
+_AMD: tuple[Word, ...] = ("--device=/dev/kfd", "--device=/dev/dri", "--group-add=video")
+"""How Docker is given AMD's GPUs (rocm.docs.amd.com, Running ROCm Docker containers)."""
 _OF_THE_NODE = (
     "SLURM_JOB_ID",
     "SLURM_NNODES",
@@ -32,29 +34,35 @@ _OF_THE_NODE = (
 """What Slurm gives each task, for a runtime that takes nothing along by itself."""
 
 
-def container(look: Look, shape: Shape, names: Iterable[str]) -> ContainerPlan | None:
-    """What every node enters before the setup; ``names`` are the variables to take along."""
+def container(
+    look: Look, shape: Shape, names: Iterable[str], needed: Sequence[Mount] = ()
+) -> ContainerPlan | None:
+    """What every node enters before the setup; ``names`` are the variables to take along.
+
+    ``needed`` is what the network mounts beside what the container asks for.
+    """
     asked, place = _asked(look)
     if asked is None:
         return None
+    mounts = _mounts(asked, needed)
     return ContainerPlan(
         runtime=asked.runtime,
         image=image(asked.image, asked.runtime),
-        mounts=tuple(_mount(text) for text in asked.mounts),
+        mounts=tuple(_mount(text) for text in mounts),
         args=asked.args,
         workdir=asked.workdir or "",
         setup=() if asked.runtime == "pyxis" else site_setup(look),
-        enter=_ENTER[asked.runtime](look, asked, shape, (*ALWAYS, *names)),
+        enter=_ENTER[asked.runtime](look, asked.replace(mounts=mounts), shape, (*ALWAYS, *names)),
         place=place,
     )
 
 
-def srun_options(look: Look, names: Iterable[str]) -> Lines:
+def srun_options(look: Look, names: Iterable[str], needed: Sequence[Mount] = ()) -> Lines:
     """pyxis: the container as options of srun, which its plug-in adds."""
     asked, _ = _asked(look)
     if asked is None or asked.runtime != "pyxis":
         return ()
-    mounts = expandable(",".join(["$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR", *asked.mounts]))
+    mounts = expandable(",".join(["$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR", *_mounts(asked, needed)]))
     return (
         (Raw(f"--container-image={expandable(image(asked.image, asked.runtime))}"),),
         (Raw(f"--container-mounts={mounts}"),),
@@ -144,7 +152,8 @@ def _pyxis(_look: Look, _asked: Container, _shape: Shape, _names: tuple[str, ...
 
 def _apptainer(_look: Look, asked: Container, shape: Shape, _names: tuple[str, ...]) -> Lines:
     """The environment comes along by itself, but for PATH and LD_LIBRARY_PATH."""
-    gpus: tuple[Word, ...] = ("--nv",) if shape.gpus_per_node else ()
+    cards = "--rocm" if _amd(shape) else "--nv"
+    gpus: tuple[Word, ...] = (cards,) if shape.gpus_per_node else ()
     binds = ['"$JOBGEN_RUN_DIR"', *(expandable(mount) for mount in asked.mounts)]
     return (
         ("exec", "apptainer", "exec", *gpus),
@@ -157,7 +166,10 @@ def _apptainer(_look: Look, asked: Container, shape: Shape, _names: tuple[str, .
 
 def _docker(look: Look, asked: Container, shape: Shape, names: tuple[str, ...]) -> Lines:
     """Nothing comes along by itself: no device, no variable, no user, no end with the job."""
-    gpus: tuple[Word, ...] = ("--gpus=all",) if shape.gpus_per_node else ()
+    gpus: tuple[Word, ...] = (
+        (_AMD if _amd(shape) else ("--gpus=all",)) if shape.gpus_per_node else ()
+    )
+    visible = ("ROCR_VISIBLE_DEVICES",) if _amd(shape) else ()
     rdma = look.cluster.network.fabric in _RDMA and shape.nodes > 1 and shape.gpus_per_node
     cards: tuple[Word, ...] = ("--device=/dev/infiniband", "--cap-add=IPC_LOCK") if rdma else ()
     binds = ['"$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR"', *(expandable(mount) for mount in asked.mounts)]
@@ -166,11 +178,16 @@ def _docker(look: Look, asked: Container, shape: Shape, names: tuple[str, ...]) 
         (Raw('--user="$(id -u):$(id -g)"'), "--network=host", "--ipc=host"),
         ("--ulimit=memlock=-1", "--ulimit=stack=67108864"),
         *((Raw(f"--volume={bind}"),) for bind in binds),
-        *_wrapped(tuple(f"--env={name}" for name in (*_OF_THE_NODE, *names))),
+        *_wrapped(tuple(f"--env={name}" for name in (*_OF_THE_NODE, *visible, *names))),
         words(asked.args),
         (Raw(expandable(image(asked.image, asked.runtime))),),
         ("bash", NODE),
     )
+
+
+def _amd(shape: Shape) -> bool:
+    """Whether the GPUs are AMD's. Their names: MI250X, MI300X and their like."""
+    return shape.gpu.startswith("MI")
 
 
 def _wrapped(words: tuple[Word, ...], count: int = 4) -> Lines:
@@ -179,6 +196,12 @@ def _wrapped(words: tuple[Word, ...], count: int = 4) -> Lines:
 
 
 _ENTER = {"pyxis": _pyxis, "apptainer": _apptainer, "docker": _docker}
+
+
+def _mounts(asked: Container, needed: Sequence[Mount]) -> tuple[str, ...]:
+    """What is asked for, then what the network needs and nobody has put at the same place."""
+    taken = {_mount(text).target for text in asked.mounts}
+    return (*asked.mounts, *(f"{m.source}:{m.target}" for m in needed if m.target not in taken))
 
 
 def _mount(text: str) -> Mount:

@@ -1,0 +1,108 @@
+"""Google Cloud's networks: TCPX (a3-highgpu), TCPXO (a3-megagpu), gIB (a3-ultragpu, a4).
+
+Each comes with a plug-in, installed on the node under one path, and Google pins the settings that
+go with it: TCPX as a list, TCPXO and gIB as a script that changes with the plug-in. Sources:
+GoogleCloudPlatform/cluster-toolkit, examples/machine-learning/*/nccl-tests/run-nccl-tests.sh.
+"""
+
+from __future__ import annotations
+
+from jobgen.fabric.site import Env, Site, settings, sockets
+from jobgen.model.plan import Mount, Part, Setting
+
+_TCPX, _TCPXO, _GIB = "/var/lib/tcpx/lib64", "/var/lib/tcpxo/lib64", "/usr/local/gib"
+_SOCKET = "/run/tcpx-$SLURM_JOB_ID"
+_APERTURE = "/dev/aperture_devices"
+_PINNED = "Google pins it for TCPX"
+_TCPX_LIST = {
+    "NCCL_CROSS_NIC": ("0", f"{_PINNED}: a card talks to its own rail only"),
+    "NCCL_ALGO": ("Ring", f"{_PINNED}: it is tuned for rings"),
+    "NCCL_PROTO": ("Simple", f"{_PINNED}: the low-latency protocols need what TCP does not give"),
+    "NCCL_NSOCKS_PERTHREAD": ("4", f"{_PINNED}: streams of each card"),
+    "NCCL_SOCKET_NTHREADS": ("1", f"{_PINNED}: the threads are those of the bindings"),
+    "NCCL_DYNAMIC_CHUNK_SIZE": ("524288", f"{_PINNED}: the size of what is sent at once"),
+    "NCCL_P2P_NET_CHUNKSIZE": ("524288", f"{_PINNED}: the size of what is sent at once"),
+    "NCCL_P2P_PCI_CHUNKSIZE": ("524288", f"{_PINNED}: the size of what is sent at once"),
+    "NCCL_P2P_NVL_CHUNKSIZE": ("1048576", f"{_PINNED}: the size of what is sent at once"),
+    "NCCL_BUFFSIZE": ("4194304", f"{_PINNED}: the buffer of a channel"),
+    "NCCL_NET_GDR_LEVEL": ("PIX", f"{_PINNED}: a card serves the GPUs of its own switch"),
+    "NCCL_P2P_PXN_LEVEL": ("0", f"{_PINNED}: no GPU sends through another one's card"),
+    "NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS": (
+        "500000",
+        f"{_PINNED}: how long the card takes to learn a flow",
+    ),
+}
+
+
+def tcpx(site: Site) -> Part:
+    """The plug-in by name, its interfaces, and Google's whole list."""
+    place = site.place("network", "fabric")
+    why = "the network is TCPX: NCCL must use Google's plug-in, and not plain TCP"
+    env = {"NCCL_NET": Setting("GPUDirectTCPX_v7", why, place)} | sockets(site)
+    env |= _interfaces(site, "NCCL_GPUDIRECTTCPX_CTRL_DEV", "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME")
+    why = "where the daemon that receives for the GPUs listens; the prologue starts it for the job"
+    env["NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX"] = Setting(_SOCKET, why, place)
+    return Part(
+        "",
+        env=env | settings(_TCPX_LIST, place),
+        setup=_installed(_TCPX, "", place),
+        mounts=(Mount(_TCPX, _TCPX), Mount(_SOCKET, _SOCKET)),
+    )
+
+
+def tcpxo(site: Site) -> Part:
+    """Google's script, and the interfaces. Nothing else: the plug-in refuses other settings."""
+    place = site.place("network", "fabric")
+    env = sockets(site) | _interfaces(site, "NCCL_FASTRAK_CTRL_DEV", "NCCL_FASTRAK_IFNAME")
+    why = "where the plug-in finds the cards' memory windows"
+    env["NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY"] = Setting(_APERTURE, why, place)
+    return Part(
+        "",
+        env=env,
+        setup=_installed(_TCPXO, f"{_TCPXO}/nccl-env-profile.sh", place, f"NCCL_LIB_DIR={_TCPXO} "),
+        mounts=(Mount(_TCPXO, _TCPXO), Mount(_APERTURE, _APERTURE)),
+    )
+
+
+def gib(site: Site) -> Part:
+    """Google's script, and the plug-in by name."""
+    place = site.place("network", "fabric")
+    why = "the network is RDMA under Google's plug-in: without it, NCCL must fail and not crawl"
+    return Part(
+        "",
+        env={"NCCL_NET": Setting("gIB", why, place)} | sockets(site),
+        setup=_installed(f"{_GIB}/lib64", f"{_GIB}/scripts/set_nccl_env.sh", place),
+        mounts=(Mount(_GIB, _GIB),),
+    )
+
+
+def _interfaces(site: Site, control: str, data: str) -> Env:
+    """Whole names, without the ``=`` of NCCL_SOCKET_IFNAME, which the plug-ins do not know."""
+    network, env = site.network, Env()
+    if network.socket_ifname is not None:
+        why = "the interface over which connections are arranged"
+        place = site.place("network", "socket_ifname")
+        env[control] = Setting(network.socket_ifname.lstrip("=^"), why, place)
+    if network.data_ifname is not None:
+        why = "the interfaces of the training network"
+        place = site.place("network", "data_ifname")
+        env[data] = Setting(network.data_ifname, why, place)
+    return env
+
+
+def _installed(lib: str, script: str, place: str, before: str = "") -> tuple[Setting, ...]:
+    """Lines of setup: the plug-in's libraries come first, and its script says the rest.
+
+    They run on the node, inside of a container where there is one, so what the script exports
+    needs no naming to reach the ranks.
+    """
+    what = script or lib
+    told = "the plug-in is not installed here, or not mounted into the container"
+    why = "without Google's plug-in, training would crawl over TCP"
+    lines = [Setting(f"[[ -r {what} ]] || die 96 '{what}: {told}'", why, place)]
+    if script:
+        why = "Google's settings for this network, as they come with the plug-in"
+        lines.append(Setting(f"{before}source {script}", why, place))
+    why = "NCCL must find the plug-in"
+    path = f"export LD_LIBRARY_PATH={lib}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
+    return (*lines, Setting(path, why, place))

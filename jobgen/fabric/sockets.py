@@ -1,0 +1,24 @@
+"""Networks without RDMA: plain Ethernet, and none that anybody described."""
+
+from __future__ import annotations
+
+from jobgen.fabric.site import Site, sockets
+from jobgen.model.plan import Part, Setting
+
+
+def ethernet(site: Site) -> Part:
+    """TCP, over several streams where one cannot fill the card (NCCL's user guide, env.rst)."""
+    why = "the network is plain Ethernet: NCCL must not try RDMA cards that reach nobody"
+    env = {"NCCL_NET": Setting("Socket", why, site.place("network", "fabric"))} | sockets(site)
+    rate = site.network.nic_gbps or 0
+    if rate >= 100:
+        why = f"one TCP stream cannot fill {rate} Gb/s: NCCL's advice from 100 Gb/s"
+        place = site.place("network", "nic_gbps")
+        env["NCCL_SOCKET_NTHREADS"] = Setting("4", why, place)
+        env["NCCL_NSOCKS_PERTHREAD"] = Setting("4", why, place)
+    return Part("", env=env)
+
+
+def none(site: Site) -> Part:
+    """The interface, where the profile names it."""
+    return Part("", env=sockets(site))
