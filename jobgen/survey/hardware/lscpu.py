@@ -40,9 +40,12 @@ class Cpus(NamedTuple):
 def parse(text: str) -> Cpus | None:
     """What lscpu said; None where the text is none of its answers."""
     found: dict[str, str] = {}
+    kinds = 0
     pairs = _json(text[:LIMIT]) if text.lstrip()[:1] == "{" else fields(text)
     for name, value in pairs:
         found.setdefault(name, value)
+        # a processor with cores of several kinds has one such line for each of them
+        kinds += whole(value) or 0 if name.startswith("Core(s) per ") else 0
     if "Architecture" not in found and "CPU(s)" not in found:
         return None
     clusters = _whole(found, "Cluster(s)") if not _whole(found, "Socket(s)") else 0
@@ -53,7 +56,7 @@ def parse(text: str) -> Cpus | None:
         found.get("Model name", ""),
         _whole(found, "CPU(s)"),
         _whole(found, "Socket(s)") or clusters,
-        _whole(found, "Core(s) per socket") or _whole(found, "Core(s) per cluster"),
+        kinds,
         _whole(found, "Thread(s) per core"),
         tuple(sorted((int(m[1]), cpus) for m, cpus in nodes if m)),
         found.get("Hypervisor vendor", ""),

@@ -13,13 +13,14 @@ WIDTH = 20_000
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]{0,32}[A-Za-z]")
 
 
-def lines(text: str) -> Iterator[str]:
-    """Each line: no escape sequence, no control character, tabs as spaces, no blanks behind."""
+def lines(text: str, *, tabs: bool = False) -> Iterator[str]:
+    """Each line: no escape sequence, no control character, no blanks behind; tabs as spaces."""
     for line in text[:LIMIT].split("\n"):
         short = line[:WIDTH]
         if not short.isprintable():
-            spaced = _ESCAPE.sub("", short).replace("\t", " ").replace("\xa0", " ")
-            short = "".join(c for c in spaced if c.isprintable())
+            short = _ESCAPE.sub("", short).replace("\xa0", " ")
+            short = short if tabs else short.replace("\t", " ")
+            short = "".join(c for c in short if c.isprintable() or c == "\t")
         yield short.rstrip()
 
 
@@ -47,18 +48,19 @@ def first_number(words: str) -> float | None:
     return float(match[0]) if match else None
 
 
-def ranges(words: str) -> tuple[tuple[int, int], ...]:
-    """The pairs (first, last) of a CPU list such as ``0-15,64-79``; () where it is none."""
+def ranges(words: str) -> tuple[range, ...]:
+    """The ranges of a CPU list such as ``0-15,64-79`` or ``0-62:2``; () where it is none."""
     found = []
     for part in words.split(","):
-        first, _, last = part.strip().partition("-")
-        low, high = whole(first), whole(last or first)
-        if low is None or high is None or high < low:
+        span, _, step = part.strip().partition(":")
+        first, _, last = span.partition("-")
+        low, high, by = whole(first), whole(last or first), whole(step or "1")
+        if low is None or high is None or not by or high < low:
             return ()
-        found.append((low, high))
+        found.append(range(low, high + 1, by))
     return tuple(found)
 
 
 def size(words: str) -> int:
     """How many CPUs a CPU list names; 0 where it is none."""
-    return sum(high - low + 1 for low, high in ranges(words))
+    return sum(len(part) for part in ranges(words))

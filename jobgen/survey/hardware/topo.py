@@ -16,6 +16,7 @@ _AFFINITY = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 _GPU = re.compile(r"GPU[0-9]{1,4}")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
 _LINK = re.compile(r"X|NV[0-9]{1,3}|PIX|PXB|PSB|PHB|NODE|SYS|SOC|OK|CNS|GNS|TNS|NS|DR|U|N/A|ERR!?")
+_MEANING = re.compile(r"(X|[A-Z]{2,4}#?) {1,8}= ")
 _LEGEND = re.compile(r"(NIC[0-9]{1,4}) ?: ?([A-Za-z0-9_.:-]{1,64})")
 
 
@@ -28,13 +29,15 @@ class Affinity(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """A topology as printed. ``links`` holds (row, column) → word such as NV18, PIX or SYS."""
+    """A topology as printed. ``links`` holds (row, column) → word such as NV18, PIX or SYS;
+    ``devices`` NIC0 → mlx5_0; ``legend`` the words that the text explains: X, SYS, NV#."""
 
     gpus: tuple[str, ...] = ()
     nics: tuple[str, ...] = ()
     links: Mapping[tuple[str, str], str] = {}
     affinity: Mapping[str, Affinity] = {}
     devices: Mapping[str, str] = {}
+    legend: tuple[str, ...] = ()
 
     def link(self, one: str, other: str) -> str:
         """The word of a pair, from either half of the table; '' where it has none."""
@@ -49,23 +52,25 @@ def parse(text: str) -> Matrix:
     """The first matrix of the text; one without GPUs where there is none."""
     columns: Sequence[str] = ()
     tail: Sequence[str] = ()
-    links: dict[tuple[str, str], str] = {}
-    affinity: dict[str, Affinity] = {}
+    rows: dict[str, tuple[Sequence[str], Affinity]] = {}
     devices: dict[str, str] = {}
-    for line in lines(text):
-        words = _UNDERLINE.sub("", line).strip()
-        if (legend := _LEGEND.fullmatch(words)) and len(devices) < MOST:
-            devices.setdefault(legend[1], legend[2])
+    legend: dict[str, None] = {}
+    for line in lines(text, tabs=True):
+        words = _UNDERLINE.sub("", line)
+        if match := _LEGEND.fullmatch(words.strip()):
+            devices |= {} if len(devices) > MOST else {match[1]: match[2]}
+        elif match := _MEANING.match(words.strip()):
+            legend[match[1]] = None
         elif not columns:
             columns, tail = _header(words)
-        else:
-            row, cells, rest = _row(words, columns)
-            if row and not any((row, c) in links for c in columns[:1]):
-                links.update({(row, c): link for c, link in zip(columns, cells, strict=False)})
-                affinity |= {row: _affinity(rest, tail)} if rest else {}
-    gpus = tuple(c for c in columns if _GPU.fullmatch(c))
-    nics = tuple(c for c in columns if c not in gpus)
-    return Matrix(gpus, nics, links, affinity, devices) if links else Matrix()
+        elif found := _row(words, columns, tail):
+            rows.setdefault(*found)
+    gpus = tuple(c for c in columns if _GPU.fullmatch(c) and c in rows)
+    nics = tuple(c for c in columns if not _GPU.fullmatch(c))
+    pairs = ((row, zip(columns, cells, strict=False)) for row, (cells, _) in rows.items())
+    links = {(row, column): link for row, cells in pairs for column, link in cells}
+    affinity = {row: where for row, (_, where) in rows.items() if row in gpus}
+    return Matrix(gpus, nics, links, affinity, devices, tuple(legend)[:MOST]) if gpus else Matrix()
 
 
 def _header(words: str) -> tuple[Sequence[str], Sequence[str]]:
@@ -79,8 +84,10 @@ def _header(words: str) -> tuple[Sequence[str], Sequence[str]]:
     return (names, tail) if any(_GPU.fullmatch(n) for n in names) else ((), ())
 
 
-def _row(words: str, columns: Sequence[str]) -> tuple[str, Sequence[str], Sequence[str]]:
-    """A device, its links, and what stands behind them; '' where the line is no row."""
+def _row(
+    words: str, columns: Sequence[str], tail: Sequence[str]
+) -> tuple[str, tuple[Sequence[str], Affinity]] | None:
+    """A device, its links and its affinity; None where the line is no row."""
     name, *rest = words.split()[: MOST + 8] or [""]
     cells = []
     for word in rest[: len(columns)]:
@@ -88,11 +95,25 @@ def _row(words: str, columns: Sequence[str]) -> tuple[str, Sequence[str], Sequen
             break
         cells.append(word)
     if name not in columns or not cells:
-        return "", (), ()
-    return name, cells, rest[len(cells) :]
+        return None
+    if "\t" in words:
+        tabbed = [word.strip() for word in words.lstrip().split("\t")[len(cells) + 1 :]]
+        return name, (cells, _tabbed(tabbed, tail))
+    return name, (cells, _spaced(rest[len(cells) :], tail))
 
 
-def _affinity(rest: Sequence[str], tail: Sequence[str]) -> Affinity:
-    """The words behind the links under their headings."""
-    named = dict(zip(tail, (word[:200] for word in rest), strict=False))
-    return Affinity(*(named.get(name, "").replace("N/A", "") for name in _AFFINITY))
+def _tabbed(cells: Sequence[str], tail: Sequence[str]) -> Affinity:
+    """The cells under their headings. 'GPU NUMA ID' stands one tab further to the right."""
+    last = [cell for cell in cells[2:] if cell]
+    told = [*cells[:2], *last[:1]] if len(cells) > 2 else cells
+    return _named(dict(zip(tail, told, strict=False)))
+
+
+def _spaced(words: Sequence[str], tail: Sequence[str]) -> Affinity:
+    """The same where a paste made spaces of tabs: what is missing is a first, empty CPU list."""
+    missing = len(tail) - len(words) if words and words[-1] == "N/A" else 0
+    return _named(dict(zip(tail[max(0, missing) :], words, strict=False)))
+
+
+def _named(told: Mapping[str, str]) -> Affinity:
+    return Affinity(*(told.get(name, "")[:200].replace("N/A", "") for name in _AFFINITY))

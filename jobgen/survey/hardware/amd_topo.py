@@ -1,0 +1,65 @@
+"""``rocm-smi --showtopo``: weight, hops and kind of link of each pair of AMD GPUs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from jobgen.survey.hardware.text import lines, whole
+
+MOST = 64
+"""GPUs that are read."""
+_TABLES = {
+    "Weight between two GPUs": "weights",
+    "Hops between two GPUs": "hops",
+    "Link Type between two GPUs": "kinds",
+}
+_GPU = re.compile(r"GPU[0-9]{1,4}")
+_NUMA = re.compile(r"GPU\[([0-9]{1,4})\] *: \(Topology\) Numa (Node|Affinity): (-?[0-9]{1,6})")
+
+
+class Matrix(NamedTuple):
+    """A topology. Each mapping holds (row, column); ``kinds`` are XGMI or PCIE."""
+
+    gpus: tuple[str, ...] = ()
+    weights: Mapping[tuple[str, str], int] = {}
+    hops: Mapping[tuple[str, str], int] = {}
+    kinds: Mapping[tuple[str, str], str] = {}
+    numa: Mapping[str, int] = {}
+
+
+def parse(text: str) -> Matrix:
+    """The topology; one without GPUs where the text holds none."""
+    tables: dict[str, dict[tuple[str, str], str]] = {name: {} for name in _TABLES.values()}
+    numa: dict[str, int] = {}
+    columns: Sequence[str] = ()
+    order: dict[str, None] = {}
+    here: dict[tuple[str, str], str] | None = None
+    for line in lines(text):
+        words = line.strip()
+        title = words.strip("= ")
+        row = words.split()[: MOST + 1]
+        if title in _TABLES:
+            here, columns = tables[_TABLES[title]], ()
+        elif (match := _NUMA.fullmatch(words)) and match[2] == "Node" and len(numa) < MOST:
+            numa[f"GPU{int(match[1])}"] = int(match[3])
+        elif here is not None and row and all(_GPU.fullmatch(w) for w in row):
+            columns = row[:MOST]
+            order.update(dict.fromkeys(columns))
+        elif here is not None and row and row[0] in columns:
+            here.update(
+                {(row[0], c): w for c, w in zip(columns, row[1:], strict=False) if c != row[0]}
+            )
+    return Matrix(
+        tuple(order),
+        _whole(tables["weights"]),
+        _whole(tables["hops"]),
+        {pair: word[:16] for pair, word in tables["kinds"].items()},
+        numa,
+    )
+
+
+def _whole(table: Mapping[tuple[str, str], str]) -> Mapping[tuple[str, str], int]:
+    numbers = {pair: whole(word) for pair, word in table.items()}
+    return {pair: number for pair, number in numbers.items() if number is not None}
