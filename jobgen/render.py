@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jobgen import payload
 from jobgen.errors import Invalid, Place
 from jobgen.model.bundle import Bundle, BundleFile
-from jobgen.model.plan import ContainerPlan, Decision, Plan, Setting, Step, StopPlan
+from jobgen.model.plan import (
+    ContainerPlan,
+    Decision,
+    MonitorPlan,
+    Plan,
+    Setting,
+    Step,
+    StopPlan,
+)
+from jobgen.model.units import Walltime
 from jobgen.shell import Raw, Word, expandable, quote
 
 if TYPE_CHECKING:
@@ -92,6 +101,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "start": " ".join(quote(word) for line in plan.start for word in line),
         "stop": _plain(plan.stop),
         "container": _plain(plan.container),
+        **({"monitor": _monitor(plan.monitor)} if plan.monitor else {}),
         "outputs": list(plan.outputs),
         "labels": dict(plan.labels),
         "notes": [note.message for note in plan.notes],
@@ -174,6 +184,11 @@ def _view(plan: Plan) -> dict[str, object]:
             "signal": Raw(stop.signal),
             "grace": stop.grace,
             "max_requeues": stop.max_requeues,
+        },
+        "monitor": plan.monitor
+        and {
+            "why": _comment(f"every {Walltime(plan.monitor.every)} ({plan.monitor.place})"),
+            "start": _lines(plan.monitor.start),
         },
         "unless_over": Raw(" && -z $grace_over" if stop and stop.requeue else ""),
         "purpose": Raw(_PURPOSE[launch.scope]),
@@ -288,6 +303,11 @@ def _decision(setting: Decision[Any]) -> dict[str, Any]:
 
 def _step(step: Step) -> dict[str, Any]:
     return {"name": step.name, "scope": step.scope, "text": step.text, "place": step.place}
+
+
+def _monitor(monitor: MonitorPlan) -> dict[str, Any]:
+    start = " ".join(quote(word) for line in monitor.start for word in line)
+    return {"every": monitor.every, "start": start, "place": monitor.place}
 
 
 def _plain(value: ContainerPlan | StopPlan | None) -> dict[str, Any] | None:

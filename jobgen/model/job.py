@@ -30,6 +30,7 @@ from jobgen.model.fields import (
 from jobgen.model.form import Check, Form, each, form, key, refuse, table
 from jobgen.model.settings import (
     LAUNCHERS,
+    MONITOR,
     SECRETS,
     Checkpoint,
     Launcher,
@@ -169,6 +170,12 @@ class JobSpec(Form):
         default=None,
         doc="How the model is trained: strategy, degrees, batch, precision, and what the program "
         "reads of it.",
+    )
+    monitor: Walltime | None = key(
+        MONITOR,
+        default=None,
+        doc="How often each node's GPUs, load and network are written down, such as 30s; off by "
+        "default. jobgen show sums it up.",
     )
     nccl: Nccl = key(form(Nccl), default=Nccl(), doc="NCCL's debug level and more variables.")
     container: Container | None = key(

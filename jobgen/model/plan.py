@@ -136,6 +136,16 @@ class StopPlan(NamedTuple):
     max_requeues: int
 
 
+class MonitorPlan(NamedTuple):
+    """What looks at every node beside the program: how often, and the step that does it."""
+
+    every: int
+    """Seconds between two samples; more of them where a node's file grows long."""
+    start: tuple[tuple[Word, ...], ...]
+    """What the batch shell runs beside the program, a line of words each."""
+    place: str = ""
+
+
 class Plan(NamedTuple):
     """Everything decided. ``plan``, ``render``, ``submit --dry-run`` and ``submit`` share it."""
 
@@ -164,6 +174,7 @@ class Plan(NamedTuple):
     """Options for sbatch's command line: they hold ids of other runs, so no file may."""
     stop: StopPlan | None = None
     container: ContainerPlan | None = None
+    monitor: MonitorPlan | None = None
     outputs: tuple[str, ...] = ()
     labels: Mapping[str, str] = MappingProxyType({})
     elements: tuple[Mapping[str, str], ...] = ()

@@ -47,6 +47,24 @@ def signal(value: object) -> str:
     return found
 
 
+def monitor(value: object) -> Walltime | None:
+    """How often a job writes down what its GPUs do; ``off`` is never."""
+    if isinstance(value, str) and value == "off":
+        return None
+    if isinstance(getattr(value, "flag", value), bool):
+        message = f"a length of time was expected, got {text(value)}"
+        raise refuse("J265", message, "how often: monitor: 30s, or monitor: off")
+    every = TIME(value)
+    if every.seconds > LONGEST_MONITOR:
+        raise refuse("J265", f"{every} is out of range", "at most 1h, at least 1s")
+    return every
+
+
+LONGEST_MONITOR = 3600
+"""Seconds: what is looked at more seldom than once an hour tells nothing of a job."""
+MONITOR = Check(monitor, {"type": "string", "examples": ["30s", "1m", "off"]})
+
+
 class SecretRef(NamedTuple):
     """A secret's name in the job, and where its value is read at submit time."""
 

@@ -1,1 +1,43 @@
-"""What a job writes down of its GPUs while its program runs."""
+"""What a job writes down of its GPUs while its program runs.
+
+One monitor runs on each node, as a step of its own beside the program's: whatever the launcher is,
+there is one a node and not one a rank; the container is not in its way; and it ends with the job,
+because Slurm ends every step of a job.
+"""
+
+from __future__ import annotations
+
+from jobgen import payload
+from jobgen.model.bundle import BundleFile
+from jobgen.model.plan import MonitorPlan, Shape
+from jobgen.shell import Raw, Word
+
+FILE = "monitor.sh"
+FOLDER = Raw('"$monitored"')
+SHARES_GPUS = (22, 5)
+"""The release of Slurm since which ``--overlap`` shares GPUs too."""
+
+
+def monitor(shape: Shape, every: int, place: str, *, shares_gpus: bool) -> MonitorPlan:
+    """The step that samples every node once in ``every`` seconds.
+
+    ``shares_gpus`` says whether a second step can have the GPUs of the first.
+    """
+    elastic = shape.min_nodes is not None
+    nodes: Word = Raw('"$SLURM_NNODES"') if elastic else str(shape.nodes)
+    gpus: tuple[Word, ...] = ()
+    if shape.gpus_per_node:
+        gpus = ("--gpu-bind=none",) if shares_gpus else ("--gres=none",)
+    start: tuple[tuple[Word, ...], ...] = (
+        ("srun", "--overlap", Raw(f"--nodes={nodes}"), Raw(f"--ntasks={nodes}")),
+        ("--ntasks-per-node=1", "--cpus-per-task=1", "--cpu-bind=none", *gpus),
+        # a node that is lost, or a monitor that fails, ends nothing
+        ("--kill-on-bad-exit=0", "--wait=0", "--no-kill", "--mpi=none", "--job-name=monitor"),
+        ("nice", "-n", "19", "bash", Raw(f'"$JOBGEN_BUNDLE_DIR/{FILE}"'), str(every), FOLDER),
+    )
+    return MonitorPlan(every, start, place)
+
+
+def file() -> BundleFile:
+    """The script that every node runs."""
+    return BundleFile(FILE, payload.text(FILE).encode())

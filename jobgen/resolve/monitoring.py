@@ -1,0 +1,36 @@
+"""Whether the nodes and their GPUs are watched while the program runs, and how often."""
+
+from __future__ import annotations
+
+from jobgen.errors import Problem
+from jobgen.model.plan import MonitorPlan, Part, Shape
+from jobgen.resolve.look import Look
+from jobgen.resolve.shape import Sized
+
+_NOTHING = Part("monitor")
+
+
+def monitoring(look: Look, shape: Shape, sized: Sized) -> tuple[MonitorPlan | None, Part]:
+    """The monitor that the job asks for, with its script; None where it asks for none."""
+    every = look.job.monitor
+    if every is None:
+        return None, _NOTHING
+    from jobgen.monitor import SHARES_GPUS, file, monitor
+
+    place = look.by_job("monitor")
+    sized.decide("monitor", str(every), "how often each node and its GPUs are looked at", place)
+    release = _release(look.cluster.slurm_version)
+    old = bool(release) and release < SHARES_GPUS and shape.gpus_per_node > 0
+    notes = (_too_old(look),) if old else ()
+    plan = monitor(shape, every.seconds, place, shares_gpus=not old)
+    return plan, Part("monitor", files=(file(),), notes=notes)
+
+
+def _too_old(look: Look) -> Problem:
+    message = f"Slurm {look.cluster.slurm_version} lends a GPU to one step at a time"
+    hint = "where Slurm hides GPUs, only the nodes' load, memory and network are written down"
+    return Problem("J266", message, look.spec.at("monitor"), hint, severity="note")
+
+
+def _release(text: str | None) -> tuple[int, ...]:
+    return tuple(int(part) for part in (text or "").split(".") if part.isdigit())
