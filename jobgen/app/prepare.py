@@ -45,19 +45,21 @@ def prepare(
     sets: Sequence[str] = (),
     *,
     with_upload: bool = True,
+    label: str = "",
 ) -> Ready:
     """The plan of a job on a cluster, its files, and what would be uploaded. Touches nothing.
 
+    ``label`` is how places name the job file where its path says nothing to anybody.
     Raises Invalid with every problem of both files, and Missing for an unknown cluster.
     """
     from jobgen.load import load_job
     from jobgen.render import render
     from jobgen.resolve import resolve
 
-    spec = load_job(world.read(job), world.label(job), sets=sets)
+    spec = load_job(world.read(job, label), label or world.label(job), sets=sets)
     base = job.resolve().parent
     catalog = world.catalog(beside=base)
-    profile = _profile(world, catalog, cluster or spec.value.cluster)
+    profile = profile_of(world, catalog, cluster or spec.value.cluster)
     workdir = _workdir(world, spec, base)
     facts = _facts(world, spec, base, workdir)
     manifest = None
@@ -91,7 +93,8 @@ def site_of(profile: ClusterProfile) -> Site:
     return Site(profile.name, profile.scheduler, login, profile.paths.root, profile.accounting)
 
 
-def _profile(world: World, catalog: Catalog, name: str | None) -> Loaded[ClusterProfile]:
+def profile_of(world: World, catalog: Catalog, name: str | None) -> Loaded[ClusterProfile]:
+    """A profile by name or path. Raises Missing and Invalid."""
     from jobgen.load import load_cluster
 
     if not name:

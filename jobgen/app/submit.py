@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from jobgen.app import orders, provenance, secret, submitting
 from jobgen.app.calibrating import expected
@@ -79,14 +81,21 @@ def dry_run(ready: Ready) -> DryRun:
     )
 
 
-def submit(world: World, ready: Ready, *, progress: Progress = silent) -> RunRecord:
-    """Upload, submit, write down: the run with its job id.
+def submit(
+    world: World,
+    ready: Ready,
+    *,
+    progress: Progress = silent,
+    about: Mapping[str, Any] | None = None,
+) -> RunRecord:
+    """Upload, submit, write down: the run with its job id. ``about`` is kept with its shape.
 
     Raises Invalid for a missing secret, Unreachable, Refused, or JobgenError where the other side
     could not take the files; what was begun is in the ledger and never submitted twice.
     """
     delivery = secret.delivery(world, ready.job.value.secrets, ready.base)
     record = _record(ready, world.token(), world.now(), provenance.commit(ready.workdir))
+    record = record._replace(shape={**record.shape, **(about or {})})
     login = record.site.login
     progress(Stage(1, STAGES, "connect", connection(login)))
     transport = world.connect(login)

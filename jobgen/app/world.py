@@ -104,9 +104,9 @@ class World:
         except ValueError:
             return str(path)
 
-    def read(self, path: Path) -> str:
+    def read(self, path: Path, label: str = "") -> str:
         """The text of a job or cluster file. Raises Invalid, never OSError or UnicodeError."""
-        label = self.label(path)
+        label = label or self.label(path)
         try:
             raw = read_limited(path)
         except OSError as error:

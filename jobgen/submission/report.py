@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeGuard
 
 LIMIT = 4096
 """Bytes of a report that are read; ``observe.sh`` sends no more."""
 _MOST = 32
+_LARGEST = 1e300
 _KEY = re.compile(r"[a-z][a-z0-9_]{0,40}", re.ASCII)
 
 ALLOCATED = "peak_allocated_bytes"
 RESERVED = "peak_reserved_bytes"
 SPEED = "tokens_per_second"
+STEPS = ("step_s", "data_s", "comm_s")
+"""Seconds of a step, and of it those spent waiting for data and for others. A list of them, one for
+each step, becomes its median, as KEY; beside it KEY_p10 and KEY_p90 (``step_p10_s``)."""
 
 
 def report(texts: Sequence[str]) -> Mapping[str, float]:
@@ -29,11 +33,34 @@ def report(texts: Sequence[str]) -> Mapping[str, float]:
         except (ValueError, RecursionError):
             continue
         if isinstance(said, dict):
-            for key, value in list(said.items())[:_MOST]:
-                if _KEY.fullmatch(key) and _number(value):
-                    found[key] = max(value, found.get(key, value))
+            for key, value in _numbers(said):
+                found[key] = max(value, found.get(key, value))
     return found
 
 
-def _number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+def _numbers(said: Mapping[str, object]) -> Iterator[tuple[str, float]]:
+    for key, value in list(said.items())[:_MOST]:
+        if key in STEPS and isinstance(value, list):
+            yield from _spread(key, [float(one) for one in value if _number(one)])
+        elif _KEY.fullmatch(key) and _number(value):
+            yield key, value
+
+
+def _spread(key: str, seconds: list[float]) -> Iterator[tuple[str, float]]:
+    """The median, and the values at a tenth and at nine tenths; nothing of an empty list."""
+    if not seconds:
+        return
+    from statistics import median
+
+    ordered, stem = sorted(seconds), key.removesuffix("_s")
+    last = len(ordered) - 1
+    yield key, median(ordered)
+    yield f"{stem}_p10_s", ordered[round(0.1 * last)]
+    yield f"{stem}_p90_s", ordered[round(0.9 * last)]
+
+
+def _number(value: object) -> TypeGuard[float]:
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return False
+    # a whole number may have more digits than a float can hold
+    return abs(value) < _LARGEST
