@@ -1,1 +1,1 @@
-"""Measuring: the job specs of all-reduce and scaling, and the tables they give back."""
+"""Measuring: the job files of all-reduce and scaling, and what they give back. Pure."""

@@ -1,0 +1,53 @@
+"""Which node is slow, from all-reduces within each pair of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import NamedTuple
+
+from jobgen.bench.results import Pair
+
+SLOW = 0.85
+"""Of the others' bus bandwidth: a node below it is slow."""
+FEWEST = 3
+"""Nodes from which on one can be told from the others."""
+
+
+class Node(NamedTuple):
+    """One node's pairs. Bytes per second of bus bandwidth."""
+
+    name: str
+    median: float
+    """Of its own pairs."""
+    best: float
+    """With the best of its partners."""
+    rest: float
+    """The median of all pairs without it."""
+    slow: bool = False
+
+    @property
+    def share(self) -> float:
+        """Its median against the rest; 1 where there is no rest."""
+        return self.median / self.rest if self.rest else 1.0
+
+
+def judged(pairs: Sequence[Pair]) -> tuple[Node, ...]:
+    """Every node, the slowest first.
+
+    A node is slow where its median is low against all pairs without it. Where several are slow,
+    good ones have slow pairs too; so one is slow as well that is slow even with its best partner.
+    """
+    names = sorted({name for pair in pairs for name in (pair.a, pair.b)})
+    found = [_node(name, pairs) for name in names]
+    if len(found) < FEWEST:
+        return tuple(sorted(found, key=lambda node: node.median))
+    usual = median(node.best for node in found)
+    told = [n._replace(slow=n.share < SLOW or n.best < SLOW * usual) for n in found]
+    return tuple(sorted(told, key=lambda node: (not node.slow, node.median)))
+
+
+def _node(name: str, pairs: Sequence[Pair]) -> Node:
+    own = [pair.point.bus for pair in pairs if name in (pair.a, pair.b)]
+    rest = [pair.point.bus for pair in pairs if name not in (pair.a, pair.b)]
+    return Node(name, median(own), max(own), median(rest) if rest else 0.0)

@@ -1,0 +1,160 @@
+"""The same program on more and more nodes: what it gave, and what held it back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+Cause = Literal["none", "data", "communication", "throttling", "other", "unknown"]
+
+UNITS = {"tokens": ("tokens_per_second", "tokens_per_step")} | {
+    "samples": ("samples_per_second", "samples_per_step"),
+}
+"""What throughput is counted in → the keys of a report that say it."""
+WELL = 0.9
+"""Of the ideal: what is above scales."""
+SHARE = 0.1
+"""Of a step: less than that holds nothing back."""
+
+
+class Run(NamedTuple):
+    """One size: what the program reported of itself."""
+
+    nodes: int
+    ranks: int
+    alias: str
+    state: str
+    report: Mapping[str, float]
+    throttled: float = 0.0
+    """Part of the looks of the GPU monitor at which a clock was held down."""
+
+
+class Row(NamedTuple):
+    """One size beside the smallest. Rates are units for each second of all ranks."""
+
+    run: Run
+    rate: float
+    """0 where nothing was reported."""
+    low: float
+    """At the slow tenth of the steps; the rate itself where steps were not told."""
+    high: float
+    ideal: float
+    cause: Cause
+    text: str
+    """What holds it back, in words."""
+    next: str = ""
+
+    @property
+    def efficiency(self) -> float:
+        """Of the ideal; 0 where it is not known."""
+        return self.rate / self.ideal if self.ideal else 0.0
+
+
+class Scaling(NamedTuple):
+    """All sizes."""
+
+    unit: str
+    """tokens or samples; empty where no run reported any."""
+    kind: Literal["weak", "strong", ""]
+    """Whether what all ranks did in a step grew with them, as reported."""
+    rows: tuple[Row, ...]
+
+
+def scaling(runs: Sequence[Run]) -> Scaling:
+    """The rows, by number of nodes. The ideal is the smallest size that reported, multiplied."""
+    ordered = sorted(runs, key=lambda run: run.nodes)
+    unit = _unit(ordered)
+    known = [run for run in ordered if unit and rate(run, unit) > 0]
+    base = known[0] if known else None
+    rows = tuple(_row(run, unit, base) for run in ordered)
+    return Scaling(unit, _kind(known), rows)
+
+
+def rate(run: Run, unit: str) -> float:
+    """Units for each second; 0 where the report has none."""
+    second, step = UNITS[unit]
+    if run.report.get(second, 0.0) > 0:
+        return run.report[second]
+    seconds = run.report.get("step_s", 0.0)
+    return max(run.report.get(step, 0.0), 0.0) / seconds if seconds > 0 else 0.0
+
+
+def _unit(runs: Sequence[Run]) -> str:
+    """What most of the runs have reported; tokens before samples."""
+    told = {unit: sum(rate(run, unit) > 0 for run in runs) for unit in UNITS}
+    best = max(told, key=lambda unit: told[unit])
+    return best if told[best] else ""
+
+
+def _kind(known: Sequence[Run]) -> Literal["weak", "strong", ""]:
+    steps = [
+        run.report.get("samples_per_step") or run.report.get("tokens_per_step") for run in known
+    ]
+    first, last = (steps[0], steps[-1]) if len(steps) > 1 else (None, None)
+    if not first or not last:
+        return ""
+    return "strong" if last < 1.01 * first else "weak"
+
+
+def _row(run: Run, unit: str, base: Run | None) -> Row:
+    found = rate(run, unit) if unit else 0.0
+    ideal = rate(base, unit) / base.nodes * run.nodes if base else 0.0
+    step = run.report.get("step_s", 0.0)
+    slow, fast = run.report.get("step_p90_s", step), run.report.get("step_p10_s", step)
+    low = found * step / slow if step > 0 and slow >= step else found
+    high = found * step / fast if step >= fast > 0 else found
+    row = Row(run, found, low, high, ideal, "unknown", "")
+    cause, text, step_next = _judged(row, base)
+    return row._replace(cause=cause, text=text, next=step_next)
+
+
+def _judged(row: Row, base: Run | None) -> tuple[Cause, str, str]:
+    """What takes most of a step, where it takes enough of it to matter."""
+    run = row.run
+    if not row.rate:
+        text = "nothing was reported" if run.state == "COMPLETED" else f"the run is {run.state}"
+        return "unknown", text, "the program writes $JOBGEN_REPORT_FILE: see docs/howto/bench.md"
+    shares = _shares(run)
+    worst = max(shares, key=lambda cause: shares[cause], default=None)
+    if run.throttled >= SHARE and (worst is None or shares[worst] < run.throttled):
+        text = f"throttling: clocks were held down at {run.throttled:.0%} of the looks"
+        return "throttling", text, f"jobgen show {run.alias} tells which GPUs; power and cooling"
+    if worst is not None and shares[worst] >= SHARE:
+        named, step = _NAMED[worst]
+        text = f"{named}: {shares[worst]:.0%} of each step"
+        return worst, text, step.format(nodes=run.nodes)
+    if row.efficiency >= WELL:
+        return "none", "", ""
+    return _rest(run, base, shares)
+
+
+def _rest(run: Run, base: Run | None, shares: Mapping[Cause, float]) -> tuple[Cause, str, str]:
+    """It lost something, and nothing that was told explains it."""
+    missing = [word for cause, word in _KEYS.items() if cause not in shares]
+    if base is not None and run.nodes > base.nodes and missing:
+        keys = " nor ".join(missing)
+        return "unknown", f"not told: the program reports no {keys}", "see docs/howto/bench.md"
+    text = "computing itself takes longer: a slow node, throttling, or a smaller batch"
+    return "other", text, "monitor: 30s in the job shows clocks; bench allreduce --pairs nodes"
+
+
+_KEYS: dict[Cause, str] = {"data": "data_s", "communication": "comm_s"}
+_NAMED: dict[Cause, tuple[str, str]] = {
+    "data": (
+        "data loading",
+        "more workers and prefetching in the loader, or data on a faster disk",
+    ),
+    "communication": (
+        "exposed communication",
+        "jobgen bench allreduce --nodes {nodes} tells whether the links are healthy",
+    ),
+}
+
+
+def _shares(run: Run) -> dict[Cause, float]:
+    """Parts of a step in which nothing was computed, as far as the program told them."""
+    step = run.report.get("step_s", 0.0)
+    if step <= 0:
+        return {}
+    told = ((cause, run.report.get(key)) for cause, key in _KEYS.items())
+    return {cause: min(max(s, 0.0) / step, 1.0) for cause, s in told if s is not None}

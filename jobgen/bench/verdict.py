@@ -1,0 +1,208 @@
+"""What a measured bus bandwidth means, in words, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+from jobgen.bench.nccl import Paths, paths
+from jobgen.bench.results import Bench, Point
+from jobgen.fabric.limits import Limit
+
+_TCP = ("ethernet", "none")
+"""Fabrics on which TCP is no fall-back."""
+_TCP_LIKELY = 0.25
+"""Of the limit: an RDMA network below it is most probably not used."""
+_RISING = 1.15
+_WIDE = 0.5
+
+
+class Case(NamedTuple):
+    """What is judged."""
+
+    bench: Bench
+    top: Point
+    """The best of the large messages."""
+    limit: Limit | None
+    fabric: str
+    gpus: bool
+    """Whether the profile's nodes have some."""
+    nodes: int
+    net: str = "IB"
+    """The name that NCCL_NET has there."""
+
+    @property
+    def rdma(self) -> bool:
+        """Whether TCP would be a fall-back, and nodes are many enough for it to matter."""
+        return self.fabric not in _TCP and self.nodes > 1
+
+    @property
+    def share(self) -> float:
+        """Of the limit; 0 where none is known."""
+        return self.top.bus / self.limit.rate if self.limit else 0.0
+
+    @property
+    def paths(self) -> Paths:
+        """How NCCL sends."""
+        return paths(self.bench.said)
+
+    @property
+    def enough(self) -> bool:
+        """Whether it reaches what is expected of a healthy one."""
+        return bool(self.limit and self.limit.expected) and self.top.bus >= _expected(self)
+
+
+class Verdict(NamedTuple):
+    """A sentence, and the next step."""
+
+    mark: Literal["good", "bad", "open"]
+    """Open: it cannot be judged."""
+    text: str
+    next: str = ""
+
+
+def top(points: tuple[Point, ...]) -> Point | None:
+    """The best bus bandwidth among large messages: the largest, and those at least a quarter of it.
+
+    Smaller ones say how long it takes to begin.
+    """
+    large = [point for point in points if 4 * point.bytes >= points[-1].bytes]
+    return max(large, key=lambda point: point.bus, default=None)
+
+
+def verdict(case: Case) -> Verdict:
+    """The first rule that holds."""
+    return next(found for rule in _RULES if (found := rule(case)) is not None)
+
+
+def _expected(case: Case) -> float:
+    return case.limit.expected if case.limit else 0.0
+
+
+def _wrong(case: Case) -> Verdict | None:
+    if not case.bench.wrong:
+        return None
+    ranks = ", ".join(map(str, case.bench.wrong[:8]))
+    text = f"results were WRONG on rank {ranks}: memory, a GPU or a card corrupts data"
+    return Verdict("bad", text, "leave that node out and have it tested (dcgmi diag -r 3)")
+
+
+def _alone(case: Case) -> Verdict | None:
+    if case.bench.ranks > 1:
+        return None
+    return Verdict("open", "one rank alone sends nothing", "ask for more: --nodes 2")
+
+
+def _no_gpu(case: Case) -> Verdict | None:
+    if not case.gpus or case.bench.backend != "gloo":
+        return None
+    text = "torch sees no GPU on these nodes, so gloo was measured and not NCCL"
+    return Verdict("bad", text, "--like job.yaml takes the setup and container of a job that does")
+
+
+def _tcp(case: Case) -> Verdict | None:
+    if not case.rdma or not case.paths.tcp:
+        return None
+    text = f"{_part(case)}NCCL is on TCP (NET/{case.paths.network}), not on the {case.fabric}"
+    return Verdict("bad", text, f"NCCL_NET={case.net} makes that an error: {_WHY}")
+
+
+_WHY = "the plug-in, the cards in network.ib_hca, /dev/infiniband in the container, memlock"
+
+
+def _unknown(case: Case) -> Verdict | None:
+    if case.limit is not None:
+        return None
+    if case.fabric == "none" and case.nodes > 1:
+        text = f"{_rate(case.top.bus)}; the profile names no network to hold it against"
+        step = "network: {fabric, nics, nic_gbps} of the profile say what its links carry"
+        return Verdict("open", text, step)
+    text = f"{_rate(case.top.bus)}; the profile does not say what its links carry"
+    key = "network.nics and network.nic_gbps" if case.nodes > 1 else "nodes.gpu and nodes.intra"
+    return Verdict("open", text, f"write {key} into the profile")
+
+
+def _healthy(case: Case) -> Verdict | None:
+    if not case.enough or case.limit is None:
+        return None
+    least = f"{_expected(case) / 1e9:.3g} GB/s"
+    return Verdict("good", f"{_part(case)}healthy (at least {least}: {case.limit.source})")
+
+
+def _unexpected(case: Case) -> Verdict | None:
+    if case.limit is None or case.limit.expected:
+        return None
+    return Verdict("open", f"{_part(case)}{case.limit.source}")
+
+
+def _rising(case: Case) -> Verdict | None:
+    points = case.bench.of(case.top.op)
+    if len(points) < 2 or points[-1].bus < _RISING * points[-2].bus:
+        return None
+    text = f"{_part(case)}bandwidth still grows at the largest message"
+    return Verdict("open", text, f"measure larger ones: --sizes {points[-1].bytes >> 20}M..4G")
+
+
+def _gloo(case: Case) -> Verdict | None:
+    if case.bench.backend != "gloo":
+        return None
+    text = f"{_part(case)}gloo sends over one TCP stream to each neighbour"
+    step = "look at the interface (socket_ifname), its rate (ethtool), and who else is sending"
+    return Verdict("bad", text, f"{step}; --pairs names a slow node")
+
+
+def _probably_tcp(case: Case) -> Verdict | None:
+    if case.share >= _TCP_LIKELY or not case.rdma:
+        return None
+    name = case.paths.network
+    if name:
+        text = f"{_part(case)}although NCCL uses {name}: most cards seem to lie idle"
+        return Verdict("bad", text, "compare network.ib_hca with ibdev2netdev on a node")
+    text = f"{_part(case)}NCCL is probably on TCP"
+    return Verdict("bad", text, f"NCCL_NET={case.net} makes that an error: {_WHY}")
+
+
+def _no_direct(case: Case) -> Verdict | None:
+    if not case.rdma or case.paths.direct is not False:
+        return None
+    text = f"{_part(case)}GPUs' memory goes through the CPU's (no GPUDirect RDMA)"
+    return Verdict("bad", text, "load nvidia-peermem or use dma-buf; turn ACS off in the BIOS")
+
+
+def _uneven(case: Case) -> Verdict | None:
+    if case.top.spread < _WIDE:
+        return None
+    text = f"{_part(case)}repetitions differ by {case.top.spread:.0%}: others use the same links"
+    return Verdict("bad", text, "measure again at another hour, or on exclusive nodes")
+
+
+def _low(case: Case) -> Verdict:
+    text = f"{_part(case)}below the {_expected(case) / 1e9:.3g} GB/s that are expected"
+    step = "--pairs names a slow node" if case.nodes > 2 else "compare with other nodes"
+    return Verdict("bad", text, f"{step}; jobgen cluster check compares the profile with a node")
+
+
+_RULES: tuple[Callable[[Case], Verdict | None], ...] = (
+    _wrong,
+    _alone,
+    _no_gpu,
+    _tcp,
+    _unknown,
+    _healthy,
+    _unexpected,
+    _rising,
+    _gloo,
+    _probably_tcp,
+    _no_direct,
+    _uneven,
+    _low,
+)
+
+
+def _part(case: Case) -> str:
+    return f"{case.share:.0%} of the limit: " if case.limit else ""
+
+
+def _rate(rate: float) -> str:
+    """``1.2 GB/s (9.6 Gb/s)``."""
+    return f"{rate / 1e9:.3g} GB/s ({rate * 8 / 1e9:.3g} Gb/s)"
