@@ -11,6 +11,7 @@ from jobgen.errors import TimedOut, Unreachable
 from jobgen.model.record import JobState, RunRecord
 
 if TYPE_CHECKING:
+    from jobgen.app.monitoring import Watched
     from jobgen.transport import Transport
 
 FRESH = 10.0
@@ -35,6 +36,8 @@ class Shown(NamedTuple):
     timeline: tuple[Happening, ...]
     files: tuple[tuple[str, str], ...]
     """Label → path on the other side."""
+    watched: Watched | None = None
+    """What its monitors saw, where it has some."""
 
 
 def observe(
@@ -85,15 +88,37 @@ def ls(
 
 def show(world: World, ref: str, *, cached: bool = False) -> Shown:
     """One run, asked about anew. Raises Missing."""
+    from jobgen.app import monitoring
+
     record = world.ledger.get(ref)
-    if not cached:
+    watched = monitoring.remembered(record)
+    if not cached and not monitoring.settled(record):
+        record, watched = _looked(world, record, watched)
+    elif not cached:
         record = refreshed(world, (record,))[0]
     events = tuple(Happening(e.time, e.text) for e in world.ledger.events(record.token))
     files: tuple[tuple[str, str], ...] = ()
     if record.directory:
-        names = ("bundle/job.sbatch", "src", "logs", "bundle/plan.json")
+        names = ["bundle/job.sbatch", "src", "logs", "bundle/plan.json"]
+        names += ["state"] if watched is not None else []
         files = tuple((name, f"{record.directory}/{name}") for name in names)
-    return Shown(record, events, files)
+    return Shown(record, events, files, watched)
+
+
+def _looked(
+    world: World, record: RunRecord, watched: Watched | None
+) -> tuple[RunRecord, Watched | None]:
+    """The record asked about anew and what its monitors saw, over one connection."""
+    from jobgen.app import monitoring
+
+    try:
+        with world.connect(record.site.login) as transport:
+            if not record.ended:
+                record = observe(world, transport, (record,))[0]
+            watched = monitoring.look(transport, world.ledger, record)
+    except Unreachable as error:
+        world.say(f"{record.site.cluster}: {error}; showing what was last heard")
+    return record, watched
 
 
 def wait(

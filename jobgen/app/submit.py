@@ -147,6 +147,7 @@ def _record(ready: Ready, token: str, now: float, git: str = "") -> RunRecord:
             "outputs": list(plan.outputs),
             "labels": dict(plan.labels),
             "git": git,
+            **({"monitor": plan.monitor.every} if plan.monitor else {}),
             **expected(ready),
         },
     )

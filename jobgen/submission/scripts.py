@@ -98,6 +98,11 @@ def observe(directories: Iterable[str], questions: Mapping[str, Command]) -> str
     return _script(["observe.sh"], "\n".join(call))
 
 
+def monitored(directory: str) -> str:
+    """Sum up what the monitors of one run wrote."""
+    return _script(["monitored.sh"], join(["monitored", directory]))
+
+
 def _asks(questions: Mapping[str, Command]) -> Sequence[str]:
     return [f"ask {key} {command}" for key, command in questions.items()]
 

@@ -112,7 +112,7 @@ def _reason(record: RunRecord) -> str:
 # one job
 
 
-def shown(found: Shown, now: float, ink: Ink) -> str:
+def shown(found: Shown, now: float, ink: Ink, *, gpus: bool = False) -> str:
     """One job in full: its state, what happened when, its files, the next commands."""
     record = found.record
     name = safe(record.alias)
@@ -134,6 +134,10 @@ def shown(found: Shown, now: float, ink: Ink) -> str:
     parts = ["\n".join(lines) + "\n"]
     if happened:
         parts.append(f"{ink('strong', 'What happened')}\n{table(happened, indent='  ')}")
+    if found.watched is not None:
+        from jobgen.cli.screens import monitor
+
+        parts.append(monitor.section(found.watched, now, ink, gpus=gpus))
     files = [(label, where(record, path)) for label, path in found.files]
     if files:
         parts.append(f"{ink('strong', 'Files')}\n{table(files, indent='  ')}")
@@ -222,8 +226,14 @@ def job_data(record: RunRecord) -> dict[str, Any]:
 
 def shown_data(found: Shown) -> dict[str, Any]:
     """The same of one job, with what happened and its files."""
+    watched: dict[str, Any] = {}
+    if found.watched is not None:
+        from jobgen.cli.screens import monitor
+
+        watched["monitor"] = monitor.data(found.watched)
     return {
         "job": job_data(found.record),
         "timeline": [{"time": h.time, "text": h.text} for h in found.timeline],
         "files": dict(found.files),
+        **watched,
     }

@@ -11,12 +11,16 @@ from jobgen.cli.words import ID
 
 @verb("show", "jobgen show @last", "jobgen show llama-3 --json", "jobgen show 812345 --cached")
 @ID
+@click.option("--gpus", is_flag=True, help="Of a job with monitor: every GPU as last seen, too.")
 @click.option("--cached", is_flag=True, help="What was last heard; the cluster is not asked.")
-def command(call: Call, ref: str, cached: bool) -> None:
+def command(call: Call, ref: str, gpus: bool, cached: bool) -> None:
     """Show one job: its state, what happened when, its files, and what can be done."""
     from jobgen.app import jobs
     from jobgen.cli.screens import jobs as screens
 
     shown = jobs.show(call.world, ref, cached=cached)
     now = call.world.now()
-    call.answer(lambda: screens.shown_data(shown), lambda ink: screens.shown(shown, now, ink))
+    call.answer(
+        lambda: screens.shown_data(shown),
+        lambda ink: screens.shown(shown, now, ink, gpus=gpus),
+    )

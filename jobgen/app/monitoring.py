@@ -1,0 +1,98 @@
+"""What the monitors of a run saw, asked of the cluster, or remembered of a run that has ended."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from jobgen.submission import scripts, wire
+
+if TYPE_CHECKING:
+    from jobgen.ledger import Ledger
+    from jobgen.model.record import RunRecord
+    from jobgen.monitor.facts import Overall, Remark
+    from jobgen.monitor.summary import Node
+    from jobgen.transport import Transport
+
+ASKED = "monitor"
+"""Where a run's record keeps the seconds between two samples, and its submission what was seen."""
+DEADLINE = 60.0
+"""Seconds in which the files of the largest job are summed up."""
+_REMEMBERED = 64 << 10
+"""Bytes of a summary that are kept for a run that has ended; larger ones are asked for again."""
+
+
+class Watched(NamedTuple):
+    """What the monitors of one run saw."""
+
+    every: int
+    """Seconds between two samples, as the job asked."""
+    nodes: tuple[Node, ...] = ()
+    overall: Overall | None = None
+    remarks: tuple[Remark, ...] = ()
+    complaints: tuple[str, ...] = ()
+    """What a monitor said that it could not look at."""
+    unread: str = ""
+    """Why there is nothing."""
+
+
+def every(record: RunRecord) -> int:
+    """Seconds between two samples; 0 where the job has no monitor."""
+    asked = record.shape.get(ASKED)
+    return asked if isinstance(asked, int) and asked > 0 else 0
+
+
+def settled(record: RunRecord) -> bool:
+    """Whether nothing new is to be had: no monitor, or it has ended and its summary is here."""
+    return not every(record) or not record.directory or (record.ended and bool(_kept(record)))
+
+
+def remembered(record: RunRecord) -> Watched | None:
+    """What the ledger knows; None where the job has no monitor or nothing is known."""
+    kept = _kept(record)
+    return _watched(record, kept) if every(record) and kept else None
+
+
+def look(transport: Transport, ledger: Ledger, record: RunRecord) -> Watched:
+    """What the monitors have seen up to now. Raises Unreachable.
+
+    A run that has ended is asked once, and remembered.
+    """
+    result = transport.call(scripts.monitored(record.directory), deadline=DEADLINE)
+    try:
+        found = wire.frames(result.out)
+    except wire.GarbledError:
+        return Watched(every(record), unread="the answer of the other side could not be read")
+    told = {key: [text for word, text in found if word == key] for key, _ in found}
+    if record.ended and "unread" not in told and len(result.out) <= _REMEMBERED:
+        kept = {key: told[key] for key in ("monitor", "complaints") if key in told}
+        changes = {"submission": {**record.submission, ASKED: kept or {"monitor": []}}}
+        ledger.update_all([(record.token, changes, None)])
+    return _watched(record, told)
+
+
+def _kept(record: RunRecord) -> dict[str, list[str]]:
+    kept = record.submission.get(ASKED)
+    return kept if isinstance(kept, dict) else {}
+
+
+def _unread(told: dict[str, list[str]]) -> str:
+    """Why there is nothing to tell."""
+    gone = ["its run directory is gone"] if "missing" in told else []
+    return "; ".join([*told.get("unread", []), *gone]) or "no sample was written"
+
+
+def _watched(record: RunRecord, told: dict[str, list[str]]) -> Watched:
+    from jobgen.monitor.facts import overall, remarks
+    from jobgen.monitor.summary import nodes
+
+    found = nodes(told.get("monitor", []))
+    said = "\n".join(told.get("complaints", []))
+    return Watched(
+        every(record),
+        found,
+        overall(found) if found else None,
+        remarks(found),
+        tuple(dict.fromkeys(re.findall(r"(?m)^jobgen: (.{1,200})$", said)))[:8],
+        unread=_unread(told) if not found else "",
+    )
