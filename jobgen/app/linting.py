@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.app.world import World
 from jobgen.errors import Invalid, Problem
+
+if TYPE_CHECKING:
+    from jobgen.model.cluster import ClusterProfile
 
 
 class LintedFile(NamedTuple):
@@ -22,20 +25,54 @@ class LintedFile(NamedTuple):
 
 
 def lint(world: World, files: Sequence[Path]) -> tuple[LintedFile, ...]:
-    """Each file with all its problems, in the order given."""
-    return tuple(_lint(world, path) for path in files)
+    """Each file with all its problems, in the order given.
+
+    Where exactly one of them is a cluster's profile, the others are judged as jobs on it.
+    """
+    texts = [(path, _read(world, path)) for path in files]
+    where = _cluster(world, texts)
+    return tuple(_lint(world, path, text, where) for path, text in texts)
 
 
-def _lint(world: World, path: Path) -> LintedFile:
+def _read(world: World, path: Path) -> str | Invalid:
+    try:
+        return world.read(path)
+    except Invalid as error:
+        return error
+
+
+def _lint(
+    world: World, path: Path, text: str | Invalid, where: ClusterProfile | None
+) -> LintedFile:
     from jobgen.load import check
 
     label = world.label(path)
-    try:
-        text = world.read(path)
-    except Invalid as error:
-        return LintedFile(label, "file", "", error.problems, valid=False)
-    checked = check(text, label, parent=_parent(world, path, text))
+    if isinstance(text, Invalid):
+        return LintedFile(label, "file", "", text.problems, valid=False)
+    checked = check(text, label, parent=_parent(world, path, text), cluster=where)
     return LintedFile(label, checked.kind, text, tuple(checked.problems), valid=checked.valid)
+
+
+def _cluster(world: World, texts: Sequence[tuple[Path, str | Invalid]]) -> ClusterProfile | None:
+    """The one profile among several files, if it is valid."""
+    if len(texts) < 2:
+        return None
+    from jobgen.load import is_script, kind, load_cluster
+
+    found = [
+        (path, text)
+        for path, text in texts
+        if isinstance(text, str)
+        and not is_script(text, path.name)
+        and kind(text, path.name) == "cluster"
+    ]
+    if len(found) != 1:
+        return None
+    path, text = found[0]
+    try:
+        return load_cluster(text, path.name, parent=_parent(world, path, text)).value
+    except Invalid:
+        return None
 
 
 def _parent(world: World, path: Path, text: str) -> tuple[str, str] | None:

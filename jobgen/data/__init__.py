@@ -93,6 +93,9 @@ class Variable(NamedTuple):
     category: str
     safe: str
     """Whether it belongs in a script: ``yes``, or why not."""
+    type: str = ""
+    """bool, int, bytes, enum, list, path, str, spec …"""
+    source: str = ""
 
 
 class DeepSpeedKey(NamedTuple):
@@ -122,40 +125,40 @@ class DeepSpeedKey(NamedTuple):
 @cache
 def sbatch_options() -> Mapping[str, SbatchOption]:
     """Every long option of sbatch since 14.03, by its name without dashes."""
-    managed = {row["option"]: row for row in _rows("sbatch_managed.csv")}
-    return {o.name: o for o in (_option(row, managed) for row in _rows("sbatch_options.csv"))}
+    managed = {row["option"]: row for row in rows("sbatch_managed.csv")}
+    return {o.name: o for o in (_option(row, managed) for row in rows("sbatch_options.csv"))}
 
 
 @cache
 def gpus() -> Mapping[str, Gpu]:
     """The GPU catalogue, by name."""
-    return {row["name"]: _gpu(row) for row in _rows("gpus.csv")}
+    return {row["name"]: _gpu(row) for row in rows("gpus.csv")}
 
 
 @cache
 def shapes() -> tuple[Shape, ...]:
     """The models whose sizes are known."""
-    return tuple(map(_shape, _rows("models.csv")))
+    return tuple(map(_shape, rows("models.csv")))
 
 
 @cache
 def nccl_variables() -> Mapping[str, Variable]:
     """The variables that some release of NCCL, its plug-ins or PyTorch's process group reads."""
-    return {row["name"]: _variable(row) for row in _rows("nccl_env.csv")}
+    return {row["name"]: _variable(row) for row in rows("nccl_env.csv")}
 
 
 @cache
 def nccl_folklore() -> Mapping[str, tuple[str, str]]:
     """Names that are passed on but that nothing reads → why, and what to write instead."""
     return {
-        row["wrong_name"]: (row["why"], row["write_instead"]) for row in _rows("nccl_folklore.csv")
+        row["wrong_name"]: (row["why"], row["write_instead"]) for row in rows("nccl_folklore.csv")
     }
 
 
 @cache
 def deepspeed_keys() -> Mapping[str, DeepSpeedKey]:
     """Every key of DeepSpeed's configuration, by its path."""
-    return {row["path"]: _deepspeed_key(row) for row in _rows("deepspeed_keys.csv")}
+    return {row["path"]: _deepspeed_key(row) for row in rows("deepspeed_keys.csv")}
 
 
 @cache
@@ -174,7 +177,7 @@ def codes() -> Mapping[str, Code]:
     return dict(sorted(found.items()))
 
 
-def _rows(file: str) -> Iterator[dict[str, str]]:
+def rows(file: str) -> Iterator[dict[str, str]]:
     with (_HERE / file).open(encoding="utf-8", newline="") as stream:
         yield from csv.DictReader(stream)
 
@@ -246,6 +249,8 @@ def _variable(row: dict[str, str]) -> Variable:
         meaning=row["meaning"],
         category=row["category"],
         safe=row["production_safe"],
+        type=row["type"],
+        source=row["source"],
     )
 
 

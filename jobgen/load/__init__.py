@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from jobgen.errors import Invalid, Problem, raise_errors
-from jobgen.load import clusterrules, environment, jobrules, lint, options, variables
+from jobgen.load import (
+    clusterrules,
+    environment,
+    jobrules,
+    judged,
+    lint,
+    options,
+    variables,
+)
 from jobgen.load.extends import extended
 from jobgen.load.faults import tell
 from jobgen.load.tree import Tree, refuse_useless
@@ -23,12 +31,13 @@ _ONLY_JOB = frozenset(JobSpec.keys) - frozenset(ClusterProfile.keys)
 _ONLY_CLUSTER = frozenset(ClusterProfile.keys) - frozenset(JobSpec.keys)
 _MAY_BE_EMPTY = r"secrets\.\w+$"
 _NOTHING = "$^"
+_SCRIPTS = (".sbatch", ".slurm", ".sh", ".bash", ".job")
 
 
 class Checked(NamedTuple):
     """What ``lint`` says of a file."""
 
-    kind: Kind
+    kind: Kind | Literal["script"]
     problems: tuple[Problem, ...]
     """In the order of their lines."""
     valid: bool
@@ -50,13 +59,32 @@ def load_cluster(
     return _answer(*_cluster(scan(text, label), parent))
 
 
-def check(text: str, label: str, *, parent: tuple[str, str] | None = None) -> Checked:
-    """Everything that is wrong with a file, and all that rules find in it. Never raises."""
+def check(
+    text: str,
+    label: str,
+    *,
+    parent: tuple[str, str] | None = None,
+    cluster: ClusterProfile | None = None,
+) -> Checked:
+    """Everything that is wrong with a file, and all that rules find in it. Never raises.
+
+    ``cluster`` is where the job will run, if that is known.
+    """
+    if is_script(text, label):
+        from jobgen.load import script
+
+        said = script.check(text, label, cluster=cluster)
+        return Checked("script", tuple(said), valid=True)
     source = scan(text, label)
     which = _kind(source, text)
-    tree, value = _job(source, ()) if which == "job" else _cluster(source, parent)
+    tree, value = _job(source, (), cluster) if which == "job" else _cluster(source, parent)
     problems = _sorted([*tree.problems, *tree.notes])
     return Checked(which, tuple(problems), valid=value is not None and not tree.problems)
+
+
+def is_script(text: str, label: str) -> bool:
+    """Whether this is a plain job script, by its name or its first line."""
+    return label.endswith(_SCRIPTS) or text.startswith("#!")
 
 
 def kind(text: str, label: str) -> Kind:
@@ -73,7 +101,9 @@ def schema(which: Kind) -> dict[str, Any]:
     return schema_of(ClusterProfile, "cluster.yaml")
 
 
-def _job(source: Source, sets: Sequence[str]) -> tuple[Tree, JobSpec | None]:
+def _job(
+    source: Source, sets: Sequence[str], cluster: ClusterProfile | None = None
+) -> tuple[Tree, JobSpec | None]:
     tree = Tree(source)
     if not tree.data:
         return tree, None
@@ -89,6 +119,7 @@ def _job(source: Source, sets: Sequence[str]) -> tuple[Tree, JobSpec | None]:
 
         training.check(tree, spec, spec.train)
     lint.job(tree, used)
+    judged.job(tree, cluster)
     return tree, spec
 
 
@@ -104,6 +135,7 @@ def _cluster(source: Source, parent: tuple[str, str] | None) -> tuple[Tree, Clus
     profile = _formed(tree, ClusterProfile)
     clusterrules.check(tree)
     lint.cluster(tree)
+    judged.profile(tree, profile)
     return tree, profile
 
 
@@ -125,7 +157,15 @@ def _answer(tree: Tree, value: F | None) -> Loaded[F]:
         n._replace(severity="warning" if n.severity == "error" else n.severity)
         for n in _sorted(tree.notes)
     )
-    return Loaded(value, tree.label, tree.places, tree.digest, tuple(notes), tree.overrides)
+    return Loaded(
+        value,
+        tree.label,
+        tree.places,
+        tree.digest,
+        tuple(notes),
+        tree.overrides,
+        tuple(tree.variables),
+    )
 
 
 def _sorted(problems: Sequence[Problem]) -> list[Problem]:
@@ -142,4 +182,14 @@ def _kind(source: Source, text: str) -> Kind:
     return "cluster" if ours > sum(k in _ONLY_JOB for k in keys) else "job"
 
 
-__all__ = ["Checked", "Form", "Kind", "check", "kind", "load_cluster", "load_job", "schema"]
+__all__ = [
+    "Checked",
+    "Form",
+    "Kind",
+    "check",
+    "is_script",
+    "kind",
+    "load_cluster",
+    "load_job",
+    "schema",
+]

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable
 
 from jobgen.load.tree import Path, Tree, dotted, written
-from jobgen.model.fields import close
 
 _XTRACE = r"(?m)(^|[;&|\n])\s*set\s+(-[a-wyzA-Z]*x|-o\s+xtrace)"
 _STARTERS = re.compile(
@@ -20,7 +19,7 @@ _ENV: tuple[Path, ...] = (("env",), ("nccl", "env"), ("network", "env"), ("defau
 
 def job(tree: Tree, used: frozenset[str]) -> None:
     """What the rules find in a job."""
-    for rule in (_name, _preload, _xtrace, _starter, _submits, _debug, variables):
+    for rule in (_name, _preload, _xtrace, _starter, _submits):
         rule(tree)
     for name in tree.table("vars"):
         if name not in used:
@@ -30,53 +29,7 @@ def job(tree: Tree, used: frozenset[str]) -> None:
 
 def cluster(tree: Tree) -> None:
     """What the rules find in a profile."""
-    variables(tree)
     _preload(tree)
-
-
-def variables(tree: Tree) -> None:
-    """Variables of NCCL that nothing reads."""
-    if not any(tree.table(*path) for path in _ENV):
-        return
-    wrong = _folklore()
-    for path in _ENV:
-        for name, value in tree.table(*path).items():
-            here = (*path, name)
-            plain = value.get("value", "") if isinstance(value, dict) else value
-            text = written(plain) if not isinstance(plain, (dict, list)) else ""
-            if (name, text) in wrong or (name, "") in wrong:
-                why, instead = wrong.get((name, text)) or wrong[name, ""]
-                shown = f"{name}={text}" if (name, text) in wrong else name
-                tree.note("J304", f"{shown}: {why}", here, f"write instead: {instead}")
-            elif name.startswith(("NCCL_", "TORCH_NCCL_")) and not tree.enough("J303"):
-                _variable(tree, here, name)
-
-
-def _variable(tree: Tree, path: Path, name: str) -> None:
-    from jobgen.data import nccl_variables
-
-    known = nccl_variables()
-    if name not in known:
-        near = close(name, list(known), 0.8)
-        hint = f"did you mean '{near}'?" if near else "no release of NCCL has had it"
-        tree.note("J303", f"nothing reads {name}", path, hint)
-    elif known[name].until:
-        hint = known[name].successor or "remove it"
-        message = f"{name} is read by nothing since NCCL {known[name].until}"
-        tree.note("J303", message, path, hint)
-
-
-def _folklore() -> dict[tuple[str, str], tuple[str, str]]:
-    """(name, value or '') → why, and what to write instead."""
-    from jobgen.data import nccl_folklore
-
-    found = {}
-    for entry, advice in nccl_folklore().items():
-        for word in entry.split(" / "):
-            name, _, values = word.partition(" ")[0].partition("=")
-            for value in values.split("|"):
-                found[name, value] = advice
-    return found
 
 
 def _name(tree: Tree) -> None:
@@ -118,19 +71,6 @@ def _submits(tree: Tree) -> None:
         if _SUBMITS.search(_block(tree, path)):
             message = f"{path[0]}: #SBATCH lines and sbatch do nothing inside a job"
             tree.note("J307", message, path, "options of sbatch stand under slurm:")
-
-
-def _debug(tree: Tree) -> None:
-    for path in (("env",), ("nccl", "env")):
-        for name in ("NCCL_DEBUG", "CUDA_LAUNCH_BLOCKING", "TORCH_DISTRIBUTED_DEBUG"):
-            value = tree.text(*path, name).upper()
-            if value in {"INFO", "TRACE", "DETAIL"} or (name.startswith("CUDA") and value == "1"):
-                message = (
-                    f"{dotted((*path, name))} is for looking for a fault, and slows every step"
-                )
-                tree.note(
-                    "J308", message, (*path, name), "remove it when you have found it", "note"
-                )
 
 
 def _block(tree: Tree, path: Path) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jobgen.errors import Place, Problem, Severity
+from jobgen.model.loaded import Assignment
 from jobgen.model.units import clip
 from jobgen.source import Source
 
@@ -36,6 +37,8 @@ class Tree:
         self.spoiled = set(source.spoiled)
         """Paths about which enough has been said."""
         self.overrides: dict[Path, str] = {}
+        self.variables: list[Assignment] = []
+        """What it sets of the variables that can be judged."""
         self.said = Counter[str]()
         """How many problems of each code were found."""
 
@@ -95,11 +98,19 @@ class Tree:
             self._add(self.problems, Problem("J138", message, place, hint, also=also))
 
     def note(
-        self, code: str, message: str, path: Path, hint: str = "", severity: Severity = "warning"
+        self,
+        code: str,
+        message: str,
+        path: Path,
+        hint: str = "",
+        severity: Severity = "warning",
+        *,
+        place: Place | None = None,
     ) -> None:
         """Add what a rule found in a file that is valid."""
         if not self._about(path) and not self.enough(code):
-            self._add(self.notes, Problem(code, message, self.place(path), hint, severity))
+            where = place or self.place(path)
+            self._add(self.notes, Problem(code, message, where, hint, severity))
 
     def _add(self, problems: list[Problem], problem: Problem) -> None:
         """Add a problem; what it quotes from the file cannot move a cursor."""

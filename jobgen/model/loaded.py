@@ -13,6 +13,17 @@ Path = tuple[str | int, ...]
 """Keys and indices from the top of the file: ``("env", "HF_HOME")``, ``("setup", 0)``."""
 
 
+class Assignment(NamedTuple):
+    """A variable of the environment that a file sets, of those that jobgen can judge."""
+
+    name: str
+    value: str | None
+    """None where only the run knows it."""
+    place: Place | None
+    setup: bool = False
+    """Whether a line of shell exports it."""
+
+
 class Loaded(NamedTuple, Generic[M]):
     """The value, the label of its file as shown to people, and the place of every node."""
 
@@ -24,6 +35,8 @@ class Loaded(NamedTuple, Generic[M]):
     warnings: tuple[Problem, ...] = ()
     overrides: Mapping[Path, str] = {}
     """Paths that came from somewhere else: ``--set``, the profile that ``extends`` names."""
+    variables: tuple[Assignment, ...] = ()
+    """What it sets of NCCL's variables and of those around them."""
 
     def at(self, *path: str | int) -> Place:
         """The place of the key at this path, or of the nearest thing that holds it."""
@@ -33,8 +46,10 @@ class Loaded(NamedTuple, Generic[M]):
 
     def why(self, *path: str | int) -> str:
         """The label for ``Decision.place``: ``job.yaml:12``, or the override that set it."""
-        for length in range(len(path), 0, -1):
-            if path[:length] in self.overrides:
-                return self.overrides[path[:length]]
         place = self.at(*path)
+        for length in range(len(path), 0, -1):
+            override = self.overrides.get(path[:length])
+            # of another file, the line of the very key is known, not only of what was taken over
+            if override is not None and override.rpartition(":")[0] != place.file:
+                return override
         return f"{place.file}:{place.line}" if place.line else place.file

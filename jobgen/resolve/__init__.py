@@ -18,6 +18,7 @@ from jobgen.resolve import (
     container,
     directives,
     environment,
+    judging,
     launchers,
     monitoring,
     program,
@@ -60,10 +61,10 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         *sized.notes,
         *container.notes(look),
         *(note for part in parts for note in part.notes),
-        *look.spec.warnings,
-        *look.profile.warnings,
+        *judging.others(look),
     ]
     env = environment.merge(look, parts, notes)
+    notes += judging.variables(look, size, env)
     raise_errors(Invalid, notes)
     mounts = tuple(mount for part in parts for mount in part.mounts)
     inside = container.container(look, size, env, mounts)

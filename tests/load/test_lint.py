@@ -11,7 +11,7 @@ from tests.load.test_jobs import load, warned
     ("more", "codes"),
     [
         ("env: {NCCL_SOCKET_IFNAMES: ib0}", ["J303"]),
-        ("env: {NCCL_AGG_CHANNEL_SIZE: 1}", ["J303"]),
+        ("env: {NCCL_AGG_CHANNEL_SIZE: 1}", ["J310"]),
         ("nccl: {env: {NCCL_IB_TIMEOUTS: 22}}", ["J303"]),
         ("env: {NCCL_TIMEOUT: 1800}", ["J304"]),
         ("env: {NCCL_HOME: /opt}", ["J304"]),

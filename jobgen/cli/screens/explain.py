@@ -6,21 +6,56 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import fold, table
+from jobgen.cli.layout import clip, fold, table
 from jobgen.cli.output import Ink
 
 if TYPE_CHECKING:
-    from jobgen.data import Code
+    from jobgen.app.explaining import Explained
+    from jobgen.data import Code, Variable
+    from jobgen.data.variables import Hearsay
+
+_WIDEST = 100
+_FACTS = (
+    ("Of", "owner"),
+    ("Values", "values"),
+    ("Default", "default"),
+    ("Since", "since"),
+    ("Until", "until"),
+    ("Instead", "successor"),
+    ("In a script", "safe"),
+    ("Source", "source"),
+)
+"""The lines of a variable: label → field."""
 
 
-def screen(codes: Sequence[Code], ink: Ink) -> str:
-    """One code in full, or a list of them."""
+def screen(found: Explained, ink: Ink) -> str:
+    """One code or variable in full, or a list of them."""
+    if found.codes:
+        return _codes(found.codes, ink, found.more)
+    if len(found.variables) + len(found.hearsay) > 1 and "*" in found.asked:
+        return _family(found, ink)
+    parts = [_variable(row, found.asked, ink) for row in found.variables]
+    parts += [_hearsay(said, found, ink) for said in found.hearsay]
+    return "\n".join(parts)
+
+
+def data(found: Explained) -> list[dict[str, Any]]:
+    """The same as plain data."""
+    return [
+        *(code._asdict() for code in found.codes),
+        *({"kind": "variable", **row._asdict()} for row in found.variables),
+        *({"kind": "hearsay", **said._asdict()} for said in found.hearsay),
+    ]
+
+
+def _codes(codes: Sequence[Code], ink: Ink, more: int) -> str:
     if len(codes) != 1:
-        return table((c.code, c.title) for c in codes)
+        known = f"Variables: {more} are known, such as jobgen explain NCCL_IB_HCA or 'NCCL_IB_*'.\n"
+        return table((c.code, c.title) for c in codes) + (f"\n{known}" if more else "")
     code = codes[0]
     parts = [ink("strong", f"{code.code}: {code.title}") + "\n"]
     parts += [
-        fold(p.replace("\n", " "), min(ink.width, 100)) + "\n" for p in code.why.split("\n\n")
+        fold(p.replace("\n", " "), min(ink.width, _WIDEST)) + "\n" for p in code.why.split("\n\n")
     ]
     for label, text in (("Wrong", code.wrong), ("Right", code.right)):
         if text:
@@ -28,6 +63,39 @@ def screen(codes: Sequence[Code], ink: Ink) -> str:
     return "\n".join(parts)
 
 
-def data(codes: Sequence[Code]) -> list[dict[str, Any]]:
-    """The same as plain data."""
-    return [code._asdict() for code in codes]
+def _variable(row: Variable, asked: str, ink: Ink) -> str:
+    """Meaning first, then a line for each fact that is known."""
+    width = min(ink.width, _WIDEST)
+    title = row.name if row.name == asked else f"{asked}, of {row.name}"
+    meaning = row.meaning[:1].upper() + row.meaning[1:]
+    parts = [ink("strong", title) + "\n", fold(meaning.rstrip(".") + ".", width) + "\n"]
+    facts = [(label, str(getattr(row, field))) for label, field in _FACTS]
+    wide = max(len(label) for label, _ in facts) + 2
+    lines = [
+        f"{label + ':':<{wide}}" + fold(text, width - wide, " " * wide) + "\n"
+        for label, text in facts
+        if text and text != "-"
+    ]
+    return "\n".join([*parts, "".join(lines)])
+
+
+def _hearsay(said: Hearsay, found: Explained, ink: Ink) -> str:
+    """What is wrong with a name or a value, and what to write."""
+    width = min(ink.width, _WIDEST)
+    name = said.entry if "=" in said.entry or not found.asked else found.asked
+    verdict = fold(f"Nothing reads {name}: {said.why}.", width)
+    instead = "Write nothing." if said.instead == "none" else f"Write instead: {said.instead}"
+    source = "Source: absent from every release of NCCL from 2.3.5 and of PyTorch from 1.13."
+    if "=" in said.entry:
+        verdict, source = fold(f"{name}: {said.why}.", width), "Source: NCCL's user guide, env.rst."
+    parts = [ink("strong", name), verdict, fold(instead, width), source]
+    return "\n\n".join(parts) + "\n"
+
+
+def _family(found: Explained, ink: Ink) -> str:
+    """A line for each: its name, its default, what it does."""
+    rows = [(row.name, clip(row.default, 18), row.meaning) for row in found.variables]
+    rows += [(said.entry, "", f"nothing reads it: {said.why}") for said in found.hearsay]
+    used = sum(max(len(row[at]) for row in rows) + 2 for at in (0, 1))
+    room = max(24, ink.width - used)
+    return table((name, usual, clip(text, room)) for name, usual, text in rows)

@@ -8,15 +8,16 @@ from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
 
 
-@verb("explain", "jobgen explain J131", "jobgen explain")
-@click.argument("code", required=False)
-def command(call: Call, code: str | None) -> None:
-    """Say what a code such as J131 means: why it is refused, and what to write instead.
+@verb("explain", "jobgen explain J131", "jobgen explain NCCL_IB_HCA", "jobgen explain 'FI_*'")
+@click.argument("word", metavar="[CODE|VARIABLE]", required=False)
+def command(call: Call, word: str | None) -> None:
+    """Say what a code such as J131 means, or what an environment variable does.
 
-    Without a code, lists all of them.
+    A variable of NCCL, PyTorch, libfabric, UCX, CUDA, RCCL and the like: its values, its default,
+    since when, and whether it belongs in a script. Without a word, lists all codes.
     """
     from jobgen.app import explaining
     from jobgen.cli.screens import explain as screens
 
-    found = explaining.explain(code)
+    found = explaining.explain(word)
     call.answer(lambda: screens.data(found), lambda ink: screens.screen(found, ink))

@@ -11,12 +11,18 @@ from jobgen.cli.commands import verb
 from jobgen.cli.words import FILE
 
 
-@verb("lint", "jobgen lint job.yaml", "jobgen lint clusters/*.yaml --format github")
+@verb(
+    "lint",
+    "jobgen lint job.yaml",
+    "jobgen lint old.sbatch",
+    "jobgen lint clusters/*.yaml --format github",
+)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FILE)
 @click.option("--format", "form", type=click.Choice(["text", "json", "github"]), default="text")
 def command(call: Call, files: tuple[Path, ...], form: str) -> int:
-    """Find every problem of job and cluster files at once, offline.
+    """Find every problem of job and cluster files, and of plain job scripts, at once, offline.
 
+    A job beside one profile is judged on that cluster: jobgen lint job.yaml cluster.yaml.
     The exit code is 3 where a file is invalid, 1 where a valid file breaks a rule, else 0.
     """
     from jobgen.app.linting import lint

@@ -1,0 +1,55 @@
+"""The judge of environment variables: (name, value, where it stands) → what to say of it.
+
+Pure. The rules stand in one table, each finding has its code (``jobgen explain J316``). What is
+wrong is a warning, an error where the job cannot run; what is needless is a note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from jobgen.data.variables import variable
+from jobgen.fabric.variables import advice, contents, names, network, pairs
+from jobgen.fabric.variables.values import Case, Context, Finding
+
+__all__ = ["CODES", "Context", "Finding", "judge"]
+
+CODES = frozenset({"J303", "J304", "J308", *(f"J3{number}" for number in range(10, 26))})
+"""Every code that a finding may have."""
+
+Rule = Callable[[Case], Finding | None]
+_NAME_RULES: tuple[Rule, ...] = (
+    names.moved, names.folklore, names.foreign, names.unknown, names.obsolete, names.not_yet,
+)  # fmt: skip
+"""Of these the first speaks, and ends the matter: the value of such a name means nothing."""
+_RULES: tuple[Rule, ...] = (
+    contents.list_syntax, contents.ucx_devices, contents.prefix, contents.value, contents.port,
+    contents.sockets, contents.threads, network.clash, network.loopback, network.inside,
+    network.devices, pairs.pair, pairs.bounds, pairs.filters, pairs.interfaces, advice.launchers,
+)  # fmt: skip
+"""Of these every one speaks."""
+_ADVICE: tuple[Rule, ...] = (
+    advice.debugging, advice.forced, names.needless, names.deprecated, advice.default,
+    advice.tuning, advice.internal,
+)  # fmt: skip
+"""Of these the first speaks, where nothing else was said, and never of a site's own facts."""
+
+
+def judge(name: str, value: str | None, context: Context) -> tuple[Finding, ...]:
+    """What is to be said of a variable; nothing where it is right, or of another field.
+
+    ``value`` is None where only the run knows it. ``context.others`` holds every variable that the
+    ranks will find; without it, nothing is said of two that do not go together.
+    """
+    case = Case(name, value, variable(name), context)
+    final = next(_said(_NAME_RULES, case), None)
+    if final is not None:
+        return (final,)
+    found = tuple(_said(_RULES, case))
+    if found or context.kind == "cluster":
+        return found
+    return tuple(_said(_ADVICE, case))[:1]
+
+
+def _said(rules: Iterable[Rule], case: Case) -> Iterator[Finding]:
+    return (finding for rule in rules if (finding := rule(case)) is not None)

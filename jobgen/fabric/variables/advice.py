@@ -1,0 +1,140 @@
+"""Advice: settings that do what they say, and had better not be there."""
+
+from __future__ import annotations
+
+from jobgen.data.variables import LAST_READ, release
+from jobgen.fabric.variables import legal
+from jobgen.fabric.variables.values import Case, Finding
+
+_DEBUG = {
+    "NCCL_DEBUG": {"INFO", "TRACE", "ABORT"},
+    "TORCH_DISTRIBUTED_DEBUG": {"INFO", "DETAIL"},
+    "FI_LOG_LEVEL": {"INFO", "DEBUG", "TRACE"},
+    "UCX_LOG_LEVEL": {"INFO", "DEBUG", "TRACE", "REQ", "DATA", "ASYNC", "FUNC", "POLL"},
+    "TORCH_CPP_LOG_LEVEL": {"INFO"},
+    "TORCH_LOGS": set(),
+    "NCCL_CHECK_MODE": {"DEBUG_LOCAL", "DEBUG_GLOBAL"},
+    "NCCL_CHECK_POINTERS": {"1"},
+    "NCCL_LAUNCH_MODE": {"GROUP"},
+}
+"""Name → values with which it is a switch for finding faults."""
+_OFF = frozenset({"", "0", "OFF", "NO", "N", "FALSE", "NONE"})
+_SLOW = frozenset({"CUDA_LAUNCH_BLOCKING", "TORCH_NCCL_BLOCKING_WAIT", "NCCL_CHECK_POINTERS"})
+_FORCED = frozenset({"NCCL_ALGO", "NCCL_PROTO"})
+_PINNED = frozenset({"tcpx", "tcpxo", "gib"})
+"""Networks whose maker fixes NCCL's tuning himself."""
+
+
+def debugging(case: Case) -> Finding | None:
+    """A switch for finding faults that was left on."""
+    if case.value is None:
+        return None
+    levels = _DEBUG.get(case.name)
+    if levels is not None:
+        on = case.text.upper() in levels
+    else:
+        on = case.row is not None and case.row.safe == "debug-only"
+        on = on and case.text.upper() not in _OFF
+    if not on:
+        return None
+    slow = case.name in _SLOW or case.text.upper() == "DETAIL"
+    harm = "slows every step" if slow else "prints much"
+    message = f"{case.shown} is for looking for a fault, and {harm}"
+    return Finding("J308", message, "remove it when you have found it", "note")
+
+
+def forced(case: Case) -> Finding | None:
+    """Algorithms and protocols chosen by hand, which NCCL chooses by size and topology."""
+    if case.name not in _FORCED or case.value is None or case.context.fabric in _PINNED:
+        return None
+    if "LL128" in case.text.upper().lstrip("^").split(",") and not case.text.startswith("^"):
+        only = case.text.upper() == "LL128"
+        message = f"{case.shown}: LL128 corrupts data where the hardware does not keep its order"
+        return Finding("J315", message, "remove it", "warning" if only else "note")
+    message = f"{case.shown} takes NCCL's choice away for every size of message"
+    return Finding("J315", message, "remove it, or say next to it what was measured", "note")
+
+
+def default(case: Case) -> Finding | None:
+    """A value that holds anyway."""
+    row = case.row
+    if row is None or not case.text or row.owner not in {"nccl", "pytorch", "aws-ofi-nccl"}:
+        return None
+    usual = legal.default(row)
+    if not usual or case.text.upper() != usual.upper() or row.type in {"path", "str", "addr"}:
+        return None
+    if usual in case.name or row.category == "init":
+        return None
+    program, installed = case.release()
+    if program == "nccl" and installed and release(installed) < (2, 23):
+        return None  # the table's defaults are those of the last release
+    since = f" (NCCL {LAST_READ})" if row.owner == "nccl" else ""
+    return Finding("J313", f"{case.shown} is the default{since}", "remove it", "note")
+
+
+def tuning(case: Case) -> Finding | None:
+    """A knob of tuning, or a way round a fault."""
+    row = case.row
+    if row is None or not row.safe.startswith("only as measured"):
+        return None
+    message = f"{case.name} is tuning, or a way round a fault: NCCL's makers advise against it"
+    return Finding("J315", message, "remove it, or say next to it what was measured", "note")
+
+
+def internal(case: Case) -> Finding | None:
+    """A knob of NCCL's insides."""
+    row = case.row
+    if row is None or not row.safe.startswith(("no: undocumented", "internal", "no: experimental")):
+        return None
+    message = f"{case.name} is not documented: the next release may read it otherwise"
+    return Finding("J325", message, "remove it, unless its maker told you to set it", "note")
+
+
+_LAUNCHERS = {
+    "RANK": "the launcher sets it for each rank",
+    "LOCAL_RANK": "the launcher sets it for each rank",
+    "GROUP_RANK": "the launcher sets it for each rank",
+    "WORLD_SIZE": "the launcher sets it from the allocation",
+    "LOCAL_WORLD_SIZE": "the launcher sets it from the allocation",
+    "MASTER_ADDR": "the rendezvous sets it from the allocation",
+    "MASTER_PORT": "the rendezvous sets it from the job's id",
+}
+_SELF_SET = ("set by torchrun", "set by launcher")
+
+
+def launchers(case: Case) -> Finding | None:
+    """What a launcher sets, set by hand."""
+    if case.name.startswith("PET_"):
+        message = f"{case.name} changes torchrun's {_option(case.name)} behind the command line"
+        return Finding("J322", message, "remove it: jobgen writes torchrun's options itself")
+    if case.row is not None and case.row.safe in _SELF_SET and case.name not in _LAUNCHERS:
+        message = f"{case.name} is set by the launcher for its ranks"
+        return Finding("J322", message, "remove it")
+    if case.name not in _LAUNCHERS:
+        return None
+    if case.context.kind == "script":
+        return _by_hand(case)
+    return Finding("J322", f"{case.name}: {_LAUNCHERS[case.name]}", "remove it")
+
+
+def _by_hand(case: Case) -> Finding | None:
+    """In a script somebody has to set them; what is wrong is a fixed value."""
+    text, many = case.text, (case.context.nodes or 1) > 1
+    if case.name in {"RANK", "LOCAL_RANK", "GROUP_RANK"} and text.isdecimal():
+        message = f"{case.shown} is the same for every rank"
+        return Finding("J322", message, "take it from $SLURM_PROCID and $SLURM_LOCALID in the step")
+    if case.name == "MASTER_ADDR" and text.lower() in {"localhost", "127.0.0.1", "::1"}:
+        if not many:
+            return None
+        return Finding("J322", f"{case.shown} is another machine on every node", _HEAD)
+    if case.name == "MASTER_PORT" and text.isdecimal():
+        message = f"{case.shown} is the same in every job: two of them on a node meet"
+        return Finding("J322", message, "MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))", "note")
+    return None
+
+
+_HEAD = 'MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
+
+
+def _option(name: str) -> str:
+    return "--" + name.removeprefix("PET_").lower().replace("_", "-")

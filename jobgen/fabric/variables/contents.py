@@ -1,0 +1,166 @@
+"""Rules about values: lists, prefixes, ranges, sockets, threads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from jobgen.fabric.variables import legal
+from jobgen.fabric.variables.values import Case, Finding
+
+_PREFIXED = frozenset({"NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME"})
+"""Lists whose entries are prefixes, unless = stands before the list."""
+_EXACT = frozenset(
+    {
+        "GLOO_SOCKET_IFNAME",
+        "TP_SOCKET_IFNAME",
+        "NCCL_FASTRAK_IFNAME",
+        "NCCL_FASTRAK_CTRL_DEV",
+        "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME",
+        "NCCL_GPUDIRECTTCPX_CTRL_DEV",
+    }
+)
+"""Lists of whole names, which know neither ^ nor =."""
+_LISTS = _PREFIXED | _EXACT | {"UCX_NET_DEVICES", "CUDA_VISIBLE_DEVICES", "NCCL_DEBUG_SUBSYS"}
+_CARD = re.compile(r"([A-Za-z][A-Za-z_]*\d*[A-Za-z_]+|[A-Za-z]+)([1-9]\d?)")
+_INTERFACE = re.compile(r"(eth|ens|eno|em|ib|ibs|bond|team|hsn)([1-9]\d?)")
+_MOST_CARDS = 32
+
+
+class _List(NamedTuple):
+    """A list as it was written."""
+
+    name: str
+    text: str
+    entries: list[str]
+
+
+def list_syntax(case: Case) -> Finding | None:
+    """A list that its reader takes apart otherwise than it looks."""
+    if case.name not in _LISTS or case.value is None:
+        return None
+    given = _List(case.name, case.value, case.value.lstrip("^=").split(","))
+    fault = next((said for test, said in _FAULTS if test(given)), None)
+    if fault is None:
+        return None
+    right = ",".join(dict.fromkeys(e.strip().lstrip("^=") for e in given.entries if e.strip()))
+    head = re.match(r"[\^=]*", case.text)
+    sign = "" if case.name in _EXACT or head is None else "".join(sorted(head.group()[:2])[::-1])
+    return Finding("J319", f"{case.shown}: {fault}", f"write {case.name}={sign}{right}"[:300])
+
+
+_FAULTS: tuple[tuple[Callable[[_List], bool], str], ...] = (
+    (
+        lambda v: v.name in _EXACT and v.text.strip()[:1] in {"^", "="},
+        "its reader knows neither ^ nor =, only whole names",
+    ),
+    (
+        lambda v: " " in v.text or "\t" in v.text,
+        "a blank is part of the name that it stands beside",
+    ),
+    (lambda v: ";" in v.text and v.name in _PREFIXED | _EXACT, "commas part names, not ;"),
+    (
+        lambda v: v.name in _PREFIXED and any(e.strip()[:1] in {"=", "^"} for e in v.entries[1:]),
+        "one = or ^ stands before the whole list, not before each name",
+    ),
+    (lambda v: len(v.entries) > 1 and not all(v.entries), "there is a comma too many"),
+    (lambda v: v.text.startswith("=^"), "^ stands before ="),
+    (
+        lambda v: v.name == "NCCL_IB_HCA" and len(v.entries) > _MOST_CARDS,
+        f"NCCL takes {_MOST_CARDS} cards at most",
+    ),
+    (lambda v: len(set(v.entries)) < len(v.entries), "a name stands there twice"),
+)
+
+
+def ucx_devices(case: Case) -> Finding | None:
+    """A card for UCX without its port."""
+    if case.name != "UCX_NET_DEVICES" or case.value is None:
+        return None
+    bare = [d for d in case.text.split(",") if re.fullmatch(r"mlx\d_\d+", d)]
+    if not bare:
+        return None
+    hint = f"write {case.name}={case.text.replace(bare[0], bare[0] + ':1', 1)}"
+    return Finding("J319", f"{case.shown}: UCX wants a card's port too", hint)
+
+
+def prefix(case: Case) -> Finding | None:
+    """A name that is the beginning of other names: mlx5_1 also takes mlx5_10 to mlx5_19."""
+    if case.name not in _PREFIXED or not case.text or case.text.lstrip("^").startswith("="):
+        return None
+    entries = [e.partition(":")[0] for e in case.text.lstrip("^").split(",")]
+    shape = _CARD if case.name == "NCCL_IB_HCA" else _INTERFACE
+    short = next((e for e in entries if shape.fullmatch(e)), "")
+    if not short or any(e != short and e.startswith(short) for e in entries):
+        return None
+    sign = "^=" if case.text.startswith("^") else "="
+    message = f"{case.shown}: names are prefixes, so {short} also takes {short}0"
+    hint = f"write {case.name}={sign}{case.text.lstrip('^')}: = takes names as they are"
+    mild = case.name != "NCCL_IB_HCA" or _all_cards(entries)
+    return Finding("J318", message, hint, "note" if mild else "warning")
+
+
+def _all_cards(entries: list[str]) -> bool:
+    """Whether these look like all cards of a machine, in which case no other one is caught."""
+    numbers = sorted(int(m.group()) for e in entries if (m := re.search(r"\d+$", e)))
+    return len(numbers) >= 4 and numbers == list(range(len(numbers)))
+
+
+def value(case: Case) -> Finding | None:
+    """A value that its reader does not know."""
+    if case.row is None or not case.text:
+        return None
+    if case.context.maker == "amd" and case.name in {"NCCL_DEBUG", "NCCL_ALGO", "NCCL_PROTO"}:
+        return None
+    wrong, right = legal.complaint(case.row, case.text)
+    if not wrong:
+        return None
+    # a word that the reader ignores leaves the default; a log level harms nobody
+    mild = case.row.category == "logging" or case.name == "FI_LOG_LEVEL"
+    return Finding("J320", f"{case.shown} {wrong}", right, "note" if mild else "warning")
+
+
+def port(case: Case) -> Finding | None:
+    """A port that nobody can listen on."""
+    if case.name not in {"MASTER_PORT", "TORCHELASTIC_HEALTH_CHECK_PORT"} or not case.text:
+        return None
+    if case.text.isdecimal() and 1 <= int(case.text) <= 65535:
+        return None
+    return Finding("J320", f"{case.shown} is no port", "a number from 1024 to 65535")
+
+
+_MOST_SOCKETS = 64
+
+
+def sockets(case: Case) -> Finding | None:
+    """More sockets for a connection than NCCL opens."""
+    names = ("NCCL_NSOCKS_PERTHREAD", "NCCL_SOCKET_NTHREADS")
+    if case.name not in names or not case.text.isdecimal():
+        return None
+    other = case.other(names[1] if case.name == names[0] else names[0])
+    product = int(case.text) * (int(other) if other.isdecimal() else 1)
+    # said once: where both are set, of the first
+    if product <= _MOST_SOCKETS or (other.isdecimal() and case.name == names[1]):
+        return None
+    message = f"{names[1]} times {names[0]} is {product}, and NCCL takes {_MOST_SOCKETS} at most"
+    return Finding("J321", message, f"write {names[1]}=4 and {names[0]}=4")
+
+
+_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+def threads(case: Case) -> Finding | None:
+    """Threads that are none, or more than there are CPUs for."""
+    if case.name not in _THREADS or not case.text:
+        return None
+    first = case.text.split(",")[0].strip()
+    if not first.isdecimal() or int(first) < 1:
+        return Finding(
+            "J323", f"{case.shown} is no number of threads", "a rank's share of the CPUs"
+        )
+    cpus, ranks = case.context.cpus, case.context.ranks or 1
+    if cpus is None or int(first) * ranks <= cpus:
+        return None
+    message = f"{case.shown}: {ranks} ranks of a node then have {int(first) * ranks} threads"
+    return Finding("J323", f"{message} on {cpus} CPUs", f"at most {max(1, cpus // ranks)}")

@@ -1,0 +1,87 @@
+"""What a variable may hold, as far as its row of the catalogue says it so that it can be read."""
+
+from __future__ import annotations
+
+import re
+
+from jobgen.data import Variable
+
+_INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|\d+)")
+_WORDS = re.compile(r"[A-Za-z][\w.]*")
+_RANGE = re.compile(r"(\d+)-(\d+)\b")
+_LEAST = re.compile(r"(>=|>)\s*(-?\d+)")
+_NUMBERS = re.compile(r"(?<![\w.-])-?\d+(?![\w.-])")
+_LEVELS = {"LOC", "NVL", "PIX", "PXB", "PHB", "SYS", "0", "1", "2", "3", "4", "5"}
+_ALGORITHMS = {"ring", "tree", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat"}
+_PROTOCOLS = {"ll", "ll128", "simple"}
+_DEFAULT = re.compile(r"(?:auto \()?(-?\d+|[A-Z][A-Z_]{2,})\b(?!\s+\w+\s+on\b)")
+
+
+def complaint(row: Variable, value: str) -> tuple[str, str]:
+    """(what is wrong with the value, what is right); two empty texts where nothing is."""
+    named = _NAMED.get(row.name)
+    if named is not None:
+        return _listed(value, *named)
+    if row.owner not in {"nccl", "rccl"}:
+        return "", ""
+    if row.type in {"bool", "int", "bytes"}:
+        return _number(row, value)
+    return _word(row, value) if row.type == "enum" else ("", "")
+
+
+def default(row: Variable) -> str:
+    """The default as it would be written down; empty where it is none, or made at run time."""
+    found = _DEFAULT.match(row.default)
+    return found.group(1) if found else ""
+
+
+def _number(row: Variable, value: str) -> tuple[str, str]:
+    right = f"{row.name} takes {row.values}"
+    if not _INTEGER.fullmatch(value):
+        return "is no number, so that the default holds", right
+    number = int(value, 0) if value.lower().lstrip("+-").startswith("0x") else int(value, 10)
+    if number < 0 and str(number) in row.values + row.default:
+        return "", ""
+    special = {int(n) for n in _NUMBERS.findall(row.values + " " + row.default)}
+    span, least = _RANGE.match(row.values), _LEAST.match(row.values)
+    if span and not int(span.group(1)) <= number <= int(span.group(2)) and number not in special:
+        return "is out of its range", right
+    if least and number < int(least.group(2)) + (least.group(1) == ">"):
+        return "is too small", right
+    return "", ""
+
+
+def _word(row: Variable, value: str) -> tuple[str, str]:
+    """One of a list such as ``VERSION,WARN,INFO``, in either case."""
+    listed = row.values.partition(";")[0].partition(" (")[0]
+    words = [w.strip().split(" ")[0] for w in listed.split(",")]
+    plain = all(re.fullmatch(r"[A-Z][A-Z0-9_]*|-?\d+", w) for w in words)
+    if not plain or len(words) < 2 or value.upper() in words or value in row.default:
+        return "", ""
+    if "|" in value or ":" in value:
+        return "", ""
+    return "is none of its values", f"{row.name} takes {row.values}"
+
+
+def _listed(value: str, kind: str, words: frozenset[str]) -> tuple[str, str]:
+    """A list, perhaps negated, perhaps for each collective: ``allreduce:ring;broadcast:tree``."""
+    for part in value.split(";"):
+        text = part.rpartition(":")[2].strip().lstrip("^")
+        for word in text.split(","):
+            if word.strip().lower() not in words:
+                return f"names no {kind}: '{word.strip()}'", f"one of {', '.join(sorted(words))}"
+    return "", ""
+
+
+_NAMED = {
+    "NCCL_ALGO": ("algorithm", frozenset(_ALGORITHMS)),
+    "NCCL_PROTO": ("protocol", frozenset(_PROTOCOLS)),
+    "NCCL_NET_GDR_LEVEL": ("distance", frozenset(w.lower() for w in _LEVELS)),
+    "NCCL_P2P_LEVEL": ("distance", frozenset(w.lower() for w in _LEVELS)),
+    "TORCH_DISTRIBUTED_DEBUG": ("level", frozenset({"off", "info", "detail"})),
+    "TORCH_CPP_LOG_LEVEL": ("level", frozenset({"info", "warning", "error", "fatal"})),
+    "FI_LOG_LEVEL": ("level", frozenset({"warn", "trace", "info", "debug"})),
+    "OFI_NCCL_PROTOCOL": ("protocol", frozenset({"sendrecv", "rdma"})),
+    "CUDA_DEVICE_ORDER": ("order", frozenset({"fastest_first", "pci_bus_id"})),
+}
+"""Name → what its words are called, and which there are."""

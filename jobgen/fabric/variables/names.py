@@ -1,0 +1,154 @@
+"""Rules about names: what nothing reads, what has moved, what is too new or too old."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+
+from jobgen.data.variables import LAST_READ, catalogue, hearsay, release, wrong
+from jobgen.fabric.variables.values import Case, Finding
+
+WHOLE = ("NCCL_", "TORCH_NCCL_", "GLOO_", "TORCHELASTIC_", "RCCL_")
+"""Families of which the catalogue holds every name, so that another one is unknown."""
+_BUILD = re.compile(
+    r"NCCL_(TESTS?(_.*)?|.*_?(VERSION|VER|HOME|ROOT|DIR|PREFIX|REPO|BRANCH|IMAGE|CONTAINER|SCRIPT"
+    r"|ARGS|EXE|PATH|URL|LOG|LOG_FILE|INCLUDE|LIB|TAG))"
+)
+"""Names that scripts keep for themselves, such as NCCL_TESTS_DIR."""
+_VENDOR = {("NCCL_PLUGIN_PATH", fabric) for fabric in ("tcpx", "tcpxo", "gib")}
+"""Names that only a network's own plug-in or container reads."""
+_RENAMED = re.compile(r"renamed|missing prefix")
+
+
+def moved(case: Case) -> Finding | None:
+    """A variable of PyTorch under the prefix of NCCL."""
+    if not case.name.startswith("NCCL_"):
+        return None
+    now = f"TORCH_{case.name}"
+    said = wrong(case.name)
+    if case.name in catalogue() or (said is None and now not in catalogue()):
+        return None
+    if said is not None and not (_RENAMED.search(said.why) or now in said.instead):
+        return None
+    message = f"{case.name} is PyTorch's, not NCCL's, and is called {now} since torch 2.2"
+    return Finding("J312", message, f"write instead: {said.instead if said else now}")
+
+
+def folklore(case: Case) -> Finding | None:
+    """A name or a value that only hearsay knows."""
+    if case.context.maker == "amd" and case.name == "NCCL_DEBUG":
+        return None  # RCCL knows ERROR and NONE
+    said = wrong(case.name, case.text if case.value is not None else None)
+    if said is None or (case.name == "NODE_RANK" and case.context.kind == "script"):
+        return None
+    shown = case.name if wrong(case.name) else case.shown
+    reads = (case.name, case.context.fabric) in _VENDOR
+    harmless = reads or said.instead == "none"
+    hint = "remove it" if said.instead == "none" else f"write instead: {said.instead}"
+    return Finding("J304", f"{shown}: {said.why}", hint, "note" if harmless else "warning")
+
+
+def foreign(case: Case) -> Finding | None:
+    """A name of AMD's library that is spelled like NVIDIA's, or on the wrong GPUs."""
+    prefix, _, rest = case.name.partition("_")
+    if prefix == "RCCL" and case.row is None and f"NCCL_{rest}" in catalogue():
+        message = f"nothing reads {case.name}: RCCL keeps NCCL's names"
+        return Finding("J324", message, f"write instead: NCCL_{rest}")
+    if case.row is None or case.row.owner not in {"rccl", "rocm"}:
+        return None
+    if case.context.maker != "nvidia":
+        return None
+    message = f"{case.name} is of AMD's software, and this cluster's GPUs are NVIDIA's"
+    return Finding("J324", message, "remove it", "note")
+
+
+def unknown(case: Case) -> Finding | None:
+    """A name that is in no table, of a family that is known whole."""
+    if case.row is not None or not case.name.startswith(WHOLE):
+        return None
+    near = nearest(case.name)
+    if not near and _BUILD.fullmatch(case.name):
+        return None
+    message, said = f"nothing reads {case.name}", wrong(near)
+    if said is not None:
+        return Finding("J303", f"{message}, nor {near}", f"write instead: {said.instead}")
+    return Finding("J303", message, f"did you mean '{near}'?" if near else _NOWHERE)
+
+
+_NOWHERE = "remove it: no release of the program that its prefix names has had it"
+
+
+def nearest(name: str, share: float = 0.8) -> str:
+    """The known name that was probably meant, or the hearsay that is nearer; else empty."""
+    family = name.partition("_")[0]
+    names = [n for n in catalogue() if n.startswith(family)]
+    names += [n for n, value in hearsay() if not value]
+    found = get_close_matches(name, names, 1, share)
+    return found[0] if found else ""
+
+
+def obsolete(case: Case) -> Finding | None:
+    """A variable that the installed release, or else the current one, no longer reads."""
+    row = case.row
+    if row is None:
+        return None
+    if not row.until or not release(row.until):
+        return None
+    here = release(case.release()[1]) or release(LAST_READ)
+    if here <= release(row.until):
+        return None
+    library = "NCCL" if row.owner == "nccl" else row.owner
+    message = f"{case.name} is read by nothing since {library} {row.until}"
+    return Finding("J310", message, _successor(row.successor))
+
+
+def needless(case: Case) -> Finding | None:
+    """A variable that current releases do without."""
+    row = case.row
+    if row is None or not row.safe.startswith("no: obsolete"):
+        return None
+    program, installed = case.release()
+    if installed and release(installed) < _NEEDLESS.get(program, (0,)):
+        return None
+    message = f"{case.name} is needless: {row.successor or row.meaning}"
+    return Finding("J310", message, "remove it", "note")
+
+
+_NEEDLESS = {"libfabric": (1, 18)}
+"""Program → the release from which its variables marked obsolete are needless."""
+
+
+def not_yet(case: Case) -> Finding | None:
+    """A variable that the installed release does not know yet."""
+    row = case.row
+    program, installed = case.release()
+    if row is None or not installed or row.since.startswith("<"):
+        return None
+    since = release(row.since)
+    if not since or release(installed) >= since:
+        return None
+    message = f"{case.name} exists since {program} {row.since}, and {installed} is installed"
+    return Finding("J311", message, "remove it, or update the profile's versions")
+
+
+def deprecated(case: Case) -> Finding | None:
+    """A variable that still works, and has a better name."""
+    row = case.row
+    if row is None or (row.until and row.until != "-"):
+        return None
+    if row.safe.startswith("no: deprecated") or row.successor.startswith(("deprecated", "renamed")):
+        _, installed = case.release()
+        since = re.search(r"\d+(\.\d+)+", row.successor)
+        if installed and since and release(installed) < release(since.group()):
+            return None
+        said = row.successor or "its makers advise against it"
+        return Finding("J314", f"{case.name} is old: {said}", _successor(row.successor), "note")
+    return None
+
+
+def _successor(text: str) -> str:
+    """``removed 2.5 -> NCCL_PROTO (debug only)`` as a remedy."""
+    _, arrow, new = text.partition("-> ")
+    if arrow:
+        return f"write instead: {new}"
+    return "remove it" if not text or "no successor" in text or "gone" in text else text

@@ -1,0 +1,44 @@
+"""What a cluster's profile says of the place where variables will stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from jobgen.fabric.variables.values import Context
+
+if TYPE_CHECKING:
+    from jobgen.model.cluster import ClusterProfile
+
+
+def on(
+    profile: ClusterProfile,
+    *,
+    nodes: int | None = None,
+    gpus: int | None = None,
+    ranks: int | None = None,
+    others: Mapping[str, str | None] | None = None,
+) -> Context:
+    """The context of a job on this cluster, with so many nodes, GPUs and ranks on each."""
+    from jobgen.data import gpus as catalogue
+
+    card = catalogue().get(profile.nodes.gpu or "")
+    amd = card is not None and card.link == "infinity-fabric"
+    versions = profile.versions
+    return Context(
+        # one node uses no network
+        fabric="" if nodes == 1 else profile.network.fabric,
+        nodes=nodes,
+        simulated=profile.scheduler == "local",
+        maker="" if card is None else "amd" if amd else "nvidia",
+        intra=profile.nodes.intra or (card.link if card else ""),
+        gpus=gpus,
+        cpus=profile.nodes.cpus,
+        ranks=ranks,
+        versions={
+            name: str(release)
+            for name in ("nccl", "rccl", "torch", "libfabric", "ofi_nccl")
+            if (release := getattr(versions, name)) is not None
+        },
+        others=others or {},
+    )

@@ -1,0 +1,123 @@
+"""The variables that a file sets, and what the judge says of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from jobgen.load.tree import Path, Tree, written
+from jobgen.model.loaded import Assignment
+from jobgen.shell import names_in
+
+if TYPE_CHECKING:
+    from jobgen.fabric.variables import Context
+    from jobgen.model.cluster import ClusterProfile
+
+_FAMILIES = (
+    "NCCL_", "TORCH", "PYTORCH_", "GLOO_", "FI_", "UCX_", "OFI_NCCL_", "CUDA_", "OMP_", "MKL_",
+    "KMP_", "OMPI_MCA_", "RCCL_", "HSA_", "HIP_", "ROCR_", "PET_", "SHARP_", "NVSHMEM_",
+)  # fmt: skip
+_NAMES = frozenset(
+    {
+        "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR",
+        "MASTER_PORT", "MASTER_IP", "NODE_RANK", "RDMAV_FORK_SAFE", "TP_SOCKET_IFNAME",
+        "NET_OPTIONAL_RECV_COMPLETION", "USE_LIBUV", "OPENBLAS_NUM_THREADS", "DEEPSPEED_TIMEOUT",
+        "NUMEXPR_NUM_THREADS", "MELLANOX_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES",
+    }
+)  # fmt: skip
+
+_TABLES: tuple[Path, ...] = (
+    ("network", "env"),
+    ("defaults", "env"),
+    ("nccl", "env"),
+    ("env",),
+)
+_TEXTS: tuple[Path, ...] = (("defaults", "setup"), ("setup",), ("run",))
+_REFUSED = frozenset(
+    {"RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"}
+    | {"MASTER_ADDR", "MASTER_PORT"}
+)
+"""Refused under env already, with a better word."""
+MOST = 300
+"""So many variables of one file are judged; a hostile one holds thousands."""
+
+
+def job(tree: Tree, cluster: ClusterProfile | None) -> None:
+    """Judge the variables of a job, on this cluster where it is known."""
+    found = assignments(tree)
+    tree.variables = [one for _, one in found]
+    if found:
+        _speak(tree, found, _of_job(tree, cluster))
+
+
+def profile(tree: Tree, formed: ClusterProfile | None) -> None:
+    """Judge the variables of a profile, whose own facts are the context."""
+    found = assignments(tree)
+    tree.variables = [one for _, one in found]
+    if found:
+        from jobgen.fabric.variables import Context, where
+
+        context = where.on(formed) if formed else Context()
+        _speak(tree, found, context._replace(kind="cluster"))
+
+
+def _of_job(tree: Tree, cluster: ClusterProfile | None) -> Context:
+    from jobgen.fabric.variables import Context, where
+
+    nodes = tree.text("nodes")
+    count = int(nodes) if nodes.isdecimal() and len(nodes) < 7 else None
+    return Context(nodes=count) if cluster is None else where.on(cluster, nodes=count)
+
+
+def assignments(tree: Tree) -> list[tuple[Path, Assignment]]:
+    """Every variable that the file sets and that the judge knows, with its path, in order."""
+    found = [*_tables(tree), *_texts(tree)]
+    return found[:MOST]
+
+
+def concerns(name: str) -> bool:
+    """Whether the judge knows such names. What reads the tables is imported only then."""
+    return name.startswith(_FAMILIES) or name in _NAMES
+
+
+def _speak(tree: Tree, found: list[tuple[Path, Assignment]], context: Context) -> None:
+    """Note what the judge says of each."""
+    from jobgen.fabric.variables import judge
+
+    others = {one.name: one.value for _, one in found}
+    context = context._replace(others={**context.others, **others})
+    for path, one in found:
+        for said in judge(one.name, one.value, context._replace(setup=one.setup)):
+            tree.note(said.code, said.message, path, said.hint, said.severity, place=one.place)
+
+
+def _tables(tree: Tree) -> Iterator[tuple[Path, Assignment]]:
+    for path in _TABLES:
+        for name, given in tree.table(*path).items():
+            if not concerns(name) or name in _REFUSED:
+                continue
+            here = (*path, name)
+            value = _plain(given)
+            if value is not None:
+                known = None if names_in(value) else value
+                yield here, Assignment(name, known, tree.place(here))
+
+
+def _plain(given: Any) -> str | None:
+    """The text of ``NAME: value`` or of ``NAME: {value, why}``."""
+    value = given.get("value") if isinstance(given, dict) else given
+    return None if isinstance(value, (dict, list)) else written(value)
+
+
+def _texts(tree: Tree) -> Iterator[tuple[Path, Assignment]]:
+    for top in _TEXTS:
+        for path, value in tree.scalars(*top):
+            text = written(value)
+            if "=" not in text:
+                continue
+            from jobgen.fabric.variables.shelltext import exported
+
+            for one in exported(text):
+                if concerns(one.name):
+                    place = tree.inside(path, one.start, one.end - one.start)
+                    yield path, Assignment(one.name, one.value, place, setup=True)

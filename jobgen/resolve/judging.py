@@ -1,0 +1,44 @@
+"""What is to be said of variables, once job and cluster are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from jobgen.errors import Problem
+from jobgen.model.plan import Setting, Shape
+from jobgen.resolve.look import Look
+from jobgen.shell import names_in
+
+
+def others(look: Look) -> list[Problem]:
+    """The warnings of both files, without those of the judge, who speaks again with more."""
+    warnings = [*look.spec.warnings, *look.profile.warnings]
+    if not warnings:
+        return []
+    from jobgen.fabric.variables import CODES
+
+    return [warning for warning in warnings if warning.code not in CODES]
+
+
+def variables(look: Look, shape: Shape, env: Mapping[str, Setting]) -> Iterator[Problem]:
+    """What the judge says of the variables of both files; jobgen's own are not judged."""
+    mine, site = look.spec.variables, look.profile.variables
+    if not mine and not site:
+        return
+    from jobgen.fabric.variables import judge, where
+
+    found = {name: None if names_in(s.value) else s.value for name, s in env.items()}
+    found |= {one.name: one.value for one in (*site, *mine) if one.setup}
+    context = where.on(
+        look.cluster,
+        nodes=shape.nodes,
+        gpus=shape.gpus_per_node or None,
+        ranks=shape.ranks_per_node,
+        others=found,
+    )
+    named = {one.name for one in mine}
+    facts = tuple(one for one in site if one.name not in named)
+    for assigned, here in ((mine, context), (facts, context._replace(kind="cluster"))):
+        for one in assigned:
+            for said in judge(one.name, one.value, here._replace(setup=one.setup)):
+                yield Problem(said.code, said.message, one.place, said.hint, said.severity)
