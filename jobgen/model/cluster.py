@@ -81,11 +81,17 @@ def fingerprint(value: object) -> str:
     return word.rstrip("=")
 
 
-def gpu(value: object) -> str:
-    """A GPU of the catalogue, by its name or one of its other names."""
+UNKNOWN = "unknown"
+"""What `cluster add` writes for a GPU or a fabric that nobody has looked at yet."""
+
+
+def gpu(value: object) -> str | None:
+    """A GPU of the catalogue, by its name or one of its other names; None where it is unknown."""
     from jobgen.data import gpus
 
     word = text(value)
+    if word == UNKNOWN:
+        return None
     known = gpus()
     found = next((g.name for g in known.values() if word in (g.name, *g.aliases)), None)
     if found is None:
@@ -153,7 +159,9 @@ class Nodes(Form):
     count: int = key(whole(1, 65_536), doc="Number of nodes.")
     gpus_per_node: int = key(whole(0, 1024), default=0, doc="GPUs on each node.")
     gpu: str | None = key(
-        Check(gpu, {"form": "gpu"}), default=None, doc="The GPU, a name of the GPU catalogue."
+        Check(gpu, {"anyOf": [{"form": "gpu"}, {"const": UNKNOWN}]}),
+        default=None,
+        doc="The GPU, a name of the GPU catalogue; unknown is an answer too.",
     )
     cpus: int | None = key(
         whole(1, 65_536), default=None, doc="CPU cores of each node, as Slurm counts them."
@@ -188,7 +196,7 @@ class Network(Form):
     """The network between nodes."""
 
     fabric: Fabric = key(
-        one_of("fabric", FABRICS, aliases={"ib": "infiniband"}),
+        one_of("fabric", FABRICS, aliases={"ib": "infiniband", UNKNOWN: "none"}),
         default="none",
         doc="The kind of network that carries the training traffic.",
     )
