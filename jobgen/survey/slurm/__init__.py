@@ -11,7 +11,7 @@ from jobgen.survey.slurm.accounts import (
     default_account,
     qualities,
 )
-from jobgen.survey.slurm.fields import Gres, gres, records, settings, tres
+from jobgen.survey.slurm.fields import Gres, clock, gres, records, seconds, settings, tres
 from jobgen.survey.slurm.nodes import Node, nodes
 from jobgen.survey.slurm.partitions import Partition, partitions
 from jobgen.survey.slurm.sinfo import Group, groups
@@ -26,6 +26,7 @@ __all__ = [
     "Qos",
     "Site",
     "associations",
+    "clock",
     "commands",
     "default_account",
     "gres",
@@ -34,6 +35,7 @@ __all__ = [
     "partitions",
     "qualities",
     "records",
+    "seconds",
     "settings",
     "site",
     "tres",

@@ -98,3 +98,30 @@ def tres(text: str) -> Mapping[str, str]:
     """``cpu=64,mem=500G,gres/gpu:a100=8`` → each resource with its amount as written."""
     pairs = (item.partition("=") for item in said(text).split(","))
     return {name.strip(): value.strip() for name, sign, value in pairs if sign and name.strip()}
+
+
+_CLOCK = re.compile(r"(?:(\d{1,5})-)?(\d{1,5})(?::(\d{1,2}))?(?::(\d{1,2}))?", re.ASCII)
+
+
+def seconds(text: str) -> int | None:
+    """A limit as Slurm prints it: ``7-00:00:00``, ``04:00:00``, ``30:00`` (30 minutes).
+
+    None where there is no limit, or the text is none.
+    """
+    match = _CLOCK.fullmatch(said(text))
+    if match is None:
+        return None
+    days, *rest = (None if part is None else int(part) for part in match.groups())
+    clock = [part for part in rest if part is not None]
+    if days is None and len(clock) == 2:
+        clock = [0, *clock]
+    hours, minutes, left = (*clock, 0, 0, 0)[:3]
+    return (((days or 0) * 24 + hours) * 60 + minutes) * 60 + left
+
+
+def clock(limit: int) -> str:
+    """Seconds as ``7-00:00:00`` or ``04:00:00``, which a profile can hold as well."""
+    days, rest = divmod(limit, 86_400)
+    hours, rest = divmod(rest, 3600)
+    text = f"{hours:02}:{rest // 60:02}:{rest % 60:02}"
+    return f"{days}-{text}" if days else text

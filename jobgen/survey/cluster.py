@@ -1,0 +1,256 @@
+"""A site's answers → the lines of a profile that its login host can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from jobgen.survey.catalogued import candidates
+from jobgen.survey.choice import Choice, Kind
+from jobgen.survey.slurm import Site, clock, seconds
+from jobgen.survey.values import Draft, Folder, Gap, Line, Login, named
+
+SHARED = frozenset(
+    {"nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "afs", "panfs", "wekafs", "fuseblk", "fuse"}
+    | {"pvfs2", "orangefs", "cifs", "smb2", "quobyte"}
+)
+"""File systems, as stat names them, that other machines can see too."""
+_ABOUT_JOBS = ("cuda", "nccl", "rccl", "rocm", "python", "pytorch", "conda", "aws-ofi", "libfabric")
+_LONGEST = 366 * 86_400
+"""A limit of more than that is none for a profile."""
+
+
+def entries(
+    site: Site, login: Login, choice: Choice, *, account: str = "", root: str = ""
+) -> Iterator[Line | Gap]:
+    """The lines of a profile, in its order; what only a node can tell is a Gap."""
+    yield from _root(login, root)
+    yield from _nodes(choice.kind)
+    yield from _request(site, choice)
+    partition = choice.partition.name
+    yield Line(("defaults", "slurm", "partition"), partition, _why_partition(choice))
+    yield from _account(site, choice, account)
+    yield from _qos(site, choice, account)
+    yield from _modules(login)
+    yield from _limits(site, choice, account)
+    yield from _accounting(site)
+    if site.version:
+        release = ".".join(site.version.split(".")[:2])
+        how = "scontrol show config: SLURM_VERSION" if site.settings else "sinfo --version"
+        yield Line(("slurm_version",), release, f"{how} {site.version}")
+    else:
+        yield Gap(("slurm_version",), _silence(site, "sinfo --version"))
+
+
+def folder(login: Login) -> Folder | None:
+    """Where run directories go best: scratch, then work, then the home."""
+    order = ("SCRATCH", "PSCRATCH", "SCRATCHDIR", "WORK", "WORKDIR", "PROJECT", "", "HOME")
+    known = [one for one in login.folders if one.name in order and one.type != "tmpfs"]
+    return min(known, key=lambda one: order.index(one.name), default=None)
+
+
+def _root(login: Login, root: str) -> Iterator[Line | Gap]:
+    path = ("paths", "root")
+    if root:
+        yield Line(path, root, "--root")
+        return
+    best = folder(login)
+    if best is None:
+        yield Gap(path, "no folder there is yours to write")
+        return
+    named_by = f"${best.name}" if best.name else "it is there"
+    seen = (
+        "which other machines see too" if best.type in SHARED else "not known whether nodes see it"
+    )
+    how = f"{named_by}, yours to write, {best.free_kib >> 20} GiB free; {best.type}, {seen}"
+    yield Line(path, f"{personal(best.path, login.user)}/jobgen", how)
+
+
+def personal(path: str, user: str) -> str:
+    """The path with ``$USER`` for the folder that is called as its user."""
+    parts = [
+        "$USER" if part == user and user else part.replace("$", "$$") for part in path.split("/")
+    ]
+    return "/".join(parts)
+
+
+def _nodes(kind: Kind) -> Iterator[Line | Gap]:
+    out = f"; {kind.out} of them cannot be used now" if kind.out else ""
+    of = f"of partition {kind.partition}"
+    with_ = f" with {kind.gpus} {kind.gpu_type or 'GPUs'}" if kind.gpus else " without GPUs"
+    yield Line(("nodes", "count"), kind.number, f"{kind.how}: nodes {of}{with_}{out}")
+    least = "" if kind.alike else ", the least of them"
+    if kind.gpus:
+        word = f"gpu:{kind.gpu_type}:{kind.gpus}" if kind.gpu_type else f"gpu:{kind.gpus}"
+        yield Line(("nodes", "gpus_per_node"), kind.gpus, f"{kind.how}: Gres {word}")
+        yield gpu(kind)
+    if kind.cpus:
+        yield Line(("nodes", "cpus"), kind.cpus, f"{kind.how}: CPUTot{least}")
+    else:
+        yield Gap(("nodes", "cpus"), f"{kind.how} does not say")
+    if kind.memory:
+        yield Line(("nodes", "mem"), f"{kind.memory}MiB", f"{kind.how}: RealMemory{least}")
+    else:
+        yield Gap(("nodes", "mem"), f"{kind.how} does not say")
+
+
+def gpu(kind: Kind) -> Line | Gap:
+    """What the GRES type alone says of the GPU."""
+    path = ("nodes", "gpu")
+    if not kind.gpu_type:
+        return Gap(path, "Slurm's Gres names no type")
+    found = candidates(kind.gpu_type)
+    if len(found) == 1:
+        return Line(path, found[0], f"Slurm's Gres type {kind.gpu_type}, which means only this one")
+    if not found:
+        return Gap(path, f"Slurm's Gres type {kind.gpu_type} is no GPU of the catalogue")
+    return Gap(path, f"Slurm's Gres type {kind.gpu_type} can mean several", found)
+
+
+def _request(site: Site, choice: Choice) -> Iterator[Line | Gap]:
+    """How GPUs are asked for: by type where the partition has several."""
+    path, kind = ("gpu_request",), choice.kind
+    if not kind.gpus:
+        return
+    types = {k.gpu_type for k in (kind, *choice.others) if k.gpus and k.gpu_type}
+    select = site.settings.get("SelectType", "")
+    if len(types) > 1 and kind.gpu_type:
+        yield Line(path, "gres-typed", f"partition {kind.partition} has {named(sorted(types))}")
+        yield Line(("gpu_type",), kind.gpu_type, f"{kind.how}: Gres")
+    elif select.endswith("cons_tres"):
+        yield Line(path, "gpus-per-node", f"scontrol show config: SelectType {select}")
+    elif select:
+        how = f"scontrol show config: SelectType {select}, which has no --gpus-per-node"
+        yield Line(path, "gres", how)
+    else:
+        yield Gap(path, "the configuration does not say", ("gpus-per-node", "gres"))
+
+
+def _why_partition(choice: Choice) -> str:
+    default = ", the default one" if choice.partition.default else ""
+    return f"scontrol show partition{default}" if choice.partition.nodes else f"sinfo{default}"
+
+
+def _account(site: Site, choice: Choice, asked: str) -> Iterator[Line | Gap]:
+    path = ("defaults", "slurm", "account")
+    if asked:
+        yield Line(path, asked, "--account")
+        return
+    if not site.associations:
+        why = _silence(site, "sacctmgr") or "sacctmgr knows no account of yours"
+        yield Gap(path, why)
+        return
+    mine = accounts(site, choice)
+    if site.default_account in mine:
+        others = [a for a in mine if a != site.default_account]
+        more = f"; also {named(others)}" if others else ""
+        yield Line(path, site.default_account, f"sacctmgr show user: your default account{more}")
+    elif len(mine) == 1:
+        yield Line(
+            path, mine[0], f"sacctmgr show assoc: yours for partition {choice.partition.name}"
+        )
+    elif mine:
+        yield Gap(path, "sacctmgr show assoc: several of yours, and none is the default", mine)
+    else:
+        yield Gap(path, f"no account of yours may use partition {choice.partition.name}")
+
+
+def accounts(site: Site, choice: Choice) -> tuple[str, ...]:
+    """The user's accounts that the partition lets in."""
+    cluster = site.settings.get("ClusterName", "")
+    names = (
+        one.account
+        for one in site.associations
+        if one.partition in ("", choice.partition.name)
+        and (not cluster or one.cluster in ("", cluster))
+        and choice.partition.admits(one.account)
+    )
+    return tuple(dict.fromkeys(names))
+
+
+def _qos(site: Site, choice: Choice, asked: str) -> Iterator[Line | Gap]:
+    """Nothing where the default QOS will do."""
+    path, allowed = ("defaults", "slurm", "qos"), choice.partition.qos
+    account = asked or site.default_account
+    mine = [one for one in site.associations if not account or one.account == account]
+    if not allowed or not mine or any(one.default_qos in allowed for one in mine):
+        return
+    found = tuple(dict.fromkeys(q for one in mine for q in one.qos if q in allowed))
+    why = f"scontrol show partition: AllowQos {named(allowed)}"
+    if len(found) == 1:
+        yield Line(path, found[0], f"{why}; sacctmgr show assoc: the one of them that is yours")
+    else:
+        yield Gap(path, why, found)
+
+
+def _modules(login: Login) -> Iterator[Gap]:
+    found = [m for m in login.modules if m.lower().startswith(_ABOUT_JOBS)]
+    if found:
+        why = "your choice; module avail shows these among others"
+        yield Gap(("defaults", "setup"), why, tuple(f"module load {m}" for m in found[:8]))
+
+
+def _limits(site: Site, choice: Choice, account: str) -> Iterator[Line | Gap]:
+    partition, path = choice.partition, ("limits", "time")
+    options = [(seconds(partition.max_time), f"partition {partition.name}: MaxTime")]
+    chosen = account or site.default_account
+    options += [
+        (seconds(one.max_wall), f"sacctmgr show assoc: MaxWall of account {one.account}")
+        for one in site.associations
+        if one.account == chosen and one.partition in ("", partition.name)
+    ]
+    known = [(limit, how) for limit, how in options if limit and limit <= _LONGEST]
+    if known:
+        limit, how = min(known)
+        yield Line(path, clock(limit), how)
+    else:
+        yield Gap(path, f"partition {partition.name} has no limit that Slurm shows")
+    most = partition.max_nodes
+    if most is not None and most < choice.kind.number:
+        yield Line(("limits", "nodes"), most, f"partition {partition.name}: MaxNodes")
+
+
+def _accounting(site: Site) -> Iterator[Line | Gap]:
+    storage = site.settings.get("AccountingStorageType", "")
+    if site.sacct:
+        yield Line(("accounting",), "sacct", "sacct answers")
+    elif site.sacct is False:
+        yield Line(("accounting",), "none", "sacct: accounting storage is disabled")
+    elif storage in ("accounting_storage/none", "(null)"):
+        yield Line(("accounting",), "none", f"scontrol show config: {storage}")
+    else:
+        yield Gap(("accounting",), _silence(site, "sacct --") or "sacct gave no answer", ("auto",))
+
+
+def _silence(site: Site, command: str) -> str:
+    """What the first question that begins so said instead of an answer."""
+    found = (
+        f"{command.strip(' -')}: {why}" for c, why in site.silent.items() if c.startswith(command)
+    )
+    return next(found, "")
+
+
+def draft(head: Sequence[Line | Gap], node: Sequence[Line | Gap], notes: Sequence[str]) -> Draft:
+    """The entries of both in a profile's order; what a node told wins over the login host's."""
+    said = {one.path: one for one in node}
+    known = {one.path: one for one in head}
+    merged = {
+        path: said[path] if path in said and not _weaker(said[path], one) else one
+        for path, one in known.items()
+    }
+    merged |= {path: one for path, one in said.items() if path not in known}
+    return Draft(tuple(sorted(merged.values(), key=lambda one: _rank(one.path[0]))), tuple(notes))
+
+
+def _weaker(told: Line | Gap, known: Line | Gap) -> bool:
+    """Whether a gap would take the place of a fact."""
+    return isinstance(told, Gap) and isinstance(known, Line)
+
+
+_ORDER = (
+    *("paths", "nodes", "network", "versions", "gpu_request", "gpu_type", "defaults"),
+    *("limits", "accounting", "slurm_version"),
+)
+
+
+def _rank(key: str) -> int:
+    return _ORDER.index(key) if key in _ORDER else len(_ORDER)
