@@ -20,6 +20,7 @@ from jobgen.model.plan import (
     Decision,
     MonitorPlan,
     Plan,
+    PreflightPlan,
     Setting,
     Step,
     StopPlan,
@@ -102,6 +103,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "stop": _plain(plan.stop),
         "container": _plain(plan.container),
         **({"monitor": _monitor(plan.monitor)} if plan.monitor else {}),
+        **({"preflight": _preflight(plan.preflight)} if plan.preflight else {}),
         "outputs": list(plan.outputs),
         "labels": dict(plan.labels),
         "notes": [note.message for note in plan.notes],
@@ -185,6 +187,16 @@ def _view(plan: Plan) -> dict[str, object]:
             "grace": stop.grace,
             "max_requeues": stop.max_requeues,
         },
+        "why": Raw(' ${why:+"why=$why"}' if plan.preflight else ""),
+        "preflight": plan.preflight
+        and {
+            "expect": [
+                {"value": _element(s.value), "comment": _why(s)} for s in plan.preflight.expect
+            ],
+            "stops": plan.preflight.stops,
+            "excludes": plan.preflight.excludes,
+            "spare": plan.preflight.spare,
+        },
         "monitor": plan.monitor
         and {
             "why": _comment(f"every {Walltime(plan.monitor.every)} ({plan.monitor.place})"),
@@ -245,6 +257,12 @@ def _assigned(value: str) -> str:
     return f"'{text}'" if text.startswith("=") else text
 
 
+def _element(value: str) -> Raw:
+    """A word of an array; one with a bare comma reads as if it were several."""
+    word = quote(value)
+    return Raw(f"'{word}'" if word == value and "," in word else word)
+
+
 def _directive(value: str) -> str:
     """A value as sbatch's own parser reads it: quotes group, a backslash escapes, no shell."""
     if _SAFE.fullmatch(value):
@@ -303,6 +321,11 @@ def _decision(setting: Decision[Any]) -> dict[str, Any]:
 
 def _step(step: Step) -> dict[str, Any]:
     return {"name": step.name, "scope": step.scope, "text": step.text, "place": step.place}
+
+
+def _preflight(preflight: PreflightPlan) -> dict[str, Any]:
+    expect = [_decision(setting) for setting in preflight.expect]
+    return {**preflight._asdict(), "expect": expect}
 
 
 def _monitor(monitor: MonitorPlan) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from jobgen.model.fields import (
     TIME,
     WORDS,
     described,
+    one_of,
     split_extra,
     whole,
 )
@@ -170,6 +171,14 @@ class JobSpec(Form):
         default=None,
         doc="How the model is trained: strategy, degrees, batch, precision, and what the program "
         "reads of it.",
+    )
+    preflight: Literal["auto", "off", "full"] = key(
+        one_of("preflight", ("auto", "off", "full")),
+        default="auto",
+        doc="Whether every node is looked at before the program starts: off; auto, which takes "
+        "about a second, and nothing on the local cluster or on one node without GPUs; or full, "
+        "with a short all-reduce. A bad node ends the job with 95, or is excluded where "
+        "checkpoint.requeue puts the job back.",
     )
     monitor: Walltime | None = key(
         MONITOR,

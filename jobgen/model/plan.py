@@ -146,6 +146,20 @@ class MonitorPlan(NamedTuple):
     place: str = ""
 
 
+class PreflightPlan(NamedTuple):
+    """What every node is looked at for before the program starts, and what becomes of a bad one."""
+
+    expect: tuple[Setting, ...]
+    """``what=value``, as ``preflight.sh`` takes it."""
+    stops: bool
+    """Whether a bad node ends the job; an elastic one only names it."""
+    excludes: bool
+    """Whether the job is put back into the queue without it."""
+    spare: int
+    """Nodes of the cluster that may be excluded before too few are left."""
+    place: str = ""
+
+
 class Plan(NamedTuple):
     """Everything decided. ``plan``, ``render``, ``submit --dry-run`` and ``submit`` share it."""
 
@@ -175,6 +189,7 @@ class Plan(NamedTuple):
     stop: StopPlan | None = None
     container: ContainerPlan | None = None
     monitor: MonitorPlan | None = None
+    preflight: PreflightPlan | None = None
     outputs: tuple[str, ...] = ()
     labels: Mapping[str, str] = MappingProxyType({})
     elements: tuple[Mapping[str, str], ...] = ()

@@ -21,6 +21,7 @@ from jobgen.resolve import (
     judging,
     launchers,
     monitoring,
+    preflighting,
     program,
     start,
     training,
@@ -55,6 +56,7 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         container.part(look, size),
         *trained.parts,
         starts.part,
+        preflighting.part(look, size, sized),
         watching,
     )
     notes: list[Problem] = [
@@ -88,6 +90,7 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         stop=warning,
         container=inside,
         monitor=watched,
+        preflight=preflighting.plan(look, size, env, warning),
         outputs=look.job.outputs,
         labels=look.job.labels,
         other=sized.decisions,

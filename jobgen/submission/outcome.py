@@ -20,6 +20,8 @@ LAGGING = 600.0
 """The same where the accounting knows the job and not yet its end."""
 SILENT = 3600.0
 """The same where there is an accounting, and it does not answer."""
+LONGEST = 300
+"""Characters of a reason that a job gives itself."""
 NEAR_LIMIT = 60
 """Seconds: Slurm's time limits are kept to the minute."""
 
@@ -32,6 +34,8 @@ class Ended:
     time: float = 0.0
     node: str = ""
     killed: bool = False
+    why: str = ""
+    """Why the script ended before the program was started, in its own words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +160,8 @@ def _final(record: RunRecord, seen: Observation, marks: Markers) -> dict[str, An
     elif state is JobState.COMPLETED and end is not None and end.code:
         # Slurm can start a job again after a crash; the copy looks around and ends with 0
         state, reason = JobState.FAILED, "Slurm started it once more after it had ended"
+    if state is JobState.FAILED and not reason and end is not None:
+        reason = end.why
     ended = state not in UNSURE or (record.state is state and record.raw == seen.raw)
     code = seen.exit or (f"{end.code}:0" if end is not None else "")
     return {
@@ -177,7 +183,7 @@ _EMPTY_REASONS = ("NonZeroExitCode", "JobLaunchFailure")
 def _by_marker(record: RunRecord, end: Ended, marks: Markers) -> dict[str, Any]:
     """Gone from the queue, no accounting: the script's own last words."""
     state = JobState.FAILED if end.code else JobState.COMPLETED
-    reason = ""
+    reason = end.why
     if end.killed and marks.cancel:
         state = JobState.CANCELLED
     elif end.killed:
@@ -254,9 +260,11 @@ def _claim(mark: re.Match[str]) -> JobId | None:
 
 
 def _ended(words: str) -> Ended | None:
+    words, _, why = words.partition(" why=")
     said = dict(word.partition("=")[::2] for word in words.split())
     code = number(said.get("rc", ""))
     if code is None:
         return None
     time = number(said.get("time", "")) or 0.0
-    return Ended(int(code), time, said.get("node", ""), said.get("end") == "killed")
+    killed = said.get("end") == "killed"
+    return Ended(int(code), time, said.get("node", ""), killed, why.strip()[:LONGEST])

@@ -1,0 +1,64 @@
+"""Whether the nodes are looked at before the program starts, and what becomes of a bad one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jobgen.model.plan import Part, PreflightPlan, Setting, Shape, StopPlan
+from jobgen.resolve.directives import options
+from jobgen.resolve.look import Look
+from jobgen.resolve.shape import Sized
+
+_KEY = "preflight"
+
+
+def part(look: Look, shape: Shape, sized: Sized) -> Part:
+    """The scripts, where there is a preflight."""
+    word, why, place = _decided(look, shape)
+    sized.decide(_KEY, word, why, place)
+    if word == "off":
+        return Part(_KEY)
+    from jobgen import preflight
+
+    return Part(_KEY, files=preflight.files(shape))
+
+
+def plan(
+    look: Look, shape: Shape, env: Mapping[str, Setting], stop: StopPlan | None
+) -> PreflightPlan | None:
+    """What is looked at, and whether a bad node ends the job or is excluded; None: nothing is."""
+    word, _, place = _decided(look, shape)
+    if word == "off":
+        return None
+    from jobgen import preflight
+
+    def by_network(*path: str) -> str:
+        return look.by_cluster("network", *path)
+
+    rows = preflight.expected(preflight.Asked(shape, look.cluster.network, env, by_network))
+    if look.local:
+        rows = (*rows, Setting("local=yes", "every node is this machine", "rule preflight"))
+    named = "nodelist" in options(look) or "nodefile" in options(look)
+    return PreflightPlan(
+        expect=rows,
+        stops=shape.min_nodes is None,
+        excludes=bool(stop and stop.requeue) and not look.local and not named,
+        spare=look.cluster.nodes.count - shape.nodes,
+        place=place,
+    )
+
+
+def _decided(look: Look, shape: Shape) -> tuple[str, str, str]:
+    """off, auto or full; why; and who says so."""
+    asked = look.job.preflight
+    place = look.by_job(_KEY)
+    if asked == "off":
+        return "off", "as the job asks", place
+    if asked == "full":
+        return "full", "every node is looked at, and an all-reduce is measured", place
+    rule = place if (_KEY,) in look.spec.places else "rule preflight"
+    if look.local:
+        return "off", "auto: the nodes of the local cluster are this machine", rule
+    if shape.nodes == 1 and not shape.gpus_per_node:
+        return "off", "auto: one node without GPUs has nothing that is worth a look", rule
+    return "auto", "every node is looked at before the program starts", rule
