@@ -13,8 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jinja2 import Environment, nodes
 
+from jobgen.catalog import Catalog
 from jobgen.errors import Invalid
+from jobgen.load import load_cluster, load_job
+from jobgen.model.facts import Facts
 from jobgen.render import plan_data, render
+from jobgen.resolve import resolve
 from tests.golden.cases import templates
 from tests.resolve.made import GPUS, job, plan
 
@@ -188,15 +192,15 @@ def test_files_are_sorted_and_scripts_end_with_a_line_end() -> None:
 
 
 def test_the_same_job_renders_for_every_shipped_cluster() -> None:
-    from jobgen.catalog import shipped
-
-    profiles = sorted(shipped("clusters").glob("*.yaml"))
-    assert {p.stem for p in profiles} >= {"local", "a100x16", "aws-p5", "oci-h100", "gcp-a2-ultra"}
-    for path in profiles:
-        text = path.read_text(encoding="utf-8")
-        assert "docs: " in text, path.name
-        found = render(plan(job(procs_per_node="2"), text), templates())
-        assert found["job.sbatch"].content.startswith(b"#!/bin/bash\n")
+    profiles = {file.name: file for file in Catalog((), Path()).clusters()}
+    assert {*profiles} >= {"local", "a100x16", "aws-p5", "oci-h100", "gcp-a2-ultra"}
+    for name, file in profiles.items():
+        assert "docs: " in file.text or file.parent, name
+        cluster = load_cluster(file.text, file.label, parent=file.parent)
+        nodes = str(min(2, cluster.value.nodes.count))
+        spec = load_job(job(nodes=nodes, procs_per_node="2"), "job.yaml")
+        whole = resolve(spec, cluster, Facts())
+        assert render(whole, templates())["job.sbatch"].content.startswith(b"#!/bin/bash\n")
 
 
 def test_a_script_made_for_gpus_says_so_in_its_first_lines() -> None:

@@ -18,7 +18,7 @@ _RDMA = {"FI_EFA_USE_DEVICE_RDMA": ("1", "aws-ofi-nccl before 1.7 uses RDMA only
 _SLINGSHOT = {
     "NCCL_NET_GDR_LEVEL": (
         "PHB",
-        "each GPU has its own card, across the CPU's bridge: without it, data goes through memory",
+        "a card on the CPU's bridge may read GPU memory: else all goes through the host's",
     ),
     "FI_MR_CACHE_MONITOR": (
         "userfaultfd",

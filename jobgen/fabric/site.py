@@ -91,4 +91,4 @@ def settings(table: Mapping[str, tuple[str, str]], place: str) -> Env:
 
 def _said(why: str, source: str) -> str:
     why = why or "the site's own setting for its network"
-    return f"{why} ({source})" if source else why
+    return f"{why}; source: {source}" if source else why

@@ -17,7 +17,24 @@ def schema_of(kind: type[Form], title: str) -> dict[str, Any]:
     """The JSON Schema of what may be written in this form's file."""
     found: dict[str, Any] = {}
     top = _form(kind, found)
+    if "extends" in kind.keys:
+        top = _completed(kind, top, found)
     return {"$schema": _DRAFT, "title": title, **top, "$defs": dict(sorted(found.items()))}
+
+
+def _completed(
+    kind: type[Form], top: Mapping[str, Any], found: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
+    """The schema of a file that another one may complete: what is needed, only if none does."""
+    inner = {name: form for name, key in kind.keys.items() if (form := form_of(key))}
+    needed = {
+        name: {"required": rule}
+        for name, form in inner.items()
+        if (rule := found[form.__name__].pop("required", None))
+    }
+    whole = {"required": top["required"], "properties": needed}
+    rest = {name: rule for name, rule in top.items() if name != "required"}
+    return rest | {"if": {"required": ["extends"]}, "then": {"required": ["name"]}, "else": whole}
 
 
 def keys_of(kind: type[Form], above: str = "") -> Iterator[tuple[str, Key]]:

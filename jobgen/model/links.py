@@ -16,6 +16,7 @@ _HOST = {"pcie3": 13.0e9, "pcie4": 26.0e9, "pcie5": 55.0e9}
 _BUS = {"Pascal": "pcie3", "Volta": "pcie3", "Turing": "pcie3", "Hopper": "pcie5"} | {
     "Blackwell": "pcie5",
     "CDNA3": "pcie5",
+    "CDNA4": "pcie5",
 }
 
 

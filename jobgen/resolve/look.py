@@ -42,11 +42,12 @@ class Look(NamedTuple):
         return _short(self.spec.why(*path))
 
     def by_cluster(self, *path: Key) -> str:
-        """``cluster a100x16:31``, wherever the profile was found."""
-        if path and any(path[: i + 1] in self.profile.overrides for i in range(len(path))):
-            return _short(self.profile.why(*path))
-        line = self.profile.at(*path).line
-        return f"cluster {self.cluster.name}" + (f":{line}" if line else "")
+        """``cluster a100x16:31``, wherever the profile was found, or the one that it extends."""
+        place = self.profile.at(*path)
+        name = self.cluster.name
+        if place.file != self.profile.label:
+            name = place.file.rpartition("/")[2].removesuffix(".yaml").removesuffix(".yml")
+        return f"cluster {name}" + (f":{place.line}" if place.line else "")
 
     def wrong_job(self, code: str, message: str, *path: Key, hint: str = "") -> Problem:
         """A problem in the job file."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import jobgen
-from jobgen.catalog import shipped
+from jobgen.catalog import Catalog
 from jobgen.data import codes, gpus, nccl_folklore, nccl_variables, sbatch_options
 from jobgen.load import check
 
@@ -73,7 +73,7 @@ def whole(example: str, code: str) -> str:
     if code in STANDALONE:
         return example
     there = set(re.findall(r"^([A-Za-z_]+):", example, re.MULTILINE))
-    base = CLUSTER if code.startswith("J17") else JOB
+    base = CLUSTER if code.startswith(("J17", "J183")) else JOB
     return "\n".join([example, *(f"{k}: {v}" for k, v in base.items() if k not in there), ""])
 
 
@@ -97,8 +97,8 @@ def test_every_gpu_has_plausible_figures_and_a_source() -> None:
 
 
 def test_every_gpu_of_a_shipped_profile_is_there() -> None:
-    for path in shipped("clusters").glob("*.yaml"):
-        assert check(path.read_text(), path.name).valid
+    for file in Catalog((), Path()).clusters():
+        assert check(file.text, file.label, parent=file.parent).valid
 
 
 def test_variables_of_nccl_and_hearsay_do_not_overlap() -> None:

@@ -230,7 +230,7 @@ def test_a_rack_that_is_one_nvlink_domain_is_expected_to_be_one(nccl: str, names
 def test_a_variable_of_the_profile_brings_its_why_and_its_source() -> None:
     entry = {"value": 1, "why": "PCIe behind a hypervisor", "source": "https://example.org"}
     found = part(network={"fabric": "none", "env": {"A": entry, "B": 2}})
-    assert found.env["A"].why == "PCIe behind a hypervisor (https://example.org)"
+    assert found.env["A"].why == "PCIe behind a hypervisor; source: https://example.org"
     assert found.env["B"].why == "the site's own setting for its network"
 
 

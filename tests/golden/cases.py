@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from jobgen.catalog import Catalog, shipped
+from jobgen.catalog import Catalog
 from jobgen.load import load_cluster, load_job
 from jobgen.model.bundle import Bundle
 from jobgen.model.facts import Facts
@@ -15,12 +15,13 @@ from jobgen.render import render
 from jobgen.resolve import resolve
 
 HERE = Path(__file__).parent
+CATALOG = Catalog((), HERE)
 CASES = sorted(path.parent.name for path in HERE.glob("*/job.yaml"))
 
 
 @cache
 def templates() -> Mapping[str, str]:
-    return Catalog((), HERE).templates("slurm")
+    return CATALOG.templates("slurm")
 
 
 @cache
@@ -28,10 +29,9 @@ def planned(case: str) -> Plan:
     """The plan of a case."""
     folder = HERE / case
     job = load_job((folder / "job.yaml").read_text(encoding="utf-8"), "job.yaml")
-    path = folder / "cluster.yaml"
-    if not path.exists():
-        path = shipped("clusters") / f"{job.value.cluster}.yaml"
-    cluster = load_cluster(path.read_text(encoding="utf-8"), path.name)
+    own = folder / "cluster.yaml"
+    file = CATALOG.cluster(str(own) if own.exists() else job.value.cluster or "")
+    cluster = load_cluster(file.text, file.path.name, parent=file.parent)
     config = job.value.launcher.config
     texts = {config: (folder / Path(config).name).read_bytes()} if config else {}
     return resolve(job, cluster, Facts(texts=texts))

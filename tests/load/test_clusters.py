@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from jobgen.catalog import shipped
+from jobgen.catalog import Catalog
 from jobgen.errors import Invalid, Place, Problem
 from jobgen.load import check, load_cluster
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.loaded import Loaded
 from jobgen.model.units import Release
+from jobgen.source import scan
 
 BASE = {
     "name": "c1",
@@ -38,17 +43,36 @@ def problem(more: str = "", **changed: str) -> Problem:
     return one
 
 
-@pytest.mark.parametrize("path", sorted(shipped("clusters").glob("*.yaml")), ids=lambda p: p.stem)
-def test_every_shipped_profile_is_valid_and_named_like_its_file(path: object) -> None:
-    from pathlib import Path
+SHIPPED = {file.name: file for file in Catalog((), Path()).clusters()}
 
-    assert isinstance(path, Path)
-    found = check(path.read_text(), path.name)
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_every_shipped_profile_is_valid_and_named_like_its_file(name: str) -> None:
+    file = SHIPPED[name]
+    found = check(file.text, file.label, parent=file.parent)
     assert (found.kind, found.valid) == ("cluster", True)
-    assert [p for p in found.problems if p.severity != "note"] == []
-    profile = load_cluster(path.read_text(), path.name).value
-    assert profile.name == path.stem
-    assert profile.docs
+    assert found.problems == ()
+    profile = load_cluster(file.text, file.label, parent=file.parent).value
+    assert profile.name == file.path.stem
+    assert (profile.docs or "").startswith(("https://", "docs/"))
+
+
+@pytest.mark.parametrize("name", [n for n, f in SHIPPED.items() if "\nextends:" in f.text])
+def test_a_shipped_variant_says_only_what_differs(name: str) -> None:
+    file = SHIPPED[name]
+    assert file.parent is not None
+    ours, theirs = scan(file.text, file.label).data, scan(*file.parent).data
+    same = [key for key in repeated(ours, theirs) if key != ("scheduler",)]
+    assert same == []
+
+
+def repeated(ours: Any, theirs: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Paths of values that stand in both."""
+    for key in ours.keys() & theirs.keys():
+        if isinstance(ours[key], dict) and isinstance(theirs[key], dict):
+            yield from repeated(ours[key], theirs[key], (*path, key))
+        elif ours[key] == theirs[key]:
+            yield (*path, key)
 
 
 @pytest.mark.parametrize(

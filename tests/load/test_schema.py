@@ -26,6 +26,10 @@ def fits(value: Any, rule: dict[str, Any], top: dict[str, Any]) -> bool:
         return fits(value, top["$defs"][rule["$ref"].rpartition("/")[2]], top)
     if "anyOf" in rule:
         return any(fits(value, one, top) for one in rule["anyOf"])
+    if "if" in rule:
+        branch = "then" if fits(value, rule["if"], top) else "else"
+        if not fits(value, rule[branch], top):
+            return False
     words = rule.get("enum", [rule["const"]] if "const" in rule else [value])
     kinds = rule.get("type", [kind_of(value)])
     kinds = {kinds} if isinstance(kinds, str) else {*kinds}
@@ -102,6 +106,27 @@ def test_the_schema_takes_what_may_be_written(text: str, good: bool) -> None:
     top = schema("job")
     values = data(G) | data(text)
     assert fits(values, top, top) is good
+
+
+WHOLE = "name: c\nscheduler: slurm\npaths: {root: /r}\nnodes: {count: 2}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [
+        (WHOLE, True),
+        ("extends: a100x16\nname: ours\nnodes: {cpus: 64}\n", True),
+        ("extends: a100x16\nnodes: {cpus: 64}\n", False),
+        (WHOLE.replace("count: 2", "cpus: 64"), False),
+        (WHOLE.replace("scheduler: slurm\n", ""), False),
+        (WHOLE + "network: {fabric: efa, env: {A: 1, B: {value: 2, why: x}}}\n", True),
+        (WHOLE + "network: {fabric: efa, env: {B: {why: x}}}\n", False),
+        (WHOLE + "versions: {nccl: 2.27.7, cuda: 12.8}\n", True),
+    ],
+)
+def test_a_profile_needs_all_its_keys_unless_another_completes_it(text: str, good: bool) -> None:
+    top = schema("cluster")
+    assert fits(data(text), top, top) is good
 
 
 def test_every_key_is_described() -> None:
