@@ -46,10 +46,12 @@ def prepare(
     *,
     with_upload: bool = True,
     label: str = "",
+    beside: Path | None = None,
 ) -> Ready:
     """The plan of a job on a cluster, its files, and what would be uploaded. Touches nothing.
 
-    ``label`` is how places name the job file where its path says nothing to anybody.
+    ``label`` is how places name a job file whose path says nothing to anybody, and ``beside`` the
+    folder whose profiles it may name.
     Raises Invalid with every problem of both files, and Missing for an unknown cluster.
     """
     from jobgen.load import load_job
@@ -58,7 +60,7 @@ def prepare(
 
     spec = load_job(world.read(job, label), label or world.label(job), sets=sets)
     base = job.resolve().parent
-    catalog = world.catalog(beside=base)
+    catalog = world.catalog(beside=beside or base)
     profile = profile_of(world, catalog, cluster or spec.value.cluster)
     workdir = _workdir(world, spec, base)
     facts = _facts(world, spec, base, workdir)

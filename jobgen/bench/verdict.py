@@ -9,7 +9,7 @@ from jobgen.bench.nccl import Paths, paths
 from jobgen.bench.results import Bench, Point
 from jobgen.fabric.limits import Limit
 
-_TCP = ("ethernet", "none")
+_TCP = ("ethernet", "none", "loopback")
 """Fabrics on which TCP is no fall-back."""
 _TCP_LIKELY = 0.25
 """Of the limit: an RDMA network below it is most probably not used."""
@@ -113,6 +113,9 @@ _WHY = "the plug-in, the cards in network.ib_hca, /dev/infiniband in the contain
 def _unknown(case: Case) -> Verdict | None:
     if case.limit is not None:
         return None
+    if case.fabric == "loopback":
+        text = f"{_rate(case.top.bus)} over this machine's loopback, which is no network"
+        return Verdict("open", text, "the same command with -c NAME measures a cluster")
     if case.fabric == "none" and case.nodes > 1:
         text = f"{_rate(case.top.bus)}; the profile names no network to hold it against"
         step = "network: {fabric, nics, nic_gbps} of the profile say what its links carry"

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from jobgen.model.record import RunRecord
 
 
-def rehearsed(call: Call, ready: Ready, dry: DryRun, job: str) -> Exit:
-    """Print the dry run."""
+def rehearsed(call: Call, ready: Ready, dry: DryRun, job: str, *, last: str = "") -> Exit:
+    """Print the dry run; ``last`` stands for its last lines where the job has no file."""
     from jobgen.cli.screens.plan import Words
 
     words = Words(job, call.flags)
     call.answer(
         lambda: screens.dry_data(ready, dry),
-        lambda ink: screens.dry(ready, dry, words, ink, scripts=call.flags.verbose > 0),
+        lambda ink: screens.dry(ready, dry, words, ink, scripts=call.flags.verbose > 0, last=last),
         warnings=ready.plan.notes,
     )
     return Exit.DONE

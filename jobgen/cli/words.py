@@ -78,6 +78,40 @@ class Counts(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
 _MOST = 1 << 17
 
 
+class Sizes(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
+    """Sizes of messages: ``1M..1G``."""
+
+    name = "sizes"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The bytes."""
+        from jobgen.bench.sizes import parse
+
+        try:
+            return value if isinstance(value, tuple) else parse(value)
+        except ValueError as error:
+            self.fail(f"'{safe(value)}': {safe(error)}", param, ctx)
+
+
+class Ops(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
+    """Collectives: ``allreduce,allgather``."""
+
+    name = "ops"
+    KNOWN = "allreduce, allgather, reducescatter; the first by default."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Their names as PyTorch has them."""
+        if isinstance(value, tuple):
+            return value
+        from jobgen.bench.formulas import OPS
+
+        known = {op.replace("_", ""): op for op in OPS}
+        words = [re.sub(r"[-_ ]", "", word.lower()) for word in value.split(",")]
+        if any(word not in known for word in words):
+            self.fail(f"'{safe(value)}': some of {', '.join(known)} were expected", param, ctx)
+        return tuple(dict.fromkeys(known[word] for word in words))
+
+
 def complete_jobs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Names of jobs; only this machine's notebook is looked at."""
     from jobgen.app.world import World

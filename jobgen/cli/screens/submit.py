@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from jobgen.model.record import RunRecord
 
 
-def dry(ready: Ready, dry: DryRun, words: plans.Words, ink: Ink, *, scripts: bool) -> str:
-    """What would be run, in order, and the environment and files of the job."""
+def dry(
+    ready: Ready, dry: DryRun, words: plans.Words, ink: Ink, *, scripts: bool, last: str = ""
+) -> str:
+    """What would be run, in order, and the environment and files of the job; at the end the next
+    commands, or ``last``."""
     plan = ready.plan
+    commands = f"Script: {words.command('render')}\nSubmit: {words.command('submit')}\n"
     cost = _hours(plan.shape.gpu_hours)
     parts = [
         plans.headline(plan, cost, ink),
@@ -31,7 +35,7 @@ def dry(ready: Ready, dry: DryRun, words: plans.Words, ink: Ink, *, scripts: boo
         plans.upload(ready.manifest, ink) if ready.manifest else "",
         plans.checks(plan.checks, ink),
         "\n".join(one(note, {}, ink) for note in plan.notes),
-        f"Script: {words.command('render')}\nSubmit: {words.command('submit')}\n",
+        last or commands,
     ]
     return "\n".join(part for part in parts if part)
 

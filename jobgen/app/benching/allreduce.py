@@ -1,0 +1,186 @@
+"""``bench allreduce``: its job made ready, its result read back, judged, and kept."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from jobgen import payload
+from jobgen.app.prepare import Ready, prepare, profile_of
+from jobgen.app.world import World
+from jobgen.bench import formulas, job, nccl, pairs, results
+from jobgen.bench.verdict import Case, Verdict, top, verdict
+from jobgen.errors import Missing, Usage
+from jobgen.fabric.limits import Limit, limit
+from jobgen.model.cluster import ClusterProfile
+from jobgen.model.record import RunRecord
+
+KEY = "bench"
+"""Where a run's record keeps what was asked for, and what was measured."""
+LABEL = "bench allreduce"
+
+
+class Wanted(NamedTuple):
+    """What the command line asks for."""
+
+    nodes: int | None = None
+    ops: tuple[str, ...] = ("all_reduce",)
+    sizes: tuple[int, ...] = ()
+    pairs: bool = False
+    tests: bool = False
+    like: Path | None = None
+    """A job whose setup, environment, container and options of sbatch are used."""
+
+
+class Judged(NamedTuple):
+    """One finished bench."""
+
+    record: RunRecord
+    bench: results.Bench
+    limit: Limit | None
+    verdicts: tuple[tuple[str, Verdict], ...]
+    """Collective → what it means."""
+    fit: formulas.Fit | None
+    """Of the all-reduce."""
+    nodes: tuple[pairs.Node, ...]
+    tests: nccl.Table | None
+    nodes_asked: int
+
+    @property
+    def top(self) -> results.Point | None:
+        """The best all-reduce of large messages."""
+        return top(self.bench.of("all_reduce"))
+
+
+@contextmanager
+def ready(
+    world: World, wanted: Wanted, cluster: str | None, sets: Sequence[str] = ()
+) -> Iterator[Ready]:
+    """The job that measures, while its files exist. Raises as ``prepare`` does."""
+    like = _like(world, wanted.like)
+    beside = wanted.like.resolve().parent if wanted.like else None
+    named = cluster or _text(like.get("cluster"))
+    profile = profile_of(world, world.catalog(beside=beside), named).value
+    asked = _asked(wanted, profile)
+    with tempfile.TemporaryDirectory(prefix="jobgen-bench-") as name:
+        folder = Path(name)
+        (folder / job.PROGRAM).mkdir()
+        for part in job.PARTS:
+            path = f"{job.PROGRAM}/{part}.py"
+            (folder / path).write_text(payload.text(f"bench_collectives/{part}.py"), "utf-8")
+        file = folder / "job.yaml"
+        file.write_text(job.text(asked, profile, like), "utf-8")
+        yield prepare(world, file, named, sets, label=LABEL, beside=beside)
+
+
+def about(made: Ready) -> Mapping[str, Any]:
+    """For the record of the run: what its result will be judged by, whatever becomes of the
+    profile."""
+    profile, size = made.profile.value, made.plan.shape
+    known = limit(profile, size.nodes)
+    net = made.plan.env.get("NCCL_NET")
+    told = {
+        "kind": "allreduce",
+        "nodes": size.nodes,
+        "limit": known._asdict() if known else None,
+        "fabric": "loopback" if profile.scheduler == "local" else profile.network.fabric,
+        "gpus": size.gpus_per_node > 0,
+        "net": net.value if net else "",
+        "profile": digest(profile),
+    }
+    return {KEY: told}
+
+
+def digest(profile: ClusterProfile) -> str:
+    """What names the machine of a profile: its nodes and its network, not its paths."""
+    return hashlib.sha256(repr((profile.nodes, profile.network)).encode()).hexdigest()[:16]
+
+
+def read(world: World, ref: str) -> Judged:
+    """The result of a bench as it is now, read from its run directory, judged, and kept.
+
+    Raises Missing where there is none, and Unreachable.
+    """
+    from jobgen.transport.files import read_at
+
+    record = world.ledger.get(ref)
+    told = record.shape.get(KEY)
+    if not isinstance(told, dict) or told.get("kind") != "allreduce":
+        raise Usage(
+            f"{record.alias} is no bench of all-reduces", hint="jobgen ls -a shows all runs"
+        )
+    found = None
+    if record.directory:
+        path = f"{record.directory}/state/0/{job.RESULT}"
+        with world.connect(record.site.login) as transport:
+            found = read_at(transport, path, 0, results.LIMIT)
+    if found is None:
+        hint = f"jobgen logs {record.alias}; once it has run: --read {record.alias}"
+        raise Missing(f"{record.alias} has measured nothing ({record.state})", hint=hint)
+    judged = _judged(record, told, results.read(found.data.decode("utf-8", "replace")))
+    return judged._replace(record=_kept(world, judged, told))
+
+
+def _asked(wanted: Wanted, profile: ClusterProfile) -> job.Asked:
+    nodes = wanted.nodes or job.nodes(profile, pairs=wanted.pairs)
+    sizes = wanted.sizes or job.sizes(profile)
+    return job.Asked(nodes, wanted.ops, sizes, pairs=wanted.pairs, tests=wanted.tests)
+
+
+def _like(world: World, path: Path | None) -> Mapping[str, Any]:
+    if path is None:
+        return {}
+    from jobgen.load import load_job
+    from jobgen.source import parse
+
+    text, label = world.read(path), world.label(path)
+    load_job(text, label)
+    return parse(text, label).data
+
+
+def _judged(record: RunRecord, told: Mapping[str, Any], bench: results.Bench) -> Judged:
+    known = told.get("limit")
+    limit = Limit(**known) if isinstance(known, dict) else None
+    nodes = int(told.get("nodes", 1))
+    verdicts = []
+    for op in formulas.OPS:
+        best = top(bench.of(op))
+        if best is not None:
+            case = Case(
+                bench,
+                best,
+                limit,
+                str(told.get("fabric", "none")),
+                bool(told.get("gpus")),
+                nodes,
+                str(told.get("net") or "IB"),
+            )
+            verdicts.append((op, verdict(case)))
+    line = formulas.fit([(p.bytes, p.median) for p in bench.of("all_reduce")])
+    table = nccl.table(bench.tests) if bench.tests else None
+    named = pairs.judged(bench.pairs)
+    return Judged(record, bench, limit, tuple(verdicts), line, named, table, nodes)
+
+
+def _kept(world: World, judged: Judged, told: Mapping[str, Any]) -> RunRecord:
+    """The record with what the planner may go by, written down once the bench has ended."""
+    best, record = judged.top, judged.record
+    if best is None or not judged.bench.ended or judged.bench.wrong or "measured" in told:
+        return record
+    measured = {
+        "busbw": best.bus,
+        "alpha": judged.fit.alpha if judged.fit else None,
+        "ranks": judged.bench.ranks,
+        "backend": judged.bench.backend,
+    }
+    said = f"all-reduce measured: {best.bus / 1e9:.3g} GB/s bus bandwidth"
+    shape = {**record.shape, KEY: {**told, "measured": measured}}
+    return world.ledger.update(record.token, shape=shape, event=(KEY, said))
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,96 @@
+"""``bench scaling``: the user's own program at each size, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from jobgen.app.benching.allreduce import KEY
+from jobgen.app.prepare import Ready, prepare
+from jobgen.app.submit import submit
+from jobgen.app.world import World
+from jobgen.bench.scaling import Run, Scaling, scaling
+from jobgen.errors import Usage
+from jobgen.model.record import JobId, RunRecord
+
+Kind = Literal["weak", "strong", "as it is"]
+
+
+class Wanted(NamedTuple):
+    """What the command line asks for."""
+
+    job: Path
+    nodes: tuple[int, ...]
+    kind: Kind = "as it is"
+    """What becomes of ``train.global_batch``: grows with the nodes, stays, or is not touched."""
+
+
+def sizes(
+    world: World, wanted: Wanted, cluster: str | None, sets: Sequence[str] = ()
+) -> tuple[Ready, ...]:
+    """The job at every size, all of them checked before any is sent. Raises as ``prepare`` does."""
+    counts = sorted(set(wanted.nodes))
+    batch = _batch(world, wanted, cluster, sets) if wanted.kind != "as it is" else None
+    found = []
+    for count in counts:
+        more = [f"nodes={count}"]
+        if batch and wanted.kind == "weak":
+            more.append(f"train.global_batch={batch * count // counts[0]}")
+        found.append(prepare(world, wanted.job, cluster, [*sets, *more]))
+    return tuple(found)
+
+
+def chain(
+    world: World, made: Sequence[Ready], sent: Callable[[RunRecord], None]
+) -> tuple[RunRecord, ...]:
+    """Submit every size so that each begins when the one before has ended, however it has."""
+    records: list[RunRecord] = []
+    for one in made:
+        before = records[-1].job if records else None
+        about = {KEY: {"kind": "scaling", "nodes": one.plan.shape.nodes}}
+        record = submit(world, after(one, before), about=about)
+        records.append(record)
+        sent(record)
+    return tuple(records)
+
+
+def after(made: Ready, job: JobId | None) -> Ready:
+    """The same with one more dependency, on sbatch's command line, where it replaces the file's."""
+    if job is None:
+        return made
+    plan = made.plan
+    own = [w for w in plan.submit_options if w.startswith("--dependency=")]
+    rest = [w for w in plan.submit_options if w not in own]
+    theirs = plan.directives.get("dependency")
+    words = [w.partition("=")[2] for w in own] or ([theirs.value] if theirs else [])
+    joined = ",".join([*words, f"afterany:{JobId(job.job)}"])
+    options = (*rest, f"--dependency={joined}")
+    return made._replace(plan=plan._replace(submit_options=options))
+
+
+def read(world: World, refs: Sequence[str]) -> tuple[Scaling, tuple[RunRecord, ...]]:
+    """What the runs of these names have reported, judged; their states are asked anew."""
+    from jobgen.app.jobs import refreshed
+
+    records = refreshed(world, [world.ledger.get(ref) for ref in refs])
+    return scaling([_run(record) for record in records]), records
+
+
+def _run(record: RunRecord) -> Run:
+    shape = record.shape
+    nodes, ranks = int(shape.get("nodes", 1)), int(shape.get("ranks_per_node", 1))
+    return Run(nodes, nodes * ranks, record.alias, str(record.state), record.report)
+
+
+def _batch(world: World, wanted: Wanted, cluster: str | None, sets: Sequence[str]) -> int:
+    """The job's own ``train.global_batch``, which is that of the fewest nodes."""
+    spec = prepare(world, wanted.job, cluster, sets, with_upload=False).job.value
+    batch = spec.train.global_batch if spec.train else None
+    if batch is None:
+        raise Usage(
+            f"--{wanted.kind} needs train.global_batch in the job: nothing else says what all "
+            "ranks do in one step",
+            hint="without it the program decides; what it reports tells which it was",
+        )
+    return batch

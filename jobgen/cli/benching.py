@@ -1,0 +1,139 @@
+"""The benches on the command line: sent, waited for, shown."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jobgen.cli.call import Call
+from jobgen.cli.output import safe
+from jobgen.errors import Exit, Usage
+
+if TYPE_CHECKING:
+    from jobgen.app.benching.allreduce import Wanted
+    from jobgen.app.prepare import Ready
+    from jobgen.model.record import RunRecord
+
+_LIMIT = 4 << 20
+
+
+def allreduce(call: Call, chosen: Mapping[str, Any]) -> int:
+    """Make it, send it, wait, show it; or what is left of that."""
+    from jobgen.app.benching import allreduce as app
+
+    if chosen["read"]:
+        return told(call, chosen["read"], chosen)
+    with app.ready(call.world, _wanted(chosen), call.flags.cluster, call.flags.sets) as made:
+        if chosen["write"]:
+            return _written(call, made, chosen["write"])
+        sent = _sent(call, made, chosen)
+    if not isinstance(sent, Exit):
+        return awaited(call, [sent], "allreduce", lambda: told(call, sent.alias, chosen))
+    return sent
+
+
+def _wanted(chosen: Mapping[str, Any]) -> Wanted:
+    from jobgen.app.benching.allreduce import Wanted
+
+    return Wanted(
+        chosen["nodes"],
+        tuple(chosen["ops"]),
+        chosen["sizes"] or (),
+        pairs=chosen["pairs"],
+        tests=chosen["nccl_tests"],
+        like=chosen["like"],
+    )
+
+
+def _sent(call: Call, made: Ready, chosen: Mapping[str, Any]) -> RunRecord | Exit:
+    """The submitted run; or the exit code where nothing was to be sent."""
+    from jobgen.app import submit as app
+    from jobgen.app.benching import allreduce
+    from jobgen.cli import submitting
+
+    app.refuse_failing(made)
+    if chosen["dry_run"]:
+        again = "--write DIR writes job.yaml and the program, for jobgen render and submit"
+        return submitting.rehearsed(call, made, app.dry_run(made), "", last=f"{again}\n")
+    if not submitting.wanted(call, made):
+        return Exit.USAGE
+    about = allreduce.about(made)
+    return app.submit(call.world, made, progress=submitting.progress(call), about=about)
+
+
+def awaited(call: Call, records: list[RunRecord], kind: str, show: Any) -> int:
+    """Wait for the end of these runs, then show what they gave. Ctrl-C leaves, and says how to
+    come back."""
+    from jobgen.app import jobs
+    from jobgen.cli.following import NOT_YET, Detachable
+
+    def seen(record: RunRecord) -> None:
+        call.output.say(f"{record.alias}: {safe(jobs.in_words(record))}")
+
+    refs = [record.alias for record in records]
+    call.output.say(f"{', '.join(refs)} sent. {NOT_YET}")
+    with Detachable(call, *refs, code=Exit.INTERRUPTED) as detachable:
+        jobs.wait(call.world, refs, seen=seen)
+        return int(show())
+    call.output.say(f"  result    jobgen bench {kind} --read {','.join(refs)}")
+    return detachable.code
+
+
+def told(call: Call, ref: str, chosen: Mapping[str, Any]) -> int:
+    """The result of one bench: on the screen, as JSON, as a page. 1 where it is not good."""
+    from jobgen.app.benching.allreduce import read
+    from jobgen.cli.screens import bench as screens
+
+    judged = read(call.world, ref)
+    before = former(chosen["compare"]) if chosen["compare"] else None
+    if chosen["html"] is not None:
+        from jobgen.cli.page.bench import allreduce as page
+
+        save(chosen["html"], page(judged))
+    call.answer(lambda: screens.data(judged), lambda ink: screens.screen(judged, ink, before))
+    least, best = chosen["min_rate"], judged.top
+    if not judged.bench.ended or judged.bench.wrong:
+        return Exit.FAILED
+    if least is not None and (best is None or best.bus < least * 1e9):
+        call.output.say(f"below --min {least:g} GB/s")
+        return Exit.FAILED
+    return Exit.DONE
+
+
+def former(path: Path) -> Mapping[str, Any]:
+    """The data of an answer that was kept with --json. Raises Usage where it is none."""
+    try:
+        with path.open("rb") as stream:
+            said = json.loads(stream.read(_LIMIT))
+    except (OSError, ValueError, RecursionError) as error:
+        hint = "give a file made with: jobgen bench … --json > FILE"
+        raise Usage(f"{path}: no former answer: {error}", hint=hint) from error
+    data = said.get("data") if isinstance(said, dict) else None
+    if not isinstance(data, dict):
+        raise Usage(f"{path}: no answer of jobgen bench", hint="one made with --json is needed")
+    return data
+
+
+def save(path: Path, text: str) -> None:
+    """Write a page. Raises Usage where it cannot be."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        message = f"{path}: cannot be written: {error.strerror}"
+        raise Usage(message, hint="name another file") from error
+
+
+def _written(call: Call, made: Ready, folder: Path) -> int:
+    """The job's folder, to be read, changed and submitted by hand."""
+    try:
+        shutil.copytree(made.base, folder)
+    except OSError as error:
+        reason = error.strerror or "it is there already"
+        raise Usage(f"{folder}: cannot be written: {reason}", hint="name a new folder") from error
+    command = f"jobgen submit {shlex.quote(str(folder / 'job.yaml'))}"
+    call.output.say(f"written: {folder}; send it with: {safe(command)}")
+    return Exit.DONE

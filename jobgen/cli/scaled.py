@@ -1,0 +1,86 @@
+"""``bench scaling`` on the command line: every size checked, sent, waited for, shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jobgen.cli.benching import awaited, former, save
+from jobgen.cli.call import Call
+from jobgen.errors import Exit, Usage
+
+if TYPE_CHECKING:
+    from jobgen.app.prepare import Ready
+
+
+def scaling(call: Call, job: Path | None, chosen: Mapping[str, Any]) -> int:
+    """Send the job at every size, wait, show what it gave; or what is left of that."""
+    from jobgen.app.benching import scaling as app
+
+    if chosen["read"]:
+        return told(call, chosen["read"].split(","), chosen)
+    if job is None:
+        raise Usage("no job is named", hint="jobgen bench scaling job.yaml --nodes 1,2,4")
+    wanted = app.Wanted(job, chosen["nodes"], chosen["kind"] or "as it is")
+    made = app.sizes(call.world, wanted, call.flags.cluster, call.flags.sets)
+    if chosen["dry_run"]:
+        return _rehearsed(call, made, job)
+    if not _wanted(call, made):
+        return Exit.USAGE
+    sent = app.chain(call.world, made, lambda record: call.output.say(f"sent: {record.alias}"))
+    refs = [record.alias for record in sent]
+    return awaited(call, list(sent), "scaling", lambda: told(call, refs, chosen))
+
+
+def _rehearsed(call: Call, made: tuple[Ready, ...], job: Path) -> Exit:
+    """The dry run of each size. Each but the first waits for the one before, whatever its id."""
+    from jobgen.app import submit as app
+    from jobgen.cli.screens import submit as screens
+    from jobgen.cli.screens.plan import Words
+
+    runs = [(one, app.dry_run(one)) for one in made]
+    words = Words(str(job), call.flags)
+    note = "Each size but the first gets --dependency=afterany:ID of the one before.\n"
+
+    def drawn(ink: Any) -> str:
+        screen = screens.dry
+        return "\n".join(
+            [screen(one, dry, words, ink, scripts=False) for one, dry in runs] + [note]
+        )
+
+    call.answer(lambda: {"sizes": [screens.dry_data(one, dry) for one, dry in runs]}, drawn)
+    return Exit.DONE
+
+
+def _wanted(call: Call, made: tuple[Ready, ...]) -> bool:
+    """Whether to go on: every size passes its checks, and a costly series is asked about."""
+    from jobgen.app.submit import refuse_failing
+
+    for one in made:
+        refuse_failing(one)
+    most = made[0].profile.value.confirm.gpu_hours
+    hours = sum(one.plan.shape.gpu_hours for one in made)
+    if most is None or hours <= most:
+        return True
+    question = f"All sizes may use {hours:g} GPU-hours (asked above {most:g}). Submit?"
+    return call.confirm(question)
+
+
+def told(call: Call, refs: list[str], chosen: Mapping[str, Any]) -> int:
+    """What the runs gave: on the screen, as JSON, as a page. 1 where one of them did not end
+    well."""
+    from jobgen.app.benching.scaling import read
+    from jobgen.cli.screens import scaled as screens
+
+    found, records = read(call.world, refs)
+    before = former(chosen["compare"]) if chosen["compare"] else None
+    if chosen["html"] is not None:
+        from jobgen.cli.page.bench import scaling as page
+
+        save(chosen["html"], page(found, f"{records[0].name} on {records[0].site.cluster}"))
+    call.answer(
+        lambda: screens.data(found, records), lambda ink: screens.screen(found, ink, before)
+    )
+    good = all(record.state == "COMPLETED" for record in records)
+    return Exit.DONE if good else Exit.FAILED

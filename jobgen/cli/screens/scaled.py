@@ -1,0 +1,110 @@
+"""The answers of ``bench scaling``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jobgen.cli.layout import columns, fold, pad
+from jobgen.cli.output import Ink, safe
+from jobgen.cli.screens.bench import curve, seconds
+
+if TYPE_CHECKING:
+    from jobgen.bench.scaling import Row, Scaling
+    from jobgen.model.record import RunRecord
+
+_KINDS = {"weak": "weak scaling: a step grows with the ranks", "": ""} | {
+    "strong": "strong scaling: a step is the same for all",
+}
+
+
+def screen(found: Scaling, ink: Ink, before: Mapping[str, Any] | None = None) -> str:
+    """A row for each size, the curve against the ideal, which ends in ``|``, and the causes."""
+    old = former(before, found.unit)
+    heads = ["NODES", "RANKS", f"{(found.unit or 'units').upper()}/S", "IDEAL", "EFF.", "SPREAD"]
+    heads += ["STEP", *(["BEFORE"] if old else [])]
+    rows = [heads, *(_row(row, old) for row in found.rows)]
+    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
+    most = max((max(row.rate, row.ideal) for row in found.rows), default=0.0)
+    room = min(ink.width - sum(widths) - 2 * len(widths) - 1, 40)
+    lines = [f"{ink('strong', 'How it scales')}  {_KINDS[found.kind]}".rstrip()]
+    lines.append(ink("faint", "  ".join(map(pad, heads, widths)).rstrip()))
+    for row, cells in zip(found.rows, rows[1:], strict=True):
+        drawn = curve(row.rate, row.ideal, most, room) if row.rate else ""
+        lines.append("  ".join([*map(pad, cells, widths), drawn]).rstrip())
+    lines += _causes(found.rows, ink)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _row(row: Row, old: Mapping[int, float]) -> list[str]:
+    step = row.run.report.get("step_s", 0.0)
+    spread = (row.high - row.low) / row.rate if row.rate else 0.0
+    cells = [
+        str(row.run.nodes),
+        str(row.run.ranks),
+        f"{row.rate:.4g}" if row.rate else "-",
+        f"{row.ideal:.4g}" if row.ideal else "-",
+        f"{row.efficiency:.0%}" if row.rate else "-",
+        f"{spread:.0%}" if spread else "-",
+        seconds(step) if step > 0 else "-",
+    ]
+    if old:
+        was = old.get(row.run.nodes)
+        cells.append(f"{row.rate / was - 1:+.0%}" if was and row.rate else "-")
+    return cells
+
+
+def _causes(rows: Sequence[Row], ink: Ink) -> list[str]:
+    """What holds each size back; the next step once for each cause."""
+    lines: list[str] = []
+    steps: dict[str, None] = {}
+    for row in rows:
+        if row.text:
+            nodes = "1 node" if row.run.nodes == 1 else f"{row.run.nodes} nodes"
+            lines.append(fold(safe(f"  {nodes}: {row.text}"), ink.width, "    "))
+            steps[row.next] = None
+    if not lines:
+        return [f"{ink('good', 'Verdict')}  it scales: nothing holds it back"]
+    told = [fold(safe(f"Next     {step}"), ink.width, " " * 9) for step in steps if step]
+    return [ink("warning", "What holds it back"), *lines, *told]
+
+
+def former(before: Mapping[str, Any] | None, unit: str) -> dict[int, float]:
+    """Nodes → rate of a former answer in the same unit; the rest is passed over."""
+    told = before or {}
+    rows = told.get("sizes")
+    found = {}
+    for row in rows if isinstance(rows, list) and told.get("unit") == unit else []:
+        nodes, rate = (row.get("nodes"), row.get("rate_per_s")) if isinstance(row, dict) else (0, 0)
+        if isinstance(nodes, int) and isinstance(rate, (int, float)) and 0 < rate < 1e18:
+            found[nodes] = float(rate)
+    return found
+
+
+def data(found: Scaling, records: Sequence[RunRecord]) -> dict[str, Any]:
+    """The same as plain data, with units in the names."""
+    from jobgen.cli.screens.jobs import job_data
+
+    return {
+        "unit": found.unit or None,
+        "kind": found.kind or None,
+        "jobs": [job_data(record) for record in records],
+        "sizes": [
+            {
+                "id": row.run.alias,
+                "nodes": row.run.nodes,
+                "ranks": row.run.ranks,
+                "state": row.run.state,
+                "rate_per_s": row.rate or None,
+                "low_per_s": row.low or None,
+                "high_per_s": row.high or None,
+                "ideal_per_s": row.ideal or None,
+                "efficiency": row.efficiency if row.rate else None,
+                "cause": row.cause,
+                "text": row.text,
+                "next": row.next,
+                "report": dict(row.run.report),
+            }
+            for row in found.rows
+        ],
+    }
