@@ -27,6 +27,8 @@ VERBS = {
     "wait": (_AT + "wait", "Wait for the end; the exit code is the job's result."),
     "cancel": (_AT + "cancel", "Cancel jobs, for good."),
     "cluster": (_AT + "cluster", "The cluster profiles: ls, show."),
+    "doctor": (_AT + "doctor", "What is well and what is not: this machine, a cluster."),
+    "bench": (_AT + "bench", "Measure: the links of a cluster, how a program scales."),
     "schema": (_AT + "schema", "JSON Schema of job and cluster files, for editors."),
     "explain": (_AT + "explain", "What a code such as J131 means, and what to do."),
     "completion": (_AT + "completion", "Completion for bash, zsh or fish."),

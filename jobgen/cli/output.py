@@ -24,6 +24,7 @@ _SGR = {
 TIMES = "\u00d7"
 """The sign between nodes and GPUs."""
 _ASCII = {TIMES: "x", "…": "...", "→": "->", "\u2013": "-", "·": "-", "█": "#", "░": "."}
+_ASCII |= {"✓": "+", "✗": "x"}
 _TO_ASCII = str.maketrans(_ASCII)
 
 

@@ -33,6 +33,19 @@ def frames(data: bytes) -> Frames:
     return found
 
 
+def whole(data: bytes) -> Frames:
+    """The frames that arrived whole, of an answer that may have been cut off."""
+    found: Frames = []
+    at = 0
+    while (head := _HEAD.match(data, at)) is not None:
+        end = head.end() + int(head.group(2))
+        if data[end : end + 1] != b"\n":
+            break
+        found.append((head.group(1).decode(), data[head.end() : end].decode("utf-8", "replace")))
+        at = end + 1
+    return found
+
+
 def table(found: Frames) -> dict[str, str]:
     """Key → content; of a key that comes twice, the last."""
     return dict(found)

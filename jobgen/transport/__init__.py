@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
@@ -25,6 +25,11 @@ class Payload:
 
 class Transport(Protocol):
     """A connection that runs POSIX sh scripts on the machine that submits."""
+
+    noise: bytes
+    """What the login shell printed of its own accord before the first answer."""
+    took: Mapping[str, float]
+    """Step of connecting → seconds; empty where the steps cannot be told apart."""
 
     def call(
         self,

@@ -19,7 +19,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import NoReturn, Protocol, Self
 
@@ -99,6 +99,8 @@ class Session:
         self._where = where
         self._greeted = False
         self._ended = ""
+        self.noise = b""
+        self.took: Mapping[str, float] = {}
 
     def call(
         self,
@@ -140,6 +142,8 @@ class Session:
             raise
         finally:
             guard.cancel()
+        if not self._greeted:
+            self.noise = answers[OUT].noise + answers[ERR].noise
         self._greeted = True
         code = answers[OUT].code
         return Result(255 if code is None else code, b"".join(printed), b"".join(errors))
@@ -259,6 +263,7 @@ class Answer:
             self.noise = bytes(self._held[-_NOISE_KEPT:])
             del self._held[: -max(_NOISE_KEPT, len(self._begin))]
             return False
+        self.noise = bytes(self._held[max(at - _NOISE_KEPT, 0) : at])
         del self._held[: at + len(self._begin)]
         self._begun = True
         return True

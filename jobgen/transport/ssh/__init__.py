@@ -23,3 +23,4 @@ class SshTransport(Session):
             link = open_link(hop, through=link, pin=pin, auth=login.auth, say=say)
         assert link is not None  # noqa: S101
         super().__init__(SshChannel(link), target.label)
+        self.took = link.took

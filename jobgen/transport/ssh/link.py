@@ -105,6 +105,8 @@ class Link:
         self.patience = patience
         """Seconds to wait for whatever is still to be opened."""
         self.why = ""
+        self.took: dict[str, float] = {}
+        """Seconds of each step on the way to this host alone."""
         self.wire = wire
         self._below = below
         self._ended = threading.Event()
@@ -155,7 +157,9 @@ def open_link(
     """A link to this host, by a socket or through another link. Raises Unreachable."""
     # paramiko logs its tracebacks; without a handler, logging would print them
     logging.getLogger("paramiko").addHandler(logging.NullHandler())
+    begun = time.monotonic()
     wire = Wire(_plug(hop, through))
+    reached = time.monotonic()
     transport = None
     try:
         transport = _Transport(wire, default_window_size=WINDOW)
@@ -163,6 +167,7 @@ def open_link(
         with wire.within(hop.connect_timeout):
             _shake_hands(transport, hop)
         verify(hop, transport.get_remote_server_key(), pin)
+        verified = time.monotonic()
         with wire.within(2 * hop.connect_timeout) as limit:
             # a person may take as long as a person takes
             log_in(transport, hop, auth, Terminal(say, before_asking=limit.cancel))
@@ -174,6 +179,8 @@ def open_link(
             through.close()
         raise
     link = Link(transport, wire, through, hop.connect_timeout)
+    steps = (reached - begun, verified - reached, time.monotonic() - verified)
+    link.took = dict(zip(("network", "host key", "login"), steps, strict=True))
     link.keep()
     return link
 

@@ -1,0 +1,69 @@
+"""Is all well, here and on the way to a job? What was looked at, what was seen, what to do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from jobgen.app.world import World
+from jobgen.survey.health import Finding, judged
+
+if TYPE_CHECKING:
+    from jobgen.model.cluster import ClusterProfile
+    from jobgen.model.loaded import Loaded
+
+HERE, LOCAL = "This machine", "Jobs on this machine"
+
+
+class Examination(NamedTuple):
+    """All findings, in the order in which they were made."""
+
+    cluster: str
+    """The name of the profile; empty where only this machine was looked at."""
+    findings: tuple[Finding, ...]
+    seconds: float
+    profiles: tuple[str, ...]
+    """Names of the profiles that are not shipped, to be looked at next."""
+
+    @property
+    def well(self) -> bool:
+        """Whether nothing failed; warnings and what could not be seen are no failures."""
+        return not any(found.verdict.status == "failed" for found in self.findings)
+
+
+def examine(world: World, name: str | None) -> Examination:
+    """This machine, and with a name that cluster over one connection. Submits nothing.
+
+    Raises Missing for an unknown profile and Invalid for a wrong one; whatever else is wrong is a
+    finding.
+    """
+    begun = time.monotonic()
+    profile = _profile(world, name) if name else None
+    findings = tuple(_findings(world, profile))
+    own = tuple(file.name for file in world.catalog().clusters() if file.origin != "shipped")
+    return Examination(
+        profile.value.name if profile else "", findings, time.monotonic() - begun, own
+    )
+
+
+def _profile(world: World, name: str) -> Loaded[ClusterProfile]:
+    from jobgen.app import clusters
+
+    file = world.catalog().cluster(name)
+    world.texts[file.label] = file.text
+    if file.parent:
+        world.texts[file.parent[1]] = file.parent[0]
+    return clusters.show(world, name)[1]
+
+
+def _findings(world: World, profile: Loaded[ClusterProfile] | None) -> Iterator[Finding]:
+    from jobgen.app.doctor import machine, remote
+    from jobgen.survey.health import client
+
+    seen = machine.look(world)
+    yield from judged(HERE, client.ROWS, seen)
+    if profile is None or profile.value.scheduler == "local":
+        yield from judged(LOCAL, client.LOCAL_ROWS, seen)
+    if profile is not None:
+        yield from remote.findings(world, profile)

@@ -1,0 +1,130 @@
+"""What is asked of this machine; nothing is made or changed."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import stat
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import jobgen
+from jobgen.app.world import World
+from jobgen.errors import JobgenError, Problem
+from jobgen.survey.health import Answer
+from jobgen.survey.health.client import LOCAL, Folder, Machine
+
+PATIENCE = 5.0
+"""Seconds for each program."""
+_TORCH = "import importlib.metadata as m; print(m.version('torch'))"
+_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
+_BASH = 'printf "%s" "$BASH_VERSION"'
+
+
+def look(world: World) -> Machine:
+    """This machine as it is found now."""
+    path = world.environ.get("PATH", os.defpath)
+    problem, runs = _ledger(world)
+    return Machine(
+        jobgen=jobgen.__version__,
+        python=platform.python_version(),
+        system=f"{platform.system()} {platform.release()} {platform.machine()}",
+        paramiko=_installed("paramiko"),
+        state=_folder(world, world.state),
+        config=_folder(world, world.config),
+        ledger=problem,
+        runs=runs,
+        now=world.now(),
+        newest=Path(jobgen.__file__).stat().st_mtime,
+        ssh=ask(["ssh", "-V"], world.environ),
+        agent=ask(["ssh-add", "-l"], world.environ),
+        socket=world.environ.get("SSH_AUTH_SOCK", ""),
+        keys=tuple(name for name in _KEYS if (world.home / ".ssh" / name).is_file()),
+        git=ask(["git", "--version"], world.environ),
+        programs={name: shutil.which(name, path=path) is not None for name in LOCAL},
+        bash=ask(["bash", "-c", _BASH], world.environ),
+        torch=ask(["python3", "-c", _TORCH], world.environ),
+    )
+
+
+def ask(words: list[str], environ: Mapping[str, str], patience: float = PATIENCE) -> Answer:
+    """What a program here said; its exit code as a shell would tell it."""
+    begun = time.monotonic()
+    program = shutil.which(words[0], path=environ.get("PATH", os.defpath))
+    if program is None:
+        return Answer(127)
+    try:
+        done = subprocess.run(
+            [program, *words[1:]],
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=patience,
+        )
+    except subprocess.TimeoutExpired:
+        return Answer(124)
+    except OSError:
+        return Answer(126)
+    out, err = (text.decode("utf-8", "replace") for text in (done.stdout, done.stderr))
+    return Answer(done.returncode, out, err, time.monotonic() - begun)
+
+
+def _installed(name: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+def _folder(world: World, path: Path) -> Folder:
+    """What holds for a folder, or for the nearest above it that is there."""
+    at = next((p for p in (path, *path.parents) if p.is_dir()), Path("/"))
+    try:
+        status, free = at.stat(), shutil.disk_usage(at).free
+    except OSError:
+        return Folder(_label(world, path), there=False, writable=False)
+    loose = status.st_uid != os.geteuid() or bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    there = at == path
+    return Folder(
+        _label(world, path),
+        there=there,
+        writable=os.access(at, os.W_OK | os.X_OK),
+        free=free,
+        kind=_kind(at),
+        loose=there and loose,
+    )
+
+
+def _label(world: World, path: Path) -> str:
+    if path.is_relative_to(world.home):
+        return f"~/{path.relative_to(world.home)}"
+    return str(path)
+
+
+def _kind(path: Path) -> str:
+    """The kind of the file system, as the kernel tells it; empty where it does not."""
+    try:
+        lines = Path("/proc/self/mounts").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    mounts = (line.split() for line in lines)
+    # a blank in a path is written as \040 there
+    known = {Path(m[1].replace("\\040", " ")): m[2] for m in mounts if len(m) > 2}
+    return next((known[p] for p in (path.resolve(), *path.resolve().parents) if p in known), "")
+
+
+def _ledger(world: World) -> tuple[Problem | None, int]:
+    """What is wrong with the notebook, and how many runs it has."""
+    try:
+        runs = len(world.ledger.runs())
+        if world.ledger.path.exists():
+            # a change of nothing: it waits for whoever is writing, as every submit does
+            world.ledger.release("")
+    except JobgenError as error:
+        return error.problems[0], 0
+    return None, runs

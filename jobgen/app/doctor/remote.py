@@ -1,0 +1,149 @@
+"""A cluster asked over one connection: the way there, then all questions in one script."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from jobgen.app.prepare import site_of
+from jobgen.errors import JobgenError, Problem, Unreachable
+from jobgen.submission import wire
+from jobgen.survey.health import Finding, disk, failed, host, judged, questions, reach, slurm
+from jobgen.survey.health.host import Clock
+
+if TYPE_CHECKING:
+    from jobgen.app.world import World
+    from jobgen.model.cluster import ClusterProfile
+    from jobgen.model.loaded import Loaded
+    from jobgen.model.record import Login
+    from jobgen.survey.health import Answer
+    from jobgen.transport import Transport
+
+FIRST = 40.0
+"""Seconds that a login shell may take until it runs anything."""
+MOST = 8 << 20
+"""Bytes of answers that are kept; what comes after them is dropped."""
+TRIAL = "name: jobgen-doctor\nrun: 'true'\nlauncher: plain\nnodes: 1\ntime: 1m\n"
+"""The job that Slurm is asked about: one node of the profile, whole."""
+
+Told = dict[str, "Answer"]
+
+
+def findings(world: World, profile: Loaded[ClusterProfile]) -> Iterator[Finding]:
+    """Everything that is found on the way to a job of this profile, as it is found."""
+    login = site_of(profile.value).login
+    group = f"The way to {login.host}" if login.host else ""
+    begun = time.monotonic()
+    way = _way(login)
+    try:
+        if way.problem:
+            raise Unreachable(way.problem)
+        transport = world.connect(login)
+    except Unreachable as error:
+        broken = way._replace(problem=error.problems[0])
+        took = {broken.broken: time.monotonic() - begun}
+        yield from judged(group, reach.ROWS, broken._replace(took={**way.took, **took}))
+        return
+    with transport:
+        way, clock = _first(transport, way)
+        if login.host:
+            yield from judged(group, reach.ROWS, way)
+        if way.problem is None:
+            yield from _rest(world, profile, transport, clock if login.host else None)
+
+
+def _way(login: Login) -> reach.Way:
+    """Where ssh's configuration leads, before anything is sent."""
+    from jobgen.transport.known_hosts import lines_about
+    from jobgen.transport.route import route
+
+    if not login.host:
+        return reach.Way("this machine")
+    begun = time.monotonic()
+    try:
+        target = route(login.host, login.user, login.port)
+        through = [hop.host for hop in target.jumps()]
+    except Unreachable as error:
+        return reach.Way(login.host, problem=error.problems[0])
+    known = [line.place for line in lines_about(target.known_name, target.known_hosts)]
+    via = f", through {', '.join(through)}" if through else ""
+    via = f"{via}, by a ProxyCommand" if target.proxy_command and not through else via
+    return reach.Way(
+        login.host,
+        target=f"{target.user}@{target.hostname} port {target.port}{via}",
+        key="the profile's fingerprint" if login.fingerprint else (known or [""])[0],
+        took={"route": time.monotonic() - begun},
+    )
+
+
+def _first(transport: Transport, way: reach.Way) -> tuple[reach.Way, Clock | None]:
+    """The login shell wakes, and tells the time once it is awake."""
+    begun = time.monotonic()
+    try:
+        transport.call(":", deadline=FIRST)
+        took = {**way.took, **transport.took, "shell": time.monotonic() - begun}
+        asked = time.time()
+        answer = transport.call(questions.clock())
+        clock = Clock(host.time_there(answer.text), asked, time.time())
+    except Unreachable as error:
+        return way._replace(problem=error.problems[0]), None
+    noise = transport.noise.decode("utf-8", "replace")
+    return way._replace(took=took, noise=noise), clock
+
+
+def _rest(
+    world: World,
+    profile: Loaded[ClusterProfile],
+    transport: Transport,
+    clock: Clock | None,
+) -> Iterator[Finding]:
+    value, root = profile.value, profile.value.paths.root
+    on_slurm = value.scheduler == "slurm"
+    script, refusal = trial(world, profile) if on_slurm else ("", "")
+    asked = [questions.shell(), *(questions.slurm(script) if on_slurm else ())]
+    told, lost = ask(transport, questions.script([*asked, *questions.disk(root)]))
+    there = f"On {value.ssh.host}" if value.ssh else "On this machine"
+    yield from judged(there, host.ROWS, host.Host(told, clock, on_slurm))
+    if on_slurm:
+        site = slurm.Site(told, value, profile.why, refusal)
+        yield from judged("Slurm", slurm.ROWS, site)
+    several = on_slurm and value.nodes.count > 1
+    where = disk.Disk(told, root, profile.why("paths", "root"), several)
+    yield from judged("Run directories", disk.ROWS, where)
+    if lost:
+        verdict = failed(lost.message, lost.hint, lost.code)
+        yield Finding("host.connection", there, "the connection lasts", verdict)
+
+
+def ask(
+    transport: Transport, script: str, deadline: float = questions.DEADLINE
+) -> tuple[Told, Problem | None]:
+    """The answers that came, and what cut them off; nothing where all of them came."""
+    held = bytearray()
+
+    def keep(piece: bytes) -> None:
+        held.extend(piece[: MOST - len(held)])
+
+    lost = None
+    try:
+        transport.call(script, deadline=deadline, sink=keep)
+    except Unreachable as error:
+        lost = error.problems[0]
+    return questions.answers(wire.whole(bytes(held))), lost
+
+
+def trial(world: World, profile: Loaded[ClusterProfile]) -> tuple[str, str]:
+    """The script of a small job of this profile; or nothing, and why there is none."""
+    from jobgen.load import load_job
+    from jobgen.model.facts import Facts
+    from jobgen.render import render
+    from jobgen.resolve import resolve
+
+    try:
+        plan = resolve(load_job(TRIAL, "the doctor's job"), profile, Facts())
+        bundle = render(plan, world.catalog().templates(profile.value.scheduler))
+    except JobgenError as error:
+        return "", str(error)
+    entry = next(file for file in bundle.files if file.path == "job.sbatch")
+    return entry.content.decode(), ""

@@ -1,0 +1,20 @@
+"""``jobgen doctor``."""
+
+from __future__ import annotations
+
+from jobgen.cli.call import Call
+from jobgen.cli.commands import verb
+
+
+@verb("doctor", "jobgen doctor", "jobgen doctor -c a100x16", "jobgen doctor -c a100x16 --json")
+def command(call: Call) -> int:
+    """Look at this machine, and with -c at a cluster: what is well, what is not, and its fix.
+
+    Nothing is submitted, and nothing is left behind. Exit 1 where something failed.
+    """
+    from jobgen.app.doctor import examine
+    from jobgen.cli.screens import doctor as screens
+
+    found = examine(call.world, call.flags.cluster)
+    call.answer(lambda: screens.data(found), lambda ink: screens.screen(found, ink))
+    return screens.exit_code(found)

@@ -1,0 +1,209 @@
+"""The disk that run directories go to: there, writable, with room, seen by the nodes."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from jobgen.survey.health import (
+    Answer,
+    Answers,
+    Row,
+    Verdict,
+    every,
+    failed,
+    fields,
+    unanswered,
+    unknown,
+    warned,
+    well,
+)
+
+LITTLE, SCARCE = 10 << 10, 1 << 20
+"""KiB: too little for a run directory, and little enough to say so."""
+FEW_INODES, SCARCE_INODES = 100, 10_000
+OWN = frozenset({"ext2/ext3", "xfs", "btrfs", "tmpfs", "ramfs", "overlayfs", "zfs", "f2fs"})
+"""File systems, as ``stat -f`` names them, that a node does not share by itself."""
+MANY_RUNS = 200
+_STEPS = {
+    "look": "looking for the directory",
+    "type": "asking for its kind (stat -f)",
+    "free": "asking for free space (df)",
+    "write": "writing a small file",
+    "list": "listing it",
+}
+_QUOTA = re.compile(
+    r"(\d{1,15})(\*?)\s+(\d{1,15})k?\s+(\d{1,15})k?\s+(?:-\s+|[^\s\d]\S*\s+|\d+[^\s\d]\S*\s+)?"
+    r"(\d{1,15})(\*?)\s+(\d{1,15})\s+(\d{1,15})\b",
+    re.ASCII,
+)
+"""Used, soft and hard limit of blocks (KiB) and of files, as quota(1) and ``lfs quota`` print."""
+
+
+class Disk(NamedTuple):
+    """What was answered about it."""
+
+    told: Answers
+    root: str
+    """``paths.root``, as the profile writes it."""
+    place: str
+    """Where the profile writes it: ``hpc.yaml:5``."""
+    several: bool
+    """Whether jobs may run on other machines than this one."""
+
+    @property
+    def answer(self) -> Answer:
+        """What was found of the directory."""
+        return self.told.get("disk", Answer())
+
+    @property
+    def found(self) -> dict[str, str]:
+        """The same by its words."""
+        return fields(self.answer.out)
+
+
+def _root(disk: Disk) -> Verdict:
+    answer, told = disk.answer, disk.found
+    if answer.late:
+        step = _STEPS.get((every(answer.out, "doing") or [""])[-1], "looking at it")
+        return failed(
+            f"{told.get('root', disk.root)}: no answer while {step}: its file system hangs",
+            "ask your site; until then set paths.root to another file system",
+            "J435",
+        )
+    if not answer.out and (bad := unanswered(answer, "sh")):
+        return bad
+    where = f"correct paths.root ({disk.place})"
+    for key, what in _WRONG:
+        if key in told:
+            return failed(what.format(told[key], root=told.get("root", disk.root)), where, "J427")
+    if "at" not in told:
+        return unknown("it does not tell")
+    if told["at"] == told.get("root"):
+        return well(f"{told['root']} is there and can be written", answer.seconds)
+    return well(f"{told.get('root')} can be made when it is needed", answer.seconds)
+
+
+_WRONG = (
+    ("unset", "${} is not set at login, so {root} leads nowhere"),
+    ("relative", "{} is no absolute path"),
+    ("file", "{} is a file, no directory"),
+    ("refused", "{root} cannot be written: {}"),
+    ("unwritten", "{root} takes no more data: {}"),
+    ("unlinked", "{root} takes no symbolic links, which submitting needs: {}"),
+)
+
+
+def _free(disk: Disk) -> Verdict | None:
+    row = disk.found.get("free", "").split()
+    if len(row) < 6 or not _count(row[3]):
+        return None
+    free = int(row[3])
+    found = f"{_size(free)} free of {_size(int(row[1]))}" if _count(row[1]) else _size(free)
+    fix = "remove old runs there, or set paths.root to a larger file system"
+    if free < LITTLE:
+        return failed(f"{found} on {row[5]}", fix, "J428")
+    return warned(f"{found} on {row[5]}", fix, "J428") if free < SCARCE else well(found)
+
+
+def _inodes(disk: Disk) -> Verdict | None:
+    row = disk.found.get("inodes", "").split()
+    # several file systems count none, and say 0 of 0, or a dash
+    if len(row) < 6 or not _count(row[1]) or not _count(row[3]) or not int(row[1]):
+        return None
+    free = int(row[3])
+    fix = "remove folders of many small files there: old runs, conda environments"
+    if free < FEW_INODES:
+        return failed(f"room for {free} more files", fix, "J428")
+    if free < SCARCE_INODES:
+        return warned(f"room for only {free} more files", fix, "J428")
+    return well(f"room for {free} more files")
+
+
+def _quota(disk: Disk) -> Verdict | None:
+    seen = None
+    for key in ("lustre", "quota"):
+        for found in _QUOTA.finditer(disk.told.get(key, Answer()).out):
+            seen = _judged_quota(found)
+            if seen.status != "ok":
+                return seen
+    hung = any(disk.told.get(key, Answer()).late for key in ("lustre", "quota"))
+    return unknown("quota does not answer in time") if hung and seen is None else seen
+
+
+def _judged_quota(found: re.Match[str]) -> Verdict:
+    fix = "remove what is not needed, or ask your site for more"
+    for what, used, star, soft, hard in (
+        ("KiB", *found.group(1, 2, 3, 4)),
+        ("files", *found.group(5, 6, 7, 8)),
+    ):
+        limit = min((int(x) for x in (soft, hard) if int(x)), default=0)
+        said = f"{_size(int(used)) if what == 'KiB' else used + ' files'} used"
+        most = _size(limit) if what == "KiB" else f"{limit} files"
+        if int(hard) and int(used) >= int(hard):
+            return failed(f"{said}, which is all of it: the limit is {most}", fix, "J428")
+        if star or (limit and int(used) > 0.95 * limit):
+            return warned(f"{said} of {most}", fix, "J428")
+    hard = int(found[4]) or int(found[3])
+    return well(f"{_size(int(found[1]))} used" + (f" of {_size(hard)}" if hard else ", no limit"))
+
+
+def _shared(disk: Disk) -> Verdict | None:
+    kind = disk.found.get("type", "")
+    if not kind or not disk.several:
+        return None
+    if kind in OWN:
+        return warned(
+            f"{kind} is a login host's own kind of disk: nodes may not see it",
+            f"see: srun ls -d {disk.found.get('root', disk.root)}; else correct paths.root "
+            f"({disk.place})",
+            "J429",
+        )
+    return well(kind)
+
+
+def _programs(disk: Disk) -> Verdict | None:
+    if "noexec" in disk.found:
+        fix = "keep programs elsewhere, or start them by name: bash run.sh, python train.py"
+        return warned("mounted noexec: no file there can be run as a program", fix, "J427")
+    return None
+
+
+def _runs(disk: Disk) -> Verdict | None:
+    told = disk.found.get("runs", "")
+    if not _count(told):
+        return None
+    number = int(told)
+    answer = disk.told.get("runs", Answer())
+    used = answer.out.split()
+    size = f", {_size(int(used[0]))}" if answer.ok and used and _count(used[0]) else ""
+    size = ", too many files to add up" if answer.late else size
+    found = f"{number} run director{'y' if number == 1 else 'ies'}{size}"
+    if number > MANY_RUNS:
+        fix = "remove those of ended jobs that you have no more use for"
+        return warned(found, f"{fix}: ls -t {disk.found.get('root', disk.root)}")
+    return well(found)
+
+
+def _count(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 16
+
+
+def _size(kib: int) -> str:
+    size = float(kib)
+    for unit in ("KiB", "MiB", "GiB"):
+        if size < 1024:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:.3g} TiB" if size < 1024 else f"{size / 1024:.3g} PiB"
+
+
+ROWS: tuple[Row[Disk], ...] = (
+    Row("disk.root", "paths.root is there, or can be made, and can be written", _root),
+    Row("disk.free", "there is room", _free),
+    Row("disk.inodes", "there is room for more files", _inodes),
+    Row("disk.quota", "your quota is not used up", _quota),
+    Row("disk.shared", "it is a file system that nodes see too", _shared),
+    Row("disk.programs", "programs can be run from it", _programs),
+    Row("disk.runs", "old runs do not pile up", _runs),
+)

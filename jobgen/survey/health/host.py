@@ -1,0 +1,181 @@
+"""The login host itself: clock, programs, environment."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from jobgen.survey.health import (
+    Answer,
+    Answers,
+    Row,
+    Verdict,
+    every,
+    failed,
+    fields,
+    unanswered,
+    unknown,
+    warned,
+    well,
+)
+from jobgen.survey.health.questions import SLURM, TOOLS
+
+CLOCK_OFF = 5.0
+"""Seconds by which clocks may differ before ages and times look wrong."""
+CLOCK_FAR = 300.0
+"""Seconds after which credentials are refused: munge's lifetime, and Kerberos's clock skew."""
+OLDEST_BASH = (4, 0)
+"""The release that brought ``mapfile``, which every rendered script uses."""
+
+
+class Clock(NamedTuple):
+    """The time there, and when here it was asked for and came; seconds since 1970."""
+
+    there: float | None
+    asked: float
+    came: float
+
+    @property
+    def ahead(self) -> float:
+        """Seconds by which the clock there is ahead, at least, whatever the way took."""
+        if self.there is None or self.asked <= self.there <= self.came:
+            return 0.0
+        return self.there - (self.asked if self.there < self.asked else self.came)
+
+
+class Host(NamedTuple):
+    """What the login host answered."""
+
+    told: Answers
+    clock: Clock | None
+    slurm: bool = True
+    """Whether Slurm is expected there."""
+
+    @property
+    def shell(self) -> Answer:
+        """What the account told of itself."""
+        return self.told.get("shell", Answer())
+
+
+def time_there(text: str) -> float | None:
+    """The answer of ``date +%s.%N`` in seconds; None where it is no time."""
+    found = re.fullmatch(r"\s*(\d{9,11})(\.\d{1,9})?N?\s*", text, re.ASCII)
+    return float(found[1] + (found[2] or "")) if found else None
+
+
+def _clock(host: Host) -> Verdict | None:
+    clock = host.clock
+    if clock is None:
+        return None
+    if clock.there is None:
+        return unknown("its date does not tell")
+    ahead = clock.ahead
+    way = f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} this machine's"
+    fix = "set the clock that is wrong (compare: date -u; ssh HOST date -u), best by NTP"
+    if abs(ahead) > CLOCK_FAR:
+        return failed(f"it is {way}: munge and Kerberos refuse such times", fix, "J430")
+    if abs(ahead) > CLOCK_OFF:
+        return warned(f"it is {way}: times and ages will look wrong", fix, "J430")
+    return well("the same time here and there", clock.came - clock.asked)
+
+
+def _account(host: Host) -> Verdict:
+    answer = host.shell
+    if bad := unanswered(answer, "sh"):
+        return bad
+    told = fields(answer.out)
+    return well(
+        f"{told.get('user', '?')} on {told.get('host', '?')}, {told.get('system', '?')}",
+        answer.seconds,
+    )
+
+
+def _programs(host: Host) -> Verdict | None:
+    if not host.shell.out:
+        return None
+    gone = [name for name in every(host.shell.out, "missing") if name in TOOLS]
+    if gone:
+        return failed(
+            f"not there: {', '.join(gone)}",
+            "these are standard programs: look at PATH in ~/.bashrc there, or ask your site",
+            "J433",
+        )
+    return well(f"all {len(TOOLS)} that jobgen's scripts use")
+
+
+def _bash(host: Host) -> Verdict | None:
+    if not host.shell.out:
+        return None
+    text = fields(host.shell.out).get("bash", "")
+    found = re.match(r"(\d{1,4})\.(\d{1,4})", text, re.ASCII)
+    if not found:
+        return unknown("it does not tell its version")
+    if (int(found[1]), int(found[2])) < OLDEST_BASH:
+        fix = "put a newer bash first on PATH, on the nodes too"
+        return failed(f"{text}: job scripts need 4.0 or newer", fix, "J433")
+    return well(text)
+
+
+def _locale(host: Host) -> Verdict | None:
+    if not host.shell.out:
+        return None
+    if every(host.shell.out, "nolocale"):
+        return warned(
+            "your machine's locale is not installed there, so every program complains of it",
+            "take SendEnv LANG LC_* out of ~/.ssh/config, or set LC_ALL=C.UTF-8 in ~/.bashrc there",
+            "J432",
+        )
+    return well(fields(host.shell.out).get("locale", "") or "unset")
+
+
+def _strays(host: Host) -> Verdict | None:
+    if not host.shell.out or not host.slurm:
+        return None
+    names = every(host.shell.out, "stray")
+    if not names:
+        return well("no SBATCH_*, SLURM_* or SQUEUE_* is set at login")
+    more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+    return warned(
+        f"{', '.join(names[:6])}{more} set at login: they beat #SBATCH lines where sbatch is run "
+        "by hand (jobgen removes them)",
+        "find them: ssh HOST grep -rn SBATCH_ .bashrc .bash_profile .profile",
+        "J431",
+    )
+
+
+def _umask(host: Host) -> Verdict | None:
+    if not host.shell.out:
+        return None
+    text = fields(host.shell.out).get("umask", "")
+    if not re.fullmatch(r"[0-7]{3,4}", text):
+        return unknown("it does not tell")
+    if int(text, 8) & 0o002 == 0:
+        fix = "write umask 022 (or 077) into ~/.bashrc there"
+        return warned(f"{text}: everybody could write into what your jobs write", fix)
+    return well(text)
+
+
+def _commands(host: Host) -> Verdict | None:
+    if not host.shell.out or not host.slurm:
+        return None
+    gone = [name for name in every(host.shell.out, "missing") if name in SLURM]
+    if gone:
+        return failed(
+            f"not on PATH at login: {', '.join(gone)}",
+            "put their folder on PATH in ~/.bashrc there, above any line that returns early; "
+            "then: ssh HOST command -v sbatch",
+            "J420",
+        )
+    return well(fields(host.shell.out).get("sbatch", "") or "there")
+
+
+ROWS: tuple[Row[Host], ...] = (
+    Row("host.account", "who and where commands run", _account),
+    Row("host.clock", "the clocks agree", _clock),
+    Row("host.bash", "bash is new enough for job scripts", _bash),
+    Row("host.programs", "the programs are there that jobgen's scripts use", _programs),
+    Row("host.locale", "the locale that arrives there exists", _locale),
+    Row("host.umask", "what jobs write is not everybody's to change", _umask),
+    Row("host.variables", "no variable changes Slurm's commands behind your back", _strays),
+    Row("slurm.commands", "sbatch, squeue, scancel and scontrol are on PATH", _commands),
+)
