@@ -73,6 +73,6 @@ def scaling(call: Call, job: Path | None, **chosen: Any) -> int:
 
     The program tells its throughput in $JOBGEN_REPORT_FILE. Ctrl-C leaves the jobs going.
     """
-    from jobgen.cli import scaled
+    from jobgen.cli.scaled import scaling as run
 
-    return scaled.scaling(call, job, chosen)
+    return run(call, job, chosen)
