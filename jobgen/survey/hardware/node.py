@@ -43,16 +43,18 @@ def memory(text: str) -> int | None:
 
 
 def disks(text: str) -> tuple[Disk, ...]:
-    """The file systems of ``df -Pk``; one whose long name broke the line is read too."""
+    """The file systems of ``df -Pk``, ``df -PkT`` too; a long name may break the line."""
     found: list[Disk] = []
     broken = ""
     for line in lines(text):
-        source, *words = (f"{broken} {line}" if broken else line).split(None, 5)[:6] or [""]
+        source, *words = f"{broken} {line}".split(None, 6) or [""]
         broken = source if source and not words else ""
-        numbers = [whole(word) for word in words[:3]]
-        total, used, free = [n for n in numbers if n is not None] if None not in numbers else []
-        if len(words) == 5 and len(numbers) == 3 and None not in numbers and len(found) < _MOST:
-            found.append(Disk(source, total, used, free, words[4]))
+        words = words[1:] if words and whole(words[0]) is None else words
+        total, used, free = ([whole(word) for word in words[:3]] + [None] * 3)[:3]
+        if total is None or used is None or free is None or len(words) < 5:
+            continue
+        if len(found) < _MOST:
+            found.append(Disk(source, total, used, free, " ".join(words[4:])))
     return tuple(found)
 
 

@@ -15,8 +15,8 @@ _UNDERLINE = re.compile(r"\[[0-9;]{1,8}m")  # what is left of it where a paste l
 _AFFINITY = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 _GPU = re.compile(r"GPU[0-9]{1,4}")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
-_LINK = re.compile(r"X|NV[0-9]{1,3}|PIX|PXB|PSB|PHB|NODE|SYS|SOC|OK|CNS|GNS|TNS|NS|DR|U|N/A|ERR!?")
-_MEANING = re.compile(r"(X|[A-Z]{2,4}#?) {1,8}= ")
+_LINK = re.compile(r"X|NV[0-9]{1,3}|PIX|PXB|PHB|NODE|SYS|SOC|OK|CNS|GNS|TNS|NS|DR|U|N/A|ERR!?")
+_MEANING = re.compile(r"([A-Z]{1,4}#?) {1,8}= ")
 _LEGEND = re.compile(r"(NIC[0-9]{1,4}) ?: ?([A-Za-z0-9_.:-]{1,64})")
 
 
@@ -65,12 +65,12 @@ def parse(text: str) -> Matrix:
             columns, tail = _header(words)
         elif found := _row(words, columns, tail):
             rows.setdefault(*found)
-    gpus = tuple(c for c in columns if _GPU.fullmatch(c) and c in rows)
+    gpus = tuple(c for c in columns if _GPU.fullmatch(c))
     nics = tuple(c for c in columns if not _GPU.fullmatch(c))
     pairs = ((row, zip(columns, cells, strict=False)) for row, (cells, _) in rows.items())
     links = {(row, column): link for row, cells in pairs for column, link in cells}
     affinity = {row: where for row, (_, where) in rows.items() if row in gpus}
-    return Matrix(gpus, nics, links, affinity, devices, tuple(legend)[:MOST]) if gpus else Matrix()
+    return Matrix(gpus, nics, links, affinity, devices, tuple(legend)[:MOST]) if links else Matrix()
 
 
 def _header(words: str) -> tuple[Sequence[str], Sequence[str]]:

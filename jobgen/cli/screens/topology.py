@@ -1,0 +1,37 @@
+"""The answer of ``explain --topo``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jobgen.cli.layout import fold, table
+from jobgen.cli.output import Ink, safe
+
+if TYPE_CHECKING:
+    from jobgen.survey.hardware.topology import Topology
+
+
+def screen(topology: Topology, ink: Ink) -> str:
+    """What it means, then each GPU's place, then the words of the table."""
+    from jobgen.survey.hardware import topology_words as words
+
+    width = min(ink.width, 100)
+    said = "".join(f"- {fold(safe(s), width - 2, '  ')}\n" for s in words.sentences(topology))
+    gpus = table([("GPU", "NEAREST NIC", "LINK", "NUMA", "CPUS"), *words.rows(topology)])
+    means = table((word, f"{crossed}:", does) for word, crossed, does in words.meanings(topology))
+    parts = [said, gpus]
+    if means:
+        parts.append(
+            f"{ink('strong', 'What data crosses, and what NCCL does by default')}\n{means}"
+        )
+    return "\n".join(parts)
+
+
+def data(topology: Topology) -> dict[str, Any]:
+    """The same as plain data."""
+    from jobgen.survey.hardware import topology_words as words
+
+    told = topology._asdict()
+    told["gpus"] = [{**gpu._asdict(), "gdr": gpu.gdr} for gpu in topology.gpus]
+    told["pairs"] = dict(topology.pairs)
+    return {**told, "ib_hca": topology.ib_hca, "words": list(words.sentences(topology))}

@@ -1,0 +1,189 @@
+"""A parsed ``nvidia-smi topo -m`` explained: what joins the GPUs, and which NICs are theirs.
+
+Sources: the meaning of the words is nvidia-smi's own legend; what NCCL makes of them is
+docs.nvidia.com/deeplearning/nccl, environment variables NCCL_P2P_LEVEL, NCCL_NET_GDR_LEVEL and
+NCCL_NET_GDR_C2C, and their defaults NVIDIA/nccl src/graph/paths.cc (ncclTopoCheckP2p,
+ncclTopoCheckGdr) of June 2026. NCCL counts NODE as PHB.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from jobgen.survey.hardware.ports import Port
+from jobgen.survey.hardware.topo import Matrix
+
+NEAR = ("PIX", "PXB")
+"""Links that do not leave the PCIe switches: NCCL's default limits for P2P and GPUDirect RDMA."""
+FAR = ("PHB", "NODE", "SYS", "SOC")
+MOST_NVLINKS = 18
+"""NVLinks of the GPU with the most of them, Hopper and Blackwell: NVIDIA H100 and B200 data sheets.
+More than this in sum, to all peers, needs a switch."""
+
+
+class Gpu(NamedTuple):
+    """One GPU: its CPUs and NUMA node as printed, its nearest NICs and the link to them.
+
+    ``rail`` are the NICs that are this GPU's share where several GPUs have the same ones near.
+    """
+
+    name: str
+    cpus: str = ""
+    numa: str = ""
+    link: str = ""
+    near: tuple[str, ...] = ()
+    rail: tuple[str, ...] = ()
+
+    @property
+    def gdr(self) -> bool:
+        """Whether NCCL uses GPUDirect RDMA to its nearest NIC by default, by distance."""
+        return self.link in NEAR
+
+
+class Topology(NamedTuple):
+    """What the table says.
+
+    ``intra`` is nvswitch, nvlink, pcie, or '' where one cannot tell; ``pairs`` counts the pairs of
+    GPUs by their link; ``islands`` are the groups that NVLink joins; ``without`` the GPUs that miss
+    the NVLink which the others have, ``weaker`` the pairs with fewer links than the rest;
+    ``compute`` are the NICs for training, ``others`` the rest; ``alike`` where every GPU has the
+    same link to every NIC; ``pcie_only`` where the table was made with -mp; ``grace`` where GPU
+    memory is a NUMA node, as on Grace Hopper and Grace Blackwell.
+    """
+
+    gpus: tuple[Gpu, ...] = ()
+    intra: str = ""
+    pairs: Mapping[str, int] = {}
+    islands: tuple[tuple[str, ...], ...] = ()
+    without: tuple[str, ...] = ()
+    weaker: tuple[tuple[str, str, str], ...] = ()
+    compute: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+    by_rate: bool = False
+    alike: bool = False
+    pcie_only: bool = False
+    grace: bool = False
+
+    @property
+    def ib_hca(self) -> str:
+        """The NICs for training as a profile's ``ib_hca`` takes them; '' where a name is unknown:
+        NIC0 is a name in a table only, and its legend is missing."""
+        known = all(not re.fullmatch(r"NIC[0-9]+", name) for name in self.compute)
+        return ",".join(self.compute) if known else ""
+
+
+def explain(matrix: Matrix, ports: Sequence[Port] = ()) -> Topology:
+    """The facts of a matrix; ``ports``, of ibstat or ibv_devinfo, tell which NICs are up and fast.
+
+    The NICs for training are those behind a PCIe switch with a GPU. Where no NIC is, as in many
+    virtual machines and on Grace, they are the InfiniBand ports of the highest rate, if any.
+    """
+    pairs = {(a, b): matrix.link(a, b) for i, a in enumerate(matrix.gpus) for b in matrix.gpus[:i]}
+    pcie_only = (
+        bool(matrix.legend) and "NV#" not in matrix.legend and not any(map(nvlinks, pairs.values()))
+    )
+    islands = _islands(matrix.gpus, pairs)
+    intra = _intra(matrix.gpus, pairs, islands, pcie_only=pcie_only)
+    found = {gpu: _nearest(matrix, gpu) for gpu in matrix.gpus}
+    near = {d for link, devices in found.values() if link in NEAR for d in devices}
+    devices = [matrix.device(nic) for nic in matrix.nics]
+    compute = _usable([d for d in devices if d in near], devices, ports)
+    switched = intra == "nvswitch"
+    most = max(map(nvlinks, pairs.values()), default=0)
+    rails = _rails({g: [d for d in n if d in compute] for g, (_, n) in found.items()})
+    links = [matrix.link(gpu, nic) for gpu in matrix.gpus for nic in matrix.nics]
+    return Topology(
+        tuple(_gpu(matrix, gpu, *found[gpu], rails[gpu]) for gpu in matrix.gpus),
+        intra,
+        Counter(link for link in pairs.values() if link),
+        islands,
+        tuple(g for g in matrix.gpus if switched and not any(g in i for i in islands)),
+        tuple((b, a, w) for (a, b), w in pairs.items() if switched and 0 < nvlinks(w) < most),
+        compute,
+        tuple(device for device in devices if device not in compute),
+        by_rate=bool(compute) and not near,
+        alike=len(matrix.gpus) > 1 and len(links) > 2 and len(set(links)) == 1,
+        pcie_only=pcie_only,
+        grace=any(where.gpu_numa for where in matrix.affinity.values()),
+    )
+
+
+def nvlinks(word: str) -> int:
+    """How many NVLinks a word says: 18 for NV18; 0 for any other."""
+    return int(word[2:]) if word.startswith("NV") else 0
+
+
+def _gpu(matrix: Matrix, gpu: str, link: str, near: tuple[str, ...], rail: tuple[str, ...]) -> Gpu:
+    where = matrix.affinity.get(gpu)
+    return Gpu(gpu, where.cpus if where else "", where.numa if where else "", link, near, rail)
+
+
+def _nearest(matrix: Matrix, gpu: str) -> tuple[str, tuple[str, ...]]:
+    """The best link of a GPU to any NIC, and the NICs that have it."""
+    for word in (*NEAR, *FAR):
+        found = [matrix.device(n) for n in matrix.nics if matrix.link(gpu, n) == word]
+        if found:
+            return word, tuple(found)
+    return "", ()
+
+
+def _islands(
+    gpus: Sequence[str], pairs: Mapping[tuple[str, str], str]
+) -> tuple[tuple[str, ...], ...]:
+    """The groups of two and more GPUs that NVLink joins."""
+    group = {gpu: {gpu} for gpu in gpus}
+    for (one, other), word in pairs.items():
+        if nvlinks(word) and group[one] is not group[other]:
+            group[one] |= group[other]
+            for gpu in group[other]:
+                group[gpu] = group[one]
+    groups = {id(members): members for members in group.values() if len(members) > 1}
+    return tuple(tuple(g for g in gpus if g in members) for members in groups.values())
+
+
+def _intra(
+    gpus: Sequence[str],
+    pairs: Mapping[tuple[str, str], str],
+    islands: Sequence[Sequence[str]],
+    *,
+    pcie_only: bool,
+) -> str:
+    """What joins the GPUs: a switch where they have more links to their peers than a GPU has."""
+    if len(gpus) < 2 or pcie_only:
+        return ""
+    sums = Counter[str]()
+    for (one, other), word in pairs.items():
+        sums[one] += nvlinks(word)
+        sums[other] += nvlinks(word)
+    largest = max(islands, key=len, default=())
+    inside = [w for (a, b), w in pairs.items() if w and a in largest and b in largest]
+    full = bool(inside) and all(map(nvlinks, inside))
+    if full and (max(sums.values()) > MOST_NVLINKS or f"NV{MOST_NVLINKS}" in inside):
+        return "nvswitch"
+    if not all(pairs.values()):
+        return ""
+    return "nvlink" if islands else "pcie"
+
+
+def _usable(near: Sequence[str], devices: Sequence[str], ports: Sequence[Port]) -> tuple[str, ...]:
+    """The near NICs, less those whose port is down or slower than the fastest of them."""
+    active = [p for p in ports if p.state == "active" and p.device in devices]
+    if not any(p.device in devices for p in ports):
+        return tuple(near)
+    chosen = near or [p.device for p in active if p.layer == "infiniband"]
+    rates = {p.device: p.gbps or 0 for p in active if p.device in chosen}
+    fastest = max(rates.values(), default=0)
+    return tuple(d for d in devices if d in rates and rates[d] in (0, fastest))
+
+
+def _rails(near: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
+    """The share of each GPU: NICs near to several GPUs are dealt out where there are enough."""
+    found = {}
+    for gpu, nics in near.items():
+        sharing = [g for g, theirs in near.items() if theirs == nics]
+        each, place = len(nics) // len(sharing), sharing.index(gpu)
+        found[gpu] = tuple(nics[place * each : (place + 1) * each] if each else nics)
+    return found
