@@ -204,6 +204,8 @@ def _judged(
         submission.pop("silent", None)
     if seen.markers.report:
         submission["report"] = dict(seen.markers.report)
+    if seen.markers.unfit:
+        submission["preflight"] = [list(unfit) for unfit in seen.markers.unfit]
     if state.job != before.job or state.phase in (Phase.CANCELLED, Phase.LOST, Phase.REJECTED):
         changed = {**answers.shown(state, record), "submission": submission}
         return changed, state, effects

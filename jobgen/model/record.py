@@ -164,6 +164,12 @@ class RunRecord(NamedTuple):
         found = self.submission.get("report")
         return found if isinstance(found, dict) else {}
 
+    @property
+    def unfit(self) -> tuple[tuple[int, str, str], ...]:
+        """What the job's preflights found: the start, the node, and what is wrong with it."""
+        found = self.submission.get("preflight")
+        return tuple((s, n, w) for s, n, w in found) if isinstance(found, list) else ()
+
     def data(self) -> dict[str, Any]:
         """Plain data that JSON can hold; ``from_data`` reads it back."""
         job = None if self.job is None else str(self.job)

@@ -21,7 +21,7 @@ look() {
 }
 
 # look_marks: "TIME 'NAME' -> 'TARGET'" of each mark, by one process for all of them, and "TASK
-# RESTART WORDS" of each end.
+# RESTART WORDS" of each end and of what each preflight found.
 look_marks() {
     # what is not there is complained of and passed over
     emit marks "$(stat -c '%Y %N' -- state/*/claim state/*/started.* state/*/requeued.* 2>/dev/null)"
@@ -33,6 +33,14 @@ look_marks() {
             done <"$mark"
             task=${mark#state/}
             emit exit "${task%%/*} ${mark##*exit.}$words"
+        fi
+    done
+    for mark in state/*/preflight.*/findings; do
+        if [ -s "$mark" ]; then
+            task=${mark#state/}
+            restart=${mark%/findings}
+            words=$(grep -E -m 5 '^(bad|wrong)' "$mark" | cut -c 1-300)
+            emit preflight "${task%%/*} ${restart##*.} $words"
         fi
     done
     for mark in state/*/report; do

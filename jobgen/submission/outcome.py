@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from jobgen.model.observation import Observation
 from jobgen.model.record import JobId, JobState, RunRecord
@@ -38,6 +38,15 @@ class Ended:
     """Why the script ended before the program was started, in its own words."""
 
 
+class Unfit(NamedTuple):
+    """A node that the preflight of one start named."""
+
+    start: int
+    """The first start is 1."""
+    node: str
+    what: str
+
+
 @dataclass(frozen=True, slots=True)
 class Markers:
     """What one run directory says. Keys are task and restart."""
@@ -49,6 +58,8 @@ class Markers:
     cancel: bool = False
     secrets: bool = False
     missing: bool = False
+    unfit: tuple[Unfit, ...] = ()
+    """Nodes that a preflight named, in order of the starts."""
     report: Mapping[str, float] = field(default_factory=dict)
     """What the program reported of itself."""
 
@@ -109,6 +120,7 @@ def markers(told: Mapping[str, list[str]]) -> Markers:
         cancel="cancel" in told,
         secrets="secrets" in told,
         missing="missing" in told,
+        unfit=_unfit(told.get("preflight", [])),
         report=report(told.get("report", [])),
     )
 
@@ -268,3 +280,14 @@ def _ended(words: str) -> Ended | None:
     time = number(said.get("time", "")) or 0.0
     killed = said.get("end") == "killed"
     return Ended(int(code), time, said.get("node", ""), killed, why.strip()[:LONGEST])
+
+
+def _unfit(texts: list[str]) -> tuple[Unfit, ...]:
+    """Lines ``bad NODE WHAT FIX`` with tabs between; what makes no sense is left out."""
+    found = set()
+    for _, restart, lines in _tasks(texts):
+        for line in lines.split("\n"):
+            level, *words = line.split("\t")
+            if level in ("bad", "wrong") and len(words) >= 2:
+                found.add(Unfit(restart + 1, words[0][:LONGEST], words[1][:LONGEST]))
+    return tuple(sorted(found))

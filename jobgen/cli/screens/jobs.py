@@ -127,6 +127,9 @@ def shown(found: Shown, now: float, ink: Ink, *, gpus: bool = False) -> str:
     lines += [f"  {fold(more, ink.width - 2, '  ')}"] if more else []
     if not record.ended and now - record.updated > OLD:
         lines.append(f"  last heard {span(now - record.updated)} ago")
+    for start, node, what in record.unfit:
+        said = f"preflight of start {start}: {safe(node)}: {safe(what)}"
+        lines.append(f"  {fold(said, ink.width - 2, '  ')}")
     if record.report:
         told = ", ".join(f"{safe(key)} {value:,.10g}" for key, value in record.report.items())
         lines.append(f"  {fold(f'reported: {told}', ink.width - 2, '  ')}")
@@ -221,6 +224,9 @@ def job_data(record: RunRecord) -> dict[str, Any]:
         "digest": f"sha256:{record.digest}",
         "shape": dict(record.shape),
         "report": dict(record.report),
+        "preflight": [
+            {"start": start, "node": node, "what": what} for start, node, what in record.unfit
+        ],
     }
 
 
