@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -18,18 +16,12 @@ import pytest
 
 from tests.cluster import Cluster, Options
 from tests.cluster.layout import REPOSITORY
-from tests.e2e.runs import DIGITS
 
 pytestmark = pytest.mark.cluster
 
 GOLDEN = {
     str(path.parent.relative_to(REPOSITORY / "tests")): path
     for path in sorted((REPOSITORY / "tests").rglob("job.sbatch"))
-}
-SITES = {
-    f"digits on {path.stem}": path.stem
-    for path in sorted((REPOSITORY / "clusters").glob("*.yaml"))
-    if "scheduler: local" not in path.read_text(encoding="utf-8")
 }
 PLUGIN = re.compile(r"--(container-|no-container-)\S+")
 """Options that pyxis brings."""
@@ -88,17 +80,9 @@ def site(scripts: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def rendered(name: str) -> str:
-    words = [sys.executable, "-m", "jobgen", "render", str(DIGITS / "job.yaml"), "-c", name]
-    done = subprocess.run(words, cwd=REPOSITORY, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def scripts() -> dict[str, str]:
-    golden = {name: path.read_text(encoding="utf-8") for name, path in GOLDEN.items()}
-    return golden | {name: rendered(profile) for name, profile in SITES.items()}
+    return {name: path.read_text(encoding="utf-8") for name, path in GOLDEN.items()}
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +97,7 @@ def controller(scripts: dict[str, str]) -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.mark.parametrize("name", [*GOLDEN, *SITES])
+@pytest.mark.parametrize("name", GOLDEN)
 def test_slurm_accepts_the_script(
     name: str,
     scripts: dict[str, str],

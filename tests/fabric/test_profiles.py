@@ -1,0 +1,125 @@
+"""The shipped profiles: what each renders is known, right for its releases, and has a reason."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from jobgen.catalog import Catalog
+from jobgen.data.variables import release, variable
+from jobgen.fabric.variables import judge
+from jobgen.fabric.variables.where import on
+from jobgen.load import load_cluster, load_job
+from jobgen.model.cluster import FABRICS
+from jobgen.model.facts import Facts
+from jobgen.model.plan import Plan
+from jobgen.resolve import resolve
+
+CLUSTERS = {file.name: file for file in Catalog((), Path()).clusters() if file.name != "local"}
+RELEASES = {
+    "unknown": "",
+    "old": "{nccl: 2.18.6, driver: 535.54.3, ofi_nccl: 1.5.0, libfabric: 1.17}",
+    "current": "{nccl: 2.30.7, driver: 580.95.5, ofi_nccl: 1.16.0, libfabric: 2.1}",
+}
+UNMEASURED = "the site's own setting"
+AROUND = {"JOBGEN_CHECKPOINT_DIR"}
+"""Of jobgen's own."""
+
+profiles = pytest.mark.parametrize("name", CLUSTERS)
+releases = pytest.mark.parametrize("known", RELEASES)
+
+
+@cache
+def planned(name: str, known: str = "unknown", container: str = "") -> Plan:
+    """The plan of the smallest job on two nodes, or on the one that there is."""
+    file = CLUSTERS[name]
+    text = file.text + (f"versions: {RELEASES[known]}\n" if RELEASES[known] else "")
+    cluster = load_cluster(text, file.label, parent=file.parent)
+    nodes = min(2, cluster.value.nodes.count)
+    job = f"name: j\nnodes: {nodes}\ntime: 1h\nrun: train.py\n"
+    job += f"container: {{image: /img.sqsh, runtime: {container}}}\n" if container else ""
+    return resolve(load_job(job, "job.yaml"), cluster, Facts())
+
+
+@profiles
+@releases
+def test_every_variable_is_one_that_its_release_reads(name: str, known: str) -> None:
+    installed = {"unknown": (), "old": (2, 18, 6), "current": (2, 30, 7)}[known]
+    for one in planned(name, known).env.keys() - AROUND:
+        row = variable(one)
+        assert row is not None, f"{one} is not in the catalogue"
+        if row.owner == "nccl" and installed:
+            assert (release(row.since) or (0,)) <= installed, f"{one} is not known yet"
+            assert not row.until or installed <= release(row.until), f"{one} is gone"
+
+
+@profiles
+@releases
+def test_every_variable_has_a_reason_and_a_line_that_gives_it(name: str, known: str) -> None:
+    for one, setting in planned(name, known).env.items():
+        assert setting.why, one
+        assert not setting.why.startswith(UNMEASURED), one
+        assert setting.place.startswith(("cluster ", "rule ")), one
+
+
+@profiles
+@releases
+def test_the_judge_of_variables_has_nothing_to_say(name: str, known: str) -> None:
+    file = CLUSTERS[name]
+    text = file.text + (f"versions: {RELEASES[known]}\n" if RELEASES[known] else "")
+    cluster = load_cluster(text, file.label, parent=file.parent).value
+    plan = planned(name, known)
+    assert not plan.notes
+    others = {one: setting.value for one, setting in plan.env.items()}
+    context = on(cluster, nodes=plan.shape.nodes)._replace(kind="cluster", others=others)
+    found = {o: judge(o, setting.value, context) for o, setting in plan.env.items()}
+    assert {o: said for o, said in found.items() if said} == {}
+
+
+@profiles
+def test_a_variable_of_the_profile_itself_names_its_source(name: str) -> None:
+    file = CLUSTERS[name]
+    network = load_cluster(file.text, file.label, parent=file.parent).value.network
+    for one, entry in network.env.items():
+        assert entry.why, one
+        assert entry.source, one
+
+
+@profiles
+def test_a_job_that_stays_on_one_node_has_no_variable_of_the_network(name: str) -> None:
+    file = CLUSTERS[name]
+    cluster = load_cluster(file.text, file.label, parent=file.parent)
+    job = "name: j\nnodes: 1\ntime: 1h\nrun: train.py\n"
+    plan = resolve(load_job(job, "job.yaml"), cluster, Facts())
+    usual = {"OMP_NUM_THREADS", "NCCL_DEBUG", "JOBGEN_CHECKPOINT_DIR", "NCCL_P2P_DISABLE"}
+    assert plan.env.keys() <= usual
+    assert plan.setup == ()
+
+
+@pytest.mark.parametrize("runtime", ["pyxis", "apptainer", "docker"])
+@profiles
+def test_a_container_sees_what_its_variables_name(name: str, runtime: str) -> None:
+    plan = planned(name, container=runtime)
+    started = "\n".join(str(word) for line in plan.start for word in line)
+    inside = plan.container
+    assert inside is not None
+    started += "\n".join(str(word) for line in inside.enter for word in line)
+    targets = [mount.target for mount in inside.mounts]
+    for setting in plan.env.values():
+        if setting.value.startswith(("/opt/", "/var/", "/dev/", "/run/")):
+            assert any(setting.value.startswith(target) for target in targets), setting.value
+    for target in targets:
+        assert target.split("$")[0] in started
+    if runtime == "pyxis":
+        named = next(w for w in started.split() if w.startswith("--container-env="))
+        assert plan.env.keys() <= {*named.partition("=")[2].split(",")}
+
+
+def test_every_network_has_a_profile() -> None:
+    there = {
+        load_cluster(f.text, f.label, parent=f.parent).value.network.fabric
+        for f in CLUSTERS.values()
+    }
+    assert there == {*FABRICS}
