@@ -225,32 +225,64 @@ def training(
     checkpoints: Checkpoints,
     epoch: Callable[[Progress], Iterator[Batches]],
     samples: int,
+    exposed: Callable[[], float | None] = lambda: None,
 ) -> Iterator[Batches]:
     """The micro-batches of each step, until the last step or until the job is asked to stop.
 
     What the program does with them is a step. Between two of them the checkpoints are made.
     ``epoch`` gives what is left of an epoch, ``samples`` is what all ranks take in a step.
+    ``exposed`` tells the seconds of a step in which it only waited for the other ranks.
     """
-    first, clock = at.step, time.monotonic()
+    times = Times()
     while at.step < args.steps:
         begun = at.step
-        for batches in epoch(at):
+        for batches in times.waited(epoch(at), args.slow_data):
             if stop_asked(checkpoints.world):
                 checkpoints.save(at)
                 stopped(checkpoints.world, at)
                 return
             yield batches
+            times.stepped()
             at.step, at.seen = at.step + 1, at.seen + samples
             if at.step % args.save_every == 0 or at.step == args.steps:
                 checkpoints.save(at)
             time.sleep(args.pause)
             if at.step == args.steps:
-                done = samples * (at.step - first)
-                report(checkpoints.world, done / (time.monotonic() - clock))
+                report(checkpoints.world, times, samples, exposed())
                 return
         if at.step == begun and not at.seen:
             raise SystemExit(f"the text has fewer than the {samples} samples of one step")
         at.epoch, at.seen = at.epoch + 1, 0
+
+
+@dataclass
+class Times:
+    """Seconds of each step, and of each step those in which it waited for its data."""
+
+    steps: list[float] = field(default_factory=list)
+    data: list[float] = field(default_factory=list)
+    begun: float = 0.0
+
+    def waited(self, batches: Iterator[Batches], slow: float) -> Iterator[Batches]:
+        """The same batches; ``slow`` seconds are slept for each, as a slow disk would."""
+        while True:
+            self.begun = time.monotonic()
+            time.sleep(slow)
+            found = next(batches, None)
+            if found is None:
+                return
+            self.data.append(time.monotonic() - self.begun)
+            yield found
+
+    def stepped(self) -> None:
+        """A step has ended. The loss is read in it, so a GPU has ended it too."""
+        self.steps.append(time.monotonic() - self.begun)
+
+    @property
+    def told(self) -> dict[str, list[float]]:
+        """As jobgen reads them: the last ones, and never the first, which warms up."""
+        found = {"step_s": self.steps, "data_s": self.data}
+        return {key: [round(s, 5) for s in times[1:][-100:]] for key, times in found.items()}
 
 
 def stop_asked(world: World) -> bool:
@@ -268,16 +300,20 @@ def stopped(world: World, at: Progress) -> None:
         Path(path).touch()
 
 
-def report(world: World, rate: float) -> None:
-    """Tell jobgen how it went: show prints it, and plan holds a peak against the next estimate."""
+def report(world: World, times: Times, samples: int, exposed: float | None) -> None:
+    """Tell jobgen how it went: show prints it, plan holds a peak against the next estimate, and
+    bench scaling finds what a step waits for."""
     path = os.environ.get("JOBGEN_REPORT_FILE")
-    if not path or world.rank:
+    if not path or world.rank or not times.steps:
         return
-    numbers = {"samples_per_second": rate}
+    said: dict[str, Any] = {**times.told, "samples_per_step": samples}
+    said["samples_per_second"] = samples * len(times.steps) / sum(times.steps)
+    if exposed is not None:
+        said["comm_s"] = exposed
     if world.device.type == "cuda":
-        numbers["peak_allocated_bytes"] = torch.cuda.max_memory_allocated()
-        numbers["peak_reserved_bytes"] = torch.cuda.max_memory_reserved()
-    Path(path).write_text(json.dumps(numbers), encoding="utf-8")
+        said["peak_allocated_bytes"] = torch.cuda.max_memory_allocated()
+        said["peak_reserved_bytes"] = torch.cuda.max_memory_reserved()
+    Path(path).write_text(json.dumps(said), encoding="utf-8")
 
 
 def flush(folder: Path) -> None:
@@ -304,6 +340,9 @@ def arguments(about: str | None) -> argparse.Namespace:
     parser.add_argument("--clip", type=float, help="the same of the gradients' norm")
     parser.add_argument("--recompute", default="none", choices=("none", "selective", "full"))
     parser.add_argument("--pause", type=float, default=0, help="seconds to sleep after a step")
+    parser.add_argument(
+        "--slow-data", type=float, default=0, help="seconds to sleep before each step's data"
+    )
     parser.add_argument(
         "--fail", help="STEP:RANK kills itself with the step's checkpoint half made"
     )

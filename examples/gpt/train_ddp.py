@@ -51,7 +51,8 @@ def main() -> None:
 
     report = Report(world, plan.strategy, model, at)
     learning = plan.own.get("static_graph", False)
-    for batches in training(at, args, checkpoints, epoch, plan.samples):
+    steps = training(at, args, checkpoints, epoch, plan.samples, lambda: exposed(parallel))
+    for batches in steps:
         loss = backward(parallel, batches, plan, scaler, always=learning)
         learning = False
         scaler.unscale_(optimizer)  # before the norm is taken
@@ -75,12 +76,22 @@ def divided(model: nn.Module, plan: Plan) -> DistributedDataParallel:
         # the same parameters in every step: allows more with activation checkpointing
         static_graph=plan.own.get("static_graph", False),
     )
+    parallel._set_ddp_runtime_logging_sample_rate(1)  # for what a step waits for
     hook = plan.own.get("hook", "none")
     # gradients travel in 16 bits, and are fp32 before and after. They need NCCL: gloo has no bf16,
     # and stood still with fp16 now and then
     if hook != "none" and torch.cuda.is_available():
         parallel.register_comm_hook(None, HOOKS[hook])
     return parallel
+
+
+def exposed(parallel: DistributedDataParallel) -> float | None:
+    """Seconds of a step in which gradients travel and nothing is computed beside it, as DDP's own
+    log of its runtime has it; None where this torch keeps none."""
+    said = parallel._get_ddp_logging_data()
+    sent = said.get("avg_backward_comm_time")
+    beside = said.get("avg_backward_compute_comm_overlap_time")
+    return max(sent - beside, 0) / 1e9 if sent and beside is not None else None
 
 
 def backward(
