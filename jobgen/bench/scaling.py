@@ -114,39 +114,37 @@ def _judged(row: Row, base: Run | None) -> tuple[Cause, str, str]:
     if not row.rate:
         text = "nothing was reported" if run.state == "COMPLETED" else f"the run is {run.state}"
         return "unknown", text, "the program writes $JOBGEN_REPORT_FILE: see docs/howto/bench.md"
-    shares = _shares(run)
-    worst = max(shares, key=lambda cause: shares[cause], default=None)
-    if run.throttled >= SHARE and (worst is None or shares[worst] < run.throttled):
-        text = f"throttling: clocks were held down at {run.throttled:.0%} of the looks"
-        return "throttling", text, f"jobgen show {run.alias} tells which GPUs; power and cooling"
-    if worst is not None and shares[worst] >= SHARE:
-        named, step = _NAMED[worst]
-        text = f"{named}: {shares[worst]:.0%} of each step"
-        return worst, text, step.format(nodes=run.nodes)
-    if row.efficiency >= WELL:
+    shares = _shares(run) | _grown(run, base)
+    if run.throttled:
+        shares["throttling"] = run.throttled
+    large = sorted((c for c in shares if shares[c] >= SHARE), key=lambda c: -shares[c])
+    if large:
+        text = "; ".join(f"{shares[cause]:.0%} {_NAMED[cause][0]}" for cause in large)
+        return large[0], text, _NAMED[large[0]][1].format(nodes=run.nodes, run=run.alias)
+    missing = [key for cause, key in _KEYS.items() if cause not in shares]
+    if row.efficiency >= WELL or not missing:
         return "none", "", ""
-    return _rest(run, base, shares)
-
-
-def _rest(run: Run, base: Run | None, shares: Mapping[Cause, float]) -> tuple[Cause, str, str]:
-    """It lost something, and nothing that was told explains it."""
-    missing = [word for cause, word in _KEYS.items() if cause not in shares]
-    if base is not None and run.nodes > base.nodes and missing:
-        keys = " nor ".join(missing)
-        return "unknown", f"not told: the program reports no {keys}", "see docs/howto/bench.md"
-    text = "computing itself takes longer: a slow node, throttling, or a smaller batch"
-    return "other", text, "monitor: 30s in the job shows clocks; bench allreduce --pairs nodes"
+    told = " and ".join(missing)
+    return "unknown", f"not told: the program reports no {told}", "see docs/howto/bench.md"
 
 
 _KEYS: dict[Cause, str] = {"data": "data_s", "communication": "comm_s"}
 _NAMED: dict[Cause, tuple[str, str]] = {
     "data": (
-        "data loading",
+        "of each step waits for data",
         "more workers and prefetching in the loader, or data on a faster disk",
     ),
     "communication": (
-        "exposed communication",
+        "of each step is exposed communication",
         "jobgen bench allreduce --nodes {nodes} tells whether the links are healthy",
+    ),
+    "throttling": (
+        "of the time clocks were held down",
+        "jobgen show {run} tells which GPUs; look at power and cooling",
+    ),
+    "other": (
+        "of each step is computing that took less on fewer nodes",
+        "a slow node or clocks held down (monitor: 30s shows them), or cores that ranks share",
     ),
 }
 
@@ -158,3 +156,24 @@ def _shares(run: Run) -> dict[Cause, float]:
         return {}
     told = ((cause, run.report.get(key)) for cause, key in _KEYS.items())
     return {cause: min(max(s, 0.0) / step, 1.0) for cause, s in told if s is not None}
+
+
+def _grown(run: Run, base: Run | None) -> dict[Cause, float]:
+    """The part of a step by which computing itself is longer than the smallest size's for as much
+    work; nothing where the program did not tell all else."""
+    shares = _shares(run)
+    if base is None or run.nodes <= base.nodes or set(shares) != set(_KEYS):
+        return {}
+    other = _shares(base)
+    if set(other) != set(_KEYS):
+        return {}
+    step, before = run.report["step_s"], base.report["step_s"]
+    work = _work(run) / _work(base) if _work(run) and _work(base) else 1.0
+    ideal = before * max(1 - sum(other.values()), 0.0) * work
+    return {"other": max(1 - sum(shares.values()) - ideal / step, 0.0)}
+
+
+def _work(run: Run) -> float:
+    """What one rank does in a step; 0 where it was not told."""
+    done = run.report.get("samples_per_step") or run.report.get("tokens_per_step") or 0.0
+    return done / run.ranks if run.ranks else 0.0

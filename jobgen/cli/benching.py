@@ -46,6 +46,7 @@ def _wanted(chosen: Mapping[str, Any]) -> Wanted:
         pairs=chosen["pairs"],
         tests=chosen["nccl_tests"],
         like=chosen["like"],
+        seconds=chosen["seconds"],
     )
 
 

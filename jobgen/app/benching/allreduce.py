@@ -34,6 +34,8 @@ class Wanted(NamedTuple):
     tests: bool = False
     like: Path | None = None
     """A job whose setup, environment, container and options of sbatch are used."""
+    seconds: float = 2.0
+    """For each size, about."""
 
 
 class Judged(NamedTuple):
@@ -128,7 +130,8 @@ def read(world: World, ref: str) -> Judged:
 def _asked(wanted: Wanted, profile: ClusterProfile) -> job.Asked:
     nodes = wanted.nodes or job.nodes(profile, pairs=wanted.pairs)
     sizes = wanted.sizes or job.sizes(profile)
-    return job.Asked(nodes, wanted.ops, sizes, pairs=wanted.pairs, tests=wanted.tests)
+    kinds = (wanted.pairs, wanted.tests)
+    return job.Asked(nodes, wanted.ops, sizes, *kinds, seconds=wanted.seconds)
 
 
 def _like(world: World, path: Path | None) -> Mapping[str, Any]:

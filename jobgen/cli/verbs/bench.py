@@ -34,6 +34,7 @@ READ = click.option(
 )
 @click.option("--nodes", metavar="N", type=click.IntRange(1, 65_536), help="Nodes; 2 by default.")
 @click.option("--sizes", metavar="A..B", type=Sizes(), help="Bytes: 1M..1G, or 64K,16M.")
+@click.option("--seconds", type=click.FloatRange(0.1, 600), default=2.0, help="For each size; 2.")
 @click.option("--ops", metavar="OP,OP…", type=Ops(), default=("all_reduce",), help=Ops.KNOWN)
 @click.option("--pairs", is_flag=True, help="Each pair of nodes too: names the slow node.")
 @click.option("--nccl-tests", is_flag=True, help="Run all_reduce_perf too, where a node has it.")
