@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from jobgen.survey.catalogued import candidates
 from jobgen.survey.choice import Choice, Kind
@@ -19,19 +20,25 @@ _LONGEST = 366 * 86_400
 """A limit of more than that is none for a profile."""
 
 
-def entries(
-    site: Site, login: Login, choice: Choice, *, account: str = "", root: str = ""
-) -> Iterator[Line | Gap]:
+class Said(NamedTuple):
+    """What a person said instead of asking for it to be found."""
+
+    account: str = ""
+    qos: str = ""
+    root: str = ""
+
+
+def entries(site: Site, login: Login, choice: Choice, asked: Said) -> Iterator[Line | Gap]:
     """The lines of a profile, in its order; what only a node can tell is a Gap."""
-    yield from _root(login, root)
+    yield from _root(login, asked.root)
     yield from _nodes(choice.kind)
     yield from _request(site, choice)
     partition = choice.partition.name
     yield Line(("defaults", "slurm", "partition"), partition, _why_partition(choice))
-    yield from _account(site, choice, account)
-    yield from _qos(site, choice, account)
+    yield from _account(site, choice, asked.account)
+    yield from _qos(site, choice, asked)
     yield from _modules(login)
-    yield from _limits(site, choice, account)
+    yield from _limits(site, choice, asked.account)
     yield from _accounting(site)
     if site.version:
         release = ".".join(site.version.split(".")[:2])
@@ -167,10 +174,13 @@ def accounts(site: Site, choice: Choice) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _qos(site: Site, choice: Choice, asked: str) -> Iterator[Line | Gap]:
+def _qos(site: Site, choice: Choice, asked: Said) -> Iterator[Line | Gap]:
     """Nothing where the default QOS will do."""
     path, allowed = ("defaults", "slurm", "qos"), choice.partition.qos
-    account = asked or site.default_account
+    if asked.qos:
+        yield Line(path, asked.qos, "--qos")
+        return
+    account = asked.account or site.default_account
     mine = [one for one in site.associations if not account or one.account == account]
     if not allowed or not mine or any(one.default_qos in allowed for one in mine):
         return
@@ -191,7 +201,9 @@ def _modules(login: Login) -> Iterator[Gap]:
 
 def _limits(site: Site, choice: Choice, account: str) -> Iterator[Line | Gap]:
     partition, path = choice.partition, ("limits", "time")
-    options = [(seconds(partition.max_time), f"partition {partition.name}: MaxTime")]
+    options = [
+        (seconds(partition.max_time), f"scontrol show partition: MaxTime of {partition.name}")
+    ]
     chosen = account or site.default_account
     options += [
         (seconds(one.max_wall), f"sacctmgr show assoc: MaxWall of account {one.account}")
@@ -206,7 +218,9 @@ def _limits(site: Site, choice: Choice, account: str) -> Iterator[Line | Gap]:
         yield Gap(path, f"partition {partition.name} has no limit that Slurm shows")
     most = partition.max_nodes
     if most is not None and most < choice.kind.number:
-        yield Line(("limits", "nodes"), most, f"partition {partition.name}: MaxNodes")
+        yield Line(
+            ("limits", "nodes"), most, f"scontrol show partition: MaxNodes of {partition.name}"
+        )
 
 
 def _accounting(site: Site) -> Iterator[Line | Gap]:
@@ -233,17 +247,24 @@ def draft(head: Sequence[Line | Gap], node: Sequence[Line | Gap], notes: Sequenc
     """The entries of both in a profile's order; what a node told wins over the login host's."""
     said = {one.path: one for one in node}
     known = {one.path: one for one in head}
-    merged = {
-        path: said[path] if path in said and not _weaker(said[path], one) else one
-        for path, one in known.items()
-    }
+    merged = {path: _joined(one, said.get(path)) for path, one in known.items()}
     merged |= {path: one for path, one in said.items() if path not in known}
     return Draft(tuple(sorted(merged.values(), key=lambda one: _rank(one.path[0]))), tuple(notes))
 
 
-def _weaker(told: Line | Gap, known: Line | Gap) -> bool:
-    """Whether a gap would take the place of a fact."""
-    return isinstance(told, Gap) and isinstance(known, Line)
+def _joined(known: Line | Gap, told: Line | Gap | None) -> Line | Gap:
+    """What a node told, unless that is less than was known; two gaps have both reasons."""
+    if told is None or (isinstance(told, Gap) and isinstance(known, Line)):
+        return known
+    if isinstance(told, Gap) and isinstance(known, Gap) and not told.maybe:
+        return Gap(told.path, f"{told.why}; {known.why}", known.maybe)
+    return told
+
+
+def shared(line: Line, node: str) -> Line:
+    """The line of paths.root, once a job on that node has written there."""
+    how = line.how.partition("; ")[0]
+    return line._replace(how=f"{how}; a job on {node} wrote there")
 
 
 _ORDER = (

@@ -1,16 +1,22 @@
-"""``jobgen cluster ls`` and ``jobgen cluster show``."""
+"""``jobgen cluster ls``, ``show``, ``add`` and ``check``."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import Lazy, verb
 from jobgen.cli.flags import complete_clusters
+from jobgen.cli.words import FILE, Duration
+from jobgen.errors import Exit
 
 VERBS = {
     "ls": (f"{__name__}:ls", "The profiles, and where each comes from."),
     "show": (f"{__name__}:show", "One profile: its file and what it comes to."),
+    "add": (f"{__name__}:add", "Make a profile of what a site tells of itself."),
+    "check": (f"{__name__}:check", "A profile against its machine."),
 }
 command = Lazy("cluster", verbs=VERBS, help="The cluster profiles: what jobgen knows of a machine.")
 
@@ -34,3 +40,73 @@ def show(call: Call, name: str) -> None:
 
     file, profile = clusters.show(call.world, name)
     call.answer(lambda: screens.data(file, profile), lambda ink: screens.screen(file, profile, ink))
+
+
+_PROBE = click.option(
+    "--probe/--no-probe", default=None, help="Submit a job of two minutes that looks at a node."
+)
+_WAIT = click.option(
+    *("--wait", "patience"),
+    type=Duration(),
+    default=None,
+    help="How long that job may wait and run; 10m by default.",
+)
+
+
+@verb(
+    "add",
+    "jobgen cluster add mine --from login.hpc.example.org",
+    "jobgen cluster add mine --from hpc --partition gpu --account lab42 --probe",
+    "jobgen cluster add mine                      # on the login host itself",
+)
+@click.argument("name")
+@click.option(
+    "--from", "host", metavar="HOST", help="The login host, or its alias in ~/.ssh/config."
+)
+@click.option("--user", metavar="NAME", help="The login name; from ~/.ssh/config by default.")
+@click.option("--partition", metavar="NAME", help="The partition; else the one with most GPUs.")
+@click.option("--account", metavar="NAME", help="The account; else your default one.")
+@click.option("--qos", metavar="NAME", help="The QOS, where jobs need one.")
+@click.option("--root", metavar="DIR", help="Where run directories go; else scratch or home.")
+@_PROBE
+@_WAIT
+@click.option("--output", metavar="FILE", type=FILE, help="Another file; - prints the profile.")
+def add(call: Call, name: str, probe: bool | None, **chosen: Any) -> int:
+    """Make a profile of what a site tells of itself; every line says how it was found.
+
+    One connection, and questions only. A node is looked at with your leave: by a job of two
+    minutes. A file that is there is not replaced without leave.
+    """
+    from jobgen.app import adding
+    from jobgen.cli import surveying
+    from jobgen.cli.screens import survey as screens
+
+    words = surveying.wanted(name, chosen)
+    if not surveying.may_write(call, words):
+        return Exit.USAGE
+    made = adding.add(call.world, words, surveying.leave(call, probe), say=surveying.say(call))
+    adding.save(made)
+    call.answer(lambda: screens.added_data(made), lambda ink: screens.added(made, ink))
+    return Exit.DONE
+
+
+@verb("check", "jobgen cluster check mine", "jobgen cluster check mine --probe --json")
+@click.argument("name", shell_complete=complete_clusters)
+@_PROBE
+@_WAIT
+def check(call: Call, name: str, probe: bool | None, patience: float | None) -> int:
+    """Compare a profile with what its site tells of itself now.
+
+    Exit 1 where the profile says something else. A node is looked at with --probe only.
+    """
+    from jobgen.app import checking, probing
+    from jobgen.cli import surveying
+    from jobgen.cli.screens import survey as screens
+
+    leave, wait = surveying.leave(call, bool(probe)), patience or probing.PATIENCE
+    seen = checking.check(call.world, name, leave, patience=wait, say=surveying.say(call))
+    verbose = call.flags.verbose > 0
+    call.answer(
+        lambda: screens.checked_data(seen), lambda ink: screens.checked(seen, ink, verbose=verbose)
+    )
+    return Exit.FAILED if seen.found.wrong else Exit.DONE

@@ -1,0 +1,189 @@
+"""``cluster add``: a profile out of what a site tells of itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from jobgen.app import probing
+from jobgen.app.surveying import Survey, survey
+from jobgen.app.world import World
+from jobgen.errors import Invalid, JobgenError, Missing, Problem
+from jobgen.model.record import Login
+from jobgen.survey import choice as choices
+from jobgen.survey import cluster, node, write
+from jobgen.survey.choice import Choice
+from jobgen.survey.node import Probe
+from jobgen.survey.values import Draft, Gap, Line, named
+
+
+class Wanted(NamedTuple):
+    """What the words of the command say."""
+
+    name: str
+    host: str = ""
+    """The login host; empty: this machine."""
+    user: str = ""
+    partition: str = ""
+    account: str = ""
+    qos: str = ""
+    root: str = ""
+    output: Path | None = None
+    patience: float = probing.PATIENCE
+
+
+class Added(NamedTuple):
+    """A profile that was made."""
+
+    path: Path | None
+    """Where it was written; None: nowhere, it goes to standard output."""
+    label: str
+    text: str
+    draft: Draft
+    probed: str = ""
+    """The node that was looked at; empty where none was."""
+
+
+Leave = Callable[[Choice, tuple[tuple[str, str], ...]], bool]
+"""Asks whether a job may be submitted for this choice, with these options."""
+
+
+def destination(world: World, wanted: Wanted) -> Path | None:
+    """Where the profile goes; None for standard output. Raises Invalid for no name of a profile."""
+    from jobgen.load import check
+
+    name = wanted.name
+    least = f"name: {name}\nscheduler: slurm\npaths: {{root: /x}}\nnodes: {{count: 1}}\n"
+    if "\n" in name or not check(least, "the name").valid:
+        message = f"'{name[:64]}' is no name for a cluster"
+        raise Invalid(
+            Problem("J416", message, hint="letters, digits, '.', '_' and '-', such as a100x16")
+        )
+    if wanted.output is not None and str(wanted.output) == "-":
+        return None
+    return wanted.output or world.config / "clusters" / f"{name}.yaml"
+
+
+def add(
+    world: World, wanted: Wanted, leave: Leave, *, say: Callable[[str], None] | None = None
+) -> Added:
+    """Ask the site, with leave a node, and make the profile; ``save`` writes it.
+
+    Raises Unreachable, Missing (no Slurm, or no such partition), Refused, TimedOut.
+    """
+    path = destination(world, wanted)
+    tell = say or world.say
+    with world.connect(_login(wanted)) as transport:
+        found = survey(transport)
+        chosen = choose(found, wanted.partition)
+        draft = drafted(found, chosen, wanted)
+        slurm = _slurm(draft)
+        told = None
+        if leave(chosen, slurm):
+            asked = probing.order(chosen, _root(draft), found.login.host, slurm)
+            told = probing.run(transport, asked, world, patience=wanted.patience, say=tell)
+    draft = completed(draft, chosen, told, wanted)
+    text = write.text(_head(wanted), draft)
+    label = world.label(path) if path else "standard output"
+    _valid(text, label)
+    return Added(path, label, text, draft, told.node if told else "")
+
+
+def choose(found: Survey, partition: str) -> Choice:
+    """The nodes that the profile is about. Raises Missing where there are none such."""
+    chosen = choices.choose(found.site, partition)
+    if chosen is None:
+        known = named(dict.fromkeys(k.partition for k in choices.kinds(found.site)), 12)
+        message = f"there is no partition '{partition[:64]}'" if partition else "no partition is up"
+        raise Missing(Problem("J417", message, hint=f"known: {known or 'none with nodes'}"))
+    return chosen
+
+
+def drafted(found: Survey, chosen: Choice, wanted: Wanted) -> Draft:
+    """What the login host tells, before a node is asked."""
+    said = cluster.Said(wanted.account, wanted.qos, wanted.root)
+    return Draft(tuple(cluster.entries(found.site, found.login, chosen, said)))
+
+
+def completed(draft: Draft, chosen: Choice, told: Probe | None, wanted: Wanted) -> Draft:
+    """The draft with what a node told, or with why none was asked; and its first lines."""
+    gpus = chosen.kind.gpus
+    rest = list(node.entries(told, gpus)) if told else list(_not_asked())
+    more = list(node.notes(told, gpus)) if told else []
+    if told:
+        rest += [cluster.shared(one, told.node) for one in draft.lines if one.path[0] == "paths"]
+    merged = cluster.draft(draft.entries, rest, (*choices.notes(chosen, wanted.partition), *more))
+    return merged._replace(entries=(*_first(wanted), *merged.entries))
+
+
+def save(added: Added) -> None:
+    """Write the profile in one move. Raises Invalid where it cannot be written."""
+    if added.path is None:
+        return
+    part = added.path.with_name(f"{added.path.name}.{os.getpid()}.part")
+    try:
+        added.path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(added.text, encoding="utf-8")
+        part.replace(added.path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        message = f"{added.label} cannot be written: {error.strerror}"
+        raise Invalid(Problem("J418", message, hint="--output FILE names another place")) from error
+
+
+def _login(wanted: Wanted) -> Login:
+    return Login("paramiko", wanted.host, wanted.user) if wanted.host else Login("local")
+
+
+def _slurm(draft: Draft) -> tuple[tuple[str, str], ...]:
+    """The options of sbatch that the profile gives every job."""
+    inside = (one for one in draft.lines if one.path[:2] == ("defaults", "slurm"))
+    return tuple((one.path[2], str(one.value)) for one in inside)
+
+
+def _root(draft: Draft) -> str:
+    root = draft.get("paths", "root")
+    if root is None:
+        message = "no folder on the login host is yours to write"
+        raise JobgenError(Problem("J415", message, hint="--root DIR names one"))
+    return str(root)
+
+
+def _not_asked() -> tuple[Gap, ...]:
+    why = "no node was asked (--probe asks one)"
+    keys = ("fabric", "nics", "nic_gbps", "ib_hca", "socket_ifname", "internet")
+    return (Gap(("nodes", "intra"), why), *(Gap(("network", key), why) for key in keys))
+
+
+def _first(wanted: Wanted) -> tuple[Line | Gap, ...]:
+    """Name, scheduler and the way in."""
+    first = [
+        Line(("name",), wanted.name, "as asked"),
+        Line(("scheduler",), "slurm", "sinfo answers"),
+    ]
+    if wanted.host:
+        first.append(Line(("ssh", "host"), wanted.host, "--from"))
+    if wanted.user:
+        first.append(Line(("ssh", "user"), wanted.user, "--user"))
+    return tuple(first)
+
+
+def _head(wanted: Wanted) -> tuple[str, ...]:
+    host = wanted.host or "this machine"
+    return (
+        f"What `jobgen cluster add {wanted.name}` found on {host}; behind each line, how.",
+        "What it did not find is commented out, or unknown: complete it where you know more.",
+    )
+
+
+def _valid(text: str, label: str) -> None:
+    """Raise where the lines that were found make no profile: other people's names are in them."""
+    from jobgen.load import check
+
+    checked = check(text, "what was found")
+    if not checked.valid:
+        first = next(p for p in checked.problems if p.severity == "error")
+        message = f"what was found makes no profile: {first.message}"
+        raise JobgenError(Problem("J419", message, hint=first.hint or f"{label} was not written"))

@@ -1,0 +1,97 @@
+"""``cluster check``: a profile against what its site tells of itself now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+from jobgen.app import adding, clusters, probing
+from jobgen.app.adding import Wanted
+from jobgen.app.surveying import Survey, survey
+from jobgen.app.world import World
+from jobgen.errors import Problem, Usage
+from jobgen.survey import compare, write
+from jobgen.survey.compare import Comparison
+
+if TYPE_CHECKING:
+    from jobgen.catalog import ClusterFile
+    from jobgen.model.cluster import ClusterProfile
+    from jobgen.model.loaded import Loaded
+    from jobgen.survey.node import Probe
+
+
+class Checked(NamedTuple):
+    """A profile, and how it compares with its machine."""
+
+    file: ClusterFile
+    profile: Loaded[ClusterProfile]
+    found: Comparison
+    survey: Survey
+    probed: str = ""
+    """The node that was looked at; empty where none was."""
+
+
+def check(
+    world: World,
+    name: str,
+    leave: adding.Leave | None = None,
+    *,
+    known: Survey | None = None,
+    patience: float = probing.PATIENCE,
+    say: Callable[[str], None] | None = None,
+) -> Checked:
+    """Compare a profile with its site; a node is asked only where ``leave`` says so.
+
+    ``known`` are the answers of a caller that has asked already: then nothing is contacted.
+    Raises Missing or Invalid for the profile, Usage for a local one, and as ``adding.add``.
+    """
+    from jobgen.app.prepare import site_of
+
+    file, profile = clusters.show(world, name)
+    world.texts[file.label] = file.text
+    if profile.value.scheduler == "local":
+        message = f"{profile.value.name} is this machine: there is no Slurm to ask"
+        raise Usage(Problem("J411", message, hint="name a profile with scheduler: slurm"))
+    if known is not None:
+        return _compared(file, profile, known, None)
+    with world.connect(site_of(profile.value).login) as transport:
+        found = survey(transport)
+        told, wrong = None, compare.partition(profile, found.site)
+        if leave and not wrong:
+            chosen = adding.choose(found, _partition(profile.value))
+            slurm = tuple((k, v) for k, v in profile.value.defaults.slurm.items() if v is not None)
+            if leave(chosen, slurm):
+                root = profile.value.paths.root
+                asked = probing.order(chosen, root, found.login.host, slurm)
+                told = probing.run(transport, asked, world, patience=patience, say=say or world.say)
+    return _compared(file, profile, found, told)
+
+
+def _compared(
+    file: ClusterFile,
+    profile: Loaded[ClusterProfile],
+    found: Survey,
+    told: Probe | None,
+) -> Checked:
+    from jobgen.load import load_cluster
+
+    wrong = compare.partition(profile, found.site)
+    if wrong:
+        return Checked(file, profile, Comparison((wrong,)), found)
+    partition = _partition(profile.value)
+    chosen = adding.choose(found, partition)
+    # the root is the profile's own choice, so it is not compared
+    wanted = Wanted(profile.value.name, partition=partition, root=profile.value.paths.root)
+    draft = adding.drafted(found, chosen, wanted)
+    draft = adding.completed(draft, chosen, told, wanted)
+    theirs = load_cluster(write.text((), draft), "what was found").value
+    result = compare.compare(profile, theirs, draft)
+    account = compare.account(profile, found.site, chosen)
+    if account:
+        result = result._replace(differences=(*result.differences, account))
+    return Checked(file, profile, result, found, told.node if told else "")
+
+
+def _partition(profile: ClusterProfile) -> str:
+    """The first partition that the profile's jobs go to; empty: the one that would be found."""
+    return (profile.defaults.slurm.get("partition") or "").partition(",")[0]

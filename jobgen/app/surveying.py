@@ -1,0 +1,68 @@
+"""What a login host tells of its site: one round trip, nothing written there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from jobgen.errors import Missing, Problem, Unreachable
+from jobgen.payload import text
+from jobgen.submission import wire
+from jobgen.survey.hardware.node import modules
+from jobgen.survey.slurm import Site, commands, site
+from jobgen.survey.values import Login, folders
+
+if TYPE_CHECKING:
+    from jobgen.transport import Transport
+
+DEADLINE = 180.0
+"""Seconds for all questions; each has fifteen of its own."""
+
+
+class Survey(NamedTuple):
+    """A site and its login host."""
+
+    site: Site
+    login: Login
+
+
+def survey(transport: Transport) -> Survey:
+    """Ask all there is to ask. Raises Missing where there is no Slurm, Unreachable where it does
+    not answer."""
+    result = transport.call(script(), deadline=DEADLINE)
+    try:
+        told = wire.table(wire.frames(result.out))
+    except wire.GarbledError as error:
+        message = "the login host's answer cannot be read"
+        hint = "something prints in every shell there, or the connection broke off: try again"
+        raise Unreachable(Problem("J412", message, hint=hint)) from error
+    login = Login(
+        told.get("user", ""),
+        told.get("home", ""),
+        told.get("host", ""),
+        folders(told.get("paths", "")),
+        modules(told.get("modules", "")),
+    )
+    answers = {name: wire.answer(told, name) for name in commands(login.user)}
+    found = Survey(site(answers, login.user), login)
+    if all(answer.code == 127 for answer in answers.values()):
+        message = f"there is no Slurm on {login.host or 'that host'}: no sinfo, no scontrol"
+        hint = "give the login host of the cluster, or load Slurm in ~/.bashrc there"
+        raise Missing(Problem("J411", message, hint=hint))
+    if not (found.site.nodes or found.site.groups):
+        said = next(iter(found.site.silent.values()), "it lists no nodes")
+        message = f"Slurm on {login.host} does not tell of its nodes\n{said}"
+        raise Unreachable(Problem("J412", message, hint="run sinfo there, and try again"))
+    return found
+
+
+def script() -> str:
+    """The script with all questions. The user's name is known over there only."""
+    asks = [
+        f"ask {name} {command}".replace(_USER, '"$survey_user"')
+        for name, command in commands(_USER).items()
+    ]
+    parts = [text("common.sh"), text("survey.sh"), "clean_environment", "survey", *asks, ""]
+    return "\n".join(parts)
+
+
+_USER = "jobgen_survey_user"

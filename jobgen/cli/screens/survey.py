@@ -1,0 +1,110 @@
+"""The answers of ``cluster add`` and ``cluster check``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jobgen.cli.layout import count, described, fold
+from jobgen.cli.output import Ink, safe
+
+if TYPE_CHECKING:
+    from jobgen.app.adding import Added
+    from jobgen.app.checking import Checked
+    from jobgen.survey.values import Draft
+
+_HIDDEN = frozenset({"name", "scheduler", "ssh"})
+
+
+def added(made: Added, ink: Ink) -> str:
+    """What was found with how, what was not, and what to do next."""
+    if made.path is None:
+        return made.text
+    found = [
+        (".".join(one.path), safe(_value(one.value)), safe(one.how))
+        for one in made.draft.lines
+        if one.path[0] not in _HIDDEN
+    ]
+    parts = [f"{ink('good', 'Wrote')} {safe(made.label)}\n", described(found, ink.width)]
+    if made.draft.gaps:
+        parts += [f"\n{ink('strong', 'Not found')}\n", _gaps(made.draft, ink)]
+    if made.draft.notes:
+        parts.append("\n")
+    parts += [f"{fold(f'note: {safe(note)}', ink.width, '  ')}\n" for note in made.draft.notes]
+    name = safe(made.draft.get("name"))
+    parts.append(f"\nNext: jobgen plan job.yaml -c {name}\n")
+    return "".join(parts)
+
+
+def _value(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _gaps(draft: Draft, ink: Ink) -> str:
+    """A sentence for each reason, with the keys that it is the reason for."""
+    reasons: dict[str, list[str]] = {}
+    for one in draft.gaps:
+        maybe = f"; {' or '.join(one.maybe)}" if one.maybe else ""
+        reasons.setdefault(safe(f"{one.why}{maybe}"), []).append(".".join(one.path))
+    lines = (f"{', '.join(keys)}: {why}" for why, keys in reasons.items())
+    return "".join(f"  {fold(line, ink.width - 4, '    ')}\n" for line in lines)
+
+
+def added_data(made: Added) -> dict[str, Any]:
+    """The same as plain data."""
+    return {
+        "name": made.draft.get("name"),
+        "file": str(made.path) if made.path else None,
+        "text": made.text,
+        "node": made.probed or None,
+        **_draft(made.draft),
+    }
+
+
+def _draft(draft: Draft) -> dict[str, Any]:
+    return {
+        "found": [
+            {"key": ".".join(one.path), "value": one.value, "how": one.how} for one in draft.lines
+        ],
+        "not_found": [
+            {"key": ".".join(one.path), "why": one.why, "maybe": list(one.maybe)}
+            for one in draft.gaps
+        ],
+        "notes": list(draft.notes),
+    }
+
+
+def checked(seen: Checked, ink: Ink, *, verbose: bool = False) -> str:
+    """The differences, each with the profile's line; then what agrees, and what was not seen."""
+    found = seen.found
+    parts = [f"{ink('strong', safe(seen.profile.value.name))}  {safe(seen.file.label)}\n"]
+    for one in found.wrong:
+        said = f"{ink('bad', 'differs')}  {safe(one.key)}: {safe(one.said)} ({safe(one.place)})"
+        parts.append(f"{said}\n         found {safe(one.found)}: {safe(one.how)}\n")
+    more = [one for one in found.differences if not one.wrong]
+    if verbose:
+        rows = [("more", one.key, f"{one.found}, {one.how}") for one in more]
+        rows += [("unseen", key, why) for key, why in found.unseen]
+        parts += [f"{word:8} {safe(key)}: {safe(told)}\n" for word, key, told in rows]
+    said = f"{count(len(found.wrong), 'key')} differ{'s' if len(found.wrong) == 1 else ''}"
+    rest = [f"{len(found.same)} agree"] if found.same else []
+    rest += [f"{len(found.unseen)} could not be seen"] if found.unseen else []
+    rest += [f"{len(more)} could be added"] if more else []
+    hidden = " (-v shows them)" if (more or found.unseen) and not verbose else ""
+    parts.append(f"{', '.join([said, *rest])}{hidden}\n")
+    if found.unseen and not seen.probed:
+        parts.append("--probe looks at a node, by a job of two minutes\n")
+    return "".join(parts)
+
+
+def checked_data(seen: Checked) -> dict[str, Any]:
+    """The same as plain data."""
+    return {
+        "name": seen.profile.value.name,
+        "file": seen.file.label,
+        "node": seen.probed or None,
+        "equal": not seen.found.wrong,
+        "differences": [one._asdict() for one in seen.found.differences],
+        "same": list(seen.found.same),
+        "unseen": [{"key": key, "why": why} for key, why in seen.found.unseen],
+        "notes": list(seen.found.notes),
+    }

@@ -1,0 +1,58 @@
+"""What ``cluster add`` and ``cluster check`` ask, and how they end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jobgen.cli.call import Call
+from jobgen.cli.output import is_tty, safe
+
+if TYPE_CHECKING:
+    from jobgen.app.adding import Leave, Wanted
+    from jobgen.survey.choice import Choice
+
+HINT = "no node was asked: --probe submits a job of two minutes that looks at one"
+
+
+def wanted(name: str, chosen: dict[str, Any]) -> Wanted:
+    """The words of ``cluster add`` as a value."""
+    from jobgen.app.adding import Wanted
+
+    given = {key: value for key, value in chosen.items() if value is not None}
+    return Wanted(name, **given)
+
+
+def leave(call: Call, probe: bool | None) -> Leave:
+    """Who decides whether a job is submitted: the flag, ``-y``, else a person; nobody: no."""
+    import sys
+
+    def asked(choice: Choice, slurm: tuple[tuple[str, str], ...]) -> bool:
+        if probe is not None:
+            return probe
+        if not call.flags.yes and not (is_tty(sys.stdin) and is_tty(sys.stderr)):
+            call.output.say(HINT)
+            return False
+        gpus = f", all its {choice.kind.gpus} GPUs" if choice.kind.gpus else ""
+        where = " ".join(f"{name} {safe(value)}" for name, value in slurm)
+        question = f"Submit a job of two minutes that looks at one node ({where}{gpus})?"
+        return call.confirm(question)
+
+    return asked
+
+
+def may_write(call: Call, words: Wanted) -> bool:
+    """Whether the profile may be written: a file that is there is not replaced without leave."""
+    from jobgen.app.adding import destination
+
+    path = destination(call.world, words)
+    if path is None or not path.exists():
+        return True
+    if call.confirm(f"{safe(call.world.label(path))} is there already. Replace it?"):
+        return True
+    call.output.say("Nothing was asked and nothing written.")
+    return False
+
+
+def say(call: Call) -> Any:
+    """Where the lines about the job go."""
+    return lambda line: call.output.say(safe(line))
