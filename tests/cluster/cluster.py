@@ -64,7 +64,8 @@ class Cluster(Hosts):
         """The cluster that another process brought up in this folder."""
         record = json.loads((root / "hub.json").read_text(encoding="utf-8"))
         options = record["options"]
-        cluster = cls(root.resolve(), Options(**{**options, "conf": tuple(options["conf"])}))
+        lists = {name: tuple(options[name]) for name in ("conf", "gres")}
+        cluster = cls(root.resolve(), Options(**{**options, **lists}))
         cluster.hub, cluster.pids = record["hub"], record["pids"]
         return cluster
 

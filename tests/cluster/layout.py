@@ -24,6 +24,8 @@ class Options:
     nodes: int = 4
     gpus: int = 8
     gpu_type: str = "a100"
+    gres: tuple[str, ...] = ()
+    """The GRES of each node where nodes are not alike: ``gpu:h100:4``, or nothing for none."""
     cpus: int = 64
     memory_mb: int = 512_000
     message_timeout: int = 10
@@ -100,6 +102,12 @@ class Layout:
     @property
     def nodes(self) -> list[str]:
         return [f"n{i}" for i in range(1, self.options.nodes + 1)]
+
+    def gres(self, node: str) -> str:
+        """The node's GRES, as slurm.conf says it; empty where it has none."""
+        o = self.options
+        alike = f"gpu:{o.gpu_type}:{o.gpus}"
+        return o.gres[self.nodes.index(node)] if o.gres else alike
 
     @property
     def servers(self) -> list[str]:

@@ -47,7 +47,7 @@ def slurm_conf(layout: Layout) -> str:
         f"SlurmdLogFile={layout.log}/%n.slurmd.log",
         *(ACCOUNTING if o.accounting else ["AccountingStorageType=accounting_storage/none"]),
         *(
-            f"NodeName={n} CPUs={o.cpus} RealMemory={o.memory_mb} Gres=gpu:{o.gpu_type}:{o.gpus}"
+            f"NodeName={n} CPUs={o.cpus} RealMemory={o.memory_mb} Gres={layout.gres(n) or '(null)'}"
             f" Feature={'ib' if i < half else 'roce'},rack{i // half + 1} State=UNKNOWN"
             for i, n in enumerate(layout.nodes)
         ),
@@ -70,10 +70,14 @@ ACCOUNTING = (
 
 
 def gres_conf(layout: Layout) -> str:
-    o, last = layout.options, layout.options.gpus - 1
-    nodes = f"n[1-{o.nodes}]" if o.nodes > 1 else "n1"
-    files = f"{layout.dev}/nvidia[0-{last}]" if last else f"{layout.dev}/nvidia0"
-    return f"AutoDetect=off\nNodeName={nodes} Name=gpu Type={o.gpu_type} File={files}\n"
+    lines = ["AutoDetect=off"]
+    for node in layout.nodes:
+        if gres := layout.gres(node):
+            name, kind, number = gres.split(":")
+            last = int(number) - 1
+            files = f"{layout.dev}/nvidia[0-{last}]" if last else f"{layout.dev}/nvidia0"
+            lines.append(f"NodeName={node} Name={name} Type={kind} File={files}")
+    return "\n".join(lines) + "\n"
 
 
 def slurmdbd_conf(layout: Layout) -> str:
