@@ -196,6 +196,8 @@ def _view(plan: Plan) -> dict[str, object]:
             "stops": plan.preflight.stops,
             "excludes": plan.preflight.excludes,
             "spare": plan.preflight.spare,
+            "full": plan.preflight.measures is not None,
+            "measures": Raw(" ".join(quote(word) for word in plan.preflight.measures or ())),
         },
         "monitor": plan.monitor
         and {

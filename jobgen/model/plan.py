@@ -157,6 +157,8 @@ class PreflightPlan(NamedTuple):
     """Whether the job is put back into the queue without it."""
     spare: int
     """Nodes of the cluster that may be excluded before too few are left."""
+    measures: tuple[str, ...] | None = None
+    """Words for ``preflight_full.sh``; None where no all-reduce is measured."""
     place: str = ""
 
 

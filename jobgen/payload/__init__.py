@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -10,3 +11,10 @@ from pathlib import Path
 def text(name: str) -> str:
     """The text of one of these files, as it ships."""
     return (Path(__file__).parent / name).read_text(encoding="utf-8")
+
+
+def package(name: str) -> Mapping[str, str]:
+    """Path → text of every module of a Python package that runs inside the job."""
+    folder = Path(__file__).parent / name
+    names = sorted(path.name for path in folder.glob("*.py"))
+    return {f"{name}/{each}": text(f"{name}/{each}") for each in names}

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SCRIPTS = ("preflight.sh", "preflight_all.sh")
 GPUS = "preflight_gpus.sh"
+FULL = ("preflight_full.sh", "preflight_program.sh")
+PROGRAM = "bench_collectives"
 RDMA = {"infiniband": "InfiniBand", "roce": "Ethernet", "gib": "Ethernet", "efa": ""}
 """Fabrics whose cards the kernel shows as RDMA devices → their link layer; empty: any."""
 _RATED = ("infiniband", "roce")
@@ -51,10 +53,13 @@ class Asked(NamedTuple):
         return fabric and self.shape.nodes > 1 and self.shape.gpus_per_node > 0
 
 
-def files(shape: Shape) -> tuple[BundleFile, ...]:
-    """The scripts that the job brings along."""
-    names = (*SCRIPTS, GPUS) if shape.gpus_per_node else SCRIPTS
-    return tuple(BundleFile(name, payload.text(name).encode()) for name in names)
+def files(shape: Shape, *, full: bool = False) -> tuple[BundleFile, ...]:
+    """The scripts that the job brings along; ``full`` has the program of the all-reduce too."""
+    names = (*SCRIPTS, *((GPUS,) if shape.gpus_per_node else ()), *(FULL if full else ()))
+    texts = {name: payload.text(name) for name in names}
+    if full:
+        texts |= payload.package(PROGRAM)
+    return tuple(BundleFile(path, text.encode()) for path, text in texts.items())
 
 
 def expected(asked: Asked) -> tuple[Setting, ...]:

@@ -20,7 +20,7 @@ def part(look: Look, shape: Shape, sized: Sized) -> Part:
         return Part(_KEY)
     from jobgen import preflight
 
-    return Part(_KEY, files=preflight.files(shape))
+    return Part(_KEY, files=preflight.files(shape, full=word == "full"))
 
 
 def plan(
@@ -44,8 +44,20 @@ def plan(
         stops=shape.min_nodes is None,
         excludes=bool(stop and stop.requeue) and not look.local and not named,
         spare=look.cluster.nodes.count - shape.nodes,
+        measures=_expectation(look, shape) if word == "full" else None,
         place=place,
     )
+
+
+def _expectation(look: Look, shape: Shape) -> tuple[str, ...]:
+    """What the all-reduce must reach: known only of jobs that take whole nodes with GPUs."""
+    from jobgen.fabric import limits
+
+    whole = shape.gpus_per_node == look.cluster.nodes.gpus_per_node > 0
+    found = limits.limit(look.cluster, shape.nodes) if whole else None
+    if found is None or not found.expected:
+        return ()
+    return (f"busbw={found.expected / 1e9:.4g}", f"of={found.why}; {found.source}")
 
 
 def _decided(look: Look, shape: Shape) -> tuple[str, str, str]:
