@@ -1,0 +1,79 @@
+#!/bin/bash
+# preflight_full.sh [busbw=GB/S] [of=WHOSE] -- COMMAND...: an all-reduce over all ranks of the job, started
+# by COMMAND as the program will be: the same launcher, setup and container, with another program.
+# Adds what it finds to preflight_all.sh's findings.
+set -uo pipefail
+export LC_ALL=C
+
+declare -A expect=()
+while (($#)) && [[ $1 != -- ]]; do
+    expect[${1%%=*}]=${1#*=}
+    shift
+done
+shift
+dir=$JOBGEN_STATE_DIR/preflight.$JOBGEN_RESTART
+trial=$dir/all-reduce
+patience=${PREFLIGHT_FULL_SECONDS:-180} # with the setup and the import of torch
+
+# finding LEVEL WHAT FIX [NODE]
+finding() {
+    printf '%s\t%s\t%s\t%s\n' "$1" "${4:-all nodes}" "$2" "$3" >>"$dir/findings"
+    printf 'jobgen: preflight: %s: %s\njobgen: preflight:   %s\n' "${4:-all-reduce}" "$2" "$3" >&2
+}
+
+# A bundle that differs in the program, and places of its own for what the ranks leave.
+rm -rf "$trial"
+mkdir -p "$trial/state" "$trial/bundle" || exit 0
+ln -s "$JOBGEN_BUNDLE_DIR"/* "$trial/bundle/"
+ln -sfn "$JOBGEN_BUNDLE_DIR/preflight_program.sh" "$trial/bundle/program.sh"
+export JOBGEN_BUNDLE_DIR=$trial/bundle JOBGEN_LOG_DIR=$trial JOBGEN_STATE_DIR=$trial/state JOBGEN_SECRETS=
+# what is left of this rendezvous must not be in the way of the program's
+export MASTER_PORT=$((20000 + (MASTER_PORT + 5003) % 10000)) RDZV_ID=${RDZV_ID}_preflight
+
+timeout -k 5 "$patience" "$@" >"$trial/log" 2>&1 </dev/null &
+step=$!
+trap 'kill -TERM "$step" 2>/dev/null' TERM
+wait "$step"
+code=$?
+told=$JOBGEN_STATE_DIR/bench.jsonl
+
+# other versions than on most nodes
+while IFS=$'\t' read -r node name here most; do
+    finding bad "$name is $here, and $most on the other nodes" 'have the same software on all nodes' "$node"
+done < <(awk -F '\t' '
+    { node = FILENAME; sub(/.*versions\./, "", node); has[$1, node] = $2; n[$1, $2]++; nodes[node]; names[$1] }
+    END {
+        for (name in names) {
+            most = ""
+            for (node in nodes) if (most == "" || n[name, has[name, node]] > n[name, most]) most = has[name, node]
+            for (node in nodes) if (has[name, node] != most) print node "\t" name "\t" has[name, node] "\t" most
+        }
+    }' "$JOBGEN_STATE_DIR"/versions.* 2>/dev/null)
+! grep -q '^bad' "$dir/findings" || exit 0
+if ((code != 0)); then
+    said=$(cat "$trial"/*.err "$trial/log" 2>/dev/null | grep -E 'Error|error' | tail -n 1 | tr -cd '[:print:]')
+    if ((code == 127)) || [[ $said == *'No module named'*torch* ]]; then
+        finding skip 'not looked at: there is no python with torch where the program runs' "its words are in $trial"
+    elif ((code == 124 || code == 137)); then
+        finding wrong "it did not come to an end in $patience s" "what the ranks said is in $trial"
+    else
+        finding wrong "exit code $code${said:+: ${said:0:160}}" "what the ranks said is in $trial"
+    fi
+    exit 0
+fi
+
+# busbw = bytes / time x 2(n-1)/n, as nccl-tests counts it
+read -r reached ranks < <(awk '
+    function number(key) { return match($0, "\"" key "\": *[0-9.e+-]+") ? substr($0, RSTART + length(key) + 3) + 0 : 0 }
+    /"kind": *"world"/ { n = number("ranks") }
+    /"kind": *"point"/ { time = number("median"); if (time > 0) rate = number("bytes") / time * 2 * (n - 1) / n / 1e9 }
+    END { printf "%.2f %d\n", rate, n }' "$told")
+printf '%s\n' "$reached" >"$dir/busbw"
+printf 'jobgen: preflight: all-reduce over %s ranks: %s GB/s bus bandwidth\n' "$ranks" "$reached" >&2
+[[ -n ${expect[busbw]:-} ]] || exit 0
+awk -v reached="$reached" -v wanted="${expect[busbw]}" 'BEGIN { exit !(reached < wanted) }' || exit 0
+finding warn "$reached GB/s, and ${expect[busbw]} are expected (${expect[of]:-the profile})" \
+    'jobgen bench allreduce --pairs finds the slow node'
+awk -v reached="$reached" -v wanted="${expect[busbw]}" 'BEGIN { exit !(2 * reached < wanted) }' || exit 0
+finding wrong "less than half of what is expected: $reached GB/s of ${expect[busbw]}" \
+    'NCCL_DEBUG: INFO under nccl: shows the network that it takes'
