@@ -33,6 +33,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="N times as many trials of each real fault (default: $JOBGEN_FAULTS, or 1)",
     )
+    parser.addoption(
+        "--mutations",
+        type=_times,
+        default=os.environ.get("JOBGEN_MUTATIONS", "150"),
+        metavar="N",
+        help="N mutations of real answers for each parser (default: $JOBGEN_MUTATIONS, or 150)",
+    )
 
 
 def _times(text: str) -> int:
