@@ -26,7 +26,7 @@ VERBS = {
     "show": (_AT + "show", "One job: its state, its times, its files."),
     "wait": (_AT + "wait", "Wait for the end; the exit code is the job's result."),
     "cancel": (_AT + "cancel", "Cancel jobs, for good."),
-    "cluster": (_AT + "cluster", "The cluster profiles: ls, show."),
+    "cluster": (_AT + "cluster", "The cluster profiles: ls, show, add, check."),
     "doctor": (_AT + "doctor", "What is well and what is not: this machine, a cluster."),
     "bench": (_AT + "bench", "Measure: the links of a cluster, how a program scales."),
     "schema": (_AT + "schema", "JSON Schema of job and cluster files, for editors."),
