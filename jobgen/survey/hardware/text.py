@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-LIMIT = 2_000_000
+LIMIT = 1_000_000
 """Characters that are read: ``nvidia-smi -q`` of sixteen GPUs has some 200,000."""
 WIDTH = 20_000
 """Characters of a line that are read: one with 250 devices has some 2,000."""

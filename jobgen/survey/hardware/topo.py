@@ -16,6 +16,8 @@ _AFFINITY = ("CPU Affinity", "NUMA Affinity", "GPU NUMA ID")
 _GPU = re.compile(r"GPU[0-9]{1,4}")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.:-]{0,63}")
 _LINK = re.compile(r"X|NV[0-9]{1,3}|PIX|PXB|PHB|NODE|SYS|SOC|OK|CNS|GNS|TNS|NS|DR|U|N/A|ERR!?")
+_PARTS = re.compile(r"NV[0-9]{1,3}|PIX|PXB|PHB|NODE|SYS|SOC")
+_GLUED = re.compile(rf"(?:{_PARTS.pattern}){{2,10}}")
 _MEANING = re.compile(r"([A-Z]{1,4}#?) {1,8}= ")
 _LEGEND = re.compile(r"(NIC[0-9]{1,4}) ?: ?([A-Za-z0-9_.:-]{1,64})")
 
@@ -89,17 +91,26 @@ def _row(
 ) -> tuple[str, tuple[Sequence[str], Affinity]] | None:
     """A device, its links and its affinity; None where the line is no row."""
     name, *rest = words.split()[: MOST + 8] or [""]
-    cells = []
-    for word in rest[: len(columns)]:
-        if not _LINK.fullmatch(word):
+    cells: list[str] = []
+    taken = 0
+    for word in rest:
+        # a paste may lose the tab between two cells: SYSSYS
+        found = [word] if _LINK.fullmatch(word) else _glued(word)
+        if not found or len(cells) >= len(columns):
             break
-        cells.append(word)
+        cells += found
+        taken += 1
     if name not in columns or not cells:
         return None
     if "\t" in words:
-        tabbed = [word.strip() for word in words.lstrip().split("\t")[len(cells) + 1 :]]
+        tabbed = [word.strip() for word in words.lstrip().split("\t")[taken + 1 :]]
         return name, (cells, _tabbed(tabbed, tail))
-    return name, (cells, _spaced(rest[len(cells) :], tail))
+    return name, (cells, _spaced(rest[taken:], tail))
+
+
+def _glued(word: str) -> list[str]:
+    """The links of a word that is made of several; [] where it is none."""
+    return _PARTS.findall(word) if len(word) <= 40 and _GLUED.fullmatch(word) else []
 
 
 def _tabbed(cells: Sequence[str], tail: Sequence[str]) -> Affinity:

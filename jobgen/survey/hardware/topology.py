@@ -51,7 +51,7 @@ class Topology(NamedTuple):
     the NVLink which the others have, ``weaker`` the pairs with fewer links than the rest;
     ``compute`` are the NICs for training, ``others`` the rest; ``alike`` where every GPU has the
     same link to every NIC; ``pcie_only`` where the table was made with -mp; ``grace`` where GPU
-    memory is a NUMA node, as on Grace Hopper and Grace Blackwell.
+    memory is a NUMA node, as on Grace Hopper and Grace Blackwell; ``cut`` where links are missing.
     """
 
     gpus: tuple[Gpu, ...] = ()
@@ -66,13 +66,17 @@ class Topology(NamedTuple):
     alike: bool = False
     pcie_only: bool = False
     grace: bool = False
+    cut: bool = False
+
+    @property
+    def named(self) -> bool:
+        """Whether the NICs have names of their own: NIC0 is one in the table only."""
+        return not any(re.fullmatch(r"NIC[0-9]+", name) for name in (*self.compute, *self.others))
 
     @property
     def ib_hca(self) -> str:
-        """The NICs for training as a profile's ``ib_hca`` takes them; '' where a name is unknown:
-        NIC0 is a name in a table only, and its legend is missing."""
-        known = all(not re.fullmatch(r"NIC[0-9]+", name) for name in self.compute)
-        return ",".join(self.compute) if known else ""
+        """The NICs for training as a profile's ``ib_hca`` takes them; '' where it is not sure."""
+        return ",".join(self.compute) if self.named and not self.cut else ""
 
 
 def explain(matrix: Matrix, ports: Sequence[Port] = ()) -> Topology:
@@ -94,7 +98,9 @@ def explain(matrix: Matrix, ports: Sequence[Port] = ()) -> Topology:
     switched = intra == "nvswitch"
     most = max(map(nvlinks, pairs.values()), default=0)
     rails = _rails({g: [d for d in n if d in compute] for g, (_, n) in found.items()})
-    links = [matrix.link(gpu, nic) for gpu in matrix.gpus for nic in matrix.nics]
+    links = {n: [matrix.link(gpu, n) for gpu in matrix.gpus] for n in matrix.nics}
+    told = [matrix.device(nic) for nic, words in links.items() if all(words)]
+    words = [word for found in links.values() for word in found]
     return Topology(
         tuple(_gpu(matrix, gpu, *found[gpu], rails[gpu]) for gpu in matrix.gpus),
         intra,
@@ -103,11 +109,12 @@ def explain(matrix: Matrix, ports: Sequence[Port] = ()) -> Topology:
         tuple(g for g in matrix.gpus if switched and not any(g in i for i in islands)),
         tuple((b, a, w) for (a, b), w in pairs.items() if switched and 0 < nvlinks(w) < most),
         compute,
-        tuple(device for device in devices if device not in compute),
+        tuple(device for device in told if device not in compute),
         by_rate=bool(compute) and not near,
-        alike=len(matrix.gpus) > 1 and len(links) > 2 and len(set(links)) == 1,
+        alike=len(matrix.gpus) > 1 and len(words) > 2 and len(set(words)) == 1,
         pcie_only=pcie_only,
         grace=any(where.gpu_numa for where in matrix.affinity.values()),
+        cut=not all(words) or not all(pairs.values()),
     )
 
 
@@ -163,7 +170,7 @@ def _intra(
     full = bool(inside) and all(map(nvlinks, inside))
     if full and (max(sums.values()) > MOST_NVLINKS or f"NV{MOST_NVLINKS}" in inside):
         return "nvswitch"
-    if not all(pairs.values()):
+    if not all(nvlinks(word) or word in (*NEAR, *FAR) for word in pairs.values()):
         return ""
     return "nvlink" if islands else "pcie"
 
@@ -187,3 +194,21 @@ def _rails(near: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         each, place = len(nics) // len(sharing), sharing.index(gpu)
         found[gpu] = tuple(nics[place * each : (place + 1) * each] if each else nics)
     return found
+
+
+REFUSALS = {
+    "CNS": "the chipset does not support it",
+    "GNS": "the GPU does not support it",
+    "TNS": "the topology does not support it",
+    "NS": "not supported",
+    "DR": "disabled by a registry key of the driver",
+    "U": "unknown",
+}
+"""Word of ``nvidia-smi topo -p2p`` → why two GPUs cannot reach each other's memory: its legend."""
+
+
+def refused(matrix: Matrix) -> tuple[tuple[str, str, str], ...]:
+    """The pairs of a ``topo -p2p r`` that have no peer to peer access, and why."""
+    pairs = ((a, b) for i, a in enumerate(matrix.gpus) for b in matrix.gpus[i + 1 :])
+    words = ((a, b, REFUSALS.get(matrix.link(a, b))) for a, b in pairs)
+    return tuple((a, b, why) for a, b, why in words if why)

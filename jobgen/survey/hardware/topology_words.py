@@ -110,7 +110,7 @@ def _nics(topology: Topology) -> Iterator[str]:
     yield from _distance(topology, [gpu for gpu in topology.gpus if gpu.link and not gpu.gdr])
     if topology.compute:
         how = "the fastest InfiniBand ports" if topology.by_rate else "nearest to the GPUs"
-        missing = "" if topology.ib_hca else " (the legend with their names is missing)"
+        missing = "" if topology.named else " (the legend with their names is missing)"
         yield f"NICs for training, {how}: {','.join(topology.compute)}{missing}"
     if topology.compute and topology.others:
         yield f"Not for training (storage, management, slower or down): {','.join(topology.others)}"
@@ -118,15 +118,15 @@ def _nics(topology: Topology) -> Iterator[str]:
 
 def _distance(topology: Topology, far: Sequence[Gpu]) -> Iterator[str]:
     """How the GPUs reach the NICs; ``far`` are those without one behind their switches."""
-    if topology.alike and far:
-        yield (
-            f"Every GPU is {far[0].link} from every NIC: a virtual machine hides the PCIe tree. "
-            "NCCL needs the provider's NCCL_TOPO_FILE to know which NIC is near."
-        )
-    elif far and topology.grace:
+    if far and topology.grace:
         yield (
             "The NICs hang on the CPU, and the GPUs reach them over C2C: GPUDirect RDMA by default "
             "since NCCL 2.27 (NCCL_NET_GDR_C2C)."
+        )
+    elif far and topology.alike:
+        yield (
+            f"Every GPU is {far[0].link} from every NIC, as where a virtual machine hides the PCIe "
+            "tree: there NCCL needs the provider's NCCL_TOPO_FILE to know which NIC is near."
         )
     elif far:
         yield from _some_far(topology, far)

@@ -1,0 +1,66 @@
+"""The fact files of a node's tools, and the parser that reads each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from jobgen.survey.hardware import (
+    amd_topo,
+    efa,
+    gpus,
+    ibdev2netdev,
+    ibstat,
+    ibv_devinfo,
+    ip,
+    lscpu,
+    node,
+    nvidia_query,
+    nvlink,
+    query,
+    topo,
+    topology,
+    topology_words,
+    xid,
+)
+
+FACTS = Path(__file__).parents[1] / "facts"
+Parser = Callable[[str], Any]
+
+
+def explained(text: str) -> Any:
+    """All that is made of a topology, with the ports of the same text."""
+    ports = (*ibstat.parse(text), *ibv_devinfo.parse(text))
+    found = topology.explain(topo.parse(text), ports)
+    return found, found.ib_hca, topology_words.sentences(found), topology_words.rows(found)
+
+
+PARSERS: dict[str, tuple[Parser, str]] = {
+    "topo": (topo.parse, "hardware/topo-*.txt"),
+    "explained": (explained, "hardware/topo-*.txt"),
+    "p2p": (topo.parse, "hardware/p2p-*.txt"),
+    "ibstat": (ibstat.parse, "hardware/ibstat-*.txt"),
+    "ibv_devinfo": (ibv_devinfo.parse, "hardware/ibv_devinfo-*.txt"),
+    "ibdev2netdev": (ibdev2netdev.parse, "hardware/ibdev2netdev*.txt"),
+    "nvidia-smi -q": (nvidia_query.parse, "hardware/q-*.txt"),
+    "nvidia-smi -L": (gpus.parse, "hardware/list-*.txt"),
+    "nvidia-smi CSV": (query.parse, "hardware/csv-*.txt"),
+    "nvlink": (nvlink.parse, "hardware/nvlink-*.txt"),
+    "showtopo": (amd_topo.parse, "hardware/showtopo-*.txt"),
+    "lscpu": (lscpu.parse, "hardware/lscpu-*.txt"),
+    "ip": (ip.parse, "hardware/ip-*.txt"),
+    "fi_info": (efa.parse, "hardware/fi_info-*.txt"),
+    "ethtool": (node.ethernet, "hardware/ethtool-*.txt"),
+    "df": (node.disks, "hardware/df-*.txt"),
+    "meminfo": (node.memory, "hardware/meminfo.txt"),
+    "versions": (lambda text: (node.cuda(text), node.driver(text)), "hardware/version-*.txt"),
+    "modules": (node.modules, "hardware/modules-*.txt"),
+    "xid": (xid.parse, "hardware/xid-*.txt"),
+}
+"""Name → parser and its fact files. Each takes any text and raises nothing."""
+
+
+def files(pattern: str) -> list[Path]:
+    """The fact files of a pattern, in order."""
+    return sorted(FACTS.glob(pattern))
