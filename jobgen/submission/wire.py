@@ -39,7 +39,8 @@ def whole(data: bytes) -> Frames:
     at = 0
     while (head := _HEAD.match(data, at)) is not None:
         end = head.end() + int(head.group(2))
-        if data[end : end + 1] != b"\n":
+        # the last newline may be held back: it could begin the mark that ends an answer
+        if end > len(data) or data[end : end + 1] not in (b"\n", b""):
             break
         found.append((head.group(1).decode(), data[head.end() : end].decode("utf-8", "replace")))
         at = end + 1

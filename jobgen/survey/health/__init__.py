@@ -70,7 +70,7 @@ class Answer(NamedTuple):
     @property
     def words(self) -> str:
         """What it complained of, or else printed, as one line."""
-        lines = [line.strip() for line in (self.err or self.out).splitlines()]
+        lines = [line.strip() for line in (self.err.strip() or self.out).splitlines()]
         return "; ".join(line for line in lines if line)[:400]
 
 

@@ -51,7 +51,7 @@ def shell() -> Question:
 def slurm(test: str, options: Sequence[str] = ()) -> Iterable[Question]:
     """What is asked of Slurm; ``test`` is a script that it is asked to judge and not to run."""
     yield Question("version", "", 5, ("sbatch", "--version"))
-    yield Question("ping", "controller", 8, ("scontrol", "ping"), gate=True)
+    yield Question("ping", "controller", 6, ("scontrol", "ping"), gate=True)
     yield Question("config", "controller", 8, ("scontrol", "show", "config"), gate=True)
     partitions = ("scontrol", "--all", "--oneliner", "show", "partition")
     yield Question("partitions", "controller", 8, partitions)

@@ -167,23 +167,21 @@ def _sizes(site: Site) -> Verdict | None:
         return None
     limits, count = site.profile.limits, site.profile.nodes.count
     times = [seconds(p) for p in site.wanted]
-    nodes = [most_nodes(p) for p in site.wanted]
-    name = site.wanted[0].name
     longest = None if None in times else max(time for time in times if time is not None)
+    most, total = max(map(most_nodes, site.wanted)), max(p.total_nodes for p in site.wanted)
+    name = f"partition {site.wanted[0].name}"
+    found, key = "", ("limits", "nodes")
     if limits.time and longest is not None and limits.time.seconds > longest:
-        fix = f"lower limits.time ({site.where('limits', 'time')})"
-        found = f"limits.time is {limits.time}, partition {name} allows {_hours(longest)}"
-        return warned(found, fix, "J424")
-    if limits.nodes and limits.nodes > max(nodes):
-        fix = f"lower limits.nodes ({site.where('limits', 'nodes')})"
-        found = f"limits.nodes is {limits.nodes}, partition {name} allows {max(nodes)}"
-        return warned(found, fix, "J424")
-    if count > max(nodes):
-        fix = f"correct nodes.count ({site.where('nodes', 'count')})"
-        found = f"nodes.count is {count}, partition {name} gives a job at most {max(nodes)}"
-        return warned(found, fix, "J424")
+        found = f"limits.time is {limits.time}, {name} allows {_hours(longest)}"
+        key = ("limits", "time")
+    elif count > total:
+        found, key = f"nodes.count is {count}, {name} has {total}", ("nodes", "count")
+    elif (limits.nodes or count) > most:
+        found = f"a job may have {limits.nodes or count} nodes by the profile, {name} allows {most}"
+    if found:
+        return warned(found, f"correct {'.'.join(key)} ({site.where(*key)})", "J424")
     time = "no time limit" if longest is None else f"jobs up to {_hours(longest)}"
-    return well(f"{max(nodes)} node{'s' if max(nodes) != 1 else ''}, {time}")
+    return well(f"{most} node{'s' if most != 1 else ''}, {time}")
 
 
 def _hours(time: int) -> str:
@@ -258,7 +256,10 @@ _HINTS = (
     ("qos", "correct defaults.slurm.qos ({qos})"),
     ("feature|constraint", "correct defaults.slurm.constraint ({constraint})"),
     ("gres|TRES", "see sinfo -o '%P %G' there; correct gpu_request, gpu_type or nodes ({nodes})"),
-    ("node configuration", "no node has so many GPUs, CPUs or so much memory: see ({nodes})"),
+    (
+        "node configuration",
+        "no node has so many GPUs or CPUs: correct nodes ({nodes}), as sinfo tells",
+    ),
     ("time limit", "give a time limit that the partition allows"),
     ("unrecognized option|invalid option", "take that option out of defaults.slurm ({slurm})"),
 )
