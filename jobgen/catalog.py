@@ -13,8 +13,18 @@ _EXTENDS = re.compile(
     r"^extends:[ \t]*([\"']?)([A-Za-z0-9][A-Za-z0-9._-]{0,63})\1[ \t]*(?:#.*)?$", re.M
 )
 _SUFFIXES = (".yaml", ".yml")
+_LEVELS = 8
+"""So long may a row of profiles be that extend each other."""
 _LIMIT = (1 << 20) + 1
 """One byte more than a file may have, so that whoever parses it can tell."""
+
+
+class Parent(NamedTuple):
+    """A profile that another one extends: its text, its label, and what it extends itself."""
+
+    text: str
+    label: str
+    parent: Parent | None = None
 
 
 class ClusterFile(NamedTuple):
@@ -29,8 +39,16 @@ class ClusterFile(NamedTuple):
     path: Path
     shadows: tuple[str, ...] = ()
     """Labels of the profiles of that name further away, which this one hides."""
-    parent: tuple[str, str] | None = None
-    """Text and label of the profile that it extends."""
+    parent: Parent | None = None
+    """The profile that it extends."""
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Label → text, of it and of all that it extends."""
+        found, above = {self.label: self.text}, self.parent
+        while above is not None:
+            found[above.label], above = above.text, above.parent
+        return found
 
 
 class TemplateFile(NamedTuple):
@@ -132,17 +150,26 @@ class Catalog(NamedTuple):
         text = _text(path, label)
         return ClusterFile(path.stem, text, label, origin, path, shadows, self.parent(path, text))
 
-    def parent(self, path: Path, text: str) -> tuple[str, str] | None:
-        """Text and label of the profile that this text extends; None where there is none.
+    def parent(self, path: Path, text: str) -> Parent | None:
+        """The profile that this text extends, with its own; None where there is none.
 
-        A profile may extend one of its own name, which lies further away.
+        A profile may extend one of its own name, which lies further away. A shipped one extends
+        a shipped one, whatever of that name lies nearer.
         """
+        return self._above(path, text, ())
+
+    def _above(self, path: Path, text: str, below: tuple[Path, ...]) -> Parent | None:
         match = _EXTENDS.search(text)
-        if not match:
+        if not match or len(below) == _LEVELS:
             return None
-        wanted = (e for e in self._files() if e[1].stem == match.group(2))
-        found = next((e for e in wanted if e[1].resolve() != path.resolve()), None)
-        return (_text(found[1], found[2]), found[2]) if found else None
+        here = path.resolve()
+        ours = here.parent == shipped("clusters").resolve()
+        for origin, found, label in self._files():
+            near = ours and origin != "shipped"
+            if found.stem == match.group(2) and not near and found.resolve() not in (here, *below):
+                above = _text(found, label)
+                return Parent(above, label, self._above(found, above, (*below, here)))
+        return None
 
     def _missing(self, name: str) -> Missing:
         import difflib

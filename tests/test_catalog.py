@@ -11,7 +11,7 @@ import pytest
 
 from jobgen.catalog import Catalog, shipped
 from jobgen.errors import Invalid, Missing
-from jobgen.load import load_cluster
+from jobgen.load import check, load_cluster
 
 PROFILE = "name: {0}\nscheduler: local\npaths: {{root: /{1}}}\nnodes: {{count: 1}}\n"
 
@@ -104,6 +104,34 @@ def test_a_profile_may_extend_the_shipped_one_of_its_name(folders: tuple[Path, P
     found = catalog(folders).cluster("a100x16")
     assert found.parent is not None
     assert found.parent[1] == "clusters/a100x16.yaml"
+
+
+def test_a_site_variant_extends_a_shipped_variant(folders: tuple[Path, Path, Path]) -> None:
+    put(folders[1], "ours", "name: ours\nextends: dgx-h200\nnodes: {count: 3}\n")
+    found = catalog(folders).cluster("ours")
+    loaded = load_cluster(found.text, found.label, parent=found.parent)
+    assert (loaded.value.nodes.count, loaded.value.nodes.gpu) == (3, "H200-SXM5-141GB")
+    assert loaded.value.network.fabric == "infiniband"
+    assert [*found.texts] == [found.label, "clusters/dgx-h200.yaml", "clusters/dgx-h100.yaml"]
+
+
+def test_a_shipped_variant_extends_what_was_shipped_with_it(
+    folders: tuple[Path, Path, Path],
+) -> None:
+    put(folders[1], "dgx-h100", "name: dgx-h100\nextends: dgx-h100\nnodes: {cpus: 2}\n")
+    assert catalog(folders).cluster("dgx-h200").texts.keys() == {
+        "clusters/dgx-h200.yaml",
+        "clusters/dgx-h100.yaml",
+    }
+
+
+def test_profiles_that_extend_each_other_end(folders: tuple[Path, Path, Path]) -> None:
+    put(folders[1], "a", "name: a\nextends: b\n")
+    put(folders[1], "b", "name: b\nextends: a\n")
+    found = catalog(folders).cluster("a")
+    assert len(found.texts) == 2
+    problems = check(found.text, found.label, parent=found.parent).problems
+    assert [p.code for p in problems] == ["J177"]
 
 
 def test_a_profile_that_cannot_be_read_is_named(folders: tuple[Path, Path, Path]) -> None:

@@ -10,6 +10,7 @@ from jobgen.app.world import World
 from jobgen.errors import Invalid, Problem
 
 if TYPE_CHECKING:
+    from jobgen.catalog import Parent
     from jobgen.model.cluster import ClusterProfile
 
 
@@ -75,7 +76,7 @@ def _cluster(world: World, texts: Sequence[tuple[Path, str | Invalid]]) -> Clust
         return None
 
 
-def _parent(world: World, path: Path, text: str) -> tuple[str, str] | None:
+def _parent(world: World, path: Path, text: str) -> Parent | None:
     """The profile that this file extends, where it is one and there is such a profile."""
     from jobgen.errors import Missing
 

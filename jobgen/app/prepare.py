@@ -106,9 +106,7 @@ def profile_of(world: World, catalog: Catalog, name: str | None) -> Loaded[Clust
             hint=f"add -c NAME, or cluster: NAME to the job file; known: {known}",
         )
     file = catalog.cluster(name)
-    world.texts[file.label] = file.text
-    if file.parent:
-        world.texts[file.parent[1]] = file.parent[0]
+    world.texts.update(file.texts)
     return load_cluster(file.text, file.label, parent=file.parent)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from jobgen.errors import Invalid, Problem, raise_errors
 from jobgen.load import (
@@ -24,6 +24,9 @@ from jobgen.model.form import F, Form, Refusal
 from jobgen.model.job import JobSpec
 from jobgen.model.loaded import Loaded
 from jobgen.source import Source, scan
+
+if TYPE_CHECKING:
+    from jobgen.catalog import Parent
 
 Kind = Literal["job", "cluster"]
 
@@ -50,11 +53,12 @@ def load_job(text: str, label: str, *, sets: Sequence[str] = ()) -> Loaded[JobSp
 
 
 def load_cluster(
-    text: str, label: str, *, parent: tuple[str, str] | None = None
+    text: str, label: str, *, parent: Parent | tuple[str, str] | None = None
 ) -> Loaded[ClusterProfile]:
     """The profile of a cluster.yaml. Raises Invalid with every problem in it.
 
-    ``parent`` is the text and the label of the profile that it ``extends``.
+    ``parent`` is the text and the label of the profile that it ``extends``, and what that one
+    extends.
     """
     return _answer(*_cluster(scan(text, label), parent))
 
@@ -63,7 +67,7 @@ def check(
     text: str,
     label: str,
     *,
-    parent: tuple[str, str] | None = None,
+    parent: Parent | tuple[str, str] | None = None,
     cluster: ClusterProfile | None = None,
 ) -> Checked:
     """Everything that is wrong with a file, and all that rules find in it. Never raises.
@@ -123,7 +127,9 @@ def _job(
     return tree, spec
 
 
-def _cluster(source: Source, parent: tuple[str, str] | None) -> tuple[Tree, ClusterProfile | None]:
+def _cluster(
+    source: Source, parent: Parent | tuple[str, str] | None
+) -> tuple[Tree, ClusterProfile | None]:
     tree = Tree(source)
     if not tree.data:
         return tree, None

@@ -1,14 +1,17 @@
-"""``extends``: a profile's keys completed by those of another, one level."""
+"""``extends``: a profile's keys completed by those of another, which may extend one more."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jobgen.load.tree import Path, Tree
 from jobgen.source import scan
 
+if TYPE_CHECKING:
+    from jobgen.catalog import Parent
 
-def extended(tree: Tree, parent: tuple[str, str] | None) -> None:
+
+def extended(tree: Tree, parent: Parent | tuple[str, str] | None) -> None:
     """Put into the tree what only its parent says. Mappings are joined, all else is replaced."""
     if "extends" not in tree.data:
         return
@@ -18,11 +21,10 @@ def extended(tree: Tree, parent: tuple[str, str] | None) -> None:
         tree.say("J177", message, ("extends",), "jobgen cluster ls shows all")
         tree.spoiled |= {("nodes",), ("paths",), ("scheduler",), ("network",), ("gpu_type",)}
         return
-    above = Tree(scan(*parent))
+    above = Tree(scan(parent[0], parent[1]))
+    extended(above, parent[2] if len(parent) == 3 else None)
     tree.problems += above.problems
-    if "extends" in above.data:
-        message = f"extends: {parent[1]} extends another profile, and only one level is read"
-        tree.say("J177", message, ("extends",), "extend that other one, or write the keys out")
+    tree.spoiled |= {path for path in above.spoiled if path not in above.places}
     for name in ("name", "extends"):
         above.data.pop(name, None)
     _join(tree, above, tree.data, above.data, ())

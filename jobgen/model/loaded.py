@@ -49,7 +49,7 @@ class Loaded(NamedTuple, Generic[M]):
         place = self.at(*path)
         for length in range(len(path), 0, -1):
             override = self.overrides.get(path[:length])
-            # of another file, the line of the very key is known, not only of what was taken over
-            if override is not None and override.rpartition(":")[0] != place.file:
+            # of a profile that is extended, the very key has its place
+            if override is not None and override.startswith("--"):
                 return override
         return f"{place.file}:{place.line}" if place.line else place.file

@@ -51,9 +51,7 @@ def _profile(world: World, name: str) -> Loaded[ClusterProfile]:
     from jobgen.app import clusters
 
     file = world.catalog().cluster(name)
-    world.texts[file.label] = file.text
-    if file.parent:
-        world.texts[file.parent[1]] = file.parent[0]
+    world.texts.update(file.texts)
     return clusters.show(world, name)[1]
 
 

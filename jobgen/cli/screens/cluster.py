@@ -37,12 +37,19 @@ def listed(files: Sequence[ClusterFile]) -> list[dict[str, Any]]:
 
 
 def screen(file: ClusterFile, profile: Loaded[ClusterProfile], ink: Ink) -> str:
-    """What the profile comes to, and its file as it stands."""
+    """What the profile comes to, its file as it stands, and those that it extends."""
     cluster = profile.value
     rows = [(key, safe(value), profile.why(*path)) for key, value, path in _facts(cluster)]
     head = f"{ink('strong', safe(cluster.name))}  {safe(file.origin)}: {safe(file.label)}"
-    body = "".join(f"  {safe(line)}".rstrip() + "\n" for line in file.text.splitlines())
-    return f"{head}{_shadow(file)}\n{described(rows, ink.width)}\n{ink('strong', 'File')}\n{body}"
+    body = "".join(
+        f"\n{ink('strong', 'File' if label == file.label else safe(label))}\n{_indented(text)}"
+        for label, text in file.texts.items()
+    )
+    return f"{head}{_shadow(file)}\n{described(rows, ink.width)}{body}"
+
+
+def _indented(text: str) -> str:
+    return "".join(f"  {safe(line)}".rstrip() + "\n" for line in text.splitlines())
 
 
 def _facts(cluster: ClusterProfile) -> list[tuple[str, str, tuple[str, ...]]]:
