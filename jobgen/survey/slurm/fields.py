@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 _KEY = re.compile(r"(?:(?<=\s)|^)([A-Z][A-Za-z_]{0,63})=")
+_FREE = frozenset({"Reason", "Comment", "Extra"})
 _NOTHING = frozenset({"", "(null)", "N/A", "n/a", "None", "NONE", "UNLIMITED", "INFINITE"})
 _IN_BRACKETS = re.compile(r"\([^()]*\)")
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
@@ -25,8 +26,8 @@ class Gres(NamedTuple):
 def records(text: str, first: str) -> tuple[Mapping[str, str], ...]:
     """The records that begin with the key ``first``, each key → its text, as scontrol shows them.
 
-    One line a record (``-o``) or several; other lines, such as a banner, are passed over. A key
-    that comes twice keeps its first value: free text (Reason, Comment) stands at the end.
+    One line a record (``-o``) or several; other lines, such as a banner, are passed over. Free text
+    (Reason, Comment) stands at the end and takes all that follows, so it cannot pass for a field.
     """
     found: list[dict[str, str]] = []
     inside = False
@@ -42,7 +43,10 @@ def records(text: str, first: str) -> tuple[Mapping[str, str], ...]:
 
 
 def _read(line: str, record: dict[str, str]) -> None:
-    keys = list(_KEY.finditer(line))
+    keys: list[re.Match[str]] = []
+    for key in _KEY.finditer(line):
+        if key[1] in _FREE or not keys or keys[-1][1] not in _FREE:
+            keys.append(key)
     ends = [key.start() for key in keys[1:]] + [len(line)]
     for key, end in zip(keys, ends, strict=False):
         record.setdefault(key[1], line[key.end() : end].strip())

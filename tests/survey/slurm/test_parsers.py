@@ -1,0 +1,332 @@
+"""Real answers of three releases of Slurm, read exactly."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobgen.shell import Result
+from jobgen.survey.slurm import (
+    Association,
+    Gres,
+    Group,
+    Node,
+    Partition,
+    Qos,
+    associations,
+    clock,
+    commands,
+    default_account,
+    gres,
+    groups,
+    nodes,
+    partitions,
+    qualities,
+    records,
+    seconds,
+    settings,
+    site,
+    tres,
+)
+
+SITES = Path(__file__).parents[2] / "facts" / "sites"
+RELEASES = ("22.05", "24.11", "26.05")
+KERNEL = "Linux 6.1.0-25-amd64 #1 SMP PREEMPT_DYNAMIC Debian 6.1.106-3 (2024-08-26)"
+
+
+def fact(release: str, name: str) -> str:
+    return (SITES / release / f"{name}.txt").read_text()
+
+
+def node(name: str, release: str, **more: object) -> Node:
+    usual = {"state": ("IDLE",), "cpus": 64, "memory": 512000, "cores_per_socket": 1}
+    told = {"sockets": 64, "threads_per_core": 1, "version": release, "system": KERNEL}
+    return Node(name=name, **{**usual, **told, **more})  # type: ignore[arg-type]
+
+
+A100, H100 = (Gres("gpu", "a100", 8),), (Gres("gpu", "h100", 4),)
+DRAINED = {
+    "22.05": "bad disk | State=IDLE Gres=gpu:h100:8 (ann) [root@2026-11-21T23:26:19]",
+    "24.11": "bad disk | State=IDLE Gres=gpu:h100:8 (ann) [root@2026-11-21T23:09:23]",
+    "26.05": "bad disk | State=IDLE Gres=gpu:h100:8 (ann) [root@2026-11-21T23:13:27]",
+}
+
+
+def expected(release: str) -> tuple[Node, ...]:
+    """The three nodes as they were configured."""
+    out = {"state": ("IDLE", "DRAIN"), "reason": DRAINED[release]}
+    if release == "22.05":
+        return (
+            node(
+                "n1",
+                "22.05.8",
+                gres=A100,
+                features=("ib", "rack1"),
+                partitions=("gpu", "debug", "short", "lab"),
+            ),
+            node(
+                "n2",
+                "22.05.8",
+                gres=H100,
+                features=("roce", "rack2"),
+                partitions=("gpu", "short", "lab"),
+            ),
+            node(
+                "n3",
+                "22.05.8",
+                features=("roce", "rack3"),
+                partitions=("gpu", "short", "cpu"),
+                **out,
+            ),
+        )
+    full = {"24.11": "24.11.5", "26.05": "26.05.5"}[release]
+    shard = Gres("shard", "h100", 16)
+    return (
+        node(
+            "n1",
+            full,
+            gres=A100,
+            features=("ib", "rack1"),
+            partitions=("gpu", "lab"),
+            sockets=2,
+            cores_per_socket=16,
+            threads_per_core=2,
+        ),
+        node(
+            "n2",
+            full,
+            gres=(*H100, shard),
+            features=("ib",),
+            partitions=("gpu", "lab"),
+            memory=1031000,
+        ),
+        node("n3", full, partitions=("cpu", "lab"), cpus=48, sockets=48, memory=192000, **out),
+    )
+
+
+@pytest.mark.parametrize("form", ["node", "node-blocks"])
+@pytest.mark.parametrize("release", RELEASES)
+def test_nodes_are_read_exactly(release: str, form: str) -> None:
+    assert nodes(fact(release, form)) == expected(release)
+
+
+@pytest.mark.parametrize("form", ["partition", "partition-blocks"])
+@pytest.mark.parametrize("release", RELEASES)
+def test_partitions_are_read_exactly(release: str, form: str) -> None:
+    found = partitions(fact(release, form))
+    week = "7-00:00:00"
+    if release == "22.05":
+        usual = Partition(
+            "gpu", default=True, state="UP", nodes="n[1-3]", total_nodes=3, max_time=week, gpus=12
+        )
+        assert found == (
+            usual,
+            Partition(
+                "debug",
+                default=False,
+                state="UP",
+                nodes="n1",
+                total_nodes=1,
+                max_time="00:30:00",
+                gpus=8,
+            ),
+            Partition(
+                "short",
+                default=False,
+                state="UP",
+                nodes="n[1-3]",
+                total_nodes=3,
+                max_time="00:02:00",
+                gpus=12,
+            ),
+            Partition("cpu", default=False, state="UP", nodes="n3", total_nodes=1),
+            Partition(
+                "lab",
+                default=False,
+                state="UP",
+                nodes="n[1-2]",
+                total_nodes=2,
+                max_time="10:00:00",
+                max_nodes=1,
+                accounts=("lab42",),
+                gpus=12,
+            ),
+        )
+        return
+    gpus = 12 if release == "24.11" else None
+    qos = ("normal", "long") if release == "24.11" else ()
+    lab = Partition(
+        "lab",
+        default=False,
+        state="UP",
+        nodes="n[1-3]",
+        total_nodes=3,
+        max_time="00:30:00",
+        gpus=gpus,
+        qos=qos,
+    )
+    assert found == (
+        Partition(
+            "gpu",
+            default=True,
+            state="UP",
+            nodes="n[1-2]",
+            total_nodes=2,
+            max_time=week,
+            max_nodes=2,
+            gpus=gpus,
+        ),
+        Partition("cpu", default=False, state="UP", nodes="n3", total_nodes=1),
+        lab._replace(accounts=("lab42", "vision")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("release", "key", "value"),
+    [
+        ("22.05", "SLURM_VERSION", "22.05.8"),
+        ("24.11", "SLURM_VERSION", "24.11.5"),
+        ("26.05", "SLURM_VERSION", "26.05.5"),
+        ("22.05", "SelectType", "select/cons_tres"),
+        ("24.11", "SelectType", "select/cons_tres"),
+        ("26.05", "SelectType", "select/cons_tres"),
+        ("22.05", "AccountingStorageType", "accounting_storage/slurmdbd"),
+        ("24.11", "AccountingStorageType", "accounting_storage/slurmdbd"),
+        ("26.05", "AccountingStorageType", ""),
+        ("22.05", "ClusterName", "testbed"),
+        ("26.05", "ClusterName", "testbed"),
+    ],
+)
+def test_the_configuration_is_read(release: str, key: str, value: str) -> None:
+    assert settings(fact(release, "config"))[key] == value
+
+
+def group(name: str, *rest: Any) -> Group:
+    return Group(name.rstrip("*"), name.endswith("*"), *rest)
+
+
+def test_sinfo_is_read_exactly() -> None:
+    found = groups(fact("26.05", "sinfo"))
+    both = (*H100, Gres("shard", "h100", 16))
+    week = "7-00:00:00"
+    assert found == (
+        group("gpu*", "up", week, 1, "idle", 64, 512000, A100, "n1"),
+        group("gpu*", "up", week, 1, "idle", 64, 1031000, both, "n2"),
+        group("cpu", "up", "", 1, "drained", 48, 192000, (), "n3"),
+        group("lab", "up", "30:00", 1, "drained", 48, 192000, (), "n3"),
+        group("lab", "up", "30:00", 1, "idle", 64, 512000, A100, "n1"),
+        group("lab", "up", "30:00", 1, "idle", 64, 1031000, both, "n2"),
+    )
+
+
+def test_accounts_are_read_exactly() -> None:
+    assert associations(fact("24.11", "assoc")) == (
+        Association("testbed", "lab42", "", ("long", "normal"), "normal", "3-00:00:00"),
+        Association("testbed", "vision", "", ("normal",)),
+    )
+    assert default_account(fact("24.11", "user"), "ann") == "lab42"
+    assert default_account(fact("24.11", "user"), "bob") == ""
+    assert qualities(fact("24.11", "qos")) == (
+        Qos("normal"),
+        Qos("long", "2-00:00:00"),
+        Qos("urgent", "04:00:00", ("DenyOnLimit",)),
+    )
+    assert associations(fact("22.05", "assoc")) == (
+        Association("testbed", "vision", "", ("normal",)),
+        Association("testbed", "lab42", "", ("normal",)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("gpu:8", [("gpu", "", 8)]),
+        ("gpu", [("gpu", "", 1)]),
+        ("gpu:a100", [("gpu", "a100", 1)]),
+        ("gpu:a100:8(S:0-1)", [("gpu", "a100", 8)]),
+        (
+            "gpu:a100:4(S:0,2),gpu:v100:2,shard:a100:32",
+            [("gpu", "a100", 4), ("gpu", "v100", 2), ("shard", "a100", 32)],
+        ),
+        ("gpu:nvidia_a100-sxm4-80gb:8", [("gpu", "nvidia_a100-sxm4-80gb", 8)]),
+        ("gpu:a100_1g.5gb:7", [("gpu", "a100_1g.5gb", 7)]),
+        ("tmpdisk:2K", [("tmpdisk", "", 2048)]),
+        ("(null)", []),
+        ("", []),
+        ("gpu:a:b:c", []),
+    ],
+)
+def test_gres_is_read(text: str, found: list[tuple[str, str, int]]) -> None:
+    assert [tuple(one) for one in gres(text)] == found
+
+
+def test_tres_is_read() -> None:
+    assert tres("cpu=64,mem=500G,gres/gpu=8") == {"cpu": "64", "mem": "500G", "gres/gpu": "8"}
+
+
+@pytest.mark.parametrize(
+    ("text", "limit"),
+    [
+        ("7-00:00:00", 604_800),
+        ("04:00:00", 14_400),
+        ("30:00", 1800),
+        ("2-12", 216_000),
+        ("UNLIMITED", None),
+        ("infinite", None),
+        ("", None),
+    ],
+)
+def test_limits_are_read(text: str, limit: int | None) -> None:
+    assert seconds(text) == limit
+
+
+@given(st.integers(0, 10**8))
+def test_a_limit_comes_back_as_it_was(limit: int) -> None:
+    assert seconds(clock(limit)) == limit
+
+
+def test_free_text_cannot_pass_for_a_field() -> None:
+    drained = nodes(fact("24.11", "node"))[2]
+    assert drained.gpus == ()
+    assert not drained.usable
+
+
+def test_a_banner_is_passed_over() -> None:
+    text = "Welcome!\nState=IDLE\n" + fact("24.11", "node") + "goodbye NodeName=x\n"
+    assert nodes(text) == expected("24.11")
+
+
+@given(st.text())
+def test_records_are_read_of_any_text(text: str) -> None:
+    assert all("NodeName" in record for record in records(text, "NodeName"))
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_site_is_all_answers_together(release: str) -> None:
+    folder = SITES / release
+    absent = Result(1, b"", b"You are not running a supported accounting_storage plugin\n")
+    off = Result(1, b"", b"Slurm accounting storage is disabled\n")
+    answers = {
+        name: Result(0, path.read_bytes()) if (path := folder / f"{name}.txt").exists() else absent
+        for name in commands("ann")
+    }
+    if release == "26.05":
+        answers["sacct"] = off
+    found = site(answers, "ann" if release != "22.05" else "tester")
+    assert found.version.startswith(release)
+    assert found.nodes == expected(release)
+    assert found.sacct is (release != "26.05")
+    assert found.default_account == ("" if release == "26.05" else "lab42")
+    assert len(found.silent) == (4 if release == "26.05" else 0)
+
+
+def test_what_was_not_answered_says_why() -> None:
+    answers = {"config": Result(124), "node": Result(127), "sinfo": Result(1, b"", b"x\ndown\n")}
+    silent = site(answers, "ann").silent
+    assert silent["scontrol show config"] == "did not answer in 15 s"
+    assert silent["scontrol --oneliner --all show node"] == "is not there"
+    assert next(why for command, why in silent.items() if "--format=%P" in command) == "down"
