@@ -1,4 +1,4 @@
-"""The fact files of a node's tools, and the parser that reads each kind."""
+"""The fact files of a node's tools and of Slurm, and the parser that reads each kind."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from jobgen.survey import slurm
 from jobgen.survey.hardware import (
     amd_topo,
     efa,
@@ -57,6 +58,12 @@ PARSERS: dict[str, tuple[Parser, str]] = {
     "versions": (lambda text: (node.cuda(text), node.driver(text)), "hardware/version-*.txt"),
     "modules": (node.modules, "hardware/modules-*.txt"),
     "xid": (xid.parse, "hardware/xid-*.txt"),
+    "sinfo": (slurm.groups, "sites/*/sinfo.txt"),
+    "scontrol show node": (slurm.nodes, "sites/*/node*.txt"),
+    "scontrol show partition": (slurm.partitions, "sites/*/partition*.txt"),
+    "scontrol show config": (slurm.settings, "sites/*/config.txt"),
+    "sacctmgr show assoc": (slurm.associations, "sites/*/assoc.txt"),
+    "sacctmgr show qos": (slurm.qualities, "sites/*/qos.txt"),
 }
 """Name → parser and its fact files. Each takes any text and raises nothing."""
 

@@ -1,6 +1,6 @@
 """No text brings a parser down: mutations of real answers, and long ones in linear time.
 
-``--mutations N`` tries N mutants of each parser; a million of them in all is 50,000 of each.
+``--mutations N`` tries N mutants of each parser.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ def test_ten_megabytes_are_read_in_seconds(name: str) -> None:
         text * (size // len(text) + 1),
         text + longest * (size // len(longest) + 1),
         text + "\n" * size,
-        text + "a:" * (size // 2),
         "[" * size,
         '{"lscpu":' + "[" * size,
     ):

@@ -14,7 +14,12 @@ from tests.survey.facts import FACTS, PARSERS, files
 
 HARDWARE = FACTS / "hardware"
 PLAIN = {name: known for name, known in PARSERS.items() if name not in ("topo", "explained")}
-CASES = [(name, path) for name, (_, pattern) in PLAIN.items() for path in files(pattern)]
+CASES = [
+    (name, path)
+    for name, (_, pattern) in PLAIN.items()
+    for path in files(pattern)
+    if path.parent == HARDWARE
+]
 
 
 def plain(value: Any) -> Any:
