@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from jobgen.app.calibrating import Measured, asked
+from jobgen.app.calibrating import Linked, Measured, asked, measured_links
 from jobgen.app.prepare import Ready, prepare
 from jobgen.app.world import World
 from jobgen.errors import Missing
@@ -25,6 +25,8 @@ class Advised(NamedTuple):
     """Runs of this job that told their own peak."""
     calibrated: bool = False
     """Whether the newest of them was used."""
+    links: tuple[Linked, ...] = ()
+    """Benches that measured this machine's links."""
 
 
 def advised(
@@ -34,11 +36,12 @@ def advised(
     why: bool = False,
     measured: Sequence[Measured] = (),
     calibrated: bool = False,
+    links: Sequence[Linked] = (),
 ) -> Advised:
     """The answer for this job; with ``nodes`` how it scales, with ``why`` all formulas.
 
-    ``measured`` are runs that told their own peak: ``calibrated`` multiplies all memory by what the
-    newest of them shows.
+    ``measured`` are runs that told their own peak, ``links`` benches: ``calibrated`` multiplies all
+    memory by what the newest run shows, and counts with links as they were measured.
     """
     from jobgen.resolve import planning
 
@@ -49,9 +52,11 @@ def advised(
     base = train.replace(strategy="ddp") if auto else train
     ask, missing = asked(ready, base)
     if ask is None:
-        return Advised(None, missing, tuple(measured))
+        return Advised(None, missing, tuple(measured), links=tuple(links))
     if calibrated and measured:
         ask = ask._replace(factor=measured[0].factor)
+    if calibrated:
+        ask = ask._replace(machine=measured_links(ask.machine, links))
     from jobgen.strategy.choice.advise import advise
 
     found = advise(ask, auto=auto)
@@ -66,7 +71,8 @@ def advised(
         from jobgen.strategy.choice.scale import scale
 
         found = found._replace(scale=scale(ask, nodes, auto=auto))
-    return Advised(_explained(found) if why else found, "", tuple(measured), calibrated)
+    advice = _explained(found) if why else found
+    return Advised(advice, "", tuple(measured), calibrated, tuple(links))
 
 
 def _explained(found: Advice) -> Advice:

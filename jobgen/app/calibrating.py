@@ -1,4 +1,4 @@
-"""Memory that finished runs measured themselves, beside what was expected of them."""
+"""What finished runs have measured: their own memory, and benches the links."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from jobgen.resolve.look import Look
 from jobgen.submission.report import ALLOCATED, RESERVED, SPEED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jobgen.model.record import RunRecord
     from jobgen.model.train import Train
     from jobgen.strategy.choice.setups import Ask
+    from jobgen.strategy.estimate import Machine
 
 EXPECTED = "expected"
 """Where a run's record keeps what was expected, under the keys of a report."""
@@ -36,6 +39,70 @@ class Measured(NamedTuple):
     def factor(self) -> float:
         """What the estimate would have to be multiplied by."""
         return self.bytes / self.expected
+
+
+class Linked(NamedTuple):
+    """A bench of all-reduces on this machine. Bytes per second and seconds."""
+
+    alias: str
+    cluster: str
+    nodes: int
+    ranks: int
+    busbw: float
+    alpha: float
+
+    @property
+    def text(self) -> str:
+        """``21.3 GB/s bus bandwidth over 2 nodes, measured by bench allreduce on a100x16 (NAME)``."""
+        nodes = f"{self.nodes} nodes" if self.nodes > 1 else "1 node"
+        rate = f"{self.busbw / 1e9:.3g} GB/s bus bandwidth over {nodes}"
+        return f"{rate}, measured by bench allreduce on {self.cluster} ({self.alias})"
+
+
+def linked(world: World, ready: Ready) -> tuple[Linked, ...]:
+    """The newest benches of these links, over NCCL: one between nodes and one inside a node."""
+    from jobgen.app.benching.allreduce import digest
+    from jobgen.bench.job import NAME
+
+    wanted = digest(ready.profile.value)
+    runs = world.ledger.runs(cluster=ready.plan.cluster, name=NAME, limit=50)
+    known = [one for run in runs if (one := _linked(run, wanted)) is not None]
+    several = next((one for one in known if one.nodes > 1), None)
+    alone = next((one for one in known if one.nodes == 1), None)
+    return tuple(one for one in (several, alone) if one is not None)
+
+
+def _linked(run: RunRecord, digest: str) -> Linked | None:
+    told = run.shape.get("bench")
+    told = told if isinstance(told, dict) else {}
+    found = told.get("measured")
+    if not isinstance(found, dict) or told.get("profile") != digest:
+        return None
+    # gloo says nothing of what NCCL will reach
+    if found.get("backend") != "nccl" or not found.get("busbw") or found.get("ranks", 0) < 2:
+        return None
+    alpha = float(found.get("alpha") or 0.0)
+    size = int(told["nodes"]), int(found["ranks"])
+    return Linked(run.alias, run.site.cluster, *size, float(found["busbw"]), alpha)
+
+
+def measured_links(machine: Machine, found: Sequence[Linked]) -> Machine:
+    """The machine with its links as these benches have measured them."""
+    from jobgen.strategy.estimate import Measured as Links
+    from jobgen.strategy.speed.links import Group
+    from jobgen.strategy.speed.links import measured as of
+
+    known = Links()
+    for one in found:
+        links = of(one.busbw, one.alpha, Group(one.ranks, max(one.ranks // one.nodes, 1)))
+        source = "; ".join(text for text in (known.source, one.text) if text)
+        known = Links(
+            links.link or known.link,
+            links.network or known.network,
+            links.hop or known.hop,
+            source,
+        )
+    return machine._replace(measured=known) if found else machine
 
 
 def asked(ready: Ready, train: Train) -> tuple[Ask | None, str]:

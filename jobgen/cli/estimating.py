@@ -40,13 +40,16 @@ def said(call: Call, ready: Ready, job: Path, chosen: Mapping[str, Any]) -> Said
     """The answer to everything that was asked for, its files written. Raises like ``prepare``, and
     Usage where there is nothing to draw."""
     from jobgen.app.advising import advised, compared, counted
-    from jobgen.app.calibrating import measured
+    from jobgen.app.calibrating import linked, measured
 
     known = measured(call.world, ready)
-    if chosen["calibrated"] and not known:
+    links = linked(call.world, ready) if ready.job.value.train else ()
+    if chosen["calibrated"] and not known and not links:
         raise Missing(
-            f"no run of '{ready.plan.name}' on {ready.plan.cluster} has told its peak memory",
-            hint="the program writes it to $JOBGEN_REPORT_FILE: see docs/howto/plan.md",
+            f"no run of '{ready.plan.name}' on {ready.plan.cluster} has told its peak memory, and "
+            "no bench has measured the links",
+            hint="the program writes it to $JOBGEN_REPORT_FILE: see docs/howto/plan.md; links: "
+            f"jobgen bench allreduce -c {ready.plan.cluster}",
         )
     found = advised(
         ready,
@@ -54,6 +57,7 @@ def said(call: Call, ready: Ready, job: Path, chosen: Mapping[str, Any]) -> Said
         why=chosen["why"] or chosen["html"] is not None,
         measured=known,
         calibrated=chosen["calibrated"],
+        links=links,
     )
     names = _names(chosen)
     beside = compared(call.world, job, names, call.flags.sets) if names else None
@@ -85,7 +89,8 @@ def section(said: Said, ink: Ink) -> str:
         from jobgen.cli.screens import advice
 
         parts.append(advice.screen(found.advice, ink, reasons=said.why))
-    parts += [f"{ink('strong', 'Measured')}\n{_measured(found)}"] if found.measured else []
+    known = found.measured or found.links
+    parts += [f"{ink('strong', 'Measured')}\n{_measured(found)}"] if known else []
     if said.compared is not None:
         from jobgen.cli.screens import offers
 
@@ -104,6 +109,9 @@ def _measured(found: Advised) -> str:
         more = "; --calibrated uses it" if not found.calibrated and not number else ""
         told = f"{one.bytes / GIB:.1f} GiB {one.metric}, {one.expected / GIB:.1f} expected"
         rows.append((safe(one.alias), f"{told} ({one.factor - 1:+.0%}){used}{more}"))
+    for link in found.links:
+        how = "used here" if found.calibrated else "--calibrated uses it"
+        rows.append((safe(link.alias), f"{link.text.partition(',')[0]}; {how}"))
     return table(rows, indent="  ")
 
 
@@ -126,6 +134,10 @@ def data(said: Said) -> dict[str, Any]:
         for one in found.measured
     ]
     told["calibrated"] = found.calibrated
+    told["measured_links"] = [
+        {"id": one.alias, "nodes": one.nodes, "busbw_bytes_s": one.busbw, "alpha_s": one.alpha}
+        for one in found.links
+    ]
     if said.counted:
         told["counted"] = said.counted
     if said.compared is not None:

@@ -113,6 +113,19 @@ class Step(NamedTuple):
         return self.tokens / self.seconds / self.ranks
 
 
+class Measured(NamedTuple):
+    """Links as an all-reduce has measured them, in the terms of ``speed.links``."""
+
+    link: float = 0.0
+    """Bytes per second of a GPU inside its node; 0 where that was not measured."""
+    network: float = 0.0
+    """Of its share of the network; 0 where that was not measured."""
+    hop: float = 0.0
+    """Seconds of one step over the network; 0 where that was not measured."""
+    source: str = ""
+    """By what, and when it was: for ``--why``."""
+
+
 class Machine(NamedTuple):
     """The GPUs and what joins them. Bytes, bytes per second and FLOP/s, each in one direction."""
 
@@ -137,3 +150,5 @@ class Machine(NamedTuple):
     architecture: str = "Ampere"
     fast8: float = 0.0
     """Dense FLOP/s in 8-bit types; 0 where there are none."""
+    measured: Measured | None = None
+    """What an all-reduce has reached on these links."""

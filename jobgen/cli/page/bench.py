@@ -152,10 +152,11 @@ def _y(share: float) -> float:
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    top = "".join(f"<th>{escape(head)}</th>" for head in heads)
-    lines = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>\n" for row in rows
-    )
+    top = "".join(f'<th scope="col">{escape(head)}</th>' for head in heads)
+    lines = ""
+    for first, *rest in rows:
+        cells = "".join(f"<td>{escape(cell)}</td>" for cell in rest)
+        lines += f'<tr><th scope="row">{escape(first)}</th>{cells}</tr>\n'
     return f'<div class="scroll"><table>\n<tr>{top}</tr>\n{lines}</table></div>\n'
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from math import log2
 from typing import Literal, NamedTuple
 
-from jobgen.strategy.estimate import Machine
+from jobgen.strategy.estimate import Machine, Measured
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.speed.rates import LINK, NETWORK
 
@@ -97,11 +97,35 @@ def both(what: Collective, ranks: Group, payload: float, machine: Machine) -> tu
     sent = load(what, ranks, payload)
     if ranks.size == 1:
         return sent, sent
-    near = sent.node / (machine.link * LINK["nvlink" if machine.link > _NVLINK else "pcie"])
-    far = sent.network / (machine.network * NETWORK)
-    near_latency, far_latency = _latency(what, ranks, near, far)
+    inside, outside = reached(machine)
+    near, far = sent.node / inside, sent.network / outside
+    hop = machine.measured.hop if machine.measured else 0.0
+    near_latency, far_latency = _latency(what, ranks, near, far, hop)
     node = near + near_latency if sent.node else 0.0
     return sent, Load(node, far + far_latency if sent.network else 0.0)
+
+
+def reached(machine: Machine) -> tuple[float, float]:
+    """Bytes per second inside the node and over the network: as measured, or what others reach of
+    the line rate."""
+    known = machine.measured or Measured()
+    usual = machine.link * LINK["nvlink" if machine.link > _NVLINK else "pcie"]
+    return known.link or usual, known.network or machine.network * NETWORK
+
+
+def measured(busbw: float, alpha: float, ranks: Group) -> Measured:
+    """The links behind an all-reduce with this bus bandwidth, which took ``alpha`` to begin.
+
+    So that the formulas here give the time that was measured: all of it is taken to be the network
+    where the ranks lie on several nodes.
+    """
+    n, k = ranks.size, ranks.nodes
+    if k == 1:
+        return Measured(link=busbw)
+    begin, inside, _, _ = _PROTOCOLS[0]
+    steps = min(2.0 * (k - 1), 2 * log2(k))
+    hop = (alpha - begin - 2.0 * (ranks.inside - 1) * inside) / steps
+    return Measured(network=busbw * (k - 1) / (n - 1), hop=max(hop, 0.0))
 
 
 def longest(load: Load) -> float:
@@ -109,8 +133,11 @@ def longest(load: Load) -> float:
     return max(load)
 
 
-def _latency(what: Collective, ranks: Group, near: float, far: float) -> tuple[float, float]:
-    """Seconds to add to the transfer on each link: of the protocol that is done first."""
+def _latency(
+    what: Collective, ranks: Group, near: float, far: float, hop: float
+) -> tuple[float, float]:
+    """Seconds to add to the transfer on each link: of the protocol that is done first. ``hop`` are
+    those of a step over the network, where they were measured."""
     slow = float(ranks.nodes - 1)
     fast = ranks.size - 1 - slow
     if what in {"send", "all-to-all"}:
@@ -121,6 +148,6 @@ def _latency(what: Collective, ranks: Group, near: float, far: float) -> tuple[f
         fast *= 2
     waits = []
     for begin, inside, outside, share in _PROTOCOLS:
-        wait = begin + fast * inside + slow * outside
+        wait = begin + fast * inside + slow * (hop or outside)
         waits.append((near * (1 / share - 1) + wait, far * (1 / share - 1) + wait))
     return min(waits, key=lambda pair: max(near + pair[0], far + pair[1]))

@@ -44,6 +44,8 @@ def lines(
             f"{rates.CONTENTION:.1%} more while something is sent beside it (arXiv 2507.03114)"
         )
     yield from _sent(volumes)
+    if machine.measured and machine.measured.source:
+        yield f"links as they were measured: {machine.measured.source}"
     if setup.mesh.pp > 1:
         yield (
             f"bubble: ({setup.mesh.pp} stages - 1) / {setup.chunks} of a micro-batch's time "
