@@ -17,7 +17,7 @@ patience=${PREFLIGHT_FULL_SECONDS:-180} # with the setup and the import of torch
 
 # finding LEVEL WHAT FIX [NODE]
 finding() {
-    printf '%s\t%s\t%s\t%s\n' "$1" "${4:-all nodes}" "$2" "$3" >>"$dir/findings"
+    printf '%s\t%s\t%s\t%s\n' "$1" "${4:-all-reduce}" "$2" "$3" >>"$dir/findings"
     printf 'jobgen: preflight: %s: %s\njobgen: preflight:   %s\n' "${4:-all-reduce}" "$2" "$3" >&2
 }
 
