@@ -46,9 +46,9 @@ def section(watched: Watched, now: float, ink: Ink, *, gpus: bool) -> str:
 
 def _shown(watched: Watched) -> list[Node]:
     told = {remark.node for remark in watched.remarks}
-    first = [node for node in watched.nodes if node.name in told]
-    chosen = {n.name for n in [*first, *watched.nodes][: MOST + len(first)]}
-    return [node for node in watched.nodes if node.name in chosen][:MOST]
+    first = sorted(watched.nodes, key=lambda node: node.name not in told)[:MOST]
+    chosen = {node.name for node in first}
+    return [node for node in watched.nodes if node.name in chosen]
 
 
 def _gpus(node: Node) -> tuple[str, ...]:
