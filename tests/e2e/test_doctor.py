@@ -125,6 +125,13 @@ def test_more_than_the_partition_allows(cluster: Cluster) -> None:
     is_warned(checks, "slurm.sizes", "nodes.count is 4", "partition debug has 1")
 
 
+def test_a_profile_of_another_machine(cluster: Cluster) -> None:
+    checks = doctor(cluster, 0, nodes={"count": 3, "cpus": 32})
+    is_warned(checks, "profile.nodes.count", "3 in the profile, 4", "correct nodes.count")
+    is_warned(checks, "profile.nodes.cpus", "32 in the profile, 64")
+    assert doctor(cluster, 0)["profile.all"]["status"] == "ok"
+
+
 def test_gpus_that_no_node_has(cluster: Cluster) -> None:
     nodes = {"count": 4, "gpus_per_node": 16, "gpu": "A100-SXM4-80GB"}
     checks = doctor(cluster, 1, nodes=nodes, procs_per_node=None)

@@ -20,7 +20,7 @@ class Examination(NamedTuple):
     """All findings, in the order in which they were made."""
 
     cluster: str
-    """The name of the profile; empty where only this machine was looked at."""
+    """The profile as it was asked for; empty where only this machine was looked at."""
     findings: tuple[Finding, ...]
     seconds: float
     profiles: tuple[str, ...]
@@ -40,10 +40,10 @@ def examine(world: World, name: str | None) -> Examination:
     """
     begun = time.monotonic()
     profile = _profile(world, name) if name else None
-    findings = tuple(_findings(world, profile))
+    findings = tuple(_findings(world, name or "", profile))
     own = tuple(file.name for file in world.catalog().clusters() if file.origin != "shipped")
     return Examination(
-        profile.value.name if profile else "", findings, time.monotonic() - begun, own
+        name or "", findings, time.monotonic() - begun, own
     )
 
 
@@ -55,7 +55,7 @@ def _profile(world: World, name: str) -> Loaded[ClusterProfile]:
     return clusters.show(world, name)[1]
 
 
-def _findings(world: World, profile: Loaded[ClusterProfile] | None) -> Iterator[Finding]:
+def _findings(world: World, name: str, profile: Loaded[ClusterProfile] | None) -> Iterator[Finding]:
     from jobgen.app.doctor import machine, remote
     from jobgen.survey.health import client
 
@@ -64,4 +64,4 @@ def _findings(world: World, profile: Loaded[ClusterProfile] | None) -> Iterator[
     if profile is None or profile.value.scheduler == "local":
         yield from judged(LOCAL, client.LOCAL_ROWS, seen)
     if profile is not None:
-        yield from remote.findings(world, profile)
+        yield from remote.findings(world, name, profile)

@@ -50,7 +50,7 @@ def look(world: World) -> Machine:
     )
 
 
-def ask(words: list[str], environ: Mapping[str, str], patience: float = PATIENCE) -> Answer:
+def ask(words: list[str], environ: Mapping[str, str]) -> Answer:
     """What a program here said; its exit code as a shell would tell it."""
     begun = time.monotonic()
     program = shutil.which(words[0], path=environ.get("PATH", os.defpath))
@@ -62,7 +62,7 @@ def ask(words: list[str], environ: Mapping[str, str], patience: float = PATIENCE
             env=dict(environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=patience,
+            timeout=PATIENCE,
         )
     except subprocess.TimeoutExpired:
         return Answer(124)

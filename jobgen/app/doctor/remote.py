@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
 from jobgen.app.prepare import site_of
 from jobgen.errors import JobgenError, Problem, Unreachable
 from jobgen.submission import wire
-from jobgen.survey.health import Finding, disk, failed, host, judged, questions, reach, slurm
+from jobgen.survey.health import (
+    Answer,
+    Finding,
+    disk,
+    failed,
+    host,
+    judged,
+    questions,
+    reach,
+    reality,
+    slurm,
+)
 from jobgen.survey.health.host import Clock
 
 if TYPE_CHECKING:
@@ -17,7 +28,7 @@ if TYPE_CHECKING:
     from jobgen.model.cluster import ClusterProfile
     from jobgen.model.loaded import Loaded
     from jobgen.model.record import Login
-    from jobgen.survey.health import Answer
+    from jobgen.survey.compare import Comparison
     from jobgen.transport import Transport
 
 FIRST = 40.0
@@ -27,13 +38,13 @@ MOST = 8 << 20
 TRIAL = "name: jobgen-doctor\nrun: 'true'\nlauncher: plain\nnodes: 1\ntime: 1m\n"
 """The job that Slurm is asked about: one node of the profile, whole."""
 
-Told = dict[str, "Answer"]
+Told = dict[str, Answer]
 
 
-def findings(world: World, profile: Loaded[ClusterProfile]) -> Iterator[Finding]:
+def findings(world: World, name: str, profile: Loaded[ClusterProfile]) -> Iterator[Finding]:
     """Everything that is found on the way to a job of this profile, as it is found."""
     login = site_of(profile.value).login
-    group = f"The way to {login.host}" if login.host else ""
+    group = f"The way to {login.host or 'this machine'}"
     begun = time.monotonic()
     way = _way(login)
     try:
@@ -47,10 +58,12 @@ def findings(world: World, profile: Loaded[ClusterProfile]) -> Iterator[Finding]
         return
     with transport:
         way, clock = _first(transport, way)
-        if login.host:
+        if login.host or way.problem:
             yield from judged(group, reach.ROWS, way)
         if way.problem is None:
-            yield from _rest(world, profile, transport, clock if login.host else None)
+            told = yield from _rest(world, profile, transport, clock if login.host else None)
+            if told.get("partitions", Answer()).ok:
+                yield from reality.findings(_compared(world, name, transport), name)
 
 
 def _way(login: Login) -> reach.Way:
@@ -97,7 +110,7 @@ def _rest(
     profile: Loaded[ClusterProfile],
     transport: Transport,
     clock: Clock | None,
-) -> Iterator[Finding]:
+) -> Generator[Finding, None, Told]:
     value, root = profile.value, profile.value.paths.root
     on_slurm = value.scheduler == "slurm"
     script, refusal = trial(world, profile) if on_slurm else ("", "")
@@ -114,6 +127,18 @@ def _rest(
     if lost:
         verdict = failed(lost.message, lost.hint, lost.code)
         yield Finding("host.connection", there, "the connection lasts", verdict)
+        return {}
+    return told
+
+
+def _compared(world: World, name: str, transport: Transport) -> Comparison | Problem:
+    """How the profile compares with what Slurm tells; or why that cannot be said."""
+    from jobgen.app import checking, surveying
+
+    try:
+        return checking.check(world, name, known=surveying.survey(transport)).found
+    except JobgenError as error:
+        return error.problems[0]
 
 
 def ask(

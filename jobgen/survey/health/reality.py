@@ -1,0 +1,33 @@
+"""The profile against the machine that it describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jobgen.errors import Problem
+from jobgen.survey.compare import Comparison, Difference
+from jobgen.survey.health import Finding, Verdict, unknown, warned, well
+
+GROUP = "The profile against the machine"
+_ASKS = "the profile says what Slurm says"
+_ELSEWHERE = ("defaults.", "limits.", "slurm_version", "accounting")
+"""Keys that other checks have judged already."""
+
+
+def findings(found: Comparison | Problem, name: str) -> Iterator[Finding]:
+    """A finding for each key that differs; one where none does, or where nobody could look."""
+    if isinstance(found, Problem):
+        yield Finding("profile.all", GROUP, _ASKS, unknown(f"not compared: {found.message}"))
+        return
+    wrong = [one for one in found.wrong if not one.key.startswith(_ELSEWHERE)]
+    for one in wrong:
+        yield Finding(f"profile.{one.key}", GROUP, f"{one.key} is the machine's", _differs(one))
+    if not wrong:
+        more = f"; all of it, and what could be added: jobgen cluster check {name}"
+        keys = f"{len(found.same)} key{'s agree' if len(found.same) != 1 else ' agrees'}"
+        yield Finding("profile.all", GROUP, _ASKS, well(f"{keys}{more}"))
+
+
+def _differs(one: Difference) -> Verdict:
+    found = f"{one.said} in the profile, {one.found} by {one.how}"
+    return warned(found, f"correct {one.key} ({one.place})", "J436")
