@@ -59,7 +59,8 @@ def _variable(word: str) -> Explained | None:
         said |= {h.entry: h for (n, _), h in hearsay().items() if n == name}
     if row is None and not said:
         return None
-    return Explained(variables=(row,) if row else (), hearsay=tuple(said.values()), asked=name)
+    asked = word.strip() if word.strip() in said and not equals else name
+    return Explained(variables=(row,) if row else (), hearsay=tuple(said.values()), asked=asked)
 
 
 def _family(word: str) -> Explained | None:

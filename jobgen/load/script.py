@@ -110,8 +110,8 @@ def _unknown(line: Line, label: str) -> Problem | None:
         name = match.group(1)
         if line.text[match.start() - 1] not in " \t" or any(k.startswith(name) for k in known):
             continue  # sbatch takes unique beginnings, as getopt does
-        near = close(name, list(known), 0.75)
-        if not near:
+        near = close(name, list(known), 0.85)
+        if not near or name.startswith("container-"):
             return None  # of a plug-in of the site, perhaps: pyxis has --container-image
         place = Place(label, line.number, match.start() + 1, match.end() + 1)
         message = f"sbatch has no option --{clip(name)}"
@@ -145,8 +145,10 @@ def _variables(
         return
     from jobgen.fabric.variables import Context, judge, where
 
-    context = Context(nodes=nodes) if cluster is None else where.on(cluster, nodes=nodes)
     others = {one.name: one.value for one in found}
+    context = Context(nodes=nodes, fabric=where.guessed(others))
+    if cluster is not None:
+        context = where.on(cluster, nodes=nodes)
     context = context._replace(kind="script", setup=True, others=others)
     for one in found:
         before = text[: one.start]

@@ -234,7 +234,7 @@ def test_the_users_value_wins_over_the_networks_and_is_noted() -> None:
     found = plan(job(env="{NCCL_NET: Socket}", nccl="{env: {NCCL_ALGO: Ring}}"))
     assert found.env["NCCL_NET"].value == "Socket"
     assert found.env["NCCL_ALGO"].value == "Ring"
-    assert [n.code for n in found.notes] == ["J212"]
+    assert [n.code for n in found.notes] == ["J212", "J315", "J316"]
 
 
 def test_one_node_needs_no_network() -> None:

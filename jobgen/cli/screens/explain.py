@@ -94,8 +94,8 @@ def _hearsay(said: Hearsay, found: Explained, ink: Ink) -> str:
 
 def _family(found: Explained, ink: Ink) -> str:
     """A line for each: its name, its default, what it does."""
-    rows = [(row.name, clip(row.default, 18), row.meaning) for row in found.variables]
+    rows = [(row.name, clip(row.default, 12), row.meaning) for row in found.variables]
     rows += [(said.entry, "", f"nothing reads it: {said.why}") for said in found.hearsay]
     used = sum(max(len(row[at]) for row in rows) + 2 for at in (0, 1))
-    room = max(24, ink.width - used)
+    room = max(20, ink.width - used)
     return table((name, usual, clip(text, room)) for name, usual, text in rows)

@@ -23,7 +23,7 @@ _EXACT = frozenset(
 )
 """Lists of whole names, which know neither ^ nor =."""
 _LISTS = _PREFIXED | _EXACT | {"UCX_NET_DEVICES", "CUDA_VISIBLE_DEVICES", "NCCL_DEBUG_SUBSYS"}
-_CARD = re.compile(r"([A-Za-z][A-Za-z_]*\d*[A-Za-z_]+|[A-Za-z]+)([1-9]\d?)")
+_CARD = re.compile(r"(\w+_|bnxt_re|ibp?|roce|rdma)([1-9]\d?)")
 _INTERFACE = re.compile(r"(eth|ens|eno|em|ib|ibs|bond|team|hsn)([1-9]\d?)")
 _MOST_CARDS = 32
 

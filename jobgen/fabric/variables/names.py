@@ -6,6 +6,7 @@ import re
 from difflib import get_close_matches
 
 from jobgen.data.variables import LAST_READ, catalogue, hearsay, release, wrong
+from jobgen.errors import Severity
 from jobgen.fabric.variables.values import Case, Finding
 
 WHOLE = ("NCCL_", "TORCH_NCCL_", "GLOO_", "TORCHELASTIC_", "RCCL_")
@@ -39,11 +40,12 @@ def folklore(case: Case) -> Finding | None:
     if case.context.maker == "amd" and case.name == "NCCL_DEBUG":
         return None  # RCCL knows ERROR and NONE
     said = wrong(case.name, case.text if case.value is not None else None)
-    if said is None or (case.name == "NODE_RANK" and case.context.kind == "script"):
+    if said is None:
         return None
     shown = case.name if wrong(case.name) else case.shown
     reads = (case.name, case.context.fabric) in _VENDOR
-    harmless = reads or said.instead == "none"
+    own = case.name == "NODE_RANK" and case.context.kind == "script"
+    harmless = reads or own or said.instead == "none"
     hint = "remove it" if said.instead == "none" else f"write instead: {said.instead}"
     return Finding("J304", f"{shown}: {said.why}", hint, "note" if harmless else "warning")
 
@@ -64,15 +66,19 @@ def foreign(case: Case) -> Finding | None:
 
 def unknown(case: Case) -> Finding | None:
     """A name that is in no table, of a family that is known whole."""
-    if case.row is not None or not case.name.startswith(WHOLE):
+    if case.row is not None or not case.name.startswith(WHOLE) or not case.name.isupper():
         return None
-    near = nearest(case.name)
-    if not near and _BUILD.fullmatch(case.name):
+    own = _BUILD.fullmatch(case.name) is not None
+    near = nearest(case.name, 0.92 if own else 0.8)
+    if own and not near:
         return None
     message, said = f"nothing reads {case.name}", wrong(near)
     if said is not None:
         return Finding("J303", f"{message}, nor {near}", f"write instead: {said.instead}")
-    return Finding("J303", message, f"did you mean '{near}'?" if near else _NOWHERE)
+    if near:
+        return Finding("J303", message, f"did you mean '{near}'?")
+    sure = case.name.startswith(("NCCL_", "TORCH_NCCL_")) and case.context.maker != "amd"
+    return Finding("J303", message, _NOWHERE, "warning" if sure else "note")
 
 
 _NOWHERE = "remove it: no release of the program that its prefix names has had it"
@@ -82,9 +88,10 @@ def nearest(name: str, share: float = 0.8) -> str:
     """The known name that was probably meant, or the hearsay that is nearer; else empty."""
     family = name.partition("_")[0]
     names = [n for n in catalogue() if n.startswith(family)]
-    names += [n for n, value in hearsay() if not value]
     found = get_close_matches(name, names, 1, share)
-    return found[0] if found else ""
+    hearsaid = [n for n, value in hearsay() if not value]
+    nearer = get_close_matches(name, [*hearsaid, *found], 1, 0.92)
+    return (nearer or found or [""])[0]
 
 
 def obsolete(case: Case) -> Finding | None:
@@ -99,13 +106,19 @@ def obsolete(case: Case) -> Finding | None:
         return None
     library = "NCCL" if row.owner == "nccl" else row.owner
     message = f"{case.name} is read by nothing since {library} {row.until}"
-    return Finding("J310", message, _successor(row.successor))
+    # what went with the last releases is still read by most that are installed
+    lately = row.owner == "nccl" and not case.release()[1] and release(row.until) >= _LATELY
+    severity: Severity = "note" if lately else "warning"
+    return Finding("J310", message, _successor(row.successor), severity)
+
+
+_LATELY = (2, 29)
 
 
 def needless(case: Case) -> Finding | None:
     """A variable that current releases do without."""
     row = case.row
-    if row is None or not row.safe.startswith("no: obsolete"):
+    if row is None or not (row.safe == "no" or row.safe.startswith(_USELESS)):
         return None
     program, installed = case.release()
     if installed and release(installed) < _NEEDLESS.get(program, (0,)):
@@ -114,6 +127,7 @@ def needless(case: Case) -> Finding | None:
     return Finding("J310", message, "remove it", "note")
 
 
+_USELESS = ("no: obsolete", "no: no effect")
 _NEEDLESS = {"libfabric": (1, 18)}
 """Program → the release from which its variables marked obsolete are needless."""
 

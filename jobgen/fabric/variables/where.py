@@ -42,3 +42,19 @@ def on(
         },
         others=others or {},
     )
+
+
+_SIGNS = (
+    ("NCCL_GPUDIRECTTCPX_", "tcpx"),
+    ("NCCL_FASTRAK_", "tcpxo"),
+    ("FI_EFA_", "efa"),
+    ("OFI_NCCL_", "efa"),
+)
+"""Prefixes of variables that only one network has."""
+
+
+def guessed(others: Mapping[str, str | None]) -> str:
+    """The network that the variables of a script were written for; empty where none tells."""
+    if (others.get("NCCL_NET") or "").lower() == "gib":
+        return "gib"
+    return next((net for sign, net in _SIGNS if any(n.startswith(sign) for n in others)), "")

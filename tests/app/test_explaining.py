@@ -1,0 +1,97 @@
+"""What ``explain`` knows: codes, variables, and what is only hearsay."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+import jobgen.data
+from jobgen.app.explaining import explain
+from jobgen.cli.output import Ink
+from jobgen.cli.screens import explain as screens
+from jobgen.data import codes
+from jobgen.data.variables import catalogue
+from jobgen.errors import Missing
+
+TABLES = Path(jobgen.data.__file__).parent
+PLAIN = Ink(width=100)
+
+
+def names(table: str, column: str) -> list[str]:
+    """One column of a table."""
+    with (TABLES / table).open(encoding="utf-8", newline="") as stream:
+        return [row[column] for row in csv.DictReader(stream)]
+
+
+@pytest.mark.parametrize("name", names("nccl_env.csv", "name"))
+def test_every_row_of_the_table_of_nccl_is_reachable(name: str) -> None:
+    found = explain(name)
+    assert found.variables or found.hearsay
+    assert name in {row.name for row in found.variables} | {said.entry for said in found.hearsay}
+    assert name in screens.screen(found, PLAIN)
+
+
+@pytest.mark.parametrize("entry", names("nccl_folklore.csv", "wrong_name"))
+def test_every_row_of_hearsay_is_reachable_by_each_of_its_names(entry: str) -> None:
+    for word in entry.split(" / "):
+        name, equals, values = word.partition(" ")[0].partition("=")
+        for value in values.split("|"):
+            found = explain(f"{name}{equals}{value}")
+            assert entry in {said.entry for said in found.hearsay}
+            said = next(s for s in found.hearsay if s.entry == entry)
+            assert said.why in screens.screen(found, Ink(width=300))
+
+
+def test_every_other_variable_is_reachable_and_has_a_source() -> None:
+    for name in names("env_variables.csv", "name"):
+        (row,) = explain(name).variables
+        assert row.name == name
+        assert row.source
+        assert row.meaning
+        assert row.owner
+    assert not set(names("env_variables.csv", "name")) & set(names("nccl_env.csv", "name"))
+
+
+def test_a_variable_is_found_whatever_its_case() -> None:
+    assert explain("nccl_ib_hca").variables[0].name == "NCCL_IB_HCA"
+    assert explain("ompi_mca_COLL_hcoll_enable").variables[0].name == "OMPI_MCA_coll_hcoll_enable"
+
+
+def test_a_family_is_listed() -> None:
+    found = explain("NCCL_IB_*")
+    assert len(found.variables) >= 40
+    assert {said.entry for said in found.hearsay} >= {"NCCL_IB_HCAS"}
+    lines = screens.screen(found, PLAIN).splitlines()
+    assert len(lines) == len(found.variables) + len(found.hearsay)
+    assert max(map(len, lines)) <= 100
+
+
+def test_codes_are_still_explained() -> None:
+    assert explain("j131").codes[0].code == "J131"
+    everything = explain(None)
+    assert len(everything.codes) == len(codes())
+    assert everything.more >= len(catalogue())
+    assert str(everything.more) in screens.screen(everything, PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("word", "near"), [("NCCL_IB_HKA", "NCCL_IB_HCA"), ("FI_PROVIDR", "FI_PRO")]
+)
+def test_an_unknown_word_has_the_nearest_one(word: str, near: str) -> None:
+    with pytest.raises(Missing) as raised:
+        explain(word)
+    assert near in raised.value.problems[0].hint
+
+
+@pytest.mark.parametrize("word", ["*", "**", "NCCL_*", "PET_", "NCCL_DEBUG="])
+def test_any_pattern_is_answered(word: str) -> None:
+    assert screens.data(explain(word))
+
+
+@pytest.mark.parametrize("word", ["", "=", "ZZ*", "[", "\x1b[31m", "a" * 5000, "PET"])
+def test_any_word_is_refused_with_a_hint(word: str) -> None:
+    with pytest.raises(Missing) as raised:
+        explain(word)
+    assert "jobgen explain lists all codes" in raised.value.problems[0].hint
