@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping
 from functools import cache
+from operator import itemgetter
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
@@ -144,7 +145,11 @@ def shapes() -> tuple[Shape, ...]:
 @cache
 def nccl_variables() -> Mapping[str, Variable]:
     """The variables that some release of NCCL, its plug-ins or PyTorch's process group reads."""
-    return {row["name"]: _variable(row) for row in rows("nccl_env.csv")}
+    return {fields[0]: Variable._make(_SOME(fields)) for fields in lines("nccl_env.csv")}
+
+
+_SOME = itemgetter(0, 1, 3, 4, 5, 6, 7, 9, 8, 10, 2, 12)
+"""The columns of nccl_env.csv in the order of Variable; all but ``documented``."""
 
 
 @cache
@@ -175,6 +180,14 @@ def codes() -> Mapping[str, Code]:
             parts = (str(entry[part]).strip("\n") for part in ("title", "why", "wrong", "right"))
             found[code] = Code(code, *parts)
     return dict(sorted(found.items()))
+
+
+def lines(file: str) -> Iterator[list[str]]:
+    """The fields of each row of a table, without its head: a third of the time of a mapping."""
+    with (_HERE / file).open(encoding="utf-8", newline="") as stream:
+        found = csv.reader(stream)
+        next(found)
+        yield from found
 
 
 def rows(file: str) -> Iterator[dict[str, str]]:
@@ -233,23 +246,6 @@ def _deepspeed_key(row: dict[str, str]) -> DeepSpeedKey:
         kind=_one(row["kind"], "block", "free", "value", "auto"),
         status=_one(row["status"], "", "deprecated", "removed"),
         instead=row["instead"],
-        source=row["source"],
-    )
-
-
-def _variable(row: dict[str, str]) -> Variable:
-    return Variable(
-        name=row["name"],
-        owner=row["owner"],
-        values=row["legal_values"],
-        default=row["default"],
-        since=row["since"],
-        until=row["until_last_read"],
-        successor=row["deprecated_or_replaced_by"],
-        meaning=row["meaning"],
-        category=row["category"],
-        safe=row["production_safe"],
-        type=row["type"],
         source=row["source"],
     )
 

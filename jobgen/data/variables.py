@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
-from jobgen.data import Variable, nccl_folklore, nccl_variables, rows
+from jobgen.data import Variable, lines, nccl_folklore, nccl_variables
 
 
 class Hearsay(NamedTuple):
@@ -32,8 +32,8 @@ PATTERNS = (("PET_", "PET_<OPTION>"),)
 def catalogue() -> Mapping[str, Variable]:
     """Every variable that some program reads, by its name, in the order of the tables."""
     known = {name: v for name, v in nccl_variables().items() if v.owner != "folklore"}
-    for row in rows("env_variables.csv"):
-        known.setdefault(row["name"], Variable(**row))
+    for fields in lines("env_variables.csv"):
+        known.setdefault(fields[0], Variable._make(fields))
     return known
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 
 from jobgen.data.variables import LAST_READ, catalogue, hearsay, release, wrong
 from jobgen.errors import Severity
@@ -11,14 +10,14 @@ from jobgen.fabric.variables.values import Case, Finding
 
 WHOLE = ("NCCL_", "TORCH_NCCL_", "GLOO_", "TORCHELASTIC_", "RCCL_")
 """Families of which the catalogue holds every name, so that another one is unknown."""
-_BUILD = re.compile(
+_BUILD = (
     r"NCCL_(TESTS?(_.*)?|.*_?(VERSION|VER|HOME|ROOT|DIR|PREFIX|REPO|BRANCH|IMAGE|CONTAINER|SCRIPT"
     r"|ARGS|EXE|PATH|URL|LOG|LOG_FILE|INCLUDE|LIB|TAG))"
 )
 """Names that scripts keep for themselves, such as NCCL_TESTS_DIR."""
 _VENDOR = {("NCCL_PLUGIN_PATH", fabric) for fabric in ("tcpx", "tcpxo", "gib")}
 """Names that only a network's own plug-in or container reads."""
-_RENAMED = re.compile(r"renamed|missing prefix")
+_RENAMED = r"renamed|missing prefix"
 
 
 def moved(case: Case) -> Finding | None:
@@ -29,7 +28,7 @@ def moved(case: Case) -> Finding | None:
     said = wrong(case.name)
     if case.name in catalogue() or (said is None and now not in catalogue()):
         return None
-    if said is not None and not (_RENAMED.search(said.why) or now in said.instead):
+    if said is not None and not (re.search(_RENAMED, said.why) or now in said.instead):
         return None
     message = f"{case.name} is PyTorch's, not NCCL's, and is called {now} since torch 2.2"
     return Finding("J312", message, f"write instead: {said.instead if said else now}")
@@ -68,7 +67,7 @@ def unknown(case: Case) -> Finding | None:
     """A name that is in no table, of a family that is known whole."""
     if case.row is not None or not case.name.startswith(WHOLE) or not case.name.isupper():
         return None
-    own = _BUILD.fullmatch(case.name) is not None
+    own = re.fullmatch(_BUILD, case.name) is not None
     near = nearest(case.name, 0.92 if own else 0.8)
     if own and not near:
         return None
@@ -86,6 +85,8 @@ _NOWHERE = "remove it: no release of the program that its prefix names has had i
 
 def nearest(name: str, share: float = 0.8) -> str:
     """The known name that was probably meant, or the hearsay that is nearer; else empty."""
+    from difflib import get_close_matches
+
     family = name.partition("_")[0]
     names = [n for n in catalogue() if n.startswith(family)]
     found = get_close_matches(name, names, 1, share)
