@@ -53,7 +53,7 @@ class Linked(NamedTuple):
 
     @property
     def text(self) -> str:
-        """``21.3 GB/s bus bandwidth over 2 nodes, measured by bench allreduce on a100x16 (NAME)``."""
+        """``21.3 GB/s bus bandwidth over 2 nodes, measured by bench allreduce on NAME (ID)``."""
         nodes = f"{self.nodes} nodes" if self.nodes > 1 else "1 node"
         rate = f"{self.busbw / 1e9:.3g} GB/s bus bandwidth over {nodes}"
         return f"{rate}, measured by bench allreduce on {self.cluster} ({self.alias})"

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 _TIMES = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1}
 OPS = tuple(_TIMES)
+_LEAST = 1e-12
+"""Seconds: nothing is sent in less."""
 
 
 class Fit(NamedTuple):
@@ -43,7 +45,7 @@ def fit(points: Sequence[tuple[float, float]]) -> Fit | None:
     Relative, or the largest message would decide alone. None where sizes do not differ or times do
     not grow with them.
     """
-    known = [(size, seconds) for size, seconds in points if seconds > 0]
+    known = [(size, seconds) for size, seconds in points if seconds > _LEAST]
     if len({size for size, _ in known}) < 2:
         return None
     weights = [1 / seconds**2 for _, seconds in known]

@@ -1,0 +1,78 @@
+"""What a bandwidth means: each rule once, in the words that a person gets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jobgen.bench.results import Bench, Point
+from jobgen.bench.verdict import Case, top, verdict
+from jobgen.fabric.limits import Limit
+from tests.bench.facts import DIRECT, SOCKET
+
+IB = Limit("network", 200e9, "8 x 200 Gb/s", 185e9, "a gate")
+ETHERNET = Limit("network", 1.25e9, "1 x 10 Gb/s", 1e9, "80 %")
+PCIE = Limit("node", 29e9, "PCIe", 0.0, "over PCIe nothing is expected")
+
+
+def point(bus: float, size: int = 1 << 30, spread: float = 0.02, wrong: int = 0) -> Point:
+    """Two ranks: algorithm and bus bandwidth are the same."""
+    seconds = size / bus
+    half = seconds * spread / 2
+    return Point("all_reduce", size, 2, seconds, seconds - half, seconds + half, 9, (0, wrong))
+
+
+def case(bus: float, limit: Limit | None = IB, **more: Any) -> Case:
+    """A case over NCCL on InfiniBand, where nothing else is said."""
+    points = more.pop("points", (point(bus),))
+    said = tuple(more.pop("said", DIRECT).splitlines())
+    backend = more.pop("backend", "nccl")
+    bench = Bench(ranks=more.pop("ranks", 16), backend=backend, points=points, said=said)
+    known = {"fabric": "infiniband", "gpus": True, "nodes": 2, **more}
+    return Case(bench, points[-1], limit, **known)
+
+
+@pytest.mark.parametrize(
+    ("given", "mark", "text", "step"),
+    [
+        (case(190e9), "good", "95% of the limit: healthy (at least 185 GB/s: a gate)", ""),
+        (case(190e9, points=(point(190e9, wrong=7),)), "bad", "WRONG on rank 1", "dcgmi"),
+        (case(24e9, said=SOCKET), "bad", "NCCL is on TCP (NET/Socket)", "NCCL_NET=IB"),
+        (case(24e9, said=""), "bad", "12% of the limit: NCCL is probably on TCP", "NCCL_NET=IB"),
+        (case(24e9, said="", net="AWS Libfabric"), "bad", "TCP", "NCCL_NET=AWS Libfabric"),
+        (case(24e9), "bad", "although NCCL uses IB", "ib_hca"),
+        (case(90e9, said="via NET/IB/0"), "bad", "no GPUDirect RDMA", "peermem"),
+        (case(150e9, points=(point(150e9, spread=0.9),)), "bad", "differ by 90%", "again"),
+        (case(150e9, nodes=4), "bad", "below the 185 GB/s", "--pairs"),
+        (case(0.3e9, None), "open", "0.3 GB/s (2.4 Gb/s)", "network.nics"),
+        (case(0.3e9, None, fabric="loopback"), "open", "loopback", "-c NAME"),
+        (case(0.3e9, None, fabric="none"), "open", "names no network", "network:"),
+        (case(200e9, None, nodes=1), "open", "does not say", "nodes.gpu"),
+        (case(20e9, PCIE, nodes=1), "open", "nothing is expected", ""),
+        (case(1e9, ETHERNET, backend="gloo"), "bad", "torch sees no GPU", "--like"),
+        (case(0.2e9, ETHERNET, backend="gloo", gpus=False), "bad", "16% of the limit", "--pairs"),
+        (case(1.1e9, ETHERNET, backend="gloo", gpus=False), "good", "88% of the limit", ""),
+        (case(1e9, ETHERNET, ranks=1), "open", "one rank alone", "--nodes 2"),
+        (
+            case(150e9, points=(point(90e9, 1 << 28), point(150e9))),
+            "open",
+            "still grows",
+            "--sizes 1024M..4G",
+        ),
+    ],
+)
+def test_rules(given: Case, mark: str, text: str, step: str) -> None:
+    found = verdict(given)
+    assert found.mark == mark, found
+    assert text in found.text
+    assert step in found.next
+    assert bool(found.next) == bool(step)
+
+
+def test_the_best_of_large_messages_counts() -> None:
+    points = (point(300e9, 1 << 20), point(190e9, 1 << 29), point(180e9))
+    found = top(points)
+    assert found is not None
+    assert found.bus == pytest.approx(190e9)
+    assert top(()) is None
