@@ -12,7 +12,8 @@ _MIG = re.compile(
     r"MIG ([0-9A-Za-z.+]{1,32}) +Device +([0-9]{1,4}): \(UUID: (MIG-[0-9A-Za-z/-]{1,96})\)"
 )
 _LOST = re.compile(
-    r"Unable to determine the device handle for (?:GPU|gpu)[ 0-9]{0,8}([0-9A-Fa-f:.]{7,16})"
+    r"Unable to determine the device handle for (?:GPU|gpu)[ 0-9:]{0,8}? "
+    r"([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])"
 )
 
 

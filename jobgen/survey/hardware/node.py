@@ -10,7 +10,7 @@ from jobgen.survey.hardware.text import fields, first_number, lines, whole
 _MOST = 4096
 _VERSION = r"[0-9]{1,5}(?:\.[0-9]{1,5}){1,3}"
 _NVCC = re.compile(rf"release ({_VERSION})")
-_DRIVER = re.compile(rf"(?:NVRM version:.{{0,80}}|Driver Version: *|^)({_VERSION})(?: |$)")
+_DRIVER = re.compile(rf"(?:NVRM version:.{{0,80}}? |Driver Version: *|^)({_VERSION})(?: |$)")
 _SMI_CUDA = re.compile(rf"CUDA Version *: *({_VERSION})")
 _MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,80}(/[A-Za-z0-9_.+-]{1,80}){0,6}/?")
 

@@ -19,7 +19,7 @@ _LINK = re.compile(r"X|NV[0-9]{1,3}|PIX|PXB|PHB|NODE|SYS|SOC|OK|CNS|GNS|TNS|NS|D
 _PARTS = re.compile(r"NV[0-9]{1,3}|PIX|PXB|PHB|NODE|SYS|SOC")
 _GLUED = re.compile(rf"(?:{_PARTS.pattern}){{2,10}}")
 _MEANING = re.compile(r"([A-Z]{1,4}#?) {1,8}= ")
-_LEGEND = re.compile(r"(NIC[0-9]{1,4}) ?: ?([A-Za-z0-9_.:-]{1,64})")
+_LEGEND = re.compile(r"(NIC[0-9]{1,4}) {0,8}: {0,8}([A-Za-z0-9_.:-]{1,64})")
 
 
 class Affinity(NamedTuple):
@@ -59,9 +59,9 @@ def parse(text: str) -> Matrix:
     legend: dict[str, None] = {}
     for line in lines(text, tabs=True):
         words = _UNDERLINE.sub("", line)
-        if match := _LEGEND.fullmatch(words.strip()):
+        if match := _LEGEND.fullmatch(words.strip().replace("\t", " ")):
             devices |= {} if len(devices) > MOST else {match[1]: match[2]}
-        elif match := _MEANING.match(words.strip()):
+        elif match := _MEANING.match(words.strip().replace("\t", " ")):
             legend[match[1]] = None
         elif not columns:
             columns, tail = _header(words)

@@ -48,10 +48,10 @@ class Topology(NamedTuple):
 
     ``intra`` is nvswitch, nvlink, pcie, or '' where one cannot tell; ``pairs`` counts the pairs of
     GPUs by their link; ``islands`` are the groups that NVLink joins; ``without`` the GPUs that miss
-    the NVLink which the others have, ``weaker`` the pairs with fewer links than the rest;
-    ``compute`` are the NICs for training, ``others`` the rest; ``alike`` where every GPU has the
-    same link to every NIC; ``pcie_only`` where the table was made with -mp; ``grace`` where GPU
-    memory is a NUMA node, as on Grace Hopper and Grace Blackwell; ``cut`` where links are missing.
+    the NVLink which the others have, ``weaker`` the pairs with fewer links than the rest; ``nics``
+    are all cards, ``compute`` those for training, ``others`` the rest as far as one can tell.
+    ``alike``: every GPU is as far from every card. ``pcie_only``: made with -mp. ``grace``: GPU
+    memory is a NUMA node, as on Grace Hopper and Grace Blackwell. ``cut``: links are missing.
     """
 
     gpus: tuple[Gpu, ...] = ()
@@ -60,6 +60,7 @@ class Topology(NamedTuple):
     islands: tuple[tuple[str, ...], ...] = ()
     without: tuple[str, ...] = ()
     weaker: tuple[tuple[str, str, str], ...] = ()
+    nics: tuple[str, ...] = ()
     compute: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
     by_rate: bool = False
@@ -71,7 +72,7 @@ class Topology(NamedTuple):
     @property
     def named(self) -> bool:
         """Whether the NICs have names of their own: NIC0 is one in the table only."""
-        return not any(re.fullmatch(r"NIC[0-9]+", name) for name in (*self.compute, *self.others))
+        return not any(re.fullmatch(r"NIC[0-9]+", name) for name in self.nics)
 
     @property
     def ib_hca(self) -> str:
@@ -108,6 +109,7 @@ def explain(matrix: Matrix, ports: Sequence[Port] = ()) -> Topology:
         islands,
         tuple(g for g in matrix.gpus if switched and not any(g in i for i in islands)),
         tuple((b, a, w) for (a, b), w in pairs.items() if switched and 0 < nvlinks(w) < most),
+        tuple(devices),
         compute,
         tuple(device for device in told if device not in compute),
         by_rate=bool(compute) and not near,

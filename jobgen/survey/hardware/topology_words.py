@@ -20,7 +20,9 @@ MEANING = {
 
 def meanings(topology: Topology) -> list[tuple[str, str, str]]:
     """The words that this table uses: the word, what data crosses, what NCCL does by default."""
-    used = [*topology.pairs, *(gpu.link for gpu in topology.gpus if gpu.link)]
+    # on Grace the word for a card says nothing: C2C is in no table
+    cards = () if topology.grace else (gpu.link for gpu in topology.gpus if gpu.link)
+    used = [*topology.pairs, *cards]
     rows = []
     for word in dict.fromkeys(sorted(used, key=_rank)):
         crossed, does = MEANING["NV" if nvlinks(word) else word] if _known(word) else ("", "")
@@ -101,7 +103,7 @@ def _over_pcie(topology: Topology) -> Iterator[str]:
 
 
 def _nics(topology: Topology) -> Iterator[str]:
-    if not topology.compute and not topology.others:
+    if not topology.nics:
         yield "No RDMA NIC in the table."
         return
     untold = [gpu.name for gpu in topology.gpus if not gpu.link]
