@@ -11,7 +11,7 @@ a fault.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import median
+from statistics import median_high
 from typing import Literal, NamedTuple
 
 from jobgen.monitor.summary import Gpu, Node, mean
@@ -137,11 +137,12 @@ def _idles(gpu: Gpu) -> bool:
 
 
 def _slow_nodes(nodes: Sequence[Node]) -> Iterable[Remark]:
-    known = [(node, node.util) for node in nodes]
-    told = [(node, util) for node, util in known if util is not None and node.samples >= FEWEST]
-    middle = median([util for _, util in told]) if len(told) > 1 else 0.0
+    """Those whose working GPUs work less than the others'; of two nodes, the lower."""
+    working = [(n, mean(g.util for g in n.gpus if not _idles(g))) for n in nodes]
+    told = [(node, util) for node, util in working if util is not None and node.samples >= FEWEST]
+    middle = median_high([util for _, util in told]) if len(told) > 1 else 0.0
     for node, util in told:
-        if middle >= BUSY and util < LAGGING * middle and not all(map(_idles, node.gpus)):
+        if middle >= BUSY and util < LAGGING * middle:
             text = f"utilisation {util:.0f}%, and the median of the nodes is {middle:.0f}%"
             yield Remark("slow", node.name, (), text)
 
@@ -149,7 +150,7 @@ def _slow_nodes(nodes: Sequence[Node]) -> Iterable[Remark]:
 def _slow_gpus(nodes: Sequence[Node]) -> Iterable[Remark]:
     """Those whose clock is far below the others': all ranks wait for the slowest."""
     clocks = [gpu.clock for node in nodes for gpu in node.gpus if gpu.clock is not None]
-    middle = median(clocks) if len(clocks) > 1 else 0.0
+    middle = median_high(clocks) if len(clocks) > 1 else 0.0
     for node in nodes:
         told = [g for g in node.gpus if g.clock is not None and g.samples >= FEWEST]
         slow = [g for g in told if (g.clock or 0.0) < SLOW_CLOCK * middle]

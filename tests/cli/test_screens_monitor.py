@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from jobgen.app.monitoring import Watched
 from jobgen.cli.output import Ink
@@ -10,12 +11,9 @@ from jobgen.cli.screens.monitor import data, section
 from jobgen.monitor.facts import overall, remarks
 from jobgen.monitor.summary import nodes
 
-GIB = 1024
-TEXT = f"""node n1 samples=400 first=1000 last=12000 load=12.31 cpu=34 mem={112 * GIB} mem_total={2048 * GIB} rx=1300000 tx=1100000 rdma_rx=39000000000 rdma_tx=38000000000
-gpu n1 0 samples=400 util=97.5 p10=91 idle=2 mem={71 * GIB} mem_total={80 * GIB} temp=71 power=612 limit=700 clock=1755 clock_max=1980 by.sw_power_cap=172 by.idle=2 at=12000 now.util=99 now.mem={70 * GIB} now.temp=70 now.power=650 now.clock=1800 now.by=sw_power_cap
-gpu n1 1 samples=400 util=96.5 p10=90 idle=2 mem={70 * GIB} mem_total={80 * GIB} temp=92 power=600 limit=700 clock=1740 clock_max=1980 by.hw_thermal=48 at=12000
-node n2 samples=400 first=1000 last=12000
-"""  # noqa: E501
+HERE = Path(__file__).parent / "monitor"
+TEXT = (HERE / "summary.txt").read_text()
+"""What two nodes of two GPUs each told."""
 
 
 def watched(text: str, **known: object) -> Watched:
@@ -26,26 +24,18 @@ def watched(text: str, **known: object) -> Watched:
 
 def test_a_row_a_node_and_what_to_look_at() -> None:
     text = section(watched(TEXT), 12003.0, Ink(width=100), gpus=False)
-    assert text == (
-        "GPUs  2 GPUs on 2 nodes, every 30s, over 3h03m\n"
-        "  NODE  GPUS  UTIL  P10  PEAK MEMORY           TEMP  POWER      CLOCK HELD BY\n"
-        "  n1    2     97%   90%  71.0 GiB of 80.0 GiB  92 C  606/700 W  power cap 43%, heat 12%\n"
-        "  n2    0     -     -    -                     -     -          -\n"
-        "\n"
-        "Nodes\n"
-        "  NODE  LOAD  CPU  PEAK MEMORY           NET IN/OUT            RDMA IN/OUT\n"
-        "  n1    12.3  34%  112.0 GiB of 2.0 TiB  1.2 MiB/s, 1.0 MiB/s  36.3 GiB/s, 35.4 GiB/s\n"
-        "  n2    -     -    -                     -                     -\n"
-        "\n"
-        "  [warn] n1 GPU 1: slowed down (heat) for 12% of the time, up to 92 C\n"
-    )
+    assert text == (HERE / "screen.txt").read_text()
 
 
 def test_every_gpu_as_it_was_last_seen() -> None:
     text = section(watched(TEXT), 12003.0, Ink(width=100), gpus=True)
-    assert "Now  3s ago\n" in text
-    row = "  n1    0    99%   70.0 GiB of 80.0 GiB  70 C  650 W  1800 MHz  power cap\n"
-    assert row in text
+    assert (HERE / "now.txt").read_text() in text
+
+
+def test_a_node_that_told_nothing_has_a_row_of_dashes() -> None:
+    text = section(watched("node n1 samples=1 first=5 last=5\n"), 5.0, Ink(), gpus=True)
+    assert text.endswith("  n1    -     -    -            -           -\n")
+    assert "GPU" not in text
 
 
 def test_nothing_was_written_yet() -> None:

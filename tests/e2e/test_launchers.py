@@ -26,7 +26,8 @@ def run(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> Run
     """The finished run under a launcher; each is run once, by the first test that needs it."""
     name: str = request.param
     if name not in _runs:
-        job = digits(tmp_path / "job", run="train.py --epochs 5", launcher=LAUNCHERS[name])
+        keys = {"run": "train.py --epochs 5", "launcher": LAUNCHERS[name], "monitor": "1s"}
+        job = digits(tmp_path / "job", **keys)
         _runs[name] = submit(cluster, job)
         assert _runs[name].wait() == 0, _runs[name].story()
     return _runs[name]
@@ -53,6 +54,16 @@ def test_two_ranks_run_on_each_of_two_nodes(run: Run) -> None:
     assert [(rank, size) for rank, size, _ in said] == [(str(i), "4") for i in range(4)]
     assert len(set(nodes)) == 2
     assert all(nodes.count(node) == 2 for node in nodes)
+
+
+@every_launcher
+def test_each_node_has_one_monitor_and_it_is_gone_with_the_job(run: Run) -> None:
+    files = [*(run.directory / "state/0/monitor.0").glob("*.csv")]
+    assert len(files) == 2
+    for file in files:
+        times = re.findall(r"^(\d+),host,", file.read_text(), re.MULTILINE)
+        assert len(times) == len(set(times)) > 1
+    assert not run.cluster.processes_with_env(run.token)
 
 
 @every_launcher

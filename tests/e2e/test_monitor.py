@@ -13,7 +13,7 @@ import pytest
 
 from tests.cluster import Cluster
 from tests.cluster.hosts import until
-from tests.e2e.runs import LAUNCHERS, Run, answer, digits, submit, write
+from tests.e2e.runs import Run, answer, submit, write
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -122,19 +122,4 @@ def test_a_signal_of_the_user_ends_no_monitor_and_a_requeue_begins_another(
     assert len(monitors(cluster, run)) == 2
     (source / "end").touch()
     assert run.wait() == 0
-    assert not cluster.processes_with_env(run.token)
-
-
-@pytest.mark.train("torch", "sklearn", "deepspeed")
-def test_deepspeed_over_pdsh_has_one_monitor_a_node(
-    cluster: Cluster, tmp_path: Path, watched: dict[str, Any]
-) -> None:
-    keys = {"run": "train.py --epochs 3", "launcher": LAUNCHERS["deepspeed pdsh"]}
-    run = submit(cluster, digits(tmp_path / "job", monitor="1s", **keys))
-    assert run.wait() == 0, run.story()
-    found = rows(run)
-    assert len(found) == 2
-    for lines in found.values():
-        times = [line["time"] for line in lines if line["gpu"] == "host"]
-        assert len(times) == len(set(times)) > 2
     assert not cluster.processes_with_env(run.token)
