@@ -7,8 +7,9 @@ printf 'groups %s\n' "$(id -Gn)"
 printf 'host %s\n' "$(uname -n)"
 printf 'system %s\n' "$(uname -srm)"
 printf 'umask %s\n' "$own_umask"
+# at the end of an ssh connection bash reads ~/.bashrc even so, which may print
 # shellcheck disable=SC2016
-printf 'bash %s\n' "$(bash -c 'printf "%s" "$BASH_VERSION"' 2>/dev/null)"
+printf 'bash %s\n' "$(bash --norc -c 'printf "%s" "$BASH_VERSION"' 2>/dev/null)"
 if [ -n "$own_locale" ]; then
     LC_ALL=$own_locale
 else

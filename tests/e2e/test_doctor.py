@@ -129,7 +129,7 @@ def test_a_profile_of_another_machine(cluster: Cluster) -> None:
     checks = doctor(cluster, 0, nodes={"count": 3, "cpus": 32})
     is_warned(checks, "profile.nodes.count", "3 in the profile, 4", "correct nodes.count")
     is_warned(checks, "profile.nodes.cpus", "32 in the profile, 64")
-    assert doctor(cluster, 0)["profile.all"]["status"] == "ok"
+    assert doctor(cluster, 0)["profile.keys"]["status"] == "ok"
 
 
 def test_gpus_that_no_node_has(cluster: Cluster) -> None:
@@ -170,6 +170,24 @@ def test_a_root_on_a_full_disk(cluster: Cluster) -> None:
     is_failed(checks, "disk.root", "J427", "takes no more data", "no space left")
     is_failed(checks, "disk.free", "J428", "0 KiB free of 1 MiB")
     assert cluster.run("login", ["ls", "-A", str(small)]).stdout == ""
+
+
+def test_a_disk_without_programs_and_a_quota_used_up(cluster: Cluster) -> None:
+    disk, fake = cluster.layout.small / "noexec", cluster.layout.home / "tester" / "quotas"
+    cluster.run("login", ["mkdir", "-p", str(disk), str(fake)])
+    options = "noexec,mode=777,size=20m,nr_inodes=60"
+    cluster.run("login", ["mount", "-t", "tmpfs", "-o", options, "none", str(disk)], user="root")
+    (fake / "quota").write_text(f"#!/bin/sh\necho '{disk} 20480* 10240 20480 6days 7 0 0'\n")
+    (fake / "quota").chmod(0o755)
+    try:
+        with bashrc(cluster, f"PATH={fake}:$PATH\n"):
+            checks = doctor(cluster, 1, paths={"root": str(disk)})
+    finally:
+        cluster.run("login", ["umount", str(disk)], user="root")
+        cluster.run("login", ["rmdir", str(disk)])
+    is_warned(checks, "disk.programs", "noexec", "bash run.sh")
+    is_failed(checks, "disk.inodes", "J428", "more files")
+    is_failed(checks, "disk.quota", "J428", "20 MiB used, which is all of it")
 
 
 @pytest.mark.parametrize("backend", ["paramiko", "openssh"])
@@ -217,6 +235,7 @@ def test_a_noisy_login_with_variables_of_its_own(cluster: Cluster) -> None:
     is_warned(checks, "ssh.noise", "'Welcome to the cluster!' and 1 more", "~/.bashrc")
     is_warned(checks, "host.variables", "SBATCH_PARTITION", "SLURM_NTASKS")
     is_warned(checks, "host.umask", "0000")
+    assert checks["host.bash"]["found"].startswith("5.")
     assert "hunter22" not in json.dumps(checks), "names only: a value may be a secret"
     assert checks["slurm.request"]["status"] == "ok", "jobgen's own sbatch does not see them"
 

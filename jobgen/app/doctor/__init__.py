@@ -42,9 +42,7 @@ def examine(world: World, name: str | None) -> Examination:
     profile = _profile(world, name) if name else None
     findings = tuple(_findings(world, name or "", profile))
     own = tuple(file.name for file in world.catalog().clusters() if file.origin != "shipped")
-    return Examination(
-        name or "", findings, time.monotonic() - begun, own
-    )
+    return Examination(name or "", findings, time.monotonic() - begun, own)
 
 
 def _profile(world: World, name: str) -> Loaded[ClusterProfile]:

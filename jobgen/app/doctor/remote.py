@@ -170,5 +170,5 @@ def trial(world: World, profile: Loaded[ClusterProfile]) -> tuple[str, str]:
         bundle = render(plan, world.catalog().templates(profile.value.scheduler))
     except JobgenError as error:
         return "", str(error)
-    entry = next(file for file in bundle.files if file.path == "job.sbatch")
+    entry = next(file for file in bundle.files if file.path == bundle.entry)
     return entry.content.decode(), ""

@@ -57,7 +57,9 @@ def _summary(found: Examination, ink: Ink) -> str:
     parts = [
         ink("bad", f"{count(failures, 'check')} failed") if failures else "",
         ink("busy", count(warnings, "warning")) if warnings else "",
-        f"{well} well" if failures or warnings else ink("good", f"all {well} checks are well"),
+        f"{well} well"
+        if failures or warnings
+        else ink("good", f"all is well: {count(well, 'check')}"),
         f"{unseen} not looked at" if unseen else "",
     ]
     text = ", ".join(part for part in parts if part)

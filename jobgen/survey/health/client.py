@@ -108,7 +108,7 @@ def _clock(machine: Machine) -> Verdict:
             "set it: timedatectl set-ntp true",
             "J430",
         )
-    return well("after jobgen was installed; -c NAME compares it with the cluster's")
+    return well("not before the day on which jobgen was installed")
 
 
 def _ssh(machine: Machine) -> Verdict:

@@ -17,15 +17,17 @@ _ELSEWHERE = ("defaults.", "limits.", "slurm_version", "accounting")
 def findings(found: Comparison | Problem, name: str) -> Iterator[Finding]:
     """A finding for each key that differs; one where none does, or where nobody could look."""
     if isinstance(found, Problem):
-        yield Finding("profile.all", GROUP, _ASKS, unknown(f"not compared: {found.message}"))
+        yield Finding("profile.keys", GROUP, _ASKS, unknown(f"not compared: {found.message}"))
         return
     wrong = [one for one in found.wrong if not one.key.startswith(_ELSEWHERE)]
     for one in wrong:
         yield Finding(f"profile.{one.key}", GROUP, f"{one.key} is the machine's", _differs(one))
-    if not wrong:
+    if not (wrong or found.same):
+        yield Finding("profile.keys", GROUP, _ASKS, unknown("nothing of it could be compared"))
+    elif not wrong:
         more = f"; all of it, and what could be added: jobgen cluster check {name}"
         keys = f"{len(found.same)} key{'s agree' if len(found.same) != 1 else ' agrees'}"
-        yield Finding("profile.all", GROUP, _ASKS, well(f"{keys}{more}"))
+        yield Finding("profile.keys", GROUP, _ASKS, well(f"{keys}{more}"))
 
 
 def _differs(one: Difference) -> Verdict:
