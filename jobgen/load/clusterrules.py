@@ -56,6 +56,7 @@ _FACTS = {
     "traffic_class": ("roce",),
     "fifo_traffic_class": ("roce",),
     "addr_range": ("roce",),
+    "data_ifname": ("tcpx", "tcpxo"),
 }
 
 

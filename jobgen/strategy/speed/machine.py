@@ -11,7 +11,12 @@ from jobgen.strategy.estimate import GIB, Machine
 if TYPE_CHECKING:
     from jobgen.model.cluster import ClusterProfile, Network
 
-_GBPS = {"infiniband": 200, "roce": 200, "efa": 100, "ethernet": 100, "none": 10}
+_GBPS = {"infiniband": 200, "roce": 200, "efa": 100, "ethernet": 100, "none": 10} | {
+    "slingshot": 200,
+    "tcpx": 200,
+    "tcpxo": 200,
+    "gib": 400,
+}
 """Gigabits a second of a card where the profile does not say: HDR InfiniBand, its like in RoCE, an
 EFA device of p4d and p5, the one card of a node in an ordinary data centre, and none of them."""
 _NARROW = {"Hopper": 2.0, "Ada": 2.0, "Blackwell": 2.0, "CDNA3": 2.0, "CDNA4": 2.0}
