@@ -13,6 +13,8 @@ UNITS = {"tokens": ("tokens_per_second", "tokens_per_step")} | {
 """What throughput is counted in → the keys of a report that say it."""
 WELL = 0.9
 """Of the ideal: what is above scales."""
+_LEAST = 1e-9
+"""Seconds: no step is shorter."""
 SHARE = 0.1
 """Of a step: less than that holds nothing back."""
 
@@ -76,7 +78,7 @@ def rate(run: Run, unit: str) -> float:
     if run.report.get(second, 0.0) > 0:
         return run.report[second]
     seconds = run.report.get("step_s", 0.0)
-    return max(run.report.get(step, 0.0), 0.0) / seconds if seconds > 0 else 0.0
+    return max(run.report.get(step, 0.0), 0.0) / seconds if seconds > _LEAST else 0.0
 
 
 def _unit(runs: Sequence[Run]) -> str:
@@ -101,8 +103,8 @@ def _row(run: Run, unit: str, base: Run | None) -> Row:
     ideal = rate(base, unit) / base.nodes * run.nodes if base else 0.0
     step = run.report.get("step_s", 0.0)
     slow, fast = run.report.get("step_p90_s", step), run.report.get("step_p10_s", step)
-    low = found * step / slow if step > 0 and slow >= step else found
-    high = found * step / fast if step >= fast > 0 else found
+    low = found * (step / slow) if slow >= step > 0 else found
+    high = found * (step / fast) if step >= fast > _LEAST else found
     row = Row(run, found, low, high, ideal, "unknown", "")
     cause, text, step_next = _judged(row, base)
     return row._replace(cause=cause, text=text, next=step_next)
@@ -152,7 +154,7 @@ _NAMED: dict[Cause, tuple[str, str]] = {
 def _shares(run: Run) -> dict[Cause, float]:
     """Parts of a step in which nothing was computed, as far as the program told them."""
     step = run.report.get("step_s", 0.0)
-    if step <= 0:
+    if step <= _LEAST:
         return {}
     told = ((cause, run.report.get(key)) for cause, key in _KEYS.items())
     return {cause: min(max(s, 0.0) / step, 1.0) for cause, s in told if s is not None}

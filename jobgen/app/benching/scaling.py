@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from jobgen.app.benching.allreduce import KEY
 from jobgen.app.prepare import Ready, prepare
@@ -13,6 +13,9 @@ from jobgen.app.world import World
 from jobgen.bench.scaling import Run, Scaling, scaling
 from jobgen.errors import Usage
 from jobgen.model.record import JobId, RunRecord
+
+if TYPE_CHECKING:
+    from jobgen.app.jobs import Shown
 
 Kind = Literal["weak", "strong", "as it is"]
 
@@ -71,16 +74,19 @@ def after(made: Ready, job: JobId | None) -> Ready:
 
 def read(world: World, refs: Sequence[str]) -> tuple[Scaling, tuple[RunRecord, ...]]:
     """What the runs of these names have reported, judged; their states are asked anew."""
-    from jobgen.app.jobs import refreshed
+    from jobgen.app.jobs import show
 
-    records = refreshed(world, [world.ledger.get(ref) for ref in refs])
-    return scaling([_run(record) for record in records]), records
+    shown = [show(world, ref) for ref in refs]
+    return scaling([_run(one) for one in shown]), tuple(one.record for one in shown)
 
 
-def _run(record: RunRecord) -> Run:
+def _run(shown: Shown) -> Run:
+    record, watched = shown.record, shown.watched
     shape = record.shape
     nodes, ranks = int(shape.get("nodes", 1)), int(shape.get("ranks_per_node", 1))
-    return Run(nodes, nodes * ranks, record.alias, str(record.state), record.report)
+    seen = watched.overall.throttled if watched and watched.overall else None
+    told = (record.alias, str(record.state), record.report)
+    return Run(nodes, nodes * ranks, *told, throttled=seen or 0.0)
 
 
 def _batch(world: World, wanted: Wanted, cluster: str | None, sets: Sequence[str]) -> int:
