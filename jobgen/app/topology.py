@@ -13,15 +13,18 @@ if TYPE_CHECKING:
 
 
 def explain(path: str) -> Topology:
-    """What the table in this file means; ``-`` is standard input.
+    """What the table in this file means, nvidia-smi's, rocm-smi's or amd-smi's; ``-`` is stdin.
 
     The file may hold ibstat's or ibv_devinfo's answer too: then ports that are down or slow are
     left out of the NICs for training. Raises Missing without the file, Invalid without a table.
     """
-    from jobgen.survey.hardware import ibstat, ibv_devinfo, topo, topology
+    from jobgen.survey.hardware import amd_topo, ibstat, ibv_devinfo, topo, topology
 
     text = _read(path)
     matrix = topo.parse(text)
+    amd = amd_topo.parse(text)
+    if amd.gpus and not matrix.gpus:
+        return topology.explain_amd(amd)
     if not matrix.gpus:
         where = "standard input" if path == "-" else path
         raise Invalid(

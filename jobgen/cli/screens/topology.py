@@ -22,7 +22,7 @@ def screen(topology: Topology, ink: Ink) -> str:
     parts = [said, gpus]
     if means:
         parts.append(
-            f"{ink('strong', 'What data crosses, and what NCCL does by default')}\n{means}"
+            f"{ink('strong', 'What data crosses, and what NCCL (RCCL) does by default')}\n{means}"
         )
     return "\n".join(parts)
 

@@ -1,4 +1,7 @@
-"""``rocm-smi --showtopo``: weight, hops and kind of link of each pair of AMD GPUs."""
+"""``rocm-smi --showtopo`` and ``amd-smi topology``: the links of each pair of AMD GPUs.
+
+Sources of the formats: ROCm/rocm_smi_lib, python_smi_tools/rocm_smi.py; ROCm/amdsmi, amdsmi_cli.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,20 @@ _TABLES = {
     "Weight between two GPUs": "weights",
     "Hops between two GPUs": "hops",
     "Link Type between two GPUs": "kinds",
+    "WEIGHT TABLE": "weights",
+    "HOPS TABLE": "hops",
+    "LINK TYPE TABLE": "kinds",
 }
-_GPU = re.compile(r"GPU[0-9]{1,4}")
+_TITLE = re.compile(r"[A-Z -]{2,40} TABLE")
+_GPU = re.compile(r"GPU[0-9]{1,4}|[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _NUMA = re.compile(r"GPU\[([0-9]{1,4})\] *: \(Topology\) Numa (Node|Affinity): (-?[0-9]{1,6})")
 
 
 class Matrix(NamedTuple):
-    """A topology. Each mapping holds (row, column); ``kinds`` are XGMI or PCIE."""
+    """A topology. Each mapping holds (row, column); ``kinds`` are XGMI or PCIE.
+
+    GPUs are GPU0 and on, as rocm-smi says, or bus addresses, as amd-smi does.
+    """
 
     gpus: tuple[str, ...] = ()
     weights: Mapping[tuple[str, str], int] = {}
@@ -38,10 +48,10 @@ def parse(text: str) -> Matrix:
     here: dict[tuple[str, str], str] | None = None
     for line in lines(text):
         words = line.strip()
-        title = words.strip("= ")
+        title = words.strip("=: ")
         row = words.split()[: MOST + 1]
-        if title in _TABLES:
-            here, columns = tables[_TABLES[title]], ()
+        if title in _TABLES or _TITLE.fullmatch(title):
+            here, columns = tables.get(_TABLES.get(title, "")), ()
         elif (match := _NUMA.fullmatch(words)) and match[2] == "Node" and len(numa) < MOST:
             numa[f"GPU{int(match[1])}"] = int(match[3])
         elif here is not None and row and all(_GPU.fullmatch(w) for w in row):

@@ -35,6 +35,15 @@ class Port(NamedTuple):
     transport: str = ""
     gids: tuple[Gid, ...] = ()
 
+    @property
+    def infiniband(self) -> bool:
+        """Whether it is InfiniBand.
+
+        The rdma-core of 2020 gives that layer to EFA too (its pull request 884); the transport
+        of EFA is unspecified.
+        """
+        return self.layer == "infiniband" and self.transport in ("", "infiniband")
+
 
 STATES = {"initializing": "init", "initialize": "init", "port_init": "init"}
 

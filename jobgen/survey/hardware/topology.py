@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from jobgen.survey.hardware import amd_topo
 from jobgen.survey.hardware.ports import Port
 from jobgen.survey.hardware.topo import Matrix
 
@@ -46,8 +47,8 @@ class Gpu(NamedTuple):
 class Topology(NamedTuple):
     """What the table says.
 
-    ``intra`` is nvswitch, nvlink, pcie, or '' where one cannot tell; ``pairs`` counts the pairs of
-    GPUs by their link; ``islands`` are the groups that NVLink joins; ``without`` the GPUs that miss
+    ``intra`` is a profile's word, or '' where one cannot tell; ``pairs`` counts the pairs of GPUs
+    by their link; ``islands`` are the groups that NVLink joins; ``without`` the GPUs that miss
     the NVLink which the others have, ``weaker`` the pairs with fewer links than the rest; ``nics``
     are all cards, ``compute`` those for training, ``others`` the rest as far as one can tell.
     ``alike``: every GPU is as far from every card. ``pcie_only``: made with -mp. ``grace``: GPU
@@ -120,6 +121,25 @@ def explain(matrix: Matrix, ports: Sequence[Port] = ()) -> Topology:
     )
 
 
+def explain_amd(matrix: amd_topo.Matrix) -> Topology:
+    """The same of AMD GPUs. Their tables hold no NICs: NUMA nodes are all that is told of them."""
+    pairs = {
+        (a, b): matrix.kinds.get((a, b)) or matrix.kinds.get((b, a), "")
+        for i, a in enumerate(matrix.gpus)
+        for b in matrix.gpus[:i]
+    }
+    joined = {pair: "NV1" if word == "XGMI" else "" for pair, word in pairs.items()}
+    islands = _islands(matrix.gpus, joined)
+    told = bool(pairs) and all(word in ("XGMI", "PCIE") for word in pairs.values())
+    return Topology(
+        tuple(Gpu(gpu, numa=str(matrix.numa.get(gpu, ""))) for gpu in matrix.gpus),
+        ("infinity-fabric" if islands else "pcie") if told else "",
+        Counter(word for word in pairs.values() if word),
+        islands,
+        cut=not all(pairs.values()),
+    )
+
+
 def nvlinks(word: str) -> int:
     """How many NVLinks a word says: 18 for NV18; 0 for any other."""
     return int(word[2:]) if word.startswith("NV") else 0
@@ -182,7 +202,7 @@ def _usable(near: Sequence[str], devices: Sequence[str], ports: Sequence[Port]) 
     active = [p for p in ports if p.state == "active" and p.device in devices]
     if not any(p.device in devices for p in ports):
         return tuple(near)
-    chosen = near or [p.device for p in active if p.layer == "infiniband"]
+    chosen = near or [p.device for p in active if p.infiniband]
     rates = {p.device: p.gbps or 0 for p in active if p.device in chosen}
     fastest = max(rates.values(), default=0)
     return tuple(d for d in devices if d in rates and rates[d] in (0, fastest))

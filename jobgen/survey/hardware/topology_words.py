@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from jobgen.survey.hardware.topology import FAR, Gpu, Topology, nvlinks
 
@@ -13,6 +13,8 @@ MEANING = {
     "PHB": ("the CPU's host bridge", "by way of host memory, unless told otherwise"),
     "NODE": ("bridges of one NUMA node", "by way of host memory, unless told otherwise"),
     "SYS": ("the link between sockets", "by way of host memory: the slowest"),
+    "XGMI": ("Infinity Fabric", "peer to peer over Infinity Fabric (RCCL)"),
+    "PCIE": ("PCIe", "over PCIe: peer to peer or by way of host memory"),
     "SOC": ("the link between sockets", "by way of host memory: the slowest"),
 }
 """Word of nvidia-smi → what data crosses, and what NCCL makes of it by default."""
@@ -46,8 +48,8 @@ def sentences(topology: Topology) -> tuple[str, ...]:
 
 
 def _gpus(topology: Topology) -> Iterator[str]:
-    count = len(topology.gpus)
     words = ", ".join(f"{word} {n}" for word, n in sorted(topology.pairs.items(), key=_by_word))
+    count = len(topology.gpus)
     if count == 1:
         yield "One GPU: nothing to join inside the node."
     elif topology.pcie_only:
@@ -55,20 +57,30 @@ def _gpus(topology: Topology) -> Iterator[str]:
             f"{count} GPUs. The table shows PCIe only (topo -mp), NVLink is not in it: use -m. "
             f"Pairs by link: {words}."
         )
-    elif topology.intra == "nvswitch":
-        most = max(map(nvlinks, topology.pairs))
-        members = max(map(len, topology.islands))
-        yield (
-            f"{members} GPUs on an NVSwitch: each reaches every other over {most} NVLinks, all at "
-            "once. NCCL talks peer to peer."
-        )
-    elif topology.intra == "nvlink":
-        yield from _bridged(topology, words)
-    elif topology.intra == "pcie":
-        yield f"{count} GPUs without NVLink. Pairs by link: {words}."
-        yield from _over_pcie(topology)
+    elif topology.intra in _JOINED:
+        yield from _JOINED[topology.intra](topology, words)
     else:
         yield f"{count} GPUs; the table is not whole. Pairs by link: {words or 'none'}."
+    yield from _broken(topology)
+
+
+def _switched(topology: Topology, _: str) -> Iterator[str]:
+    most = max(map(nvlinks, topology.pairs))
+    members = max(map(len, topology.islands))
+    yield (
+        f"{members} GPUs on an NVSwitch: each reaches every other over {most} NVLinks, all at "
+        "once. NCCL talks peer to peer."
+    )
+
+
+def _plain(topology: Topology, words: str) -> Iterator[str]:
+    what = "Infinity Fabric" if "PCIE" in topology.pairs else "NVLink"
+    yield f"{len(topology.gpus)} GPUs without {what}. Pairs by link: {words}."
+    yield from _over_pcie(topology)
+
+
+def _broken(topology: Topology) -> Iterator[str]:
+    """GPUs and pairs that lost NVLinks which the others have."""
     if topology.without:
         yield (
             f"Broken: {_list(topology.without)} has no NVLink while the others have. Look at "
@@ -93,6 +105,15 @@ def _bridged(topology: Topology, words: str) -> Iterator[str]:
         yield "A bridge, or two GPUs of a larger node: the table looks the same."
 
 
+def _fabric(topology: Topology, words: str) -> Iterator[str]:
+    if set(topology.pairs) == {"XGMI"}:
+        yield f"{len(topology.gpus)} GPUs, each joined to every other by Infinity Fabric (xGMI)."
+        return
+    groups = " and ".join("+".join(island) for island in topology.islands)
+    yield f"{len(topology.gpus)} GPUs; Infinity Fabric (xGMI) joins {groups}. Pairs: {words}."
+    yield "Between the groups data goes over PCIe: keep tensor parallelism inside a group."
+
+
 def _over_pcie(topology: Topology) -> Iterator[str]:
     if any(word in FAR for word in topology.pairs):
         yield (
@@ -102,9 +123,18 @@ def _over_pcie(topology: Topology) -> Iterator[str]:
         )
 
 
+_JOINED: Mapping[str, Callable[[Topology, str], Iterator[str]]] = {
+    "nvswitch": _switched,
+    "nvlink": _bridged,
+    "infinity-fabric": _fabric,
+    "pcie": _plain,
+}
+
+
 def _nics(topology: Topology) -> Iterator[str]:
     if not topology.nics:
-        yield "No RDMA NIC in the table."
+        amd = not {"XGMI", "PCIE"}.isdisjoint(topology.pairs)
+        yield "The table says nothing of NICs." if amd else "No RDMA NIC in the table."
         return
     untold = [gpu.name for gpu in topology.gpus if not gpu.link]
     if untold:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.survey.hardware import ibstat, ibv_devinfo, topo, topology, topology_words
+from jobgen.survey.hardware import amd_topo, ibstat, ibv_devinfo, topo, topology, topology_words
 from jobgen.survey.hardware.ports import Port
 from tests.survey.facts import FACTS, files
 
@@ -123,6 +123,28 @@ def test_pcie_only_says_nothing_of_nvlink() -> None:
     found = explained("topo-mp-h100")
     assert (found.intra, found.pcie_only) == ("", True)
     assert "use -m" in said(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "intra", "words"),
+    [
+        ("showtopo-xgmi-4", "infinity-fabric", "each joined to every other by Infinity Fabric"),
+        ("showtopo-two-hives", "infinity-fabric", "GPU0+GPU1+GPU2+GPU3 and GPU4+GPU5+GPU6+GPU7"),
+        ("showtopo-amd-smi", "pcie", "2 GPUs without Infinity Fabric"),
+    ],
+)
+def test_what_joins_amd_gpus_is_said(name: str, intra: str, words: str) -> None:
+    found = topology.explain_amd(amd_topo.parse(text(name)))
+    assert found.intra == intra
+    assert words in said(found)
+    assert "nothing of NICs" in said(found)
+
+
+def test_an_efa_device_is_no_infiniband() -> None:
+    """Its link layer said InfiniBand in 2020: linux-rdma/rdma-core, pull request 884."""
+    for name in ("ibv_devinfo-efa", "ibv_devinfo-efa-2020"):
+        (port,) = ibv_devinfo.parse(text(name))
+        assert not port.infiniband
 
 
 def test_peer_access_that_is_refused_is_said() -> None:
