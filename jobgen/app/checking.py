@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jobgen.catalog import ClusterFile
     from jobgen.model.cluster import ClusterProfile
     from jobgen.model.loaded import Loaded
+    from jobgen.survey.choice import Choice
     from jobgen.survey.node import Probe
 
 
@@ -59,7 +60,7 @@ def check(
         told, wrong = None, compare.partition(profile, found.site)
         if leave and not wrong:
             chosen = adding.choose(found, _partition(profile.value))
-            slurm = tuple((k, v) for k, v in profile.value.defaults.slurm.items() if v is not None)
+            slurm = _slurm(profile, found, chosen)
             if leave(chosen, slurm):
                 root = profile.value.paths.root
                 asked = probing.order(chosen, root, found.login.host, slurm)
@@ -90,6 +91,15 @@ def _compared(
     if account:
         result = result._replace(differences=(*result.differences, account))
     return Checked(file, profile, result, found, told.node if told else "")
+
+
+def _slurm(
+    profile: Loaded[ClusterProfile], found: Survey, chosen: Choice
+) -> tuple[tuple[str, str], ...]:
+    """The profile's options of sbatch; without an account that is not the user's."""
+    wrong = "account" if compare.account(profile, found.site, chosen) else ""
+    options = profile.value.defaults.slurm.items()
+    return tuple((name, v) for name, v in options if v is not None and name != wrong)
 
 
 def _partition(profile: ClusterProfile) -> str:

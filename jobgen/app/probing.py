@@ -22,8 +22,8 @@ PATIENCE = 600.0
 """Seconds that the job may wait and run where nobody says otherwise."""
 _PAUSES = (0.5, 1.0, 1.0, 2.0, 2.0, 5.0)
 """Seconds between looks; the last for all later ones. squeue asks the controller each time."""
-_GRACE = 15.0
-"""Seconds after the job's end in which its answer may still come, over NFS."""
+_GRACE = 5.0
+"""Seconds after the job's end in which its answer may still come into sight, over NFS."""
 _ENDED = frozenset(
     {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "OUT_OF_MEMORY"}
     | {"DEADLINE", "PREEMPTED"}

@@ -8,7 +8,7 @@ from jobgen.errors import Missing, Problem, Unreachable
 from jobgen.payload import text
 from jobgen.submission import wire
 from jobgen.survey.hardware.node import modules
-from jobgen.survey.slurm import Site, commands, site
+from jobgen.survey.slurm import ABSENT, Site, commands, site
 from jobgen.survey.values import Login, folders
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def survey(transport: Transport) -> Survey:
     )
     answers = {name: wire.answer(told, name) for name in commands(login.user)}
     found = Survey(site(answers, login.user), login)
-    if all(answer.code == 127 for answer in answers.values()):
+    if all(answer.code in ABSENT for answer in answers.values()):
         message = f"there is no Slurm on {login.host or 'that host'}: no sinfo, no scontrol"
         hint = "give the login host of the cluster, or load Slurm in ~/.bashrc there"
         raise Missing(Problem("J411", message, hint=hint))

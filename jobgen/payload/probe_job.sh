@@ -22,6 +22,8 @@ probe_start() {
 # probe_look FOLDER JOB: where the job stands, and the node's answer once it is there.
 probe_look() {
     ask queue squeue --noheader --states=all --jobs="$2,$2" --format='%T|%r|%N'
+    # to open a folder is when NFS asks the server what is in it
+    ls -- "$1" >/dev/null 2>&1
     if [ -f "$1/answer" ]; then
         emit answer "$(cat -- "$1/answer")"
     fi

@@ -90,7 +90,7 @@ def account(profile: Loaded[ClusterProfile], site: Site, choice: Choice) -> Diff
     if not wanted or not site.associations or wanted in mine:
         return None
     how = f"sacctmgr show assoc: yours for partition {choice.partition.name}"
-    return Difference(".".join(path), wanted, profile.why(*path), named(mine) or "none", how)
+    return Difference(".".join(path), wanted, profile.why(*path), named(sorted(mine)) or "none", how)
 
 
 def _at(profile: ClusterProfile, path: Path) -> Any:

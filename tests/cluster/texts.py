@@ -47,7 +47,7 @@ def slurm_conf(layout: Layout) -> str:
         f"SlurmdLogFile={layout.log}/%n.slurmd.log",
         *(ACCOUNTING if o.accounting else ["AccountingStorageType=accounting_storage/none"]),
         *(
-            f"NodeName={n} CPUs={o.cpus} RealMemory={o.memory_mb} Gres={layout.gres(n) or '(null)'}"
+            f"NodeName={n} CPUs={o.cpus} RealMemory={o.memory_mb}{_gres(layout, n)}"
             f" Feature={'ib' if i < half else 'roce'},rack{i // half + 1} State=UNKNOWN"
             for i, n in enumerate(layout.nodes)
         ),
@@ -57,6 +57,10 @@ def slurm_conf(layout: Layout) -> str:
         *o.conf,
     ]
     return "\n".join(lines) + "\n"
+
+
+def _gres(layout: Layout, node: str) -> str:
+    return f" Gres={gres}" if (gres := layout.gres(node)) else ""
 
 
 ACCOUNTING = (

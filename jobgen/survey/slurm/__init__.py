@@ -15,9 +15,10 @@ from jobgen.survey.slurm.fields import Gres, clock, gres, records, seconds, sett
 from jobgen.survey.slurm.nodes import Node, nodes
 from jobgen.survey.slurm.partitions import Partition, partitions
 from jobgen.survey.slurm.sinfo import Group, groups
-from jobgen.survey.slurm.site import Site, commands, site
+from jobgen.survey.slurm.site import ABSENT, Site, commands, site
 
 __all__ = [
+    "ABSENT",
     "Association",
     "Gres",
     "Group",

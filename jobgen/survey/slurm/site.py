@@ -15,6 +15,8 @@ from jobgen.survey.slurm.partitions import Partition, partitions
 from jobgen.survey.slurm.sinfo import Group, groups
 
 _RELEASE = re.compile(r"\b(\d{2}\.\d{2}(?:\.\d{1,3})?)\b", re.ASCII)
+ABSENT = frozenset({126, 127})
+"""Exit codes of a command that is not there, or not to be run."""
 _DISABLED = "accounting storage is disabled"
 
 
@@ -101,7 +103,7 @@ def _complaint(result: Result | None) -> str:
         return ""
     if result.code == 124:
         return "did not answer in 15 s"
-    if result.code == 127:
+    if result.code in ABSENT:
         return "is not there"
     lines = (result.error_text + result.text).strip().splitlines()
     return lines[-1].strip()[:200] if lines else f"ended with exit code {result.code}"
