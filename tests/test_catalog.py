@@ -11,7 +11,9 @@ import pytest
 
 from jobgen.catalog import Catalog, shipped
 from jobgen.errors import Invalid, Missing
-from jobgen.load import check, load_cluster
+from jobgen.load import check, load_cluster, load_job
+from jobgen.model.facts import Facts
+from jobgen.resolve import resolve
 
 PROFILE = "name: {0}\nscheduler: local\npaths: {{root: /{1}}}\nnodes: {{count: 1}}\n"
 
@@ -161,3 +163,13 @@ def test_listing_is_light() -> None:
     code = "import sys, jobgen.catalog as c; c.Catalog(()).clusters(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {"yaml", "jobgen.load", "jobgen.model.job", "difflib"}.isdisjoint(done.stdout.split())
+
+
+def test_a_plan_names_every_profile_that_it_was_made_from(folders: tuple[Path, Path, Path]) -> None:
+    put(folders[1], "ours", "name: ours\nextends: dgx-h200\nnodes: {count: 3}\n")
+    found = catalog(folders).cluster("ours")
+    loaded = load_cluster(found.text, found.label, parent=found.parent)
+    job = load_job("name: j\nnodes: 2\ntime: 1h\nrun: train.py\n", "job.yaml")
+    sources = resolve(job, loaded, Facts()).sources
+    assert [*sources] == ["job.yaml", "cluster ours", "extends dgx-h200", "extends dgx-h100"]
+    assert len({*sources.values()}) == 4

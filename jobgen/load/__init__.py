@@ -171,6 +171,7 @@ def _answer(tree: Tree, value: F | None) -> Loaded[F]:
         tuple(notes),
         tree.overrides,
         tuple(tree.variables),
+        tree.above,
     )
 
 

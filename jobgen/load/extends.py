@@ -23,6 +23,7 @@ def extended(tree: Tree, parent: Parent | tuple[str, str] | None) -> None:
         return
     above = Tree(scan(parent[0], parent[1]))
     extended(above, parent[2] if len(parent) == 3 else None)
+    tree.above = {above.label: above.digest} | above.above
     tree.problems += above.problems
     tree.spoiled |= {path for path in above.spoiled if path not in above.places}
     for name in ("name", "extends"):

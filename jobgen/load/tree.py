@@ -30,6 +30,8 @@ class Tree:
         self.places = dict(source.places)
         self.values = dict(source.values)
         self.digest = source.digest
+        self.above: dict[str, str] = {}
+        """Labels of the profiles that complete it → digest of their text."""
         self.problems = list(source.problems)
         """What makes the file invalid."""
         self.notes: list[Problem] = []

@@ -37,6 +37,8 @@ class Loaded(NamedTuple, Generic[M]):
     """Paths that came from somewhere else: ``--set``, the profile that ``extends`` names."""
     variables: tuple[Assignment, ...] = ()
     """What it sets of NCCL's variables and of those around them."""
+    above: Mapping[str, str] = {}
+    """Labels of the profiles that it extends → sha256 of their text."""
 
     def at(self, *path: str | int) -> Place:
         """The place of the key at this path, or of the nearest thing that holds it."""

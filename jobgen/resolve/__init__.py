@@ -26,7 +26,7 @@ from jobgen.resolve import (
     start,
     training,
 )
-from jobgen.resolve.look import Look
+from jobgen.resolve.look import Look, stem
 from jobgen.resolve.shape import Sized, shape
 
 if TYPE_CHECKING:
@@ -100,7 +100,11 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
             *(check for part in trained.parts for check in part.checks),
         ),
         notes=tuple(notes),
-        sources={_label(look): job.digest, f"cluster {look.cluster.name}": cluster.digest},
+        sources={
+            _label(look): job.digest,
+            f"cluster {look.cluster.name}": cluster.digest,
+            **{f"extends {stem(label)}": digest for label, digest in cluster.above.items()},
+        },
     )
 
 

@@ -46,7 +46,7 @@ class Look(NamedTuple):
         place = self.profile.at(*path)
         name = self.cluster.name
         if place.file != self.profile.label:
-            name = place.file.rpartition("/")[2].removesuffix(".yaml").removesuffix(".yml")
+            name = stem(place.file)
         return f"cluster {name}" + (f":{place.line}" if place.line else "")
 
     def wrong_job(self, code: str, message: str, *path: Key, hint: str = "") -> Problem:
@@ -61,6 +61,11 @@ class Look(NamedTuple):
         """The line of the profile that sets a limit, to be shown beside the job's line."""
         place = self.profile.at(*path)
         return (place,) if place.line else ()
+
+
+def stem(label: str) -> str:
+    """The name by which -c finds the profile of this label."""
+    return label.rpartition("/")[2].removesuffix(".yaml").removesuffix(".yml")
 
 
 def _short(label: str) -> str:

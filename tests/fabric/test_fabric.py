@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -191,6 +192,18 @@ def test_a_plug_in_that_is_missing_ends_the_job_with_its_name(fabric: str) -> No
     assert done.returncode == 96
     assert "is not installed here" in done.stdout
     assert "went on" not in done.stdout
+
+
+def test_a_plug_in_that_is_there_says_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "set_nccl_env.sh").write_text("export NCCL_TESTED=yes\n")
+    lines = [line.value for line in part(network={"fabric": "gib"}).setup]
+    script = "\n".join([*lines, 'echo "$NCCL_TESTED $LD_LIBRARY_PATH"'])
+    script = script.replace("/usr/local/gib", str(tmp_path))
+    for before, after in ({}, ""), ({"LD_LIBRARY_PATH": "/x"}, ":/x"):
+        words = ["/bin/bash", "-uc", script]
+        done = subprocess.run(words, env=before, capture_output=True, text=True, check=True)
+        assert done.stdout == f"yes {tmp_path}/lib64{after}\n"
 
 
 def test_cards_without_peer_access_need_a_word_on_one_node_too() -> None:
