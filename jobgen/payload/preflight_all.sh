@@ -79,6 +79,8 @@ if ((${#ended[@]} == ${#hosts[@]})); then
     end=$((SECONDS + 5))
     while ((end > SECONDS)); do IFS= read -r -t "$((end - SECONDS))" -u "$told" _ || break; done
 fi
+waited=$(seconds "$begun")
+waited=${waited%.*}
 errors=$(tr -cd '[:print:]\n' <"$dir/.errors") # without what follows from the kill
 if kill -TERM "$step" 2>/dev/null; then
     # a task that hangs in the kernel outlives its step; the program's step does not wait for it
@@ -89,8 +91,6 @@ if kill -TERM "$step" 2>/dev/null; then
     kill -KILL "$step" 2>/dev/null
 fi
 exec {told}<&-
-waited=$(seconds "$begun")
-waited=${waited%.*}
 
 # ---- Judge ------------------------------------------------------------------------------------------
 # Who has not answered. Where nobody has, Slurm may know a node that it does not reach.

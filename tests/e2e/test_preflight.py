@@ -1,0 +1,179 @@
+"""A node that is not fit is found before the program starts, and the job goes on without it."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster import ENDED, Cluster
+from tests.cluster.hosts import until
+from tests.e2e.runs import Run, submit, write
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(240)]
+
+FAKES = "/run/fakes"
+"""On the path of these jobs; every host has a /run of its own, so a tool there is one node's."""
+BAD = "n2"
+DATE = "#!/bin/bash\nexec /bin/date -d '90 seconds' \"$@\"\n"
+HANGS = "#!/bin/bash\ntrap '' TERM\nwhile :; do sleep 1; done\n"
+SEVEN = """#!/bin/bash
+for ((i = 0; i < 7; i++)); do echo "GPU $i: NVIDIA A100-SXM4-80GB (UUID: GPU-$i)"; done
+"""
+
+
+def job(folder: Path, **keys: Any) -> Path:
+    """A job of two nodes that is put back without a node that is not fit."""
+    folder.mkdir(exist_ok=True)
+    least = {
+        "name": "looked-at",
+        "run": "bash -c 'echo up'",
+        "launcher": "srun",
+        "nodes": 2,
+        "procs_per_node": 1,
+        "time": "5m",
+        "env": {"PATH": f"{FAKES}:$PATH", "PREFLIGHT_SECONDS": "4"},
+        "checkpoint": {"requeue": True, "grace": "30s"},
+    }
+    return write(folder, {**least, **keys})
+
+
+@contextmanager
+def tool(cluster: Cluster, host: str, name: str, text: str) -> Iterator[None]:
+    """A program of this name on one host."""
+    command = f"mkdir -p {FAKES} && cat >{FAKES}/{name} && chmod 755 {FAKES}/{name}"
+    cluster.run(host, command, user="root", stdin=text)
+    try:
+        yield
+    finally:
+        cluster.run(host, f"rm {FAKES}/{name}", user="root")
+
+
+@contextmanager
+def undone(cluster: Cluster, host: str, do: str, undo: str) -> Iterator[None]:
+    """One command on a host as root, and later another."""
+    cluster.run(host, do, user="root")
+    try:
+        yield
+    finally:
+        cluster.run(host, undo, user="root")
+
+
+@contextmanager
+def frozen(cluster: Cluster, host: str) -> Iterator[None]:
+    """The host's slurmd takes connections and does not answer: no step starts there."""
+    cluster.signal(host, "slurmd", signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        cluster.signal(host, "slurmd", signal.SIGCONT)
+
+
+FULL = ("mount -t tmpfs -o size=1m none /dev/shm", "umount /dev/shm")
+DOWN = ("ip link set eth0 down", "ip link set eth0 up")
+FAULTS = {
+    "shm": (lambda c: undone(c, BAD, *FULL), "/dev/shm has 1 MiB free"),
+    "clock": (lambda c: tool(c, BAD, "date", DATE), "its clock is off by"),
+    "gpus": (lambda c: tool(c, BAD, "nvidia-smi", SEVEN), "7 of 8 GPUs are there"),
+    "hang": (lambda c: tool(c, BAD, "df", HANGS), "at room in /dev/shm"),
+    "slurmd": (lambda c: frozen(c, BAD), "does not answer"),
+    "link": (lambda c: undone(c, BAD, *DOWN), "does not answer"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_bad_node_is_named_and_excluded_and_the_job_ends_well(
+    cluster: Cluster, tmp_path: Path, fault: str
+) -> None:
+    broken, said = FAULTS[fault]
+    gpus = {"procs_per_node": None, "gpus_per_node": 8} if fault == "gpus" else {}
+    nodes = {"gpus_per_node": 8, "gpu": "A100-SXM4-80GB"} if gpus else {}
+    with broken(cluster):
+        run = submit(cluster, job(tmp_path / "job", **gpus), cluster.profile(nodes=nodes))
+        until(lambda: cluster.job(run.job).get("ExcNodeList") == BAD, 40, "the exclusion")
+    cluster.start_now(run.job)
+    assert run.wait(60) == 0, run.story()
+    assert cluster.job(run.job)["Restarts"] == "1"
+    assert "up" in run.ranks(restart=1)[0].decode()
+    assert run.ranks(restart=0) == {}, "the program was not started beside a bad node"
+    ((start, node, what),) = [tuple(each.values()) for each in run.show()["preflight"]]
+    assert (start, node) == (1, BAD)
+    assert said in what
+    log = (run.directory / "logs" / f"job-{run.job}.out").read_text()
+    assert f"jobgen: preflight: {BAD}: {what}" in log
+    assert f"back in the queue, without {BAD}" in log
+    cluster.wait_idle(60)
+
+
+def test_without_requeue_the_job_ends_with_95_and_says_why(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with undone(cluster, BAD, *FULL):
+        run = submit(cluster, job(tmp_path / "job", checkpoint=None))
+        assert run.wait(60) == 1
+    shown = run.show()
+    assert (shown["state"], shown["exit"]) == ("FAILED", "95:0")
+    assert shown["reason"].startswith(f"preflight: {BAD}: /dev/shm has 1 MiB free")
+    assert f"{BAD}: /dev/shm has 1 MiB" in cluster.client.jobgen("ls").stdout
+    assert run.ranks() == {}
+
+
+def test_an_elastic_job_only_names_a_bad_node(cluster: Cluster, tmp_path: Path) -> None:
+    with undone(cluster, BAD, *FULL):
+        keys: dict[str, Any] = {"nodes": "1:2", "launcher": "torchrun", "run": "main.py"}
+        path = job(tmp_path / "job", checkpoint=None, **keys)
+        (path.parent / "main.py").write_text("print('up')\n")
+        run = submit(cluster, path)
+        assert run.wait(90) == 0, run.story()
+    assert [each["node"] for each in run.show()["preflight"]] == [BAD]
+
+
+def test_nodes_that_are_fit_cost_less_than_five_seconds(cluster: Cluster, tmp_path: Path) -> None:
+    """By the job's own clock: how long the preflight took, as it wrote down."""
+    run = submit(cluster, job(tmp_path / "job", nodes=4))
+    assert run.wait(60) == 0, run.story()
+    folder = run.directory / "state" / "0" / "preflight.0"
+    assert float((folder / "seconds").read_text()) < 5
+    assert (folder / "findings").read_text() == ""
+    assert {path.name for path in folder.glob("n?")} == {"n1", "n2", "n3", "n4"}
+    assert run.show()["preflight"] == []
+
+
+def test_a_job_that_is_cancelled_in_its_preflight_ends_at_once(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with tool(cluster, BAD, "df", HANGS):
+        env = {"PATH": f"{FAKES}:$PATH", "PREFLIGHT_SECONDS": "100"}
+        run = submit(cluster, job(tmp_path / "job", env=env))
+        folder = run.directory / "state" / "0" / "preflight.0"
+        until(lambda: (folder / BAD).exists(), 30, "the preflight")
+        begun = time.monotonic()
+        assert run.jobgen("cancel").returncode == 0
+        assert cluster.wait_state(run.job, ENDED) == "CANCELLED"
+        assert time.monotonic() - begun < 20
+    assert run.show()["state"] == "CANCELLED"
+    assert run.ranks() == {}
+
+
+@pytest.mark.train("torch")
+def test_full_measures_an_all_reduce_with_the_jobs_own_launcher(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    run = submit(cluster, job(tmp_path / "job", preflight="full", checkpoint=None))
+    assert run.wait(150) == 0, run.story()
+    folder = run.directory / "state" / "0" / "preflight.0"
+    assert float((folder / "busbw").read_text()) > 0
+    assert "all-reduce over 2 ranks: " in run.story()
+    assert run.ranks()[0] == b"up\n", "what the trial said is not in the program's logs"
+
+
+def test_full_without_torch_says_so_and_goes_on(cluster: Cluster, tmp_path: Path) -> None:
+    profile = cluster.profile(defaults={"setup": None})
+    run: Run = submit(cluster, job(tmp_path / "job", preflight="full", checkpoint=None), profile)
+    assert run.wait(90) == 0, run.story()
+    assert "there is no python with torch where the program runs" in run.story()

@@ -1,0 +1,213 @@
+"""preflight_all.sh: what follows from what the nodes said, from what they did not, and in time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+PAYLOAD = Path(__file__).parents[2] / "jobgen" / "payload"
+HOSTS = ("n1", "n2", "n3")
+
+
+@dataclass
+class Told:
+    """What the batch shell is left with."""
+
+    log: str
+    findings: list[tuple[str, str, str]]
+    """Level, node, what."""
+    arguments: str
+    seconds: float
+
+    def of(self, *levels: str) -> list[tuple[str, str]]:
+        """Node and text of these levels."""
+        return [(node, what) for level, node, what in self.findings if level in levels]
+
+
+def judge(
+    folder: Path, answers: str, *, after: str = "", scontrol: str = "exit 1", **env: str
+) -> Told:
+    """The preflight of three nodes whose srun prints these lines, and then does ``after``."""
+    tools, state = folder / "bin", folder / "state"
+    tools.mkdir(exist_ok=True)
+    (folder / "answers").write_text(answers)
+    told = {
+        "srun": f'echo "$*" >{folder}/arguments; cat {folder}/answers; {after}',
+        "scontrol": scontrol,
+    }
+    for name, body in told.items():
+        (tools / name).write_text(f"#!/bin/bash\n{body}\n")
+        (tools / name).chmod(0o755)
+    begun = time.monotonic()
+    done = subprocess.run(
+        ["bash", str(PAYLOAD / "preflight_all.sh"), *HOSTS, "--", "gpus=8"],
+        env={
+            "PATH": f"{tools}:{os.environ['PATH']}",
+            "JOBGEN_STATE_DIR": str(state),
+            "JOBGEN_RESTART": "0",
+            "JOBGEN_BUNDLE_DIR": str(PAYLOAD),
+            "SLURMD_NODENAME": "n1",
+            "SLURM_JOB_NODELIST": "n[1-3]",
+            "MASTER_ADDR": "n1",
+            "MASTER_PORT": "20007",
+            **env,
+        },
+        capture_output=True,
+        timeout=30,
+    )
+    took = time.monotonic() - begun
+    assert done.returncode == 0, done.stderr
+    lines = (state / "preflight.0" / "findings").read_text(errors="replace").splitlines()
+    rows = [line.split("\t") for line in lines]
+    assert all(len(row) == 4 for row in rows), rows
+    arguments = folder / "arguments"
+    words = arguments.read_text() if arguments.exists() else ""
+    found = [(row[0], row[1], row[2]) for row in rows]
+    return Told(done.stderr.decode(errors="replace"), found, words, took)
+
+
+def nodes(more: str = "", *, clock: dict[str, float] | None = None, but: str = "") -> str:
+    """The lines of three nodes that are well, and these."""
+    lines = []
+    for host in HOSTS:
+        off = (clock or {}).get(host, 0)
+        lines += [f"{host}\tclock\t{int(time.time() + off)}"]
+        lines += [f"{host}\tlook\troom in /dev/shm"]
+    lines += ["n1\tlistens\tpython3", *more.splitlines()]
+    lines += [f"{host}\tend\t0.10" for host in HOSTS if host != but]
+    return "\n".join(lines) + "\n"
+
+
+def test_nodes_that_are_fit_cost_one_line(tmp_path: Path) -> None:
+    told = judge(tmp_path, nodes("n2\treached\tn1\nn3\treached\tn1"))
+    assert told.findings == []
+    assert told.log.startswith("jobgen: preflight: 3 nodes are fit, looked at in 0.")
+    assert told.log.count("\n") == 1
+    for word in ("--overlap", "--nodes=3", "--ntasks=3", "--gpu-bind=none", "first=n1", "gpus=8"):
+        assert word in told.arguments.split()
+    files = {path.name for path in (tmp_path / "state" / "preflight.0").glob("*")}
+    assert files >= {"n1", "n2", "n3", "seconds"}
+
+
+def test_a_bad_node_is_named_with_what_to_do(tmp_path: Path) -> None:
+    told = judge(tmp_path, nodes("n2\tbad\t7 of 8 GPUs are there\thave it drained"))
+    assert told.findings == [("bad", "n2", "7 of 8 GPUs are there")]
+    assert "n2: 7 of 8 GPUs are there\njobgen: preflight:   have it drained\n" in told.log
+    assert "1 of 3 nodes are not fit" in told.log
+
+
+def test_the_same_of_several_nodes_is_said_once(tmp_path: Path) -> None:
+    told = judge(tmp_path, nodes("".join(f"{h}\tbad\thot\tcool it\n" for h in HOSTS)))
+    assert "jobgen: preflight: n1, n2, n3: hot\n" in told.log
+    assert told.log.count("hot") == 1
+
+
+def test_what_is_odd_is_bad_where_others_are_better_and_else_the_profile_is(tmp_path: Path) -> None:
+    told = judge(tmp_path, nodes("n3\todd\t7 of 8 network cards are ready\tlook"))
+    assert told.findings == [("bad", "n3", "7 of 8 network cards are ready")]
+    told = judge(tmp_path, nodes("".join(f"{h}\todd\t4 of 8 cards\tlook\n" for h in HOSTS)))
+    assert [level for level, _, _ in told.findings] == ["warn"] * 3
+    assert "on all nodes: is it the profile?" in told.log
+
+
+def test_a_node_that_srun_does_not_reach_is_bad(tmp_path: Path) -> None:
+    answers = "\n".join(x for x in nodes(but="n3").splitlines() if not x.startswith("n3"))
+    said = "srun: error: Task launch failed on node n3: Communication connection failure"
+    told = judge(tmp_path, answers + "\n", after=f"echo '{said}' >&2; exit 1")
+    ((node, what),) = told.of("bad")
+    assert node == "n3"
+    assert what.startswith("does not answer in 0 s")
+    assert said in what
+
+
+@pytest.mark.parametrize("after", ["sleep 60", "trap '' TERM; sleep 60 & wait; sleep 60"])
+def test_a_node_that_hangs_is_named_with_the_place_in_time(tmp_path: Path, after: str) -> None:
+    answers = nodes("n3\tlook\tGPUs", but="n3")
+    told = judge(tmp_path, answers, after=after, PREFLIGHT_SECONDS="1")
+    assert told.of("bad") == [("n3", "does not come to an end in 1 s, at GPUs")]
+    assert told.seconds < 5
+
+
+def test_where_nobody_answers_slurm_is_asked_whom_it_does_not_reach(tmp_path: Path) -> None:
+    state = "echo 'NodeName=n2 Arch=x86_64 State=ALLOCATED+NOT_RESPONDING Reason=x'"
+    told = judge(tmp_path, "", scontrol=f"{state}; echo 'NodeName=n1 Arch=x State=ALLOCATED Y=z'")
+    assert told.of("bad") == [("n2", "does not answer Slurm")]
+
+
+def test_where_nothing_is_known_the_job_goes_on(tmp_path: Path) -> None:
+    told = judge(tmp_path, "", after="echo 'srun: error: no' >&2; exit 1")
+    assert told.findings == []
+    assert "nothing was looked at: srun: error: no" in told.log
+
+
+@pytest.mark.parametrize(
+    ("clock", "bad"),
+    [
+        ({"n2": 3600}, ["n2"]),
+        ({"n2": -3600}, ["n2"]),
+        ({"n2": 12}, ["n2"]),
+        ({"n2": 3}, []),
+        ({"n2": -3}, []),
+        ({"n1": 90}, ["n1"]),
+        # all but the one whose clock they are compared to
+        ({"n2": 600, "n3": 601}, ["n1"]),
+        ({"n1": 600, "n2": 600, "n3": 600}, ["n1"]),
+    ],
+)
+def test_clocks(tmp_path: Path, clock: dict[str, float], bad: list[str]) -> None:
+    told = judge(tmp_path, nodes(clock=clock))
+    assert [node for node, what in told.of("bad") if "clock" in what] == bad
+
+
+@pytest.mark.parametrize(
+    ("ways", "bad"),
+    [
+        ("n2\treached\tn1\nn3\tlost\tn1:20007: no answer in 5 s", ["n3"]),
+        ("n2\tlost\tn1:20007: x\nn3\tlost\tn1:20007: x", ["n1"]),
+        ("n2\treached\tn1\nn3\trefused\tn1:20007", ["n3"]),
+        ("n2\treached\tn1\nn3\treached\tn1", []),
+    ],
+)
+def test_who_cannot_reach_the_head(tmp_path: Path, ways: str, bad: list[str]) -> None:
+    assert [node for node, _ in judge(tmp_path, nodes(ways)).of("bad")] == bad
+
+
+def test_a_refusal_where_nobody_listens_says_nothing(tmp_path: Path) -> None:
+    answers = nodes("n2\trefused\tn1:20007\nn3\trefused\tn1:20007")
+    told = judge(tmp_path, answers.replace("n1\tlistens\tpython3\n", ""))
+    assert told.findings == []
+
+
+def test_what_differs_between_nodes_is_a_warning_at_the_odd_one_out(tmp_path: Path) -> None:
+    facts = "".join(f"{h}\tfact\tNVIDIA driver\t{v}\n" for h, v in zip(HOSTS, "aba", strict=True))
+    told = judge(tmp_path, nodes(facts))
+    assert told.findings == [("warn", "n2", "NVIDIA driver is b, and a on most nodes")]
+    assert "3 nodes are fit" in told.log
+
+
+TEXT = st.text(st.characters(blacklist_categories=["Cs"]), max_size=40)
+LINE = st.builds(
+    lambda host, kind, words: "\t".join([host, kind, *words]),
+    st.sampled_from([*HOSTS, "n9", "", "-e"]),
+    st.sampled_from(["bad", "odd", "fact", "clock", "end", "look", "lost", "reached", "skip"])
+    | TEXT,
+    st.lists(TEXT, max_size=4),
+)
+
+
+@settings(
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.lists(LINE, max_size=12))
+def test_no_words_of_a_node_break_the_judgement(tmp_path: Path, lines: list[str]) -> None:
+    """Whatever comes, findings are of the job's nodes, with four words a line."""
+    told = judge(tmp_path, "\n".join(lines) + "\n", PREFLIGHT_SECONDS="5")
+    assert {node for _, node, _ in told.findings} <= set(HOSTS)
+    assert {level for level, _, _ in told.findings} <= {"bad", "wrong", "warn", "skip"}
