@@ -61,7 +61,9 @@ def text(asked: Asked, profile: ClusterProfile, like: Mapping[str, Any]) -> str:
         "nodes": asked.nodes,
         "time": f"{_minutes(asked)}m",
     }
-    if not profile.nodes.gpus_per_node and profile.procs_per_node is None:
+    if profile.nodes.gpus_per_node:
+        keys["mem"] = 0  # whole nodes: a site's default may be too little
+    elif profile.procs_per_node is None:
         keys["procs_per_node"] = 1
     keys |= {key: like[key] for key in TAKEN if key in like}
     lines = (f"{key}: {json.dumps(value, default=bool)}\n" for key, value in keys.items())
