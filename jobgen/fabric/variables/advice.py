@@ -129,11 +129,13 @@ def _by_hand(case: Case) -> Finding | None:
         return Finding("J322", f"{case.shown} is another machine on every node", _HEAD)
     if case.name == "MASTER_PORT" and text.isdecimal():
         message = f"{case.shown} is the same in every job: two of them on a node meet"
-        return Finding("J322", message, "MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))", "note")
+        return Finding(
+            "J322", message, "write MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))", "note"
+        )
     return None
 
 
-_HEAD = 'MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
+_HEAD = 'write MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)'
 
 
 def _option(name: str) -> str:

@@ -173,7 +173,7 @@ def interfaces(case: Case) -> Finding | None:
     if case.name != "GLOO_SOCKET_IFNAME" or not case.text or not theirs or theirs[0] == "^":
         return None
     names = theirs.lstrip("=").split(",")
-    if any(mine.startswith(name) for mine in case.text.split(",") for name in names):
+    if any(mine.startswith(name) for mine in case.text.lstrip("=").split(",") for name in names):
         return None
     message = f"{case.shown} and NCCL_SOCKET_IFNAME={theirs[:60]} name different interfaces"
     return Finding("J317", message, "name the same one, where both reach the other nodes", "note")
