@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from jobgen.load.tree import Tree, written
 from jobgen.model.cluster import FABRICS
-from jobgen.model.units import clip
+from jobgen.model.units import Release, UnitError, clip
 
 
 def check(tree: Tree) -> None:
@@ -12,6 +14,7 @@ def check(tree: Tree) -> None:
     _nodes(tree)
     _network(tree)
     _requests(tree)
+    _releases(tree)
     _place(tree)
     _name(tree)
 
@@ -58,6 +61,45 @@ _FACTS = {
     "addr_range": ("roce",),
     "data_ifname": ("tcpx", "tcpxo"),
 }
+
+
+def _releases(tree: Tree) -> None:
+    """Releases that are too old for the machine, as its makers say."""
+    versions = tree.table("versions")
+    if not versions:
+        return
+    for program, least, needs in _least(tree):
+        installed = _release(written(versions.get(program, "")))
+        if installed is not None and installed < Release.parse(least):
+            message = f"versions.{program} {installed} is too old: {needs}"
+            tree.note("J185", message, ("versions", program), f"{least} or later")
+
+
+def _least(tree: Tree) -> Iterator[tuple[str, str, str]]:
+    """Program, the least release, and what needs it."""
+    if tree.get("nodes", "nvlink_nodes") is not None:
+        yield "nccl", "2.21", "multi-node NVLink came with NCCL 2.21"
+    if tree.text("network", "fabric") == "efa" and _architecture(tree) in {"Hopper", "Blackwell"}:
+        for program, least in _P5.items():
+            needs = "EFA of p5 and later instances (aws/aws-ofi-nccl, doc/efa-env-var.md)"
+            yield program, least, f"{needs} needs {least}"
+
+
+def _architecture(tree: Tree) -> str:
+    from jobgen.data import gpus
+
+    word = tree.text("nodes", "gpu")
+    return next((g.architecture for g in gpus().values() if word in (g.name, *g.aliases)), "")
+
+
+def _release(text: str) -> Release | None:
+    try:
+        return Release.parse(text)
+    except UnitError:
+        return None
+
+
+_P5 = {"cuda": "12.0", "nccl": "2.18", "ofi_nccl": "1.7.2"}
 
 
 def _requests(tree: Tree) -> None:

@@ -257,6 +257,23 @@ def test_releases_are_compared_as_releases() -> None:
     assert versions.cuda is None
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("versions: {nccl: 2.20.5}\n", []),
+        ("versions: {nccl: 2.17, ofi_nccl: 1.7.4, cuda: 11.8}\n", ["nccl", "cuda"]),
+        ("versions: {nccl: 2.27.7, ofi_nccl: 1.16, cuda: 12.8}\n", []),
+        ("versions: {nccl: nonsense}\n", []),
+    ],
+)
+def test_a_release_that_is_too_old_for_the_machine_is_said(more: str, said: list[str]) -> None:
+    file = SHIPPED["aws-p5"]
+    found = [p for p in check(file.text + more, "p.yaml").problems if p.code == "J185"]
+    assert [p.message.partition(" ")[0].partition(".")[2] for p in found] == said
+    a100 = check(SHIPPED["aws-p4d"].text + "versions: {cuda: 11.8, nccl: 2.12}\n", "p.yaml")
+    assert a100.problems == ()
+
+
 def test_a_variable_of_the_network_may_say_why_and_from_where() -> None:
     env = "{A: 1, B: {value: 2, why: because, source: https://example.org}}"
     network = load(network=f"{{fabric: infiniband, env: {env}}}").value.network
