@@ -126,7 +126,8 @@ def _nodes(nodes: Sequence[Node], ink: Ink) -> str:
         said = "two nodes cannot be told apart: --nodes 3 or more"
     text = table(rows, indent="  ")
     mark = ink("error" if slow else "good", "Nodes")
-    return f"{ink('strong', 'Pairs of nodes')}  GB/s of bus bandwidth\n{text}{mark}    {said}\n"
+    verdict = fold(said, ink.width - 9, " " * 9)
+    return f"{ink('strong', 'Pairs of nodes')}  GB/s of bus bandwidth\n{text}{mark}    {verdict}\n"
 
 
 def _tests(found: Table, ink: Ink) -> str:
