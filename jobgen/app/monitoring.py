@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.submission import scripts, wire
@@ -71,6 +72,22 @@ def look(transport: Transport, ledger: Ledger, record: RunRecord) -> Watched:
     return _watched(record, told)
 
 
+_OWN = re.compile(r"^jobgen: ([\w.-]{1,64}): (.{1,200})$", re.MULTILINE)
+_SRUN = re.compile(r"^(srun: .{1,200})$", re.MULTILINE)
+
+
+def _complaints(said: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """Each complaint once, with the nodes that made it."""
+    nodes: dict[str, list[str]] = {}
+    for node, text in said:
+        nodes.setdefault(text, []).append(node)
+    found = []
+    for text, who in nodes.items():
+        more = f" and {len(who) - 3} more" if len(who) > 3 else ""
+        found.append(f"{', '.join(who[:3])}{more}: {text}")
+    return tuple(found[:8])
+
+
 def _kept(record: RunRecord) -> dict[str, list[str]]:
     kept = record.submission.get(ASKED)
     return kept if isinstance(kept, dict) else {}
@@ -88,11 +105,12 @@ def _watched(record: RunRecord, told: dict[str, list[str]]) -> Watched:
 
     found = nodes(told.get("monitor", []))
     said = "\n".join(told.get("complaints", []))
+    complaints = _complaints(_OWN.findall(said))
     return Watched(
         every(record),
         found,
         overall(found) if found else None,
         remarks(found),
-        tuple(dict.fromkeys(re.findall(r"(?m)^jobgen: (.{1,200})$", said)))[:8],
+        complaints if found else (*complaints, *_SRUN.findall(said)[:3]),
         unread=_unread(told) if not found else "",
     )

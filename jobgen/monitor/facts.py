@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median_high
 from typing import Literal, NamedTuple
 
+from jobgen.model.units import Walltime
 from jobgen.monitor.summary import Gpu, Node, mean
 
 REASONS = {
@@ -39,6 +40,8 @@ SLOW_CLOCK = 0.9
 BUSY = 20.0
 """Per cent: where the median is lower, nothing is said about who lags."""
 FULL = 0.95
+SILENT = 3.5
+"""Samples of a node without one of its GPU, from which that GPU is said to be silent."""
 FEWEST = 3
 """Samples from which a share says something."""
 
@@ -46,7 +49,7 @@ FEWEST = 3
 class Remark(NamedTuple):
     """Something to look at: what kind, which GPUs of which node, and the sentence."""
 
-    kind: Literal["idle", "throttled", "slow", "memory"]
+    kind: Literal["lost", "throttled", "idle", "slow", "memory"]
     node: str
     gpus: tuple[int, ...]
     text: str
@@ -100,6 +103,7 @@ def harm(gpu: Gpu) -> float:
 def remarks(nodes: Sequence[Node]) -> tuple[Remark, ...]:
     """What a person should look at, the worst kind first."""
     return (
+        *(r for node in nodes for r in _lost(node)),
         *(r for node in nodes for r in _throttled(node)),
         *(r for node in nodes for r in _idle(node)),
         *_slow_nodes(nodes),
@@ -111,6 +115,18 @@ def remarks(nodes: Sequence[Node]) -> tuple[Remark, ...]:
 def _traffic(node: Node) -> float | None:
     known = [node.received, node.sent, node.rdma_received, node.rdma_sent]
     return sum(rate for rate in known if rate is not None) if known != [None] * 4 else None
+
+
+def _lost(node: Node) -> Iterable[Remark]:
+    """GPUs that stopped answering while their node went on."""
+    if node.samples < FEWEST:
+        return
+    pause = (node.last - node.first) / (node.samples - 1)
+    silent = [g for g in node.gpus if g.now and node.last - g.now.time > SILENT * pause]
+    if silent:
+        since = max(node.last - g.now.time for g in silent if g.now)
+        text = f"no answer in the last {Walltime(int(since))} that the node was watched"
+        yield _remark("lost", node, silent, text)
 
 
 def _throttled(node: Node) -> Iterable[Remark]:
@@ -167,6 +183,6 @@ def _memory(node: Node) -> Iterable[Remark]:
 
 
 def _remark(
-    kind: Literal["idle", "throttled", "slow"], node: Node, gpus: Sequence[Gpu], text: str
+    kind: Literal["lost", "throttled", "idle", "slow"], node: Node, gpus: Sequence[Gpu], text: str
 ) -> Remark:
     return Remark(kind, node.name, tuple(gpu.number for gpu in gpus), text)

@@ -12,7 +12,7 @@ from jobgen.app import jobs, monitoring
 from jobgen.app.prepare import prepare
 from jobgen.app.submit import submit
 from jobgen.app.world import World
-from jobgen.model.record import JobState, RunRecord
+from jobgen.model.record import JobState, Login, RunRecord, Site
 from tests.app.conftest import Link
 
 Job = Callable[..., Path]
@@ -72,3 +72,24 @@ def test_a_job_without_a_monitor_is_asked_nothing_of_it(world: World, link: Link
     link.sent.clear()
     assert jobs.show(world, record.alias).watched is None
     assert link.sent == []
+
+
+def test_what_many_nodes_complain_of_is_said_once() -> None:
+    said = "".join(f"jobgen: n{i}: no nvidia-smi\n" for i in range(9)) + "srun: error: n1\n"
+    record = a_record()
+    told = {"monitor": ["node n1 samples=1 first=1 last=1"], "complaints": [said]}
+    kept = record._replace(submission={monitoring.ASKED: told})
+    seen = monitoring.remembered(kept)
+    assert seen is not None
+    assert seen.complaints == ("n0, n1, n2 and 6 more: no nvidia-smi",)
+    without = monitoring.remembered(
+        record._replace(submission={monitoring.ASKED: {"complaints": [said]}})
+    )
+    assert without is not None
+    assert without.complaints[1:] == ("srun: error: n1",)
+
+
+def a_record() -> RunRecord:
+    site = Site("here", "local", Login("local"), "/root")
+    shape = {monitoring.ASKED: 30}
+    return RunRecord("t" * 26, "w-1", "w", site, "d", 0.0, "/root/w", shape=shape)

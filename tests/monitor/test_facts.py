@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jobgen.monitor.facts import Remark, overall, remarks
-from jobgen.monitor.summary import Gpu, Node
+from jobgen.monitor.summary import Gpu, Node, Now
 
 
 def gpu(number: int, **known: object) -> Gpu:
@@ -58,6 +58,15 @@ def test_nobody_lags_where_all_are_slow_or_nothing_is_known() -> None:
     unknown = Gpu(0, 100)
     assert kinds(node("a", unknown), node("b", unknown)) == []
     assert kinds() == []
+
+
+def test_a_gpu_that_stops_answering_is_lost() -> None:
+    silent = gpu(1, now=Now(2400.0))
+    found = remarks([node("a", gpu(0, now=Now(3000.0)), silent)])
+    assert found == (
+        Remark("lost", "a", (1,), "no answer in the last 10m that the node was watched"),
+    )
+    assert kinds(node("a", gpu(0, now=Now(2940.0)))) == []
 
 
 def test_two_samples_tell_nothing() -> None:

@@ -141,6 +141,8 @@ def shown(found: Shown, now: float, ink: Ink, *, gpus: bool = False) -> str:
         from jobgen.cli.screens import monitor
 
         parts.append(monitor.section(found.watched, now, ink, gpus=gpus))
+    elif gpus:
+        parts.append(f"{ink('strong', 'GPUs')}  not watched; a job with monitor: 30s is\n")
     files = [(label, where(record, path)) for label, path in found.files]
     if files:
         parts.append(f"{ink('strong', 'Files')}\n{table(files, indent='  ')}")
