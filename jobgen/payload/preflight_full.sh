@@ -13,6 +13,8 @@ done
 shift
 dir=$JOBGEN_STATE_DIR/preflight.$JOBGEN_RESTART
 trial=$dir/all-reduce
+# a node that is not fit is known already: an all-reduce would only hang
+! grep -Eqs '^(bad|wrong)' "$dir/findings" || exit 0
 patience=${PREFLIGHT_FULL_SECONDS:-180} # with the setup and the import of torch
 
 # finding LEVEL WHAT FIX [NODE]

@@ -71,9 +71,7 @@ def expected(asked: Asked) -> tuple[Setting, ...]:
 def _gpus(asked: Asked) -> Iterable[Setting]:
     count = asked.shape.gpus_per_node
     if count:
-        yield Setting(
-            f"gpus={count}", "GPUs that the job asks for on each node: there, healthy, free"
-        )
+        yield Setting(f"gpus={count}", "GPUs of each node: there, healthy and free", _RULE)
 
 
 def _memory(asked: Asked) -> Iterable[Setting]:

@@ -38,12 +38,13 @@ def plan(
     rows = preflight.expected(preflight.Asked(shape, look.cluster.network, env, by_network))
     if look.local:
         rows = (*rows, Setting("local=yes", "every node is this machine", "rule preflight"))
+    spare = look.cluster.nodes.count - shape.nodes
     named = "nodelist" in options(look) or "nodefile" in options(look)
     return PreflightPlan(
         expect=rows,
         stops=shape.min_nodes is None,
-        excludes=bool(stop and stop.requeue) and not look.local and not named,
-        spare=look.cluster.nodes.count - shape.nodes,
+        excludes=bool(stop and stop.requeue and spare > 0) and not look.local and not named,
+        spare=spare,
         measures=_expectation(look, shape) if word == "full" else None,
         place=place,
     )
