@@ -1,22 +1,27 @@
 """Every case renders to the files that lie beside it; their diff is the review of a change.
 
-``pytest tests/golden --golden-update`` writes them anew.
+``pytest tests/golden --golden-update`` writes them anew. What ships as it is (rank.sh and the like)
+is a link to the one copy there is.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
 import subprocess
 from functools import cache
+from pathlib import Path
 
 import pytest
 
+import jobgen.payload
 from jobgen.render import render
 from tests.golden.cases import CASES, HERE, planned, rendered, templates
 from tests.shellcheck import shellcheck
 
+PAYLOAD = Path(jobgen.payload.__file__).parent
 every_case = pytest.mark.parametrize("case", CASES)
 
 
@@ -26,11 +31,23 @@ def test_a_case_renders_to_its_files(case: str, pytestconfig: pytest.Config) -> 
     bundle = rendered(case)
     if pytestconfig.getoption("--golden-update"):
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
         for file in bundle.files:
-            (folder / file.path).write_bytes(file.content)
-    there = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+            write(folder / file.path, PAYLOAD / file.path, file.content)
+    there = {
+        str(path.relative_to(folder)): path.read_text(encoding="utf-8")
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
     assert {file.path: file.content.decode() for file in bundle.files} == there
+
+
+def write(place: Path, shipped: Path, content: bytes) -> None:
+    """A golden file; a link where the same bytes ship with jobgen."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if shipped.is_file() and shipped.read_bytes() == content:
+        place.symlink_to(os.path.relpath(shipped, place.parent))
+    else:
+        place.write_bytes(content)
 
 
 @every_case

@@ -1,0 +1,1 @@
+../../../../../jobgen/payload/bench_collectives/__init__.py

@@ -1,0 +1,1 @@
+../../../../../jobgen/payload/bench_collectives/pairs.py
