@@ -34,12 +34,17 @@ def explained(text: str) -> Any:
     """All that is made of a topology, with the ports of the same text."""
     ports = (*ibstat.parse(text), *ibv_devinfo.parse(text))
     found = topology.explain(topo.parse(text), ports)
-    return found, found.ib_hca, topology_words.sentences(found), topology_words.rows(found)
+    amd = topology.explain_amd(amd_topo.parse(text))
+    peers = topology.refused(topo.parse(text))
+    return peers, [(t, t.ib_hca, *(say(t) for say in SAID)) for t in (found, amd)]
+
+
+SAID = (topology_words.sentences, topology_words.rows, topology_words.meanings)
 
 
 PARSERS: dict[str, tuple[Parser, str]] = {
     "topo": (topo.parse, "hardware/topo-*.txt"),
-    "explained": (explained, "hardware/topo-*.txt"),
+    "explained": (explained, "hardware/*to*o-*.txt"),
     "p2p": (topo.parse, "hardware/p2p-*.txt"),
     "ibstat": (ibstat.parse, "hardware/ibstat-*.txt"),
     "ibv_devinfo": (ibv_devinfo.parse, "hardware/ibv_devinfo-*.txt"),

@@ -91,7 +91,10 @@ def modules(text: str) -> tuple[str, ...]:
     """The names of ``module -t avail`` and of ``module spider``, without (default) and folders."""
     found: dict[str, None] = {}
     for line in lines(text):
-        word = line.strip().partition("(")[0].strip().rstrip(":")
-        if len(found) < _MOST and _MODULE.fullmatch(word) and not word.endswith("/"):
-            found[word] = None
+        head, colon, rest = line.strip().partition(": ")
+        names = rest.split(",") if colon else [head.partition("(")[0]]
+        for name in map(str.strip, names):
+            own = not colon or name.startswith(f"{head}/")
+            if own and len(found) < _MOST and _MODULE.fullmatch(name) and not name.endswith("/"):
+                found[name] = None
     return tuple(found)

@@ -57,11 +57,12 @@ def parse(text: str) -> Matrix:
     rows: dict[str, tuple[Sequence[str], Affinity]] = {}
     devices: dict[str, str] = {}
     legend: dict[str, None] = {}
-    for line in lines(text, tabs=True):
+    for line in filter(None, lines(text, tabs=True)):
         words = _UNDERLINE.sub("", line)
-        if match := _LEGEND.fullmatch(words.strip().replace("\t", " ")):
+        bare = words.strip().replace("\t", " ")
+        if match := _LEGEND.fullmatch(bare):
             devices |= {} if len(devices) > MOST else {match[1]: match[2]}
-        elif match := _MEANING.match(words.strip().replace("\t", " ")):
+        elif match := _MEANING.match(bare):
             legend[match[1]] = None
         elif not columns:
             columns, tail = _header(words)

@@ -188,6 +188,17 @@ def test_versions_are_found_where_tools_print_them() -> None:
     assert node.driver("command not found") == ""
 
 
+def test_modules_are_named_as_they_are_loaded() -> None:
+    avail = "/apps/modulefiles/Core:\ncuda/\ncuda/12.2(default)\ncuda/12.8 (D)\nanaconda3\n"
+    assert node.modules(avail) == ("cuda/12.2", "cuda/12.8", "anaconda3")
+    spider = (
+        "-----\nThe following is a list of the modules currently available:\n-----\n"
+        "  cuda: cuda/11.8.0, cuda/12.1.1, ...\n    NVIDIA's toolkit: compilers, libraries\n"
+        "To learn more about a package execute:\n"
+    )
+    assert node.modules(spider) == ("cuda/11.8.0", "cuda/12.1.1")
+
+
 def test_control_characters_never_come_through() -> None:
     spoilt = "\x1b]0;owned\x07" + (FACTS / "hardware" / "topo-one-gpu-vm.txt").read_text()
     matrix = topo.parse(spoilt.replace("mlx5_0", "mlx5\u202e_0\x1b[31m"))
