@@ -57,6 +57,17 @@ def test_a_login_shell_and_its_noise_make_no_difference(
         assert result.out == b"it's!|a\nb|$x|\0!\n"
         assert result.err == b""
         assert transport.call("exit 4").code == 4
+        assert b"Welcome" in transport.noise, "it is kept for whoever asks"
+        assert set(transport.took) == (
+            {"network", "host key", "login"} if backend == "paramiko" else set()
+        )
+
+
+@over_ssh
+def test_a_silent_login_shell_has_no_noise(sshd: Sshd, client: Client, backend: str) -> None:
+    with connect(login(client, sshd, backend)) as transport:
+        transport.call("echo; echo noise later")
+        assert transport.noise == b""
 
 
 @over_ssh
