@@ -25,14 +25,21 @@ class LintedFile(NamedTuple):
     """Whether it could be used; rules may still find errors in a valid file."""
 
 
-def lint(world: World, files: Sequence[Path]) -> tuple[LintedFile, ...]:
+def lint(world: World, files: Sequence[Path], cluster: str | None = None) -> tuple[LintedFile, ...]:
     """Each file with all its problems, in the order given.
 
-    Where exactly one of them is a cluster's profile, the others are judged as jobs on it.
+    Jobs and scripts are judged on this cluster, or on the one profile among the files. Raises
+    Missing where there is no such cluster, Invalid where its profile is wrong.
     """
     texts = [(path, _read(world, path)) for path in files]
-    where = _cluster(world, texts)
+    where = _named(world, cluster) if cluster else _cluster(world, texts)
     return tuple(_lint(world, path, text, where) for path, text in texts)
+
+
+def _named(world: World, name: str) -> ClusterProfile:
+    from jobgen.app.prepare import profile_of
+
+    return profile_of(world, world.catalog(), name).value
 
 
 def _read(world: World, path: Path) -> str | Invalid:

@@ -22,14 +22,14 @@ from jobgen.cli.words import FILE
 def command(call: Call, files: tuple[Path, ...], form: str) -> int:
     """Find every problem of job and cluster files, and of plain job scripts, at once, offline.
 
-    A job beside one profile is judged on that cluster: jobgen lint job.yaml cluster.yaml.
+    A job is judged on the cluster of -c, or on that of a profile among the files.
     The exit code is 3 where a file is invalid, 1 where a valid file breaks a rule, else 0.
     """
     from jobgen.app.linting import lint
     from jobgen.cli.screens import lint as screens
 
     call.flags.json = call.flags.json or form == "json"
-    linted = lint(call.world, files)
+    linted = lint(call.world, files, call.flags.cluster)
     draw = screens.github if form == "github" else screens.screen
     call.answer(lambda: screens.data(linted), lambda ink: draw(linted, ink))
     return screens.exit_code(linted)
