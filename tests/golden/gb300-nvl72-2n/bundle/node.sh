@@ -1,0 +1,19 @@
+#!/bin/bash
+# Runs once on every node: the setup, then the launcher, which starts the node's ranks.
+# shellcheck disable=SC1090,SC1091  # the cluster's files are not here to be read
+die() {
+    printf 'jobgen: %s: %s\n' "${SLURMD_NODENAME:-$HOSTNAME}" "$2" >&2
+    exit "$1"
+}
+cd "$JOBGEN_WORK_DIR" || die 96 'the working directory is not here'
+
+# ---- Launch ------------------------------------------------------------------------------------
+set -uo pipefail
+command -v torchrun >/dev/null || die 127 "torchrun is not on PATH here: setup has to bring it"
+is_host=0
+if [[ $SLURM_NODEID == 0 ]]; then is_host=1; fi
+exec torchrun --nnodes=2 --nproc-per-node=4 \
+  --rdzv-backend=c10d --rdzv-id="$RDZV_ID" --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" \
+  --rdzv-conf="is_host=$is_host,join_timeout=900,read_timeout=120" --local-addr="$SLURMD_NODENAME" \
+  --max-restarts=0 \
+  --no-python bash "$JOBGEN_BUNDLE_DIR/rank.sh" bash "$JOBGEN_BUNDLE_DIR/program.sh"
