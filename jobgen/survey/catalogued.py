@@ -54,7 +54,7 @@ def product(name: str, memory_mib: float | None) -> tuple[str, ...]:
     found = _named(name, memory_mib) or candidates(name, memory_mib)
     if not found and memory_mib is not None:
         # NVIDIA GH200 480GB: the gigabytes are the CPU's
-        found = candidates(re.sub(r"\b\d{1,4}GB\b", "", name), memory_mib)
+        found = candidates(re.sub(r"\b[4-9]\d\dGB\b", "", name), memory_mib)
     modules = tuple(one for one in found if "SXM" in one)
     return modules if len(found) > 1 and len(modules) == 1 else found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -90,7 +89,8 @@ def account(profile: Loaded[ClusterProfile], site: Site, choice: Choice) -> Diff
     if not wanted or not site.associations or wanted in mine:
         return None
     how = f"sacctmgr show assoc: yours for partition {choice.partition.name}"
-    return Difference(".".join(path), wanted, profile.why(*path), named(sorted(mine)) or "none", how)
+    found = named(sorted(mine)) or "none"
+    return Difference(".".join(path), wanted, profile.why(*path), found, how)
 
 
 def _at(profile: ClusterProfile, path: Path) -> Any:
@@ -131,8 +131,14 @@ def _cards(ours: Any, theirs: Any) -> bool:
     """The same cards in any order; a bare prefix of all names will do."""
     mine = [name.partition(":")[0] for name in ours.lstrip("=").split(",")]
     there = theirs.split(",")
-    prefix = len(mine) == 1 and all(re.match(rf"{re.escape(mine[0])}[\d_]", one) for one in there)
+    prefix = len(mine) == 1 and all(_begins(name, mine[0]) for name in there)
     return prefix or sorted(mine) == sorted(there) or ours.startswith("^")
+
+
+def _begins(name: str, start: str) -> bool:
+    """Whether it begins so, and no number is cut in two: mlx5_1 is no beginning of mlx5_10."""
+    cut = start[-1:].isdigit() and name[len(start) :][:1].isdigit()
+    return bool(start) and name.startswith(start) and not cut
 
 
 def _request(ours: Any, theirs: Any) -> bool:
