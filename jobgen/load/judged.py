@@ -38,7 +38,7 @@ _REFUSED = frozenset(
     | {"MASTER_ADDR", "MASTER_PORT"}
 )
 """Refused under env already, with a better word."""
-MOST = 300
+MOST = 200
 """So many variables of one file are judged; a hostile one holds thousands."""
 
 

@@ -11,7 +11,10 @@ _WORDS = re.compile(r"[A-Za-z][\w.]*")
 _RANGE = re.compile(r"(\d+)-(\d+)\b")
 _LEAST = re.compile(r"(>=|>)\s*(-?\d+)")
 _NUMBERS = re.compile(r"(?<![\w.-])-?\d+(?![\w.-])")
-_LEVELS = {"LOC", "NVL", "PIX", "PXB", "PHB", "SYS", "0", "1", "2", "3", "4", "5"}
+_LEVELS = {"LOC", "NVL", "PIX", "PXB", "PHB", "SYS"}
+_FRACTIONS = frozenset({"NCCL_RAS_TIMEOUT_FACTOR"})
+_LATER = {"NCCL_DEBUG": ["ATTN"]}
+"""Values that came after the table (NCCL 2.32)."""
 _ALGORITHMS = {"ring", "tree", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat"}
 _PROTOCOLS = {"ll", "ll128", "simple"}
 _DEFAULT = re.compile(r"(?:auto \()?(-?\d+|[A-Z][A-Z_]{2,})\b(?!\s+\w+\s+on\b)")
@@ -37,6 +40,8 @@ def default(row: Variable) -> str:
 
 def _number(row: Variable, value: str) -> tuple[str, str]:
     right = f"{row.name} takes {row.values}"
+    if row.name in _FRACTIONS and re.fullmatch(r"\d*\.\d+", value):
+        return "", ""
     if not _INTEGER.fullmatch(value):
         return "is no number, so that the default holds", right
     number = int(value, 0) if value.lower().lstrip("+-").startswith("0x") else int(value, 10)
@@ -56,6 +61,7 @@ def _word(row: Variable, value: str) -> tuple[str, str]:
     listed = row.values.partition(";")[0].partition(" (")[0]
     words = [w.strip().split(" ")[0] for w in listed.split(",")]
     plain = all(re.fullmatch(r"[A-Z][A-Z0-9_]*|-?\d+", w) for w in words)
+    words += _LATER.get(row.name, [])
     if not plain or len(words) < 2 or value.upper() in words or value in row.default:
         return "", ""
     if "|" in value or ":" in value:
@@ -65,6 +71,8 @@ def _word(row: Variable, value: str) -> tuple[str, str]:
 
 def _listed(value: str, kind: str, words: frozenset[str]) -> tuple[str, str]:
     """A list, perhaps negated, perhaps for each collective: ``allreduce:ring;broadcast:tree``."""
+    if kind == "distance" and value.isdecimal():
+        return "", ""  # the numbers of old releases; all from 4 on are SYS
     for part in value.split(";"):
         text = part.rpartition(":")[2].strip().lstrip("^")
         for word in text.split(","):

@@ -293,6 +293,8 @@ def test_a_value_that_is_not_taken_is_said(name: str, value: str) -> None:
         ("NCCL_SOCKET_FAMILY", "AF_INET6"),
         ("NCCL_SOCKET_MAGIC", "0xff"),
         ("NCCL_NET_GDR_LEVEL", "5"),
+        ("NCCL_RAS_TIMEOUT_FACTOR", "0.5"),
+        ("NCCL_DEBUG", "ATTN"),
         ("NCCL_IB_HCA", "=mlx5_0:1:0:0,mlx5_1:1:0:1"),
     ],
 )
