@@ -92,6 +92,12 @@ def _broken(topology: Topology) -> Iterator[str]:
 
 
 def _bridged(topology: Topology, words: str) -> Iterator[str]:
+    if len(topology.gpus) == 2:
+        yield (
+            f"2 GPUs joined by {words.split()[0]}: by a bridge, or two GPUs of a larger node, of "
+            "which the rest is hidden; the table looks the same."
+        )
+        return
     groups = _list(["+".join(island) for island in topology.islands])
     alone = [g.name for g in topology.gpus if not any(g.name in i for i in topology.islands)]
     yield f"{len(topology.gpus)} GPUs; NVLink without a switch joins {groups}. Pairs: {words}."
@@ -101,8 +107,6 @@ def _bridged(topology: Topology, words: str) -> Iterator[str]:
             "(choose it by CUDA_VISIBLE_DEVICES)."
         )
         yield from _over_pcie(topology)
-    elif len(topology.gpus) == 2:
-        yield "A bridge, or two GPUs of a larger node: the table looks the same."
 
 
 def _fabric(topology: Topology, words: str) -> Iterator[str]:
@@ -170,11 +174,12 @@ def _distance(topology: Topology, far: Sequence[Gpu]) -> Iterator[str]:
 
 
 def _some_far(topology: Topology, far: Sequence[Gpu]) -> Iterator[str]:
-    names = _list([gpu.name for gpu in far])
+    everyone = len(far) == len(topology.gpus)
+    names = "No GPU" if everyone else _list([gpu.name for gpu in far])
     nearest = ", ".join(sorted({gpu.link for gpu in far if gpu.link}, key=_rank)) or "none"
-    verb = "has" if len(far) == 1 else "have"
+    has = "has a" if everyone else "has no" if len(far) == 1 else "have no"
     yield (
-        f"{names} {verb} no NIC behind the same PCIe switches (nearest: {nearest}): no GPUDirect "
+        f"{names} {has} NIC behind the same PCIe switches (nearest: {nearest}): no GPUDirect "
         "RDMA by default, data goes by way of host memory."
     )
     if topology.intra == "nvswitch" and len(far) < len(topology.gpus):
