@@ -94,7 +94,7 @@ def _broken(topology: Topology) -> Iterator[str]:
 def _bridged(topology: Topology, words: str) -> Iterator[str]:
     if len(topology.gpus) == 2:
         yield (
-            f"2 GPUs joined by {words.split()[0]}: by a bridge, or two GPUs of a larger node, of "
+            f"2 GPUs joined by {next(iter(topology.pairs))}: by a bridge, or two GPUs of a larger node, of "
             "which the rest is hidden; the table looks the same."
         )
         return
