@@ -175,6 +175,29 @@ def test_restarts_are_counted_by_their_marks() -> None:
     assert seen.restarts == 2
 
 
+UNFIT = ["0 0 rc=95 node=n1 time=1500 job=7 end=finished why=preflight: n2: 7 of 8 GPUs are there"]
+
+
+def test_why_a_job_did_not_start_its_program_is_the_reason() -> None:
+    why = "preflight: n2: 7 of 8 GPUs are there"
+    seen = became(look(exit=UNFIT, marks=STARTED))
+    assert (seen.state, seen.exit, seen.reason) == (JobState.FAILED, "95:0", why)
+    failed = queue(JobState.FAILED, reason="NonZeroExitCode")
+    assert became(look(queue=failed, exit=UNFIT, marks=STARTED)).reason == why
+    told = past(JobState.FAILED, exit="95:0")
+    assert became(look(past=told, exit=UNFIT, marks=STARTED)).reason == why
+
+
+def test_what_preflights_found_is_read_line_by_line() -> None:
+    first = "0 0 bad\tn2\t7 of 8 GPUs are there\thave it drained\nwrong\tn1\tport 20007\tagain"
+    again = ["0 1 bad\tn3\tits clock is off by 9 s\tset it", "0 2 warn\tn4\thot\tcool", "0 x bad"]
+    assert markers({"preflight": [first, *again]}).unfit == (
+        (1, "n1", "port 20007"),
+        (1, "n2", "7 of 8 GPUs are there"),
+        (2, "n3", "its clock is off by 9 s"),
+    )
+
+
 def test_a_claim_is_read_whatever_the_quotes() -> None:
     for text in ("9 'state/0/claim' -> '42'", "9 state/0/claim -> 42", "9 `state/0/claim' -> `42'"):
         assert markers({"marks": [text]}).claim == JobId(42)
@@ -188,7 +211,7 @@ WORDS = st.lists(
     | st.text(max_size=20),
     max_size=4,
 )
-KEYS = st.sampled_from(["marks", "exit", "cancel", "missing", "secrets"])
+KEYS = st.sampled_from(["marks", "exit", "cancel", "missing", "secrets", "preflight"])
 
 
 @given(
