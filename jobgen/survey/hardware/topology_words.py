@@ -94,8 +94,8 @@ def _broken(topology: Topology) -> Iterator[str]:
 def _bridged(topology: Topology, words: str) -> Iterator[str]:
     if len(topology.gpus) == 2:
         yield (
-            f"2 GPUs joined by {next(iter(topology.pairs))}: by a bridge, or two GPUs of a larger node, of "
-            "which the rest is hidden; the table looks the same."
+            f"2 GPUs joined by {next(iter(topology.pairs))}: by a bridge, or two GPUs of a larger "
+            "node, of which the rest is hidden; the table looks the same."
         )
         return
     groups = _list(["+".join(island) for island in topology.islands])
