@@ -17,7 +17,9 @@ _LATER = {"NCCL_DEBUG": ["ATTN"]}
 """Values that came after the table (NCCL 2.32)."""
 _ALGORITHMS = {"ring", "tree", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat"}
 _PROTOCOLS = {"ll", "ll128", "simple"}
-_DEFAULT = re.compile(r"(?:auto \()?(-?\d+|[A-Z][A-Z_]{2,})\b(?!\s+\w+\s+on\b)")
+_DEFAULT = re.compile(
+    r"(?:auto \((-\d+)\)|(-?\d+|[A-Z][A-Z_]{2,})(?=$| ))(?!.*\b(?:before|since|in|on|by|or)\b)"
+)
 
 
 def complaint(row: Variable, value: str) -> tuple[str, str]:
@@ -35,7 +37,7 @@ def complaint(row: Variable, value: str) -> tuple[str, str]:
 def default(row: Variable) -> str:
     """The default as it would be written down; empty where it is none, or made at run time."""
     found = _DEFAULT.match(row.default)
-    return found.group(1) if found else ""
+    return found.group(1) or found.group(2) if found else ""
 
 
 def _number(row: Variable, value: str) -> tuple[str, str]:
