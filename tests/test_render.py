@@ -17,7 +17,8 @@ from jobgen.catalog import Catalog
 from jobgen.errors import Invalid
 from jobgen.load import load_cluster, load_job
 from jobgen.model.facts import Facts
-from jobgen.render import plan_data, render
+from jobgen.render import render
+from jobgen.render.data import plan_data
 from jobgen.resolve import resolve
 from tests.golden.cases import templates
 from tests.resolve.made import GPUS, job, plan

@@ -293,7 +293,7 @@ def test_a_secret_that_is_not_there_is_a_warning() -> None:
 
 def test_facts_change_no_byte_of_the_plan_that_is_rendered() -> None:
     def rendered(found: Plan) -> object:
-        from jobgen.render import plan_data
+        from jobgen.render.data import plan_data
 
         return plan_data(found)
 

@@ -15,17 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jobgen import payload
 from jobgen.errors import Invalid, Place
 from jobgen.model.bundle import Bundle, BundleFile
-from jobgen.model.plan import (
-    ContainerPlan,
-    Decision,
-    MonitorPlan,
-    Plan,
-    PreflightPlan,
-    Setting,
-    Step,
-    StopPlan,
-)
+from jobgen.model.plan import ContainerPlan, Decision, Plan, Setting
 from jobgen.model.units import Walltime
+from jobgen.render.data import plan_data
 from jobgen.shell import Raw, Word, expandable, quote
 
 if TYPE_CHECKING:
@@ -68,47 +60,6 @@ def render(plan: Plan, templates: Mapping[str, str], engine: Engine | None = Non
     files["plan.json"] = json.dumps(plan_data(plan), indent=1, ensure_ascii=False) + "\n"
     made = [BundleFile(path, text.encode()) for path, text in files.items()]
     return Bundle(tuple(sorted([*made, *plan.files], key=lambda file: file.path)))
-
-
-def plan_data(plan: Plan) -> dict[str, Any]:
-    """The decisions as plain data: what ``plan.json`` holds and ``plan --json`` builds on."""
-    shape = plan.shape
-    return {
-        "schema": 1,
-        "name": plan.name,
-        "cluster": plan.cluster,
-        "scheduler": plan.scheduler,
-        "shape": {
-            "nodes": shape.nodes,
-            "min_nodes": shape.min_nodes,
-            "ranks_per_node": shape.ranks_per_node,
-            "gpus_per_node": shape.gpus_per_node,
-            "gpu": shape.gpu,
-            "cpus_per_task": shape.cpus_per_task,
-            "tasks_per_node": shape.tasks_per_node,
-            "seconds": shape.seconds,
-            "world": shape.world,
-            "gpu_hours": round(shape.gpu_hours, 3),
-        },
-        "launcher": _decision(plan.launcher),
-        "head": _decision(plan.head),
-        "decisions": _decisions({**plan.other, **plan.configured}),
-        "directives": _decisions(plan.directives),
-        "extra": [_decision(setting) for setting in plan.extra],
-        "env": _decisions(plan.env),
-        "secrets": list(plan.secrets),
-        "setup": [_decision(setting) for setting in plan.setup],
-        "steps": [_step(step) for step in plan.steps],
-        "start": " ".join(quote(word) for line in plan.start for word in line),
-        "stop": _plain(plan.stop),
-        "container": _plain(plan.container),
-        **({"monitor": _monitor(plan.monitor)} if plan.monitor else {}),
-        **({"preflight": _preflight(plan.preflight)} if plan.preflight else {}),
-        "outputs": list(plan.outputs),
-        "labels": dict(plan.labels),
-        "notes": [note.message for note in plan.notes],
-        "sources": dict(plan.sources),
-    }
 
 
 def lay_out(
@@ -311,35 +262,3 @@ def _why(setting: Decision[Any]) -> Raw:
 def _comment(text: str) -> Raw:
     """Text that stays a comment, whatever it holds."""
     return Raw("".join(c if c.isprintable() else " " for c in text))
-
-
-def _decisions(settings: Mapping[str, Decision[Any]]) -> dict[str, Any]:
-    return {name: _decision(setting) for name, setting in settings.items()}
-
-
-def _decision(setting: Decision[Any]) -> dict[str, Any]:
-    return {"value": setting.value, "why": setting.why, "place": setting.place}
-
-
-def _step(step: Step) -> dict[str, Any]:
-    return {"name": step.name, "scope": step.scope, "text": step.text, "place": step.place}
-
-
-def _preflight(preflight: PreflightPlan) -> dict[str, Any]:
-    expect = [_decision(setting) for setting in preflight.expect]
-    return {**preflight._asdict(), "expect": expect}
-
-
-def _monitor(monitor: MonitorPlan) -> dict[str, Any]:
-    start = " ".join(quote(word) for line in monitor.start for word in line)
-    return {"every": monitor.every, "start": start, "place": monitor.place}
-
-
-def _plain(value: ContainerPlan | StopPlan | None) -> dict[str, Any] | None:
-    if value is None:
-        return None
-    data = value._asdict()
-    if "mounts" in data:
-        data["mounts"] = [mount._asdict() for mount in data["mounts"]]
-        data["setup"] = [_decision(line) for line in data["setup"]]
-    return data

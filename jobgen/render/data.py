@@ -1,0 +1,90 @@
+"""The plan as plain data: what ``plan.json`` holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jobgen.model.plan import (
+    ContainerPlan,
+    Decision,
+    MonitorPlan,
+    Plan,
+    PreflightPlan,
+    Step,
+    StopPlan,
+)
+from jobgen.shell import quote
+
+
+def plan_data(plan: Plan) -> dict[str, Any]:
+    """The decisions as plain data: what ``plan.json`` holds and ``plan --json`` builds on."""
+    shape = plan.shape
+    return {
+        "schema": 1,
+        "name": plan.name,
+        "cluster": plan.cluster,
+        "scheduler": plan.scheduler,
+        "shape": {
+            "nodes": shape.nodes,
+            "min_nodes": shape.min_nodes,
+            "ranks_per_node": shape.ranks_per_node,
+            "gpus_per_node": shape.gpus_per_node,
+            "gpu": shape.gpu,
+            "cpus_per_task": shape.cpus_per_task,
+            "tasks_per_node": shape.tasks_per_node,
+            "seconds": shape.seconds,
+            "world": shape.world,
+            "gpu_hours": round(shape.gpu_hours, 3),
+        },
+        "launcher": _decision(plan.launcher),
+        "head": _decision(plan.head),
+        "decisions": _decisions({**plan.other, **plan.configured}),
+        "directives": _decisions(plan.directives),
+        "extra": [_decision(setting) for setting in plan.extra],
+        "env": _decisions(plan.env),
+        "secrets": list(plan.secrets),
+        "setup": [_decision(setting) for setting in plan.setup],
+        "steps": [_step(step) for step in plan.steps],
+        "start": " ".join(quote(word) for line in plan.start for word in line),
+        "stop": _plain(plan.stop),
+        "container": _plain(plan.container),
+        **({"monitor": _monitor(plan.monitor)} if plan.monitor else {}),
+        **({"preflight": _preflight(plan.preflight)} if plan.preflight else {}),
+        "outputs": list(plan.outputs),
+        "labels": dict(plan.labels),
+        "notes": [note.message for note in plan.notes],
+        "sources": dict(plan.sources),
+    }
+
+
+def _decisions(settings: Mapping[str, Decision[Any]]) -> dict[str, Any]:
+    return {name: _decision(setting) for name, setting in settings.items()}
+
+
+def _decision(setting: Decision[Any]) -> dict[str, Any]:
+    return {"value": setting.value, "why": setting.why, "place": setting.place}
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {"name": step.name, "scope": step.scope, "text": step.text, "place": step.place}
+
+
+def _preflight(preflight: PreflightPlan) -> dict[str, Any]:
+    expect = [_decision(setting) for setting in preflight.expect]
+    return {**preflight._asdict(), "expect": expect}
+
+
+def _monitor(monitor: MonitorPlan) -> dict[str, Any]:
+    start = " ".join(quote(word) for line in monitor.start for word in line)
+    return {"every": monitor.every, "start": start, "place": monitor.place}
+
+
+def _plain(value: ContainerPlan | StopPlan | None) -> dict[str, Any] | None:
+    if value is None:
+        return None
+    data = value._asdict()
+    if "mounts" in data:
+        data["mounts"] = [mount._asdict() for mount in data["mounts"]]
+        data["setup"] = [_decision(line) for line in data["setup"]]
+    return data
