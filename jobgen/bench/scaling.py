@@ -123,9 +123,12 @@ def _judged(row: Row, base: Run | None) -> tuple[Cause, str, str]:
     if large:
         text = "; ".join(f"{shares[cause]:.0%} {_NAMED[cause][0]}" for cause in large)
         return large[0], text, _NAMED[large[0]][1].format(nodes=run.nodes, run=run.alias)
-    missing = [key for cause, key in _KEYS.items() if cause not in shares]
-    if row.efficiency >= WELL or not missing:
+    if row.efficiency >= WELL:
         return "none", "", ""
+    missing = [key for cause, key in _KEYS.items() if cause not in shares]
+    if not missing:
+        text = f"nothing that was told takes {SHARE:.0%} of a step; single slow steps may"
+        return "other", text, "more steps even single slow ones out"
     told = " and ".join(missing)
     return "unknown", f"not told: the program reports no {told}", "see docs/howto/bench.md"
 

@@ -36,6 +36,7 @@ def test_the_ideal_is_the_smallest_multiplied() -> None:
         (run(2, 1.6, comm_s=0.6), "communication", "37% of each step is exposed"),
         (run(2, 2.0, comm_s=0.3, data_s=0.7), "data", "35% of each step waits for data; 15%"),
         (run(2, 2.0), "other", "50% of each step is computing that took less"),
+        (run(2, 1.06, samples_per_second=12.0), "other", "single slow steps"),
         (run(2, 2.0, throttled=0.8), "throttling", "80% of the time clocks"),
         (run(2, 1.6, comm_s=-1), "unknown", "no comm_s"),
         (run(2, 1.02, comm_s=-1, data_s=-1), "none", ""),
