@@ -10,6 +10,7 @@ from jobgen.errors import Missing
 if TYPE_CHECKING:
     from jobgen.data import Code, Variable
     from jobgen.data.variables import Hearsay
+    from jobgen.fabric.variables import Finding
 
 
 class Explained(NamedTuple):
@@ -22,6 +23,8 @@ class Explained(NamedTuple):
     """The word that was asked for, where it is a variable."""
     more: int = 0
     """Variables that are known besides."""
+    findings: tuple[Finding, ...] = ()
+    """What the judge says of ``NAME=VALUE``, where nothing is known of the cluster."""
 
 
 def explain(word: str | None) -> Explained:
@@ -60,7 +63,16 @@ def _variable(word: str) -> Explained | None:
     if row is None and not said:
         return None
     asked = word.strip() if word.strip() in said and not equals else name
-    return Explained(variables=(row,) if row else (), hearsay=tuple(said.values()), asked=asked)
+    rows = (row,) if row else ()
+    return Explained((), rows, tuple(said.values()), asked, findings=_judged(row, equals, value))
+
+
+def _judged(row: Variable | None, equals: str, value: str) -> tuple[Finding, ...]:
+    if row is None or not equals:
+        return ()
+    from jobgen.fabric.variables import Context, judge
+
+    return judge(row.name, value, Context(others={row.name: value}))
 
 
 def _family(word: str) -> Explained | None:

@@ -59,6 +59,14 @@ def test_a_variable_is_found_whatever_its_case() -> None:
     assert explain("ompi_mca_COLL_hcoll_enable").variables[0].name == "OMPI_MCA_coll_hcoll_enable"
 
 
+def test_a_value_is_judged() -> None:
+    found = explain("NCCL_IB_HCA=mlx5_1")
+    assert [f.code for f in found.findings] == ["J318"]
+    assert "also takes mlx5_10" in screens.screen(found, PLAIN)
+    assert explain("NCCL_IB_HCA==mlx5_1").findings == ()
+    assert explain("NCCL_IB_HCA").findings == ()
+
+
 def test_a_family_is_listed() -> None:
     found = explain("NCCL_IB_*")
     assert len(found.variables) >= 40

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.layout import clip, fold, table
-from jobgen.cli.output import Ink
+from jobgen.cli.output import Ink, safe
 
 if TYPE_CHECKING:
     from jobgen.app.explaining import Explained
     from jobgen.data import Code, Variable
     from jobgen.data.variables import Hearsay
+    from jobgen.fabric.variables import Finding
 
 _WIDEST = 100
 _FACTS = (
@@ -36,6 +37,7 @@ def screen(found: Explained, ink: Ink) -> str:
         return _family(found, ink)
     parts = [_variable(row, found.asked, ink) for row in found.variables]
     parts += [_hearsay(said, found, ink) for said in found.hearsay]
+    parts += [_finding(said, ink) for said in found.findings if said.code != "J304"]
     return "\n".join(parts)
 
 
@@ -45,6 +47,7 @@ def data(found: Explained) -> list[dict[str, Any]]:
         *(code._asdict() for code in found.codes),
         *({"kind": "variable", **row._asdict()} for row in found.variables),
         *({"kind": "hearsay", **said._asdict()} for said in found.hearsay),
+        *({"kind": "finding", **said._asdict()} for said in found.findings),
     ]
 
 
@@ -90,6 +93,16 @@ def _hearsay(said: Hearsay, found: Explained, ink: Ink) -> str:
         verdict, source = fold(f"{name}: {said.why}.", width), "Source: NCCL's user guide, env.rst."
     parts = [ink("strong", name), verdict, fold(instead, width), source]
     return "\n\n".join(parts) + "\n"
+
+
+def _finding(said: Finding, ink: Ink) -> str:
+    """What the judge says of a value."""
+    width = min(ink.width, _WIDEST)
+    label = ink(said.severity, f"{said.severity}[{said.code}]:")
+    parts = [fold(f"{label} {safe(said.message)}", width)]
+    if said.hint:
+        parts.append(fold(f"  = help: {safe(said.hint)}", width, " " * 10))
+    return "\n".join(parts) + "\n"
 
 
 def _family(found: Explained, ink: Ink) -> str:

@@ -44,7 +44,8 @@ def list_syntax(case: Case) -> Finding | None:
     fault = next((said for test, said in _FAULTS if test(given)), None)
     if fault is None:
         return None
-    right = ",".join(dict.fromkeys(e.strip().lstrip("^=") for e in given.entries if e.strip()))
+    names = (e.lstrip("^=") for e in re.split(r"[,;\s]+", given.text))
+    right = ",".join(dict.fromkeys(name for name in names if name))
     head = re.match(r"[\^=]*", case.text)
     sign = "" if case.name in _EXACT or head is None else "".join(sorted(head.group()[:2])[::-1])
     return Finding("J319", f"{case.shown}: {fault}", f"write {case.name}={sign}{right}"[:300])

@@ -241,7 +241,7 @@ def test_a_prefix_that_is_meant_is_none(name: str, value: str) -> None:
         ("NCCL_IB_HCA", "=mlx5_0,mlx5_1,", "NCCL_IB_HCA==mlx5_0,mlx5_1"),
         ("NCCL_IB_HCA", "=^mlx5_0", "NCCL_IB_HCA=^=mlx5_0"),
         ("NCCL_IB_HCA", "=mlx5_0,mlx5_0", "NCCL_IB_HCA==mlx5_0"),
-        ("NCCL_SOCKET_IFNAME", "eth0;eth2", "NCCL_SOCKET_IFNAME=eth0;eth2"),
+        ("NCCL_SOCKET_IFNAME", "eth0;eth2", "NCCL_SOCKET_IFNAME=eth0,eth2"),
         ("GLOO_SOCKET_IFNAME", "^docker0", "GLOO_SOCKET_IFNAME=docker0"),
         ("GLOO_SOCKET_IFNAME", "=eth0", "GLOO_SOCKET_IFNAME=eth0"),
         ("UCX_NET_DEVICES", "mlx5_0", "UCX_NET_DEVICES=mlx5_0:1"),
