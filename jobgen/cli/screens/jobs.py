@@ -142,7 +142,8 @@ def shown(found: Shown, now: float, ink: Ink, *, gpus: bool = False) -> str:
 
         parts.append(monitor.section(found.watched, now, ink, gpus=gpus))
     elif gpus:
-        parts.append(f"{ink('strong', 'GPUs')}  not watched; a job with monitor: 30s is\n")
+        how = "monitor: 30s in the job file writes down what they do"
+        parts.append(f"{ink('strong', 'GPUs')}  not watched: {how}\n")
     files = [(label, where(record, path)) for label, path in found.files]
     if files:
         parts.append(f"{ink('strong', 'Files')}\n{table(files, indent='  ')}")
