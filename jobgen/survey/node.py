@@ -128,7 +128,9 @@ def _inside(told: Probe, gpus: int) -> Iterator[Line | Gap]:
         return
     shape = _topology(told)
     if shape.intra:
-        pairs = ", ".join(f"{link} {number} pairs" for link, number in sorted(shape.pairs.items()))
+        pairs = ", ".join(
+            f"{link} in {number} pairs" for link, number in sorted(shape.pairs.items())
+        )
         yield Line(path, shape.intra, f"nvidia-smi topo -m on {told.node}: {pairs}")
     else:
         yield Gap(
@@ -211,7 +213,7 @@ def _cards(told: Probe, fabric: str) -> Iterator[Line | Gap]:
     chosen = near or list(dict.fromkeys(p.device for p in ports if (p.gbps or 0) == fastest))
     left = [d for d in dict.fromkeys(p.device for p in ports) if d not in chosen]
     beside = (
-        "nvidia-smi topo -m: those behind a PCIe switch with a GPU"
+        f"nvidia-smi topo -m on {told.node}: those behind a PCIe switch with a GPU"
         if near
         else (f"{_source(told)}: the fastest active ones; which are near a GPU is not known")
     )

@@ -7,6 +7,8 @@ answers of an H100 node.
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,18 +17,24 @@ import pytest
 
 from jobgen.load import check, load_cluster
 from tests.cluster import Cluster, Options
+from tests.cluster.layout import REPOSITORY
 from tests.e2e.runs import answer, digits, submit
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
 FACTS = Path(__file__).parents[1] / "facts" / "hardware"
-CSV = "\\n".join(["NVIDIA H100 80GB HBM3, 81559, 550.54.15"] * 4)
+CSV = "\\n".join(["NVIDIA H100 80GB HBM3, 81559, 550.54.15"] * 8)
+LEGEND = "".join(f"  NIC{n}: mlx5_{n}\\n" for n in range(10))
 SMI = f"""#!/bin/sh
 case "$*" in
   *--query-gpu*) printf '{CSV}\\n' ;;
-  "topo -m") cat {FACTS}/topo-h100-ib.txt ;;
+  "topo -m") cat {FACTS}/topo-hgx-h100.txt; printf '{LEGEND}' ;;
   *) exit 1 ;;
 esac
+"""
+IBSTAT = f"""#!/bin/sh
+# the cards of one node, under the names that the other node's topology has
+sed "s/'mlx5_4'/'mlx5_2'/; s/mlx5_bond_0/mlx5_3/" {FACTS}/ibstat-h100-ib.txt
 """
 
 
@@ -36,7 +44,7 @@ def site() -> Iterator[Cluster]:
     options = Options(
         accounting=True,
         nodes=3,
-        gres=("gpu:a100:8", "gpu:h100:4", ""),
+        gres=("gpu:a100:8", "gpu:h100:8", ""),
         conf=(
             "PartitionName=cpu Nodes=n3 MaxTime=UNLIMITED",
             "AccountingStorageEnforce=associations,qos",
@@ -63,10 +71,7 @@ def tools(site: Cluster) -> Iterator[Path]:
     home = site.layout.home / "tester"
     folder = home / "bin"
     folder.mkdir()
-    for name, text in (
-        ("nvidia-smi", SMI),
-        ("ibstat", f"#!/bin/sh\ncat {FACTS}/ibstat-h100-ib.txt"),
-    ):
+    for name, text in (("nvidia-smi", SMI), ("ibstat", IBSTAT)):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
     (home / ".bashrc").write_text(f"export PATH={folder}:$PATH\n")
@@ -122,7 +127,7 @@ def test_without_leave_a_profile_is_made_and_no_job_submitted(site: Cluster) -> 
     assert {"network.fabric", "network.internet"} <= set(gaps)
     assert "partition gpu (1 node of 8 a100) was taken" in data["notes"][0]
     assert "cpu (1 node of no GPU)" in data["notes"][0]
-    assert "1 node of 4 h100" in data["notes"][1]
+    assert "1 node of 8 h100" in data["notes"][1]
     assert all(line.count("#") for line in data["text"].splitlines() if not line.endswith(":"))
     assert check(data["text"], "x").problems == ()
 
@@ -132,7 +137,7 @@ def test_the_partition_decides_the_account_the_qos_and_the_limit(site: Cluster) 
     assert found(data)["defaults.slurm.qos"] == "long"
     assert found(data)["defaults.slurm.account"] == "lab42"
     assert found(data)["limits.time"] == "10:00:00"
-    assert found(data)["nodes.gpus_per_node"] == 4
+    assert found(data)["nodes.gpus_per_node"] == 8
     data = add(site, "--partition", "cpu", "--account", "vision")
     assert found(data)["defaults.slurm.account"] == "vision"
     assert "nodes.gpus_per_node" not in found(data)
@@ -147,7 +152,8 @@ def test_a_node_tells_its_gpus_and_its_network(site: Cluster, tools: Path) -> No
     assert values["nodes.intra"] == "nvswitch"
     assert values["network.fabric"] == "infiniband"
     assert values["network.nic_gbps"] == 400
-    assert values["network.nics"] == len(values["network.ib_hca"].split(","))
+    near = "mlx5_0,mlx5_1,mlx5_2,mlx5_5,mlx5_6,mlx5_7,mlx5_8,mlx5_9"
+    assert (values["network.nics"], values["network.ib_hca"]) == (8, near)
     assert values["network.socket_ifname"] == "eth0"
     assert values["network.internet"] is False
     assert values["versions.driver"] == "550.54.15"
@@ -168,7 +174,7 @@ def test_check_is_equal_after_add_and_names_each_difference(site: Cluster, tools
     data = answer(client.jobgen("cluster", "check", "lab", "--probe", "--json"))
     assert data["equal"], data["differences"]
     assert {"nodes.gpu", "network.ib_hca", "limits.time"} <= set(data["same"])
-    wrong = file.read_text().replace("gpus_per_node: 4", "gpus_per_node: 8")
+    wrong = file.read_text().replace("gpus_per_node: 8", "gpus_per_node: 4")
     wrong = wrong.replace("time: 10:00:00", "time: 20:00:00").replace(
         "account: lab42", "account: x"
     )
@@ -184,11 +190,11 @@ def test_check_is_equal_after_add_and_names_each_difference(site: Cluster, tools
     }
     line = next(n for n, text in enumerate(wrong.splitlines(), 1) if "gpus_per_node" in text)
     assert told["nodes.gpus_per_node"]["place"].endswith(f"lab.yaml:{line}")
-    assert told["nodes.gpus_per_node"]["found"] == "4"
+    assert told["nodes.gpus_per_node"]["found"] == "8"
     assert told["defaults.slurm.account"]["found"] == "lab42, vision"
     shown = client.jobgen("cluster", "check", "lab")
     assert shown.returncode == 1
-    assert "differs  nodes.gpus_per_node: 8" in shown.stdout
+    assert "differs  nodes.gpus_per_node: 4" in shown.stdout
     file.write_text(wrong.replace("partition: lab", "partition: labb"))
     done = client.jobgen("cluster", "check", "lab", "--probe")
     assert done.returncode == 1
@@ -260,3 +266,34 @@ def test_the_profile_runs_a_job(cluster: Cluster, tmp_path: Path) -> None:
     )
     run = submit(cluster, job, file)
     assert run.wait() == 0, run.story()
+
+
+PAGE = REPOSITORY / "docs" / "howto" / "clusters.md"
+NOTE = re.compile(r"# note: .*\n")
+SHOWN = re.compile(
+    r"<!-- printed on the test cluster: (.+?) -->\n```console\n\$ .+?\n(.*?)```", re.S
+)
+
+
+def test_the_page_shows_what_is_printed(site: Cluster, tools: Path) -> None:
+    """Two screens of the page, in its order: the second sees a profile that has grown old."""
+    screens = dict(SHOWN.findall(PAGE.read_text(encoding="utf-8")))
+    add, check = screens
+    folder = site.layout.client_home / "clusters"
+    folder.mkdir(exist_ok=True)
+    told = site.client.jobgen(*shlex.split(add)[1:], env={"COLUMNS": "80"}, cwd=folder.parent)
+    assert told.returncode == 0, told.stderr
+    assert shown(site, told.stdout) == screens[add]
+    old = NOTE.sub("", told.stdout).replace("gpus_per_node: 8", "gpus_per_node: 4")
+    (folder / "mine.yaml").write_text(old.replace("nic_gbps: 400", "nic_gbps: 200"))
+    told = site.client.jobgen(*shlex.split(check)[1:], env={"COLUMNS": "80"}, cwd=folder.parent)
+    assert told.returncode == 1, told.stderr
+    assert shown(site, told.stdout) == screens[check]
+
+
+def shown(site: Cluster, text: str) -> str:
+    """What is printed with the home where it is elsewhere, and without what differs each time."""
+    text = text.replace(f"{site.layout.home}/", "/home/")
+    text = re.sub(r"(root: \S+) +#", lambda match: f"{match[1].ljust(38)}  #", text)
+    text = re.sub(r"\d+ GiB free", "912 GiB free", text)
+    return NOTE.sub("", text)
