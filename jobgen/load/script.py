@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from jobgen.model.cluster import ClusterProfile
 
 _DIRECTIVE = "#SBATCH"
-_NEAR = re.compile(r"(?!#SBATCH)(\s+#SBATCH\b|#+\s*(?i:sbatch)\s+-)")
+_NEAR = re.compile(r"(?!#SBATCH)(\s+#SBATCH\b|#+\s*SBATCH\s+-|#sbatch\s+-)")
+_HERE = re.compile(r"(?<!<)<<-?\s*(['\"]?)([A-Za-z_]\w*)\1")
+_ASKED = re.compile(r"^#SBATCH\b", re.MULTILINE)
 _OPTION = re.compile(r"--([A-Za-z][\w-]*)")
 _NODES = re.compile(r"(?:--nodes[= ]|-N\s*)(\d{1,6})(?!\S)")
 
@@ -48,10 +50,17 @@ def check(text: str, label: str, *, cluster: ClusterProfile | None = None) -> li
 
 
 def _lines(text: str) -> Iterator[Line]:
-    late = False
+    """The lines, without those of here-documents, which are other files' lines."""
+    late, mark = False, ""
     for number, line in enumerate(text.split("\n"), 1):
+        if mark:
+            mark = "" if line.strip() == mark else mark
+            continue
         yield Line(number, line, late)
-        late = late or bool(line.strip() and not line.lstrip().startswith("#"))
+        command = bool(line.strip() and not line.lstrip().startswith("#"))
+        late = late or command
+        here = _HERE.search(line) if command else None
+        mark = here.group(2) if here else ""
 
 
 def _nodes(lines: list[Line]) -> int | None:
@@ -65,7 +74,9 @@ def _real(line: Line) -> bool:
 
 
 def _whole(text: str, label: str) -> Iterator[Problem]:
-    if not text.startswith("#!"):
+    # what is sourced needs no first line, and nobody submits it
+    submitted = _ASKED.search(text) or not label.endswith((".sh", ".bash"))
+    if submitted and not text.startswith("#!"):
         hint = "write #!/bin/bash on the first line"
         yield Problem("J328", "sbatch refuses a script without #!", Place(label, 1), hint, "error")
     if "\r\n" in text:
@@ -85,7 +96,7 @@ def _almost(line: Line, label: str) -> Problem | None:
     if not _NEAR.match(line.text):
         return None
     # two signs are how people switch a directive off
-    severity: Severity = "note" if line.text.startswith("##SBATCH") else "warning"
+    severity: Severity = "note" if line.text.startswith("##") else "warning"
     message = f"'{clip(line.text.strip())}' is a comment to sbatch"
     hint = "write #SBATCH in the first column"
     return _problem("J327", message, line, label, hint, severity)

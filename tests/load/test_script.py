@@ -36,7 +36,11 @@ def found(text: str) -> list[tuple[str, str, int, int]]:
         (" #SBATCH --mem=0\n", [("J327", "warning", 3, 2)]),
         ("##SBATCH --mem=0\n", [("J327", "note", 3, 1)]),
         ("#sbatch --mem=0\n", [("J327", "warning", 3, 1)]),
+        ("###SBATCH --mem=0\n", [("J327", "note", 3, 1)]),
         ("# SBATCH reads the lines above\n", []),
+        ("#   sbatch -N 2 this.sh\n", []),
+        ("cat > b.sh <<'EOF'\n#!/bin/bash\n#SBATCH --mem=0\nEOF\nhostname\n", []),
+        ("cat <<E\nx\nE\n#SBATCH --mem=0\n", [("J326", "warning", 6, 1)]),
         ("#SBATCH --output=/s/$USER/%j.out\n", [("J328", "warning", 3, 1)]),
         ("#SBATCH --time=1:00:00 # as long as $USER likes\n", []),
         ("#SBATCH --ntask-per-node=1\n", [("J329", "error", 3, 9)]),
@@ -57,6 +61,8 @@ def test_a_plain_script_is_read_as_sbatch_and_bash_read_it(
 def test_what_sbatch_refuses_is_an_error() -> None:
     assert found("#SBATCH --nodes=1\nhostname\n")[0][:2] == ("J328", "error")
     assert ("J328", "error") in [f[:2] for f in found("#!/bin/bash\r\nhostname\r\n")]
+    # what is sourced needs no first line
+    assert check("export A=1\n", "env.sh").problems == ()
 
 
 def test_a_cluster_beside_it_is_known() -> None:
