@@ -82,8 +82,9 @@ throttle() {
     done
 }
 
+silent='nvidia-smi tells of no GPU'
 nvidia() {
-    local line values value row IFS=,
+    local line values value row told='' IFS=,
     ask "${question[@]}"
     for line in "${lines[@]}"; do
         # shellcheck disable=SC2206  # split at the commas; set -f expands nothing
@@ -96,9 +97,9 @@ nvidia() {
             row+=,$value
         done
         throttle "${values[10]:-}"
-        rows+=$row,$throttled,,,,,,,,$'\n'
+        rows+=$row,$throttled,,,,,,,,$'\n' told=1
     done
-    if ((${#lines[@]} == 0 && code != 0)); then once 'nvidia-smi gives no answer'; fi
+    [[ -n $told ]] || once "$silent"
 }
 
 # ---- The GPUs of AMD: the driver's files, which rocm-smi reads too -------------------------------
@@ -244,7 +245,9 @@ mkdir -p "$folder" || exit 0
 look_around
 look=:
 if command -v nvidia-smi >/dev/null; then
-    if choose; then look=nvidia; else say 'nvidia-smi shows no GPU: only the node is looked at'; fi
+    # one that fails now is asked again: a driver may need a moment
+    look=nvidia
+    choose || once "$silent"
 elif ((${#cards[@]} > 0)); then
     look=amd
 else

@@ -194,7 +194,14 @@ def test_a_tool_that_dies_later_is_complained_of_once(node: Node) -> None:
     node.tool(f"[[ -e {node.out}/n1.csv ]] && exit 15; echo '{GOOD}'")
     with node.watched():
         until(lambda: len(node.samples("host")) >= 3)
-    assert node.said() == "jobgen: n1: nvidia-smi gives no answer\n"
+    assert node.said() == "jobgen: n1: nvidia-smi tells of no GPU\n"
+
+
+def test_a_tool_that_fails_at_first_is_asked_again(node: Node) -> None:
+    node.tool(f"[[ -e {node.out}/n1.csv ]] || exit 9; echo '{GOOD}'")
+    with node.watched():
+        until(lambda: node.samples("0"))
+    assert node.said() == "jobgen: n1: nvidia-smi tells of no GPU\n"
 
 
 def test_a_tool_that_hangs_and_cannot_be_ended_is_not_joined_by_a_second(node: Node) -> None:
