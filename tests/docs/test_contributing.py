@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from jobgen import fabric
+from jobgen.fabric import site
 from jobgen.launch import Request
 from jobgen.load import load_cluster
-from jobgen.model.cluster import Network
-from jobgen.model.plan import Shape
+from jobgen.model.cluster import ClusterProfile
+from jobgen.model.plan import Part, Setting, Shape
 from jobgen.model.settings import Launcher
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,8 +46,11 @@ def test_the_profile_is_valid() -> None:
 
 
 def test_the_network_says_why() -> None:
-    made = run("network", dict(vars(fabric)))["_slingshot"](
-        Network(socket_ifname="hsn0"), lambda *path: "here"
-    )
+    keys: dict[str, Any] = {"name": "c", "scheduler": "slurm", "paths": {"root": "/r"}}
+    keys |= {"nodes": {"count": 2}, "network": {"fabric": "none", "socket_ifname": "hsn0"}}
+    cluster = ClusterProfile.read(keys)
+    here = site.Site(cluster.network, cluster.nodes, cluster.versions, lambda *path: "here")
+    known = {"Site": site.Site, "sockets": site.sockets, "Part": Part, "Setting": Setting}
+    made = run("network", known)["weave"](here).env
     assert set(made) == {"NCCL_NET", "NCCL_SOCKET_IFNAME"}
     assert all(setting.why and setting.place for setting in made.values())

@@ -12,7 +12,7 @@ set -uo pipefail
 command -v torchrun >/dev/null || die 127 "torchrun is not on PATH here: setup has to bring it"
 is_host=0
 if [[ $SLURM_NODEID == 0 ]]; then is_host=1; fi
-exec torchrun --nnodes=1 --nproc-per-node=8 \
+exec torchrun --nnodes=2 --nproc-per-node=8 \
   --rdzv-backend=c10d --rdzv-id="$RDZV_ID" --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" \
   --rdzv-conf="is_host=$is_host,join_timeout=900,read_timeout=120" --local-addr="$SLURMD_NODENAME" \
   --max-restarts=0 \
