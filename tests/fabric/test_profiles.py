@@ -123,3 +123,23 @@ def test_every_network_has_a_profile() -> None:
         for f in CLUSTERS.values()
     }
     assert there == {*FABRICS}
+
+
+@pytest.mark.parametrize(
+    ("name", "runtime", "words"),
+    [
+        ("lumi-g", "apptainer", {"--rocm"}),
+        ("oci-mi300x", "docker", {"--device=/dev/kfd", "--device=/dev/dri", "--group-add=video"}),
+        ("dgx-h100", "apptainer", {"--nv"}),
+        ("dgx-h100", "docker", {"--gpus=all"}),
+    ],
+)
+def test_a_container_is_given_the_gpus_of_their_maker(
+    name: str, runtime: str, words: set[str]
+) -> None:
+    inside = planned(name, container=runtime).container
+    assert inside is not None
+    said = {str(word) for line in inside.enter for word in line}
+    every = {"--rocm", "--nv", "--gpus=all", "--device=/dev/kfd", "--device=/dev/dri"}
+    assert words <= said
+    assert not said & (every - words)
