@@ -97,7 +97,8 @@ interfaces() {
     local path name state ready='' down=() list=${expect[ifname]}
     for path in "$root"/sys/class/net/*; do
         name=${path##*/}
-        if [[ $name == lo ]] || ! chosen "$name" "$list"; then continue; fi
+        # loopback only where it is named, and never as one of all the others
+        if [[ $name == lo && $list == ^* ]] || ! chosen "$name" "$list"; then continue; fi
         state=$(value "$path/operstate")
         if [[ $state =~ ^(down|lowerlayerdown|notpresent|dormant)$ || $(value "$path/carrier") == 0 ]]; then
             down+=("$name is down")

@@ -291,6 +291,12 @@ def test_the_interface(node: Node, state: str, carrier: str, address: bool, said
     assert found(node.look("ifname==ib7")) == [("bad", "no interface of ib7 is ready")]
 
 
+def test_loopback_counts_only_where_it_is_named(node: Node) -> None:
+    node.interface("lo", "unknown")
+    assert found(node.look("ifname==lo")) == []
+    assert found(node.look("ifname=^docker"))[0][0] == "bad"
+
+
 def test_of_several_interfaces_one_that_is_down_is_a_warning(node: Node) -> None:
     node.interface("ib0")
     node.interface("ib1", "down", "0")
