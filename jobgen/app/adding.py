@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from jobgen.app import probing
 from jobgen.app.surveying import Survey, survey
 from jobgen.app.world import World
 from jobgen.errors import Invalid, JobgenError, Missing, Problem
 from jobgen.model.record import Login
+from jobgen.model.units import clip
 from jobgen.survey import choice as choices
 from jobgen.survey import cluster, node, write
 from jobgen.survey.choice import Choice
@@ -26,6 +27,7 @@ class Wanted(NamedTuple):
     host: str = ""
     """The login host; empty: this machine."""
     user: str = ""
+    backend: Literal["paramiko", "openssh"] = "paramiko"
     partition: str = ""
     account: str = ""
     qos: str = ""
@@ -51,19 +53,27 @@ Leave = Callable[[Choice, tuple[tuple[str, str], ...]], bool]
 
 
 def destination(world: World, wanted: Wanted) -> Path | None:
-    """Where the profile goes; None for standard output. Raises Invalid for no name of a profile."""
-    from jobgen.load import check
+    """Where the profile goes; None for standard output. Raises Invalid for words that it cannot
+    hold."""
+    from jobgen.model.cluster import host, user
+    from jobgen.model.fields import NAME
+    from jobgen.model.form import Refusal
 
-    name = wanted.name
-    least = f"name: {name}\nscheduler: slurm\npaths: {{root: /x}}\nnodes: {{count: 1}}\n"
-    if "\n" in name or not check(least, "the name").valid:
-        message = f"'{name[:64]}' is no name for a cluster"
-        raise Invalid(
-            Problem("J416", message, hint="letters, digits, '.', '_' and '-', such as a100x16")
-        )
+    try:
+        NAME(wanted.name)
+    except Refusal as refusal:
+        message = f"'{clip(wanted.name)}' is no name for a cluster"
+        hint = refusal.faults[0].hint or "such as a100x16"
+        raise Invalid(Problem("J416", message, hint=hint)) from refusal
+    for check, word in ((host, wanted.host), (user, wanted.user)):
+        try:
+            check(word or "x")
+        except Refusal as refusal:
+            fault = refusal.faults[0]
+            raise Invalid(Problem(fault.code, fault.message, hint=fault.hint)) from refusal
     if wanted.output is not None and str(wanted.output) == "-":
         return None
-    return wanted.output or world.config / "clusters" / f"{name}.yaml"
+    return wanted.output or world.config / "clusters" / f"{wanted.name}.yaml"
 
 
 def add(
@@ -134,7 +144,7 @@ def save(added: Added) -> None:
 
 
 def _login(wanted: Wanted) -> Login:
-    return Login("paramiko", wanted.host, wanted.user) if wanted.host else Login("local")
+    return Login(wanted.backend, wanted.host, wanted.user) if wanted.host else Login("local")
 
 
 def _slurm(draft: Draft) -> tuple[tuple[str, str], ...]:
@@ -167,6 +177,8 @@ def _first(wanted: Wanted) -> tuple[Line | Gap, ...]:
         first.append(Line(("ssh", "host"), wanted.host, "--from"))
     if wanted.user:
         first.append(Line(("ssh", "user"), wanted.user, "--user"))
+    if wanted.host and wanted.backend != "paramiko":
+        first.append(Line(("ssh", "backend"), wanted.backend, "--backend"))
     return tuple(first)
 
 

@@ -15,10 +15,13 @@ HINT = "no node was asked: --probe submits a job of two minutes that looks at on
 
 
 def wanted(name: str, chosen: dict[str, Any]) -> Wanted:
-    """The words of ``cluster add`` as a value."""
+    """The words of ``cluster add`` as a value; ``--from ann@host`` is a user and a host."""
     from jobgen.app.adding import Wanted
 
     given = {key: value for key, value in chosen.items() if value is not None}
+    before, at, host = given.get("host", "").partition("@")
+    if at and "user" not in given:
+        given |= {"user": before, "host": host}
     return Wanted(name, **given)
 
 

@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
 
 from jobgen.load import check, load_cluster
 from tests.cluster import Cluster, Options
+from tests.cluster.client import JOBGEN
 from tests.cluster.layout import REPOSITORY
 from tests.e2e.runs import answer, digits, submit
 
@@ -214,6 +216,46 @@ def test_a_file_that_is_there_stays(site: Cluster, tmp_path: Path) -> None:
     assert file.read_text().startswith("# What `jobgen cluster add mine` found on testbed")
 
 
+@pytest.mark.parametrize(("said", "submitted"), [("n", False), ("y", True)])
+def test_a_person_is_asked_before_a_job_is_submitted(
+    site: Cluster, said: str, submitted: bool
+) -> None:
+    before = len(jobs(site))
+    words = ["cluster", "add", "mine", "--from", "testbed", "--output", "-", "--partition", "cpu"]
+    program, *rest = site.client.words([*JOBGEN, *words])
+    terminal = pexpect.spawn(program, rest, encoding="utf-8", timeout=40, dimensions=(40, 200))
+    terminal.expect("looks at one node .partition cpu account lab42.*y/N")
+    terminal.sendline(said)
+    terminal.expect("slurm_version")
+    terminal.expect(pexpect.EOF)
+    terminal.close()
+    assert terminal.exitstatus == 0
+    assert len(jobs(site)) == before + submitted
+
+
+def test_on_the_login_host_itself_no_ssh_is_written(site: Cluster) -> None:
+    words = [*JOBGEN, "cluster", "add", "mine", "--output", "-", "--no-probe", "--json"]
+    told = site.run("login", words, cwd=REPOSITORY)
+    assert "ssh.host" not in found(answer(told))
+
+
+def test_ctrl_c_cancels_the_job_that_looks_at_a_node(site: Cluster) -> None:
+    blocker = site.sbatch("#!/bin/bash\nsleep 100", "--exclusive", "-w", "n3", "-p", "cpu")
+    site.wait_state(blocker, "RUNNING")
+    words = ["cluster", "add", "mine", "--from", "testbed", "--output", "-", "--partition", "cpu"]
+    program, *rest = site.client.words([*JOBGEN, *words, "--probe"])
+    terminal = pexpect.spawn(program, rest, encoding="utf-8", timeout=40)
+    terminal.expect(r"job \d+: pending")
+    terminal.sendintr()
+    terminal.expect(pexpect.EOF)
+    terminal.close()
+    site.slurm("scancel", blocker)
+    assert terminal.exitstatus == 130
+    queue = site.slurm("squeue", "-h", "-t", "PD,R", "-n", "jobgen-probe", "-o", "%i")
+    assert queue == ""
+    assert not list((site.layout.home / "tester").glob("jobgen*"))
+
+
 def test_what_goes_wrong_is_said_with_its_exit_code(site: Cluster) -> None:
     client = site.client
     words = ("cluster", "add", "mine", "--output", "-")
@@ -223,8 +265,13 @@ def test_what_goes_wrong_is_said_with_its_exit_code(site: Cluster) -> None:
     assert away.returncode == 4, away.stderr
     here = client.jobgen(*words)
     assert (here.returncode, "there is no Slurm" in here.stderr) == (7, True), here.stderr
-    name = client.jobgen("cluster", "add", "../up", "--from", "testbed")
-    assert name.returncode == 3, name.stderr
+    for wrong in ("../up", "a #b", "a: b", "-x", "a\nb"):
+        name = client.jobgen("cluster", "add", "--from", "testbed", "--", wrong)
+        assert (name.returncode, "no name for a cluster" in name.stderr) == (3, True), name.stderr
+    option = client.jobgen(*words, "--from=-oProxyCommand=x")
+    assert (option.returncode, "is not a host" in option.stderr) == (3, True), option.stderr
+    at = client.jobgen(*words, "--from", "tester@testbed", "--no-probe")
+    assert "user: tester" in at.stdout, at.stderr
     refused = client.jobgen(
         *words, "--from", "testbed", "--partition", "lab", "--account", "nobody", "--probe"
     )

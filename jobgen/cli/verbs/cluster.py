@@ -64,6 +64,9 @@ _WAIT = click.option(
     "--from", "host", metavar="HOST", help="The login host, or its alias in ~/.ssh/config."
 )
 @click.option("--user", metavar="NAME", help="The login name; from ~/.ssh/config by default.")
+@click.option(
+    "--backend", type=click.Choice(["paramiko", "openssh"]), help="openssh for two-factor logins."
+)
 @click.option("--partition", metavar="NAME", help="The partition; else the one with most GPUs.")
 @click.option("--account", metavar="NAME", help="The account; else your default one.")
 @click.option("--qos", metavar="NAME", help="The QOS, where jobs need one.")
