@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,33 +54,27 @@ def test_a_shaped_link_is_what_is_measured(cluster: Cluster) -> None:
     assert "Verdict" in again.stdout, again.stderr
 
 
-def test_the_slow_node_of_four_is_named(cluster: Cluster) -> None:
+def test_the_slow_node_is_named(cluster: Cluster) -> None:
     profile = cluster.profile(procs_per_node=1)
-    asked = ["--nodes", "4", "--sizes", "1M", "--seconds", "0.5", "--pairs"]
+    asked = ["--nodes", "3", "--sizes", "1M", "--seconds", "0.5", "--pairs"]
     with shaped(cluster, "n3", rate=40):
         found = bench(cluster, "allreduce", "-c", str(profile), *asked)
-    assert len(found["pairs"]) == 6
+    assert len(found["pairs"]) == 3
     assert found["slow_nodes"] == ["n3"]
 
 
-def scaled(cluster: Cluster, profile: Path, nodes: str, run: str) -> dict[str, Any]:
-    """The example with one rank on each node."""
-    sets = ["--set", f"run={run}", "--set", "train.gradient_accumulation=1"]
-    asked = [str(GPT), "-c", str(profile), "--nodes", nodes, *sets]
-    return bench(cluster, "scaling", *asked)
-
-
 def test_a_slow_loader_and_a_slow_link_are_told_apart(cluster: Cluster) -> None:
+    """One rank on each node: alone it waits for its data, with another one for the link."""
     profile = cluster.profile(procs_per_node=1)
-    small = "train_ddp.py --steps 5 --layers 2 --hidden 128"
-    waiting = scaled(cluster, profile, "1", f"{small} --slow-data 0.5")
-    assert [size["cause"] for size in waiting["sizes"]] == ["data"]
-    with shaped(cluster, *HOSTS, rate=20):
-        sending = scaled(cluster, profile, "1,2", small)
-    assert [size["cause"] for size in sending["sizes"]][1] == "communication"
-    assert sending["kind"] == "weak"
-    one, two = sending["sizes"]
+    run = "train_ddp.py --steps 4 --layers 2 --hidden 128 --slow-data 0.3"
+    sets = ["--set", f"run={run}", "--set", "train.gradient_accumulation=1"]
+    with shaped(cluster, *HOSTS, rate=15):
+        found = bench(cluster, "scaling", str(GPT), "-c", str(profile), "--nodes", "1,2", *sets)
+    one, two = found["sizes"]
+    assert one["cause"] == "data", one
+    assert two["cause"] == "communication", two
+    assert found["kind"] == "weak"
     assert one["efficiency"] == 1
-    assert two["efficiency"] < 0.9
-    first, second = (job["slurm_id"] for job in sending["jobs"])
+    assert two["efficiency"] < 0.7
+    first, second = (job["slurm_id"] for job in found["jobs"])
     assert cluster.job(second)["Dependency"] in {"(null)", f"afterany:{first}(unfulfilled)"}
