@@ -102,7 +102,12 @@ class _Walk:
     def link(self, path: str) -> None:
         """Keep a link that stays inside, as a relative one; note one that does not."""
         place = self.root / path
-        target = str(place.readlink())
+        try:
+            written = str(place.readlink())
+        except OSError:
+            self.wrong.setdefault(_unreadable, []).append(path)
+            return
+        target = written
         ends = Path(os.path.realpath(place))
         inside = ends.is_relative_to(self.root)
         if target.startswith("/"):
@@ -113,7 +118,7 @@ class _Walk:
         if inside:
             self.entries.append(Entry(path, "link", 0, 0o777, target))
         else:
-            self.wrong.setdefault(_leaving, []).append(f"{path} -> {place.readlink()}")
+            self.wrong.setdefault(_leaving, []).append(f"{path} -> {written}")
 
     def leave(self, path: str, status: os.stat_result) -> None:
         top = path.partition("/")[0]

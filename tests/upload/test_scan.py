@@ -193,6 +193,20 @@ def test_a_link_that_leads_out_is_refused_by_name(tmp_path: Path, target: str) -
     assert files(root, "leak", "hop") == ["train.py", "pkg/x"]
 
 
+def test_a_link_that_may_not_be_read_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed(_: Path) -> Path:
+        raise PermissionError(13, "as for a process of somebody else below /proc")
+
+    fill(tmp_path, "a")
+    (tmp_path / "link").symlink_to("a")
+    monkeypatch.setattr(Path, "readlink", closed)
+    error = refused(tmp_path)
+    assert [p.code for p in error.problems] == ["J194"]
+    assert "link" in str(error)
+
+
 def test_a_link_to_itself_does_no_harm(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     assert [e.kind for e in scan(tmp_path).entries] == ["link"]
