@@ -20,7 +20,8 @@ from jobgen.fabric.verbs import infiniband, roce
 from jobgen.model.plan import Mount, Part, Shape
 
 if TYPE_CHECKING:
-    from jobgen.model.cluster import ClusterProfile, Fabric
+    from jobgen.model.cluster import ClusterProfile
+    from jobgen.model.network import Fabric
 
 FABRICS: Mapping[Fabric, Callable[[Site], Part]] = {
     "infiniband": infiniband,

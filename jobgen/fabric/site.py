@@ -10,7 +10,8 @@ from jobgen.model.plan import Setting
 from jobgen.model.units import Release
 
 if TYPE_CHECKING:
-    from jobgen.model.cluster import Network, Nodes, Versions
+    from jobgen.model.machine import Nodes, Versions
+    from jobgen.model.network import Network
 
 Env = dict[str, Setting]
 

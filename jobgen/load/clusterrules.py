@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jobgen.load.tree import Tree, written
-from jobgen.model.cluster import FABRICS
+from jobgen.model.network import FABRICS
 from jobgen.model.units import Release, UnitError, clip
 
 

@@ -4,41 +4,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from jobgen.model.container import Container
 from jobgen.model.fields import (
-    ENV_NAME,
     ENVIRONMENT,
     LINE,
     LINES,
     NAME,
     NUMBER,
-    RELEASE,
     REMOTE,
-    SCALAR,
-    SIZE,
     TIME,
     WORDS,
-    YES,
-    env_value,
     line,
     matching,
     one_of,
     split_extra,
-    suggest,
     text,
     whole,
 )
-from jobgen.model.form import Check, Form, each, form, key, refuse, table
+from jobgen.model.form import Check, Form, each, form, key, refuse
 from jobgen.model.job import OPTIONS
-from jobgen.model.units import Release, Walltime, clip
+from jobgen.model.machine import Nodes, Versions
+from jobgen.model.network import FABRICS, Network
+from jobgen.model.units import Walltime, clip
 
-Fabric = Literal[
-    "infiniband", "roce", "ethernet", "efa", "slingshot", "tcpx", "tcpxo", "gib", "none"
-]
-FABRICS: tuple[Fabric, ...] = get_args(Fabric)
-INTRA = ("nvswitch", "nvlink", "infinity-fabric", "pcie")
 AUTH = ("agent", "key", "keyboard-interactive")
 GPU_REQUESTS = ("gpus-per-node", "gres", "gres-typed", "none")
 
@@ -47,9 +37,6 @@ _HOST = r"[A-Za-z0-9_][A-Za-z0-9._:-]{0,254}"
 _USER = r"[A-Za-z_][A-Za-z0-9._@\\-]{0,63}"
 _FINGERPRINT = r"SHA256:[A-Za-z0-9+/]{43}=?"
 _RELEASE = r"([0-9]{2}\.[0-9]{2})(\.[0-9]{1,2})?"
-_HCA = r"[\^=]{0,2}[A-Za-z0-9_]+(:[0-9]+)?(,[A-Za-z0-9_]+(:[0-9]+)?)*"
-_RANGE = r"(\d{1,3}\.){3}\d{1,3}/([12]?\d|3[0-2])|[0-9A-Fa-f]*:[0-9A-Fa-f:]{1,38}/\d{1,3}"
-_IFNAME = r"[\^=]?[A-Za-z0-9_.@-]+(,[A-Za-z0-9_.@-]+)*"
 
 
 def host(value: object) -> str:
@@ -79,27 +66,6 @@ def fingerprint(value: object) -> str:
         hint = "SHA256: and 43 characters, as ssh-keygen -lf prints them"
         raise refuse("J173", f"'{clip(word)}' is not a fingerprint of a host key", hint)
     return word.rstrip("=")
-
-
-UNKNOWN = "unknown"
-"""What `cluster add` writes for a GPU or a fabric that nobody has looked at yet."""
-
-
-def gpu(value: object) -> str | None:
-    """A GPU of the catalogue, by its name or one of its other names; None where it is unknown."""
-    from jobgen.data import gpus
-
-    word = text(value)
-    if word == UNKNOWN:
-        return None
-    known = gpus()
-    found = next((g.name for g in known.values() if word in (g.name, *g.aliases)), None)
-    if found is None:
-        family = [n for n in known if n.lower().startswith(word.lower()[:8])] or list(known)
-        few = ", ".join(family[:6])
-        hint = suggest(word, list(known)) or f"known: {few}; all: jobgen schema cluster"
-        raise refuse("J176", f"unknown GPU '{clip(word)}'", hint)
-    return found
 
 
 def release(value: object) -> str:
@@ -151,120 +117,6 @@ class Paths(Form):
         doc="Where run directories go: absolute, seen by login and compute nodes. $NAME is "
         "expanded there.",
     )
-
-
-class Nodes(Form):
-    """The nodes, which are alike."""
-
-    count: int = key(whole(1, 65_536), doc="Number of nodes.")
-    gpus_per_node: int = key(whole(0, 1024), default=0, doc="GPUs on each node.")
-    gpu: str | None = key(
-        Check(gpu, {"anyOf": [{"form": "gpu"}, {"const": UNKNOWN}]}),
-        default=None,
-        doc="The GPU, a name of the GPU catalogue; unknown is an answer too.",
-    )
-    cpus: int | None = key(
-        whole(1, 65_536), default=None, doc="CPU cores of each node, as Slurm counts them."
-    )
-    mem: int | None = key(SIZE, default=None, doc="Memory of each node, such as 1TiB.")
-    intra: Literal["nvswitch", "nvlink", "infinity-fabric", "pcie"] | None = key(
-        one_of("link", INTRA, aliases={"xgmi": "infinity-fabric"}),
-        default=None,
-        doc="What joins the GPUs of a node: nvswitch, nvlink, infinity-fabric (AMD) or pcie.",
-    )
-    peer_access: bool | None = key(
-        YES,
-        default=None,
-        doc="false: its GPUs cannot read each other's memory, and the driver may not know it.",
-    )
-    nvlink_nodes: int | None = key(
-        whole(2, 1024),
-        default=None,
-        doc="Nodes whose GPUs share one NVLink domain, 18 in a GB200 NVL72 rack.",
-    )
-
-
-class Reasoned(Form):
-    """A value, and why it has to be so."""
-
-    value: str = key(Check(env_value, SCALAR), doc="The variable's value.")
-    why: str = key(LINE, default="", doc="Why this network needs it, in a sentence.")
-    source: str = key(LINE, default="", doc="Who says so: an address, or a repository's file.")
-
-
-class Network(Form):
-    """The network between nodes."""
-
-    fabric: Fabric = key(
-        one_of("fabric", FABRICS, aliases={"ib": "infiniband", UNKNOWN: "none"}),
-        default="none",
-        doc="The kind of network that carries the training traffic.",
-    )
-    nics: int | None = key(
-        whole(1, 64), default=None, doc="Network cards of each node that carry it."
-    )
-    nic_gbps: int | None = key(
-        whole(1, 10_000), default=None, doc="Gigabits a second of each card, one way."
-    )
-    ib_hca: str | None = key(
-        matching("J178", _HCA, "a list of HCAs", "mlx5_0,mlx5_1"),
-        default=None,
-        doc="The cards by name, or a prefix of their names: NCCL_IB_HCA.",
-    )
-    socket_ifname: str | None = key(
-        matching("J178", _IFNAME, "a list of interfaces", "ib0"),
-        default=None,
-        doc="The interface for bootstrap and TCP: NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME.",
-    )
-    data_ifname: str | None = key(
-        matching("J178", _IFNAME, "a list of interfaces", "enp6s0,enp12s0"),
-        default=None,
-        doc="TCPX and TCPXO: the interfaces that carry the training traffic.",
-    )
-    gid_index: int | None = key(
-        whole(0, 255), default=None, doc="RoCE with NCCL before 2.21 only: NCCL_IB_GID_INDEX."
-    )
-    traffic_class: int | None = key(
-        whole(0, 255), default=None, doc="RoCE: the lossless traffic class, NCCL_IB_TC."
-    )
-    fifo_traffic_class: int | None = key(
-        whole(0, 255),
-        default=None,
-        doc="RoCE, NCCL from 2.22.3: the class of its small control messages, NCCL_IB_FIFO_TC.",
-    )
-    addr_range: str | None = key(
-        matching("J178", _RANGE, "a range of addresses", "10.20.0.0/16"),
-        default=None,
-        doc="RoCE, NCCL from 2.21: the addresses of the training network, NCCL_IB_ADDR_RANGE.",
-    )
-    internet: bool | None = key(YES, default=None, doc="Whether compute nodes reach the internet.")
-    env: Mapping[str, Reasoned] = key(
-        table(ENV_NAME, form(Reasoned, short="value", shortly=SCALAR)),
-        default={},
-        doc="Variables that this network needs beside the usual ones: NAME: value, or NAME: "
-        "{value, why, source}.",
-    )
-    mounts: tuple[str, ...] = key(
-        each(REMOTE),
-        default=(),
-        doc="Paths of the node that this network needs inside of a container too.",
-    )
-
-
-def _versions(program: str) -> Any:
-    return key(RELEASE, default=None, doc=f"The release of {program}.")
-
-
-class Versions(Form):
-    """What is installed there, where it matters: only what is written here is relied on."""
-
-    nccl: Release | None = _versions("NCCL that the programs use")
-    rccl: Release | None = _versions("RCCL, on AMD GPUs")
-    cuda: Release | None = _versions("CUDA")
-    driver: Release | None = _versions("the GPUs' driver")
-    libfabric: Release | None = _versions("libfabric")
-    ofi_nccl: Release | None = _versions("the plug-in aws-ofi-nccl")
-    torch: Release | None = _versions("PyTorch")
 
 
 class Defaults(Form):

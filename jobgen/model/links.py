@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jobgen.data import Gpu
-    from jobgen.model.cluster import Network
+    from jobgen.model.network import Network
 
 _SHARED = ("ethernet", "none")
 """Networks that have one card for the node, where the profile does not say how many."""

@@ -15,7 +15,7 @@ from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import Setting, Shape
 
 if TYPE_CHECKING:
-    from jobgen.model.cluster import Network
+    from jobgen.model.network import Network
 
 SCRIPTS = ("preflight.sh", "preflight_all.sh")
 GPUS = "preflight_gpus.sh"

@@ -10,7 +10,8 @@ import pytest
 
 from jobgen.data import nccl_variables
 from jobgen.fabric import FABRICS, fabric
-from jobgen.model.cluster import ClusterProfile, Fabric
+from jobgen.model.cluster import ClusterProfile
+from jobgen.model.network import Fabric
 from jobgen.model.plan import Mount, Part, Shape
 
 

@@ -12,8 +12,8 @@ from jobgen.data.variables import release, variable
 from jobgen.fabric.variables import judge
 from jobgen.fabric.variables.where import on
 from jobgen.load import load_cluster, load_job
-from jobgen.model.cluster import FABRICS
 from jobgen.model.facts import Facts
+from jobgen.model.network import FABRICS
 from jobgen.model.plan import Plan
 from jobgen.resolve import resolve
 

@@ -9,7 +9,8 @@ from jobgen.model import links
 from jobgen.strategy.estimate import GIB, Machine
 
 if TYPE_CHECKING:
-    from jobgen.model.cluster import ClusterProfile, Network
+    from jobgen.model.cluster import ClusterProfile
+    from jobgen.model.network import Network
 
 _GBPS = {"infiniband": 200, "roce": 200, "efa": 100, "ethernet": 100, "none": 10} | {
     "slingshot": 200,

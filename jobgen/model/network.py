@@ -1,0 +1,97 @@
+"""The network between the nodes, as a profile describes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+from jobgen.model.fields import (
+    ENV_NAME,
+    LINE,
+    REMOTE,
+    SCALAR,
+    YES,
+    env_value,
+    matching,
+    one_of,
+    whole,
+)
+from jobgen.model.form import Check, Form, each, form, key, table
+from jobgen.model.machine import UNKNOWN
+
+Fabric = Literal[
+    "infiniband", "roce", "ethernet", "efa", "slingshot", "tcpx", "tcpxo", "gib", "none"
+]
+FABRICS: tuple[Fabric, ...] = get_args(Fabric)
+
+# Compiled when a profile has such a key: most have few of them, and every start would pay.
+_HCA = r"[\^=]{0,2}[A-Za-z0-9_]+(:[0-9]+)?(,[A-Za-z0-9_]+(:[0-9]+)?)*"
+_RANGE = r"(\d{1,3}\.){3}\d{1,3}/([12]?\d|3[0-2])|[0-9A-Fa-f]*:[0-9A-Fa-f:]{1,38}/\d{1,3}"
+_IFNAME = r"[\^=]?[A-Za-z0-9_.@-]+(,[A-Za-z0-9_.@-]+)*"
+
+
+class Reasoned(Form):
+    """A value, and why it has to be so."""
+
+    value: str = key(Check(env_value, SCALAR), doc="The variable's value.")
+    why: str = key(LINE, default="", doc="Why this network needs it, in a sentence.")
+    source: str = key(LINE, default="", doc="Who says so: an address, or a repository's file.")
+
+
+class Network(Form):
+    """The network between nodes."""
+
+    fabric: Fabric = key(
+        one_of("fabric", FABRICS, aliases={"ib": "infiniband", UNKNOWN: "none"}),
+        default="none",
+        doc="The kind of network that carries the training traffic.",
+    )
+    nics: int | None = key(
+        whole(1, 64), default=None, doc="Network cards of each node that carry it."
+    )
+    nic_gbps: int | None = key(
+        whole(1, 10_000), default=None, doc="Gigabits a second of each card, one way."
+    )
+    ib_hca: str | None = key(
+        matching("J178", _HCA, "a list of HCAs", "mlx5_0,mlx5_1"),
+        default=None,
+        doc="The cards by name, or a prefix of their names: NCCL_IB_HCA.",
+    )
+    socket_ifname: str | None = key(
+        matching("J178", _IFNAME, "a list of interfaces", "ib0"),
+        default=None,
+        doc="The interface for bootstrap and TCP: NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME.",
+    )
+    data_ifname: str | None = key(
+        matching("J178", _IFNAME, "a list of interfaces", "enp6s0,enp12s0"),
+        default=None,
+        doc="TCPX and TCPXO: the interfaces that carry the training traffic.",
+    )
+    gid_index: int | None = key(
+        whole(0, 255), default=None, doc="RoCE with NCCL before 2.21 only: NCCL_IB_GID_INDEX."
+    )
+    traffic_class: int | None = key(
+        whole(0, 255), default=None, doc="RoCE: the lossless traffic class, NCCL_IB_TC."
+    )
+    fifo_traffic_class: int | None = key(
+        whole(0, 255),
+        default=None,
+        doc="RoCE, NCCL from 2.22.3: the class of its small control messages, NCCL_IB_FIFO_TC.",
+    )
+    addr_range: str | None = key(
+        matching("J178", _RANGE, "a range of addresses", "10.20.0.0/16"),
+        default=None,
+        doc="RoCE, NCCL from 2.21: the addresses of the training network, NCCL_IB_ADDR_RANGE.",
+    )
+    internet: bool | None = key(YES, default=None, doc="Whether compute nodes reach the internet.")
+    env: Mapping[str, Reasoned] = key(
+        table(ENV_NAME, form(Reasoned, short="value", shortly=SCALAR)),
+        default={},
+        doc="Variables that this network needs beside the usual ones: NAME: value, or NAME: "
+        "{value, why, source}.",
+    )
+    mounts: tuple[str, ...] = key(
+        each(REMOTE),
+        default=(),
+        doc="Paths of the node that this network needs inside of a container too.",
+    )
