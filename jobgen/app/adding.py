@@ -125,7 +125,30 @@ def completed(draft: Draft, chosen: Choice, told: Probe | None, wanted: Wanted) 
     if told:
         rest += [cluster.shared(one, told.node) for one in draft.lines if one.path[0] == "paths"]
     merged = cluster.draft(draft.entries, rest, (*choices.notes(chosen, wanted.partition), *more))
-    return merged._replace(entries=(*_first(wanted), *merged.entries))
+    return sound(merged._replace(entries=(*_first(wanted), *merged.entries)))
+
+
+def sound(draft: Draft) -> Draft:
+    """The draft, its values that a profile cannot hold said in a comment: an account's name may
+    have a form that sbatch takes and that we do not."""
+    from jobgen.load import check
+
+    for _ in draft.entries:
+        text = write.text((), draft)
+        lines = text.splitlines()
+        places = (p.place for p in check(text, "x").problems if p.severity == "error")
+        wrong = {lines[place.line - 1] for place in places if place and place.line}
+        kept = tuple(_as_gap(one) if write.entry(one) in wrong else one for one in draft.entries)
+        if kept == draft.entries:
+            break
+        draft = draft._replace(entries=kept)
+    return draft
+
+
+def _as_gap(one: Line | Gap) -> Line | Gap:
+    if isinstance(one, Gap) or one.path == ("nodes", "count"):
+        return one
+    return Gap(one.path, f"a profile cannot hold it ({one.how})", (str(one.value),))
 
 
 def save(added: Added) -> None:

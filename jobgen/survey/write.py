@@ -36,10 +36,11 @@ def _lines(draft: Draft) -> Iterator[str]:
             if before[:depth] != above:
                 yield f"{_indent(above, commented=above not in real)}{above[-1]}:"
         before = one.path
-        yield _entry(one)
+        yield entry(one)
 
 
-def _entry(one: Line | Gap) -> str:
+def entry(one: Line | Gap) -> str:
+    """The line of one fact, or of what was not found."""
     if isinstance(one, Line):
         return _with(f"{_indent(one.path)}{one.path[-1]}: {_scalar(one.value)}", one.how)
     maybe = " or ".join(one.maybe)

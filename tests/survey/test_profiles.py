@@ -255,6 +255,14 @@ def test_a_wrong_answer_about_nodes_makes_no_broken_profile() -> None:
     assert of_nodes("NodeName=n1 CPUTot=x RealMemory=y Gres=gpu:a:b:c State= Partitions=gpu").valid
 
 
+def test_a_name_that_no_profile_can_hold_is_a_comment() -> None:
+    draft = of("24.11", told={"user": "ann|lab#2\n", "assoc": "testbed|lab#2||normal||\n"})
+    assert gaps(draft)["defaults.slurm.account"].maybe == ("lab#2",)
+    odd = "NodeName=n1 CPUTot=999999 RealMemory=9 Gres=gpu:a!b:2,gpu:l4:1 State=IDLE Partitions=gpu"
+    draft = of("24.11", told={"node": f"{odd}\n{odd.replace('a!b', 'l4').replace('n1', 'n2')}\n"})
+    assert {"nodes.cpus", "gpu_type"} <= set(gaps(draft))
+
+
 def compared(text: str, release: str = "24.11", **words: Any) -> dict[str, compare.Difference]:
     found = made(survey(answers(release)), **words)
     assert found is not None
