@@ -38,7 +38,7 @@ def entries(site: Site, login: Login, choice: Choice, asked: Said) -> Iterator[L
     yield from _account(site, choice, asked.account)
     yield from _qos(site, choice, asked)
     yield from _modules(login)
-    yield from _limits(site, choice, asked.account)
+    yield from _limits(site, choice, asked)
     yield from _accounting(site)
     if site.version:
         release = ".".join(site.version.split(".")[:2])
@@ -199,16 +199,22 @@ def _modules(login: Login) -> Iterator[Gap]:
         yield Gap(("defaults", "setup"), why, tuple(f"module load {m}" for m in found[:8]))
 
 
-def _limits(site: Site, choice: Choice, account: str) -> Iterator[Line | Gap]:
+def _limits(site: Site, choice: Choice, asked: Said) -> Iterator[Line | Gap]:
     partition, path = choice.partition, ("limits", "time")
     options = [
         (seconds(partition.max_time), f"scontrol show partition: MaxTime of {partition.name}")
     ]
-    chosen = account or site.default_account
+    chosen = asked.account or site.default_account
     options += [
         (seconds(one.max_wall), f"sacctmgr show assoc: MaxWall of account {one.account}")
         for one in site.associations
         if one.account == chosen and one.partition in ("", partition.name)
+    ]
+    used = _qos_used(site, choice, asked)
+    options += [
+        (seconds(one.max_wall), f"sacctmgr show qos: MaxWall of {one.name}")
+        for one in site.qos
+        if one.name == used
     ]
     known = [(limit, how) for limit, how in options if limit and limit <= _LONGEST]
     if known:
@@ -221,6 +227,14 @@ def _limits(site: Site, choice: Choice, account: str) -> Iterator[Line | Gap]:
         yield Line(
             ("limits", "nodes"), most, f"scontrol show partition: MaxNodes of {partition.name}"
         )
+
+
+def _qos_used(site: Site, choice: Choice, asked: Said) -> str:
+    """The QOS that jobs get: the one that is written, else the account's default one."""
+    written = (str(one.value) for one in _qos(site, choice, asked) if isinstance(one, Line))
+    account = asked.account or site.default_account
+    mine = (one.default_qos for one in site.associations if one.account == account)
+    return next(written, "") or next(mine, "")
 
 
 def _accounting(site: Site) -> Iterator[Line | Gap]:

@@ -78,6 +78,14 @@ def test_accounts_and_limits_come_from_the_accounting() -> None:
     assert "defaults.slurm.qos" not in values(draft)
 
 
+def test_the_qos_that_is_used_has_a_limit_too() -> None:
+    draft = of("24.11", qos="urgent")
+    assert values(draft)["limits.time"] == "04:00:00"
+    assert how(draft)["limits.time"] == "sacctmgr show qos: MaxWall of urgent"
+    draft = of("24.11", told={"assoc": "testbed|lab42||long|long|\n"})
+    assert values(draft)["limits.time"] == "2-00:00:00"
+
+
 def test_without_accounting_no_account_is_invented() -> None:
     draft = of("26.05")
     assert "defaults.slurm.account" not in values(draft)
