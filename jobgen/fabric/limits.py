@@ -52,7 +52,7 @@ _NETWORK = (
     _Gate(("B300-SXM",), 800e9, 750e9, _OCI),
     _Gate(("MI300X",), 400e9, 350e9, _OCI),
 )
-"""Between two nodes of eight GPUs, at 8 GiB and more."""
+"""Between two nodes of eight GPUs."""
 _NODE = (
     _Gate(("V100-SXM2",), 150e9, 110e9, _AZURE + "nd40rs_v2.conf"),
     _Gate(("A100-SXM4",), 300e9, 228e9, _AZURE + "nd96amsr_a100_v4.conf"),
@@ -60,16 +60,20 @@ _NODE = (
     _Gate(("H200-SXM5",), 450e9, 431e9, _AZURE + "nd96isr_h200_v5.conf"),
 )
 """Inside a node of eight GPUs, at 8 or 16 GiB."""
-_EIGHT = 8
+_EIGHT, _TWO = 8, 2
+_RDMA = ("infiniband", "roce")
 
 
 def limit(profile: ClusterProfile, nodes: int) -> Limit | None:
     """What ends an all-reduce over so many whole nodes: ``between`` or ``inside``."""
-    return between(profile) if nodes > 1 else inside(profile)
+    return between(profile, nodes) if nodes > 1 else inside(profile)
 
 
-def between(profile: ClusterProfile) -> Limit | None:
-    """The limit between nodes: all cards of one node. None where the profile does not say it."""
+def between(profile: ClusterProfile, nodes: int = 2) -> Limit | None:
+    """The limit between nodes: all cards of one node. None where the profile does not say it.
+
+    The gates are for two nodes, where adding up inside the node first pays most, and for RDMA.
+    """
     network, gpu = profile.network, profile.nodes.gpu or ""
     ranks = profile.nodes.gpus_per_node
     rate = links.node(network, ranks)
@@ -77,7 +81,8 @@ def between(profile: ClusterProfile) -> Limit | None:
         return None
     count = links.cards(network, ranks)
     why = f"{count} x {network.nic_gbps} Gb/s of each node, one way"
-    return _limit("network", rate, why, _gate(_NETWORK, gpu, ranks, rate))
+    known = nodes == _TWO and network.fabric in _RDMA
+    return _limit("network", rate, why, _gate(_NETWORK, gpu, ranks, rate) if known else None)
 
 
 def inside(profile: ClusterProfile) -> Limit | None:

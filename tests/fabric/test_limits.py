@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from jobgen.app.world import World
 from jobgen.catalog import shipped
 from jobgen.fabric import limits
 from jobgen.load import load_cluster
@@ -32,6 +35,15 @@ def test_between_nodes(name: str, rate: float, least: float) -> None:
     assert found is not None
     assert (found.rate, found.expected) == (rate, least)
     assert found.source
+
+
+def test_a_gate_between_two_nodes_says_nothing_of_more_nor_of_other_networks() -> None:
+    four = limits.limit(shipped_profile("dgx-h100"), 4)
+    assert four is not None
+    assert four.expected == pytest.approx(0.8 * 400e9)
+    efa = limits.limit(shipped_profile("aws-p5"), 2)
+    assert efa is not None
+    assert efa.expected == pytest.approx(0.8 * 400e9)
 
 
 def test_inside_a_node() -> None:
@@ -72,3 +84,17 @@ def test_a_network_without_gpus_counts_its_cards() -> None:
     assert found is not None
     assert found.rate == 1.25e9
     assert "1 x 10 Gb/s" in found.why
+
+
+@pytest.mark.parametrize("path", sorted(shipped("clusters").glob("*.yaml")), ids=lambda p: p.stem)
+def test_every_shipped_profile_has_a_limit_that_makes_sense(path: Path) -> None:
+    profile = World.here().catalog().cluster(path.stem)
+    loaded = load_cluster(profile.text, profile.label, parent=profile.parent).value
+    for nodes in (1, 2):
+        found = limits.limit(loaded, nodes)
+        if found is None:
+            assert nodes == 1 or loaded.network.nic_gbps is None
+            continue
+        assert 1e9 <= found.rate <= 2e12
+        assert found.expected <= 1.2 * found.rate
+        assert found.source
