@@ -44,10 +44,11 @@ def _rehearsed(call: Call, made: tuple[Ready, ...], job: Path) -> Exit:
     note = "Each size but the first gets --dependency=afterany:ID of the one before.\n"
 
     def drawn(ink: Any) -> str:
-        screen = screens.dry
-        return "\n".join(
-            [screen(one, dry, words, ink, scripts=False) for one, dry in runs] + [note]
-        )
+        parts = []
+        for one, dry in runs:
+            last = f"Script: {words.command('render')} --set nodes={one.plan.shape.nodes}\n"
+            parts.append(screens.dry(one, dry, words, ink, scripts=False, last=last))
+        return "\n".join([*parts, note])
 
     call.answer(lambda: {"sizes": [screens.dry_data(one, dry) for one, dry in runs]}, drawn)
     return Exit.DONE
