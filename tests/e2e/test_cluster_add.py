@@ -20,7 +20,7 @@ from jobgen.load import check, load_cluster
 from tests.cluster import Cluster, Options
 from tests.cluster.client import JOBGEN
 from tests.cluster.layout import REPOSITORY
-from tests.e2e.runs import answer, digits, submit
+from tests.e2e.runs import answer, submit, write
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
@@ -294,7 +294,6 @@ def test_a_job_that_does_not_start_is_cancelled(site: Cluster) -> None:
     assert set(states) <= {"CANCELLED", "COMPLETED", "FAILED"}
 
 
-@pytest.mark.train("torch", "sklearn")
 def test_the_profile_runs_a_job(cluster: Cluster, tmp_path: Path) -> None:
     file = tmp_path / "found.yaml"
     words = ("cluster", "add", "found", "--from", "testbed", "--output", str(file), "--probe")
@@ -306,13 +305,15 @@ def test_the_profile_runs_a_job(cluster: Cluster, tmp_path: Path) -> None:
     assert (profile.network.fabric, profile.network.socket_ifname) == ("ethernet", "eth0")
     assert "account" not in profile.defaults.slurm
     assert cluster.client.jobgen("lint", str(file)).returncode == 0
-    setup = Path(str(cluster.profile())).read_text()
-    line = next(text for text in setup.splitlines() if "export PATH" in text)
-    job = digits(
-        tmp_path / "job", gpus_per_node=1, setup=line.partition(":")[2].strip(), preflight="off"
-    )
+    keys = {"run": "sh -c 'echo rank $SLURM_PROCID'", "launcher": "srun", "time": "5m"}
+    folder = tmp_path / "job"
+    folder.mkdir()
+    job = write(folder, {"name": "small", "nodes": 2, "gpus_per_node": 2, **keys})
     run = submit(cluster, job, file)
     assert run.wait() == 0, run.story()
+    assert {n: out.strip() for n, out in run.ranks().items()} == {
+        n: f"rank {n}".encode() for n in range(4)
+    }
 
 
 PAGE = REPOSITORY / "docs" / "howto" / "clusters.md"
