@@ -48,3 +48,14 @@ def test_everything_else_is_passed_over(text: str) -> None:
 def test_whatever_comes_gives_finite_numbers(texts: list[str]) -> None:
     told = report(texts)
     assert all(key.isascii() and math.isfinite(value) for key, value in told.items())
+
+
+def test_a_list_of_steps_becomes_its_median_and_its_spread() -> None:
+    told = {"step_s": [1.0, 9.0, 2.0, 3.0, True, "x"], "data_s": [], "other": [1.0]}
+    assert report([json.dumps(told)]) == {"step_s": 2.5, "step_p10_s": 1.0, "step_p90_s": 9.0}
+
+
+def test_a_number_too_long_for_a_float_is_passed_over() -> None:
+    long = "9" * 1000
+    assert report([f'{{"step_s": [1, {long}], "peak": {long}}}'])["step_s"] == 1
+    assert "peak" not in report([f'{{"peak": {long}}}'])
