@@ -20,6 +20,9 @@ launcher: srun
 run: bash talk.sh
 """
 TALK = """\
+# both speak at once, or their equal lines are too far apart to be shown as one
+: >"$JOBGEN_STATE_DIR/here.$SLURM_PROCID"
+until [[ -e $JOBGEN_STATE_DIR/here.0 && -e $JOBGEN_STATE_DIR/here.1 ]]; do sleep 0.02; done
 printf 'common\\nmine %s\\n\\033]0;evil\\007[rank1] 100%% [/]\\n' "$SLURM_PROCID"
 for i in $(seq 1 200); do echo "step $i of rank $SLURM_PROCID"; sleep 0.2; done
 """
