@@ -133,11 +133,9 @@ memlock() {
 }
 
 # The head listens for a moment on the port of the rendezvous. Bash cannot, so python3 does.
-listen() {
-    local said
-    said=$(limited "$1" python3 -c '
+LISTEN='
 import socket, struct, sys
-port, others = int(sys.argv[1]), int(sys.argv[2])
+node, port, others = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 try:
     server = socket.socket(socket.AF_INET6)
     server.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
@@ -148,7 +146,9 @@ try:
     server.bind(("", port))
     server.listen(1024)
 except OSError as error:
-    sys.exit("port %d: %s" % (port, error.strerror))
+    fix = "submit it again: the port follows from the job id"
+    sys.exit(print(node, "wrong", "port %d: %s" % (port, error.strerror), fix, sep="\t"))
+print(node, "listens", "python3", sep="\t", flush=True)
 seen = set()
 while len(seen) < others:
     link, _ = server.accept()
@@ -160,13 +160,7 @@ while len(seen) < others:
     except OSError:
         pass
     link.close()
-' "${expect[port]}" "${expect[others]}" 2>&1)
-    case $? in
-        0) tell listened all ;;
-        124 | 137) tell listened some ;;
-        *) tell wrong "${said##*$'\n'}" 'submit it again: the port follows from the job id' ;;
-    esac
-}
+'
 
 way() {
     local name=${expect[head]:-} port=${expect[port]:-} address said code patience=0
@@ -252,9 +246,10 @@ tell clock "$(date +%s)"
 listener=
 if [[ $node == "${expect[first]:-}" ]] && ((${expect[others]:-0} > 0)); then
     if command -v python3 >/dev/null; then
-        listen "${expect[patience]:-30}" &
+        timeout -k 1 "${expect[patience]:-30}" python3 -c "$LISTEN" \
+            "$node" "${expect[port]}" "${expect[others]}" </dev/null &
         listener=$!
-        tell listens python3
+        trap 'kill "$listener" 2>/dev/null' TERM
     else
         tell skip 'whether the port is open: no python3 here to listen on it'
     fi

@@ -50,7 +50,7 @@ answer() {
         clock) clock "$host" "$what" ;;
         look) at[$host]=$what ;;
         fact) fact["$what"$'\t'"$host"]=$fix ;;
-        listens | listened | reached | refused | lost) reach["$kind"$'\t'"$host"]=${what:--} ;;
+        listens | reached | refused | lost) reach["$kind"$'\t'"$host"]=${what:--} ;;
         bad | odd | wrong | warn) finding "$kind" "$host" "$what" "$fix" ;;
         skip) finding skip "$host" "$what" - ;;
         end) ended[$host]=$what ;;
@@ -68,16 +68,23 @@ clock() {
 }
 
 known=" ${hosts[*]} "
-end=$((SECONDS + patience))
-while ((${#ended[@]} < ${#hosts[@]} && end > SECONDS)); do
-    IFS=$'\t' read -r -t "$((end - SECONDS))" -u "$told" host kind what fix || break
-    [[ $known == *" $host "* ]] || continue
+# take SECONDS: the next line, if it comes in time
+take() {
+    local host kind what fix
+    (($1 > 0)) || return
+    IFS=$'\t' read -r -t "$1" -u "$told" host kind what fix || return
+    [[ $known == *" $host "* ]] || return 0
+    what=${what//[[:cntrl:]]/ } fix=${fix//[[:cntrl:]]/ }
     printf '%s\t%s\t%s\n' "$kind" "$what" "$fix" >>"$dir/$host"
     answer "$host" "$kind" "$what" "$fix"
-done
+    return 0
+}
+end=$((SECONDS + patience))
+while ((${#ended[@]} < ${#hosts[@]})) && take "$((end - SECONDS))"; do :; done
 if ((${#ended[@]} == ${#hosts[@]})); then
+    # the step's own end, and what was said beside
     end=$((SECONDS + 5))
-    while ((end > SECONDS)); do IFS= read -r -t "$((end - SECONDS))" -u "$told" _ || break; done
+    while take "$((end - SECONDS))"; do :; done
 fi
 waited=$(seconds "$begun")
 waited=${waited%.*}

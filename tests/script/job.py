@@ -16,7 +16,12 @@ from tests.resolve.made import CPUS, job, plan
 
 SCONTROL = """#!/bin/bash
 case "$1 $2" in
-    "show hostnames") printf '%s\\n' $FAKE_HOSTS ;;
+    "show hostnames")
+        [[ $3 == "$SLURM_JOB_NODELIST" ]] || FAKE_HOSTS=${3//,/ }
+        printf '%s\\n' $FAKE_HOSTS
+        ;;
+    "show job") echo "JobId=$4 ExcNodeList=${FAKE_EXCLUDED:-(null)} BatchHost=n1" ;;
+    "update "*) echo "$3" >>"$FAKE_DIR/updated" ;;
     "requeue "*) echo "$2" >>"$FAKE_DIR/requeued"; [[ -z ${FAKE_NO_REQUEUE:-} ]] ;;
 esac
 """
