@@ -96,6 +96,8 @@ def test_a_bad_node_is_named_and_excluded_and_the_job_ends_well(
     with broken(cluster):
         run = submit(cluster, job(tmp_path / "job", **gpus), cluster.profile(nodes=nodes))
         until(lambda: cluster.job(run.job).get("ExcNodeList") == BAD, 40, "the exclusion")
+    # the begin time is set anew when the last node, that which hung, is done with the job
+    cluster.wait_idle(60)
     cluster.start_now(run.job)
     assert run.wait(60) == 0, run.story()
     assert cluster.job(run.job)["Restarts"] == "1"
