@@ -38,6 +38,15 @@ class Ready(NamedTuple):
     """What would be uploaded; None where nobody asked."""
 
 
+class Made(NamedTuple):
+    """A job file that jobgen wrote itself, somewhere that says nothing to anybody."""
+
+    label: str
+    """How places name it."""
+    beside: Path
+    """The folder whose profiles it may name."""
+
+
 def prepare(
     world: World,
     job: Path,
@@ -45,22 +54,20 @@ def prepare(
     sets: Sequence[str] = (),
     *,
     with_upload: bool = True,
-    label: str = "",
-    beside: Path | None = None,
+    made: Made | None = None,
 ) -> Ready:
     """The plan of a job on a cluster, its files, and what would be uploaded. Touches nothing.
 
-    ``label`` is how places name a job file whose path says nothing to anybody, and ``beside`` the
-    folder whose profiles it may name.
     Raises Invalid with every problem of both files, and Missing for an unknown cluster.
     """
     from jobgen.load import load_job
     from jobgen.render import render
     from jobgen.resolve import resolve
 
-    spec = load_job(world.read(job, label), label or world.label(job), sets=sets)
+    label = made.label if made else world.label(job)
+    spec = load_job(world.read(job, label), label, sets=sets)
     base = job.resolve().parent
-    catalog = world.catalog(beside=beside or base)
+    catalog = world.catalog(beside=made.beside if made else base)
     profile = profile_of(world, catalog, cluster or spec.value.cluster)
     workdir = _workdir(world, spec, base)
     facts = _facts(world, spec, base, workdir)

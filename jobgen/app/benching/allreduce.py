@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jobgen import payload
-from jobgen.app.prepare import Ready, prepare, profile_of
+from jobgen.app.prepare import Made, Ready, prepare, profile_of
 from jobgen.app.world import World
 from jobgen.bench import formulas, job, nccl, pairs, results
 from jobgen.bench.verdict import Case, Verdict, top, verdict
@@ -76,7 +76,7 @@ def ready(
             (folder / path).write_text(payload.text(f"bench_collectives/{part}.py"), "utf-8")
         file = folder / "job.yaml"
         file.write_text(job.text(asked, profile, like), "utf-8")
-        yield prepare(world, file, named, sets, label=LABEL, beside=beside)
+        yield prepare(world, file, named, sets, made=Made(LABEL, beside or folder))
 
 
 def about(made: Ready) -> Mapping[str, Any]:
