@@ -15,5 +15,7 @@ for name in ("torch", "nvidia-nccl-cu12", "nvidia-nccl-cu13", "deepspeed", "acce
 ' >"$JOBGEN_STATE_DIR/versions.${SLURMD_NODENAME:-${HOSTNAME%%.*}}"
 fi
 export PYTHONPATH=$JOBGEN_BUNDLE_DIR${PYTHONPATH:+:$PYTHONPATH}
+below=$(cat "$JOBGEN_STATE_DIR/below" 2>/dev/null)
 exec python -m bench_collectives --ops all_reduce --sizes 16777216,268435456 --seconds 2 --repeats 20 \
+    --below "${below:-0}" --pair-size 67108864 \
     --out "$JOBGEN_STATE_DIR/bench.jsonl"

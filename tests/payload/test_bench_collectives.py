@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jobgen.bench import job, results
 from jobgen.payload.bench_collectives.arrays import elements
 from jobgen.payload.bench_collectives.external import nccl_tests
-from jobgen.payload.bench_collectives.pairs import rounds
+from jobgen.payload.bench_collectives.pairs import neighbours, rounds
 from jobgen.payload.bench_collectives.timing import summary
 from jobgen.payload.bench_collectives.world import backend, told
 from tests.bench.facts import SOCKET, read
@@ -33,6 +33,21 @@ def test_each_pair_meets_once_and_nobody_twice_at_a_time(count: int) -> None:
         assert len(met) == len(set(met))
     if count > 1:
         assert len(played) == count - 1 + count % 2
+
+
+@given(st.integers(3, 40))
+def test_each_meets_both_of_its_neighbours_and_nobody_twice_at_a_time(count: int) -> None:
+    played = list(neighbours(count))
+    around = sorted(tuple(sorted((n, (n + 1) % count))) for n in range(count))
+    assert sorted(pair for faced in played for pair in faced) == around
+    for faced in played:
+        met = [node for pair in faced for node in pair]
+        assert len(met) == len(set(met))
+    assert len(played) == 2 + count % 2
+
+
+def test_few_nodes_have_few_neighbours() -> None:
+    assert [list(neighbours(count)) for count in (0, 1, 2)] == [[], [], [[(0, 1)]]]
 
 
 @given(st.lists(st.floats(1e-9, 1e3), min_size=1, max_size=60))
@@ -119,22 +134,27 @@ def test_one_wrong_element_is_seen(op: str) -> None:
     assert array.wrong() == 1
 
 
+def measured(folder: Path, ranks: int, *words: str) -> results.Bench:
+    """What so many ranks, each on a node of its own, measure over the loopback interface."""
+    out = folder / "bench.jsonl"
+    running = []
+    for rank in range(ranks):
+        env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": "0"}
+        env |= {"LOCAL_WORLD_SIZE": "1", "SLURMD_NODENAME": f"n{rank}", "MASTER_ADDR": "127.0.0.1"}
+        env |= {"MASTER_PORT": str(20000 + os.getpid() % 10000), "PYTHONPATH": str(PAYLOAD)}
+        env |= {"GLOO_SOCKET_IFNAME": "lo", "PYTHONWARNINGS": "ignore"}
+        command = [sys.executable, "-m", job.PROGRAM, *words, "--out", str(out)]
+        running.append(subprocess.Popen(command, env=env, cwd=folder))
+    assert [one.wait(100) for one in running] == [0] * ranks
+    return results.read(out.read_text())
+
+
 @pytest.mark.train("torch")
 @pytest.mark.slow
 def test_two_ranks_measure_and_check_every_collective(tmp_path: Path) -> None:
-    out = tmp_path / "bench.jsonl"
     words = ["--ops", "all_reduce,all_gather,reduce_scatter", "--sizes", "1000,3000000"]
-    words += ["--seconds", "0.1", "--pairs", "--pair-size", "4096", "--out", str(out)]
-    running = []
-    for rank in range(2):
-        env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
-        env |= {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "SLURMD_NODENAME": f"n{rank}"}
-        env |= {"MASTER_PORT": str(20000 + os.getpid() % 10000), "PYTHONPATH": str(PAYLOAD)}
-        env |= {"GLOO_SOCKET_IFNAME": "lo", "PYTHONWARNINGS": "ignore"}
-        command = [sys.executable, "-m", job.PROGRAM, *words]
-        running.append(subprocess.Popen(command, env=env, cwd=tmp_path))
-    assert [one.wait(100) for one in running] == [0, 0]
-    found = results.read(out.read_text())
+    words += ["--seconds", "0.1", "--pairs", "--pair-size", "4096"]
+    found = measured(tmp_path, 2, *words)
     assert found.ended
     assert (found.ranks, found.hosts, found.backend) == (2, ("n0", "n1"), "gloo")
     assert [(p.op, p.bytes) for p in found.points] == [
@@ -143,3 +163,15 @@ def test_two_ranks_measure_and_check_every_collective(tmp_path: Path) -> None:
     assert found.wrong == ()
     assert all(point.median > 0 and point.repeats >= 3 for point in found.points)
     assert [(pair.a, pair.b, pair.point.bytes) for pair in found.pairs] == [("n0", "n1", 4096)]
+
+
+@pytest.mark.train("torch")
+@pytest.mark.slow
+@pytest.mark.parametrize(("below", "pairs"), [("0.000001", []), ("1e9", ["n0n1", "n1n2", "n0n2"])])
+def test_neighbours_are_measured_where_all_together_are_slow(
+    tmp_path: Path, below: str, pairs: list[str]
+) -> None:
+    words = ["--sizes", "1000", "--seconds", "0.1", "--below", below, "--pair-size", "4096"]
+    found = measured(tmp_path, 3, *words)
+    assert found.ended
+    assert [pair.a + pair.b for pair in found.pairs] == pairs

@@ -14,15 +14,19 @@ from typing import Any
 
 from .arrays import FLOAT, Array, elements
 from .external import nccl_tests
-from .pairs import pairs
+from .pairs import neighbours, pairs
 from .timing import measure
 from .world import World, about, join, told
 
 OPS = ("all_reduce", "all_gather", "reduce_scatter")
 
 
-def sizes(world: World, asked: argparse.Namespace, write: Callable[..., None]) -> None:
-    """Every collective at every size, over all ranks."""
+def sizes(world: World, asked: argparse.Namespace, write: Callable[..., None]) -> float:
+    """Every collective at every size, over all ranks; GB/s of bus bandwidth of the last one.
+
+    As nccl-tests counts it for an all-reduce (NVIDIA/nccl-tests, doc/PERFORMANCE.md).
+    """
+    bus = 0.0
     for op in asked.ops:
         for size in asked.sizes:
             count = elements(size, world.size)
@@ -36,7 +40,9 @@ def sizes(world: World, asked: argparse.Namespace, write: Callable[..., None]) -
                 write(kind="skipped", op=op, why=str(error).partition("\n")[0][:300])
                 break
             write(kind="point", op=op, bytes=count * FLOAT, **times._asdict(), wrong=wrong)
+            bus = count * FLOAT / times.median * 2 * (world.size - 1) / world.size / 1e9
             del array
+    return bus
 
 
 def arguments(words: Sequence[str] | None) -> argparse.Namespace:
@@ -49,6 +55,7 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=2.0, help="for each size, about")
     parser.add_argument("--repeats", type=int, default=50, help="of each size, at the most")
     parser.add_argument("--pairs", action="store_true", help="each pair of nodes as well")
+    parser.add_argument("--below", type=float, default=0.0, help="GB/s: then neighbours as well")
     parser.add_argument("--pair-size", type=int, default=1 << 26, help="bytes")
     parser.add_argument("--nccl-tests", action="store_true", help="run all_reduce_perf as well")
     parser.add_argument("--out", help="the file; $JOBGEN_STATE_DIR/bench.jsonl by default")
@@ -75,13 +82,15 @@ def main(words: Sequence[str] | None = None) -> int:
                 print(json.dumps(said)[:400], flush=True)
 
         write(**about(world))
-        sizes(world, asked, write)
+        reached = sizes(world, asked, write)
         if world.log is not None:
             text = world.log.read_text(errors="replace") if world.log.exists() else ""
             write(kind="net", lines=told(text))
             shutil.rmtree(world.log.parent, ignore_errors=True)
         if asked.pairs:
             pairs(world, asked, write)
+        elif reached < asked.below and len(world.nodes) > 2:
+            pairs(world, asked, write, neighbours)
         torch.distributed.destroy_process_group()
         if asked.nccl_tests and world.rank == 0:
             gpus = torch.cuda.device_count() if world.device.type == "cuda" else 0

@@ -1,9 +1,9 @@
-"""Each pair of nodes by itself, as in a tournament."""
+"""Pairs of nodes by themselves: each with each as in a tournament, or neighbours alone."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .arrays import FLOAT, Array, elements
@@ -24,11 +24,25 @@ def rounds(count: int) -> Iterator[list[tuple[int, int]]]:
         places[1:] = [places[-1], *places[1:-1]]
 
 
-def pairs(world: World, asked: argparse.Namespace, write: Callable[..., None]) -> None:
-    """An all-reduce within each pair of nodes, in the rounds of a tournament."""
+def neighbours(count: int) -> Iterator[list[tuple[int, int]]]:
+    """Each of ``count`` in a ring with the next one: two rounds, or three of an odd number."""
+    ring = [(place, (place + 1) % count) for place in range(count if count > 2 else count - 1)]
+    last = [ring.pop()] if len(ring) % 2 and len(ring) > 1 else []
+    for faced in (ring[::2], ring[1::2], last):
+        if faced:
+            yield [(min(pair), max(pair)) for pair in faced]
+
+
+def pairs(
+    world: World,
+    asked: argparse.Namespace,
+    write: Callable[..., None],
+    played_in: Callable[[int], Iterable[list[tuple[int, int]]]] = rounds,
+) -> None:
+    """An all-reduce within pairs of nodes, in the rounds of a tournament or of another order."""
     dist = world.torch.distributed
     names = list(world.nodes)
-    for number, faced in enumerate(rounds(len(names))):
+    for number, faced in enumerate(played_in(len(names))):
         mine: dict[str, Any] | None = None
         for a, b in faced:
             members = [*world.nodes[names[a]], *world.nodes[names[b]]]

@@ -1,0 +1,127 @@
+"""preflight_full.sh with a start of the tests' own: what it makes of what the ranks leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+PAYLOAD = Path(__file__).resolve().parents[2] / "jobgen" / "payload"
+SIZE = 268435456
+
+
+def pair(a: str, b: str, rate: float) -> dict[str, object]:
+    """The row of two ranks that reach so many GB/s of bus bandwidth."""
+    return {"kind": "pair", "a": a, "b": b, "ranks": 2, "bytes": SIZE, "median": SIZE / rate / 1e9}
+
+
+def world(rate: float, *pairs: dict[str, object]) -> list[dict[str, object]]:
+    """The rows of four ranks that reach so many GB/s of bus bandwidth."""
+    point = {"op": "all_reduce", "bytes": SIZE, "median": SIZE * 1.5 / rate / 1e9}
+    return [{"kind": "world", "ranks": 4}, {"kind": "point", **point}, *pairs]
+
+
+SLOW_N3 = (pair("n1", "n2", 40), pair("n3", "n4", 9), pair("n2", "n3", 8), pair("n1", "n4", 41))
+ALIKE = (pair("n1", "n2", 9), pair("n3", "n4", 9), pair("n2", "n3", 8), pair("n1", "n4", 8.5))
+
+
+def found(
+    folder: Path,
+    rows: Sequence[Mapping[str, object]] = (),
+    *,
+    wanted: str = "40",
+    versions: Mapping[str, str] | None = None,
+    then: str = "true",
+    before: str = "",
+) -> list[list[str]]:
+    """What it adds to the findings: level, node or all-reduce, what, fix."""
+    run, bundle = folder / "run", folder / "bundle"
+    (run / "preflight.0").mkdir(parents=True)
+    bundle.mkdir()
+    for name in ("preflight_program.sh", "rank.sh"):
+        (bundle / name).symlink_to(PAYLOAD / name)
+    (run / "preflight.0" / "findings").write_text(before)
+    (folder / "rows").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lines = [f'cp {folder}/rows "$JOBGEN_STATE_DIR/bench.jsonl"']
+    lines += [
+        f"printf 'torch\\t{version}\\n' >\"$JOBGEN_STATE_DIR/versions.{node}\""
+        for node, version in (versions or {}).items()
+    ]
+    lines += [f'cp "$JOBGEN_STATE_DIR/below" {folder}/below', then]
+    start = folder / "start"
+    start.write_text("\n".join(lines))
+    env = {"PATH": os.environ["PATH"], "JOBGEN_BUNDLE_DIR": str(bundle), "RDZV_ID": "7_0"}
+    env |= {"JOBGEN_STATE_DIR": str(run), "JOBGEN_RESTART": "0", "MASTER_PORT": "20007"}
+    env |= {"PREFLIGHT_FULL_SECONDS": "5"}
+    words = ["bash", str(PAYLOAD / "preflight_full.sh"), *([f"busbw={wanted}"] if wanted else [])]
+    done = subprocess.run([*words, "--", "bash", str(start)], env=env, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    text = (run / "preflight.0" / "findings").read_text().removeprefix(before)
+    return [line.split("\t") for line in text.splitlines()]
+
+
+def test_a_network_as_fast_as_expected_is_not_spoken_of(tmp_path: Path) -> None:
+    assert found(tmp_path, world(41)) == []
+    assert (tmp_path / "below").read_text() == "40\n", "the ranks are told when to look closer"
+
+
+def test_without_an_expectation_nothing_is_judged(tmp_path: Path) -> None:
+    assert found(tmp_path, world(0.01), wanted="") == []
+    assert (tmp_path / "below").read_text() == "0\n"
+
+
+def test_somewhat_slow_is_a_warning_and_names_the_node(tmp_path: Path) -> None:
+    node, whole = found(tmp_path, world(30, *SLOW_N3))
+    assert node[:2] == ["warn", "n3"]
+    assert "9.00 GB/s" in node[2]
+    assert "40.00 is usual" in node[2]
+    assert whole[:2] == ["warn", "all-reduce"]
+    assert "30.00 GB/s, and 40" in whole[2]
+
+
+def test_less_than_half_because_of_one_node_makes_the_node_bad(tmp_path: Path) -> None:
+    assert [row[:2] for row in found(tmp_path, world(9, *SLOW_N3))] == [
+        ["bad", "n3"],
+        ["warn", "all-reduce"],
+    ]
+
+
+def test_less_than_half_with_no_node_to_blame_ends_the_job(tmp_path: Path) -> None:
+    (row,) = found(tmp_path, world(9, *ALIKE))
+    assert row[:2] == ["wrong", "all-reduce"]
+    assert "no node is slower" in row[3]
+
+
+def test_two_nodes_cannot_be_told_apart(tmp_path: Path) -> None:
+    (row,) = found(tmp_path, world(9, pair("n1", "n2", 9)))
+    assert row[:2] == ["wrong", "all-reduce"]
+
+
+def test_another_version_than_on_most_nodes_is_bad(tmp_path: Path) -> None:
+    versions = {"n1": "2.13.0", "n2": "2.12.1", "n3": "2.13.0"}
+    (row,) = found(tmp_path, world(41), versions=versions)
+    assert row[:3] == ["bad", "n2", "torch is 2.12.1, and 2.13.0 on the other nodes"]
+
+
+@pytest.mark.parametrize(
+    ("then", "level", "said"),
+    [
+        ("echo 'ModuleNotFoundError: No module named torch'; exit 1", "skip", "no python with"),
+        ("exit 127", "skip", "no python with"),
+        ("echo 'RuntimeError: ncclUnhandledError'; exit 3", "wrong", "exit code 3: RuntimeError"),
+        ("sleep 60", "wrong", "did not come to an end in 5 s"),
+    ],
+)
+def test_a_start_that_fails(tmp_path: Path, then: str, level: str, said: str) -> None:
+    (row,) = found(tmp_path, then=then)
+    assert row[0] == level
+    assert said in row[2]
+
+
+def test_nothing_is_started_where_a_node_is_known_to_be_bad(tmp_path: Path) -> None:
+    assert found(tmp_path, world(1), before="bad\tn1\tno GPU\tlook\n") == []
+    assert not (tmp_path / "below").exists()
