@@ -35,7 +35,7 @@ def candidates(word: str, memory_mib: float | None = None) -> tuple[str, ...]:
     ``memory_mib`` is what nvidia-smi shows for the whole GPU. None of an unknown word, or of a
     slice of a GPU (MIG).
     """
-    if not word or _SLICE.search(word.lower()):
+    if not word or sliced(word):
         return ()
     if word.lower().startswith("nvidia") and (named := _named(word, memory_mib)):
         return named
@@ -44,6 +44,11 @@ def candidates(word: str, memory_mib: float | None = None) -> tuple[str, ...]:
         return ()
     found = [gpu for gpu in gpus().values() if _fits(asked, gpu) and _holds(gpu, memory_mib)]
     return tuple(gpu.name for gpu in found)
+
+
+def sliced(word: str) -> bool:
+    """Whether a GRES type names a slice of a GPU (MIG): 1g.5gb, a100_3g.20gb."""
+    return bool(_SLICE.search(word.lower()))
 
 
 def product(name: str, memory_mib: float | None) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from jobgen.survey.catalogued import sliced
 from jobgen.survey.slurm import Gres, Node, Partition, Site, seconds
 from jobgen.survey.values import named
 
@@ -46,13 +47,16 @@ class Choice(NamedTuple):
     """Other kinds of the same partition."""
     elsewhere: tuple[Kind, ...] = ()
     """The largest kind of each other partition."""
+    also: tuple[str, ...] = ()
+    """GPUs of other types, or slices of GPUs, on the same nodes: 14 a100_1g.5gb."""
 
 
 def choose(site: Site, wanted: str = "") -> Choice | None:
     """The partition asked for, or the one with the most GPUs; None where there is none such.
 
-    Of partitions with as many GPUs the default one wins, then the one with the longest limit, then
-    the first. In it, the kind with the most GPUs, then with the most nodes.
+    Those whose lists let an account of the user in come first. Of partitions with as many GPUs the
+    default one wins, then the one with the longest limit, then the first. In it, the kind with the
+    most GPUs, then with the most nodes. Slices of GPUs (MIG) count as none.
     """
     known = kinds(site)
     about = {one.name: one for one in site.partitions}
@@ -65,9 +69,12 @@ def choose(site: Site, wanted: str = "") -> Choice | None:
     if not options:
         return None
     default = _default(site)
+    whole = {name: sum(map(_whole, mine)) for name, mine in options}
     name, mine = max(
         options,
         key=lambda option: (
+            whole[option[0]] > 0 and _mine(site, about.get(option[0])),
+            whole[option[0]],
             sum(k.gpus * k.number for k in option[1]),
             option[0] == default,
             _span(about.get(option[0])),
@@ -75,10 +82,12 @@ def choose(site: Site, wanted: str = "") -> Choice | None:
             -names.index(option[0]),
         ),
     )
-    best, *others = sorted(mine, key=lambda k: (-k.gpus * k.number, -k.number, k.gpu_type))
+    order = sorted(mine, key=lambda k: (-k.gpus * k.number, -k.number, k.gpu_type))
+    best, *others = sorted(order, key=lambda k: -_whole(k))
     rest = [n for n in dict.fromkeys(k.partition for k in known) if n != name]
     elsewhere = [max((k for k in known if k.partition == n), key=_size) for n in rest]
-    return Choice(best, about.get(name) or _seen(site, name), tuple(others), tuple(elsewhere))
+    partition = about.get(name) or _seen(site, name)
+    return Choice(best, partition, tuple(others), tuple(elsewhere), _also(site, best))
 
 
 def kinds(site: Site) -> tuple[Kind, ...]:
@@ -105,8 +114,8 @@ def _of_nodes(partition: str, nodes: Sequence[Node]) -> Iterable[Kind]:
             gpus=gpus,
             nodes=tuple(node.name for node in mine),
             number=len(mine),
-            cpus=min(node.cpus for node in mine),
-            memory=min(node.memory for node in mine),
+            cpus=_least(node.cpus for node in mine),
+            memory=_least(node.memory for node in mine),
             out=sum(not node.usable for node in mine),
             alike=len({(node.cpus, node.memory) for node in mine}) == 1,
         )
@@ -124,8 +133,8 @@ def _of_groups(site: Site) -> Iterable[Kind]:
             gpus=gpus,
             nodes=(),
             number=group.number + (old.number if old else 0),
-            cpus=min(group.cpus, old.cpus) if old else group.cpus,
-            memory=min(group.memory, old.memory) if old else group.memory,
+            cpus=_least((group.cpus, old.cpus if old else 0)),
+            memory=_least((group.memory, old.memory if old else 0)),
             out=(old.out if old else 0) + (group.number if group.state in _OUT else 0),
             alike=not old or (old.alike and (old.cpus, old.memory) == (group.cpus, group.memory)),
             how="sinfo",
@@ -137,13 +146,63 @@ _OUT = frozenset({"down", "drained", "draining", "drain", "fail", "failing", "in
 
 
 def _gpus(found: tuple[Gres, ...]) -> tuple[str, int]:
-    """The type and number of a node's GPUs; of several types the one with the most."""
-    best = max((g for g in found if g.name == "gpu"), key=lambda g: g.number, default=None)
+    """The type and number of a node's GPUs; of several the one with the most whole ones."""
+    ours = [g for g in found if g.name == "gpu"]
+    best = max(ours, key=lambda g: (g.number and not sliced(g.type), g.number), default=None)
     return (best.type, best.number) if best and best.number else ("", 0)
 
 
+def gpu_types(site: Site, partition: str) -> tuple[str, ...]:
+    """The types of GPUs, and of slices of them, in the partition's nodes."""
+    every = [node.gres for node in site.nodes if partition in node.partitions]
+    every = every or [group.gres for group in site.groups if group.partition == partition]
+    names = {g.type for found in every for g in found if g.name == "gpu" and g.number}
+    return tuple(sorted(names - {""}))
+
+
+def _also(site: Site, kind: Kind) -> tuple[str, ...]:
+    """What other GPUs the nodes of the kind have."""
+    names = set(kind.nodes)
+    every = [node.gres for node in site.nodes if node.name in names]
+    if not names:
+        every = [g.gres for g in site.groups if g.partition == kind.partition]
+    ours = [g for found in every if _gpus(found) == (kind.gpu_type, kind.gpus) for g in found]
+    more = [g for g in ours if g.name == "gpu" and g.number and g.type != kind.gpu_type]
+    return tuple(dict.fromkeys(f"{g.number} {g.type or 'GPUs'}" for g in more))
+
+
+def _whole(kind: Kind) -> int:
+    """Whole GPUs in all nodes of the kind."""
+    return 0 if sliced(kind.gpu_type) else kind.gpus * kind.number
+
+
+def _least(counts: Iterable[int]) -> int:
+    """The least of the counts that are known; 0 where none is."""
+    return min(filter(None, counts), default=0)
+
+
 def _open(about: dict[str, Partition], name: str) -> bool:
-    return name not in about or about[name].state in ("UP", "")
+    return name not in about or (about[name].state in ("UP", "") and not about[name].root_only)
+
+
+def _mine(site: Site, partition: Partition | None) -> bool:
+    """Whether its lists let an account of the user in, as far as one knows."""
+    if not partition or not site.associations:
+        return not site.partitions or not site.associations
+    return bool(accounts(site, partition))
+
+
+def accounts(site: Site, partition: Partition) -> tuple[str, ...]:
+    """The user's accounts that the partition lets in."""
+    cluster = site.settings.get("ClusterName", "")
+    names = (
+        one.account
+        for one in site.associations
+        if one.partition in ("", partition.name)
+        and (not cluster or one.cluster in ("", cluster))
+        and partition.admits(one.account)
+    )
+    return tuple(dict.fromkeys(names))
 
 
 def _default(site: Site) -> str:
@@ -163,8 +222,8 @@ def _seen(site: Site, name: str) -> Partition:
     return Partition(name, max_time=group.max_time if group else "")
 
 
-def _size(kind: Kind) -> tuple[int, int]:
-    return kind.gpus * kind.number, kind.number
+def _size(kind: Kind) -> tuple[int, int, int]:
+    return _whole(kind), kind.gpus * kind.number, kind.number
 
 
 def notes(choice: Choice, wanted: str) -> tuple[str, ...]:
@@ -172,7 +231,9 @@ def notes(choice: Choice, wanted: str) -> tuple[str, ...]:
     kind = choice.kind
     said = []
     if not wanted and choice.elsewhere:
+        more = any(_whole(k) > _whole(kind) for k in choice.elsewhere)
         most = "it has the most GPUs" if kind.gpus else "none has GPUs"
+        most = "it has the most GPUs that are open to you" if more else most
         others = named(f"{k.partition} ({k.words})" for k in choice.elsewhere)
         said.append(
             f"partition {kind.partition} ({kind.words}) was taken: {most}; "
@@ -181,4 +242,9 @@ def notes(choice: Choice, wanted: str) -> tuple[str, ...]:
     if choice.others:
         others = named(k.words for k in choice.others)
         said.append(f"partition {kind.partition} also has {others}: not in this profile")
+    if choice.also:
+        said.append(f"nodes of this kind also have {named(choice.also)}: not in this profile")
+    if choice.partition.groups:
+        groups = named(choice.partition.groups)
+        said.append(f"partition {kind.partition} is for the Unix groups {groups}; id names yours")
     return tuple(said)

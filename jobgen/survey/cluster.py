@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from jobgen.survey.catalogued import candidates
-from jobgen.survey.choice import Choice, Kind
+from jobgen.survey.choice import Choice, Kind, accounts, gpu_types
 from jobgen.survey.slurm import Site, clock, seconds
 from jobgen.survey.values import Draft, Folder, Gap, Line, Login, named
 
@@ -118,10 +118,10 @@ def _request(site: Site, choice: Choice) -> Iterator[Line | Gap]:
     path, kind = ("gpu_request",), choice.kind
     if not kind.gpus:
         return
-    types = {k.gpu_type for k in (kind, *choice.others) if k.gpus and k.gpu_type}
+    types = gpu_types(site, kind.partition)
     select = site.settings.get("SelectType", "")
     if len(types) > 1 and kind.gpu_type:
-        yield Line(path, "gres-typed", f"partition {kind.partition} has {named(sorted(types))}")
+        yield Line(path, "gres-typed", f"partition {kind.partition} has {named(types)}")
         yield Line(("gpu_type",), kind.gpu_type, f"{kind.how}: Gres")
     elif select.endswith("cons_tres"):
         yield Line(path, "gpus-per-node", f"scontrol show config: SelectType {select}")
@@ -146,7 +146,7 @@ def _account(site: Site, choice: Choice, asked: str) -> Iterator[Line | Gap]:
         why = _silence(site, "sacctmgr") or "sacctmgr knows no account of yours"
         yield Gap(path, why)
         return
-    mine = accounts(site, choice)
+    mine = accounts(site, choice.partition)
     if site.default_account in mine:
         others = [a for a in mine if a != site.default_account]
         more = f"; also {named(others)}" if others else ""
@@ -159,19 +159,6 @@ def _account(site: Site, choice: Choice, asked: str) -> Iterator[Line | Gap]:
         yield Gap(path, "sacctmgr show assoc: several of yours, and none is the default", mine)
     else:
         yield Gap(path, f"no account of yours may use partition {choice.partition.name}")
-
-
-def accounts(site: Site, choice: Choice) -> tuple[str, ...]:
-    """The user's accounts that the partition lets in."""
-    cluster = site.settings.get("ClusterName", "")
-    names = (
-        one.account
-        for one in site.associations
-        if one.partition in ("", choice.partition.name)
-        and (not cluster or one.cluster in ("", cluster))
-        and choice.partition.admits(one.account)
-    )
-    return tuple(dict.fromkeys(names))
 
 
 def _qos(site: Site, choice: Choice, asked: Said) -> Iterator[Line | Gap]:
@@ -214,7 +201,7 @@ def _limits(site: Site, choice: Choice, asked: Said) -> Iterator[Line | Gap]:
     options += [
         (seconds(one.max_wall), f"sacctmgr show qos: MaxWall of {one.name}")
         for one in site.qos
-        if one.name == used
+        if one.name and one.name in (used, partition.own_qos)
     ]
     known = [(limit, how) for limit, how in options if limit and limit <= _LONGEST]
     if known:

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.loaded import Loaded
-from jobgen.survey.choice import Choice
-from jobgen.survey.cluster import accounts
+from jobgen.survey.choice import Choice, accounts
 from jobgen.survey.slurm import Site
 from jobgen.survey.values import Draft, Path, named
 
@@ -85,7 +84,7 @@ def partition(profile: Loaded[ClusterProfile], site: Site) -> Difference | None:
 def account(profile: Loaded[ClusterProfile], site: Site, choice: Choice) -> Difference | None:
     """The difference where the profile's account is not the user's, or not for the partition."""
     path = ("defaults", "slurm", "account")
-    wanted, mine = profile.value.defaults.slurm.get("account"), accounts(site, choice)
+    wanted, mine = profile.value.defaults.slurm.get("account"), accounts(site, choice.partition)
     if not wanted or not site.associations or wanted in mine:
         return None
     how = f"sacctmgr show assoc: yours for partition {choice.partition.name}"

@@ -108,6 +108,55 @@ def test_a_partition_for_other_accounts_leaves_none() -> None:
     assert "no account of yours may use" in gaps(draft)["defaults.slurm.account"].why
 
 
+MIXED = """\
+NodeName=g1 CPUTot=128 Gres=gpu:a100:2(S:0),gpu:a100_1g.5gb:14(S:1) State=IDLE Partitions=gpu
+NodeName=g2 CPUTot=128 Gres=gpu:a100_1g.5gb:28 RealMemory=510000 State=IDLE Partitions=gpu,mig
+NodeName=g3 CPUTot=128 Gres=gpu:a100_1g.5gb:28 RealMemory=510000 State=IDLE Partitions=gpu,mig
+"""
+
+
+def test_whole_gpus_are_taken_before_slices() -> None:
+    draft = of("24.11", told={"node": MIXED, "partition": ""})
+    found = values(draft)
+    assert (found["nodes.count"], found["nodes.gpus_per_node"]) == (1, 2)
+    assert (found["gpu_request"], found["gpu_type"]) == ("gres-typed", "a100")
+    assert found["defaults.slurm.partition"] == "gpu"
+    assert "nodes of this kind also have 14 a100_1g.5gb: not in this profile" in draft.notes
+
+
+def test_memory_that_the_site_has_not_told_slurm_is_left_open() -> None:
+    assert "nodes.mem" in gaps(of("24.11", told={"node": MIXED.replace("510000", "1")}))
+
+
+def test_a_partition_that_lets_the_user_in_is_taken_before_a_larger_one() -> None:
+    text = (
+        "NodeName=n1 CPUTot=8 Gres=gpu:l4:8 State=IDLE Partitions=big,admin\n"
+        "NodeName=n2 CPUTot=8 Gres=gpu:l4:1 State=IDLE Partitions=ours\n"
+        "NodeName=n3 CPUTot=8 Gres=(null) State=IDLE Partitions=cpu\n"
+    )
+    parts = (
+        "PartitionName=admin RootOnly=YES State=UP Nodes=n1\n"
+        "PartitionName=big AllowAccounts=physics State=UP Nodes=n1\n"
+        "PartitionName=ours AllowGroups=vision,users State=UP Nodes=n2\n"
+        "PartitionName=cpu Default=YES State=UP Nodes=n3\n"
+    )
+    draft = of("24.11", told={"node": text, "partition": parts})
+    assert values(draft)["defaults.slurm.partition"] == "ours"
+    assert any("it has the most GPUs that are open to you" in note for note in draft.notes)
+    assert any("for the Unix groups vision, users" in note for note in draft.notes)
+    only = text.replace("Partitions=ours", "Partitions=cpu").replace("gpu:l4:1", "(null)")
+    draft = of("24.11", told={"node": only, "partition": parts})
+    assert values(draft)["defaults.slurm.partition"] == "big"
+    assert "no account of yours may use" in gaps(draft)["defaults.slurm.account"].why
+
+
+def test_the_partitions_own_qos_limits_the_time() -> None:
+    line = "PartitionName=gpu QoS=juno State=UP Nodes=n[1-2] MaxTime=UNLIMITED\n"
+    draft = of("24.11", told={"partition": line, "qos": "normal||\njuno|02:00:00|\n"})
+    assert values(draft)["limits.time"] == "02:00:00"
+    assert how(draft)["limits.time"] == "sacctmgr show qos: MaxWall of juno"
+
+
 def test_one_qos_of_the_partitions_is_written_and_two_are_not() -> None:
     line = "PartitionName=gpu AllowQos={} State=UP Nodes=n[1-2] MaxTime=UNLIMITED\n"
     draft = of("24.11", told={"partition": line.format("long,urgent")})

@@ -8,11 +8,17 @@ from typing import NamedTuple
 
 _KEY = re.compile(r"(?:(?<=\s)|^)([A-Z][A-Za-z_]{0,63})=")
 _FREE = frozenset({"Reason", "Comment", "Extra"})
-_NOTHING = frozenset({"", "(null)", "N/A", "n/a", "None", "NONE", "UNLIMITED", "INFINITE"})
+_NOTHING = frozenset({"", "(null)", "N/A", "n/a", "None", "NONE", "none", "UNLIMITED", "INFINITE"})
 _IN_BRACKETS = re.compile(r"\([^()]*\)")
+_SHARED = "no_consume"
+"""Stands between type and number where a job does not use the resource up: man slurm.conf, Gres."""
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
 MOST = 10**15
 """No number of nodes, cores or megabytes is larger: such a one is nonsense."""
+
+
+MARKS = "*~#!%$@^-"
+"""What Slurm puts behind a node's state: man sinfo, NODE STATE CODES. ``DOWN*+CLOUD`` too."""
 
 
 class Gres(NamedTuple):
@@ -35,7 +41,7 @@ def records(text: str, first: str) -> tuple[Mapping[str, str], ...]:
         if line.startswith(f"{first}="):
             found.append({})
             inside = True
-        elif not line[:1].isspace():
+        elif line and not line[:1].isspace():
             inside = False
         if inside:
             _read(line, found[-1])
@@ -75,6 +81,12 @@ def number(text: str) -> int:
     return int(match[1]) if match else 0
 
 
+def memory(text: str) -> int:
+    """MiB of a node; 0 where its site has not said: RealMemory is 1 then (man slurm.conf)."""
+    found = number(text)
+    return found if found > 1 else 0
+
+
 def words(text: str) -> tuple[str, ...]:
     """The words of a list with commas between them; none of an empty one."""
     return tuple(word for part in said(text).split(",") if (word := part.strip()))
@@ -86,7 +98,7 @@ def gres(text: str) -> tuple[Gres, ...]:
     for item in _IN_BRACKETS.sub("", said(text)).split(","):
         name, *rest = item.strip().split(":")
         count = _count(rest[-1]) if rest else None
-        kind = rest[:-1] if count is not None else rest
+        kind = [word for word in (rest[:-1] if count is not None else rest) if word != _SHARED]
         if name and "(" not in item and len(kind) <= 1:
             found.append(Gres(name, kind[0] if kind else "", 1 if count is None else count))
     return tuple(found)

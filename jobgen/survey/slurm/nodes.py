@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from jobgen.survey.slurm.fields import Gres, gres, number, records, said, words
+from jobgen.survey.slurm.fields import MARKS, Gres, gres, memory, number, records, said, words
 
 
 class Node(NamedTuple):
@@ -20,7 +20,7 @@ class Node(NamedTuple):
     cores_per_socket: int = 0
     threads_per_core: int = 0
     memory: int = 0
-    """MiB that jobs may ask for (RealMemory)."""
+    """MiB that jobs may ask for (RealMemory); 0 where the site has not said."""
     gres: tuple[Gres, ...] = ()
     features: tuple[str, ...] = ()
     partitions: tuple[str, ...] = ()
@@ -37,7 +37,8 @@ class Node(NamedTuple):
     @property
     def usable(self) -> bool:
         """Whether jobs can run on it now, or could when it is free."""
-        return not _OUT.intersection(self.state)
+        out = _OUT - {"NOT_RESPONDING"} if "POWERING_UP" in self.state else _OUT
+        return not out.intersection(self.state)
 
 
 _OUT = frozenset(
@@ -59,12 +60,12 @@ def _node(record: Mapping[str, str]) -> Node:
     get = record.get
     return Node(
         name=said(get("NodeName", "")),
-        state=tuple(w for w in get("State", "").rstrip("*~#!%$@^-").split("+") if w),
+        state=tuple(w for word in get("State", "").split("+") if (w := word.rstrip(MARKS))),
         cpus=number(get("CPUTot", "")),
         sockets=number(get("Sockets", "")),
         cores_per_socket=number(get("CoresPerSocket", "")),
         threads_per_core=number(get("ThreadsPerCore", "")),
-        memory=number(get("RealMemory", "")),
+        memory=memory(get("RealMemory", "")),
         gres=gres(get("Gres", "")),
         features=words(get("AvailableFeatures", "")),
         partitions=words(get("Partitions", "")),

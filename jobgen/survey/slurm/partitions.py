@@ -28,9 +28,13 @@ class Partition(NamedTuple):
     """Accounts that may not."""
     qos: tuple[str, ...] = ()
     """QOS that may be used in it; none named: all."""
+    own_qos: str = ""
+    """The QOS whose limits hold for every job in it, beside those of the job's own."""
     groups: tuple[str, ...] = ()
     """Unix groups that may use it; none named: all."""
     hidden: bool = False
+    root_only: bool = False
+    """Whether only root may submit to it."""
     gpus: int | None = None
     """GPUs in all its nodes, where its TRES count them."""
 
@@ -59,8 +63,10 @@ def _partition(record: Mapping[str, str]) -> Partition:
         accounts=_allowed(get("AllowAccounts", "")),
         denied=words(get("DenyAccounts", "")),
         qos=_allowed(get("AllowQos", "")),
+        own_qos=said(get("QoS", "")),
         groups=_allowed(get("AllowGroups", "")),
         hidden=get("Hidden", "") == "YES",
+        root_only=get("RootOnly", "") == "YES",
         gpus=number(counted) if counted else None,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jobgen.survey.slurm.fields import Gres, gres, number, said
+from jobgen.survey.slurm.fields import MARKS, Gres, gres, memory, number, said
 
 FORMAT = "%P|%a|%l|%D|%T|%c|%m|%G|%N"
 
@@ -22,7 +22,7 @@ class Group(NamedTuple):
     state: str
     cpus: int
     memory: int
-    """MiB of each node."""
+    """MiB of each node; 0 where the site has not said."""
     gres: tuple[Gres, ...]
     nodes: str
 
@@ -36,9 +36,9 @@ def groups(text: str) -> tuple[Group, ...]:
             available=said(row[1]),
             max_time="" if row[2].strip() == "infinite" else said(row[2]),
             number=number(row[3]),
-            state=row[4].strip().rstrip("*~#!%$@^-"),
+            state=row[4].strip().rstrip(MARKS),
             cpus=number(row[5]),
-            memory=number(row[6]),
+            memory=memory(row[6]),
             gres=gres(row[7]),
             nodes=said(row[8]),
         )

@@ -114,6 +114,44 @@ def test_nodes_are_read_exactly(release: str, form: str) -> None:
     assert nodes(fact(release, form)) == expected(release)
 
 
+def test_nodes_of_a_cloud_that_are_off_or_starting_can_be_used() -> None:
+    off, starting = nodes(fact("published", "node-cyclecloud"))
+    assert (off.state, off.usable) == (("IDLE", "DYNAMIC_NORM", "POWERED_DOWN"), True)
+    assert (off.cpus, off.sockets, off.cores_per_socket, off.threads_per_core) == (2, 1, 1, 2)
+    assert (off.memory, off.version, off.partitions) == (3072, "22.05.8", ("dynamic",))
+    assert starting.state[-2:] == ("NOT_RESPONDING", "POWERING_UP")
+    assert starting.usable
+    assert (starting.memory, starting.cpus, starting.features) == (0, 1, ("dyn", "standard_f4"))
+
+
+def test_a_blank_line_does_not_end_a_node() -> None:
+    (found,) = nodes(fact("published", "node-3090"))
+    assert found.reason == (
+        "gres/gpu count reported lower than configured (0 < 1) [slurm@2024-12-19T11:03:34]"
+    )
+    assert (found.gres, found.memory) == ((Gres("gpu", "nvidia-rtx-3090", 1),), 0)
+    assert not found.usable
+
+
+@pytest.mark.parametrize(
+    ("state", "usable"),
+    [
+        ("DOWN*+CLOUD", False),
+        ("DOWN*+RESERVED", False),
+        ("DOWN#+CLOUD+POWERING_UP", False),
+        ("DOWN+CLOUD+POWERED_DOWN", False),
+        ("IDLE*+DRAIN", False),
+        ("MIXED+PLANNED", True),
+        ("IDLE+CLOUD+POWERED_DOWN", True),
+        ("MIXED$+MAINTENANCE+RESERVED", True),
+    ],
+)
+def test_a_mark_behind_any_word_of_a_state_is_no_part_of_it(state: str, usable: bool) -> None:
+    (found,) = nodes(f"NodeName=n1 State={state} Partitions=gpu\n")
+    assert found.usable is usable
+    assert all(word.replace("_", "").isalpha() for word in found.state)
+
+
 @pytest.mark.parametrize("form", ["partition", "partition-blocks"])
 @pytest.mark.parametrize("release", RELEASES)
 def test_partitions_are_read_exactly(release: str, form: str) -> None:
@@ -258,6 +296,13 @@ def test_accounts_are_read_exactly() -> None:
         ("(null)", []),
         ("", []),
         ("gpu:a:b:c", []),
+        ("gpu:a100:no_consume:2", [("gpu", "a100", 2)]),
+        # hpc-community.unige.ch/t/3994, and the example of man slurm.conf
+        (
+            "gpu:nvidia_rtx_5000_ada_generation:4(S:0),VramPerGpu:no_consume:32G",
+            [("gpu", "nvidia_rtx_5000_ada_generation", 4), ("VramPerGpu", "", 32 << 30)],
+        ),
+        ("bandwidth:lustre:no_consume:4G", [("bandwidth", "lustre", 4 << 30)]),
     ],
 )
 def test_gres_is_read(text: str, found: list[tuple[str, str, int]]) -> None:
