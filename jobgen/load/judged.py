@@ -77,6 +77,7 @@ def assignments(tree: Tree) -> list[tuple[Path, Assignment]]:
 
 def concerns(name: str) -> bool:
     """Whether the judge knows such names. What reads the tables is imported only then."""
+    name = name.upper()
     return name.startswith(_FAMILIES) or name in _NAMES
 
 

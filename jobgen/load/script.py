@@ -14,6 +14,7 @@ from jobgen.load.judged import MOST, concerns
 from jobgen.model.units import clip
 
 if TYPE_CHECKING:
+    from jobgen.fabric.variables.shelltext import Assigned
     from jobgen.model.cluster import ClusterProfile
 
 _DIRECTIVE = "#SBATCH"
@@ -21,6 +22,7 @@ _NEAR = re.compile(r"(?!#SBATCH)(\s+#SBATCH\b|#+\s*SBATCH\s+-|#sbatch\s+-)")
 _HERE = re.compile(r"(?<!<)<<-?\s*(['\"]?)([A-Za-z_]\w*)\1")
 _ASKED = re.compile(r"^#SBATCH\b", re.MULTILINE)
 _OPTION = re.compile(r"--([A-Za-z][\w-]*)")
+_EXPORT = re.compile(r"\s--export[= ]")
 _NODES = re.compile(r"(?:--nodes[= ]|-N\s*)(\d{1,6})(?!\S)")
 
 
@@ -45,7 +47,7 @@ def check(text: str, label: str, *, cluster: ClusterProfile | None = None) -> li
                 break
         if len(found) >= MOST:
             break
-    found += _variables(text, label, _nodes(lines), cluster)
+    found += _variables(text, label, lines, cluster)
     return sorted(found, key=lambda p: (p.place.line, p.place.col) if p.place else (0, 0))
 
 
@@ -147,15 +149,16 @@ _RULES: tuple[Callable[[Line, str], Problem | None], ...] = (_late, _almost, _li
 
 
 def _variables(
-    text: str, label: str, nodes: int | None, cluster: ClusterProfile | None
+    text: str, label: str, lines: list[Line], cluster: ClusterProfile | None
 ) -> Iterator[Problem]:
     from jobgen.fabric.variables.shelltext import exported
 
-    found = [one for one in exported(text) if concerns(one.name)][:MOST]
+    found = [one for one in (*_asked(text, lines), *exported(text)) if concerns(one.name)][:MOST]
     if not found:
         return
     from jobgen.fabric.variables import Context, judge, where
 
+    nodes = _nodes(lines)
     others = {one.name: one.value for one in found}
     context = Context(nodes=nodes, fabric=where.guessed(others))
     if cluster is not None:
@@ -168,3 +171,16 @@ def _variables(
         for said in judge(one.name, one.value, context):
             message, hint = clip(said.message, 400), clip(said.hint, 400)
             yield Problem(said.code, message, place, hint, said.severity)
+
+
+def _asked(text: str, lines: list[Line]) -> Iterator[Assigned]:
+    """The variables of ``#SBATCH --export=ALL,A=1``; of several such lines the last holds."""
+    asked = [line for line in lines if _real(line) and _EXPORT.search(line.text)]
+    for line in asked[-1:]:
+        from jobgen.fabric.variables.shelltext import exported
+
+        start = sum(len(before) + 1 for before in text.split("\n")[: line.number - 1])
+        skip = len(_DIRECTIVE)
+        for one in exported("sbatch" + _uncommented(line.text)[skip:]):
+            shift = start + skip - len("sbatch")
+            yield one._replace(start=one.start + shift, end=one.end + shift)

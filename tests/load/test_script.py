@@ -46,6 +46,7 @@ def found(text: str) -> list[tuple[str, str, int, int]]:
         ("#SBATCH --ntask-per-node=1\n", [("J329", "error", 3, 9)]),
         ("#SBATCH --container-image=x.sqsh --gpus-per-node=8\n", []),
         ("export NCCL_DEBUG=INFO\n", [("J308", "note", 3, 8)]),
+        ("#SBATCH --export=ALL,NCCL_DEBUG=INFO # x\ntrue\n", [("J308", "note", 3, 9)]),
         ("  NCCL_TIMEOUT=5 srun train.py\n", [("J304", "warning", 3, 3)]),
         ("export NCCL_SOCKET_IFNAME=lo\n", [("J316", "error", 3, 8)]),
         ("echo NCCL_DEBUG=INFO\nNCCL_DEBUG=INFO\n", []),

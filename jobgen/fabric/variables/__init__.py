@@ -19,7 +19,8 @@ CODES = frozenset({"J303", "J304", "J308", *(f"J3{number}" for number in range(1
 
 Rule = Callable[[Case], Finding | None]
 _NAME_RULES: tuple[Rule, ...] = (
-    names.moved, names.folklore, names.foreign, names.unknown, names.obsolete, names.not_yet,
+    names.moved, names.folklore, names.foreign, names.small, names.unknown, names.obsolete,
+    names.not_yet,
 )  # fmt: skip
 """Of these the first speaks, and ends the matter: the value of such a name means nothing."""
 _RULES: tuple[Rule, ...] = (

@@ -26,6 +26,8 @@ _LISTS = _PREFIXED | _EXACT | {"UCX_NET_DEVICES", "CUDA_VISIBLE_DEVICES", "NCCL_
 _CARD = re.compile(r"(\w+_|bnxt_re|ibp?|roce|rdma)([1-9]\d?)")
 _INTERFACE = re.compile(r"(eth|ens|eno|em|ib|ibs|bond|team|hsn)([1-9]\d?)")
 _MOST_CARDS = 32
+_FORKS = frozenset({"tcpx", "tcpxo", "gib"})
+"""Networks whose maker builds NCCL himself, and knows more values of its switches."""
 
 
 class _List(NamedTuple):
@@ -92,14 +94,24 @@ def prefix(case: Case) -> Finding | None:
         return None
     entries = [e.partition(":")[0] for e in case.text.lstrip("^").split(",")]
     shape = _CARD if case.name == "NCCL_IB_HCA" else _INTERFACE
-    short = next((e for e in entries if shape.fullmatch(e)), "")
-    if not short or any(e != short and e.startswith(short) for e in entries):
+    # machines with ten cards are usual, with a hundred rare: those of one digit first
+    traps = sorted((e for e in entries if shape.fullmatch(e)), key=lambda e: e[-2:].isdecimal())
+    caught = next(((e, taken) for e in traps if (taken := _taken(e, entries))), None)
+    if caught is None:
         return None
     sign = "^=" if case.text.startswith("^") else "="
-    message = f"{case.shown}: names are prefixes, so {short} also takes {short}0"
+    short, taken = caught
+    message = f"{case.shown}: names are prefixes, so {short} also takes {taken}"
     hint = f"write {case.name}={sign}{case.text.lstrip('^')}: = takes names as they are"
-    mild = case.name != "NCCL_IB_HCA" or _all_cards(entries)
+    rare = short[-2:].isdecimal() or "bond" in short
+    mild = case.name != "NCCL_IB_HCA" or rare or _all_cards(entries)
     return Finding("J318", message, hint, "note" if mild else "warning")
+
+
+def _taken(short: str, entries: list[str]) -> str:
+    """A name that begins like this one and that nobody asked for; empty where there is none."""
+    longer = [f"{short}{digit}" for digit in range(10)]
+    return next((name for name in longer if name not in entries), "")
 
 
 def _all_cards(entries: list[str]) -> bool:
@@ -119,6 +131,7 @@ def value(case: Case) -> Finding | None:
         return None
     # a word that the reader ignores leaves the default; a log level harms nobody
     mild = case.row.category == "logging" or case.name == "FI_LOG_LEVEL"
+    mild = mild or (case.row.type == "bool" and case.context.fabric in _FORKS)
     return Finding("J320", f"{case.shown} {wrong}", right, "note" if mild else "warning")
 
 

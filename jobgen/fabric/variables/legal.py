@@ -27,6 +27,8 @@ def complaint(row: Variable, value: str) -> tuple[str, str]:
     named = _NAMED.get(row.name)
     if named is not None:
         return _listed(value, *named)
+    if row.owner == "pytorch":
+        return _torch(row, value)
     if row.owner not in {"nccl", "rccl"}:
         return "", ""
     if row.type in {"bool", "int", "bytes"}:
@@ -42,19 +44,48 @@ def default(row: Variable) -> str:
 
 def _number(row: Variable, value: str) -> tuple[str, str]:
     right = f"{row.name} takes {row.values}"
+    if _INTEGER.fullmatch(value):
+        hexadecimal = value.lower().lstrip("+-").startswith("0x")
+        return _bounded(row, int(value, 0) if hexadecimal else int(value, 10)), right
     if row.name in _FRACTIONS and re.fullmatch(r"\d*\.\d+", value):
         return "", ""
-    if not _INTEGER.fullmatch(value):
-        return "is no number, so that the default holds", right
-    number = int(value, 0) if value.lower().lstrip("+-").startswith("0x") else int(value, 10)
+    # strtoll, of which NCCL drops what stands behind the number
+    digits = re.match(r"\s*([+-]?\d+)", value)
+    return f"is no number: NCCL reads {digits.group(1) if digits else 0}", right
+
+
+def _bounded(row: Variable, number: int) -> str:
+    """What is wrong with a number; empty where nothing is."""
     if number < 0 and str(number) in row.values + row.default:
-        return "", ""
+        return ""
     special = {int(n) for n in _NUMBERS.findall(row.values + " " + row.default)}
     span, least = _RANGE.match(row.values), _LEAST.match(row.values)
+    if row.values.startswith("0/1"):
+        return "" if number in special | {0, 1} else "is neither 0 nor 1"
     if span and not int(span.group(1)) <= number <= int(span.group(2)) and number not in special:
-        return "is out of its range", right
+        return "is out of its range"
     if least and number < int(least.group(2)) + (least.group(1) == ">"):
-        return "is too small", right
+        return "is too small"
+    return ""
+
+
+_YES_NO = frozenset({"y", "yes", "1", "t", "true", "n", "no", "0", "f", "false"})
+_CACHE = re.compile(r"\s*\w+\s*:\s*(\[[^]]*\]|[^,\[\]]+)\s*")
+
+
+def _torch(row: Variable, value: str) -> tuple[str, str]:
+    """PyTorch stops at a value that it cannot read (torch/csrc/distributed/c10d/Utils.hpp)."""
+    if row.name in {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}:
+        known = re.fullmatch(rf"{_CACHE.pattern}(,{_CACHE.pattern})*,?", value)
+        return ("", "") if known else ("is no list of option:value", "expandable_segments:True")
+    if not row.name.startswith("TORCH_NCCL_"):
+        return "", ""
+    if row.type == "bool" and value.lower() not in _YES_NO:
+        return "is neither yes nor no, and PyTorch stops at it", f"{row.name} takes 0 or 1"
+    if row.type == "int" and not re.match(r"[+-]?\d", value):
+        return "is no number, and PyTorch stops at it", f"{row.name} takes {row.values}"
+    if row.name == "TORCH_NCCL_ASYNC_ERROR_HANDLING" and value not in {"0", "1", "2", "3"}:
+        return "is none of its values", f"{row.name} takes {row.values}"
     return "", ""
 
 
@@ -63,7 +94,8 @@ def _word(row: Variable, value: str) -> tuple[str, str]:
     listed = row.values.partition(";")[0].partition(" (")[0]
     words = [w.strip().split(" ")[0] for w in listed.split(",")]
     plain = all(re.fullmatch(r"[A-Z][A-Z0-9_]*|-?\d+", w) for w in words)
-    words += _LATER.get(row.name, [])
+    older = re.search(r"\(legacy ([\d/]+)\)", row.values)
+    words += [*_LATER.get(row.name, []), *(older.group(1).split("/") if older else [])]
     if not plain or len(words) < 2 or value.upper() in words or value in row.default:
         return "", ""
     if "|" in value or ":" in value:

@@ -15,6 +15,8 @@ _BUILD = (
     r"|ARGS|EXE|PATH|URL|LOG|LOG_FILE|INCLUDE|LIB|TAG))"
 )
 """Names that scripts keep for themselves, such as NCCL_TESTS_DIR."""
+_OWN = "NCCL_UCX_"
+"""HPC-X: what its plug-in hands to UCX for itself (NVIDIA HPC-X, NCCL-RDMA-SHARP Plugins)."""
 _VENDOR = {("NCCL_PLUGIN_PATH", fabric) for fabric in ("tcpx", "tcpxo", "gib")}
 """Names that only a network's own plug-in or container reads."""
 _RENAMED = r"renamed|missing prefix"
@@ -63,13 +65,21 @@ def foreign(case: Case) -> Finding | None:
     return Finding("J324", message, "remove it", "note")
 
 
+def small(case: Case) -> Finding | None:
+    """A known name in small letters."""
+    if case.row is not None or case.name.isupper() or case.name.upper() not in catalogue():
+        return None
+    message = f"nothing reads {case.name}: names of variables keep their case"
+    return Finding("J303", message, f"did you mean '{case.name.upper()}'?")
+
+
 def unknown(case: Case) -> Finding | None:
     """A name that is in no table, of a family that is known whole."""
     if case.row is not None or not case.name.startswith(WHOLE) or not case.name.isupper():
         return None
     own = re.fullmatch(_BUILD, case.name) is not None
     near = nearest(case.name, 0.92 if own else 0.8)
-    if own and not near:
+    if (own and not near) or case.name.startswith(_OWN):
         return None
     message, said = f"nothing reads {case.name}", wrong(near)
     if said is not None:

@@ -209,12 +209,23 @@ def test_two_variables_that_do_not_go_together_are_said() -> None:
         ("NCCL_IB_HCA", "mlx5_1", "warning"),
         ("NCCL_IB_HCA", "^mlx5_1", "warning"),
         ("NCCL_IB_HCA", "mlx5_0,mlx5_3:1", "warning"),
+        ("NCCL_IB_HCA", "mlx5_1,mlx5_10", "warning"),
+        ("NCCL_IB_HCA", "mlx5_1,mlx5_2,mlx5_10", "warning"),
+        ("NCCL_IB_HCA", "mlx5_10", "note"),
+        ("NCCL_IB_HCA", ",".join(["mlx5_1", *(f"mlx5_1{n}" for n in range(10))]), "note"),
+        ("NCCL_IB_HCA", "mlx5_bond_1,mlx5_bond_2", "note"),
         ("NCCL_SOCKET_IFNAME", "eth1", "note"),
         ("NCCL_IB_HCA", "mlx5_0,mlx5_1,mlx5_2,mlx5_3,mlx5_4,mlx5_5,mlx5_6,mlx5_7", "note"),
     ],
 )
 def test_a_prefix_of_other_names_is_a_trap(name: str, value: str, severity: str) -> None:
     assert ("J318", severity) in codes_of(name, value)
+
+
+def test_a_prefix_names_the_card_that_it_takes_too() -> None:
+    cards = ",".join(f"mlx5_{n}" for n in (1, 2, 10, 11, 12, 14, 15))
+    (trap,) = (f for f in said("NCCL_IB_HCA", cards) if f.code == "J318")
+    assert "mlx5_1 also takes mlx5_13" in trap.message
 
 
 @pytest.mark.parametrize(
@@ -224,7 +235,7 @@ def test_a_prefix_of_other_names_is_a_trap(name: str, value: str, severity: str)
         ("NCCL_IB_HCA", "mlx5"),
         ("NCCL_IB_HCA", "ibp"),
         ("NCCL_IB_HCA", "mlx5_0"),
-        ("NCCL_IB_HCA", "mlx5_1,mlx5_10"),
+        ("NCCL_IB_HCA", "mlx5_100"),
         ("NCCL_SOCKET_IFNAME", "enp0s12"),
         ("NCCL_SOCKET_IFNAME", "^docker,lo"),
     ],
@@ -268,6 +279,13 @@ def test_more_cards_than_nccl_takes_are_said() -> None:
         ("NCCL_IB_RETRY_CNT", "8"),
         ("NCCL_IB_QPS_PER_CONNECTION", "0"),
         ("NCCL_IB_DISABLE", "true"),
+        ("NCCL_IB_DISABLE", "2"),
+        ("NCCL_CUMEM_ENABLE", "3"),
+        ("NCCL_BUFFSIZE", "8M"),
+        ("TORCH_NCCL_BLOCKING_WAIT", "on"),
+        ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "5"),
+        ("TORCH_NCCL_TRACE_BUFFER_SIZE", "many"),
+        ("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments=True"),
         ("NCCL_CROSS_NIC", "3"),
         ("NCCL_SOCKET_FAMILY", "IPV4"),
         ("NCCL_ALGO", "Rign"),
@@ -286,6 +304,16 @@ def test_a_value_that_is_not_taken_is_said(name: str, value: str) -> None:
     ("name", "value"),
     [
         ("NCCL_IB_TC", "-1"),
+        ("NCCL_CUMEM_ENABLE", "-2"),
+        ("NCCL_CTA_POLICY", "1"),
+        ("NCCL_CTA_POLICY", "efficiency"),
+        ("TORCH_NCCL_BLOCKING_WAIT", "Yes"),
+        ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"),
+        ("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "1800"),
+        (
+            "PYTORCH_CUDA_ALLOC_CONF",
+            "expandable_segments:True,roundup_power2_divisions:[256:1,>:4]",
+        ),
         ("NCCL_IB_TC", "106"),
         ("NCCL_IB_SL", "0"),
         ("NCCL_ALGO", "allreduce:tree,collnetdirect;broadcast:ring"),
@@ -300,6 +328,22 @@ def test_a_value_that_is_not_taken_is_said(name: str, value: str) -> None:
 )
 def test_a_value_that_is_taken_is_left_alone(name: str, value: str) -> None:
     assert not any(code in {"J319", "J320"} for code, _ in codes_of(name, value, ROCE))
+
+
+def test_what_nccl_makes_of_a_text_that_is_no_number_is_said() -> None:
+    """NCCL reads numbers with strtoll: what stands behind the digits is dropped."""
+    assert any("reads 8" in f.message for f in said("NCCL_BUFFSIZE", "8M"))
+    assert any("reads 0" in f.message for f in said("NCCL_IB_DISABLE", "true"))
+
+
+def test_names_keep_their_case() -> None:
+    (found,) = said("nccl_debug", "WARN")
+    assert (found.code, found.hint) == ("J303", "did you mean 'NCCL_DEBUG'?")
+    assert codes_of("nccl_tests_dir", "/opt/tests") == []
+
+
+def test_hpcx_has_ucx_variables_under_a_prefix_of_its_own() -> None:
+    assert codes_of("NCCL_UCX_TLS", "rc_x,cuda_copy") == []
 
 
 def test_too_many_sockets_are_said_once() -> None:
