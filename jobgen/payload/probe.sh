@@ -4,7 +4,8 @@
 # exit code 127.
 LC_ALL=C
 export LC_ALL
-PATH=$PATH:/usr/sbin:/sbin
+# fi_info and rocm-smi are installed where login shells alone look
+PATH=$PATH:/usr/sbin:/sbin:/opt/amazon/efa/bin:/opt/rocm/bin
 
 emit() {
     printf '%s %s\n%s\n' "$1" "${#2}" "$2"

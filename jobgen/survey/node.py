@@ -16,6 +16,8 @@ from jobgen.survey.values import Gap, Line, named
 
 FIELDS = ("name", "memory.total", "driver_version")
 """What nvidia-smi is asked for each GPU."""
+_EFA = re.compile(r"efa_\d{1,4}|rdmap\d{1,4}s\d{1,4}", re.ASCII)
+"""Names of EFA devices: the driver's own, and those that rdma-core's udev rule makes of them."""
 _FEW = 65_536
 """KiB of locked memory that are few: RDMA pins all that it sends."""
 
@@ -147,9 +149,11 @@ def _topology(told: Probe) -> topology.Topology:
 
 def _ports(told: Probe) -> tuple[Port, ...]:
     """The RDMA ports by ibstat, else ibv_devinfo, else /sys."""
-    for found in (ibstat.parse(told.text("ibstat")), ibv_devinfo.parse(told.text("ibv"))):
+    verbs = ibv_devinfo.parse(told.text("ibv"))
+    transports = {port.device: port.transport for port in verbs}
+    for found in (ibstat.parse(told.text("ibstat")), verbs):
         if any(port.state for port in found):
-            return found
+            return tuple(p._replace(transport=transports.get(p.device, "")) for p in found)
     return tuple(_in_sys(told.words.get("rdma", "")))
 
 
@@ -172,28 +176,51 @@ def _in_sys(text: str) -> Iterator[Port]:
 
 
 def _network(told: Probe) -> Iterator[Line | Gap]:
-    fabric, how = _fabric(told)
-    yield Line(("network", "fabric"), fabric, how)
-    yield from _cards(told, fabric)
-    yield from _socket(told, fabric)
+    fabric = _fabric(told)
+    yield fabric
+    name = str(fabric.value) if isinstance(fabric, Line) else ""
+    yield from _cards(told, name)
+    yield from _socket(told, name)
 
 
-def _fabric(told: Probe) -> tuple[str, str]:
+def _fabric(told: Probe) -> Line | Gap:
     """The network for training traffic, and the evidence."""
-    on = f"on {told.node}"
-    if devices := efa.devices(told.text("efa")):
-        return "efa", f"fi_info -p efa {on}: {named(devices)}"
+    on, path = f"on {told.node}", ("network", "fabric")
+    devices, how = _efa(told)
+    if devices:
+        return Line(path, "efa", f"{how}: {named(devices)}")
     if re.search(r"^\s*hsn\d+\b", told.words.get("links", ""), re.MULTILINE):
-        return "slingshot", f"interfaces hsn {on}"
-    active = [port for port in _ports(told) if port.state == "active"]
-    layers = {port.layer for port in active}
-    for layer, fabric in (("infiniband", "infiniband"), ("ethernet", "roce")):
+        return Line(path, "slingshot", f"interfaces hsn {on}")
+    ports = _usable(told)
+    active = [port for port in ports if port.state == "active"]
+    near = [port for port in active if port.device in _topology(told).compute]
+    layers = {port.layer for port in near or active}
+    for fabric, layer in _LAYERS.items():
         if layer in layers:
             seen = named(p.device for p in active if p.layer == layer)
-            return fabric, f"{_source(told)} {on}: link layer {layer} of {seen}"
-    down = named(port.device for port in _ports(told))
-    why = f"no port of {down} is active" if down else "no RDMA device"
-    return "ethernet", f"{_source(told) if down else '/sys/class/infiniband'} {on}: {why}"
+            return Line(path, fabric, f"{_source(told)} {on}: link layer {layer} of {seen}")
+    why = "no RDMA device that NCCL can use" if _ports(told) else "no RDMA device"
+    if ports:
+        why = f"no port of {named(port.device for port in ports)} is active"
+    source = _source(told) if _ports(told) else "/sys/class/infiniband"
+    if any(port.infiniband for port in ports):
+        return Gap(path, f"{source} {on}: {why}", ("infiniband", "ethernet"))
+    return Line(path, "ethernet", f"{source} {on}: {why}")
+
+
+def _usable(told: Probe) -> tuple[Port, ...]:
+    """The ports of InfiniBand and RoCE, as NCCL's own network has no others: not iWARP, not EFA."""
+    kinds = ("", "infiniband")
+    return tuple(p for p in _ports(told) if p.transport in kinds and p.layer != "unspecified")
+
+
+def _efa(told: Probe) -> tuple[tuple[str, ...], str]:
+    """The EFA devices and who tells; fi_info is often on the PATH of login shells only."""
+    if devices := efa.devices(told.text("efa")):
+        return devices, f"fi_info -p efa on {told.node}"
+    other = (p for p in _ports(told) if "unspecified" in (p.transport, p.layer))
+    names = dict.fromkeys(p.device for p in other if _EFA.fullmatch(p.device))
+    return tuple(names), f"{_source(told)} on {told.node}"
 
 
 _LAYERS = {"infiniband": "infiniband", "roce": "ethernet"}
@@ -202,12 +229,12 @@ _LAYERS = {"infiniband": "infiniband", "roce": "ethernet"}
 def _cards(told: Probe, fabric: str) -> Iterator[Line | Gap]:
     """How many cards carry the traffic, how fast, and their names."""
     if fabric == "efa":
-        devices = efa.devices(told.text("efa"))
-        yield Line(("network", "nics"), len(devices), f"fi_info -p efa on {told.node}")
+        devices, how = _efa(told)
+        yield Line(("network", "nics"), len(devices), how)
         return
     if fabric not in _LAYERS:
         return
-    ports = [p for p in _ports(told) if p.layer == _LAYERS[fabric] and p.state == "active"]
+    ports = [p for p in _usable(told) if p.layer == _LAYERS[fabric] and p.state == "active"]
     near = [d for d in _topology(told).compute if any(p.device == d for p in ports)]
     fastest = max((p.gbps or 0 for p in ports), default=0)
     chosen = near or list(dict.fromkeys(p.device for p in ports if (p.gbps or 0) == fastest))
@@ -220,8 +247,8 @@ def _cards(told: Probe, fabric: str) -> Iterator[Line | Gap]:
     without = f"; not {named(left)}" if left else ""
     yield Line(("network", "nics"), len(chosen), f"{beside}{without}")
     rates = {p.gbps for p in ports if p.device in chosen and p.gbps}
-    if len(rates) == 1:
-        yield Line(("network", "nic_gbps"), int(rates.pop()), f"{_source(told)} on {told.node}")
+    if len(rates) == 1 and min(rates).is_integer():
+        yield Line(("network", "nic_gbps"), int(min(rates)), f"{_source(told)} on {told.node}")
     else:
         yield Gap(("network", "nic_gbps"), "the rate is not told, or not the same for all")
     yield Line(("network", "ib_hca"), ",".join(chosen), f"{beside}{without}")

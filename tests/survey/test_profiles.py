@@ -247,6 +247,40 @@ def test_the_fabric_is_what_the_node_has(words: dict[str, str], fabric: str) -> 
     assert values(of("24.11", node(**words)))["network.fabric"] == fabric
 
 
+@pytest.mark.parametrize(
+    ("tools", "fabric", "nics"),
+    [
+        ({"ibv": fact("ibv_devinfo-efa")}, "efa", 1),
+        ({"ibv": fact("ibv_devinfo-efa-2020")}, "efa", 1),
+        ({"rdma": "rdmap16s27 1|Unspecified|4: ACTIVE|100 Gb/sec (4X EDR)"}, "efa", 1),
+        ({"ibv": fact("ibv_devinfo-iwarp")}, "ethernet", 1),
+        ({"rdma": "usnic_0 1|Unspecified|4: ACTIVE|10 Gb/sec"}, "ethernet", 1),
+    ],
+)
+def test_a_card_that_is_neither_infiniband_nor_roce_is_not_called_so(
+    tools: dict[str, str], fabric: str, nics: int
+) -> None:
+    found = values(of("24.11", node(**tools)))
+    assert (found["network.fabric"], found["network.nics"]) == (fabric, nics)
+    assert "network.ib_hca" not in found
+
+
+def test_infiniband_that_is_not_up_is_left_open_and_not_called_ethernet() -> None:
+    draft = of("24.11", node(ibstat=fact("ibstat-initializing")))
+    gap = gaps(draft)["network.fabric"]
+    assert gap.maybe == ("infiniband", "ethernet")
+    assert gap.why == "ibstat on n1: no port of mlx5_0 is active"
+    assert "network.nics" not in values(draft)
+
+
+def test_the_cards_near_the_gpus_tell_the_fabric() -> None:
+    """RoCE for training behind the PCIe switches, and one InfiniBand card for the storage."""
+    table = "\tGPU0\tGPU1\tmlx5_0\tmlx5_1\nGPU0\tX\tNV4\tPIX\tSYS\nGPU1\tNV4\tX\tPIX\tSYS\n"
+    sys = "mlx5_0 1|Ethernet|4: ACTIVE|400 Gb/sec\nmlx5_1 1|InfiniBand|4: ACTIVE|100 Gb/sec"
+    found = values(of("24.11", node(topo=table, rdma=sys)))
+    assert (found["network.fabric"], found["network.ib_hca"]) == ("roce", "mlx5_0")
+
+
 def test_a_node_with_other_gpus_than_slurm_counts_is_noted() -> None:
     draft = of("24.11", node(gpu="NVIDIA A100-SXM4-40GB, 40960, 550.54.15\n" * 7))
     assert values(draft)["nodes.gpu"] == "A100-SXM4-40GB"
