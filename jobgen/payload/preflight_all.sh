@@ -17,22 +17,27 @@ done
 shift
 dir=$JOBGEN_STATE_DIR/preflight.$JOBGEN_RESTART
 mkdir -p "$dir" && rm -f "$dir"/* || exit
-# Seconds in which a node must have answered. A job may say it: env: {PREFLIGHT_SECONDS: 60}
-patience=${PREFLIGHT_SECONDS:-$((30 + ${#hosts[@]} / 20))}
-[[ $patience =~ ^[0-9]{1,4}$ ]] || patience=30
+# Seconds in which a node must say its first word, and then its last. Slurm may run the site's prolog
+# on a node before its first step. A job may say both: env: {PREFLIGHT_SECONDS: 60}
+patience=${PREFLIGHT_SECONDS:-}
+if [[ $patience =~ ^[0-9]{1,4}$ ]]; then
+    patience=$((10#$patience)) first=$((10#$patience))
+else
+    patience=30 first=$((120 + ${#hosts[@]} / 10))
+fi
 
 say() { printf 'jobgen: preflight: %s\n' "$*" >&2; }
 now() { if [[ -n ${EPOCHREALTIME:-} ]]; then printf '%s' "$EPOCHREALTIME"; else date +%s; fi; }
 seconds() { awk -v a="$1" -v b="$(now)" 'BEGIN { printf "%.2f", b - a }'; }
 
 # ---- Ask --------------------------------------------------------------------------------------------
-declare -A at=() ended=() skew=() fact=() reach=()
+declare -A at=() begun_on=() ended=() skew=() fact=() reach=() lines=()
 declare -a found=()
 finding() { found+=("$1"$'\t'"$2"$'\t'"$3"$'\t'"$4"); }
 
 begun=$(now)
 look=(bash "$JOBGEN_BUNDLE_DIR/preflight.sh" "first=${hosts[0]}" "others=$((${#hosts[@]} - 1))"
-    "patience=$patience" "head=${MASTER_ADDR:-}" "port=${MASTER_PORT:-}" "$@")
+    "patience=$((first + patience))" "head=${MASTER_ADDR:-}" "port=${MASTER_PORT:-}" "$@")
 if ((${#hosts[@]} > 1)); then
     gpus=()
     [[ " $* " != *' gpus='* ]] || gpus=(--gpu-bind=none)
@@ -47,10 +52,19 @@ read -r -u "$told" step
 answer() {
     local host=$1 kind=$2 what=$3 fix=$4
     case $kind in
-        clock) clock "$host" "$what" ;;
+        clock)
+            begun_on[$host]=1
+            clock "$host" "$what"
+            ;;
         look) at[$host]=$what ;;
         fact) fact["$what"$'\t'"$host"]=$fix ;;
-        listens | reached | refused | lost) reach["$kind"$'\t'"$host"]=${what:--} ;;
+        listens)
+            listens=$SECONDS
+            reach["$kind"$'\t'"$host"]=${what:--}
+            ;;
+        # who was refused before the head listened was early
+        refused) ((SECONDS < ${listens:-$SECONDS} + 3)) || reach["$kind"$'\t'"$host"]=${what:--} ;;
+        reached | lost) reach["$kind"$'\t'"$host"]=${what:--} ;;
         bad | odd | wrong | warn) finding "$kind" "$host" "$what" "$fix" ;;
         skip) finding skip "$host" "$what" - ;;
         end) ended[$host]=$what ;;
@@ -75,17 +89,28 @@ take() {
     IFS=$'\t' read -r -t "$1" -u "$told" host kind what fix || return
     [[ $known == *" $host "* ]] || return 0
     what=${what//[[:cntrl:]]/ } fix=${fix//[[:cntrl:]]/ }
-    printf '%s\t%s\t%s\n' "$kind" "$what" "$fix" >>"$dir/$host"
+    lines[$host]+=$kind$'\t'$what$'\t'$fix$'\n'
+    # a shared file system is slow to open files: twice for a node, not once for a line
+    [[ $kind != clock && $kind != end ]] || keep "$host"
     answer "$host" "$kind" "$what" "$fix"
     return 0
 }
-end=$((SECONDS + patience))
-while ((${#ended[@]} < ${#hosts[@]})) && take "$((end - SECONDS))"; do :; done
+keep() {
+    printf '%s' "${lines[$1]:-}" >>"$dir/$1"
+    lines[$1]=
+}
+end=$((SECONDS + first)) all=
+while ((${#ended[@]} < ${#hosts[@]})) && take "$((end - SECONDS))"; do
+    [[ -z $all && ${#begun_on[@]} == "${#hosts[@]}" ]] || continue
+    all=1
+    end=$((SECONDS + patience))
+done
 if ((${#ended[@]} == ${#hosts[@]})); then
     # the step's own end, and what was said beside
     end=$((SECONDS + 5))
     while take "$((end - SECONDS))"; do :; done
 fi
+for host in "${!lines[@]}"; do [[ -z ${lines[$host]} ]] || keep "$host"; done
 waited=$(seconds "$begun")
 waited=${waited%.*}
 errors=$(tr -cd '[:print:]\n' <"$dir/.errors") # without what follows from the kill

@@ -19,11 +19,11 @@ too_few() {
 }
 
 nvidia() {
-    local asked=$1 listed code seen inside
-    listed=$(limited 10 nvidia-smi -L 2>&1)
+    local asked=$1 listed code seen inside took=$SECONDS
+    listed=$(limited 20 nvidia-smi -L 2>&1)
     code=$?
     if hung "$code"; then
-        tell bad 'nvidia-smi does not answer in 10 s' 'have the node drained: a GPU or its driver hangs'
+        tell bad 'nvidia-smi does not answer in 20 s' 'have the node drained: a GPU or its driver hangs'
         return
     fi
     if ((code == 126 || code == 127)); then
@@ -36,11 +36,28 @@ nvidia() {
     if ((seen < asked)); then
         if ((seen)); then too_few "$seen" "$asked"; else too_few 0 "$asked" "${listed%%$'\n'*}"; fi
     fi
+    xids
+    ((seen > 0)) || return 0
     smi=(nvidia-smi)
     # where Slurm does not hide the GPUs of other jobs, only ours are looked at
-    if ((seen > asked)) && [[ -n ${CUDA_VISIBLE_DEVICES:-} ]]; then smi+=(-i "$CUDA_VISIBLE_DEVICES"); fi
-    ((seen == 0)) || { health; rows; throttled; in_use; }
-    xids
+    if ((seen > asked)); then
+        if [[ -z ${CUDA_VISIBLE_DEVICES:-} ]]; then
+            tell skip "GPUs: which $asked of the $seen are this job's"
+            return
+        fi
+        smi+=(-i "$CUDA_VISIBLE_DEVICES")
+    fi
+    # without persistence the driver is loaded anew for each question
+    took=$((SECONDS - took))
+    if ((took >= 5)); then
+        tell warn "nvidia-smi takes $took s" 'have persistence turned on (nvidia-persistenced)'
+        tell skip 'the health of the GPUs: nvidia-smi is slow'
+        return
+    fi
+    health
+    rows
+    throttled
+    in_use
 }
 
 # csv OPTION FIELDS: a line a GPU, without blanks around commas; nothing where a field is not known
@@ -48,6 +65,7 @@ csv() { limited 10 "${smi[@]}" "--query-$1=$2" --format=csv,noheader,nounits 2>/
 
 health() {
     local index errors pending driver clock power name
+    local -A told=()
     while IFS=, read -r index errors pending driver clock power name; do
         [[ $index =~ ^[0-9]+$ && -n $name ]] || continue
         if [[ $errors =~ ^[0-9]+$ ]] && ((errors > 0)); then
@@ -56,11 +74,17 @@ health() {
         if [[ $pending == Yes ]]; then
             tell bad "GPU $index waits to retire pages of its memory" 'have the GPU reset'
         fi
-        tell fact 'NVIDIA driver' "$driver"
-        tell fact GPU "$name"
-        tell fact 'highest GPU clock' "$clock MHz"
-        tell fact 'GPU power limit' "$power W"
+        each 'NVIDIA driver' "$driver"
+        each GPU "$name"
+        each 'highest GPU clock' "$clock MHz"
+        each 'GPU power limit' "$power W"
     done < <(csv gpu index,ecc.errors.uncorrected.volatile.total,retired_pages.pending,driver_version,clocks.max.sm,power.limit,name)
+    for name in "${!told[@]}"; do tell fact "$name" "${told[$name]}"; done
+}
+
+# each NAME VALUE: a fact of one GPU. Its node's is all that its GPUs have.
+each() {
+    [[ ", ${told[$1]:-}, " == *", $2, "* ]] || told[$1]+=${told[$1]:+, }$2
 }
 
 rows() {

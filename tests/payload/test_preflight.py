@@ -184,6 +184,45 @@ def test_of_a_shared_node_only_the_jobs_own_gpus_are_looked_at(node: Node) -> No
     assert all(line.startswith("-i 4,5 ") for line in asked[1:])
 
 
+def test_gpus_of_other_jobs_are_not_taken_for_the_jobs_own(node: Node) -> None:
+    node.gpus(8, apps="GPU-7, 4711, 30000, python")
+    told = found(node.look("gpus=2"))
+    assert told == [("skip", "GPUs: which 2 of the 8 are this job's")]
+
+
+def test_a_slow_nvidia_smi_is_counted_with_and_not_asked_again(node: Node) -> None:
+    """Without persistence mode each question takes seconds: the deadline is for hangs."""
+    node.gpus()
+    script = node.folder / "bin" / "nvidia-smi"
+    script.write_text(script.read_text().replace("#!/bin/bash\n", "#!/bin/bash\nsleep 6\n"))
+    told = found(node.look("gpus=8"))
+    assert [level for level, _ in told] == ["warn", "skip"]
+    assert (node.folder / "asked").read_text() == "-L\n"
+
+
+def test_a_gpu_that_differs_from_its_neighbours_shows_in_the_facts_of_the_node(node: Node) -> None:
+    slower = HEALTHY.replace("700.00", "350.00")
+    node.gpus(row=f"{slower}'; echo '{HEALTHY}'; echo '{HEALTHY}")
+    facts = {line[1]: line[2] for line in node.look("gpus=8") if line[0] == "fact"}
+    assert facts["GPU power limit"] == "350.00 W, 700.00 W"
+    assert facts["highest GPU clock"] == "1980 MHz"
+
+
+def test_long_words_are_cut_so_that_srun_sends_whole_lines(node: Node) -> None:
+    node.gpus(apps=f"GPU-1, 7, 30000, {'x' * 9000}")
+    assert all(len("\t".join(line)) < 1000 for line in node.look("gpus=8", NCCL_X="y" * 9000))
+
+
+@pytest.mark.parametrize(("others", "level"), [("1", "odd"), ("0", "warn")])
+def test_a_small_dev_shm_is_the_sites_where_all_have_it(
+    node: Node, others: str, level: str
+) -> None:
+    node.tool("df", "echo x; echo 'tmpfs 65536 0 65536 0% /dev/shm'")
+    said = "has 64 MiB free of 64, and needs 512"
+    told = found(node.look("shm=512", f"others={others}", "first=n0"))
+    assert [each for each, text in told if said in text] == [level]
+
+
 @pytest.mark.parametrize("body", ["sleep 30", "trap '' TERM; sleep 30"])
 def test_an_nvidia_smi_that_hangs_is_a_bad_node(node: Node, body: str) -> None:
     node.tool(
@@ -191,7 +230,7 @@ def test_an_nvidia_smi_that_hangs_is_a_bad_node(node: Node, body: str) -> None:
         '[[ $1 == -k ]] && shift 2; shift; case $1 in nvidia-smi) exit 124 ;; esac; exec "$@"',
     )
     node.tool("nvidia-smi", body)
-    assert found(node.look("gpus=8")) == [("bad", "nvidia-smi does not answer in 10 s")]
+    assert found(node.look("gpus=8")) == [("bad", "nvidia-smi does not answer in 20 s")]
 
 
 def test_an_nvidia_smi_that_cannot_be_run_is_not_looked_at(node: Node) -> None:
@@ -365,6 +404,13 @@ def test_a_head_that_is_this_node_by_mistake(node: Node) -> None:
     assert found(lines) == [("bad", "the head, n0, is 127.0.1.1 here: this node itself")]
 
 
+def test_a_name_service_that_hangs_says_nothing_of_the_head(node: Node) -> None:
+    node.tool("getent", "exit 124")
+    assert not any(
+        "not known" in text for _, text in found(node.look("head=127.0.0.1", "port=1", "local=yes"))
+    )
+
+
 def kinds(lines: Lines) -> set[str]:
     return {line[0] for line in lines}
 
@@ -394,6 +440,27 @@ def test_a_head_that_listens_is_reached_and_its_port_is_free_at_once(node: Node)
     with socket.socket() as store:
         store.bind(("", port))
         store.listen()
+
+
+def test_a_stranger_who_says_nothing_is_not_counted_by_the_head(node: Node) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    words = ("first=n0", "others=1", f"port={port}", "patience=20")
+    head = subprocess.Popen(
+        ["bash", str(PAYLOAD / "preflight.sh"), *words],
+        env={**os.environ, "SLURMD_NODENAME": "n0"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert head.stdout is not None
+    while "listens" not in head.stdout.readline():
+        pass
+    socket.create_connection(("127.0.0.1", port)).close()
+    lines = node.look("head=127.0.0.1", f"port={port}", "first=n0", "local=yes")
+    head.communicate(timeout=20)
+    assert head.returncode == 0
+    assert "reached" in kinds(lines)
 
 
 def test_nobody_listens_where_there_is_no_python(node: Node) -> None:

@@ -171,7 +171,6 @@ def test_clocks(tmp_path: Path, clock: dict[str, float], bad: list[str]) -> None
     [
         ("n2\treached\tn1\nn3\tlost\tn1:20007: no answer in 5 s", ["n3"]),
         ("n2\tlost\tn1:20007: x\nn3\tlost\tn1:20007: x", ["n1"]),
-        ("n2\treached\tn1\nn3\trefused\tn1:20007", ["n3"]),
         ("n2\treached\tn1\nn3\treached\tn1", []),
     ],
 )
@@ -179,10 +178,32 @@ def test_who_cannot_reach_the_head(tmp_path: Path, ways: str, bad: list[str]) ->
     assert [node for node, _ in judge(tmp_path, nodes(ways)).of("bad")] == bad
 
 
+def test_a_refusal_where_the_head_has_listened_for_seconds_is_a_fault(tmp_path: Path) -> None:
+    last = "n3\\trefused\\tn1:20007\\nn3\\tend\\t0.1\\n"
+    told = judge(tmp_path, nodes("n2\treached\tn1", but="n3"), after=f"sleep 4; printf '{last}'")
+    assert [node for node, _ in told.of("bad")] == ["n3"]
+
+
 def test_a_refusal_where_nobody_listens_says_nothing(tmp_path: Path) -> None:
     answers = nodes("n2\trefused\tn1:20007\nn3\trefused\tn1:20007")
     told = judge(tmp_path, answers.replace("n1\tlistens\tpython3\n", ""))
     assert told.findings == []
+
+
+def test_who_was_refused_before_the_head_listened_was_early(tmp_path: Path) -> None:
+    (refused,) = ("n2\trefused\tn1:20007\n",)
+    answers = nodes("n3\treached\tn1").replace("n1\tlistens", f"{refused}n1\tlistens")
+    assert judge(tmp_path, answers).findings == []
+
+
+def test_a_node_on_which_the_step_begins_late_gets_its_time(tmp_path: Path) -> None:
+    """As where the site's prolog runs there before the first step."""
+    late = [line for line in nodes().splitlines() if line.startswith("n3")]
+    first = "\n".join(line for line in nodes().splitlines() if not line.startswith("n3"))
+    begins, ends = ("\\n".join(lines).replace("\t", "\\t") for lines in (late[:-1], late[-1:]))
+    after = f"sleep 1.2; printf '{begins}\\n'; sleep 1.5; printf '{ends}\\n'"
+    told = judge(tmp_path, first + "\n", after=after, PREFLIGHT_SECONDS="2")
+    assert told.of("bad") == []
 
 
 def test_what_differs_between_nodes_is_a_warning_at_the_odd_one_out(tmp_path: Path) -> None:
