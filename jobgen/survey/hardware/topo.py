@@ -19,7 +19,7 @@ _LINK = re.compile(r"X|NV[0-9]{1,3}|PIX|PXB|PHB|NODE|SYS|SOC|OK|CNS|GNS|TNS|NS|D
 _PARTS = re.compile(r"NV[0-9]{1,3}|PIX|PXB|PHB|NODE|SYS|SOC")
 _GLUED = re.compile(rf"(?:{_PARTS.pattern}){{2,10}}")
 _MEANING = re.compile(r"([A-Z]{1,4}#?) {1,8}= ")
-_LEGEND = re.compile(r"(NIC[0-9]{1,4}) {0,8}: {0,8}([A-Za-z0-9_.:-]{1,64})")
+_LEGEND = re.compile(r"\b(NIC[0-9]{1,4}) {0,8}: {0,8}([A-Za-z0-9_.:-]{1,64})(?= |$)")
 
 
 class Affinity(NamedTuple):
@@ -60,8 +60,8 @@ def parse(text: str) -> Matrix:
     for line in filter(None, lines(text, tabs=True)):
         words = _UNDERLINE.sub("", line)
         bare = words.strip().replace("\t", " ")
-        if match := _LEGEND.fullmatch(bare):
-            devices |= {} if len(devices) > MOST else {match[1]: match[2]}
+        if _LEGEND.match(bare):
+            devices |= {} if len(devices) > MOST else dict(_LEGEND.findall(bare)[:MOST])
         elif match := _MEANING.match(bare):
             legend[match[1]] = None
         elif not columns:

@@ -20,6 +20,8 @@ from jobgen.survey.hardware.topo import Matrix
 NEAR = ("PIX", "PXB")
 """Links that do not leave the PCIe switches: NCCL's default limits for P2P and GPUDirect RDMA."""
 FAR = ("PHB", "NODE", "SYS", "SOC")
+_EVERY = frozenset({"X", "PHB", "PXB", "PIX"})
+"""Words that nvidia-smi's legend always explains, with -m and -mp, in all releases."""
 MOST_NVLINKS = 18
 """NVLinks of the GPU with the most of them, Hopper and Blackwell: NVIDIA H100 and B200 data sheets.
 More than this in sum, to all peers, needs a switch."""
@@ -88,9 +90,9 @@ def explain(matrix: Matrix, ports: Sequence[Port] = ()) -> Topology:
     virtual machines and on Grace, they are the InfiniBand ports of the highest rate, if any.
     """
     pairs = {(a, b): matrix.link(a, b) for i, a in enumerate(matrix.gpus) for b in matrix.gpus[:i]}
-    pcie_only = (
-        bool(matrix.legend) and "NV#" not in matrix.legend and not any(map(nvlinks, pairs.values()))
-    )
+    # the legend of -mp is whole but for NV#; one cut by hand may miss any word
+    whole = _EVERY <= set(matrix.legend)
+    pcie_only = whole and "NV#" not in matrix.legend and not any(map(nvlinks, pairs.values()))
     islands = _islands(matrix.gpus, pairs)
     intra = _intra(matrix.gpus, pairs, islands, pcie_only=pcie_only)
     found = {gpu: _nearest(matrix, gpu) for gpu in matrix.gpus}
@@ -180,7 +182,10 @@ def _intra(
     *,
     pcie_only: bool,
 ) -> str:
-    """What joins the GPUs: a switch where they have more links to their peers than a GPU has."""
+    """What joins the GPUs: a switch where they have more links to their peers than a GPU has.
+
+    Groups without NVLink between them have bridges, as pairs and fours of H200 NVL, not a switch.
+    """
     if len(gpus) < 2 or pcie_only:
         return ""
     sums = Counter[str]()
@@ -189,7 +194,7 @@ def _intra(
         sums[other] += nvlinks(word)
     largest = max(islands, key=len, default=())
     inside = [w for (a, b), w in pairs.items() if w and a in largest and b in largest]
-    full = bool(inside) and all(map(nvlinks, inside))
+    full = len(islands) == 1 and bool(inside) and all(map(nvlinks, inside))
     if full and (max(sums.values()) > MOST_NVLINKS or f"NV{MOST_NVLINKS}" in inside):
         return "nvswitch"
     if not all(nvlinks(word) or word in (*NEAR, *FAR) for word in pairs.values()):
