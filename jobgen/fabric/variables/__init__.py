@@ -24,13 +24,14 @@ _NAME_RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 """Of these the first speaks, and ends the matter: the value of such a name means nothing."""
 _RULES: tuple[Rule, ...] = (
-    contents.list_syntax, contents.ucx_devices, contents.prefix, contents.value, contents.port,
-    contents.sockets, contents.threads, network.clash, network.loopback, network.inside,
-    network.devices, pairs.pair, pairs.bounds, pairs.filters, pairs.interfaces, advice.launchers,
+    contents.list_syntax, contents.kinds, contents.ucx_devices, contents.prefix, contents.value,
+    contents.port, contents.sockets, contents.threads, network.clash, network.loopback,
+    network.inside, network.devices, pairs.pair, pairs.bounds, pairs.filters, pairs.interfaces,
+    advice.launchers,
 )  # fmt: skip
 """Of these every one speaks."""
 _ADVICE: tuple[Rule, ...] = (
-    advice.debugging, advice.forced, names.needless, names.deprecated, advice.default,
+    advice.debugging, advice.forced, advice.gid, names.needless, names.deprecated, advice.default,
     advice.tuning, advice.internal,
 )  # fmt: skip
 """Of these the first speaks, where nothing else was said, and never of a site's own facts."""

@@ -47,12 +47,26 @@ def forced(case: Case) -> Finding | None:
     """Algorithms and protocols chosen by hand, which NCCL chooses by size and topology."""
     if case.name not in _FORCED or case.value is None or case.context.fabric in _PINNED:
         return None
+    plug_in = case.context.versions.get("ofi_nccl", "")
+    if case.context.fabric == "efa" and plug_in and release(plug_in) < (1, 6):
+        return None  # over EFA, only the simple protocol worked then
     if "LL128" in case.text.upper().lstrip("^").split(",") and not case.text.startswith("^"):
         only = case.text.upper() == "LL128"
         message = f"{case.shown}: LL128 corrupts data where the hardware does not keep its order"
         return Finding("J315", message, "remove it", "warning" if only else "note")
     message = f"{case.shown} takes NCCL's choice away for every size of message"
     return Finding("J315", message, "remove it, or say next to it what was measured", "note")
+
+
+def gid(case: Case) -> Finding | None:
+    """A fixed entry of the GID table, which NCCL finds itself since 2.21."""
+    if case.name != "NCCL_IB_GID_INDEX" or not case.text.isdecimal():
+        return None
+    _, installed = case.release()
+    if installed and release(installed) < (2, 21):
+        return None
+    message = f"{case.name} is needless: NCCL from 2.21 finds the RoCE v2 entry itself"
+    return Finding("J310", message, "remove it: a wrong index ends in ibv_modify_qp failed", "note")
 
 
 def default(case: Case) -> Finding | None:
@@ -73,7 +87,7 @@ def default(case: Case) -> Finding | None:
 def tuning(case: Case) -> Finding | None:
     """A knob of tuning, or a way round a fault."""
     row = case.row
-    if row is None or not row.safe.startswith("only as measured"):
+    if row is None or not row.safe.startswith("only as measured") or case.name in _FORCED:
         return None
     message = f"{case.name} is tuning, or a way round a fault: NCCL's makers advise against it"
     return Finding("J315", message, "remove it, or say next to it what was measured", "note")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from jobgen.errors import Severity
 from jobgen.fabric.variables import legal
 from jobgen.fabric.variables.values import Case, Finding
 
@@ -77,6 +78,69 @@ _FAULTS: tuple[tuple[Callable[[_List], bool], str], ...] = (
 )
 
 
+class _Kind(NamedTuple):
+    """Entries of a list that are no names of what it lists."""
+
+    names: frozenset[str]
+    entry: str
+    """A pattern of such an entry."""
+    says: str
+    hint: str
+    severity: Severity = "warning"
+
+
+_CARDS = frozenset({"NCCL_IB_HCA"})
+_NETS = frozenset({"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"})
+_KINDS = (
+    _Kind(
+        _CARDS | _NETS,
+        r".*[\"'].*",
+        "the quotes are part of the name",
+        "write it without quotes",
+    ),
+    _Kind(
+        _CARDS,
+        r"(bond|hsn|ib)\d+|en[ops]\d\w*",
+        "this is an interface, and NCCL looks for a card of that name",
+        "take the name from ibv_devices or ibdev2netdev",
+    ),
+    _Kind(
+        _CARDS,
+        r"eth\d+",  # drivers may be told to call their cards so
+        "this looks like an interface, and NCCL looks for a card of that name",
+        "take the name from ibv_devices or ibdev2netdev",
+        "note",
+    ),
+    _Kind(
+        _NETS,
+        r"(mlx\d_|bnxt_re|irdma|ionic_)\w*",
+        "this is an RDMA card, and no interface is called so",
+        "take the name from ip -br link or ibdev2netdev",
+    ),
+    _Kind(
+        _NETS,
+        r"\d+(\.\d+){3}(/\d+)?",
+        "this is an address, and an interface's name is wanted",
+        "take the name from ip -br addr",
+    ),
+    _Kind(
+        _CARDS | _NETS,
+        r".*[*?\[].*",
+        "there are no patterns",
+        "write the beginning, such as mlx5_ or eth, or every name",
+    ),
+)
+
+
+def kinds(case: Case) -> Finding | None:
+    """An interface where a card is meant, an address, or a pattern."""
+    entries = [e.strip().partition(":")[0] for e in case.text.lstrip("^=").split(",")]
+    for kind in _KINDS:
+        if case.name in kind.names and any(re.fullmatch(kind.entry, e) for e in entries):
+            return Finding("J319", f"{case.shown}: {kind.says}", kind.hint, kind.severity)
+    return None
+
+
 def ucx_devices(case: Case) -> Finding | None:
     """A card for UCX without its port."""
     if case.name != "UCX_NET_DEVICES" or case.value is None:
@@ -120,11 +184,19 @@ def _all_cards(entries: list[str]) -> bool:
     return len(numbers) >= 4 and numbers == list(range(len(numbers)))
 
 
+_RCCL = frozenset({"NCCL_DEBUG", "NCCL_ALGO", "NCCL_PROTO"}) | {
+    f"NCCL_{end}_{what}"
+    for end in ("MIN", "MAX")
+    for what in ("NCHANNELS", "CTAS", "P2P_NCHANNELS")
+}
+"""Variables of which RCCL takes more values: it has 112 channels and more (ROCm's documents)."""
+
+
 def value(case: Case) -> Finding | None:
     """A value that its reader does not know."""
     if case.row is None or not case.text:
         return None
-    if case.context.maker == "amd" and case.name in {"NCCL_DEBUG", "NCCL_ALGO", "NCCL_PROTO"}:
+    if case.context.maker == "amd" and case.name in _RCCL:
         return None
     wrong, right = legal.complaint(case.row, case.text)
     if not wrong:

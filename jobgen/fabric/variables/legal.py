@@ -24,6 +24,9 @@ _DEFAULT = re.compile(
 
 def complaint(row: Variable, value: str) -> tuple[str, str]:
     """(what is wrong with the value, what is right); two empty texts where nothing is."""
+    special = _SPECIAL.get(row.name)
+    if special is not None:
+        return special(row, value)
     named = _NAMED.get(row.name)
     if named is not None:
         return _listed(value, *named)
@@ -115,6 +118,34 @@ def _listed(value: str, kind: str, words: frozenset[str]) -> tuple[str, str]:
     return "", ""
 
 
+def _parts(row: Variable, value: str) -> tuple[str, str]:
+    words = row.values.partition(";")[0].lower().split(",")
+    return _listed(value, "part of the log", frozenset(words))
+
+
+def _addresses(row: Variable, value: str) -> tuple[str, str]:
+    if re.match(r"[\da-fA-F.:]+/\d", value):
+        return "", ""
+    return "is no range, and is not followed", f"{row.name} takes such as 10.0.0.0/8"
+
+
+def _net(row: Variable, value: str) -> tuple[str, str]:
+    right = _NETS.get(value.lower())
+    if right is None:
+        return "", ""
+    return "is no network that NCCL knows, and it stops", f"write {row.name}={right}"
+
+
+_NETS = {
+    "infiniband": "IB",
+    "roce": "IB",
+    "rdma": "IB",
+    "verbs": "IB",
+    "tcp": "Socket",
+    "ethernet": "Socket",
+    "efa": "AWS Libfabric",
+}
+"""What is written for NCCL_NET → what NCCL calls it."""
 _NAMED = {
     "NCCL_ALGO": ("algorithm", frozenset(_ALGORITHMS)),
     "NCCL_PROTO": ("protocol", frozenset(_PROTOCOLS)),
@@ -127,3 +158,9 @@ _NAMED = {
     "CUDA_DEVICE_ORDER": ("order", frozenset({"fastest_first", "pci_bus_id"})),
 }
 """Name → what its words are called, and which there are."""
+_SPECIAL = {
+    "NCCL_DEBUG_SUBSYS": _parts,
+    "NCCL_IB_ADDR_RANGE": _addresses,
+    "NCCL_NET": _net,
+}
+"""Name → what reads its values, where the kind of its row does not say it."""

@@ -118,14 +118,15 @@ def obsolete(case: Case) -> Finding | None:
     library = "NCCL" if row.owner == "nccl" else row.owner
     message = f"{case.name} is read by nothing since {library} {row.until}"
     # what went with the last releases is still read by most that are installed
-    from_when = _LATELY[case.context.maker == "amd"]
-    lately = row.owner == "nccl" and not case.release()[1] and release(row.until) >= from_when
+    amd = case.context.maker == "amd"
+    lately = row.owner == "nccl" and not case.release()[1]
+    lately = lately and (amd or release(row.until) >= _LATELY)
     severity: Severity = "note" if lately else "warning"
     return Finding("J310", message, _successor(row.successor), severity)
 
 
-_LATELY = ((2, 29), (2, 18))
-"""Of NCCL, and of RCCL, which follows it at some distance."""
+_LATELY = (2, 29)
+"""Of NCCL. What RCCL reads, the table does not say: AMD's documents set what NCCL has dropped."""
 
 
 def needless(case: Case) -> Finding | None:

@@ -404,3 +404,75 @@ def test_any_value_is_judged(name: str, value: str | None, fabric: str, kind: st
         assert found.code in CODES
         assert found.severity in {"error", "warning", "note"}
         assert found.message
+
+
+def test_the_entry_of_the_gid_table_is_left_to_nccl_from_2_21() -> None:
+    for known in ({}, {"nccl": "2.21.5"}, {"nccl": "2.27.3"}):
+        found = codes_of("NCCL_IB_GID_INDEX", "3", ROCE._replace(versions=known))
+        assert found == [("J310", "note")]
+    assert codes_of("NCCL_IB_GID_INDEX", "3", ROCE._replace(versions={"nccl": "2.18.5"})) == []
+    assert codes_of("NCCL_IB_GID_INDEX", "3", ROCE._replace(kind="cluster")) == []
+
+
+def test_an_old_plug_in_for_efa_needs_its_protocol() -> None:
+    assert codes_of("NCCL_PROTO", "simple", EFA._replace(versions={"ofi_nccl": "1.5.0"})) == []
+    assert ("J315", "note") in codes_of("NCCL_PROTO", "simple", EFA)
+
+
+def test_what_nccl_has_dropped_is_a_note_on_amd() -> None:
+    assert codes_of("NCCL_CHECKS_DISABLE", "1", AMD) == [("J310", "note")]
+    assert codes_of("NCCL_CHECKS_DISABLE", "1") == [("J310", "warning")]
+
+
+def test_rccl_has_more_channels_than_nccl() -> None:
+    assert not any(code == "J320" for code, _ in codes_of("NCCL_MIN_NCHANNELS", "112", AMD))
+    assert ("J320", "warning") in codes_of("NCCL_MIN_CTAS", "112", IB)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hint"),
+    [
+        ("NCCL_IB_HCA", "ib0", "ibv_devices"),
+        ("NCCL_IB_HCA", "=ib0,ib1", "ibv_devices"),
+        ("NCCL_IB_HCA", "enp12s0", "ibv_devices"),
+        ("NCCL_SOCKET_IFNAME", "=mlx5_0", "ip -br link"),
+        ("GLOO_SOCKET_IFNAME", "mlx5_0", "ip -br link"),
+        ("NCCL_SOCKET_IFNAME", "10.0.0.1", "ip -br addr"),
+        ("NCCL_IB_HCA", "mlx5_*", "mlx5_"),
+        ("NCCL_IB_HCA", "mlx5_[0-3]", "mlx5_"),
+        ("NCCL_SOCKET_IFNAME", '"eth0"', "quotes"),
+    ],
+)
+def test_what_is_no_name_of_a_card_or_an_interface_is_said(
+    name: str, value: str, hint: str
+) -> None:
+    found = [f for f in said(name, value) if f.code == "J319"]
+    assert [f.severity for f in found] == ["warning"]
+    assert hint in found[0].hint
+
+
+def test_a_card_that_is_called_as_an_interface_is_noted() -> None:
+    assert ("J319", "note") in codes_of("NCCL_IB_HCA", "eth0")
+
+
+@pytest.mark.parametrize(
+    "value", ["mlx5", "=ibp0", "bnxt_re0", "rocep1s0f0", "rdma0:1", "ionic_0", "mlx5_bond_0", "ibp"]
+)
+def test_cards_are_not_taken_for_interfaces(value: str) -> None:
+    assert not any(code == "J319" for code, _ in codes_of("NCCL_IB_HCA", value))
+
+
+def test_networks_have_names_of_nccls_own() -> None:
+    for value, right in (("InfiniBand", "IB"), ("RoCE", "IB"), ("tcp", "Socket")):
+        (found,) = said("NCCL_NET", value)
+        assert (found.code, found.severity) == ("J320", "warning")
+        assert f"NCCL_NET={right}" in found.hint
+    assert codes_of("NCCL_NET", "spcx") == []
+
+
+def test_parts_of_the_log_and_ranges_have_a_form() -> None:
+    assert ("J320", "note") in codes_of("NCCL_DEBUG_SUBSYS", "INIT,NETT", NCCL_DEBUG="INFO")
+    assert codes_of("NCCL_DEBUG_SUBSYS", "^init,NET", NCCL_DEBUG="INFO") == []
+    assert ("J320", "warning") in codes_of("NCCL_IB_ADDR_RANGE", "10.0.0.0", ROCE)
+    assert codes_of("NCCL_IB_ADDR_RANGE", "10.0.0.0/8", ROCE) == []
+    assert codes_of("NCCL_IB_ADDR_RANGE", "fd00::/8", ROCE) == []
