@@ -96,6 +96,21 @@ def test_less_than_half_with_no_node_to_blame_ends_the_job(tmp_path: Path) -> No
     assert "no node is slower" in row[3]
 
 
+def test_of_very_many_ranks_a_small_array_ends_no_job(tmp_path: Path) -> None:
+    rows = [{"kind": "world", "ranks": 1024}, *world(9)[1:]]
+    (row,) = found(tmp_path, rows)
+    assert row[:2] == ["warn", "all-reduce"]
+
+
+@pytest.mark.parametrize("rows", [[], [{"kind": "world", "ranks": 1}, *world(9)[1:]]])
+def test_what_was_not_measured_is_not_judged(
+    tmp_path: Path, rows: Sequence[Mapping[str, object]]
+) -> None:
+    (row,) = found(tmp_path, rows)
+    assert row[0] == "skip"
+    assert "nothing was measured" in row[2]
+
+
 def test_two_nodes_cannot_be_told_apart(tmp_path: Path) -> None:
     (row,) = found(tmp_path, world(9, pair("n1", "n2", 9)))
     assert row[:2] == ["wrong", "all-reduce"]
