@@ -194,13 +194,10 @@ def _mine(site: Site, partition: Partition | None) -> bool:
 
 def accounts(site: Site, partition: Partition) -> tuple[str, ...]:
     """The user's accounts that the partition lets in."""
-    cluster = site.settings.get("ClusterName", "")
     names = (
         one.account
         for one in site.associations
-        if one.partition in ("", partition.name)
-        and (not cluster or one.cluster in ("", cluster))
-        and partition.admits(one.account)
+        if one.concerns(partition.name) and partition.admits(one.account)
     )
     return tuple(dict.fromkeys(names))
 

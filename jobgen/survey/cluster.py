@@ -169,9 +169,10 @@ def _qos(site: Site, choice: Choice, asked: Said) -> Iterator[Line | Gap]:
         return
     account = asked.account or site.default_account
     mine = [one for one in site.associations if not account or one.account == account]
-    if not allowed or not mine or any(one.default_qos in allowed for one in mine):
+    lower = {name.lower() for name in allowed}
+    if not allowed or not mine or any(one.default_qos.lower() in lower for one in mine):
         return
-    found = tuple(dict.fromkeys(q for one in mine for q in one.qos if q in allowed))
+    found = tuple(dict.fromkeys(q for one in mine for q in one.qos if q.lower() in lower))
     why = f"scontrol show partition: AllowQos {named(allowed)}"
     if len(found) == 1:
         yield Line(path, found[0], f"{why}; sacctmgr show assoc: the one of them that is yours")
@@ -195,13 +196,13 @@ def _limits(site: Site, choice: Choice, asked: Said) -> Iterator[Line | Gap]:
     options += [
         (seconds(one.max_wall), f"sacctmgr show assoc: MaxWall of account {one.account}")
         for one in site.associations
-        if one.account == chosen and one.partition in ("", partition.name)
+        if one.account == chosen and one.concerns(partition.name)
     ]
-    used = _qos_used(site, choice, asked)
+    used = {name.lower() for name in (_qos_used(site, choice, asked), partition.own_qos) if name}
     options += [
         (seconds(one.max_wall), f"sacctmgr show qos: MaxWall of {one.name}")
         for one in site.qos
-        if one.name and one.name in (used, partition.own_qos)
+        if one.name.lower() in used
     ]
     known = [(limit, how) for limit, how in options if limit and limit <= _LONGEST]
     if known:

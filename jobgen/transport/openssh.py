@@ -56,7 +56,7 @@ _REASONS = (
     (
         r"Could not resolve",
         "J402",
-        "check ssh.host of the cluster profile, and HostName in ~/.ssh/config",
+        "check the name (ssh.host of a profile, or --from), and HostName in ~/.ssh/config",
     ),
     (
         r"refused|timed out|[Uu]nreachable|No route",

@@ -157,6 +157,24 @@ def test_the_partitions_own_qos_limits_the_time() -> None:
     assert how(draft)["limits.time"] == "sacctmgr show qos: MaxWall of juno"
 
 
+def test_the_databases_lower_case_is_the_same_name() -> None:
+    """And what it says of another cluster of the site is not taken for this one."""
+    line = "PartitionName=GPU AllowAccounts=Lab42 AllowQos=Long State=UP Nodes=n[1-2]\n"
+    draft = of(
+        "24.11",
+        told={
+            "config": "ClusterName = TestBed\nSLURM_VERSION = 24.11.5\n",
+            "node": "NodeName=n1 CPUTot=8 Gres=gpu:l4:2 State=IDLE Partitions=GPU\n",
+            "partition": line,
+            "assoc": "testbed|lab42|gpu|long|normal|\nother|lab42|||x|00:10:00\nother|b||||\n",
+            "qos": "long|1-00:00:00|\n",
+        },
+    )
+    assert values(draft)["defaults.slurm.account"] == "lab42"
+    assert values(draft)["defaults.slurm.qos"] == "long"
+    assert values(draft)["limits.time"] == "1-00:00:00"
+
+
 def test_one_qos_of_the_partitions_is_written_and_two_are_not() -> None:
     line = "PartitionName=gpu AllowQos={} State=UP Nodes=n[1-2] MaxTime=UNLIMITED\n"
     draft = of("24.11", told={"partition": line.format("long,urgent")})

@@ -91,7 +91,7 @@ def explain(matrix: Matrix, ports: Sequence[Port] = ()) -> Topology:
     """
     pairs = {(a, b): matrix.link(a, b) for i, a in enumerate(matrix.gpus) for b in matrix.gpus[:i]}
     # the legend of -mp is whole but for NV#; one cut by hand may miss any word
-    whole = _EVERY <= set(matrix.legend)
+    whole = set(matrix.legend) >= _EVERY
     pcie_only = whole and "NV#" not in matrix.legend and not any(map(nvlinks, pairs.values()))
     islands = _islands(matrix.gpus, pairs)
     intra = _intra(matrix.gpus, pairs, islands, pcie_only=pcie_only)

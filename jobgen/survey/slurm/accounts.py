@@ -1,4 +1,7 @@
-"""``sacctmgr -n -P``: who may use what."""
+"""``sacctmgr -n -P``: who may use what.
+
+The database keeps its names in lower case, other commands do not: man sacctmgr, NOTE.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,10 @@ class Association(NamedTuple):
     default_qos: str = ""
     max_wall: str = ""
 
+    def concerns(self, partition: str) -> bool:
+        """Whether it is for jobs in this partition."""
+        return self.partition.lower() in ("", partition.lower())
+
 
 class Qos(NamedTuple):
     """A quality of service."""
@@ -37,16 +44,23 @@ def associations(text: str) -> tuple[Association, ...]:
     """The rows of ``sacctmgr -n -P show assoc format=…`` in the fields of ``ASSOCIATION``."""
     found = (
         Association(
-            said(cluster), said(account), said(partition), words(qos), said(one), said(most)
+            said(cluster), said(account), said(partition), _granted(qos), said(one), said(most)
         )
         for cluster, account, partition, qos, one, most in _rows(text, 6)
     )
     return tuple(one for one in found if one.account)
 
 
+def _granted(text: str) -> tuple[str, ...]:
+    """The names of a list of QOS: ``+long`` is one more than the account has, ``-long`` is gone."""
+    return tuple(word.lstrip("+") for word in words(text) if not word.startswith("-"))
+
+
 def default_account(text: str, user: str) -> str:
     """The user's default account in ``sacctmgr -n -P show user format=…``; empty without one."""
-    found = (said(account) for name, account in _rows(text, 2) if name.strip() == user)
+    found = (
+        said(account) for name, account in _rows(text, 2) if name.strip().lower() == user.lower()
+    )
     return next((account for account in found if account), "")
 
 

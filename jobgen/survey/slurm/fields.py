@@ -120,7 +120,7 @@ _CLOCK = re.compile(r"(?:(\d{1,5})-)?(\d{1,5})(?::(\d{1,2}))?(?::(\d{1,2}))?", r
 
 
 def seconds(text: str) -> int | None:
-    """A limit as Slurm prints it: ``7-00:00:00``, ``04:00:00``, ``30:00`` (30 minutes).
+    """A limit as Slurm prints it: ``7-00:00:00``, ``04:00:00``, ``30:00`` and ``30`` (minutes).
 
     None where there is no limit, or the text is none.
     """
@@ -129,7 +129,7 @@ def seconds(text: str) -> int | None:
         return None
     days, *rest = (None if part is None else int(part) for part in match.groups())
     clock = [part for part in rest if part is not None]
-    if days is None and len(clock) == 2:
+    if days is None and len(clock) < 3:
         clock = [0, *clock]
     hours, minutes, left = (*clock, 0, 0, 0)[:3]
     return (((days or 0) * 24 + hours) * 60 + minutes) * 60 + left

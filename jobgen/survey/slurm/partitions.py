@@ -40,7 +40,9 @@ class Partition(NamedTuple):
 
     def admits(self, account: str) -> bool:
         """Whether its lists let this account in."""
-        return account not in self.denied and (not self.accounts or account in self.accounts)
+        name = account.lower()
+        named = {one.lower() for one in self.accounts}
+        return name not in {one.lower() for one in self.denied} and (not named or name in named)
 
 
 def partitions(text: str) -> tuple[Partition, ...]:

@@ -73,11 +73,19 @@ def site(answers: Mapping[str, Result], user: str) -> Site:
         nodes=nodes(text["node"]),
         partitions=partitions(text["partition"]),
         groups=groups(text["sinfo"]),
-        associations=accounts.associations(text["assoc"]),
+        associations=_here(text["assoc"], config.get("ClusterName", "")),
         qos=accounts.qualities(text["qos"]),
         default_account=accounts.default_account(text["user"], user),
         sacct=_works(answers.get("sacct")),
         silent=silent,
+    )
+
+
+def _here(text: str, cluster: str) -> tuple[Association, ...]:
+    """The associations of this cluster: a database can hold several. Its names are lower case."""
+    found = accounts.associations(text)
+    return tuple(
+        one for one in found if not cluster or one.cluster.lower() in ("", cluster.lower())
     )
 
 

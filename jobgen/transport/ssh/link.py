@@ -219,7 +219,7 @@ def _plug(hop: Route, through: Link | None) -> Plug:
             hop,
             "J402",
             f"the host name cannot be resolved ({error.strerror})",
-            "check ssh.host of the cluster profile, and HostName in ~/.ssh/config",
+            "check the name (ssh.host of a profile, or --from), and HostName in ~/.ssh/config",
         )
     except TimeoutError:
         _fail(

@@ -124,6 +124,13 @@ def test_nodes_of_a_cloud_that_are_off_or_starting_can_be_used() -> None:
     assert (starting.memory, starting.cpus, starting.features) == (0, 1, ("dyn", "standard_f4"))
 
 
+def test_the_qos_of_an_association_are_names() -> None:
+    (found,) = associations("c|lab||+normal,-short,long|normal|\n")
+    assert found.qos == ("normal", "long")
+    assert found.concerns("gpu")
+    assert default_account("Ann|lab42\n", "ann") == "lab42"
+
+
 def test_a_blank_line_does_not_end_a_node() -> None:
     (found,) = nodes(fact("published", "node-3090"))
     assert found.reason == (
