@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,6 +13,10 @@ from jobgen.errors import Invalid, Problem
 if TYPE_CHECKING:
     from jobgen.catalog import Parent
     from jobgen.model.cluster import ClusterProfile
+
+
+_CLUSTER = re.compile(r"^cluster:[ \t]+([\w./-]+)[ \t]*(?:#.*)?$", re.MULTILINE)
+_VARIABLE = re.compile(r"[A-Z]_[A-Z]+\w*['\"]?[=:]")
 
 
 class LintedFile(NamedTuple):
@@ -28,8 +33,9 @@ class LintedFile(NamedTuple):
 def lint(world: World, files: Sequence[Path], cluster: str | None = None) -> tuple[LintedFile, ...]:
     """Each file with all its problems, in the order given.
 
-    Jobs and scripts are judged on this cluster, or on the one profile among the files. Raises
-    Missing where there is no such cluster, Invalid where its profile is wrong.
+    Jobs and scripts are judged on this cluster, or on the one profile among the files, or a job on
+    the one it names. Raises Missing where there is no such cluster, Invalid where its profile is
+    wrong.
     """
     texts = [(path, _read(world, path)) for path in files]
     where = _named(world, cluster) if cluster else _cluster(world, texts)
@@ -57,8 +63,23 @@ def _lint(
     label = world.label(path)
     if isinstance(text, Invalid):
         return LintedFile(label, "file", "", text.problems, valid=False)
+    where = where or _asked(world, path, text)
     checked = check(text, label, parent=_parent(world, path, text), cluster=where)
     return LintedFile(label, checked.kind, text, tuple(checked.problems), valid=checked.valid)
+
+
+def _asked(world: World, path: Path, text: str) -> ClusterProfile | None:
+    """The cluster that a job names, where it sets variables to be judged there."""
+    found = _CLUSTER.search(text)
+    if found is None or not _VARIABLE.search(text):
+        return None
+    from jobgen.app.prepare import profile_of
+    from jobgen.errors import Missing
+
+    try:
+        return profile_of(world, world.catalog(beside=path.resolve().parent), found.group(1)).value
+    except (Missing, Invalid):
+        return None
 
 
 def _cluster(world: World, texts: Sequence[tuple[Path, str | Invalid]]) -> ClusterProfile | None:

@@ -30,6 +30,15 @@ def test_hearsay_is_explained(jobgen: Jobgen) -> None:
     assert "init_process_group(timeout=...)" in said.out
 
 
+def test_a_name_that_pytorch_had_is_not_called_unread(jobgen: Jobgen) -> None:
+    """PyTorch still follows its old names, with a warning."""
+    said = jobgen("explain", "NCCL_BLOCKING_WAIT")
+    assert "renamed in 2.2" in said.out
+    assert "TORCH_NCCL_BLOCKING_WAIT" in said.out
+    assert "Nothing reads" not in said.out
+    assert "absent" not in said.out
+
+
 def test_the_list_of_codes_says_how_many_variables_there_are(jobgen: Jobgen) -> None:
     assert "Variables: " in jobgen("explain").out
 
@@ -65,3 +74,11 @@ def test_the_cluster_is_known_by_name_or_beside_the_job(
     there = jobgen("lint", str(job), *more, "--json")
     assert {d["code"] for d in json.loads(alone.out)["data"]["diagnostics"]} == {"J315"}
     assert {d["code"] for d in json.loads(there.out)["data"]["diagnostics"]} == {"J316"}
+
+
+def test_a_job_is_judged_on_the_cluster_that_it_names(jobgen: Jobgen, tmp_path: Path) -> None:
+    job = tmp_path / "job.yaml"
+    for cluster, code in (("dgx-h100   # as a note", "J316"), ("nowhere", "J315")):
+        job.write_text(JOB + f"cluster: {cluster}\n")
+        said = jobgen("lint", str(job), "--json")
+        assert {d["code"] for d in json.loads(said.out)["data"]["diagnostics"]} == {code}

@@ -89,6 +89,9 @@ def _hearsay(said: Hearsay, found: Explained, ink: Ink) -> str:
     verdict = fold(f"Nothing reads {name}: {said.why}.", width)
     instead = "Write nothing." if said.instead == "none" else f"Write instead: {said.instead}"
     source = "Source: absent from every release of NCCL from 2.3.5 and of PyTorch from 1.13."
+    if "renamed" in said.why:
+        verdict = fold(f"{name}: {said.why}.", width)
+        source = "Source: PyTorch, torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp."
     if "=" in said.entry:
         verdict, source = fold(f"{name}: {said.why}.", width), "Source: NCCL's user guide, env.rst."
     parts = [ink("strong", name), verdict, fold(instead, width), source]

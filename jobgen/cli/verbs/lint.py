@@ -22,7 +22,7 @@ from jobgen.cli.words import FILE
 def command(call: Call, files: tuple[Path, ...], form: str) -> int:
     """Find every problem of job and cluster files, and of plain job scripts, at once, offline.
 
-    A job is judged on the cluster of -c, or on that of a profile among the files.
+    A job is judged on the cluster of -c, of a profile among the files, or that it names.
     The exit code is 3 where a file is invalid, 1 where a valid file breaks a rule, else 0.
     """
     from jobgen.app.linting import lint
