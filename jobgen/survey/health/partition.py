@@ -36,6 +36,8 @@ def fault(partition: Partition, account: str, qos: str, groups: Sequence[str]) -
     name = f"partition {partition.name}"
     if partition.state not in ("", "UP"):
         return f"{name} is {partition.state}"
+    if partition.root_only:
+        return f"{name} is for root only"
     for what, mine, allowed in (
         ("account", [account], partition.accounts),
         ("QOS", [qos], partition.qos),

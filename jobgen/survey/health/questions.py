@@ -25,7 +25,7 @@ TOOLS = (
 """Programs that jobgen's own scripts run on the login host or in the job."""
 SLURM = ("sbatch", "squeue", "scancel", "scontrol")
 """Those of Slurm without which no job can be sent, followed or cancelled."""
-ASSOCIATION = ("account", "partition", "qos", "defaultqos", "maxjobs", "maxsubmit")
+ASSOCIATION = ("account", "partition", "qos", "defaultqos", "maxjobs", "maxsubmit", "cluster")
 _OWN = Raw('"$user_locale"'), Raw('"$user_umask"')
 _ME = Raw('"user=$(id -un)"')
 _FROM_STDIN = 'script=$1; shift; printf "%s" "$script" | "$@"'

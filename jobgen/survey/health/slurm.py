@@ -69,13 +69,15 @@ class Site(NamedTuple):
 
     @property
     def associations(self) -> list[dict[str, str]]:
-        """Account, QOS and limits that the accounting has for this user."""
+        """Account, QOS and limits that the accounting has for this user on this cluster."""
         lines = (line.split("|") for line in self.answer("association").out.splitlines())
-        return [
+        here = ("", self.configuration.get("ClusterName", "").lower())
+        found = [
             dict(zip(ASSOCIATION, line, strict=True))
             for line in lines
             if len(line) == len(ASSOCIATION) and line[0].strip()
         ]
+        return [a for a in found if here[1] == "" or a["cluster"].strip().lower() in here]
 
     @property
     def enforced(self) -> bool:
@@ -217,8 +219,9 @@ def _qos(site: Site) -> Verdict | None:
     mine = _mine(site)
     if not asked or not site.answer("association").ok or not mine:
         return None
-    allowed = sorted({name for a in mine for name in a["qos"].split(",") if name})
-    if asked in allowed:
+    names = (name.strip().lstrip("+") for a in mine for name in a["qos"].split(","))
+    allowed = sorted(set(filter(None, names)))
+    if asked.lower() in (name.lower() for name in allowed):
         return well(asked)
     fix = (
         f"correct defaults.slurm.qos ({site.where('defaults', 'slurm', 'qos')}); "

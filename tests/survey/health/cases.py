@@ -66,7 +66,7 @@ ANSWERS: Mapping[str, Answer] = {
         "partition gpu\n",
     ),
     "past": Answer(0, ""),
-    "association": Answer(0, "nlp||normal,high|normal||100\nphysics||normal||10|"),
+    "association": Answer(0, "nlp||normal,high|normal||100|hpc\nphysics||normal||10||hpc"),
     "disk": Answer(
         0,
         "root /scratch/ann\ndoing look\nat /scratch/ann\ndoing type\ntype lustre\ndoing free\n"

@@ -79,6 +79,17 @@ def slurm(**options: str) -> dict[str, str]:
             "account bio or chem only, not nlp",
         ),
         (
+            {
+                "partitions": partition("gpu", default="YES").replace(
+                    "OverSub", "RootOnly=YES OverSub"
+                )
+            },
+            {},
+            "slurm.partition",
+            "failed",
+            "gpu is for root only",
+        ),
+        (
             {"partitions": partition("gpu", groups="staff", default="YES")},
             {},
             "slurm.partition",
@@ -113,7 +124,18 @@ def slurm(**options: str) -> dict[str, str]:
         ({"association": "", "config": ""}, {}, "slurm.account", "ok", "none is needed"),
         ({}, slurm(account="nlp", qos="high"), "slurm.qos", "ok", "high"),
         ({}, slurm(account="physics", qos="high"), "slurm.qos", "failed", "yours are: normal"),
-        ({"association": "nlp||normal||0|"}, {}, "slurm.limits", "failed", "no jobs at all"),
+        ({"association": "nlp||normal||0||hpc"}, {}, "slurm.limits", "failed", "no jobs at all"),
+        (
+            {
+                "association": "nlp||normal||0||other\nphysics||+High||||hpc",
+                "config": ANSWERS["config"].out + "ClusterName = HPC\n",
+            },
+            slurm(account="nlp"),
+            "slurm.account",
+            "failed",
+            "yours are: physics",
+        ),
+        ({"association": "nlp||+High||||hpc"}, slurm(qos="high"), "slurm.qos", "ok", "high"),
         ({"test": Answer(1, "", "Invalid qos")}, {}, "slurm.request", "failed", "slurm.qos"),
         ({"test": LATE}, {}, "slurm.request", "failed", "in time"),
         ({"disk": Answer(124, "doing free")}, {}, "disk.root", "failed", "df"),
