@@ -132,13 +132,16 @@ amd() {
 }
 
 # ---- The node ------------------------------------------------------------------------------------
-# add NAME FACTOR FILE...: the sum of these counters
+# add NAME FACTOR FILE...: the sum of these counters. One that cannot be read now is as it was: were
+# it left out, all that it ever counted would be traffic once it is back.
+declare -A counted=()
 add() {
     local path value sum=0
     for path in "${@:3}"; do
         if read -r value 2>/dev/null <"$path" && [[ $value =~ ^[0-9]{1,19}$ ]]; then
-            sum=$((sum + value * $2))
+            counted[$path]=$value
         fi
+        sum=$((sum + ${counted[$path]:-0} * $2))
     done
     printf -v "$1" '%s' "$sum"
 }
@@ -264,6 +267,8 @@ while ! orphaned; do
     write "$rows"
     next=$((next + every))
     ((next > SECONDS)) || next=$((SECONDS + 1))
+    # SECONDS follows the clock, which may be set back
+    ((next <= SECONDS + every)) || next=$((SECONDS + every))
     sleep $((next - SECONDS)) &
     idle=$!
     wait "$idle"

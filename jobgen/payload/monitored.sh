@@ -49,7 +49,7 @@ monitored_awk='
 function say(name, value) { if (value != "") printf " %s=%s", name, value }
 function whole(value) { return value == "" ? "" : sprintf("%.0f", value) }
 function mean(sum, n) { return n > 0 ? sprintf("%.2f", sum / n) : "" }
-function rate(sum) { return last > first ? sprintf("%.0f", sum / (last - first)) : "" }
+function rate(sum) { return span > 0 ? sprintf("%.0f", sum / span) : "" }
 function top(id, column) { if ($column != "" && (!((id, column) in most) || $column + 0 > most[id, column])) most[id, column] = $column + 0 }
 function sum(id, column) { if ($column != "") { total[id, column] += $column; seen[id, column]++ } }
 function grown(name, column) {
@@ -61,7 +61,7 @@ function grown(name, column) {
 function tell(id, column) { return (id, column) in most ? whole(most[id, column]) : "" }
 function flush(   id, i, n, part, word, words) {
     if (node != "" && samples > 0) {
-        printf "node %s samples=%d first=%.0f last=%.0f", node, samples, first, last
+        printf "node %s samples=%d first=%.0f last=%.0f", node, samples, last - span, last
         say("load", mean(total["host", 13], seen["host", 13]))
         say("cpu", mean(total["host", 14], seen["host", 14]))
         say("mem", tell("host", 15)); say("mem_total", tell("host", 16))
@@ -89,14 +89,15 @@ function flush(   id, i, n, part, word, words) {
             printf "\n"
         }
     }
-    node = ""; samples = 0; first = 0; last = 0
+    node = ""; samples = 0; span = 0; last = 0
     split("", count); split("", most); split("", total); split("", seen); split("", hist)
     split("", idle); split("", busy); split("", work); split("", reasons); split("", why)
     split("", newest); split("", before); split("", moved)
 }
 /^==> .* <==$/ { flush(); node = $0; sub(/ <==$/, "", node); sub(/^.*\//, "", node); sub(/\.csv$/, "", node); next }
 NF != 20 || $1 + 0 < 1000000000 || $1 !~ /^[0-9]+$/ { next }
-{ if (!first || $1 < first) first = $1 + 0; if ($1 > last) last = $1 + 0 }
+# a clock that is set back takes no time
+{ if (last && $1 > last) span += $1 - last; last = $1 + 0 }
 $2 == "host" {
     samples++
     sum("host", 13); sum("host", 14); top("host", 15); top("host", 16)

@@ -47,10 +47,10 @@ class Node:
 
     @contextmanager
     def watched(
-        self, every: int = 1, most: int = 1 << 21, **env: str
+        self, every: int = 1, most: int = 1 << 21, script: Path = SCRIPT, **env: str
     ) -> Iterator[subprocess.Popen[str]]:
         """The monitor while it runs; it is told to end at the end, and must do so."""
-        words = ["bash", str(SCRIPT), str(every), str(self.out), str(most)]
+        words = ["bash", str(script), str(every), str(self.out), str(most)]
         whole = {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}", "SLURMD_NODENAME": "n1"}
         with (
             (self.folder / "said").open("w") as said,
@@ -212,13 +212,11 @@ def test_a_tool_that_hangs_and_cannot_be_ended_is_not_joined_by_a_second(node: N
     own = node.folder / "monitor.sh"
     # what timeout kills in vain: a process that no signal reaches
     own.write_text(script.replace("timeout -k 1", "timeout -s 0 -k 60"))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(f"{__name__}.SCRIPT", own)
-        with node.watched() as process:
-            until(lambda: len(node.samples("host")) >= 2, 20)
-            hung = [line for line in living(process.pid) if line.startswith("sleep 1234.5")]
-            assert len(hung) == 1
-            os.killpg(process.pid, signal.SIGCONT)
+    with node.watched(script=own) as process:
+        until(lambda: len(node.samples("host")) >= 2, 20)
+        hung = [line for line in living(process.pid) if line.startswith("sleep 1234.5")]
+        assert len(hung) == 1
+        os.killpg(process.pid, signal.SIGCONT)
     assert not node.samples("0")
 
 
@@ -287,6 +285,30 @@ def test_cards_of_hardware_are_counted_and_bridges_are_not(node: Node) -> None:
     with node.watched(PATH="/usr/bin:/bin"):
         until(lambda: node.samples("host"))
     assert node.samples("host")[0]["rx_bytes"] == "7"
+
+
+def test_a_counter_that_cannot_be_read_for_a_moment_is_no_traffic(node: Node) -> None:
+    """Else the sum would fall, and all that a card ever sent be traffic once it is back."""
+    node.file("sys/class/net/eth0/statistics/rx_bytes", "1000\n")
+    counter = node.file("sys/class/net/eth1/statistics/rx_bytes", "5000000\n")
+    with node.watched(PATH="/usr/bin:/bin"):
+        until(lambda: node.samples("host"))
+        counter.write_text("")
+        until(lambda: len(node.samples("host")) >= 3)
+    assert {row["rx_bytes"] for row in node.samples("host")} == {"5001000"}
+
+
+def test_a_clock_that_is_set_back_does_not_put_it_to_sleep(node: Node) -> None:
+    """Bash counts seconds by the clock of the wall: an hour back would be an hour of silence."""
+    script = node.folder / "monitor.sh"
+    text = SCRIPT.read_text()
+    back = '    (($(grep -c ,host, "$file") != 1)) || SECONDS=$((SECONDS - 3600))\n'
+    script.write_text(
+        text.replace("    next=$((next + every))\n", f"{back}    next=$((next + every))\n")
+    )
+    assert back in script.read_text()
+    with node.watched(script=script, PATH="/usr/bin:/bin"):
+        until(lambda: len(node.samples("host")) >= 3, 10)
 
 
 def test_amd_gpus_are_read_from_the_files_of_their_driver(node: Node) -> None:

@@ -80,6 +80,17 @@ def test_a_counter_that_begins_anew_is_not_traffic(tmp_path: Path) -> None:
     assert node.received == 20
 
 
+def test_a_clock_that_is_set_back_costs_no_time_and_loses_no_gpu(tmp_path: Path) -> None:
+    lines = []
+    for at in (4000, 4010, 4020, 30, 40, 50):
+        lines += [gpu(at, 0, 90), host(at, 100 * at if at > 4000 else 10**6 + 100 * at)]
+    write(tmp_path, {"n1": lines})
+    (node,) = summed(tmp_path)
+    assert (node.samples, node.last, node.last - node.first) == (6, START + 50, 40)
+    assert node.gpus[0].now is not None
+    assert node.gpus[0].now.time == node.last
+
+
 def test_only_the_newest_start_counts(tmp_path: Path) -> None:
     write(tmp_path, {"n1": [host(0, 1)]}, restart=2)
     write(tmp_path, {"n9": [host(0, 1)]}, restart=10)
