@@ -134,6 +134,8 @@ def needless(case: Case) -> Finding | None:
     row = case.row
     if row is None or not (row.safe == "no" or row.safe.startswith(_USELESS)):
         return None
+    if case.name == "FI_PROVIDER" and case.value is not None and "efa" not in case.text:
+        return None  # of another network, whose plug-in may want it
     program, installed = case.release()
     if installed and release(installed) < _NEEDLESS.get(program, (0,)):
         return None

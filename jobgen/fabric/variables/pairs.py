@@ -76,6 +76,14 @@ PAIRS = (
         "remove NCCL_CUMEM_ENABLE",
     ),
     Pair(
+        "NCCL_COLLNET_ENABLE",
+        "1",
+        "NCCL_NET_PLUGIN",
+        "none",
+        "SHARP is in a plug-in, and none may be loaded",
+        "remove one of the two",
+    ),
+    Pair(
         "NCCL_MNNVL_ENABLE",
         "1",
         "NCCL_CUMEM_ENABLE",

@@ -13,12 +13,12 @@ from typing import NamedTuple
 from jobgen.fabric.variables.shellwords import Word, commands
 
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?)=", re.ASCII)
-_DEFAULTED = re.compile(r"\$\{[A-Za-z_]\w*:?-([^${}`\"']*)\}", re.ASCII)
+_DEFAULTED = re.compile(r"\$\{[A-Za-z_]\w*:?[-=]([^${}`\"']*)\}", re.ASCII)
 _INTO_CONTAINERS = re.compile(r"(?:SINGULARITY|APPTAINER)ENV_")
 """With such a prefix, a container's ranks find the rest of the name."""
 _EXPORTS = frozenset({"export", "declare", "typeset", "local", "readonly"})
 _RUNNERS = frozenset({"srun", "sbatch", "salloc", "mpirun", "mpiexec", "orterun"})
-_CONTAINERS = frozenset({"docker", "podman", "nerdctl", "singularity", "apptainer"})
+_CONTAINERS = frozenset({"docker", "podman", "nerdctl", "enroot", "singularity", "apptainer"})
 _FLAGS = frozenset({"-x", "-env", "-genv"})
 """Options of MPI's starters that hand out a variable."""
 _SPEAKERS = frozenset({"echo", "printf", "grep"})
@@ -78,10 +78,8 @@ def _of_command(
     text: str, rest: list[Word], plain: dict[str, Assigned], depth: int
 ) -> Iterator[Assigned]:
     name = rest[0].text.rpartition("/")[2]
-    flags = [w.text for w in rest[1:] if w.text.startswith("-")]
     if name in _EXPORTS:
-        if "-n" not in flags and (name == "export" or any("x" in flag for flag in flags)):
-            yield from _named(rest[1:], plain)
+        yield from _declared(name, rest[1:], plain)
     elif name == "setenv":
         yield from _csh(rest[1:])
     elif name not in _SPEAKERS:
@@ -92,6 +90,15 @@ def _of_command(
             yield from _contained(rest)
     if depth < _DEEPEST:
         yield from _nested(text, rest, depth)
+
+
+def _declared(name: str, words: list[Word], plain: dict[str, Assigned]) -> Iterator[Assigned]:
+    """What ``export``, ``declare -x`` and their like hand out; ``plain`` is what they only set."""
+    flags = [w.text for w in words if w.text.startswith("-")]
+    if name != "export" and not any("x" in flag for flag in flags):
+        plain |= {found.name: found for found in _named(words, {})}
+    elif "-n" not in flags:
+        yield from _named(words, plain)
 
 
 def _csh(words: list[Word]) -> Iterator[Assigned]:
@@ -114,13 +121,21 @@ def _through_env(words: list[Word]) -> Iterator[Assigned]:
 
 
 def _nested(text: str, rest: list[Word], depth: int) -> Iterator[Assigned]:
-    """``bash -c 'export A=1; …'``, wherever it stands in a command."""
+    """``bash -c 'export A=1; …'``, wherever it stands in a command; ``ssh host '…'``."""
     for shell, flag, script in zip(rest, rest[1:], rest[2:], strict=False):
         if shell.text.rpartition("/")[2] in _SHELLS and re.fullmatch(r"-\w*c", flag.text):
-            inner = text[script.start + 1 : script.end - 1] if script.quoted else script.text
-            shift = script.start + script.quoted
-            for found in exported(inner, depth + 1):
-                yield found._replace(start=found.start + shift, end=found.end + shift)
+            yield from _inside(text, script, depth)
+    if rest[0].text == "ssh":
+        for word in rest:
+            if word.quoted:
+                yield from _inside(text, word, depth)
+
+
+def _inside(text: str, script: Word, depth: int) -> Iterator[Assigned]:
+    inner = text[script.start + 1 : script.end - 1] if script.quoted else script.text
+    shift = script.start + script.quoted
+    for found in exported(inner, depth + 1):
+        yield found._replace(start=found.start + shift, end=found.end + shift)
 
 
 def _named(words: list[Word], plain: dict[str, Assigned]) -> Iterator[Assigned]:

@@ -46,6 +46,8 @@ def commands(text: str) -> Iterator[list[Word]]:
         yield words
 
 
+_SUMS = re.compile(r"(?<=for )\(\([^\n]*?\)\)|\(\([^;\n]*?\)\)")
+"""``((n << 2))``, whose signs redirect nothing."""
 _END = Word("", 0, 0, made=False, quoted=False)
 
 
@@ -74,7 +76,8 @@ class _Reader:
                 self._bodies()
                 yield "end", _END
             elif c in ";&|()":
-                self.at += 1
+                sums = _SUMS.match(text, self.at)
+                self.at = sums.end() if sums else self.at + 1
                 yield "end", _END
             elif c in "<>":
                 yield from self._redirection()

@@ -414,6 +414,17 @@ def test_the_entry_of_the_gid_table_is_left_to_nccl_from_2_21() -> None:
     assert codes_of("NCCL_IB_GID_INDEX", "3", ROCE._replace(kind="cluster")) == []
 
 
+def test_another_provider_than_efa_is_not_needless() -> None:
+    slingshot = IB._replace(fabric="slingshot")
+    assert codes_of("FI_PROVIDER", "cxi", slingshot) == []
+    assert codes_of("FI_PROVIDER", "efa", EFA) == [("J310", "note")]
+
+
+def test_sharp_needs_its_plug_in() -> None:
+    found = codes_of("NCCL_COLLNET_ENABLE", "1", NCCL_NET_PLUGIN="none")
+    assert ("J317", "warning") in found
+
+
 def test_an_old_plug_in_for_efa_needs_its_protocol() -> None:
     assert codes_of("NCCL_PROTO", "simple", EFA._replace(versions={"ofi_nccl": "1.5.0"})) == []
     assert ("J315", "note") in codes_of("NCCL_PROTO", "simple", EFA)
