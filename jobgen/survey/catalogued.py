@@ -19,6 +19,7 @@ _MEANINGLESS = frozenset(
 _FORM = re.compile(r"sxm\d?|pcie|pci|nvl")
 _MEMORY = re.compile(r"(\d{1,4})gi?b?")
 _SLICE = re.compile(r"(?:^|[^0-9a-z])\d{1,2}[gc](?:\.\d{1,2}[gc])?\.\d{1,4}gb")
+_MIG = re.compile(r"(?:^|[^a-z])mig(?:[^a-z]|$)")
 _LESS, _MORE = 0.90, 1.03
 """nvidia-smi shows from 6 % less than the name says (ECC, the driver's own) to 2 % more."""
 
@@ -47,8 +48,8 @@ def candidates(word: str, memory_mib: float | None = None) -> tuple[str, ...]:
 
 
 def sliced(word: str) -> bool:
-    """Whether a GRES type names a slice of a GPU (MIG): 1g.5gb, a100_3g.20gb."""
-    return bool(_SLICE.search(word.lower()))
+    """Whether a GRES type names a slice of a GPU (MIG): 1g.5gb, a100_3g.20gb, mig_24gb."""
+    return bool(_SLICE.search(word.lower()) or _MIG.search(word.lower()))
 
 
 def product(name: str, memory_mib: float | None) -> tuple[str, ...]:

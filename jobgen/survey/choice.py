@@ -29,6 +29,8 @@ class Kind(NamedTuple):
     """How many of them cannot be used now."""
     alike: bool = True
     """Whether all have as many CPUs and as much memory."""
+    kept: bool = False
+    """Whether they keep CPUs or memory for the system, which are not counted here."""
     how: str = "scontrol show node"
 
     @property
@@ -118,6 +120,7 @@ def _of_nodes(partition: str, nodes: Sequence[Node]) -> Iterable[Kind]:
             memory=_least(node.memory for node in mine),
             out=sum(not node.usable for node in mine),
             alike=len({(node.cpus, node.memory) for node in mine}) == 1,
+            kept=any(node.kept for node in mine),
         )
 
 

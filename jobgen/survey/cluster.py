@@ -85,7 +85,8 @@ def _nodes(kind: Kind) -> Iterator[Line | Gap]:
     of = f"of partition {kind.partition}"
     with_ = f" with {kind.gpus} {kind.gpu_type or 'GPUs'}" if kind.gpus else " without GPUs"
     yield Line(("nodes", "count"), kind.number, f"{kind.how}: nodes {of}{with_}{out}")
-    least = "" if kind.alike else ", the least of them"
+    least = ", less what the system keeps" if kind.kept else ""
+    least += "" if kind.alike else ", the least of them"
     if kind.gpus:
         word = f"gpu:{kind.gpu_type}:{kind.gpus}" if kind.gpu_type else f"gpu:{kind.gpus}"
         yield Line(("nodes", "gpus_per_node"), kind.gpus, f"{kind.how}: Gres {word}")

@@ -128,6 +128,16 @@ def test_memory_that_the_site_has_not_told_slurm_is_left_open() -> None:
     assert "nodes.mem" in gaps(of("24.11", told={"node": MIXED.replace("510000", "1")}))
 
 
+def test_what_the_system_keeps_is_said() -> None:
+    line = (
+        "NodeName=n1 CPUEfctv=62 CPUTot=64 RealMemory=9000 MemSpecLimit=1000 Gres=gpu:l4:1 "
+        "State=IDLE Partitions=gpu\n"
+    )
+    draft = of("24.11", told={"node": line})
+    assert (values(draft)["nodes.cpus"], values(draft)["nodes.mem"]) == (62, "8000MiB")
+    assert how(draft)["nodes.cpus"].endswith("CPUTot, less what the system keeps")
+
+
 def test_a_partition_that_lets_the_user_in_is_taken_before_a_larger_one() -> None:
     text = (
         "NodeName=n1 CPUTot=8 Gres=gpu:l4:8 State=IDLE Partitions=big,admin\n"

@@ -15,7 +15,7 @@ class Node(NamedTuple):
     state: tuple[str, ...] = ()
     """Base state and flags: IDLE, DRAIN."""
     cpus: int = 0
-    """CPUs as Slurm counts them."""
+    """CPUs that jobs can have, as Slurm counts them."""
     sockets: int = 0
     cores_per_socket: int = 0
     threads_per_core: int = 0
@@ -28,6 +28,9 @@ class Node(NamedTuple):
     """Slurm's release on that node; empty where it has not registered."""
     system: str = ""
     reason: str = ""
+    kept: bool = False
+    """Whether it keeps CPUs or memory for the system (CoreSpecCount, MemSpecLimit): not in these
+    numbers, as a job that asks for them is refused."""
 
     @property
     def gpus(self) -> tuple[Gres, ...]:
@@ -58,18 +61,21 @@ def nodes(text: str) -> tuple[Node, ...]:
 
 def _node(record: Mapping[str, str]) -> Node:
     get = record.get
+    total, for_jobs = number(get("CPUTot", "")), number(get("CPUEfctv", ""))
+    real, own = memory(get("RealMemory", "")), number(get("MemSpecLimit", ""))
     return Node(
         name=said(get("NodeName", "")),
         state=tuple(w for word in get("State", "").split("+") if (w := word.rstrip(MARKS))),
-        cpus=number(get("CPUTot", "")),
+        cpus=min(total, for_jobs or total),
         sockets=number(get("Sockets", "")),
         cores_per_socket=number(get("CoresPerSocket", "")),
         threads_per_core=number(get("ThreadsPerCore", "")),
-        memory=memory(get("RealMemory", "")),
+        memory=max(0, real - own),
         gres=gres(get("Gres", "")),
         features=words(get("AvailableFeatures", "")),
         partitions=words(get("Partitions", "")),
         version=said(get("Version", "")),
         system=said(get("OS", "")),
         reason=said(get("Reason", "")),
+        kept=0 < for_jobs < total or 0 < own < real,
     )

@@ -131,6 +131,14 @@ def test_the_qos_of_an_association_are_names() -> None:
     assert default_account("Ann|lab42\n", "ann") == "lab42"
 
 
+def test_what_a_node_keeps_for_the_system_is_not_for_jobs() -> None:
+    text = "NodeName=n1 CPUEfctv=124 CPUTot=128 CoreSpecCount=2 RealMemory=9000 MemSpecLimit=1000\n"
+    (found,) = nodes(text)
+    assert (found.cpus, found.memory, found.kept) == (124, 8000, True)
+    (found,) = nodes("NodeName=n1 CPUTot=128 RealMemory=9000 MemSpecLimit=x\n")
+    assert (found.cpus, found.memory, found.kept) == (128, 9000, False)
+
+
 def test_a_blank_line_does_not_end_a_node() -> None:
     (found,) = nodes(fact("published", "node-3090"))
     assert found.reason == (
