@@ -48,6 +48,8 @@ class Pair(NamedTuple):
     a: str
     b: str
     point: Point
+    wrong: bool = False
+    """Whether a result was wrong on one of its ranks."""
 
 
 class Bench(NamedTuple):
@@ -76,8 +78,18 @@ class Bench(NamedTuple):
     @property
     def wrong(self) -> tuple[int, ...]:
         """Ranks on which a result was wrong."""
-        points = (*self.points, *(pair.point for pair in self.pairs))
-        return tuple(sorted({r for p in points for r, count in enumerate(p.wrong) if count}))
+        found = {r for point in self.points for r, count in enumerate(point.wrong) if count}
+        return tuple(sorted(found))
+
+    @property
+    def wrong_pairs(self) -> tuple[tuple[str, str], ...]:
+        """Nodes between which a result was wrong."""
+        return tuple((pair.a, pair.b) for pair in self.pairs if pair.wrong)
+
+    @property
+    def faulty(self) -> bool:
+        """Whether any result was wrong."""
+        return bool(self.wrong or self.wrong_pairs)
 
 
 def read(text: str) -> Bench:
@@ -121,7 +133,8 @@ def _pair(found: Bench, said: Mapping[str, Any]) -> Bench:
     a, b = _text(said.get("a")), _text(said.get("b"))
     if point is None or not a or not b or a == b:
         return found
-    return found._replace(pairs=(*found.pairs, Pair(a, b, point._replace(wrong=()))))
+    pair = Pair(a, b, point._replace(wrong=()), any(point.wrong))
+    return found._replace(pairs=(*found.pairs, pair))
 
 
 def _net(found: Bench, said: Mapping[str, Any]) -> Bench:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from jobgen.bench.formulas import factor
 from jobgen.bench.nccl import Paths, paths
 from jobgen.bench.results import Bench, Point
+from jobgen.bench.sizes import MOST
 from jobgen.fabric.limits import Limit
 
 _TCP = ("ethernet", "none", "loopback")
@@ -15,6 +17,8 @@ _TCP_LIKELY = 0.25
 """Of the limit: an RDMA network below it is most probably not used."""
 _RISING = 1.15
 _WIDE = 0.5
+_FILLED = 1e-3
+"""Seconds on the links alone: in less, it is the beginning of a message that takes the time."""
 
 
 class Case(NamedTuple):
@@ -80,10 +84,13 @@ def _expected(case: Case) -> float:
 
 
 def _wrong(case: Case) -> Verdict | None:
-    if not case.bench.wrong:
+    bench = case.bench
+    if not bench.faulty:
         return None
-    ranks = ", ".join(map(str, case.bench.wrong[:8]))
-    text = f"results were WRONG on rank {ranks}: memory, a GPU or a card corrupts data"
+    where = f"on rank {', '.join(map(str, bench.wrong[:8]))}"
+    if not bench.wrong:
+        where = f"between {' and '.join(bench.wrong_pairs[0])}"
+    text = f"results were WRONG {where}: memory, a GPU or a card corrupts data"
     return Verdict("bad", text, "leave that node out and have it tested (dcgmi diag -r 3)")
 
 
@@ -138,12 +145,26 @@ def _unexpected(case: Case) -> Verdict | None:
     return Verdict("open", f"{_part(case)}{case.limit.source}")
 
 
+def _small(case: Case) -> Verdict | None:
+    largest = case.bench.of(case.top.op)[-1].bytes
+    sent = largest * factor(case.top.op, case.bench.ranks)
+    if case.limit is None or sent / case.limit.rate >= _FILLED:
+        return None
+    return Verdict("open", f"{_part(case)}messages too small to fill the links", _larger(largest))
+
+
+def _larger(size: int) -> str:
+    least = max(size >> 20, 1)
+    most = max(4, min(4 * size, MOST) >> 30)
+    return f"measure larger ones: --sizes {least}M..{most}G"
+
+
 def _rising(case: Case) -> Verdict | None:
     points = case.bench.of(case.top.op)
     if len(points) < 2 or points[-1].bus < _RISING * points[-2].bus:
         return None
     text = f"{_part(case)}bandwidth still grows at the largest message"
-    return Verdict("open", text, f"measure larger ones: --sizes {points[-1].bytes >> 20}M..4G")
+    return Verdict("open", text, _larger(points[-1].bytes))
 
 
 def _gloo(case: Case) -> Verdict | None:
@@ -193,6 +214,7 @@ _RULES: tuple[Callable[[Case], Verdict | None], ...] = (
     _unknown,
     _healthy,
     _unexpected,
+    _small,
     _rising,
     _gloo,
     _probably_tcp,

@@ -27,6 +27,7 @@ def allreduce(call: Call, chosen: Mapping[str, Any]) -> int:
 
     if chosen["read"]:
         return told(call, chosen["read"], chosen)
+    checked(chosen)
     with app.ready(call.world, _wanted(chosen), call.flags.cluster, call.flags.sets) as made:
         if chosen["write"]:
             return _written(call, made, chosen["write"])
@@ -97,12 +98,18 @@ def told(call: Call, ref: str, chosen: Mapping[str, Any]) -> int:
         save(chosen["html"], page(judged))
     call.answer(lambda: screens.data(judged), lambda ink: screens.screen(judged, ink, before))
     least, best = chosen["min_rate"], judged.top
-    if not judged.bench.ended or judged.bench.wrong:
+    if not judged.bench.ended or judged.bench.faulty:
         return Exit.FAILED
     if least is not None and (best is None or best.bus < least * 1e9):
         call.output.say(f"below --min {least:g} GB/s")
         return Exit.FAILED
     return Exit.DONE
+
+
+def checked(chosen: Mapping[str, Any]) -> None:
+    """A former answer that is none is refused now, and not after the job. Raises Usage."""
+    if chosen["compare"]:
+        former(chosen["compare"])
 
 
 def former(path: Path) -> Mapping[str, Any]:

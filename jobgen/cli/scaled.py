@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.benching import awaited, former, save
+from jobgen.cli.benching import awaited, checked, former, save
 from jobgen.cli.call import Call
 from jobgen.errors import Exit, Usage
 
@@ -22,6 +22,7 @@ def scaling(call: Call, job: Path | None, chosen: Mapping[str, Any]) -> int:
         return told(call, chosen["read"].split(","), chosen)
     if job is None:
         raise Usage("no job is named", hint="jobgen bench scaling job.yaml --nodes 1,2,4")
+    checked(chosen)
     wanted = app.Wanted(job, chosen["nodes"], chosen["kind"] or "as it is")
     made = app.sizes(call.world, wanted, call.flags.cluster, call.flags.sets)
     if chosen["dry_run"]:

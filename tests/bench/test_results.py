@@ -42,6 +42,12 @@ def test_ranks_with_wrong_results_are_named() -> None:
     assert read(lines(WORLD, {**POINT, "wrong": [0, 0, 3, 0]})).wrong == (2,)
 
 
+def test_a_pair_with_wrong_results_is_named_by_its_nodes() -> None:
+    found = read(lines(WORLD, POINT, {**PAIR, "wrong": [0, 7, 0, 0]}))
+    assert found.wrong == ()
+    assert found.wrong_pairs == (("n1", "n2"),)
+
+
 def test_points_that_make_no_sense_are_passed_over() -> None:
     bad = [
         {**POINT, "op": "all_to_all"},

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobgen.bench.results import Bench, Point
+from jobgen.bench.results import Bench, Pair, Point
 from jobgen.bench.verdict import Case, top, verdict
 from jobgen.fabric.limits import Limit
 from tests.bench.facts import DIRECT, SOCKET
@@ -31,6 +31,14 @@ def case(bus: float, limit: Limit | None = IB, **more: Any) -> Case:
     bench = Bench(ranks=more.pop("ranks", 16), backend=backend, points=points, said=said)
     known = {"fabric": "infiniband", "gpus": True, "nodes": 2, **more}
     return Case(bench, points[-1], limit, **known)
+
+
+def test_a_pair_with_wrong_results_is_not_healthy() -> None:
+    given = case(190e9)
+    broken = Pair("n1", "n2", point(190e9), wrong=True)
+    found = verdict(given._replace(bench=given.bench._replace(pairs=(broken,))))
+    assert found.mark == "bad"
+    assert "WRONG between n1 and n2" in found.text
 
 
 @pytest.mark.parametrize(
@@ -60,6 +68,15 @@ def case(bus: float, limit: Limit | None = IB, **more: Any) -> Case:
             "still grows",
             "--sizes 1024M..4G",
         ),
+        (
+            case(90e9, points=(point(30e9, 1 << 33), point(90e9, 1 << 34))),
+            "open",
+            "still grows",
+            "--sizes 16384M..64G",
+        ),
+        # a small message says nothing of the links, whatever it reaches
+        (case(1e9, points=(point(1e9, 1 << 16),)), "open", "too small", "--sizes 1M..4G"),
+        (case(1e9, points=(point(1e9, 1 << 16),), said=SOCKET), "bad", "NCCL is on TCP", "IB"),
     ],
 )
 def test_rules(given: Case, mark: str, text: str, step: str) -> None:

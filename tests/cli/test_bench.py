@@ -84,6 +84,14 @@ def test_an_answer_is_compared_with_a_former_one(judged: Judged) -> None:
     )
 
 
+@pytest.mark.parametrize("rate", [10**400, True, float("nan"), float("inf"), -1])
+def test_a_former_rate_that_is_none_is_passed_over(judged: Judged, rate: float) -> None:
+    points = [{"op": "all_reduce", "bytes": 1 << 20, "busbw_bytes_s": rate}]
+    assert screens.former({"points": points}, "all_reduce") == {}
+    rows = {"unit": "samples", "sizes": [{"nodes": 1, "rate_per_s": rate}]}
+    assert scaled.former(rows, "samples") == {}
+
+
 def test_the_page_needs_nothing_beside_it(judged: Judged) -> None:
     page = pages.allreduce(judged)
     assert "<script" not in page

@@ -172,7 +172,7 @@ def _judged(record: RunRecord, told: Mapping[str, Any], bench: results.Bench) ->
 def _kept(world: World, judged: Judged, told: Mapping[str, Any]) -> RunRecord:
     """The record with what the planner may go by, written down once the bench has ended."""
     best, record = judged.top, judged.record
-    if best is None or not judged.bench.ended or judged.bench.wrong or "measured" in told:
+    if best is None or not judged.bench.ended or judged.bench.faulty or "measured" in told:
         return record
     measured = {
         "busbw": best.bus,

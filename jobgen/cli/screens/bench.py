@@ -164,9 +164,11 @@ def former(before: Mapping[str, Any] | None, op: str) -> dict[int, float]:
     for point in points if isinstance(points, list) else []:
         told = point if isinstance(point, dict) else {}
         size, rate = told.get("bytes"), told.get("busbw_bytes_s")
-        if told.get("op") == op and isinstance(size, int) and isinstance(rate, (int, float)):
+        if told.get("op") != op or not isinstance(size, int):
+            continue
+        if isinstance(rate, (int, float)) and rate is not True and 0 < rate < 1e18:
             found[size] = float(rate)
-    return {size: rate for size, rate in found.items() if 0 < rate < 1e18}
+    return found
 
 
 def data(judged: Judged) -> dict[str, Any]:

@@ -76,7 +76,9 @@ def former(before: Mapping[str, Any] | None, unit: str) -> dict[int, float]:
     found = {}
     for row in rows if isinstance(rows, list) and told.get("unit") == unit else []:
         nodes, rate = (row.get("nodes"), row.get("rate_per_s")) if isinstance(row, dict) else (0, 0)
-        if isinstance(nodes, int) and isinstance(rate, (int, float)) and 0 < rate < 1e18:
+        if not isinstance(nodes, int) or rate is True:
+            continue
+        if isinstance(rate, (int, float)) and 0 < rate < 1e18:
             found[nodes] = float(rate)
     return found
 
