@@ -27,6 +27,8 @@ _LISTS = _PREFIXED | _EXACT | {"UCX_NET_DEVICES", "CUDA_VISIBLE_DEVICES", "NCCL_
 _CARD = re.compile(r"(\w+_|bnxt_re|ibp?|roce|rdma)([1-9]\d?)")
 _INTERFACE = re.compile(r"(eth|ens|eno|em|ib|ibs|bond|team|hsn)([1-9]\d?)")
 _MOST_CARDS = 32
+_LIST = 4
+"""So many names are a machine's whole list."""
 _FORKS = frozenset({"tcpx", "tcpxo", "gib"})
 """Networks whose maker builds NCCL himself, and knows more values of its switches."""
 
@@ -158,7 +160,7 @@ def prefix(case: Case) -> Finding | None:
         return None
     entries = [e.partition(":")[0] for e in case.text.lstrip("^").split(",")]
     shape = _CARD if case.name == "NCCL_IB_HCA" else _INTERFACE
-    # machines with ten cards are usual, with a hundred rare: those of one digit first
+    # those of one digit first
     traps = sorted((e for e in entries if shape.fullmatch(e)), key=lambda e: e[-2:].isdecimal())
     caught = next(((e, taken) for e in traps if (taken := _taken(e, entries))), None)
     if caught is None:
@@ -167,7 +169,9 @@ def prefix(case: Case) -> Finding | None:
     short, taken = caught
     message = f"{case.shown}: names are prefixes, so {short} also takes {taken}"
     hint = f"write {case.name}={sign}{case.text.lstrip('^')}: = takes names as they are"
+    # machines with ten cards of a kind are usual, with twenty rare
     rare = short[-2:].isdecimal() or "bond" in short
+    rare = rare or (len(entries) >= _LIST and not short.endswith("1"))
     mild = case.name != "NCCL_IB_HCA" or rare or _all_cards(entries)
     return Finding("J318", message, hint, "note" if mild else "warning")
 
@@ -181,7 +185,7 @@ def _taken(short: str, entries: list[str]) -> str:
 def _all_cards(entries: list[str]) -> bool:
     """Whether these look like all cards of a machine, in which case no other one is caught."""
     numbers = sorted(int(m.group()) for e in entries if (m := re.search(r"\d+$", e)))
-    return len(numbers) >= 4 and numbers == list(range(len(numbers)))
+    return len(numbers) >= _LIST and numbers == list(range(len(numbers)))
 
 
 _RCCL = frozenset({"NCCL_DEBUG", "NCCL_ALGO", "NCCL_PROTO"}) | {

@@ -211,6 +211,8 @@ def test_two_variables_that_do_not_go_together_are_said() -> None:
         ("NCCL_IB_HCA", "mlx5_0,mlx5_3:1", "warning"),
         ("NCCL_IB_HCA", "mlx5_1,mlx5_10", "warning"),
         ("NCCL_IB_HCA", "mlx5_1,mlx5_2,mlx5_10", "warning"),
+        ("NCCL_IB_HCA", "mlx5_0,mlx5_1,mlx5_4,mlx5_5", "warning"),
+        ("NCCL_IB_HCA", "mlx5_0,mlx5_2,mlx5_3,mlx5_4,mlx5_5,mlx5_7,mlx5_8,mlx5_9", "note"),
         ("NCCL_IB_HCA", "mlx5_10", "note"),
         ("NCCL_IB_HCA", ",".join(["mlx5_1", *(f"mlx5_1{n}" for n in range(10))]), "note"),
         ("NCCL_IB_HCA", "mlx5_bond_1,mlx5_bond_2", "note"),
