@@ -41,9 +41,9 @@ def records(text: str, first: str) -> tuple[Mapping[str, str], ...]:
         if line.startswith(f"{first}="):
             found.append({})
             inside = True
-        elif line and not line[:1].isspace():
+        elif line and not line[0].isspace():
             inside = False
-        if inside:
+        if inside and line:
             _read(line, found[-1])
     return tuple(found)
 
