@@ -106,8 +106,10 @@ def choose(found: Survey, partition: str) -> Choice:
     chosen = choices.choose(found.site, partition)
     if chosen is None:
         known = named(dict.fromkeys(k.partition for k in choices.kinds(found.site)), 12)
-        message = f"there is no partition '{partition[:64]}'" if partition else "no partition is up"
-        raise Missing(Problem("J417", message, hint=f"known: {known or 'none with nodes'}"))
+        closed = "no partition is up and open to users"
+        message = f"there is no partition '{partition[:64]}'" if partition else closed
+        hint = f"known: {known or 'none with nodes'}; --partition NAME takes one"
+        raise Missing(Problem("J417", message, hint=hint))
     return chosen
 
 
@@ -120,7 +122,7 @@ def drafted(found: Survey, chosen: Choice, wanted: Wanted) -> Draft:
 def completed(draft: Draft, chosen: Choice, told: Probe | None, wanted: Wanted) -> Draft:
     """The draft with what a node told, or with why none was asked; and its first lines."""
     gpus = chosen.kind.gpus
-    rest = list(node.entries(told, gpus)) if told else list(_not_asked())
+    rest = list(node.entries(told, gpus)) if told else list(_not_asked(gpus))
     more = list(node.notes(told, gpus)) if told else []
     if told:
         rest += [cluster.shared(one, told.node) for one in draft.lines if one.path[0] == "paths"]
@@ -184,10 +186,11 @@ def _root(draft: Draft) -> str:
     return str(root)
 
 
-def _not_asked() -> tuple[Gap, ...]:
+def _not_asked(gpus: int) -> tuple[Gap, ...]:
     why = "no node was asked (--probe asks one)"
     keys = ("fabric", "nics", "nic_gbps", "ib_hca", "socket_ifname", "internet")
-    return (Gap(("nodes", "intra"), why), *(Gap(("network", key), why) for key in keys))
+    inside = (Gap(("nodes", "intra"), why),) if gpus > 1 else ()
+    return (*inside, *(Gap(("network", key), why) for key in keys))
 
 
 def _first(wanted: Wanted) -> tuple[Line | Gap, ...]:

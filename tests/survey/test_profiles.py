@@ -185,6 +185,12 @@ def test_the_databases_lower_case_is_the_same_name() -> None:
     assert values(draft)["limits.time"] == "1-00:00:00"
 
 
+def test_what_joins_gpus_is_no_question_where_there_are_none() -> None:
+    cpus = "NodeName=n1 CPUTot=8 Gres=(null) State=IDLE Partitions=cpu\n"
+    assert "nodes.intra" not in gaps(of("24.11", told={"node": cpus, "partition": ""}))
+    assert "nodes.intra" in gaps(of("24.11"))
+
+
 def test_one_qos_of_the_partitions_is_written_and_two_are_not() -> None:
     line = "PartitionName=gpu AllowQos={} State=UP Nodes=n[1-2] MaxTime=UNLIMITED\n"
     draft = of("24.11", told={"partition": line.format("long,urgent")})
