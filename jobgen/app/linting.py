@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 _CLUSTER = re.compile(r"^cluster:[ \t]+([\w./-]+)[ \t]*(?:#.*)?$", re.MULTILINE)
-_VARIABLE = re.compile(r"[A-Z]_[A-Z]+\w*['\"]?[=:]")
+_VARIABLE = re.compile(r"[A-Z]_[A-Z]\w{0,60}['\"]?[=:]")
 
 
 class LintedFile(NamedTuple):

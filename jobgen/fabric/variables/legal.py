@@ -73,13 +73,13 @@ def _bounded(row: Variable, number: int) -> str:
 
 
 _YES_NO = frozenset({"y", "yes", "1", "t", "true", "n", "no", "0", "f", "false"})
-_CACHE = re.compile(r"\s*\w+\s*:\s*(\[[^]]*\]|[^,\[\]]+)\s*")
+_OPTION = r"\w+:(\[[^]]*\]|[^,\[\]]+)"
 
 
 def _torch(row: Variable, value: str) -> tuple[str, str]:
     """PyTorch stops at a value that it cannot read (torch/csrc/distributed/c10d/Utils.hpp)."""
     if row.name in {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}:
-        known = re.fullmatch(rf"{_CACHE.pattern}(,{_CACHE.pattern})*,?", value)
+        known = re.fullmatch(rf"{_OPTION}(,{_OPTION})*,?", "".join(value.split()))
         return ("", "") if known else ("is no list of option:value", "expandable_segments:True")
     if not row.name.startswith("TORCH_NCCL_"):
         return "", ""

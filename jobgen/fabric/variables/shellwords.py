@@ -46,7 +46,7 @@ def commands(text: str) -> Iterator[list[Word]]:
         yield words
 
 
-_SUMS = re.compile(r"(?<=for )\(\([^\n]*?\)\)|\(\([^;\n]*?\)\)")
+_SUMS = re.compile(r"(?<=for )\(\([^\n]{0,300}?\)\)|\(\([^;\n]{0,300}?\)\)")
 """``((n << 2))``, whose signs redirect nothing."""
 _END = Word("", 0, 0, made=False, quoted=False)
 

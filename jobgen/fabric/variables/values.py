@@ -9,6 +9,9 @@ from typing import Literal, NamedTuple
 from jobgen.data import Variable
 from jobgen.errors import Severity
 
+_LONGEST = 2000
+"""Python neither reads nor writes a number of more than 4300 digits; here two are multiplied."""
+
 
 class Context(NamedTuple):
     """Where a variable stands, as far as it is known. What is empty or None is not known."""
@@ -60,8 +63,8 @@ class Case(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The value without blanks around it; empty where it is not known."""
-        return (self.value or "").strip()
+        """The value without blanks around it, shortened; empty where it is not known."""
+        return (self.value or "").strip()[:_LONGEST]
 
     @property
     def shown(self) -> str:
@@ -75,8 +78,8 @@ class Case(NamedTuple):
         return self.text.upper() in {"1", "Y", "YES", "T", "TRUE", "ON"}
 
     def other(self, name: str) -> str:
-        """What another variable is set to; empty where it is not set or not known."""
-        return (self.context.others.get(name) or "").strip()
+        """What another variable is set to, shortened; empty where it is not set or not known."""
+        return (self.context.others.get(name) or "").strip()[:_LONGEST]
 
     def release(self) -> tuple[str, str]:
         """(the program that reads it, its release there): the release is empty if not known."""

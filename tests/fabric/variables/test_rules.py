@@ -489,3 +489,12 @@ def test_parts_of_the_log_and_ranges_have_a_form() -> None:
     assert ("J320", "warning") in codes_of("NCCL_IB_ADDR_RANGE", "10.0.0.0", ROCE)
     assert codes_of("NCCL_IB_ADDR_RANGE", "10.0.0.0/8", ROCE) == []
     assert codes_of("NCCL_IB_ADDR_RANGE", "fd00::/8", ROCE) == []
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["NCCL_BUFFSIZE", "NCCL_NSOCKS_PERTHREAD", "OMP_NUM_THREADS", "MASTER_PORT", "NCCL_MIN_CTAS"],
+)
+def test_numbers_of_any_length_are_judged(name: str) -> None:
+    many = "9" * 100_000
+    assert said(name, many, NCCL_SOCKET_NTHREADS=many, NCCL_MAX_CTAS=many) is not None
