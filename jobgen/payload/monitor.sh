@@ -220,17 +220,21 @@ write() {
 }
 
 thin() {
-    local line last='' keep=0
+    local line last='' keep=0 full=''
     size=0
     while IFS= read -r line; do
         if [[ ${line%%,*} != "$last" ]]; then last=${line%%,*} keep=$((1 - keep)); fi
         if ((keep)) || [[ $last == time ]]; then
-            printf '%s\n' "$line"
+            printf '%s\n' "$line" 2>/dev/null || full=1
             size=$((size + ${#line} + 1))
         fi
         # the heading is no sample
         [[ $last != time ]] || keep=0
     done <"$file" >"$folder/.$node.part"
+    if [[ -n $full ]]; then
+        rm -f "$folder/.$node.part"
+        return
+    fi
     mv -f "$folder/.$node.part" "$file"
     every=$((every * 2))
 }

@@ -239,6 +239,7 @@ stale() {
 
 left_over() {
     local name known=,${expect[env]:-},
+    tell look 'the home folder'
     for name in $(compgen -e); do
         [[ $known != *",$name,"* ]] || continue
         case $name in

@@ -133,6 +133,7 @@ def test_scaling_that_nothing_holds_back_says_so() -> None:
         (["allreduce", "--read", "x-1", "--nodes", "0"], "not in the range"),
         (["scaling"], "no job is named"),
         (["allreduce"], "no cluster is named"),
+        (["allreduce", "-c", "a100x16", "--pairs", "--nodes", "1"], "--pairs needs two nodes"),
     ],
 )
 def test_words_that_do_not_fit(

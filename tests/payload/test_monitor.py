@@ -349,6 +349,15 @@ def test_a_file_that_grows_long_is_thinned_out_and_written_less_often(node: Node
     assert not [*node.out.glob(".*")]
 
 
+def test_a_file_that_cannot_be_thinned_out_stays_whole(node: Node) -> None:
+    part = node.out / ".n1.part"
+    part.symlink_to("/dev/full")
+    with node.watched(most=250, PATH="/usr/bin:/bin"):
+        until(lambda: not part.is_symlink())
+    assert not (node.out / "n1.csv").is_symlink()
+    assert node.samples("host")
+
+
 def test_a_disk_that_takes_nothing_ends_nothing(node: Node) -> None:
     (node.out / "n1.csv").symlink_to("/dev/full")
     with node.watched() as process:

@@ -373,6 +373,12 @@ def test_what_the_job_did_not_set_is_left_over(node: Node) -> None:
     assert found(node.look()) == [("warn", "NCCL reads ~/.nccl.conf")]
 
 
+def test_a_home_that_hangs_can_be_named(node: Node) -> None:
+    """Its file is looked at by bash itself, which has no deadline."""
+    looks = [line[1] for line in node.look() if line[0] == "look"]
+    assert looks[0] == "the home folder"
+
+
 def test_too_little_memory_that_may_be_locked(node: Node) -> None:
     limit = "ulimit -l 8192 2>/dev/null; exec bash"
     done = subprocess.run(

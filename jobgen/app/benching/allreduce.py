@@ -129,6 +129,9 @@ def read(world: World, ref: str) -> Judged:
 
 def _asked(wanted: Wanted, profile: ClusterProfile) -> job.Asked:
     nodes = wanted.nodes or job.nodes(profile, pairs=wanted.pairs)
+    if wanted.pairs and nodes < 2:
+        hint = "--nodes 3 or more tells which node is slow"
+        raise Usage("--pairs needs two nodes", hint=hint)
     sizes = wanted.sizes or job.sizes(profile)
     kinds = (wanted.pairs, wanted.tests)
     return job.Asked(nodes, wanted.ops, sizes, *kinds, seconds=wanted.seconds)
