@@ -55,8 +55,11 @@ done < <(awk -F '\t' '
     }' "$JOBGEN_STATE_DIR"/versions.* 2>/dev/null)
 ! grep -q '^bad' "$dir/findings" || exit 0
 if ((code != 0)); then
-    said=$(cat "$trial"/*.err "$trial/log" 2>/dev/null | grep -E 'Error|error' | tail -n 1 | tr -cd '[:print:]')
-    if ((code == 127)) || [[ $said == *'No module named'*torch* ]]; then
+    # the step's own words come last, and say only which ranks ended because another one had
+    said=$(cat "$trial"/*.err "$trial/log" 2>/dev/null | grep -E 'Error|error' |
+        grep -Ev '^(srun|slurmstepd): ' | tail -n 1 | tr -cd '[:print:]')
+    if ((code == 127)) ||
+        grep -Eqs 'No module named .?torch|is not on PATH here' "$trial"/*.err "$trial/log"; then
         finding skip 'not looked at: there is no python with torch where the program runs' "its words are in $trial"
     elif ((code == 124 || code == 137)); then
         finding wrong "it did not come to an end in $patience s" "what the ranks said is in $trial"

@@ -28,6 +28,10 @@ ENDED = frozenset(
 )
 
 
+PARTING = ("COMPLETING", "REQUEUED")
+"""States of a job that was put back and whose nodes are not done with it."""
+
+
 class Cluster(Hosts):
     """Slurm on namespaces; see ``tests/cluster/__init__.py`` for how it is used."""
 
@@ -151,7 +155,8 @@ class Cluster(Hosts):
 
         def waits() -> bool:
             fields = self.job(job)
-            return fields["JobState"] != "PENDING" or fields["Reason"] == "BeginTime"
+            state = fields["JobState"]
+            return fields["Reason"] == "BeginTime" if state == "PENDING" else state not in PARTING
 
         until(waits, 30, f"job {job} to wait for its begin time", pause=0.1)
         killed = int(time.time())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -244,7 +245,9 @@ def test_ctrl_c_cancels_the_job_that_looks_at_a_node(site: Cluster) -> None:
     site.wait_state(blocker, "RUNNING")
     words = ["cluster", "add", "mine", "--from", "testbed", "--output", "-", "--partition", "cpu"]
     program, *rest = site.client.words([*JOBGEN, *words, "--probe"])
-    terminal = pexpect.spawn(program, rest, encoding="utf-8", timeout=40)
+    # as a terminal starts programs, however these tests were started
+    own = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    terminal = pexpect.spawn(program, rest, encoding="utf-8", timeout=40, preexec_fn=own)
     terminal.expect(r"job \d+: pending")
     terminal.sendintr()
     terminal.expect(pexpect.EOF)

@@ -105,7 +105,7 @@ def test_deepspeed_needs_no_ssh_unless_it_is_asked_to() -> None:
     assert '--no_ssh --node_rank="$SLURM_NODEID"' in node(found)
     assert "JOBGEN_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES-unset}" in node(found)
     assert found.start[0][0] == "srun"
-    over = plan(job(launcher="{type: deepspeed, ssh: pdsh}"))
+    over = plan(job(launcher="{type: deepspeed, ssh: pdsh}", preflight="off"))
     assert "--launcher=pdsh" in node(over)
     assert over.start[0][0] == "bash"
     assert [f.path for f in over.files] == ["deepspeed_env.sh"]
@@ -128,7 +128,7 @@ def test_the_hostfile_is_made_from_the_allocation_in_deepspeeds_grammar() -> Non
 
 @pytest.mark.parametrize(("launcher", "copy"), [("deepspeed", "ds_config.json")])
 def test_a_deepspeed_configuration_is_copied_and_named(launcher: str, copy: str) -> None:
-    text = job(launcher=f"{{type: {launcher}, config: conf/ds.json}}")
+    text = job(launcher=f"{{type: {launcher}, config: conf/ds.json}}", preflight="off")
     found = plan(text, texts={"conf/ds.json": b"{}"})
     assert [(f.path, f.content) for f in found.files] == [(copy, b"{}")]
     assert found.env["JOBGEN_DEEPSPEED_CONFIG"].value == f"$JOBGEN_BUNDLE_DIR/{copy}"
@@ -141,7 +141,8 @@ def test_accelerate_always_names_a_file_so_that_no_stray_one_is_read() -> None:
     assert '--config_file="$JOBGEN_BUNDLE_DIR/accelerate.yaml" --multi_gpu' in node(found)
     assert "--num_processes=16" in node(found)
     assert '--machine_rank="$SLURM_NODEID"' in node(found)
-    own = plan(job(launcher="{type: accelerate, config: a.yaml}"), texts={"a.yaml": b"x: 1\n"})
+    text = job(launcher="{type: accelerate, config: a.yaml}", preflight="off")
+    own = plan(text, texts={"a.yaml": b"x: 1\n"})
     assert "--multi_gpu" not in node(own)
     assert "--deepspeed_multinode_launcher=standard" in node(own)
     assert [(f.path, f.content) for f in own.files] == [("accelerate.yaml", b"x: 1\n")]

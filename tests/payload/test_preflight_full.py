@@ -127,6 +127,16 @@ def test_another_version_than_on_most_nodes_is_bad(tmp_path: Path) -> None:
     [
         ("echo 'ModuleNotFoundError: No module named torch'; exit 1", "skip", "no python with"),
         ("exit 127", "skip", "no python with"),
+        (
+            "echo 'torchrun is not on PATH here'; echo 'srun: error: n1: Terminated'; exit 143",
+            "skip",
+            "no python with",
+        ),
+        (
+            "echo 'RuntimeError: no route'; echo 'srun: error: n1: Terminated'; exit 143",
+            "wrong",
+            "no route",
+        ),
         ("echo 'RuntimeError: ncclUnhandledError'; exit 3", "wrong", "exit code 3: RuntimeError"),
         ("sleep 60", "wrong", "did not come to an end in 5 s"),
     ],
