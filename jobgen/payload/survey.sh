@@ -12,8 +12,8 @@ survey_paths() {
             timeout 15 bash -lc 'for name in SCRATCH PSCRATCH SCRATCHDIR WORK WORKDIR PROJECT; do
                     [ -z "${!name:-}" ] || printf "jg:%s %s\n" "$name" "${!name}"
                 done' 2>/dev/null </dev/null | sed -n 's/^jg://p'
-            for survey_path in "/scratch/$1" "/work/$1" "/project/$1" "/data/$1"; do
-                printf -- '- %s\n' "$survey_path"
+            for survey_top in scratch work project data; do
+                printf -- '- /%s/%s\n' "$survey_top" "$1"
             done
         } | while read -r survey_name survey_path; do
             case $survey_path in
