@@ -58,8 +58,8 @@ if ((code != 0)); then
     # the step's own words come last, and say only which ranks ended because another one had
     said=$(cat "$trial"/*.err "$trial/log" 2>/dev/null | grep -E 'Error|error' |
         grep -Ev '^(srun|slurmstepd): ' | tail -n 1 | tr -cd '[:print:]')
-    if ((code == 127)) ||
-        grep -Eqs 'No module named .?torch|is not on PATH here' "$trial"/*.err "$trial/log"; then
+    absent='No module named .?torch|is not on PATH here|exit code 127$|python: .*not found'
+    if ((code == 127)) || grep -Eqs "$absent" "$trial"/*.err "$trial/log"; then
         finding skip 'not looked at: there is no python with torch where the program runs' "its words are in $trial"
     elif ((code == 124 || code == 137)); then
         finding wrong "it did not come to an end in $patience s" "what the ranks said is in $trial"

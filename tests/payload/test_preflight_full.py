@@ -128,6 +128,16 @@ def test_another_version_than_on_most_nodes_is_bad(tmp_path: Path) -> None:
         ("echo 'ModuleNotFoundError: No module named torch'; exit 1", "skip", "no python with"),
         ("exit 127", "skip", "no python with"),
         (
+            "echo 'srun: error: n2: task 1: Exited with exit code 127'; exit 143",
+            "skip",
+            "no python with",
+        ),
+        (
+            "echo 'program.sh: line 18: exec: python: not found' >&2; exit 143",
+            "skip",
+            "no python with",
+        ),
+        (
             "echo 'torchrun is not on PATH here'; echo 'srun: error: n1: Terminated'; exit 143",
             "skip",
             "no python with",
