@@ -93,6 +93,9 @@ def main(words: Sequence[str] | None = None) -> None:
         raise SystemExit(f"rank {world.rank} fails, as --fail-rank asks")
     train(args, world)
     if world.size > 1:
+        # by then gloo's threads have let go of the last tensors: Python aborts where one is freed
+        # by another thread while it ends
+        dist.barrier()
         dist.destroy_process_group()
 
 
