@@ -78,7 +78,9 @@ def test_each_node_is_watched_and_the_exit_code_is_the_programs(
         assert {line["gpu"] for line in lines} == {"0", "1", "host"}, node
         times = [int(line["time"]) for line in lines if line["gpu"] == "0"]
         assert 4 <= len(times) <= 12, times
-        assert times == sorted(set(times))
+        # one monitor and not two: a sample a second, and two may fall into the same whole second
+        assert times == sorted(times)
+        assert len(times) <= times[-1] - times[0] + 2, times
     assert not cluster.processes_with_env(run.token)
     shown = answer(run.jobgen("show", "--json"))
     assert shown["job"]["exit"] == "7:0"
