@@ -69,9 +69,14 @@ if ((code != 0)); then
     exit 0
 fi
 
-# busbw = bytes / time x 2(n-1)/n, as nccl-tests counts it
-read -r reached ranks < <(awk '
+# a number and a word of a line of JSON, by its key
+# shellcheck disable=SC2016  # awk's own $0
+json='
     function number(key) { return match($0, "\"" key "\": *[0-9.e+-]+") ? substr($0, RSTART + length(key) + 3) + 0 : 0 }
+    function word(key) { return match($0, "\"" key "\": \"[^\"]+") ? substr($0, RSTART + length(key) + 5, RLENGTH - length(key) - 5) : "" }
+'
+# busbw = bytes / time x 2(n-1)/n, as nccl-tests counts it
+read -r reached ranks < <(awk "$json"'
     /"kind": *"world"/ { n = number("ranks") }
     /"kind": *"point"/ { time = number("median"); if (time > 0) rate = number("bytes") / time * 2 * (n - 1) / n / 1e9 }
     END { printf "%.2f %d\n", rate, n }' "$told" 2>/dev/null)
@@ -86,9 +91,7 @@ awk -v reached="$reached" -v wanted="${expect[busbw]}" 'BEGIN { exit !(reached <
 
 # A node that is slow with its better neighbour too is slow itself: as jobgen bench allreduce --pairs
 # judges, by 85 % of what is usual.
-slow=$(awk '
-    function number(key) { return match($0, "\"" key "\": *[0-9.e+-]+") ? substr($0, RSTART + length(key) + 3) + 0 : 0 }
-    function word(key) { return match($0, "\"" key "\": \"[^\"]+") ? substr($0, RSTART + length(key) + 5, RLENGTH - length(key) - 5) : "" }
+slow=$(awk "$json"'
     function met(node, rate) { if (rate > best[node]) best[node] = rate }
     /"kind": *"pair"/ {
         n = number("ranks"); time = number("median")
