@@ -8,6 +8,7 @@ import os
 from collections.abc import Generator, Iterator
 from typing import Any
 
+import hypothesis
 import pytest
 
 from tests.cluster import Cluster, Options
@@ -24,7 +25,16 @@ HOW = {
 """How to get what tests need that cannot run here."""
 
 
+hypothesis.settings.register_profile("fixed", deadline=None, derandomize=True)
+hypothesis.settings.register_profile("free", deadline=None, print_blob=True)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--full",
+        action="store_true",
+        help="exhaustive products too, and random inputs that differ from run to run",
+    )
     parser.addoption("--golden-update", action="store_true", help="write tests/golden/*/ anew")
     parser.addoption(
         "--faults",
@@ -57,11 +67,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize(name, found or [none])
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         names = getattr(item, "fixturenames", ())
         if "cluster" in names or "cluster_accounting" in names:
             item.add_marker("cluster")
+    if not config.getoption("--full"):
+        exhaustive = [item for item in items if item.get_closest_marker("exhaustive")]
+        items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
+        config.hook.pytest_deselected(items=exhaustive)
 
 
 class Lanes:
@@ -81,6 +95,7 @@ class Lanes:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Lanes())
+    hypothesis.settings.load_profile("free" if config.getoption("--full") else "fixed")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
