@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,20 @@ HEALTHY = "0,0,No,550.90.07,1980,700.00,NVIDIA H100 80GB HBM3"
 """One GPU as --query-gpu tells it: index, ECC, pages, driver, clock, power limit, name."""
 AWAKE = "0, Not Active, Not Active, Not Active, Not Active"
 
+UNLIMITED = '[[ $1 != -k ]] || shift 2; shift; exec "$@"'
+"""A ``timeout`` that ends nothing: a node that is well is so on a busy machine too."""
+CLOCK = """
+unset BASH_ENV SECONDS
+SECONDS=0
+sleep() {
+    SECONDS=$((SECONDS + 1))
+    command sleep "$1"
+}
+"""
+"""A clock for the script under test, read as BASH_ENV: time passes only where it sleeps."""
+HANG = 300
+"""Seconds after which a test is taken to hang."""
+
 Lines = list[tuple[str, ...]]
 
 
@@ -26,6 +42,8 @@ class Node:
         self.folder = folder
         (folder / "bin").mkdir()
         self.free(4096)
+        self.tool("timeout", UNLIMITED)
+        (folder / "clock").write_text(CLOCK)
         self.tool("dmesg", "exit 1")
         self.tool("ip", "echo '2: eth0 inet 192.0.2.7/24 scope global eth0'")
         self.file("proc/uptime", "100000.00 5.00\n")
@@ -87,6 +105,7 @@ esac""",
             ["bash", str(PAYLOAD / "preflight.sh"), *expect],
             env={
                 "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
+                "BASH_ENV": str(self.folder / "clock"),
                 "PREFLIGHT_ROOT": str(self.folder / "root"),
                 "SLURMD_NODENAME": "n1",
                 "HOME": str(self.folder),
@@ -95,7 +114,7 @@ esac""",
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=40,
+            timeout=HANG,
         )
         assert done.stderr == ""
         lines = [tuple(line.split("\t")) for line in done.stdout.splitlines()]
@@ -195,7 +214,7 @@ def test_a_slow_nvidia_smi_is_counted_with_and_not_asked_again(node: Node) -> No
     node.gpus()
     script = node.folder / "bin" / "nvidia-smi"
     script.write_text(script.read_text().replace("#!/bin/bash\n", "#!/bin/bash\nsleep 6\n"))
-    told = found(node.look("gpus=8"))
+    told = found(node.look("gpus=8", BASH_ENV=""))
     assert [level for level, _ in told] == ["warn", "skip"]
     assert (node.folder / "asked").read_text() == "-L\n"
 
@@ -227,7 +246,7 @@ def test_a_small_dev_shm_is_the_sites_where_all_have_it(
 def test_an_nvidia_smi_that_hangs_is_a_bad_node(node: Node, body: str) -> None:
     node.tool(
         "timeout",
-        '[[ $1 == -k ]] && shift 2; shift; case $1 in nvidia-smi) exit 124 ;; esac; exec "$@"',
+        f"case $* in *nvidia-smi*) exit 124 ;; esac; {UNLIMITED}",
     )
     node.tool("nvidia-smi", body)
     assert found(node.look("gpus=8")) == [("bad", "nvidia-smi does not answer in 20 s")]
@@ -421,50 +440,49 @@ def kinds(lines: Lines) -> set[str]:
     return {line[0] for line in lines}
 
 
+@contextmanager
+def head_node() -> Iterator[tuple[int, subprocess.Popen[str]]]:
+    """The preflight of a head that listens for one other node, and its port."""
+    with socket.socket() as reserved:
+        # bound and not listening: no stranger gets the port, the head may listen on it
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+        words = ("first=n0", "others=1", f"port={port}", f"patience={HANG}")
+        with subprocess.Popen(
+            ["bash", str(PAYLOAD / "preflight.sh"), *words],
+            env={**os.environ, "SLURMD_NODENAME": "n0"},
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as head:
+            try:
+                assert head.stdout is not None
+                for line in head.stdout:
+                    if line == "n0\tlistens\tpython3\n":
+                        break
+                else:
+                    pytest.fail("the head does not listen")
+                yield port, head
+            finally:
+                head.terminate()
+
+
 def test_a_head_that_listens_is_reached_and_its_port_is_free_at_once(node: Node) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     node.tool("getent", "echo '127.0.0.1 localhost'")
-    head = subprocess.Popen(
-        [
-            "bash",
-            str(PAYLOAD / "preflight.sh"),
-            "first=n0",
-            "others=1",
-            f"port={port}",
-            "patience=20",
-        ],
-        env={**os.environ, "SLURMD_NODENAME": "n0"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    lines = node.look("head=127.0.0.1", f"port={port}", "first=n0", "local=yes")
-    told = head.communicate(timeout=20)[0]
+    with head_node() as (port, head):
+        lines = node.look("head=127.0.0.1", f"port={port}", "first=n0", "local=yes")
+        head.communicate(timeout=HANG)
     assert "reached" in kinds(lines)
-    assert "n0\tlistens\tpython3" in told
     with socket.socket() as store:
         store.bind(("", port))
         store.listen()
 
 
 def test_a_stranger_who_says_nothing_is_not_counted_by_the_head(node: Node) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    words = ("first=n0", "others=1", f"port={port}", "patience=20")
-    head = subprocess.Popen(
-        ["bash", str(PAYLOAD / "preflight.sh"), *words],
-        env={**os.environ, "SLURMD_NODENAME": "n0"},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert head.stdout is not None
-    while "listens" not in head.stdout.readline():
-        pass
-    socket.create_connection(("127.0.0.1", port)).close()
-    lines = node.look("head=127.0.0.1", f"port={port}", "first=n0", "local=yes")
-    head.communicate(timeout=20)
+    with head_node() as (port, head):
+        socket.create_connection(("127.0.0.1", port)).close()
+        lines = node.look("head=127.0.0.1", f"port={port}", "first=n0", "local=yes")
+        head.communicate(timeout=HANG)
     assert head.returncode == 0
     assert "reached" in kinds(lines)
 

@@ -37,6 +37,7 @@ def found(
     versions: Mapping[str, str] | None = None,
     then: str = "true",
     before: str = "",
+    seconds: int = 300,
 ) -> list[list[str]]:
     """What it adds to the findings: level, node or all-reduce, what, fix."""
     run, bundle = folder / "run", folder / "bundle"
@@ -56,7 +57,7 @@ def found(
     start.write_text("\n".join(lines))
     env = {"PATH": os.environ["PATH"], "JOBGEN_BUNDLE_DIR": str(bundle), "RDZV_ID": "7_0"}
     env |= {"JOBGEN_STATE_DIR": str(run), "JOBGEN_RESTART": "0", "MASTER_PORT": "20007"}
-    env |= {"PREFLIGHT_FULL_SECONDS": "5"}
+    env |= {"PREFLIGHT_FULL_SECONDS": str(seconds)}
     words = ["bash", str(PAYLOAD / "preflight_full.sh"), *([f"busbw={wanted}"] if wanted else [])]
     done = subprocess.run([*words, "--", "bash", str(start)], env=env, capture_output=True)
     assert done.returncode == 0, done.stderr
@@ -148,13 +149,18 @@ def test_another_version_than_on_most_nodes_is_bad(tmp_path: Path) -> None:
             "no route",
         ),
         ("echo 'RuntimeError: ncclUnhandledError'; exit 3", "wrong", "exit code 3: RuntimeError"),
-        ("sleep 60", "wrong", "did not come to an end in 5 s"),
     ],
 )
 def test_a_start_that_fails(tmp_path: Path, then: str, level: str, said: str) -> None:
     (row,) = found(tmp_path, then=then)
     assert row[0] == level
     assert said in row[2]
+
+
+def test_a_start_that_hangs_is_ended(tmp_path: Path) -> None:
+    (row,) = found(tmp_path, then="sleep 600", seconds=1)
+    assert row[0] == "wrong"
+    assert "did not come to an end in 1 s" in row[2]
 
 
 def test_nothing_is_started_where_a_node_is_known_to_be_bad(tmp_path: Path) -> None:
