@@ -94,7 +94,8 @@ def submit(
     could not take the files; what was begun is in the ledger and never submitted twice.
     """
     delivery = secret.delivery(world, ready.job.value.secrets, ready.base)
-    record = _record(ready, world.token(), world.now(), provenance.commit(ready.workdir))
+    git = provenance.commit(ready.workdir, world.environ)
+    record = _record(ready, world.token(), world.now(), git)
     record = record._replace(shape={**record.shape, **(about or {})})
     login = record.site.login
     progress(Stage(1, STAGES, "connect", connection(login)))

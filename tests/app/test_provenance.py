@@ -1,25 +1,38 @@
 from __future__ import annotations
 
-import subprocess
+import os
 from pathlib import Path
 
 import pytest
 
-from jobgen.app.provenance import commit
+from jobgen.app import provenance
+from tests.git import SETTINGS, git
 
 
-def git(folder: Path, *words: str) -> None:
-    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
-    subprocess.run(["git", "-C", str(folder), *identity, *words], check=True, capture_output=True)
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy this machine is, git gets the time that it needs."""
+    monkeypatch.setattr(provenance, "_SECONDS", 300)
+
+
+def commit(folder: Path, **env: str) -> str:
+    settings = {"PATH": os.environ["PATH"], "GIT_CEILING_DIRECTORIES": str(folder.parent)}
+    return provenance.commit(folder, {**settings, **SETTINGS, **env})
+
+
+def committed(folder: Path, text: str) -> Path:
+    """A repository of one file with this text."""
+    folder.mkdir()
+    git(folder, "init", "-q")
+    (folder / "train.py").write_text(text)
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "one")
+    return folder
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    git(tmp_path, "init", "-q")
-    (tmp_path / "train.py").write_text("1\n")
-    git(tmp_path, "add", ".")
-    git(tmp_path, "commit", "-q", "-m", "one")
-    return tmp_path
+    return committed(tmp_path / "mine", "1\n")
 
 
 def test_a_clean_tree_is_its_commit(repository: Path) -> None:
@@ -43,3 +56,16 @@ def test_a_program_that_the_repository_names_is_not_run(repository: Path, key: s
 
 def test_outside_git_there_is_no_commit(tmp_path: Path) -> None:
     assert commit(tmp_path) == ""
+
+
+def test_a_repository_that_the_environment_names_is_not_taken_for_the_folders_own(
+    repository: Path, tmp_path: Path
+) -> None:
+    """As where jobgen is called by a hook of another repository, or by ``git rebase --exec``."""
+    other = committed(tmp_path / "other", "2\n")
+    own = git(repository, "rev-parse", "HEAD").strip()
+    names = {"GIT_DIR": str(other / ".git"), "GIT_WORK_TREE": str(other)}
+    names |= {"GIT_INDEX_FILE": str(other / ".git/index"), "GIT_PREFIX": "x/"}
+    assert commit(repository, **names) == own
+    for name, value in names.items():
+        assert commit(repository, **{name: value}) == own, name

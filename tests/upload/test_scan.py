@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import socket
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 
 from jobgen.errors import Exit, Invalid
 from jobgen.upload import Manifest, Rules, scan
+from tests.git import git
 
 
 def fill(root: Path, *paths: str, text: str = "x") -> Path:
@@ -104,8 +104,7 @@ TREE = [f"{d}{n}" for d in ("", "d/", "d/e/", "e/", "e/d/") for n in ("x.a", "y.
 @pytest.mark.skipif(not shutil.which("git"), reason="no git here: apt-get install git")
 def test_rules_mean_what_git_says_they_mean(tmp_path: Path) -> None:
     fill(tmp_path, *TREE)
-    env = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True, env=env)
+    git(tmp_path, "init", "-q")
     lines = st.lists(st.sampled_from(LINES), max_size=6)
 
     @settings(max_examples=100, suppress_health_check=list(HealthCheck), deadline=None)
@@ -113,9 +112,8 @@ def test_rules_mean_what_git_says_they_mean(tmp_path: Path) -> None:
     def same(top: list[str], nested: list[str]) -> None:
         (tmp_path / ".gitignore").write_text("\n".join(top) + "\n")
         (tmp_path / "d/.gitignore").write_text("\n".join(nested) + "\n")
-        words = ["git", "ls-files", "-z", "--others", "--exclude-standard"]
-        listed = subprocess.run(words, cwd=tmp_path, capture_output=True, check=True, env=env)
-        assert set(files(tmp_path)) == set(listed.stdout.decode().split("\0")[:-1])
+        listed = git(tmp_path, "ls-files", "-z", "--others", "--exclude-standard")
+        assert set(files(tmp_path)) == set(listed.split("\0")[:-1])
 
     same()
 
