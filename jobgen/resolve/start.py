@@ -54,10 +54,9 @@ def start(shape: Shape, starts: Launch, container: Lines, *, outside: bool) -> L
     )
     bind = "cores" if starts.node.scope == "rank" and shape.cpus_per_task else "none"
     binding = (f"--cpu-bind={bind}", *(("--gpu-bind=none",) if shape.gpus_per_node else ()))
-    # a lost node must end a fixed world at once, and must not end an elastic one
-    ends = (
-        ("--kill-on-bad-exit=0", "--wait=0") if elastic else ("--kill-on-bad-exit=1", "--wait=60")
-    )
+    # A failed task ends a world of fixed size. One that has finished ends nothing: rank 0 may still
+    # write the last checkpoint, and without --wait=0 the site's WaitTime kills it.
+    ends = (f"--kill-on-bad-exit={0 if elastic else 1}", "--wait=0")
     return (
         ("srun", *size),
         (*binding, *ends, "--mpi=none", *starts.srun),

@@ -118,3 +118,44 @@ def faster(run: Run) -> None:
 def words(run: Run, restart: int) -> str:
     """What rank 0 printed in one start of the job."""
     return run.ranks(restart).get(0, b"").decode()
+
+
+FINAL = """import os, sys, time
+rank = int(os.environ["RANK"])
+print("up", rank, flush=True)
+time.sleep(float(sys.argv[1]) if rank == 0 else 0)
+print("saved", rank, flush=True)
+"""
+"""Rank 0 works on when the others have left, as one that writes the last checkpoint does."""
+
+
+def last_checkpoint(cluster: Cluster, folder: Path, launcher: str, seconds: int) -> Run:
+    """A job in which rank 0 takes this much longer than the others; its end is waited for."""
+    folder.mkdir()
+    (folder / "main.py").write_text(FINAL)
+    job = {"name": "last", "run": f"main.py {seconds}", "nodes": 2, "time": "30m"}
+    run = submit(cluster, write(folder, {**job, "procs_per_node": 2, "launcher": launcher}))
+    assert run.wait(seconds + 600) == 0, run.story()
+    return run
+
+
+@pytest.mark.timeout(900)
+def test_a_rank_that_works_longer_than_the_others_is_not_killed(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """srun's --wait, or the site's WaitTime, would kill it a minute after the others' end."""
+    run = last_checkpoint(cluster, tmp_path / "job", "srun", 75)
+    assert run.show()["state"] == "COMPLETED"
+    assert run.ranks()[0] == b"up 0\nsaved 0\n"
+
+
+@pytest.mark.exhaustive
+@pytest.mark.train("torch")
+@pytest.mark.timeout(1200)
+def test_a_rank_that_works_longer_than_torchrun_waits_is_not_killed(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """The other node's agent waits 300 s for it and leaves; srun's --wait counts from there."""
+    run = last_checkpoint(cluster, tmp_path / "job", "torchrun", 400)
+    assert run.show()["state"] == "COMPLETED"
+    assert run.ranks()[0] == b"up 0\nsaved 0\n"
