@@ -81,6 +81,19 @@ class Result(NamedTuple):
         return self.err.decode("utf-8", "replace")
 
 
+def split_lines(text: str) -> list[str]:
+    r"""The lines of a file, or of what a command printed, without their ends.
+
+    Only a line feed ends a line, with or without a carriage return before it. ``str.splitlines``
+    also splits at U+0085, U+2028, form feeds and others, which names and comments may hold.
+
+    >>> split_lines('a\u2028b\r\n\nc')
+    ['a\u2028b', '', 'c']
+    """
+    lines = text.removesuffix("\n").split("\n") if text else []
+    return [line.removesuffix("\r") for line in lines]
+
+
 def script(text: str, *args: Word) -> str:
     """A POSIX sh script whose ``$1 $2 …`` are these words, whatever bytes they hold."""
     return f"set -- {' '.join(quote(a) for a in args)}\n{text}" if args else text

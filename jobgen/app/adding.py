@@ -13,6 +13,7 @@ from jobgen.app.world import World
 from jobgen.errors import Invalid, JobgenError, Missing, Problem
 from jobgen.model.record import Login
 from jobgen.model.units import clip
+from jobgen.shell import split_lines
 from jobgen.survey import choice as choices
 from jobgen.survey import cluster, node, write
 from jobgen.survey.choice import Choice
@@ -137,7 +138,7 @@ def sound(draft: Draft) -> Draft:
 
     for _ in draft.entries:
         text = write.text((), draft)
-        lines = text.splitlines()
+        lines = split_lines(text)
         places = (p.place for p in check(text, "x").problems if p.severity == "error")
         wrong = {lines[place.line - 1] for place in places if place and place.line}
         kept = tuple(_as_gap(one) if write.entry(one) in wrong else one for one in draft.entries)

@@ -9,7 +9,7 @@ from typing import Any
 from jobgen.errors import JobgenError, Refused, Unreachable
 from jobgen.model.record import JobId, JobState, RunRecord
 from jobgen.scheduler import Found, Scheduler
-from jobgen.shell import Command, Result
+from jobgen.shell import Command, Result, split_lines
 from jobgen.submission import wire
 from jobgen.submission.states import Mark, Missing, Phase, Report, Resolved, Staged, State
 
@@ -202,6 +202,6 @@ def _is_df(words: Sequence[str]) -> bool:
 
 
 def _noise(result: Result) -> str:
-    text = (result.error_text or result.text).strip().splitlines()
+    text = split_lines((result.error_text or result.text).strip())
     said = f": {text[-1][:200]}" if text else ""
     return f"the other side gave no usable answer (exit code {result.code}){said}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import JobgenError, Problem, Refused, TimedOut, Unreachable
 from jobgen.payload import text
-from jobgen.shell import Raw, expandable, join
+from jobgen.shell import Raw, expandable, join, split_lines
 from jobgen.submission import wire
 from jobgen.survey.node import Probe, probe
 from jobgen.transport import Payload
@@ -81,7 +81,7 @@ def run(
         raise TimedOut(Problem("J414", message, hint=hint))
     found = None if answer is None else _read(answer)
     if found is None:
-        end = "\n".join(said.strip().splitlines()[-5:])
+        end = "\n".join(split_lines(said.strip())[-5:])
         message = f"job {job} left no answer in {folder}" + (f"\n{end}" if end else "")
         hint = "do the nodes see that folder? --root DIR names another; --no-probe goes without"
         raise JobgenError(Problem("J415", message, hint=hint))
@@ -98,7 +98,7 @@ def _start(transport: Transport, asked: Order) -> tuple[str, str]:
         message = f"the probe's folder cannot be made: {told['failed'].strip()}"
         raise JobgenError(Problem("J415", message, hint="--root DIR names another place"))
     answer = wire.answer(told, "sbatch")
-    job = answer.text.strip().splitlines()[-1:] or [""]
+    job = split_lines(answer.text.strip())[-1:] or [""]
     number = job[0].partition(";")[0]
     folder = told.get("folder", "")
     if not (number.isascii() and number.isdigit()):
@@ -141,7 +141,7 @@ def _wait(
 def _state(told: dict[str, str]) -> tuple[str, str, str]:
     """State, reason and node of squeue's last row; empty where the job is gone."""
     answer = wire.answer(told, "queue")
-    rows = [row for line in answer.text.splitlines() if len(row := line.split("|")) == 3]
+    rows = [row for line in split_lines(answer.text) if len(row := line.split("|")) == 3]
     if not rows:
         return ("UNKNOWN" if answer.code == 124 else ""), "", ""
     state, reason, node = (word.strip() for word in rows[-1])

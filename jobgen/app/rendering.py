@@ -62,7 +62,9 @@ def compare(ready: Ready, folder: Path) -> tuple[Difference, ...]:
 def unified(name: str, old: bytes, new: bytes, *, context: int = 3) -> str:
     """A unified diff of two versions of a text file."""
     import difflib
+    import io
 
-    before, now = (t.decode("utf-8", "replace").splitlines(keepends=True) for t in (old, new))
+    texts = (content.decode("utf-8", "replace") for content in (old, new))
+    before, now = (list(io.StringIO(text, newline="\n")) for text in texts)
     diff = difflib.unified_diff(before, now, f"before/{name}", f"now/{name}", n=context)
     return "".join(ln if ln.endswith("\n") else f"{ln}\n\\ no newline at the end\n" for ln in diff)

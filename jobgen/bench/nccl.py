@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from jobgen.shell import split_lines
+
 _USING = re.compile(r"Using network (.+?)\s*$")
 _NET = re.compile(r"\bNET/(\w+) : Using")
 _PATH = re.compile(r"\bvia (P2P|SHM|NET)(?:/([\w ./-]+?))?(?:/\d+|\s|$)")
@@ -76,7 +78,7 @@ def table(text: str) -> Table:
     """
     ranks, rows = 0, []
     average, failed = None, False
-    for raw in text.splitlines():
+    for raw in split_lines(text):
         line = _TAGGED.sub("", raw.rstrip())
         if line.lstrip().startswith("#"):
             ranks += bool(re.search(r"#\s+Rank\s+\d+\s+(Group|Pid)\b", line))

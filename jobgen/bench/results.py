@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from jobgen.bench import formulas
+from jobgen.shell import split_lines
 
 LIMIT = 4 << 20
 """Bytes of a result that are read."""
@@ -103,7 +104,7 @@ def read(text: str) -> Bench:
 
 
 def _lines(text: str) -> Iterator[dict[str, Any]]:
-    for line in text.splitlines():
+    for line in split_lines(text):
         try:
             said = json.loads(line)
         except (ValueError, RecursionError):

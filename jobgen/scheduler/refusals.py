@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from jobgen.shell import split_lines
+
 # Said by the controller: it looked at the request and will not take it.
 CONTROLLER = (
     "Access/permission denied",
@@ -88,5 +90,5 @@ def definite(code: int, error: str) -> bool:
 
 
 def _said_why(error: str) -> bool:
-    lines = [line for line in error.splitlines() if line.strip() and not _PLUGIN.search(line)]
+    lines = [line for line in split_lines(error) if line.strip() and not _PLUGIN.search(line)]
     return bool(lines) and not _WIRE.search("\n".join(lines))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from jobgen.model.record import JobId, JobState
+from jobgen.shell import split_lines
 
 SEPARATOR = "\x1f"
 """Between fields: names and comments may hold every printable character, ``|`` among them."""
@@ -63,7 +64,7 @@ def job_id(text: str) -> JobId | None:
 
 def printed_id(out: str) -> JobId | None:
     """What ``sbatch --parsable`` printed: the last line that is an id and nothing else."""
-    for line in reversed(out.splitlines()):
+    for line in reversed(split_lines(out)):
         if line.isascii() and _PRINTED.fullmatch(line.strip()):
             return JobId.parse(line.strip())
     return None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from jobgen.shell import split_lines
+
 Path = tuple[str, ...]
 Scalar = str | int | bool
 
@@ -74,7 +76,7 @@ class Login(NamedTuple):
 def folders(text: str) -> tuple[Folder, ...]:
     """The lines ``NAME TYPE FREE PATH`` of the survey script, each path once."""
     found: dict[str, Folder] = {}
-    for line in text.splitlines():
+    for line in split_lines(text):
         words = line.split(" ", 3)
         if len(words) == 4 and words[2].isascii() and words[2].isdigit() and len(words[2]) < 19:
             name = words[0] if words[0] != "-" else ""

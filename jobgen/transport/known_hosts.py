@@ -13,6 +13,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
+from jobgen.shell import split_lines
+
 Marker = Literal["", "@revoked", "@cert-authority"]
 _MARKERS: dict[str, Marker] = {m: m for m in ("@revoked", "@cert-authority")}
 
@@ -97,10 +99,10 @@ def shown(path: Path) -> str:
 
 def _read(file: Path, name: str) -> Iterator[Line]:
     try:
-        text = file.read_text("utf-8", "replace")
+        text = file.read_bytes().decode("utf-8", "replace")
     except OSError:
         return  # most people have one of the four files that ssh looks at
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(split_lines(text), 1):
         words = line.split()
         marker = _MARKERS.get(words[0], "") if words else ""
         fields = words[1:] if marker else words

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from jobgen.errors import Problem, Unreachable
 from jobgen.model.record import Login
+from jobgen.shell import split_lines
 from jobgen.transport.known_hosts import lines_about
 from jobgen.transport.pipes import PipeChannel
 from jobgen.transport.protocol import BOOTSTRAP, Session
@@ -78,7 +79,7 @@ class SshProgram(PipeChannel):
     def epitaph(self) -> str:
         """The last line that ssh wrote, where it has ended."""
         code, text = self.last_words()
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        lines = [line.strip() for line in split_lines(text) if line.strip()]
         return plain(lines[-1]) if lines and code is not None else ""
 
 
@@ -167,7 +168,7 @@ def _explained(program: SshProgram, target: Route) -> Unreachable | None:
     code, text = program.last_words()
     if code != 255:
         return None
-    lines = [plain(line.strip("@ \t\r")) for line in text.splitlines()]
+    lines = [plain(line.strip("@ \t\r")) for line in split_lines(text)]
     lines = [line for line in lines if line] or ["ssh ended and said nothing"]
     told = [(reason, line) for reason in _REASONS for line in lines if re.search(reason[0], line)]
     (_, problem_code, hint), said = told[0]

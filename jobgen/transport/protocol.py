@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import NoReturn, Protocol, Self
 
 from jobgen.errors import Problem, Unreachable
-from jobgen.shell import Result
+from jobgen.shell import Result, split_lines
 from jobgen.transport import DEADLINE, Payload
 
 BOOTSTRAP = """exec /bin/sh -c 'read n; eval "$(dd bs=1 count=$n 2>/dev/null)"'"""
@@ -277,5 +277,5 @@ class Answer:
 def _noise(answers: dict[int, Answer]) -> str:
     """What the other side said instead of an answer, printable, its last line."""
     text = (answers[ERR].noise or answers[OUT].noise).decode("utf-8", "replace")
-    lines = [line for line in text.splitlines() if line.strip()]
+    lines = [line for line in split_lines(text) if line.strip()]
     return "".join(c if c.isprintable() else "?" for c in lines[-1][:200]) if lines else ""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jobgen.errors import Problem, Unreachable
+from jobgen.shell import split_lines
 
 CONFIG_VARIABLE = "JOBGEN_SSH_CONFIG"
 PORT = 22
@@ -132,7 +133,7 @@ def check_names(host: str, user: str) -> None:
 def parse(text: str) -> dict[str, list[str]]:
     """What ``ssh -G`` printed, as options."""
     options: dict[str, list[str]] = {}
-    for line in text.splitlines():
+    for line in split_lines(text):
         key, _, value = line.partition(" ")
         options.setdefault(key.lower(), []).append(value)
     return options

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from jobgen.errors import Invalid, Problem
+from jobgen.shell import split_lines
 
 OWN, GIT = ".jobgenignore", ".gitignore"
 MAX_SIZE = 500 * 1024**2
@@ -164,4 +165,6 @@ def _source(root: Path, rules: Asked) -> str:
 
 
 def _lines(path: Path) -> list[str]:
-    return path.read_text("utf-8", "surrogateescape").splitlines() if path.is_file() else []
+    if not path.is_file():
+        return []
+    return split_lines(path.read_bytes().decode("utf-8", "surrogateescape"))

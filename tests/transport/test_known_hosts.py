@@ -105,6 +105,18 @@ def test_lines_that_make_no_sense_are_passed_over(tmp_path: Path, keys: dict[str
     assert says(tmp_path, "login", keys["a"], *odd, f"login {keys['a']}") is Trust.KNOWN
 
 
+@pytest.mark.parametrize("between", "\v\f\r\x1c\x85\u2028")
+def test_a_line_ends_at_a_line_feed_only(
+    tmp_path: Path, keys: dict[str, str], between: str
+) -> None:
+    """ssh reads one comment there, and trusts no key in it."""
+    comment = f"# old{between}login {keys['a']}"
+    assert says(tmp_path, "login", keys["a"], comment) is Trust.UNKNOWN
+    says(tmp_path, "login", keys["a"], comment, f"login {keys['a']}")
+    (line,) = lines_about("login", [tmp_path / "known_hosts"])
+    assert line.number == 2
+
+
 def test_a_fingerprint_is_the_one_that_ssh_prints(tmp_path: Path) -> None:
     path = keygen(tmp_path / "key")
     printed = subprocess.run(["ssh-keygen", "-lf", str(path)], capture_output=True, text=True)

@@ -118,6 +118,15 @@ def test_rules_mean_what_git_says_they_mean(tmp_path: Path) -> None:
     same()
 
 
+@pytest.mark.parametrize("between", "\v\f\r\x1c\x85\u2028")
+def test_a_rule_ends_at_a_line_feed_only(tmp_path: Path, between: str) -> None:
+    fill(tmp_path, "one", "two.py", "three")
+    (tmp_path / ".gitignore").write_bytes(f"one{between}two.py\r\nthree\r\n".encode())
+    git(tmp_path, "init", "-q")
+    listed = git(tmp_path, "ls-files", "-z", "--others", "--exclude-standard")
+    assert files(tmp_path) == listed.split("\0")[:-1] == [".gitignore", "one", "two.py"]
+
+
 SECRETS = [".env", ".env.local", "a/server.pem", "tls.key", "id_rsa", "id_ed25519", "id_deploy"]
 SECRETS += [".netrc", ".ssh/config", ".aws/credentials", ".git-credentials", "x.p12"]
 

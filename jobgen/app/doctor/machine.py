@@ -14,6 +14,7 @@ from pathlib import Path
 import jobgen
 from jobgen.app.world import World
 from jobgen.errors import JobgenError, Problem
+from jobgen.shell import split_lines
 from jobgen.survey.health import Answer
 from jobgen.survey.health.client import LOCAL, Folder, Machine
 
@@ -109,7 +110,7 @@ def _label(world: World, path: Path) -> str:
 def _kind(path: Path) -> str:
     """The kind of the file system, as the kernel tells it; empty where it does not."""
     try:
-        lines = Path("/proc/self/mounts").read_text("utf-8", "replace").splitlines()
+        lines = split_lines(Path("/proc/self/mounts").read_bytes().decode("utf-8", "replace"))
     except OSError:
         return ""
     mounts = (line.split() for line in lines)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.layout import count, described, table
 from jobgen.cli.output import TIMES, Ink, safe
+from jobgen.shell import split_lines
 
 if TYPE_CHECKING:
     from jobgen.catalog import ClusterFile
@@ -20,8 +21,8 @@ def table_of(files: Sequence[ClusterFile], ink: Ink) -> str:
         return "No cluster profiles were found.\n"
     rows = [("CLUSTER", "FROM", "FILE")]
     rows += [(safe(f.name), safe(f.origin), safe(f.label) + _shadow(f)) for f in files]
-    head, *rest = table(rows).splitlines(keepends=True)
-    return ink("faint", head.rstrip("\n")) + "\n" + "".join(rest)
+    head, _, rest = table(rows).partition("\n")
+    return ink("faint", head) + "\n" + rest
 
 
 def _shadow(file: ClusterFile) -> str:
@@ -49,7 +50,7 @@ def screen(file: ClusterFile, profile: Loaded[ClusterProfile], ink: Ink) -> str:
 
 
 def _indented(text: str) -> str:
-    return "".join(f"  {safe(line)}".rstrip() + "\n" for line in text.splitlines())
+    return "".join(f"  {safe(line)}".rstrip() + "\n" for line in split_lines(text))
 
 
 def _facts(cluster: ClusterProfile) -> list[tuple[str, str, tuple[str, ...]]]:

@@ -10,6 +10,7 @@ from jobgen.cli.layout import clip, columns, count, fold, span, table
 from jobgen.cli.output import Ink, safe
 from jobgen.cli.screens.where import where
 from jobgen.model.record import JobState, RunRecord
+from jobgen.shell import split_lines
 
 if TYPE_CHECKING:
     from jobgen.app.jobs import Shown
@@ -37,10 +38,9 @@ def listed(records: Sequence[RunRecord], now: float, ink: Ink, *, clipped: bool)
     if clipped:
         left = max(sum(max(map(columns, c)) + 2 for c in list(zip(*rows, strict=True))[:-1]), 0)
         rows = [(*row[:-1], clip(row[-1], max(ink.width - left, 12))) for row in rows]
-    lines = table(rows).splitlines(keepends=True)
-    painted = [ink("faint", lines[0].rstrip("\n")) + "\n"]
-    painted += [_painted(line, r, ink) for line, r in zip(lines[1:], records, strict=True)]
-    return "".join(painted)
+    head, *lines = split_lines(table(rows))
+    painted = [_painted(line, r, ink) for line, r in zip(lines, records, strict=True)]
+    return "".join(f"{line}\n" for line in (ink("faint", head), *painted))
 
 
 def _row(record: RunRecord, now: float) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from jobgen.cli.output import TIMES, Ink, safe
 from jobgen.cli.problems import one
 from jobgen.cli.screens.render import compared, differences
 from jobgen.model.units import Walltime
-from jobgen.shell import join
+from jobgen.shell import join, split_lines
 
 if TYPE_CHECKING:
     from jobgen.app.planning import Cost, Planned
@@ -112,7 +112,7 @@ def _steps(plan: Plan, ink: Ink) -> str:
     for step in plan.steps:
         why = fold(_joined(step.why, step.place), ink.width - 6 - len(step.name), "    ")
         lines.append(f"  {safe(step.name)}: {why}")
-        lines += [f"    | {safe(line)}" for line in step.text.splitlines()]
+        lines += [f"    | {safe(line)}" for line in split_lines(step.text)]
     return "\n".join(lines) + "\n" if plan.steps else ""
 
 

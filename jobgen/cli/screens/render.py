@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.layout import count, table
 from jobgen.cli.output import Ink, safe
+from jobgen.shell import split_lines
 
 if TYPE_CHECKING:
     from jobgen.app.prepare import Ready
@@ -40,7 +41,7 @@ def differences(found: Sequence[Difference], ink: Ink) -> str:
 def diff(text: str, ink: Ink) -> str:
     """A unified diff, coloured line by line; never folded."""
     styles = {"+": "good", "-": "bad", "@": "faint"}
-    lines = (safe(line) for line in text.splitlines())
+    lines = (safe(line) for line in split_lines(text))
     return "".join(
         (ink(styles[line[0]], line) if line[:1] in styles else line) + "\n" for line in lines
     )

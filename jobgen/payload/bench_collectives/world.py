@@ -43,7 +43,7 @@ def backend(devices: int, ranks: int, *, nccl: bool) -> str:
 def told(text: str) -> list[str]:
     """What NCCL said of networks and paths, each once, without who said it."""
     found: dict[str, None] = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
         said = line.partition("NCCL INFO ")[2] or line
         if _TOLD.search(said):
             found[said.strip()[:200]] = None

@@ -54,7 +54,7 @@ def table() -> dict[int, Process]:
     shown = subprocess.run(
         ["ps", "-axo", "pid=,ppid=,stat=,lstart="], capture_output=True, text=True
     )
-    rows = (line.split(None, 3) for line in shown.stdout.splitlines())
+    rows = (line.split(None, 3) for line in shown.stdout.strip().split("\n"))
     return {
         int(pid): Process(int(pid), int(parent), start)
         for pid, parent, state, start in rows

@@ -81,7 +81,7 @@ class Relay:
     def _hand_on(self, pipe: _Pipe, text: bytes) -> None:
         if self._label:
             mark = f"{pipe.rank:>{self._width}}: ".encode()
-            text = b"".join(mark + line for line in text.splitlines(keepends=True))
+            text = mark + text[:-1].replace(b"\n", b"\n" + mark) + text[-1:]
         _put(pipe.target, text)
 
 

@@ -49,7 +49,7 @@ class Store:
         known = {f.name for f in fields(Settings)}
         found: dict[str, int] = {}
         with contextlib.suppress(FileNotFoundError):
-            for line in (self.root / "slurm.conf").read_text().splitlines():
+            for line in (self.root / "slurm.conf").read_text().split("\n"):
                 name, _, value = line.partition("=")
                 name = name.strip().lower()
                 if name in known and value.strip().isdigit():

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, Literal, NamedTuple, TypeVar
 
+from jobgen.shell import split_lines
+
 Status = Literal["ok", "warning", "failed", "unknown"]
 """``unknown`` is what could not be looked at: neither good nor bad."""
 
@@ -70,7 +72,7 @@ class Answer(NamedTuple):
     @property
     def words(self) -> str:
         """What it complained of, or else printed, as one line."""
-        lines = [line.strip() for line in (self.err.strip() or self.out).splitlines()]
+        lines = [line.strip() for line in split_lines(self.err.strip() or self.out)]
         return "; ".join(line for line in lines if line)[:400]
 
 
@@ -120,7 +122,7 @@ def unanswered(answer: Answer, what: str) -> Verdict | None:
 def fields(text: str) -> dict[str, str]:
     """First word → the rest of the line; of a word that comes twice, the first line."""
     found: dict[str, str] = {}
-    for line in text.splitlines():
+    for line in split_lines(text):
         key, _, rest = line.partition(" ")
         found.setdefault(key, rest.strip())
     return found
@@ -129,5 +131,5 @@ def fields(text: str) -> dict[str, str]:
 def every(text: str, key: str) -> list[str]:
     """The rests of all lines that begin with this word."""
     return [
-        line[len(key) + 1 :].strip() for line in text.splitlines() if line.startswith(key + " ")
+        line[len(key) + 1 :].strip() for line in split_lines(text) if line.startswith(key + " ")
     ]

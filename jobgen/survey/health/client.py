@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from jobgen.errors import Problem
+from jobgen.shell import split_lines
 from jobgen.survey.health import Answer, Row, Verdict, failed, unknown, warned, well
 
 LITTLE, SCARCE = 20 << 20, 1 << 30
@@ -119,7 +120,7 @@ def _ssh(machine: Machine) -> Verdict:
 
 
 def _keys(machine: Machine) -> Verdict:
-    held = len(machine.agent.out.splitlines()) if machine.agent.ok else 0
+    held = len(split_lines(machine.agent.out)) if machine.agent.ok else 0
     files = f"{', '.join(machine.keys[:4])} in ~/.ssh" if machine.keys else ""
     if held:
         return well(

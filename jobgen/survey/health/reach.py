@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from jobgen.errors import Problem
+from jobgen.shell import split_lines
 from jobgen.survey.health import Row, Verdict, unknown, warned, well
 
 STEPS = ("route", "network", "host key", "login", "shell")
@@ -83,7 +84,7 @@ def _shell(way: Way) -> Verdict:
 def _noise(way: Way) -> Verdict | None:
     if way.problem is not None:
         return None
-    lines = [line.strip() for line in way.noise.splitlines() if line.strip()]
+    lines = [line.strip() for line in split_lines(way.noise) if line.strip()]
     if not lines:
         return well("silent where nobody looks")
     said = f"'{lines[0][:60]}'" + (f" and {len(lines) - 1} more lines" if len(lines) > 1 else "")

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import NamedTuple
 
 from jobgen.model.cluster import ClusterProfile
+from jobgen.shell import split_lines
 from jobgen.survey.health import (
     Answer,
     Answers,
@@ -70,7 +71,7 @@ class Site(NamedTuple):
     @property
     def associations(self) -> list[dict[str, str]]:
         """Account, QOS and limits that the accounting has for this user on this cluster."""
-        lines = (line.split("|") for line in self.answer("association").out.splitlines())
+        lines = (line.split("|") for line in split_lines(self.answer("association").out))
         here = ("", self.configuration.get("ClusterName", "").lower())
         found = [
             dict(zip(ASSOCIATION, line, strict=True))
@@ -247,7 +248,7 @@ def _limits(site: Site) -> Verdict | None:
         return failed(
             "your account may have no jobs at all (MaxJobs or MaxSubmit is 0)", fix, "J425"
         )
-    running = sum(line.strip() != "" for line in site.answer("queue").out.splitlines())
+    running = sum(line.strip() != "" for line in split_lines(site.answer("queue").out))
     words = [f"at most {jobs} running" for jobs, _ in told[:1] if jobs]
     words += [f"at most {most} submitted" for _, most in told[:1] if most]
     return well(f"{', '.join(words) or 'none of jobs'}; yours in the queue now: {running}")

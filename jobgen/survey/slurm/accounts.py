@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from jobgen.shell import split_lines
 from jobgen.survey.slurm.fields import said, words
 
 ASSOCIATION = "Cluster,Account,Partition,QOS,DefaultQOS,MaxWall"
@@ -72,7 +73,7 @@ def qualities(text: str) -> tuple[Qos, ...]:
 
 def _rows(text: str, fields: int) -> Iterator[list[str]]:
     """Lines of exactly this many fields; a banner or a complaint has not as many."""
-    for line in text.splitlines():
+    for line in split_lines(text):
         row = line.split("|")
         if len(row) == fields:
             yield row

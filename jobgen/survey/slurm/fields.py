@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from jobgen.shell import split_lines
+
 _KEY = re.compile(r"(?:(?<=\s)|^)([A-Z][A-Za-z_]{0,63})=")
 _FREE = frozenset({"Reason", "Comment", "Extra"})
 _NOTHING = frozenset({"", "(null)", "N/A", "n/a", "None", "NONE", "none", "UNLIMITED", "INFINITE"})
@@ -37,7 +39,7 @@ def records(text: str, first: str) -> tuple[Mapping[str, str], ...]:
     """
     found: list[dict[str, str]] = []
     inside = False
-    for line in text.splitlines():
+    for line in split_lines(text):
         if line.startswith(f"{first}="):
             found.append({})
             inside = True
@@ -61,7 +63,7 @@ def _read(line: str, record: dict[str, str]) -> None:
 def settings(text: str) -> Mapping[str, str]:
     """``scontrol show config``, key → value; Slurm's own words for nothing become empty."""
     found: dict[str, str] = {}
-    for line in text.splitlines():
+    for line in split_lines(text):
         key, sign, value = line.partition("=")
         name = key.strip()
         if sign and re.fullmatch(r"[A-Za-z][\w.:/-]{0,63}", name):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from jobgen.shell import split_lines
 from jobgen.survey.slurm.fields import MARKS, Gres, gres, memory, number, said
 
 FORMAT = "%P|%a|%l|%D|%T|%c|%m|%G|%N"
@@ -42,6 +43,6 @@ def groups(text: str) -> tuple[Group, ...]:
             gres=gres(row[7]),
             nodes=said(row[8]),
         )
-        for line in text.splitlines()
+        for line in split_lines(text)
         if len(row := line.split("|")) == 9 and row[0].strip().rstrip("*")
     )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from jobgen.shell import Command, Result
+from jobgen.shell import Command, Result, split_lines
 from jobgen.survey.slurm import accounts, sinfo
 from jobgen.survey.slurm.accounts import Association, Qos
 from jobgen.survey.slurm.fields import settings
@@ -113,5 +113,5 @@ def _complaint(result: Result | None) -> str:
         return "did not answer in 15 s"
     if result.code in ABSENT:
         return "is not there"
-    lines = (result.error_text + result.text).strip().splitlines()
+    lines = split_lines((result.error_text + result.text).strip())
     return lines[-1].strip()[:200] if lines else f"ended with exit code {result.code}"

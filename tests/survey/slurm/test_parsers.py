@@ -33,6 +33,8 @@ from jobgen.survey.slurm import (
     tres,
 )
 
+BETWEEN = "\v\f\x1c\x85\u2028"
+"""What ends no line of Slurm's, but one of ``str.splitlines``."""
 SITES = Path(__file__).parents[2] / "facts" / "sites"
 RELEASES = ("22.05", "24.11", "26.05")
 KERNEL = "Linux 6.1.0-25-amd64 #1 SMP PREEMPT_DYNAMIC Debian 6.1.106-3 (2024-08-26)"
@@ -390,3 +392,10 @@ def test_what_was_not_answered_says_why() -> None:
     assert silent["scontrol show config"] == "did not answer in 15 s"
     assert silent["scontrol --oneliner --all show node"] == "is not there"
     assert next(why for command, why in silent.items() if "--format=%P" in command) == "down"
+
+
+@pytest.mark.parametrize("between", BETWEEN)
+def test_a_comment_cannot_pass_for_another_record(between: str) -> None:
+    line = f"NodeName=n1 State=IDLE Comment=ask ann{between}NodeName=n2 State=DOWN\r\n"
+    (record,) = records(line, "NodeName")
+    assert (record["NodeName"], record["State"]) == ("n1", "IDLE")
