@@ -30,7 +30,8 @@ class Memory(NamedTuple):
     """Of the GPU that holds most. Bytes."""
 
     components: tuple[Component, ...]
-    """In the order in which they are drawn. They sum to ``nvidia_smi``."""
+    """At the moment at which most is reserved, in the order in which they are drawn. They sum to
+    ``nvidia_smi``."""
     moment: Moment
     low: float
     """The interval of ``nvidia_smi``."""
@@ -45,11 +46,16 @@ class Memory(NamedTuple):
     """A whole checkpoint: parameters and optimizer."""
     doubts: tuple[str, ...] = ()
     """What is not modelled here and could matter."""
+    peak_allocated: float = 0.0
+    """The most that torch allocates, where that is at another moment than the components'."""
 
     def of(self, metric: Metric) -> float:
-        """Bytes as this metric counts them."""
+        """The largest value of this metric in the whole run: each may have its peak at another
+        moment (torch.cuda.max_memory_allocated and max_memory_reserved). Bytes.
+        """
         left_out = {"allocated": ("cache", "context"), "reserved": ("context",), "nvidia-smi": ()}
-        return sum(c.bytes for c in self.components if c.name not in left_out[metric])
+        size = sum(c.bytes for c in self.components if c.name not in left_out[metric])
+        return max(size, self.peak_allocated) if metric == "allocated" else size
 
     @property
     def nvidia_smi(self) -> float:
@@ -59,7 +65,8 @@ class Memory(NamedTuple):
     def scaled(self, factor: float) -> Memory:
         """The same with every component so many times as large: calibrated by a measured run."""
         parts = tuple(part._replace(bytes=part.bytes * factor) for part in self.components)
-        return self._replace(components=parts, low=self.low * factor, high=self.high * factor)
+        low, high, allocated = (x * factor for x in (self.low, self.high, self.peak_allocated))
+        return self._replace(components=parts, low=low, high=high, peak_allocated=allocated)
 
     def verdict(self, limit: float) -> Verdict:
         """Whether it goes into this many bytes: fits where even the upper end leaves a tenth."""

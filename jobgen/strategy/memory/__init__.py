@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from jobgen.strategy.estimate import Component, Memory, Moment
@@ -63,13 +64,17 @@ def estimate(setup: Setup) -> Memory:
         beside.nvme,
         checkpoint(setup),
         tuple(_doubts(setup)),
+        max(parts.total for _, parts in _all_moments(setup)),
     )
 
 
 def at_peak(setup: Setup) -> tuple[Stage, Parts]:
     """The stage of the pipeline whose GPUs reserve most, and what they hold then."""
-    found = ((stage, parts) for stage in stages(setup) for parts in _moments(setup, stage))
-    return max(found, key=lambda each: each[1].total + _cache(setup, each[1]))
+    return max(_all_moments(setup), key=lambda each: each[1].total + _cache(setup, each[1]))
+
+
+def _all_moments(setup: Setup) -> Iterator[tuple[Stage, Parts]]:
+    return ((stage, parts) for stage in stages(setup) for parts in _moments(setup, stage))
 
 
 def _cache(setup: Setup, parts: Parts) -> float:

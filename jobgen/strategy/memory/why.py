@@ -65,7 +65,6 @@ class _Case(NamedTuple):
     stage: Stage
     parts: Parts
     micro: Kept
-    allocated: float
     size: float
     """Bytes of the component."""
 
@@ -80,7 +79,7 @@ def explained(setup: Setup, memory: Memory) -> Memory:
 def whys(setup: Setup, memory: Memory) -> dict[str, Why]:
     """Component → why it is as large as it is. Those of no bytes are left out."""
     stage, parts = at_peak(setup)
-    case = _Case(setup, stage, parts, kept(setup), memory.of("allocated"), 0.0)
+    case = _Case(setup, stage, parts, kept(setup), 0.0)
     return {
         component.name: _BUILDERS[component.name](case._replace(size=component.bytes))
         for component in memory.components
@@ -236,7 +235,7 @@ def _context(case: _Case) -> Why:
 
 
 def _cache(case: _Case) -> Why:
-    terms = [Term(((CACHE, ""), (case.allocated, "B allocated")))]
+    terms = [Term(((CACHE, ""), (case.parts.total, "B allocated")))]
     rest = case.size - terms[0].bytes
     if rest > 1e-6 * case.size:
         terms.append(Term(((rest, "B of blocks that nothing else fits into"),)))
