@@ -8,9 +8,9 @@ import os
 from collections.abc import Generator, Iterator
 from typing import Any
 
-import hypothesis
 import pytest
 
+from tests import inputs
 from tests.cluster import Cluster, Options
 from tests.cluster.install import ACCOUNTING_PROGRAMS, PROGRAMS, missing
 
@@ -23,10 +23,6 @@ HOW = {
     TRAINING: "pip install -c requirements/constraints.txt '.[train]' (see CONTRIBUTING.md)",
 }
 """How to get what tests need that cannot run here."""
-
-
-hypothesis.settings.register_profile("fixed", deadline=None, derandomize=True)
-hypothesis.settings.register_profile("free", deadline=None, print_blob=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -95,7 +91,7 @@ class Lanes:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Lanes())
-    hypothesis.settings.load_profile("free" if config.getoption("--full") else "fixed")
+    inputs.load(free=config.getoption("--full"))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

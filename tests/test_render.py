@@ -113,7 +113,7 @@ def test_a_value_never_becomes_a_template() -> None:
     assert "export B='{% raw %}'" in text
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=60))
 def test_no_value_of_the_environment_adds_a_line_of_code(value: str) -> None:
     """A value is one assignment; bash gives it back byte for byte."""
@@ -131,7 +131,7 @@ def test_no_value_of_the_environment_adds_a_line_of_code(value: str) -> None:
     assert script.count("#SBATCH") == len(found.directives)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.text(st.characters(codec="ascii", categories=["L", "N", "P", "S", "Zs"]), max_size=40))
 def test_a_directive_is_one_line_and_means_what_was_written(value: str) -> None:
     import shlex

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.errors import Invalid, Problem
@@ -130,7 +130,6 @@ anything = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(list(Train.keys)), anything, max_size=5))
-@settings(deadline=None)
 def test_whatever_is_written_is_read_or_refused_with_a_place(keys: dict[str, Any]) -> None:
     text = "{" + ", ".join(f"{k}: {v or 'null'}" for k, v in keys.items()) + "}"
     try:

@@ -9,11 +9,12 @@ from pathlib import Path
 from statistics import mean
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobgen.monitor.summary import MIB, Node, nodes
 from jobgen.submission import scripts, wire
+from tests.inputs import ONE_FOLDER
 
 HEAD = (
     "time,gpu,util_pct,mem_mib,mem_total_mib,temp_c,power_w,power_limit_w,sm_mhz,sm_max_mhz,"
@@ -139,9 +140,7 @@ row = st.tuples(
 )
 
 
-@settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=40, suppress_health_check=ONE_FOLDER)
 @given(st.lists(row, min_size=1, max_size=30))
 def test_the_sums_are_those_of_a_plain_reading(
     tmp_path: Path, samples: list[tuple[object, object, str]]
@@ -165,9 +164,7 @@ def test_the_sums_are_those_of_a_plain_reading(
     }
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=ONE_FOLDER)
 @given(st.binary(max_size=600))
 def test_any_file_is_read_without_a_word(tmp_path: Path, data: bytes) -> None:
     write(tmp_path, {"n1": [gpu(0, 0, 50), host(0, 1)]})

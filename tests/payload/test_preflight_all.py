@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
+
+from tests.inputs import ONE_FOLDER
 
 PAYLOAD = Path(__file__).parents[2] / "jobgen" / "payload"
 HOSTS = ("n1", "n2", "n3")
@@ -261,9 +263,7 @@ LINE = st.builds(
 )
 
 
-@settings(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=12, suppress_health_check=ONE_FOLDER)
 @given(st.lists(LINE, max_size=12))
 @example(["n1\tbad\ta\x0bb\x85c\u2028d\re\tf"])
 def test_no_words_of_a_node_break_the_judgement(tmp_path: Path, lines: list[str]) -> None:

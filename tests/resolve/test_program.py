@@ -77,7 +77,7 @@ def test_the_file_is_found_for_the_checks() -> None:
     assert read("-m pkg.train").script == ""
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"))))
 def test_arguments_reach_the_program_as_a_shell_would_read_them(args: list[str]) -> None:
     """Whatever the words are, the text that jobgen writes means the same to bash."""

@@ -31,7 +31,7 @@ more: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 
 @pytest.mark.parametrize("framework", [*MODULES, "none"])
 @given(jobs, worlds, more)
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_whatever_is_accepted_is_configured_or_refused_with_a_way_out(
     framework: str, keys: dict[str, Any], world: World, others: dict[str, Any]
 ) -> None:

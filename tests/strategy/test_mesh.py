@@ -35,7 +35,6 @@ def one(world: World | None = TWO, known: Sizes = LLAMA, **keys: Any) -> Fault:
 
 
 @given(jobs, worlds)
-@settings(deadline=None)
 def test_what_is_accepted_divides_the_ranks_and_the_batch_exactly(
     keys: dict[str, Any], world: World
 ) -> None:
@@ -66,7 +65,6 @@ FORMS = {"strategy": Parallel, "offload": Offload}
 
 
 @given(jobs, worlds | st.none())
-@settings(deadline=None)
 def test_every_refusal_names_a_key_of_train_once_and_has_a_hint(
     keys: dict[str, Any], world: World | None
 ) -> None:
@@ -87,7 +85,7 @@ _WRITTEN = re.compile(r"(\w+): ((?:\d+\b(?:, | or )?)+)")
 
 
 @given(jobs, worlds)
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_every_number_of_a_hint_is_taken(keys: dict[str, Any], world: World) -> None:
     train = asked(**keys)
     known = sizes(train, {})[0]

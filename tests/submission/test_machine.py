@@ -155,7 +155,7 @@ class Faults(RuleBasedStateMachine):
             assert world.executed == [job.job]
 
 
-Faults.TestCase.settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+Faults.TestCase.settings = settings(max_examples=60, stateful_step_count=50)
 TestFaults = Faults.TestCase
 
 

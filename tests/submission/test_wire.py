@@ -23,7 +23,7 @@ def sh(call: str, shell: str = "sh") -> bytes:
     return subprocess.run([shell, "-c", script], capture_output=True, check=True).stdout
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(CONTENT, max_size=5))
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_what_is_emitted_is_read(shell: str, contents: list[str]) -> None:
@@ -31,7 +31,7 @@ def test_what_is_emitted_is_read(shell: str, contents: list[str]) -> None:
     assert frames(sh(calls, shell)) == [("key", content) for content in contents]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(CONTENT, CONTENT, st.integers(0, 255))
 def test_a_question_brings_both_streams_and_the_code(out: str, err: str, code: int) -> None:
     program = 'printf %s "$1"; printf %s "$2" >&2; exit "$3"'

@@ -209,7 +209,7 @@ def test_closing_twice_is_no_mistake(transport: Transport) -> None:
 
 @everywhere
 def test_any_payload_and_any_answer_pass(transport: Transport) -> None:
-    @settings(max_examples=30, suppress_health_check=list(HealthCheck), deadline=None)
+    @settings(max_examples=30, suppress_health_check=list(HealthCheck))
     @given(data=st.binary(max_size=5000), code=st.integers(0, 255), read=st.integers(0, 6000))
     def passes(data: bytes, code: int, read: int) -> None:
         result = transport.call(f"head -c {read}; exit {code}", payload(data))

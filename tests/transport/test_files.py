@@ -208,7 +208,7 @@ def test_whatever_is_appended_when_is_read_once(local: Transport, tmp_path: Path
         st.tuples(st.sampled_from(NAMES), st.binary(max_size=300), st.integers(1, 200)), max_size=12
     )
 
-    @settings(max_examples=15, suppress_health_check=list(HealthCheck), deadline=None)
+    @settings(max_examples=15, suppress_health_check=list(HealthCheck))
     @given(steps=steps)
     def read_once(steps: list[tuple[str, bytes, int]]) -> None:
         shutil.rmtree(tmp_path)

@@ -107,7 +107,7 @@ def test_rules_mean_what_git_says_they_mean(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     lines = st.lists(st.sampled_from(LINES), max_size=6)
 
-    @settings(max_examples=100, suppress_health_check=list(HealthCheck), deadline=None)
+    @settings(max_examples=100, suppress_health_check=list(HealthCheck))
     @given(top=lines, nested=lines)
     def same(top: list[str], nested: list[str]) -> None:
         (tmp_path / ".gitignore").write_text("\n".join(top) + "\n")

@@ -170,7 +170,7 @@ def test_the_length_is_known_for_any_names_and_sizes(tmp_path: Path) -> None:
     paths = st.lists(st.lists(name, min_size=1, max_size=4).map("/".join), max_size=5)
     counter = iter(range(1_000_000))
 
-    @settings(max_examples=50, suppress_health_check=list(HealthCheck), deadline=None)
+    @settings(max_examples=50, suppress_health_check=list(HealthCheck))
     @given(paths=paths, content=st.binary(max_size=2000), extra=st.binary(max_size=600))
     def known(paths: list[str], content: bytes, extra: bytes) -> None:
         root = tmp_path / str(next(counter))

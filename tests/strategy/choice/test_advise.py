@@ -92,7 +92,7 @@ def test_levers_say_what_each_change_gives() -> None:
     assert fit == sorted(fit, reverse=True)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(name=st.sampled_from(MODELS[1:]), seq=st.sampled_from([2048, 8192, 32768]))
 def test_the_smallest_number_of_nodes_really_is(name: str, seq: int) -> None:
     asked = ask(name, 1, seq_len=seq, activation_checkpointing="full", offload="none", ranks=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.strategy.estimate import Machine, Step
@@ -199,7 +199,6 @@ def test_small_batches_of_small_models_wait_for_python() -> None:
     shard=st.sampled_from([1, 8, 32]),
     recompute=st.sampled_from(["none", "selective", "full"]),
 )
-@settings(deadline=None)
 def test_time_is_positive_and_a_better_machine_never_slower(
     micro: int, accumulation: int, tp: int, pp: int, shard: int, recompute: str
 ) -> None:
