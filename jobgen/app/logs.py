@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from jobgen.app import jobs
 from jobgen.app.world import World
-from jobgen.errors import Missing, Unreachable
+from jobgen.errors import JobgenError, Missing, Problem, Unreachable
 from jobgen.follow import Follower, Lines, View
 from jobgen.model.record import JobState, RunRecord
 
@@ -27,15 +27,21 @@ STALE = 5.0
 """Seconds after which a file that looks shorter than before is believed to be so."""
 LONGEST = 30.0
 """Seconds between two tries on a broken link, at the most."""
+TRIES = 3
+"""Looks in a row, of which one may bring everything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
     """Something that happened beside the lines: a state, a lost or regained link, a truncation."""
 
-    kind: Literal["state", "lost", "back", "truncated", "restart", "end"]
+    kind: Literal["state", "lost", "back", "truncated", "unread", "empty", "restart", "end"]
     text: str
     t: float = 0.0
+
+
+class Unread(JobgenError):
+    """Logs that are there, or should be, could not be read: what was shown is not all."""
 
 
 @dataclass(slots=True)
@@ -52,6 +58,10 @@ class _Tail:
     follower: Follower = field(init=False)
     settled: bool = False
     """Whether all that was there at first has been read."""
+    unread: str = ""
+    """What the last look did not bring, and why."""
+    failed: int = 0
+    """Looks in a row that did not bring everything."""
 
     def __post_init__(self) -> None:
         self.follower = Follower(self.view)
@@ -68,7 +78,8 @@ class _Tail:
             seen = self._look(transport, logs)
             while True:
                 new = self._taken(seen, now())
-                coming = start(lambda: self._look(transport, logs)) if seen.more else None
+                again = self._again(seen)
+                coming = start(lambda: self._look(transport, logs)) if again else None
                 for path, data in new:
                     yield from self.follower.feed(path, data, now())
                 if coming is None:
@@ -79,6 +90,25 @@ class _Tail:
         from jobgen.transport.files import tail
 
         return tail(transport, logs, self.offsets, limit=BLOCK, backlog=self._backlog())
+
+    def _again(self, seen: Seen) -> bool:
+        """Whether to look once more at once; what this look did not bring is noted."""
+        wanted = [each for each in seen.unread.items() if not each[0] or self.view.wants(each[0])]
+        self.unread = "; ".join(
+            why if path in why else f"{path}: {why}" for path, why in wanted[:3]
+        )
+        if not self.unread:
+            self.failed = 0
+            return seen.more
+        self.failed += 1
+        return self.failed < TRIES or (seen.more and bool(seen.chunks))
+
+    def check(self, record: RunRecord) -> None:
+        """Raise Unread where the last look did not bring everything."""
+        if self.unread:
+            what = f"{record.alias}: not all logs could be read: {self.unread}"
+            hint = f"look into {record.directory}/logs on the login host, then run it again"
+            raise Unread(Problem("J410", what, hint=hint))
 
     def _taken(self, seen: Seen, now: float) -> list[tuple[str, bytes]]:
         """What is new in the files that are wanted. How far all have been read is noted."""
@@ -128,8 +158,11 @@ def ahead() -> Iterator[Callable[[Callable[[], Seen]], Callable[[], Seen]]]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def show(world: World, ref: str, view: View) -> Iterator[Lines]:
-    """What the logs hold now. Raises Missing where the job has no files yet."""
+def show(world: World, ref: str, view: View) -> Iterator[Lines | Event]:
+    """What the logs hold now; an event where that is nothing.
+
+    Raises Missing where the job has no files yet, and Unread at the end where something is missing.
+    """
     record = world.ledger.get(ref)
     if not record.directory:
         raise Missing(
@@ -139,11 +172,24 @@ def show(world: World, ref: str, view: View) -> Iterator[Lines]:
     tail = _Tail(view)
     with world.connect(record.site.login) as transport:
         yield from tail.read(transport, record, world.now)
+        if not tail.unread and not tail.follower.sources():
+            record = jobs.observe(world, transport, (record,))[0]
+            yield Event("empty", _no_output(record, view))
     yield from tail.follower.close(world.now())
+    tail.check(record)
+
+
+def _no_output(record: RunRecord, view: View) -> str:
+    which = " for these options" if view.narrowed else ""
+    yet = "" if record.ended else " yet"
+    return f"{record.alias}: no output{which}{yet}; the job is {jobs.in_words(record)}"
 
 
 def follow(world: World, ref: str, view: View) -> Iterator[Lines | Event]:
-    """The lines as they come until the job has ended and all is read; events between them."""
+    """The lines as they come until the job has ended and all is read; events between them.
+
+    Raises Unread at the end where something could not be read.
+    """
     session = _Session(world, world.ledger.get(ref), _Tail(view))
     yield from session.run()
 
@@ -183,6 +229,7 @@ class _Session:
             self._hang_up()
         yield from self.tail.follower.close(self.world.now())
         yield Event("end", jobs.in_words(self.record), self.world.now())
+        self.tail.check(self.record)
 
     def _reconnect(self) -> Iterator[Event]:
         if self.transport is None:
@@ -225,7 +272,11 @@ class _Session:
         """All that is there now; returns whether anything was."""
         if not self.record.directory or self.transport is None:
             return False
+        before = self.tail.unread
         moved = yield from self.tail.read(self.transport, self.record, self.world.now)
+        if self.tail.unread and not before:
+            text = f"not all logs can be read: {self.tail.unread}; trying again"
+            yield Event("unread", text, self.world.now())
         while self.tail.truncated:
             path = self.tail.truncated.pop()
             yield Event("truncated", f"{path} was truncated: from its beginning", self.world.now())

@@ -65,6 +65,8 @@ def look(transport: Transport, ledger: Ledger, record: RunRecord) -> Watched:
     except wire.GarbledError:
         return Watched(every(record), unread="the answer of the other side could not be read")
     told = {key: [text for word, text in found if word == key] for key, _ in found}
+    if "summed" not in told and "missing" not in told:
+        return Watched(every(record), unread="the answer of the other side was cut")
     if record.ended and not {"unread", "missing"} & told.keys() and len(result.out) <= _REMEMBERED:
         kept = {key: told[key] for key in ("monitor", "complaints") if key in told}
         changes = {"submission": {**record.submission, ASKED: kept or {"monitor": []}}}

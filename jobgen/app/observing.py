@@ -50,14 +50,21 @@ class _Look:
 
     def of(self, record: RunRecord) -> Seen:
         """What was heard of one run; jobs of others under the same id are not its own."""
+        if not self.read(record):
+            return Seen(self.now, answered=False)
         return Seen(
             self.now,
             self.answered,
             queue=_mine(record, self.queue),
             past=_mine(record, self.past),
             silent=self.silent,
-            markers=self.marks.get(record.directory, Markers()),
+            markers=self.marks[record.directory],
         )
+
+    def read(self, record: RunRecord) -> bool:
+        """Whether all markers of a run were read: without them the scheduler's words mislead."""
+        marks = self.marks.get(record.directory)
+        return marks is not None and marks.whole
 
 
 def refresh(
@@ -79,7 +86,7 @@ def refresh(
     news = {r.token: _taken_up(r, errand) for r in records if not r.ended}
     for asked in _by_scheduler([r for r in news.values() if r.job is not None and not r.ended]):
         look = _ask(asked, transport)
-        heard = asked if look.answered else _silent(asked, errand)
+        heard = _heard(asked, look, errand)
         news |= {r.token: r for r in _settled(heard, look, errand)}
         _sweep(heard, news, look)
     return tuple(news.get(r.token, r) for r in records)
@@ -93,12 +100,24 @@ def _by_scheduler(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
     return list(groups.values())
 
 
-def _silent(records: Sequence[RunRecord], errand: Errand) -> Sequence[RunRecord]:
-    """The scheduler does not answer: said once a minute, however often it is asked."""
+def _heard(asked: Sequence[RunRecord], look: _Look, errand: Errand) -> Sequence[RunRecord]:
+    """The runs that were asked about; what gave no answer is reported."""
+    if not look.answered:
+        return _silent(asked, errand, "the scheduler does not answer")
+    unread = [r for r in asked if not look.read(r)]
+    if not unread:
+        return asked
+    names = ", ".join(r.directory for r in unread[:3])
+    read = [r for r in asked if look.read(r)]
+    return [*read, *_silent(unread, errand, f"cannot read all of {names}/state")]
+
+
+def _silent(records: Sequence[RunRecord], errand: Errand, why: str) -> Sequence[RunRecord]:
+    """Report that these runs gave no answer: once a minute, however often they are asked."""
     told = max(float(r.submission.get("silent", 0.0)) for r in records)
     if 0 <= errand.now() - told < SILENCE:
         return records
-    errand.say(f"{records[0].site.cluster}: the scheduler does not answer; this was last heard")
+    errand.say(f"{records[0].site.cluster}: {why}; showing cached state")
     return errand.ledger.update_all(
         [(r.token, {"submission": {**r.submission, "silent": errand.now()}}, None) for r in records]
     )
@@ -170,7 +189,8 @@ def _settled(records: Sequence[RunRecord], look: _Look, errand: Errand) -> Seque
         changed, state, effects = _judged(record, look.of(record), look)
         if effects:
             follow_up.append((record, state, effects))
-        fields = {**changed, "updated": errand.now()} if look.answered else changed
+        answered = look.answered and look.read(record)
+        fields = {**changed, "updated": errand.now()} if answered else changed
         if fields:
             changes.append((record.token, fields, _event(record, changed)))
     written = {r.token: r for r in errand.ledger.update_all(changes)} if changes else {}

@@ -89,7 +89,11 @@ def to_the_end(call: Call, record: RunRecord) -> int:
     call.output.say(NOT_YET)
     with Detachable(call, record.alias, code=Exit.INTERRUPTED) as detachable:
         view = View(colour=call.flags.color == "always")
-        _stream(call, record).show(app.follow(call.world, record.alias, view))
+        try:
+            _stream(call, record).show(app.follow(call.world, record.alias, view))
+        except app.Unread as error:
+            # the exit code is the job's, not that of its logs
+            call.output.say(safe(error), level=2)
         found = jobs.wait(call.world, [record.alias])
         _told(call, found, stream=True)
         return _result(found)

@@ -62,6 +62,12 @@ class View:
         one = self.ranks is not None and sum(len(r) for r in self.ranks) == 1
         return self.collapse and not self.raw and not one
 
+    @property
+    def narrowed(self) -> bool:
+        """Whether some files are left out."""
+        chosen = (self.ranks, self.task, self.restart)
+        return bool(self.nodes) or self.stream != "all" or any(x is not None for x in chosen)
+
     def wants(self, path: str) -> bool:
         """Whether this file needs to be read at all."""
         source = source_of(path)

@@ -1,7 +1,8 @@
 # shellcheck shell=sh
 # monitored DIRECTORY: what the monitors of one run wrote, summed up on this side: of the newest
 # start of each task, a line for each node and a line for each GPU, in frames "monitor". Each byte
-# is read once, by one awk; of many nodes only the newest part of each file, 128 MiB in all.
+# is read once, by one awk; of many nodes only the newest part of each file, 128 MiB in all. The last
+# frame is "summed yes".
 monitored() {
     if ! cd -- "$1" 2>/dev/null; then
         emit missing "$1"
@@ -24,6 +25,7 @@ monitored() {
             monitored_files "$task/monitor.$newest"
         fi
     done
+    emit summed yes
 }
 
 monitored_files() {
@@ -31,11 +33,15 @@ monitored_files() {
     [ "$files" -gt 0 ] || files=1
     share=$((134217728 / files))
     [ "$share" -lt 4194304 ] || share=4194304
-    if summed=$(find "$1" -maxdepth 1 -name '*.csv' -exec tail -v -c "$share" -- {} + 2>/dev/null |
-        timeout 30 awk -F, "$monitored_awk"); then
+    if summed=$(
+        {
+            find "$1" -maxdepth 1 -name '*.csv' -exec tail -v -c "$share" -- {} + 2>/dev/null &&
+                printf "\ncomplete\n"
+        } | timeout 30 awk -F, "$monitored_awk"
+    ); then
         emit monitor "$summed"
     else
-        emit unread 'the files of the monitor could not be read in half a minute'
+        emit unread 'the files of the monitor could not be read whole, or not in half a minute'
     fi
     if [ -s "$1/log" ]; then
         emit complaints "$(tail -c 4096 -- "$1/log")"
@@ -94,6 +100,7 @@ function flush(   id, i, n, part, word, words) {
     split("", idle); split("", busy); split("", work); split("", reasons); split("", why)
     split("", newest); split("", before); split("", moved)
 }
+$0 == "complete" { complete = 1; next }
 /^==> .* <==$/ { flush(); node = $0; sub(/ <==$/, "", node); sub(/^.*\//, "", node); sub(/\.csv$/, "", node); next }
 NF != 20 || $1 + 0 < 1000000000 || $1 !~ /^[0-9]+$/ { next }
 # a clock that is set back takes no time
@@ -118,5 +125,5 @@ $2 ~ /^[0-9]+$/ {
     }
     newest[id] = $0
 }
-END { flush() }
+END { flush(); exit !complete }
 '

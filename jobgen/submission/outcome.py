@@ -62,6 +62,8 @@ class Markers:
     """Nodes that a preflight named, in order of the starts."""
     report: Mapping[str, float] = field(default_factory=dict)
     """What the program reported of itself."""
+    whole: bool = True
+    """Whether every marker was read; what is missing from others proves nothing."""
 
     @property
     def restarts(self) -> int:
@@ -122,6 +124,7 @@ def markers(told: Mapping[str, list[str]]) -> Markers:
         missing="missing" in told,
         unfit=_unfit(told.get("preflight", [])),
         report=report(told.get("report", [])),
+        whole="looked" in told,
     )
 
 

@@ -9,54 +9,57 @@ from __future__ import annotations
 import itertools
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jobgen.errors import JobgenError, Problem
-from jobgen.shell import script
+from jobgen.shell import Result, script
 from jobgen.transport import DEADLINE, Payload, Transport
 
 LIMIT = 4 << 20
+TOOLS = "find, stat, awk, tail and head are needed there, and room for a few processes"
 
-_LIST = r"""
+_PIECE = r"""
 LC_ALL=C; export LC_ALL
+piece() { tail -c "+$(($2 + 1))" "$1" | head -c "$3"; }
+gnu='status=none iflag=skip_bytes,count_bytes'
+if [ "$(printf abc | dd bs=1 count=2 $gnu 2>/dev/null)" = ab ]
+then piece() { dd if="$1" bs=65536 skip="$2" count="$3" $gnu,fullblock; }
+fi
+"""
+
+# $1 directory, $2 nonce, $3 limit, $4 backlog; on stdin "OFFSET PATH" lines and a last "-". Prints
+# "START COUNT SIZE PATH" and COUNT bytes for each file, then "end:FILES:SKIPPED:MORE:CODE" with the
+# exit code of find; "none" for a directory that cannot be entered. Complaints go to stderr.
+_TAIL = (
+    _PIECE
+    + r"""
 newline='
 '
 list() {
   # a name with a newline could pass for two files: such names are only counted
   find . -path "*$newline*" -prune -exec sh -c 'echo "! $#"' sh {} + \
-    -o -type f -exec stat -c '%s %n' {} + 2>/dev/null
+    -o -type f -exec stat -c '%s %n' {} +
+  echo "= $?"
 }
-piece() { tail -c "+$(($2 + 1))" "$1" | head -c "$3"; }
-if [ "$(printf abc | dd bs=1 count=2 iflag=skip_bytes,count_bytes 2>/dev/null)" = ab ]
-then piece() { dd if="$1" bs=65536 skip="$2" count="$3" iflag=skip_bytes,count_bytes,fullblock; }
-fi 2>/dev/null
-"""
-
-_LISTING = (
-    _LIST
-    + r"""
-cd "$1" 2>/dev/null && list
-:
-"""
-)
-
-# $1 directory, $2 nonce, $3 limit, $4 backlog; on stdin "OFFSET PATH" lines
-_TAIL = (
-    _LIST
-    + r"""
-cd "$1" 2>/dev/null || exit 0
-{ cat; echo -; list; } | awk -v limit="$3" -v backlog="$4" '
+if ! cd "$1" 2>/dev/null; then
+  printf '\n%s none\n' "$2"
+  exec ls -d -- "$1/."
+fi
+{ cat; list; } | awk -v limit="$3" -v backlog="$4" '
   !listed && $0 == "-" { listed = 1; next }
   { space = index($0, " "); size = substr($0, 1, space - 1); path = substr($0, space + 1) }
   !listed { offset[path] = size + 0; next }
   size == "!" { skipped += path; next }
+  size == "=" { code = path; next }
   { files++; start = 0; size += 0 }
   path in offset { start = offset[path] }
   !(path in offset) && backlog >= 0 && size > backlog { start = size - backlog }
   size < start { printf "%.0f 0 %.0f %s\n", start, size, path }
   size > start { n++; name[n] = path; from[n] = start; want[n] = size - start; of[n] = size }
   END {
+    # half a list of files could not be told from a shorter one
+    if (code == "") exit 1
     # the limit is shared: who wants less than an equal part gets all, and leaves more to the others
     left = limit; waiting = n
     do {
@@ -71,23 +74,22 @@ cd "$1" 2>/dev/null || exit 0
       if (!(i in give)) give[i] = part
       if (give[i]) printf "%.0f %.0f %.0f %s\n", from[i], give[i], of[i], name[i]
     }
-    printf "%d %d %d\n", files, skipped, (waiting > 0)
+    printf "end:%d:%d:%d:%d\n", files, skipped, (waiting > 0), code
   }' | while IFS= read -r line; do
+  printf '\n%s %s\n' "$2" "$line"
   path=${line#* * * }
-  if [ "$path" = "$line" ]; then printf '\n%s end %s\n' "$2" "$line"; continue; fi
-  start=${line%% *}; rest=${line#* }; count=${rest%% *}; rest=${rest#* }
-  printf '\n%s %s %s %s\n' "$2" "$start" "${rest%% *}" "${path#./}"
-  [ "$count" = 0 ] || piece "$path" "$start" "$count" 2>/dev/null
+  start=${line%% *}; rest=${line#* }; count=${rest%% *}
+  if [ "$path" != "$line" ] && [ "$count" != 0 ]; then piece "$path" "$start" "$count"; fi
 done
 """
 )
 
-# $1 path, $2 offset, $3 limit
+# $1 path, $2 offset, $3 limit. Prints the file's size and a piece, or "none".
 _READ = (
-    _LIST
+    _PIECE
     + r"""
-[ -f "$1" ] && stat -c %s "$1" 2>/dev/null || exit 0
-piece "$1" "$2" "$3" 2>/dev/null
+[ -f "$1" ] || { echo none; exit; }
+stat -c %s "$1" && piece "$1" "$2" "$3"
 """
 )
 
@@ -123,6 +125,8 @@ class Tail:
     more: bool = False
     """Whether the limit cut something off: ask again at once."""
     exists: bool = True
+    unread: Mapping[str, str] = field(default_factory=dict)
+    """Why a file came cut or not at all, by its path; under ``""``, why others may be missing."""
 
 
 def tail(
@@ -141,49 +145,47 @@ def tail(
     """
     nonce = secrets.token_hex(16)
     lines = [f"{offset} ./{path}\n" for path, offset in offsets.items() if "\n" not in path]
-    known = "".join(lines).encode("utf-8", "surrogateescape")
+    known = "".join([*lines, "-\n"]).encode("utf-8", "surrogateescape")
     text = script(_TAIL, directory, nonce, str(limit), str(-1 if backlog is None else backlog))
     result = transport.call(text, Payload(len(known), [known]), deadline=deadline)
     mark = b"\n" + nonce.encode() + b" "
     at = [found.end() for found in re.finditer(mark, result.out)]
-    if not at:
-        return Tail(exists=False)
-    last = result.out[at[-1] :].split()
-    if len(last) != 4 or last[0] != b"end":
-        said = result.error_text.strip()[-300:] or "no answer"
-        problem = Problem(
-            "J410",
-            f"the logs cannot be read there: {said}",
-            hint="find, stat, awk, tail and head are needed on that machine",
-        )
-        raise JobgenError(problem)
-    seen = [_chunk(result.out, start, end - len(mark)) for start, end in itertools.pairwise(at)]
+    last = result.out[at[-1] :] if at else b""
+    if last == b"none\n":
+        return Tail(exists=False, unread={"": _complaint(result)})
+    found = re.fullmatch(rb"end:(\d+):(\d+):([01]):(\d+)\n", last)
+    if not found:
+        return Tail(unread={"": _complaint(result)})
+    pieces = [_piece(result.out, start, end - len(mark)) for start, end in itertools.pairwise(at)]
+    seen = [chunk for chunk, _ in pieces]
     return Tail(
         chunks=tuple(chunk for chunk in seen if chunk.data),
         shrunk={chunk.path: chunk.size for chunk in seen if chunk.size < chunk.offset},
-        files=int(last[1]),
-        skipped=int(last[2]),
-        more=last[3] == b"1",
+        files=int(found[1]),
+        skipped=int(found[2]),
+        more=found[3] == b"1",
+        unread=_unread([chunk.path for chunk, whole in pieces if not whole], found[4], result),
     )
 
 
-def _chunk(out: bytes, start: int, end: int) -> Chunk:
-    """The piece of a file between two marks; its head stands on a line before it."""
+def _piece(out: bytes, start: int, end: int) -> tuple[Chunk, bool]:
+    """The piece of a file between two marks, and whether all its bytes are there."""
     data = out.index(b"\n", start, end) + 1
-    offset, size, path = out[start : data - 1].split(b" ", 2)
-    name = path.decode("utf-8", "surrogateescape")
-    return Chunk(name, int(offset), out[data:end], int(size))
+    offset, count, size, path = out[start : data - 1].split(b" ", 3)
+    name = path.removeprefix(b"./").decode("utf-8", "surrogateescape")
+    return Chunk(name, int(offset), out[data:end], int(size)), end - data == int(count)
 
 
-def listing(transport: Transport, directory: str, *, deadline: float = DEADLINE) -> dict[str, int]:
-    """The sizes of all files below a directory by their relative paths; empty where it is none."""
-    result = transport.call(script(_LISTING, directory), deadline=deadline)
-    sizes = {}
-    for line in result.out.split(b"\n"):
-        size, _, path = line.partition(b" ./")
-        if size.isdigit():
-            sizes[path.decode("utf-8", "surrogateescape")] = int(size)
-    return sizes
+def _unread(cut: Sequence[str], code: bytes, result: Result) -> Mapping[str, str]:
+    unread = {path: _complaint(result, path) for path in cut}
+    return unread if code == b"0" else {"": _complaint(result, "find"), **unread}
+
+
+def _complaint(result: Result, about: str = "") -> str:
+    """The line of stderr that names something, else the last one."""
+    lines = result.error_text.strip().splitlines()
+    lines = lines or [f"the answer is cut (exit code {result.code})"]
+    return next((line for line in lines if about and about in line), lines[-1])[-300:]
 
 
 def read_at(
@@ -194,7 +196,15 @@ def read_at(
     *,
     deadline: float = DEADLINE,
 ) -> Chunk | None:
-    """At most ``limit`` bytes of a file from ``offset`` on, and its size; None where it is none."""
+    """At most ``limit`` bytes of a file from ``offset`` on, and its size; None where it is none.
+
+    Raises JobgenError where the answer is not whole.
+    """
     result = transport.call(script(_READ, path, str(offset), str(limit)), deadline=deadline)
+    if result.out == b"none\n":
+        return None
     size, newline, data = result.out.partition(b"\n")
-    return Chunk(path, offset, data, int(size)) if newline and size.isdigit() else None
+    if not newline or not size.isdigit() or len(data) < min(limit, int(size) - offset):
+        problem = Problem("J410", f"{path} cannot be read there: {_complaint(result)}", hint=TOOLS)
+        raise JobgenError(problem)
+    return Chunk(path, offset, data, int(size))

@@ -3,9 +3,11 @@
 The login shell sees one constant line, so neither bash, dash, tcsh nor fish can misread user data.
 That line loads ``LOOP``, which then reads requests from its standard input:
 
-    NONCE SCRIPT-BYTES PAYLOAD-BYTES\\n  script  payload
+    NONCE SCRIPT-BYTES PAYLOAD-BYTES\\n  script \\n#NONCE  payload
 
-and answers on both output streams, raw bytes between two marks made of the nonce:
+The mark at the script's end shows that it arrived whole: a host that cannot start another process
+for dd reads an empty script, which would succeed without doing anything. The loop answers on both
+output streams, raw bytes between two marks made of the nonce:
 
     \\n<NONCE<\\n   what the script printed   \\nNONCE:EXIT-CODE\\n
 
@@ -41,12 +43,18 @@ fi
 jg_run() { (cd 2>/dev/null || cd /; eval "$jg_script"); }
 while read -r jg_nonce jg_size jg_payload; do
   jg_script=$(jg_take "$jg_size")
+  case $jg_script in
+    *"#$jg_nonce") ;;
+    *) echo 'the request could not be read' >&2; exit 1 ;;
+  esac
   printf '\n<%s<\n' "$jg_nonce" >&2
   printf '\n<%s<\n' "$jg_nonce"
   # the group outlives the script and drains what it left, so the next request is found
+  # a payload that cannot be read to its end ends the session
   case $jg_payload in
     0) jg_run </dev/null ;;
-    *) jg_take "$jg_payload" | { jg_run; jg_rc=$?; cat >/dev/null; exit "$jg_rc"; } ;;
+    *) { trap 'kill "$$"' 0; jg_take "$jg_payload" && trap - 0; } |
+         { jg_run; jg_rc=$?; cat >/dev/null; exit "$jg_rc"; } ;;
   esac
   jg_rc=$?
   printf '\n%s:%s\n' "$jg_nonce" "$jg_rc" >&2
@@ -149,7 +157,7 @@ class Session:
         return Result(255 if code is None else code, b"".join(printed), b"".join(errors))
 
     def _request(self, nonce: str, script: str, payload: Payload | None) -> Iterator[bytes]:
-        text = script.encode("utf-8", "surrogateescape")
+        text = b"%s\n#%s" % (script.encode("utf-8", "surrogateescape"), nonce.encode())
         if b"\0" in text:
             raise ValueError("a script cannot hold a NUL byte")
         size = payload.size if payload else 0
@@ -185,14 +193,14 @@ class Session:
             taken, received = self._channel.exchange(data, awaited, min(left, 1.0))
             data = data[taken:]
             for stream, piece in received:
-                if not piece and answers[stream].code is None:
-                    late = time.monotonic() >= until
-                    raise Lost(_LATE if late else "the connection was lost")
                 answers[stream].feed(piece)
+            if any(not piece and answers[stream].code is None for stream, piece in received):
+                late = time.monotonic() >= until
+                raise Lost(_LATE if late else "the connection was lost")
 
     def _fail(self, how: str, deadline: float, answers: dict[int, Answer]) -> NoReturn:
         what = f"no answer within {deadline:g} s" if how == _LATE else how
-        why = self._channel.epitaph() or ("" if self._greeted else _noise(answers))
+        why = self._channel.epitaph() or _noise(answers)
         self._channel.abort()
         self._ended = what
         problem = Problem(

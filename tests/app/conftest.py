@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -84,3 +86,28 @@ def job(world: World) -> Callable[..., Path]:
         return path
 
     return write
+
+
+@pytest.fixture
+def breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Lets a tool fail, the first so many ``times`` that its first word matches a pattern."""
+    path = os.environ["PATH"]
+
+    def broken(tool: str, words: str, times: int = 1000) -> None:
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        body = f"""#!/bin/sh
+case $1 in {words})
+  if [ "$(wc -l <{folder}/count)" -lt {times} ]; then
+    echo >>{folder}/count
+    echo broken >&2
+    exit 1
+  fi ;;
+esac
+exec {shutil.which(tool)} "$@"
+"""
+        (folder / "count").touch()
+        (folder / tool).write_text(body)
+        (folder / tool).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}:{path}")
+
+    return broken

@@ -1,17 +1,19 @@
-"""Logs of more blocks than one: while one is shown, the next is on its way."""
+"""Logs of several blocks, and logs that cannot be read whole."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
 
 from jobgen.app import jobs, logs
+from jobgen.app.cancelling import cancel
 from jobgen.app.prepare import prepare
 from jobgen.app.submit import submit
 from jobgen.app.world import World
 from jobgen.follow import Lines, View
+from jobgen.model.record import RunRecord
 from tests.app.conftest import Link
 
 LONG = [str(n) for n in range(1, 20001)]
@@ -61,3 +63,84 @@ def test_who_has_seen_enough_is_let_go(world: World, run: str) -> None:
     shown = logs.show(world, run, VIEW)
     assert next(shown).texts()[0] == "1"
     shown.close()  # type: ignore[attr-defined]
+
+
+@pytest.fixture
+def ranks(world: World, job: Callable[..., Path]) -> RunRecord:
+    """A run of two ranks that has ended; each printed one line."""
+    record = submit(world, prepare(world, job('echo "rank $RANK"', "procs_per_node: 2"), "here"))
+    return jobs.wait(world, [record.alias])[0]
+
+
+SHOWN: Mapping[str, Callable[[World, str], Iterable[Lines | logs.Event]]] = {
+    "logs": lambda world, ref: logs.show(world, ref, View()),
+    "logs -n": lambda world, ref: logs.show(world, ref, View(lines=5)),
+    "logs -f": lambda world, ref: logs.follow(world, ref, View()),
+}
+
+
+def test_a_file_that_cannot_be_read_is_an_error_after_all_others(
+    world: World, ranks: RunRecord, breaks: Callable[..., None]
+) -> None:
+    breaks("dd", "if=*.1.out")
+    for shown in SHOWN.values():
+        items: list[Lines | logs.Event] = []
+        with pytest.raises(logs.Unread, match=r"\.1\.out: broken"):
+            items.extend(shown(world, ranks.alias))
+        assert texts(items) == ["rank 0"]
+
+
+def test_a_look_that_fails_once_is_repeated(
+    world: World, ranks: RunRecord, breaks: Callable[..., None]
+) -> None:
+    for tool, words in [("awk", "*"), ("find", "*"), ("dd", "if=*")]:
+        for name, shown in SHOWN.items():
+            breaks(tool, words, times=1)
+            assert sorted(texts(shown(world, ranks.alias))) == ["rank 0", "rank 1"], (tool, name)
+
+
+def test_a_run_directory_that_is_gone_is_an_error(world: World, ranks: RunRecord) -> None:
+    Path(ranks.directory).rename(f"{ranks.directory}.away")
+    for shown in SHOWN.values():
+        with pytest.raises(logs.Unread, match="No such file or directory"):
+            texts(shown(world, ranks.alias))
+
+
+def test_what_is_not_asked_for_may_be_unreadable(
+    world: World, ranks: RunRecord, breaks: Callable[..., None]
+) -> None:
+    breaks("dd", "if=*.1.out")
+    assert texts(logs.show(world, ranks.alias, View(ranks=(range(1),)))) == ["rank 0"]
+
+
+def test_following_goes_on_while_a_look_fails(
+    world: World, job: Callable[..., Path], breaks: Callable[..., None], tmp_path: Path
+) -> None:
+    go_on = tmp_path / "go-on"
+    script = f"echo one; until [ -e {go_on} ]; do sleep 0.1; done; echo two"
+    record = submit(world, prepare(world, job(script), "here"))
+    breaks("awk", "*", times=2 * logs.TRIES)
+    items = []
+    for item in logs.follow(world, record.alias, View()):
+        items.append(item)
+        if texts([item]):
+            go_on.touch()
+    assert texts(items) == ["one", "two"]
+    events = [item.kind for item in items if isinstance(item, logs.Event)]
+    assert events.count("unread") == 1
+
+
+def test_no_output_is_reported_with_the_state_of_the_job(
+    world: World, job: Callable[..., Path], ranks: RunRecord
+) -> None:
+    silent = submit(world, prepare(world, job("sleep 60"), "here"))
+    (item,) = logs.show(world, silent.alias, View())
+    assert isinstance(item, logs.Event)
+    assert item.kind == "empty"
+    assert item.text.startswith(f"{silent.alias}: no output yet; the job is ")
+    (item,) = logs.show(world, ranks.alias, View(ranks=(range(7, 8),)))
+    assert isinstance(item, logs.Event)
+    assert item.text == f"{ranks.alias}: no output for these options; the job is COMPLETED"
+    (item,) = logs.show(world, ranks.alias, View(stream="err", raw=True))
+    assert isinstance(item, logs.Event)
+    cancel(world, [silent.alias])

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -180,3 +181,21 @@ def test_following_in_json_is_one_event_a_line(folder: Path) -> None:
     assert [e["n"] for e in events if e.get("line") == "one"] in ([2], [1, 1])
     assert events[-1]["jobs"][0]["state"] == "FAILED"
     assert "\x1b" not in done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_a_log_that_cannot_be_read_fails_logs_and_not_the_job(folder: Path) -> None:
+    (folder / "talk.sh").write_text("echo one\n")
+    (folder / "dd").write_text(
+        "#!/bin/sh\n"
+        "case $1 in if=*.1.out) echo broken >&2; exit 1 ;; esac\n"
+        f'exec {shutil.which("dd")} "$@"\n'
+    )
+    (folder / "dd").chmod(0o755)
+    path = f"{folder}:{os.environ['PATH']}"
+    done = process("submit", "job.yaml", "-c", "local", "-f", cwd=folder, PATH=path)
+    assert done.returncode == 0
+    assert "not all logs could be read" in done.stderr
+    read = process("logs", "@last", "--stdout", "--raw", cwd=folder, PATH=path)
+    assert (read.returncode, read.stdout) == (1, "one\n")
+    assert re.search(r"error\[J410\].*\.1\.out: broken", read.stderr)

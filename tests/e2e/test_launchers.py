@@ -79,6 +79,7 @@ def test_logs_shows_every_nonce_that_was_printed(run: Run) -> None:
 def test_the_logs_of_a_rank_are_its_file_byte_for_byte(run: Run) -> None:
     for rank, wanted in run.ranks().items():
         got = run.jobgen("logs", "--rank", str(rank), "--stdout", "--raw")
+        assert got.returncode == 0, got.stderr
         assert got.stdout.encode() == wanted, f"rank {rank}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import secrets
+import shutil
 import signal
 import subprocess
 import tarfile
@@ -357,6 +358,38 @@ def test_the_markers_of_many_runs_come_in_one_answer(run: Path) -> None:
     assert (seen.exits["0", 0].code, seen.exits["0", 0].time) == (3, 5.0)
     assert "secrets" in first
     assert "missing" in second
+
+
+BREAKS = {
+    "no process for stat": ("stat", "kill -9 $$"),
+    "stat sees half of the marks": ("stat", '"$real" "$@" | head -n 1; exit 1'),
+    "no process for grep": ("cut", "kill -9 $$"),
+    "the report cannot be read": ("head", "exit 1"),
+}
+
+
+@pytest.mark.parametrize("tool", BREAKS.values(), ids=BREAKS)
+def test_a_look_that_was_broken_off_is_not_whole(run: Path, tool: tuple[str, str]) -> None:
+    state = run / "state" / "0"
+    (state / "preflight.0").mkdir(parents=True)
+    (state / "preflight.0" / "findings").write_text("bad n1 GPU 3 is gone\n")
+    (state / "claim").symlink_to("42")
+    (state / "started.0").symlink_to("42.99")
+    (state / "exit.0").write_text("rc=3\nnode=n1\ntime=5\njob=42\nend=done\n")
+    (state / "report").write_text('{"peak": 7}')
+    script = scripts.observe([str(run)], {})
+    assert markers(dict(split(frames(shell(script)), "run"))[str(run)]).whole
+    name, body = tool
+    (run / "bin").mkdir()
+    (run / "bin" / name).write_text(f"#!/bin/sh\nreal={shutil.which(name)}\n{body}\n")
+    (run / "bin" / name).chmod(0o755)
+    path = f"{run / 'bin'}:{os.environ['PATH']}"
+    assert not markers(dict(split(frames(shell(script, path)), "run"))[str(run)]).whole
+
+
+def shell(script: str, path: str = os.environ["PATH"]) -> bytes:
+    env = {**os.environ, "PATH": path}
+    return subprocess.run(["sh", "-c", script], stdout=subprocess.PIPE, env=env).stdout
 
 
 def test_secrets_of_runs_that_ended_are_removed_and_no_others(run: Path) -> None:

@@ -1,0 +1,64 @@
+"""A job's state is what a whole answer says: part of one changes nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jobgen.app import jobs, monitoring
+from jobgen.app.prepare import prepare
+from jobgen.app.submit import submit
+from jobgen.app.world import World
+from jobgen.model.record import JobState
+
+
+def test_markers_that_cannot_be_read_change_no_state(
+    world: World,
+    job: Callable[..., Path],
+    breaks: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines: list[str] = []
+    world = replace(world, say=lines.append)
+    path = os.environ["PATH"]
+    record = submit(world, prepare(world, job("exit 3"), "here"))
+    end = Path(record.directory, "state", "0", "exit.0")
+    while not end.exists():
+        world.sleep(0.05)
+    breaks("stat", "*")
+    for _ in range(2):
+        (seen,) = jobs.refreshed(world, [world.ledger.get(record.alias)])
+        assert (seen.state, seen.ended, seen.updated) == (record.state, False, record.updated)
+    assert lines == [f"here: cannot read all of {record.directory}/state; showing cached state"]
+    monkeypatch.setenv("PATH", path)
+    (seen,) = jobs.wait(world, [record.alias])
+    assert (seen.state, seen.exit) == (JobState.FAILED, "3:0")
+
+
+def test_a_summary_that_was_cut_is_not_remembered(
+    world: World,
+    job: Callable[..., Path],
+    breaks: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = os.environ["PATH"]
+    script = "until [[ -e end ]]; do sleep 0.1; done"
+    record = submit(world, prepare(world, job(script, "monitor: 1s"), "here"))
+    while not any(Path(record.directory).glob("state/0/monitor.0/*.csv")):
+        world.sleep(0.05)
+    Path(record.directory, "src", "end").touch()
+    jobs.wait(world, [record.alias])
+    for tool in ("tail", "find", "awk"):
+        breaks(tool, "*")
+        watched = jobs.show(world, record.alias).watched
+        assert watched is not None
+        assert (watched.nodes, bool(watched.unread)) == ((), True), tool
+        assert monitoring.remembered(world.ledger.get(record.alias)) is None, tool
+    monkeypatch.setenv("PATH", path)
+    watched = jobs.show(world, record.alias).watched
+    assert watched is not None
+    assert len(watched.nodes) == 1
