@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import jobgen
 from tests.cluster.hosts import SYSTEM_PATH, Done
+from tests.waiting import HANG
 
 if TYPE_CHECKING:
     from tests.cluster.hosts import Hosts
@@ -51,18 +52,16 @@ class Client:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         stdin: str = "",
-        timeout: float = 60,
     ) -> Done:
         """Run a program to its end; its exit code and what it printed."""
         words = self.words(command, env=env, cwd=cwd)
-        return subprocess.run(words, input=stdin, capture_output=True, text=True, timeout=timeout)
+        return subprocess.run(words, input=stdin, capture_output=True, text=True, timeout=HANG)
 
     def jobgen(
         self,
         *arguments: str,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
-        timeout: float = 60,
     ) -> Done:
         """``jobgen ARGUMENTS…`` run to its end."""
-        return self.run([*JOBGEN, *arguments], env=env, cwd=cwd, timeout=timeout)
+        return self.run([*JOBGEN, *arguments], env=env, cwd=cwd)

@@ -18,9 +18,10 @@ import yaml
 
 from tests.cluster import install
 from tests.cluster.client import Client
-from tests.cluster.hosts import PREFIX, Done, Hosts, sweep, until
+from tests.cluster.hosts import PREFIX, Done, Hosts, sweep
 from tests.cluster.layout import Layout, Options
 from tests.cluster.texts import profile
+from tests.waiting import until
 
 ENDED = frozenset(
     {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE"}
@@ -104,9 +105,9 @@ class Cluster(Hosts):
 
     # what Slurm is asked
 
-    def slurm(self, *words: str, check: bool = True, timeout: float = 60) -> str:
+    def slurm(self, *words: str, check: bool = True) -> str:
         """A Slurm command on the login host as root; what it printed."""
-        done: Done = self.run("login", words, user="root", check=check, timeout=timeout)
+        done: Done = self.run("login", words, user="root", check=check)
         return done.stdout.strip()
 
     def sbatch(self, script: str, *options: str) -> str:
@@ -123,27 +124,27 @@ class Cluster(Hosts):
         """The job's state; UNKNOWN where the controller does not know the job."""
         return self.job(job).get("JobState", "UNKNOWN")
 
-    def wait_state(
-        self, job: str, states: Collection[str] | str = ENDED, timeout: float = 60
-    ) -> str:
+    def wait_state(self, job: str, states: Collection[str] | str = ENDED) -> str:
         """Wait until the job is in one of these states (else: has ended); the state."""
         wanted = {states} if isinstance(states, str) else set(states)
-        end = time.monotonic() + timeout
-        while (state := self.state(job)) not in wanted:
-            if time.monotonic() > end:
-                fields = self.job(job)
-                raise TimeoutError(f"job {job} is {state} after {timeout:g} s: {fields}")
-            time.sleep(0.2)
-        return state
+        seen: dict[str, str] = {}
 
-    def wait_idle(self, timeout: float = 30) -> None:
+        def there() -> bool:
+            seen.clear()
+            seen.update(self.job(job))
+            return seen.get("JobState", "UNKNOWN") in wanted
+
+        until(there, lambda: f"job {job} to be {' or '.join(sorted(wanted))}: {seen}", pause=0.2)
+        return seen.get("JobState", "UNKNOWN")
+
+    def wait_idle(self) -> None:
         """Wait until every node is up and has nothing to do."""
 
         def idle() -> bool:
             told = self.slurm("sinfo", "-h", "-N", "-p", "gpu", "-o", "%T", check=False)
             return told.split() == ["idle"] * len(self.layout.nodes)
 
-        until(idle, timeout, f"idle nodes (see {self.layout.log})", pause=0.1)
+        until(idle, f"idle nodes (see {self.layout.log})", pause=0.1)
 
     def start_now(self, job: str) -> None:
         """Let a job that waits for its begin time (after a requeue) start at once.
@@ -158,15 +159,15 @@ class Cluster(Hosts):
             state = fields["JobState"]
             return fields["Reason"] == "BeginTime" if state == "PENDING" else state not in PARTING
 
-        until(waits, 30, f"job {job} to wait for its begin time", pause=0.1)
+        until(waits, f"job {job} to wait for its begin time", pause=0.1)
         killed = int(time.time())
-        until(lambda: int(time.time()) > killed, 2, "the next second", pause=0.05)
+        until(lambda: int(time.time()) > killed, "the next second", pause=0.05)
         self.slurm("scontrol", "update", f"JobId={job}", "StartTime=now")
 
     def empty(self) -> None:
         """Cancel every job and wait until the nodes are idle."""
         self.slurm("scancel", "-u", "root,tester", check=False)
-        self.wait_idle(60)
+        self.wait_idle()
 
     # what goes wrong
 
@@ -188,11 +189,11 @@ class Cluster(Hosts):
     def crash_controller(self) -> None:
         """kill -9 of slurmctld; ``restart_controller`` starts it again with its saved state."""
         self.signal("login", "slurmctld", signal.SIGKILL)
-        until(lambda: not self.processes("login", "slurmctld"), 10, "slurmctld to be gone")
+        until(lambda: not self.processes("login", "slurmctld"), "slurmctld to be gone")
 
     def restart_controller(self) -> None:
         install.start_controller(self)
-        until(lambda: "UP" in self.slurm("scontrol", "ping", check=False), 30, "slurmctld")
+        until(lambda: "UP" in self.slurm("scontrol", "ping", check=False), "slurmctld")
 
     def restart_slurmd(self, node: str) -> None:
         install.start_slurmd(self, node)

@@ -11,13 +11,13 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tests.cluster import processes
 from tests.cluster.layout import UID, USER, Layout
 from tests.cluster.processes import Process
+from tests.waiting import HANG, until
 
 Words = str | Sequence[str]
 Done = subprocess.CompletedProcess[str]
@@ -54,7 +54,7 @@ class Hosts:
             )
         self.hub = self._hub.pid
         self.record()
-        until(layout.control.exists, 10, "the hub to answer")
+        until(layout.control.exists, "the hub to answer")
         for host in ["client", *layout.servers]:
             self.boot(host)
 
@@ -74,7 +74,7 @@ class Hosts:
         """Pull the plug: every process of the host is killed, its link goes."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pids[host], signal.SIGKILL)
-        until(lambda: not processes.started(self.pids[host]), 10, f"{host} to be off")
+        until(lambda: not processes.started(self.pids[host]), f"{host} to be off")
 
     def down(self) -> None:
         """End every process of the cluster and remove its folder."""
@@ -135,7 +135,6 @@ class Hosts:
         command: Words,
         *,
         user: str = USER,
-        timeout: float = 60,
         check: bool = True,
         stdin: str = "",
         env: Mapping[str, str] | None = None,
@@ -143,13 +142,13 @@ class Hosts:
     ) -> Done:
         """Run a command on a host; a text is a bash command line. A failure is an error."""
         words = ["bash", "-c", command] if isinstance(command, str) else list(command)
-        limit = ["timeout", "-s", "KILL", str(timeout)]
+        limit = ["timeout", "-s", "KILL", f"{HANG:g}"]
         done = subprocess.run(
             [*self.enter(host, user=user, env=env, cwd=cwd), *limit, *words],
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=timeout + 10,
+            timeout=HANG + 60,
         )
         if check and done.returncode:
             told = f"{done.stdout}{done.stderr}"
@@ -195,19 +194,10 @@ def _name(pid: int) -> str:
     return processes.read(pid, "comm").decode(errors="replace").strip()
 
 
-def until(true: Callable[[], object], seconds: float, what: str, *, pause: float = 0.05) -> None:
-    """Wait until something is true; an error that names it where it does not become so."""
-    end = time.monotonic() + seconds
-    while not true():
-        if time.monotonic() > end:
-            raise TimeoutError(f"waited {seconds:g} s in vain for {what}")
-        time.sleep(pause)
-
-
 def remove(root: Path, hosts: Iterable[int] = ()) -> None:
     """What is left of a cluster whose hub has ended: stray clients, and the folder."""
     with contextlib.suppress(TimeoutError):
-        until(lambda: not any(map(processes.started, hosts)), 10, "the hosts to end")
+        until(lambda: not any(map(processes.started, hosts)), "the hosts to end")
     for pid in processes.with_environment(f"{MARKER}={root}"):
         if pid != os.getpid():
             with contextlib.suppress(ProcessLookupError):

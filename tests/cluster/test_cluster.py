@@ -5,18 +5,17 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.cluster import Cluster, Options, processes
-from tests.cluster.hosts import until
+from tests.waiting import HANG, until
 
 pytestmark = pytest.mark.cluster
 
 ALL_FOUR = """#!/bin/bash
-#SBATCH --nodes=4 --gpus-per-node=8 --time=2 --output=four-%j.out
+#SBATCH --nodes=4 --gpus-per-node=8 --time=30 --output=four-%j.out
 srun --ntasks-per-node=1 bash -c 'echo "$(hostname) $(id -un) $CUDA_VISIBLE_DEVICES"'
 """
 
@@ -32,7 +31,7 @@ dist.destroy_process_group()
 """
 
 TORCHRUN = """#!/bin/bash
-#SBATCH --nodes=2 --ntasks-per-node=1 --time=5
+#SBATCH --nodes=2 --ntasks-per-node=1 --time=30
 export PATH={bin}:$PATH GLOO_SOCKET_IFNAME=eth0 OMP_NUM_THREADS=1
 head=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n1)
 export RDZV=$head:$((20000 + SLURM_JOB_ID % 10000)) ID=$SLURM_JOB_ID
@@ -50,7 +49,6 @@ def test_four_nodes_run_one_step_as_an_ordinary_user(cluster: Cluster) -> None:
 
 
 @pytest.mark.train
-@pytest.mark.timeout(180)
 def test_torchrun_over_two_nodes_submitted_through_ssh(cluster: Cluster) -> None:
     program = cluster.scratch / "all_reduce.py"
     program.write_text(ALL_REDUCE)
@@ -58,7 +56,7 @@ def test_torchrun_over_two_nodes_submitted_through_ssh(cluster: Cluster) -> None
     submit = f"cd {cluster.scratch} && sbatch --parsable --output=torchrun.out"
     done = cluster.client.run(["ssh", "testbed", submit], stdin=script)
     assert done.returncode == 0, done.stderr
-    state = cluster.wait_state(done.stdout.strip(), timeout=150)
+    state = cluster.wait_state(done.stdout.strip())
     text = (cluster.scratch / "torchrun.out").read_text()
     assert state == "COMPLETED", text
     said = sorted(line for line in text.splitlines() if line.startswith("rank"))
@@ -83,10 +81,8 @@ def test_sacct_answers_only_with_accounting(cluster: Cluster, cluster_accounting
     job = cluster_accounting.sbatch("#!/bin/bash\nexit 3", "--comment=spoken")
     assert cluster_accounting.wait_state(job) == "FAILED"
     ask = f"sacct -X -n -P -j {job} -o JobID,State,ExitCode,Comment"
-    told = ""
-    end = time.monotonic() + 20
-    while "FAILED" not in told and time.monotonic() < end:
-        told = cluster_accounting.run("login", ask).stdout.strip()
+    until(lambda: "FAILED" in cluster_accounting.run("login", ask).stdout, "its line")
+    told = cluster_accounting.run("login", ask).stdout.strip()
     assert told == f"{job}|FAILED|3:0|spoken"
 
 
@@ -110,9 +106,9 @@ def test_a_frozen_controller_takes_the_connection_and_says_nothing(cluster: Clus
 def test_processes_are_found_by_what_their_environment_holds(cluster: Cluster) -> None:
     script = "#!/bin/bash\nexport JOBGEN_TOKEN=abcdefgh\nsrun -N2 -n2 sleep 300"
     job = cluster.sbatch(script, "-N2", "--output=/dev/null")
-    until(lambda: len(_sleepers(cluster)) == 2, 20, "two sleepers")
+    until(lambda: len(_sleepers(cluster)) == 2, "two sleepers")
     cluster.slurm("scancel", job)
-    until(lambda: not cluster.processes_with_env("JOBGEN_TOKEN=abcdefgh"), 20, "their end")
+    until(lambda: not cluster.processes_with_env("JOBGEN_TOKEN=abcdefgh"), "their end")
     assert cluster.wait_state(job) == "CANCELLED"
 
 
@@ -124,7 +120,7 @@ def _sleepers(cluster: Cluster) -> set[str]:
 def test_a_job_whose_slurmstepd_is_killed_does_not_look_completed(cluster: Cluster) -> None:
     job = cluster.sbatch("#!/bin/bash\nsleep 300", "-w", "n2", "--output=/dev/null", "--no-requeue")
     cluster.wait_state(job, "RUNNING")
-    until(lambda: cluster.kill_slurmstepd("n2", job), 10, "slurmstepd")
+    until(lambda: cluster.kill_slurmstepd("n2", job), "slurmstepd")
     cluster.slurm("scancel", job)
     assert cluster.wait_state(job) in {"CANCELLED", "FAILED", "NODE_FAIL"}
 
@@ -143,7 +139,7 @@ def test_nothing_stays_behind_after_the_end() -> None:
         stray = subprocess.Popen(cluster.client.words(["sleep", "1000"]))
         own = {processes.namespace(pid, "net") for pid in [cluster.hub, *cluster.pids.values()]}
         assert len(own) == 4, "the hub, the client, the login host and a node"
-    stray.wait(10)
+    stray.wait(HANG)
     assert not root.exists()
     assert not processes.with_environment(f"JOBGEN_TESTBED={root}")
     assert not own & {processes.namespace(pid, "net") for pid in processes.pids()}
@@ -160,7 +156,7 @@ def test_nothing_stays_behind_after_a_crash() -> None:
     assert done.returncode == -signal.SIGKILL, done.stderr
     root = Path(done.stdout.strip())
     marker = f"JOBGEN_TESTBED={root}"
-    until(lambda: not processes.with_environment(marker), 10, "the end of all processes")
+    until(lambda: not processes.with_environment(marker), "the end of all processes")
     assert root.exists(), "a killed process cannot remove its folder…"
     with Cluster.up(Options(nodes=1)):
         assert not root.exists(), "…but the next cluster's start does"

@@ -15,8 +15,16 @@ import yaml
 from tests.cluster import Cluster
 from tests.cluster.hosts import Done
 from tests.cluster.layout import REPOSITORY
+from tests.waiting import HANG
 
 DIGITS = REPOSITORY / "examples" / "digits-ddp"
+
+PAUSE = "time.sleep(args.pause)"
+"""What the examples do after an epoch, or a step."""
+NOT_ASKED = (
+    'os.environ["JOBGEN_RESTART"] == "0" and not Path(os.environ["JOBGEN_STOP_FILE"]).exists()'
+)
+"""The job's first start has not been asked to stop."""
 
 LAUNCHERS: Mapping[str, Any] = {
     "torchrun c10d": "torchrun",
@@ -40,14 +48,14 @@ class Run:
     directory: Path
     token: str
 
-    def jobgen(self, *words: str, timeout: float = 120) -> Done:
+    def jobgen(self, *words: str) -> Done:
         """A verb on this run: ``run.jobgen("logs", "--rank", "0")``."""
         verb, *rest = words
-        return self.cluster.client.jobgen(verb, self.id, *rest, timeout=timeout)
+        return self.cluster.client.jobgen(verb, self.id, *rest)
 
-    def wait(self, timeout: float = 150) -> int:
+    def wait(self) -> int:
         """The exit code of ``jobgen wait``."""
-        return self.jobgen("wait", "--timeout", f"{timeout:g}s", timeout=timeout + 30).returncode
+        return self.jobgen("wait", "--timeout", f"{HANG - 60:g}s").returncode
 
     def show(self) -> dict[str, Any]:
         """What ``jobgen show --json`` says of the job."""
@@ -93,6 +101,13 @@ def write(folder: Path, job: Mapping[str, Any]) -> Path:
     kept = {key: value for key, value in job.items() if value is not None}
     path.write_text(yaml.safe_dump(kept, sort_keys=False))
     return path
+
+
+def hold(program: Path, condition: str) -> None:
+    """Let the copy of an example wait at its pause, while this is so, for what the test does."""
+    text = program.read_text()
+    assert text.count(PAUSE) == 1
+    program.write_text(text.replace(PAUSE, f"while {condition}: time.sleep(0.05)"))
 
 
 def submit(cluster: Cluster, job: Path, profile: Path | None = None, *words: str) -> Run:

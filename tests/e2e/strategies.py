@@ -26,17 +26,17 @@ from jobgen.strategy import Mesh, World, decide
 from jobgen.strategy.sizes import sizes
 from jobgen.strategy.states import Held, Shape, divided, states
 from tests.cluster import Cluster
-from tests.cluster.hosts import until
 from tests.cluster.layout import REPOSITORY
-from tests.e2e.runs import LAUNCHERS, Run, submit, write
+from tests.e2e.runs import LAUNCHERS, NOT_ASKED, Run, hold, submit, write
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from torch import nn
 
 EXAMPLE = REPOSITORY / "examples" / "gpt"
 STEPS, SAVED = 6, 3
-GRACE = 60
-"""Seconds from the early warning to the requeue of a job that does not save."""
+WARNED_AT = 2
+"""The step behind which a job is told that its time is up."""
 SMALL = ("--layers=2", "--hidden=72", "--heads=4", "--lr=0.01")
 SEQ, MICRO, GLOBAL = 32, 2, 16
 
@@ -178,18 +178,16 @@ def warned(cluster: Cluster, case: Case, launcher: str, folder: Path) -> Outcome
     """One job that is told in the middle that its time is up: it saves, waits, and goes on."""
     data = job(case, launcher, str(cluster.scratch / "checkpoints" / folder.name), STEPS)
     # nothing is saved but at the warning and at the end
-    data["run"] += " --save-every=1000 --pause=1"
-    data["checkpoint"] |= {"grace": f"{GRACE}s", "requeue": True}
-    done = submit(cluster, write(_copied(folder / "once"), data))
-    try:  # DeepSpeed's first start compiles for minutes
-        until(lambda: b"step 2 loss" in done.ranks().get(0, b""), 300, "the second step")
-    except TimeoutError as error:
-        raise AssertionError(done.story()) from error
+    data["run"] += " --save-every=1000"
+    data["checkpoint"] |= {"grace": "30m", "requeue": True}
+    hold(_copied(folder / "once") / "run.py", f"at.step >= {WARNED_AT} and {NOT_ASKED}")
+    done = submit(cluster, write(folder / "once", data))
+    until(lambda: f"step {WARNED_AT} loss".encode() in done.ranks().get(0, b""), done.story)
     told = done.jobgen("cancel", "--signal", "USR1")
     assert told.returncode == 0, told.stderr
-    until(lambda: cluster.job(done.job).get("Restarts") == "1", GRACE + 30, "the requeue")
+    until(lambda: cluster.job(done.job).get("Restarts") == "1", done.story)
     cluster.start_now(done.job)
-    assert done.wait(240) == 0, done.story()
+    assert done.wait() == 0, done.story()
     first, second = report(done)[0], report(done, restart=1)
     assert done.show()["restarts"] == 1
     return Outcome(
@@ -208,7 +206,7 @@ def job(case: Case, launcher: str, checkpoints: str, steps: int) -> dict[str, An
         "run": " ".join(words),
         "nodes": 2,
         "procs_per_node": 2,
-        "time": "10m",
+        "time": "2h",
         "launcher": LAUNCHERS[launcher],
         "checkpoint": {"dir": checkpoints},
         "train": {**train, "strategy": case.strategy, "gradient_clipping": 1.0, **case.train},
@@ -219,7 +217,7 @@ def _submit(cluster: Cluster, case: Case, launcher: str, folder: Path, steps: in
     source = _copied(folder / f"to-{steps}")
     checkpoints = cluster.scratch / "checkpoints" / folder.name
     done = submit(cluster, write(source, job(case, launcher, str(checkpoints), steps)))
-    assert done.wait(240) == 0, done.story()
+    assert done.wait() == 0, done.story()
     return done
 
 

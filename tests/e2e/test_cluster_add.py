@@ -23,7 +23,7 @@ from tests.cluster.client import JOBGEN
 from tests.cluster.layout import REPOSITORY
 from tests.e2e.runs import answer, submit, write
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.cluster
 
 FACTS = Path(__file__).parents[1] / "facts" / "hardware"
 CSV = "\\n".join(["NVIDIA H100 80GB HBM3, 81559, 550.54.15"] * 8)

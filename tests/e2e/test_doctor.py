@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tests.cluster import Cluster, Options
-from tests.cluster.hosts import until
+from tests.waiting import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.cluster
 
 Checks = dict[str, dict[str, Any]]
 
@@ -22,7 +22,7 @@ Checks = dict[str, dict[str, Any]]
 def doctor(cluster: Cluster, code: int, **overrides: Any) -> Checks:
     """The findings by their ids; the exit code is as it must be, and there is no traceback."""
     profile = cluster.profile(**overrides)
-    done = cluster.client.jobgen("doctor", "-c", str(profile), "--json", timeout=100)
+    done = cluster.client.jobgen("doctor", "-c", str(profile), "--json")
     assert "Traceback" not in done.stderr
     assert done.returncode == code, done.stdout + done.stderr
     data = json.loads(done.stdout)["data"]
@@ -309,7 +309,7 @@ def test_accounts_and_qos_that_accounting_knows(strict: Cluster) -> None:
 
 def test_the_accounting_is_down(strict: Cluster) -> None:
     strict.signal("login", "slurmdbd", signal.SIGKILL)
-    until(lambda: not strict.processes("login", "slurmdbd"), 10, "slurmdbd to be gone")
+    until(lambda: not strict.processes("login", "slurmdbd"), "slurmdbd to be gone")
     one = {"nodes": {"count": 1}}
     checks = doctor(strict, 1, accounting="sacct", **one)
     is_failed(checks, "slurm.accounting", "J423", "connection refused", "slurmdbd")

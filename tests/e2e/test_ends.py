@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
 import pytest
 
 from tests.cluster import Cluster
-from tests.cluster.hosts import until
-from tests.e2e.runs import Run, digits, submit, write
+from tests.e2e.runs import NOT_ASKED, Run, digits, hold, submit, write
+from tests.waiting import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(420)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 LAUNCHERS = ("torchrun", "srun", "deepspeed", "accelerate")
 PDSH = {"type": "deepspeed", "ssh": "pdsh"}
@@ -27,7 +26,7 @@ def sleeper(folder: Path, **keys: object) -> Path:
         "time.sleep(float(sys.argv[1]))\n"
         "sys.exit(int(sys.argv[2]) if os.environ['RANK'] == '1' else 0)\n"
     )
-    job = {"name": "sleeper", "run": "main.py 600 0", "nodes": 2, "time": "10m"}
+    job = {"name": "sleeper", "run": "main.py 3600 0", "nodes": 2, "time": "1h"}
     return write(folder, {**job, "procs_per_node": 2, "launcher": "srun", **keys})
 
 
@@ -37,19 +36,16 @@ def all_up(run: Run) -> bool:
 
 @pytest.mark.train("torch", "deepspeed", "accelerate")
 @pytest.mark.parametrize("launcher", [*LAUNCHERS, pytest.param(PDSH, id="pdsh")])
-def test_a_failing_rank_fails_the_job_within_a_minute(
+def test_a_failing_rank_fails_the_job_and_ends_the_others(
     cluster: Cluster, tmp_path: Path, launcher: object
 ) -> None:
     """The others wait in a collective for ever; the launcher or Slurm must end them."""
     command = "train.py --fail-rank 1"
     run = submit(cluster, digits(tmp_path / "job", run=command, launcher=launcher))
-    until(lambda: b"nonce" in run.ranks().get(1, b""), 90, "rank 1 to start")
-    failed_at = time.monotonic()
     assert run.wait() == 1, run.story()
-    assert time.monotonic() - failed_at < 60
-    assert run.show()["state"] == "FAILED"
+    assert run.show()["state"] == "FAILED", "it has not waited for its time limit"
     assert b"fails, as --fail-rank asks" in run.ranks(stream="err")[1]
-    until(lambda: not cluster.processes_with_env(run.token), 30, "the end of every rank")
+    until(lambda: not cluster.processes_with_env(run.token), "the end of every rank")
 
 
 @pytest.mark.train("torch", "deepspeed", "accelerate")
@@ -58,14 +54,14 @@ def test_after_cancel_no_process_carries_the_token(
     cluster: Cluster, tmp_path: Path, launcher: object
 ) -> None:
     run = submit(cluster, sleeper(tmp_path / "job", launcher=launcher))
-    until(lambda: all_up(run), 90, "all ranks")
+    until(lambda: all_up(run), "all ranks")
     hosts = {p.host for p in cluster.processes_with_env(run.token)}
     assert len(hosts) == 2, "ranks run on both nodes before"
     cancelled = run.jobgen("cancel")
     assert cancelled.returncode == 0, cancelled.stderr
     assert run.wait() == 1
     assert run.show()["state"] == "CANCELLED"
-    until(lambda: not cluster.processes_with_env(run.token), 30, "the end of every rank")
+    until(lambda: not cluster.processes_with_env(run.token), "the end of every rank")
 
 
 def test_a_job_that_waits_is_cancelled_before_it_starts(cluster: Cluster, tmp_path: Path) -> None:
@@ -82,37 +78,37 @@ def test_a_job_that_waits_is_cancelled_before_it_starts(cluster: Cluster, tmp_pa
 def test_at_the_time_limit_it_saves_is_requeued_and_finishes(
     cluster: Cluster, tmp_path: Path
 ) -> None:
+    """The test brings the limit near once the job trains: Slurm warns it, with minutes left."""
     job = digits(
         tmp_path / "job",
-        run="train.py --epochs 30 --pause 5",
-        time="2m",
+        run="train.py --epochs 6",
+        time="2h",
         launcher="torchrun",
-        checkpoint={"signal": "USR1", "grace": "30s", "requeue": True, "dir": "ckpt"},
+        checkpoint={"signal": "USR1", "grace": "30m", "requeue": True, "dir": "ckpt"},
     )
+    hold(job.with_name("train.py"), f"state.epoch >= 2 and {NOT_ASKED}")
     run = submit(cluster, job)
-    until(lambda: "asked to stop" in words(run, 0), 180, "the early warning", pause=1)
-    faster(run)  # now: nobody knows how soon it starts again
-    until(lambda: cluster.job(run.job).get("Restarts") == "1", 60, "the requeue", pause=0.5)
+    until(lambda: "epoch  2" in words(run, 0), run.story)
+    assert "asked to stop" not in words(run, 0)
+    # less than the grace is left: slurmctld looks every half a minute
+    cluster.slurm("scontrol", "update", f"JobId={run.job}", "TimeLimit=29")
+    until(lambda: "asked to stop" in words(run, 0), run.story)
+    until(lambda: cluster.job(run.job).get("Restarts") == "1", run.story)
+    cluster.slurm("scontrol", "update", f"JobId={run.job}", "TimeLimit=120")
     assert cluster.wait_state(run.job, ("PENDING", "RUNNING")) in ("PENDING", "RUNNING")
     shown = run.show()
     assert shown["state"] in ("PENDING", "REQUEUED", "CONFIGURING", "RUNNING"), shown
     if cluster.state(run.job) == "PENDING":
         cluster.start_now(run.job)
-    assert run.wait(200) == 0, run.story()
+    assert run.wait() == 0, run.story()
     saved = re.search(r"saved at epoch (\d+), step (\d+)", words(run, 0))
     resumed = re.search(r"going on from epoch (\d+), step (\d+)", words(run, 1))
     assert saved is not None
     assert resumed is not None
     assert resumed.groups() == saved.groups(), "it goes on where it stopped"
     epochs = re.findall(r"^epoch +(\d+)", words(run, 0) + words(run, 1), re.MULTILINE)
-    assert epochs == [str(i) for i in range(1, 31)], "no epoch is lost, none is run twice"
+    assert epochs == [str(i) for i in range(1, 7)], "no epoch is lost, none is run twice"
     assert run.show()["restarts"] == 1
-
-
-def faster(run: Run) -> None:
-    """Take the pauses out of the program, so that the second start ends soon."""
-    program = run.directory / "src" / "train.py"
-    program.write_text(program.read_text().replace("time.sleep(args.pause)", "pass"))
 
 
 def words(run: Run, restart: int) -> str:

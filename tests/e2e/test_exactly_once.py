@@ -22,9 +22,9 @@ from typing import Any
 import pytest
 
 from tests.cluster import Cluster, Options
-from tests.cluster.hosts import until
+from tests.waiting import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 TTL = 20
 
@@ -120,8 +120,8 @@ class Trial:
             time.sleep(1)
             assert (self.ids(), self.executed()) == ([], [])
             return
-        until(lambda: len(self.executed()) > 0, 60, f"job {told} to run; accepted: {self.ids()}")
-        until(lambda: self.cluster.state(told["job"]) == "COMPLETED", 60, "its end")
+        until(lambda: len(self.executed()) > 0, f"job {told} to run; accepted: {self.ids()}")
+        until(lambda: self.cluster.state(told["job"]) == "COMPLETED", "its end")
         assert self.executed() == [told["job"]]
 
 
@@ -210,7 +210,7 @@ def test_an_sbatch_killed_in_flight(trial: Trial, round_: int) -> None:
     cluster.freeze()
     client = subprocess.Popen(trial.words(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        until(lambda: cluster.processes("login", "sbatch"), 20, "sbatch", pause=0.05)
+        until(lambda: cluster.processes("login", "sbatch"), "sbatch", pause=0.05)
         time.sleep(0.3)
         cluster.signal("login", "sbatch", signal.SIGKILL)
     finally:

@@ -14,7 +14,6 @@ pytestmark = [
     pytest.mark.cluster,
     pytest.mark.train("torch", "sklearn", "deepspeed", "accelerate"),
     pytest.mark.slow,
-    pytest.mark.timeout(300),
 ]
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from tests.cluster import Cluster
-from tests.cluster.hosts import until
 from tests.e2e.runs import Run, answer, submit, write
+from tests.waiting import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 TOOL = """#!/bin/bash
 case "$*" in *clocks_event*) echo 'Field is not a valid field to query.'; exit 2 ;; esac
@@ -95,9 +95,9 @@ def test_a_cancelled_job_leaves_no_monitor(
     cluster: Cluster, tmp_path: Path, watched: dict[str, Any]
 ) -> None:
     run = submitted(cluster, tmp_path / "job", {**watched, "run": "sleep 200"})
-    until(lambda: len(monitors(cluster, run)) == 2, 30, "two monitors")
+    until(lambda: len(monitors(cluster, run)) == 2, "two monitors")
     assert run.jobgen("cancel", "--yes").returncode == 0
-    until(lambda: not cluster.processes_with_env(run.token), 30, "nothing left")
+    until(lambda: not cluster.processes_with_env(run.token), "nothing left")
     assert run.show()["state"] == "CANCELLED"
 
 
@@ -113,14 +113,14 @@ def test_a_signal_of_the_user_ends_no_monitor_and_a_requeue_begins_another(
     again = {"dir": "ckpt", "grace": "10s", "requeue": True}
     run = submitted(cluster, tmp_path / "job", {**watched, "run": program, "checkpoint": again})
     source = run.directory / "src"
-    until(lambda: len([*source.glob("up.*")]) == 4 and len(rows(run)) == 2, 30, "all have begun")
+    until(lambda: len([*source.glob("up.*")]) == 4 and len(rows(run)) == 2, "all have begun")
     for name in ("USR1", "USR2"):
         cluster.slurm("scancel", f"--signal={name}", run.job)
     before = {node: len(lines) for node, lines in rows(run).items()}
-    until(lambda: all(len(lines) > before[n] + 3 for n, lines in rows(run).items()), 20, "more")
+    until(lambda: all(len(lines) > before[n] + 3 for n, lines in rows(run).items()), "more")
     cluster.slurm("scontrol", "requeue", run.job)
     cluster.start_now(run.job)
-    until(lambda: len(rows(run, 1)) == 2, 40, "the second start is watched")
+    until(lambda: len(rows(run, 1)) == 2, "the second start is watched")
     assert len(monitors(cluster, run)) == 2
     (source / "end").touch()
     assert run.wait() == 0

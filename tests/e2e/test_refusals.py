@@ -14,7 +14,7 @@ from tests.cluster import Cluster
 from tests.cluster.hosts import Done
 from tests.e2e.runs import Run, submit, write
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.cluster
 
 PLAIN: dict[str, Any] = {
     "name": "plain",
@@ -47,7 +47,7 @@ def left(cluster: Cluster) -> set[str]:
 
 def submitted(cluster: Cluster, job: Path, *words: str, **overrides: Any) -> Done:
     profile = cluster.profile(**overrides)
-    return cluster.client.jobgen("submit", str(job), "-c", str(profile), *words, timeout=100)
+    return cluster.client.jobgen("submit", str(job), "-c", str(profile), *words)
 
 
 def alias(cluster: Cluster, name: str, *lines: str) -> dict[str, str]:

@@ -15,13 +15,12 @@ PROFILES = sorted(p.stem for p in (REPOSITORY / "clusters").glob("*.yaml"))
 
 @pytest.mark.cluster
 @pytest.mark.train("torch", "sklearn")
-@pytest.mark.timeout(300)
 def test_the_example_runs_on_a_real_cluster_as_it_stands(
     cluster_accounting: Cluster, tmp_path: Path
 ) -> None:
     cluster = cluster_accounting
     run: Run = submit(cluster, DIGITS / "job.yaml")
-    followed = run.jobgen("logs", "-f", timeout=200)
+    followed = run.jobgen("logs", "-f")
     assert "test accuracy" in followed.stdout, followed.stderr
     assert run.wait() == 0, run.story()
     listed = answer(cluster.client.jobgen("ls", "--json"))

@@ -30,7 +30,6 @@ def open_to_the_group(cluster: Cluster) -> Iterator[Cluster]:
 @pytest.mark.cluster
 @pytest.mark.slow
 @pytest.mark.train("torch")
-@pytest.mark.timeout(200)
 @pytest.mark.parametrize("launcher", ["torchrun", "srun"])
 def test_what_a_program_writes_has_the_modes_of_its_users_umask(
     open_to_the_group: Cluster, tmp_path: Path, launcher: str

@@ -28,10 +28,10 @@ from jobgen.transport import Transport
 from jobgen.transport.pipes import PipeChannel
 from jobgen.transport.protocol import BOOTSTRAP, Session
 from tests.cluster import Cluster, Options
-from tests.cluster.hosts import until
 from tests.cluster.processes import Process
+from tests.waiting import until
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 MIN_JOB_AGE = 10
 RUN = 'echo "$SLURM_JOB_ID" >>"$JOBGEN_RUN_DIR/../executed.$JOBGEN_TOKEN"'
@@ -111,7 +111,7 @@ class Desk:
             return (seen[-1].state, seen[-1].ended) == (state, ended)
 
         with suppress(TimeoutError):
-            until(so, seconds, str(state), pause=0.5)
+            until(so, str(state), pause=0.5)
         last = seen[-1]
         events = [event.text for event in self.world.ledger.events(record.token)]
         assert (last.state, last.ended) == (state, ended), (last, events, self.said)
@@ -119,7 +119,7 @@ class Desk:
 
     def forgotten(self, record: RunRecord) -> None:
         """Wait until the controller knows the job no more, without looking."""
-        until(lambda: self.cluster.state(str(record.job)) == "UNKNOWN", 90, "it to be forgotten")
+        until(lambda: self.cluster.state(str(record.job)) == "UNKNOWN", "it to be forgotten")
 
     def executed(self, record: RunRecord) -> bool:
         return (self.cluster.scratch / f"executed.{record.token}").exists()
@@ -157,7 +157,7 @@ def test_a_job_that_left_no_word_is_told_by_the_accounting_or_is_lost(desk: Desk
     for run in (told, silent):
         desk.cluster.slurm("scancel", str(run.job))
         desk.forgotten(run)
-    until(lambda: desk.look(told).ended, 30, "the accounting's word")
+    until(lambda: desk.look(told).ended, "the accounting's word")
     assert desk.look(told).state in (JobState.CANCELLED, JobState.FAILED, JobState.NODE_FAIL)
     lost = desk.becomes(silent, JobState.LOST, ended=True)
     assert "killed" in lost.reason
@@ -173,7 +173,7 @@ def _kill_without_a_word(cluster: Cluster, job: str) -> None:
     def programs() -> list[Process]:
         return [p for p in cluster.processes_with_env(mine) if p.command.endswith("sleep 300")]
 
-    until(programs, 30, "the program")
+    until(programs, "the program")
     for node in cluster.layout.nodes:
         cluster.kill_slurmstepd(node, job, signal.SIGSTOP)
     while left := cluster.processes_with_env(mine):
@@ -298,10 +298,10 @@ def test_a_signal_reaches_the_batch_shell_and_ends_nothing(desk: Desk) -> None:
     desk.becomes(run, JobState.RUNNING, ended=False)
     stop = Path(run.directory) / "state" / "0" / "stop"
     # the trap is set after the claim: until then the signal would end the shell
-    until(lambda: any(Path(run.directory).glob("state/0/started.*")), 20, "the start")
+    until(lambda: any(Path(run.directory).glob("state/0/started.*")), "the start")
     time.sleep(2)
     cancel(desk.world, [run.token], signal="USR1")
-    until(stop.exists, 20, "the stop file")
+    until(stop.exists, "the stop file")
     assert not desk.look(run).ended
     cancel(desk.world, [run.token])
 

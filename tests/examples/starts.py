@@ -8,6 +8,7 @@ and srun with ``--kill-on-bad-exit``. This file is the program of that process, 
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import runpy
@@ -24,7 +25,19 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "gpt"
+from tests.waiting import HANG
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "gpt"
+NEEDS = {
+    "train_ddp": (),
+    "train_fsdp1": (),
+    "train_fsdp2": (),
+    "train_3d": (),
+    "train_deepspeed": ("deepspeed",),
+    "train_accelerate": ("deepspeed", "accelerate"),
+}
+"""Program → what it imports beside torch."""
 
 
 class Start:
@@ -43,13 +56,13 @@ class Start:
         """Whether a rank has ended, if need be within so many seconds."""
         return bool(select.select(self.handles, [], [], seconds)[0])
 
-    def wait(self, seconds: float = 200) -> list[int]:
+    def wait(self) -> list[int]:
         """How each rank has ended: its exit code, or the signal's number below zero."""
-        if not select.select([self.warm.out], [], [], seconds)[0]:
+        if not select.select([self.warm.out], [], [], HANG)[0]:
             for rank in range(len(self.pids)):
                 self.kill(rank)
             self.warm.answer()
-            raise AssertionError(f"no end in {seconds:g} s: {self.said()}")
+            raise AssertionError(f"hung: {self.said()}")
         codes: list[int] = self.warm.answer()
         for handle in self.handles:
             os.close(handle)
@@ -75,7 +88,8 @@ class Warm:
         self.extensions = tempfile.TemporaryDirectory()
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("JOBGEN_", "ACCELERATE"))}
         self.process = subprocess.Popen(
-            (sys.executable, "-W", "ignore", __file__, self.extensions.name),
+            (sys.executable, "-W", "ignore", "-m", "tests.examples.starts", self.extensions.name),
+            cwd=ROOT,
             env={**clean, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -91,7 +105,7 @@ class Warm:
     def __exit__(self, *_: object) -> None:
         assert self.process.stdin is not None
         self.process.stdin.close()
-        self.process.wait(30)
+        self.process.wait(HANG)
         self.out.close()
         self.extensions.cleanup()
 
@@ -120,15 +134,11 @@ def serve(extensions: str) -> None:
     sys.path.insert(0, str(EXAMPLE))
     out = os.dup(1)
     os.dup2(2, 1)  # libraries talk when they are imported
-    for program in (
-        "train_fsdp1",
-        "train_fsdp2",
-        "train_3d",
-        "train_deepspeed",
-        "train_accelerate",
-    ):
+    there = {name: all(map(importlib.util.find_spec, needs)) for name, needs in NEEDS.items()}
+    for program in (name for name, all_there in there.items() if all_there):
         __import__(program)
-    _compile(Path(extensions))
+    if there["train_deepspeed"]:
+        _compile(Path(extensions))
     _say(out, "warm")
     for line in sys.stdin:
         folder, program, words, env = json.loads(line)
@@ -143,12 +153,13 @@ def _compile(extensions: Path) -> None:
     """Compile what ranks on CPUs need, where it is not yet, and give the ranks a copy."""
     from deepspeed.ops.op_builder.cpu import ShareMemCommBuilder
     from torch.utils.cpp_extension import _get_build_directory
+    from train_deepspeed import operators
 
-    name = ShareMemCommBuilder.NAME
     if not (pid := os.fork()):  # what is loaded here would be loaded in every rank
-        ShareMemCommBuilder().load(verbose=False)
+        operators("ShareMemCommBuilder")  # nor waits for one that was killed while it compiled
         os._exit(0)
-    os.waitpid(pid, 0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    name = ShareMemCommBuilder.NAME
     built = _get_build_directory(name, False)  # noqa: FBT003 its name is private
     shutil.copytree(built, extensions / name)
     os.environ["TORCH_EXTENSIONS_DIR"] = str(extensions)

@@ -1,41 +1,29 @@
-"""The GPT example on four real ranks: all strategies learn what DDP learns, and survive a kill.
-
-To start ranks takes longer than to train: one torchrun does many trainings, one after the other.
-This file is the program that it starts, too.
-"""
+"""The GPT example on four real ranks: all strategies learn what DDP learns, and survive a kill."""
 
 from __future__ import annotations
 
-import io
 import json
-import os
-import runpy
+import re
 import shutil
-import socket
-import subprocess
-import sys
-import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import redirect_stdout, suppress
+import signal
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "examples" / "gpt"
+from tests.examples.starts import Start, Warm
+
 TINY = ("--layers", "2", "--hidden", "64", "--heads", "4", "--save-every", "2")
 WHOLE = 4 * 135_808
 """Bytes of the tiny model's parameters in fp32."""
-SOON = 350
-"""Seconds that one torchrun may take; a quarter of a minute to a whole one, where all is quiet."""
 FP32 = 1e-5
 """Of the losses and norms, relative: ranks add up in another order."""
 BF16 = 5e-3
 """The same where products have 8 bits of mantissa."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.slow
 torch = pytest.mark.train("torch")
 deepspeed = pytest.mark.train("torch", "deepspeed")
 accelerate = pytest.mark.train("torch", "accelerate", "deepspeed")
@@ -60,91 +48,24 @@ class Run(NamedTuple):
         return {"seq_len": 64, "gradient_clipping": 1.0, **common, **self.strategy}
 
 
-def train(folder: Path, runs: dict[str, Run], ranks: int = 4) -> dict[str, Said]:
-    """What every rank reports of each training, by its name."""
-    said = start(folder, runs, ranks)
-    lines = [line for line in said.stderr.splitlines() if "Warning" not in line]
-    assert said.returncode == 0, "\n".join(lines[:60])
-    found: dict[str, Said] = {}
-    for name in runs:
-        texts = ((folder / f"{name}.{rank}.out").read_text() for rank in range(ranks))
-        lines = [line for text in texts for line in text.splitlines() if line[:7] == "report "]
-        found[name] = [json.loads(line[7:]) for line in lines]
-        assert [report["rank"] for report in found[name]] == list(range(ranks))
-    return found
+def begin(warm: Warm, folder: Path, run: Run, ranks: int = 4) -> Start:
+    """Start the ranks of a training."""
+    folder.mkdir()
+    file = folder / "strategy.json"
+    file.write_text(json.dumps(run.plan()))
+    words = [*TINY, "--steps", str(run.steps), *run.words]
+    env = {"JOBGEN_STRATEGY": str(file), **run.env}
+    return warm.start(folder / "start", run.program, words, env, ranks)
 
 
-def start(folder: Path, runs: dict[str, Run], ranks: int = 4) -> subprocess.CompletedProcess[str]:
-    """One torchrun for all of them, on this machine's CPUs."""
-    folder.mkdir(exist_ok=True)
-    work = []
-    for (name, run), port in zip(runs.items(), ports(), strict=False):
-        file = folder / f"{name}.json"
-        file.write_text(json.dumps(run.plan()))
-        env = {"JOBGEN_STRATEGY": str(file), "MASTER_PORT": str(port)}
-        words = [*TINY, "--steps", str(run.steps), *run.words]
-        work.append((name, run.program, words, {**env, **run.env}))
-    (folder / "work.json").write_text(json.dumps(work))
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("JOBGEN_", "ACCELERATE_"))}
-    program = (sys.executable, "-m", "torch.distributed.run", "--standalone")
-    words = (*program, "--nproc-per-node", str(ranks), __file__, str(folder / "work.json"))
-    with subprocess.Popen(
-        words,
-        env={**clean, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            out, err = process.communicate(timeout=SOON)
-        except subprocess.TimeoutExpired:
-            process.terminate()  # torchrun ends its ranks then; killed, it would leave them
-            out, err = process.communicate()
-    return subprocess.CompletedProcess(words, process.returncode, out, err)
-
-
-def ports() -> Iterator[int]:
-    """Free ones below those that the system gives away: gloo takes some of these meanwhile."""
-    for port in range(20000 + os.getpid() % 97 * 100, 32000):
-        with socket.socket() as place, suppress(OSError):
-            place.bind(("127.0.0.1", port))
-            yield port
-
-
-def work_off(file: Path) -> None:
-    """What one rank does: all trainings of a list, each with a process group of its own."""
-    sys.path.insert(0, str(EXAMPLE))
-    before = dict(os.environ)
-    for name, program, words, env in json.loads(file.read_text()):
-        os.environ.clear()
-        os.environ.update(before, TORCHELASTIC_USE_AGENT_STORE="False", **env)
-        sys.argv = [program, *words]
-        forget()
-        said = io.StringIO()
-        try:
-            with redirect_stdout(said):
-                runpy.run_path(str(EXAMPLE / f"{program}.py"), run_name="__main__")
-        except BaseException:  # noqa: BLE001 the others would wait for this one
-            traceback.print_exc()
-            sys.stderr.flush()
-            os._exit(1)
-        file.with_name(f"{name}.{os.environ['RANK']}.out").write_text(said.getvalue())
-
-
-def forget() -> None:
-    """What libraries keep for a process, which has one training elsewhere."""
-    if "deepspeed" in sys.modules:
-        import deepspeed.comm.comm
-        from deepspeed.utils import groups
-
-        deepspeed.comm.comm.cdb = None
-        groups._release_process_group_references(group=None)
-    if "accelerate" in sys.modules:
-        from accelerate.state import AcceleratorState, GradientState
-
-        AcceleratorState._reset_state(reset_partial_state=True)
-        GradientState._reset_state()
+def train(warm: Warm, folder: Path, run: Run, ranks: int = 4) -> Said:
+    """What every rank reports of a training."""
+    start = begin(warm, folder, run, ranks)
+    assert start.wait() == [0] * ranks, start.said()
+    lines = (re.search(r"^report (\{.*\})$", start.text(rank), re.M) for rank in range(ranks))
+    said = [json.loads(line[1]) for line in lines if line]
+    assert [report["rank"] for report in said] == list(range(ranks)), start.said()
+    return said
 
 
 def zero(stage: int, **more: Any) -> dict[str, Any]:
@@ -215,17 +136,6 @@ SHARE = {
 EXACT = [name for name in TORCH if not {"bf16", "clipped"} & {*name.split("-")}]
 
 
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Said]:
-    """All strategies that torch itself has; DTensor keeps something of a mesh for a process."""
-    three = {name: run for name, run in TORCH.items() if name.startswith("3d")}
-    rest = {name: run for name, run in TORCH.items() if name not in three}
-    return {
-        **train(tmp_path_factory.mktemp("torch"), rest),
-        **train(tmp_path_factory.mktemp("three"), three),
-    }
-
-
 def far(said: Said, reference: Said, key: str = "losses") -> float:
     """The greatest relative distance from the reference's, which may have run longer."""
     found, began = said[0][key], said[0]["resumed_from"]
@@ -235,44 +145,44 @@ def far(said: Said, reference: Said, key: str = "losses") -> float:
 
 
 @torch
-def test_the_loss_falls_and_is_said_by_every_rank_alike(ran: dict[str, Said]) -> None:
-    for name, said in ran.items():
-        losses = said[0]["losses"]
-        assert losses[0] > 5.5, name
-        assert losses[5] < 5.0, name
-        assert all(report["losses"] == losses for report in said), name
+@pytest.mark.parametrize("name", TORCH)
+def test_the_loss_falls_and_is_said_by_every_rank_alike(ran: Trained, name: str) -> None:
+    losses = ran[name][0]["losses"]
+    assert losses[0] > 5.5
+    assert losses[5] < 5.0
+    assert all(report["losses"] == losses for report in ran[name])
 
 
 @torch
 @pytest.mark.parametrize("name", [n for n in EXACT if n != "ddp"])
-def test_every_strategy_gives_the_losses_and_norms_of_ddp(ran: dict[str, Said], name: str) -> None:
+def test_every_strategy_gives_the_losses_and_norms_of_ddp(ran: Trained, name: str) -> None:
     assert far(ran[name], ran["ddp"]) < FP32
     assert far(ran[name], ran["ddp"], "norms") < FP32
 
 
 @torch
 @pytest.mark.parametrize("name", ["ddp-bf16", "fsdp-bf16", "fsdp2-bf16"])
-def test_16_bits_are_used_and_give_nearly_the_same(ran: dict[str, Said], name: str) -> None:
+def test_16_bits_are_used_and_give_nearly_the_same(ran: Trained, name: str) -> None:
     assert FP32 / 10 < far(ran[name], ran["ddp"]) < BF16
     assert ran[name][0]["param_bytes"] == ran[name.partition("-")[0]][0]["param_bytes"]
 
 
 @torch
-def test_clipping_changes_what_is_learned(ran: dict[str, Said]) -> None:
+def test_clipping_changes_what_is_learned(ran: Trained) -> None:
     assert min(ran["ddp"][0]["norms"]) > 1
     assert far(ran["ddp-not-clipped"], ran["ddp"]) > 10 * FP32
 
 
 @torch
 @pytest.mark.parametrize("name", ["ddp", "fsdp", "fsdp2"])
-def test_recomputed_blocks_run_twice(ran: dict[str, Said], name: str) -> None:
+def test_recomputed_blocks_run_twice(ran: Trained, name: str) -> None:
     once = ran[name][0]["block_runs"] // ran[name][0]["steps"]
     assert ran[f"{name}-recompute"][0]["block_runs"] == 2 * 6 * once
 
 
 @torch
 @pytest.mark.parametrize("name", SHARE)
-def test_each_rank_holds_its_share_to_the_byte(ran: dict[str, Said], name: str) -> None:
+def test_each_rank_holds_its_share_to_the_byte(ran: Trained, name: str) -> None:
     for report in ran[name]:
         share = WHOLE // SHARE[name]
         assert report["param_bytes"] == report["grad_bytes"] == share
@@ -281,7 +191,7 @@ def test_each_rank_holds_its_share_to_the_byte(ran: dict[str, Said], name: str) 
 
 @torch
 def test_tensor_parallel_shares_the_blocks_products_and_copies_the_rest(
-    ran: dict[str, Said],
+    ran: Trained,
 ) -> None:
     products = 2 * (4 * 64 * 64 + 2 * 64 * 256) * 4
     rest = WHOLE - products
@@ -311,16 +221,20 @@ FSDP = {
 """What ``accelerate launch`` makes of its configuration file."""
 
 
-@pytest.fixture(scope="module")
-def others(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Said]:
-    """What DeepSpeed has, and four of the strategies by accelerate; they are saved at step 6."""
-    folder = tmp_path_factory.mktemp("others")
+ACCELERATE = ("ddp", "fsdp", "fsdp2", "zero2")
+
+
+def saving(folder: Path) -> dict[str, Run]:
+    """What is saved at step 6: torch's strategies, DeepSpeed's, and those of accelerate."""
     runs = {}
     for name, config in ZERO.items():
         file = folder / f"ds-{name}.json"
         file.write_text(json.dumps(config))
         env = {"JOBGEN_DEEPSPEED_CONFIG": str(file), "JOBGEN_CHECKPOINT_DIR": str(folder / name)}
         runs[name] = Run("train_deepspeed", {"strategy": name[:5]}, env=env)
+    for name in ("ddp", "fsdp", "fsdp2"):
+        env = {"JOBGEN_CHECKPOINT_DIR": str(folder / name)}
+        runs[f"{name}-saved"] = TORCH[name]._replace(steps=6, env=env)
     variables = {
         "ddp": {"ACCELERATE_USE_CPU": "true"},
         "fsdp": {**FSDP, "FSDP_VERSION": "1", "FSDP_SHARDING_STRATEGY": "FULL_SHARD"},
@@ -331,37 +245,53 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Said]:
             "ACCELERATE_DEEPSPEED_CONFIG_FILE": str(folder / "ds-zero2.json"),
         },
     }
-    for name, env in variables.items():
+    for name in ACCELERATE:
         place = {"JOBGEN_CHECKPOINT_DIR": str(folder / f"accelerate-{name}")}
-        runs[f"accelerate-{name}"] = Run("train_accelerate", {"strategy": name}, env=env | place)
-        runs[f"accelerate-{name}-resumed"] = Run(
-            "train_accelerate", {"strategy": name}, 8, env=env | place
+        runs[f"accelerate-{name}"] = Run(
+            "train_accelerate", {"strategy": name}, env=variables[name] | place
         )
-    runs["zero1-resumed"] = runs["zero1"]._replace(steps=8)
-    found = train(folder, runs)
-    found["folder"] = [{"path": folder}]
-    return found
+    return runs
+
+
+class Trained:
+    """What the ranks of each training report; a training is done when it is first asked for."""
+
+    def __init__(self, warm: Warm, folder: Path) -> None:
+        self.warm, self.folder = warm, folder
+        self.runs = {**TORCH, **saving(folder)}
+        self._said: dict[str, Said] = {}
+
+    def __getitem__(self, name: str) -> Said:
+        if name not in self._said:
+            self._said[name] = train(self.warm, self.folder / f"{name}.run", self._run(name))
+        return self._said[name]
+
+    def _run(self, name: str) -> Run:
+        """One that is called ``NAME-resumed`` goes on where NAME was saved."""
+        first = name.removesuffix("-resumed")
+        if first == name:
+            return self.runs[name]
+        assert self[first]
+        return self.runs[first]._replace(steps=8)
+
+
+@pytest.fixture(scope="session")
+def ran(warm: Warm, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """All trainings of the table."""
+    return Trained(warm, tmp_path_factory.mktemp("trained"))
 
 
 @accelerate
-@pytest.mark.parametrize(
-    "name", [*ZERO, *(f"accelerate-{s}" for s in ("ddp", "fsdp", "fsdp2", "zero2"))]
-)
-def test_deepspeed_and_accelerate_give_the_losses_of_ddp(
-    ran: dict[str, Said], others: dict[str, Said], name: str
-) -> None:
-    assert far(others[name], ran["ddp"]) < FP32
-    assert far(others[name], ran["ddp"], "norms") < FP32
+@pytest.mark.parametrize("name", [*ZERO, *(f"accelerate-{s}" for s in ACCELERATE)])
+def test_deepspeed_and_accelerate_give_the_losses_of_ddp(ran: Trained, name: str) -> None:
+    assert far(ran[name], ran["ddp"]) < FP32
+    assert far(ran[name], ran["ddp"], "norms") < FP32
 
 
 @accelerate
-@pytest.mark.parametrize(
-    "name", ["zero1", *(f"accelerate-{s}" for s in ("ddp", "fsdp", "fsdp2", "zero2"))]
-)
-def test_they_go_on_from_their_checkpoints(
-    ran: dict[str, Said], others: dict[str, Said], name: str
-) -> None:
-    said = others[f"{name}-resumed"]
+@pytest.mark.parametrize("name", ["zero1", *(f"accelerate-{s}" for s in ACCELERATE)])
+def test_they_go_on_from_their_checkpoints(ran: Trained, name: str) -> None:
+    said = ran[f"{name}-resumed"]
     assert said[0]["resumed_from"] == 6
     assert far(said, ran["ddp"]) < FP32
 
@@ -376,101 +306,81 @@ def test_they_go_on_from_their_checkpoints(
         ("zero3-small", WHOLE // 4),
     ],
 )
-def test_deepspeed_holds_its_shards_to_the_byte(
-    others: dict[str, Said], name: str, params: int
-) -> None:
-    for report in others[name]:
+def test_deepspeed_holds_its_shards_to_the_byte(ran: Trained, name: str, params: int) -> None:
+    for report in ran[name]:
         assert report["param_bytes"] == params  # small ones stay whole beside their shards
         assert report["grad_shard_bytes"] == WHOLE // 4
         assert report["optim_bytes"] == 3 * WHOLE // 4  # its own fp32 copy of fp32 parameters
 
 
 @accelerate
+@pytest.mark.parametrize("name", ["ddp", "fsdp", "fsdp2", "zero2", "zero3"])
 def test_two_ranks_read_what_four_have_saved(
-    ran: dict[str, Said], others: dict[str, Said], tmp_path: Path
+    warm: Warm, ran: Trained, tmp_path: Path, name: str
 ) -> None:
-    four = {
-        name: TORCH[name]._replace(env={"JOBGEN_CHECKPOINT_DIR": str(tmp_path / name)})
-        for name in ("ddp", "fsdp", "fsdp2")
-    }
-    four = {name: run._replace(steps=6) for name, run in four.items()}
-    train(tmp_path / "four", four)
-    two = {name: run._replace(steps=8) for name, run in four.items()}
-    folder = others["folder"][0]["path"]
-    for name in ("zero2", "zero3"):
-        shutil.copytree(folder / name, tmp_path / name)
-        env = {
-            "JOBGEN_DEEPSPEED_CONFIG": str(folder / f"ds-{name}.json"),
-            "JOBGEN_CHECKPOINT_DIR": str(tmp_path / name),
-        }
-        two[name] = Run("train_deepspeed", {"strategy": name}, 8, env=env)
-    for name, said in train(tmp_path / "two", two, ranks=2).items():
-        assert said[0]["resumed_from"] == 6, name
-        assert far(said, ran["ddp"]) < FP32, name
+    four = ran.runs[f"{name}-saved" if name in TORCH else name]
+    assert ran[f"{name}-saved" if name in TORCH else name]
+    saved = Path(four.env["JOBGEN_CHECKPOINT_DIR"])
+    shutil.copytree(saved, tmp_path / name)
+    env = {**four.env, "JOBGEN_CHECKPOINT_DIR": str(tmp_path / name)}
+    said = train(warm, tmp_path / "two", four._replace(steps=8, env=env), ranks=2)
+    assert said[0]["resumed_from"] == 6
+    assert far(said, ran["ddp"]) < FP32
 
 
 TWICE = ("--lr", "0", "--windows", "32")
 """Two steps make an epoch, and the weights stay: a step's loss tells which samples it had."""
+PROGRAMS = {
+    "train_ddp": "ddp",
+    "train_fsdp1": "fsdp",
+    "train_fsdp2": "fsdp2",
+    "train_deepspeed": "zero1",
+    "train_accelerate": "ddp",
+    "train_3d": "3d",
+}
 
 
 @accelerate
-def test_every_epoch_has_an_order_of_its_own_and_all_the_samples(tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_every_epoch_has_an_order_of_its_own_and_all_the_samples(
+    warm: Warm, tmp_path: Path, program: str
+) -> None:
     file = tmp_path / "ds.json"
     file.write_text(json.dumps(zero(1)))
-    env = {
-        "train_deepspeed": {"JOBGEN_DEEPSPEED_CONFIG": str(file)},
-        "train_accelerate": {"ACCELERATE_USE_CPU": "true"},
-    }
-    programs = {
-        "train_ddp": "ddp",
-        "train_fsdp1": "fsdp",
-        "train_fsdp2": "fsdp2",
-        "train_deepspeed": "zero1",
-        "train_accelerate": "ddp",
-    }
-    runs = {
-        program: Run(program, {"strategy": strategy}, 4, TWICE, env.get(program, {}))
-        for program, strategy in programs.items()
-    }
-    three = {"train_3d": Run("train_3d", {"strategy": "3d", "mesh": {"pp": 2}}, 4, TWICE)}
-    for name, said in (train(tmp_path / "a", runs) | train(tmp_path / "b", three)).items():
-        first, second = said[0]["losses"][:2], said[0]["losses"][2:]
-        assert sum(first) == pytest.approx(sum(second), rel=FP32), name
-        assert first[0] != pytest.approx(second[0], rel=FP32), name
+    env = {"JOBGEN_DEEPSPEED_CONFIG": str(file), "ACCELERATE_USE_CPU": "true"}
+    strategy = {"strategy": PROGRAMS[program], "mesh": {"pp": 2} if program == "train_3d" else {}}
+    losses = train(warm, tmp_path / "run", Run(program, strategy, 4, TWICE, env))[0]["losses"]
+    first, second = losses[:2], losses[2:]
+    assert sum(first) == pytest.approx(sum(second), rel=FP32)
+    assert first[0] != pytest.approx(second[0], rel=FP32)
 
 
 SURVIVORS = {"ddp": "train_ddp", "fsdp": "train_fsdp1", "fsdp2": "train_fsdp2", "3d": "train_3d"}
 
 
 @torch
-def test_a_job_that_was_killed_goes_on_from_the_last_whole_checkpoint(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", SURVIVORS)
+def test_a_job_that_was_killed_goes_on_from_the_last_whole_checkpoint(
+    warm: Warm, tmp_path: Path, name: str
+) -> None:
     # with dropout and a short epoch: random numbers and the place in the text are to go on, too
     words = ("--dropout", "0.1", "--windows", "50")
-    runs = {
-        name: Run(
-            program,
-            {"strategy": name, "mesh": {"pp": 2, "dp_replicate": 2} if name == "3d" else {}},
-            words=words,
-            env={"JOBGEN_CHECKPOINT_DIR": str(tmp_path / name)},
-        )
-        for name, program in SURVIVORS.items()
-    }
-    whole = train(tmp_path / "whole", {n: run._replace(env={}) for n, run in runs.items()})
-    first = {n: run._replace(steps=3) for n, run in runs.items()}
-    victim = {"killed": runs["fsdp2"]._replace(words=(*words, "--fail", "4:2"))}
-    died = start(tmp_path / "first", first | victim)
-    assert died.returncode != 0
-    names = sorted(p.name for p in (tmp_path / "fsdp2").iterdir())
-    assert names == ["step-00000002", "step-00000003", "step-00000004.part"]
-    for name, said in train(tmp_path / "again", runs).items():
-        assert said[0]["resumed_from"] == 3
-        right = [report["losses"][3:] for report in whole[name]]
-        assert [report["losses"] for report in said] == right, name
-    assert not list((tmp_path / "fsdp2").glob("*.part"))
+    mesh = {"pp": 2, "dp_replicate": 2} if name == "3d" else {}
+    run = Run(SURVIVORS[name], {"strategy": name, "mesh": mesh}, words=words)
+    whole = train(warm, tmp_path / "whole", run)
+    run = run._replace(env={"JOBGEN_CHECKPOINT_DIR": str(tmp_path / "saved")})
+    died = begin(warm, tmp_path / "died", run._replace(words=(*words, "--fail", "4:2")))
+    assert died.wait()[2] == -signal.SIGKILL, died.said()
+    names = sorted(p.name for p in (tmp_path / "saved").iterdir())
+    assert names == ["step-00000002", "step-00000004.part"]
+    for report, right in zip(train(warm, tmp_path / "again", run), whole, strict=True):
+        assert report["resumed_from"] == 2
+        assert report["losses"] == right["losses"][2:]
+    assert not list((tmp_path / "saved").glob("*.part"))
 
 
 @torch
-def test_a_stop_request_ends_a_job_between_two_steps(tmp_path: Path) -> None:
+def test_a_stop_request_ends_a_job_between_two_steps(warm: Warm, tmp_path: Path) -> None:
     asked, done = tmp_path / "stop", tmp_path / "stopped"
     asked.touch()
     env = {
@@ -479,17 +389,16 @@ def test_a_stop_request_ends_a_job_between_two_steps(tmp_path: Path) -> None:
         "JOBGEN_STOPPED_FILE": str(done),
     }
     run = Run("train_fsdp2", {"strategy": "fsdp2"}, env=env)
-    said = train(tmp_path / "run", {"stopped": run}, ranks=2)
-    assert said["stopped"][0]["steps"] == 0
+    assert train(warm, tmp_path / "run", run, ranks=2)[0]["steps"] == 0
     assert done.exists()
     assert (tmp_path / "checkpoints" / "step-00000000" / "progress.json").exists()
 
 
 @torch
-def test_a_program_reports_how_fast_it_was(tmp_path: Path) -> None:
+def test_a_program_reports_how_fast_it_was(warm: Warm, tmp_path: Path) -> None:
     told = tmp_path / "report"
     run = Run("train_ddp", {"strategy": "ddp"}, env={"JOBGEN_REPORT_FILE": str(told)}, steps=2)
-    train(tmp_path / "run", {"reported": run}, ranks=2)
+    train(warm, tmp_path / "run", run, ranks=2)
     numbers = json.loads(told.read_text())
     assert not [key for key in numbers if "peak" in key], "a peak is a GPU's"
     assert numbers["samples_per_second"] > 0
@@ -497,9 +406,3 @@ def test_a_program_reports_how_fast_it_was(tmp_path: Path) -> None:
     assert len(numbers["step_s"]) == len(numbers["data_s"]) == 1, "the first step warms up"
     assert numbers["comm_s"] >= 0
     assert 0 <= numbers["data_s"][0] < numbers["step_s"][0]
-
-
-if __name__ == "__main__":
-    work_off(Path(sys.argv[1]))
-    sys.stderr.flush()
-    os._exit(0)  # many engines leave threads, and now and then abort a process that has ended

@@ -22,7 +22,6 @@ from tests.examples.starts import Start, Warm
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(400),
     pytest.mark.train("torch", "deepspeed", "accelerate"),
 ]
 
@@ -138,13 +137,6 @@ class Whole(NamedTuple):
     """By rank."""
     seconds: float
     folder: Path
-
-
-@pytest.fixture(scope="module")
-def warm() -> Iterator[Warm]:
-    """All is imported once."""
-    with Warm() as process:
-        yield process
 
 
 @pytest.fixture(scope="module")

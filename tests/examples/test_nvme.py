@@ -11,7 +11,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from tests.examples.starts import EXAMPLE, Start, Warm
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(1200),
     pytest.mark.train("torch", "deepspeed", "accelerate"),
 ]
 
@@ -35,13 +33,6 @@ TRAIN = {
     "seq_len": 32,
     "gradient_clipping": 1.0,
 }
-
-
-@pytest.fixture(scope="module")
-def warm() -> Iterator[Warm]:
-    """All is imported once."""
-    with Warm() as process:
-        yield process
 
 
 @pytest.fixture(scope="module")
