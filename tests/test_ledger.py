@@ -373,13 +373,13 @@ def test_ten_thousand_runs_open_and_list_in_no_time(ledger: Ledger) -> None:
                 (mine.token, mine.alias, number, number, mine.ended, mine.created, _data(mine)),
             )
     ledger.close()
-    begun = time.perf_counter()
+    begun = time.process_time()
     fresh = Ledger(ledger.path)
     assert len(fresh.runs(limit=25)) == 25
     assert fresh.get("r-9999").created == 10_999.0
     assert fresh.get("5000").alias == "r-5000"
     # a wide margin: what is meant is that nothing reads the whole table
-    assert time.perf_counter() - begun < 1.0
+    assert time.process_time() - begun < 1.0
 
 
 def _data(mine: RunRecord) -> str:

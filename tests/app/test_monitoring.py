@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from jobgen.app.submit import submit
 from jobgen.app.world import World
 from jobgen.model.record import JobState, Login, RunRecord, Site
 from tests.app.conftest import Link
+from tests.waiting import until
 
 Job = Callable[..., Path]
 TOOL = "#!/bin/bash\necho '0, 97, 70123, 81559, 65, 612.34, 700.00, 1755, 1980, 2619, 0x4'\n"
@@ -40,13 +40,15 @@ def test_what_its_monitors_see_is_shown_while_it_runs_and_kept_after_its_end(
     world: World, link: Link, watched: Callable[[str], RunRecord]
 ) -> None:
     record = watched("until [[ -e end ]]; do sleep 0.1; done; exit 200")
-    end = time.monotonic() + 30
-    while True:
-        seen = jobs.show(world, record.alias).watched
-        if seen is not None and len(seen.nodes) == 2 and all(n.samples > 1 for n in seen.nodes):
-            break
-        assert time.monotonic() < end
-        time.sleep(0.1)
+    shown = [jobs.show(world, record.alias).watched]
+
+    def watched_twice() -> bool:
+        shown.append(jobs.show(world, record.alias).watched)
+        nodes = shown[-1].nodes if shown[-1] else ()
+        return len(nodes) == 2 and all(node.samples > 1 for node in nodes)
+
+    until(watched_twice, pause=0.1)
+    seen = shown[-1]
     assert [node.name for node in seen.nodes] == ["local1", "local2"]
     assert [[gpu.util for gpu in node.gpus] for node in seen.nodes] == [[97.0], [97.0]]
     assert monitoring.remembered(world.ledger.get(record.alias)) is None

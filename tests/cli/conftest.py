@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from jobgen.cli.main import run
+from tests.waiting import HANG
 
 ROOT = Path(__file__).parents[2]
 
@@ -54,6 +55,6 @@ def process(*words: str, cwd: Path, **environ: str) -> subprocess.CompletedProce
         env={"PATH": os.environ["PATH"], "HOME": str(cwd), "PYTHONPATH": str(ROOT), **environ},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG,
         stdin=subprocess.DEVNULL,
     )

@@ -12,6 +12,7 @@ import pyte
 import pytest
 
 from tests.cli.conftest import ROOT, process
+from tests.waiting import HANG
 
 JOB = """\
 name: talk
@@ -53,7 +54,7 @@ class Terminal:
             cwd=str(folder),
             env=env,
             dimensions=(40, columns),
-            timeout=30,
+            timeout=HANG,
         )
         self.child.logfile_read = self
 
@@ -150,16 +151,16 @@ from jobgen.cli.output import Output
 with Detachable(Call(Output()), code=130):
     try:
         print("ready", flush=True)
-        time.sleep(30)
+        time.sleep(3600)
     finally:
         print("leaving", flush=True)
-        time.sleep(30)
+        time.sleep(3600)
 """
 
 
 def test_a_second_interrupt_leaves_at_once(folder: Path) -> None:
     child = pexpect.spawn(
-        sys.executable, ["-c", SLOW_GOODBYE], env={"PYTHONPATH": str(ROOT)}, timeout=20
+        sys.executable, ["-c", SLOW_GOODBYE], env={"PYTHONPATH": str(ROOT)}, timeout=HANG
     )
     child.expect("ready")
     child.sendintr()

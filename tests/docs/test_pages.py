@@ -50,7 +50,6 @@ def test_every_marker_is_followed_by_its_block(name: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_screens_are_what_the_commands_print() -> None:
     words = [sys.executable, "scripts/screens", "--check"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)

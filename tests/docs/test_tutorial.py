@@ -16,7 +16,6 @@ SCREEN = re.compile(r"```console\n\$ (.+?)\n(.*?)```", re.DOTALL)
 
 @pytest.mark.train
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_the_tutorial_works_from_top_to_bottom(tmp_path: Path) -> None:
     page = tmp_path / "tutorial.md"
     page.write_bytes((ROOT / "docs" / "tutorial.md").read_bytes())

@@ -22,6 +22,7 @@ from tests.cluster import Cluster, Options
 from tests.cluster.client import JOBGEN
 from tests.cluster.layout import REPOSITORY
 from tests.e2e.runs import answer, submit, write
+from tests.waiting import HANG
 
 pytestmark = pytest.mark.cluster
 
@@ -224,7 +225,7 @@ def test_a_person_is_asked_before_a_job_is_submitted(
     before = len(jobs(site))
     words = ["cluster", "add", "mine", "--from", "testbed", "--output", "-", "--partition", "cpu"]
     program, *rest = site.client.words([*JOBGEN, *words])
-    terminal = pexpect.spawn(program, rest, encoding="utf-8", timeout=40, dimensions=(40, 200))
+    terminal = pexpect.spawn(program, rest, encoding="utf-8", timeout=HANG, dimensions=(40, 200))
     terminal.expect("looks at one node .partition cpu account lab42.*y/N")
     terminal.sendline(said)
     terminal.expect("slurm_version")
@@ -241,13 +242,13 @@ def test_on_the_login_host_itself_no_ssh_is_written(site: Cluster) -> None:
 
 
 def test_ctrl_c_cancels_the_job_that_looks_at_a_node(site: Cluster) -> None:
-    blocker = site.sbatch("#!/bin/bash\nsleep 100", "--exclusive", "-w", "n3", "-p", "cpu")
+    blocker = site.sbatch("#!/bin/bash\nsleep 3600", "--exclusive", "-w", "n3", "-p", "cpu")
     site.wait_state(blocker, "RUNNING")
     words = ["cluster", "add", "mine", "--from", "testbed", "--output", "-", "--partition", "cpu"]
     program, *rest = site.client.words([*JOBGEN, *words, "--probe"])
     # as a terminal starts programs, however these tests were started
     own = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
-    terminal = pexpect.spawn(program, rest, encoding="utf-8", timeout=40, preexec_fn=own)
+    terminal = pexpect.spawn(program, rest, encoding="utf-8", timeout=HANG, preexec_fn=own)
     terminal.expect(r"job \d+: pending")
     terminal.sendintr()
     terminal.expect(pexpect.EOF)
@@ -286,7 +287,7 @@ def test_what_goes_wrong_is_said_with_its_exit_code(site: Cluster) -> None:
 
 
 def test_a_job_that_does_not_start_is_cancelled(site: Cluster) -> None:
-    blocker = site.sbatch("#!/bin/bash\nsleep 100", "--exclusive", "-w", "n3", "-p", "cpu")
+    blocker = site.sbatch("#!/bin/bash\nsleep 3600", "--exclusive", "-w", "n3", "-p", "cpu")
     site.wait_state(blocker, "RUNNING")
     words = ("cluster", "add", "mine", "--output", "-", "--from", "testbed", "--partition", "cpu")
     done = site.client.jobgen(*words, "--probe", "--wait", "3s")

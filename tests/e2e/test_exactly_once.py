@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from tests.cluster import Cluster, Options
-from tests.waiting import until
+from tests.waiting import HANG, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -32,7 +32,7 @@ JOB = """\
 name: once
 run: echo "$SLURM_JOB_ID" >>"$JOBGEN_RUN_DIR/../executed.$JOBGEN_TOKEN"
 nodes: 1
-time: 5m
+time: 1h
 launcher: plain
 """
 CUT = """
@@ -85,9 +85,9 @@ class Trial:
         program = [sys.executable, "-m", "tests.e2e.submitter", json.dumps(data)]
         return self.cluster.client.words(program)
 
-    def client(self, timeout: float = 120, **what: Any) -> dict[str, Any]:
+    def client(self, **what: Any) -> dict[str, Any]:
         """One client; what it said, nothing where it died."""
-        done = subprocess.run(self.words(**what), capture_output=True, text=True, timeout=timeout)
+        done = subprocess.run(self.words(**what), capture_output=True, text=True, timeout=HANG)
         assert "Traceback" not in done.stderr, done.stderr
         return json.loads(done.stdout) if done.stdout else {}
 
@@ -192,11 +192,18 @@ def test_a_controller_that_stands_still_for_less_than_the_credential_lives(
 @pytest.mark.trials("round_", lambda times: range(times // 2))  # two minutes each
 def test_a_controller_that_stands_still_for_longer(trial: Trial, round_: int) -> None:
     """The first attempt is refused after the thaw, and the second is accepted once."""
-    trial.cluster.freeze()
-    thaw = threading.Timer(TTL + 7, trial.cluster.thaw)
-    thaw.start()
-    told = trial.client(patience=150.0, timeout=200)
-    thaw.join()
+    cluster = trial.cluster
+
+    def thaw() -> None:
+        until(lambda: cluster.processes("login", "sbatch"), "sbatch")
+        time.sleep(TTL + 7)
+        cluster.thaw()
+
+    cluster.freeze()
+    with ThreadPoolExecutor(1) as pool:
+        thawed = pool.submit(thaw)
+        told = trial.client(patience=HANG)
+        thawed.result()
     assert "job" in told, told
     trial.proven(told)
     assert (Path(told["directory"]) / "submit" / "attempt.2").is_symlink()
@@ -210,12 +217,12 @@ def test_an_sbatch_killed_in_flight(trial: Trial, round_: int) -> None:
     cluster.freeze()
     client = subprocess.Popen(trial.words(), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
-        until(lambda: cluster.processes("login", "sbatch"), "sbatch", pause=0.05)
+        until(lambda: cluster.processes("login", "sbatch"), "sbatch")
         time.sleep(0.3)
         cluster.signal("login", "sbatch", signal.SIGKILL)
     finally:
         cluster.thaw()
-    out, err = client.communicate(timeout=120)
+    out, err = client.communicate(timeout=HANG)
     told = json.loads(out)
     assert b"Traceback" not in err
     if "job" not in told:

@@ -37,7 +37,7 @@ def watched(cluster: Cluster, tmp_path: Path) -> dict[str, Any]:
         "name": "watched",
         "nodes": 2,
         "gpus_per_node": 2,
-        "time": "5m",
+        "time": "1h",
         "launcher": "srun",
         "monitor": "1s",
         "preflight": "off",

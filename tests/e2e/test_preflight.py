@@ -36,7 +36,7 @@ def job(folder: Path, **keys: Any) -> Path:
         "launcher": "srun",
         "nodes": 2,
         "procs_per_node": 1,
-        "time": "5m",
+        "time": "1h",
         "env": {"PATH": f"{FAKES}:$PATH", "PREFLIGHT_SECONDS": "4"},
         "checkpoint": {"requeue": True, "grace": "30s"},
     }

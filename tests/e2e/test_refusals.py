@@ -21,7 +21,7 @@ PLAIN: dict[str, Any] = {
     "run": "echo hello",
     "nodes": 1,
     "procs_per_node": 1,
-    "time": "5m",
+    "time": "1h",
     "launcher": "plain",
 }
 

@@ -35,7 +35,7 @@ def test_what_a_program_writes_has_the_modes_of_its_users_umask(
     open_to_the_group: Cluster, tmp_path: Path, launcher: str
 ) -> None:
     (tmp_path / "main.py").write_text(PROGRAM)
-    keys = {"name": "modes", "run": "main.py", "nodes": 2, "procs_per_node": 1, "time": "5m"}
+    keys = {"name": "modes", "run": "main.py", "nodes": 2, "procs_per_node": 1, "time": "1h"}
     words = {"launcher": launcher, "setup": 'touch "of_setup.$SLURMD_NODENAME"'}
     run = submit(open_to_the_group, write(tmp_path, {**keys, **words}))
     assert run.wait() == 0, run.story()

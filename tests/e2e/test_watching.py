@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,11 +28,12 @@ from jobgen.transport.pipes import PipeChannel
 from jobgen.transport.protocol import BOOTSTRAP, Session
 from tests.cluster import Cluster, Options
 from tests.cluster.processes import Process
-from tests.waiting import until
+from tests.waiting import HANG, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 MIN_JOB_AGE = 10
+LATER = ("--begin=now+1hour",)
 RUN = 'echo "$SLURM_JOB_ID" >>"$JOBGEN_RUN_DIR/../executed.$JOBGEN_TOKEN"'
 
 
@@ -67,10 +67,10 @@ class Desk:
         *more: str,
         options: tuple[str, ...] = (),
         accounting: Literal["auto", "none"] = "none",
-        patience: float = 60.0,
+        patience: float = HANG,
     ) -> RunRecord:
         """A job whose program is this, on one node."""
-        lines = ["name: watched", "nodes: 1", "time: 5m", "launcher: plain", *more, "run: |"]
+        lines = ["name: watched", "nodes: 1", "time: 2h", "launcher: plain", *more, "run: |"]
         path = self.folder / "src" / "job.yaml"
         path.write_text("\n".join([*lines, f"  {run}", ""]))
         profile = str(self.cluster.profile(procs_per_node=1, accounting=accounting))
@@ -100,9 +100,7 @@ class Desk:
         """As any later command sees it."""
         return refreshed(self.world, [self.world.ledger.get(record.token)])[0]
 
-    def becomes(
-        self, record: RunRecord, state: JobState, *, ended: bool, seconds: float = 60
-    ) -> RunRecord:
+    def becomes(self, record: RunRecord, state: JobState, *, ended: bool) -> RunRecord:
         """Look until it is so."""
         seen = [record]
 
@@ -120,6 +118,13 @@ class Desk:
     def forgotten(self, record: RunRecord) -> None:
         """Wait until the controller knows the job no more, without looking."""
         until(lambda: self.cluster.state(str(record.job)) == "UNKNOWN", "it to be forgotten")
+
+    def never_starts(self, record: RunRecord) -> None:
+        """The controller has no job of this run that could start, and none has started."""
+        jobs = self.cluster.slurm("squeue", "-h", "-t", "all", "-o", "%i %T %k").splitlines()
+        states = {line.split()[1] for line in jobs if record.token in line}
+        assert states <= {"CANCELLED"}, jobs
+        assert not self.executed(record)
 
     def executed(self, record: RunRecord) -> bool:
         return (self.cluster.scratch / f"executed.{record.token}").exists()
@@ -149,8 +154,8 @@ def test_a_job_that_the_queue_forgot_is_told_by_its_own_last_word(desk: Desk) ->
 
 
 def test_a_job_that_left_no_word_is_told_by_the_accounting_or_is_lost(desk: Desk) -> None:
-    told = desk.submit("sleep 300", accounting="auto")
-    silent = desk.submit("sleep 300")
+    told = desk.submit("sleep 3600", accounting="auto")
+    silent = desk.submit("sleep 3600")
     for run in (told, silent):
         desk.becomes(run, JobState.RUNNING, ended=False)
         _kill_without_a_word(desk.cluster, str(run.job))
@@ -171,7 +176,7 @@ def _kill_without_a_word(cluster: Cluster, job: str) -> None:
     mine = f"SLURM_JOB_ID={job}"
 
     def programs() -> list[Process]:
-        return [p for p in cluster.processes_with_env(mine) if p.command.endswith("sleep 300")]
+        return [p for p in cluster.processes_with_env(mine) if p.command.endswith("sleep 3600")]
 
     until(programs, "the program")
     for node in cluster.layout.nodes:
@@ -186,7 +191,7 @@ def _kill_without_a_word(cluster: Cluster, job: str) -> None:
 
 
 def test_a_job_cancelled_behind_our_back_is_told_so(desk: Desk) -> None:
-    run = desk.submit("sleep 300")
+    run = desk.submit("sleep 3600")
     desk.becomes(run, JobState.RUNNING, ended=False)
     desk.cluster.slurm("scancel", str(run.job))
     desk.becomes(run, JobState.CANCELLED, ended=True)
@@ -194,7 +199,7 @@ def test_a_job_cancelled_behind_our_back_is_told_so(desk: Desk) -> None:
 
 def test_a_job_that_is_put_back_has_not_ended(desk: Desk) -> None:
     run = desk.submit(
-        'if [ "$JOBGEN_RESTART" = 0 ]; then sleep 300; fi',
+        'if [ "$JOBGEN_RESTART" = 0 ]; then sleep 3600; fi',
         "checkpoint: {requeue: true, grace: 1m}",
     )
     desk.becomes(run, JobState.RUNNING, ended=False)
@@ -205,7 +210,7 @@ def test_a_job_that_is_put_back_has_not_ended(desk: Desk) -> None:
 
 
 def test_a_controller_that_does_not_answer_changes_nothing(desk: Desk) -> None:
-    run = desk.submit("sleep 300")
+    run = desk.submit("sleep 3600")
     before = desk.becomes(run, JobState.RUNNING, ended=False)
     with desk.cluster.frozen_controller():
         seen = desk.look(run)
@@ -245,15 +250,14 @@ def test_an_id_that_the_controller_lost_in_a_crash_is_submitted_again(
 
 
 def test_a_job_that_waits_is_cancelled_and_never_starts(desk: Desk) -> None:
-    run = desk.submit(options=("--begin=now+5",))
+    run = desk.submit(options=LATER)
     (seen,) = cancel(desk.world, [run.token])
     assert (seen.state, seen.ended) == (JobState.CANCELLED, True)
-    time.sleep(6)
-    assert not desk.executed(run)
+    desk.never_starts(run)
 
 
 def test_a_job_that_runs_is_cancelled(desk: Desk) -> None:
-    run = desk.submit("sleep 300")
+    run = desk.submit("sleep 3600")
     desk.becomes(run, JobState.RUNNING, ended=False)
     (seen,) = cancel(desk.world, [run.token])
     assert (seen.state, seen.ended) == (JobState.CANCELLED, True)
@@ -270,9 +274,10 @@ def test_one_that_had_ended_stays_as_it_ended(desk: Desk) -> None:
 
 def test_a_cancel_while_the_controller_stands_still_holds_all_the_same(desk: Desk) -> None:
     """It cannot be reached, but the tombstone lies: the job starts, sees it and does nothing."""
-    run = desk.submit(options=("--begin=now+8",))
+    run = desk.submit(options=LATER)
     with desk.cluster.frozen_controller(), pytest.raises(Unreachable, match="will not start"):
         cancel(desk.world, [run.token])
+    desk.cluster.slurm("scontrol", "update", f"JobId={run.job}", "StartTime=now")
     desk.becomes(run, JobState.CANCELLED, ended=True)
     assert not desk.executed(run)
 
@@ -282,24 +287,22 @@ def test_a_cancel_while_the_answer_is_unclear_ends_the_job(desk: Desk) -> None:
     try:
         with suppress(JobgenError):
             # sbatch gives up after five seconds; so do we, with the request still on its way
-            desk.submit(options=("--begin=now+4",), patience=0.0)
+            desk.submit(options=LATER, patience=0.0)
         (run,) = desk.world.ledger.runs()
         assert run.state is JobState.SUBMITTING
     finally:
         desk.cluster.thaw()
     (seen,) = cancel(desk.world, [run.token])
     assert (seen.state, seen.ended) == (JobState.CANCELLED, True)
-    time.sleep(2)
-    assert not desk.executed(run)
+    desk.never_starts(run)
 
 
 def test_a_signal_reaches_the_batch_shell_and_ends_nothing(desk: Desk) -> None:
-    run = desk.submit("sleep 300", "checkpoint: {grace: 1m}")
+    run = desk.submit('touch "$JOBGEN_RUN_DIR/up"; sleep 3600', "checkpoint: {grace: 30m}")
     desk.becomes(run, JobState.RUNNING, ended=False)
     stop = Path(run.directory) / "state" / "0" / "stop"
-    # the trap is set after the claim: until then the signal would end the shell
-    until(lambda: any(Path(run.directory).glob("state/0/started.*")), "the start")
-    time.sleep(2)
+    # the trap is set before the program starts: until then the signal would end the shell
+    until((Path(run.directory) / "up").exists, "the program")
     cancel(desk.world, [run.token], signal="USR1")
     until(stop.exists, "the stop file")
     assert not desk.look(run).ended

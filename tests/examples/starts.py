@@ -13,7 +13,6 @@ import json
 import os
 import runpy
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -25,6 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
+from tests.extensions import copy_extensions
 from tests.waiting import HANG
 
 ROOT = Path(__file__).parents[2]
@@ -79,18 +79,19 @@ class Start:
 
 
 class Warm:
-    """The process that has all imported.
-
-    What DeepSpeed compiles lies in a folder of its own, where a killed rank may leave a lock.
-    """
+    """The process that has all imported."""
 
     def __init__(self) -> None:
-        self.extensions = tempfile.TemporaryDirectory()
+        self._folder = tempfile.TemporaryDirectory()
+        self.extensions = Path(self._folder.name)
+        if importlib.util.find_spec("deepspeed"):
+            copy_extensions(self.extensions)
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("JOBGEN_", "ACCELERATE"))}
+        clean |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
         self.process = subprocess.Popen(
-            (sys.executable, "-W", "ignore", "-m", "tests.examples.starts", self.extensions.name),
+            (sys.executable, "-W", "ignore", "-m", "tests.examples.starts"),
             cwd=ROOT,
-            env={**clean, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+            env={**clean, "TORCH_EXTENSIONS_DIR": str(self.extensions)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -107,7 +108,7 @@ class Warm:
         self.process.stdin.close()
         self.process.wait(HANG)
         self.out.close()
-        self.extensions.cleanup()
+        self._folder.cleanup()
 
     def answer(self) -> Any:
         """The next line that the process says."""
@@ -129,16 +130,14 @@ class Warm:
         return Start(self, folder, self.answer())
 
 
-def serve(extensions: str) -> None:
+def serve() -> None:
     """Import everything, then start what is asked for, one after the other."""
     sys.path.insert(0, str(EXAMPLE))
     out = os.dup(1)
     os.dup2(2, 1)  # libraries talk when they are imported
-    there = {name: all(map(importlib.util.find_spec, needs)) for name, needs in NEEDS.items()}
-    for program in (name for name, all_there in there.items() if all_there):
-        __import__(program)
-    if there["train_deepspeed"]:
-        _compile(Path(extensions))
+    for program, needs in NEEDS.items():
+        if all(map(importlib.util.find_spec, needs)):
+            __import__(program)
     _say(out, "warm")
     for line in sys.stdin:
         folder, program, words, env = json.loads(line)
@@ -147,22 +146,6 @@ def serve(extensions: str) -> None:
         pids = [_fork(Path(folder), program, words, env, rank) for rank in ranks]
         _say(out, pids)
         _say(out, _ends(pids))
-
-
-def _compile(extensions: Path) -> None:
-    """Compile what ranks on CPUs need, where it is not yet, and give the ranks a copy."""
-    from deepspeed.ops.op_builder.cpu import ShareMemCommBuilder
-    from torch.utils.cpp_extension import _get_build_directory
-    from train_deepspeed import operators
-
-    if not (pid := os.fork()):  # what is loaded here would be loaded in every rank
-        operators("ShareMemCommBuilder")  # nor waits for one that was killed while it compiled
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    name = ShareMemCommBuilder.NAME
-    built = _get_build_directory(name, False)  # noqa: FBT003 its name is private
-    shutil.copytree(built, extensions / name)
-    os.environ["TORCH_EXTENSIONS_DIR"] = str(extensions)
 
 
 def _say(out: int, what: object) -> None:
@@ -210,5 +193,5 @@ def _fork(folder: Path, program: str, words: list[str], env: Mapping[str, str], 
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve()
     os._exit(0)  # to end in order takes some seconds

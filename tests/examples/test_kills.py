@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.examples.starts import Start, Warm
+from tests.extensions import NAME
 
 pytestmark = [
     pytest.mark.slow,
@@ -226,7 +227,7 @@ def test_a_lock_that_a_killed_rank_has_left_stops_nobody(
     warm: Warm, tmp_path: Path, name: str
 ) -> None:
     # DeepSpeed's operators are loaded behind a file that a killed rank leaves
-    lock = Path(warm.extensions.name) / "deepspeed_shm_comm" / "lock"
+    lock = warm.extensions / NAME / "lock"
     lock.touch()
     start = Training(warm, KINDS[name], tmp_path / "training").start()
     assert start.wait() == [0, 0], start.said()

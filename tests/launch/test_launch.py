@@ -13,6 +13,7 @@ from jobgen.model.plan import Plan
 from jobgen.render import render
 from tests.golden.cases import templates
 from tests.resolve.made import CPUS, GPUS, LOCAL, job, plan
+from tests.waiting import HANG
 
 
 def node(found: Plan) -> str:
@@ -156,7 +157,7 @@ def test_accelerate_starts_one_rank_without_a_world() -> None:
 
 @cache
 def known_flags(*command: str) -> frozenset[str]:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=HANG)
     return frozenset(re.findall(r"--[a-zA-Z][\w-]*", done.stdout))
 
 

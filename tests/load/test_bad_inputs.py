@@ -11,6 +11,7 @@ import pytest
 
 from jobgen.errors import Invalid
 from jobgen.load import check, kind, load_cluster, load_job
+from tests.waiting import HANG
 
 FILES = sorted((Path(__file__).parents[1] / "bad_inputs").glob("*.yaml"))
 BAD = [f for f in FILES if not f.name.startswith("good-")]
@@ -109,7 +110,7 @@ def test_a_hostile_file_costs_little_time_and_memory(name: str, tmp_path: Path) 
     # by a shell: a fork of this process may be larger than the limit before it begins
     limited = ["sh", "-c", 'ulimit -v 204800 && exec "$@"', "sh"]
     words = [*limited, sys.executable, "-c", PROGRAM, str(file), *sys.path]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=HANG)
     assert done.returncode == 0, done.stderr
     problems, took, memory = done.stdout.split()
     assert int(problems) < 500

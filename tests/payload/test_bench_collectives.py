@@ -20,6 +20,7 @@ from jobgen.payload.bench_collectives.pairs import neighbours, rounds
 from jobgen.payload.bench_collectives.timing import summary
 from jobgen.payload.bench_collectives.world import backend, told
 from tests.bench.facts import SOCKET, read
+from tests.waiting import HANG
 
 PAYLOAD = Path(__file__).resolve().parents[2] / "jobgen" / "payload"
 
@@ -145,7 +146,7 @@ def measured(folder: Path, ranks: int, *words: str) -> results.Bench:
         env |= {"GLOO_SOCKET_IFNAME": "lo", "PYTHONWARNINGS": "ignore"}
         command = [sys.executable, "-m", job.PROGRAM, *words, "--out", str(out)]
         running.append(subprocess.Popen(command, env=env, cwd=folder))
-    assert [one.wait(100) for one in running] == [0] * ranks
+    assert [one.wait(HANG) for one in running] == [0] * ranks
     return results.read(out.read_text())
 
 

@@ -7,11 +7,13 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import HANG, until
 
 SCRIPT = Path(__file__).parents[2] / "jobgen" / "payload" / "monitor.sh"
 GOOD = "0, 97, 70123, 81559, 65, 612.34, 700.00, 1755, 1980, 2619, 0x0000000000000004"
@@ -67,7 +69,7 @@ class Node:
                 yield process
                 (self.out / "over").touch()
                 process.send_signal(signal.SIGUSR2)
-                process.wait(timeout=5)
+                process.wait(HANG)
             finally:
                 process.kill()
 
@@ -91,13 +93,6 @@ class Node:
 @pytest.fixture
 def node(tmp_path: Path) -> Node:
     return Node(tmp_path)
-
-
-def until(true: Callable[[], object], seconds: float = 15) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
 
 
 def living(group: int) -> list[str]:
@@ -213,7 +208,7 @@ def test_a_tool_that_hangs_and_cannot_be_ended_is_not_joined_by_a_second(node: N
     # what timeout kills in vain: a process that no signal reaches
     own.write_text(script.replace("timeout -k 1", "timeout -s 0 -k 60"))
     with node.watched(script=own) as process:
-        until(lambda: len(node.samples("host")) >= 2, 20)
+        until(lambda: len(node.samples("host")) >= 2)
         hung = [line for line in living(process.pid) if line.startswith("sleep 1234.5")]
         assert len(hung) == 1
         os.killpg(process.pid, signal.SIGCONT)
@@ -227,8 +222,8 @@ def test_nothing_is_left_after_its_end(node: Node, how: signal.Signals) -> None:
     with node.watched(every=60) as process:
         until(lambda: any("sleep 1234.5" in line for line in living(process.pid)))
         process.send_signal(how)
-        assert process.wait(timeout=5) == 0
-        until(lambda: not living(process.pid), 5)
+        assert process.wait(HANG) == 0
+        until(lambda: not living(process.pid))
 
 
 def test_a_signal_of_the_user_ends_it_not(node: Node) -> None:
@@ -308,7 +303,7 @@ def test_a_clock_that_is_set_back_does_not_put_it_to_sleep(node: Node) -> None:
     )
     assert back in script.read_text()
     with node.watched(script=script, PATH="/usr/bin:/bin"):
-        until(lambda: len(node.samples("host")) >= 3, 10)
+        until(lambda: len(node.samples("host")) >= 3)
 
 
 def test_amd_gpus_are_read_from_the_files_of_their_driver(node: Node) -> None:
@@ -337,11 +332,15 @@ def test_a_file_that_grows_long_is_thinned_out_and_written_less_often(node: Node
     most = 700
     with node.watched(most=most):
         until(lambda: node.samples("host"))
-        end, largest = time.monotonic() + 6, 0
-        while time.monotonic() < end:
-            largest = max(largest, (node.out / "n1.csv").stat().st_size)
-            time.sleep(0.02)
-    assert largest < most + 200, "one sample more"
+        sizes = [0]
+
+        def long_enough() -> bool:
+            sizes.append((node.out / "n1.csv").stat().st_size)
+            times = [int(row["time"]) for row in node.samples("host")]
+            return times[-1] - times[0] >= 4
+
+        until(long_enough, pause=0.02)
+    assert max(sizes) < most + 200, "one sample more"
     times = [int(row["time"]) for row in node.samples("host")]
     assert len(times) < 5
     assert times[-1] - times[0] >= 4

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from jobgen.monitor.summary import MIB, Node, nodes
 from jobgen.submission import scripts, wire
 from tests.inputs import ONE_FOLDER
+from tests.waiting import HANG
 
 HEAD = (
     "time,gpu,util_pct,mem_mib,mem_total_mib,temp_c,power_w,power_limit_w,sm_mhz,sm_max_mhz,"
@@ -43,7 +44,7 @@ def write(folder: Path, files: Mapping[str, Sequence[str]], restart: int = 0) ->
 def told(folder: Path, awk: str = "") -> dict[str, list[str]]:
     """The frames of the script's answer."""
     script = scripts.monitored(str(folder))
-    done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=60)
+    done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=HANG)
     assert not done.stderr, done.stderr.decode()
     found = wire.frames(done.stdout)
     return {key: [text for word, text in found if word == key] for key, _ in found}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from jobgen.model.record import JobId, JobState, Login, Site
 from jobgen.scheduler import Scheduler, scheduler_for
 from jobgen.scheduler.local import LocalScheduler
 from jobgen.shell import Command, Result
+from tests.waiting import HANG, until
 
 TOKEN = "abcdefghijklmnopqrstuvwxyz"
 
@@ -31,7 +31,7 @@ class Shell:
             cwd=self.home,
             env={"HOME": str(self.home), "PATH": "/usr/bin:/bin"},
             capture_output=True,
-            timeout=60,
+            timeout=HANG,
         )
         return Result(done.returncode, done.stdout, done.stderr)
 
@@ -40,7 +40,7 @@ class Shell:
 def shell(tmp_path: Path) -> Iterator[Shell]:
     home = tmp_path / "it's $odd"
     (home / "runs").mkdir(parents=True)
-    (home / "job.sbatch").write_text("#!/bin/bash\nsleep 60\n")
+    (home / "job.sbatch").write_text("#!/bin/bash\nsleep 3600\n")
     opened = Shell(home)
     yield opened
     found = local().found(opened.run(local().find())) or ()
@@ -88,9 +88,7 @@ def test_a_signal_goes_to_the_batch_shell(shell: Shell) -> None:
     (shell.home / "job.sbatch").write_text(script)
     job = submit(shell)
     wait(shell, job, JobState.RUNNING)
-    until = time.monotonic() + 20
-    while not (shell.home / "up").exists() and time.monotonic() < until:
-        time.sleep(0.05)
+    until((shell.home / "up").exists)
     shell.run(local().cancel([job], signal="USR1"))
     wait(shell, job, JobState.FAILED)
 
@@ -122,11 +120,11 @@ def test_the_settings_tell_how_long_an_answer_may_be_late(shell: Shell) -> None:
 
 
 def wait(shell: Shell, job: JobId, state: JobState) -> Observation:
-    end = time.monotonic() + 30
-    while True:
-        seen = local().states(shell.run(local().query([job])))
-        assert seen is not None
-        if seen[job].state is state:
-            return seen[job]
-        assert time.monotonic() < end, seen
-        time.sleep(0.05)
+    seen: dict[JobId, Observation] = {}
+
+    def there() -> bool:
+        seen.update(local().states(shell.run(local().query([job]))) or {})
+        return seen[job].state is state
+
+    until(there, lambda: str(seen))
+    return seen[job]

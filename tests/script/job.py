@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 from jobgen.render import render
 from tests.golden.cases import templates
 from tests.resolve.made import CPUS, job, plan
+from tests.waiting import HANG, until
 
 SCONTROL = """#!/bin/bash
 case "$1 $2" in
@@ -122,7 +122,7 @@ class Job:
         """The batch shell, to its end."""
         process = self.start(number, restart)
         try:
-            out, err = process.communicate(timeout=30)
+            out, err = process.communicate(timeout=HANG)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise
@@ -141,8 +141,5 @@ class Job:
         path = self.folder / "ran"
         return len(path.read_text().splitlines()) if path.exists() else 0
 
-    def wait_for(self, path: Path, seconds: float = 10) -> None:
-        end = time.monotonic() + seconds
-        while not path.exists():
-            assert time.monotonic() < end, f"{path} did not come"
-            time.sleep(0.02)
+    def wait_for(self, path: Path) -> None:
+        until(path.exists, str(path), pause=0.02)

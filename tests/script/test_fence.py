@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from tests.script.job import Job
+from tests.waiting import HANG
 
 PROGRAM = '[[ $RANK != 0 ]] || echo "$SLURM_JOB_ID" >>"$JOBGEN_RUN_DIR/ran"\n'
 REQUEUE = "{grace: 2s, requeue: true}"
@@ -34,7 +35,7 @@ def test_many_copies_at_once_make_one_execution(tmp_path: Path) -> None:
     job = Job.make(tmp_path / "run", PROGRAM)
     copies = [job.start(number) for number in range(20, 28)]
     for copy in copies:
-        copy.communicate(timeout=60)
+        copy.communicate(timeout=HANG)
     assert all(copy.returncode == 0 for copy in copies)
     assert job.ran() == 1
     assert (tmp_path / "run" / "ran").read_text().strip() == str((job.state("claim")).readlink())
@@ -74,14 +75,14 @@ def test_with_requeue_a_finished_run_does_not_start_again(tmp_path: Path) -> Non
 def test_with_requeue_a_run_that_was_killed_goes_on(tmp_path: Path) -> None:
     """Preempted, or its node was lost: the same id comes back with a higher restart count."""
     slow = PROGRAM + (
-        '[[ $RANK != 0 ]] || touch "$JOBGEN_RUN_DIR/up"\n[[ $JOBGEN_RESTART != 0 ]] || sleep 30\n'
+        '[[ $RANK != 0 ]] || touch "$JOBGEN_RUN_DIR/up"\n[[ $JOBGEN_RESTART != 0 ]] || sleep 3600\n'
     )
     job = Job.make(tmp_path / "run", slow, checkpoint=REQUEUE)
     (job.folder / "secrets.env").write_text("export A=b\n")
     first = job.start(7)
     job.wait_for(job.folder / "up")
     first.terminate()
-    first.communicate(timeout=30)
+    first.communicate(timeout=HANG)
     assert job.marker()["end"] == "killed"
     assert (job.folder / "secrets.env").exists()
     assert job.run(7, restart=1).returncode == 0

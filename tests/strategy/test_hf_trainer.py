@@ -84,7 +84,6 @@ def grid() -> Iterator[tuple[Request, Configured]]:
 
 
 @pytest.mark.train
-@pytest.mark.timeout(300)
 def test_the_trainer_reads_every_word_as_it_was_meant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

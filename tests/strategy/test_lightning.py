@@ -180,7 +180,6 @@ def test_the_trainer_itself_is_made_of_them_on_cpus(tmp_path: Path) -> None:
 
 @READ
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(("strategy", "elements"), [("ddp", 64), ("fsdp2", 32)])
 def test_two_ranks_train_with_them(strategy: str, elements: int, tmp_path: Path) -> None:
     """On CPUs, under torchrun, as a job does; FSDP2 holds half of the layer's 2 x 32 weights."""

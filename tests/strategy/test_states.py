@@ -15,6 +15,7 @@ import pytest
 from jobgen.model.train import Parallel, Train
 from jobgen.strategy import Sizes, Strategy, World, decide
 from jobgen.strategy.states import Held, Unit, divided, states
+from tests.extensions import copy_extensions
 
 BLOCK: Unit = ((37, 13), (37,), (13, 37), (13,), (13,))
 ROOT: Unit = ((51, 13), (13,), (13,), (51, 13), (51,))
@@ -40,13 +41,13 @@ def strategy(precision: str = "bf16", **asked: Any) -> Strategy:
     return decide(train, Sizes(), World(2, RANKS // 2, "none"), launcher="torchrun")
 
 
-def measured(library: str) -> dict[str, list[Held]]:
+def measured(library: str, **env: str) -> dict[str, list[Held]]:
     """Case → what each rank holds, as measured in the processes."""
     worker = Path(__file__).with_name("measure.py")
     words = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}"]
     done = subprocess.run(
         [sys.executable, *words, str(worker), library],
-        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **env},
         capture_output=True,
         text=True,
         check=False,
@@ -57,7 +58,6 @@ def measured(library: str) -> dict[str, list[Held]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.train("torch")
 def test_what_torch_holds_is_what_the_formulas_say() -> None:
     found = measured("torch")
@@ -69,10 +69,9 @@ def test_what_torch_holds_is_what_the_formulas_say() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.train("deepspeed")
-def test_what_deepspeed_holds_is_what_the_formulas_say() -> None:
-    found = measured("deepspeed")
+def test_what_deepspeed_holds_is_what_the_formulas_say(tmp_path: Path) -> None:
+    found = measured("deepspeed", TORCH_EXTENSIONS_DIR=str(copy_extensions(tmp_path)))
     assert tuple(found) == DEEPSPEED
     for case, held in found.items():
         name, precision = case.split()

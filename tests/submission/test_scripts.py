@@ -23,6 +23,7 @@ from jobgen.submission import scripts
 from jobgen.submission.outcome import markers
 from jobgen.submission.wire import frames, split, table
 from tests.shellcheck import shellcheck
+from tests.waiting import until
 
 TOKEN = "".join(secrets.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(26))
 """This process's own: what still runs is looked for in all of the machine, other workers too."""
@@ -180,7 +181,7 @@ def start(run: Path, attempt: int, program: str, *, env: Mapping[str, str] | Non
 def test_an_attempt_tells_its_id_code_and_mark(run: Path) -> None:
     told = start(run, 1, "echo 42; echo careful >&2")
     assert (told["jobid"], told["err"]) == ("42", "careful")
-    _until((run / "submit" / "rc.1").exists)  # the id is enough for an answer
+    until((run / "submit" / "rc.1").exists)  # the id is enough for an answer
     assert (run / "submit" / "rc.1").read_text() == "0\n"
     assert told["out"].splitlines()[-1] == "42"
     host, pid, at = told["attempt"].rsplit(".", 2)
@@ -223,7 +224,7 @@ def test_an_id_with_a_cluster_and_words_around_it_is_found(run: Path) -> None:
     program = "echo 'your project has 12 hours'; echo '42;alpha'; echo 'see you'; exit 1"
     told = start(run, 1, program)
     assert told["jobid"] == "42;alpha"
-    _until((run / "submit" / "rc.1").exists)
+    until((run / "submit" / "rc.1").exists)
     assert (run / "submit" / "rc.1").read_text() == "1\n"
 
 
@@ -258,7 +259,7 @@ def test_sbatch_has_the_user_s_own_umask_and_our_files_are_private(run: Path, ma
     finally:
         os.umask(before)
     assert int((run / "told").read_text(), 8) == mask
-    _until((run / "submit" / "rc.1").exists)
+    until((run / "submit" / "rc.1").exists)
     ours = [path for path in (run / "submit").iterdir() if not path.is_symlink()]
     assert {path.stat().st_mode & 0o077 for path in ours} == {0}
 
@@ -269,10 +270,10 @@ def test_an_attempt_outlives_the_connection_that_started_it(run: Path) -> None:
     child = subprocess.Popen(
         ["sh", "-c", script], stdout=subprocess.DEVNULL, start_new_session=True
     )
-    _until((run / "submit" / "attempt.1").is_symlink)
+    until((run / "submit" / "attempt.1").is_symlink)
     os.killpg(child.pid, signal.SIGKILL)
     child.wait()
-    _until((run / "submit" / "rc.1").exists)
+    until((run / "submit" / "rc.1").exists)
     assert (run / "submit" / "jobid").read_text() == "42\n"
 
 
@@ -303,12 +304,12 @@ def test_what_was_never_run_left_nothing(run: Path) -> None:
 def test_an_sbatch_that_still_runs_is_seen_even_without_its_parent(run: Path) -> None:
     # as words of a program that does not end; start would wait for it
     # and that stays itself: a shell becomes the last command of its words
-    program = "touch begun; sleep 600; true"
+    program = "touch begun; sleep 3600; true"
     command = Command.of("sh", "-c", program, f"--comment=jobgen:{TOKEN}:1")
     words = ["sh", str(run / "submit" / "submit.sh"), "1", *(str(w) for w in command.words)]
     parent = subprocess.Popen(words, start_new_session=True)
     try:
-        _until((run / "begun").exists)
+        until((run / "begun").exists)
         assert resolve(run)["alive"] == "yes"
         parent.kill()
         parent.wait()
@@ -316,7 +317,7 @@ def test_an_sbatch_that_still_runs_is_seen_even_without_its_parent(run: Path) ->
     finally:
         os.killpg(parent.pid, signal.SIGKILL)
         parent.wait()
-    _until(lambda: resolve(run)["alive"] == "no")
+    until(lambda: resolve(run)["alive"] == "no")
     assert "rc" not in resolve(run)
 
 
@@ -405,14 +406,6 @@ def test_a_refused_run_is_removed_and_no_other(run: Path) -> None:
     assert run.exists()
     sh(scripts.discard(str(run), TOKEN))
     assert left_in(run.parent) == []
-
-
-def _until(condition: object, seconds: float = 10.0) -> None:
-    assert callable(condition)
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize(

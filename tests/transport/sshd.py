@@ -6,9 +6,10 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from tests.waiting import until
 
 SSHD = shutil.which("sshd") or shutil.which("sshd", path="/usr/sbin:/sbin:/usr/local/sbin")
 MISSING = (
@@ -60,12 +61,11 @@ class Sshd:
         log = self.directory / "sshd.log"
         assert SSHD
         self._process = subprocess.Popen([SSHD, "-D", "-f", str(config), "-E", str(log)])
-        for _ in range(200):
-            with socket.socket() as plug:
-                if plug.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
-            time.sleep(0.02)
-        raise RuntimeError(f"sshd does not start: {log.read_text()}")
+        until(self._answers, lambda: f"sshd to start: {log.read_text()}", pause=0.02)
+
+    def _answers(self) -> bool:
+        with socket.socket() as plug:
+            return plug.connect_ex(("127.0.0.1", self.port)) == 0
 
     def _config(self) -> list[str]:
         # first value wins in sshd_config, so what a test adds must not be here

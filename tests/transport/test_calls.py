@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -14,6 +16,7 @@ from jobgen.errors import Unreachable
 from jobgen.shell import script
 from jobgen.transport import Payload, Transport
 from tests.transport.conftest import everywhere
+from tests.waiting import HANG, until
 
 MIB = 1 << 20
 
@@ -111,7 +114,7 @@ def test_words_with_any_characters_arrive_as_they_are(transport: Transport) -> N
 def test_fifty_megabytes_on_both_streams_do_not_deadlock(transport: Transport) -> None:
     count = 50_000_000
     text = f"head -c {count} /dev/zero >&2 & head -c {count} /dev/zero; wait"
-    result = transport.call(text, deadline=60)
+    result = transport.call(text, deadline=HANG)
     assert (len(result.out), len(result.err)) == (count, count)
 
 
@@ -126,17 +129,18 @@ def test_output_that_comes_while_a_payload_is_sent_does_not_deadlock(transport: 
 
 
 @everywhere
-def test_a_sink_gets_the_output_as_it_comes(transport: Transport) -> None:
-    pieces: list[tuple[float, bytes]] = []
-    began = time.monotonic()
-    result = transport.call(
-        f"printf first; head -c {8192} /dev/zero; sleep 2; printf last",
-        sink=lambda data: pieces.append((time.monotonic() - began, data)),
-    )
+def test_a_sink_gets_the_output_as_it_comes(transport: Transport, tmp_path: Path) -> None:
+    pieces: list[bytes] = []
+
+    def keep(data: bytes) -> None:
+        pieces.append(data)
+        (tmp_path / "heard").touch()
+
+    text = 'printf first; head -c 8192 /dev/zero; until [ -e "$1" ]; do sleep 0.1; done'
+    words = f"{text}; printf last"
+    result = transport.call(script(words, str(tmp_path / "heard")), sink=keep, deadline=HANG)
     assert result.out == b""
-    whole = b"".join(data for _, data in pieces)
-    assert whole == b"first" + bytes(8192) + b"last"
-    assert pieces[0][0] < 1.9
+    assert b"".join(pieces) == b"first" + bytes(8192) + b"last"
 
 
 @everywhere
@@ -152,30 +156,32 @@ def test_a_sink_that_raises_reaches_the_caller(transport: Transport) -> None:
 
 @everywhere
 @pytest.mark.parametrize(
-    "script", ["sleep 30", "sleep 30; cat", "while :; do echo x; sleep 0.1; done"]
+    "script", ["sleep 300", "sleep 300; cat", "while :; do echo x; sleep 0.1; done"]
 )
 def test_a_deadline_is_kept(transport: Transport, script: str) -> None:
     began = time.monotonic()
     with pytest.raises(Unreachable, match="no answer within 1 s"):
         transport.call(script, deadline=1.0)
-    assert 0.9 < time.monotonic() - began < 2.0
+    assert time.monotonic() - began > 0.9
 
 
 @everywhere
 def test_a_payload_that_nobody_reads_does_not_outstay_the_deadline(transport: Transport) -> None:
     began = time.monotonic()
     with pytest.raises(Unreachable, match="no answer within 1 s"):
-        transport.call("sleep 30", Payload(200 * MIB, iter([bytes(MIB)] * 200)), deadline=1.0)
-    assert 0.9 < time.monotonic() - began < 2.0
+        transport.call("sleep 300", Payload(200 * MIB, iter([bytes(MIB)] * 200)), deadline=1.0)
+    assert time.monotonic() - began > 0.9
 
 
 @everywhere
 def test_a_child_left_in_the_background_does_not_hold_the_answer(transport: Transport) -> None:
-    began = time.monotonic()
-    assert transport.call("sleep 20 >/dev/null 2>&1 </dev/null & echo done").text == "done\n"
-    assert transport.call("sleep 20 & echo done", payload(b"x")).text == "done\n"
+    children = [
+        transport.call("sleep 900 >/dev/null 2>&1 </dev/null & echo $!", deadline=HANG),
+        transport.call("sleep 900 & echo $!", payload(b"x"), deadline=HANG),
+    ]
     assert transport.call("echo again").text == "again\n"
-    assert time.monotonic() - began < 5
+    for child in children:
+        os.kill(int(child.text), signal.SIGKILL)
 
 
 @everywhere
@@ -188,15 +194,12 @@ def test_a_shell_that_dies_is_an_unknown_outcome_and_never_an_empty_one(
 
 @everywhere
 def test_a_process_in_a_session_of_its_own_outlives_the_connection(
-    transport: Transport, tmp_path: os.PathLike[str]
+    transport: Transport, tmp_path: Path
 ) -> None:
     text = 'cd "$1" && setsid sh -c "sleep 1; touch done" </dev/null >/dev/null 2>&1 &'
     transport.call(script(text, str(tmp_path)))
     transport.close()
-    until = time.monotonic() + 5
-    while not os.path.exists(os.path.join(tmp_path, "done")):  # noqa: PTH110, PTH118
-        assert time.monotonic() < until
-        time.sleep(0.05)
+    until((tmp_path / "done").exists)
 
 
 @everywhere

@@ -15,19 +15,20 @@ from jobgen.transport import Payload, connect
 from tests.transport.conftest import over_ssh
 from tests.transport.proxy import Proxy, Way
 from tests.transport.sshd import Client, Sshd
+from tests.waiting import HANG, until
 
 pytestmark = pytest.mark.ssh
 
 
 @pytest.fixture
 def through(sshd: Sshd, client: Client) -> Iterator[Callable[..., Proxy]]:
-    """Puts a proxy before the server: ``through(delay=…, up=…, down=…)``."""
+    """Puts a proxy before the server: ``through(patience=…, delay=…, up=…, down=…)``."""
     made: list[Proxy] = []
 
-    def put(**how: object) -> Proxy:
+    def put(patience: int = 300, **how: object) -> Proxy:
         made.append(Proxy(sshd.port, **how))  # type: ignore[arg-type]
         client.blocks.clear()
-        client.host("login", sshd, "ConnectTimeout 1", port=made[-1].port)
+        client.host("login", sshd, f"ConnectTimeout {patience}", port=made[-1].port)
         client.knows(sshd.known_line(f"[127.0.0.1]:{made[-1].port}"))
         return made[-1]
 
@@ -36,10 +37,10 @@ def through(sshd: Sshd, client: Client) -> Iterator[Callable[..., Proxy]]:
         proxy.close()
 
 
-def session(backend: str) -> bytes:
+def session(backend: str, deadline: float = HANG) -> bytes:
     with connect(Login(backend, "login")) as transport:  # type: ignore[arg-type]
-        transport.call("echo one; echo two >&2", deadline=1)
-        return transport.call("cat; echo done", Payload(5, [b"hello"]), deadline=1).out
+        transport.call("echo one; echo two >&2", deadline=deadline)
+        return transport.call("cat; echo done", Payload(5, [b"hello"]), deadline=deadline).out
 
 
 @pytest.mark.slow
@@ -54,16 +55,14 @@ def test_a_link_that_breaks_at_any_byte_is_said_and_nothing_hangs(
     whole = getattr(proxy, direction).passed
     chance = random.Random(7)  # noqa: S311
     for after in [0, *sorted(chance.sample(range(1, whole), 3 if kind == "stall" else 12))]:
-        through(**{direction: Way(after, kind)})  # type: ignore[arg-type]
-        began = time.monotonic()
+        through(1 if kind == "stall" else 300, **{direction: Way(after, kind)})  # type: ignore[arg-type]
         error = None
         try:
             # what is cut after the last answer is no loss
-            assert session(backend) == b"hellodone\n"
+            assert session(backend, 1 if kind == "stall" else HANG) == b"hellodone\n"
         except Unreachable as caught:
             error = caught
         assert error is None or (error.exit is Exit.UNREACHABLE and error.problems[0].hint)
-        assert time.monotonic() - began < 7
 
 
 @over_ssh
@@ -74,10 +73,8 @@ def test_a_call_on_a_link_that_is_cut_is_unknown_at_once(
     with connect(Login(backend, "login")) as transport:  # type: ignore[arg-type]
         transport.call("echo")
         proxy.cut()
-        began = time.monotonic()
         with pytest.raises(Unreachable, match=r"login.*(lost|reset|closed)"):
-            transport.call("echo x", deadline=20)
-        assert time.monotonic() - began < 3
+            transport.call("echo x", deadline=HANG)
 
 
 @over_ssh
@@ -89,30 +86,28 @@ def test_an_upload_on_a_link_that_falls_silent_ends_with_its_deadline(
         began = time.monotonic()
         with pytest.raises(Unreachable, match="no answer within 2 s"):
             transport.call("cat", Payload(64 << 20, iter([bytes(1 << 20)] * 64)), deadline=2)
-        assert 1.9 < time.monotonic() - began < 3.5
+        assert time.monotonic() - began > 1.9
 
 
 def test_a_peer_that_is_silent_too_long_is_given_up_before_a_long_deadline(
     through: Callable[..., Proxy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobgen.transport.ssh.link.KEEPALIVE", 0.3)
-    monkeypatch.setattr("jobgen.transport.ssh.link.SILENCE", 1.0)
+    monkeypatch.setattr("jobgen.transport.ssh.link.KEEPALIVE", 1.0)
+    monkeypatch.setattr("jobgen.transport.ssh.link.SILENCE", 5.0)
     through(down=Way(12_000, "stall"))
-    with connect(Login("paramiko", "login")) as transport:
-        began = time.monotonic()
-        with pytest.raises(Unreachable, match="nothing was heard for 1 s"):
-            transport.call("head -c 20000 /dev/zero", deadline=60)
-        assert time.monotonic() - began < 5
+    heard = pytest.raises(Unreachable, match="nothing was heard for 5 s")
+    with connect(Login("paramiko", "login")) as transport, heard:
+        transport.call("head -c 20000 /dev/zero", deadline=HANG)
 
 
 def test_a_peer_that_works_long_and_says_nothing_is_waited_for(
     through: Callable[..., Proxy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobgen.transport.ssh.link.KEEPALIVE", 0.3)
-    monkeypatch.setattr("jobgen.transport.ssh.link.SILENCE", 1.0)
+    monkeypatch.setattr("jobgen.transport.ssh.link.KEEPALIVE", 1.0)
+    monkeypatch.setattr("jobgen.transport.ssh.link.SILENCE", 5.0)
     through()
     with connect(Login("paramiko", "login")) as transport:
-        assert transport.call("sleep 3; echo done", deadline=60).text == "done\n"
+        assert transport.call("sleep 7; echo done", deadline=HANG).text == "done\n"
 
 
 @over_ssh
@@ -130,9 +125,9 @@ def test_a_half_sent_upload_leaves_a_script_with_a_short_input(
     through: Callable[..., Proxy], tmp_path: Path
 ) -> None:
     through(up=Way(2_000_000, "cut"))
-    got, whole = tmp_path / "got", tmp_path / "whole"
-    text = f"cat >'{got}' && [ $(wc -c <'{got}') = 8388608 ] && touch '{whole}'"
+    got, whole, over = (tmp_path / name for name in ("got", "whole", "over"))
+    text = f"cat >'{got}'; [ $(wc -c <'{got}') = 8388608 ] && touch '{whole}'; touch '{over}'"
     with connect(Login("paramiko", "login")) as transport, pytest.raises(Unreachable):
         transport.call(text, Payload(8 << 20, iter([bytes(1 << 20)] * 8)))
-    time.sleep(0.5)
+    until(over.exists)
     assert not whole.exists()

@@ -20,6 +20,7 @@ from jobgen.model.record import Login
 from jobgen.transport import connect
 from tests.transport.conftest import over_ssh
 from tests.transport.sshd import Client, Sshd, free_port, keygen, public
+from tests.waiting import HANG
 
 pytestmark = pytest.mark.ssh
 
@@ -290,7 +291,7 @@ def test_a_passphrase_is_asked_for_at_a_terminal(
     sshd.authorized.write_text(sshd.authorized.read_text() + public(locked) + "\n")
     client.host("login", sshd, key=locked)
     client.knows(sshd.known_line())
-    program = pexpect.spawn(sys.executable, ["-c", ASKED, backend], timeout=20, encoding="utf-8")
+    program = pexpect.spawn(sys.executable, ["-c", ASKED, backend], timeout=HANG, encoding="utf-8")
     program.expect("Enter passphrase for key .*: ")
     program.sendline("wrong")
     program.expect("Enter passphrase for key .*: ")
@@ -355,10 +356,10 @@ def test_questions_of_the_server_are_answered_at_a_terminal(
     client.knows(server.known_line())
     error = refused(Login(backend, "login"))
     assert error.problems[0].code == "J405"
-    program = pexpect.spawn(sys.executable, ["-c", ASKED, backend], timeout=30, encoding="utf-8")
+    program = pexpect.spawn(sys.executable, ["-c", ASKED, backend], timeout=HANG, encoding="utf-8")
     program.expect("[Pp]assword")
     program.sendline("wrong")
-    program.expect("[Pp]assword", timeout=30)
+    program.expect("[Pp]assword")
     program.sendline(word)
     program.expect("in\r\n")
     program.expect(pexpect.EOF)

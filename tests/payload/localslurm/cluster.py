@@ -6,13 +6,13 @@ import os
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from jobgen.payload import localslurm
 from jobgen.payload.localslurm import processes
+from tests.waiting import HANG, until
 
 ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
 
@@ -45,7 +45,7 @@ class Local:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=HANG,
         )
         return Said(done.returncode, done.stdout, done.stderr)
 
@@ -67,7 +67,7 @@ class Local:
         """The job's state."""
         return self.show(job)["JobState"]
 
-    def wait(self, job: int, *states: str, seconds: float = 30) -> dict[str, str]:
+    def wait(self, job: int, *states: str) -> dict[str, str]:
         """Wait until the job is in one of these states (an end, if none is named)."""
         shown: dict[str, str] = {}
 
@@ -75,7 +75,7 @@ class Local:
             shown.update(self.show(job))
             return shown["JobState"] in (states or ENDED)
 
-        until(there, seconds, lambda: f"job {job}: {shown}\n{self.log(job)}")
+        until(there, lambda: f"job {job}: {shown}\n{self.log(job)}")
         return shown
 
     def log(self, job: int) -> str:
@@ -83,9 +83,9 @@ class Local:
         path = self.home / f"slurm-{job}.out"
         return path.read_text() if path.exists() else ""
 
-    def wait_for(self, job: int, text: str, seconds: float = 30) -> None:
+    def wait_for(self, job: int, text: str) -> None:
         """Wait until this stands in the job's output."""
-        until(lambda: text in self.log(job), seconds, lambda: self.log(job))
+        until(lambda: text in self.log(job), lambda: self.log(job))
 
     def processes(self) -> list[int]:
         """All living processes of jobs of this cluster."""
@@ -97,13 +97,3 @@ class Local:
         found = re.search(r'"supervisor": (\d+)', text)
         assert found
         return int(found.group(1))
-
-
-def until(
-    true: Callable[[], bool], seconds: float = 30, why: Callable[[], str] = lambda: ""
-) -> None:
-    """Wait until something is true."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, f"not within {seconds} s: {why()}"
-        time.sleep(0.05)

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.payload.localslurm.cluster import Local, until
+from tests.payload.localslurm.cluster import Local
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -18,5 +19,5 @@ def local(tmp_path: Path) -> Iterator[Local]:
     cluster = Local(home)
     yield cluster
     cluster.run("scancel", "--me")
-    until(lambda: not cluster.run("squeue", "--noheader").out, 30)
+    until(lambda: not cluster.run("squeue", "--noheader").out)
     assert cluster.processes() == []

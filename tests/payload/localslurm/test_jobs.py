@@ -15,7 +15,8 @@ import pytest
 
 from jobgen.payload import localslurm
 from jobgen.payload.localslurm import processes
-from tests.payload.localslurm.cluster import Local, until
+from tests.payload.localslurm.cluster import Local
+from tests.waiting import until
 
 
 def test_a_job_runs_and_completes(local: Local) -> None:
@@ -132,7 +133,7 @@ def test_a_test_only_submits_nothing(local: Local) -> None:
 
 def test_jobs_run_in_turn_where_nodes_are_few(local: Local) -> None:
     (local.state / "slurm.conf").write_text("Nodes=2\nKillWait=1\n")
-    first = local.sbatch("sleep 60", "--nodes=2")
+    first = local.sbatch("sleep 3600", "--nodes=2")
     second = local.sbatch("true", "--nodes=1")
     until(lambda: local.show(second)["Reason"] == "Resources")
     assert local.state_of(second) == "PENDING"
@@ -207,8 +208,8 @@ def test_a_signal_for_the_batch_shell_reaches_nothing_else(local: Local) -> None
 
 
 def test_the_time_limit_ends_a_job_after_an_early_warning(local: Local) -> None:
-    script = "trap 'echo warned' USR1\nsleep 100 &\nwait; wait\n"
-    job = local.sbatch(script, "--time=0:03", "--signal=B:USR1@2")
+    script = "trap 'echo warned' USR1\nsleep 3600 &\nwait; wait\n"
+    job = local.sbatch(script, "--time=0:09", "--signal=B:USR1@3")
     shown = local.wait(job)
     assert shown["JobState"] == "TIMEOUT"
     assert local.log(job).startswith("warned\n")
@@ -252,7 +253,7 @@ def test_a_job_that_must_not_be_requeued_is_not(local: Local) -> None:
 
 
 def test_a_job_whose_supervisor_was_killed_is_lost_and_so_are_its_processes(local: Local) -> None:
-    job = local.sbatch("setsid sleep 300 & echo ready; wait\n")
+    job = local.sbatch("setsid sleep 3600 & echo ready; wait\n")
     local.wait_for(job, "ready")
     os.kill(local.supervisor(job), signal.SIGKILL)
     shown = local.wait(job)
@@ -262,7 +263,7 @@ def test_a_job_whose_supervisor_was_killed_is_lost_and_so_are_its_processes(loca
 
 
 def test_a_job_whose_folder_was_removed_does_not_run_on_unwatched(local: Local) -> None:
-    job = local.sbatch("setsid sleep 300 & echo ready; wait\n")
+    job = local.sbatch("setsid sleep 3600 & echo ready; wait\n")
     local.wait_for(job, "ready")
     supervisor = local.supervisor(job)
     shutil.rmtree(local.state / "jobs" / str(job))
@@ -286,7 +287,7 @@ def test_a_client_that_is_killed_leaves_a_whole_job_or_none(local: Local) -> Non
         return set(local.run("squeue", "--noheader", "--states=all", "--format=%T").out.split())
 
     # what a killed client has begun may show a moment later
-    until(lambda: states() <= {"COMPLETED"}, why=lambda: str(states()))
+    until(lambda: states() <= {"COMPLETED"}, lambda: str(states()))
 
 
 def test_the_job_outlives_the_session_that_submitted_it(local: Local) -> None:
@@ -304,11 +305,11 @@ def test_a_missing_working_directory_is_told_and_tmp_taken(local: Local) -> None
 
 
 def test_squeue_shows_what_is_asked_for(local: Local) -> None:
-    job = local.sbatch("sleep 60", "--comment=a|b", "--time=10", "--nodes=2", "-J", "my | job")
+    job = local.sbatch("sleep 3600", "--comment=a|b", "--time=100", "--nodes=2", "-J", "my | job")
     local.wait(job, "RUNNING")
     form = "--format=%i\x1f%T\x1f%r\x1f%N\x1f%l\x1f%D\x1f%k\x1f%j"
     said = local.run("squeue", "--noheader", f"--jobs={job},{job}", "--states=all", form)
-    fields = [str(job), "RUNNING", "None", "local[1-2]", "10:00", "2", "a|b", "my | job"]
+    fields = [str(job), "RUNNING", "None", "local[1-2]", "1:40:00", "2", "a|b", "my | job"]
     assert said.out == "\x1f".join(fields) + "\n"
     said = local.run("squeue", "-h", "-j", str(job), "-O", "JobId,State:10,RestartCnt:.3")
     assert said.out == f"{job:<20}RUNNING   " + "  0\n"

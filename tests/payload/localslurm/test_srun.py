@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from tests.payload.localslurm.cluster import Local
 
 
@@ -29,13 +27,11 @@ def test_every_task_finds_its_place(local: Local) -> None:
 def test_a_bad_exit_ends_the_other_tasks_and_the_highest_code_is_told(local: Local) -> None:
     script = (
         "#SBATCH --nodes=2 --ntasks-per-node=1\n"
-        "srun --kill-on-bad-exit=1 bash -c '[ $SLURM_PROCID = 1 ] && exit 3; exec sleep 300'\n"
+        "srun --kill-on-bad-exit=1 bash -c '[ $SLURM_PROCID = 1 ] && exit 3; exec sleep 3600'\n"
         "echo rc=$?\n"
     )
-    began = time.monotonic()
     job = local.sbatch(script)
     local.wait(job)
-    assert time.monotonic() - began < 20
     log = local.log(job)
     assert "srun: error: local2: task 1: Exited with exit code 3\n" in log
     assert "srun: error: local1: task 0: Terminated\n" in log

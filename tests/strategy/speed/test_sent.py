@@ -50,7 +50,6 @@ def said(asked: Setup) -> dict[str, float]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 @pytest.mark.train("torch")
 def test_torch_sends_what_is_said() -> None:
     worker = Path(__file__).with_name("sent.py")

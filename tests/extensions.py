@@ -1,0 +1,43 @@
+"""What DeepSpeed compiles for ranks on CPUs, compiled once for all tests of this environment.
+
+torch guards the folder in which it compiles by a file that a killed process leaves, and then every
+later one waits for ever: so tests share no such folder. Each gets a copy of one that is whole.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+NAME = "deepspeed_shm_comm"
+COMPILE = """
+from deepspeed.ops.op_builder.cpu import ShareMemCommBuilder
+ShareMemCommBuilder().load(verbose=False)
+"""
+
+
+def copy_extensions(folder: Path) -> Path:
+    """The folder, for TORCH_EXTENSIONS_DIR, with all compiled in it."""
+    shutil.copytree(_compiled() / NAME, folder / NAME)
+    return folder
+
+
+def _compiled() -> Path:
+    """What is compiled, and compiled now where no test has done so."""
+    cache = Path(sys.prefix, "share", "jobgen-tests")
+    whole = cache / f"torch-{version('torch')}-deepspeed-{version('deepspeed')}"
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "in-use").open("w") as ours:
+        fcntl.flock(ours, fcntl.LOCK_EX)  # it ends with its holder
+        if not whole.exists():
+            part = whole.with_name(f"{whole.name}.part")
+            shutil.rmtree(part, ignore_errors=True)
+            env = {**os.environ, "TORCH_EXTENSIONS_DIR": str(part), "CUDA_VISIBLE_DEVICES": ""}
+            subprocess.run((sys.executable, "-c", COMPILE), env=env, check=True)
+            part.rename(whole)
+    return whole
