@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from jobgen.shell import Word
     from jobgen.strategy import Fault, Sizes, Strategy, World
     from jobgen.strategy.frameworks import Configured
+    from jobgen.strategy.shapes import Architecture
 
 NAME = "train"
 _DEEPSPEED = "ds_config.json"
@@ -54,7 +55,7 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
         return Trained(Part(NAME, notes=told_of) if told_of else None)
     from jobgen import strategy
     from jobgen.strategy import frameworks
-    from jobgen.strategy.sizes import sizes
+    from jobgen.strategy.sizes import known_architecture, sizes
 
     train, texts = chosen.train, look.facts.texts
     known, found = sizes(train, texts)
@@ -66,14 +67,23 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     decided = strategy.decide(train, known, world, launcher=launcher, config=config)
     words = tuple(shlex.split(runs.text)) if runs.simple else ()
     place = look.by_job(NAME)
+    arch = known_architecture(train, texts)
     made = frameworks.configure(
-        frameworks.Request(decided, size.nodes, size.ranks_per_node, world.gpus, place, words)
+        frameworks.Request(
+            decided,
+            size.nodes,
+            size.ranks_per_node,
+            gpus=world.gpus,
+            place=place,
+            words=words,
+            model=arch,
+        )
     )
     raise_errors(Invalid, [_problem(look, fault) for fault in made.faults])
     raise_errors(Invalid, _places(look, made, runs))
     _tell(look, decided, sized, chosen.why)
     fits = planning.check(look, size, launcher, known, train)
-    told = [*made.notes, *_twice(words, made.args)]
+    told = [*made.notes, *_twice(words, made.args), *_name_other_model(words, arch)]
     if size.min_nodes is not None and decided.framework == "torch":
         told.append(
             f"strategy.json is for {decided.mesh.world} ranks; with fewer, the program divides "
@@ -146,12 +156,30 @@ def _places(look: Look, made: Configured, runs: Program) -> list[Problem]:
 
 
 def _twice(words: tuple[str, ...], args: tuple[Word, ...]) -> Iterator[str]:
-    """Options that run has too: of two alike, programs take the last."""
+    """The options that run has too: of two alike, programs take the last."""
     own = {word.split("=", 1)[0] for word in words if word.startswith("--")}
     added = {str(arg).split("=", 1)[0]: None for arg in args if str(arg).startswith("--")}
-    for name in added:
-        if name in own:
-            yield f"run says {name} too; what train: says stands behind it, and holds"
+    both = [name for name in added if name in own]
+    if both:
+        yield f"run has {', '.join(both)} too: what train: says comes last and wins"
+
+
+_MODEL_OPTIONS = ("--model_name_or_path", "--model-name-or-path", "--model_name", "--model")
+
+
+def _name_other_model(words: tuple[str, ...], arch: Architecture | None) -> Iterator[str]:
+    """A model of the catalogue that run names, if its parameters are not those of train.model."""
+    from jobgen.strategy.frameworks.options import read_values
+    from jobgen.strategy.shapes import known, model
+
+    own = read_values(words)
+    for option in _MODEL_OPTIONS:
+        other = known(own.get(option) or "")
+        if other and arch and arch.vocab and model(other).count != model(arch).count:
+            yield (
+                f"run has {option} {own[option]}, but train.model has other sizes: the estimates "
+                "are not of the model that is trained"
+            )
 
 
 def _problem(look: Look, fault: Fault) -> Problem:

@@ -59,6 +59,13 @@ def architecture(train: Train, texts: Mapping[str, bytes]) -> tuple[Architecture
     return None, f"the sizes of '{clip(train.model, 80)}' are not known{like}"
 
 
+def known_architecture(train: Train, texts: Mapping[str, bytes]) -> Architecture | None:
+    """The model if nothing about it is in doubt. A mapping may leave its vocabulary open."""
+    arch, doubt = architecture(train, texts)
+    written_down = train.model is not None and not isinstance(train.model, str)
+    return arch if written_down or not doubt else None
+
+
 def _mapping(name: str, content: bytes) -> dict[str, Any] | Fault:
     try:
         data = json.loads(content)

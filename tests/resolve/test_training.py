@@ -87,9 +87,20 @@ def test_arguments_stand_behind_the_programs_own() -> None:
 def test_an_option_that_run_has_too_is_told() -> None:
     run = "pretrain_gpt.py --micro-batch-size 8 --save=/mine"
     made = plan(job(run=run, train="{framework: megatron, micro_batch: 2}"))
-    twice = [note for note in notes(made) if note.startswith("run says")]
-    assert [note.split()[2] for note in twice] == ["--micro-batch-size"]
+    (twice,) = [note for note in notes(made) if note.startswith("run has")]
+    assert twice.startswith("run has --micro-batch-size too:")
     assert program(made).count("--save ") == 0
+
+
+HALF_BIASED = "{layers: 2, hidden: 64, heads: 4, bias: true, qkv_bias: false}"
+
+
+@pytest.mark.parametrize("option", ["--model_name_or_path", "--model"])
+def test_another_model_in_run_than_the_planned_one_is_noted(option: str) -> None:
+    train = "{framework: hf-trainer, model: meta-llama/Llama-3.1-8B}"
+    for name, other in (("Llama-3.1-70B", True), ("Llama-3.1-8B-Instruct", False), ("me/x", False)):
+        made = plan(job(run=f"train.py {option} {name}", train=train))
+        assert any(f"{option} {name}, but" in note for note in notes(made)) is other
 
 
 @pytest.mark.parametrize(
@@ -99,6 +110,11 @@ def test_an_option_that_run_has_too_is_told() -> None:
         (f"{{strategy: 3d, tp: 3, model: {SHAPE}}}", 5, "write tp: 2 or 4"),
         ("{framework: torchtitan, precision: fp16}", 5, "write precision: bf16"),
         ("{framework: megatron}", 5, "write micro_batch: 1, and global_batch"),
+        (
+            f"{{framework: megatron, micro_batch: 1, model: {HALF_BIASED}}}",
+            5,
+            "write bias: true without qkv_bias, or bias: false",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_where_it_stands(train: str, line: int, hint: str) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jobgen.model.train import FRAMEWORKS, STRATEGIES, Parallel, Train
 from jobgen.strategy import TRAITS, World, decide, faults
 from jobgen.strategy.frameworks import Configured, Request, configure
-from jobgen.strategy.sizes import sizes
+from jobgen.strategy.sizes import known_architecture, sizes
 from jobgen.strategy.values import Fault
 
 SHAPE = {"layers": 8, "hidden": 64, "heads": 8, "kv_heads": 4, "ffn": 256}
@@ -109,7 +109,7 @@ def request(asked: Train, nodes: int = 2, each: int = 4, **more: Any) -> Request
     world = World(nodes, each, "infiniband")
     assert refused(asked, world) == []
     decided = decide(asked, sizes(asked, {})[0], world, launcher="torchrun")
-    return Request(decided, nodes, each, **more)
+    return Request(decided, nodes, each, **{"model": known_architecture(asked, {}), **more})
 
 
 def made(

@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobgen.model.train import Offload, Parallel, Train
+from jobgen.model.trained import ModelShape
 from jobgen.shell import Raw, expandable
 from jobgen.strategy import TRAITS, World, decide, faults
 from jobgen.strategy.frameworks import MODULES, Request, configure
-from jobgen.strategy.sizes import sizes
+from jobgen.strategy.sizes import known_architecture, sizes
 from tests.strategy.made import jobs, worlds
 
-FORMS = {"strategy": Parallel, "offload": Offload}
+FORMS = {"strategy": Parallel, "offload": Offload, "model": ModelShape}
 more: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {},
     optional={
@@ -44,14 +45,17 @@ def test_whatever_is_accepted_is_configured_or_refused_with_a_way_out(
     if list(faults(train, known, world)):
         return
     decided = decide(train, known, world, launcher="")
-    given = configure(Request(decided, world.nodes, world.ranks_per_node, gpus=world.gpus))
+    arch = known_architecture(train, {})
+    given = configure(
+        Request(decided, world.nodes, world.ranks_per_node, gpus=world.gpus, model=arch)
+    )
     for fault in given.faults:
         first, *rest = fault.path
         assert first in Train.keys
         assert set(rest) <= set(FORMS[first].keys if rest else ())
         assert fault.message
         assert fault.hint
-        assert re.fullmatch(r"J23\d", fault.code)
+        assert re.fullmatch(r"J23\d|J252", fault.code)
     assert len({fault.path for fault in given.faults}) == len(given.faults)
     for name, setting in given.env.items():
         assert re.fullmatch(r"[A-Z][A-Z0-9_]*", name)

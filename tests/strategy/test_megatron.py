@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,25 +15,9 @@ import pytest
 from jobgen.shell import Raw
 from jobgen.strategy.frameworks import Configured, Request
 from tests.strategy.made import BATCH, CHECKPOINTS, SHAPE, grid, made, request, train
+from tests.strategy.megatron import make_parser
 
-FACTS = Path(__file__).parents[1] / "facts/megatron/arguments-core-0.16.1.json"
-TYPES = {"int": int, "float": float, "str": str, None: None}
-
-
-def parser() -> argparse.ArgumentParser:
-    """Megatron-LM's, as its file lists it."""
-    found = argparse.ArgumentParser(allow_abbrev=False, exit_on_error=False)
-    for row in json.loads(FACTS.read_text())["arguments"]:
-        names, action = row["names"], row["action"]
-        more: dict[str, Any] = {k: row[k] for k in ("dest", "nargs", "choices") if k in row}
-        if action == "store":
-            more["type"] = TYPES[row.get("type")]
-        kind: Any = argparse.BooleanOptionalAction if action == "boolean" else action
-        found.add_argument(*names, action=kind, **more)
-    return found
-
-
-PARSER = parser()
+PARSER = make_parser(defaults=False)
 
 
 def read(given: Configured) -> argparse.Namespace:
@@ -72,8 +55,18 @@ def meant(one: Request) -> dict[str, Any]:
         "num_layers": 8,
         "hidden_size": 64,
         "num_attention_heads": 8,
+        "kv_channels": 8,
         "ffn_hidden_size": 256,
+        "swiglu": True,
+        "normalization": "RMSNorm",
+        "add_bias_linear": False,
+        "position_embedding_type": "rope",
+        "rotary_percent": 1.0,
+        "untie_embeddings_and_output_weights": True,
         "num_experts": 4,
+        "moe_router_topk": 2,
+        "moe_ffn_hidden_size": 256,
+        "moe_layer_freq": "1",
         "group_query_attention": True,
         "num_query_groups": 4,
         "grad_reduce_in_bf16": strategy.hook == "bf16",
@@ -126,7 +119,7 @@ def test_sizes_of_a_config_file_are_not_passed_on_and_said_so() -> None:
     given = configure(one._replace(strategy=one.strategy._replace(sizes=known)))
     assert read(given).num_layers is None
     assert read(given).seq_length == 64
-    assert any("c.json is looked at, not passed on" in note for note in given.notes)
+    assert any("c.json is not passed on" in note for note in given.notes)
 
 
 def test_buckets_are_counted_in_parameters() -> None:

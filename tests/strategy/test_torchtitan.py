@@ -184,3 +184,23 @@ def test_the_hinted_sequence_length_is_taken() -> None:
     (fault,) = made("torchtitan", seq_len=124, **keys).faults
     length = int(fault.hint.rsplit(" ", 1)[1])
     assert made("torchtitan", seq_len=length, **keys).args
+
+
+@pytest.mark.parametrize(
+    ("model", "config", "other"),
+    [
+        ("meta-llama/Llama-3.1-8B", "llama3_8b", False),
+        ("meta-llama/Llama-3.1-8B", "llama3_8b_mxfp8", False),
+        ("meta-llama/Llama-3.1-8B", "llama3_70b", True),
+        ("Qwen/Qwen3-0.6B", "qwen3_0_6b", False),
+        ("Qwen/Qwen3-1.7B", "qwen3_0_6b", True),
+        ("Qwen/Qwen3-30B-A3B", "qwen3_30b_a3b", False),
+        ("deepseek-ai/DeepSeek-V2-Lite", "deepseek_v3_16b", False),
+        ("meta-llama/Llama-3.1-8B", "my_model", False),
+    ],
+)
+def test_a_configuration_of_another_size_than_the_planned_one_is_noted(
+    model: str, config: str, other: bool
+) -> None:
+    notes = made("torchtitan", model=model, words=("--module", "m", "--config", config)).notes
+    assert any(f"--config {config}, but train.model has" in note for note in notes) is other

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import Setting
 from jobgen.shell import Word
 from jobgen.strategy.values import Fault, Strategy
+
+if TYPE_CHECKING:
+    from jobgen.strategy.shapes.values import Architecture
 
 MODULES: Mapping[str, str] = {
     "torch": "jobgen.strategy.frameworks.torch",
@@ -39,6 +42,8 @@ class Request(NamedTuple):
     """The line of job.yaml that asks for it."""
     words: tuple[str, ...] = ()
     """What ``run`` says itself, word by word."""
+    model: Architecture | None = None
+    """The model that the planner counts; None where it is not known without doubt."""
 
 
 class Configured(NamedTuple):

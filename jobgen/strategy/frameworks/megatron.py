@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from math import lcm
 
 from jobgen.model.plan import Setting
-from jobgen.strategy.frameworks import Configured, Request, options
+from jobgen.strategy.frameworks import Configured, Request, megatron_model, options
 from jobgen.strategy.frameworks.options import CHECKPOINTS, Option
 from jobgen.strategy.mesh import balanced
 from jobgen.strategy.values import Fault, Strategy
@@ -38,10 +38,11 @@ _RECOMPUTE = {
 
 def configure(request: Request) -> Configured:
     """Its arguments and its variable; what it refuses, as faults."""
-    found = tuple(_faults(request))
+    model, wrong = megatron_model.describe_model(request)
+    found = (*_faults(request), *wrong)
     if found:
         return Configured(faults=found)
-    chosen = tuple(_options(request))
+    chosen = (*_options(request), *model, *_checkpoints(request))
     strategy = request.strategy
     env = {}
     if strategy.mesh.tp > 1 or strategy.mesh.cp > 1:
@@ -79,8 +80,8 @@ def _options(request: Request) -> Iterator[Option]:
     yield from _RECOMPUTE[strategy.recompute]
     if strategy.clipping is not None:
         yield Option("--clip-grad", strategy.clipping)
-    yield from _sizes(strategy)
-    yield from _checkpoints(request)
+    if strategy.seq_len is not None:
+        yield Option("--seq-length", strategy.seq_len)
 
 
 def _data_parallel(strategy: Strategy) -> Iterator[Option]:
@@ -107,30 +108,6 @@ def _data_parallel(strategy: Strategy) -> Iterator[Option]:
 def _gradient_bytes(strategy: Strategy) -> int:
     """Of one parameter: bf16 gradients are kept and reduced in fp32 unless told otherwise."""
     return 2 if strategy.precision == "fp16" or strategy.hook == "bf16" else 4
-
-
-def _sizes(strategy: Strategy) -> Iterator[Option]:
-    """The model, where job.yaml says its sizes itself; a config.json says more than these."""
-    sizes, seq_len = strategy.sizes, strategy.seq_len
-    if seq_len is not None:
-        yield Option("--seq-length", seq_len)
-    if sizes.layers is None or sizes.name:
-        return
-    if seq_len is not None:
-        reason = "as many positions as the sequences have tokens"
-        yield Option("--max-position-embeddings", seq_len, reason)
-    yield Option("--num-layers", sizes.layers)
-    for name, size in (
-        ("--hidden-size", sizes.hidden),
-        ("--num-attention-heads", sizes.heads),
-        ("--ffn-hidden-size", sizes.ffn),
-        ("--num-experts", sizes.experts),
-    ):
-        if size is not None:
-            yield Option(name, size)
-    if sizes.kv_heads is not None and sizes.kv_heads != sizes.heads:
-        yield Option("--group-query-attention")
-        yield Option("--num-query-groups", sizes.kv_heads)
 
 
 def _checkpoints(request: Request) -> Iterator[Option]:
@@ -183,11 +160,7 @@ def _notes(request: Request) -> Iterator[str]:
         "Megatron-LM does not look at the stop file: it saves every --save-interval steps, and "
         "when a rank gets SIGTERM"
     )
-    if strategy.sizes.layers is not None and strategy.sizes.name:
-        yield (
-            f"{strategy.sizes.name} is looked at, not passed on: write Megatron-LM's own arguments "
-            "of the model in run"
-        )
+    yield from megatron_model.list_notes(request)
     if strategy.clipping is None and not options.said(request.words, "--clip-grad"):
         yield "Megatron-LM clips gradients at 1.0 unless gradient_clipping says otherwise"
     if strategy.name == "3d" and mesh.data > 1:
@@ -199,8 +172,6 @@ def _notes(request: Request) -> Iterator[str]:
         yield f"ep {mesh.ep} needs --num-experts in run, a multiple of it"
     if strategy.offload:
         yield "Megatron-LM offloads the optimizer with Transformer Engine installed only"
-    if mesh.tp > 1 and strategy.sizes.experts and strategy.sizes.experts > 1:
-        yield "experts under tp need --disable-bias-linear, or --expert-tensor-parallel-size 1"
     if request.nodes > 1 and mesh.pp > 1:
         yield (
             "ranks of a node are neighbours, so tp stays inside it; torchrun's c10d rendezvous "

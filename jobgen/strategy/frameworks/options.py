@@ -56,6 +56,19 @@ def said(words: Iterable[str], *names: str) -> bool:
     return any(word.split("=", 1)[0] in names for word in words)
 
 
+def read_values(words: Iterable[str]) -> dict[str, str | None]:
+    """The options among a program's own words, with what follows them; None where nothing does."""
+    values: dict[str, str | None] = {}
+    name = ""
+    for word in words:
+        if word.startswith("--"):
+            name, equals, value = word.partition("=")
+            values[name] = value if equals else None
+        elif name and values[name] is None:
+            values[name] = word
+    return values
+
+
 def plain_ddp(strategy: Strategy, title: str) -> Iterable[Fault]:
     """The settings of torch's DDP that a framework with a DDP of its own does not have."""
     for name, value, default in (

@@ -7,11 +7,13 @@ those of torchtitan 0.3.0 (``config/configs.py``, ``trainer.py``, ``components/c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from math import prod
 
 from jobgen.strategy.frameworks import Configured, Request, options
 from jobgen.strategy.frameworks.options import CHECKPOINTS, Option
+from jobgen.strategy.shapes import model
 from jobgen.strategy.values import Fault, Strategy
 
 TITLE = "torchtitan"
@@ -130,7 +132,8 @@ def _notes(request: Request) -> Iterator[str]:
         "(500 where run and its configuration say nothing)"
     )
     if strategy.sizes != type(strategy.sizes)():
-        yield "train.model is looked at, not passed on: --module and --config in run name the model"
+        yield "train.model is not passed on: --module and --config in run name the model"
+    yield from _other_size(request)
     if strategy.clipping is None and not options.said(request.words, *_named("training.max_norm")):
         yield "torchtitan clips gradients at 1.0 unless gradient_clipping says otherwise"
     if strategy.mesh.pp > 1 and strategy.reshard is True and strategy.trait.family == "fsdp2":
@@ -146,6 +149,26 @@ def _notes(request: Request) -> Iterator[str]:
         )
     if strategy.mesh.cp > 1:
         yield "cp needs a configuration whose model uses FlexAttention"
+
+
+def _other_size(request: Request) -> Iterator[str]:
+    """A configuration whose name has another size than the planned model: ``llama3_70b``."""
+    name = options.read_values(request.words).get("--config") or ""
+    size = _SIZE.search(name)
+    if size is None or request.model is None or not request.model.vocab:
+        return
+    billions = float(size[1].replace("_", "."))
+    planned = model(request.model).count / 1e9
+    if abs(planned - billions) > _ROUNDED * billions:
+        yield (
+            f"run has --config {name}, but train.model has {planned:.1f} billion parameters: the "
+            "estimates are not of the model that is trained"
+        )
+
+
+_SIZE = re.compile(r"_(\d{1,4}(?:_\d)?)b(?:_|$)")
+_ROUNDED = 0.3
+"""Names round: Qwen3-0.6B has 0.75 billion parameters with its output layer."""
 
 
 def _named(key: str) -> tuple[str, str]:

@@ -64,8 +64,8 @@ def _attention(arch: Architecture) -> Iterator[Tensor]:
     yield from _linear(arch, "o_proj", "attention", (hidden, queries), arch.out_bias)
     if arch.qk_norm:
         whole = arch.qk_norm == "hidden"
-        yield Tensor("q_norm", "norm", (queries if whole else dim,))
-        yield Tensor("k_norm", "norm", (keys if whole else dim,))
+        yield from _norm(arch, "q_norm", queries if whole else dim)
+        yield from _norm(arch, "k_norm", keys if whole else dim)
     if arch.sinks:
         yield Tensor("sinks", "attention", (arch.heads,))
 
@@ -116,11 +116,14 @@ def _experts(arch: Architecture, experts: Experts) -> Iterator[Tensor]:
 
 
 def _norms(arch: Architecture, name: str, times: int) -> Iterator[Tensor]:
-    if not times:
-        return
-    yield Tensor(name, "norm", (arch.hidden,), times)
+    if times:
+        yield from _norm(arch, name, arch.hidden, times)
+
+
+def _norm(arch: Architecture, name: str, width: int, times: int = 1) -> Iterator[Tensor]:
+    yield Tensor(name, "norm", (width,), times)
     if arch.layer_norm and arch.norm_bias:
-        yield Tensor(f"{name}.bias", "norm", (arch.hidden,), times)
+        yield Tensor(f"{name}.bias", "norm", (width,), times)
 
 
 def _linear(

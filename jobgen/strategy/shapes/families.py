@@ -69,7 +69,12 @@ _BIASES = {**_BIAS, "mlp_bias": ("mlp_bias",)}
 _PLAIN = {"layer_norm": True, "gated": False}
 _GPT = {**_PLAIN, "qkv_bias": True, "out_bias": True, "mlp_bias": True}
 _LEARNED = {**_GPT, "rotary": ""}
-_GEMMA = {"tied": True, "norms": 4, "wide_norm": True}
+_GEMMA_1 = {
+    "tied": True,
+    "wide_norm": True,
+    "special": "GELU in a gated layer, and embeddings that are scaled",
+}
+_GEMMA = {**_GEMMA_1, "norms": 4}
 
 LLAMA = Family(flags=_BIASES)
 _QWEN2 = Family({"qkv_bias": True}, _TIED)
@@ -83,7 +88,14 @@ _GEMMA3 = Family(
 """Its files on the Hub say only what differs from Gemma3TextConfig."""
 _DEEPSEEK = Family(flags=_BIASES, experts=_NONE, latent=True)
 _OLMO2 = Family({"qk_norm": "hidden"}, _BIAS)
-_GLM = {"fused_gate_up": True, "qkv_bias": True, "rotary": "part"}
+_HALF = {"rotary": "part", "rotary_percent": 0.5}
+_QUARTER = {"rotary": "part", "rotary_percent": 0.25}
+_GLM = {
+    "fused_gate_up": True,
+    "qkv_bias": True,
+    **_HALF,
+    "special": "a rotation of neighbouring elements",
+}
 _N: Keys = {
     "layers": ("n_layer", "num_hidden_layers"),
     "hidden": ("n_embd", "hidden_size"),
@@ -98,7 +110,7 @@ _GPTJ = {
     "mlp_bias": True,
     "head_bias": True,
     "norms": 1,
-    "rotary": "part",
+    **_QUARTER,
 }
 
 FAMILIES: Mapping[str, Family] = {
@@ -123,13 +135,11 @@ FAMILIES: Mapping[str, Family] = {
     "qwen3": _QWEN3,
     "qwen3_vl_text": _QWEN3,
     "qwen3_moe": Family({"qk_norm": "head"}, _BIAS, experts=_NONE),
-    "gemma": Family({"tied": True, "wide_norm": True}, _BIAS, defaults={"head_dim": 256}),
+    "gemma": Family(_GEMMA_1, _BIAS, defaults={"head_dim": 256}),
     "gemma2": Family({**_GEMMA, "softcap": True}, _BIAS, defaults={"head_dim": 256}),
     "gemma3_text": _GEMMA3,
     "gemma3": _GEMMA3,
-    "phi": Family(
-        {**_GPT, **_WRITTEN, "head_bias": True, "norms": 1, "rotary": "part"}, _TIED, four=True
-    ),
+    "phi": Family({**_GPT, **_WRITTEN, "head_bias": True, "norms": 1, **_HALF}, _TIED, four=True),
     "phi3": Family({"fused_qkv": True, "fused_gate_up": True, "rotary": "part"}, _TIED),
     "gpt2": Family(
         {**_LEARNED, **_WRITTEN, "tied": True, "fused_qkv": True, "transposed": True},
@@ -146,7 +156,7 @@ FAMILIES: Mapping[str, Family] = {
         learned=0,
     ),
     "gpt_neox": Family(
-        {**_GPT, "fused_qkv": True, "rotary": "part", "parallel": True},
+        {**_GPT, **_QUARTER, "fused_qkv": True, "parallel": True},
         {**_BIAS, "use_parallel_residual": ("parallel",)},
         four=True,
     ),
@@ -156,7 +166,12 @@ FAMILIES: Mapping[str, Family] = {
     "gptj": Family(_GPTJ, _TIED, _N, four=True),
     "codegen": Family({**_GPTJ, "fused_qkv": True}, _TIED, _N, four=True),
     "gpt_oss": Family(
-        {"sinks": True, "qkv_bias": True, "out_bias": True},
+        {
+            "sinks": True,
+            "qkv_bias": True,
+            "out_bias": True,
+            "special": "a gate that is clamped and shifted",
+        },
         _BIAS,
         defaults={"head_dim": 64},
         experts={"bias": True, "transposed": True, "router_bias": True},
@@ -213,11 +228,14 @@ FAMILIES: Mapping[str, Family] = {
         four=True,
     ),
     "stablelm": Family(
-        {"layer_norm": True, "rotary": "part"}, {**_TIED, "use_qkv_bias": ("qkv_bias",)}
+        {**_QUARTER, "layer_norm": True},
+        {**_TIED, "use_qkv_bias": ("qkv_bias",)},
     ),
     "cohere": Family({"layer_norm": True, "norm_bias": False, "norms": 1, "tied": True}, _BIAS),
-    "granite": LLAMA,
-    "smollm3": Family({"tied": True}, _BIASES),
+    "granite": LLAMA._replace(
+        has={"special": "multipliers of embeddings, attention, residuals and logits"}
+    ),
+    "smollm3": Family({"tied": True, "special": "layers without positions"}, _BIASES),
     "glm": Family(_GLM, {**_TIED, "attention_bias": ("qkv_bias",)}, defaults={"head_dim": 128}),
     "glm4": Family(
         {**_GLM, "norms": 4},

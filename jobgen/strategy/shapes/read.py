@@ -11,6 +11,8 @@ from jobgen.strategy.shapes.values import Architecture, Experts, Mla
 
 MOST = 1 << 31
 """No size of a model is larger; what is, was not meant."""
+_FASTEST = 1e12
+"""No base of a rotation is larger."""
 _OPTIONAL = ("most", "kv_heads", "head_dim", "embedding_dim")
 
 
@@ -101,6 +103,7 @@ def _built(data: _Config, family: Family, name: str) -> Architecture | None:
     fields["ffn"] = fields["ffn"] or 4 * hidden
     if family.learned is not None:
         fields["positions"] = data.need(keys["most"]) + family.learned
+    fields |= _rotation(data)
     if family.latent:
         mla = _latent(data)
         fields |= {"mla": mla, "kv_heads": heads, "head_dim": mla.nope_dim + mla.rope_dim}
@@ -117,6 +120,19 @@ def _flags(data: _Config, family: Family) -> dict[str, bool]:
         for field in fields
         if isinstance(data.data.get(key), bool)
     }
+
+
+def _rotation(data: _Config) -> dict[str, Any]:
+    """How queries and keys are rotated, as far as the file says it: transformers 5 nests it."""
+    nested = data.data.get("rope_parameters")
+    said = {**data.data, **(nested if isinstance(nested, dict) else {})}
+    base, part = said.get("rope_theta"), said.get("partial_rotary_factor", said.get("rotary_pct"))
+    fields: dict[str, Any] = {}
+    if isinstance(base, (int, float)) and 1 < base <= _FASTEST and base == int(base):
+        fields["rotary_base"] = int(base)
+    if isinstance(part, (int, float)) and 0 < part <= 1:
+        fields["rotary_percent"] = float(part)
+    return fields
 
 
 def _latent(data: _Config) -> Mla:
@@ -165,7 +181,12 @@ def _falcon(arch: Architecture, data: _Config) -> Architecture:
     kv_heads = arch.kv_heads if new else arch.heads
     if not new and data.flag("multi_query", default=True):
         kv_heads = 1
-    return arch._replace(kv_heads=kv_heads, norms=1 if parallel and not two else 2)
+    return arch._replace(
+        kv_heads=kv_heads,
+        norms=1 if parallel and not two else 2,
+        parallel=parallel and two,
+        rotary="" if data.flag("alibi") else "whole",
+    )
 
 
 def _opt(arch: Architecture, data: _Config) -> Architecture:

@@ -43,8 +43,14 @@ def config(row: Shape) -> dict[str, object]:
     keys = {**KEYS, **FAMILIES[row.type].keys}
     said = {keys[size][0]: count for size, count in row.sizes.items() if count and keys[size]}
     also = (word.partition("=") for word in row.also)
-    values = {key: _WORDS[value] if value in _WORDS else int(value) for key, _, value in also}
+    values = {key: _value(value) for key, _, value in also}
     return {"model_type": row.type, **said, **values}
+
+
+def _value(word: str) -> object:
+    if word in _WORDS:
+        return _WORDS[word]
+    return float(word) if "." in word else int(word)
 
 
 @cache

@@ -97,6 +97,10 @@ class Architecture(NamedTuple):
     """The longest sequence that it is made for."""
     rotary: Literal["whole", "part", ""] = "whole"
     """How much of a head is rotated by its position; "" where positions are learned or biases."""
+    rotary_percent: float = 1.0
+    """The part of a head that is rotated."""
+    rotary_base: int | None = None
+    """Base of the rotation; None where it is not known."""
     parallel: bool = False
     """Attention and the feed-forward layer read the same stream side by side, each with a norm."""
     activation: Literal["fused", "eager", "relu"] = "fused"
@@ -106,6 +110,10 @@ class Architecture(NamedTuple):
     """RMSNorm multiplies by its weight in fp32, as Gemma's does; Llama's does it in 16 bits."""
     softcap: bool = False
     """Scores of attention, and logits, pass a tanh (Gemma 2)."""
+    special: str = ""
+    """What its layers do that changes no size and no other field has, in words."""
+    assumed: frozenset[str] = frozenset()
+    """Keys of job.yaml's mapping that it leaves open."""
 
 
 class Tensor(NamedTuple):

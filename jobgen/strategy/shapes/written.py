@@ -36,19 +36,27 @@ def written(shape: ModelShape) -> Architecture:
         gated=gated,
         tied=shape.tied,
         positions=shape.positions or 0,
+        rotary="" if shape.positions else "whole",
         layer_norm=not gated if shape.norm is None else shape.norm == "layernorm",
         qk_norm="head" if shape.qk_norm else "",
         qkv_bias=bias if shape.qkv_bias is None else shape.qkv_bias,
         out_bias=bias,
         mlp_bias=bias,
-        experts=_experts(shape, shape.experts, ffn) if shape.experts else None,
+        experts=_experts(shape, shape.experts, ffn, bias) if shape.experts else None,
+        assumed=frozenset(key for key in _OPEN if getattr(shape, key) is None),
     )
 
 
-def _experts(shape: ModelShape, count: int, ffn: int) -> Experts:
+_OPEN = ("gated", "norm", "bias", "positions", "experts_active")
+"""Keys whose default is a guess at the kind of model, not a size that follows from the others."""
+
+
+def _experts(shape: ModelShape, count: int, ffn: int, bias: bool) -> Experts:
     return Experts(
         count=count,
         active=min(count, shape.experts_active or 2),
         ffn=shape.expert_ffn or ffn,
         shared_ffn=shape.shared_ffn or 0,
+        router_bias=bias,
+        bias=bias,
     )

@@ -52,7 +52,10 @@ def test_a_model_of_the_hub_has_these_tensors(row: Shape) -> None:
     assert arch is not None
     assert ours(arch) == tensors(settings)
     for said in (settings.to_json_string(use_diff=False), settings.to_json_string(use_diff=True)):
-        assert read(json.loads(said), row.id) == (arch, "")
+        again, doubt = read(json.loads(said), row.id)
+        assert again is not None
+        assert again._replace(rotary_base=None) == arch  # transformers writes its default base
+        assert not doubt
 
 
 SMALL = {

@@ -1,0 +1,279 @@
+"""A model as Megatron-LM's arguments: ``gpt_builders.py`` builds GPTModel from them and no file.
+
+What the planner counts is passed, also where Megatron-LM has the same default: a later release may
+have another. What no argument can say is a fault, and so is an argument of run that says otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from jobgen.strategy.frameworks import Request
+from jobgen.strategy.frameworks.options import Option, read_values, said
+from jobgen.strategy.shapes.values import Architecture, Experts, Mla
+from jobgen.strategy.values import Fault
+
+DIVISOR = 128
+"""Megatron-LM's default for --make-vocab-size-divisible-by."""
+
+_BUILDERS = (
+    *("--spec", "--yaml-cfg", "--use-checkpoint-args", "--use-legacy-models"),
+    *("--heterogeneous-layers-config-path", "--heterogeneous-layers-config-encoded-json"),
+)
+_BIASES: Mapping[tuple[bool, bool, bool], tuple[str, ...]] = {
+    (False, False, False): ("--disable-bias-linear",),
+    (True, False, False): ("--disable-bias-linear", "--add-qkv-bias"),
+    (True, True, True): (),
+}
+"""Biases of queries, keys and values; of attention's output; of the feed-forward layer."""
+_SHAPING = (
+    *("--swiglu", "--quick-geglu", "--disable-bias-linear", "--add-qkv-bias", "--qk-layernorm"),
+    *("--untie-embeddings-and-output-weights", "--group-query-attention"),
+    *("--multi-latent-attention", "--num-experts", "--moe-shared-expert-intermediate-size"),
+    "--moe-shared-expert-gate",
+)
+"""Arguments that no later one takes back: in run, they are right only where they are passed too."""
+_UNCOUNTED = ("--mtp-num-layers", "--moe-latent-size")
+"""Arguments for parameters that no model of the planner has."""
+_DEFAULTS = {
+    "--rotary-base": "10000",
+    "--norm-epsilon": "1e-05",
+    "--hidden-dropout": "0.1",
+    "--attention-dropout": "0.1",
+    "--moe-aux-loss-coeff": "0.0",
+}
+"""What no size of the model says, with Megatron-LM's value."""
+
+
+def describe_model(request: Request) -> tuple[tuple[Option, ...], tuple[Fault, ...]]:
+    """The model's arguments, or why they cannot be passed; neither where run brings a model.
+
+    Only a model that is known without doubt is passed. ``--spec`` in run brings layers of its own
+    for the sizes that are passed, and other arguments a whole model.
+    """
+    arch, builder = request.model, _find_builder(request.words)
+    if arch is None or builder not in {"", "--spec"}:
+        return (), ()
+    found = tuple(_check_model(arch, request))
+    if found:
+        return (), () if builder else found
+    passed = tuple(_list_options(arch, request))
+    return passed, tuple(_check_run(passed, arch, request))
+
+
+def _find_builder(words: Iterable[str]) -> str:
+    """The argument of run that gives the program a model of its own; empty if there is none."""
+    return next((name for name in read_values(words) if name in _BUILDERS), "")
+
+
+def _list_options(arch: Architecture, request: Request) -> Iterator[Option]:
+    yield Option("--num-layers", arch.layers)
+    yield Option("--hidden-size", arch.hidden)
+    yield Option("--ffn-hidden-size", arch.ffn)
+    yield Option("--num-attention-heads", arch.heads)
+    yield from _latent(arch.mla) if arch.mla else _heads(arch)
+    if arch.gated:
+        yield Option("--swiglu", None, _explain(arch, "gated"))
+    norm = "LayerNorm" if arch.layer_norm else "RMSNorm"
+    yield Option("--normalization", norm, _explain(arch, "norm"))
+    for name in _BIASES[_biases(arch)]:
+        yield Option(name, None, _explain(arch, "bias"))
+    yield from _positions(arch, request)
+    if arch.experts and arch.experts.sparse(arch.layers):
+        yield from _experts(arch, arch.experts, request.words)
+    if not arch.tied:
+        yield Option("--untie-embeddings-and-output-weights")
+    yield from _vocabulary(arch, request)
+
+
+def _explain(arch: Architecture, key: str) -> str:
+    return f"assumed: train.model leaves {key} open" if key in arch.assumed else ""
+
+
+def _heads(arch: Architecture) -> Iterator[Option]:
+    yield Option("--kv-channels", arch.head_dim)
+    if arch.kv_heads != arch.heads:
+        yield Option("--group-query-attention")
+        yield Option("--num-query-groups", arch.kv_heads)
+    if arch.qk_norm:
+        yield Option("--qk-layernorm")
+
+
+def _latent(mla: Mla) -> Iterator[Option]:
+    yield Option("--multi-latent-attention")
+    if mla.q_rank is not None:
+        yield Option("--q-lora-rank", mla.q_rank)
+    yield Option("--kv-lora-rank", mla.kv_rank)
+    yield Option("--qk-head-dim", mla.nope_dim)
+    yield Option("--qk-pos-emb-head-dim", mla.rope_dim)
+    yield Option("--v-head-dim", mla.v_dim)
+    yield Option("--qk-layernorm", None, "the norms of compressed queries, keys and values")
+
+
+def _biases(arch: Architecture) -> tuple[bool, bool, bool]:
+    experts = arch.experts
+    dense = experts is None or experts.sparse(arch.layers) < arch.layers or experts.shared_ffn
+    mlp = arch.mlp_bias if dense or experts is None else experts.bias
+    return arch.qkv_bias, arch.out_bias, mlp
+
+
+def _positions(arch: Architecture, request: Request) -> Iterator[Option]:
+    words, seq_len = request.words, request.strategy.seq_len
+    kind = "learned_absolute" if arch.positions else "rope"
+    yield Option("--position-embedding-type", kind, _explain(arch, "positions"))
+    if arch.positions:
+        yield Option("--max-position-embeddings", arch.positions)
+        return
+    yield Option("--rotary-percent", arch.rotary_percent)
+    if arch.rotary_base and not said(words, "--rotary-base"):
+        yield Option("--rotary-base", arch.rotary_base)
+    most = seq_len or arch.most
+    if most and not said(words, "--max-position-embeddings"):
+        yield Option("--max-position-embeddings", most, "Megatron-LM asks for it; rope ignores it")
+
+
+def _experts(arch: Architecture, experts: Experts, words: Iterable[str]) -> Iterator[Option]:
+    yield Option("--num-experts", experts.count)
+    yield Option("--moe-router-topk", experts.active, _explain(arch, "experts_active"))
+    if experts.active == 1 and not said(words, "--moe-router-score-function"):
+        reason = "Megatron-LM asks for it with one expert a token, whose softmax would be 1"
+        yield Option("--moe-router-pre-softmax", None, reason)
+    yield Option("--moe-ffn-hidden-size", experts.ffn)
+    yield Option("--moe-layer-freq", _frequency(arch.layers, experts))
+    if experts.shared_ffn:
+        yield Option("--moe-shared-expert-intermediate-size", experts.shared_ffn)
+        if experts.shared_gate:
+            yield Option("--moe-shared-expert-gate")
+
+
+def _frequency(layers: int, experts: Experts) -> str:
+    """Which layers have experts: every one, or an expression whose value is a list of 0 and 1."""
+    if experts.sparse(layers) == layers:
+        return "1"
+    rounds, rest = divmod(layers, experts.every)
+    skipped = experts.dense_layers // experts.every
+    one = f"[0]*{experts.every - 1}+[1]" if experts.every > 1 else "[1]"
+    parts = [f"[0]*{skipped * experts.every}"] if skipped else []
+    parts.append(f"({one})*{rounds - skipped}")
+    parts += [f"[0]*{rest}"] if rest else []
+    return "+".join(parts)
+
+
+def _vocabulary(arch: Architecture, request: Request) -> Iterator[Option]:
+    """The embedding's rows; without this, they follow from whatever tokenizer run names."""
+    own, tp = read_values(request.words), request.strategy.mesh.tp
+    padded = own.get("--padded-vocab-size") or ""
+    if not arch.vocab or (padded.isdecimal() and int(padded) >= arch.vocab):
+        return
+    asked = own.get("--make-vocab-size-divisible-by") or ""
+    divisor = int(asked) if asked.isdecimal() and int(asked) else DIVISOR
+    rows = -(-arch.vocab // (divisor * tp)) * divisor * tp
+    reason = f"vocab {arch.vocab}, padded to a multiple of {divisor} x tp {tp}"
+    yield Option("--padded-vocab-size", rows, reason if rows != arch.vocab else "")
+
+
+def _check_model(arch: Architecture, request: Request) -> Iterator[Fault]:
+    """What no argument can say of this model."""
+    lacking = [what for has, what in _list_lacking(arch) if has]
+    if lacking:
+        name = arch.name or "train.model"
+        message = f"Megatron-LM's arguments cannot describe {name}: {', '.join(lacking)}"
+        hint = "write the sizes of a model without it as a mapping, or, if the program builds its "
+        yield Fault("J252", message, ("model",), f"{hint}own layers, name them in run by --spec")
+        return
+    if _biases(arch) not in _BIASES:
+        message = "Megatron-LM has biases in all linear layers, in none, or in those of queries, "
+        hint = "write bias: true without qkv_bias, or bias: false"
+        yield Fault("J252", f"{message}keys and values only", ("model", "qkv_bias"), hint)
+    seq_len = request.strategy.seq_len
+    if arch.positions and seq_len is not None and seq_len > arch.positions:
+        message = f"seq_len {seq_len} is longer than the {arch.positions} learned positions"
+        hint = f"write positions: {seq_len}, or seq_len: {arch.positions}"
+        yield Fault("J252", message, ("model", "positions"), hint)
+    if arch.experts and arch.experts.bias:
+        yield from _check_expert_biases(arch.experts, request)
+
+
+def _check_expert_biases(experts: Experts, request: Request) -> Iterator[Fault]:
+    tp, path = request.strategy.mesh.tp, ("model", "bias")
+    apart = read_values(request.words).get("--expert-tensor-parallel-size") == "1"
+    if experts.shared_ffn:
+        message = "Megatron-LM has no biases where experts stand beside a shared one"
+        yield Fault("J252", message, path, "write bias: false, or remove shared_ffn")
+    elif tp > 1 and not apart:
+        message = f"Megatron-LM does not divide experts with biases over tp {tp}"
+        hint = "write bias: false, or --expert-tensor-parallel-size 1 in run"
+        yield Fault("J252", message, path, hint)
+
+
+def _list_lacking(arch: Architecture) -> Iterator[tuple[bool, str]]:
+    yield bool(arch.special), arch.special
+    yield arch.norms != 2, f"{arch.norms or 'no'} norm{'s' * (arch.norms != 1)} in a layer"
+    yield arch.parallel, "attention beside the feed-forward layer"
+    yield arch.embedding_norm, "a norm behind the embedding"
+    yield not arch.final_norm, "no norm behind the last layer"
+    yield arch.layer_norm and not arch.norm_bias, "LayerNorm without a bias"
+    yield arch.qk_norm == "hidden", "norms over all heads of queries and keys"
+    yield not (arch.positions or arch.rotary), "ALiBi"
+    yield arch.embedding_dim is not None, "an embedding narrower than its layers"
+    yield arch.head_bias, "a bias of the output layer"
+    yield arch.activation == "relu", "ReLU"
+    yield bool(arch.name) and _biases(arch) not in _BIASES, "biases in some of its linear layers"
+
+
+def _check_run(options: Iterable[Option], arch: Architecture, request: Request) -> Iterator[Fault]:
+    """Arguments of run that describe another model than these."""
+    passed = {option.name: option.value for option in options}
+    refused = (*_SHAPING, "--use-rotary-position-embeddings") if arch.positions else _SHAPING
+    other = []
+    for name, value in read_values(request.words).items():
+        expected = passed.get(name)
+        if name not in passed and name in refused:
+            other.append(name)
+        elif value and expected is not None and _differ(value, expected):
+            other.append(f"{name} {value} instead of {expected}")
+    if other:
+        message = f"run describes another model than train.model: {', '.join(other)}"
+        hint = "remove it from run, which gets the arguments of train.model, or change train.model"
+        yield Fault("J252", message, ("model",), hint)
+
+
+def _differ(own: str, passed: str | float) -> bool:
+    """Whether two values of one argument are not alike; variables and expressions may be."""
+    if "$" in own or "[" in own:
+        return False
+    try:
+        return float(own) != float(passed)
+    except ValueError:
+        return own != passed
+
+
+def list_notes(request: Request) -> Iterator[str]:
+    """What of the model stays with Megatron-LM or with run."""
+    arch, words, name = request.model, request.words, request.strategy.sizes.name
+    builder = _find_builder(words)
+    if builder and (arch or name):
+        yield f"run has {builder}: the planner counts train.model, the program builds its own"
+    elif arch is None and name:
+        yield (
+            f"{name} is not passed on, as its sizes are not known for certain: write Megatron-LM's "
+            "own arguments of the model in run"
+        )
+    elif arch is not None:
+        left = [f"{option} {value}" for option, value in _list_defaults(arch, words)]
+        if left:
+            yield f"train.model does not set these; Megatron-LM's defaults hold: {', '.join(left)}"
+        for option in (name for name in read_values(words) if name in _UNCOUNTED):
+            yield f"run has {option}, whose parameters the planner does not count"
+    if words and not builder and not said(words, "--tokenizer-type"):
+        yield "Megatron-LM needs a tokenizer: write --tokenizer-type in run"
+
+
+def _list_defaults(arch: Architecture, words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    rotated = not arch.positions and arch.rotary_base is None
+    for option, value in _DEFAULTS.items():
+        if said(words, option):
+            continue
+        if (option == "--rotary-base" and not rotated) or ("moe" in option and not arch.experts):
+            continue
+        yield option, value
