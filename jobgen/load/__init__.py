@@ -14,6 +14,7 @@ from jobgen.load import (
     judged,
     lint,
     options,
+    runrules,
     variables,
 )
 from jobgen.load.extends import extended
@@ -118,6 +119,7 @@ def _job(
     options.settle(tree, ("slurm",))
     spec = _formed(tree, JobSpec)
     jobrules.check(tree)
+    runrules.check(tree, cluster)
     if spec is not None and spec.train is not None:
         from jobgen.load import training
 
@@ -171,6 +173,7 @@ def _answer(tree: Tree, value: F | None) -> Loaded[F]:
         tuple(notes),
         tree.overrides,
         tuple(tree.variables),
+        tuple(tree.programs),
         tree.above,
     )
 

@@ -1,15 +1,11 @@
-"""Rules of a job beyond its form: keys that do not go together, and a program outside."""
+"""Rules of a job beyond its form: keys that do not go together."""
 
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterator
 
 from jobgen.load.tree import Path, Tree
-from jobgen.model.units import UnitError, Walltime, clip
-
-_PYTHON = re.compile(r"(.*/)?python[0-9.]*")
+from jobgen.model.units import UnitError, Walltime
 
 # Two ways to ask for one thing: jobgen's key, then sbatch's option.
 _DOUBLED = {
@@ -31,7 +27,6 @@ _SETTINGS = {
 
 def check(tree: Tree) -> None:
     """Say what is wrong with a job as a whole."""
-    _program(tree)
     _launcher(tree)
     _checkpoint(tree)
     _options(tree)
@@ -94,41 +89,3 @@ def _time(tree: Tree, path: Path) -> Walltime | None:
         return Walltime.parse(tree.text(*path))
     except UnitError:
         return None
-
-
-def _program(tree: Tree) -> None:
-    """The program lies in the workdir, or in the container's image."""
-    for word, start in programs(tree.text("run")):
-        outside = ".." in word.split("/") or word.startswith("~")
-        if not outside and not (word.startswith("/") and "container" not in tree.data):
-            continue
-        message = f"run: '{clip(word)}' lies outside the workdir, which is what gets uploaded"
-        hint = "set workdir: to the folder that holds it, and name it relative to that"
-        tree.say("J136", message, ("run",), hint, place=tree.inside(("run",), start, len(word)))
-
-
-def programs(run: str) -> Iterator[tuple[str, int]]:
-    """The Python file that each line of a command starts, and where in the text it stands."""
-    offset = 0
-    for line in run.split("\n"):
-        word = _program_of(line)
-        if word:
-            yield word, offset + max(line.find(word), 0)
-        offset += len(line) + 1
-
-
-def _program_of(line: str) -> str:
-    try:
-        words = shlex.split(line, comments=True)
-    except ValueError:
-        words = line.split()
-    while words and re.fullmatch(r"[A-Za-z_]\w*=.*", words[0]):
-        words = words[1:]
-    if words and _PYTHON.fullmatch(words[0]):
-        words = words[1:]
-        while words and words[0].startswith("-"):
-            if words[0] in {"-m", "-c"}:
-                return ""
-            words = words[2:] if words[0] in {"-W", "-X"} else words[1:]
-        return words[0] if words else ""
-    return words[0] if words and words[0].endswith(".py") else ""

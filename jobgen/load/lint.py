@@ -8,18 +8,13 @@ from collections.abc import Callable
 from jobgen.load.tree import Path, Tree, dotted, written
 
 _XTRACE = r"(?m)(^|[;&|\n])\s*set\s+(-[a-wyzA-Z]*x|-o\s+xtrace)"
-_STARTERS = re.compile(
-    r"(^|[;&|\n])\s*(?:exec\s+)?(srun|torchrun|deepspeed|mpirun|mpiexec"
-    r"|accelerate\s+launch|python[0-9.]*\s+-m\s+torch\.distributed\.(?:run|launch))\b",
-    re.MULTILINE,
-)
 _SUBMITS = re.compile(r"(^|[;&|\n])\s*(?:#SBATCH\b|sbatch\b)", re.MULTILINE)
 _ENV: tuple[Path, ...] = (("env",), ("nccl", "env"), ("network", "env"), ("defaults", "env"))
 
 
 def job(tree: Tree, used: frozenset[str]) -> None:
     """What the rules find in a job."""
-    for rule in (_name, _preload, _xtrace, _starter, _submits):
+    for rule in (_name, _preload, _xtrace, _submits):
         rule(tree)
     for name in tree.table("vars"):
         if name not in used:
@@ -54,16 +49,6 @@ def _xtrace(tree: Tree) -> None:
         if re.search(_XTRACE, _block(tree, path)):
             message = f"{path[0]}: set -x writes every command into the log, secrets and all"
             tree.note("J305", message, path, "remove it, or the secrets", "error")
-
-
-def _starter(tree: Tree) -> None:
-    kind = tree.text("launcher", "type") or tree.text("launcher")
-    found = _STARTERS.search(tree.text("run"))
-    if found and kind not in {"plain", "none"}:
-        word = " ".join(found.group(2).split())
-        message = f"run: '{word}' is a launcher of its own, and jobgen starts one already"
-        hint = "write the program alone, as run: train.py …; or launcher: plain"
-        tree.note("J306", message, ("run",), hint)
 
 
 def _submits(tree: Tree) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jobgen.errors import Place, Problem, Severity
-from jobgen.model.loaded import Assignment
+from jobgen.model.loaded import Assignment, PlacedProgram
 from jobgen.model.units import clip
 from jobgen.source import Source
 
@@ -41,6 +41,8 @@ class Tree:
         self.overrides: dict[Path, str] = {}
         self.variables: list[Assignment] = []
         """What it sets of the variables that can be judged."""
+        self.programs: list[PlacedProgram] = []
+        """What ``run:`` starts."""
         self.said = Counter[str]()
         """How many problems of each code were found."""
 

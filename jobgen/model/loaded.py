@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from jobgen.errors import Place, Problem
+
+if TYPE_CHECKING:
+    from jobgen.shell.programs import StartedProgram
 
 M = TypeVar("M")
 
@@ -24,6 +27,13 @@ class Assignment(NamedTuple):
     """Whether a line of shell exports it."""
 
 
+class PlacedProgram(NamedTuple):
+    """A Python program or a launcher that ``run:`` starts."""
+
+    program: StartedProgram
+    place: Place | None
+
+
 class Loaded(NamedTuple, Generic[M]):
     """The value, the label of its file as shown to people, and the place of every node."""
 
@@ -37,6 +47,8 @@ class Loaded(NamedTuple, Generic[M]):
     """Paths that came from somewhere else: ``--set``, the profile that ``extends`` names."""
     variables: tuple[Assignment, ...] = ()
     """What it sets of NCCL's variables and of those around them."""
+    programs: tuple[PlacedProgram, ...] = ()
+    """What ``run:`` starts, in order."""
     above: Mapping[str, str] = {}
     """Labels of the profiles that it extends → sha256 of their text."""
 

@@ -45,6 +45,7 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
     warning = directives.stop(look, sized)
     sized.problems += container.problems(look, launcher.value)
     sized.problems += launchers.problems(look, launcher.value)
+    sized.problems += launchers.programs(look, launcher.value, size)
     raise_errors(Invalid, sized.problems)
 
     trained = training.training(look, size, launcher.value, runs, sized)

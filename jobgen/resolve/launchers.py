@@ -1,8 +1,10 @@
-"""Settings of a launcher that another launcher would silently ignore."""
+"""What a launcher cannot do: settings of another one, and programs of ``run:``."""
 
 from __future__ import annotations
 
 from jobgen.errors import Problem
+from jobgen.launch.nesting import check_programs
+from jobgen.model.plan import Shape
 from jobgen.resolve.look import Look
 
 _TAKES = {
@@ -24,6 +26,12 @@ def problems(look: Look, launcher: str) -> list[Problem]:
             hint = f"it is a setting of {' and '.join(launchers)}"
             found.append(look.wrong_job("J215", message, "launcher", key, hint=hint))
     return [*found, *_elastic(look, launcher), *_pdsh(look, launcher)]
+
+
+def programs(look: Look, launcher: str, size: Shape) -> list[Problem]:
+    """Programs of ``run:`` that this launcher cannot start, where the file alone did not say so."""
+    problems = check_programs(look.spec.programs, launcher, size.nodes, size.world)
+    return [problem for problem in problems if problem.severity == "error"]
 
 
 def _elastic(look: Look, launcher: str) -> list[Problem]:

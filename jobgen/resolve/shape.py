@@ -137,7 +137,7 @@ def _launcher(look: Look, program: Program, world: int, sized: Sized) -> Setting
         return Setting("accelerate", why, look.by_job("train", "framework"))
     if world == 1:
         return Setting("plain", "a single rank needs no launcher", "rule one-rank")
-    if not program.python:
+    if not program.python and not _brings_launcher(look):
         found = look.wrong_job(
             "J204",
             f"'{program.first}' is no Python program, and {world} ranks need a launcher: "
@@ -148,6 +148,10 @@ def _launcher(look: Look, program: Program, world: int, sized: Sized) -> Setting
         )
         sized.problems.append(found)
     return Setting("torchrun", "the default for a Python program of several ranks", "rule launcher")
+
+
+def _brings_launcher(look: Look) -> bool:
+    return any(p.launcher and not p.command.some_ranks for p, _ in look.spec.programs)
 
 
 def _cpus(look: Look, gpus: int, ranks: int, tasks: int, sized: Sized) -> int | None:

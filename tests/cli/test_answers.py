@@ -142,6 +142,22 @@ def test_every_verb_refuses_a_bad_file_as_lint_does(
     assert "4 | time: 4:00" in said.err
 
 
+VERBS = [["lint"], ["plan"], ["render"], ["submit"], ["submit", "--dry-run"]]
+
+
+@pytest.mark.parametrize("words", VERBS)
+@pytest.mark.parametrize("more", ["nodes: 2\nlauncher: srun\n", "nodes: 2\n", "nodes: 1\n"])
+def test_every_verb_refuses_a_launcher_inside_a_launcher(
+    jobgen: Jobgen, job: Path, words: list[str], more: str
+) -> None:
+    run = "run: |\n  set -e\n  exec torchrun --nproc-per-node=8 train.py --lr 1\n"
+    job.write_text(f"name: demo\ntime: 4h\n{run}{more}")
+    answer = jobgen(*words, *ON)
+    assert answer.code == 3
+    assert "job.yaml:5: error[J306]" in answer.err + answer.out
+    assert "'train.py --lr 1'" in answer.err + answer.out
+
+
 def test_an_unknown_cluster_is_answered_with_the_nearest(jobgen: Jobgen, job: Path) -> None:
     said = jobgen("plan", "job.yaml", "-c", "a100x61")
     assert said.code == 7

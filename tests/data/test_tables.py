@@ -25,7 +25,7 @@ CLUSTER = {
 }
 
 
-FILES = ("source", "load", "model")
+FILES = ("source", "load", "model", "launch")
 
 
 def used(*rooms: str) -> set[str]:

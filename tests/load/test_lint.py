@@ -31,23 +31,6 @@ def test_habits_are_pointed_out(more: str, codes: list[str]) -> None:
     assert warned(more) == codes
 
 
-@pytest.mark.parametrize(
-    ("run", "launcher", "codes"),
-    [
-        ("torchrun train.py", "torchrun", ["J306"]),
-        ("srun python train.py", "srun", ["J306"]),
-        ("accelerate launch train.py", "accelerate", ["J306"]),
-        ("python -m torch.distributed.run train.py", "torchrun", ["J306"]),
-        ("torchrun train.py", "plain", []),
-        ("train.py --launcher torchrun", "torchrun", []),
-    ],
-)
-def test_a_launcher_inside_a_launcher_is_pointed_out(
-    run: str, launcher: str, codes: list[str]
-) -> None:
-    assert warned(f"launcher: {launcher}", run=run) == codes
-
-
 def test_names_that_switch_something_off_are_pointed_out() -> None:
     assert warned(name="interactive") == ["J301"]
 

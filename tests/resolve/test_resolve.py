@@ -131,6 +131,15 @@ def test_another_command_of_several_ranks_must_name_its_launcher() -> None:
     assert plan(job(run="bash train.sh", launcher="torchrun")).launcher.value == "torchrun"
 
 
+@pytest.mark.parametrize("run", ["torchrun train.py", "python -m torch.distributed.run train.py"])
+def test_a_launcher_of_its_own_needs_launcher_plain_or_one_rank(run: str) -> None:
+    """How many GPUs a node has stands in the profile alone."""
+    assert refused(job(run=run, nodes="1")) == ["J306:4"]
+    assert refused(job(run=run, nodes="1", launcher="srun")) == ["J306:4"]
+    assert plan(job(run=run, nodes="1"), CPUS).launcher.value == "plain"
+    assert plan(job(run=run, nodes="1", launcher="plain")).shape.world == 1
+
+
 def test_a_plain_command_runs_once_on_a_node() -> None:
     found = plan(job(launcher="plain"))
     assert (found.shape.ranks_per_node, found.shape.gpus_per_node, found.shape.world) == (1, 8, 2)

@@ -1,7 +1,7 @@
-"""Shell text → its commands as words, as a shell reads them, without running anything.
+"""Shell text → words and operators, as a shell reads them, without running anything.
 
-Quotes, escapes, comments, here-documents, redirections and substitutions are known; what is no
-valid shell text is read as far as it goes.
+Quotes, escapes, comments, here-documents, redirections, arrays and substitutions are known; text
+that is not valid is read as far as it goes.
 """
 
 from __future__ import annotations
@@ -16,39 +16,46 @@ _KEYWORDS = frozenset(
 
 
 class Word(NamedTuple):
-    """A word of the shell: its text without quotes, and where it stands."""
+    """A word or operator of the shell: its text without quotes, and where it stands."""
 
     text: str
     start: int
     end: int
-    made: bool
+    made: bool = False
     """Whether the shell would put something into it, so that the text is not the value."""
-    quoted: bool
+    quoted: bool = False
     """Whether it is one quoted piece."""
+    raw: str = ""
+    """The text with its quotes."""
 
 
 def commands(text: str) -> Iterator[list[Word]]:
     """Simple commands, each as its words, without keywords and redirections."""
     words: list[Word] = []
-    skip = False
-    for kind, word in _Reader(text).pieces():
+    for kind, word in pieces(text):
         if kind == "end":
             if words:
                 yield words
-            words, skip = [], False
-        elif kind == "into":
-            skip = True
-        elif skip:
-            skip = False
-        elif words or word.text not in _KEYWORDS or word.quoted:
+            words = []
+        elif kind == "word" and (words or word.text not in _KEYWORDS or word.quoted):
             words.append(word)
     if words:
         yield words
 
 
+def pieces(text: str) -> Iterator[tuple[str, Word]]:
+    """(word, …), (into, …) for the target of a redirection, (end, …) for an operator."""
+    return _Reader(text).pieces()
+
+
 _SUMS = re.compile(r"(?<=for )\(\([^\n]{0,300}?\)\)|\(\([^;\n]{0,300}?\)\)")
 """``((n << 2))``, whose signs redirect nothing."""
-_END = Word("", 0, 0, made=False, quoted=False)
+_BLANK = re.compile(r"(?:[ \t\r]|\\\n|#[^\n]*)+")
+_OPERATOR = re.compile(r"&&|\|\||;;&|;[;&]|\|&|[;&|()]")
+_REDIRECTION = re.compile(r"(?:\d+|\{\w+\})?(?:<<<|<<-?|&>>?|>>|[<>][&>|]?)", re.ASCII)
+_REDIRECTS = "<>&{0123456789"
+_ARRAY = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+_SIGNS = "\n;&|()<>"
 
 
 class _Reader:
@@ -61,49 +68,81 @@ class _Reader:
         """Here-documents whose bodies start at the next line."""
 
     def pieces(self) -> Iterator[tuple[str, Word]]:
-        """(word, …), (into, …) before the target of a redirection, (end, …) of a command."""
-        text = self.text
+        """Words, targets of redirections, and operators, in order."""
+        text, first = self.text, True
         while self.at < len(text):
-            c = text[self.at]
-            if c in " \t\r":
-                self.at += 1
-            elif text.startswith("\\\n", self.at):
-                self.at += 2
-            elif c == "#":
-                self._to_line_end()
-            elif c == "\n":
-                self.at += 1
-                self._bodies()
-                yield "end", _END
-            elif c in ";&|()":
-                sums = _SUMS.match(text, self.at)
-                self.at = sums.end() if sums else self.at + 1
-                yield "end", _END
-            elif c in "<>":
+            if blank := _BLANK.match(text, self.at):
+                self.at = blank.end()
+                continue
+            c, start = text[self.at], self.at
+            if c in _REDIRECTS and _REDIRECTION.match(text, start):
                 yield from self._redirection()
+            elif c == "(" and (sums := _SUMS.match(text, start)):
+                self.at, first = sums.end(), False
+                yield "word", self._slice(start)
+            elif c in _SIGNS:
+                yield "end", self._operator()
+                first = True
+            elif first and text.startswith(("[[ ", "[[\t", "[[\n"), start):
+                first = False
+                yield from self._test()
             else:
-                yield "word", self._word()
+                word = self._word()
+                first = first and word.text in _KEYWORDS
+                yield "word", word
+
+    def _slice(self, start: int) -> Word:
+        raw = self.text[start : self.at]
+        return Word(raw, start, self.at, made=True, raw=raw)
+
+    def _operator(self) -> Word:
+        start = self.at
+        if self.text[start] == "\n":
+            self.at += 1
+            self._bodies()
+            return Word("\n", start, start + 1)
+        match = _OPERATOR.match(self.text, start)
+        self.at = match.end() if match else start + 1
+        return Word(self.text[start : self.at], start, self.at)
+
+    def _test(self) -> Iterator[tuple[str, Word]]:
+        """``[[ … ]]``, in which && and < are no operators."""
+        while self.at < len(self.text):
+            c = self.text[self.at]
+            if c == "\n" or c in " \t\r;&|()<>":
+                self.at += 1
+                continue
+            word = self._word()
+            yield "word", word
+            if word.raw == "]]":
+                return
 
     def _to_line_end(self) -> None:
         end = self.text.find("\n", self.at)
         self.at = len(self.text) if end < 0 else end
 
     def _redirection(self) -> Iterator[tuple[str, Word]]:
-        match = re.compile(r"<<<|<<-?|[<>][&>|]?").match(self.text, self.at)
-        sign = match.group() if match else self.text[self.at]
-        self.at += len(sign)
+        match = _REDIRECTION.match(self.text, self.at)
+        sign = match.group().lstrip("0123456789") if match else ""
+        self.at = match.end() if match else self.at + 1
         if self.text.startswith("(", self.at):  # <( … ) is a word
+            start = self.at
             self.at += 1
             self._balanced(")")
+            yield "into", self._slice(start)
             return
+        while self.text[self.at : self.at + 1] in {" ", "\t"}:
+            self.at += 1
+        if self.text[self.at : self.at + 1] in {"", *_SIGNS}:
+            return
+        word = self._word()
         if sign in {"<<", "<<-"}:
-            while self.text[self.at : self.at + 1] in {" ", "\t"}:
-                self.at += 1
-            self.waiting.append((self._word().text, sign == "<<-"))
-            return
-        yield "into", _END
+            self.waiting.append((word.text, sign == "<<-"))
+        yield "into", word
 
     def _bodies(self) -> None:
+        if not self.waiting:
+            return
         for mark, tabs in self.waiting:
             while self.at < len(self.text):
                 start = self.at
@@ -138,9 +177,22 @@ class _Reader:
             else:
                 self.at += 1
                 parts.append(c)
+                if c == "=" and self._opens_array(start):
+                    made = True
+                    parts.append(self._array())
         self.at = min(max(self.at, start + 1), len(text))
         whole = quotes == 1 and len(parts) == 1 and text[start] in "'\""
-        return Word("".join(parts), start, self.at, made, whole)
+        return Word("".join(parts), start, self.at, made, whole, text[start : self.at])
+
+    def _opens_array(self, start: int) -> bool:
+        behind = self.text.startswith("(", self.at)
+        return behind and bool(_ARRAY.fullmatch(self.text[start : self.at]))
+
+    def _array(self) -> str:
+        start = self.at
+        self.at += 1
+        self._balanced(")")
+        return self.text[start : self.at]
 
     def _double(self) -> tuple[str, bool]:
         text, made, parts = self.text, False, []

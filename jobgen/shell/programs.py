@@ -1,0 +1,293 @@
+"""Shell text → the Python programs and launchers that it starts, wherever they hide.
+
+``env``, ``exec``, ``numactl``, ``uv run``, ``bash -c '…'``, ``eval`` and variables that the text
+itself sets are seen through. Scripts that it calls are not opened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from jobgen.shell.conditions import program_words, starts_assignment
+from jobgen.shell.foreign_launchers import LAUNCHERS, MODULES, ForeignLauncher, read_launched
+from jobgen.shell.python_command import is_python, read_python_command
+from jobgen.shell.shellwords import Word, commands
+from jobgen.shell.simple_commands import (
+    SimpleCommand,
+    read_commands,
+)
+
+_LONGEST = 1_000_000
+_DEEPEST = 10
+_SHELL_DEPTH = 3
+"""A shell inside of a shell counts so much: its text is read anew."""
+_MOST_WORDS = 2_000
+_SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
+_EXPORTS = frozenset({"export", "declare", "typeset", "readonly", "local"})
+_WHICH = re.compile(r"[$`]\(?(?:which|command -v|type -p)\s+([\w./-]+)[)`]")
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?:\[[@*]\])?(?::?-([^{}]*))?\})", re.ASCII)
+_DIRECT = frozenset(
+    {"env", "exec", "command", "builtin", "time", "nohup", "setsid", "nice", "ionice", "chrt"}
+    | {"numactl", "taskset", "timeout", "stdbuf", "unbuffer", "sudo", "flock", "strace", "ltrace"}
+    | {"gdb", "valgrind", "perf", "catchsegv", "xvfb-run", "tini", "dumb-init", "xargs", "ssh"}
+    | {"nsys", "ncu", "rocprof", "rocprofv3", "py-spy", "dotenv", "hwloc-bind", "likwid-pin"}
+    | {"kernprof", "viztracer", "scalene", "memray", "pyinstrument", "coverage", "ipython"}
+)
+"""Commands that start another, which stands behind their options."""
+_NAMED = frozenset(
+    {"uv", "uvx", "conda", "mamba", "micromamba", "poetry", "pdm", "pixi", "pipenv", "hatch"}
+    | {"rye", "apptainer", "singularity", "docker", "podman", "enroot", "shifter", "ch-run"}
+)
+"""The same, with options whose values are names, such as that of an environment."""
+_SWITCHES = frozenset(
+    {"--nv", "--rocm", "--no-sync", "--frozen", "--locked", "--isolated", "--active", "--offline"}
+    | {"-q", "-v", "--no-capture-output", "--live-stream", "--rm", "-it", "-i", "-t", "--cleanenv"}
+    | {"-e", "--containall", "--contain", "--writable-tmpfs", "--"}
+)
+"""Options of those that take no value."""
+
+
+class StartedProgram(NamedTuple):
+    """A Python program or a launcher that a command starts."""
+
+    name: str
+    """As people call it: ``train.py``, ``pkg.train``, ``torchrun``, ``accelerate launch``."""
+    words: tuple[Word, ...]
+    """From the interpreter, the script or the launcher on."""
+    start: int
+    """Where the first of these stands in the text."""
+    end: int
+    command: SimpleCommand
+    """When it runs."""
+    assigned: frozenset[str]
+    """Variables that are set or unset for this command alone."""
+    exported: int
+    """How many commands before it have changed what programs see of the environment."""
+    script: str = ""
+    """The Python file, where it is one."""
+    module: str = ""
+    launcher: ForeignLauncher | None = None
+    alone: str = ""
+    """The command without the launcher and its options; empty where that is not certain."""
+    spans_nodes: bool = True
+    """Of a launcher: whether its options name other nodes, or cannot be known."""
+
+
+def read_programs(text: str) -> list[StartedProgram]:
+    """The programs that this text starts, in order.
+
+    >>> [p.name for p in read_programs("cd x && A=1 python -W ignore train.py; nvidia-smi")]
+    ['train.py']
+    >>> [(p.name, p.alone) for p in read_programs("exec torchrun --nnodes 2 train.py --lr 1")]
+    [('torchrun', 'train.py --lr 1')]
+    """
+    return list(_Reading().read(text[:_LONGEST], 0))
+
+
+class _Reading:
+    """What is known on the way through a text: its variables, its exports."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, str] = {}
+        self.exports = 0
+        self.room = _MOST_WORDS
+
+    def read(self, text: str, depth: int) -> Iterator[StartedProgram]:
+        """The programs of a text, which may stand inside of another."""
+        for command in read_commands(text):
+            for word in command.words:
+                self._remember(word)
+            words = self._expand(program_words(command.words))
+            before = command.words[: len(command.words) - len(program_words(command.words))]
+            if not words:
+                continue
+            if words[0].text in _EXPORTS | {"unset"}:
+                self.exports += 1
+            names = frozenset(w.text.partition("=")[0] for w in before)
+            prefix = "".join(f"{w.raw} " for w in before)
+            for one in self._starts(text, words, command, depth):
+                alone = prefix + one.alone if one.alone else ""
+                yield one._replace(assigned=one.assigned | names, alone=alone)
+
+    def _remember(self, word: Word) -> None:
+        name, equals, value = word.text.partition("=")
+        if equals and starts_assignment(word.text):
+            array = value.startswith("(") and not word.quoted
+            self.values[name.removesuffix("+")] = value[1:-1] if array else value
+
+    # ---- variables
+
+    def _expand(self, words: Sequence[Word], depth: int = 0) -> tuple[Word, ...]:
+        """The words, with those that are one variable of the text replaced by its words."""
+        result: list[Word] = []
+        for word in words:
+            value = self._value(word)
+            if value is None or depth > _DEEPEST or self.room < 0:
+                result.append(word)
+                continue
+            inner = [w for command in commands(value) for w in command]
+            self.room -= len(inner)
+            moved = [w._replace(start=word.start, end=word.end) for w in inner]
+            result += self._expand(moved, depth + 1)
+        return tuple(result)
+
+    def _value(self, word: Word) -> str | None:
+        """What a word is that holds one variable and nothing else."""
+        match = _VARIABLE.fullmatch(word.text) if word.made else None
+        if match is None or (word.quoted and "[" not in word.text):
+            return None
+        return self.values.get(match.group(1) or match.group(2), match.group(3))
+
+    def _script(self, word: Word) -> str:
+        """The text of a word that a shell reads, its variables put in."""
+        match = _VARIABLE.fullmatch(word.text)
+        known = self.values.get(match.group(1) or match.group(2)) if match else None
+        return known if known is not None else word.text
+
+    # ---- commands inside of commands
+
+    def _starts(
+        self, text: str, words: tuple[Word, ...], command: SimpleCommand, depth: int
+    ) -> Iterator[StartedProgram]:
+        name = _base(words[0])
+        if depth > _DEEPEST:
+            return
+        here = StartedProgram(
+            name, words, words[0].start, words[0].end, command, frozenset(), self.exports
+        )
+        if name in _SHELLS:
+            yield from self._shell(text, here, depth)
+        elif name == "eval" and len(words) > 1:
+            script = " ".join(word.text for word in words[1:])
+            yield from self._inside(text, here, words[1], depth, script)
+        elif name in _DIRECT or name in _NAMED:
+            yield from self._wrapped(text, here, depth)
+        elif name in LAUNCHERS:
+            yield from self._launched(text, here, LAUNCHERS[name], 1, depth)
+        elif is_python(words[0].text):
+            yield from self._python(text, here, depth)
+        elif words[0].text.endswith(".py"):
+            yield here._replace(name=words[0].text, script=words[0].text)
+
+    def _shell(self, text: str, here: StartedProgram, depth: int) -> Iterator[StartedProgram]:
+        """``bash -lc 'script'``."""
+        for flag, word in zip(here.words[1:], here.words[2:], strict=False):
+            if re.fullmatch(r"-\w*c", flag.text):
+                yield from self._inside(text, here, word, depth, self._script(word))
+                return
+            if not flag.text.startswith(("-", "+")):
+                return
+
+    def _inside(
+        self, text: str, here: StartedProgram, word: Word, depth: int, script: str
+    ) -> Iterator[StartedProgram]:
+        """The programs of a script that is one word of this text."""
+        if depth >= _DEEPEST:
+            return
+        verbatim = word.quoted and text[word.start + 1 : word.end - 1] == script
+        for one in self.read(script, depth + _SHELL_DEPTH):
+            start, end = word.start, word.end
+            if verbatim:
+                start, end = one.start + word.start + 1, one.end + word.start + 1
+            yield one._replace(start=start, end=end, command=_both(here.command, one.command))
+
+    def _wrapped(self, text: str, here: StartedProgram, depth: int) -> Iterator[StartedProgram]:
+        """The command behind ``env -u X A=1``, ``numactl -N 0``, ``uv run --with x``."""
+        words, named = here.words, here.name in _NAMED
+        assigned = []
+        for at in range(1, len(words)):
+            before, word = words[at - 1].text, words[at]
+            module = here.name == "uv" and word.text in {"-m", "--module"}
+            value = named and before.startswith("-") and "=" not in before
+            if not module and value and before not in _SWITCHES:
+                continue
+            if starts_assignment(word.text) or before == "-u":
+                assigned.append(word)
+            if module or _starts_something(word):
+                python = (word._replace(text="python", raw="python"),) if module else ()
+                yield from self._behind(text, here, (*python, *words[at:]), assigned, depth)
+                return
+
+    def _behind(
+        self,
+        text: str,
+        here: StartedProgram,
+        words: tuple[Word, ...],
+        assigned: Sequence[Word],
+        depth: int,
+    ) -> Iterator[StartedProgram]:
+        names = frozenset(w.text.partition("=")[0] for w in assigned)
+        sets = "".join(f"{w.raw} " for w in assigned if starts_assignment(w.text))
+        for one in self._starts(text, words, here.command, depth + 1):
+            alone = sets + one.alone if one.alone else ""
+            yield one._replace(assigned=one.assigned | names, alone=alone)
+
+    def _python(self, text: str, here: StartedProgram, depth: int) -> Iterator[StartedProgram]:
+        runs = read_python_command(here.words)
+        launcher = MODULES.get(runs.module) or LAUNCHERS.get(runs.script.rpartition("/")[2])
+        if launcher is not None:
+            name = f"python -m {runs.module}" if runs.module else runs.script
+            started = here._replace(name=name)
+            end = here.words[min(runs.at, len(here.words) - 1)].end
+            yield from self._launched(text, started._replace(end=end), launcher, runs.at + 1, depth)
+        elif runs.script or runs.module:
+            name, word = runs.script or runs.module, here.words[runs.at]
+            yield here._replace(
+                name=name,
+                start=word.start,
+                end=word.end,
+                script=runs.script,
+                module=runs.module,
+            )
+
+    def _launched(
+        self, text: str, here: StartedProgram, launcher: ForeignLauncher, at: int, depth: int
+    ) -> Iterator[StartedProgram]:
+        parts = read_launched(launcher, here.words, at)
+        if parts is None:
+            return
+        program, alone = here.words[parts.program :], ""
+        if parts.certain and program:
+            alone = launcher.keeps + "python -m " * parts.module + " ".join(w.raw for w in program)
+            if not parts.module and _starts_something(program[0]):
+                inner = next(self._starts(text, program, here.command, depth + 1), None)
+                if inner is not None and inner.launcher is not None:
+                    alone = inner.alone
+        name, end = here.name, here.end
+        if launcher.subcommands:
+            name, end = f"{name} {here.words[at].text}", here.words[at].end
+        yield here._replace(
+            name=name,
+            end=end,
+            launcher=launcher,
+            alone=" ".join(alone.replace("\\\n", " ").split("\n")),
+            spans_nodes=parts.spans_nodes,
+        )
+
+
+def _base(word: Word) -> str:
+    """The name of a command: without its folder, and behind ``$(which …)``."""
+    match = _WHICH.fullmatch(word.text)
+    return (match.group(1) if match else word.text).rpartition("/")[2]
+
+
+def _starts_something(word: Word) -> bool:
+    """Whether a command known here begins with this word."""
+    name, text = _base(word), word.text
+    if text.startswith("-") or starts_assignment(text):
+        return False
+    known = name in LAUNCHERS or name in _SHELLS or name in _DIRECT or name in _NAMED
+    return known or is_python(text) or text.endswith(".py")
+
+
+def _both(outer: SimpleCommand, inner: SimpleCommand) -> SimpleCommand:
+    """When a command runs that stands inside of another."""
+    return inner._replace(
+        always=outer.always and inner.always,
+        some_ranks=outer.some_ranks or inner.some_ranks,
+        repeated=outer.repeated or inner.repeated,
+        background=outer.background or inner.background,
+        piped=outer.piped or inner.piped,
+    )

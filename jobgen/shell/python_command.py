@@ -1,0 +1,60 @@
+"""The words of a Python command → the file or module that it runs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from jobgen.shell.shellwords import Word
+
+_PYTHON = re.compile(r"(?:python|pypy)[0-9.]*", re.ASCII)
+_VARIABLE = re.compile(r"\$\{?\w*(?:PYTHON|python)\w*\}?", re.ASCII)
+_VALUED = "WX"
+_LONG_VALUED = frozenset({"--check-hash-based-pycs"})
+
+
+class PythonCommand(NamedTuple):
+    """What an interpreter is asked to run; nothing for code, standard input and --version."""
+
+    script: str = ""
+    module: str = ""
+    at: int = 0
+    """The index of the script's or module's word; where it stands in a word with -m, of that."""
+
+
+def is_python(text: str) -> bool:
+    """Whether a word of this text is the Python interpreter: ``python3.11``, ``$PYTHON``."""
+    name = text.rpartition("/")[2]
+    return bool(_PYTHON.fullmatch(name) or _VARIABLE.fullmatch(text))
+
+
+def read_python_command(words: Sequence[Word]) -> PythonCommand:
+    """The script or module behind an interpreter and its options.
+
+    >>> from jobgen.shell.shellwords import commands
+    >>> read_python_command(next(commands("python -uW ignore -X dev train.py -m x"))).script
+    'train.py'
+    >>> read_python_command(next(commands("python3 -um pkg.train"))).module
+    'pkg.train'
+    """
+    at = 1
+    while at < len(words):
+        text = words[at].text
+        if not text.startswith("-") or text == "-":
+            return PythonCommand(script="" if text == "-" else text, at=at)
+        if text.startswith("--"):
+            at += 2 if text in _LONG_VALUED else 1
+            continue
+        flag = re.search("[cmWX]", text)
+        if flag is None:
+            at += 1
+            continue
+        value = text[flag.end() :]
+        if flag.group() == "c":
+            return PythonCommand()
+        if flag.group() == "m":
+            at += 0 if value else 1
+            return PythonCommand(module=value or (words[at].text if at < len(words) else ""), at=at)
+        at += 1 if value else 2
+    return PythonCommand()

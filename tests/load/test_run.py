@@ -1,0 +1,241 @@
+"""What ``run:`` may hold: no second launcher, one distributed program."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from jobgen.errors import Problem
+from jobgen.load import check
+
+KEYS = {"name": "demo", "nodes": "2", "gpus_per_node": "8", "time": "2h"}
+
+
+def lint(run: str, launcher: str = "torchrun", **keys: str) -> list[Problem]:
+    """What lint reports about a job with this command."""
+    block = "|\n" + textwrap.indent(run, "  ")
+    lines = {**KEYS, **keys, "launcher": launcher, "run": block}
+    text = "".join(f"{key}: {value}\n" for key, value in lines.items() if value)
+    return list(check(text, "job.yaml").problems)
+
+
+def errors(run: str, launcher: str = "torchrun", **keys: str) -> list[str]:
+    """``CODE:LINE`` of each error, where the first line of ``run`` is line 1."""
+    return [f"{p.code}:{line(p, launcher, keys)}" for p in lint(run, launcher, **keys) if bad(p)]
+
+
+def bad(problem: Problem) -> bool:
+    return problem.severity == "error"
+
+
+def line(problem: Problem, launcher: str, keys: dict[str, str]) -> int:
+    above = sum(1 for value in {**KEYS, **keys, "launcher": launcher, "run": "|"}.values() if value)
+    assert problem.place
+    return problem.place.line - above
+
+
+# ---- a launcher inside a launcher
+
+NESTED = {
+    "torchrun train.py": "train.py",
+    "torchrun --nproc-per-node=8 train.py --lr 1": "train.py --lr 1",
+    "torchrun --nproc_per_node 8 --nnodes $SLURM_NNODES train.py --lr 1": "train.py --lr 1",
+    "torchrun --standalone train.py": "train.py",
+    "torchrun --nproc-per-node 8 -m pkg.train --lr 1": "python -m pkg.train --lr 1",
+    "torchrun --nproc-per-node=8 --no-python ./train.sh a": "./train.sh a",
+    "torchrun $DIST_ARGS train.py $ARGS": "train.py $ARGS",
+    "/opt/conda/bin/torchrun train.py": "train.py",
+    '"$CONDA_PREFIX/bin/torchrun" train.py': "train.py",
+    "$(which torchrun) --nproc_per_node 2 train.py": "train.py",
+    "python /opt/conda/bin/torchrun --nproc_per_node 2 train.py": "train.py",
+    "python -m torch.distributed.run --nproc-per-node=8 train.py": "train.py",
+    "python3.11 -u -W ignore -m torch.distributed.launch --use_env train.py -x": "train.py -x",
+    "python -mtorch.distributed.run train.py": "train.py",
+    "$PYTHON -m torch.distributed.run train.py": "train.py",
+    "python -m accelerate.commands.launch --num_processes 8 train.py": "train.py",
+    "accelerate launch --multi_gpu --config_file a.yaml --num_processes 8 train.py": "train.py",
+    "accelerate launch -m axolotl.cli.train c.yml": "python -m axolotl.cli.train c.yml",
+    "accelerate-launch train.py": "train.py",
+    "deepspeed --num_gpus=8 train.py --deepspeed ds.json": "train.py --deepspeed ds.json",
+    "deepspeed --module pkg.train": "python -m pkg.train",
+    "python -m deepspeed.launcher.runner train.py": "train.py",
+    "srun python train.py --lr 1": "python train.py --lr 1",
+    "srun -N2 -n 16 --overlap ./train.sh": "./train.sh",
+    "srun -l torchrun --nproc-per-node 8 train.py": "train.py",
+    "mpirun -np 16 -x PATH --allow-run-as-root python train.py": "python train.py",
+    "mpiexec -n 4 python train.py": "python train.py",
+    "composer -n 8 train.py config.yaml": "train.py config.yaml",
+    "horovodrun -np 4 python train.py": "python train.py",
+    "python ./deepy.py train.py conf.yml": "train.py conf.yml",
+    # hidden
+    "A=1 B='x y' torchrun train.py --lr 1": "A=1 B='x y' train.py --lr 1",
+    "env NCCL_DEBUG=WARN torchrun train.py": "NCCL_DEBUG=WARN train.py",
+    "exec torchrun train.py": "train.py",
+    "time torchrun train.py": "train.py",
+    "time -p torchrun train.py": "train.py",
+    "/usr/bin/time -v torchrun train.py": "train.py",
+    "nohup torchrun train.py &": "train.py",
+    "numactl --cpunodebind=0 -m 0 torchrun train.py": "train.py",
+    "taskset -c 0-7 torchrun train.py": "train.py",
+    "timeout -k 5 4h torchrun train.py": "train.py",
+    "nsys profile -o report torchrun train.py": "train.py",
+    "uv run torchrun train.py": "train.py",
+    "uv run --with deepspeed torchrun train.py": "train.py",
+    "uvx torchrun train.py": "train.py",
+    "uv run -m torch.distributed.run train.py": "train.py",
+    "conda run -n deepspeed --no-capture-output torchrun train.py": "train.py",
+    "apptainer exec --nv -B /data image.sif torchrun train.py": "train.py",
+    "bash -c 'torchrun train.py --lr 1'": "train.py --lr 1",
+    'bash -lc "source x && exec torchrun train.py"': "train.py",
+    "eval torchrun train.py": "train.py",
+    "torchrun train.py 2>&1 | tee log": "train.py",
+    "torchrun \\\n  --nproc-per-node=8 \\\n  train.py \\\n  --lr 1": "train.py --lr 1",
+    "LAUNCHER='torchrun --nnodes 2'\n$LAUNCHER train.py": "train.py",
+    "L='python -u -m torch.distributed.run'\nCMD=\"$L train.py\"\necho $CMD\n$CMD": "train.py",
+    "CMD='torchrun train.py'\nbash -c \"$CMD\"": "train.py",
+    "CMD='torchrun train.py'\neval $CMD": "train.py",
+    'CMD=(torchrun --nnodes 2 train.py)\n"${CMD[@]}"': "train.py",
+    "L=${LAUNCHER:-torchrun}\n$L train.py": "train.py",
+    "set -e\ncd src && torchrun train.py": "train.py",
+    "nvidia-smi; torchrun train.py": "train.py",
+    "if [ -f x ]; then\n  torchrun train.py\nfi": "train.py",
+    "for lr in 1 2; do torchrun train.py --lr $lr; done": "train.py --lr $lr",
+    "main() {\n  torchrun train.py\n}\nmain": "train.py",
+    "case $MODE in\n  a) torchrun train.py ;;\nesac": "train.py",
+    "( torchrun train.py )": "train.py",
+    "! torchrun train.py": "train.py",
+}
+
+
+@pytest.mark.parametrize("run", NESTED)
+@pytest.mark.parametrize("launcher", ["torchrun", "srun"])
+def test_a_launcher_inside_a_launcher_is_refused_with_the_line_to_write(
+    run: str, launcher: str
+) -> None:
+    (problem,) = [p for p in lint(run, launcher) if bad(p)]
+    assert problem.code == "J306"
+    assert f"'{NESTED[run]}'" in problem.hint
+
+
+def test_the_line_inside_the_block_is_named() -> None:
+    assert errors("set -e\n\nmodule load x\nif true; then\n  torchrun train.py\nfi") == ["J306:5"]
+    assert errors("set -e\nbash -c '\n  cd x\n  torchrun train.py\n'") == ["J306:4"]
+    assert errors("C='torchrun train.py'\n\n$C --lr 1") == ["J306:3"]
+
+
+def test_a_one_line_command_is_pointed_at() -> None:
+    job = "name: a\nnodes: 2\ntime: 1h\nlauncher: srun\nrun: exec torchrun train.py\n"
+    (problem,) = check(job, "job.yaml").problems
+    assert problem.place
+    assert (problem.place.line, problem.place.col, problem.place.end_col) == (5, 11, 19)
+
+
+ALONE = [
+    "train.py --launcher torchrun",
+    "echo torchrun train.py",
+    "torchrun --version\npython train.py",
+    "which torchrun\npython train.py",
+    "command -v torchrun >/dev/null || exit 1\npython train.py",
+    "pip install deepspeed accelerate\npython train.py",
+    "accelerate env\npython train.py",
+    "accelerate config default\npython train.py",
+    "srun --version\npython train.py",
+    "# torchrun train.py\npython train.py",
+    "cat > x.sh <<EOF\ntorchrun train.py\nEOF\npython train.py",
+    "python train.py --note 'torchrun train.py'",
+    "conda run -n accelerate python train.py",
+    "uv run --with deepspeed --extra mpirun python train.py",
+    "python -m deepspeed_tools train.py",
+    "tune run full_finetune_distributed --config c.yaml",
+    "LAUNCHER=torchrun\npython train.py --launcher $LAUNCHER",
+    "L=torchrun\nL=python\n$L train.py",
+]
+
+
+@pytest.mark.parametrize("run", ALONE)
+def test_the_name_of_a_launcher_alone_is_no_launcher(run: str) -> None:
+    assert lint(run) == []
+
+
+def test_tune_run_is_a_launcher_only_with_torchruns_options() -> None:
+    run = "tune run --nnodes 2 --nproc_per_node 8 full_finetune_distributed --config c.yaml"
+    (problem,) = lint(run)
+    assert "'tune run full_finetune_distributed --config c.yaml'" in problem.hint
+
+
+def test_a_cluster_inside_a_rank_is_refused() -> None:
+    (problem,) = lint("ray start --head\npython train.py")
+    assert problem.code == "J306"
+    assert "launcher: plain" in problem.hint
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        'if [ "$RANK" = 0 ]; then torchrun --standalone eval.py; fi',
+        "[[ $SLURM_LOCALID == 0 ]] && torchrun --nnodes 2 train.py",
+        "if ((SLURM_PROCID == 0)); then srun --overlap -N2 ./clean.sh; fi",
+        "[ $LOCAL_RANK != 0 ] && exit 0\ntorchrun train.py",
+        'is_main() { [ "$RANK" = 0 ]; }\nif is_main; then torchrun eval.py; fi',
+    ],
+)
+def test_a_launcher_that_some_ranks_start_is_only_a_warning(run: str) -> None:
+    assert [(p.code, p.severity) for p in lint(run)] == [("J306", "warning")]
+
+
+@pytest.mark.parametrize("run", [run for run in NESTED if "nnodes" in run])
+def test_plain_is_for_programs_that_bring_their_launcher(run: str) -> None:
+    assert lint(run, "plain") == []
+    assert lint(run, "none") == []
+
+
+@pytest.mark.parametrize(
+    ("run", "offered"),
+    [
+        ("torchrun --nnodes=2 --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT train.py", True),
+        ("torchrun $ARGS train.py", True),
+        ("torchrun --nproc-per-node=8 train.py", False),
+        ("srun python train.py", False),
+        ("mpirun -np 16 python train.py", False),
+    ],
+)
+def test_plain_is_offered_only_where_one_training_would_run(run: str, offered: bool) -> None:
+    (problem,) = lint(run, "torchrun")
+    assert ("launcher: plain" in problem.hint) is offered
+
+
+def test_another_launcher_that_jobgen_has_is_offered() -> None:
+    (problem,) = lint("accelerate launch train.py", "torchrun")
+    assert "launcher: accelerate" in problem.hint
+    (problem,) = lint("torchrun train.py", "torchrun")
+    assert "launcher: torchrun" not in problem.hint
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "torchrun --nproc-per-node=8 train.py",
+        "deepspeed --num_gpus 8 train.py",
+        "accelerate launch train.py",
+        "python -m torch.distributed.run train.py",
+        "srun python train.py",
+        "mpirun -np 16 python train.py",
+    ],
+)
+def test_plain_on_several_nodes_with_a_launcher_of_one_node_is_a_warning(run: str) -> None:
+    (problem,) = lint(run, "plain")
+    assert (problem.code, problem.severity) == ("J309", "warning")
+    assert lint(run, "plain", nodes="1") == []
+
+
+@pytest.mark.parametrize("run", ["torchrun train.py", "python -m torch.distributed.run train.py"])
+def test_without_a_launcher_key_several_ranks_are_refused_and_one_is_right(run: str) -> None:
+    assert errors(run, "") == ["J306:1"]
+    assert errors(run, "", nodes="1") == ["J306:1"]
+    assert lint(run, "", nodes="1", gpus_per_node="1") == []
+    assert lint(run, "", nodes="1", gpus_per_node="0") == []
+    assert lint(run, "", nodes="1", gpus_per_node="") == [], (
+        "how many GPUs follows from the cluster"
+    )
+    assert errors(run, "{rdzv: static}", nodes="2", gpus_per_node="1") == ["J306:1"]

@@ -1,0 +1,82 @@
+"""What a shell text starts."""
+
+from __future__ import annotations
+
+import doctest
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobgen.shell import programs, python_command
+from jobgen.shell.programs import read_programs
+
+
+@pytest.mark.parametrize(
+    ("text", "scripts"),
+    [
+        ("python train.py --lr 1", ["train.py"]),
+        ("python3.11 -u -W ignore -X dev train.py -m x", ["train.py"]),
+        ("python -uWignore train.py", ["train.py"]),
+        ("python -c 'import x' train.py", []),
+        ("python - < train.py", []),
+        ("python --version", []),
+        ("cd src && ./train.py", ["./train.py"]),
+        ("uv run --with deepspeed train.py", ["train.py"]),
+        ("bash -c 'python train.py'", ["train.py"]),
+        ("time -p env A=1 numactl -N 0 python train.py", ["train.py"]),
+        ("CMD='python train.py'\n$CMD --lr 1", ["train.py"]),
+        ('CMD=(python train.py)\n"${CMD[@]}"', ["train.py"]),
+        ("SCRIPTS=(\n  train.py\n  eval.py\n)", []),
+        ("for s in train.py eval.py; do echo $s; done", []),
+        ("bash train.sh", []),
+        ("echo train.py; ls train.py", []),
+        ("cat > x.py <<EOF\npython y.py\nEOF\npython x.py", ["x.py"]),
+        ("coverage run -m pytest; coverage run train.py", ["train.py"]),
+    ],
+)
+def test_python_programs_are_seen_through_what_starts_them(text: str, scripts: list[str]) -> None:
+    assert [program.script for program in read_programs(text) if program.script] == scripts
+
+
+def test_a_module_is_a_program() -> None:
+    names = [(p.name, p.module) for p in read_programs("python -m pkg.a\npython -mpkg.b x")]
+    assert names == [("pkg.a", "pkg.a"), ("pkg.b", "pkg.b")]
+
+
+def test_each_stands_where_it_was_written() -> None:
+    text = "set -e\nA=1 python a.py\nbash -c 'python b.py'\nexec torchrun c.py\nC='python d.py'\n$C"
+    pointed = [text[p.start : p.end] for p in read_programs(text)]
+    assert pointed == ["a.py", "b.py", "torchrun", "$C"]
+
+
+def test_what_is_set_for_a_program_alone_is_known() -> None:
+    (one, two, three) = read_programs(
+        "A=1 env -u B python x.py\nexport C=1\npython y.py; python z.py"
+    )
+    assert (sorted(one.assigned), one.exported) == (["A", "B"], 0)
+    assert (sorted(two.assigned), two.exported, three.exported) == ([], 1, 1)
+
+
+PIECES = (
+    "env |srun |bash -c |eval |uv run |torchrun $A |( |if a; then |x=(|$(|f() |case x in |[[ "
+    "|for x in a b; do |R=$RANK;"
+)
+
+
+@pytest.mark.parametrize("piece", [*PIECES.split("|"), 'A="$A $A"\n'])
+def test_a_hostile_text_is_read_to_its_end(piece: str) -> None:
+    """At the limit of one value; a quadratic reader would take minutes."""
+    text = piece * (131_000 // len(piece))
+    assert all(0 <= p.start <= p.end <= len(text) for p in read_programs(text))
+
+
+@given(st.lists(st.sampled_from([*"ab $'\"\\(){};&|\n=", "bash -c ", "srun ", "python ", "x.py "])))
+def test_any_text_is_read(pieces: list[str]) -> None:
+    text = "".join(pieces)
+    assert all(0 <= p.start <= p.end <= len(text) for p in read_programs(text))
+
+
+@pytest.mark.parametrize("module", [programs, python_command])
+def test_the_examples_of_the_modules_are_true(module: object) -> None:
+    assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
