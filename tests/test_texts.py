@@ -9,8 +9,16 @@ ROOT = Path(__file__).resolve().parents[1]
 OF_BYTES = {"jobgen/follow/lines.py"}
 """``bytes.splitlines`` splits at ``\\n`` and ``\\r`` only."""
 PARTS = (
-    *("tests", "docs", "jobgen", "templates", "clusters", "examples"),
-    *("scripts", "benchmarks", "requirements", ".ci"),
+    "tests",
+    "docs",
+    "jobgen",
+    "templates",
+    "clusters",
+    "examples",
+    "scripts",
+    "benchmarks",
+    "requirements",
+    ".ci",
 )
 REGISTRIES = re.compile(
     # written so that these lines do not name one themselves

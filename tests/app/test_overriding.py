@@ -19,11 +19,10 @@ from jobgen.errors import Invalid, Problem
 from jobgen.render import render
 from tests.resolve.made import job as text
 from tests.resolve.made import plan
+from tests.waiting import HANG
 
 Job = Callable[..., Path]
 Put = Callable[..., Path]
-HANG = 300
-"""Seconds after which a test is taken to hang."""
 PROGRAM = "#!/bin/bash\n# mine\n{{ text }}\n"
 
 

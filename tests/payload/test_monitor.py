@@ -108,8 +108,14 @@ def living(group: int) -> list[str]:
     return found
 
 
+def hung(group: int) -> list[str]:
+    """The tools of a session that do not answer."""
+    return [line for line in living(group) if line.startswith("sleep 1234.5")]
+
+
 def test_a_gpu_is_written_down_with_its_units_left_out(node: Node) -> None:
     node.tool(f"echo '{GOOD}'")
+    begun = int(time.time())
     with node.watched() as process:
         until(lambda: len(node.samples("0")) >= 2)
     assert process.returncode == 0
@@ -120,7 +126,7 @@ def test_a_gpu_is_written_down_with_its_units_left_out(node: Node) -> None:
     assert row["throttle"] == "sw_power_cap"
     times = [int(r["time"]) for r in node.samples("0")]
     assert times == sorted(times)
-    assert times[-1] - time.time() < 2
+    assert begun <= times[0] <= times[-1] <= time.time()
 
 
 @pytest.mark.parametrize("name", ["clocks_event_reasons", "clocks_throttle_reasons", "none"])
@@ -208,9 +214,10 @@ def test_a_tool_that_hangs_and_cannot_be_ended_is_not_joined_by_a_second(node: N
     # what timeout kills in vain: a process that no signal reaches
     own.write_text(script.replace("timeout -k 1", "timeout -s 0 -k 60"))
     with node.watched(script=own) as process:
-        until(lambda: len(node.samples("host")) >= 2)
-        hung = [line for line in living(process.pid) if line.startswith("sleep 1234.5")]
-        assert len(hung) == 1
+        until(lambda: hung(process.pid))
+        seen = len(node.samples("host"))
+        until(lambda: len(node.samples("host")) >= seen + 2)
+        assert len(hung(process.pid)) == 1
         os.killpg(process.pid, signal.SIGCONT)
     assert not node.samples("0")
 
@@ -219,8 +226,8 @@ def test_a_tool_that_hangs_and_cannot_be_ended_is_not_joined_by_a_second(node: N
 def test_nothing_is_left_after_its_end(node: Node, how: signal.Signals) -> None:
     node.tool(f"[[ ! -e {node.out}/n1.csv ]] || exec sleep 1234.5; echo '{GOOD}'")
     (node.out / "over").touch()
-    with node.watched(every=60) as process:
-        until(lambda: any("sleep 1234.5" in line for line in living(process.pid)))
+    with node.watched(every=9999) as process:
+        until(lambda: hung(process.pid))
         process.send_signal(how)
         assert process.wait(HANG) == 0
         until(lambda: not living(process.pid))
@@ -236,15 +243,12 @@ def test_a_signal_of_the_user_ends_it_not(node: Node) -> None:
 
 
 def test_it_ends_when_who_started_it_is_gone(node: Node) -> None:
-    words = f"bash {SCRIPT} 1 {node.out} 99999 {node.folder}/root & echo $!; wait"
+    words = ["bash", "-c", f"bash {SCRIPT} 1 {node.out} 99999 {node.folder}/root & wait"]
     env = {"PATH": os.environ["PATH"], "SLURMD_NODENAME": "n1"}
-    start = ["bash", "-c", words]
-    with subprocess.Popen(start, env=env, stdout=subprocess.PIPE, text=True) as shell:
-        assert shell.stdout is not None
-        monitor = int(shell.stdout.readline())
+    with subprocess.Popen(words, env=env, start_new_session=True) as shell:
         until(lambda: node.samples("host"))
         shell.kill()
-        until(lambda: not Path(f"/proc/{monitor}").exists())
+        until(lambda: not living(shell.pid))
 
 
 def test_the_node_is_looked_at_where_there_is_no_gpu(node: Node) -> None:

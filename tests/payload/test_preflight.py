@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import reserved_port
+from tests.waiting import HANG
+
 PAYLOAD = Path(__file__).parents[2] / "jobgen" / "payload"
 DF = """echo 'Filesystem 1024-blocks Used Available Capacity Mounted on'
 echo 'tmpfs 8388608 1024 {free} 1% '"$2\""""
@@ -29,8 +32,6 @@ sleep() {
 }
 """
 """A clock for the script under test, read as BASH_ENV: time passes only where it sleeps."""
-HANG = 300
-"""Seconds after which a test is taken to hang."""
 
 Lines = list[tuple[str, ...]]
 
@@ -443,12 +444,8 @@ def kinds(lines: Lines) -> set[str]:
 @contextmanager
 def head_node() -> Iterator[tuple[int, subprocess.Popen[str]]]:
     """The preflight of a head that listens for one other node, and its port."""
-    with socket.socket() as reserved:
-        # bound and not listening: no stranger gets the port, the head may listen on it
-        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        reserved.bind(("127.0.0.1", 0))
-        port = reserved.getsockname()[1]
-        words = ("first=n0", "others=1", f"port={port}", f"patience={HANG}")
+    with reserved_port() as port:
+        words = ("first=n0", "others=1", f"port={port}", f"patience={HANG:.0f}")
         with subprocess.Popen(
             ["bash", str(PAYLOAD / "preflight.sh"), *words],
             env={**os.environ, "SLURMD_NODENAME": "n0"},

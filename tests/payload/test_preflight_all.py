@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.inputs import ONE_FOLDER
+from tests.waiting import HANG
 
 PAYLOAD = Path(__file__).parents[2] / "jobgen" / "payload"
 HOSTS = ("n1", "n2", "n3")
@@ -87,7 +88,7 @@ def judge(
             **env,
         },
         capture_output=True,
-        timeout=300,
+        timeout=HANG,
     )
     assert done.returncode == 0, done.stderr
     *lines, last = (state / "preflight.0" / "findings").read_bytes().split(b"\n")

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import HANG
+
 PAYLOAD = Path(__file__).resolve().parents[2] / "jobgen" / "payload"
 SIZE = 268435456
 
@@ -37,7 +39,7 @@ def found(
     versions: Mapping[str, str] | None = None,
     then: str = "true",
     before: str = "",
-    seconds: int = 300,
+    seconds: float = HANG,
 ) -> list[list[str]]:
     """What it adds to the findings: level, node or all-reduce, what, fix."""
     run, bundle = folder / "run", folder / "bundle"

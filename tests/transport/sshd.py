@@ -6,9 +6,11 @@ import os
 import shutil
 import socket
 import subprocess
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.ports import reserved_port
 from tests.waiting import until
 
 SSHD = shutil.which("sshd") or shutil.which("sshd", path="/usr/sbin:/sbin:/usr/local/sbin")
@@ -49,7 +51,8 @@ class Sshd:
         self.user_key = keygen(self.directory / "user_key")
         self.authorized = self.directory / "authorized_keys"
         self.authorized.write_text(public(self.user_key) + "\n")
-        self.port = free_port()
+        self._reserved = ExitStack()
+        self.port = self._reserved.enter_context(reserved_port())
         self.start()
 
     def start(self) -> None:
@@ -61,7 +64,8 @@ class Sshd:
         log = self.directory / "sshd.log"
         assert SSHD
         self._process = subprocess.Popen([SSHD, "-D", "-f", str(config), "-E", str(log)])
-        until(self._answers, lambda: f"sshd to start: {log.read_text()}", pause=0.02)
+        until(lambda: self._answers() or self._process.poll() is not None, pause=0.02)
+        assert self._process.poll() is None, f"sshd does not start: {log.read_text()}"
 
     def _answers(self) -> bool:
         with socket.socket() as plug:
@@ -100,6 +104,7 @@ class Sshd:
         """End it, with the sessions that it started."""
         self._process.terminate()
         self._process.wait()
+        self._reserved.close()
 
 
 @dataclass
@@ -132,11 +137,3 @@ class Client:
     def knows(self, *lines: str) -> None:
         """Write known_hosts."""
         self.known_hosts.write_text("".join(line.rstrip("\n") + "\n" for line in lines))
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as plug:
-        plug.bind(("127.0.0.1", 0))
-        port: int = plug.getsockname()[1]
-        return port

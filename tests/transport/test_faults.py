@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from jobgen.errors import Exit, Unreachable
 from jobgen.model.record import Login
 from jobgen.transport import Payload, connect
+from jobgen.transport.ssh import link
 from tests.transport.conftest import over_ssh
 from tests.transport.proxy import Proxy, Way
 from tests.transport.sshd import Client, Sshd
@@ -92,22 +94,39 @@ def test_an_upload_on_a_link_that_falls_silent_ends_with_its_deadline(
 def test_a_peer_that_is_silent_too_long_is_given_up_before_a_long_deadline(
     through: Callable[..., Proxy], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobgen.transport.ssh.link.KEEPALIVE", 1.0)
-    monkeypatch.setattr("jobgen.transport.ssh.link.SILENCE", 5.0)
+    monkeypatch.setattr(link, "KEEPALIVE", 0.3)
+    monkeypatch.setattr(link, "SILENCE", 2.0)
     through(down=Way(12_000, "stall"))
-    heard = pytest.raises(Unreachable, match="nothing was heard for 5 s")
-    with connect(Login("paramiko", "login")) as transport, heard:
+    heard = pytest.raises(Unreachable, match="nothing was heard for 2 s")
+    with heard, connect(Login("paramiko", "login")) as transport:
         transport.call("head -c 20000 /dev/zero", deadline=HANG)
 
 
 def test_a_peer_that_works_long_and_says_nothing_is_waited_for(
-    through: Callable[..., Proxy], monkeypatch: pytest.MonkeyPatch
+    through: Callable[..., Proxy], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("jobgen.transport.ssh.link.KEEPALIVE", 1.0)
-    monkeypatch.setattr("jobgen.transport.ssh.link.SILENCE", 5.0)
+    """It still answers the keepalives: the call goes on through any number of them."""
+    answered: list[float] = []
+
+    class Counted(link.Wire):
+        def recv(self, count: int) -> bytes:
+            data = super().recv(count)
+            answered.append(self.heard)
+            return data
+
+    monkeypatch.setattr(link, "KEEPALIVE", 0.05)
+    monkeypatch.setattr(link, "SILENCE", HANG)
+    monkeypatch.setattr(link, "Wire", Counted)
     through()
-    with connect(Login("paramiko", "login")) as transport:
-        assert transport.call("sleep 7; echo done", deadline=HANG).text == "done\n"
+    begun, go = tmp_path / "begun", tmp_path / "go"
+    text = f"touch '{begun}'; until [ -e '{go}' ]; do sleep 0.1; done; echo done"
+    with connect(Login("paramiko", "login")) as transport, ThreadPoolExecutor(1) as pool:
+        call = pool.submit(transport.call, text, deadline=HANG)
+        until(begun.exists)
+        before = len(answered)
+        until(lambda: len(answered) >= before + 5)
+        go.touch()
+        assert call.result().text == "done\n"
 
 
 @over_ssh

@@ -18,8 +18,9 @@ import pytest
 from jobgen.errors import Exit, Unreachable
 from jobgen.model.record import Login
 from jobgen.transport import connect
+from tests.ports import reserved_port
 from tests.transport.conftest import over_ssh
-from tests.transport.sshd import Client, Sshd, free_port, keygen, public
+from tests.transport.sshd import Client, Sshd, keygen, public
 from tests.waiting import HANG
 
 pytestmark = pytest.mark.ssh
@@ -66,8 +67,9 @@ def test_a_host_that_has_no_address(client: Client, backend: str) -> None:
 
 @over_ssh
 def test_a_port_where_nobody_listens(sshd: Sshd, client: Client, backend: str) -> None:
-    client.host("login", sshd, port=free_port())
-    error = refused(Login(backend, "login"))
+    with reserved_port() as port:
+        client.host("login", sshd, port=port)
+        error = refused(Login(backend, "login"))
     assert error.problems[0].code == "J403"
     assert "refused" in str(error)
 
