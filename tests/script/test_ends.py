@@ -16,7 +16,7 @@ from tests.waiting import HANG
 POLLS = """
 echo "start $JOBGEN_RESTART"
 touch "$JOBGEN_RUN_DIR/up.$RANK"
-for ((i = 0; i < 300; i++)); do
+for ((i = 0; i < 6000; i++)); do
     if [[ -e $JOBGEN_STOP_FILE ]]; then
         touch "$JOBGEN_STOPPED_FILE"
         echo saved
@@ -26,7 +26,8 @@ for ((i = 0; i < 300; i++)); do
 done
 """
 DEAF = 'touch "$JOBGEN_RUN_DIR/up.$RANK"; exec sleep 3600\n'
-REQUEUE = "{grace: 2s, requeue: true, max_requeues: 2}"
+REQUEUE = "{grace: 5m, requeue: true, max_requeues: 2}"
+"""A grace that is over only where a program takes no notice of the warning."""
 
 
 def requeued(job: Job) -> list[str]:
@@ -114,7 +115,7 @@ def test_the_next_start_sees_no_stop_file(tmp_path: Path) -> None:
 
 
 def test_a_program_that_hears_nothing_is_put_back_when_the_grace_is_over(tmp_path: Path) -> None:
-    job = Job.make(tmp_path / "run", DEAF, checkpoint=REQUEUE)
+    job = Job.make(tmp_path / "run", DEAF, checkpoint="{grace: 2s, requeue: true}")
     process = job.start()
     for rank in range(2):
         job.wait_for(job.folder / f"up.{rank}")
@@ -200,14 +201,12 @@ def test_a_secret_that_was_not_delivered_ends_the_job(tmp_path: Path) -> None:
 def test_a_warning_before_anything_has_started_is_not_lost(tmp_path: Path) -> None:
     job = Job.make(tmp_path / "run", POLLS, checkpoint=REQUEUE)
     slow = job.folder / "fake" / "scontrol"
-    slow.write_text(
-        slow.read_text().replace(
-            'show hostnames")', 'show hostnames") touch "$FAKE_DIR/asked"; sleep 2;'
-        )
-    )
+    waits = 'show hostnames") touch asked; until [[ -e warned ]]; do sleep 0.1; done;'
+    slow.write_text(slow.read_text().replace('show hostnames")', waits))
     process = job.start()
     job.wait_for(job.folder / "asked")
     os.kill(process.pid, signal.SIGUSR1)
+    (job.folder / "warned").touch()
     process.communicate(timeout=HANG)
     assert process.returncode == 0
     assert requeued(job) == ["7"]
