@@ -1,6 +1,7 @@
 # make demo        a virtual environment, then a real two-node training job on this machine
 # make test        lint, types, imports and the tests that can run here
 # make test-all    the same with all exhaustive products, more faults, and random inputs
+# make versions    the tests of our dependencies at their lowest and newest versions (part of make test)
 # make lint        ruff, mypy, import-linter, shellcheck
 # make bench       the benchmarks; PEERS=DIR/bin measures the peers beside them, in the same run
 # make strategies  every strategy run on the test cluster, as a table; ALL=1 under every launcher
@@ -23,7 +24,7 @@ endif
 KEY := $(shell cat pyproject.toml $(PINS) | sha256sum | cut -c1-12)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint $(PINS)
 
-.PHONY: help demo test test-all lint ruff mypy imports shellcheck bench strategies clean cluster-packages
+.PHONY: help demo test test-all versions lint ruff mypy imports shellcheck bench strategies clean cluster-packages
 help:
 	@sed -n 's/^# make /make /p' Makefile
 
@@ -31,11 +32,14 @@ demo: $(VENV)/.demo-$(KEY)
 	PATH="$(abspath $(BIN)):$$PATH" jobgen submit examples/digits-ddp/job.yaml --cluster local --follow
 
 # Tests that need the cluster share one worker (tests/conftest.py); where it cannot run they are skipped and said so.
-test: $(VENV)/.test-$(KEY) cluster-packages lint
+test: $(VENV)/.test-$(KEY) cluster-packages lint versions
 	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
 
 test-all: PYTEST_ARGS += --full --faults 3
 test-all: test
+
+versions: $(VENV)/.test-$(KEY)
+	VENV=$(VENV) $(BIN)/python scripts/versions
 
 lint: ruff mypy imports shellcheck
 ruff: $(VENV)/.test-$(KEY)

@@ -56,7 +56,9 @@ class Call:
         return self.world.masked if "world" in self.__dict__ else ()
 
     def settle(self) -> None:
-        """Hand the flags to the output, once all of them are read."""
+        """Hand the flags to the output, once all of them are read; the environment comes last."""
+        if self.flags.cluster is None:
+            self.flags.cluster = self.output.environ.get("JOBGEN_CLUSTER") or None
         self.output.color, self.output.ascii = self.flags.color, self.flags.ascii
         self.output.quiet = self.flags.quiet
 

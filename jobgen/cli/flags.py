@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from jobgen.cli.call import Call
 
@@ -19,14 +18,13 @@ def complete_clusters(_: click.Context, __: click.Parameter, incomplete: str) ->
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    """Remember the flag; what stands nearer to the end of the line wins, the environment last."""
-    source = ctx.get_parameter_source(param.name or "")
+    """Remember the flag; what stands nearer to the end of the line wins."""
+    # no flag has a default or a variable of click's, so a value was given on the command line:
+    # releases of click differ in when they know its source
     call = ctx.find_object(Call)
-    if call is None or source not in (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT):
+    if call is None or value is None or value is False:
         return
     old = getattr(call.flags, str(param.name))
-    if source is ParameterSource.ENVIRONMENT and old is not None:
-        return
     setattr(call.flags, str(param.name), old + value if isinstance(value, tuple) else value)
 
 
@@ -61,7 +59,6 @@ EVERYWHERE = (
         "--cluster",
         "cluster",
         metavar="NAME",
-        envvar="JOBGEN_CLUSTER",
         shell_complete=complete_clusters,
         help="Profile: a name or a path [JOBGEN_CLUSTER].",
     ),

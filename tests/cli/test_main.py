@@ -79,6 +79,39 @@ def test_global_flags_stand_before_or_after_the_verb(jobgen: Jobgen) -> None:
     assert json.loads(after.out)["schema"] == "jobgen/ls/1"
 
 
+JOB = "name: a\nnodes: 1\ntime: 1h\nlauncher: plain\nrun: echo ${X}\n"
+
+
+@pytest.mark.parametrize("where", ["before", "after", "environment"])
+def test_flags_need_no_word_of_click_on_where_they_stood(
+    jobgen: Jobgen, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, where: str
+) -> None:
+    # click 8.4.0 knows the source of a value only after the callback that kept the flag has run
+    monkeypatch.setattr(click.Context, "get_parameter_source", lambda *_: None)
+    (tmp_path / "job.yaml").write_text(JOB + "vars: {X: one}\n")
+    flags = ["--json", "--set", "X=two", "--set", "nodes=2"]
+    if where == "environment":
+        monkeypatch.setenv("JOBGEN_CLUSTER", "local")
+    else:
+        flags += ["-c", "local"]
+    words = ["plan", "job.yaml"]
+    said = jobgen(*flags, *words) if where == "before" else jobgen(*words, *flags)
+    plan = json.loads(said.out)["data"]
+    assert (plan["cluster"], plan["resources"]["nodes"]) == ("local", 2)
+    assert "two" in json.dumps(plan)
+
+
+def test_the_flag_nearest_to_the_end_wins_over_the_environment(
+    jobgen: Jobgen, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JOBGEN_CLUSTER", "gone")
+    (tmp_path / "job.yaml").write_text(JOB + "vars: {X: one}\n")
+    said = jobgen("-c", "nowhere", "plan", "job.yaml", "-c", "other", "-c", "local", "--json")
+    assert json.loads(said.out)["data"]["cluster"] == "local"
+    assert "gone" in jobgen("plan", "job.yaml").err
+    assert "nowhere" in jobgen("-c", "nowhere", "plan", "job.yaml").err
+
+
 def test_a_wrong_word_is_told_in_json_where_json_was_asked_for(jobgen: Jobgen) -> None:
     said = jobgen("plan", "--nope", "--json")
     envelope = json.loads(said.out)
