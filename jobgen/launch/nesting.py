@@ -1,12 +1,13 @@
-"""Programs of ``run:`` that cannot be the ranks of a job: launchers inside of another."""
+"""Programs of ``run:`` that cannot be the ranks of a job: a second launcher, a second program."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Problem
 from jobgen.launch import LAUNCHERS
+from jobgen.launch.distributed import forms_group
 
 if TYPE_CHECKING:
     from jobgen.model.loaded import PlacedProgram
@@ -17,20 +18,32 @@ _WHOLE_JOB = frozenset({"srun", "mpirun", "jsrun", "aprun", "horovodrun", "flux"
 _DEFAULT = "torchrun"
 
 
-def check_programs(
-    programs: Sequence[PlacedProgram], launcher: str, nodes: int, world: int
-) -> Iterator[Problem]:
-    """What is wrong with these under a launcher; an empty one is not named in the job.
+class Ranks(NamedTuple):
+    """How the ranks of a job start, as far as it is known."""
 
-    ``world`` is the number of ranks, as far as it is known.
-    """
-    if launcher == "plain":
-        yield from _alone(programs, nodes)
-    elif launcher or world > 1:
-        yield from _nested(programs, launcher or _DEFAULT, nodes)
+    launcher: str
+    """Empty where the job does not name it."""
+    nodes: int
+    world: int
+    """Ranks of the job, at least."""
+    name: str
+    """The job's name."""
 
 
-def _nested(programs: Sequence[PlacedProgram], launcher: str, nodes: int) -> Iterator[Problem]:
+def check_programs(programs: Sequence[PlacedProgram], ranks: Ranks) -> Iterator[Problem]:
+    """What is wrong with these programs under the job's launcher."""
+    if ranks.launcher == "plain":
+        yield from _alone(programs, ranks.nodes)
+        return
+    if not ranks.launcher and ranks.world == 1:
+        return  # plain, or the profile knows of more ranks
+    ranks = ranks._replace(launcher=ranks.launcher or _DEFAULT)
+    yield from _nested(programs, ranks)
+    if ranks.world > 1:
+        yield from _second(programs, ranks)
+
+
+def _nested(programs: Sequence[PlacedProgram], ranks: Ranks) -> Iterator[Problem]:
     for program, place in programs:
         if program.launcher is None:
             continue
@@ -39,19 +52,19 @@ def _nested(programs: Sequence[PlacedProgram], launcher: str, nodes: int) -> Ite
             hint = "right if they do not wait for the other ranks of the job"
             yield Problem("J306", message, place, hint, "warning")
             continue
-        message = f"run: '{program.name}' is a second launcher: every rank of {launcher} would "
-        message += "start a training of its own"
-        yield Problem("J306", message, place, _instead(program, launcher, nodes))
+        message = f"run: '{program.name}' is a second launcher: every rank of {ranks.launcher} "
+        message += "would start a training of its own"
+        yield Problem("J306", message, place, _instead(program, ranks))
 
 
-def _instead(program: StartedProgram, launcher: str, nodes: int) -> str:
+def _instead(program: StartedProgram, ranks: Ranks) -> str:
     kind = program.launcher.kind if program.launcher else ""
     if program.launcher and not program.launcher.program:
         return "write launcher: plain, which runs the command once on each node"
     hint = f"write '{program.alone}'" if program.alone else "write the program alone"
-    other = kind in LAUNCHERS and kind != launcher
-    hint += f" and launcher: {kind}" if other else f": {launcher} starts its ranks"
-    keeps = program.spans_nodes if nodes > 1 else kind != "srun"
+    other = kind in LAUNCHERS and kind != ranks.launcher
+    hint += f" and launcher: {kind}" if other else f": {ranks.launcher} starts its ranks"
+    keeps = program.spans_nodes if ranks.nodes > 1 else kind != "srun"
     return f"{hint}; launcher: plain keeps the command as it is" if keeps else hint
 
 
@@ -70,3 +83,26 @@ def _alone(programs: Sequence[PlacedProgram], nodes: int) -> Iterator[Problem]:
             hint = f"write launcher: {kind}"
             hint += f" and '{program.alone}'" if program.alone else " and the program alone"
         yield Problem("J309", message, place, hint, "warning")
+
+
+def _second(programs: Sequence[PlacedProgram], ranks: Ranks) -> Iterator[Problem]:
+    """Tried with torch 2.13: under torchrun the ranks of a second program find the first one's keys
+    in the agent's store, and wait until the time limit. Where rank 0 holds the store (srun,
+    deepspeed), ranks that are ready before rank 0 meet the store of the first program."""
+    first: dict[int, str] = {}
+    for program, place in programs:
+        if not forms_group(program, ranks.launcher):
+            continue
+        name = program.name
+        if program.rendezvous in first:
+            message = f"run: '{name}' is a second distributed program: its ranks would wait at the "
+            message += f"rendezvous of '{first[program.rendezvous]}' until the time limit"
+        elif program.command.repeated:
+            message = f"run: the loop starts '{name}' several times: at the second time its ranks "
+            message += "would wait at the first one's rendezvous until the time limit"
+        else:
+            first[program.rendezvous] = name
+            continue
+        hint = f"make it a job of its own with after: [{ranks.name}]; if it is not distributed, "
+        hint += 'put it in setup:, or behind if [ "$RANK" = 0 ]; then …; fi'
+        yield Problem("J223", message, place, hint)

@@ -23,12 +23,13 @@ def check(tree: Tree, cluster: ClusterProfile | None) -> None:
     if not tree.programs:
         return
     _outside(tree)
-    from jobgen.launch.nesting import check_programs
+    from jobgen.launch.nesting import Ranks, check_programs
 
     nodes = _nodes(tree)
     launcher = tree.text("launcher", "type") or tree.text("launcher")
     launcher = "plain" if launcher == "none" else launcher
-    for problem in check_programs(tree.programs, launcher, nodes, _world(tree, nodes, cluster)):
+    job = Ranks(launcher, nodes, _world(tree, nodes, cluster), tree.text("name"))
+    for problem in check_programs(tree.programs, job):
         if problem.severity == "error":
             tree.say(problem.code, problem.message, _RUN, problem.hint, place=problem.place)
         else:

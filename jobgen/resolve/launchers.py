@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobgen.errors import Problem
-from jobgen.launch.nesting import check_programs
+from jobgen.launch.nesting import Ranks, check_programs
 from jobgen.model.plan import Shape
 from jobgen.resolve.look import Look
 
@@ -30,7 +30,8 @@ def problems(look: Look, launcher: str) -> list[Problem]:
 
 def programs(look: Look, launcher: str, size: Shape) -> list[Problem]:
     """Programs of ``run:`` that this launcher cannot start, where the file alone did not say so."""
-    problems = check_programs(look.spec.programs, launcher, size.nodes, size.world)
+    ranks = Ranks(launcher, size.nodes, size.world, look.job.name)
+    problems = check_programs(look.spec.programs, ranks)
     return [problem for problem in problems if problem.severity == "error"]
 
 

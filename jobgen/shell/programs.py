@@ -25,7 +25,13 @@ _SHELL_DEPTH = 3
 """A shell inside of a shell counts so much: its text is read anew."""
 _MOST_WORDS = 2_000
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
-_EXPORTS = frozenset({"export", "declare", "typeset", "readonly", "local"})
+_CHANGES = frozenset({"export", "declare", "typeset", "unset"})
+_RENDEZVOUS = re.compile(
+    r"-i|--ignore-environment|(?:(?:LOCAL_)?(?:RANK|WORLD_SIZE)|MASTER_(?:ADDR|PORT)|TORCHELASTIC_\w+)"
+    r"(?:=.*)?",
+    re.DOTALL,
+)
+"""Words that change which ranks a program meets, before a command and behind env or export."""
 _WHICH = re.compile(r"[$`]\(?(?:which|command -v|type -p)\s+([\w./-]+)[)`]")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?:\[[@*]\])?(?::?-([^{}]*))?\})", re.ASCII)
 _DIRECT = frozenset(
@@ -48,6 +54,12 @@ _SWITCHES = frozenset(
 )
 """Options of those that take no value."""
 
+_MODULE_RUNNERS = frozenset(
+    {"uv", "cProfile", "profile", "pdb", "trace", "coverage", "debugpy", "viztracer", "mpi4py"}
+    | {"memory_profiler", "kernprof", "scalene", "pyinstrument", "torch.utils.bottleneck", "memray"}
+)
+"""Commands and Python's modules that take ``-m module`` or a script to run."""
+
 
 class StartedProgram(NamedTuple):
     """A Python program or a launcher that a command starts."""
@@ -61,10 +73,10 @@ class StartedProgram(NamedTuple):
     end: int
     command: SimpleCommand
     """When it runs."""
-    assigned: frozenset[str]
-    """Variables that are set or unset for this command alone."""
-    exported: int
-    """How many commands before it have changed what programs see of the environment."""
+    rendezvous: int
+    """How often commands before it have changed RANK, MASTER_PORT or the like."""
+    own_rendezvous: bool = False
+    """Whether such variables are set or unset for this command alone."""
     script: str = ""
     """The Python file, where it is one."""
     module: str = ""
@@ -87,11 +99,11 @@ def read_programs(text: str) -> list[StartedProgram]:
 
 
 class _Reading:
-    """What is known on the way through a text: its variables, its exports."""
+    """What is known on the way through a text: its variables."""
 
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
-        self.exports = 0
+        self.rendezvous = 0
         self.room = _MOST_WORDS
 
     def read(self, text: str, depth: int) -> Iterator[StartedProgram]:
@@ -101,15 +113,11 @@ class _Reading:
                 self._remember(word)
             words = self._expand(program_words(command.words))
             before = command.words[: len(command.words) - len(program_words(command.words))]
-            if not words:
-                continue
-            if words[0].text in _EXPORTS | {"unset"}:
-                self.exports += 1
-            names = frozenset(w.text.partition("=")[0] for w in before)
-            prefix = "".join(f"{w.raw} " for w in before)
-            for one in self._starts(text, words, command, depth):
-                alone = prefix + one.alone if one.alone else ""
-                yield one._replace(assigned=one.assigned | names, alone=alone)
+            if not words or words[0].text in _CHANGES:
+                self.rendezvous += _changes_rendezvous(command.words)
+            else:
+                started = self._starts(text, words, command, depth)
+                yield from (_with_variables(one, before) for one in started)
 
     def _remember(self, word: Word) -> None:
         name, equals, value = word.text.partition("=")
@@ -154,9 +162,7 @@ class _Reading:
         name = _base(words[0])
         if depth > _DEEPEST:
             return
-        here = StartedProgram(
-            name, words, words[0].start, words[0].end, command, frozenset(), self.exports
-        )
+        here = StartedProgram(name, words, words[0].start, words[0].end, command, self.rendezvous)
         if name in _SHELLS:
             yield from self._shell(text, here, depth)
         elif name == "eval" and len(words) > 1:
@@ -199,30 +205,17 @@ class _Reading:
         assigned = []
         for at in range(1, len(words)):
             before, word = words[at - 1].text, words[at]
-            module = here.name == "uv" and word.text in {"-m", "--module"}
+            module = here.name in _MODULE_RUNNERS and word.text in {"-m", "--module"}
             value = named and before.startswith("-") and "=" not in before
             if not module and value and before not in _SWITCHES:
                 continue
-            if starts_assignment(word.text) or before == "-u":
+            if starts_assignment(word.text) or before == "-u" or word.text == "-i":
                 assigned.append(word)
             if module or _starts_something(word):
                 python = (word._replace(text="python", raw="python"),) if module else ()
-                yield from self._behind(text, here, (*python, *words[at:]), assigned, depth)
+                started = self._starts(text, (*python, *words[at:]), here.command, depth + 1)
+                yield from (_with_variables(one, assigned) for one in started)
                 return
-
-    def _behind(
-        self,
-        text: str,
-        here: StartedProgram,
-        words: tuple[Word, ...],
-        assigned: Sequence[Word],
-        depth: int,
-    ) -> Iterator[StartedProgram]:
-        names = frozenset(w.text.partition("=")[0] for w in assigned)
-        sets = "".join(f"{w.raw} " for w in assigned if starts_assignment(w.text))
-        for one in self._starts(text, words, here.command, depth + 1):
-            alone = sets + one.alone if one.alone else ""
-            yield one._replace(assigned=one.assigned | names, alone=alone)
 
     def _python(self, text: str, here: StartedProgram, depth: int) -> Iterator[StartedProgram]:
         runs = read_python_command(here.words)
@@ -232,6 +225,9 @@ class _Reading:
             started = here._replace(name=name)
             end = here.words[min(runs.at, len(here.words) - 1)].end
             yield from self._launched(text, started._replace(end=end), launcher, runs.at + 1, depth)
+        elif runs.module in _MODULE_RUNNERS:
+            behind = here._replace(name=runs.module, words=here.words[runs.at :])
+            yield from self._wrapped(text, behind, depth)
         elif runs.script or runs.module:
             name, word = runs.script or runs.module, here.words[runs.at]
             yield here._replace(
@@ -265,6 +261,18 @@ class _Reading:
             alone=" ".join(alone.replace("\\\n", " ").split("\n")),
             spans_nodes=parts.spans_nodes,
         )
+
+
+def _changes_rendezvous(words: Sequence[Word]) -> bool:
+    return any(_RENDEZVOUS.fullmatch(word.text) for word in words)
+
+
+def _with_variables(program: StartedProgram, before: Sequence[Word]) -> StartedProgram:
+    """The program with what is set for it alone."""
+    own = program.own_rendezvous or _changes_rendezvous(before)
+    sets = "".join(f"{word.raw} " for word in before if starts_assignment(word.text))
+    alone = sets + program.alone if program.alone else ""
+    return program._replace(own_rendezvous=own, alone=alone)
 
 
 def _base(word: Word) -> str:

@@ -158,6 +158,18 @@ def test_every_verb_refuses_a_launcher_inside_a_launcher(
     assert "'train.py --lr 1'" in answer.err + answer.out
 
 
+@pytest.mark.parametrize("words", VERBS)
+@pytest.mark.parametrize("more", ["nodes: 2\nlauncher: srun\n", "nodes: 2\n", "nodes: 1\n"])
+def test_every_verb_refuses_a_second_distributed_program(
+    jobgen: Jobgen, job: Path, words: list[str], more: str
+) -> None:
+    job.write_text(f"name: demo\ntime: 4h\nrun: |\n  train.py\n\n  eval.py\n{more}")
+    answer = jobgen(*words, *ON)
+    assert answer.code == 3
+    assert "job.yaml:6: error[J223]" in answer.err + answer.out
+    assert "after: [demo]" in answer.err + answer.out
+
+
 def test_an_unknown_cluster_is_answered_with_the_nearest(jobgen: Jobgen, job: Path) -> None:
     said = jobgen("plan", "job.yaml", "-c", "a100x61")
     assert said.code == 7

@@ -239,3 +239,133 @@ def test_without_a_launcher_key_several_ranks_are_refused_and_one_is_right(run: 
         "how many GPUs follows from the cluster"
     )
     assert errors(run, "{rdzv: static}", nodes="2", gpus_per_node="1") == ["J306:1"]
+
+
+# ---- two distributed programs
+
+TWO = {
+    "python train.py\npython eval.py": "J223:2",
+    "train.py\neval.py": "J223:2",
+    "python train.py && python eval.py": "J223:1",
+    "python train.py; python eval.py --ckpt last": "J223:1",
+    "set -e\ncd src\npython train.py --phase 1\npython train.py --phase 2": "J223:4",
+    "pip install -e .\npython -m pkg.train\n\npython -W ignore -m pkg.eval": "J223:4",
+    "python train.py\nrc=$?\npython eval.py\nexit $rc": "J223:3",
+    "time python train.py\nuv run eval.py": "J223:2",
+    "bash -c 'python train.py && python eval.py'": "J223:1",
+    "bash -c '\n  python train.py\n  python eval.py\n'": "J223:3",
+    "numactl -N 0 python train.py\nenv A=1 python eval.py": "J223:2",
+    "python train.py --lr 1 \\\n  --wd 2\npython eval.py": "J223:3",
+    "if python train.py; then\n  python eval.py\nfi": "J223:2",
+    "{ python train.py; python eval.py; } 2>&1 | tee log": "J223:1",
+    "for seed in 1 2 3; do\n  python train.py --seed $seed\ndone": "J223:2",
+    "for c in configs/*.yaml; do python train.py $c; done": "J223:1",
+    "CMD='python train.py'\n$CMD --phase 1\n$CMD --phase 2": "J223:3",
+    "export MASTER_PORT=29511\npython train.py\npython eval.py": "J223:3",
+    "python prepare.py\npython train.py\npython eval.py": "J223:3",
+    "nvidia-smi\npython train.py 2>&1 | tee log\necho done\npython eval.py": "J223:4",
+}
+
+
+@pytest.mark.parametrize("run", TWO)
+@pytest.mark.parametrize("launcher", ["torchrun", "{type: torchrun, rdzv: static}", "accelerate"])
+def test_a_second_distributed_program_is_refused(run: str, launcher: str) -> None:
+    assert errors(run, launcher) == [TWO[run]]
+
+
+@pytest.mark.parametrize("launcher", ["srun", "deepspeed", ""])
+def test_a_second_program_is_refused_under_every_launcher_of_ranks(launcher: str) -> None:
+    assert errors("python train.py\npython eval.py", launcher) == ["J223:2"]
+    assert errors("python train.py\npython eval.py", launcher, nodes="1") == ["J223:2"]
+    assert errors("python train.py\npython eval.py", launcher, gpus_per_node="1") == ["J223:2"]
+
+
+def test_the_message_names_both_and_the_hint_says_what_works() -> None:
+    (problem,) = lint("python train.py\npython eval.py")
+    assert "eval.py" in problem.message
+    assert "train.py" in problem.message
+    assert "after: [demo]" in problem.hint
+    assert "setup:" in problem.hint
+    assert '"$RANK"' in problem.hint
+
+
+def test_of_three_programs_each_further_one_is_named() -> None:
+    assert errors("python a.py\npython b.py\npython c.py") == ["J223:2", "J223:3"]
+
+
+ONE = [
+    "python train.py",
+    "pip install -e .\npython train.py",
+    "python setup.py build_ext --inplace\npython train.py",
+    "python -m pip install -r requirements.txt\npython train.py",
+    "python -c 'import torch; print(torch.__version__)'\npython train.py",
+    "nvidia-smi\npython train.py",
+    "wandb login\npython train.py",
+    "python -m wandb login\npython train.py",
+    "python -m torch.utils.collect_env\npython train.py",
+    "python --version\npython train.py",
+    "python train.py --help\npython train.py",
+    "python prepare.py && python train.py",
+    "python scripts/prepare_data.py\npython train.py",
+    "python download_from_s3.py --data x\npython train.py",
+    "python tools/preprocess.py\npython train.py",
+    "python tokenize_corpus.py\npython train.py",
+    "python train.py\npython zero_to_fp32.py ckpt out.pt",
+    "python train.py\npython -m pkg.tools.convert_checkpoint out",
+    "python train.py\npython plot_loss.py",
+    'python train.py\nif [ "$RANK" = 0 ]; then python eval.py; fi',
+    "python train.py\nif [[ $SLURM_PROCID -eq 0 ]]; then\n  python eval.py\nfi",
+    "python train.py\nif ((RANK == 0)); then python eval.py; fi",
+    "python train.py\n[ $RANK = 0 ] && python eval.py",
+    "python train.py\n[ $RANK -ne 0 ] || python eval.py",
+    "python train.py\n[ $RANK != 0 ] && exit 0\npython eval.py",
+    "python train.py\ncase $RANK in 0) python eval.py ;; esac",
+    "python train.py\nmain=$((RANK == 0))\nif [ $main = 1 ]; then python eval.py; fi",
+    'if [ "$MODE" = eval ]; then python eval.py; else python train.py; fi',
+    "case $MODE in\n  train) python train.py ;;\n  eval) python eval.py ;;\nesac",
+    "python train.py || python train.py --resume",
+    "[ -f last.pt ] && python eval.py\npython train.py",
+    "[ -f last.pt ] && exec python train.py --resume last.pt\nexec python train.py",
+    "until python train.py; do sleep 10; done",
+    "for try in 1 2 3; do python train.py && break; done",
+    "for x in 1; do python train.py; done",
+    "while read c; do python train.py $c; done < list",
+    "exec python train.py\npython eval.py",
+    "python train.py\nexit $?\npython eval.py",
+    "f() { python eval.py; }\npython train.py",
+    "python gpu_log.py &\npython train.py",
+    "python -m http.server &\npython train.py",
+    "python train.py 2>&1 | python tools/filter.py",
+    "python train.py\necho python eval.py",
+    "# python eval.py\npython train.py",
+    "python train.py --then 'python eval.py'",
+    "SCRIPTS=(\n  train.py\n  eval.py\n)\npython train.py",
+    "cat > x.py <<EOF\npython a.py\npython b.py\nEOF\npython train.py",
+    "python train.py\nMASTER_PORT=29511 TORCHELASTIC_USE_AGENT_STORE=False python eval.py",
+    "python train.py\nexport MASTER_PORT=29511\npython eval.py",
+    "python train.py\nenv -u RANK -u WORLD_SIZE python eval.py",
+    "python train.py\nWORLD_SIZE=1 RANK=0 python eval.py",
+    "python train.py\nunset RANK WORLD_SIZE LOCAL_RANK\npython eval.py",
+    "bash prepare.sh\n./train.sh",
+    "python3 - <<EOF\nprint(1)\nEOF\npython train.py",
+]
+
+
+@pytest.mark.parametrize("run", ONE)
+@pytest.mark.parametrize("launcher", ["torchrun", "srun"])
+def test_one_distributed_program_is_right(run: str, launcher: str) -> None:
+    assert errors(run, launcher) == []
+
+
+def test_a_program_of_one_rank_meets_nobody() -> None:
+    two = "python train.py\npython eval.py"
+    assert errors(two, "torchrun", nodes="1", gpus_per_node="1") == []
+    assert errors(two, "", nodes="1", gpus_per_node="1") == []
+    assert errors(two, "plain") == []
+
+
+def test_workers_that_take_their_own_share_meet_nobody() -> None:
+    """Only srun starts such; under torchrun nobody does."""
+    run = "python embed.py --shard $SLURM_PROCID\npython index.py --shard $SLURM_PROCID"
+    assert errors(run, "srun") == []
+    assert errors("python train.py --rank $RANK\npython eval.py --rank $RANK") == ["J223:2"]

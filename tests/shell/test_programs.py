@@ -33,6 +33,7 @@ from jobgen.shell.programs import read_programs
         ("echo train.py; ls train.py", []),
         ("cat > x.py <<EOF\npython y.py\nEOF\npython x.py", ["x.py"]),
         ("coverage run -m pytest; coverage run train.py", ["train.py"]),
+        ("python -m cProfile -o out train.py", ["train.py"]),
     ],
 )
 def test_python_programs_are_seen_through_what_starts_them(text: str, scripts: list[str]) -> None:
@@ -50,12 +51,15 @@ def test_each_stands_where_it_was_written() -> None:
     assert pointed == ["a.py", "b.py", "torchrun", "$C"]
 
 
-def test_what_is_set_for_a_program_alone_is_known() -> None:
-    (one, two, three) = read_programs(
-        "A=1 env -u B python x.py\nexport C=1\npython y.py; python z.py"
-    )
-    assert (sorted(one.assigned), one.exported) == (["A", "B"], 0)
-    assert (sorted(two.assigned), two.exported, three.exported) == ([], 1, 1)
+def test_changes_of_the_rendezvous_are_known() -> None:
+    text = "A=1 python x.py\nenv -u RANK python x.py\nMASTER_PORT=1 env A=1 python x.py"
+    assert [(p.own_rendezvous, p.rendezvous) for p in read_programs(text)] == [
+        (False, 0),
+        (True, 0),
+        (True, 0),
+    ]
+    text = "python x.py\nexport A=1\npython x.py\nexport MASTER_PORT=1\npython x.py\nRANK=1\nx.py"
+    assert [p.rendezvous for p in read_programs(text)] == [0, 0, 1, 2]
 
 
 PIECES = (
