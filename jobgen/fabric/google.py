@@ -1,8 +1,10 @@
 """Google Cloud's networks: TCPX (a3-highgpu), TCPXO (a3-megagpu), gIB (a3-ultragpu, a4).
 
 Each comes with a plug-in, installed on the node under one path, and Google pins the settings that
-go with it: TCPX as a list, TCPXO and gIB as a script that changes with the plug-in. Sources:
-GoogleCloudPlatform/cluster-toolkit, examples/machine-learning/*/nccl-tests/run-nccl-tests.sh.
+go with it: TCPX as a list, TCPXO and gIB as a script that changes with the plug-in. The job's
+environment wins over that script, as in Google's own run scripts. Sources:
+GoogleCloudPlatform/cluster-toolkit, examples/machine-learning/*/nccl-tests/run-nccl-tests.sh;
+NCCL_NET=FasTrak: NVIDIA/dgxc-benchmarking, README.md, and allenai/OLMo, scripts/augusta.
 """
 
 from __future__ import annotations
@@ -45,21 +47,24 @@ def tcpx(site: Site) -> Part:
     return Part(
         "",
         env=env | settings(_TCPX_LIST, place),
-        setup=_installed(_TCPX, "", place),
+        setup=(_there(_TCPX, place), _library(_TCPX, place)),
         mounts=(Mount(_TCPX, _TCPX), Mount(_SOCKET, _SOCKET)),
     )
 
 
 def tcpxo(site: Site) -> Part:
-    """Google's script, and the interfaces. Nothing else: the plug-in refuses other settings."""
+    """Google's script, the plug-in by name, and the interfaces: the plug-in checks the rest."""
     place = site.place("network", "fabric")
-    env = sockets(site) | _interfaces(site, "NCCL_FASTRAK_CTRL_DEV", "NCCL_FASTRAK_IFNAME")
+    why = "the network is TCPXO: NCCL must use Google's plug-in, and not plain TCP"
+    env = {"NCCL_NET": Setting("FasTrak", why, place)} | _bootstrap(site)
+    env |= _interfaces(site, "NCCL_FASTRAK_CTRL_DEV", "NCCL_FASTRAK_IFNAME")
     why = "where the plug-in finds the cards' memory windows"
     env["NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY"] = Setting(_APERTURE, why, place)
     return Part(
         "",
         env=env,
-        setup=_installed(_TCPXO, f"{_TCPXO}/nccl-env-profile.sh", place, f"NCCL_LIB_DIR={_TCPXO} "),
+        scripts=_sourced(f"{_TCPXO}/nccl-env-profile.sh", place, f"NCCL_LIB_DIR={_TCPXO} "),
+        setup=(_library(_TCPXO, place),),
         mounts=(Mount(_TCPXO, _TCPXO), Mount(_APERTURE, _APERTURE)),
     )
 
@@ -70,10 +75,20 @@ def gib(site: Site) -> Part:
     why = "the network is RDMA under Google's plug-in: without it, NCCL must fail and not crawl"
     return Part(
         "",
-        env={"NCCL_NET": Setting("gIB", why, place)} | sockets(site),
-        setup=_installed(f"{_GIB}/lib64", f"{_GIB}/scripts/set_nccl_env.sh", place),
+        env={"NCCL_NET": Setting("gIB", why, place)} | _bootstrap(site),
+        scripts=_sourced(f"{_GIB}/scripts/set_nccl_env.sh", place),
+        setup=(_library(f"{_GIB}/lib64", place),),
         mounts=(Mount(_GIB, _GIB),),
     )
+
+
+def _bootstrap(site: Site) -> Env:
+    """NCCL_SOCKET_IFNAME as Google's run scripts write it: both plug-ins check NCCL's settings."""
+    names = site.network.socket_ifname
+    if names is None:
+        return {}
+    why = "the interface for bootstrap, written as in Google's run scripts: the plug-in checks it"
+    return {"NCCL_SOCKET_IFNAME": Setting(names, why, site.place("network", "socket_ifname"))}
 
 
 def _interfaces(site: Site, control: str, data: str) -> Env:
@@ -90,19 +105,24 @@ def _interfaces(site: Site, control: str, data: str) -> Env:
     return env
 
 
-def _installed(lib: str, script: str, place: str, before: str = "") -> tuple[Setting, ...]:
-    """Lines of setup: the plug-in's libraries come first, and its script says the rest.
+def _there(path: str, place: str) -> Setting:
+    """A line that ends the job where the plug-in is missing."""
+    why = "without Google's plug-in, training would crawl over TCP"
+    missing = "the plug-in is not installed here, or not mounted into the container"
+    return Setting(f"[[ -r {path} ]] || die 96 '{path}: {missing}'", why, place)
+
+
+def _sourced(script: str, place: str, before: str = "") -> tuple[Setting, ...]:
+    """Lines that source the plug-in's script.
 
     They run on the node, inside of a container where there is one, so what the script exports
     needs no naming to reach the ranks.
     """
-    what = script or lib
-    told = "the plug-in is not installed here, or not mounted into the container"
-    why = "without Google's plug-in, training would crawl over TCP"
-    lines = [Setting(f"[[ -r {what} ]] || die 96 '{what}: {told}'", why, place)]
-    if script:
-        why = "Google's settings for this network, as they come with the plug-in"
-        lines.append(Setting(f"{before}source {script}", why, place))
-    why = "NCCL must find the plug-in"
+    why = "Google's settings for this network, as they come with the plug-in"
+    return (_there(script, place), Setting(f"{before}source {script}", why, place))
+
+
+def _library(lib: str, place: str) -> Setting:
+    """A line that puts the plug-in's libraries first, whatever the job's environment says."""
     path = f"export LD_LIBRARY_PATH={lib}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
-    return (*lines, Setting(path, why, place))
+    return Setting(path, "NCCL must find the plug-in", place)

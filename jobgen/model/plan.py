@@ -58,12 +58,25 @@ class Part(NamedTuple):
     name: str
     directives: Mapping[str, Setting] = MappingProxyType({})
     env: Mapping[str, Setting] = MappingProxyType({})
+    scripts: tuple[Setting, ...] = ()
+    """Lines that source a script of somebody else's; the environment wins over what it sets."""
     setup: tuple[Setting, ...] = ()
     mounts: tuple[Mount, ...] = ()
     files: tuple[BundleFile, ...] = ()
     args: Mapping[str, tuple[Setting, ...]] = MappingProxyType({})
     checks: tuple[Check, ...] = ()
     notes: tuple[Problem, ...] = ()
+
+
+class Precedence(NamedTuple):
+    """The environment that wins over the setup of the site and of the network's vendor."""
+
+    gpus: tuple[str, ...]
+    """What Slurm may have set for the task: kept as it is, or unset."""
+    names: tuple[str, ...]
+    """What the batch shell exports: kept as it is."""
+    again: Mapping[str, Setting]
+    """Variables that extend themselves, such as PATH: set once more, so both parts are there."""
 
 
 class Shape(NamedTuple):
@@ -176,7 +189,7 @@ class Plan(NamedTuple):
     """Exported before srun, in order; values in the grammar of ``shell.expandable``."""
     secrets: tuple[str, ...]
     setup: tuple[Setting, ...]
-    """Lines of bash run on every node before the launcher, in its shell."""
+    """Lines of bash run on every node before the launcher, in its shell: the parts', the job's."""
     steps: tuple[Step, ...]
     files: tuple[BundleFile, ...]
     """Files beside the script and the launch files: hostfile recipe, ds_config.json …"""
@@ -190,6 +203,10 @@ class Plan(NamedTuple):
     """Options for sbatch's command line: they hold ids of other runs, so no file may."""
     stop: StopPlan | None = None
     container: ContainerPlan | None = None
+    site_setup: tuple[Setting, ...] = ()
+    """Lines of the site and those that source a vendor's script; they run before ``setup``."""
+    precedence: Precedence = Precedence((), (), MappingProxyType({}))
+    """What those lines, and those outside of a container, cannot change."""
     monitor: MonitorPlan | None = None
     preflight: PreflightPlan | None = None
     outputs: tuple[str, ...] = ()

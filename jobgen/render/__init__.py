@@ -18,6 +18,7 @@ from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.plan import ContainerPlan, Decision, Plan, Setting
 from jobgen.model.units import Walltime
 from jobgen.render.data import plan_data
+from jobgen.render.lines import assigned, comment, setup_lines, site_lines
 from jobgen.shell import Raw, Word, expandable, quote
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _view(plan: Plan) -> dict[str, object]:
     before = [step for step in plan.steps if step.scope == "once" and step is not launch]
     elastic = shape.min_nodes is not None
     return {
-        "title": _comment(_title(plan)),
+        "title": comment(_title(plan)),
         "name": plan.name,
         "directives": _directives(plan),
         "world": shape.world,
@@ -125,7 +126,7 @@ def _view(plan: Plan) -> dict[str, object]:
         "wrong_hosts": _wrong_hosts(plan),
         "secrets": " ".join(plan.secrets),
         "env": [
-            Variable(Raw(name), Raw(_assigned(s.value)), _why(s)) for name, s in plan.env.items()
+            Variable(Raw(name), Raw(assigned(s.value)), _why(s)) for name, s in plan.env.items()
         ],
         "head": Variable(Raw("MASTER_ADDR"), Raw(plan.head.value), _why(plan.head)),
         "before": [{"text": Raw(step.text)} for step in before],
@@ -152,16 +153,18 @@ def _view(plan: Plan) -> dict[str, object]:
         },
         "monitor": plan.monitor
         and {
-            "why": _comment(f"every {Walltime(plan.monitor.every)} ({plan.monitor.place})"),
+            "why": comment(f"every {Walltime(plan.monitor.every)} ({plan.monitor.place})"),
             "start": _lines(plan.monitor.start),
         },
         "unless_over": Raw(" && -z $grace_over" if stop and stop.requeue else ""),
         "purpose": Raw(_PURPOSE[launch.scope]),
         "cwd": Raw(_cwd(plan.container)),
-        "setup": _setup(plan.setup),
-        "setup_outside": _setup(plan.container.setup if plan.container else ()),
+        "setup": [*site_lines(plan.site_setup, plan.precedence), *setup_lines(plan.setup)],
+        "setup_outside": site_lines(
+            plan.container.setup if plan.container else (), plan.precedence
+        ),
         "launch": Raw(launch.text),
-        "place": _comment(program.place),
+        "place": comment(program.place),
         "text": Raw(program.text),
         "enter": _lines(plan.container.enter if plan.container else ()),
     }
@@ -199,15 +202,9 @@ def _directives(plan: Plan) -> list[Raw]:
 def _source(setting: Setting) -> Raw:
     """The line that says so; beside it the reason, where the line alone does not tell."""
     if setting.place.startswith("rule "):
-        return _comment(setting.why)
+        return comment(setting.why)
     told = setting.why in _TOLD
-    return _comment(setting.place if told else f"{setting.place}: {setting.why}")
-
-
-def _assigned(value: str) -> str:
-    """A value after ``NAME=``; a second = reads as a comparison, so it is quoted."""
-    text = expandable(value)
-    return f"'{text}'" if text.startswith("=") else text
+    return comment(setting.place if told else f"{setting.place}: {setting.why}")
 
 
 def _element(value: str) -> Raw:
@@ -230,18 +227,6 @@ def _wrong_hosts(plan: Plan) -> Raw:
     return Raw(f"((${{#HOSTS[@]}} != {most}))")
 
 
-def _setup(setup: tuple[Setting, ...]) -> list[Raw]:
-    """The lines, with a comment where the place changes."""
-    lines: list[Raw] = []
-    last = ""
-    for setting in setup:
-        if setting.place != last:
-            lines.append(Raw(f"# {_comment(setting.place)}"))
-            last = setting.place
-        lines.append(Raw(setting.value))
-    return lines
-
-
 def _cwd(container: ContainerPlan | None) -> str:
     inside = container.workdir if container else ""
     return expandable(inside) if inside else '"$JOBGEN_WORK_DIR"'
@@ -254,11 +239,6 @@ def _lines(lines: tuple[tuple[Word, ...], ...]) -> Raw:
 def _why(setting: Decision[Any]) -> Raw:
     """The reason and the line that says so, as a comment."""
     if setting.why in _TOLD:
-        return _comment(setting.place)
+        return comment(setting.place)
     place = "" if setting.place.startswith("rule ") else f" ({setting.place})"
-    return _comment(setting.why + place)
-
-
-def _comment(text: str) -> Raw:
-    """Text that stays a comment, whatever it holds."""
-    return Raw("".join(c if c.isprintable() else " " for c in text))
+    return comment(setting.why + place)

@@ -44,7 +44,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "extra": [_decision(setting) for setting in plan.extra],
         "env": _decisions(plan.env),
         "secrets": list(plan.secrets),
-        "setup": [_decision(setting) for setting in plan.setup],
+        "setup": [_decision(line) for line in (*plan.site_setup, *plan.setup)],
         "steps": [_step(step) for step in plan.steps],
         "start": " ".join(quote(word) for line in plan.start for word in line),
         "stop": _plain(plan.stop),

@@ -81,7 +81,9 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         directives=directives.directives(look, size, warning, sized),
         env=env,
         secrets=tuple(secret.name for secret in look.job.secrets),
-        setup=_setup(look, parts, inside=inside is not None),
+        site_setup=_site_setup(look, parts, inside=inside is not None),
+        precedence=environment.precedence(size, env),
+        setup=_setup(look, parts),
         steps=_steps(look, runs, trained.args, starts),
         files=tuple(file for part in parts for file in part.files),
         head=start.head(look),
@@ -136,12 +138,17 @@ def _request(look: Look, size: Shape, launcher: Setting, config: bytes | None) -
     )
 
 
-def _setup(look: Look, parts: tuple[Part, ...], *, inside: bool) -> tuple[Setting, ...]:
-    """Lines in the order cluster, parts, job: the job's see what the site brought."""
+def _site_setup(look: Look, parts: tuple[Part, ...], *, inside: bool) -> tuple[Setting, ...]:
+    """The cluster's lines, then the vendors' scripts, which see what the site brought."""
     site = () if inside else container.site_setup(look)
+    return (*site, *(line for part in parts for line in part.scripts))
+
+
+def _setup(look: Look, parts: tuple[Part, ...]) -> tuple[Setting, ...]:
+    """Lines that see the whole environment: those of the parts, then the job's."""
     place = look.by_job("setup")
     asked = tuple(Setting(line, "as the job asks", place) for line in look.job.setup)
-    return (*site, *(line for part in parts for line in part.setup), *asked)
+    return (*(line for part in parts for line in part.setup), *asked)
 
 
 def _steps(

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from jobgen.errors import Problem
-from jobgen.model.plan import Part, Setting, Shape
+from jobgen.model.plan import Part, Precedence, Setting, Shape
 from jobgen.resolve.look import Look
+from jobgen.shell import names_in
 
 ALWAYS = (
     "JOBGEN_NAME",
@@ -29,6 +30,11 @@ ALWAYS = (
     "RDZV_ID",
 )
 """What job.sbatch exports in every job, for containers that have to be told names."""
+
+
+_RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT", "RDZV_ID")
+_GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+"""What Slurm says of a task's GPUs."""
 
 
 def base(look: Look, shape: Shape, launcher: str) -> Part:
@@ -89,6 +95,18 @@ def merge(look: Look, parts: Iterable[Part], notes: list[Problem]) -> dict[str, 
     for layer in (site, tuned, asked):
         _over(merged, layer, notes)
     return merged
+
+
+def precedence(shape: Shape, env: Mapping[str, Setting]) -> Precedence:
+    """What no script of the site or of a vendor may change.
+
+    A value that extends itself (``PATH: $HOME/bin:$PATH``) is set again instead, because the old
+    one does not hold what the site's modules have added.
+    """
+    again = {name: setting for name, setting in env.items() if name in names_in(setting.value)}
+    names = tuple(name for name in (*_RENDEZVOUS, *env) if name not in again)
+    gpus = _GPUS if shape.gpus_per_node else ()
+    return Precedence(tuple(name for name in gpus if name not in env), names, again)
 
 
 def _join(parts: Iterable[Part]) -> tuple[dict[str, Setting], list[Problem]]:

@@ -24,7 +24,8 @@ def part(*, gpus: int = 8, ranks: int = 8, count: int = 2, **profile: Any) -> Pa
     shape = Shape(count, ranks, gpus, 8, 1, 3600, gpu="")
     found = fabric(cluster, shape, lambda *path: "c:" + ".".join(path))
     assert all(setting.why and setting.place.startswith("c:") for setting in found.env.values())
-    assert all(line.why and line.place.startswith("c:") for line in found.setup)
+    lines = (*found.scripts, *found.setup)
+    assert all(line.why and line.place.startswith("c:") for line in lines)
     return found
 
 
@@ -160,19 +161,20 @@ def test_tcpx_has_the_whole_list_of_its_vendor_or_nothing() -> None:
     assert len(found.env) > 17
     assert Mount("/var/lib/tcpx/lib64", "/var/lib/tcpx/lib64") in found.mounts
     alone = part(count=1, network=network)
-    assert (alone.env, alone.setup, alone.mounts) == ({}, (), ())
+    assert (alone.env, alone.scripts, alone.setup, alone.mounts) == ({}, (), (), ())
 
 
-def test_tcpxo_sources_its_vendors_script_and_sets_nothing_that_the_plug_in_checks() -> None:
+def test_tcpxo_sources_its_vendors_script_and_sets_what_the_vendors_run_scripts_set() -> None:
     found = part(network={"fabric": "tcpxo", "socket_ifname": "enp0s12", "data_ifname": "enp6s0"})
-    assert set(found.env) == {
-        "GLOO_SOCKET_IFNAME",
-        "NCCL_SOCKET_IFNAME",
-        "NCCL_FASTRAK_CTRL_DEV",
-        "NCCL_FASTRAK_IFNAME",
-        "NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY",
+    assert values(found) == {
+        "GLOO_SOCKET_IFNAME": "enp0s12",
+        "NCCL_NET": "FasTrak",
+        "NCCL_SOCKET_IFNAME": "enp0s12",
+        "NCCL_FASTRAK_CTRL_DEV": "enp0s12",
+        "NCCL_FASTRAK_IFNAME": "enp6s0",
+        "NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY": "/dev/aperture_devices",
     }
-    there, source, path = (line.value for line in found.setup)
+    there, source, path = (line.value for line in (*found.scripts, *found.setup))
     assert "die" in there
     assert source.endswith("source /var/lib/tcpxo/lib64/nccl-env-profile.sh")
     assert "LD_LIBRARY_PATH=/var/lib/tcpxo/lib64" in path
@@ -181,13 +183,15 @@ def test_tcpxo_sources_its_vendors_script_and_sets_nothing_that_the_plug_in_chec
 def test_gib_sources_its_vendors_script() -> None:
     found = part(network={"fabric": "gib", "socket_ifname": "enp0s19,enp192s20"})
     assert values(found)["NCCL_NET"] == "gIB"
-    assert found.setup[1].value == "source /usr/local/gib/scripts/set_nccl_env.sh"
+    assert values(found)["NCCL_SOCKET_IFNAME"] == "enp0s19,enp192s20"
+    assert found.scripts[1].value == "source /usr/local/gib/scripts/set_nccl_env.sh"
     assert found.mounts == (Mount("/usr/local/gib", "/usr/local/gib"),)
 
 
 @pytest.mark.parametrize("fabric", ["tcpxo", "gib", "tcpx"])
 def test_a_plug_in_that_is_missing_ends_the_job_with_its_name(fabric: str) -> None:
-    first = part(network={"fabric": fabric}).setup[0].value
+    missing = part(network={"fabric": fabric})
+    first = (*missing.scripts, *missing.setup)[0].value
     script = f'die() {{ echo "$1 $2"; exit "$1"; }}\n{first}\necho went on'
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
     assert done.returncode == 96
@@ -198,7 +202,8 @@ def test_a_plug_in_that_is_missing_ends_the_job_with_its_name(fabric: str) -> No
 def test_a_plug_in_that_is_there_says_the_rest(tmp_path: Path) -> None:
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "set_nccl_env.sh").write_text("export NCCL_TESTED=yes\n")
-    lines = [line.value for line in part(network={"fabric": "gib"}).setup]
+    found = part(network={"fabric": "gib"})
+    lines = [line.value for line in (*found.scripts, *found.setup)]
     script = "\n".join([*lines, 'echo "$NCCL_TESTED $LD_LIBRARY_PATH"'])
     script = script.replace("/usr/local/gib", str(tmp_path))
     for before, after in ({}, ""), ({"LD_LIBRARY_PATH": "/x"}, ":/x"):

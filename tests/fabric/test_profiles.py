@@ -95,7 +95,7 @@ def test_a_job_that_stays_on_one_node_has_no_variable_of_the_network(name: str) 
     plan = resolve(load_job(job, "job.yaml"), cluster, Facts())
     usual = {"OMP_NUM_THREADS", "NCCL_DEBUG", "JOBGEN_CHECKPOINT_DIR", "NCCL_P2P_DISABLE"}
     assert plan.env.keys() <= usual
-    assert plan.setup == ()
+    assert plan.site_setup == ()
 
 
 @pytest.mark.parametrize("runtime", ["pyxis", "apptainer", "docker"])

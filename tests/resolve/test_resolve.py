@@ -338,7 +338,7 @@ def test_the_sites_setup_runs_outside_of_a_container() -> None:
     assert pyxis.container
     assert pyxis.container.setup == ()
     assert [n.code for n in pyxis.notes] == ["J218"]
-    assert [s.value for s in plan(job(), cluster).setup] == ["module load x"]
+    assert [s.value for s in plan(job(), cluster).site_setup] == ["module load x"]
 
 
 def test_two_parts_that_contradict_each_other_are_named() -> None:

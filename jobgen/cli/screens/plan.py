@@ -102,7 +102,7 @@ def _decisions(plan: Plan) -> list[tuple[str, str, str]]:
     if plan.container is not None:
         inside = plan.container
         rows.append(("container", safe(inside.image), f"{inside.runtime} ({safe(inside.place)})"))
-    rows += [("setup", safe(line.value), reason(line)) for line in plan.setup]
+    rows += [("setup", safe(line.value), reason(line)) for line in (*plan.site_setup, *plan.setup)]
     return rows
 
 
@@ -221,7 +221,7 @@ def data(planned: Planned) -> dict[str, Any]:
         "sbatch": {k: _decision(d) for k, d in plan.directives.items()},
         "environment": {k: _decision(d) for k, d in plan.env.items()},
         "secrets": {name: ready.facts.secrets.get(name) for name in plan.secrets},
-        "setup": [_decision(line) for line in plan.setup],
+        "setup": [_decision(line) for line in (*plan.site_setup, *plan.setup)],
         "steps": [{"name": s.name, "scope": s.scope, "text": s.text} for s in plan.steps],
         "files": files_data(ready),
         "upload": _upload_data(ready.manifest) if ready.manifest else None,

@@ -1,0 +1,53 @@
+"""Lines of bash that several files share: the setup, and what wins over it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from jobgen.model.plan import Precedence, Setting
+from jobgen.shell import Raw, expandable
+
+_WIDTH = 96
+
+
+def setup_lines(setup: Sequence[Setting]) -> list[Raw]:
+    """Lines of setup, with a comment where the place changes."""
+    lines: list[Raw] = []
+    last = ""
+    for setting in setup:
+        if setting.place != last:
+            lines.append(Raw(f"# {comment(setting.place)}"))
+            last = setting.place
+        lines.append(Raw(setting.value))
+    return lines
+
+
+def site_lines(setup: Sequence[Setting], precedence: Precedence) -> list[Raw]:
+    """Lines of the site or of a vendor, between those that keep the job's environment."""
+    if not setup:
+        return []
+    kept = " ".join((*precedence.gpus, *precedence.names))
+    begin = "jobgen_env=$(declare -p "
+    saved = textwrap.wrap(
+        kept, _WIDTH, initial_indent=begin, subsequent_indent="    ", break_on_hyphens=False
+    )
+    return [
+        Raw("# What Slurm, jobgen and the job have set wins over the lines up to eval."),
+        Raw(" \\\n".join(saved) + " 2>/dev/null) || true"),
+        *setup_lines(setup),
+        *([Raw(f"unset -v {' '.join(precedence.gpus)}")] if precedence.gpus else []),
+        Raw('eval "$jobgen_env"'),
+        *(Raw(f"export {name}={assigned(s.value)}") for name, s in precedence.again.items()),
+    ]
+
+
+def assigned(value: str) -> str:
+    """A value after ``NAME=``; a second = reads as a comparison, so it is quoted."""
+    text = expandable(value)
+    return f"'{text}'" if text.startswith("=") else text
+
+
+def comment(text: str) -> Raw:
+    """Text that stays a comment, whatever it holds."""
+    return Raw("".join(c if c.isprintable() else " " for c in text))
