@@ -64,7 +64,8 @@ def test_a_failing_program_fails_its_job(world: World, job: Job) -> None:
 
 
 def test_following_goes_on_after_the_link_was_cut(world: World, link: Link, job: Job) -> None:
-    program = "for i in 1 2 3 4 5 6; do echo line $i; sleep 0.5; done"
+    wait = "until [[ -e go ]]; do sleep 0.1; done"
+    program = f"echo line 1; echo line 2; {wait}; for i in 3 4 5 6; do echo line $i; done"
     record = submit(world, prepare(world, job(program), "here"))
     seen: list[str] = []
     events: list[str] = []
@@ -78,6 +79,8 @@ def test_following_goes_on_after_the_link_was_cut(world: World, link: Link, job:
         else:
             events.append(item.kind)
             link.cut = link.cut and item.kind != "lost"
+            if item.kind == "back":
+                Path(record.directory, "src", "go").touch()
     assert [text for text in seen if text.startswith("line")] == [f"line {i}" for i in range(1, 7)]
     assert "lost" in events
     assert events.index("back") > events.index("lost")
@@ -152,10 +155,11 @@ def test_what_a_program_writes_here_has_the_modes_of_the_shell_that_submitted_it
 
 
 def test_a_job_waits_for_the_job_it_names(world: World, job: Job) -> None:
-    first = submit(world, prepare(world, job("sleep 2"), "here"))
+    first = submit(world, prepare(world, job("until [[ -e go ]]; do sleep 0.1; done"), "here"))
     ready = prepare(world, job("true", "after: [probe]"), "here")
     assert any(str(first.job) in option for option in ready.plan.submit_options)
     second = submit(world, ready)
+    Path(first.directory, "src", "go").touch()
     ended = jobs.wait(world, [first.alias, second.alias])
     assert [r.state for r in ended] == [JobState.COMPLETED] * 2
 

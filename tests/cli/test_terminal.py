@@ -18,13 +18,13 @@ JOB = """\
 name: talk
 nodes: 2
 procs_per_node: 1
-time: 2m
+time: 1h
 launcher: srun
 run: bash talk.sh
 """
 TALK = """\
 printf 'common\\nmine %s\\n\\033]0;evil\\007[rank1] 100%% [/]\\n' "$SLURM_PROCID"
-for i in $(seq 1 200); do echo "step $i of rank $SLURM_PROCID"; sleep 0.2; done
+for i in $(seq 1 9000); do echo "step $i of rank $SLURM_PROCID"; sleep 0.2; done
 """
 
 

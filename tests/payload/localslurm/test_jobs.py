@@ -159,23 +159,25 @@ def test_a_held_job_starts_when_it_is_released(local: Local) -> None:
 
 
 def test_cancel_leaves_no_process_even_of_those_that_hide(local: Local) -> None:
+    long = [f"{time.time_ns()}.{number}" for number in range(4)]  # those of this test alone
     script = (
         "trap '' TERM\n"
-        "setsid bash -c 'trap \"\" TERM; echo hidden; sleep 7300 & wait' &\n"
-        "(setsid nohup sleep 7301 >/dev/null 2>&1 &)\n"
-        "env -i setsid sleep 7302 &\n"
-        "srun --ntasks=1 bash -c 'trap \"\" TERM; setsid sleep 7303 & echo ready; wait' &\n"
+        f"setsid bash -c 'trap \"\" TERM; echo hidden; sleep {long[0]} & wait' &\n"
+        f"(setsid nohup sleep {long[1]} >/dev/null 2>&1 &)\n"
+        f"env -i setsid sleep {long[2]} &\n"
+        f"srun --ntasks=1 bash -c 'trap \"\" TERM; setsid sleep {long[3]} & echo ready; wait' &\n"
         "wait; wait; wait\n"
     )
     job = local.sbatch(script)
     local.wait_for(job, "ready")
     local.wait_for(job, "hidden")
+    until(lambda: sleepers(*long) == set(long))
     local.run("scancel", str(job))
     shown = local.wait(job)
     assert shown["JobState"] == "CANCELLED"
     assert f"*** JOB {job} ON local1 CANCELLED AT" in local.log(job)
     assert local.processes() == []
-    assert not sleepers("7300", "7301", "7302", "7303")
+    assert not sleepers(*long)
 
 
 def test_a_job_that_is_cancelled_before_it_starts_never_does(local: Local) -> None:
@@ -291,9 +293,10 @@ def test_a_client_that_is_killed_leaves_a_whole_job_or_none(local: Local) -> Non
 
 
 def test_the_job_outlives_the_session_that_submitted_it(local: Local) -> None:
-    job = local.sbatch("sleep 1; echo done\n")
+    job = local.sbatch("until [ -e go ]; do sleep 0.1; done\n")
     supervisor = local.supervisor(job)
     assert os.getsid(supervisor) == supervisor
+    (local.home / "go").touch()
     assert local.wait(job)["JobState"] == "COMPLETED"
 
 
@@ -337,13 +340,13 @@ def test_the_state_is_nobody_elses_business(local: Local) -> None:
     assert folder.stat().st_mode & 0o077 == 0
 
 
-def sleepers(*seconds: str) -> list[str]:
-    found = []
+def sleepers(*seconds: str) -> set[str]:
+    found = set()
     for line in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = line.read_bytes().split(b"\0")
         except OSError:
             continue
         if words[:1] == [b"sleep"] and words[1].decode() in seconds:
-            found.append(words[1].decode())
+            found.add(words[1].decode())
     return found

@@ -105,8 +105,8 @@ def test_tasks_can_have_files_of_their_own(local: Local) -> None:
 
 def test_signals_are_passed_on_to_the_tasks(local: Local) -> None:
     script = (
-        "srun bash -c 'trap \"echo got; exit 4\" USR1; while :; do sleep 0.05; done' &\n"
-        "pid=$!; sleep 1; kill -USR1 $pid; wait $pid; echo rc=$?\n"
+        "srun bash -c 'trap \"echo got; exit 4\" USR1; touch up; while :; do sleep 0.05; done' &\n"
+        "pid=$!; until [ -e up ]; do sleep 0.1; done; kill -USR1 $pid; wait $pid; echo rc=$?\n"
     )
     job = local.sbatch(script)
     local.wait(job)

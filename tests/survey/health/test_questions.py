@@ -39,7 +39,7 @@ def test_a_program_that_is_not_there() -> None:
 def test_what_hangs_costs_its_deadline_once_and_the_rest_is_asked() -> None:
     stuck = "trap '' TERM; echo began; while :; do sleep 0.1; done"
     found = told(
-        run("first", stuck, group="disk", seconds=1),
+        run("first", stuck, group="disk", seconds=5),
         run("second", "echo never", group="disk"),
         run("third", "echo asked", group="slurm"),
     )
