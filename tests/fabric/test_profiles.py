@@ -79,6 +79,19 @@ def test_the_judge_of_variables_has_nothing_to_say(name: str, known: str) -> Non
 
 
 @profiles
+@releases
+def test_a_job_may_set_what_jobgen_sets(name: str, known: str) -> None:
+    file = CLUSTERS[name]
+    text = file.text + (f"versions: {RELEASES[known]}\n" if RELEASES[known] else "")
+    cluster = load_cluster(text, file.label, parent=file.parent).value
+    plan = planned(name, known)
+    others = {one: setting.value for one, setting in plan.env.items()}
+    context = on(cluster, nodes=plan.shape.nodes, others=others)
+    found = {o: judge(o, setting.value, context) for o, setting in plan.env.items()}
+    assert {o: said for o, said in found.items() if said} == {}
+
+
+@profiles
 def test_a_variable_of_the_profile_itself_names_its_source(name: str) -> None:
     file = CLUSTERS[name]
     network = load_cluster(file.text, file.label, parent=file.parent).value.network

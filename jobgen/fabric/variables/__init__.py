@@ -43,6 +43,8 @@ def judge(name: str, value: str | None, context: Context) -> tuple[Finding, ...]
     ``value`` is None where only the run knows it. ``context.others`` holds every variable that the
     ranks will find; without it, nothing is said of two that do not go together.
     """
+    if context.kind == "job" and value is not None and context.own.get(name) == value:
+        return ()  # jobgen would set the same
     case = Case(name, value, variable(name), context)
     final = next(_said(_NAME_RULES, case), None)
     if final is not None:

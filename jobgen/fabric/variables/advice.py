@@ -16,10 +16,32 @@ _DEBUG = {
     "NCCL_CHECK_MODE": {"DEBUG_LOCAL", "DEBUG_GLOBAL"},
     "NCCL_CHECK_POINTERS": {"1"},
     "NCCL_LAUNCH_MODE": {"GROUP"},
+    "SHARP_COLL_LOG_LEVEL": {"3", "4", "5", "6"},
 }
 """Name → values with which it is a switch for finding faults."""
 _OFF = frozenset({"", "0", "OFF", "NO", "N", "FALSE", "NONE"})
-_SLOW = frozenset({"CUDA_LAUNCH_BLOCKING", "TORCH_NCCL_BLOCKING_WAIT", "NCCL_CHECK_POINTERS"})
+_PRINTS, _SLOWS = "prints much", "slows every step"
+_STACK = "collects a C++ stack at every collective"
+_COST = {
+    "CUDA_LAUNCH_BLOCKING": _SLOWS,
+    "FI_LOG_LEVEL": _PRINTS,
+    "NCCL_CHECK_MODE": _SLOWS,
+    "NCCL_CHECK_POINTERS": _SLOWS,
+    "NCCL_DEBUG": _PRINTS,
+    "NCCL_LAUNCH_MODE": _SLOWS,
+    "SHARP_COLL_LOG_LEVEL": _PRINTS,
+    "TORCH_CPP_LOG_LEVEL": _PRINTS,
+    "TORCH_DISTRIBUTED_DEBUG": _PRINTS,
+    "TORCH_FR_CPP_STACK": _STACK,
+    "TORCH_LOGS": _PRINTS,
+    "TORCH_NCCL_BLOCKING_WAIT": _SLOWS,
+    "TORCH_NCCL_DESYNC_DEBUG": "times every collective",
+    "TORCH_NCCL_ENABLE_TIMING": "times every collective, and its events can hang the watchdog",
+    "TORCH_NCCL_NAN_CHECK": "reads every tensor once more before it is sent",
+    "TORCH_NCCL_TRACE_CPP_STACK": _STACK,
+    "UCX_LOG_LEVEL": _PRINTS,
+}
+"""Name → what the switch does to a run; of others, the catalogue's meaning is shown."""
 _FORCED = frozenset({"NCCL_ALGO", "NCCL_PROTO"})
 _PINNED = frozenset({"tcpx", "tcpxo", "gib"})
 """Networks whose maker fixes NCCL's tuning himself."""
@@ -37,10 +59,15 @@ def debugging(case: Case) -> Finding | None:
         on = on and case.text.upper() not in _OFF
     if not on:
         return None
-    slow = case.name in _SLOW or case.text.upper() == "DETAIL"
-    harm = "slows every step" if slow else "prints much"
-    message = f"{case.shown} is for looking for a fault, and {harm}"
-    return Finding("J308", message, "remove it when you have found it", "note")
+    message = f"{case.shown} is for debugging: {_cost(case)}"
+    return Finding("J308", message, "remove it once the fault is found", "note")
+
+
+def _cost(case: Case) -> str:
+    if case.text.upper() == "DETAIL":  # PyTorch compares every collective between all ranks
+        return _SLOWS
+    meaning = case.row.meaning if case.row else ""
+    return _COST.get(case.name) or meaning
 
 
 def forced(case: Case) -> Finding | None:

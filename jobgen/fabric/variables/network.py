@@ -193,8 +193,14 @@ def devices(case: Case) -> Finding | None:
         return None
     if not case.text or case.context.kind == "cluster":
         return None
-    chosen, gpus = len(case.text.split(",")), case.context.gpus
-    if gpus is not None and chosen < gpus:
-        message = f"{case.shown} shows {chosen} of the {gpus} GPUs that each node's ranks use"
-        return Finding("J322", message, "remove it: Slurm sets it")
-    return Finding("J322", f"{case.name} is set by Slurm for each step", "remove it", "note")
+    if case.text in {"-1", "NoDevFiles"}:
+        return None  # the program is to see no GPU
+    chosen = case.text.split(",")
+    ranks = case.context.ranks or case.context.gpus
+    if ranks is not None and len(chosen) < ranks:
+        message = f"{case.shown} leaves {len(chosen)} GPUs to the {ranks} ranks of each node"
+        return Finding("J322", message, "name one for each rank, or remove it: Slurm sets it")
+    whole = case.context.gpus in {None, len(chosen)}
+    if whole and chosen == [str(index) for index in range(len(chosen))]:
+        return Finding("J322", f"{case.name} is set by Slurm for each step", "remove it", "note")
+    return None

@@ -38,6 +38,8 @@ class Context(NamedTuple):
     """Ranks on each node."""
     versions: Mapping[str, str] = MappingProxyType({})
     """nccl, rccl, torch, libfabric, ofi_nccl → release."""
+    own: Mapping[str, str] = MappingProxyType({})
+    """What jobgen sets for this network and these nodes."""
     others: Mapping[str, str | None] = MappingProxyType({})
     """Every variable that the ranks will find, this one too; None is a value made at run time."""
 

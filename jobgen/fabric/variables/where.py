@@ -40,8 +40,25 @@ def on(
             for name in ("nccl", "rccl", "torch", "libfabric", "ofi_nccl")
             if (release := getattr(versions, name)) is not None
         },
+        own=_own(profile, nodes, gpus, ranks),
         others=others or {},
     )
+
+
+def _own(
+    profile: ClusterProfile, nodes: int | None, gpus: int | None, ranks: int | None
+) -> Mapping[str, str]:
+    """What jobgen sets there; of a job whose size is not known, on two whole nodes."""
+    from jobgen.fabric import fabric
+    from jobgen.model.plan import Shape
+
+    gpus = profile.nodes.gpus_per_node if gpus is None else gpus
+    shape = Shape(nodes or 2, ranks or gpus or 1, gpus or 0, None, 1, 0)
+    return {name: set_.value for name, set_ in fabric(profile, shape, _no_place).env.items()}
+
+
+def _no_place(*_: str) -> str:
+    return ""
 
 
 _SIGNS = (

@@ -369,6 +369,54 @@ def test_what_the_launcher_sets_is_not_set_by_hand() -> None:
     assert codes_of("RANK", "0", script) == [("J322", "warning")]
 
 
+@pytest.mark.parametrize(
+    ("value", "ranks", "said"),
+    [
+        ("2,1,7,5,3,0,6,4", 8, []),  # an order of one's own
+        ("0,1", 2, []),  # one for each rank, on a node of which the others stay free
+        ("GPU-8f1c,GPU-2b3d", 2, []),
+        ("-1", 8, []),  # hides them all
+        ("NoDevFiles", 8, []),
+        ("", 8, []),
+        ("0,1,2,3,4,5,6,7", 8, [("J322", "note")]),
+        ("0,1", 8, [("J322", "warning")]),
+        ("0", 2, [("J322", "warning")]),
+    ],
+)
+def test_gpus_that_are_chosen_on_purpose_are_left_alone(
+    value: str, ranks: int, said: list[tuple[str, str]]
+) -> None:
+    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+        context = (IB if name.startswith("CUDA") else AMD)._replace(ranks=ranks)
+        assert codes_of(name, value, context) == said
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "TORCH_DIST_INIT_BARRIER",
+        "TORCH_SHOW_CPP_STACKTRACES",
+        "TORCH_INCLUDE_ONLY_ACTIVE",
+        "TORCH_NCCL_EXTRA_DUMP_ON_EXEC",
+    ],
+)
+def test_a_switch_that_costs_nothing_is_left_alone(name: str) -> None:
+    assert codes_of(name, "1") == []
+
+
+def test_every_switch_for_finding_faults_is_reported_with_its_own_cost() -> None:
+    for name, value, cost in [
+        ("NCCL_DEBUG", "INFO", "prints much"),
+        ("TORCH_DISTRIBUTED_DEBUG", "DETAIL", "slows every step"),
+        ("CUDA_LAUNCH_BLOCKING", "1", "slows every step"),
+        ("TORCH_NCCL_NAN_CHECK", "1", "reads every tensor once more before it is sent"),
+        ("OMP_DISPLAY_ENV", "true", "prints OpenMP's settings at the start"),
+    ]:
+        (found,) = said(name, value)
+        assert (found.code, found.severity) == ("J308", "note")
+        assert found.message.endswith(f"is for debugging: {cost}")
+
+
 def test_threads_are_held_to_the_cpus() -> None:
     node = IB._replace(cpus=96, ranks=8)
     assert codes_of("OMP_NUM_THREADS", "12", node) == []
