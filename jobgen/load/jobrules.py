@@ -27,9 +27,19 @@ _SETTINGS = {
 
 def check(tree: Tree) -> None:
     """Say what is wrong with a job as a whole."""
+    _ranks(tree)
     _launcher(tree)
     _checkpoint(tree)
     _options(tree)
+
+
+def _ranks(tree: Tree) -> None:
+    """A job with GPUs has one rank for each; only one without counts its ranks itself."""
+    gpus = tree.text("gpus_per_node")
+    if "procs_per_node" in tree.data and gpus.isdigit() and int(gpus) > 0:
+        message = f"procs_per_node has no effect: gpus_per_node: {gpus} runs one rank for each GPU"
+        hint = "keep one of them; set gpus_per_node: 0 for a job without GPUs"
+        tree.contradict(message, [("gpus_per_node",), ("procs_per_node",)], hint)
 
 
 def _options(tree: Tree) -> None:

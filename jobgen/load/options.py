@@ -14,6 +14,16 @@ from jobgen.model.units import clip
 if TYPE_CHECKING:
     from jobgen.data import SbatchOption
 
+_OURS = (
+    (
+        {"gres", "tres-per-task"},
+        r"(^|[,/:])gpu\b",
+        "GPUs",
+        "use the key 'gpus_per_node': jobgen asks in the way the cluster's profile says",
+    ),
+    ({"tres-per-task"}, r"(^|,)cpu\b", "CPUs", "use the key 'cpus_per_task', for each rank"),
+)
+"""Options, a pattern in their values, what it asks for, and the key of a job to write instead."""
 _FREE = {"comment", "extra"}
 """Options whose value is free text, spaces and all."""
 
@@ -137,10 +147,10 @@ def _checked(tree: Tree, path: Path, option: SbatchOption, value: str) -> str:
     if wrong:
         tree.say("J145", f"{dotted(path)}: {wrong}", path, "a directive is read by no shell")
         return ""
-    if option.name in {"gres", "tres-per-task"} and re.search(r"(^|[,/:])gpu\b", value):
-        hint = "use the key 'gpus_per_node': jobgen asks in the way the cluster's profile says"
-        tree.say("J141", f"{dotted(path)}: jobgen asks for the GPUs itself", path, hint)
-        return ""
+    for names, pattern, what, hint in _OURS:
+        if option.name in names and re.search(pattern, value):
+            tree.say("J141", f"{dotted(path)}: jobgen asks for the {what} itself", path, hint)
+            return ""
     try:
         return checked(option, value)
     except Bad as bad:

@@ -23,11 +23,11 @@ FORMS = "4h, 90m, 1d12h, 04:00:00 or 1-12:00:00"
 SIZES = "64G, 500MiB or 1T"
 """The forms of a size, for messages."""
 
-# Slurm's K, M, G and T are powers of 1024; with a B alone they are powers of 1000, as in SI.
+# All powers of 1024, as Slurm reads --mem=224GB, and as vendors count memory.
 _FACTORS = {
-    letter.upper() + tail: base**power
-    for power, letter in enumerate("kmgt", start=1)
-    for tail, base in (("", 1024), ("IB", 1024), ("B", 1000))
+    letter + tail: 1024**power
+    for power, letter in enumerate("KMGT", start=1)
+    for tail in ("", "B", "IB")
 }
 
 
@@ -164,10 +164,10 @@ class Release(NamedTuple):
 
 
 def parse_size(text: str, *, bare: str = "the unit is missing") -> int:
-    """Bytes: ``500MiB``, ``64G``, ``1.5T``; K M G T are powers of 1024, KB MB GB TB of 1000.
+    """Bytes: ``500MiB``, ``64G``, ``1.5T``; K, KB and KiB are 1024 bytes.
 
     >>> parse_size("1K"), parse_size("1KB"), parse_size("1.5KiB")
-    (1024, 1000, 1536)
+    (1024, 1024, 1536)
     """
     match = _SIZE.fullmatch(text)
     whole, fraction, unit = match.groups() if match else ("", "", "")

@@ -153,6 +153,7 @@ def test_the_line_inside_a_block_is_named() -> None:
         ("slurm: {exclusive: true, oversubscribe: true}", 6, 6),
         ("launcher: {type: deepspeed, rdzv: static}", 6, 6),
         ("launcher: {type: torchrun, ssh: pdsh}", 6, 6),
+        ("procs_per_node: 2", 3, 6),
         ("checkpoint: {grace: 3h}", 4, 6),
         ("env: {A: 1}\nsecrets: [A]", 7, 6),
     ],
@@ -161,6 +162,10 @@ def test_keys_that_contradict_each_other_are_both_named(more: str, first: int, s
     found = problem(more)
     assert found.code == "J138"
     assert [p.line for p in (*found.also, found.place) if p] == [first, second]
+
+
+def test_ranks_of_a_job_without_gpus_may_be_counted() -> None:
+    assert load("procs_per_node: 2", gpus_per_node="0").value.procs_per_node == 2
 
 
 def test_an_elastic_job_needs_torchrun() -> None:

@@ -86,7 +86,9 @@ def test_no_text_makes_a_time_or_a_size_fail_otherwise(text: str) -> None:
         ("all", "0"),
         ("1T", "1T"),
         ("1.5GiB", "1536M"),
-        ("64GB", "61036M"),
+        ("64GB", "64G"),
+        ("224gb", "224G"),
+        ("500MB", "500M"),
     ],
 )
 def test_memory_is_asked_for_in_slurms_units(text: str, slurm: str) -> None:
