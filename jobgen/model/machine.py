@@ -41,7 +41,9 @@ class Nodes(Form):
         doc="The GPU, a name of the GPU catalogue; unknown is an answer too.",
     )
     cpus: int | None = key(
-        whole(1, 65_536), default=None, doc="CPU cores of each node, as Slurm counts them."
+        whole(1, 65_536),
+        default=None,
+        doc="CPUs of each node as Slurm counts them (sinfo -o %c): cores, or threads.",
     )
     mem: int | None = key(SIZE, default=None, doc="Memory of each node, such as 1TiB.")
     intra: Literal["nvswitch", "nvlink", "infinity-fabric", "pcie"] | None = key(
