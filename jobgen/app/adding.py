@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from jobgen.app import probing
-from jobgen.app.surveying import Survey, survey
+from jobgen.app.surveying import Survey, survey, try_requests
 from jobgen.app.world import World
 from jobgen.errors import Invalid, JobgenError, Missing, Problem
 from jobgen.model.record import Login
@@ -91,6 +91,9 @@ def add(
         chosen = choose(found, wanted.partition)
         draft = drafted(found, chosen, wanted)
         slurm = _slurm(draft)
+        refuses = try_requests(transport, chosen, slurm)
+        if isinstance(refuses, Gap) or refuses.value:
+            draft = draft._replace(entries=(*draft.entries, refuses))
         told = None
         if leave(chosen, slurm):
             asked = probing.order(chosen, _root(draft), found.login.host, slurm)

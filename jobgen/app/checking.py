@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.app import adding, clusters, probing
 from jobgen.app.adding import Wanted
-from jobgen.app.surveying import Survey, survey
+from jobgen.app.surveying import Survey, survey, try_requests
 from jobgen.app.world import World
 from jobgen.errors import Problem, Usage
 from jobgen.survey import compare, write
 from jobgen.survey.compare import Comparison
+from jobgen.survey.values import Gap, Line
 
 if TYPE_CHECKING:
     from jobgen.catalog import ClusterFile
@@ -57,15 +58,16 @@ def check(
         return _compared(file, profile, known, None)
     with world.connect(site_of(profile.value).login) as transport:
         found = survey(transport)
-        told, wrong = None, compare.partition(profile, found.site)
-        if leave and not wrong:
+        told, refuses = None, None
+        if not compare.partition(profile, found.site):
             chosen = adding.choose(found, _partition(profile.value))
             slurm = _slurm(profile, found, chosen)
-            if leave(chosen, slurm):
+            refuses = try_requests(transport, chosen, slurm)
+            if leave and leave(chosen, slurm):
                 root = profile.value.paths.root
                 asked = probing.order(chosen, root, found.login.host, slurm)
                 told = probing.run(transport, asked, world, patience=patience, say=say or world.say)
-    return _compared(file, profile, found, told)
+    return _compared(file, profile, found, told, refuses)
 
 
 def _compared(
@@ -73,6 +75,7 @@ def _compared(
     profile: Loaded[ClusterProfile],
     found: Survey,
     told: Probe | None,
+    refuses: Line | Gap | None = None,
 ) -> Checked:
     from jobgen.load import load_cluster
 
@@ -84,6 +87,8 @@ def _compared(
     # the root is the profile's own choice, so it is not compared
     wanted = Wanted(profile.value.name, partition=partition, root=profile.value.paths.root)
     draft = adding.drafted(found, chosen, wanted)
+    if refuses and (profile.value.refuses or isinstance(refuses, Gap) or refuses.value):
+        draft = draft._replace(entries=(*draft.entries, refuses))
     draft = adding.completed(draft, chosen, told, wanted)
     theirs = load_cluster(write.text((), draft), "what was found").value
     result = compare.compare(profile, theirs, draft)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Missing, Problem, Unreachable
 from jobgen.payload import text
 from jobgen.submission import wire
+from jobgen.survey import whole_nodes
 from jobgen.survey.hardware.node import modules
 from jobgen.survey.slurm import ABSENT, Site, commands, site
 from jobgen.survey.values import Login, folders
 
 if TYPE_CHECKING:
+    from jobgen.survey.choice import Choice
+    from jobgen.survey.values import Gap, Line
     from jobgen.transport import Transport
 
 DEADLINE = 180.0
@@ -53,6 +57,17 @@ def survey(transport: Transport) -> Survey:
         message = f"Slurm on {login.host} does not tell of its nodes\n{said}"
         raise Unreachable(Problem("J412", message, hint="run sinfo there, and try again"))
     return found
+
+
+def try_requests(
+    transport: Transport, choice: Choice, slurm: Sequence[tuple[str, str]]
+) -> Line | Gap:
+    """What the site's sbatch refuses of a job that takes whole nodes; nothing is submitted."""
+    asked = whole_nodes.questions(choice, slurm)
+    asks = [f"ask {name} {command}" for name, command in asked.items()]
+    sent = "\n".join([text("common.sh"), "clean_environment", *asks, ""])
+    told = wire.table(wire.whole(transport.call(sent, deadline=DEADLINE).out))
+    return whole_nodes.entry({name: wire.answer(told, name) for name in asked})
 
 
 def script() -> str:

@@ -30,6 +30,7 @@ from jobgen.model.network import FABRICS, Network
 from jobgen.model.units import Walltime, clip
 
 AUTH = ("agent", "key", "keyboard-interactive")
+REFUSALS = ("exclusive", "mem")
 GPU_REQUESTS = ("gpus-per-node", "gres", "gres-typed", "none")
 
 # Compiled when a profile has such a key: most have few of them, and every start would pay.
@@ -213,6 +214,12 @@ class ClusterProfile(Form):
         matching("J179", "[A-Za-z0-9][A-Za-z0-9._-]*", "a GPU type", "a100"),
         default=None,
         doc="The type in --gres=gpu:TYPE:N, for gres-typed.",
+    )
+    refuses: tuple[str, ...] = key(
+        each(one_of("option", REFUSALS)),
+        default=(),
+        doc="What this site's sbatch refuses of a job that takes whole nodes: exclusive "
+        "(--exclusive), mem (--mem=0).",
     )
     defaults: Defaults = key(form(Defaults), default=Defaults(), doc="What every job here gets.")
     limits: Limits = key(form(Limits), default=Limits(), doc="The most that one job may ask for.")

@@ -271,7 +271,7 @@ def shared(line: Line, node: str) -> Line:
 
 
 _ORDER = (
-    *("paths", "nodes", "network", "versions", "gpu_request", "gpu_type", "defaults"),
+    *("paths", "nodes", "network", "versions", "gpu_request", "gpu_type", "refuses", "defaults"),
     *("limits", "accounting", "slurm_version"),
 )
 

@@ -51,7 +51,7 @@ def compare(profile: Loaded[ClusterProfile], found: ClusterProfile, draft: Draft
         if rule is None:
             continue
         ours, theirs = _at(profile.value, line.path), _at(found, line.path)
-        key, shown = ".".join(line.path), str(line.value)
+        key, shown = ".".join(line.path), _words(line.value)
         if _stated(profile, line.path, ours):
             place = profile.why(*line.path)
             if rule(ours, theirs):
@@ -105,12 +105,16 @@ def _stated(profile: Loaded[ClusterProfile], path: Path, value: Any) -> bool:
 
 
 def _words(value: Any) -> str:
+    human = getattr(value, "human", None)
+    if human:
+        return str(human())
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, tuple):
+        return f"[{', '.join(value)}]"
     if isinstance(value, int) and value > 1 << 30:
         return f"{value / (1 << 30):.0f} GiB"
-    human = getattr(value, "human", None)
-    return str(human()) if human else str(value)
+    return str(value)
 
 
 def _equal(ours: Any, theirs: Any) -> bool:
@@ -163,6 +167,7 @@ _RULES: Mapping[Path, Callable[[Any, Any], bool]] = {
     ("versions", "driver"): _equal,
     ("gpu_request",): _request,
     ("gpu_type",): _equal,
+    ("refuses",): lambda ours, theirs: set(ours) == set(theirs),
     ("limits", "time"): _at_most,
     ("limits", "nodes"): _at_most,
     ("accounting",): lambda ours, theirs: ours in ("auto", theirs),

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from jobgen.shell import split_lines
 
 Path = tuple[str, ...]
-Scalar = str | int | bool
+Scalar = str | int | bool | tuple[str, ...]
 
 
 class Line(NamedTuple):

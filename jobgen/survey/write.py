@@ -73,6 +73,8 @@ def _scalar(value: Scalar) -> str:
     """A value as YAML reads it back, in quotes where it could be taken for another kind."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_scalar, value))}]"
     if isinstance(value, int):
         return str(value)
     measured = re.fullmatch(r"\d+MiB|[\d-]*\d\d:\d\d:\d\d", value, re.ASCII)

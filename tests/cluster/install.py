@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.cluster import texts as text
-from tests.cluster.layout import UID, USER, Layout
+from tests.cluster.layout import DEVICES, UID, USER, Layout
 
 if TYPE_CHECKING:
     from tests.cluster.hosts import Hosts
@@ -46,6 +46,12 @@ def missing(*, accounting: bool = False) -> str:
     return "" if allowed else "namespaces are not allowed here"
 
 
+def no_cgroups() -> str:
+    """Why no step can be kept from GPUs here; empty where one can."""
+    there = (DEVICES / "devices.deny").exists()
+    return "" if there else "this machine has no control groups of devices (cgroup v1)"
+
+
 def files(layout: Layout) -> None:
     """Everything that lies on disk before the first host is switched on."""
     layout.root.chmod(0o755)
@@ -53,7 +59,9 @@ def files(layout: Layout) -> None:
         folder.mkdir()
     layout.blank.touch(mode=0o644)
     for i in range(layout.options.gpus):
-        os.mknod(layout.dev / f"nvidia{i}", 0o020666, os.makedev(1, 3))
+        # a driver's numbers, without a driver; a rule about /dev/null would be one about its own
+        number = os.makedev(195, i) if layout.cgroup else os.makedev(1, 3)
+        os.mknod(layout.dev / f"nvidia{i}", 0o020666, number)
     _etc(layout)
     _homes(layout)
 
@@ -77,7 +85,9 @@ def _etc(layout: Layout) -> None:
     _replace(etc / "slurm" / "slurm.conf", text.slurm_conf(layout))
     if layout.options.gpus:
         _replace(etc / "slurm" / "gres.conf", text.gres_conf(layout))
-    _replace(etc / "slurm" / "cgroup.conf", "CgroupAutomount=no\n")
+    _replace(etc / "slurm" / "cgroup.conf", text.cgroup_conf(layout))
+    if layout.options.job_submit:
+        _replace(etc / "slurm" / "job_submit.lua", text.job_submit_lua(layout))
     if layout.options.accounting:
         _replace(etc / "slurm" / "slurmdbd.conf", text.slurmdbd_conf(layout), mode=0o600)
     shutil.rmtree(etc / "munge", ignore_errors=True)
@@ -135,6 +145,11 @@ def start_controller(hosts: Hosts) -> None:
 
 def start_slurmd(hosts: Hosts, node: str) -> None:
     hosts.run(node, ["mkdir", "-p", "/run/slurmd"], user="root")
+    if cgroup := hosts.layout.cgroup:
+        # a place of this cluster's own: others may run on this machine
+        mounted = f"grep -q ' /{cgroup.name} {cgroup.parent} ' /proc/self/mountinfo"
+        mount = f"mkdir -p {cgroup} && mount --bind {cgroup} {cgroup.parent}"
+        hosts.run(node, f"{mounted} || {{ {mount}; }}", user="root")
     hosts.daemon(node, f"slurmd -D -N {node}")
 
 

@@ -12,6 +12,8 @@ USER, UID = "tester", 64042
 """The ordinary user that logs in and whose jobs run."""
 NETWORK = "198.51.100"
 """A block kept for examples; it exists in the cluster's own network namespaces only."""
+DEVICES = Path("/sys/fs/cgroup/devices")
+"""Where control groups of devices are, on a machine that has the first version of cgroups."""
 SSH_ALIAS = "testbed"
 """What the client's ssh configuration calls the login host."""
 
@@ -38,6 +40,10 @@ class Options:
     """Seconds without an answer until a node is down."""
     small_disk: str = "1m"
     """The size of the disk that is there to be filled."""
+    task_plugin: str = "task/none"
+    """task/affinity binds tasks to CPUs; task/affinity,task/cgroup hides GPUs as well."""
+    job_submit: str = ""
+    """The body of the function that judges a job before the controller takes it, in Lua."""
     conf: tuple[str, ...] = ()
     """More lines for slurm.conf (partitions and nodes of another site, say)."""
 
@@ -98,6 +104,12 @@ class Layout:
     @property
     def record(self) -> Path:
         return self.root / "hub.json"
+
+    @property
+    def cgroup(self) -> Path | None:
+        """The device control group below which the nodes' jobs lie; None where they have none."""
+        constrains = "task/cgroup" in self.options.task_plugin
+        return DEVICES / self.root.name if constrains else None
 
     @property
     def nodes(self) -> list[str]:

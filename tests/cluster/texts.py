@@ -31,7 +31,8 @@ def slurm_conf(layout: Layout) -> str:
         "MinJobAge=300",
         "ReturnToService=2",
         "ProctrackType=proctrack/linuxproc",
-        "TaskPlugin=task/none",
+        f"TaskPlugin={o.task_plugin}",
+        *(["JobSubmitPlugins=lua"] if o.job_submit else []),
         "MpiDefault=none",
         "SelectType=select/cons_tres",
         "SelectTypeParameters=CR_CPU",
@@ -61,6 +62,24 @@ def slurm_conf(layout: Layout) -> str:
 
 def _gres(layout: Layout, node: str) -> str:
     return f" Gres={gres}" if (gres := layout.gres(node)) else ""
+
+
+def cgroup_conf(layout: Layout) -> str:
+    """GPUs that a step was not given are hidden from it, where there are control groups at all."""
+    constrain = ["CgroupPlugin=cgroup/v1", "ConstrainDevices=yes"] if layout.cgroup else []
+    return "\n".join(["CgroupAutomount=no", *constrain]) + "\n"
+
+
+def job_submit_lua(layout: Layout) -> str:
+    """What the controller asks of every job; the body is the test's own."""
+    return f"""function slurm_job_submit(job, partitions, uid)
+{layout.options.job_submit}
+    return slurm.SUCCESS
+end
+function slurm_job_modify(job, record, partitions, uid)
+    return slurm.SUCCESS
+end
+"""
 
 
 ACCOUNTING = (

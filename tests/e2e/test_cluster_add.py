@@ -42,6 +42,19 @@ sed "s/'mlx5_4'/'mlx5_2'/; s/mlx5_bond_0/mlx5_3/" {FACTS}/ibstat-h100-ib.txt
 """
 
 
+RULES = """\
+    if job.partition == "debug" and job.shared == 0 then
+        slurm.log_user("no --exclusive in debug")
+        return slurm.ERROR
+    end
+    if job.partition == "short" and job.pn_min_memory == 0 then
+        slurm.log_user("no --mem=0 in short")
+        return slurm.ERROR
+    end
+"""
+"""A site's plug-in, as some have it."""
+
+
 @pytest.fixture(scope="module")
 def site() -> Iterator[Cluster]:
     """Two nodes with different GPUs and one without, five partitions, accounts."""
@@ -49,6 +62,7 @@ def site() -> Iterator[Cluster]:
         accounting=True,
         nodes=3,
         gres=("gpu:a100:8", "gpu:h100:8", ""),
+        job_submit=RULES,
         conf=(
             "PartitionName=cpu Nodes=n3 MaxTime=UNLIMITED",
             "AccountingStorageEnforce=associations,qos",
@@ -146,6 +160,38 @@ def test_the_partition_decides_the_account_the_qos_and_the_limit(site: Cluster) 
     assert found(data)["defaults.slurm.account"] == "vision"
     assert "nodes.gpus_per_node" not in found(data)
     assert check(data["text"], "x").problems == ()
+
+
+@pytest.mark.parametrize(
+    ("partition", "refused"), [("debug", ["exclusive"]), ("short", ["mem"]), ("gpu", None)]
+)
+def test_what_the_site_refuses_of_whole_nodes_is_asked_without_a_job(
+    site: Cluster, partition: str, refused: list[str] | None
+) -> None:
+    before = jobs(site)
+    data = add(site, "--partition", partition)
+    assert jobs(site) == before
+    assert found(data).get("refuses") == refused
+    profile = load_cluster(data["text"], "x").value
+    assert list(profile.refuses) == (refused or [])
+    how = next((line["how"] for line in data["found"] if line["key"] == "refuses"), "")
+    assert ("sbatch --test-only" in how) == bool(refused)
+
+
+def test_check_names_what_the_site_refuses_and_what_it_takes_by_now(site: Cluster) -> None:
+    client = site.client
+    words = ("cluster", "add", "debug", "--from", "testbed", "--partition", "debug", "--no-probe")
+    assert client.jobgen(*words).returncode == 0
+    file = site.layout.client_home / ".config/jobgen/clusters/debug.yaml"
+    assert "refuses" in answer(client.jobgen("cluster", "check", "debug", "--json"))["same"]
+    for wrong, said in (("[mem]", "exclusive"), ("[exclusive, mem]", "exclusive")):
+        text = re.sub(r"refuses: \S+", f"refuses: {wrong}", file.read_text())
+        file.write_text(text)
+        done = client.jobgen("cluster", "check", "debug", "--json")
+        assert done.returncode == 1
+        (one,) = json.loads(done.stdout)["data"]["differences"]
+        assert (one["key"], one["found"]) == ("refuses", f"[{said}]")
+    file.unlink()
 
 
 def test_a_node_tells_its_gpus_and_its_network(site: Cluster, tools: Path) -> None:
