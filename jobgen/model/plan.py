@@ -94,6 +94,8 @@ class Shape(NamedTuple):
     """The GPU's name in the catalogue; empty where there is none."""
     min_nodes: int | None = None
     """The least nodes an elastic job goes on with; None where the world is fixed."""
+    whole: bool = False
+    """Whether the job is alone on its nodes: all CPUs and all memory are its own."""
 
     @property
     def world(self) -> int:

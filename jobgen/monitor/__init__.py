@@ -14,23 +14,20 @@ from jobgen.shell import Raw, Word
 
 FILE = "monitor.sh"
 FOLDER = Raw('"$monitored"')
+NO_GPUS = ("--gres=none",)
+"""Words of a step that leaves all GPUs to another."""
 SHARES_GPUS = (22, 5)
 """The release of Slurm since which ``--overlap`` shares GPUs too."""
 
 
-def monitor(shape: Shape, every: int, place: str, *, shares_gpus: bool) -> MonitorPlan:
-    """The step that samples every node once in ``every`` seconds.
-
-    ``shares_gpus`` says whether a second step can have the GPUs of the first.
-    """
+def monitor(shape: Shape, every: int, place: str, gpus: tuple[Word, ...]) -> MonitorPlan:
+    """The step that samples every node once in ``every`` seconds; ``gpus`` name its GPUs."""
     elastic = shape.min_nodes is not None
     nodes: Word = Raw('"$SLURM_NNODES"') if elastic else str(shape.nodes)
-    gpus: tuple[Word, ...] = ()
-    if shape.gpus_per_node:
-        gpus = ("--gpu-bind=none",) if shares_gpus else ("--gres=none",)
+    bind = ("--gpu-bind=none",) if gpus and gpus != NO_GPUS else ()
     start: tuple[tuple[Word, ...], ...] = (
         ("srun", "--overlap", Raw(f"--nodes={nodes}"), Raw(f"--ntasks={nodes}")),
-        ("--ntasks-per-node=1", "--cpus-per-task=1", "--cpu-bind=none", *gpus),
+        ("--ntasks-per-node=1", "--cpus-per-task=1", *gpus, "--cpu-bind=none", *bind),
         # a node that is lost, or a monitor that fails, ends nothing
         ("--kill-on-bad-exit=0", "--wait=0", "--no-kill", "--mpi=none", "--job-name=monitor"),
         ("nice", "-n", "19", "bash", Raw(f'"$JOBGEN_BUNDLE_DIR/{FILE}"'), str(every), FOLDER),

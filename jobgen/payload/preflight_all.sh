@@ -40,7 +40,7 @@ look=(bash "$JOBGEN_BUNDLE_DIR/preflight.sh" "first=${hosts[0]}" "others=$((${#h
     "patience=$((first + patience))" "head=${MASTER_ADDR:-}" "port=${MASTER_PORT:-}" "$@")
 if ((${#hosts[@]} > 1)); then
     gpus=()
-    [[ " $* " != *' gpus='* ]] || gpus=(--gpu-bind=none)
+    for word in "$@"; do [[ $word != srun=* ]] || read -ra gpus <<<"${word#srun=}"; done
     look=(srun --overlap --nodes="${#hosts[@]}" --ntasks="${#hosts[@]}" --ntasks-per-node=1
         --cpu-bind=none --kill-on-bad-exit=0 --wait=0 --no-kill --mpi=none
         --job-name=preflight ${gpus[@]+"${gpus[@]}"} "${look[@]}")

@@ -122,6 +122,7 @@ def _view(plan: Plan) -> dict[str, object]:
         "world": shape.world,
         "min_world": (shape.min_nodes or 0) * shape.ranks_per_node,
         "ranks": shape.ranks_per_node,
+        "all_cpus": shape.whole and shape.cpus_per_task is None,
         "nodes": Raw(f"{shape.min_nodes} to {shape.nodes}" if elastic else str(shape.nodes)),
         "wrong_hosts": _wrong_hosts(plan),
         "secrets": " ".join(plan.secrets),

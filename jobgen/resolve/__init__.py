@@ -14,6 +14,7 @@ from jobgen.launch import Launch, Request, launch
 from jobgen.model.facts import Facts
 from jobgen.model.plan import Part, Plan, Setting, Shape, Step
 from jobgen.resolve import (
+    allocation,
     checks,
     container,
     directives,
@@ -87,7 +88,13 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         steps=_steps(look, runs, trained.args, starts),
         files=tuple(file for part in parts for file in part.files),
         head=start.head(look),
-        start=start.start(size, starts, container.srun_options(look, env, mounts), outside=outside),
+        start=start.start(
+            size,
+            starts,
+            allocation.name_gpus(look, size),
+            container.srun_options(look, env, mounts),
+            outside=outside,
+        ),
         extra=_extra(look),
         submit_options=directives.dependency(look),
         stop=warning,

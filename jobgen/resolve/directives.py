@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jobgen.model.plan import Setting, Shape, StopPlan
+from jobgen.resolve import allocation
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
 
@@ -41,35 +42,16 @@ def directives(
     look: Look, shape: Shape, warning: StopPlan | None, sized: Sized
 ) -> dict[str, Setting]:
     """Every directive once, in a fixed order: the name, the site's, the sizes, the run."""
-    theirs = options(look)
-    gres = theirs.pop("gres", None)
+    theirs = allocation.merge_options(look)
+    theirs.pop("gres", None)
     return (
         {"job-name": Setting(look.job.name, "the job's name", look.by_job("name"))}
         | theirs
         | _tasks(look, shape)
-        | _gpus(look, shape, gres)
+        | allocation.ask_gpus(look, shape)
         | _share(look, shape, sized)
         | _run(look, warning)
     )
-
-
-def options(look: Look) -> dict[str, Setting]:
-    """The cluster's defaults and the job's options: the job's win, and say over what."""
-    merged: dict[str, Setting] = {}
-    for name, value in look.cluster.defaults.slurm.items():
-        if value is None:
-            continue
-        place = look.by_cluster("defaults", "slurm", name)
-        merged[name] = Setting(value or "", "this cluster's default", place)
-    for name, value in look.job.slurm.items():
-        if value is None:  # ``exclusive: false`` takes the site's default away
-            merged.pop(name, None)
-            continue
-        why = "as the job asks"
-        if name in merged:
-            why = f"instead of {merged[name].value or 'the flag'} ({merged[name].place})"
-        merged[name] = Setting(value or "", why, look.by_job("slurm", name))
-    return merged
 
 
 def _tasks(look: Look, shape: Shape) -> dict[str, Setting]:
@@ -83,26 +65,6 @@ def _tasks(look: Look, shape: Shape) -> dict[str, Setting]:
     tasks = "one task a rank" if shape.tasks_per_node > 1 else "one task a node"
     found["ntasks-per-node"] = Setting(str(shape.tasks_per_node), tasks, "rule launcher")
     return found
-
-
-def _gpus(look: Look, shape: Shape, gres: Setting | None) -> dict[str, Setting]:
-    """GPUs in the site's style; a gres of the user's own (licences, disks) is joined to it."""
-    count, style = shape.gpus_per_node, look.cluster.gpu_request
-    place = look.by_job("gpus_per_node")
-    if look.job.gpus_per_node is None:
-        place = look.by_cluster("nodes", "gpus_per_node")
-    found: dict[str, Setting] = {"gres": gres} if gres else {}
-    if not count or style == "none":
-        return found
-    if style == "gpus-per-node":
-        return found | {"gpus-per-node": Setting(str(count), "GPUs of each node", place)}
-    kind = f"gpu:{look.cluster.gpu_type}" if look.cluster.gpu_type else "gpu"
-    kind = kind if style == "gres-typed" else "gpu"
-    ours = f"{kind}:{count}"
-    if gres:
-        both = f"GPUs of each node, and the job's own ({gres.place})"
-        return {"gres": Setting(f"{ours},{gres.value}", both, place)}
-    return {"gres": Setting(ours, "GPUs of each node, as this site asks for them", place)}
 
 
 def _run(look: Look, warning: StopPlan | None) -> dict[str, Setting]:
@@ -128,14 +90,17 @@ def _run(look: Look, warning: StopPlan | None) -> dict[str, Setting]:
 
 
 def _share(look: Look, shape: Shape, sized: Sized) -> dict[str, Setting]:
-    """CPUs and memory, where they are decided; else the site's own defaults hold."""
+    """Nodes, CPUs and memory, where they are decided; else the site's own defaults hold."""
     found: dict[str, Setting] = {}
+    exclusive = allocation.ask_exclusive(look, shape.gpus_per_node)
+    if exclusive is not None:
+        found["exclusive"] = exclusive
     if shape.cpus_per_task is not None:
         cpus = sized.decisions["cpus_per_task"]
         found["cpus-per-task"] = Setting(str(shape.cpus_per_task), cpus.why, cpus.place)
-    if look.job.mem is not None:
-        why = "memory of each node"
-        found["mem"] = Setting(look.job.mem.slurm(), why, look.by_job("mem"))
+    memory = allocation.ask_memory(look, shape)
+    if memory is not None:
+        found["mem"] = memory
     return found
 
 
@@ -144,6 +109,6 @@ def dependency(look: Look) -> tuple[str, ...]:
     ids = [look.facts.after[name] for name in look.job.after if name in look.facts.after]
     if not ids:
         return ()
-    theirs = options(look).get("dependency")
+    theirs = allocation.merge_options(look).get("dependency")
     ours = "afterok:" + ":".join(ids)
     return (f"--dependency={ours},{theirs.value}" if theirs else f"--dependency={ours}",)

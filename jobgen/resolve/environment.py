@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from jobgen.errors import Problem
 from jobgen.model.plan import Part, Precedence, Setting, Shape
 from jobgen.resolve.look import Look
+from jobgen.resolve.start import CPUS_PER_RANK
 from jobgen.shell import names_in
 
 ALWAYS = (
@@ -24,6 +25,7 @@ ALWAYS = (
     "JOBGEN_WORLD_SIZE",
     "JOBGEN_MIN_WORLD_SIZE",
     "JOBGEN_RANKS_PER_NODE",
+    CPUS_PER_RANK,
     "JOBGEN_SECRETS",
     "MASTER_ADDR",
     "MASTER_PORT",
@@ -65,6 +67,9 @@ def _checkpoints(look: Look) -> Setting:
 
 def _threads(shape: Shape) -> Setting | None:
     """OMP_NUM_THREADS: the rank's share of CPUs; torchrun would set 1, others all cores."""
+    if shape.cpus_per_task is None and shape.whole and shape.world > 1:
+        why = "a rank's share of the node's CPUs; torchrun alone would set 1"
+        return Setting(f"${CPUS_PER_RANK}", why, "rule threads")
     if shape.cpus_per_task is None:
         if shape.world == 1:
             return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jobgen.errors import Problem
 from jobgen.model.plan import MonitorPlan, Part, Shape
+from jobgen.resolve.allocation import name_gpus
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
 
@@ -15,14 +16,15 @@ def monitoring(look: Look, shape: Shape, sized: Sized) -> tuple[MonitorPlan | No
     every = look.job.monitor
     if every is None:
         return None, _NOTHING
-    from jobgen.monitor import SHARES_GPUS, file, monitor
+    from jobgen.monitor import NO_GPUS, SHARES_GPUS, file, monitor
 
     place = look.by_job("monitor")
     sized.decide("monitor", str(every), "how often each node and its GPUs are looked at", place)
     release = _release(look.cluster.slurm_version)
     old = bool(release) and release < SHARES_GPUS and shape.gpus_per_node > 0
     notes = (_too_old(look),) if old else ()
-    plan = monitor(shape, every.seconds, place, shares_gpus=not old)
+    gpus = NO_GPUS if old else name_gpus(look, shape)
+    plan = monitor(shape, every.seconds, place, gpus)
     return plan, Part("monitor", files=(file(),), notes=notes)
 
 

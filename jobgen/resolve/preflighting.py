@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jobgen.model.plan import Part, PreflightPlan, Setting, Shape, StopPlan
-from jobgen.resolve.directives import options
+from jobgen.resolve.allocation import merge_options, name_gpus
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
+from jobgen.shell import Raw, Word
 
 _KEY = "preflight"
 
@@ -36,10 +37,13 @@ def plan(
         return look.by_cluster("network", *path)
 
     rows = preflight.expected(preflight.Asked(shape, look.cluster.network, env, by_network))
+    gpus = name_gpus(look, shape)
+    if gpus and shape.nodes > 1:
+        rows = (*rows, _srun(gpus))
     if look.local:
         rows = (*rows, Setting("local=yes", "every node is this machine", "rule preflight"))
     spare = look.cluster.nodes.count - shape.nodes
-    named = "nodelist" in options(look) or "nodefile" in options(look)
+    named = bool({"nodelist", "nodefile"} & merge_options(look).keys())
     return PreflightPlan(
         expect=rows,
         stops=shape.min_nodes is None,
@@ -48,6 +52,14 @@ def plan(
         measures=_expectation(look, shape) if word == "full" else None,
         place=place,
     )
+
+
+def _srun(gpus: tuple[Word, ...]) -> Setting:
+    """What the preflight's own srun is told of GPUs; bash expands it where it is no plain text."""
+    words = " ".join(str(word) for word in (*gpus, "--gpu-bind=none"))
+    plain = not any(isinstance(word, Raw) for word in gpus)
+    value = f"srun={words}" if plain else Raw(f'"srun={words}"')
+    return Setting(value, "words for the preflight's own srun: the job's GPUs", "rule preflight")
 
 
 def _expectation(look: Look, shape: Shape) -> tuple[str, ...]:

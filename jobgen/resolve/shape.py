@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from jobgen.errors import Problem
 from jobgen.model.plan import Decision, Setting, Shape
+from jobgen.resolve import allocation
+from jobgen.resolve.cpus import NodeTasks, decide_cpus
 from jobgen.resolve.look import Look
 from jobgen.resolve.program import Program
 
@@ -31,7 +33,8 @@ def shape(look: Look, program: Program, sized: Sized) -> tuple[Shape, Setting]:
         sized.decide("ranks_per_node", 1, why, launcher.place)
         ranks = 1
     tasks = ranks if launcher.value == "srun" else 1
-    cpus = _cpus(look, gpus, ranks, tasks, sized)
+    whole = allocation.is_alone(look, gpus)
+    cpus = decide_cpus(look, NodeTasks(gpus, ranks, tasks, whole), sized)
     _time(look, sized)
     _memory(look, sized)
     gpu = look.cluster.nodes.gpu or ""
@@ -44,6 +47,7 @@ def shape(look: Look, program: Program, sized: Sized) -> tuple[Shape, Setting]:
         seconds=look.job.time.seconds,
         gpu=gpu if gpus else "",
         min_nodes=look.job.min_nodes,
+        whole=whole,
     )
     return size, launcher
 
@@ -107,8 +111,17 @@ def _gpus(look: Look, sized: Sized) -> tuple[int, int]:
         )
         sized.decide("gpus_per_node", gpus, why, place)
         sized.decide("ranks_per_node", gpus, "one rank for each GPU", place)
+        if look.job.procs_per_node is not None:
+            sized.notes.append(_unused_procs(look))
         return gpus, gpus
     return 0, _procs(look, sized)
+
+
+def _unused_procs(look: Look) -> Problem:
+    asked, name = look.job.procs_per_node, look.cluster.name
+    message = f"procs_per_node: {asked} is ignored: {name} has GPUs, and runs one rank for each"
+    hint = "set gpus_per_node: 0 for a job without GPUs"
+    return Problem("J227", message, look.spec.at("procs_per_node"), hint, severity="note")
 
 
 def _procs(look: Look, sized: Sized) -> int:
@@ -152,39 +165,6 @@ def _launcher(look: Look, program: Program, world: int, sized: Sized) -> Setting
 
 def _brings_launcher(look: Look) -> bool:
     return any(p.launcher and not p.command.some_ranks for p, _ in look.spec.programs)
-
-
-def _cpus(look: Look, gpus: int, ranks: int, tasks: int, sized: Sized) -> int | None:
-    """CPUs of one Slurm task; None leaves it to the site."""
-    each = ranks // tasks
-    there = look.cluster.nodes.cpus
-    asked = look.job.cpus_per_task
-    if asked is not None:
-        total, place = asked * each, look.by_job("cpus_per_task")
-        why = f"{asked} for each of the task's {each} ranks" if each > 1 else "as the job asks"
-        if there is not None and asked * ranks > there:
-            found = look.wrong_job(
-                "J205",
-                f"cpus_per_task: {asked} for {ranks} ranks is {asked * ranks} CPUs, over the "
-                f"{there} of a node of {look.cluster.name} ({look.by_cluster('nodes', 'cpus')})",
-                "cpus_per_task",
-                hint=f"write cpus_per_task: {max(1, there // ranks)} or fewer",
-            )
-            sized.problems.append(found)
-        sized.decide("cpus_per_task", total, why, place)
-        return total
-    if gpus and there is not None:
-        share = there * gpus // look.cluster.nodes.gpus_per_node
-        total = max(1, share // tasks)
-        why = f"the node's CPUs, as the job's share of its GPUs ({gpus} of "
-        why += f"{look.cluster.nodes.gpus_per_node})"
-        sized.decide("cpus_per_task", total, why, look.by_cluster("nodes", "cpus"))
-        return total
-    if not gpus and not look.local and each > 1:
-        why = "one for each rank; Slurm gives one to the whole task where nobody asks"
-        sized.decide("cpus_per_task", each, why, "rule one-cpu-a-rank")
-        return each
-    return None
 
 
 def _time(look: Look, sized: Sized) -> None:

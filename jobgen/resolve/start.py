@@ -11,6 +11,8 @@ LOOPBACK = "127.0.0.1"
 NODE = Raw('"$JOBGEN_BUNDLE_DIR/node.sh"')
 ENTER = Raw('"$JOBGEN_BUNDLE_DIR/container.sh"')
 
+CPUS_PER_RANK = "JOBGEN_CPUS_PER_RANK"
+
 Lines = tuple[tuple[Word, ...], ...]
 
 
@@ -35,10 +37,13 @@ def address(look: Look) -> str:
     return f'"$SLURMD_NODENAME"{quote(suffix) if suffix else ""}'
 
 
-def start(shape: Shape, starts: Launch, container: Lines, *, outside: bool) -> Lines:
+def start(
+    shape: Shape, starts: Launch, gpus: tuple[Word, ...], container: Lines, *, outside: bool
+) -> Lines:
     """The words that start node.sh: srun, or bash on the head alone.
 
-    ``container`` are srun's options of a container; ``outside`` says that a node enters it itself.
+    ``gpus`` name the GPUs of the step; ``container`` are srun's options of a container; ``outside``
+    says that a node enters it itself.
     """
     if starts.node.scope == "once":
         return (("bash", NODE),)
@@ -50,16 +55,33 @@ def start(shape: Shape, starts: Launch, container: Lines, *, outside: bool) -> L
         Raw(f"--nodes={nodes}"),
         Raw(f"--ntasks={tasks}"),
         f"--ntasks-per-node={shape.tasks_per_node}",
-        *((f"--cpus-per-task={shape.cpus_per_task}",) if shape.cpus_per_task else ()),
+        *_cpus(shape),
     )
-    bind = "cores" if starts.node.scope == "rank" and shape.cpus_per_task else "none"
-    binding = (f"--cpu-bind={bind}", *(("--gpu-bind=none",) if shape.gpus_per_node else ()))
+    bind = "cores" if starts.node.scope == "rank" and size[3:] else "none"
     # A failed task ends a world of fixed size. One that has finished ends nothing: rank 0 may still
     # write the last checkpoint, and without --wait=0 the site's WaitTime kills it.
     ends = (f"--kill-on-bad-exit={0 if elastic else 1}", "--wait=0")
     return (
         ("srun", *size),
-        (*binding, *ends, "--mpi=none", *starts.srun),
+        (*gpus, f"--cpu-bind={bind}", *_gpu_binding(shape), *ends, "--mpi=none", *starts.srun),
         *container,
         ("bash", ENTER if outside else NODE),
     )
+
+
+def _cpus(shape: Shape) -> tuple[Word, ...]:
+    """``--cpus-per-task``: of a whole node what the batch shell found there."""
+    if shape.cpus_per_task:
+        return (f"--cpus-per-task={shape.cpus_per_task}",)
+    if not shape.whole:
+        return ()
+    return (Raw(f'--cpus-per-task="${CPUS_PER_RANK if shape.tasks_per_node > 1 else "cpus"}"'),)
+
+
+def _gpu_binding(shape: Shape) -> tuple[Word, ...]:
+    """``--gpu-bind=none`` against a default of the site's, for a step with one task a node.
+
+    Of several tasks it takes CUDA_VISIBLE_DEVICES away up to Slurm 23.02, and they would use any
+    GPU of the node; without it each sees all GPUs of the step.
+    """
+    return ("--gpu-bind=none",) if shape.gpus_per_node and shape.tasks_per_node == 1 else ()

@@ -90,15 +90,17 @@ def test_srun_binds_to_cores_only_where_it_knows_how_many() -> None:
         words = " ".join(str(word) for line in found.start for word in line)
         return re.findall(r"--cpu-bind=(\w+)", words)[0]
 
-    assert bind(GPUS) == "cores"
-    assert bind(GPUS.replace(", cpus: 128", "")) == "none"
-    assert bind(CPUS, procs_per_node="2") == "none"
+    unknown = GPUS.replace(", cpus: 128", "")
+    assert bind(GPUS) == bind(unknown) == bind(CPUS, procs_per_node="2") == "cores"
+    assert bind(GPUS, gpus_per_node="4") == "cores"
+    assert bind(unknown, gpus_per_node="4") == "none"
 
 
 def test_gpus_are_never_bound() -> None:
-    words = [str(word) for line in plan(job(launcher="srun")).start for word in line]
-    assert "--gpu-bind=none" in words
-    assert not [w for w in words if w.startswith("--gpus")]
+    for name in LAUNCHERS:
+        words = [str(word) for line in plan(job(launcher=name)).start for word in line]
+        assert [w for w in words if w.startswith("--gpus")] == ["--gpus-per-node=8"]
+        assert [w for w in words if "bind=" in w and "gpu" in w] in ([], ["--gpu-bind=none"])
 
 
 def test_deepspeed_needs_no_ssh_unless_it_is_asked_to() -> None:

@@ -66,6 +66,7 @@ def test_on_infiniband_the_cards_are_looked_at() -> None:
         "gbps": "200",
         "ifname": "=ib0",
         "env": "NCCL_DEBUG,NCCL_NET,NCCL_SOCKET_IFNAME",
+        "srun": "--gpus-per-node=8 --gpu-bind=none",
     }
 
 

@@ -34,15 +34,23 @@ def test_ranks_without_gpus_are_counted_by_the_job_then_by_the_cluster() -> None
     assert plan(job(), CPUS).shape.ranks_per_node == 1
 
 
-def test_procs_per_node_says_nothing_about_nodes_with_gpus() -> None:
-    assert plan(job(procs_per_node="2")).shape.ranks_per_node == 8
+def test_procs_per_node_is_not_used_where_nodes_have_gpus_and_a_note_says_so() -> None:
+    found = plan(job(procs_per_node="2"))
+    assert found.shape.ranks_per_node == 8
+    (note,) = [note for note in found.notes if note.code == "J227"]
+    assert note.severity == "note"
+    assert note.place is not None
+    assert note.place.line == 5
+    for keys, cluster in (({"gpus_per_node": "0"}, GPUS), ({}, CPUS), ({}, LOCAL)):
+        found = plan(job(procs_per_node="2", **keys), cluster)
+        assert found.shape.ranks_per_node == 2
+        assert "J227" not in [note.code for note in found.notes]
 
 
 def test_gpus_are_simulated_by_ranks_on_this_machine_only() -> None:
     local = plan(job(gpus_per_node="2"), LOCAL)
     assert (local.shape.gpus_per_node, local.shape.ranks_per_node) == (0, 2)
     assert not any("gpu" in name for name in local.directives)
-    assert plan(job(gpus_per_node="2", procs_per_node="1"), LOCAL).shape.ranks_per_node == 1
     assert refused(job(gpus_per_node="2"), CPUS) == ["J202:5"]
 
 

@@ -98,6 +98,7 @@ class Job:
             "SLURM_JOB_ID": str(number),
             "SLURM_JOB_NODELIST": "n[1-2]",
             "SLURM_NNODES": str(len(self.hosts)),
+            "SLURM_JOB_CPUS_PER_NODE": f"64(x{len(self.hosts)})",
             "SLURMD_NODENAME": self.hosts[0],
             "FAKE_HOSTS": " ".join(self.hosts),
             "FAKE_DIR": str(self.folder),

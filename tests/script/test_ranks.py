@@ -46,6 +46,28 @@ def test_every_rank_knows_its_world_and_the_run(tmp_path: Path) -> None:
         assert (job.folder / f"pwd.{rank}").read_text().strip() == str(job.folder / "src")
 
 
+@pytest.mark.parametrize(
+    ("nodes", "each", "share"),
+    [
+        ("64(x2)", "64", "16"),
+        ("128,64(x3)", "64", "16"),
+        ("8(x2),104", "8", "2"),
+        ("26", "26", "6"),
+    ],
+)
+def test_ranks_share_the_cpus_of_the_node_that_has_the_fewest(
+    tmp_path: Path, nodes: str, each: str, share: str
+) -> None:
+    for launcher, task in (("srun", share), ("plain", each)):
+        keys = {"launcher": launcher, "procs_per_node": "4"}
+        job = Job.make(tmp_path / launcher, TELL, **keys)
+        job.env["SLURM_JOB_CPUS_PER_NODE"] = nodes
+        done = job.run()
+        assert done.returncode == 0, done.stderr
+        assert f" --cpus-per-task={task} " in (job.folder / "srun").read_text()
+    assert environment(Job(tmp_path / "srun"), 0)["OMP_NUM_THREADS"] == share
+
+
 def test_every_restart_has_a_port_and_files_of_its_own(tmp_path: Path) -> None:
     job = Job.make(tmp_path / "run", TELL, checkpoint="{grace: 2s, requeue: true}")
     job.run(9999, restart=3)

@@ -1,0 +1,79 @@
+"""How many CPUs a task of the job gets, and whose number that is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from jobgen.errors import Problem
+from jobgen.resolve import allocation
+from jobgen.resolve.look import Look
+
+if TYPE_CHECKING:
+    from jobgen.resolve.shape import Sized
+
+
+class NodeTasks(NamedTuple):
+    """What shares the CPUs of a node."""
+
+    gpus: int
+    ranks: int
+    tasks: int
+    whole: bool
+
+    @property
+    def each(self) -> int:
+        """Ranks of a task."""
+        return self.ranks // self.tasks
+
+
+def decide_cpus(look: Look, node: NodeTasks, sized: Sized) -> int | None:
+    """CPUs of one Slurm task; None leaves it to the site, or takes all of a whole node."""
+    if look.job.cpus_per_task is not None:
+        return _cpus_asked(look, look.job.cpus_per_task, node, sized)
+    if node.whole:
+        why = "the job has its nodes to itself: as many CPUs as Slurm counts there"
+        sized.decide("cpus_per_task", "all", why, allocation.RULE)
+        return None
+    share = _cpus_shared(look, node, sized)
+    if share is not None or look.local:
+        return share
+    message = f"CPUs per rank unknown: requesting 1 for each of the {node.ranks} ranks of a node"
+    hint = f"set cpus_per_task, or nodes.cpus in the profile of {look.cluster.name}"
+    place = look.spec.at("gpus_per_node")
+    sized.notes.append(Problem("J226", message, place, hint, severity="warning"))
+    if node.each == 1:
+        return None
+    why = "1 for each rank; by default Slurm allocates 1 for the whole task"
+    sized.decide("cpus_per_task", node.each, why, "rule one-cpu-a-rank")
+    return node.each
+
+
+def _cpus_asked(look: Look, asked: int, node: NodeTasks, sized: Sized) -> int:
+    """What the job asks for each rank, multiplied out."""
+    there, total = look.cluster.nodes.cpus, asked * node.each
+    why = (
+        f"{asked} for each of the task's {node.each} ranks" if node.each > 1 else "as the job asks"
+    )
+    if there is not None and asked * node.ranks > there:
+        found = look.wrong_job(
+            "J205",
+            f"cpus_per_task: {asked} for {node.ranks} ranks is {asked * node.ranks} CPUs, over the "
+            f"{there} of a node of {look.cluster.name} ({look.by_cluster('nodes', 'cpus')})",
+            "cpus_per_task",
+            hint=f"write cpus_per_task: {max(1, there // node.ranks)} or fewer",
+        )
+        sized.problems.append(found)
+    sized.decide("cpus_per_task", total, why, look.by_job("cpus_per_task"))
+    return total
+
+
+def _cpus_shared(look: Look, node: NodeTasks, sized: Sized) -> int | None:
+    """The node's CPUs, as the job's share of its GPUs; None where one of them is not known."""
+    there, gpus = look.cluster.nodes.cpus, look.cluster.nodes.gpus_per_node
+    if there is None or (gpus and not node.gpus) or (look.local and not node.gpus):
+        return None
+    part = f"the job's share of its GPUs ({node.gpus} of {gpus})" if gpus else "the job takes all"
+    total = max(1, there * (node.gpus or 1) // (gpus or 1) // node.tasks)
+    why = f"the node's CPUs, as {part}"
+    sized.decide("cpus_per_task", total, why, look.by_cluster("nodes", "cpus"))
+    return total
