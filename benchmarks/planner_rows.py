@@ -21,7 +21,7 @@ from planner_words import (
 from planner_words import framework as named
 
 from jobgen.data import Gpu, gpus
-from jobgen.strategy.estimate import GIB, Machine, Metric
+from jobgen.strategy.estimate import MIB, Machine, Metric
 from jobgen.strategy.memory.recipes import recipe
 from jobgen.strategy.setup import Adapters, Recipe, Setup
 from jobgen.strategy.shapes.count import model
@@ -269,7 +269,8 @@ def _machine(said: Mapping[str, str]) -> Machine:
         # torchtitan's own H100: 2.4 TB/s (pytorch/ao, roofline_utils.py), and a clock that falls
         # with the cube root of the power, as voltage falls with it
         peak, bandwidth = peak * (int(watts[1]) / _H100_WATTS) ** (1 / 3), 2.4e12
-    memory = (_number(said["gpu_mem_gb"]) or found.memory_gib) * GIB
+    size = _number(said["gpu_mem_gb"]) or found.memory_gib
+    memory = size / found.memory_gib * found.memory_mib * MIB
     link = next((speed for word, speed in _LINKS.items() if word in said["intra"]), None)
     return Machine(
         gpu=found.name,

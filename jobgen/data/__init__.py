@@ -43,6 +43,7 @@ class Gpu(NamedTuple):
     aliases: tuple[str, ...]
     architecture: str
     memory_gib: int
+    """As its name and its vendor say it."""
     bf16_tflops: int
     """FP16 where the architecture has no BF16."""
     memory_gbs: int
@@ -50,6 +51,11 @@ class Gpu(NamedTuple):
     link_gbs: int
     """Gigabytes a second to the other GPUs of a node, both directions summed."""
     source: str
+    memory_mib: int
+    """What CUDA (or HIP) reports as the total: nvidia-smi's less what the driver reserves. It is a
+    few MiB less with each driver, so of several numbers the table has the latest."""
+    memory_source: str
+    """Where that was seen; "none found" and the rule that it follows where it was not."""
 
 
 class Shape(NamedTuple):
@@ -224,6 +230,8 @@ def _gpu(row: dict[str, str]) -> Gpu:
         link=_one(row["link"], "nvlink", "pcie", "infinity-fabric"),
         link_gbs=int(row["link_gbs"]),
         source=row["source"],
+        memory_mib=int(row["memory_mib"]),
+        memory_source=row["memory_source"],
     )
 
 

@@ -86,7 +86,7 @@ def decided(look: Look, size: Shape, launcher: str) -> Chosen | None:
         hint = "name a strategy: its own fault is said then"
         raise Invalid(look.wrong_job("J250", message, "train", "strategy", hint=hint))
     rung, found = best
-    need = f"{found.memory.nvidia_smi / _GIB:.1f} of {ask.machine.memory / _GIB:.0f} GiB"
+    need = f"{found.memory.nvidia_smi / _GIB:.1f} of {ask.machine.memory / _GIB:.1f} GiB"
     said = {"fits": "the simplest that fits", "tight": "the simplest that goes in, tightly"}
     why = f"auto: {said.get(found.verdict, 'nothing fits, this needs least')}, {need} of a GPU"
     return Chosen(rung.train, why)
@@ -103,7 +103,7 @@ def check(look: Look, size: Shape, launcher: str, sizes: Sizes, train: Train) ->
     found = option(Rung(0, train.strategy.type, train), ask._replace(sizes=sizes), speed=False)
     need = found.memory.nvidia_smi / _GIB
     limit = ask.machine.memory / _GIB
-    message = f"about {need:.1f} of {limit:.0f} GiB of each GPU's memory are needed"
+    message = f"about {need:.1f} of {limit:.1f} GiB of each GPU's memory are needed"
     if found.verdict == "fits":
         return Check("ok", message)
     if found.verdict == "tight":

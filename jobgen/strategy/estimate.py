@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+MIB = 1 << 20
 GIB = 1 << 30
 Moment = Literal["forward", "backward", "step", "load"]
 Metric = Literal["allocated", "reserved", "nvidia-smi"]
@@ -138,7 +139,7 @@ class Machine(NamedTuple):
 
     gpu: str
     memory: float
-    """Bytes that nvidia-smi shows as the total."""
+    """Bytes that CUDA reports as the total."""
     peak: float
     """Dense FLOP/s of the tensor cores in 16-bit types."""
     bandwidth: float

@@ -96,6 +96,49 @@ def test_every_gpu_has_plausible_figures_and_a_source() -> None:
     assert len(names) == len(set(names))
 
 
+def test_every_gpu_has_the_memory_that_cuda_reports_and_where_that_was_seen() -> None:
+    known = gpus()
+    for gpu in known.values():
+        assert 0.9 * gpu.memory_gib < gpu.memory_mib / 1024 <= gpu.memory_gib, gpu.name
+        assert gpu.memory_source, gpu.name
+        if not gpu.memory_source.startswith("none found"):
+            assert re.search(r"https://|public log|documentation", gpu.memory_source), gpu.name
+        elif like := re.match(r"none found: as ([\w-]+)", gpu.memory_source):
+            assert gpu.memory_mib == known[like[1]].memory_mib
+        else:
+            shown = re.search(r"97 % of the (\d+) MiB that nvidia-smi shows", gpu.memory_source)
+            assert shown, gpu.name
+            assert gpu.memory_mib == int(0.97 * int(shown[1]))
+
+
+@pytest.mark.parametrize(
+    ("name", "gib"),
+    [
+        ("L40S-48GB", 44.4),
+        ("A40-48GB", 44.4),
+        ("A10-24GB", 22.1),
+        ("L4-24GB", 22.0),
+        ("RTX-4090-24GB", 23.5),
+        ("B300-SXM-288GB", 267.7),
+        ("H100-SXM5-80GB", 79.1),
+        ("H200-SXM5-141GB", 139.8),
+        ("MI300X-192GB", 192.0),
+    ],
+)
+def test_the_memory_of_a_gpu_is_not_the_one_in_its_name(name: str, gib: float) -> None:
+    assert round(gpus()[name].memory_mib / 1024, 1) == gib
+
+
+def test_sources_of_memory_that_print_bytes_or_gibibytes_agree_with_the_table() -> None:
+    for gpu in gpus().values():
+        for gib in re.findall(r"^torch[^;(]*?(\d+\.\d\d) GiB", gpu.memory_source):
+            assert abs(gpu.memory_mib / 1024 - float(gib)) < 0.01, gpu.name
+        for mib in re.findall(r"^torch[^;]*?(\d{5,6}) ?Mi?B\"", gpu.memory_source):
+            assert gpu.memory_mib in {int(mib), 2 * int(mib)}, gpu.name
+        for size in re.findall(r"(\d{11,12}) bytes", gpu.memory_source):
+            assert gpu.memory_mib == int(size) >> 20, gpu.name
+
+
 def test_every_gpu_of_a_shipped_profile_is_there() -> None:
     for file in Catalog((), Path()).clusters():
         assert check(file.text, file.label, parent=file.parent).valid

@@ -64,7 +64,7 @@ def test_a_plan_says_whether_it_fits(words: str, status: str) -> None:
     made = plan(job(train=f"{{{words}}}"))
     found = [check for check in made.checks if "GPU's memory" in check.message]
     assert [check.status for check in found] == [status]
-    assert "of 80 GiB" in found[0].message
+    assert "of 79.2 GiB" in found[0].message
 
 
 def test_of_an_unknown_model_nothing_is_said() -> None:

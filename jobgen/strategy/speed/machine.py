@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jobgen.data import Gpu, gpus
 from jobgen.model import links
-from jobgen.strategy.estimate import GIB, Machine
+from jobgen.strategy.estimate import MIB, Machine
 
 if TYPE_CHECKING:
     from jobgen.model.cluster import ClusterProfile
@@ -60,7 +60,7 @@ def built(
     peak = gpu.bf16_tflops * 1e12
     return Machine(
         gpu=gpu.name,
-        memory=gpu.memory_gib * GIB,
+        memory=gpu.memory_mib * MIB,
         peak=peak,
         bandwidth=gpu.memory_gbs * 1e9,
         link=links.link(gpu, pcie=pcie),

@@ -6,7 +6,7 @@ import pytest
 
 from jobgen.catalog import shipped
 from jobgen.load import load_cluster
-from jobgen.strategy.estimate import Machine
+from jobgen.strategy.estimate import GIB, Machine
 from jobgen.strategy.speed import machine
 
 
@@ -41,6 +41,15 @@ def test_shipped_profiles(name: str, peak: float, link: float, network: float) -
     assert (found.peak, found.link, found.network) == (peak, link, network)
     assert found.node_gpus == 8
     assert bool(found.fast8) == (found.architecture == "Hopper")
+
+
+@pytest.mark.parametrize(
+    ("name", "gib"), [("L40S", 44.4), ("RTX-4090", 23.5), ("B300", 267.7), ("H100-SXM", 79.1)]
+)
+def test_a_gpu_has_the_memory_that_cuda_reports(name: str, gib: float) -> None:
+    found = made(f"{{count: 2, gpus_per_node: 4, gpu: {name}}}", "{fabric: ethernet}")
+    assert found is not None
+    assert round(found.memory / GIB, 1) == gib
 
 
 def test_nodes_without_gpus_are_no_machine() -> None:
