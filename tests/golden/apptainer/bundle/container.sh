@@ -13,8 +13,13 @@ setup_failed() {
     [[ ${#BASH_SOURCE[@]} -gt 2 ]] || die "$code" "setup failed: $1"
 }
 trap 'setup_failed "$BASH_COMMAND"' ERR
+# What Slurm, jobgen and the job have set wins over the lines up to eval.
+jobgen_env=$(declare -p CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES GPU_DEVICE_ORDINAL MASTER_ADDR \
+    MASTER_PORT RDZV_ID JOBGEN_CHECKPOINT_DIR OMP_NUM_THREADS NCCL_DEBUG NCCL_NET NCCL_IB_HCA 2>/dev/null) || true
 # cluster modules:6
 module load apptainer/1.3
+unset -v CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES GPU_DEVICE_ORDINAL
+eval "$jobgen_env"
 trap - ERR
 
 # ---- Enter -------------------------------------------------------------------------------------

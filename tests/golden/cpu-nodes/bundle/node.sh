@@ -14,8 +14,12 @@ setup_failed() {
     [[ ${#BASH_SOURCE[@]} -gt 2 ]] || die "$code" "setup failed: $1"
 }
 trap 'setup_failed "$BASH_COMMAND"' ERR
+# What Slurm, jobgen and the job have set wins over the lines up to eval.
+jobgen_env=$(declare -p MASTER_ADDR MASTER_PORT RDZV_ID JOBGEN_CHECKPOINT_DIR OMP_NUM_THREADS \
+    GLOO_SOCKET_IFNAME UCX_TLS GREETING LINES_ EMPTY 2>/dev/null) || true
 # cluster cpus:6
 ulimit -n 65536
+eval "$jobgen_env"
 # job.yaml:6
 module load python/3.11
 source .venv/bin/activate || exit 1

@@ -14,7 +14,7 @@ setup_failed() {
     [[ ${#BASH_SOURCE[@]} -gt 2 ]] || die "$code" "setup failed: $1"
 }
 trap 'setup_failed "$BASH_COMMAND"' ERR
-# cluster gcp-a3-high:17
+# cluster gcp-a3-high:18
 [[ -r /var/lib/tcpx/lib64 ]] || die 96 '/var/lib/tcpx/lib64: the plug-in is not installed here, or not mounted into the container'
 export LD_LIBRARY_PATH=/var/lib/tcpx/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 trap - ERR

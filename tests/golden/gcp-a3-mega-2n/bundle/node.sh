@@ -14,9 +14,17 @@ setup_failed() {
     [[ ${#BASH_SOURCE[@]} -gt 2 ]] || die "$code" "setup failed: $1"
 }
 trap 'setup_failed "$BASH_COMMAND"' ERR
-# cluster gcp-a3-mega:16
+# What Slurm, jobgen and the job have set wins over the lines up to eval.
+jobgen_env=$(declare -p CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES GPU_DEVICE_ORDINAL MASTER_ADDR \
+    MASTER_PORT RDZV_ID JOBGEN_CHECKPOINT_DIR OMP_NUM_THREADS NCCL_DEBUG NCCL_NET \
+    NCCL_SOCKET_IFNAME NCCL_FASTRAK_CTRL_DEV NCCL_FASTRAK_IFNAME \
+    NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY GLOO_SOCKET_IFNAME 2>/dev/null) || true
+# cluster gcp-a3-mega:17
 [[ -r /var/lib/tcpxo/lib64/nccl-env-profile.sh ]] || die 96 '/var/lib/tcpxo/lib64/nccl-env-profile.sh: the plug-in is not installed here, or not mounted into the container'
 NCCL_LIB_DIR=/var/lib/tcpxo/lib64 source /var/lib/tcpxo/lib64/nccl-env-profile.sh
+unset -v CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES GPU_DEVICE_ORDINAL
+eval "$jobgen_env"
+# cluster gcp-a3-mega:17
 export LD_LIBRARY_PATH=/var/lib/tcpxo/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 trap - ERR
 

@@ -14,9 +14,16 @@ setup_failed() {
     [[ ${#BASH_SOURCE[@]} -gt 2 ]] || die "$code" "setup failed: $1"
 }
 trap 'setup_failed "$BASH_COMMAND"' ERR
-# cluster gcp-a3-ultra:16
+# What Slurm, jobgen and the job have set wins over the lines up to eval.
+jobgen_env=$(declare -p CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES GPU_DEVICE_ORDINAL MASTER_ADDR \
+    MASTER_PORT RDZV_ID JOBGEN_CHECKPOINT_DIR OMP_NUM_THREADS NCCL_DEBUG NCCL_NET \
+    NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME 2>/dev/null) || true
+# cluster gcp-a3-ultra:17
 [[ -r /usr/local/gib/scripts/set_nccl_env.sh ]] || die 96 '/usr/local/gib/scripts/set_nccl_env.sh: the plug-in is not installed here, or not mounted into the container'
 source /usr/local/gib/scripts/set_nccl_env.sh
+unset -v CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES GPU_DEVICE_ORDINAL
+eval "$jobgen_env"
+# cluster gcp-a3-ultra:17
 export LD_LIBRARY_PATH=/usr/local/gib/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 trap - ERR
 
