@@ -68,29 +68,54 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         names = getattr(item, "fixturenames", ())
         if "cluster" in names or "cluster_accounting" in names:
             item.add_marker("cluster")
+    items.sort(key=lambda item: _order(item.nodeid))
     if not config.getoption("--full"):
         exhaustive = [item for item in items if item.get_closest_marker("exhaustive")]
         items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
         config.hook.pytest_deselected(items=exhaustive)
 
 
-class Lanes:
-    """Under ``pytest -n`` one worker runs all that needs the cluster, the others the rest."""
+UNITS = (
+    ("tests/e2e/test_strategies.py",),
+    tuple(f"tests/examples/test_{name}.py" for name in ("gpt", "kills", "nvme")),
+    ("tests/e2e/test_ends.py",),
+    ("tests/e2e/test_exactly_once.py",),
+    ("tests/e2e/test_launchers.py",),
+)
+"""Files whose tests share a cluster, or trainings: the longest first, so that short ones end."""
+
+
+def _unit(nodeid: str) -> str:
+    """What runs in one worker: the tests of a unit, of a file that has a cluster, or one test."""
+    file = nodeid.partition("::")[0]
+    units = (unit[0] for unit in UNITS if file in unit)
+    return next(units, file if file.startswith(("tests/e2e/", "tests/cluster/")) else nodeid)
+
+
+def _order(nodeid: str) -> tuple[int, bool]:
+    """The place of a test: the units, then all that takes the place of one, then the rest."""
+    unit = _unit(nodeid)
+    places = (place for place, files in enumerate(UNITS) if unit == files[0])
+    return next(places, len(UNITS)), unit == nodeid
+
+
+class Units:
+    """Under ``pytest -n`` each worker takes the next unit when it is done with one."""
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-        class ByLane(LoadScopeScheduling):  # type: ignore[misc]
+        class ByUnit(LoadScopeScheduling):  # type: ignore[misc]
             def _split_scope(self, nodeid: str) -> str:
-                shared = nodeid.startswith(("tests/cluster/", "tests/e2e/"))
-                return "cluster" if shared else nodeid
+                return _unit(nodeid)
 
-        return ByLane(config, log)
+        config.option.loadscopereorder = False
+        return ByUnit(config, log)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(Lanes())
+    config.pluginmanager.register(Units())
     inputs.load(free=config.getoption("--full"))
 
 

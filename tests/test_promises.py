@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from jobgen.cli import main
 from tests.waiting import HANG
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -111,10 +112,14 @@ def test_it_writes_nothing_and_asks_no_network(words: tuple[str, ...], tmp_path:
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
-def test_the_example_renders_for_every_shipped_profile(cluster: str, tmp_path: Path) -> None:
-    done = run("render", JOB, "-c", cluster, HOME=str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    check = subprocess.run(["bash", "-n"], input=done.stdout, capture_output=True)
+def test_the_example_renders_for_every_shipped_profile(
+    cluster: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    code = main.run(("render", JOB, "-c", cluster))
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    check = subprocess.run(["bash", "-n"], input=said.out.encode(), capture_output=True)
     assert check.returncode == 0, check.stderr
 
 
@@ -132,9 +137,14 @@ def test_the_wheel_alone_renders_every_example(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     env = {"PATH": f"{bare}/bin:{os.environ['PATH']}", "HOME": str(tmp_path)}
     assert EXAMPLES
+    calls = []
     for example in EXAMPLES:
-        words = ["jobgen", "render", str(example.relative_to(ROOT))]
-        words += [] if "\ncluster:" in example.read_text() else ["-c", "a100x16"]
-        done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True)
-        assert done.returncode == 0, (example.name, done.stderr)
-        assert done.stdout.startswith(b"#!/bin/bash\n")
+        words = ["render", str(example.relative_to(ROOT)), "-o", f"out/{len(calls)}"]
+        calls.append(words + ([] if "\ncluster:" in example.read_text() else ["-c", "a100x16"]))
+    every = f"from jobgen.cli.main import run; [print(run(words)) for words in {calls}]"
+    done = subprocess.run(["python", "-c", every], cwd=tmp_path, env=env, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    for number, words in enumerate(calls):
+        script = tmp_path / "out" / str(number) / "job.sbatch"
+        assert script.exists(), (words, done.stderr)
+        assert script.read_bytes().startswith(b"#!/bin/bash\n")

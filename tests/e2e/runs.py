@@ -92,7 +92,8 @@ def answer(done: Done) -> Any:
 def digits(folder: Path, **keys: Any) -> Path:
     """A copy of the digits example with other keys in its job.yaml; the job file."""
     shutil.copytree(DIGITS, folder, dirs_exist_ok=True)
-    return write(folder, {**yaml.safe_load((DIGITS / "job.yaml").read_text()), **keys})
+    data = yaml.safe_load((DIGITS / "job.yaml").read_text())
+    return write(folder, {**data, "time": "2h", **keys})
 
 
 def write(folder: Path, job: Mapping[str, Any]) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
 import shutil
 import sys
@@ -26,8 +27,9 @@ from jobgen.strategy import Mesh, World, decide
 from jobgen.strategy.sizes import sizes
 from jobgen.strategy.states import Held, Shape, divided, states
 from tests.cluster import Cluster
-from tests.cluster.layout import REPOSITORY
+from tests.cluster.layout import REPOSITORY, UID
 from tests.e2e.runs import LAUNCHERS, NOT_ASKED, Run, hold, submit, write
+from tests.extensions import copy_extensions
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -121,13 +123,24 @@ CASES: Mapping[str, Case] = {
 
 
 def once() -> Iterator[tuple[str, str]]:
-    """Every strategy with one launcher, in turns, so that every launcher has its case."""
+    """Every strategy with one launcher, in turns."""
     turn = 0
     for name, case in CASES.items():
         if case.variant:
             continue
-        yield name, case.launchers[turn % len(case.launchers)]
+        yield name, KEPT.get(name, case.launchers[turn % len(case.launchers)])
         turn += len(case.launchers) > 1
+
+
+KEPT = {
+    "fsdp": "deepspeed no_ssh",
+    "fsdp2 tp": "srun",
+    "zero3 offload": "deepspeed pdsh",
+    "3d 1x2x2": "torchrun static",
+    "accelerate fsdp2": "accelerate",
+}
+"""One case of each program and one of each launcher, beside plain DDP under torchrun's c10d, which
+is the reference: those of ``make test``."""
 
 
 def stopped() -> frozenset[str]:
@@ -176,7 +189,8 @@ def run(cluster: Cluster, case: Case, launcher: str, folder: Path, *, stop: bool
 
 def warned(cluster: Cluster, case: Case, launcher: str, folder: Path) -> Outcome:
     """One job that is told in the middle that its time is up: it saves, waits, and goes on."""
-    data = job(case, launcher, str(cluster.scratch / "checkpoints" / folder.name), STEPS)
+    checkpoints = str(cluster.scratch / "checkpoints" / folder.name)
+    data = job(case, launcher, checkpoints, STEPS) | _compiled(cluster, case)
     # nothing is saved but at the warning and at the end
     data["run"] += " --save-every=1000"
     data["checkpoint"] |= {"grace": "30m", "requeue": True}
@@ -216,9 +230,22 @@ def job(case: Case, launcher: str, checkpoints: str, steps: int) -> dict[str, An
 def _submit(cluster: Cluster, case: Case, launcher: str, folder: Path, steps: int) -> Run:
     source = _copied(folder / f"to-{steps}")
     checkpoints = cluster.scratch / "checkpoints" / folder.name
-    done = submit(cluster, write(source, job(case, launcher, str(checkpoints), steps)))
+    data = job(case, launcher, str(checkpoints), steps) | _compiled(cluster, case)
+    done = submit(cluster, write(source, data))
     assert done.wait() == 0, done.story()
     return done
+
+
+def _compiled(cluster: Cluster, case: Case) -> Mapping[str, Any]:
+    """What DeepSpeed would compile for a minute on the nodes; ZeRO-1 does so there."""
+    if "zero" not in str(case.strategy) or case.strategy == "zero1":
+        return {}
+    folder = cluster.scratch / "extensions"
+    if not folder.exists():
+        copy_extensions(folder)
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, UID, UID)
+    return {"env": {"TORCH_EXTENSIONS_DIR": str(folder)}}
 
 
 def _copied(folder: Path) -> Path:

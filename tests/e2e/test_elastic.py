@@ -11,6 +11,7 @@ import pytest
 
 from tests.cluster import Cluster
 from tests.e2e.runs import Run, digits, hold, submit
+from tests.products import one_of_each
 from tests.waiting import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -23,7 +24,7 @@ WORLD = re.compile(rb"rank (\d)/(\d) on (\w+)")
 
 
 @pytest.mark.train("torch")
-@pytest.mark.parametrize("loss", ["slurmstepd", "link"])
+@pytest.mark.parametrize("loss", one_of_each(["slurmstepd", "link"], kept=["slurmstepd"]))
 def test_a_lost_node_costs_an_elastic_job_no_epoch(
     cluster: Cluster, tmp_path: Path, loss: str
 ) -> None:

@@ -8,53 +8,54 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import Cluster
-from tests.e2e.runs import NOT_ASKED, Run, digits, hold, submit, write
+from tests.e2e.runs import LAUNCHERS, NOT_ASKED, Run, digits, hold, submit, write
+from tests.products import one_of_each
 from tests.waiting import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
-LAUNCHERS = ("torchrun", "srun", "deepspeed", "accelerate")
-PDSH = {"type": "deepspeed", "ssh": "pdsh"}
+
+PROGRAM = """\
+import os, sys, time
+from pathlib import Path
+rank = os.environ["RANK"]
+Path(f"up.{rank}").touch()
+while rank != sys.argv[1] or not all(Path(f"up.{n}").exists() for n in range(4)):
+    time.sleep(0.1)
+sys.exit(f"rank {rank} fails")
+"""
 
 
-def sleeper(folder: Path, **keys: object) -> Path:
-    """A job whose ranks print a line and sleep: no torch is needed in them."""
+def waiting(folder: Path, fails: int | str = "none", **keys: object) -> Path:
+    """A job whose ranks wait for ever, but for one that fails when all are there."""
     folder.mkdir()
-    (folder / "main.py").write_text(
-        "import os, sys, time\n"
-        "print('up', os.environ['RANK'], flush=True)\n"
-        "time.sleep(float(sys.argv[1]))\n"
-        "sys.exit(int(sys.argv[2]) if os.environ['RANK'] == '1' else 0)\n"
-    )
-    job = {"name": "sleeper", "run": "main.py 3600 0", "nodes": 2, "time": "1h"}
+    (folder / "main.py").write_text(PROGRAM)
+    job = {"name": "waiting", "run": f"main.py {fails}", "nodes": 2, "time": "1h"}
     return write(folder, {**job, "procs_per_node": 2, "launcher": "srun", **keys})
 
 
-def all_up(run: Run) -> bool:
-    return sum(out.startswith(b"up") for out in run.ranks().values()) == 4
-
-
 @pytest.mark.train("torch", "deepspeed", "accelerate")
-@pytest.mark.parametrize("launcher", [*LAUNCHERS, pytest.param(PDSH, id="pdsh")])
+@pytest.mark.parametrize(
+    "launcher", one_of_each(LAUNCHERS, ["torchrun c10d", "srun", "deepspeed pdsh"])
+)
 def test_a_failing_rank_fails_the_job_and_ends_the_others(
-    cluster: Cluster, tmp_path: Path, launcher: object
+    cluster: Cluster, tmp_path: Path, launcher: str
 ) -> None:
-    """The others wait in a collective for ever; the launcher or Slurm must end them."""
-    command = "train.py --fail-rank 1"
-    run = submit(cluster, digits(tmp_path / "job", run=command, launcher=launcher))
+    """The others wait for ever; the launcher or Slurm must end them."""
+    run = submit(cluster, waiting(tmp_path / "job", fails=1, launcher=LAUNCHERS[launcher]))
     assert run.wait() == 1, run.story()
     assert run.show()["state"] == "FAILED", "it has not waited for its time limit"
-    assert b"fails, as --fail-rank asks" in run.ranks(stream="err")[1]
+    assert b"rank 1 fails" in run.ranks(stream="err")[1]
     until(lambda: not cluster.processes_with_env(run.token), "the end of every rank")
 
 
 @pytest.mark.train("torch", "deepspeed", "accelerate")
-@pytest.mark.parametrize("launcher", [*LAUNCHERS, pytest.param(PDSH, id="pdsh")])
+@pytest.mark.parametrize("launcher", one_of_each(LAUNCHERS, ["torchrun c10d", "deepspeed pdsh"]))
 def test_after_cancel_no_process_carries_the_token(
-    cluster: Cluster, tmp_path: Path, launcher: object
+    cluster: Cluster, tmp_path: Path, launcher: str
 ) -> None:
-    run = submit(cluster, sleeper(tmp_path / "job", launcher=launcher))
-    until(lambda: all_up(run), "all ranks")
+    run = submit(cluster, waiting(tmp_path / "job", launcher=LAUNCHERS[launcher]))
+    until(lambda: len([*(run.directory / "src").glob("up.*")]) == 4, run.story)
     hosts = {p.host for p in cluster.processes_with_env(run.token)}
     assert len(hosts) == 2, "ranks run on both nodes before"
     cancelled = run.jobgen("cancel")
@@ -65,7 +66,7 @@ def test_after_cancel_no_process_carries_the_token(
 
 
 def test_a_job_that_waits_is_cancelled_before_it_starts(cluster: Cluster, tmp_path: Path) -> None:
-    job = sleeper(tmp_path / "job", slurm={"begin": "now+1hour"})
+    job = waiting(tmp_path / "job", slurm={"begin": "now+1hour"})
     run = submit(cluster, job)
     assert cluster.state(run.job) == "PENDING"
     assert run.jobgen("cancel").returncode == 0
@@ -81,9 +82,9 @@ def test_at_the_time_limit_it_saves_is_requeued_and_finishes(
     """The test brings the limit near once the job trains: Slurm warns it, with minutes left."""
     job = digits(
         tmp_path / "job",
-        run="train.py --epochs 6",
-        time="2h",
-        launcher="torchrun",
+        run="train.py --epochs 4",
+        procs_per_node=1,
+        launcher="srun",
         checkpoint={"signal": "USR1", "grace": "30m", "requeue": True, "dir": "ckpt"},
     )
     hold(job.with_name("train.py"), f"state.epoch >= 2 and {NOT_ASKED}")
@@ -107,7 +108,7 @@ def test_at_the_time_limit_it_saves_is_requeued_and_finishes(
     assert resumed is not None
     assert resumed.groups() == saved.groups(), "it goes on where it stopped"
     epochs = re.findall(r"^epoch +(\d+)", words(run, 0) + words(run, 1), re.MULTILINE)
-    assert epochs == [str(i) for i in range(1, 7)], "no epoch is lost, none is run twice"
+    assert epochs == [str(i) for i in range(1, 5)], "no epoch is lost, none is run twice"
     assert run.show()["restarts"] == 1
 
 

@@ -157,7 +157,7 @@ def places(way: tuple[int, int], count: int) -> list[int]:
     return [way[0] + (way[1] - way[0]) * n // count for n in range(count)]
 
 
-@pytest.mark.trials("at", lambda times: places(UP, 6 * times))
+@pytest.mark.trials("at", lambda times: places(UP, 4 * times))
 def test_a_connection_cut_on_the_way_up(trial: Trial, at: int) -> None:
     trial.client(up=at)
     told = trial.settled()
@@ -165,7 +165,7 @@ def test_a_connection_cut_on_the_way_up(trial: Trial, at: int) -> None:
     trial.accepted_once(told)
 
 
-@pytest.mark.trials("at", lambda times: places(DOWN, 6 * times))
+@pytest.mark.trials("at", lambda times: places(DOWN, 4 * times))
 def test_a_connection_cut_on_the_way_down(trial: Trial, at: int) -> None:
     trial.client(down=at)
     told = trial.settled()
@@ -210,7 +210,7 @@ def test_a_controller_that_stands_still_for_longer(trial: Trial, round_: int) ->
     assert trial.ids() == [told["job"]]
 
 
-@pytest.mark.trials("round_", lambda times: range(2 * times))
+@pytest.mark.trials("round_", range)
 def test_an_sbatch_killed_in_flight(trial: Trial, round_: int) -> None:
     """Its request waits at the frozen controller, and is accepted after the thaw."""
     cluster = trial.cluster
@@ -251,7 +251,7 @@ def test_a_disk_that_is_full_when_sbatch_is_to_be_run(trial: Trial, round_: int)
     trial.accepted_once(told)
 
 
-@pytest.mark.trials("round_", lambda times: range(3 * times))
+@pytest.mark.trials("round_", range)
 def test_copies_that_were_accepted_do_not_execute(trial: Trial, round_: int) -> None:
     """Two more jobs of the same run directory, past every lock: the fence in the job holds."""
     told = trial.client(options=["--begin=now+3"])

@@ -9,6 +9,7 @@ import pytest
 
 from tests.cluster import Cluster
 from tests.e2e.runs import LAUNCHERS, Run, digits, submit
+from tests.products import one_of_each
 
 pytestmark = [
     pytest.mark.cluster,
@@ -25,14 +26,17 @@ def run(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> Run
     """The finished run under a launcher; each is run once, by the first test that needs it."""
     name: str = request.param
     if name not in _runs:
-        keys = {"run": "train.py --epochs 5", "launcher": LAUNCHERS[name], "monitor": "1s"}
+        keys = {"run": "train.py --epochs 3", "launcher": LAUNCHERS[name], "monitor": "1s"}
         job = digits(tmp_path / "job", **keys)
         _runs[name] = submit(cluster, job)
         assert _runs[name].wait() == 0, _runs[name].story()
     return _runs[name]
 
 
-every_launcher = pytest.mark.parametrize("run", LAUNCHERS, indirect=True)
+every_launcher = pytest.mark.parametrize(
+    "run", one_of_each(LAUNCHERS, ["torchrun c10d", "srun", "deepspeed pdsh"]), indirect=True
+)
+"""The others have their case in test_strategies.py."""
 
 
 @every_launcher

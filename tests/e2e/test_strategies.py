@@ -13,6 +13,7 @@ from tests.cluster import Cluster
 from tests.e2e.runs import LAUNCHERS
 from tests.e2e.strategies import (
     CASES,
+    KEPT,
     SAVED,
     WARNED,
     WARNED_AT,
@@ -24,6 +25,7 @@ from tests.e2e.strategies import (
     stopped,
     warned,
 )
+from tests.products import one_of_each
 
 pytestmark = [
     pytest.mark.cluster,
@@ -39,7 +41,7 @@ def reference(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Out
     return run(cluster, CASES["ddp"], "torchrun c10d", folder, stop=False)
 
 
-@pytest.mark.parametrize(("name", "launcher"), list(once()))
+@pytest.mark.parametrize(("name", "launcher"), one_of_each(once(), KEPT.items()))
 def test_a_strategy_trains_as_ddp_does_and_goes_on(
     cluster: Cluster, tmp_path: Path, reference: Outcome, name: str, launcher: str
 ) -> None:
@@ -55,5 +57,11 @@ def test_a_strategy_trains_as_ddp_does_and_goes_on(
     assert outcome.held == expected(case)
 
 
-def test_every_launcher_has_its_case() -> None:
-    assert {launcher for _, launcher in once()} == LAUNCHERS.keys()
+def test_plain_ddp_holds_what_the_formulas_say(reference: Outcome) -> None:
+    assert reference.held == expected(CASES["ddp"])
+
+
+def test_every_launcher_and_every_program_has_its_case() -> None:
+    assert {*KEPT.values(), "torchrun c10d"} == LAUNCHERS.keys()
+    programs = {CASES[name].program for name in (*KEPT, "ddp")}
+    assert programs == {case.program for case in CASES.values()}

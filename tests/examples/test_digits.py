@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,13 +17,17 @@ import pytest
 
 from jobgen.payload import localslurm
 from jobgen.payload.localslurm import processes
+from tests.e2e.runs import NOT_ASKED
+from tests.e2e.runs import hold as wait_at_pause
+from tests.waiting import HANG, until
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "digits-ddp"
 NONCE = re.compile(r"^rank (\d)/4 on (local[12]) cpu nonce ([0-9a-f]{32})$", re.MULTILINE)
 ACCURACY = re.compile(r"epoch +(\d+)  loss [\d.]+  test accuracy ([\d.]+)%")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.slow
+TORCH = pytest.mark.train("torch", "sklearn")
 
 
 @dataclass(frozen=True)
@@ -45,14 +49,20 @@ class User:
             cwd=self.home,
             capture_output=True,
             text=True,
-            timeout=390,
+            timeout=HANG,
         )
         assert code is None or done.returncode == code, done.stdout + done.stderr
         return done.stdout
 
-    def submit(self, file: str, *words: str) -> None:
-        """Submit a variant of the example."""
-        self.jobgen("submit", str(EXAMPLE / file), "-c", "local", *words)
+    def submit(self, file: str, *words: str, hold: str = "", code: int = 0) -> None:
+        """Submit a variant of the example; it waits behind an epoch while ``hold`` is so."""
+        folder = EXAMPLE
+        if hold:
+            folder = self.home / "example"
+            shutil.copytree(EXAMPLE, folder)
+            wait_at_pause(folder / "train.py", hold)
+        words = (*words, "--set", "time=2h")
+        self.jobgen("submit", str(folder / file), "-c", "local", *words, code=code)
 
     @property
     def runs(self) -> Path:
@@ -80,12 +90,9 @@ class User:
         folder = self.run_directory / "logs" / "0" / str(restart)
         return "".join(p.read_text() for p in sorted(folder.glob("local*.out")))
 
-    def wait_for(self, text: str, seconds: float = 150) -> None:
+    def wait_for(self, text: str) -> None:
         """Wait until a rank has printed this."""
-        end = time.monotonic() + seconds
-        while text not in self.output():
-            assert time.monotonic() < end, self.output()
-            time.sleep(0.2)
+        until(lambda: text in self.output(), self.output)
 
 
 @pytest.fixture
@@ -99,8 +106,10 @@ def user(tmp_path: Path) -> Iterator[User]:
         someone.local("scancel", "--me")
 
 
-@pytest.mark.train("torch", "sklearn")
+@TORCH
+@pytest.mark.exhaustive
 def test_the_digits_are_learned_on_two_nodes_and_every_rank_is_heard(user: User) -> None:
+    """In make test: tests/docs/test_tutorial.py, and tests/e2e/test_same_job.py on a cluster."""
     said = user.jobgen("submit", str(EXAMPLE / "job.yaml"), "-c", "local", "--follow")
     assert "COMPLETED" in said
     seen = NONCE.findall(user.output())
@@ -114,36 +123,39 @@ def test_the_digits_are_learned_on_two_nodes_and_every_rank_is_heard(user: User)
     assert float(ACCURACY.findall(said)[-1][1]) >= 96.0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "file",
     [
-        pytest.param("job.srun.yaml", marks=pytest.mark.train("torch", "sklearn")),
-        pytest.param("job.static.yaml", marks=pytest.mark.train("torch", "sklearn")),
-        pytest.param("job.elastic.yaml", marks=pytest.mark.train("torch", "sklearn")),
+        pytest.param("job.srun.yaml", marks=TORCH),
+        pytest.param("job.static.yaml", marks=TORCH),
+        pytest.param("job.elastic.yaml", marks=TORCH),
         pytest.param("job.deepspeed.yaml", marks=pytest.mark.train("torch", "deepspeed")),
         pytest.param("job.accelerate.yaml", marks=pytest.mark.train("torch", "accelerate")),
     ],
 )
 def test_the_same_program_learns_as_well_under_every_launcher(user: User, file: str) -> None:
+    """On a cluster: tests/e2e/test_launchers.py and test_strategies.py."""
     user.submit(file, "--wait")
     seen = NONCE.findall(user.output())
     assert sorted(rank for rank, _, _ in seen) == ["0", "1", "2", "3"]
     assert float(ACCURACY.findall(user.output())[-1][1]) >= 96.0
 
 
-@pytest.mark.train("torch", "sklearn")
-def test_a_rank_that_fails_fails_the_job_soon(user: User) -> None:
-    user.submit("job.yaml", "--set", "run=train.py --fail-rank 3")
-    user.wait_for("rank 3/4")
-    began = time.monotonic()
-    user.jobgen("wait", "@last", code=1)
-    assert time.monotonic() - began < 60
+@TORCH
+@pytest.mark.exhaustive
+def test_a_rank_that_fails_fails_the_job(user: User) -> None:
+    """In make test: tests/docs/test_tutorial.py, and tests/e2e/test_ends.py on a cluster."""
+    user.submit("job.yaml", "--set", "run=train.py --fail-rank 3", "--wait", code=1)
+    assert '"FAILED"' in user.jobgen("show", "@last", "--json"), "not at its time limit"
     assert "fails, as --fail-rank asks" in user.jobgen("logs", "@last", "--stderr")
     assert user.carriers() == []
 
 
-@pytest.mark.train("torch", "sklearn")
+@TORCH
+@pytest.mark.exhaustive
 def test_after_cancel_no_process_carries_the_token(user: User) -> None:
+    """In make test: as the test before this one."""
     user.submit("job.yaml", "--set", "run=train.py --epochs 500 --pause 1")
     user.wait_for("epoch  1")
     assert len(user.carriers()) >= 4
@@ -153,9 +165,14 @@ def test_after_cancel_no_process_carries_the_token(user: User) -> None:
     assert "CANCELLED" in user.jobgen("ls")
 
 
-@pytest.mark.train("torch", "sklearn")
+SMALL = ("--set", "run=train.py --epochs 4", "--set", "procs_per_node=1")
+"""As few ranks as have to meet: most of a short job is the import of torch."""
+
+
+@TORCH
 def test_a_warned_job_saves_goes_back_to_the_queue_and_finishes(user: User) -> None:
-    user.submit("job.requeue.yaml", "--set", "run=train.py --epochs 6 --pause 2")
+    asked = f"state.epoch >= 2 and {NOT_ASKED}"
+    user.submit("job.requeue.yaml", *SMALL, "--set", "launcher=srun", hold=asked)
     user.wait_for("epoch  2")
     (job,) = re.findall(r"\d+", (user.run_directory / "submit" / "jobid").read_text())
     # what Slurm does some time before the limit
@@ -165,23 +182,24 @@ def test_a_warned_job_saves_goes_back_to_the_queue_and_finishes(user: User) -> N
     assert "asked to stop: saved at epoch" in first
     assert "going on from epoch" in second
     epochs = [int(epoch) for epoch, _ in ACCURACY.findall(first) + ACCURACY.findall(second)]
-    assert epochs == [1, 2, 3, 4, 5, 6]
+    assert epochs == [1, 2, 3, 4]
     assert json.loads(user.jobgen("show", "@last", "--json"))
 
 
-@pytest.mark.train("torch", "sklearn")
+@TORCH
 def test_an_elastic_job_goes_on_from_its_checkpoint_when_a_rank_is_killed(user: User) -> None:
-    user.submit("job.elastic.yaml", "--set", "run=train.py --epochs 5 --pause 2")
+    # the second start begins behind this place
+    user.submit("job.elastic.yaml", *SMALL, hold="state.epoch == 2")
     user.wait_for("epoch  2")
     # the rendezvous says which of the two nodes comes first
-    (last,) = (user.run_directory / "state" / "0" / "pids").glob("local[12].3")
+    (last,) = (user.run_directory / "state" / "0" / "pids").glob("local[12].1")
     os.kill(int(last.read_text()), signal.SIGKILL)
     user.jobgen("wait", "@last")
     assert "going on from epoch" in user.output()
-    assert {int(epoch) for epoch, _ in ACCURACY.findall(user.output())} == {1, 2, 3, 4, 5}
+    assert {int(epoch) for epoch, _ in ACCURACY.findall(user.output())} == {1, 2, 3, 4}
 
 
-@pytest.mark.train("torch", "sklearn")
+@TORCH
 def test_the_program_runs_alone_too(tmp_path: Path) -> None:
     clean = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
     done = subprocess.run(

@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.examples.starts import Start, Warm
+from tests.products import one_of_each
 
 TINY = ("--layers", "2", "--hidden", "64", "--heads", "4", "--save-every", "2")
 WHOLE = 4 * 135_808
@@ -133,7 +134,19 @@ SHARE = {
     "fsdp2-mesh": 2,
 }
 """Strategy → the ranks that share parameters, gradients and optimizer state; without padding."""
+KEPT = (
+    *("ddp", "ddp-more-micro-batches", "ddp-not-clipped", "ddp-bf16", "ddp-recompute"),
+    *("fsdp", "fsdp-bf16", "fsdp2", "fsdp2-bf16", "fsdp2-mesh", "3d-tp2-pp2"),
+    *("zero2", "zero3", "accelerate-ddp", "accelerate-fsdp2"),
+)
+"""What ``make test`` trains; tests/e2e/test_strategies.py trains others of the strategies."""
 EXACT = [name for name in TORCH if not {"bf16", "clipped"} & {*name.split("-")}]
+
+
+def some(names: Iterable[str]) -> list[object]:
+    """Those of them that are kept, and the others with ``--full``."""
+    every = list(names)
+    return one_of_each(every, [name for name in KEPT if name in every])
 
 
 def far(said: Said, reference: Said, key: str = "losses") -> float:
@@ -145,7 +158,7 @@ def far(said: Said, reference: Said, key: str = "losses") -> float:
 
 
 @torch
-@pytest.mark.parametrize("name", TORCH)
+@pytest.mark.parametrize("name", some(TORCH))
 def test_the_loss_falls_and_is_said_by_every_rank_alike(ran: Trained, name: str) -> None:
     losses = ran[name][0]["losses"]
     assert losses[0] > 5.5
@@ -154,7 +167,7 @@ def test_the_loss_falls_and_is_said_by_every_rank_alike(ran: Trained, name: str)
 
 
 @torch
-@pytest.mark.parametrize("name", [n for n in EXACT if n != "ddp"])
+@pytest.mark.parametrize("name", some(n for n in EXACT if n != "ddp"))
 def test_every_strategy_gives_the_losses_and_norms_of_ddp(ran: Trained, name: str) -> None:
     assert far(ran[name], ran["ddp"]) < FP32
     assert far(ran[name], ran["ddp"], "norms") < FP32
@@ -174,14 +187,14 @@ def test_clipping_changes_what_is_learned(ran: Trained) -> None:
 
 
 @torch
-@pytest.mark.parametrize("name", ["ddp", "fsdp", "fsdp2"])
+@pytest.mark.parametrize("name", one_of_each(["ddp", "fsdp", "fsdp2"], ["ddp"]))
 def test_recomputed_blocks_run_twice(ran: Trained, name: str) -> None:
     once = ran[name][0]["block_runs"] // ran[name][0]["steps"]
     assert ran[f"{name}-recompute"][0]["block_runs"] == 2 * 6 * once
 
 
 @torch
-@pytest.mark.parametrize("name", SHARE)
+@pytest.mark.parametrize("name", some(SHARE))
 def test_each_rank_holds_its_share_to_the_byte(ran: Trained, name: str) -> None:
     for report in ran[name]:
         share = WHOLE // SHARE[name]
@@ -190,6 +203,7 @@ def test_each_rank_holds_its_share_to_the_byte(ran: Trained, name: str) -> None:
 
 
 @torch
+@pytest.mark.exhaustive
 def test_tensor_parallel_shares_the_blocks_products_and_copies_the_rest(
     ran: Trained,
 ) -> None:
@@ -282,14 +296,17 @@ def ran(warm: Warm, tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 
 @accelerate
-@pytest.mark.parametrize("name", [*ZERO, *(f"accelerate-{s}" for s in ACCELERATE)])
+@pytest.mark.parametrize("name", some([*ZERO, *(f"accelerate-{s}" for s in ACCELERATE)]))
 def test_deepspeed_and_accelerate_give_the_losses_of_ddp(ran: Trained, name: str) -> None:
     assert far(ran[name], ran["ddp"]) < FP32
     assert far(ran[name], ran["ddp"], "norms") < FP32
 
 
 @accelerate
-@pytest.mark.parametrize("name", ["zero1", *(f"accelerate-{s}" for s in ACCELERATE)])
+@pytest.mark.parametrize(
+    "name",
+    one_of_each(["zero1", *(f"accelerate-{s}" for s in ACCELERATE)], ["accelerate-ddp"]),
+)
 def test_they_go_on_from_their_checkpoints(ran: Trained, name: str) -> None:
     said = ran[f"{name}-resumed"]
     assert said[0]["resumed_from"] == 6
@@ -300,10 +317,10 @@ def test_they_go_on_from_their_checkpoints(ran: Trained, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "params"),
     [
-        ("zero1", WHOLE),
+        pytest.param("zero1", WHOLE, marks=pytest.mark.exhaustive),
         ("zero2", WHOLE),
         ("zero3", WHOLE // 4 + WHOLE),
-        ("zero3-small", WHOLE // 4),
+        pytest.param("zero3-small", WHOLE // 4, marks=pytest.mark.exhaustive),
     ],
 )
 def test_deepspeed_holds_its_shards_to_the_byte(ran: Trained, name: str, params: int) -> None:
@@ -314,7 +331,10 @@ def test_deepspeed_holds_its_shards_to_the_byte(ran: Trained, name: str, params:
 
 
 @accelerate
-@pytest.mark.parametrize("name", ["ddp", "fsdp", "fsdp2", "zero2", "zero3"])
+@pytest.mark.parametrize(
+    "name",
+    one_of_each(["ddp", "fsdp", "fsdp2", "zero2", "zero3"], kept=["ddp", "fsdp", "fsdp2", "zero3"]),
+)
 def test_two_ranks_read_what_four_have_saved(
     warm: Warm, ran: Trained, tmp_path: Path, name: str
 ) -> None:
@@ -359,7 +379,7 @@ SURVIVORS = {"ddp": "train_ddp", "fsdp": "train_fsdp1", "fsdp2": "train_fsdp2", 
 
 
 @torch
-@pytest.mark.parametrize("name", SURVIVORS)
+@pytest.mark.parametrize("name", one_of_each(SURVIVORS, kept=["3d"]))
 def test_a_job_that_was_killed_goes_on_from_the_last_whole_checkpoint(
     warm: Warm, tmp_path: Path, name: str
 ) -> None:

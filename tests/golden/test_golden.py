@@ -19,10 +19,17 @@ import pytest
 import jobgen.payload
 from jobgen.render import render
 from tests.golden.cases import CASES, HERE, planned, rendered, templates
+from tests.products import one_of_each
 from tests.shellcheck import shellcheck
 
 PAYLOAD = Path(jobgen.payload.__file__).parent
 every_case = pytest.mark.parametrize("case", CASES)
+NETWORKS = [
+    *("aws-p5-2n", "azure-nd-h100-2n", "azure-nd-mi300x-2n", "dgx-h100-2n", "gb200-nvl72-2n"),
+    *("gcp-a3-mega-2n", "gcp-a4-2n", "lumi-g-2n", "oci-h100-2n", "rtx4090-2n"),
+]
+"""One of each family of those that differ from others by the variables of their network."""
+CHECKED = [case for case in CASES if not case.endswith("-2n")] + NETWORKS
 
 
 @every_case
@@ -51,20 +58,28 @@ def write(place: Path, shipped: Path, content: bytes) -> None:
 
 
 @every_case
-def test_a_script_is_bash_that_shellcheck_finds_nothing_in(case: str) -> None:
-    for file in rendered(case).files:
-        if file.path.endswith((".sh", ".sbatch")):
-            assert complaints(file.content) == "", file.path
+def test_a_script_is_bash(case: str) -> None:
+    for content in scripts(case):
+        assert complaints(content, "bash", "-n") == ""
+
+
+@pytest.mark.parametrize("case", one_of_each(CASES, CHECKED))
+def test_shellcheck_finds_nothing_in_a_script(case: str) -> None:
+    for content in scripts(case):
+        assert complaints(content, shellcheck(), "--shell=bash", "-") == ""
+
+
+def scripts(case: str) -> list[bytes]:
+    """All of a case that bash runs."""
+    names = (".sh", ".sbatch")
+    return [file.content for file in rendered(case).files if file.path.endswith(names)]
 
 
 @cache
-def complaints(script: bytes) -> str:
-    """What bash and ShellCheck say of a script; most are the same in every case."""
-    said = b""
-    for words in (["bash", "-n"], [shellcheck(), "--shell=bash", "-"]):
-        done = subprocess.run(words, input=script, capture_output=True)
-        said += done.stdout + done.stderr
-    return said.decode()
+def complaints(script: bytes, *words: str) -> str:
+    """What bash or ShellCheck says of a script; most are the same in every case."""
+    done = subprocess.run(words, input=script, capture_output=True)
+    return (done.stdout + done.stderr).decode()
 
 
 @every_case
