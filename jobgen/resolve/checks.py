@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 
 from jobgen.model.plan import Check, Shape
+from jobgen.resolve.allocation import ask_memory, merge_options, takes_all
 from jobgen.resolve.look import Look
 from jobgen.resolve.program import Program
 
@@ -65,11 +66,11 @@ def _after(look: Look) -> list[Check]:
 
 
 def _memory(look: Look, shape: Shape) -> list[Check]:
-    whole = shape.gpus_per_node and shape.gpus_per_node == look.cluster.nodes.gpus_per_node
-    if look.job.mem is not None or not whole or look.local:
+    if look.local or not shape.gpus_per_node or not takes_all(look, shape.gpus_per_node):
         return []
-    theirs = {"exclusive", "mem-per-cpu", "mem-per-gpu"}
-    if theirs - {"exclusive"} & {*look.job.slurm, *look.cluster.defaults.slurm}:
+    options = {"mem-per-cpu", "mem-per-gpu"} & merge_options(look).keys()
+    if options or ask_memory(look, shape) is not None:
         return []
-    message = "no memory is asked for: the site's default may be small for whole nodes"
-    return [Check("warn", message, "J222", "mem: 0 asks for all of each node")]
+    message = f"no memory is requested: {look.cluster.name} refuses --mem=0"
+    hint = "set mem: to what a node has, in GiB; the site's default may be small"
+    return [Check("warn", message, "J222", hint)]

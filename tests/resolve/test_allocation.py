@@ -176,3 +176,15 @@ def test_several_tasks_of_a_node_are_never_told_to_bind_no_gpu() -> None:
     assert "--gpu-bind" not in words(plan(job(launcher="srun")))
     for launcher in ("torchrun", "deepspeed", "accelerate", "plain"):
         assert "--gpu-bind=none" in words(plan(job(launcher=launcher)))
+
+
+def warned_of_memory(found: Plan) -> bool:
+    return "J222" in [check.code for check in found.checks]
+
+
+def test_missing_memory_is_warned_of_only_where_none_is_asked_for() -> None:
+    refusing = f"{GPUS}refuses: [exclusive, mem]\n"
+    assert not warned_of_memory(plan(job(), GPUS))
+    assert warned_of_memory(plan(job(), refusing))
+    assert not warned_of_memory(plan(job(mem="100GiB"), refusing))
+    assert not warned_of_memory(plan(job(slurm="{mem-per-gpu: 100G}"), refusing))
