@@ -32,7 +32,7 @@ class SbatchOption(NamedTuple):
     rule: Literal["allow", "refuse", "join"] = "allow"
     """``refuse``: jobgen writes it itself, or it fits no batch job. ``join``: ours is added."""
     key: str = ""
-    """The key of job.yaml that says the same."""
+    """The key of job.yaml, or the command, that does the same."""
     why: str = ""
 
 

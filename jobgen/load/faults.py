@@ -51,7 +51,7 @@ def _unknown(tree: Tree, top: type[Form], path: Path) -> Path:
     later = LATER.get(tuple(map(str, path)))
     if later:
         message = f"'{dotted(path)}' is not in this version of jobgen"
-        tree.say("J117", message, path, f"a later one brings {later}", place=place)
+        tree.say("J117", message, path, f"until then: {later}", place=place)
         return path
     if path[:1] == ("ssh",) and normal(name) in REFUSED_SSH:
         message = f"'{dotted(path)}' is refused: {REFUSED_SSH[normal(name)]}"

@@ -86,14 +86,19 @@ def _now(option: SbatchOption) -> str:
     successor = _catalogue().get(option.meaning.rpartition(" ")[2])
     if not option.meaning.startswith("Old ") or successor is None:
         return option.meaning
-    return f"use the key '{successor.key}'" if successor.key else f"write {successor.name}"
+    return f"use {_instead(successor)}" if successor.key else f"write {successor.name}"
+
+
+def _instead(option: SbatchOption) -> str:
+    """The key or the command that does what an option does."""
+    return option.key if option.key.startswith("jobgen ") else f"the key '{option.key}'"
 
 
 def _managed(tree: Tree, path: Path, option: SbatchOption) -> None:
     place = tree.place(path, of_key=True)
     if option.key:
         message = f"{dotted(path)}: jobgen writes --{option.name} itself"
-        tree.say("J141", message, path, f"use the key '{option.key}': {option.why}", place=place)
+        tree.say("J141", message, path, f"use {_instead(option)}: {option.why}", place=place)
     else:
         message = f"{dotted(path)}: --{option.name} has no place in a job"
         tree.say("J144", message, path, option.why, place=place)

@@ -8,15 +8,13 @@ from jobgen.model.form import Form, Key
 
 Path = tuple[str | int, ...]
 
-# Keys of job.yaml that later versions bring.
-LATER = {
-    ("sweep",): "sweeps over variables",
-    ("array",): "job arrays",
-    ("steps",): "several steps",
-    ("track",): "experiment tracking",
-    ("notify",): "notifications",
-    ("hooks",): "hooks on your machine",
-    ("nccl", "profile"): "named NCCL profiles",
+# Keys of job.yaml that later versions bring, and what to do today.
+LATER: Mapping[tuple[str, ...], str] = {
+    ("sweep",): "jobgen submit --set, once for each value",
+    ("array",): "jobgen submit --set, once for each task",
+    ("steps",): "write one job for each step, joined by after",
+    ("track",): "start the tracker in the program; its credentials go under secrets",
+    ("notify",): "slurm: {mail-type: END}",
 }
 
 # A key that another tool would want here → what to write. Under "" for every mapping.
@@ -94,6 +92,8 @@ FOREIGN: Mapping[tuple[str, ...], str] = {
     ("requeue",): "checkpoint: {requeue: true}",
     ("deepspeed",): "launcher: {type: deepspeed, config: ds_config.json}",
     ("torchrun",): "launcher: torchrun",
+    ("hooks",): "nothing: run them around jobgen submit --wait",
+    ("nccl", "profile"): "nothing: the network's settings follow from the cluster's profile",
     ("fabric",): "network.fabric in the cluster's profile",
     ("nccl_version",): "versions: {nccl: 2.27.7}",
     ("cuda_version",): "versions: {cuda: 12.8}",

@@ -93,11 +93,14 @@ def test_a_misspelt_key_is_not_missing_too() -> None:
 
 
 def test_what_later_versions_bring_is_not_an_unknown_key() -> None:
-    for key in ("sweep", "array", "steps", "track", "notify", "hooks"):
+    for key in ("sweep", "array", "steps", "track", "notify"):
         found = problem(f"{key}: {{a: 1}}")
         assert found.code == "J117"
         assert "not in this version" in found.message
-    assert problem("nccl: {profile: auto}").code == "J117"
+    for line in ("nccl: {profile: auto}", "hooks: {a: 1}"):
+        found = problem(line)
+        assert found.code == "J102"
+        assert found.hint.startswith("write nothing: ")
 
 
 def test_missing_keys_have_no_line() -> None:

@@ -1,0 +1,147 @@
+"""Every key, option and command that a message names is one that can be written today."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+import jobgen
+from jobgen.cli.main import ROOT as PROGRAM
+from jobgen.data import codes, sbatch_options
+from jobgen.load.words import FOREIGN, LATER, form_of
+from jobgen.model.cluster import ClusterProfile
+from jobgen.model.form import Form, Key
+from jobgen.model.job import JobSpec
+
+FILES: tuple[type[Form], ...] = (JobSpec, ClusterProfile)
+TOP: Mapping[str, Key] = {**ClusterProfile.keys, **JobSpec.keys}
+FREE = {"slurm", "env", "vars", "labels", "variants", "secrets"}
+"""Mappings whose keys are the user's, or Slurm's."""
+
+
+def forms(name: str) -> list[type[Form]]:
+    """What a mapping of that name is, in either file."""
+    found = (form_of(each.keys[name]) for each in FILES if name in each.keys)
+    return [each for each in found if each is not None]
+
+
+def is_key(path: str, tops: tuple[type[Form], ...] = FILES) -> bool:
+    """Whether ``a.b.c`` can be written in a job or a profile."""
+    first, _, rest = path.partition(".")
+    if not any(first in top.keys for top in tops):
+        return False
+    return not rest or first in FREE or is_key(rest, tuple(forms_in(first, tops)))
+
+
+def forms_in(name: str, tops: tuple[type[Form], ...]) -> Iterator[type[Form]]:
+    for top in tops:
+        if name in top.keys and (inner := form_of(top.keys[name])) is not None:
+            yield inner
+
+
+def unknown(form: type[Form], data: Mapping[str, Any]) -> list[str]:
+    """The keys of a mapping that the form does not have."""
+    found = [name for name in data if name not in form.keys]
+    for name, value in data.items():
+        inner = form_of(form.keys[name]) if name in form.keys else None
+        if inner is not None and isinstance(value, dict):
+            found += [f"{name}.{each}" for each in unknown(inner, value)]
+    return found
+
+
+def check_command(text: str) -> None:
+    """``jobgen VERB --flag`` has that verb, with that flag."""
+    verb, *words = re.sub(r"[.,:;].*", "", text.removeprefix("jobgen ")).split()
+    command = PROGRAM.get_command(click.Context(PROGRAM), verb)
+    assert command is not None, text
+    flags = {name for each in command.params for name in each.opts}
+    assert {word for word in words if word.startswith("-")} <= flags, text
+
+
+@pytest.mark.parametrize(
+    "option", [o for o in sbatch_options().values() if o.key], ids=lambda o: o.name
+)
+def test_a_managed_option_names_keys_or_commands_that_there_are(option: Any) -> None:
+    if option.key.startswith("jobgen "):
+        check_command(option.key)
+        return
+    for name in re.split(" and | or ", option.key):
+        assert is_key(name.partition(":")[0], (JobSpec,)), option
+
+
+def test_what_is_planned_is_not_there_yet_and_says_what_to_do_today() -> None:
+    for path, today in LATER.items():
+        assert not is_key(".".join(path))
+        for command in re.findall(r"jobgen \w+[^,;]*", today):
+            check_command(command)
+        for name in re.findall(r"\b([a-z_]+): \{", today) + re.findall(r"under (\w+)", today):
+            assert is_key(name), today
+
+
+@pytest.mark.parametrize("path", FOREIGN, ids=".".join)
+def test_a_foreign_word_is_answered_with_a_key(path: tuple[str, ...]) -> None:
+    word = re.match(r"[\w.]+", FOREIGN[path])
+    assert word
+    if word[0] in {"nothing", "IdentityFile", "ProxyJump"}:
+        return
+    tops = tuple(forms(path[0])) if len(path) > 1 else FILES
+    assert is_key(word[0], (*tops, *FILES)), FOREIGN[path]
+
+
+@pytest.mark.parametrize("code", codes().values(), ids=lambda code: code.code)
+def test_the_right_way_of_a_code_has_keys_that_there_are(code: Any) -> None:
+    try:
+        right = yaml.safe_load(code.right)
+    except yaml.YAMLError:
+        return
+    if isinstance(right, dict) and not code.right.startswith("{"):
+        assert [] in [unknown(form, right) for form in FILES]
+
+
+def names(form: type[Form]) -> set[str]:
+    """The keys of a form, and of all forms below it."""
+    below = [inner for key in form.keys.values() if (inner := form_of(key)) is not None]
+    return set(form.keys).union(*map(names, below))
+
+
+EVERY = names(JobSpec) | names(ClusterProfile)
+MAPPINGS = "|".join(name for name in TOP if forms(name))
+DOTTED = re.compile(rf"(?<![\w./'-])((?:{MAPPINGS})\.[a-z_]+(?:\.[a-z_]+)*)(?![\w(/])")
+TOLD = re.compile(r"(?:use the key '|\b(?:add|write|set|under) )([a-z_]+): ?(?=[\w{\[]|$)")
+PLACEHOLDERS = {"instead", "it", "key", "option"}
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """(where, text) of every message of the program and the catalogue; names alone are no text."""
+    for code in codes().values():
+        yield code.code, f"{code.title}\n{code.why}"
+    for path in sorted(Path(jobgen.__file__).parent.rglob("*.py")):
+        tree = ast.parse(path.read_text("utf-8"))
+        alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                text = node.value
+                if id(node) not in alone and not DOTTED.fullmatch(text):
+                    yield f"{path.name}:{node.lineno}", text
+
+
+def test_messages_name_keys_that_there_are() -> None:
+    named = 0
+    for where, text in texts():
+        for name in DOTTED.findall(text):
+            if name.endswith((".py", ".sh")):
+                continue
+            named += 1
+            assert is_key(name), f"{where}: {name}: {text}"
+        for name in set(TOLD.findall(text)) - PLACEHOLDERS:
+            named += 1
+            option = name.replace("_", "-") in sbatch_options()
+            assert name in EVERY or option, f"{where}: {name}: {text}"
+    assert named > 100
