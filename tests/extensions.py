@@ -15,6 +15,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 NAME = "deepspeed_shm_comm"
+PATH = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+"""With this environment's ninja first: another one compiles all anew."""
 COMPILE = """
 from deepspeed.ops.op_builder.cpu import ShareMemCommBuilder
 ShareMemCommBuilder().load(verbose=False)
@@ -38,6 +40,6 @@ def _compiled() -> Path:
             part = whole.with_name(f"{whole.name}.part")
             shutil.rmtree(part, ignore_errors=True)
             env = {**os.environ, "TORCH_EXTENSIONS_DIR": str(part), "CUDA_VISIBLE_DEVICES": ""}
-            subprocess.run((sys.executable, "-c", COMPILE), env=env, check=True)
+            subprocess.run((sys.executable, "-c", COMPILE), env=env | {"PATH": PATH}, check=True)
             part.rename(whole)
     return whole

@@ -24,7 +24,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from tests.extensions import copy_extensions
+from tests.extensions import PATH, copy_extensions
 from tests.waiting import HANG
 
 ROOT = Path(__file__).parents[2]
@@ -87,7 +87,7 @@ class Warm:
         if importlib.util.find_spec("deepspeed"):
             copy_extensions(self.extensions)
         clean = {k: v for k, v in os.environ.items() if not k.startswith(("JOBGEN_", "ACCELERATE"))}
-        clean |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+        clean |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PATH": PATH}
         self.process = subprocess.Popen(
             (sys.executable, "-W", "ignore", "-m", "tests.examples.starts"),
             cwd=ROOT,

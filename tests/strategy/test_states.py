@@ -15,7 +15,7 @@ import pytest
 from jobgen.model.train import Parallel, Train
 from jobgen.strategy import Sizes, Strategy, World, decide
 from jobgen.strategy.states import Held, Unit, divided, states
-from tests.extensions import copy_extensions
+from tests.extensions import PATH, copy_extensions
 
 BLOCK: Unit = ((37, 13), (37,), (13, 37), (13,), (13,))
 ROOT: Unit = ((51, 13), (13,), (13,), (51, 13), (51,))
@@ -71,7 +71,7 @@ def test_what_torch_holds_is_what_the_formulas_say() -> None:
 @pytest.mark.slow
 @pytest.mark.train("deepspeed")
 def test_what_deepspeed_holds_is_what_the_formulas_say(tmp_path: Path) -> None:
-    found = measured("deepspeed", TORCH_EXTENSIONS_DIR=str(copy_extensions(tmp_path)))
+    found = measured("deepspeed", PATH=PATH, TORCH_EXTENSIONS_DIR=str(copy_extensions(tmp_path)))
     assert tuple(found) == DEEPSPEED
     for case, held in found.items():
         name, precision = case.split()
