@@ -1,6 +1,6 @@
 # make demo        a virtual environment, then a real two-node training job on this machine
-# make test        lint, types, imports and the tests that can run here
-# make test-all    the same with all exhaustive products, more faults, and random inputs
+# make test        lint, types, imports, and the tests with one case of each kind
+# make test-all    all cases of the tests, more trials of each fault, and random inputs
 # make versions    the tests of our dependencies at their lowest and newest versions (part of make test)
 # make lint        ruff, mypy, import-linter, shellcheck
 # make bench       the benchmarks; PEERS=DIR/bin measures the peers beside them, in the same run
@@ -31,11 +31,11 @@ help:
 demo: $(VENV)/.demo-$(KEY)
 	PATH="$(abspath $(BIN)):$$PATH" jobgen submit examples/digits-ddp/job.yaml --cluster local --follow
 
-# Tests that need the cluster share one worker (tests/conftest.py); where it cannot run they are skipped and said so.
+# Where the cluster cannot run, its tests are skipped and said so.
 test: $(VENV)/.test-$(KEY) cluster-packages lint versions
 	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
 
-test-all: PYTEST_ARGS += --full --faults 3
+test-all: PYTEST_ARGS += --full --faults 3 --mutations 1000
 test-all: test
 
 versions: $(VENV)/.test-$(KEY)

@@ -42,9 +42,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--mutations",
         type=_times,
-        default=os.environ.get("JOBGEN_MUTATIONS", "300"),
+        default=os.environ.get("JOBGEN_MUTATIONS", "100"),
         metavar="N",
-        help="N mutations of real answers for each parser (default: $JOBGEN_MUTATIONS, or 300)",
+        help="N mutations of real answers for each parser (default: $JOBGEN_MUTATIONS, or 100)",
     )
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from jobgen.shell import quote
 from jobgen.strategy.frameworks import Configured, Request, configure
+from tests.products import one_of_each
 from tests.strategy.made import BATCH, grid, made, request, train
 
 READ = pytest.mark.train("torch", "lightning", "jsonargparse")
@@ -180,7 +181,9 @@ def test_the_trainer_itself_is_made_of_them_on_cpus(tmp_path: Path) -> None:
 
 @READ
 @pytest.mark.slow
-@pytest.mark.parametrize(("strategy", "elements"), [("ddp", 64), ("fsdp2", 32)])
+@pytest.mark.parametrize(
+    ("strategy", "elements"), one_of_each([("ddp", 64), ("fsdp2", 32)], kept=[("fsdp2", 32)])
+)
 def test_two_ranks_train_with_them(strategy: str, elements: int, tmp_path: Path) -> None:
     """On CPUs, under torchrun, as a job does; FSDP2 holds half of the layer's 2 x 32 weights."""
     asked = train("lightning", strategy=strategy, gradient_clipping=0.5, **BATCH)
