@@ -1,7 +1,6 @@
 """ZeRO-3 with everything on a disk trains as DDP does, and says what is missing where it cannot.
 
-DeepSpeed compiles its async_io for minutes, so the tests that need it run where ``pytest --faults``
-is asked for more than one round.
+DeepSpeed compiles its async_io for minutes, so the tests that need it are exhaustive.
 """
 
 from __future__ import annotations
@@ -36,12 +35,10 @@ TRAIN = {
 
 
 @pytest.fixture(scope="module")
-def operator(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def operator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with async_io, compiled here and now: a cache may hold another environment's."""
     from deepspeed.ops.op_builder.cpu import AsyncIOBuilder
 
-    if request.config.getoption("faults") == 1:
-        pytest.skip("async_io takes minutes to compile: pytest --faults 2")
     if not AsyncIOBuilder().is_compatible(verbose=False):
         pytest.skip(
             "async_io needs libaio's headers and a compiler: apt-get install g++ libaio-dev"
@@ -105,6 +102,7 @@ def plain(warm: Warm, folder: Path, steps: int) -> list[float]:
     return losses(start.text(0))
 
 
+@pytest.mark.exhaustive
 def test_what_lies_on_the_disk_trains_as_ddp_and_goes_on(
     operator: Path, warm: Warm, tmp_path: Path
 ) -> None:
@@ -123,6 +121,7 @@ def test_what_lies_on_the_disk_trains_as_ddp_and_goes_on(
             assert sum(p.stat().st_size for p in swapped) > 2**20, (kind, rank)
 
 
+@pytest.mark.exhaustive
 def test_a_model_too_small_for_the_disk_does_not_go_on_without_its_moments(
     operator: Path, warm: Warm, tmp_path: Path
 ) -> None:
