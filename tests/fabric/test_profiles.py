@@ -16,6 +16,7 @@ from jobgen.model.facts import Facts
 from jobgen.model.network import FABRICS
 from jobgen.model.plan import Plan
 from jobgen.resolve import resolve
+from jobgen.shell import names_in
 
 CLUSTERS = {file.name: file for file in Catalog((), Path()).clusters() if file.name != "local"}
 RELEASES = {
@@ -41,6 +42,11 @@ def planned(name: str, known: str = "unknown", container: str = "") -> Plan:
     job = f"name: j\nnodes: {nodes}\ntime: 1h\nrun: train.py\n"
     job += f"container: {{image: /img.sqsh, runtime: {container}}}\n" if container else ""
     return resolve(load_job(job, "job.yaml"), cluster, Facts())
+
+
+def known_values(plan: Plan) -> dict[str, str | None]:
+    """Name → value of every variable; None where only the run knows it."""
+    return {name: None if names_in(one.value) else one.value for name, one in plan.env.items()}
 
 
 @profiles
@@ -72,9 +78,9 @@ def test_the_judge_of_variables_has_nothing_to_say(name: str, known: str) -> Non
     cluster = load_cluster(text, file.label, parent=file.parent).value
     plan = planned(name, known)
     assert {note.code for note in plan.notes} <= ({"J185"} if known == "old" else set())
-    others = {one: setting.value for one, setting in plan.env.items()}
+    others = known_values(plan)
     context = on(cluster, nodes=plan.shape.nodes)._replace(kind="cluster", others=others)
-    found = {o: judge(o, setting.value, context) for o, setting in plan.env.items()}
+    found = {name: judge(name, value, context) for name, value in others.items()}
     assert {o: said for o, said in found.items() if said} == {}
 
 
@@ -85,9 +91,9 @@ def test_a_job_may_set_what_jobgen_sets(name: str, known: str) -> None:
     text = file.text + (f"versions: {RELEASES[known]}\n" if RELEASES[known] else "")
     cluster = load_cluster(text, file.label, parent=file.parent).value
     plan = planned(name, known)
-    others = {one: setting.value for one, setting in plan.env.items()}
+    others = known_values(plan)
     context = on(cluster, nodes=plan.shape.nodes, others=others)
-    found = {o: judge(o, setting.value, context) for o, setting in plan.env.items()}
+    found = {name: judge(name, value, context) for name, value in others.items()}
     assert {o: said for o, said in found.items() if said} == {}
 
 

@@ -106,7 +106,7 @@ def test_the_line_of_a_block_is_named() -> None:
     [
         ("train.py ${HOME} ${SLURM_JOB_ID} ${X:-1} $(date) ${Y}", None),
         ("|\n  Z=1\n  train.py ${Z}", "Z=1\ntrain.py ${Z}"),
-        ("|\n  for f in a b; do train.py ${f}; done", "for f in a b; do train.py ${f}; done"),
+        ("|\n  for f in a; do wc ${f}; done; train.py", "for f in a; do wc ${f}; done; train.py"),
         ("train.py $LRR $$ ${LR}", "train.py $LRR $$ 1"),
     ],
 )
