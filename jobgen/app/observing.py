@@ -217,15 +217,7 @@ def _judged(
         cancel=seen.markers.cancel,
     )
     state, effects = step(before, sighting)
-    submission = dict(record.submission) | {"state": state.data()}
-    if seen.queue is not None:
-        submission.pop("gone", None)
-    if seen.answered:
-        submission.pop("silent", None)
-    if seen.markers.report:
-        submission["report"] = dict(seen.markers.report)
-    if seen.markers.unfit:
-        submission["preflight"] = [list(unfit) for unfit in seen.markers.unfit]
+    submission = _submission(record, seen, state)
     if state.job != before.job or state.phase in (Phase.CANCELLED, Phase.LOST, Phase.REJECTED):
         changed = {**answers.shown(state, record), "submission": submission}
         return changed, state, effects
@@ -233,6 +225,23 @@ def _judged(
     if submission != record.submission:
         changed.setdefault("submission", submission)
     return changed, state, effects
+
+
+def _submission(record: RunRecord, seen: Seen, state: State) -> dict[str, Any]:
+    """What is kept beside the state: what the job, its ranks and its preflight recorded."""
+    submission = dict(record.submission) | {"state": state.data()}
+    if seen.queue is not None:
+        submission.pop("gone", None)
+    if seen.answered:
+        submission.pop("silent", None)
+    if seen.markers.report:
+        submission["report"] = dict(seen.markers.report)
+    rows = {
+        "preflight": seen.markers.unfit,
+        "failures": seen.markers.failures,
+        "silences": seen.markers.silences,
+    }
+    return submission | {key: [list(row) for row in found] for key, found in rows.items() if found}
 
 
 def _event(record: RunRecord, changed: Mapping[str, Any]) -> tuple[str, str] | None:

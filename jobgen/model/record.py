@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from jobgen.model.events import Failure, Silence
 
 
 class JobState(StrEnum):
@@ -169,6 +172,20 @@ class RunRecord(NamedTuple):
         """What the job's preflights found: the start, the node, and what is wrong with it."""
         found = self.submission.get("preflight")
         return tuple((s, n, w) for s, n, w in found) if isinstance(found, list) else ()
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The ranks that failed, of each start the first one first."""
+        from jobgen.model.events import Failure
+
+        return tuple(Failure(*values) for values in self.submission.get("failures", ()))
+
+    @property
+    def silences(self) -> tuple[Silence, ...]:
+        """Ranks that ended well while the others seem to wait for them."""
+        from jobgen.model.events import Silence
+
+        return tuple(Silence(*values) for values in self.submission.get("silences", ()))
 
     def data(self) -> dict[str, Any]:
         """Plain data that JSON can hold; ``from_data`` reads it back."""

@@ -24,7 +24,8 @@ look() {
 }
 
 # look_marks: "TIME 'NAME' -> 'TARGET'" of each mark, by one process for all of them, and "TASK
-# RESTART WORDS" of each end and of what each preflight found. Fails if one of them cannot be read.
+# RESTART WORDS" of each end, of what the batch shell recorded, and of what each preflight found.
+# Fails if one of them cannot be read.
 look_marks() {
     set --
     for mark in claim 'started.*' 'requeued.*'; do
@@ -47,6 +48,13 @@ look_marks() {
             done <"$mark" || return 1
             task=${mark#state/}
             emit exit "${task%%/*} ${mark##*exit.}$words"
+        fi
+    done
+    for mark in state/*/events/*.job; do
+        if [ -s "$mark" ]; then
+            task=${mark#state/}
+            restart=${mark##*/}
+            emit events "${task%%/*} ${restart%%.*} $(head -c 4096 -- "$mark")"
         fi
     done
     for mark in state/*/preflight.*/findings; do

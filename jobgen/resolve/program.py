@@ -18,8 +18,15 @@ _SHELL = re.compile(
 )
 """Words that are the shell's own, and no program that exec could become."""
 
-_SEVERAL = "set -eo pipefail\nexport PYTHONUNBUFFERED=1\n"
-"""Before several commands: the first failure is the rank's, and output comes when it is made."""
+_SEVERAL = """\
+set -eo pipefail
+export PYTHONUNBUFFERED=1
+# a command that is told to end may save first; no further one starts after it
+trap 'exit 143' TERM
+trap : HUP USR1 USR2
+"""
+"""Before several commands: the first failure is the rank's, output comes when it is made, and the
+shell waits for a command that handles a signal."""
 
 
 class Program(NamedTuple):

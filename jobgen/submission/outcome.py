@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from jobgen.model.events import Failure, Silence, list_failures, list_silences
 from jobgen.model.observation import Observation
 from jobgen.model.record import JobId, JobState, RunRecord
 from jobgen.submission.report import report
@@ -60,6 +61,10 @@ class Markers:
     missing: bool = False
     unfit: tuple[Unfit, ...] = ()
     """Nodes that a preflight named, in order of the starts."""
+    failures: tuple[Failure, ...] = ()
+    """Ranks that failed, of each start the first one first."""
+    silences: tuple[Silence, ...] = ()
+    """Ranks that ended well while the others seem to wait for them."""
     report: Mapping[str, float] = field(default_factory=dict)
     """What the program reported of itself."""
     whole: bool = True
@@ -110,6 +115,7 @@ def markers(told: Mapping[str, list[str]]) -> Markers:
     """The frames that ``look`` sent for one run. What makes no sense is passed over."""
     marks = [m for text in told.get("marks", []) for m in map(_MARK.search, text.split("\n")) if m]
     starts = {_key(m): float(m["time"]) for m in marks if m["kind"] == "started"}
+    recorded = _tasks(told.get("events", []))
     return Markers(
         claim=next((job for m in marks if (job := _claim(m)) is not None), None),
         started=starts,
@@ -123,6 +129,8 @@ def markers(told: Mapping[str, list[str]]) -> Markers:
         secrets="secrets" in told,
         missing="missing" in told,
         unfit=_unfit(told.get("preflight", [])),
+        failures=tuple(f for _, start, text in recorded for f in list_failures(start + 1, text)),
+        silences=tuple(s for _, start, text in recorded for s in list_silences(start + 1, text)),
         report=report(told.get("report", [])),
         whole="looked" in told,
     )

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from jobgen.model.events import Event, read_events
 from jobgen.render import render
 from tests.golden.cases import templates
 from tests.resolve.made import CPUS, job, plan
@@ -26,27 +27,38 @@ case "$1 $2" in
 esac
 """
 SRUN = """#!/bin/bash
-# srun: every task at once, the largest exit code is the answer, SIGTERM goes to all
+# srun: every task at once; a signal reaches every process of the step, the first bad exit ends the
+# others, and the largest exit code is the answer
 printf '%s\\n' "$*" >>"$FAKE_DIR/srun"
 while [[ $1 == -* ]]; do
-    case $1 in --ntasks=*) ntasks=${1#*=} ;; --ntasks-per-node=*) each=${1#*=} ;; esac
+    case $1 in
+        --ntasks=*) ntasks=${1#*=} ;;
+        --ntasks-per-node=*) each=${1#*=} ;;
+        --kill-on-bad-exit=*) kill=${1#*=} ;;
+    esac
     shift
 done
-hosts=($FAKE_HOSTS) pids=()
+hosts=($FAKE_HOSTS) tasks=() rc=0
+ends=$(mktemp -u) && mkfifo "$ends" && exec {told}<>"$ends" && rm "$ends"
 for ((task = 0; task < ntasks; task++)); do
-    SLURM_NTASKS=$ntasks SLURM_PROCID=$task SLURM_LOCALID=$((task % each)) \\
-        SLURM_NODEID=$((task / each)) SLURMD_NODENAME=${hosts[task / each]} "$@" &
-    pids+=($!)
+    export SLURM_NTASKS=$ntasks SLURM_PROCID=$task SLURM_LOCALID=$((task % each))
+    export SLURM_NODEID=$((task / each)) SLURMD_NODENAME=${hosts[task / each]}
+    (trap : TERM; "$@"; printf '%s\\n' "$?" >&"$told") &
+    tasks+=("$!")
 done
-trap 'kill -TERM "${pids[@]}" 2>/dev/null' TERM
-rc=0
-for pid in "${pids[@]}"; do
-    while :; do
-        wait "$pid"
-        code=$?
-        kill -0 "$pid" 2>/dev/null || break
+below() {
+    local pid
+    for pid; do
+        below $(cat "/proc/$pid/task/$pid/children" 2>/dev/null)
+        printf '%s ' "$pid"
     done
+}
+end() { kill -TERM $(below "${tasks[@]}") 2>/dev/null; }
+trap end TERM
+for ((left = ntasks; left > 0; left--)); do
+    until read -r code <&"$told"; do :; done
     ((code <= rc)) || rc=$code
+    if ((code && kill)); then kill=0 && end; fi
 done
 exit "$rc"
 """
@@ -136,6 +148,11 @@ class Job:
         """The exit marker, as ``observing`` reads it."""
         lines = self.state(f"exit.{restart}").read_text().splitlines()
         return dict(line.split("=", 1) for line in lines)
+
+    def events(self, restart: int = 0) -> tuple[Event, ...]:
+        """What the ranks and the batch shell recorded of one start."""
+        files = sorted(self.state("events").glob(f"{restart}.*"))
+        return read_events("".join(path.read_text() for path in files))
 
     def ran(self) -> int:
         """How often the program was started: each rank 0 leaves a line."""

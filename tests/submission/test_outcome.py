@@ -198,6 +198,14 @@ def test_what_preflights_found_is_read_line_by_line() -> None:
     )
 
 
+def test_ranks_that_failed_are_read_of_every_start() -> None:
+    first = "0 0 v=1 time=5 kind=failed node=n2 rank=1 code=7 signal=0"
+    second = "0 1 v=1 time=9 kind=silent node=n1 rank=0 seconds=600\nv=1 time=x kind=failed"
+    seen = markers({"events": [first, second, "0 x", ""]})
+    assert seen.failures == ((1, "n2", 1, 7, 0),)
+    assert seen.silences == ((2, "n1", 0, 600),)
+
+
 def test_a_claim_is_read_whatever_the_quotes() -> None:
     for text in ("9 'state/0/claim' -> '42'", "9 state/0/claim -> 42", "9 `state/0/claim' -> `42'"):
         assert markers({"marks": [text]}).claim == JobId(42)
@@ -211,7 +219,7 @@ WORDS = st.lists(
     | st.text(max_size=20),
     max_size=4,
 )
-KEYS = st.sampled_from(["marks", "exit", "cancel", "missing", "secrets", "preflight"])
+KEYS = st.sampled_from(["marks", "exit", "cancel", "missing", "secrets", "preflight", "events"])
 
 
 @given(

@@ -344,6 +344,10 @@ def test_the_markers_of_many_runs_come_in_one_answer(run: Path) -> None:
     (state / "exit.0").write_text("rc=3\nnode=n1\ntime=5\njob=42\nend=done\n")
     (state / "requeued.0").write_text("")
     (state / "report").write_text('{"peak": 7}')
+    (state / "events").mkdir()
+    (state / "events" / "0.n1.0").write_text("v=1 time=5 kind=exit node=n1 rank=0 code=3\n")
+    line = "v=1 time=5 kind=failed node=n1 rank=0 code=3 signal=0\n"
+    (state / "events" / "0.n1.job").write_text(line)
     script = scripts.observe(
         [str(run), str(run.parent / "it's gone")], {"queue": Command.of("printf", "%s", "42")}
     )
@@ -356,6 +360,7 @@ def test_the_markers_of_many_runs_come_in_one_answer(run: Path) -> None:
     assert abs(seen.started["0", 0] - time.time()) < 60
     assert seen.requeued == {("0", 0)}
     assert seen.report == {"peak": 7}
+    assert seen.failures == ((1, "n1", 0, 3, 0),)
     assert (seen.exits["0", 0].code, seen.exits["0", 0].time) == (3, 5.0)
     assert "secrets" in first
     assert "missing" in second

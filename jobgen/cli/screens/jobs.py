@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.layout import clip, columns, count, fold, span, table
 from jobgen.cli.output import Ink, safe
+from jobgen.cli.screens.ranks import describe_ranks, error_log_command
 from jobgen.cli.screens.where import where
 from jobgen.model.record import JobState, RunRecord
 from jobgen.shell import split_lines
@@ -127,6 +128,7 @@ def shown(found: Shown, now: float, ink: Ink, *, gpus: bool = False) -> str:
     lines += [f"  {fold(more, ink.width - 2, '  ')}"] if more else []
     if not record.ended and now - record.updated > OLD:
         lines.append(f"  last heard {span(now - record.updated)} ago")
+    lines += [f"  {fold(text, ink.width - 2, '  ')}" for text in describe_ranks(record)]
     for start, node, what in record.unfit:
         said = f"preflight of start {start}: {safe(node)}: {safe(what)}"
         lines.append(f"  {fold(said, ink.width - 2, '  ')}")
@@ -154,7 +156,7 @@ def shown(found: Shown, now: float, ink: Ink, *, gpus: bool = False) -> str:
 def _next(record: RunRecord) -> list[tuple[str, str]]:
     name = safe(record.alias)
     if record.ended:
-        return [("logs", f"jobgen logs {name}"), ("errors", f"jobgen logs {name} --stderr -n 50")]
+        return [("logs", f"jobgen logs {name}"), ("errors", error_log_command(record))]
     return [("follow", f"jobgen logs {name} -f"), ("cancel", f"jobgen cancel {name}")]
 
 
@@ -184,7 +186,8 @@ def ended(record: RunRecord, ink: Ink) -> str:
     line = f"{name}  {ink(_style(record.state), state(record))}{during}{about}\n"
     if record.state is JobState.COMPLETED:
         return line
-    return f"{line}  its errors    jobgen logs {name} --stderr -n 50\n"
+    ranks = "".join(f"  {text}\n" for text in describe_ranks(record))
+    return f"{line}{ranks}  error log  {error_log_command(record)}\n"
 
 
 def cancelled(records: Sequence[RunRecord], ink: Ink, *, signal: str) -> str:
@@ -230,6 +233,8 @@ def job_data(record: RunRecord) -> dict[str, Any]:
         "preflight": [
             {"start": start, "node": node, "what": what} for start, node, what in record.unfit
         ],
+        "failures": [failure._asdict() for failure in record.failures],
+        "silences": [silence._asdict() for silence in record.silences],
     }
 
 

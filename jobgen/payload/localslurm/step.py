@@ -111,8 +111,7 @@ class StepRun:
         for number in came:
             if number not in _FORWARDED:
                 continue
-            for pid in self.living:
-                processes.send(pid, number)
+            self._signal(number)
             if number in _ENDING and not self.kill_at:
                 _say("forcing job termination")
                 self.kill_at = time.monotonic() + self.settings.killwait
@@ -139,9 +138,13 @@ class StepRun:
         text = f"*** STEP {self.name} ON {self.step.hosts[0]} CANCELLED AT {when} ***"
         self.relay.tell(f"slurmstepd: error: {text}\n")
         self.kill_at = time.monotonic() + self.settings.killwait
-        for pid in self.living:
-            processes.send(pid, signal.SIGCONT)
-            processes.send(pid, signal.SIGTERM)
+        self._signal(signal.SIGCONT)
+        self._signal(signal.SIGTERM)
+
+    def _signal(self, number: int) -> None:
+        """To every process of the step, as slurmstepd does."""
+        for member in self.family.members():
+            processes.send(member.pid, number)
 
     def _watch_clock(self) -> None:
         now = time.monotonic()

@@ -114,6 +114,25 @@ def test_signals_are_passed_on_to_the_tasks(local: Local) -> None:
     assert "rc=4\n" in local.log(job)
 
 
+def test_a_signal_reaches_every_process_of_a_task_once(local: Local) -> None:
+    """As slurmstepd signals all that it keeps track of, and not the task's first process alone."""
+    script = (
+        "cat >child.sh <<'END'\n"
+        "trap 'echo child USR1' USR1; trap 'echo child TERM; exit 5' TERM\n"
+        "touch up; while :; do sleep 0.05; done\n"
+        "END\n"
+        "srun bash -c 'trap \"echo parent USR1\" USR1; trap : TERM; bash child.sh; exit $?' &\n"
+        "until [ -e up ]; do sleep 0.05; done\n"
+        "kill -USR1 $!; sleep 1; kill -TERM $!; wait $!; echo rc=$?\n"
+    )
+    job = local.sbatch(script)
+    local.wait(job)
+    lines = [
+        line for line in local.log(job).splitlines() if line.startswith(("child", "parent", "rc"))
+    ]
+    assert sorted(lines) == ["child TERM", "child USR1", "parent USR1", "rc=5"]
+
+
 def test_export_none_takes_the_path_away_as_slurm_does(local: Local) -> None:
     script = (
         "#SBATCH --export=NONE\nexport MINE=1\nsrun bash -c 'echo never'; echo rc=$?\n"

@@ -1,0 +1,107 @@
+"""The run's event record: what happened to its ranks, nodes and job, one line an event.
+
+A line is ``v=1 time=SECONDS kind=KIND key=value…``; in values ``%XX`` stands for a blank, a line
+break or a percent sign. Each rank, node and job appends to a file of its own,
+``state/TASK/events/RESTART.NODE.WRITER``; readers merge them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+_VERSION = "1"
+_ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
+
+
+class Event(NamedTuple):
+    """One event; ``fields`` are its other keys and values, in the order of the line."""
+
+    time: float
+    """Seconds since 1970, by the clock of the node that wrote it."""
+    kind: str
+    fields: Mapping[str, str]
+
+    @property
+    def node(self) -> str:
+        """The node that it happened on, or an empty string."""
+        return self.fields.get("node", "")
+
+    @property
+    def rank(self) -> int | None:
+        """The rank that it happened to; None for a node or the job."""
+        return self.number("rank")
+
+    def number(self, key: str) -> int | None:
+        """The whole number under this key; None where there is none."""
+        text = self.fields.get(key, "")
+        return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+class Failure(NamedTuple):
+    """A rank that failed, as the batch shell recorded it; of one start the first comes first."""
+
+    start: int
+    """The first start of the job is 1."""
+    node: str
+    rank: int
+    code: int
+    """The rank's exit code; 128 and the signal's number where it was killed."""
+    signal: int
+    """The signal that killed it, or 0."""
+
+
+class Silence(NamedTuple):
+    """A rank that ended well, and nothing of the others since."""
+
+    start: int
+    node: str
+    rank: int
+    seconds: int
+    """How long no rank had written anything."""
+
+
+def list_failures(start: int, text: str) -> list[Failure]:
+    """The ranks that failed in one start, by the lines of the batch shell's event file."""
+    return [
+        Failure(start, event.node, event.rank, code, event.number("signal") or 0)
+        for event in read_events(text)
+        if event.kind == "failed"
+        and event.rank is not None
+        and (code := event.number("code")) is not None
+    ]
+
+
+def list_silences(start: int, text: str) -> list[Silence]:
+    """The ranks whose end the others seem not to have noticed, in one start."""
+    return [
+        Silence(start, event.node, event.rank, event.number("seconds") or 0)
+        for event in read_events(text)
+        if event.kind == "silent" and event.rank is not None
+    ]
+
+
+def read_events(text: str) -> tuple[Event, ...]:
+    """The events of these lines, in their order. Lines of a later version, and damaged ones, are
+    left out.
+
+    >>> read_events("v=1 time=1795268400.5 kind=exit node=n2 rank=1 code=7 why=no%20room")[0].fields
+    {'node': 'n2', 'rank': '1', 'code': '7', 'why': 'no room'}
+    """
+    events = (_read_event(line) for line in text.split("\n"))
+    return tuple(event for event in events if event is not None)
+
+
+def _read_event(line: str) -> Event | None:
+    fields = {}
+    for word in line.split(" "):
+        key, equals, value = word.partition("=")
+        if not equals:
+            return None
+        fields[key] = _ESCAPED.sub(lambda code: chr(int(code[1], 16)), value)
+    time = re.fullmatch(r"\d{1,11}(\.\d{1,9})?", fields.pop("time", ""), re.ASCII)
+    kind = fields.pop("kind", "")
+    if fields.pop("v", "") != _VERSION or time is None or not kind:
+        return None
+    return Event(float(time[0]), kind, fields)

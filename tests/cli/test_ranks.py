@@ -1,0 +1,77 @@
+"""What show and wait say of ranks, in words and as data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jobgen.cli.output import Ink
+from jobgen.cli.screens import jobs
+from jobgen.cli.screens.ranks import describe_ranks
+from jobgen.model.record import JobState, Login, RunRecord, Site
+
+SITE = Site("testbed", "slurm", Login("local"), "/runs")
+
+
+def run(restarts: int = 0, state: JobState = JobState.FAILED, **submission: Any) -> RunRecord:
+    record = RunRecord("t" * 26, "llama-3", "llama", SITE, "0", 1.0, state=state, exit="7:0")
+    return record._replace(ended=state.final, restarts=restarts, submission=submission)
+
+
+def test_the_rank_that_failed_first_is_named_with_its_node_and_code() -> None:
+    record = run(failures=[[1, "n2", 1, 7, 0]])
+    assert describe_ranks(record) == ["rank 1 on n2 failed first: exit code 7"]
+    text = jobs.ended(record, Ink(colour=False, width=80))
+    assert "\n  rank 1 on n2 failed first: exit code 7\n" in text
+    assert text.endswith("  error log  jobgen logs llama-3 --rank 1 --stderr -n 50\n")
+    failure = {"start": 1, "node": "n2", "rank": 1, "code": 7, "signal": 0}
+    assert jobs.job_data(record)["failures"] == [failure]
+
+
+@pytest.mark.parametrize(
+    ("code", "number", "words"),
+    [
+        (137, 9, "killed by SIGKILL (exit code 137)"),
+        (139, 11, "killed by SIGSEGV (exit code 139)"),
+        (192, 64, "killed by SIGRTMAX (exit code 192)"),
+        (160, 32, "killed by signal 32 (exit code 160)"),
+        (255, 0, "exit code 255"),
+    ],
+)
+def test_a_signal_has_its_name(code: int, number: int, words: str) -> None:
+    record = run(failures=[[1, "n2", 1, code, number]])
+    assert describe_ranks(record) == [f"rank 1 on n2 failed first: {words}"]
+
+
+def test_where_clocks_cannot_tell_both_are_named() -> None:
+    record = run(failures=[[1, "n2", 1, 137, 9], [1, "n1", 0, 1, 0]])
+    assert describe_ranks(record)[1] == "rank 0 on n1 failed in the same second: exit code 1"
+
+
+def test_of_earlier_starts_nothing_is_said() -> None:
+    record = run(restarts=1, failures=[[1, "n2", 1, 7, 0]], silences=[[1, "n1", 0, 600]])
+    assert describe_ranks(record) == []
+    assert jobs.ended(record, Ink(colour=False, width=80)).endswith("llama-3 --stderr -n 50\n")
+    assert len(jobs.job_data(record)["failures"]) == 1
+
+
+def test_a_rank_that_the_others_may_wait_for_is_named_while_the_job_runs() -> None:
+    record = run(state=JobState.RUNNING, silences=[[1, "n2", 1, 600]])
+    (text,) = describe_ranks(record)
+    assert text.startswith("rank 1 on n2 ended with exit code 0, and then no rank wrote anything")
+    assert "for 10m" in text
+    silence = {"start": 1, "node": "n2", "rank": 1, "seconds": 600}
+    assert jobs.job_data(record)["silences"] == [silence]
+
+
+def test_a_run_of_an_older_version_has_none() -> None:
+    record = run()
+    assert describe_ranks(record) == []
+    data = jobs.job_data(record)
+    assert (data["failures"], data["silences"]) == ([], [])
+
+
+def test_what_a_node_calls_itself_cannot_act_on_the_terminal() -> None:
+    record = run(failures=[[1, "n\x1b[2J", 1, 7, 0]], silences=[[1, "n\x1b[2J", 1, 600]])
+    assert not any("\x1b" in text for text in describe_ranks(record))
