@@ -1,14 +1,21 @@
-"""plain: the command once on every node, as it is. It starts more processes itself, or none."""
+"""plain: the command once on every node, as it is. It starts the node's ranks itself, or has none.
+
+Programs that start ranks of their own (composer, torchrun) read torch's variables as the world that
+they shall join, so none is set for them. A job of one rank for which nobody named a launcher is
+``plain`` too: its program is that rank, and finds a world of one.
+"""
 
 from __future__ import annotations
 
 from jobgen.launch import RANK, Launch, Request, lines, ranks_env
 from jobgen.model.plan import Step
 
+_NODE = 'export JOBGEN_NODE_RANK="$SLURM_NODEID" JOBGEN_NUM_NODES="$SLURM_NNODES"'
+
 
 def launch(request: Request) -> Launch:
     """One process a node, numbered as the nodes are."""
-    ranks = ranks_env("1", world='"$SLURM_NTASKS"', rank='"$SLURM_PROCID"', index="0")
+    alone = ranks_env("1", world="1", rank="0", index="0")
+    text = "\n".join([_NODE if request.launcher.type else alone, lines(("exec", *RANK))])
     why = "the command runs once on every node, as it is"
-    text = "\n".join([ranks, lines(("exec", *RANK))])
     return Launch(Step("launch", "node", text, why=why, place=request.place))

@@ -123,7 +123,11 @@ class JobSpec(Form):
     procs_per_node: int | None = key(
         whole(1, 1024), default=None, doc="Ranks on each node where nodes have no GPUs."
     )
-    cpus_per_task: int | None = key(whole(1, 4096), default=None, doc="CPU cores for each rank.")
+    cpus_per_task: int | None = key(
+        whole(1, 4096),
+        default=None,
+        doc="CPU cores for each rank; under `launcher: plain`, for each node.",
+    )
     mem: Memory | None = key(
         MEMORY, default=None, doc="Memory of each node: 64G, 500MiB; 0 means all of it."
     )

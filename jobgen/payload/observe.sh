@@ -54,7 +54,8 @@ look_marks() {
         if [ -s "$mark" ]; then
             task=${mark#state/}
             restart=${mark##*/}
-            emit events "${task%%/*} ${restart%%.*} $(head -c 4096 -- "$mark")"
+            words=$(head -c 4096 -- "$mark") || return 1
+            emit events "${task%%/*} ${restart%%.*} $words"
         fi
     done
     for mark in state/*/preflight.*/findings; do

@@ -51,18 +51,19 @@ def decide_cpus(look: Look, node: NodeTasks, sized: Sized) -> int | None:
 def _cpus_asked(look: Look, asked: int, node: NodeTasks, sized: Sized) -> int:
     """What the job asks for each rank, multiplied out."""
     there, total = look.cluster.nodes.cpus, asked * node.each
-    why = (
-        f"{asked} for each of the task's {node.each} ranks" if node.each > 1 else "as the job asks"
-    )
+    why = "as the job asks"
+    if look.job.launcher.type == "plain":
+        why = "for each node, whose command starts its own ranks"
+    elif node.each > 1:
+        why = f"{asked} for each of the task's {node.each} ranks"
     if there is not None and asked * node.ranks > there:
-        found = look.wrong_job(
-            "J205",
-            f"cpus_per_task: {asked} for {node.ranks} ranks is {asked * node.ranks} CPUs, over the "
-            f"{there} of a node of {look.cluster.name} ({look.by_cluster('nodes', 'cpus')})",
-            "cpus_per_task",
-            hint=f"write cpus_per_task: {max(1, there // node.ranks)} or fewer",
-        )
-        sized.problems.append(found)
+        message = f"cpus_per_task: {asked}"
+        if node.ranks > 1:
+            message += f" for {node.ranks} ranks requests {asked * node.ranks} CPUs"
+        message += f", but a node of {look.cluster.name} has {there}"
+        message += f" ({look.by_cluster('nodes', 'cpus')})"
+        hint = f"set cpus_per_task: {max(1, there // node.ranks)} or fewer"
+        sized.problems.append(look.wrong_job("J205", message, "cpus_per_task", hint=hint))
     sized.decide("cpus_per_task", total, why, look.by_job("cpus_per_task"))
     return total
 

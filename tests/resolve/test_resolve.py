@@ -149,9 +149,26 @@ def test_a_launcher_of_its_own_needs_launcher_plain_or_one_rank(run: str) -> Non
 
 
 def test_a_plain_command_runs_once_on_a_node() -> None:
-    found = plan(job(launcher="plain"))
+    found = plan(job(launcher="plain", cpus_per_task="96"))
+    assert found.directives["cpus-per-task"].value == "96"
+    assert found.other["cpus_per_task"].why == "for each node, whose command starts its own ranks"
     assert (found.shape.ranks_per_node, found.shape.gpus_per_node, found.shape.world) == (1, 8, 2)
     assert "OMP_NUM_THREADS" not in found.env
+
+
+def test_what_starts_its_own_ranks_gets_no_threads_of_one_rank() -> None:
+    """On one node too, where the CPUs are those of eight ranks that nobody knows of."""
+    alone = plan(job(launcher="plain", nodes="1"))
+    assert "OMP_NUM_THREADS" not in alone.env
+    single = plan(job(nodes="1", gpus_per_node="1"))
+    assert single.env["OMP_NUM_THREADS"].value == str(single.shape.cpus_per_task)
+
+
+def test_more_cpus_than_a_node_has_are_refused_for_its_one_command_too() -> None:
+    with pytest.raises(Invalid) as error:
+        plan(job(launcher="plain", cpus_per_task="500"))
+    (problem,) = error.value.problems
+    assert problem.message.startswith("cpus_per_task: 500 is over the 128 of a node of")
 
 
 @pytest.mark.parametrize(

@@ -60,12 +60,56 @@ def test_ranks_share_the_cpus_of_the_node_that_has_the_fewest(
 ) -> None:
     for launcher, task in (("srun", share), ("plain", each)):
         keys = {"launcher": launcher, "procs_per_node": "4"}
-        job = Job.make(tmp_path / launcher, TELL, **keys)
+        program = TELL if launcher == "srun" else TELL.replace("$RANK", "$SLURM_NODEID")
+        job = Job.make(tmp_path / launcher, program, **keys)
         job.env["SLURM_JOB_CPUS_PER_NODE"] = nodes
         done = job.run()
         assert done.returncode == 0, done.stderr
         assert f" --cpus-per-task={task} " in (job.folder / "srun").read_text()
     assert environment(Job(tmp_path / "srun"), 0)["OMP_NUM_THREADS"] == share
+
+
+def test_a_launcher_of_the_programs_own_finds_nothing_of_torchs(tmp_path: Path) -> None:
+    """composer, and torchrun too, take such variables for the world that they are to join."""
+    job = Job.make(tmp_path / "run", TELL.replace("$RANK", "$SLURM_NODEID"), launcher="plain")
+    done = job.run(12345)
+    assert done.returncode == 0, done.stderr
+    for node in range(2):
+        env = environment(job, node)
+        assert not env.keys() & {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"}
+        assert (env["JOBGEN_NODE_RANK"], env["JOBGEN_NUM_NODES"]) == (str(node), "2")
+        assert (env["MASTER_ADDR"], env["MASTER_PORT"]) == ("n1", "22345")
+        name = f"n{node + 1}.{node}"
+        assert (job.folder / "logs/0/0" / f"{name}.out").read_text() == f"out {node}\n"
+        assert job.state(f"pids/{name}").exists()
+    ends = [(e.node, e.rank, e.number("code")) for e in job.events() if e.kind == "exit"]
+    assert sorted(ends) == [("n1", 0, 0), ("n2", 1, 0)]
+
+
+def test_under_plain_variables_of_the_users_own_stay(tmp_path: Path) -> None:
+    setup = "[export RANK=5 WORLD_SIZE=9 LOCAL_RANK=3]"
+    program = TELL.replace("$RANK", "$SLURM_NODEID")
+    job = Job.make(tmp_path / "run", program, launcher="plain", setup=setup, secrets="[TOP]")
+    (job.folder / "secrets.env").write_text("export TOP=1\n")
+    done = job.run()
+    assert done.returncode == 0, done.stderr
+    env = environment(job, 1)
+    assert (env["RANK"], env["WORLD_SIZE"], env["LOCAL_RANK"]) == ("5", "9", "3")
+    assert "LOCAL_WORLD_SIZE" not in env
+    assert env["TOP"] == "1"
+    assert (job.folder / "logs/0/0/n2.1.out").read_text() == "out 1\n"
+
+
+def test_a_single_rank_needs_no_launcher_and_finds_a_world_of_one(tmp_path: Path) -> None:
+    """``init_process_group("env://")`` works, though nobody named a launcher."""
+    job = Job.make(tmp_path / "run", TELL, launcher="{}", nodes="1")
+    job.hosts = ("n1",)
+    done = job.run()
+    assert done.returncode == 0, done.stderr
+    env = environment(job, 0)
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+    assert [env[name] for name in names] == ["0", "0", "1", "1"]
+    assert "JOBGEN_NODE_RANK" not in env
 
 
 def test_every_restart_has_a_port_and_files_of_its_own(tmp_path: Path) -> None:
