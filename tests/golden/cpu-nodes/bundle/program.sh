@@ -3,5 +3,8 @@
 # shellcheck disable=SC1090,SC1091,SC2016,SC2046,SC2086  # in the author's own words
 set -eo pipefail
 export PYTHONUNBUFFERED=1
+# a command that is told to end may save first; no further one starts after it
+trap 'exit 143' TERM
+trap : HUP USR1 USR2
 python prepare.py --shard $RANK
 python train.py --note 'not $RANK' | tail -n 3

@@ -9,5 +9,5 @@ cd "$JOBGEN_WORK_DIR" || die 96 'the working directory is not here'
 
 # ---- Launch ------------------------------------------------------------------------------------
 set -uo pipefail
-export RANK="$SLURM_PROCID" LOCAL_RANK=0 WORLD_SIZE="$SLURM_NTASKS" LOCAL_WORLD_SIZE=1
+export JOBGEN_NODE_RANK="$SLURM_NODEID" JOBGEN_NUM_NODES="$SLURM_NNODES"
 exec bash "$JOBGEN_BUNDLE_DIR/rank.sh" bash "$JOBGEN_BUNDLE_DIR/program.sh"
