@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
@@ -37,8 +38,9 @@ def _compiled() -> Path:
     with (cache / "in-use").open("w") as ours:
         fcntl.flock(ours, fcntl.LOCK_EX)  # it ends with its holder
         if not whole.exists():
-            part = whole.with_name(f"{whole.name}.part")
-            shutil.rmtree(part, ignore_errors=True)
+            for left in cache.glob("part-*"):  # by one that was killed
+                shutil.rmtree(left, ignore_errors=True)
+            part = Path(tempfile.mkdtemp(prefix="part-", dir=cache))
             env = {**os.environ, "TORCH_EXTENSIONS_DIR": str(part), "CUDA_VISIBLE_DEVICES": ""}
             subprocess.run((sys.executable, "-c", COMPILE), env=env | {"PATH": PATH}, check=True)
             part.rename(whole)
