@@ -120,6 +120,7 @@ def _view(plan: Plan) -> dict[str, object]:
         "name": plan.name,
         "directives": _directives(plan),
         "world": shape.world,
+        "several": shape.world > 1,
         "min_world": (shape.min_nodes or 0) * shape.ranks_per_node,
         "ranks": shape.ranks_per_node,
         "all_cpus": shape.whole and shape.cpus_per_task is None,

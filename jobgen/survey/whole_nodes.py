@@ -47,5 +47,5 @@ def entry(answers: Mapping[str, Result]) -> Line | Gap:
 
 
 def _last_line(answer: Result) -> str:
-    lines = answer.error_text.strip().splitlines()
+    lines = [line for line in answer.error_text.split("\n") if line.strip()]
     return lines[-1] if lines else f"exit code {answer.code}"

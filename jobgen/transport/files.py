@@ -183,7 +183,7 @@ def _unread(cut: Sequence[str], code: bytes, result: Result) -> Mapping[str, str
 
 def _complaint(result: Result, about: str = "") -> str:
     """The line of stderr that names something, else the last one."""
-    lines = result.error_text.strip().splitlines()
+    lines = [line for line in result.error_text.split("\n") if line.strip()]
     lines = lines or [f"the answer is cut (exit code {result.code})"]
     return next((line for line in lines if about and about in line), lines[-1])[-300:]
 

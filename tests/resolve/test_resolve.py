@@ -168,7 +168,7 @@ def test_more_cpus_than_a_node_has_are_refused_for_its_one_command_too() -> None
     with pytest.raises(Invalid) as error:
         plan(job(launcher="plain", cpus_per_task="500"))
     (problem,) = error.value.problems
-    assert problem.message.startswith("cpus_per_task: 500 is over the 128 of a node of")
+    assert problem.message.startswith("cpus_per_task: 500, but a node of big has 128")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from tests.resolve.made import GPUS
 from tests.script.job import Job
 
-TELL = 'env -0 >"$JOBGEN_RUN_DIR/env.$RANK"\n'
+TELL = 'env -0 >"$JOBGEN_RUN_DIR/env.${RANK:-$JOBGEN_NODE_RANK}"\n'
 
 HAZARDS = {
     "PLAIN": "value",

@@ -88,10 +88,16 @@ def test_where_all_ranks_have_left_nobody_waits(tmp_path: Path) -> None:
 
 def test_nothing_is_read_before_a_rank_has_ended_well(tmp_path: Path) -> None:
     job = quick(tmp_path, WAITS)
-    both = lambda: len([*job.state("events").glob("0.*")]) == 2  # noqa: E731
-    began = time.monotonic()
-    err = finish(job, lambda: both() and time.monotonic() > began + 5, "the ranks")
-    assert (looks(job), silences(job), err) == (0, [], "")
+    began, counts = time.monotonic(), []
+
+    def has_waited() -> bool:
+        if len([*job.state("events").glob("0.*")]) < 2 or time.monotonic() < began + 5:
+            return False
+        counts.append(looks(job))  # the ranks end well from here on
+        return True
+
+    err = finish(job, has_waited, "the ranks")
+    assert (counts, silences(job), err) == ([0], [], "")
 
 
 def test_a_job_of_one_rank_looks_for_none(tmp_path: Path) -> None:
