@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from jobgen.app.world import World
 from jobgen.catalog import Catalog
 from jobgen.render import _view
 from tests.docs.pages import NAMES, ROOT, taken, text
+from tests.ports import reserved_port
 
 FOLDER = ROOT / "examples" / "howto"
 JOBS = sorted(path.name for path in FOLDER.glob("*.yaml"))
@@ -84,9 +86,15 @@ def test_the_page_on_templates_names_all_that_there_is(world: World) -> None:
         assert used - {"lines"} == set(re.findall(r"`(\w+)`", names)) - {"lines"}, name
 
 
+@pytest.fixture
+def port() -> Iterator[int]:
+    with reserved_port() as number:
+        yield number
+
+
 @pytest.mark.train
 @pytest.mark.slow
-def test_the_program_saves_when_asked_to_stop_and_goes_on(tmp_path: Path) -> None:
+def test_the_program_saves_when_asked_to_stop_and_goes_on(tmp_path: Path, port: int) -> None:
     stop, stopped, folder = tmp_path / "stop", tmp_path / "stopped", tmp_path / "checkpoints"
     env = {
         "PATH": os.environ["PATH"],
@@ -95,7 +103,7 @@ def test_the_program_saves_when_asked_to_stop_and_goes_on(tmp_path: Path) -> Non
         "WORLD_SIZE": "1",
         "STEPS": "3",
         "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": "29781",
+        "MASTER_PORT": str(port),
         "JOBGEN_CHECKPOINT_DIR": str(folder),
         "JOBGEN_STOP_FILE": str(stop),
         "JOBGEN_STOPPED_FILE": str(stopped),

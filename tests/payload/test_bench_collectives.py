@@ -20,6 +20,7 @@ from jobgen.payload.bench_collectives.pairs import neighbours, rounds
 from jobgen.payload.bench_collectives.timing import summary
 from jobgen.payload.bench_collectives.world import backend, told
 from tests.bench.facts import SOCKET, read
+from tests.ports import reserved_port
 from tests.waiting import HANG
 
 PAYLOAD = Path(__file__).resolve().parents[2] / "jobgen" / "payload"
@@ -139,14 +140,16 @@ def measured(folder: Path, ranks: int, *words: str) -> results.Bench:
     """What so many ranks, each on a node of its own, measure over the loopback interface."""
     out = folder / "bench.jsonl"
     running = []
-    for rank in range(ranks):
-        env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": "0"}
-        env |= {"LOCAL_WORLD_SIZE": "1", "SLURMD_NODENAME": f"n{rank}", "MASTER_ADDR": "127.0.0.1"}
-        env |= {"MASTER_PORT": str(20000 + os.getpid() % 10000), "PYTHONPATH": str(PAYLOAD)}
-        env |= {"GLOO_SOCKET_IFNAME": "lo", "PYTHONWARNINGS": "ignore"}
-        command = [sys.executable, "-m", job.PROGRAM, *words, "--out", str(out)]
-        running.append(subprocess.Popen(command, env=env, cwd=folder))
-    assert [one.wait(HANG) for one in running] == [0] * ranks
+    with reserved_port() as port:
+        for rank in range(ranks):
+            env = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": "0"}
+            env |= {"LOCAL_WORLD_SIZE": "1", "SLURMD_NODENAME": f"n{rank}"}
+            env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            env |= {"GLOO_SOCKET_IFNAME": "lo", "PYTHONWARNINGS": "ignore"}
+            env |= {"PYTHONPATH": str(PAYLOAD)}
+            command = [sys.executable, "-m", job.PROGRAM, *words, "--out", str(out)]
+            running.append(subprocess.Popen(command, env=env, cwd=folder))
+        assert [one.wait(HANG) for one in running] == [0] * ranks
     return results.read(out.read_text())
 
 
