@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -296,11 +294,8 @@ def test_a_ledger_of_a_newer_version_is_left_alone(ledger: Ledger) -> None:
 
 
 READ_ONLY = """
-import os, sys, pathlib
+import pathlib
 from jobgen.ledger import Ledger
-if os.geteuid() == 0:
-    os.setgid(65534)
-    os.setuid(65534)
 mine = Ledger(pathlib.Path("ledger.sqlite3"))
 print(mine.runs()[0].alias)
 try:
@@ -310,22 +305,19 @@ except Exception as error:
 """
 
 
-def test_a_file_that_cannot_be_written_can_still_be_read() -> None:
-    # not below pytest's folder, which only its owner may enter
-    folder = Path(tempfile.mkdtemp())
-    ledger = Ledger(folder / "ledger.sqlite3")
+def test_a_file_that_cannot_be_written_can_still_be_read(ledger: Ledger) -> None:
+    folder = ledger.path.parent
     ledger.begin(record())
     ledger.close()
-    if os.geteuid() == 0:  # who may write everything
-        os.chown(ledger.path, 65534, 65534)
-        os.chown(folder, 65534, 65534)
     ledger.path.chmod(0o400)
     folder.chmod(0o500)
-    words = [sys.executable, "-c", READ_ONLY]
+    # root may write everything, unless it gives up its capabilities
+    become = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+    words = [*become, sys.executable, "-c", READ_ONLY]
     package = Path(jobgen.__file__).parents[1]
-    env = {**os.environ, "PYTHONPATH": str(package)}
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(package)}
     done = subprocess.run(words, capture_output=True, text=True, cwd=folder, env=env)
-    shutil.rmtree(folder)
+    folder.chmod(0o700)
     assert done.stdout.startswith("llama-1\n"), done.stderr
     assert "may not be written" in done.stdout
 
@@ -363,7 +355,7 @@ def test_a_process_killed_in_the_middle_leaves_one_of_two_neighbours(ledger: Led
 
 
 @pytest.mark.slow
-def test_ten_thousand_runs_open_and_list_in_no_time(ledger: Ledger) -> None:
+def test_a_list_of_the_latest_runs_does_not_read_ten_thousand(ledger: Ledger) -> None:
     with ledger._writing() as db:
         for number in range(10_000):
             mine = record(number, ended=number % 100 != 0, alias=f"r-{number}")
@@ -378,8 +370,9 @@ def test_ten_thousand_runs_open_and_list_in_no_time(ledger: Ledger) -> None:
     assert len(fresh.runs(limit=25)) == 25
     assert fresh.get("r-9999").created == 10_999.0
     assert fresh.get("5000").alias == "r-5000"
-    # a wide margin: what is meant is that nothing reads the whole table
-    assert time.process_time() - begun < 1.0
+    between = time.process_time()
+    assert len(fresh.runs()) == 10_000
+    assert between - begun < (time.process_time() - between) / 10
 
 
 def _data(mine: RunRecord) -> str:

@@ -28,7 +28,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes an acc
 @pytest.fixture
 def logs() -> Iterator[Path]:
     """A directory of logs that every account may read; pytest's own folders are private."""
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
         folder = Path(name)
         folder.chmod(0o755)
         for path, data in FILES.items():

@@ -318,7 +318,7 @@ def pam_password() -> Iterator[tuple[str, str]]:
 
 @pytest.fixture
 def open_directory() -> Iterator[Path]:
-    place = Path(tempfile.mkdtemp())
+    place = Path(tempfile.mkdtemp(dir="/tmp"))
     place.chmod(0o755)
     yield place
     shutil.rmtree(place)

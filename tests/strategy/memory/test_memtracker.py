@@ -14,7 +14,6 @@ from jobgen.strategy.values import Batch, Mesh
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(300),
     pytest.mark.train("torch", "transformers"),
 ]
 
