@@ -17,7 +17,7 @@ from tests.cluster import Cluster, Options
 from tests.cluster.install import no_cgroups
 from tests.e2e.runs import Run, submit, write
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 PROGRAM = """\
 import errno, glob, json, os
