@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tests.cluster import Cluster, processes
-from tests.cluster.hosts import until
 from tests.cluster.layout import REPOSITORY
 from tests.e2e.runs import LAUNCHERS, Run, answer, submit, write
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.cluster,
@@ -67,7 +67,7 @@ def obeying(cluster: Cluster, folder: Path, run: str = "obeys.py", **keys: Any) 
     job = {"name": "obeys", "run": run, "nodes": 2, "time": "10m", "procs_per_node": 2}
     submitted = submit(cluster, write(folder, {**job, "preflight": "off", **keys}))
     count = 2 if keys["launcher"] == "plain" else 4
-    until(lambda: len(starts(submitted)) == count, 180, "all ranks")
+    until(lambda: len(starts(submitted)) == count, "all ranks")
     return submitted
 
 
@@ -148,11 +148,11 @@ def test_no_program_outlives_a_rank_sh_that_was_killed(
     gone = below(run, victim)
     assert len(gone) >= 2
     os.kill(victim, signal.SIGKILL)
-    until(lambda: not any(map(processes.started, gone)), 60, "the end of what it started")
+    until(lambda: not any(map(processes.started, gone)), "the end of what it started")
     others = [rank for rank in starts(run) if rank != 1]
     end(run, dict.fromkeys(others, 0))
     assert run.wait(300) == 1, run.story()
-    until(lambda: not cluster.processes_with_env(run.token), 60, "the end of every rank")
+    until(lambda: not cluster.processes_with_env(run.token), "the end of every rank")
     assert not (run.directory / "saved.1").exists()
 
 
@@ -166,10 +166,10 @@ def test_torchrun_starts_ranks_again_only_when_the_former_have_gone(
         pid: processes.started(pid) for rank in range(4) for pid in below(run, shell(run, rank))
     }
     os.kill(victim, signal.SIGKILL)
-    until(lambda: [*starts(run).values()] == [2] * 4, 180, "the second start")
+    until(lambda: [*starts(run).values()] == [2] * 4, "the second start")
     assert not [pid for pid, began in gone.items() if processes.started(pid) == began]
     end(run, {3: 9})
-    until(lambda: [*starts(run).values()] == [3] * 4, 180, "the third start")
+    until(lambda: [*starts(run).values()] == [3] * 4, "the third start")
     end(run, {3: 7})
     assert run.wait(300) == 1, run.story()
     shown = run.show()
@@ -196,9 +196,9 @@ def test_a_sigterm_of_the_launcher_arrives_once_and_a_save_survives_it(
     came = {rank: run.directory / f"came.{rank}" for rank in beside}
     while not all(ended(run, rank) for rank in beside):
         # one after the other: DeepSpeed asks the next one when the one before has ended
-        until(lambda: any(not ended(run, r) and came[r].exists() for r in beside), 60, "SIGTERM")
+        until(lambda: any(not ended(run, r) and came[r].exists() for r in beside), "SIGTERM")
         end(run, {rank: 0 for rank in beside if came[rank].exists() and not ended(run, rank)})
-        until(lambda: all(ended(run, r) for r in beside if came[r].exists()), 60, "the end")
+        until(lambda: all(ended(run, r) for r in beside if came[r].exists()), "the end")
     end(run, dict.fromkeys(starts(run).keys() - beside, 0))
     run.wait(300)
     assert {file.read_text() for file in came.values()} == {"SIGTERM"}
@@ -234,7 +234,7 @@ def test_slurms_signals_arrive_once_and_a_save_survives_them(
     ):
         cluster.slurm("scancel", f"--signal={name}", step)
         files = [run.directory / f"came.{rank}" for rank in starts(run)]
-        until(lambda f=files, w=wanted: all(p.exists() and p.read_text() == w for p in f), 60, name)
+        until(lambda f=files, w=wanted: all(p.exists() and p.read_text() == w for p in f), name)
     end(run, dict.fromkeys(starts(run), 0))
     assert run.wait(300) == 0, run.story()
     assert {file.read_text() for file in files} == {"SIGUSR1 SIGINT SIGTERM"}
@@ -252,7 +252,7 @@ def test_a_rank_that_the_others_wait_for_is_named_while_the_job_runs(
     where = node(run, 1)
     end(run, {1: 0})
     job = run.directory / "state" / "0" / "events" / f"0.{node(run, 0)}.job"
-    until(job.exists, 120, "the report")
+    until(job.exists, "the report")
     shown = answer(run.jobgen("show", "--json"))["job"]
     assert shown["state"] == "RUNNING"
     assert shown["silences"] == [{"start": 1, "node": where, "rank": 1, "seconds": 3}]
