@@ -8,6 +8,7 @@ and srun with ``--kill-on-bad-exit``. This file is the program of that process, 
 
 from __future__ import annotations
 
+import faulthandler
 import importlib.util
 import json
 import os
@@ -59,14 +60,22 @@ class Start:
     def wait(self) -> list[int]:
         """How each rank has ended: its exit code, or the signal's number below zero."""
         if not select.select([self.warm.out], [], [], HANG)[0]:
-            for rank in range(len(self.pids)):
-                self.kill(rank)
-            self.warm.answer()
+            self._end_hung()
             raise AssertionError(f"hung: {self.said()}")
         codes: list[int] = self.warm.answer()
         for handle in self.handles:
             os.close(handle)
         return codes
+
+    def _end_hung(self) -> None:
+        """Have each rank say where it is, and end it."""
+        for handle in self.handles:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(handle, signal.SIGUSR1)
+        select.select([self.warm.out], [], [], 5)
+        for rank in range(len(self.pids)):
+            self.kill(rank)
+        self.warm.answer()
 
     def text(self, rank: int) -> str:
         """What a rank has printed so far."""
@@ -180,6 +189,7 @@ def _fork(folder: Path, program: str, words: list[str], env: Mapping[str, str], 
         out = os.open(folder / f"{rank}.out", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(out, 1)
         os.dup2(out, 2)
+        faulthandler.register(signal.SIGUSR1)  # says where a rank is that hangs
         os.environ.update(env, RANK=str(rank), LOCAL_RANK=str(rank))
         sys.argv = [program, *words]
         runpy.run_path(str(EXAMPLE / f"{program}.py"), run_name="__main__")
