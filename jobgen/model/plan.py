@@ -134,6 +134,8 @@ class ContainerPlan(NamedTuple):
     """Where the program starts, inside; empty means the job's own directory."""
     setup: tuple[Setting, ...] = ()
     """Lines that run on every node before it is entered."""
+    before: str = ""
+    """Lines of bash that find the job's devices, right before ``enter``."""
     enter: tuple[tuple[Word, ...], ...] = ()
     """What a node runs to start ``node.sh`` inside; empty where srun enters the container."""
     place: str = ""

@@ -168,6 +168,8 @@ def _view(plan: Plan) -> dict[str, object]:
         "launch": Raw(launch.text),
         "place": comment(program.place),
         "text": Raw(program.text),
+        "may_die": bool(plan.container and (plan.container.setup or plan.container.before)),
+        "before_enter": Raw(plan.container.before if plan.container else ""),
         "enter": _lines(plan.container.enter if plan.container else ()),
     }
 

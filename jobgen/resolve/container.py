@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from jobgen.errors import Problem
 from jobgen.launch import words
 from jobgen.model.plan import ContainerPlan, Mount, Part, Setting, Shape
+from jobgen.resolve.docker import Devices, devices, is_amd
 from jobgen.resolve.environment import ALWAYS
 from jobgen.resolve.look import Look
 from jobgen.resolve.start import NODE, Lines
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from jobgen.model.container import Container
 
 _RDMA = ("infiniband", "roce", "efa", "gib")
-_AMD: tuple[Word, ...] = ("--device=/dev/kfd", "--device=/dev/dri", "--group-add=video")
-"""How Docker is given AMD's GPUs (rocm.docs.amd.com, Running ROCm Docker containers)."""
 _OF_THE_NODE = (
     "SLURM_JOB_ID",
     "SLURM_NNODES",
@@ -52,6 +51,7 @@ def container(
         args=asked.args,
         workdir=asked.workdir or "",
         setup=() if asked.runtime == "pyxis" else site_setup(look),
+        before=_devices(look, shape).before if asked.runtime == "docker" else "",
         enter=_ENTER[asked.runtime](look, asked.replace(mounts=mounts), shape, (*ALWAYS, *names)),
         place=place,
     )
@@ -137,7 +137,18 @@ def problems(look: Look, launcher: str) -> list[Problem]:
         message = "deepspeed over pdsh starts its ranks by ssh, outside of any container"
         hint = "leave ssh: pdsh out: srun then starts deepspeed in the container of every node"
         return [look.wrong_job("J216", message, "launcher", "ssh", hint=hint)]
-    return []
+    return _unknown_gpus(look, asked)
+
+
+def _unknown_gpus(look: Look, asked: Container) -> list[Problem]:
+    """Part of a node's GPUs under docker, on a cluster whose Slurm does not assign GPUs."""
+    there, wanted = look.cluster.nodes.gpus_per_node, look.job.gpus_per_node
+    part = wanted is not None and 0 < wanted < there
+    if asked.runtime != "docker" or look.cluster.gpu_request != "none" or not part:
+        return []
+    message = f"gpus_per_node: {wanted} of {there} under docker: Slurm assigns no GPUs here"
+    hint = f"docker would get all of them; write gpus_per_node: {there}, or use another runtime"
+    return [look.wrong_job("J216", message, "gpus_per_node", hint=hint)]
 
 
 def _asked(look: Look) -> tuple[Container | None, str]:
@@ -152,7 +163,7 @@ def _pyxis(_look: Look, _asked: Container, _shape: Shape, _names: tuple[str, ...
 
 def _apptainer(_look: Look, asked: Container, shape: Shape, _names: tuple[str, ...]) -> Lines:
     """The environment comes along by itself, but for PATH and LD_LIBRARY_PATH."""
-    cards = "--rocm" if _amd(shape) else "--nv"
+    cards = "--rocm" if is_amd(shape) else "--nv"
     gpus: tuple[Word, ...] = (cards,) if shape.gpus_per_node else ()
     binds = ['"$JOBGEN_RUN_DIR"', *(expandable(mount) for mount in asked.mounts)]
     return (
@@ -166,28 +177,27 @@ def _apptainer(_look: Look, asked: Container, shape: Shape, _names: tuple[str, .
 
 def _docker(look: Look, asked: Container, shape: Shape, names: tuple[str, ...]) -> Lines:
     """Nothing comes along by itself: no device, no variable, no user, no end with the job."""
-    gpus: tuple[Word, ...] = (
-        (_AMD if _amd(shape) else ("--gpus=all",)) if shape.gpus_per_node else ()
-    )
-    visible = ("ROCR_VISIBLE_DEVICES",) if _amd(shape) else ()
+    gpus = _devices(look, shape)
+    visible = ("ROCR_VISIBLE_DEVICES",) if is_amd(shape) else ()
+    named = tuple(n for n in (*_OF_THE_NODE, *visible, *names) if n not in gpus.hidden)
     rdma = look.cluster.network.fabric in _RDMA and shape.nodes > 1 and shape.gpus_per_node
     cards: tuple[Word, ...] = ("--device=/dev/infiniband", "--cap-add=IPC_LOCK") if rdma else ()
     binds = ['"$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR"', *(expandable(mount) for mount in asked.mounts)]
     return (
-        ("JOBGEN_GUARD=1", "exec", "docker", "run", "--rm", "--init", *gpus, *cards),
+        ("JOBGEN_GUARD=1", "exec", "docker", "run", "--rm", "--init"),
+        (*gpus.words, *cards),
         (Raw('--user="$(id -u):$(id -g)"'), "--network=host", "--ipc=host"),
         ("--ulimit=memlock=-1", "--ulimit=stack=67108864"),
         *((Raw(f"--volume={bind}"),) for bind in binds),
-        *_wrapped(tuple(f"--env={name}" for name in (*_OF_THE_NODE, *visible, *names))),
+        *_wrapped(tuple(f"--env={name}" for name in named)),
         words(asked.args),
         (Raw(expandable(image(asked.image, asked.runtime))),),
         ("bash", NODE),
     )
 
 
-def _amd(shape: Shape) -> bool:
-    """Whether the GPUs are AMD's. Their names: MI250X, MI300X and their like."""
-    return shape.gpu.startswith("MI")
+def _devices(look: Look, shape: Shape) -> Devices:
+    return devices(shape, look.cluster.nodes.gpus_per_node)
 
 
 def _wrapped(words: tuple[Word, ...], count: int = 4) -> Lines:

@@ -366,6 +366,15 @@ def test_the_sites_setup_runs_outside_of_a_container() -> None:
     assert [s.value for s in plan(job(), cluster).site_setup] == ["module load x"]
 
 
+def test_docker_takes_part_of_a_node_only_where_slurm_assigns_gpus() -> None:
+    boxed = job(container="{image: img, runtime: docker}", gpus_per_node="2")
+    cluster = GPUS + "gpu_request: none\n"
+    assert refused(boxed, cluster) == ["J216:6"]
+    assert plan(boxed, GPUS)
+    assert plan(job(container="{image: img, runtime: docker}"), cluster)
+    assert plan(job(container="{image: a.sif, runtime: apptainer}", gpus_per_node="2"), cluster)
+
+
 def test_two_parts_that_contradict_each_other_are_named() -> None:
     cluster = GPUS.replace(
         "{fabric: infiniband}", "{fabric: infiniband, env: {MELLANOX_VISIBLE_DEVICES: '0'}}"

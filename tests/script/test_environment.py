@@ -118,6 +118,7 @@ def test_the_job_wins_over_the_sites_setup_outside_of_a_container(
     job = made(
         tmp_path / "run", sourced(site), launcher="srun", container=container, env="{PLAIN: job}"
     )
+    job.env["CUDA_VISIBLE_DEVICES"] = "GPU-1a2b"
     for seen in environments(job):
         assert seen["PLAIN"] == "job"
         assert seen["NCCL_DEBUG"] == "WARN"
