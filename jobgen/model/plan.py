@@ -136,6 +136,8 @@ class ContainerPlan(NamedTuple):
     """Lines that run on every node before it is entered."""
     before: str = ""
     """Lines of bash that find the job's devices, right before ``enter``."""
+    why: str = ""
+    """A comment above ``enter``."""
     enter: tuple[tuple[Word, ...], ...] = ()
     """What a node runs to start ``node.sh`` inside; empty where srun enters the container."""
     place: str = ""

@@ -170,6 +170,7 @@ def _view(plan: Plan) -> dict[str, object]:
         "text": Raw(program.text),
         "may_die": bool(plan.container and (plan.container.setup or plan.container.before)),
         "before_enter": Raw(plan.container.before if plan.container else ""),
+        "why_enter": comment(plan.container.why if plan.container else ""),
         "enter": _lines(plan.container.enter if plan.container else ()),
     }
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Problem
 from jobgen.launch import words
 from jobgen.model.plan import ContainerPlan, Mount, Part, Setting, Shape
 from jobgen.resolve.docker import Devices, devices, is_amd
-from jobgen.resolve.environment import ALWAYS
+from jobgen.resolve.environment import ALWAYS, precedence
 from jobgen.resolve.look import Look
 from jobgen.resolve.start import NODE, Lines
 from jobgen.shell import Raw, Word, expandable
@@ -18,6 +18,10 @@ from jobgen.shell import Raw, Word, expandable
 if TYPE_CHECKING:
     from jobgen.model.container import Container
 
+_WHY = {"apptainer": "An image's own variables would win over these, so they are set again inside."}
+_SET_AGAIN = 'eval "$JOBGEN_ENV"; unset JOBGEN_ENV; exec bash "$0"'
+_OF_THE_IMAGE = ("PATH", "LD_LIBRARY_PATH")
+"""What apptainer sets inside by itself; --nv puts the driver's libraries there."""
 _RDMA = ("infiniband", "roce", "efa", "gib")
 _OF_THE_NODE = (
     "SLURM_JOB_ID",
@@ -34,9 +38,9 @@ _OF_THE_NODE = (
 
 
 def container(
-    look: Look, shape: Shape, names: Iterable[str], needed: Sequence[Mount] = ()
+    look: Look, shape: Shape, env: Mapping[str, Setting], needed: Sequence[Mount] = ()
 ) -> ContainerPlan | None:
-    """What every node enters before the setup; ``names`` are the variables to take along.
+    """What every node enters before the setup; ``env`` is to be taken along.
 
     ``needed`` is what the network mounts beside what the container asks for.
     """
@@ -52,7 +56,8 @@ def container(
         workdir=asked.workdir or "",
         setup=() if asked.runtime == "pyxis" else site_setup(look),
         before=_devices(look, shape).before if asked.runtime == "docker" else "",
-        enter=_ENTER[asked.runtime](look, asked.replace(mounts=mounts), shape, (*ALWAYS, *names)),
+        why=_WHY.get(asked.runtime, ""),
+        enter=_ENTER[asked.runtime](look, asked.replace(mounts=mounts), shape, env),
         place=place,
     )
 
@@ -157,29 +162,37 @@ def _asked(look: Look) -> tuple[Container | None, str]:
     return look.cluster.defaults.container, look.by_cluster("defaults", "container")
 
 
-def _pyxis(_look: Look, _asked: Container, _shape: Shape, _names: tuple[str, ...]) -> Lines:
+def _pyxis(_look: Look, _asked: Container, _shape: Shape, _env: Mapping[str, Setting]) -> Lines:
     return ()
 
 
-def _apptainer(_look: Look, asked: Container, shape: Shape, _names: tuple[str, ...]) -> Lines:
-    """The environment comes along by itself, but for PATH and LD_LIBRARY_PATH."""
+def _apptainer(_look: Look, asked: Container, shape: Shape, env: Mapping[str, Setting]) -> Lines:
+    """The environment comes along by itself, but an image's own values win over it.
+
+    So it is handed over as text too and set again inside: ``--env`` would end a value at a comma
+    and evaluate its ``$`` (apptainer-userdocs, environment_and_metadata).
+    """
     cards = "--rocm" if is_amd(shape) else "--nv"
     gpus: tuple[Word, ...] = (cards,) if shape.gpus_per_node else ()
     binds = ['"$JOBGEN_RUN_DIR"', *(expandable(mount) for mount in asked.mounts)]
+    kept = precedence(shape, {name: s for name, s in env.items() if name not in _OF_THE_IMAGE})
     return (
+        (Raw('JOBGEN_ENV="$(declare -p'), *kept.gpus),
+        *_wrapped(kept.names),
+        (Raw('2>/dev/null)"'),),
         ("exec", "apptainer", "exec", *gpus),
         *((Raw(f"--bind={bind}"),) for bind in binds),
         words(asked.args),
         (Raw(expandable(image(asked.image, asked.runtime))),),
-        ("bash", NODE),
+        ("bash", "-c", _SET_AGAIN, NODE),
     )
 
 
-def _docker(look: Look, asked: Container, shape: Shape, names: tuple[str, ...]) -> Lines:
+def _docker(look: Look, asked: Container, shape: Shape, env: Mapping[str, Setting]) -> Lines:
     """Nothing comes along by itself: no device, no variable, no user, no end with the job."""
     gpus = _devices(look, shape)
     visible = ("ROCR_VISIBLE_DEVICES",) if is_amd(shape) else ()
-    named = tuple(n for n in (*_OF_THE_NODE, *visible, *names) if n not in gpus.hidden)
+    named = tuple(n for n in (*_OF_THE_NODE, *visible, *ALWAYS, *env) if n not in gpus.hidden)
     rdma = look.cluster.network.fabric in _RDMA and shape.nodes > 1 and shape.gpus_per_node
     cards: tuple[Word, ...] = ("--device=/dev/infiniband", "--cap-add=IPC_LOCK") if rdma else ()
     binds = ['"$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR"', *(expandable(mount) for mount in asked.mounts)]

@@ -159,6 +159,36 @@ def test_the_job_wins_over_a_vendors_script(
         assert job_lib == "/job/lib"
 
 
+IMAGE = """#!/bin/bash
+# what %environment of an image exports wins over what comes from outside
+while [[ $1 != img.sif ]]; do shift; done
+source "$FAKE_DIR/image.sh"
+exec "${@:2}"
+"""
+
+
+def test_the_job_wins_over_what_an_image_of_apptainer_exports(tmp_path: Path, site: Path) -> None:
+    env = {**HAZARDS, "OMP_NUM_THREADS": "3", "LD_LIBRARY_PATH": "/job/lib"}
+    container = "{image: img.sif, runtime: apptainer}"
+    job = made(
+        tmp_path / "run", GPUS, launcher="torchrun", container=container, env=json.dumps(env)
+    )
+    (job.folder / "fake" / "apptainer").write_text(IMAGE)
+    (job.folder / "image.sh").write_text(f"{SITE}export LD_LIBRARY_PATH=/.singularity.d/libs\n")
+    job.env["CUDA_VISIBLE_DEVICES"] = "4"
+    for seen in environments(job):
+        assert {name: seen[name] for name in HAZARDS} == {
+            name: value.replace("$$", "$") for name, value in HAZARDS.items()
+        }
+        assert (seen["NCCL_DEBUG"], seen["OMP_NUM_THREADS"]) == ("WARN", "3")
+        assert seen["MASTER_ADDR"] == "n1"
+        assert seen["CUDA_VISIBLE_DEVICES"] == "4"
+        assert seen["NCCL_OF_THE_SITE"] == "kept"
+        assert seen["PATH"].startswith("/site/bin:")
+        assert seen["LD_LIBRARY_PATH"] == "/.singularity.d/libs"
+        assert "JOBGEN_ENV" not in seen
+
+
 def test_the_jobs_own_setup_has_the_last_word(tmp_path: Path, site: Path) -> None:
     setup = json.dumps(['export PLAIN="$PLAIN, $NCCL_OF_THE_SITE"', "export NCCL_DEBUG=TRACE"])
     job = made(tmp_path / "run", sourced(site), launcher="srun", env="{PLAIN: job}", setup=setup)
