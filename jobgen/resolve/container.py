@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 
 _WHY = {"apptainer": "An image's own variables would win over these, so they are set again inside."}
 _SET_AGAIN = 'eval "$JOBGEN_ENV"; unset JOBGEN_ENV; exec bash "$0"'
+_CONVERT = """\
+# The first rank converts the image into apptainer's cache; the others wait and find it there.
+converted=$JOBGEN_STATE_DIR/image.$JOBGEN_RESTART
+if [[ $SLURM_PROCID == 0 ]]; then
+    apptainer exec IMAGE true
+    echo "$?" >"$converted"
+fi
+until [[ -s $converted ]]; do sleep 1; done
+[[ $(<"$converted") == 0 ]] || die 96 'apptainer cannot convert 'IMAGE"""
 _OF_THE_IMAGE = ("PATH", "LD_LIBRARY_PATH")
 """What apptainer sets inside by itself; --nv puts the driver's libraries there."""
 _RDMA = ("infiniband", "roce", "efa", "gib")
@@ -55,7 +64,7 @@ def container(
         args=asked.args,
         workdir=asked.workdir or "",
         setup=() if asked.runtime == "pyxis" else site_setup(look),
-        before=_devices(look, shape).before if asked.runtime == "docker" else "",
+        before=_before(look, asked, shape),
         why=_WHY.get(asked.runtime, ""),
         enter=_ENTER[asked.runtime](look, asked.replace(mounts=mounts), shape, env),
         place=place,
@@ -87,8 +96,7 @@ def image(name: str, runtime: str) -> str:
     >>> image("/shared/torch.sqsh", "pyxis")
     '/shared/torch.sqsh'
     """
-    is_path = name.startswith(("/", ".", "$", "~")) or name.endswith((".sqsh", ".sif"))
-    if is_path or runtime == "docker":
+    if _is_file(name) or runtime == "docker":
         return name.removeprefix("docker://") if runtime == "docker" else name
     if runtime == "apptainer":
         return name if "://" in name else f"docker://{name}"
@@ -97,6 +105,10 @@ def image(name: str, runtime: str) -> str:
     if slash and "#" not in name and re.search(r"[.:]|^localhost$", registry):
         return f"{registry}#{rest}"
     return name
+
+
+def _is_file(name: str) -> bool:
+    return name.startswith(("/", ".", "$", "~")) or name.endswith((".sqsh", ".sif"))
 
 
 def part(look: Look, shape: Shape) -> Part:
@@ -119,9 +131,28 @@ def site_setup(look: Look) -> tuple[Setting, ...]:
 
 
 def notes(look: Look) -> list[Problem]:
-    """What a container leaves out."""
+    """What a container leaves out, and what every node does again."""
     asked, _ = _asked(look)
-    if asked is None or asked.runtime != "pyxis" or not look.cluster.defaults.setup:
+    if asked is None or asked.runtime != "pyxis":
+        return []
+    return [*_imports(look, asked), *_no_setup(look)]
+
+
+def _imports(look: Look, asked: Container) -> list[Problem]:
+    """pyxis: srun has each node import an image that is no file."""
+    name = image(asked.image, asked.runtime)
+    if look.job.nodes < 2 or _is_file(name):
+        return []
+    message = f"each of the {look.job.nodes} nodes imports {name} from its registry"
+    hint = f"import it once, enroot import -o FILE.sqsh 'docker://{name}' on a shared disk, and "
+    hint += "write its path as image; not needed where the site's pyxis keeps a cache"
+    asks = look.spec if look.job.container is not None else look.profile
+    keys = ("container",) if look.job.container is not None else ("defaults", "container")
+    return [Problem("J219", message, asks.at(*keys), hint, severity="note")]
+
+
+def _no_setup(look: Look) -> list[Problem]:
+    if not look.cluster.defaults.setup:
         return []
     message = "the cluster's setup is left out: srun enters the container before any line runs"
     place = look.profile.at("defaults", "setup")
@@ -207,6 +238,15 @@ def _docker(look: Look, asked: Container, shape: Shape, env: Mapping[str, Settin
         (Raw(expandable(image(asked.image, asked.runtime))),),
         ("bash", NODE),
     )
+
+
+def _before(look: Look, asked: Container, shape: Shape) -> str:
+    if asked.runtime == "docker":
+        return _devices(look, shape).before
+    name = image(asked.image, asked.runtime)
+    if asked.runtime != "apptainer" or "://" not in name:
+        return ""
+    return _CONVERT.replace("IMAGE", expandable(name))
 
 
 def _devices(look: Look, shape: Shape) -> Devices:

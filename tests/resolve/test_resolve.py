@@ -366,6 +366,17 @@ def test_the_sites_setup_runs_outside_of_a_container() -> None:
     assert [s.value for s in plan(job(), cluster).site_setup] == ["module load x"]
 
 
+def test_an_image_that_every_node_would_import_is_said_with_the_command() -> None:
+    name = "nvcr.io/nvidia/pytorch:25.09-py3"
+    (note,) = plan(job(container=name)).notes
+    assert (note.code, note.severity) == ("J219", "note")
+    assert "enroot import -o FILE.sqsh 'docker://nvcr.io#nvidia/pytorch:25.09-py3'" in note.hint
+    assert plan(job(container=name, nodes="1")).notes == ()
+    for image in ("/shared/a.sqsh", "$SCRATCH/a.sqsh", "a.sqsh"):
+        assert plan(job(container=image)).notes == ()
+    assert plan(job(container=f"{{image: '{name}', runtime: docker}}")).notes == ()
+
+
 def test_docker_takes_part_of_a_node_only_where_slurm_assigns_gpus() -> None:
     boxed = job(container="{image: img, runtime: docker}", gpus_per_node="2")
     cluster = GPUS + "gpu_request: none\n"

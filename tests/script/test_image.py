@@ -1,0 +1,67 @@
+"""An image from a registry is converted once a job, and not by every rank."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.script.job import Job
+
+APPTAINER = """#!/bin/bash
+# apptainer exec [OPTION...] IMAGE WORD...; the first call converts the image, which takes a while
+while [[ $1 != docker://* && $1 != *.sif ]]; do shift; done
+if [[ $2 == true ]]; then
+    echo "$SLURM_PROCID" >>"$FAKE_DIR/conversions"
+    sleep 0.5
+    [[ -z ${FAKE_NO_IMAGE:-} ]] || exit 255
+    touch "$FAKE_DIR/converted"
+    exit
+fi
+[[ $1 == *.sif || -e $FAKE_DIR/converted ]] || touch "$FAKE_DIR/converted.twice"
+exec "${@:2}"
+"""
+
+
+def made(folder: Path, image: str, **keys: str) -> Job:
+    container = f"{{image: '{image}', runtime: apptainer}}"
+    ran = 'touch "$JOBGEN_RUN_DIR/ran.$RANK"\n'
+    job = Job.make(folder, ran, container=container, procs_per_node="2", **keys)
+    (job.folder / "fake" / "apptainer").write_text(APPTAINER)
+    (job.folder / "fake" / "apptainer").chmod(0o755)
+    return job
+
+
+@pytest.mark.parametrize("image", ["ghcr.io/a/b:1", "docker://ghcr.io/a/b:1"])
+def test_the_first_rank_converts_the_image_and_the_others_wait(tmp_path: Path, image: str) -> None:
+    job = made(tmp_path / "run", image)
+    done = job.run()
+    assert done.returncode == 0, done.stderr
+    assert (job.folder / "conversions").read_text() == "0\n"
+    assert not (job.folder / "converted.twice").exists()
+    assert len(list(job.folder.glob("ran.*"))) == 4
+
+
+def test_a_file_needs_no_conversion(tmp_path: Path) -> None:
+    job = made(tmp_path / "run", "/shared/img.sif")
+    assert job.run().returncode == 0
+    assert not (job.folder / "conversions").exists()
+
+
+def test_an_image_that_is_not_there_ends_every_rank_with_the_reason(tmp_path: Path) -> None:
+    job = made(tmp_path / "run", "ghcr.io/a/b:1")
+    job.env["FAKE_NO_IMAGE"] = "1"
+    done = job.run()
+    assert done.returncode == 96
+    assert done.stderr.count("apptainer cannot convert docker://ghcr.io/a/b:1") == 4
+    assert (job.folder / "conversions").read_text() == "0\n"
+    assert not list(job.folder.glob("ran.*"))
+
+
+def test_a_job_that_starts_again_does_not_trust_its_last_start(tmp_path: Path) -> None:
+    job = made(tmp_path / "run", "ghcr.io/a/b:1", checkpoint="{grace: 2s, requeue: true}")
+    job.env["FAKE_NO_IMAGE"] = "1"
+    assert job.run().returncode == 96
+    job.state("exit.0").unlink()
+    del job.env["FAKE_NO_IMAGE"]
+    assert job.run(restart=1).returncode == 0
