@@ -25,6 +25,7 @@ from jobgen.resolve import (
     preflighting,
     program,
     start,
+    traces,
     training,
 )
 from jobgen.resolve.look import Look, stem
@@ -54,6 +55,7 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
     watched, watching = monitoring.monitoring(look, size, sized)
     parts = (
         environment.base(look, size, launcher.value),
+        traces.traces(look, size),
         fabric(look.cluster, size, look.by_cluster),
         container.part(look, size),
         *trained.parts,

@@ -1,0 +1,42 @@
+"""Where a crash or a hang of a job that uses NCCL leaves its traces.
+
+Read: torch 2.2 to 2.13, FlightRecorder.cpp (DebugInfoWriter::getWriter). By default dumps go to
+the node's /tmp or to the home directory; of two names the newer one wins, and the folder has to
+be there.
+"""
+
+from __future__ import annotations
+
+from jobgen.model.plan import Part, Setting, Shape
+from jobgen.model.units import Release
+from jobgen.resolve.look import Look
+
+_OLD, _NEW = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "TORCH_FR_DUMP_TEMP_FILE"
+_WHY = {
+    _NEW: "PyTorch's flight recorder writes the dump of a timeout beside the logs",
+    _OLD: "the name of the same before torch 2.8",
+}
+_RENAMED = Release.parse("2.8")
+_PREFIX = "$JOBGEN_LOG_DIR/nccl_trace_rank_"
+
+
+def traces(look: Look, shape: Shape) -> Part:
+    """The variables for the stacks of crashed ranks and for the dumps of the flight recorder."""
+    if shape.nodes * shape.gpus_per_node < 2:
+        return Part("traces")
+    why = "a rank that crashes prints the Python stack of its threads"
+    env = {"PYTHONFAULTHANDLER": Setting("1", why, "rule traces")}
+    env |= {name: Setting(_PREFIX, _WHY[name], "rule traces") for name in _names(look)}
+    return Part("traces", env=env)
+
+
+def _names(look: Look) -> tuple[str, ...]:
+    """What the installed torch reads; nothing where somebody has said it under either name."""
+    cluster, job = look.cluster, look.job
+    named = cluster.defaults.env.keys() | cluster.network.env.keys()
+    if {_OLD, _NEW} & (named | job.nccl.env.keys() | job.env.keys()):
+        return ()
+    torch = cluster.versions.torch
+    if torch is None:
+        return (_NEW, _OLD)
+    return (_OLD,) if torch < _RENAMED else (_NEW,)
