@@ -151,6 +151,12 @@ class JobSpec(Form):
         default={},
         doc="Environment of every rank. $NAME is expanded on the cluster, $$ is a dollar.",
     )
+    caches: Literal["node", "keep"] = key(
+        one_of("place for caches", ("node", "keep")),
+        default="node",
+        doc="Where Triton, Inductor, PyTorch's extensions and MIOpen keep what they compile for "
+        "GPUs: node, in a folder of this job on each node; keep, where they do it by default.",
+    )
     secrets: tuple[SecretRef, ...] = key(
         SECRETS,
         default=(),

@@ -143,6 +143,17 @@ class ContainerPlan(NamedTuple):
     place: str = ""
 
 
+class CachesPlan(NamedTuple):
+    """The folder on each node in which compilers keep their caches."""
+
+    digest: str
+    """Of the software that the caches are made by: part of the folder's name."""
+    variables: Mapping[str, str]
+    """Variable → its folder below that one."""
+    remove: tuple[tuple[Word, ...], ...]
+    """What the batch shell runs at the end; empty where they are gone with the container."""
+
+
 class StopPlan(NamedTuple):
     """The early warning: the signal to the batch shell, its lead, and what follows."""
 
@@ -213,6 +224,7 @@ class Plan(NamedTuple):
     """Lines of the site and those that source a vendor's script; they run before ``setup``."""
     precedence: Precedence = Precedence((), (), MappingProxyType({}))
     """What those lines, and those outside of a container, cannot change."""
+    caches: CachesPlan | None = None
     monitor: MonitorPlan | None = None
     preflight: PreflightPlan | None = None
     outputs: tuple[str, ...] = ()

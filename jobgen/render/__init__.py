@@ -18,7 +18,7 @@ from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.plan import ContainerPlan, Decision, Plan, Setting
 from jobgen.model.units import Walltime
 from jobgen.render.data import plan_data
-from jobgen.render.lines import assigned, comment, setup_lines, site_lines
+from jobgen.render.lines import assigned, comment, exports, setup_lines, site_lines
 from jobgen.shell import Raw, Word, expandable, quote
 
 if TYPE_CHECKING:
@@ -153,6 +153,12 @@ def _view(plan: Plan) -> dict[str, object]:
             "full": plan.preflight.measures is not None,
             "measures": Raw(" ".join(quote(word) for word in plan.preflight.measures or ())),
         },
+        "caches": plan.caches
+        and {
+            "digest": Raw(plan.caches.digest),
+            "exports": exports(plan.caches.variables),
+        },
+        "remove_caches": _lines(plan.caches.remove if plan.caches else ()),
         "monitor": plan.monitor
         and {
             "why": comment(f"every {Walltime(plan.monitor.every)} ({plan.monitor.place})"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobgen.model.plan import (
+    CachesPlan,
     ContainerPlan,
     Decision,
     MonitorPlan,
@@ -50,6 +51,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "start": " ".join(quote(word) for line in plan.start for word in line),
         "stop": _plain(plan.stop),
         "container": _plain(plan.container),
+        **({"caches": _caches(plan.caches)} if plan.caches else {}),
         **({"monitor": _monitor(plan.monitor)} if plan.monitor else {}),
         **({"preflight": _preflight(plan.preflight)} if plan.preflight else {}),
         "outputs": list(plan.outputs),
@@ -74,6 +76,10 @@ def _step(step: Step) -> dict[str, Any]:
 def _preflight(preflight: PreflightPlan) -> dict[str, Any]:
     expect = [_decision(setting) for setting in preflight.expect]
     return {**preflight._asdict(), "expect": expect}
+
+
+def _caches(caches: CachesPlan) -> dict[str, Any]:
+    return {"digest": caches.digest, "variables": dict(caches.variables)}
 
 
 def _monitor(monitor: MonitorPlan) -> dict[str, Any]:

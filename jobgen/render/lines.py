@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from jobgen.model.plan import Precedence, Setting
 from jobgen.shell import Raw, expandable
@@ -40,6 +40,12 @@ def site_lines(setup: Sequence[Setting], precedence: Precedence) -> list[Raw]:
         Raw('eval "$jobgen_env"'),
         *(Raw(f"export {name}={assigned(s.value)}") for name, s in precedence.again.items()),
     ]
+
+
+def exports(folders: Mapping[str, str]) -> Raw:
+    """Variables that name folders below ``$caches``, in one command."""
+    words = ("export", *(f"{name}=$caches/{folder}" for name, folder in folders.items()))
+    return Raw(" \\\n    ".join(textwrap.wrap(" ".join(words), _WIDTH, break_on_hyphens=False)))
 
 
 def assigned(value: str) -> str:

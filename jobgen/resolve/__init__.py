@@ -12,9 +12,10 @@ from jobgen.errors import Invalid, Problem, raise_errors
 from jobgen.fabric import fabric
 from jobgen.launch import Launch, Request, launch
 from jobgen.model.facts import Facts
-from jobgen.model.plan import Part, Plan, Setting, Shape, Step
+from jobgen.model.plan import ContainerPlan, Part, Plan, Setting, Shape, Step
 from jobgen.resolve import (
     allocation,
+    caches,
     checks,
     container,
     directives,
@@ -75,6 +76,9 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
     mounts = tuple(mount for part in parts for mount in part.mounts)
     inside = container.container(look, size, env, mounts)
     outside = inside is not None and bool(inside.enter)
+    site = _site_setup(look, parts, inside=inside is not None)
+    setup = _setup(look, parts)
+    cached = caches.caches(look, size, env, _software(inside, (*site, *setup)), sized)
     return Plan(
         name=look.job.name,
         cluster=look.cluster.name,
@@ -84,9 +88,9 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         directives=directives.directives(look, size, warning, sized),
         env=env,
         secrets=tuple(secret.name for secret in look.job.secrets),
-        site_setup=_site_setup(look, parts, inside=inside is not None),
+        site_setup=site,
         precedence=environment.precedence(size, env),
-        setup=_setup(look, parts),
+        setup=setup,
         steps=_steps(look, runs, trained.args, starts),
         files=tuple(file for part in parts for file in part.files),
         head=start.head(look),
@@ -101,6 +105,7 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         submit_options=directives.dependency(look),
         stop=warning,
         container=inside,
+        caches=cached,
         monitor=watched,
         preflight=preflighting.plan(look, size, env, warning),
         outputs=look.job.outputs,
@@ -158,6 +163,12 @@ def _setup(look: Look, parts: tuple[Part, ...]) -> tuple[Setting, ...]:
     place = look.by_job("setup")
     asked = tuple(Setting(line, "as the job asks", place) for line in look.job.setup)
     return (*(line for part in parts for line in part.setup), *asked)
+
+
+def _software(inside: ContainerPlan | None, setup: tuple[Setting, ...]) -> caches.Software:
+    if inside is None:
+        return caches.Software("", "", setup)
+    return caches.Software(inside.runtime, inside.image, (*inside.setup, *setup))
 
 
 def _steps(

@@ -87,7 +87,7 @@ class Job:
             (folder / "fake" / name).write_text(text)
             (folder / "fake" / name).chmod(0o755)
         files, source = (folder / "bundle", folder / "src") if token else (folder, folder)
-        for place in {files, source, folder / "logs"}:
+        for place in {files, source, folder / "logs", made.tmp}:
             place.mkdir(exist_ok=True)
         for file in bundle.files:
             (files / file.path).write_bytes(file.content)
@@ -96,6 +96,11 @@ class Job:
         (source / "program").write_text("#!/bin/bash\n" + program)
         (source / "program").chmod(0o755)
         return made
+
+    @property
+    def tmp(self) -> Path:
+        """The disk that each node has for itself; here all nodes share one."""
+        return self.folder / "tmp"
 
     @property
     def script(self) -> Path:
@@ -107,6 +112,7 @@ class Job:
             "PATH": f"{self.folder / 'fake'}:{os.environ['PATH']}",
             "HOME": str(self.folder),
             "USER": "ann",
+            "TMPDIR": str(self.tmp),
             "SLURM_JOB_ID": str(number),
             "SLURM_JOB_NODELIST": "n[1-2]",
             "SLURM_NNODES": str(len(self.hosts)),

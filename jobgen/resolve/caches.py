@@ -1,0 +1,82 @@
+"""Where compilers keep their caches: on the node, for this job, or where the user has them.
+
+In a shared home ranks race for them (deepspeedai/DeepSpeed, issue 5205), and torch waits forever
+for a lock that a killed rank left. Read: torch 2.13, utils/file_baton.py, utils/cpp_extension.py,
+_inductor/runtime/cache_dir_utils.py; MIOpen's two names: ROCm/MIOpen, issue 3322.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from jobgen.model.plan import CachesPlan, Setting, Shape
+from jobgen.resolve.docker import is_amd
+from jobgen.resolve.look import Look
+from jobgen.resolve.shape import Sized
+from jobgen.shell import Raw, Word
+
+_FOLDERS = {
+    "TRITON_CACHE_DIR": "triton",
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "TORCH_EXTENSIONS_DIR": "extensions",
+}
+_AMD = {"MIOPEN_USER_DB_PATH": "miopen", "MIOPEN_CUSTOM_CACHE_DIR": "miopen"}
+_INDENT = Raw("       ")
+_GONE_BY_ITSELF = ("docker", "pyxis")
+"""Runtimes whose containers have a /tmp of their own."""
+
+
+class Software(NamedTuple):
+    """What decides whether one start of a job can use what another one compiled."""
+
+    runtime: str
+    image: str
+    setup: tuple[Setting, ...]
+
+    @property
+    def digest(self) -> str:
+        """A short name of it."""
+        lines = (self.runtime, self.image, *(line.value for line in self.setup))
+        return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:8]
+
+
+def caches(
+    look: Look, shape: Shape, env: Mapping[str, Setting], software: Software, sized: Sized
+) -> CachesPlan | None:
+    """The folders of a job with GPUs, but for those that somebody names; None: the user's own."""
+    kind, why, place = _decided(look, shape)
+    if not shape.gpus_per_node:
+        return None
+    sized.decide("caches", kind, why, place)
+    if kind == "keep":
+        return None
+    folders = _FOLDERS | (_AMD if is_amd(shape) else {})
+    return CachesPlan(
+        digest=software.digest,
+        variables={name: folder for name, folder in folders.items() if name not in env},
+        remove=() if software.runtime in _GONE_BY_ITSELF else _remove(shape),
+    )
+
+
+def _decided(look: Look, shape: Shape) -> tuple[str, str, str]:
+    if look.job.caches == "keep":
+        return "keep", "as the job asks", look.by_job("caches")
+    if look.job.launcher.ssh == "pdsh" and shape.nodes > 1:
+        why = "over ssh no script of the job's runs on the other nodes before the ranks"
+        return "keep", why, look.by_job("launcher", "ssh")
+    place = look.by_job("caches") if ("caches",) in look.spec.places else "rule caches"
+    return "node", "compilers' caches: ranks race for them in a shared home", place
+
+
+def _remove(shape: Shape) -> tuple[tuple[Word, ...], ...]:
+    """The step that removes them; a node that is lost must not keep the job."""
+    nodes: Word = Raw('"$SLURM_NNODES"') if shape.min_nodes else str(shape.nodes)
+    return (
+        ("timeout", "60", "srun", "--overlap", Raw(f"--nodes={nodes}"), Raw(f"--ntasks={nodes}")),
+        (_INDENT, "--ntasks-per-node=1", "--mpi=none", "--no-kill", "--wait=0"),
+        (_INDENT, "--kill-on-bad-exit=0", "find", Raw('"${TMPDIR:-/tmp}"'), "-maxdepth", "1"),
+        (_INDENT, "-user", Raw('"$UID"'), "-name", Raw('"jobgen-$UID-$SLURM_JOB_ID-*"')),
+        (_INDENT, "-exec", "rm", "-rf", Raw("{}"), "+"),
+    )
