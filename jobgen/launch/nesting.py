@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _WHOLE_JOB = frozenset({"srun", "mpirun", "jsrun", "aprun", "horovodrun", "flux"})
 """Launchers that start the ranks of all nodes at once."""
+_AGENT_STORES = frozenset({"torchrun", "accelerate"})
+"""Launchers whose agent keeps one store for all that its ranks run."""
 _DEFAULT = "torchrun"
 
 
@@ -86,23 +88,25 @@ def _alone(programs: Sequence[PlacedProgram], nodes: int) -> Iterator[Problem]:
 
 
 def _second(programs: Sequence[PlacedProgram], ranks: Ranks) -> Iterator[Problem]:
-    """Tried with torch 2.13: under torchrun the ranks of a second program find the first one's keys
-    in the agent's store, and wait until the time limit. Where rank 0 holds the store (srun,
-    deepspeed), ranks that are ready before rank 0 meet the store of the first program."""
+    """Tried with torch 2.13: under torchrun and accelerate the ranks of a second program find the
+    first one's keys in the agent's store, and hang or fail. Where rank 0 holds the store (srun,
+    deepspeed), that happens to ranks that are ready before rank 0 has left the first one."""
+    certain = ranks.launcher in _AGENT_STORES
+    what = "hang or fail" if certain else "may hang: they must not begin before rank 0 has left it"
     first: dict[int, str] = {}
     for program, place in programs:
         if not forms_group(program, ranks.launcher):
             continue
         name = program.name
         if program.rendezvous in first:
-            message = f"run: '{name}' is a second distributed program: its ranks would wait at the "
-            message += f"rendezvous of '{first[program.rendezvous]}' until the time limit"
+            message = f"run: '{name}' is a second distributed program: its ranks meet what "
+            message += f"'{first[program.rendezvous]}' left at the rendezvous, and {what}"
         elif program.command.repeated:
-            message = f"run: the loop starts '{name}' several times: at the second time its ranks "
-            message += "would wait at the first one's rendezvous until the time limit"
+            message = f"run: the loop starts '{name}' several times: the ranks of the second time "
+            message += f"meet what the first left at the rendezvous, and {what}"
         else:
             first[program.rendezvous] = name
             continue
         hint = f"make it a job of its own with after: [{ranks.name}]; if it is not distributed, "
         hint += 'put it in setup:, or behind if [ "$RANK" = 0 ]; then …; fi'
-        yield Problem("J223", message, place, hint)
+        yield Problem("J223", message, place, hint, "error" if certain else "warning")

@@ -159,7 +159,7 @@ def test_every_verb_refuses_a_launcher_inside_a_launcher(
 
 
 @pytest.mark.parametrize("words", VERBS)
-@pytest.mark.parametrize("more", ["nodes: 2\nlauncher: srun\n", "nodes: 2\n", "nodes: 1\n"])
+@pytest.mark.parametrize("more", ["nodes: 2\nlauncher: accelerate\n", "nodes: 2\n", "nodes: 1\n"])
 def test_every_verb_refuses_a_second_distributed_program(
     jobgen: Jobgen, job: Path, words: list[str], more: str
 ) -> None:
