@@ -54,8 +54,8 @@ def _nested(programs: Sequence[PlacedProgram], ranks: Ranks) -> Iterator[Problem
             hint = "right if they do not wait for the other ranks of the job"
             yield Problem("J306", message, place, hint, "warning")
             continue
-        message = f"run: '{program.name}' is a second launcher: every rank of {ranks.launcher} "
-        message += "would start a training of its own"
+        message = f"run: '{program.name}' is a second launcher: every rank would start a training "
+        message += "of its own"
         yield Problem("J306", message, place, _instead(program, ranks))
 
 

@@ -119,7 +119,7 @@ def _job(
     options.settle(tree, ("slurm",))
     spec = _formed(tree, JobSpec)
     jobrules.check(tree)
-    runrules.check(tree, cluster)
+    runrules.check_job(tree, cluster)
     if spec is not None and spec.train is not None:
         from jobgen.load import training
 
@@ -142,6 +142,7 @@ def _cluster(
     options.settle(tree, ("defaults", "slurm"))
     profile = _formed(tree, ClusterProfile)
     clusterrules.check(tree)
+    runrules.check_profile(tree)
     lint.cluster(tree)
     judged.profile(tree, profile)
     return tree, profile

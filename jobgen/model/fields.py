@@ -15,6 +15,7 @@ from jobgen.model.form import Check, each, refuse, table
 from jobgen.model.units import Memory, Release, UnitError, Walltime, clip, parse_size
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,63}", re.ASCII)
 _ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,254}", re.ASCII)
 _DOLLAR = re.compile(r"\$(?!\$|[A-Za-z_])")
 WORD = {"type": ["string", "number"]}
@@ -94,12 +95,20 @@ def unprintable(word: str, allow: str = "") -> str | None:
 
 
 def name(value: object) -> str:
-    """A name: of a job, a cluster, a label."""
-    word = text(value)
-    if not _NAME.fullmatch(word):
+    """A name: of a cluster, a label."""
+    return _named(text(value), _NAME, "'.', '_' and '-'")
+
+
+def job_name(value: object) -> str:
+    """A name of a job, in which Slurm allows a colon; folders get a dash for it."""
+    return _named(text(value), _JOB_NAME, "'.', '_', '-' and ':'")
+
+
+def _named(word: str, pattern: re.Pattern[str], signs: str) -> str:
+    if not pattern.fullmatch(word):
         fixed = re.sub(r"[^A-Za-z0-9._-]+", "-", word[:64]).strip("-._")
         hint = f"write '{fixed}'" if fixed and _NAME.fullmatch(fixed) else "such as llama8b-sft"
-        rule = "letters, digits, '.', '_' and '-', at most 64, a letter or digit first"
+        rule = f"letters, digits, {signs}, at most 64, a letter or digit first"
         odd = ", and no line break" if "\n" in word else ""
         raise refuse("J124", f"'{clip(word)}' is not a name ({rule}{odd})", hint)
     return word
@@ -283,6 +292,7 @@ def unit(parse: Callable[[str], T], kind: type[T], examples: Sequence[str]) -> C
 
 _BLOCKS = each(Check(shell_line))
 NAME = Check(name, WORD)
+JOB_NAME = Check(job_name, WORD)
 LINE = Check(line, WORD)
 TEXT = Check(text, SCALAR)
 RUN = Check(command, {"type": "string"})

@@ -14,6 +14,7 @@ from jobgen.model.container import Container
 from jobgen.model.fields import (
     ENV_NAME,
     ENVIRONMENT,
+    JOB_NAME,
     LINE,
     LINES,
     MEMORY,
@@ -100,11 +101,11 @@ _NODES = Check(
 class JobSpec(Form):
     """What to run, and how much of the cluster it needs."""
 
-    name: str = key(NAME, doc="The job's name.")
+    name: str = key(JOB_NAME, doc="The job's name.")
     run: str = key(
         RUN,
-        doc="The command. A .py file or -m module goes through the launcher; any other command "
-        "with more than one rank must name its launcher.",
+        doc="The command: one distributed program, without a launcher. A .py file or -m module "
+        "goes through the launcher; any other command of several ranks must name its launcher.",
     )
     nodes: int = key(_NODES, doc="Number of nodes, or MIN:MAX for a job that goes on with fewer.")
     time: Walltime = key(TIME, doc="The time limit: 4h, 90m, 1d12h, 04:00:00 or 1-12:00:00.")
@@ -144,7 +145,8 @@ class JobSpec(Form):
     setup: tuple[str, ...] = key(
         LINES,
         default=(),
-        doc="Lines of bash run on every node before the launcher, in the same shell.",
+        doc="Lines of bash run before the launcher, in its shell, so that exports reach every "
+        "rank: once on each node; for each rank under srun; on the first node with ssh: pdsh.",
     )
     env: Mapping[str, str] = key(
         ENVIRONMENT,
@@ -214,7 +216,9 @@ class JobSpec(Form):
         table(NAME, LINE), default={}, doc="Words for your own use, kept with the run."
     )
     after: tuple[str, ...] = key(
-        each(NAME), default=(), doc="Names of jobs that must have ended well before this starts."
+        each(JOB_NAME),
+        default=(),
+        doc="Names of jobs that must have ended well before this starts.",
     )
 
     @classmethod

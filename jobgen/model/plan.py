@@ -206,7 +206,7 @@ class Plan(NamedTuple):
     """Exported before srun, in order; values in the grammar of ``shell.expandable``."""
     secrets: tuple[str, ...]
     setup: tuple[Setting, ...]
-    """Lines of bash run on every node before the launcher, in its shell: the parts', the job's."""
+    """Lines of bash run before the launcher, in its shell: the parts', the job's."""
     steps: tuple[Step, ...]
     files: tuple[BundleFile, ...]
     """Files beside the script and the launch files: hostfile recipe, ds_config.json …"""

@@ -158,8 +158,8 @@ class RunRecord(NamedTuple):
 
     @property
     def folder(self) -> str:
-        """The name of the run directory under the site's root."""
-        return f"{self.name}-{self.token[:8]}"
+        """The name of the run directory, without a colon, which a mount cannot have."""
+        return f"{self.name.replace(':', '-')}-{self.token[:8]}"
 
     @property
     def report(self) -> Mapping[str, float]:

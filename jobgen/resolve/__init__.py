@@ -43,7 +43,7 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
     """The plan. Raises Invalid with every problem at once."""
     look = Look(job, cluster, facts)
     sized = Sized()
-    runs = _program(look, sized)
+    runs = program.read(look.job.run)
     size, launcher = shape(look, runs, sized)
     warning = directives.stop(look, sized)
     sized.problems += container.problems(look, launcher.value)
@@ -113,7 +113,7 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         other=sized.decisions,
         configured=trained.chosen,
         checks=(
-            *checks.checks(look, runs, size),
+            *checks.checks(look, size),
             *(check for part in trained.parts for check in part.checks),
         ),
         notes=tuple(notes),
@@ -123,18 +123,6 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
             **{f"extends {stem(label)}": digest for label, digest in cluster.above.items()},
         },
     )
-
-
-def _program(look: Look, sized: Sized) -> program.Program:
-    try:
-        found = program.read(look.job.run)
-    except program.UnreadableError:
-        wrong = look.wrong_job(
-            "J213", "a quote is not closed", "run", hint="close it, or write \\'"
-        )
-        sized.problems.append(wrong)
-        return program.Program("", python=True)
-    return found
 
 
 def _request(look: Look, size: Shape, launcher: Setting, config: bytes | None) -> Request:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import posixpath
+from typing import TYPE_CHECKING, Literal
 
+from jobgen.model.fields import close
 from jobgen.model.plan import Check, Shape
 from jobgen.resolve.allocation import ask_memory, merge_options, takes_all
 from jobgen.resolve.look import Look
-from jobgen.resolve.program import Program
+
+if TYPE_CHECKING:
+    from jobgen.shell.programs import StartedProgram
 
 
-def checks(look: Look, program: Program, shape: Shape) -> tuple[Check, ...]:
+_MOST_FILES = 1_000
+"""So many names are compared with that of a missing program."""
+
+
+def checks(look: Look, shape: Shape) -> tuple[Check, ...]:
     """Every check, good news too."""
     return (
-        *_script(look, program),
+        *_scripts(look),
         *_limits(look),
         *_secrets(look),
         *_after(look),
@@ -21,18 +29,43 @@ def checks(look: Look, program: Program, shape: Shape) -> tuple[Check, ...]:
     )
 
 
-def _script(look: Look, program: Program) -> list[Check]:
-    files, script = look.facts.workdir_files, program.script
-    if files is None or not script or script.startswith("/") or "$" in script:
-        return []
-    path = posixpath.normpath(script)
-    if path in files:
-        return [Check("ok", f"{path} is in the workdir")]
+def _scripts(look: Look) -> list[Check]:
+    """Whether the Python files that run: starts are among those that are uploaded."""
+    files = look.facts.workdir_files
+    found: dict[str, Check] = {}
+    for program, place in look.spec.programs:
+        path = _path_of(program)
+        if files is None or not path or path in found:
+            continue
+        if path in files:
+            found[path] = Check("ok", f"{path} is in the workdir")
+            continue
+        near = _near(path, files)
+        hint = f"did you mean {near}?" if near else "is it ignored, or in another folder?"
+        line = f"{posixpath.basename(place.file)}:{place.line}" if place and place.line else ""
+        message = f"{path} is not among the files of the workdir ({line or look.by_job('run')})"
+        # a command before it may have made the file
+        status: Literal["warn", "fail"] = "warn" if program.maybe_made else "fail"
+        found[path] = Check(status, message, "J220", hint)
+    return list(found.values())
+
+
+def _near(path: str, files: frozenset[str]) -> str:
+    """The file of that name in another folder, or one whose name is nearly the same."""
     base = posixpath.basename(path)
-    near = sorted(f for f in files if posixpath.basename(f) == base)
-    hint = f"did you mean {near[0]}?" if near else "is it ignored, or in another folder?"
-    message = f"{path} is not among the files of the workdir ({look.by_job('run')})"
-    return [Check("fail", message, "J220", hint)]
+    elsewhere = sorted(f for f in files if posixpath.basename(f) == base)
+    programs = sorted(f for f in files if f.endswith(".py"))
+    return elsewhere[0] if elsewhere else close(path, programs[:_MOST_FILES], 0.8)
+
+
+def _path_of(program: StartedProgram) -> str:
+    """The file of a program below the workdir; empty where it is none, or not certain."""
+    script, folder = program.script, program.folder
+    if not script.endswith(".py") or "$" in script or script.startswith(("/", "~")):
+        return ""
+    if folder is None or not program.command.always:
+        return ""
+    return posixpath.normpath(posixpath.join(folder, script))
 
 
 def _limits(look: Look) -> list[Check]:

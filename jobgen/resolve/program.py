@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from jobgen.shell import Word, quote
+from jobgen.shell import Word, quote, shellwords
+from jobgen.shell.conditions import program_words
+from jobgen.shell.python_command import is_python
+from jobgen.shell.simple_commands import read_commands
 
-_ASSIGNMENTS = re.compile(r"(?:[A-Za-z_]\w*=(?:\"[^\"$`\\]*\"|'[^']*'|[^\s'\"]*)[ \t]+)*", re.ASCII)
-_PYTHON = re.compile(r"(?:\S*/)?python[0-9.]*", re.ASCII)
-_OPERATORS = frozenset("();<>|&")
 _SHELL = re.compile(
     r"|[!.:{]|\[\[?|case|cd|coproc|declare|echo|eval|exec|exit|export|false|for|function|if|local"
     r"|printf|read|select|set|shopt|source|test|time|trap|true|ulimit|umask|until|wait|while"
@@ -36,8 +35,6 @@ class Program(NamedTuple):
     """Bash that becomes the program, or runs it where it is more than one command."""
     python: bool
     """Whether a launcher of Python programs starts it without being asked."""
-    script: str = ""
-    """The file it names, as written; empty for modules and other commands."""
     first: str = ""
     """The first word, for messages."""
     simple: bool = False
@@ -55,10 +52,6 @@ def with_args(program: Program, args: tuple[Word, ...]) -> str:
     return " \\\n  ".join(lines)
 
 
-class UnreadableError(ValueError):
-    """A quote is not closed, or the like."""
-
-
 def read(run: str) -> Program:
     r"""``train.py``, ``python train.py`` and ``-m mod`` are one thing; the rest is bash.
 
@@ -69,101 +62,50 @@ def read(run: str) -> Program:
     >>> read("nvidia-smi | head -n 1").python
     False
     """
-    commands = [_command(text) for text in _lines(run)]
-    if not commands:
-        raise UnreadableError("no command")
-    first = commands[0]
-    if len(commands) == 1 and first.simple:
-        # exec keeps the rank's process the program itself, so that a signal reaches it
-        flag = " -u" if first.python and not first.unbuffered else ""
-        text = f"{first.before}exec {first.head}{flag}{first.rest}"
-        return Program(text, first.python, first.script, first.word, simple=True)
-    lines = (c.before + c.head + c.rest for c in commands)
-    return Program(_SEVERAL + "\n".join(lines), first.python, first.script, first.word)
+    heads = [words for c in read_commands(run) if (words := program_words(c.words))]
+    first = heads[0] if heads else ()
+    python, word = _is_python(first), first[0].text if first else ""
+    if _is_simple(run) and first and not _SHELL.fullmatch(word):
+        return Program(_become(run, first), python, word, simple=True)
+    return Program(_SEVERAL + _with_interpreters(run, heads), python, word)
 
 
-class _Command(NamedTuple):
-    before: str
-    """Assignments before it."""
-    head: str
-    """The interpreter, where it is Python; else nothing."""
-    rest: str
-    words: list[str]
-    simple: bool
-    """One command without operators."""
-    script: str = ""
-
-    @property
-    def word(self) -> str:
-        return self.words[0] if self.words else ""
-
-    @property
-    def python(self) -> bool:
-        return bool(self.head)
-
-    @property
-    def unbuffered(self) -> bool:
-        return "-u" in self.words[1:3]
+def _is_python(words: Sequence[shellwords.Word]) -> bool:
+    return bool(words) and (is_python(words[0].text) or _lacks_interpreter(words))
 
 
-def _command(text: str) -> _Command:
-    words, simple = _words(text)
-    start = _ASSIGNMENTS.match(text)
-    before = text[: start.end()] if start else ""
-    words, body = words[len(shlex.split(before)) :], text[len(before) :]
-    first = words[0] if words else ""
-    if _PYTHON.fullmatch(first) and body.startswith(first):
-        script = next((w for w in words[1:] if not w.startswith("-")), "")
-        script = script if script.endswith(".py") and "-m" not in words[1:3] else ""
-        return _Command(before, first, body[len(first) :], words, simple, script)
-    if first.endswith(".py"):
-        return _Command(before, "python", " " + body, words, simple, first)
-    if first == "-m" and len(words) > 1:
-        return _Command(before, "python", " " + body, words, simple)
-    return _Command(before, "", body, words, simple and not _SHELL.fullmatch(first))
+def _lacks_interpreter(words: Sequence[shellwords.Word]) -> bool:
+    """``train.py`` and ``-m module``."""
+    return words[0].text.endswith(".py") or (words[0].text == "-m" and len(words) > 1)
 
 
-def _lines(run: str) -> Iterator[str]:
-    """The commands of a block, each with its continuation lines."""
-    if "<<" in run:  # the text of a here-document holds no commands
-        yield run
-        return
-    held = ""
-    for line in run.split("\n"):
-        held = f"{held}\n{line}" if held else line
-        if not held.strip():
-            held = ""
-            continue
-        if held.endswith("\\") or not _closed(held):
-            continue
-        yield held
-        held = ""
-    if held.strip():
-        yield held
+def _is_simple(run: str) -> bool:
+    """Whether it is one command, without operators, redirections and keywords."""
+    commands, parts = read_commands(run), list(shellwords.pieces(run))
+    ends = {word.text for kind, word in parts if kind == "end"}
+    words = sum(kind == "word" for kind, _ in parts)
+    simple = ends <= {"\n"} and all(kind != "into" for kind, _ in parts)
+    return len(commands) == 1 and simple and words == len(commands[0].words)
 
 
-def _closed(text: str) -> bool:
-    try:
-        shlex.split(text)
-    except ValueError:
-        return False
-    return True
+def _become(run: str, words: Sequence[shellwords.Word]) -> str:
+    """The command after ``exec``, so that the rank's process is the program and gets signals."""
+    (command,) = read_commands(run)
+    before = run[command.words[0].start : words[0].start]
+    head, rest = words[0], run[words[0].end : words[-1].end]
+    if not _is_python(words):
+        return f"{before}exec {head.raw}{rest}"
+    if _lacks_interpreter(words):
+        return f"{before}exec python -u {head.raw}{rest}"
+    flag = "" if "-u" in [word.text for word in words[1:3]] else " -u"
+    return f"{before}exec {head.raw}{flag}{rest}"
 
 
-def _words(text: str) -> tuple[list[str], bool]:
-    """The words up to the first operator, and whether there is none. A comment or a here-document
-    may hold half a quote; anywhere else it is a mistake."""
-    lexer = shlex.shlex(text.replace("\\\n", " "), posix=True, punctuation_chars=True)
-    lexer.commenters = ""
-    lexer.whitespace_split = True
-    words: list[str] = []
-    try:
-        for token in lexer:
-            if token and set(token) <= _OPERATORS:
-                return words, False
-            words.append(token)
-    except ValueError as error:
-        if "#" not in text and "<<" not in text:
-            raise UnreadableError(str(error)) from error
-        return text.split(), False
-    return words, True
+def _with_interpreters(run: str, heads: Sequence[Sequence[shellwords.Word]]) -> str:
+    """The text, with Python before each file and module that stands without it."""
+    text, end = "", 0
+    for words in heads:
+        if _lacks_interpreter(words):
+            text += f"{run[end : words[0].start]}python "
+            end = words[0].start
+    return text + run[end:].rstrip()

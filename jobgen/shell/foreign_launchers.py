@@ -56,7 +56,7 @@ _DEEPSPEED = ForeignLauncher(
         "no_python no_local_rank save_pid force_multi no_ssh elastic_training no_ssh_check"
         " bind_cores_to_rank use_env"
     ),
-    nodes=re.compile("hostfile|H|num_nodes|node_rank|include|i"),
+    nodes=re.compile("node_rank|no_ssh"),
 )
 _SRUN = ForeignLauncher(
     "srun",

@@ -6,6 +6,7 @@ itself sets are seen through. Scripts that it calls are not opened.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -14,9 +15,15 @@ from jobgen.shell.conditions import program_words, starts_assignment
 from jobgen.shell.foreign_launchers import LAUNCHERS, MODULES, ForeignLauncher, read_launched
 from jobgen.shell.python_command import is_python, read_python_command
 from jobgen.shell.shellwords import Word, commands
-from jobgen.shell.simple_commands import (
-    SimpleCommand,
-    read_commands,
+from jobgen.shell.simple_commands import SimpleCommand, read_commands
+from jobgen.shell.wrappers import (
+    DIRECT,
+    ELSEWHERE,
+    HARMLESS,
+    MODULE_RUNNERS,
+    NAMED,
+    SHELLS,
+    SWITCHES,
 )
 
 _LONGEST = 1_000_000
@@ -24,7 +31,6 @@ _DEEPEST = 10
 _SHELL_DEPTH = 3
 """A shell inside of a shell counts so much: its text is read anew."""
 _MOST_WORDS = 2_000
-_SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 _CHANGES = frozenset({"export", "declare", "typeset", "unset"})
 _RENDEZVOUS = re.compile(
     r"-i|--ignore-environment|(?:(?:LOCAL_)?(?:RANK|WORLD_SIZE)|MASTER_(?:ADDR|PORT)|TORCHELASTIC_\w+)"
@@ -34,31 +40,6 @@ _RENDEZVOUS = re.compile(
 """Words that change which ranks a program meets, before a command and behind env or export."""
 _WHICH = re.compile(r"[$`]\(?(?:which|command -v|type -p)\s+([\w./-]+)[)`]")
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?:\[[@*]\])?(?::?-([^{}]*))?\})", re.ASCII)
-_DIRECT = frozenset(
-    {"env", "exec", "command", "builtin", "time", "nohup", "setsid", "nice", "ionice", "chrt"}
-    | {"numactl", "taskset", "timeout", "stdbuf", "unbuffer", "sudo", "flock", "strace", "ltrace"}
-    | {"gdb", "valgrind", "perf", "catchsegv", "xvfb-run", "tini", "dumb-init", "xargs", "ssh"}
-    | {"nsys", "ncu", "rocprof", "rocprofv3", "py-spy", "dotenv", "hwloc-bind", "likwid-pin"}
-    | {"kernprof", "viztracer", "scalene", "memray", "pyinstrument", "coverage", "ipython"}
-)
-"""Commands that start another, which stands behind their options."""
-_NAMED = frozenset(
-    {"uv", "uvx", "conda", "mamba", "micromamba", "poetry", "pdm", "pixi", "pipenv", "hatch"}
-    | {"rye", "apptainer", "singularity", "docker", "podman", "enroot", "shifter", "ch-run"}
-)
-"""The same, with options whose values are names, such as that of an environment."""
-_SWITCHES = frozenset(
-    {"--nv", "--rocm", "--no-sync", "--frozen", "--locked", "--isolated", "--active", "--offline"}
-    | {"-q", "-v", "--no-capture-output", "--live-stream", "--rm", "-it", "-i", "-t", "--cleanenv"}
-    | {"-e", "--containall", "--contain", "--writable-tmpfs", "--"}
-)
-"""Options of those that take no value."""
-
-_MODULE_RUNNERS = frozenset(
-    {"uv", "cProfile", "profile", "pdb", "trace", "coverage", "debugpy", "viztracer", "mpi4py"}
-    | {"memory_profiler", "kernprof", "scalene", "pyinstrument", "torch.utils.bottleneck", "memray"}
-)
-"""Commands and Python's modules that take ``-m module`` or a script to run."""
 
 
 class StartedProgram(NamedTuple):
@@ -77,8 +58,12 @@ class StartedProgram(NamedTuple):
     """How often commands before it have changed RANK, MASTER_PORT or the like."""
     own_rendezvous: bool = False
     """Whether such variables are set or unset for this command alone."""
+    folder: str | None = None
+    """Where it runs, below the workdir; None where that is not certain."""
+    maybe_made: bool = False
+    """Whether a command before it may have made its file."""
     script: str = ""
-    """The Python file, where it is one."""
+    """The Python file, where it is one; of a launcher, the one that its ranks run."""
     module: str = ""
     launcher: ForeignLauncher | None = None
     alone: str = ""
@@ -105,6 +90,8 @@ class _Reading:
         self.values: dict[str, str] = {}
         self.rendezvous = 0
         self.room = _MOST_WORDS
+        self.folder: str | None = ""
+        self.makes_files = False
 
     def read(self, text: str, depth: int) -> Iterator[StartedProgram]:
         """The programs of a text, which may stand inside of another."""
@@ -118,6 +105,28 @@ class _Reading:
             else:
                 started = self._starts(text, words, command, depth)
                 yield from (_with_variables(one, before) for one in started)
+            if words:
+                self._go_on(text, words, command)
+
+    def _go_on(self, text: str, words: tuple[Word, ...], command: SimpleCommand) -> None:
+        """Note what a command changes for those behind it."""
+        name = _base(words[0])
+        if name in {"cd", "pushd", "popd"}:
+            self._enter(words, command)
+        python = is_python(words[0].text) or name.endswith(".py")
+        writes = name in {"echo", "printf"} and ">" in text
+        self.makes_files |= writes or not (python or name in HARMLESS)
+
+    def _enter(self, words: tuple[Word, ...], command: SimpleCommand) -> None:
+        target = words[1].text if len(words) == 2 else "-"
+        known = not words[-1].made and not target.startswith(("/", "~", "-"))
+        if _VARIABLE.fullmatch(target) and "JOBGEN_WORK_DIR" in target:
+            self.folder, target, known = "", ".", True
+        if not known or self.folder is None or command.apart or not command.always:
+            self.folder = None
+            return
+        folder = posixpath.normpath(posixpath.join(self.folder, target))
+        self.folder = None if folder.startswith("..") else folder
 
     def _remember(self, word: Word) -> None:
         name, equals, value = word.text.partition("=")
@@ -162,13 +171,15 @@ class _Reading:
         name = _base(words[0])
         if depth > _DEEPEST:
             return
-        here = StartedProgram(name, words, words[0].start, words[0].end, command, self.rendezvous)
-        if name in _SHELLS:
+        start, end = words[0].start, words[0].end
+        here = StartedProgram(name, words, start, end, command, self.rendezvous)
+        here = here._replace(folder=self.folder, maybe_made=self.makes_files)
+        if name in SHELLS:
             yield from self._shell(text, here, depth)
         elif name == "eval" and len(words) > 1:
             script = " ".join(word.text for word in words[1:])
             yield from self._inside(text, here, words[1], depth, script)
-        elif name in _DIRECT or name in _NAMED:
+        elif name in DIRECT or name in NAMED or _is_own_script(words[0]):
             yield from self._wrapped(text, here, depth)
         elif name in LAUNCHERS:
             yield from self._launched(text, here, LAUNCHERS[name], 1, depth)
@@ -184,6 +195,7 @@ class _Reading:
                 yield from self._inside(text, here, word, depth, self._script(word))
                 return
             if not flag.text.startswith(("-", "+")):
+                yield from self._wrapped(text, here, depth)
                 return
 
     def _inside(
@@ -192,29 +204,33 @@ class _Reading:
         """The programs of a script that is one word of this text."""
         if depth >= _DEEPEST:
             return
+        folder = self.folder
         verbatim = word.quoted and text[word.start + 1 : word.end - 1] == script
         for one in self.read(script, depth + _SHELL_DEPTH):
             start, end = word.start, word.end
             if verbatim:
                 start, end = one.start + word.start + 1, one.end + word.start + 1
             yield one._replace(start=start, end=end, command=_both(here.command, one.command))
+        self.folder = folder
 
     def _wrapped(self, text: str, here: StartedProgram, depth: int) -> Iterator[StartedProgram]:
         """The command behind ``env -u X A=1``, ``numactl -N 0``, ``uv run --with x``."""
-        words, named = here.words, here.name in _NAMED
+        words, named = here.words, here.name in NAMED
+        elsewhere = here.name in ELSEWHERE
         assigned = []
         for at in range(1, len(words)):
             before, word = words[at - 1].text, words[at]
-            module = here.name in _MODULE_RUNNERS and word.text in {"-m", "--module"}
+            module = here.name in MODULE_RUNNERS and word.text in {"-m", "--module"}
             value = named and before.startswith("-") and "=" not in before
-            if not module and value and before not in _SWITCHES:
+            if not module and value and before not in SWITCHES:
                 continue
             if starts_assignment(word.text) or before == "-u" or word.text == "-i":
                 assigned.append(word)
             if module or _starts_something(word):
                 python = (word._replace(text="python", raw="python"),) if module else ()
-                started = self._starts(text, (*python, *words[at:]), here.command, depth + 1)
-                yield from (_with_variables(one, assigned) for one in started)
+                for one in self._starts(text, (*python, *words[at:]), here.command, depth + 1):
+                    folder = None if elsewhere else one.folder
+                    yield _with_variables(one._replace(folder=folder), assigned)
                 return
 
     def _python(self, text: str, here: StartedProgram, depth: int) -> Iterator[StartedProgram]:
@@ -225,7 +241,7 @@ class _Reading:
             started = here._replace(name=name)
             end = here.words[min(runs.at, len(here.words) - 1)].end
             yield from self._launched(text, started._replace(end=end), launcher, runs.at + 1, depth)
-        elif runs.module in _MODULE_RUNNERS:
+        elif runs.module in MODULE_RUNNERS:
             behind = here._replace(name=runs.module, words=here.words[runs.at :])
             yield from self._wrapped(text, behind, depth)
         elif runs.script or runs.module:
@@ -244,11 +260,12 @@ class _Reading:
         parts = read_launched(launcher, here.words, at)
         if parts is None:
             return
-        program, alone = here.words[parts.program :], ""
+        program, alone, script = here.words[parts.program :], "", ""
         if parts.certain and program:
             alone = launcher.keeps + "python -m " * parts.module + " ".join(w.raw for w in program)
             if not parts.module and _starts_something(program[0]):
                 inner = next(self._starts(text, program, here.command, depth + 1), None)
+                script = inner.script if inner else ""
                 if inner is not None and inner.launcher is not None:
                     alone = inner.alone
         name, end = here.name, here.end
@@ -258,6 +275,7 @@ class _Reading:
             name=name,
             end=end,
             launcher=launcher,
+            script=script,
             alone=" ".join(alone.replace("\\\n", " ").split("\n")),
             spans_nodes=parts.spans_nodes,
         )
@@ -281,12 +299,18 @@ def _base(word: Word) -> str:
     return (match.group(1) if match else word.text).rpartition("/")[2]
 
 
+def _is_own_script(word: Word) -> bool:
+    """``./wrapper.sh``, which may start the command behind it."""
+    known = _base(word) in LAUNCHERS or is_python(word.text)
+    return "/" in word.text and not known and not word.text.endswith(".py")
+
+
 def _starts_something(word: Word) -> bool:
     """Whether a command known here begins with this word."""
     name, text = _base(word), word.text
     if text.startswith("-") or starts_assignment(text):
         return False
-    known = name in LAUNCHERS or name in _SHELLS or name in _DIRECT or name in _NAMED
+    known = name in LAUNCHERS or name in SHELLS or name in DIRECT or name in NAMED
     return known or is_python(text) or text.endswith(".py")
 
 

@@ -45,7 +45,7 @@ def commands(text: str) -> Iterator[list[Word]]:
 
 def pieces(text: str) -> Iterator[tuple[str, Word]]:
     """(word, …), (into, …) for the target of a redirection, (end, …) for an operator."""
-    return _Reader(text).pieces()
+    return Reader(text).pieces()
 
 
 _SUMS = re.compile(r"(?<=for )\(\([^\n]{0,300}?\)\)|\(\([^;\n]{0,300}?\)\)")
@@ -53,19 +53,28 @@ _SUMS = re.compile(r"(?<=for )\(\([^\n]{0,300}?\)\)|\(\([^;\n]{0,300}?\)\)")
 _BLANK = re.compile(r"(?:[ \t\r]|\\\n|#[^\n]*)+")
 _OPERATOR = re.compile(r"&&|\|\||;;&|;[;&]|\|&|[;&|()]")
 _REDIRECTION = re.compile(r"(?:\d+|\{\w+\})?(?:<<<|<<-?|&>>?|>>|[<>][&>|]?)", re.ASCII)
+_PARAMETER = re.compile(r"[0-9@*#?$!-]|\w+", re.ASCII)
+_ESCAPED = re.compile(r"\$'(?:[^'\\]|\\.)*'", re.DOTALL)
+_DEEPEST = 40
 _REDIRECTS = "<>&{0123456789"
 _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _SIGNS = "\n;&|()<>"
 
 
-class _Reader:
+class Reader:
     """One pass over the text. Whatever it holds, each step goes on by at least one character."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
-        self.waiting: list[tuple[str, bool]] = []
-        """Here-documents whose bodies start at the next line."""
+        self.waiting: list[tuple[str, bool, bool]] = []
+        """Here-documents whose bodies start at the next line: the mark, whether tabs before it are
+        skipped, and whether the body is literal."""
+        self.open_quote: int | None = None
+        """Where a quote stands that nothing closes."""
+        self.expansions: list[Word] = []
+        """``$1``, ``${X}`` and ``$(…)`` in the order in which they were met."""
+        self.depth = 0
 
     def pieces(self) -> Iterator[tuple[str, Word]]:
         """Words, targets of redirections, and operators, in order."""
@@ -137,22 +146,36 @@ class _Reader:
             return
         word = self._word()
         if sign in {"<<", "<<-"}:
-            self.waiting.append((word.text, sign == "<<-"))
+            self.waiting.append((word.text, sign == "<<-", word.raw != word.text))
         yield "into", word
 
     def _bodies(self) -> None:
         if not self.waiting:
             return
-        for mark, tabs in self.waiting:
+        for mark, tabs, literal in self.waiting:
+            begin = end = self.at
             while self.at < len(self.text):
-                start = self.at
+                end = start = self.at
                 self._to_line_end()
                 line = self.text[start : self.at]
                 self.at += 1
                 if (line.lstrip("\t") if tabs else line) == mark:
                     break
+            if not literal:
+                self._expand_body(begin, end)
         self.waiting = []
         self.at = min(self.at, len(self.text))
+
+    def _expand_body(self, begin: int, end: int) -> None:
+        """Meet the expansions in the body of a here-document, and go back."""
+        behind, self.at = self.at, begin
+        while self.at < end:
+            c = self.text[self.at]
+            if c in "$`":
+                self._expansion()
+            else:
+                self.at += 2 if c == "\\" else 1
+        self.at = behind
 
     def _word(self) -> Word:
         text, start, made, parts, quotes = self.text, self.at, False, [], 0
@@ -163,10 +186,11 @@ class _Reader:
                 self.at += 2
                 parts.append("" if text[here + 1 : here + 2] == "\n" else text[here + 1 : here + 2])
             elif c == "'":
-                end = text.find("'", here + 1)
-                self.at = len(text) if end < 0 else end + 1
-                parts.append(text[here + 1 : self.at - (end >= 0)])
+                parts.append(self._single())
                 quotes += 1
+            elif text.startswith("$'", here):
+                parts.append(self._escaped())
+                made = True
             elif c == '"':
                 inner, inside = self._double()
                 made, quotes = made or inside, quotes + 1
@@ -184,6 +208,27 @@ class _Reader:
         whole = quotes == 1 and len(parts) == 1 and text[start] in "'\""
         return Word("".join(parts), start, self.at, made, whole, text[start : self.at])
 
+    def _single(self) -> str:
+        start = self.at
+        end = self.text.find("'", start + 1)
+        self.at = len(self.text) if end < 0 else end + 1
+        if end < 0:
+            self._leave_open(start)
+        return self.text[start + 1 : self.at - (end >= 0)]
+
+    def _escaped(self) -> str:
+        """``$'it\\'s'`` as it stands."""
+        start = self.at
+        match = _ESCAPED.match(self.text, start)
+        if match is None:
+            self._leave_open(start)
+        self.at = match.end() if match else len(self.text)
+        return self.text[start : self.at]
+
+    def _leave_open(self, at: int) -> None:
+        if self.open_quote is None:
+            self.open_quote = at
+
     def _opens_array(self, start: int) -> bool:
         behind = self.text.startswith("(", self.at)
         return behind and bool(_ARRAY.fullmatch(self.text[start : self.at]))
@@ -196,6 +241,7 @@ class _Reader:
 
     def _double(self) -> tuple[str, bool]:
         text, made, parts = self.text, False, []
+        opened = self.at
         self.at += 1
         while self.at < len(text) and text[self.at] != '"':
             c = text[self.at]
@@ -208,6 +254,8 @@ class _Reader:
             else:
                 parts.append(c)
                 self.at += 1
+        if self.at >= len(text):
+            self._leave_open(opened)
         self.at += 1
         return "".join(parts), made
 
@@ -225,8 +273,9 @@ class _Reader:
             self.at += 1
             self._balanced("}")
         else:
-            match = re.compile(r"\w+|[@*#?$!-]", re.ASCII).match(text, self.at)
+            match = _PARAMETER.match(text, self.at)
             self.at = match.end() if match else self.at
+        self.expansions.append(self._slice(start))
         return text[start : self.at]
 
     def _balanced(self, close: str) -> None:
@@ -237,8 +286,22 @@ class _Reader:
             if c == "\\":
                 self.at += 1
             elif c in "'\"":
-                end = text.find(c, self.at + 1)
-                self.at = len(text) if end < 0 else end
+                self._skip_quoted(c)
+            elif c == "#" and close == ")" and text[self.at - 1] in " \t\n":
+                self._to_line_end()
+                continue
             depth += (c == opener) - (c == close)
             self.at += 1
         self.at = min(self.at, len(text))
+
+    def _skip_quoted(self, quote: str) -> None:
+        """To the quote that closes, inside of brackets."""
+        if quote == '"' and self.depth < _DEEPEST:
+            met, self.depth = len(self.expansions), self.depth + 1
+            self._double()
+            self.depth -= 1
+            del self.expansions[met:]  # they belong to what stands in the brackets
+            self.at -= 1
+            return
+        end = self.text.find(quote, self.at + 1)
+        self.at = len(self.text) if end < 0 else end

@@ -14,6 +14,7 @@ from jobgen.shell.conditions import (
     names_rank,
     runs_several_times,
 )
+from jobgen.shell.open_command import Frame
 from jobgen.shell.shellwords import Word, pieces
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -34,50 +35,42 @@ class SimpleCommand(NamedTuple):
     background: bool
     piped: bool
     """Whether it reads from a pipe."""
+    apart: bool
+    """Whether a shell of its own runs it: its ``cd`` does not hold for the commands behind it."""
 
 
-def read_commands(text: str) -> list[SimpleCommand]:
-    """Every simple command of the text, in order."""
+class Script(NamedTuple):
+    """A shell text, read."""
+
+    commands: tuple[SimpleCommand, ...]
+    functions: tuple[tuple[int, int], ...]
+    """Where the bodies of functions begin and end."""
+
+
+def read_script(text: str) -> Script:
+    """Every simple command of the text, in order, and its functions."""
     parser = _Parser()
     for kind, word in pieces(text):
         if kind == "word":
             parser.take_word(word)
         elif kind == "end":
-            parser.take_operator(word.text)
-    parser.take_operator("\n")
-    return parser.commands()
+            parser.take_operator(word.text, word.start)
+    parser.take_operator("\n", len(text))
+    return Script(tuple(parser.commands()), tuple(parser.functions))
 
 
-class _Frame:
-    """A compound command that is open, and what holds for the commands in it."""
-
-    def __init__(self, kind: str, above: _Frame | None, *, always: bool, some: bool) -> None:
-        self.kind = kind
-        self.always, self.some = always, some
-        self.outer_always, self.outer_some = always, some
-        self.condition = kind in {"if", "while", "until"}
-        """Whether its condition is being read."""
-        self.tests = self.names_rank = self.tests_rank = False
-        self.repeats = False
-        self.succeeds = True
-        """Whether its last command is expected to succeed."""
-        self.loops: tuple[_Frame, ...] = above.loops if above else ()
-        self.in_function: str = above.in_function if above else ""
-        self.start_list()
-
-    def start_list(self) -> None:
-        """Begin a new list of commands: what && and || have decided so far is over."""
-        self.sure, self.rank_test, self.piped = True, False, False
-        self.passes = True
-        self.first: int | None = None
+def read_commands(text: str) -> tuple[SimpleCommand, ...]:
+    """Every simple command of the text, in order."""
+    return read_script(text).commands
 
 
 class _Draft(NamedTuple):
     words: tuple[Word, ...]
     always: bool
     some_ranks: bool
-    loops: tuple[_Frame, ...]
+    loops: tuple[Frame, ...]
     piped: bool
+    apart: bool
 
 
 class _Parser:
@@ -86,7 +79,7 @@ class _Parser:
     def __init__(self) -> None:
         self.drafts: list[_Draft] = []
         self.background: set[int] = set()
-        self.stack = [_Frame("top", None, always=True, some=False)]
+        self.stack = [Frame("top", None, always=True, some=False)]
         self.words: list[Word] = []
         self.header = ""
         """``for``, ``case`` or ``function`` while its first line is read."""
@@ -94,8 +87,9 @@ class _Parser:
         """Whether a pattern of ``case`` is read."""
         self.function = ""
         """The name of a function whose body comes next."""
-        self.closed: _Frame | None = None
+        self.closed: Frame | None = None
         """The compound command that has just ended."""
+        self.functions: list[tuple[int, int]] = []
         self.over = self.fewer = False
         self.rank_names: set[str] = set()
         """Variables and functions that hold or test the rank."""
@@ -110,6 +104,7 @@ class _Parser:
                 any(loop.repeats for loop in d.loops),
                 at in self.background,
                 d.piped,
+                d.apart or at in self.background,
             )
             for at, d in enumerate(self.drafts)
         ]
@@ -121,43 +116,46 @@ class _Parser:
         bare = word.raw == word.text
         if self.pattern:
             if bare and word.text == "esac":
-                self._close("case")
+                self._close(word.end, "case")
         elif self.header == "case" and bare and word.text == "in":
-            self._open_case()
+            self._open_case(word.start)
         elif self.header or self.words or not bare or word.text not in _KEYWORDS:
             self.words.append(word)
         else:
-            self._keyword(word.text)
+            self._keyword(word)
 
-    def _keyword(self, text: str) -> None:
+    def _keyword(self, word: Word) -> None:
+        text = word.text
         opener = _OPENERS.get(text)
         if text in _HEADERS:
             self.header = text
         elif opener is not None:
-            self._open(text)
+            self._open(text, word.start)
         elif text in {"then", "do"}:
             self._enter_body()
         elif text in {"else", "elif"}:
             self._other_branch(condition=text == "elif")
         elif text in _CLOSERS:
-            self._close(*_CLOSERS[text])
+            self._close(word.end, *_CLOSERS[text])
 
-    def _open(self, kind: str) -> None:
+    def _open(self, kind: str, start: int) -> None:
         top = self.stack[-1]
         always, some = self._certainty()
-        frame = _Frame(kind, top, always=always, some=some)
+        frame = Frame(kind, top, always=always, some=some)
         if self.function:
             frame.in_function, frame.always = self.function, False
+            frame.body = start
             self.function = ""
+        frame.apart = top.apart or top.piped or kind == "(" or bool(frame.in_function)
         if kind in {"for", "select"} and len(top.loops) < _DEEPEST:
             frame.loops = (*top.loops, frame)
         if top.first is None:
             top.first = len(self.drafts)
         self.stack.append(frame)
 
-    def _open_case(self) -> None:
+    def _open_case(self, start: int) -> None:
         words, self.words, self.header = self.words, [], ""
-        self._open("case")
+        self._open("case", start)
         frame = self.stack[-1]
         frame.always, frame.some = False, frame.some or self._names_rank(tuple(words))
         self.pattern = True
@@ -176,40 +174,42 @@ class _Parser:
         frame.start_list()
         frame.always, frame.some = False, frame.outer_some or frame.names_rank
 
-    def _close(self, *kinds: str) -> None:
+    def _close(self, end: int, *kinds: str) -> None:
         self.pattern = False
         if self.stack[-1].kind in kinds:
             self.closed = self.stack.pop()
+            if self.closed.body is not None:
+                self.functions.append((self.closed.body, end))
 
     # ---- operators
 
-    def take_operator(self, operator: str) -> None:
+    def take_operator(self, operator: str, start: int) -> None:
         """End a command, or open and close what stands in brackets."""
         if operator == "(":
-            self._bracket()
+            self._bracket(start)
         elif operator == ")" and self.pattern:
             self.pattern = False
             self.stack[-1].start_list()
         elif operator == ")" and self.function:
             return
         elif self.header:
-            self._end_header()
+            self._end_header(start)
         else:
             self._end_command(operator)
             if operator == ")":
-                self._close("(")
+                self._close(start + 1, "(")
             elif operator in {";;", ";&", ";;&"} and self.stack[-1].kind == "case":
                 self.pattern = True
 
-    def _bracket(self) -> None:
+    def _bracket(self, start: int) -> None:
         if self.pattern:
             return
         if self.header == "function" or len(self.words) == 1:
             self.function, self.words, self.header = self.words[-1].text, [], ""
         elif not self.words:
-            self._open("(")
+            self._open("(", start)
 
-    def _end_header(self) -> None:
+    def _end_header(self, start: int) -> None:
         header, words = self.header, self.words
         if header == "case" and words:
             return  # its subject may be followed by a line end
@@ -217,11 +217,11 @@ class _Parser:
         if header == "function" and words:
             self.function = words[0].text
             if len(words) > 1 and words[1].text == "{":
-                self._open("{")
+                self._open("{", words[1].start)
                 self.words = words[2:]
                 self._end_command("\n")
         elif header in {"for", "select"}:
-            self._open(header)
+            self._open(header, start)
             self.stack[-1].repeats = header == "for" and runs_several_times(words)
             self.stack[-1].always &= header == "for"
 
@@ -258,7 +258,8 @@ class _Parser:
         always, some = self._certainty()
         if top.first is None:
             top.first = len(self.drafts)
-        self.drafts.append(_Draft(words, always, some, top.loops, top.piped))
+        apart = top.apart or top.piped
+        self.drafts.append(_Draft(words, always, some, top.loops, top.piped, apart))
         if self._names_rank(words):
             self.rank_names |= {m.group(1) for w in words if (m := ASSIGNED.match(w.text))}
             self.rank_names |= {top.in_function} - {""}

@@ -36,10 +36,12 @@ def test_what_a_program_writes_has_the_modes_of_its_users_umask(
     open_to_the_group: Cluster, tmp_path: Path, launcher: str
 ) -> None:
     (tmp_path / "main.py").write_text(PROGRAM)
-    keys = {"name": "modes", "run": "main.py", "nodes": 2, "procs_per_node": 1, "time": "1h"}
+    keys = {"name": "modes:umask", "run": "main.py", "nodes": 2, "procs_per_node": 1, "time": "1h"}
     words = {"launcher": launcher, "setup": 'touch "of_setup.$SLURMD_NODENAME"'}
     run = submit(open_to_the_group, write(tmp_path, {**keys, **words}))
     assert run.wait() == 0, run.story()
+    assert run.id.startswith("modes:umask-")
+    assert run.directory.name.startswith("modes-umask-")
     source = run.directory / "src"
     made = {path.name: path.stat().st_mode & 0o777 for path in source.glob("*.*")}
     assert {made[f"made.{rank}"] for rank in range(2)} == {0o640}

@@ -86,6 +86,8 @@ NESTED = {
     "uv run -m torch.distributed.run train.py": "train.py",
     "conda run -n deepspeed --no-capture-output torchrun train.py": "train.py",
     "apptainer exec --nv -B /data image.sif torchrun train.py": "train.py",
+    "./bind.sh torchrun train.py": "train.py",
+    "bash bind.sh torchrun train.py": "train.py",
     "bash -c 'torchrun train.py --lr 1'": "train.py --lr 1",
     'bash -lc "source x && exec torchrun train.py"': "train.py",
     "eval torchrun train.py": "train.py",
@@ -148,6 +150,8 @@ ALONE = [
     "uv run --with deepspeed --extra mpirun python train.py",
     "python -m deepspeed_tools train.py",
     "tune run full_finetune_distributed --config c.yaml",
+    "./train.sh torchrun",
+    "bash train.sh --launcher torchrun",
     "LAUNCHER=torchrun\npython train.py --launcher $LAUNCHER",
     "L=torchrun\nL=python\n$L train.py",
 ]
@@ -217,6 +221,7 @@ def test_another_launcher_that_jobgen_has_is_offered() -> None:
     [
         "torchrun --nproc-per-node=8 train.py",
         "deepspeed --num_gpus 8 train.py",
+        "deepspeed --hostfile hosts train.py",
         "accelerate launch train.py",
         "python -m torch.distributed.run train.py",
         "srun python train.py",
@@ -375,3 +380,98 @@ def test_workers_that_take_their_own_share_meet_nobody() -> None:
     run = "python embed.py --shard $SLURM_PROCID\npython index.py --shard $SLURM_PROCID"
     assert lint(run, "srun") == []
     assert errors("python train.py --rank $RANK\npython eval.py --rank $RANK") == ["J223:2"]
+
+
+# ---- quotes, arguments, variables that the batch script expands
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        ("train.py 'x", ["J213:1"]),
+        ('python train.py\necho "a', ["J213:2"]),
+        ("train.py # it's late", []),
+        ("echo $'it\\'s'\ntrain.py", []),
+        ('train.py --at "$(date "+%H")" --x "$(echo \'a)\')"', []),
+        ("cat <<EOF > x\nit's\nEOF\ntrain.py", []),
+        ('x="$(cat <<EOF\na\nEOF\n)"\ntrain.py $x', []),
+        ("echo $(  # it's\n  date)\ntrain.py", []),
+    ],
+)
+def test_an_open_quote_is_refused_where_it_opens(run: str, expected: list[str]) -> None:
+    assert errors(run) == expected
+
+
+def test_setup_is_shell_text_too() -> None:
+    job = "name: a\nnodes: 2\ntime: 1h\nrun: train.py\n"
+    one = check(job + "setup: module load 'x", "job.yaml").problems
+    assert [(p.code, p.place and p.place.line) for p in one] == [("J213", 5)]
+    two = check(job + 'setup:\n- module load x\n- source env.sh "$@"\n', "job.yaml").problems
+    assert [(p.code, p.place and p.place.line) for p in two] == [("J164", 7)]
+
+
+ARGUMENTS = {
+    "python train.py $1": "$1",
+    'python train.py "$@"': "$@",
+    "python main.py $@": "$@",
+    "train.py --lr ${1}": "${1}",
+    'train.py "${@:2}"': "${@:2}",
+    "train.py ${1%.*}": "${1%.*}",
+    "train.py ${1?no config}": "${1?no config}",
+    'train.py --name "run-$2"': "$2",
+    'train.py "$(basename "$1")"': "$1",
+    "train.py `basename $1`": "$1",
+    "cat > x <<EOF\n$1\nEOF\ntrain.py x": "$1",
+    'for x in "$@"; do echo $x; done\ntrain.py': "$@",
+    'main() { train.py "$@"; }\nmain "$@"': "$@",
+    "set -eo pipefail\ntrain.py $*": "$*",
+}
+
+
+@pytest.mark.parametrize("run", ARGUMENTS)
+def test_arguments_that_run_does_not_have_are_refused(run: str) -> None:
+    (problem,) = [p for p in lint(run) if bad(p)]
+    assert problem.code == "J164"
+    assert f"run: {ARGUMENTS[run]} is empty" in problem.message
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "awk '{print $1}' hosts\ntrain.py",
+        "bash -c 'echo $1' _ x\ntrain.py",
+        "train.py --cost \\$1",
+        'train.py --cost "\\$1"',
+        "cat > x.sh <<'EOF'\n$1\nEOF\ntrain.py",
+        "f() { echo $1; }\nf x\ntrain.py",
+        "function f {\n  echo $1 $@\n}\nf x\ntrain.py",
+        "set -- a b\ntrain.py $1",
+        "set a b\ntrain.py $1",
+        "train.py ${1:-base}",
+        "train.py ${1-base} ${2:+x}",
+        "train.py $# $? $$ $0 $!",
+        "# $1\ntrain.py",
+        "nvidia-smi | awk '{ print $2 }' | sort\ntrain.py --x $(awk '{print $1}' f)",
+        "ps aux | awk '{print $2}'\ntrain.py",
+    ],
+)
+def test_what_is_no_argument_of_run_is_right(run: str) -> None:
+    assert lint(run) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "severity"),
+    [
+        ("env: {DATA: $PWD/data}", "note"),
+        ("nccl: {env: {NCCL_TOPO_FILE: $PWD/topo.xml}}", "note"),
+        ("checkpoint: {dir: $PWD/ckpt}", "note"),
+        ("container: {image: a.sqsh, mounts: ['$PWD:/work']}", "note"),
+        ("env: {CACHE: /tmp/cache.$LOCAL_RANK}", "warning"),
+        ("env: {CACHE: /tmp/cache.$SLURM_NODEID}", "warning"),
+        ("env: {DATA: $SCRATCH/data, COST: $$PWD}", ""),
+    ],
+)
+def test_variables_that_the_batch_script_expands_are_pointed_out(more: str, severity: str) -> None:
+    job = f"name: a\nnodes: 2\ntime: 1h\nrun: train.py\n{more}\n"
+    found = [(p.code, p.severity) for p in check(job, "job.yaml").problems]
+    assert found == ([("J165", severity)] if severity else [])

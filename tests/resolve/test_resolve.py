@@ -302,20 +302,67 @@ def test_checkpoints_lie_in_the_workdir_unless_a_path_is_named() -> None:
 # ---- the program and its facts
 
 
-def test_an_open_quote_is_refused() -> None:
-    assert refused(job(run="train.py 'x")) == ["J213:4"]
+def checked(run: str, *files: str) -> list[tuple[str, str]]:
+    """(status, message) of what was said of the programs, with these files in the workdir."""
+    checks = plan(job(run=run, launcher="torchrun"), workdir_files=frozenset(files)).checks
+    return [
+        (c.status, c.message) for c in checks if c.code == "J220" or "in the workdir" in c.message
+    ]
 
 
 def test_the_program_is_looked_for_among_the_files() -> None:
-    files = frozenset({"train.py", "src/other.py"})
-    ok = plan(workdir_files=files).checks
-    assert ("ok", "train.py is in the workdir") in [(c.status, c.message) for c in ok]
-    missing = plan(job(run="other.py"), workdir_files=files).checks
+    assert checked("train.py", "train.py") == [("ok", "train.py is in the workdir")]
+    missing = plan(job(run="other.py"), workdir_files=frozenset({"src/other.py"})).checks
     (found,) = [c for c in missing if c.code == "J220"]
     assert (found.status, found.hint) == ("fail", "did you mean src/other.py?")
-    assert not [
-        c for c in plan(job(run="$DIR/x.py"), workdir_files=files).checks if c.code == "J220"
-    ]
+    missing = plan(job(run="trian.py"), workdir_files=frozenset({"train.py", "train.txt"})).checks
+    assert [c.hint for c in missing if c.code == "J220"] == ["did you mean train.py?"]
+
+
+@pytest.mark.parametrize(
+    ("run", "path"),
+    [
+        ("python trian.py", "trian.py"),
+        ("python -W ignore trian.py", "trian.py"),
+        ("python -X dev -u trian.py --lr 1", "trian.py"),
+        ("A=1 numactl -N 0 python3 trian.py", "trian.py"),
+        ("uv run trian.py", "trian.py"),
+        ("time ./trian.py", "trian.py"),
+        ("bash -c 'exec python trian.py'", "trian.py"),
+        ("|\n  export A=1\n  module load cuda\n  python trian.py", "trian.py"),
+        ("cd src && python trian.py", "src/trian.py"),
+    ],
+)
+def test_a_missing_program_is_found_wherever_it_stands(run: str, path: str) -> None:
+    ((status, message),) = checked(run, "train.py", "src/train.py")
+    assert status == "fail"
+    assert message.startswith(f"{path} is not among the files of the workdir (job.yaml:")
+
+
+def test_the_line_of_a_missing_program_is_named() -> None:
+    ((_, message),) = checked("|\n  set -e\n  python trian.py", "train.py")
+    assert message.endswith("(job.yaml:6)")
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        "$DIR/x.py",
+        "python /shared/x.py",
+        "-m pkg.x",
+        "if [ -f x.py ]; then python x.py; fi",
+        "cd $DIR && python x.py",
+        "(cd sub; make) && python x.py",
+        "apptainer exec image.sif python x.py",
+    ],
+)
+def test_a_program_that_may_lie_elsewhere_is_not_looked_for(run: str) -> None:
+    assert checked(run, "train.py") == []
+
+
+def test_a_program_that_an_earlier_command_may_make_is_a_warning() -> None:
+    ((status, _),) = checked("git clone https://example.org/x . && python x.py", "train.py")
+    assert status == "warn"
 
 
 def test_a_secret_that_is_not_there_is_a_warning() -> None:

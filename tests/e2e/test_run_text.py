@@ -1,12 +1,14 @@
-"""What J223 refuses and what it allows, tried under every launcher."""
+"""What run: and setup: may hold and may not, tried on the cluster."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.cluster import Cluster
+from tests.cluster.layout import REPOSITORY
 from tests.e2e.runs import LAUNCHERS, Run, submit, write
 
 pytestmark = [
@@ -38,11 +40,11 @@ if [ "$RANK" = 0 ]; then python -c 'print("alone")'; fi
 """
 
 
-def job(folder: Path, launcher: str, run: str, inner: str = "") -> Path:
+def job(folder: Path, launcher: str, run: str, inner: str = "", time: str = "1h") -> Path:
     (folder / "train.py").write_text(TRAIN)
     (folder / "prepare.py").write_text("print('prepared')\n")
     (folder / "inner.sh").write_text(f"set -eo pipefail\n{inner}")
-    keys = {"name": "two", "nodes": 2, "procs_per_node": 2, "time": "3m"}
+    keys = {"name": "two", "nodes": 2, "procs_per_node": 2, "time": time}
     return write(folder, {**keys, "launcher": LAUNCHERS[launcher], "run": run})
 
 
@@ -50,7 +52,7 @@ def lines(run: Run) -> list[str]:
     return sorted(line for out in run.ranks().values() for line in out.decode().splitlines())
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher", ["torchrun c10d", "srun", "accelerate"])
 def test_helpers_may_stand_beside_the_program(
     cluster: Cluster, tmp_path: Path, launcher: str
 ) -> None:
@@ -65,8 +67,8 @@ def test_a_second_program_does_not_end_well_where_it_is_refused(
 ) -> None:
     """Behind a script, which lint does not open."""
     inner = "python train.py first\npython train.py second\n"
-    run = submit(cluster, job(tmp_path, launcher, "bash inner.sh", inner))
-    assert run.wait(300) != 0
+    run = submit(cluster, job(tmp_path, launcher, "bash inner.sh", inner, time="3m"))
+    assert run.wait() != 0
     assert lines(run) == ["first 4"] * 4
 
 
@@ -74,12 +76,12 @@ def test_a_second_program_hangs_under_srun_where_rank_0_leaves_last(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     inner = "python train.py first last\npython train.py second\n"
-    run = submit(cluster, job(tmp_path, "srun", "bash inner.sh", inner))
-    assert run.wait(300) != 0
+    run = submit(cluster, job(tmp_path, "srun", "bash inner.sh", inner, time="3m"))
+    assert run.wait() != 0
     assert lines(run) == ["first 4"] * 4
 
 
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher", ["torchrun c10d", "srun"])
 def test_a_rendezvous_of_its_own_makes_a_second_program_work(
     cluster: Cluster, tmp_path: Path, launcher: str
 ) -> None:
@@ -88,3 +90,22 @@ def test_a_rendezvous_of_its_own_makes_a_second_program_work(
     run = submit(cluster, job(tmp_path, launcher, text))
     assert run.wait() == 0, run.story()
     assert lines(run) == [*["first 4"] * 4, *["second 4"] * 4]
+
+
+@pytest.mark.parametrize(("launcher", "times"), [("torchrun c10d", 1), ("srun", 2)])
+def test_setup_runs_once_a_node_and_under_srun_once_a_rank(
+    cluster: Cluster, tmp_path: Path, launcher: str, times: int
+) -> None:
+    """And the lines of the how-to do their work once on each node, before any rank goes on."""
+    howto = yaml.safe_load((REPOSITORY / "examples/howto/setup-once.yaml").read_text())["setup"]
+    once = howto.replace(
+        'tar -xf "$SCRATCH/data.tar" -C "$data"', "echo x >>unpacked.$SLURMD_NODENAME"
+    )
+    assert once != howto
+    setup = f"{once}echo x >>setup.$SLURMD_NODENAME\n"
+    keys = {"name": "once", "nodes": 2, "procs_per_node": 2, "time": "1h", "setup": setup}
+    words = {"launcher": LAUNCHERS[launcher], "run": 'test -d "$data" && cat unpacked.*'}
+    run = submit(cluster, write(tmp_path, {**keys, **words}))
+    assert run.wait() == 0, run.story()
+    made = {p.name: len(p.read_text().split()) for p in (run.directory / "src").glob("*.n*")}
+    assert sorted(made.values()) == sorted([1, 1, times, times]), made
