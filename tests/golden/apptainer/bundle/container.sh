@@ -1,6 +1,6 @@
 #!/bin/bash
 # Runs on every node, outside: enters the container and starts node.sh in it.
-# shellcheck disable=SC1090,SC1091  # the cluster's files are not here to be read
+# shellcheck disable=SC1090,SC1091,SC2016  # the cluster's files are not here to be read
 die() {
     printf 'jobgen: %s: %s\n' "${SLURMD_NODENAME:-$HOSTNAME}" "$2" >&2
     exit "$1"
@@ -15,7 +15,8 @@ setup_failed() {
 trap 'setup_failed "$BASH_COMMAND"' ERR
 # What Slurm, jobgen and the job have set wins over the lines up to eval.
 jobgen_env=$(declare -p CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES GPU_DEVICE_ORDINAL MASTER_ADDR \
-    MASTER_PORT RDZV_ID JOBGEN_CHECKPOINT_DIR OMP_NUM_THREADS NCCL_DEBUG NCCL_NET NCCL_IB_HCA 2>/dev/null) || true
+    MASTER_PORT RDZV_ID JOBGEN_CHECKPOINT_DIR OMP_NUM_THREADS NCCL_DEBUG PYTHONFAULTHANDLER \
+    TORCH_FR_DUMP_TEMP_FILE TORCH_NCCL_DEBUG_INFO_TEMP_FILE NCCL_NET NCCL_IB_HCA 2>/dev/null) || true
 # cluster modules:6
 module load apptainer/1.3
 unset -v CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES GPU_DEVICE_ORDINAL
@@ -23,8 +24,14 @@ eval "$jobgen_env"
 trap - ERR
 
 # ---- Enter -------------------------------------------------------------------------------------
-exec apptainer exec --nv \
+# An image's own variables would win over these, so they are set again inside.
+JOBGEN_ENV="$(declare -p CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES GPU_DEVICE_ORDINAL \
+    MASTER_ADDR MASTER_PORT RDZV_ID JOBGEN_CHECKPOINT_DIR \
+    OMP_NUM_THREADS NCCL_DEBUG PYTHONFAULTHANDLER TORCH_FR_DUMP_TEMP_FILE \
+    TORCH_NCCL_DEBUG_INFO_TEMP_FILE NCCL_NET NCCL_IB_HCA \
+    2>/dev/null)" \
+    exec apptainer exec --nv \
     --bind="$JOBGEN_RUN_DIR" \
     --bind=/data:/data \
     /shared/images/torch.sif \
-    bash "$JOBGEN_BUNDLE_DIR/node.sh"
+    bash -c 'eval "$JOBGEN_ENV"; unset JOBGEN_ENV; exec bash "$0"' "$JOBGEN_BUNDLE_DIR/node.sh"

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Runs on every node, outside: enters the container and starts node.sh in it.
-# shellcheck disable=SC1090,SC1091  # the cluster's files are not here to be read
-JOBGEN_GUARD=1 exec docker run --rm --init --gpus=all --device=/dev/infiniband --cap-add=IPC_LOCK \
+# shellcheck disable=SC1090,SC1091,SC2016  # the cluster's files are not here to be read
+JOBGEN_GUARD=1 exec docker run --rm --init \
+    --gpus=all --device=/dev/infiniband --cap-add=IPC_LOCK \
     --user="$(id -u):$(id -g)" --network=host --ipc=host \
     --ulimit=memlock=-1 --ulimit=stack=67108864 \
     --volume="$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR" \
@@ -12,8 +13,9 @@ JOBGEN_GUARD=1 exec docker run --rm --init --gpus=all --device=/dev/infiniband -
     --env=JOBGEN_STOP_FILE --env=JOBGEN_STOPPED_FILE --env=JOBGEN_REPORT_FILE --env=JOBGEN_RESTART \
     --env=JOBGEN_WORLD_SIZE --env=JOBGEN_MIN_WORLD_SIZE --env=JOBGEN_RANKS_PER_NODE --env=JOBGEN_CPUS_PER_RANK \
     --env=JOBGEN_SECRETS --env=MASTER_ADDR --env=MASTER_PORT --env=RDZV_ID \
-    --env=JOBGEN_CHECKPOINT_DIR --env=OMP_NUM_THREADS --env=NCCL_DEBUG --env=NCCL_NET \
-    --env=NCCL_IB_HCA --env=NCCL_IB_TC --env=NCCL_SOCKET_IFNAME --env=GLOO_SOCKET_IFNAME \
-    --env=NCCL_IB_TIMEOUT --env=NCCL_IGNORE_CPU_AFFINITY \
+    --env=JOBGEN_CHECKPOINT_DIR --env=OMP_NUM_THREADS --env=NCCL_DEBUG --env=PYTHONFAULTHANDLER \
+    --env=TORCH_FR_DUMP_TEMP_FILE --env=TORCH_NCCL_DEBUG_INFO_TEMP_FILE --env=NCCL_NET --env=NCCL_IB_HCA \
+    --env=NCCL_IB_TC --env=NCCL_SOCKET_IFNAME --env=GLOO_SOCKET_IFNAME --env=NCCL_IB_TIMEOUT \
+    --env=NCCL_IGNORE_CPU_AFFINITY \
     ghcr.io/example/train:1.2 \
     bash "$JOBGEN_BUNDLE_DIR/node.sh"

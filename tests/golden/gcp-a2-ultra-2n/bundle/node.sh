@@ -7,6 +7,24 @@ die() {
 }
 cd "$JOBGEN_WORK_DIR" || die 96 'the working directory is not here'
 
+# ---- Caches of compilers: on this node, because ranks race in a shared home ----------------------
+all_caches=${TMPDIR:-/tmp}/jobgen-$UID-$SLURM_JOB_ID-$SLURMD_NODENAME-01ba4719
+caches=$all_caches.$JOBGEN_RESTART
+# a requeued job keeps what it compiled, but no lock of a killed rank: torch waits for it forever
+for old in "$all_caches".*; do
+    [[ $old == "$caches" || ! -O $old ]] ||
+        { find "$old" -name lock -delete && mv -T "$old" "$caches"; } 2>/dev/null
+done
+mkdir -m 700 "$caches" 2>/dev/null
+[[ -d $caches && -O $caches && ! -L $caches ]] ||
+    caches=$(mktemp -d "$all_caches-XXXXXXXX") || die 96 'no room for caches'
+# what killed jobs left a month ago
+find "${TMPDIR:-/tmp}" -maxdepth 1 -user "$UID" -name "jobgen-$UID-*" -mtime +30 -exec rm -rf {} +
+[[ $SLURM_LOCALID != 0 || $(stat -f -c %T "$caches") != tmpfs ]] ||
+    printf 'jobgen: %s: %s is in memory, and so are caches\n' "$SLURMD_NODENAME" "$caches" >&2
+export TRITON_CACHE_DIR=$caches/triton TORCHINDUCTOR_CACHE_DIR=$caches/inductor \
+    TORCH_EXTENSIONS_DIR=$caches/extensions
+
 # ---- Launch ------------------------------------------------------------------------------------
 set -uo pipefail
 command -v torchrun >/dev/null || die 127 "torchrun is not on PATH here: setup has to bring it"

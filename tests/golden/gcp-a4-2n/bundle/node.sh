@@ -7,6 +7,24 @@ die() {
 }
 cd "$JOBGEN_WORK_DIR" || die 96 'the working directory is not here'
 
+# ---- Caches of compilers: on this node, because ranks race in a shared home ----------------------
+all_caches=${TMPDIR:-/tmp}/jobgen-$UID-$SLURM_JOB_ID-$SLURMD_NODENAME-afa0371a
+caches=$all_caches.$JOBGEN_RESTART
+# a requeued job keeps what it compiled, but no lock of a killed rank: torch waits for it forever
+for old in "$all_caches".*; do
+    [[ $old == "$caches" || ! -O $old ]] ||
+        { find "$old" -name lock -delete && mv -T "$old" "$caches"; } 2>/dev/null
+done
+mkdir -m 700 "$caches" 2>/dev/null
+[[ -d $caches && -O $caches && ! -L $caches ]] ||
+    caches=$(mktemp -d "$all_caches-XXXXXXXX") || die 96 'no room for caches'
+# what killed jobs left a month ago
+find "${TMPDIR:-/tmp}" -maxdepth 1 -user "$UID" -name "jobgen-$UID-*" -mtime +30 -exec rm -rf {} +
+[[ $SLURM_LOCALID != 0 || $(stat -f -c %T "$caches") != tmpfs ]] ||
+    printf 'jobgen: %s: %s is in memory, and so are caches\n' "$SLURMD_NODENAME" "$caches" >&2
+export TRITON_CACHE_DIR=$caches/triton TORCHINDUCTOR_CACHE_DIR=$caches/inductor \
+    TORCH_EXTENSIONS_DIR=$caches/extensions
+
 # ---- Setup: a line that fails ends the job, where nothing on it says || true -------------------
 setup_failed() {
     local code=$?
@@ -16,8 +34,9 @@ setup_failed() {
 trap 'setup_failed "$BASH_COMMAND"' ERR
 # What Slurm, jobgen and the job have set wins over the lines up to eval.
 jobgen_env=$(declare -p CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES GPU_DEVICE_ORDINAL MASTER_ADDR \
-    MASTER_PORT RDZV_ID JOBGEN_CHECKPOINT_DIR OMP_NUM_THREADS NCCL_DEBUG NCCL_NET \
-    NCCL_SOCKET_IFNAME GLOO_SOCKET_IFNAME 2>/dev/null) || true
+    MASTER_PORT RDZV_ID JOBGEN_CHECKPOINT_DIR OMP_NUM_THREADS NCCL_DEBUG PYTHONFAULTHANDLER \
+    TORCH_FR_DUMP_TEMP_FILE TORCH_NCCL_DEBUG_INFO_TEMP_FILE NCCL_NET NCCL_SOCKET_IFNAME \
+    GLOO_SOCKET_IFNAME 2>/dev/null) || true
 # cluster gcp-a3-ultra:17
 [[ -r /usr/local/gib/scripts/set_nccl_env.sh ]] || die 96 '/usr/local/gib/scripts/set_nccl_env.sh: the plug-in is not installed here, or not mounted into the container'
 source /usr/local/gib/scripts/set_nccl_env.sh
