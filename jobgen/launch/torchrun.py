@@ -18,9 +18,10 @@ READ = 120
 
 _FINISHED = """\
 rc=$?
+trap - EXIT
+((rc == 0)) || exit "$rc"
 # all ranks have ended well: the batch shell need not wait for a node that was lost
-((rc)) || : >"$JOBGEN_STATE_DIR/finished.$JOBGEN_RESTART"
-exit "$rc\""""
+: >"$JOBGEN_STATE_DIR/finished.$JOBGEN_RESTART\""""
 
 
 def launch(request: Request) -> Launch:

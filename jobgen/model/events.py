@@ -40,14 +40,15 @@ class Event(NamedTuple):
 
 
 class Failure(NamedTuple):
-    """A rank that failed, as the batch shell recorded it; of one start the first comes first."""
+    """What failed, as the batch shell recorded it; of one start the first comes first."""
 
     start: int
     """The first start of the job is 1."""
     node: str
-    rank: int
+    rank: int | None
+    """None where the node failed before its ranks started, as in a line of setup."""
     code: int
-    """The rank's exit code; 128 and the signal's number where it was killed."""
+    """Its exit code; 128 and the signal's number where it was killed."""
     signal: int
     """The signal that killed it, or 0."""
 
@@ -63,13 +64,11 @@ class Silence(NamedTuple):
 
 
 def list_failures(start: int, text: str) -> list[Failure]:
-    """The ranks that failed in one start, by the lines of the batch shell's event file."""
+    """What failed in one start, by the lines of the batch shell's event file."""
     return [
         Failure(start, event.node, event.rank, code, event.number("signal") or 0)
         for event in read_events(text)
-        if event.kind == "failed"
-        and event.rank is not None
-        and (code := event.number("code")) is not None
+        if event.kind == "failed" and (code := event.number("code")) is not None
     ]
 
 

@@ -29,6 +29,14 @@ def test_the_rank_that_failed_first_is_named_with_its_node_and_code() -> None:
     assert jobs.job_data(record)["failures"] == [failure]
 
 
+def test_a_node_that_failed_before_its_ranks_is_named_alone() -> None:
+    record = run(failures=[[1, "n2", None, 1, 0]])
+    assert describe_ranks(record) == ["n2, before its ranks started, failed first: exit code 1"]
+    text = jobs.ended(record, Ink(colour=False, width=80))
+    assert text.endswith("  error log  jobgen logs llama-3 --stderr -n 50\n")
+    assert jobs.job_data(record)["failures"][0]["rank"] is None
+
+
 @pytest.mark.parametrize(
     ("code", "number", "words"),
     [

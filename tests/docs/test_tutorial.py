@@ -27,6 +27,7 @@ def test_the_tutorial_works_from_top_to_bottom(tmp_path: Path) -> None:
     assert re.search(r"^digits-1  COMPLETED in ", said, re.MULTILINE)
     assert re.search(r"epoch  8  loss .* accuracy 9[6-9]", said)
     assert "go on with the next thing" in said
-    assert re.search(r"^digits-2  FAILED in .*\n.*\nexit code 1$", said, re.MULTILINE)
+    assert re.search(r"^digits-2  FAILED in .*\n(  .*\n)+exit code 1$", said, re.MULTILINE)
+    assert "\n  rank 3 on local2 failed first: exit code 1\n" in said
     assert "local2 r3 ! rank 3 fails, as --fail-rank asks" in said
     assert re.search(r"^digits-3  CANCELLED$", said, re.MULTILINE)

@@ -75,9 +75,10 @@ def test_failures_and_silences_are_read_in_their_order() -> None:
         "v=1 time=5 kind=silent node=n1 rank=0 seconds=600",
         "v=1 time=9 kind=failed node=n2 rank=1 code=137 signal=9",
         "v=1 time=9.5 kind=failed node=n1 rank=0 code=1 signal=0",
-        "v=1 time=9.5 kind=failed node=n1 code=1",
+        "v=1 time=9.5 kind=failed node=n1 rank=- code=1 signal=0",
         "v=1 time=9.5 kind=failed node=n1 rank=2",
     ]
     text = "\n".join(lines)
-    assert list_failures(3, text) == [(3, "n2", 1, 137, 9), (3, "n1", 0, 1, 0)]
+    failures = [(3, "n2", 1, 137, 9), (3, "n1", 0, 1, 0), (3, "n1", None, 1, 0)]
+    assert list_failures(3, text) == failures
     assert list_silences(3, text) == [(3, "n1", 0, 600)]

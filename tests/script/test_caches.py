@@ -104,7 +104,7 @@ def put_back(job: Job, restart: int, ranks: int) -> None:
     """One start that Slurm puts back into the queue: warned when all ranks are up, it stops."""
     process = job.start(7, restart)
     for rank in range(ranks):
-        job.wait_for(job.folder / f"up.{rank}.{restart}", 120)
+        job.wait_for(job.folder / f"up.{rank}.{restart}")
     os.kill(process.pid, signal.SIGUSR1)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 0, err

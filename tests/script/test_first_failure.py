@@ -67,9 +67,23 @@ def test_a_rank_that_could_not_start_is_the_first_failure(tmp_path: Path) -> Non
 
 
 def test_a_job_of_which_no_rank_failed_keeps_its_launchers_code(tmp_path: Path) -> None:
-    job = Job.make(tmp_path / "run", "true\n", setup="[exit 3]")
+    job = Job.make(tmp_path / "run", "true\n", launcher="torchrun", nodes="1")
+    job.hosts = ("n1",)
+    (job.folder / "fake" / "torchrun").write_text("#!/bin/bash\nexit 3\n")
+    (job.folder / "fake" / "torchrun").chmod(0o755)
     assert job.run().returncode == 3
     assert not job.state("events").exists()
+
+
+@pytest.mark.parametrize(("line", "code"), [("exit 3", 3), ("cat no-such-file", 1)])
+def test_a_node_may_fail_before_its_ranks(tmp_path: Path, line: str, code: int) -> None:
+    job = Job.make(tmp_path / "run", "true\n", setup=f"[{line}]")
+    done = job.run()
+    assert done.returncode == code
+    words = f"n[12], before its ranks started, failed first, with exit code {code}"
+    assert re.search(words, done.stderr)
+    rank, _, recorded = failures(job.events())[0]
+    assert (rank, recorded) == (None, code)
 
 
 def test_what_torchrun_made_good_by_a_restart_is_no_failure(tmp_path: Path) -> None:

@@ -20,10 +20,10 @@ def quick(folder: Path, program: str, before_each_look: str = "true") -> Job:
     text = job.script.read_text()
     job.script.write_text(text.replace("silence=600", "silence=2"))
     assert job.script.read_text() != text
-    stat = job.folder / "fake" / "stat"
+    find = job.folder / "fake" / "find"
     count = 'printf . >>"$FAKE_DIR/looks"'
-    stat.write_text(f'#!/bin/bash\n{before_each_look}\n{count}\nexec {shutil.which("stat")} "$@"\n')
-    stat.chmod(0o755)
+    find.write_text(f'#!/bin/bash\n{before_each_look}\n{count}\nexec {shutil.which("find")} "$@"\n')
+    find.chmod(0o755)
     return job
 
 
@@ -73,6 +73,18 @@ def test_while_another_rank_writes_nothing_is_reported(tmp_path: Path) -> None:
     writes = 'echo >>"$JOBGEN_LOG_DIR/n1.0.out"'
     job = quick(tmp_path, LEAVES, before_each_look=writes)
     err = finish(job, lambda: looks(job) > 5, "looks for a silence")
+    assert (silences(job), WORDS in err) == ([], False)
+
+
+def test_the_files_of_very_many_ranks_are_looked_at_too(tmp_path: Path) -> None:
+    """Their names are more than one command line can hold: 2 MiB with the usual limits."""
+    writes = 'echo >>"$JOBGEN_LOG_DIR/n1.0.out"'
+    job = quick(tmp_path, LEAVES, before_each_look=writes)
+    logs = job.folder / "logs" / "0" / "0"
+    logs.mkdir(parents=True)
+    for number in range(20_000):
+        (logs / f"{'n' * 100}.{number}.out").touch()
+    err = finish(job, lambda: looks(job) > 5 or silences(job), "looks for a silence")
     assert (silences(job), WORDS in err) == ([], False)
 
 

@@ -95,8 +95,7 @@ def count_parameters(args: argparse.Namespace, tokens: int) -> int:
     ``tokens`` is what the tokenizer has; it counts where no argument says the padded vocabulary.
     The whole model is built, whatever tp and pp are: both divide it, and leave the sum.
     """
-    with warnings.catch_warnings(), _without_gpu():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), _without_gpu():
         import torch
         from megatron.core.models.gpt import GPTModel
 

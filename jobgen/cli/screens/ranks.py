@@ -28,13 +28,19 @@ def error_log_command(record: RunRecord) -> str:
     """The command that shows the error log: of the rank that failed first, where it is known."""
     newest = record.restarts + 1
     ranks = [failure.rank for failure in record.failures if failure.start == newest]
-    chosen = f" --rank {ranks[0]}" if ranks else ""
+    chosen = f" --rank {ranks[0]}" if ranks and ranks[0] is not None else ""
     return f"jobgen logs {safe(record.alias)}{chosen} --stderr -n 50"
 
 
 def _describe_failure(failure: Failure, *, first: bool) -> str:
     when = "failed first" if first else "failed in the same second"
-    return f"rank {failure.rank} on {safe(failure.node)} {when}: {_describe_end(failure)}"
+    node = safe(failure.node)
+    who = (
+        f"{node}, before its ranks started,"
+        if failure.rank is None
+        else f"rank {failure.rank} on {node}"
+    )
+    return f"{who} {when}: {_describe_end(failure)}"
 
 
 def _describe_end(failure: Failure) -> str:

@@ -5,6 +5,14 @@ die() {
     printf 'jobgen: %s: %s\n' "${SLURMD_NODENAME:-$HOSTNAME}" "$2" >&2
     exit "$1"
 }
+# What ends here before a rank has started is recorded as the end of a rank is.
+record_end() {
+    local code=$? events=$JOBGEN_STATE_DIR/events node=${SLURMD_NODENAME:-$HOSTNAME}
+    ((code)) && mkdir -p "$events" || return
+    printf 'v=1 time=%s kind=exit node=%s rank=- code=%s signal=0\n' "$(date +%s.%N)" "$node" "$code" \
+        >"$events/$JOBGEN_RESTART.$node.node${SLURM_LOCALID:-0}"
+}
+trap record_end EXIT
 cd "$JOBGEN_WORK_DIR" || die 96 'the working directory is not here'
 
 # ---- Setup: a line that fails ends the job, where nothing on it says || true -------------------
