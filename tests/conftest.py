@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests import inputs
+from tests import inputs, surroundings
 from tests.cluster import Cluster, Options
 from tests.cluster.install import ACCOUNTING_PROGRAMS, PROGRAMS, missing
 
@@ -116,6 +116,7 @@ class Units:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Units())
+    surroundings.forget()
     inputs.load(free=config.getoption("--full"))
 
 
