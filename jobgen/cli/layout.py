@@ -60,6 +60,8 @@ def table(rows: Iterable[Sequence[str]], *, gap: str = "  ", indent: str = "") -
 
 _KEY, _VALUE, _WHY = 24, 12, 34
 """Columns: the widest key, the narrowest column of values, and what a why needs beside them."""
+_NARROWEST = 20
+"""Columns: a why with fewer beside the value stands below it."""
 
 
 def described(rows: Iterable[tuple[str, str, str]], width: int, *, indent: str = "  ") -> str:
@@ -78,9 +80,9 @@ def described(rows: Iterable[tuple[str, str, str]], width: int, *, indent: str =
 
 def _described(row: tuple[str, str, str], widths: tuple[int, int], left: int, width: int) -> str:
     (key, value, why), (first, second) = row, widths
-    if columns(key) <= first and columns(value) <= second:
-        beside = left + second + 2
-        text = fold(why, max(width - beside, 20), " " * beside)
+    beside = left + second + 2
+    if columns(key) <= first and columns(value) <= second and width - beside >= _NARROWEST:
+        text = fold(why, width - beside, " " * beside)
         return f"{pad(key, first)}  {pad(value, second)}  {text}".rstrip()
     below = " " * left
     text = f"\n{below}{fold(why, width - left, below)}" if why else ""

@@ -33,6 +33,7 @@ FABRICS: Mapping[Fabric, Callable[[Site], Part]] = {
     "tcpxo": tcpxo,
     "gib": gib,
     "none": none,
+    "unknown": none,
 }
 
 

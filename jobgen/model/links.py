@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from jobgen.data import Gpu
     from jobgen.model.network import Network
 
-_SHARED = ("ethernet", "none")
+_SHARED = ("ethernet", "none", "unknown")
 """Networks that have one card for the node, where the profile does not say how many."""
 _HOST = {"pcie3": 13.0e9, "pcie4": 26.0e9, "pcie5": 55.0e9}
 """Bytes per second from host memory: 55 of 63 GB/s was measured on PCIe 5.0 x16

@@ -17,10 +17,9 @@ from jobgen.model.fields import (
     whole,
 )
 from jobgen.model.form import Check, Form, each, form, key, table
-from jobgen.model.machine import UNKNOWN
 
 Fabric = Literal[
-    "infiniband", "roce", "ethernet", "efa", "slingshot", "tcpx", "tcpxo", "gib", "none"
+    "infiniband", "roce", "ethernet", "efa", "slingshot", "tcpx", "tcpxo", "gib", "none", "unknown"
 ]
 FABRICS: tuple[Fabric, ...] = get_args(Fabric)
 
@@ -42,9 +41,10 @@ class Network(Form):
     """The network between nodes."""
 
     fabric: Fabric = key(
-        one_of("fabric", FABRICS, aliases={"ib": "infiniband", UNKNOWN: "none"}),
+        one_of("fabric", FABRICS, aliases={"ib": "infiniband"}),
         default="none",
-        doc="The kind of network that carries the training traffic.",
+        doc="The kind of network that carries the training traffic; none is plain sockets, unknown lets "
+        "NCCL choose and print what it chose.",
     )
     nics: int | None = key(
         whole(1, 64), default=None, doc="Network cards of each node that carry it."

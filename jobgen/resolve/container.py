@@ -182,7 +182,7 @@ def _unknown_gpus(look: Look, asked: Container) -> list[Problem]:
     part = wanted is not None and 0 < wanted < there
     if asked.runtime != "docker" or look.cluster.gpu_request != "none" or not part:
         return []
-    message = f"gpus_per_node: {wanted} of {there} under docker: Slurm assigns no GPUs here"
+    message = f"docker on {wanted} of a node's {there} GPUs, and Slurm assigns no GPUs here"
     hint = f"docker would get all of them; write gpus_per_node: {there}, or use another runtime"
     return [look.wrong_job("J216", message, "gpus_per_node", hint=hint)]
 

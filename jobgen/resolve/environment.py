@@ -47,11 +47,39 @@ def base(look: Look, shape: Shape, launcher: str) -> Part:
         if threads:
             env["OMP_NUM_THREADS"] = threads
     if shape.gpus_per_node and shape.nodes * shape.gpus_per_node > 1:
-        named = ("nccl", "debug") in look.spec.places
-        why = "as the job asks" if named else "NCCL says why it fails, and nothing else"
-        place = look.by_job("nccl", "debug") if named else "rule nccl"
-        env["NCCL_DEBUG"] = Setting(look.job.nccl.debug, why, place)
-    return Part("jobgen", env=env)
+        env |= _nccl_debug(look, shape)
+    return Part("jobgen", env=env, notes=tuple(_unknown_network(look, shape)))
+
+
+def _nccl_debug(look: Look, shape: Shape) -> dict[str, Setting]:
+    """What NCCL prints: why it fails; on an unknown network also what it chose."""
+    if ("nccl", "debug") in look.spec.places:
+        place = look.by_job("nccl", "debug")
+        return {"NCCL_DEBUG": Setting(look.job.nccl.debug, "as the job asks", place)}
+    if not _is_unknown(look, shape):
+        why = "NCCL says why it fails, and nothing else"
+        return {"NCCL_DEBUG": Setting(look.job.nccl.debug, why, "rule nccl")}
+    why = "the network is unknown: NCCL prints which one it uses (NET/IB, NET/Socket)"
+    place = look.by_cluster("network", "fabric")
+    return {
+        "NCCL_DEBUG": Setting("INFO", why, place),
+        "NCCL_DEBUG_SUBSYS": Setting("INIT,NET", "these lines alone", place),
+    }
+
+
+def _is_unknown(look: Look, shape: Shape) -> bool:
+    return shape.nodes > 1 and look.cluster.network.fabric == "unknown"
+
+
+def _unknown_network(look: Look, shape: Shape) -> list[Problem]:
+    """NCCL on a network that the profile does not know may use TCP, and the job still runs."""
+    if not shape.gpus_per_node or not _is_unknown(look, shape):
+        return []
+    name = look.cluster.name
+    message = f"the network of {name} is unknown: NCCL chooses one, and TCP where it finds no other"
+    hint = f"find out: jobgen cluster check {name}"
+    place = look.profile.at("network", "fabric")
+    return [Problem("J229", message, place, hint, severity="warning")]
 
 
 def _checkpoints(look: Look) -> Setting:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from jobgen.model.train import Train
 
 NAMES = {"tp": "tensor", "pp": "pipeline", "cp": "context", "ep": "expert"}
-SLOW = ("ethernet", "none")
+SLOW = ("ethernet", "none", "unknown")
 """Networks whose bandwidth is an order of magnitude below what tensor parallel needs."""
 
 _MODEL = ("tp", "pp", "cp")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from jobgen.model.network import Network
 
 _GBPS = {"infiniband": 200, "roce": 200, "efa": 100, "ethernet": 100, "none": 10} | {
+    "unknown": 10,
     "slingshot": 200,
     "tcpx": 200,
     "tcpxo": 200,
