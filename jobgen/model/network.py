@@ -43,8 +43,8 @@ class Network(Form):
     fabric: Fabric = key(
         one_of("fabric", FABRICS, aliases={"ib": "infiniband"}),
         default="none",
-        doc="The kind of network that carries the training traffic; none is plain sockets, unknown lets "
-        "NCCL choose and print what it chose.",
+        doc="The kind of network that carries the training traffic; none is plain sockets, "
+        "unknown lets NCCL choose and print what it chose.",
     )
     nics: int | None = key(
         whole(1, 64), default=None, doc="Network cards of each node that carry it."
