@@ -1,6 +1,7 @@
 """What can go wrong for a person, as values: a place, what is wrong, what to do next.
 
 JobgenError            exit   raised when
+├── CheckFailed        1      a check failed that stands on no line of a file
 ├── Usage              2      the words of the command do not fit, or a question has no terminal
 ├── Invalid            3      a file is wrong; nothing was contacted
 ├── Unreachable        4      no connection, or no login
@@ -71,6 +72,12 @@ class JobgenError(Exception):
             p if isinstance(p, Problem) else Problem("J000", p, hint=hint) for p in problems
         )
         super().__init__("; ".join(p.message for p in self.problems))
+
+
+class CheckFailed(JobgenError):
+    """A check failed that stands on no line of a file, such as a secret that is not set."""
+
+    exit = Exit.FAILED
 
 
 class Usage(JobgenError):

@@ -30,16 +30,41 @@ class LintedFile(NamedTuple):
     """Whether it could be used; rules may still find errors in a valid file."""
 
 
-def lint(world: World, files: Sequence[Path], cluster: str | None = None) -> tuple[LintedFile, ...]:
+def lint(
+    world: World, files: Sequence[Path], cluster: str | None = None, sets: Sequence[str] = ()
+) -> tuple[LintedFile, ...]:
     """Each file with all its problems, in the order given.
 
-    Jobs and scripts are judged on this cluster, or on the one profile among the files, or a job on
-    the one it names. Raises Missing where there is no such cluster, Invalid where its profile is
-    wrong.
+    On a cluster that is named, a job gets every check of ``submit``. Without one, jobs and scripts
+    are judged on the one profile among the files, or a job on the one it names. Raises Missing
+    where there is no such cluster, Invalid where its profile is wrong.
     """
     texts = [(path, _read(world, path)) for path in files]
-    where = _named(world, cluster) if cluster else _cluster(world, texts)
-    return tuple(_lint(world, path, text, where) for path, text in texts)
+    if cluster is None:
+        where = _cluster(world, texts)
+        return tuple(_lint(world, path, text, where) for path, text in texts)
+    jobs = {path for path, text in texts if isinstance(text, str) and _is_job(path, text)}
+    where = _named(world, cluster) if len(jobs) < len(texts) else None
+    return tuple(
+        _examine(world, path, text, cluster, sets)
+        if path in jobs and isinstance(text, str)
+        else _lint(world, path, text, where)
+        for path, text in texts
+    )
+
+
+def _is_job(path: Path, text: str) -> bool:
+    from jobgen.load import is_script, kind
+
+    return not is_script(text, path.name) and kind(text, path.name) == "job"
+
+
+def _examine(world: World, path: Path, text: str, cluster: str, sets: Sequence[str]) -> LintedFile:
+    from jobgen.app.prepare import examine
+
+    found = examine(world, path, cluster, sets)
+    valid = found.ready is not None
+    return LintedFile(world.label(path), "job", text, found.diagnostics, valid)
 
 
 def _named(world: World, name: str) -> ClusterProfile:

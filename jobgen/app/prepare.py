@@ -6,19 +6,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from jobgen.app import secret
+from jobgen.app.gathering import Gathered, gather
 from jobgen.app.world import World
-from jobgen.errors import Invalid, Missing, Problem
-from jobgen.model.facts import Facts
-from jobgen.model.record import JobId, Login, Site
+from jobgen.errors import CheckFailed, Invalid, JobgenError, Missing, Problem, Severity, Unfit
+from jobgen.model.record import Login, Site
 
 if TYPE_CHECKING:
     from jobgen.catalog import Catalog
     from jobgen.model.bundle import Bundle
     from jobgen.model.cluster import ClusterProfile
+    from jobgen.model.facts import Facts
     from jobgen.model.job import JobSpec
     from jobgen.model.loaded import Loaded
-    from jobgen.model.plan import Plan
+    from jobgen.model.plan import Check, Plan
     from jobgen.upload import Manifest
 
 
@@ -47,6 +47,22 @@ class Made(NamedTuple):
     """The folder whose profiles it may name."""
 
 
+class Examined(NamedTuple):
+    """Everything that is known of a job on a cluster before it is submitted."""
+
+    ready: Ready | None
+    """None where an error leaves nothing to submit."""
+    problems: tuple[Problem, ...]
+    """Of both files and of what follows from them, in the order of the lines."""
+    checks: tuple[Check, ...]
+    """Good news too."""
+
+    @property
+    def diagnostics(self) -> tuple[Problem, ...]:
+        """The problems, and the checks that are not ok."""
+        return arrange((*self.problems, *(judge(c) for c in self.checks if c.status != "ok")))
+
+
 def prepare(
     world: World,
     job: Path,
@@ -58,39 +74,152 @@ def prepare(
 ) -> Ready:
     """The plan of a job on a cluster, its files, and what would be uploaded. Touches nothing.
 
-    Raises Invalid with every problem of both files, and Missing for an unknown cluster.
+    Raises Invalid with every problem and failed check, and Missing for an unknown cluster.
     """
-    from jobgen.load import load_job
-    from jobgen.render import render
-    from jobgen.resolve import resolve
+    examined = examine(world, job, cluster, sets, with_upload=with_upload, made=made)
+    if examined.ready is None:
+        raise Invalid(*examined.diagnostics)
+    return examined.ready
+
+
+def examine(
+    world: World,
+    job: Path,
+    cluster: str | None,
+    sets: Sequence[str] = (),
+    *,
+    with_upload: bool = True,
+    made: Made | None = None,
+) -> Examined:
+    """Every check that comes before a connection, whatever the others find. Touches nothing.
+
+    Raises Invalid where the job cannot be read, and Missing where nothing but the cluster is wrong.
+    """
+    from jobgen.load import read_job
 
     label = made.label if made else world.label(job)
-    spec = load_job(world.read(job, label), label, sets=sets)
+    text = world.read(job, label)
     base = job.resolve().parent
     catalog = world.catalog(beside=made.beside if made else base)
-    profile = profile_of(world, catalog, cluster or spec.value.cluster)
-    workdir = _workdir(world, spec, base)
-    facts = _facts(world, spec, base, workdir)
-    manifest = None
-    if with_upload:
-        from jobgen.upload import scan
+    read = read_job(text, label, sets=sets)
+    named = cluster or (read.loaded.value.cluster if read.loaded else None)
+    problems = list(read.problems)
+    profile = None
+    try:
+        if named or read.loaded:
+            profile = profile_of(world, catalog, named)
+    except Missing as error:
+        if not problems:
+            raise
+        problems += error.problems
+    except Invalid as error:
+        problems += error.problems
+    if read.loaded is None or profile is None:
+        return Examined(None, arrange((*problems, *read.notes)), ())
+    gathered = gather(world, read.loaded, base, profile.value.name if with_upload else None)
+    files = _Files(profile, base, catalog)
+    problems += gathered.problems
+    examined = _decide(world, gathered, files, problems)
+    if examined.ready is None:
+        judged = read_job(text, label, sets=sets, cluster=profile.value).notes
+        more = tuple(_new(judged, examined.problems))
+        examined = examined._replace(problems=arrange((*examined.problems, *more)))
+    return examined
 
-        manifest = scan(workdir, spec.value.workdir)
-        facts = facts._replace(
-            workdir_files=frozenset(f.path for f in manifest.files),
-            after=_after(world, spec, profile.value.name),
-        )
-    plan = resolve(spec, profile, facts)
-    templates = catalog.templates(profile.value.scheduler)
-    if own := catalog.own_templates(templates):
+
+class _Files(NamedTuple):
+    profile: Loaded[ClusterProfile]
+    base: Path
+    catalog: Catalog
+
+
+def _decide(world: World, gathered: Gathered, files: _Files, problems: list[Problem]) -> Examined:
+    """The plan and its files; with errors, what else is wrong."""
+    from jobgen import resolve
+
+    profile = files.profile
+    found = resolve.examine(gathered.job, profile, gathered.facts)
+    if problems or found.plan is None:
+        every = (*problems, *_new(found.problems, problems))
+        return Examined(None, arrange(every), found.checks)
+    plan, bundle = _render(world, found.plan, files)
+    ready = Ready(
+        gathered.job,
+        profile,
+        plan,
+        bundle,
+        site_of(profile.value),
+        files.base,
+        gathered.workdir,
+        gathered.facts,
+        gathered.manifest,
+    )
+    return Examined(ready, arrange(plan.notes), plan.checks)
+
+
+def _render(world: World, plan: Plan, files: _Files) -> tuple[Plan, Bundle]:
+    from jobgen.render import render
+
+    templates = files.catalog.templates(files.profile.value.scheduler)
+    if own := files.catalog.own_templates(templates):
         from jobgen.app.overriding import overridden
 
-        plan, bundle = overridden(world, plan, templates, own)
-    else:
-        bundle = render(plan, templates)
-    return Ready(
-        spec, profile, plan, bundle, site_of(profile.value), base, workdir, facts, manifest
-    )
+        return overridden(world, plan, templates, own)
+    return plan, render(plan, templates)
+
+
+_DECIDED_AGAIN = frozenset({"J208", "J215", "J217"})
+"""Codes of decisions that repeat what J138 says of two keys of the job."""
+
+
+def _new(found: Sequence[Problem], known: Sequence[Problem]) -> Iterator[Problem]:
+    """What is not known already, in these words or of this very place."""
+    places = {(problem.code, problem.place) for problem in known}
+    texts = {_text(problem) for problem in known}
+    for problem in found:
+        again = {problem.code, "J138" if problem.code in _DECIDED_AGAIN else problem.code}
+        if _text(problem) not in texts and not places & {(code, problem.place) for code in again}:
+            yield problem
+
+
+def _text(problem: Problem) -> tuple[str, str, int, str]:
+    file, line = (problem.place.file, problem.place.line) if problem.place else ("", 0)
+    return problem.code, file, line, problem.message
+
+
+def arrange(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+    """Each once, file by file and line by line; at the end those that stand on no line."""
+    files = list(dict.fromkeys(p.place.file for p in problems if p.place))
+
+    def key(problem: Problem) -> tuple[int, int, int]:
+        place = problem.place
+        return (files.index(place.file), place.line, place.col) if place else (len(files), 0, 0)
+
+    once: dict[object, Problem] = {}
+    for problem in problems:
+        once.setdefault((problem.code, problem.place, problem.message), problem)
+    return tuple(sorted(once.values(), key=key))
+
+
+def refusal(problems: Sequence[Problem]) -> type[JobgenError] | None:
+    """What to raise for these problems, and so the exit code; None where none is an error.
+
+    An error on a line of a file comes first, a plan that only needs too much memory last.
+    """
+    from jobgen.resolve.planning import UNFIT
+
+    errors = [problem for problem in problems if problem.severity == "error"]
+    if any(problem.place for problem in errors):
+        return Invalid
+    if any(problem.code != UNFIT for problem in errors):
+        return CheckFailed
+    return Unfit if errors else None
+
+
+def judge(check: Check) -> Problem:
+    """A check that is not ok as a problem."""
+    severity: Severity = "error" if check.status == "fail" else "warning"
+    return Problem(check.code, check.message, check.place, check.hint, severity)
 
 
 def site_of(profile: ClusterProfile) -> Site:
@@ -115,70 +244,3 @@ def profile_of(world: World, catalog: Catalog, name: str | None) -> Loaded[Clust
     file = catalog.cluster(name)
     world.texts.update(file.texts)
     return load_cluster(file.text, file.label, parent=file.parent)
-
-
-def _workdir(world: World, spec: Loaded[JobSpec], base: Path) -> Path:
-    """The directory that is uploaded. Raises Invalid where there is none."""
-    named = spec.value.workdir.path
-    start, _, rest = named.partition("/")
-    workdir = (world.home / rest if start == "~" else base / named).resolve()
-    if not workdir.is_dir():
-        hint = "it is taken relative to the job file"
-        if start.startswith("~"):
-            hint = "~/ is your home on this machine; other homes are written out"
-        place = spec.at("workdir", "path") if ("workdir", "path") in spec.places else None
-        raise Invalid(
-            Problem(
-                "J180",
-                f"workdir '{named}' is no directory",
-                place or spec.at("workdir"),
-                hint,
-            )
-        )
-    return workdir
-
-
-def _facts(world: World, spec: Loaded[JobSpec], base: Path, workdir: Path) -> Facts:
-    texts = {name: _copied(spec, workdir, name, path) for path, name in _named(spec.value)}
-    return Facts(
-        secrets=secret.origins(world, spec.value.secrets, base),
-        texts=texts,
-        job_label=spec.label,
-    )
-
-
-def _named(job: JobSpec) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Files of the working directory that the plan reads: key of job.yaml, and path."""
-    train = job.train
-    if job.launcher.config:
-        yield ("launcher", "config"), job.launcher.config
-    if train and isinstance(train.model, str) and train.model.endswith(".json"):
-        yield ("train", "model"), train.model
-    if train and train.config:
-        yield ("train", "config"), train.config
-
-
-def _copied(spec: Loaded[JobSpec], workdir: Path, name: str, path: tuple[str, ...]) -> bytes:
-    from jobgen.app.world import read_limited
-
-    try:
-        return read_limited(workdir / name)
-    except OSError as error:
-        raise Invalid(
-            Problem(
-                "J181",
-                f"{'.'.join(path)} '{name}' cannot be read: {error.strerror}",
-                spec.at(*path),
-                "it is taken relative to the workdir",
-            )
-        ) from error
-
-
-def _after(world: World, spec: Loaded[JobSpec], cluster: str) -> dict[str, str]:
-    """Name in ``after:`` → the id of its newest run on this cluster, for those that have one."""
-    ids = {}
-    for name in spec.value.after:
-        record = world.ledger.last(name, cluster=cluster)
-        if record and record.job:
-            ids[name] = str(JobId(record.job.job))
-    return ids

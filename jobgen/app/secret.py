@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobgen.app.world import World
-from jobgen.errors import Invalid, Problem
+from jobgen.errors import CheckFailed, Problem
 from jobgen.model.bundle import BundleFile
 from jobgen.shell import quote
 
@@ -26,14 +26,15 @@ def origins(world: World, refs: Sequence[SecretRef], base: Path) -> dict[str, st
 def delivery(world: World, refs: Sequence[SecretRef], base: Path) -> BundleFile | None:
     """The 0600 file of exports with all values; None without secrets.
 
-    Raises Invalid naming every secret that is missing. The values are added to ``world.masked``.
+    Raises CheckFailed with every secret that is missing. The values are added to
+    ``world.masked``.
     """
     if not refs:
         return None
     values = {ref.name: _value(world, ref, base) for ref in refs}
     missing = [ref for ref in refs if values[ref.name] is None]
     if missing:
-        raise Invalid(*(_missing(ref) for ref in missing))
+        raise CheckFailed(*(_missing(ref) for ref in missing))
     world.masked.update(v for v in values.values() if v)
     lines = [f"export {name}={quote(value)}\n" for name, value in values.items() if value]
     return BundleFile(FILE, "".join(lines).encode("utf-8", "surrogateescape"), 0o600)

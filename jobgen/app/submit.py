@@ -9,14 +9,13 @@ from typing import Any
 from jobgen.app import orders, provenance, secret, submitting
 from jobgen.app.calibrating import expected
 from jobgen.app.errand import Errand
-from jobgen.app.prepare import Ready
+from jobgen.app.prepare import Ready, judge, refusal
 from jobgen.app.progress import STAGES, Progress, Stage, silent
 from jobgen.app.world import World
-from jobgen.errors import Invalid, Problem, Unfit
 from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import Setting
 from jobgen.model.record import Login, RunRecord
-from jobgen.resolve.planning import UNFIT
+from jobgen.resolve.checks import UNSET
 from jobgen.transport import Payload
 
 TOKEN = "x" * 26
@@ -45,13 +44,14 @@ class DryRun:
 
 
 def refuse_failing(ready: Ready) -> None:
-    """Raise Invalid where a check of the plan failed, as for a program that is not there; Unfit
-    where the only one is that of the GPUs' memory."""
-    failed = [c for c in ready.plan.checks if c.status == "fail"]
-    if failed:
-        force = "(--force submits all the same)"
-        kind = Unfit if all(c.code == UNFIT for c in failed) else Invalid
-        raise kind(*(Problem(c.code, c.message, hint=f"{c.hint} {force}") for c in failed))
+    """Raise what the failed checks of the plan come to, as for a program that is not there."""
+    failed = [judge(check) for check in ready.plan.checks if check.status == "fail"]
+    kind = refusal(failed)
+    if kind is None:
+        return
+    if all(problem.code != UNSET for problem in failed):
+        failed = [p._replace(hint=f"{p.hint} (--force submits anyway)") for p in failed]
+    raise kind(*failed)
 
 
 def dry_run(ready: Ready) -> DryRun:
@@ -90,8 +90,8 @@ def submit(
 ) -> RunRecord:
     """Upload, submit, write down: the run with its job id. ``about`` is kept with its shape.
 
-    Raises Invalid for a missing secret, Unreachable, Refused, or JobgenError where the other side
-    could not take the files; what was begun is in the ledger and never submitted twice.
+    Raises CheckFailed for a missing secret, Unreachable, Refused, or JobgenError where the other
+    side could not take the files; what was begun is in the ledger and never submitted twice.
     """
     delivery = secret.delivery(world, ready.job.value.secrets, ready.base)
     git = provenance.commit(ready.workdir, world.environ)

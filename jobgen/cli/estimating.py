@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jobgen.app.advising import Advised, Compared
     from jobgen.app.planning import Planned
     from jobgen.app.prepare import Ready
+    from jobgen.model.plan import Check
 
 
 class Said(NamedTuple):
@@ -25,6 +26,8 @@ class Said(NamedTuple):
     why: bool = False
     counted: str = ""
     """The exact count of the model's parameters, where it was asked for."""
+    failed: tuple[Check, ...] = ()
+    """The failed checks; of memory as it is estimated here, calibrated or not."""
 
 
 def cluster(call: Call, chosen: Mapping[str, Any]) -> str | None:
@@ -62,16 +65,31 @@ def said(call: Call, ready: Ready, job: Path, chosen: Mapping[str, Any]) -> Said
     names = _names(chosen)
     beside = compared(call.world, job, names, call.flags.sets) if names else None
     exact = counted(ready) if chosen["exact"] else ""
-    answer = Said(found, beside, why=chosen["why"], counted=exact)
+    answer = Said(found, beside, chosen["why"], exact, tuple(_failing(found, ready)))
     _write(answer, ready, html=chosen["html"], svg=chosen["svg"])
     return answer
 
 
+def _failing(found: Advised, ready: Ready) -> Iterator[Check]:
+    from jobgen.model.plan import Check
+    from jobgen.resolve.planning import UNFIT
+
+    shown = found.advice.shown if found.advice else None
+    calibrated = shown if found.calibrated else None
+    for check in ready.plan.checks:
+        if check.status == "fail" and not (calibrated and check.code == UNFIT):
+            yield check
+    if calibrated and calibrated.verdict == "no":
+        yield Check("fail", "calibrated: it does not fit", UNFIT, calibrated.note)
+
+
 def ended(said: Said, planned: Planned, chosen: Mapping[str, Any]) -> Exit:
-    """The exit code: of what does not fit, unless forced, and of differences where asked for."""
-    shown = said.found.advice.shown if said.found.advice else None
-    if shown is not None and shown.verdict == "no" and not chosen["force"]:
-        return Exit.UNFIT
+    """The exit code: of failed checks, unless forced, and of differences where asked for."""
+    from jobgen.app.prepare import judge, refusal
+
+    kind = refusal([judge(check) for check in said.failed])
+    if kind is not None and not chosen["force"]:
+        return kind.exit
     return Exit.DIFFERENT if chosen["exit_code"] and planned.differences else Exit.DONE
 
 

@@ -6,12 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobgen.app import rendering as app
+from jobgen.app.prepare import judge
 from jobgen.cli.call import Call
 from jobgen.cli.screens import render as screens
-from jobgen.errors import Exit
+from jobgen.errors import Exit, Problem
 
 if TYPE_CHECKING:
     from jobgen.app.prepare import Ready
+
+
+def placed(ready: Ready) -> list[Problem]:
+    """Failed checks of lines of the job, as warnings: nothing is submitted."""
+    failed = (judge(check) for check in ready.plan.checks if check.status == "fail")
+    return [problem._replace(severity="warning") for problem in failed if problem.place]
 
 
 def show(call: Call, ready: Ready, name: str) -> Exit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple
 
 from jobgen.errors import Invalid, Problem, raise_errors
 from jobgen.load import (
@@ -48,9 +48,30 @@ class Checked(NamedTuple):
     """Whether the file could be used; a rule may still have found an error in it."""
 
 
+class Read(NamedTuple, Generic[F]):
+    """A file as far as it can be used, and everything that is wrong with it."""
+
+    loaded: Loaded[F] | None
+    """None where it has no usable form."""
+    problems: tuple[Problem, ...]
+    """What makes it invalid, in the order of its lines."""
+    notes: tuple[Problem, ...]
+    """What rules found in it."""
+
+
+def read_job(
+    text: str, label: str, *, sets: Sequence[str] = (), cluster: ClusterProfile | None = None
+) -> Read[JobSpec]:
+    """The job of a job.yaml with all its problems. Never raises Invalid.
+
+    ``cluster`` is where the job will run, if that is known.
+    """
+    return _read(*_job(scan(text, label), sets, cluster))
+
+
 def load_job(text: str, label: str, *, sets: Sequence[str] = ()) -> Loaded[JobSpec]:
     """The job of a job.yaml. Raises Invalid with every problem in it, and in ``--set``."""
-    return _answer(*_job(scan(text, label), sets))
+    return _usable(read_job(text, label, sets=sets))
 
 
 def load_cluster(
@@ -61,7 +82,7 @@ def load_cluster(
     ``parent`` is the text and the label of the profile that it ``extends``, and what that one
     extends.
     """
-    return _answer(*_cluster(scan(text, label), parent))
+    return _usable(_read(*_cluster(scan(text, label), parent)))
 
 
 def check(
@@ -156,27 +177,29 @@ def _formed(tree: Tree, form: type[F]) -> F | None:
         return None
 
 
-def _answer(tree: Tree, value: F | None) -> Loaded[F]:
-    problems = _sorted(tree.problems)
-    raise_errors(Invalid, problems)
+def _read(tree: Tree, value: F | None) -> Read[F]:
+    problems, notes = tuple(_sorted(tree.problems)), tuple(_sorted(tree.notes))
     if value is None:
-        raise RuntimeError(f"{tree.label}: refused, and nobody said why")
-    # What lint counts as an error does not make a file invalid, so here it is a warning.
-    notes = (
-        n._replace(severity="warning" if n.severity == "error" else n.severity)
-        for n in _sorted(tree.notes)
-    )
-    return Loaded(
+        return Read(None, problems, notes)
+    loaded = Loaded(
         value,
         tree.label,
         tree.places,
         tree.digest,
-        tuple(notes),
+        notes,
         tree.overrides,
         tuple(tree.variables),
         tuple(tree.programs),
         tree.above,
     )
+    return Read(loaded, problems, notes)
+
+
+def _usable(read: Read[F]) -> Loaded[F]:
+    raise_errors(Invalid, read.problems)
+    if read.loaded is None:
+        raise RuntimeError("a file was refused, and no problem says why")
+    return read.loaded
 
 
 def _sorted(problems: Sequence[Problem]) -> list[Problem]:
@@ -197,10 +220,12 @@ __all__ = [
     "Checked",
     "Form",
     "Kind",
+    "Read",
     "check",
     "is_script",
     "kind",
     "load_cluster",
     "load_job",
+    "read_job",
     "schema",
 ]

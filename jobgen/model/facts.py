@@ -14,8 +14,9 @@ class Facts(NamedTuple):
     """Relative paths that would be uploaded; None where nobody looked."""
     secrets: Mapping[str, str] = MappingProxyType({})
     """Name of each secret that was found → where (``environment``, ``file …``); never a value."""
-    after: Mapping[str, str] = MappingProxyType({})
-    """Name in ``after:`` → the scheduler's id of the newest run of that name."""
+    after: Mapping[str, str] | None = None
+    """Name in ``after:`` → the scheduler's id of the newest run of that name; None where nobody
+    looked."""
     job_label: str = "job.yaml"
     cluster_label: str = "cluster"
     texts: Mapping[str, bytes] = MappingProxyType({})

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from jobgen.errors import Problem
+from jobgen.errors import Place, Problem
 from jobgen.model.bundle import BundleFile
 from jobgen.shell import Word
 
@@ -38,6 +38,8 @@ class Check(NamedTuple):
     message: str
     code: str = "J000"
     hint: str = ""
+    place: Place | None = None
+    """The line that has to change; None where none is wrong."""
 
 
 class Mount(NamedTuple):

@@ -6,13 +6,13 @@ environment; each step sees what was decided before it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Invalid, Problem, raise_errors
 from jobgen.fabric import fabric
 from jobgen.launch import Launch, Request, launch
 from jobgen.model.facts import Facts
-from jobgen.model.plan import ContainerPlan, Part, Plan, Setting, Shape, Step
+from jobgen.model.plan import Check, ContainerPlan, Part, Plan, Setting, Shape, Step, StopPlan
 from jobgen.resolve import (
     allocation,
     caches,
@@ -23,6 +23,7 @@ from jobgen.resolve import (
     judging,
     launchers,
     monitoring,
+    planning,
     preflighting,
     program,
     start,
@@ -39,19 +40,78 @@ if TYPE_CHECKING:
     from jobgen.shell import Word
 
 
+class Examined(NamedTuple):
+    """Everything that is decided, or wrong, about a job on a cluster."""
+
+    plan: Plan | None
+    """None where something is an error."""
+    problems: tuple[Problem, ...]
+    """Errors of the two files together; with a plan, its notes."""
+    checks: tuple[Check, ...]
+    """What was checked beside them, good news too."""
+
+
 def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts) -> Plan:
     """The plan. Raises Invalid with every problem at once."""
+    examined = examine(job, cluster, facts)
+    if examined.plan is None:
+        raise Invalid(*examined.problems)
+    return examined.plan
+
+
+def examine(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts) -> Examined:
+    """The plan and its checks; with errors, all problems and checks that do not follow from them.
+
+    Never raises Invalid.
+    """
     look = Look(job, cluster, facts)
     sized = Sized()
     runs = program.read(look.job.run)
     size, launcher = shape(look, runs, sized)
     warning = directives.stop(look, sized)
-    sized.problems += container.problems(look, launcher.value)
-    sized.problems += launchers.problems(look, launcher.value)
-    sized.problems += launchers.programs(look, launcher.value, size)
-    raise_errors(Invalid, sized.problems)
+    wrong = [
+        *sized.problems,
+        *container.problems(look, launcher.value),
+        *launchers.problems(look, launcher.value),
+        *launchers.programs(look, launcher.value, size),
+    ]
+    blocked = bool(wrong)
+    trained = training.Trained()
+    try:
+        trained = training.training(look, size, launcher.value, runs, sized)
+    except Invalid as error:
+        wrong += error.problems
+    checked = (*checks.checks(look, size), *(c for part in trained.parts for c in part.checks))
+    if not blocked:
+        decided = _Decided(size, launcher, warning, trained, checked)
+        try:
+            plan = _decide(look, runs, decided, sized)
+        except Invalid as error:
+            wrong += error.problems
+    if not any(problem.severity == "error" for problem in wrong):
+        return Examined(plan, plan.notes, checked)
+    if _SIZES & {problem.code for problem in wrong}:
+        checked = tuple(check for check in checked if check.code != planning.UNFIT)
+    return Examined(None, tuple(dict.fromkeys(wrong)), checked)
 
-    trained = training.training(look, size, launcher.value, runs, sized)
+
+_SIZES = {"J201", "J202", "J203", "J204"}
+"""Codes of a shape that cannot be: in another one, other memory is needed."""
+
+
+class _Decided(NamedTuple):
+    """What is known before the parts of the job come together."""
+
+    size: Shape
+    launcher: Setting
+    warning: StopPlan | None
+    trained: training.Trained
+    checks: tuple[Check, ...]
+
+
+def _decide(look: Look, runs: program.Program, decided: _Decided, sized: Sized) -> Plan:
+    """The rest of the decisions. Raises Invalid where they contradict each other."""
+    size, launcher, warning, trained, checked = decided
     starts = launch(launcher.value, _request(look, size, launcher, trained.launcher))
     watched, watching = monitoring.monitoring(look, size, sized)
     parts = (
@@ -68,7 +128,7 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         *sized.notes,
         *container.notes(look),
         *(note for part in parts for note in part.notes),
-        *judging.others(look),
+        *(note for note in judging.others(look) if note.severity != "error"),
     ]
     env = environment.merge(look, parts, notes)
     notes += judging.variables(look, size, env)
@@ -112,15 +172,12 @@ def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         labels=look.job.labels,
         other=sized.decisions,
         configured=trained.chosen,
-        checks=(
-            *checks.checks(look, size),
-            *(check for part in trained.parts for check in part.checks),
-        ),
+        checks=checked,
         notes=tuple(notes),
         sources={
-            _label(look): job.digest,
-            f"cluster {look.cluster.name}": cluster.digest,
-            **{f"extends {stem(label)}": digest for label, digest in cluster.above.items()},
+            _label(look): look.spec.digest,
+            f"cluster {look.cluster.name}": look.profile.digest,
+            **{f"extends {stem(label)}": digest for label, digest in look.profile.above.items()},
         },
     )
 

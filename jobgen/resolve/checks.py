@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from jobgen.shell.programs import StartedProgram
 
 
+UNSET = "J221"
+"""The code of a secret that is not set: without it nothing can be submitted."""
 _MOST_FILES = 1_000
 """So many names are compared with that of a missing program."""
 
@@ -26,7 +28,19 @@ def checks(look: Look, shape: Shape) -> tuple[Check, ...]:
         *_secrets(look),
         *_after(look),
         *_memory(look, shape),
+        *_rules(look),
     )
+
+
+def _rules(look: Look) -> list[Check]:
+    """What rules call an error in files that could be used; the judge speaks again with more."""
+    from jobgen.resolve.judging import others
+
+    return [
+        Check("fail", rule.message, rule.code, rule.hint, rule.place)
+        for rule in others(look)
+        if rule.severity == "error"
+    ]
 
 
 def _scripts(look: Look) -> list[Check]:
@@ -42,11 +56,10 @@ def _scripts(look: Look) -> list[Check]:
             continue
         near = _near(path, files)
         hint = f"did you mean {near}?" if near else "is it ignored, or in another folder?"
-        line = f"{posixpath.basename(place.file)}:{place.line}" if place and place.line else ""
-        message = f"{path} is not among the files of the workdir ({line or look.by_job('run')})"
+        message = f"{path} is not among the files of the workdir"
         # a command before it may have made the file
         status: Literal["warn", "fail"] = "warn" if program.maybe_made else "fail"
-        found[path] = Check(status, message, "J220", hint)
+        found[path] = Check(status, message, "J220", hint, place or look.spec.at("run"))
     return list(found.values())
 
 
@@ -83,18 +96,20 @@ def _secrets(look: Look) -> list[Check]:
             continue
         where = f"the environment ({secret.ref})" if secret.source == "env" else secret.ref
         hint = f"export {secret.ref}=…" if secret.source == "env" else "make the file"
-        found.append(Check("warn", f"{secret.name} is not in {where}", "J221", hint))
+        found.append(Check("fail", f"{secret.name} is not in {where}", UNSET, hint))
     return found
 
 
 def _after(look: Look) -> list[Check]:
-    found = []
-    for name in look.job.after:
-        if name in look.facts.after:
-            found.append(Check("ok", f"waits for {name} ({look.facts.after[name]})"))
+    found: list[Check] = []
+    known = look.facts.after
+    for index, name in enumerate(look.job.after if known is not None else ()):
+        if known and name in known:
+            found.append(Check("ok", f"waits for {name} ({known[name]})"))
             continue
         message = f"after: no run named '{name}' is known on {look.cluster.name}"
-        found.append(Check("fail", message, "J209", "submit it first; jobgen ls -a lists runs"))
+        hint = "submit it first; jobgen ls -a lists runs"
+        found.append(Check("fail", message, "J209", hint, look.spec.at("after", index)))
     return found
 
 

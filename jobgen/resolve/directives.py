@@ -106,7 +106,8 @@ def _share(look: Look, shape: Shape, sized: Sized) -> dict[str, Setting]:
 
 def dependency(look: Look) -> tuple[str, ...]:
     """``--dependency`` for sbatch's command line: ids of other runs are in no file."""
-    ids = [look.facts.after[name] for name in look.job.after if name in look.facts.after]
+    known = look.facts.after or {}
+    ids = [known[name] for name in look.job.after if name in known]
     if not ids:
         return ()
     theirs = allocation.merge_options(look).get("dependency")

@@ -11,7 +11,7 @@ from jobgen.shell import names_in
 
 
 def others(look: Look) -> list[Problem]:
-    """The warnings of both files, without those of the judge, who speaks again with more."""
+    """What rules found in both files, without the judge, who speaks again with more."""
     warnings = [*look.spec.warnings, *look.profile.warnings]
     if not warnings:
         return []

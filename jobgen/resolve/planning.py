@@ -110,5 +110,5 @@ def check(look: Look, size: Shape, launcher: str, sizes: Sizes, train: Train) ->
         return Check("warn", f"{message}: tight", UNFIT, "jobgen plan shows what needs it")
     if found.memory.nvidia_smi <= ask.machine.memory:
         message = f"{message}; but {found.note}"
-    hint = "jobgen plan shows what would help"
+    hint = "'What would help' in jobgen plan names the cheapest changes"
     return Check("fail", f"{message}: it does not fit", UNFIT, hint)

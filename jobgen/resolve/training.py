@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -12,6 +11,8 @@ from jobgen.model.plan import Part, Setting, Shape
 from jobgen.resolve import planning
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
+from jobgen.shell import shellwords
+from jobgen.shell.simple_commands import read_commands
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
@@ -65,7 +66,7 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     raise_errors(Invalid, list(_fewer(look, train, known, world, launcher)))
     config = texts.get(train.config) if train.config else None
     decided = strategy.decide(train, known, world, launcher=launcher, config=config)
-    words = tuple(shlex.split(runs.text)) if runs.simple else ()
+    words = tuple(word.text for word in _words(runs)) if runs.simple else ()
     place = look.by_job(NAME)
     arch = known_architecture(train, texts)
     made = frameworks.configure(
@@ -93,6 +94,11 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     checks = (fits,) if fits else ()
     part = Part(NAME, env=made.env, files=made.files, notes=tuple(notes), checks=checks)
     return Trained(part, made.args, made.launcher, made.chosen)
+
+
+def _words(runs: Program) -> Iterator[shellwords.Word]:
+    for command in read_commands(runs.text):
+        yield from command.words
 
 
 def _own_deepspeed(look: Look, launcher: str) -> Iterator[Problem]:

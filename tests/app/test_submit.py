@@ -12,7 +12,7 @@ from jobgen.app import jobs, logs
 from jobgen.app.prepare import prepare
 from jobgen.app.submit import TOKEN, dry_run, refuse_failing, submit
 from jobgen.app.world import World
-from jobgen.errors import Invalid, JobgenError, Unreachable
+from jobgen.errors import CheckFailed, Invalid, JobgenError, Unreachable
 from jobgen.follow import Lines, View
 from jobgen.model.record import JobState
 from tests.app.conftest import Link
@@ -117,7 +117,9 @@ def test_a_program_that_is_not_there_is_refused_before_anything_is_sent(
 
 def test_a_missing_secret_is_named_and_nothing_is_sent(world: World, link: Link, job: Job) -> None:
     ready = prepare(world, job("true", "secrets: [NOT_SET_ANYWHERE]"), "here")
-    with pytest.raises(Invalid, match="NOT_SET_ANYWHERE"):
+    with pytest.raises(CheckFailed, match="NOT_SET_ANYWHERE"):
+        refuse_failing(ready)
+    with pytest.raises(CheckFailed, match="NOT_SET_ANYWHERE"):
         submit(world, ready)
     assert link.dialled == 0
 

@@ -303,10 +303,12 @@ def test_checkpoints_lie_in_the_workdir_unless_a_path_is_named() -> None:
 
 
 def checked(run: str, *files: str) -> list[tuple[str, str]]:
-    """(status, message) of what was said of the programs, with these files in the workdir."""
+    """(status, message and place) of each check of a program, with these files in the workdir."""
     checks = plan(job(run=run, launcher="torchrun"), workdir_files=frozenset(files)).checks
     return [
-        (c.status, c.message) for c in checks if c.code == "J220" or "in the workdir" in c.message
+        (c.status, f"{c.message} {c.place or ''}".strip())
+        for c in checks
+        if c.code == "J220" or "in the workdir" in c.message
     ]
 
 
@@ -336,12 +338,12 @@ def test_the_program_is_looked_for_among_the_files() -> None:
 def test_a_missing_program_is_found_wherever_it_stands(run: str, path: str) -> None:
     ((status, message),) = checked(run, "train.py", "src/train.py")
     assert status == "fail"
-    assert message.startswith(f"{path} is not among the files of the workdir (job.yaml:")
+    assert message.startswith(f"{path} is not among the files of the workdir some/where/job.yaml:")
 
 
 def test_the_line_of_a_missing_program_is_named() -> None:
     ((_, message),) = checked("|\n  set -e\n  python trian.py", "train.py")
-    assert message.endswith("(job.yaml:6)")
+    assert message.endswith("some/where/job.yaml:6")
 
 
 @pytest.mark.parametrize(
@@ -365,11 +367,11 @@ def test_a_program_that_an_earlier_command_may_make_is_a_warning() -> None:
     assert status == "warn"
 
 
-def test_a_secret_that_is_not_there_is_a_warning() -> None:
+def test_a_secret_that_is_not_there_fails_a_check() -> None:
     text = job(secrets="[HF_TOKEN, OTHER]")
     found = plan(text, secrets={"HF_TOKEN": "environment"}).checks
     assert [(c.status, c.code) for c in found if "HF_TOKEN" in c.message] == [("ok", "J000")]
-    assert [(c.status, c.code) for c in found if "OTHER" in c.message] == [("warn", "J221")]
+    assert [(c.status, c.code) for c in found if "OTHER" in c.message] == [("fail", "J221")]
 
 
 def test_facts_change_no_byte_of_the_plan_that_is_rendered() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jobgen.app.prepare import refusal
 from jobgen.cli import problems
 from jobgen.cli.layout import count
 from jobgen.cli.output import Ink
@@ -14,16 +15,16 @@ if TYPE_CHECKING:
     from jobgen.app.linting import LintedFile
 
 
-def screen(files: Sequence[LintedFile], ink: Ink) -> str:
+def screen(files: Sequence[LintedFile], texts: Mapping[str, str], ink: Ink) -> str:
     """Every problem with its line, and how many there are."""
     found = _all(files)
     if not found:
         return f"{count(len(files), 'file')} checked: {ink('good', 'no problems')}\n"
-    text = problems.screen(found, {f.label: f.text for f in files}, ink)
+    text = problems.screen(found, {**texts, **{f.label: f.text for f in files}}, ink)
     return text if any(p.place for p in found) else f"{text}\n{problems.summary(found, ink)}"
 
 
-def github(files: Sequence[LintedFile], _: Ink) -> str:
+def github(files: Sequence[LintedFile], _: Mapping[str, str], __: Ink) -> str:
     """The same as annotations of a GitHub workflow."""
     return problems.github(_all(files))
 
@@ -37,10 +38,11 @@ def data(files: Sequence[LintedFile]) -> dict[str, Any]:
 
 
 def exit_code(files: Sequence[LintedFile]) -> Exit:
-    """3 where a file is invalid, 1 where a rule found an error, else 0."""
+    """3 for an error on a line of a file, 1 for another, 6 for memory alone, else 0."""
     if not all(f.valid for f in files):
         return Exit.INVALID
-    return Exit.FAILED if any(p.severity == "error" for p in _all(files)) else Exit.DONE
+    kind = refusal(_all(files))
+    return kind.exit if kind else Exit.DONE
 
 
 def _all(files: Sequence[LintedFile]) -> list[Problem]:

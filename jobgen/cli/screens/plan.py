@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,7 +36,13 @@ class Words(NamedTuple):
         return safe(join(["jobgen", verb, self.job, *cluster, *sets]))
 
 
-def screen(planned: Planned, words: Words, ink: Ink, estimates: str = "") -> str:
+def screen(
+    planned: Planned,
+    words: Words,
+    ink: Ink,
+    estimates: str = "",
+    failed: Sequence[Check] = (),
+) -> str:
     """Everything that was decided, with the planner's estimates, and what to do next."""
     ready = planned.ready
     plan = ready.plan
@@ -51,9 +57,9 @@ def screen(planned: Planned, words: Words, ink: Ink, estimates: str = "") -> str
         _files(ready, words, ink),
         upload(ready.manifest, ink) if ready.manifest else "",
         _since(planned, ink),
-        checks(plan.checks, ink),
+        checks([check for check in plan.checks if check.status != "fail"], ink),
         "\n".join(one(note, {}, ink) for note in plan.notes),
-        f"Next: {words.command('submit')}\n",
+        checks(failed, ink, "Fix this first") or f"Next: {words.command('submit')}\n",
     ]
     return "\n".join(part for part in parts if part)
 
@@ -182,16 +188,16 @@ def _since(planned: Planned, ink: Ink) -> str:
     return f"{ink('strong', 'Last run')}  {safe(planned.last.alias)}: {found}\n"
 
 
-def checks(found: Iterable[Check], ink: Ink) -> str:
-    """What was looked at before anything happens."""
+def checks(found: Iterable[Check], ink: Ink, title: str = "Checks") -> str:
+    """What was checked, what came of it, and what to do."""
     lines = []
     for check in found:
         style, mark = MARKS[check.status]
-        hint = f"; {check.hint}" if check.hint else ""
-        lines.append(
-            f"  {ink(style, mark)} {fold(safe(check.message + hint), ink.width - 9, ' ' * 9)}"
-        )
-    return f"{ink('strong', 'Checks')}\n" + "\n".join(lines) + "\n" if lines else ""
+        place = check.place
+        where = f" ({place.file}:{place.line})" if place and place.line else ""
+        text = f"{check.message}{where}" + (f"; {check.hint}" if check.hint else "")
+        lines.append(f"  {ink(style, mark)} {fold(safe(text), ink.width - 9, ' ' * 9)}")
+    return f"{ink('strong', title)}\n" + "\n".join(lines) + "\n" if lines else ""
 
 
 def data(planned: Planned) -> dict[str, Any]:
@@ -225,10 +231,7 @@ def data(planned: Planned) -> dict[str, Any]:
         "steps": [{"name": s.name, "scope": s.scope, "text": s.text} for s in plan.steps],
         "files": files_data(ready),
         "upload": _upload_data(ready.manifest) if ready.manifest else None,
-        "checks": [
-            {"status": c.status, "code": c.code, "message": c.message, "hint": c.hint}
-            for c in plan.checks
-        ],
+        "checks": [_check_data(check) for check in plan.checks],
         "last": planned.last.alias if planned.last else None,
         "digest": f"sha256:{ready.bundle.digest}",
         **(compared(planned.differences) if planned.differences is not None else {}),
@@ -245,6 +248,17 @@ def files_data(ready: Ready) -> list[dict[str, Any]]:
 
 def _decision(decision: Decision[Any]) -> dict[str, Any]:
     return {"value": decision.value, "why": decision.why, "place": decision.place}
+
+
+def _check_data(check: Check) -> dict[str, Any]:
+    return {
+        "status": check.status,
+        "code": check.code,
+        "message": check.message,
+        "hint": check.hint,
+        "file": check.place.file if check.place else None,
+        "line": check.place.line if check.place else 0,
+    }
 
 
 def _upload_data(manifest: Manifest) -> dict[str, Any]:

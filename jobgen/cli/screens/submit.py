@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from jobgen.app.prepare import judge
 from jobgen.cli.layout import count, described, size, table
 from jobgen.cli.output import Ink, safe
 from jobgen.cli.problems import one
@@ -93,12 +94,8 @@ def dry_data(ready: Ready, dry: DryRun) -> dict[str, Any]:
 
 
 def failing(checks: Iterable[Check]) -> list[Problem]:
-    """Checks that are not ok, as warnings: they are judgements, and the person may know better."""
-    return [
-        Problem(c.code, c.message, hint=c.hint, severity="warning")
-        for c in checks
-        if c.status != "ok"
-    ]
+    """Checks that are not ok, as warnings: --force has overruled them."""
+    return [judge(c)._replace(severity="warning") for c in checks if c.status != "ok"]
 
 
 def screen(record: RunRecord, ink: Ink) -> str:

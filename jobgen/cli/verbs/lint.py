@@ -14,6 +14,7 @@ from jobgen.cli.words import FILE
 @verb(
     "lint",
     "jobgen lint job.yaml",
+    "jobgen lint job.yaml -c a100x16",
     "jobgen lint old.sbatch",
     "jobgen lint clusters/*.yaml --format github",
 )
@@ -22,14 +23,14 @@ from jobgen.cli.words import FILE
 def command(call: Call, files: tuple[Path, ...], form: str) -> int:
     """Find every problem of job and cluster files, and of plain job scripts, at once, offline.
 
-    A job is judged on the cluster of -c, of a profile among the files, or that it names.
-    The exit code is 3 where a file is invalid, 1 where a valid file breaks a rule, else 0.
+    With -c NAME, run every check that submit runs before it connects. Without it, judge
+    jobs on a profile among the files, or on the cluster that they name.
     """
     from jobgen.app.linting import lint
     from jobgen.cli.screens import lint as screens
 
     call.flags.json = call.flags.json or form == "json"
-    linted = lint(call.world, files, call.flags.cluster)
+    linted = lint(call.world, files, call.flags.cluster, call.flags.sets)
     draw = screens.github if form == "github" else screens.screen
-    call.answer(lambda: screens.data(linted), lambda ink: draw(linted, ink))
+    call.answer(lambda: screens.data(linted), lambda ink: draw(linted, call.texts, ink))
     return screens.exit_code(linted)

@@ -32,11 +32,11 @@ from jobgen.cli.words import COUNTS, FILE, JOB
 @click.option("--svg", metavar="FILE", type=FILE, help="Write the memory as a picture.")
 @click.option("--calibrated", is_flag=True, help="Scale memory by what the last run measured.")
 @click.option("--exact", is_flag=True, help="Count parameters by building the model (slow).")
-@click.option("--force", is_flag=True, help="Exit 0 although it does not fit.")
+@click.option("--force", is_flag=True, help="Exit 0 although a check fails.")
 def command(call: Call, job: Path, **chosen: Any) -> int:
     """Show what a job would do: every decision with its why, memory, files, upload, checks.
 
-    Exit 6 where the model does not fit into the GPUs' memory.
+    Exit as submit would where a check fails: 3 for a line of a file, 6 for memory, else 1.
     """
     from jobgen.app.planning import plan
     from jobgen.app.prepare import prepare
@@ -50,7 +50,7 @@ def command(call: Call, job: Path, **chosen: Any) -> int:
     draw = screens.Words(job=str(job), flags=call.flags)
     call.answer(
         lambda: {**screens.data(planned), **estimating.data(said)},
-        lambda ink: screens.screen(planned, draw, ink, estimating.section(said, ink)),
+        lambda ink: screens.screen(planned, draw, ink, estimating.section(said, ink), said.failed),
         warnings=ready.plan.notes,
     )
     return estimating.ended(said, planned, chosen)

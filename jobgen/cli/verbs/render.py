@@ -30,7 +30,7 @@ def command(call: Call, job: Path, output: Path | None, name: str, check: Path |
 
     ready = prepare(call.world, job, call.flags.cluster, call.flags.sets, with_upload=False)
     if not call.flags.json:
-        call.complain(ready.plan.notes)
+        call.complain((*ready.plan.notes, *rendering.placed(ready)))
     if check:
         return rendering.check(call, ready, check)
     if output or call.flags.json:

@@ -1,0 +1,107 @@
+"""What of the outside a plan depends on: files of the workdir, secrets, runs of other jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from jobgen.app import secret
+from jobgen.app.world import World, read_limited
+from jobgen.errors import Invalid, Problem
+from jobgen.model.facts import Facts
+from jobgen.model.record import JobId
+
+if TYPE_CHECKING:
+    from jobgen.model.job import JobSpec
+    from jobgen.model.loaded import Loaded
+    from jobgen.upload import Manifest
+
+
+class Gathered(NamedTuple):
+    """What lies outside the two files, as far as it could be read."""
+
+    job: Loaded[JobSpec]
+    """Without the part that needs files which cannot be read."""
+    workdir: Path
+    facts: Facts
+    manifest: Manifest | None
+    problems: tuple[Problem, ...]
+
+
+def gather(world: World, spec: Loaded[JobSpec], base: Path, cluster: str | None) -> Gathered:
+    """The facts, with the upload where a cluster is named."""
+    problems: list[Problem] = []
+    texts: dict[str, bytes] = {}
+    workdir, manifest = _workdir(world, spec, base), None
+    facts = Facts(secrets=secret.origins(world, spec.value.secrets, base), job_label=spec.label)
+    if cluster is not None:
+        facts = facts._replace(after=_after(world, spec, cluster))
+    if not workdir.is_dir():
+        problems.append(_no_workdir(spec))
+        return Gathered(_without_files(spec), workdir, facts, None, tuple(problems))
+    for path, name in _named(spec.value):
+        try:
+            texts[name] = read_limited(workdir / name)
+        except OSError as error:
+            problems.append(_unread(spec, name, path, error))
+    job = _without_files(spec) if problems else spec
+    facts = facts._replace(texts=texts)
+    if cluster is not None:
+        from jobgen.upload import scan
+
+        try:
+            manifest = scan(workdir, spec.value.workdir)
+            facts = facts._replace(workdir_files=frozenset(f.path for f in manifest.files))
+        except Invalid as error:
+            problems += error.problems
+    return Gathered(job, workdir, facts, manifest, tuple(problems))
+
+
+def _without_files(spec: Loaded[JobSpec]) -> Loaded[JobSpec]:
+    """The job without what it takes from files: nothing can be decided from those."""
+    named = {path[0] for path, _ in _named(spec.value)}
+    return spec._replace(value=spec.value.replace(train=None)) if "train" in named else spec
+
+
+def _workdir(world: World, spec: Loaded[JobSpec], base: Path) -> Path:
+    """The directory that is uploaded, whether it is there or not."""
+    named = spec.value.workdir.path
+    start, _, rest = named.partition("/")
+    return (world.home / rest if start == "~" else base / named).resolve()
+
+
+def _no_workdir(spec: Loaded[JobSpec]) -> Problem:
+    named = spec.value.workdir.path
+    hint = "it is taken relative to the job file"
+    if named.startswith("~"):
+        hint = "~/ is your home on this machine; other homes are written out"
+    place = spec.at("workdir", "path") if ("workdir", "path") in spec.places else None
+    message = f"workdir '{named}' is no directory"
+    return Problem("J180", message, place or spec.at("workdir"), hint)
+
+
+def _named(job: JobSpec) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Files of the working directory that the plan reads: key of job.yaml, and path."""
+    train = job.train
+    if job.launcher.config:
+        yield ("launcher", "config"), job.launcher.config
+    if train and isinstance(train.model, str) and train.model.endswith(".json"):
+        yield ("train", "model"), train.model
+    if train and train.config:
+        yield ("train", "config"), train.config
+
+
+def _unread(spec: Loaded[JobSpec], name: str, path: tuple[str, ...], error: OSError) -> Problem:
+    message = f"{'.'.join(path)} '{name}' cannot be read: {error.strerror}"
+    return Problem("J181", message, spec.at(*path), "it is taken relative to the workdir")
+
+
+def _after(world: World, spec: Loaded[JobSpec], cluster: str) -> dict[str, str]:
+    """Name in ``after:`` → the id of its newest run on this cluster, for those that have one."""
+    ids = {}
+    for name in spec.value.after:
+        record = world.ledger.last(name, cluster=cluster)
+        if record and record.job:
+            ids[name] = str(JobId(record.job.job))
+    return ids
