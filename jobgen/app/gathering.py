@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.app import secret
+from jobgen.app.program_sources import read_sources
 from jobgen.app.world import World, read_limited
 from jobgen.errors import Invalid, Problem
 from jobgen.model.facts import Facts
@@ -52,7 +53,10 @@ def gather(world: World, spec: Loaded[JobSpec], base: Path, cluster: str | None)
 
         try:
             manifest = scan(workdir, spec.value.workdir)
-            facts = facts._replace(workdir_files=frozenset(f.path for f in manifest.files))
+            facts = facts._replace(
+                workdir_files=frozenset(f.path for f in manifest.files),
+                sources=read_sources(spec, manifest) if spec.value.train else None,
+            )
         except Invalid as error:
             problems += error.problems
     return Gathered(job, workdir, facts, manifest, tuple(problems))

@@ -129,6 +129,47 @@ class DeepSpeedKey(NamedTuple):
         return "." in self.path and self.source.endswith("Config") and "." in self.source
 
 
+class RunArgument(NamedTuple):
+    """An argument of a training program that says the same as a key of ``train``."""
+
+    framework: str
+    """As in ``train.framework``; ``ds_config``: a key of DeepSpeed's file."""
+    name: str
+    """Without dashes before it; ``_`` and ``-`` are alike."""
+    key: str
+    """The key of ``train``; empty for a file that holds several."""
+    values: Mapping[str, tuple[str, ...]]
+    """Its word → the values of the key that mean the same, the nearest first; empty: the value
+    itself. ``true`` and ``false`` are a flag that is given, or switched off."""
+    distinct: bool
+    """Whether the name alone says what it means, whatever the framework."""
+    source: str
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it names a configuration of DeepSpeed."""
+        return not self.key
+
+
+@cache
+def run_arguments() -> tuple[RunArgument, ...]:
+    """The arguments of training programs that jobgen understands."""
+    return tuple(_run_argument(row) for row in rows("run_arguments.csv"))
+
+
+def _run_argument(row: dict[str, str]) -> RunArgument:
+    pairs = (pair.partition("=") for pair in row["values"].split() if row["key"])
+    values = {word: tuple(same.split("|")) for word, _, same in pairs if word}
+    return RunArgument(
+        framework=row["framework"],
+        name=row["name"],
+        key=row["key"],
+        values=values,
+        distinct=_one(row["distinct"], "yes", "no") == "yes",
+        source=row["source"],
+    )
+
+
 @cache
 def sbatch_options() -> Mapping[str, SbatchOption]:
     """Every long option of sbatch since 14.03, by its name without dashes."""

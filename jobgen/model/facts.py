@@ -21,3 +21,6 @@ class Facts(NamedTuple):
     cluster_label: str = "cluster"
     texts: Mapping[str, bytes] = MappingProxyType({})
     """Files of the working directory that the plan copies: ``launcher.config`` → its bytes."""
+    sources: Mapping[str, str] | None = None
+    """Files of the workdir that ``run:`` names, and those that they import → their text; None where
+    nobody looked, or they are too long."""

@@ -37,6 +37,10 @@ class Look(NamedTuple):
         """Whether the nodes are simulated on this machine."""
         return self.cluster.scheduler == "local"
 
+    def has_written(self, *path: Key) -> bool:
+        """Whether the job, or ``--set``, has this key."""
+        return path in self.spec.places or path in self.spec.overrides
+
     def by_job(self, *path: Key) -> str:
         """``job.yaml:12``, without the folders that lie between it and whoever looks."""
         return _short(self.spec.why(*path))

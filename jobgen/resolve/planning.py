@@ -58,8 +58,9 @@ def asked(look: Look, size: Shape, launcher: str, train: Train) -> tuple[Ask | N
 
     known, _ = sizes(train, look.facts.texts)
     ranks = world(look, size)
-    fixed = frozenset(key for key in VARIED if ("train", key) in look.spec.places)
-    return Ask(train, model(arch), known, ranks, found, launcher, fixed), ""
+    written = frozenset(key for key in train.keys if look.has_written("train", key))
+    fixed = written.intersection(VARIED)
+    return Ask(train, model(arch), known, ranks, found, launcher, fixed, written), ""
 
 
 def decided(look: Look, size: Shape, launcher: str) -> Chosen | None:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from jobgen.errors import Invalid, Problem, raise_errors
 from jobgen.model.plan import Part, Setting, Shape
 from jobgen.resolve import planning
+from jobgen.resolve.arguments import Planned, check_arguments
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
+from jobgen.resolve.unread import check_readers
 from jobgen.shell import shellwords
 from jobgen.shell.simple_commands import read_commands
 
@@ -56,6 +58,7 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
         return Trained(Part(NAME, notes=told_of) if told_of else None)
     from jobgen import strategy
     from jobgen.strategy import frameworks
+    from jobgen.strategy.choice.setups import assume_length
     from jobgen.strategy.sizes import known_architecture, sizes
 
     train, texts = chosen.train, look.facts.texts
@@ -84,14 +87,22 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     raise_errors(Invalid, _places(look, made, runs))
     _tell(look, decided, sized, chosen.why)
     fits = planning.check(look, size, launcher, known, train)
-    told = [*made.notes, *_twice(words, made.args), *_name_other_model(words, arch)]
+    ask, _ = planning.asked(look, size, launcher, train)
+    planned = Planned(train, decided, made.args, assume_length(ask) if ask else None)
+    differing = tuple(check_arguments(look, launcher, planned))
+    told = [
+        *made.notes,
+        *_twice(words, made.args, {one.option for one in differing}),
+        *_name_other_model(words, arch),
+    ]
     if size.min_nodes is not None and decided.framework == "torch":
         told.append(
             f"strategy.json is for {decided.mesh.world} ranks; with fewer, the program divides "
             "global_batch by WORLD_SIZE anew"
         )
     notes = (Problem("J239", note, severity="note") for note in told)
-    checks = (fits,) if fits else ()
+    unread = check_readers(look, launcher, decided.framework)
+    checks = (*((fits,) if fits else ()), *(one.check for one in differing), *unread)
     part = Part(NAME, env=made.env, files=made.files, notes=tuple(notes), checks=checks)
     return Trained(part, made.args, made.launcher, made.chosen)
 
@@ -161,9 +172,9 @@ def _places(look: Look, made: Configured, runs: Program) -> list[Problem]:
     return found
 
 
-def _twice(words: tuple[str, ...], args: tuple[Word, ...]) -> Iterator[str]:
+def _twice(words: tuple[str, ...], args: tuple[Word, ...], reported: set[str]) -> Iterator[str]:
     """The options that run has too: of two alike, programs take the last."""
-    own = {word.split("=", 1)[0] for word in words if word.startswith("--")}
+    own = {word.split("=", 1)[0] for word in words if word.startswith("--")} - reported
     added = {str(arg).split("=", 1)[0]: None for arg in args if str(arg).startswith("--")}
     both = [name for name in added if name in own]
     if both:

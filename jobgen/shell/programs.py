@@ -98,7 +98,7 @@ class _Reading:
         for command in read_commands(text):
             for word in command.words:
                 self._remember(word)
-            words = self._expand(program_words(command.words))
+            words = _complete(self._expand(program_words(command.words)))
             before = command.words[: len(command.words) - len(program_words(command.words))]
             if not words or words[0].text in _CHANGES:
                 self.rendezvous += _changes_rendezvous(command.words)
@@ -279,6 +279,13 @@ class _Reading:
             alone=" ".join(alone.replace("\\\n", " ").split("\n")),
             spans_nodes=parts.spans_nodes,
         )
+
+
+def _complete(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    """The words with the interpreter that ``run: -m module`` leaves out."""
+    if not words or words[0].text != "-m":
+        return words
+    return (words[0]._replace(text="python", raw="python"), *words)
 
 
 def _changes_rendezvous(words: Sequence[Word]) -> bool:

@@ -106,6 +106,8 @@ class Setup(NamedTuple):
     quantized only then."""
     world_per_node: int = 8
     """Ranks of one node."""
+    assumed: tuple[str, ...] = ()
+    """Keys of ``train`` that the job does not write, and whose values were assumed."""
 
     @property
     def tokens(self) -> int:

@@ -163,3 +163,34 @@ def test_a_model_that_nobody_knows_cannot_be_counted(jobgen: Jobgen, folder: Pat
     said = jobgen("plan", *ON, "--exact")
     assert said.code == Exit.MISSING
     assert "'acme/none-8b' are not known" in said.err
+
+
+def test_assumed_values_are_marked(jobgen: Jobgen, folder: Path) -> None:
+    model = "meta-llama/Llama-3.1-8B"
+    for more, marked in (
+        ("", {"seq_len", "micro_batch", "optimizer"}),
+        (", seq_len: 4096, optimizer: adamw", {"micro_batch"}),
+        (", micro_batch: 2, optimizer: lion, seq_len: 4096", set()),
+    ):
+        text = JOB[: JOB.index("train:")] + f"train: {{model: {model}, strategy: fsdp2{more}}}\n"
+        (folder / "job.yaml").write_text(text)
+        shown = " ".join(jobgen("plan", *ON).out.split())
+        assert ("seq_len 2048 (assumed)" in shown) == ("seq_len" in marked)
+        assert ("micro_batch 1 (assumed)" in shown) == ("micro_batch" in marked)
+        assert ("AdamW (assumed)" in shown) == ("optimizer" in marked)
+        data = json.loads(jobgen("plan", *ON, "--json").out)["data"]["estimate"]
+        assert {key for one in data["strategies"] for key in one["assumed"]} == marked
+
+
+def test_what_run_says_otherwise_stands_in_plan_lint_and_submit(
+    jobgen: Jobgen, folder: Path
+) -> None:
+    text = JOB.replace("train.py", "train.py --per_device_train_batch_size 4")
+    (folder / "job.yaml").write_text(text.replace("STRATEGY", "fsdp2"))
+    for words in (["plan"], ["lint"], ["submit", "-n"]):
+        said = jobgen(*words, *ON)
+        assert said.code == Exit.DONE
+        shown = " ".join((said.out + said.err).split())
+        assert "run: --per_device_train_batch_size 4, but train.micro_batch is 1" in shown
+        assert "write micro_batch: 4 under train:" in shown
+        assert "train.strategy only writes strategy.json, and train.py does not mention" in shown

@@ -85,7 +85,7 @@ def test_arguments_stand_behind_the_programs_own() -> None:
 
 
 def test_an_option_that_run_has_too_is_told() -> None:
-    run = "pretrain_gpt.py --micro-batch-size 8 --save=/mine"
+    run = "pretrain_gpt.py --micro-batch-size 2 --save=/mine"
     made = plan(job(run=run, train="{framework: megatron, micro_batch: 2}"))
     (twice,) = [note for note in notes(made) if note.startswith("run has")]
     assert twice.startswith("run has --micro-batch-size too:")

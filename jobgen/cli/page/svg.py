@@ -6,7 +6,7 @@ from jobgen.cli.layout import fold
 from jobgen.cli.output import safe
 from jobgen.cli.page import charts, draw
 from jobgen.cli.page.draw import BAD, PAPER, SMALL, Frame, Style
-from jobgen.cli.screens.memory import gib
+from jobgen.cli.screens.memory import gib, sizes
 from jobgen.strategy.choice.values import Advice
 from jobgen.strategy.estimate import GIB
 
@@ -54,7 +54,7 @@ def _head(advice: Advice, title: str, left_out: int) -> list[str]:
     told = [f"memory per GPU on {advice.machine.gpu}", "nvidia-smi, GiB, with its interval"]
     if shown:
         setup = shown.setup
-        told.insert(1, f"seq {setup.seq}, micro-batch {setup.batch.micro}, {setup.recipe.name}")
+        told.insert(1, ", ".join([*sizes(setup), setup.recipe.name]))
         told.insert(1, f"{setup.mesh.world} ranks")
     room = WIDTH - 120
     rest = f"{left_out} more not shown" if left_out else ""

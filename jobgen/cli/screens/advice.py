@@ -109,6 +109,7 @@ def option_data(option: Option, advice: Advice) -> dict[str, Any]:
         "mesh": setup.mesh._asdict(),
         "batch": setup.batch._asdict(),
         "seq_len": setup.seq,
+        "assumed": list(setup.assumed),
         "recipe": setup.recipe.name,
         "recompute": setup.recompute,
         "offload": setup.offload._asdict(),

@@ -9,6 +9,7 @@ from jobgen.cli.output import Ink, safe
 from jobgen.cli.screens.stack import bar, letters, style
 from jobgen.strategy.choice.values import Advice, Option
 from jobgen.strategy.estimate import GIB, Component, Machine, Memory, Step, Verdict
+from jobgen.strategy.setup import Setup
 
 WORDS: dict[Verdict, str] = {"fits": "yes", "tight": "tight", "no": "no", "unknown": "?"}
 """A verdict in a column."""
@@ -64,15 +65,20 @@ def screen(advice: Advice, ink: Ink) -> str:
 
 
 def setting(option: Option) -> str:
-    """What it is asked about, in a line: ``FSDP, bf16-mixed, seq 4096, micro-batch 2``."""
+    """What is estimated: ``FSDP, bf16-mixed, seq_len 2048 (assumed), micro-batch 2``."""
     setup = option.setup
-    words = [
-        safe(option.title),
-        safe(setup.recipe.name),
-        f"seq {setup.seq}",
-        f"micro-batch {setup.batch.micro}",
-    ]
-    return ", ".join(words)
+    return ", ".join([safe(option.title), safe(setup.recipe.name), *sizes(setup)])
+
+
+def sizes(setup: Setup) -> list[str]:
+    """The sequence and the micro-batch; what the job does not set is marked, by its key."""
+    values = {"seq_len": setup.seq, "micro_batch": setup.batch.micro}
+    names = {"seq_len": "seq", "micro_batch": "micro-batch"}
+    words = ["AdamW (assumed)"] if "optimizer" in setup.assumed else []
+    for key, value in values.items():
+        assumed = key in setup.assumed
+        words.append(f"{key} {value} (assumed)" if assumed else f"{names[key]} {value}")
+    return words
 
 
 def _title(option: Option, limit: float, ink: Ink) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jobgen import strategy
 from jobgen.strategy.choice.ladder import LEVELS, Rung, rungs
-from jobgen.strategy.choice.setups import Ask, setup
+from jobgen.strategy.choice.setups import Ask, assume_length, setup
 from jobgen.strategy.choice.values import Advice, Option
 from jobgen.strategy.estimate import GIB, Component, Memory, Verdict
 from jobgen.strategy.memory import estimate
@@ -179,8 +179,10 @@ def _doubts(ask: Ask) -> tuple[str, ...]:
     train = ask.train
     found = []
     if train.seq_len is None:
-        found.append("seq_len is not said: the sequence's length was assumed")
+        found.append(f"seq_len is not set: {assume_length(ask)} is assumed")
     if train.micro_batch is None and train.global_batch is None:
-        found.append("micro_batch is not said: 1 was assumed")
-    found.append("attention without a matrix of scores in memory (flash, sdpa) was assumed")
+        found.append("micro_batch is not set: 1 is assumed")
+    if "optimizer" not in ask.written:
+        found.append(f"optimizer is not set: {train.optimizer} is assumed")
+    found.append("attention without a matrix of scores in memory (flash, sdpa) is assumed")
     return tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.strategy.estimate import Machine
@@ -29,6 +30,8 @@ class Ask(NamedTuple):
     launcher: str
     fixed: frozenset[str] = frozenset()
     """Keys of ``train`` that the job writes itself: they are not varied."""
+    written: frozenset[str] = frozenset()
+    """All keys of ``train`` that the job writes itself."""
     factor: float = 1.0
     """What all estimates of memory are multiplied by, from a run that measured its own."""
 
@@ -61,7 +64,7 @@ def setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Setup:
         strategy=strategy.name,
         mesh=mesh,
         batch=strategy.batch or Batch(1, 1, mesh.data),
-        seq=strategy.seq_len or min(SEQ, ask.model.sizes.most or SEQ),
+        seq=strategy.seq_len or assume_length(ask),
         recipe=recipes(strategy, train),
         recompute=strategy.recompute,
         offload=strategy.offload,
@@ -75,7 +78,22 @@ def setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Setup:
         sequence_parallel=mesh.tp > 1 and framework in {"torchtitan", "megatron"},
         adapters=_adapters(train),
         world_per_node=ask.world.ranks_per_node,
+        assumed=tuple(_list_assumed(train, ask)),
     )
+
+
+def assume_length(ask: Ask) -> int:
+    """Tokens of a sequence where the job does not write ``seq_len``."""
+    return min(SEQ, ask.model.sizes.most or SEQ)
+
+
+def _list_assumed(train: Train, ask: Ask) -> Iterator[str]:
+    if "optimizer" not in ask.written:
+        yield "optimizer"
+    if train.seq_len is None:
+        yield "seq_len"
+    if train.micro_batch is None and train.global_batch is None:
+        yield "micro_batch"
 
 
 def recipes(strategy: Strategy, train: Train) -> Recipe:

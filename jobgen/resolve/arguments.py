@@ -1,0 +1,243 @@
+"""Arguments in ``run:`` that say something else than ``train:``, or than what the plan assumes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from jobgen.data import RunArgument, run_arguments
+from jobgen.errors import Place
+from jobgen.launch.distributed import forms_group
+from jobgen.model.plan import Check
+from jobgen.model.units import clip
+from jobgen.resolve.look import Look
+
+if TYPE_CHECKING:
+    from jobgen.model.loaded import PlacedProgram
+    from jobgen.model.train import Train
+    from jobgen.shell import Word
+    from jobgen.shell.shellwords import Word as RunWord
+    from jobgen.strategy import Strategy
+
+CONTRADICTION = "J255"
+FILE = "ds_config"
+"""The framework of rows that are keys of DeepSpeed's configuration."""
+_PASSED = ("precision", "strategy", "activation_checkpointing", "offload", "tp", "pp", "cp", "ep")
+"""Keys whose value is decided, and handed over, also where the job does not write them."""
+_TITLES = {"hf-trainer": "the Trainer", "megatron": "Megatron-LM"}
+_YES, _NO = {"true", "1", "yes", "y", "t"}, {"false", "0", "no", "n", "f"}
+
+
+class Planned(NamedTuple):
+    """What the plan is made for."""
+
+    train: Train
+    strategy: Strategy
+    args: tuple[Word, ...]
+    """What is added behind the program's own words."""
+    length: int | None
+    """Tokens of a sequence that the estimate is made for; None where nothing is estimated."""
+
+
+class _Found(NamedTuple):
+    row: RunArgument
+    shown: str
+    """As it is written: ``--bf16 true``, ``ds.json:4: bf16.enabled true``."""
+    values: tuple[str, ...]
+    """What the key of ``train`` would have to be, the nearest first."""
+    place: Place | None
+
+
+class Difference(NamedTuple):
+    """An argument that differs."""
+
+    option: str
+    """Its name, as ``run:`` has it."""
+    check: Check
+
+
+def check_arguments(look: Look, launcher: str, planned: Planned) -> Iterator[Difference]:
+    """A warning for each argument that differs; a failed check where the program would stop."""
+    expected = _list_expected(planned)
+    seen = set()
+    for program in look.spec.programs:
+        if program.program.launcher is None and not forms_group(program.program, launcher):
+            continue
+        for found in _read(look, program, planned.strategy.framework):
+            value = expected.get(found.row.key)
+            if value is None or _agree(found.values, value) or found.shown in seen:
+                continue
+            if (check := _judge(look, found, value, planned)) is not None:
+                seen.add(found.shown)
+                yield Difference(found.shown.split()[0], check)
+
+
+def _list_expected(planned: Planned) -> Mapping[str, str | None]:
+    """Key of ``train`` → the value that the plan is made for; None where there is none."""
+    train, strategy = planned.train, planned.strategy
+    batch, mesh = strategy.batch, strategy.mesh
+    clipping = strategy.clipping
+    length = strategy.seq_len or planned.length
+    return {
+        "micro_batch": str(batch.micro if batch else 1),
+        "gradient_accumulation": str(batch.accumulation if batch else 1),
+        "global_batch": str(batch.total if batch else mesh.data),
+        "seq_len": str(length) if length else None,
+        "precision": strategy.precision,
+        "strategy": strategy.name,
+        "gradient_clipping": None if clipping is None else f"{clipping:g}",
+        "activation_checkpointing": strategy.recompute,
+        "offload": train.offload.what,
+        "optimizer": train.optimizer,
+        "loss": train.loss,
+        "compiled": "true" if train.compiled else "false",
+        "fp8": "true" if train.fp8 else "false",
+        **{axis: str(getattr(mesh, axis)) for axis in ("tp", "pp", "cp", "ep")},
+    }
+
+
+# ---- reading
+
+
+def _read(look: Look, placed: PlacedProgram, framework: str) -> Iterator[_Found]:
+    """The arguments of a program that the table knows, and the keys of files that they name."""
+    table = _table(framework)
+    words = placed.program.words
+    for index, word in enumerate(words):
+        name, equals, value = word.text.partition("=")
+        row = table.get(_plain(name)) if name.startswith("--") else None
+        if row is None:
+            continue
+        following = words[index + 1] if index + 1 < len(words) else None
+        if not equals and following and not following.text.startswith("--"):
+            value = following.text
+        made = word.made or (not equals and following is not None and following.made)
+        place = _locate(look, placed, word)
+        shown = f"{name} {value}".rstrip()
+        if row.is_file:
+            yield from _read_file(look, value, place)
+        elif not made and (values := _translate(row, value)):
+            yield _Found(row, shown if _takes(row, value) else name, values, place)
+
+
+def _table(framework: str) -> Mapping[str, RunArgument]:
+    """Plain name → row: of the framework, and the distinct names of the others."""
+    rows = [row for row in run_arguments() if row.framework != FILE]
+    others = {_plain(row.name): row for row in rows if row.distinct or row.is_file}
+    return others | {_plain(row.name): row for row in rows if row.framework == framework}
+
+
+def _plain(name: str) -> str:
+    return name.lstrip("-").replace("_", "-")
+
+
+def _is_flag(row: RunArgument) -> bool:
+    return "true" in row.values
+
+
+def _takes(row: RunArgument, value: str) -> bool:
+    """Whether this is the argument's value, and no word behind a flag."""
+    return not _is_flag(row) or value.lower() in _YES | _NO
+
+
+def _translate(row: RunArgument, value: str) -> tuple[str, ...]:
+    """The values of the key that mean the same; nothing where the word is not known."""
+    if not row.values:
+        return (value,) if _number(value) is not None else ()
+    if _is_flag(row):
+        value = "false" if value.lower() in _NO else "true"
+    return next((row.values[word] for word in value.split() if word in row.values), ())
+
+
+def _read_file(look: Look, name: str, place: Place | None) -> Iterator[_Found]:
+    """What a DeepSpeed configuration says that ``run:`` names and the workdir holds."""
+    from jobgen.strategy.dsconfig import own
+    from jobgen.strategy.dsconfig.chosen import get
+
+    train = look.job.train
+    text = (look.facts.sources or {}).get(name.removeprefix("./"))
+    if text is None or (train is not None and train.config == name.removeprefix("./")):
+        return
+    read, faults = own.read(text.encode("utf-8", "replace"), name)
+    for row in run_arguments() if not faults else ():
+        path = tuple(row.name.split("."))
+        value = get(read.values, path) if row.framework == FILE else None
+        if value is None or value == "auto" or value is False:
+            continue
+        word = _write(value)
+        if values := _translate(row, word):
+            yield _Found(row, f"{read.at(path)}: {row.name} {word}", values, place)
+
+
+def _write(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _number(text: str) -> float | None:
+    if not re.fullmatch(r"[0-9_]{1,15}(\.[0-9]{0,15})?([eE][-+]?[0-9]{1,3})?", text):
+        return None
+    return float(text.replace("_", "")) if text.strip("_.") else None
+
+
+def _agree(values: Sequence[str], expected: str) -> bool:
+    wanted = _number(expected)
+    return any(v == expected or (wanted is not None and _number(v) == wanted) for v in values)
+
+
+def _locate(look: Look, placed: PlacedProgram, word: RunWord) -> Place | None:
+    """The place of a word of ``run:``, seen from that of its program."""
+    program, place, run = placed.program, placed.place, look.job.run
+    raw = word.raw or word.text
+    if place is None or not place.line or run[word.start : word.end] != raw:
+        return place
+    if place.end_col:
+        start = place.col + word.start - program.start
+        return place._replace(col=start, end_col=start + word.end - word.start)
+    first, last = sorted((program.start, word.start))
+    lines = run.count("\n", first, last)
+    return place._replace(line=place.line + (lines if word.start > first else -lines))
+
+
+# ---- judging
+
+
+def _judge(look: Look, found: _Found, value: str, planned: Planned) -> Check | None:
+    """What to say of an argument that differs; None where the plan does not depend on it."""
+    key, write = found.row.key, found.values[0]
+    written = look.has_written("train", key)
+    derived = key in {"micro_batch", "gradient_accumulation"} and look.has_written(
+        "train", "global_batch"
+    )
+    names = {_plain(str(word).partition("=")[0]) for word in planned.args}
+    wins = _plain(found.row.name) in names
+    passed = key in _PASSED and planned.strategy.framework != "none"
+    if not (written or derived or wins or passed or planned.length is not None):
+        return None
+    status: Literal["warn", "fail"] = "warn"
+    said = f"run: {clip(found.shown, 120)}, but "
+    if rival := _rival(found, planned, names):
+        title = _TITLES.get(planned.strategy.framework, planned.strategy.framework)
+        said += f"--{rival} of train: is passed beside it, and {title} refuses both"
+        status = "fail"
+    elif written:
+        said += f"train.{key} is {value}"
+    elif derived:
+        said += f"train.global_batch makes {key} {value}"
+    elif wins or passed:
+        said += f"train: does not set {key}, which is then {value}"
+    else:
+        said += f"the plan assumes {key} {value}"
+    if wins:
+        said += "; train: is passed last and wins"
+    return Check(status, said, CONTRADICTION, f"write {key}: {write} under train:", found.place)
+
+
+def _rival(found: _Found, planned: Planned, names: set[str]) -> str:
+    """The flag of train: that excludes this one: neither takes the other back."""
+    row = found.row
+    if row.key != "precision" or not _is_flag(row):
+        return ""
+    table = (r for r in run_arguments() if r.framework == planned.strategy.framework)
+    others = (r.name for r in table if r.key == row.key and r.name != row.name and _is_flag(r))
+    return next((name for name in others if _plain(name) in names), "")

@@ -1,0 +1,264 @@
+"""Arguments of run: that contradict train:, or what the plan assumes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from jobgen.model.plan import Check
+from tests.resolve.made import job, plan
+
+LLAMA = "model: meta-llama/Llama-3.1-8B"
+
+
+def differing(run: str, train: str, **facts: object) -> list[Check]:
+    launcher = "torchrun" if "\n" in run else ""
+    text = job(run=run, train=f"{{{train}}}", gpus_per_node="8", launcher=launcher)
+    return [check for check in plan(text, **facts).checks if check.code == "J255"]
+
+
+@pytest.mark.parametrize(
+    ("train", "run", "message", "hint"),
+    [
+        (  # written, and passed behind it
+            "framework: hf-trainer, micro_batch: 2",
+            "train.py --per_device_train_batch_size 4",
+            (
+                "run: --per_device_train_batch_size 4, but train.micro_batch is 2; "
+                "train: is passed last and wins"
+            ),
+            "write micro_batch: 4 under train:",
+        ),
+        (  # not written, and assumed
+            f"framework: hf-trainer, {LLAMA}",
+            "train.py --per-device-train-batch-size=4",
+            "run: --per-device-train-batch-size 4, but the plan assumes micro_batch 1",
+            "write micro_batch: 4 under train:",
+        ),
+        (
+            f"framework: none, {LLAMA}",
+            "train.py --per_device_train_batch_size 4",
+            "run: --per_device_train_batch_size 4, but the plan assumes micro_batch 1",
+            "write micro_batch: 4 under train:",
+        ),
+        (  # not written, but passed: 1 would win over 8
+            "framework: hf-trainer, micro_batch: 2",
+            "train.py --gradient_accumulation_steps 8",
+            (
+                "run: --gradient_accumulation_steps 8, but train: does not set "
+                "gradient_accumulation, which is then 1; train: is passed last and wins"
+            ),
+            "write gradient_accumulation: 8 under train:",
+        ),
+        (
+            "framework: hf-trainer, micro_batch: 2, global_batch: 64",
+            "train.py --gradient_accumulation_steps 8",
+            (
+                "run: --gradient_accumulation_steps 8, but train.global_batch makes "
+                "gradient_accumulation 2; train: is passed last and wins"
+            ),
+            "write gradient_accumulation: 8 under train:",
+        ),
+        (
+            f"framework: hf-trainer, {LLAMA}",
+            "train.py --gradient_checkpointing",
+            (
+                "run: --gradient_checkpointing, but train: does not set activation_checkpointing, "
+                "which is then none"
+            ),
+            "write activation_checkpointing: full under train:",
+        ),
+        (
+            f"framework: hf-trainer, {LLAMA}",
+            "train.py --optim adamw_bnb_8bit --block_size 4096",
+            "run: --optim adamw_bnb_8bit, but the plan assumes optimizer adamw",
+            "write optimizer: adamw8bit under train:",
+        ),
+        (
+            f"framework: megatron, {LLAMA}, strategy: zero1, micro_batch: 1",
+            "pretrain_gpt.py --seq-length 8192 --micro-batch-size 1",
+            "run: --seq-length 8192, but the plan assumes seq_len 2048",
+            "write seq_len: 8192 under train:",
+        ),
+        (
+            f"framework: megatron, {LLAMA}, strategy: 3d, tp: 4, micro_batch: 1",
+            "pretrain_gpt.py --tensor-model-parallel-size 8",
+            (
+                "run: --tensor-model-parallel-size 8, but train.tp is 4; "
+                "train: is passed last and wins"
+            ),
+            "write tp: 8 under train:",
+        ),
+        (
+            "framework: torchtitan, strategy: fsdp2, seq_len: 4096",
+            "-m torchtitan.train --training.seq-len 8192",
+            (
+                "run: --training.seq-len 8192, but train.seq_len is 4096; "
+                "train: is passed last and wins"
+            ),
+            "write seq_len: 8192 under train:",
+        ),
+        (
+            f"framework: lightning, {LLAMA}, strategy: fsdp2",
+            "train.py fit --trainer.precision 16-mixed",
+            (
+                "run: --trainer.precision 16-mixed, but train: does not set precision, which is "
+                "then bf16; train: is passed last and wins"
+            ),
+            "write precision: fp16 under train:",
+        ),
+        (
+            "framework: lightning, strategy: ddp",
+            "train.py fit --trainer.strategy deepspeed_stage_3",
+            (
+                "run: --trainer.strategy deepspeed_stage_3, but train.strategy is ddp; "
+                "train: is passed last and wins"
+            ),
+            "write strategy: zero3 under train:",
+        ),
+        (
+            f"framework: deepspeed, {LLAMA}, strategy: zero2, micro_batch: 1",
+            "train.py --zero_stage 3",
+            "run: --zero_stage 3, but train.strategy is zero2",
+            "write strategy: zero3 under train:",
+        ),
+        (
+            "strategy: fsdp2, seq_len: 2048",
+            "MBS=4\n  train.py --seq_length 4096",
+            "run: --seq_length 4096, but train.seq_len is 2048",
+            "write seq_len: 4096 under train:",
+        ),
+    ],
+)
+def test_what_differs_is_named_with_the_line_to_write(
+    train: str, run: str, message: str, hint: str
+) -> None:
+    found = differing(f"|\n  {run}\n" if "\n" in run else run, train)
+    assert message in [check.message for check in found]
+    assert hint in [check.hint for check in found]
+    assert {check.status for check in found} == {"warn"}
+
+
+@pytest.mark.parametrize(
+    ("train", "run"),
+    [
+        ("framework: hf-trainer, micro_batch: 4", "train.py --per_device_train_batch_size 4"),
+        ("framework: hf-trainer", "train.py --per_device_train_batch_size 4"),  # no estimate
+        ("framework: hf-trainer, micro_batch: 4", "train.py --per_device_train_batch_size $B"),
+        ("framework: hf-trainer, micro_batch: 4", "train.py --bf16 true --bf16"),
+        ("framework: hf-trainer, micro_batch: 4", "train.py --fp16 false"),
+        ("framework: hf-trainer, gradient_clipping: 1", "train.py --max_grad_norm 1.0"),
+        ("framework: hf-trainer, strategy: fsdp2", "train.py --fsdp 'full_shard auto_wrap'"),
+        (f"framework: none, {LLAMA}", "train.py --fp16 --optimizer sgd --max_length 9"),
+        (f"framework: torchtitan, {LLAMA}, strategy: fsdp2", "-m torchtitan.train --config x"),
+        (
+            f"framework: none, {LLAMA}",
+            "|\n  python prepare_data.py --seq_length 99\n  python train.py\n",
+        ),
+    ],
+)
+def test_what_agrees_or_is_not_known_is_not_said(train: str, run: str) -> None:
+    assert differing(run, train) == []
+
+
+@pytest.mark.parametrize(
+    ("train", "run", "flags"),
+    [
+        ("framework: hf-trainer, micro_batch: 1", "train.py --fp16 true", ("--fp16 true", "bf16")),
+        (
+            "framework: megatron, micro_batch: 1, precision: fp16",
+            "pretrain_gpt.py --bf16 --lr 1",
+            ("--bf16", "fp16"),
+        ),
+    ],
+)
+def test_flags_that_exclude_each_other_are_an_error(
+    train: str, run: str, flags: tuple[str, str]
+) -> None:
+    (found,) = differing(run, train)
+    assert found.status == "fail"
+    assert f"run: {flags[0]}, but --{flags[1]} of train: is passed beside it" in found.message
+
+
+def test_the_argument_itself_is_the_place() -> None:
+    train = "framework: hf-trainer, micro_batch: 2"
+    (found,) = differing("python train.py --lr 1 --per_device_train_batch_size 4", train)
+    assert found.place
+    line = "run: python train.py --lr 1 --per_device_train_batch_size 4"
+    shown = line[found.place.col - 1 : found.place.end_col - 1]
+    assert (found.place.line, shown) == (4, "--per_device_train_batch_size")
+    block = "|\n  set -e\n  python train.py \\\n    --per_device_train_batch_size 4\n"
+    (found,) = differing(block, f"framework: none, {LLAMA}")
+    assert found.place
+    assert found.place.line == 7
+
+
+def test_a_deepspeed_configuration_that_run_names_is_compared() -> None:
+    text = json.dumps(
+        {
+            "train_micro_batch_size_per_gpu": 4,
+            "gradient_accumulation_steps": "auto",
+            "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}},
+            "fp16": {"enabled": False},
+        },
+        indent=1,
+    )
+    train = f"framework: deepspeed, {LLAMA}, strategy: zero2, micro_batch: 1"
+    found = differing(
+        "train.py --deepspeed --deepspeed_config ./conf/ds.json",
+        train,
+        sources={"conf/ds.json": text},
+    )
+    assert [(c.message, c.hint) for c in found] == [
+        (
+            "run: ./conf/ds.json:2: train_micro_batch_size_per_gpu 4, but train.micro_batch is 1",
+            "write micro_batch: 4 under train:",
+        ),
+        (
+            "run: ./conf/ds.json:5: zero_optimization.stage 3, but train.strategy is zero2",
+            "write strategy: zero3 under train:",
+        ),
+        (
+            (
+                "run: ./conf/ds.json:7: zero_optimization.offload_optimizer.device cpu, "
+                "but train: does not set offload, which is then none"
+            ),
+            "write offload: optimizer under train:",
+        ),
+    ]
+
+
+# ---- a strategy that only stands in a file
+
+
+@pytest.mark.parametrize(
+    ("train", "run", "sources", "said"),
+    [
+        ("strategy: fsdp2", "train.py", {"train.py": "import torch"}, True),
+        ("strategy: fsdp2, framework: torch", "-m pkg.train", {"pkg/train.py": ""}, True),
+        ("strategy: zero2, micro_batch: 1", "train.py", {"train.py": ""}, True),
+        ("strategy: fsdp2", "train.py", {"train.py": "os.environ['JOBGEN_STRATEGY']"}, False),
+        ("strategy: fsdp2", "train.py", {"train.py": "open('bundle/strategy.json')"}, False),
+        (
+            "strategy: fsdp2",
+            "train.py",
+            {"train.py": "import x", "x.py": "JOBGEN_STRATEGY"},
+            False,
+        ),
+        ("strategy: fsdp2", "train.py --plan $JOBGEN_STRATEGY", {"train.py": ""}, False),
+        ("strategy: fsdp2", "python /shared/train.py", {}, False),
+        ("strategy: fsdp2", "-m installed.train", {}, False),
+        ("strategy: fsdp2", "train.py", None, False),
+        (LLAMA, "train.py", {"train.py": ""}, False),  # only planned: ddp is nobody's wish
+        ("strategy: fsdp2, framework: none", "train.py", {"train.py": ""}, False),
+        ("strategy: fsdp2, framework: hf-trainer", "train.py", {"train.py": ""}, False),
+    ],
+)
+def test_a_program_that_does_not_read_its_strategy_is_named(
+    train: str, run: str, sources: dict[str, str] | None, said: bool
+) -> None:
+    text = job(run=run, train=f"{{{train}}}", gpus_per_node="8")
+    found = [check for check in plan(text, sources=sources).checks if check.code == "J256"]
+    assert [check.status for check in found] == (["warn"] if said else [])
+    assert all(check.place and check.place.line == 5 for check in found)
