@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 _CLUSTER = re.compile(r"^cluster:[ \t]+([\w./-]+)[ \t]*(?:#.*)?$", re.MULTILINE)
+_TRAIN = re.compile(r"^train:", re.MULTILINE)
 _VARIABLE = re.compile(r"[A-Z]_[A-Z]\w{0,60}['\"]?[=:]")
 
 
@@ -90,7 +91,29 @@ def _lint(
         return LintedFile(label, "file", "", text.problems, valid=False)
     where = where or _asked(world, path, text)
     checked = check(text, label, parent=_parent(world, path, text), cluster=where)
-    return LintedFile(label, checked.kind, text, tuple(checked.problems), valid=checked.valid)
+    problems = checked.problems
+    if checked.kind == "job" and checked.valid:
+        problems = (*problems, *_unread(world, path, text))
+    return LintedFile(label, checked.kind, text, problems, valid=checked.valid)
+
+
+def _unread(world: World, path: Path, text: str) -> Iterator[Problem]:
+    """A strategy that no file of the program mentions: the check that needs no cluster."""
+    if not _TRAIN.search(text):
+        return
+    from jobgen import strategy
+    from jobgen.app.gathering import gather
+    from jobgen.app.prepare import judge
+    from jobgen.load import load_job
+    from jobgen.resolve.unread import check_readers
+
+    spec = load_job(text, world.label(path))
+    train, launcher = spec.value.train, spec.value.launcher.type or ""
+    if train is None or train.strategy.type == "auto":
+        return
+    sources = gather(world, spec, path.resolve().parent, "").facts.sources
+    reads = strategy.framework(train, launcher)
+    yield from map(judge, check_readers(spec, sources, launcher, reads))
 
 
 def _asked(world: World, path: Path, text: str) -> ClusterProfile | None:

@@ -44,14 +44,15 @@ class DryRun:
 
 
 def refuse_failing(ready: Ready) -> None:
-    """Raise what the failed checks of the plan come to, as for a program that is not there."""
+    """Raise what the failed checks of the plan come to, with those that only warn behind them."""
     failed = [judge(check) for check in ready.plan.checks if check.status == "fail"]
     kind = refusal(failed)
     if kind is None:
         return
     if all(problem.code != UNSET for problem in failed):
         failed = [p._replace(hint=f"{p.hint} (--force submits anyway)") for p in failed]
-    raise kind(*failed)
+    warned = (judge(check) for check in ready.plan.checks if check.status == "warn")
+    raise kind(*failed, *warned)
 
 
 def dry_run(ready: Ready) -> DryRun:

@@ -120,7 +120,8 @@ class Call:
 def _error(error: JobgenError) -> dict[str, Any]:
     from jobgen.cli.problems import as_data
 
-    first = error.problems[0] if error.problems else Problem("J000", str(error))
+    first = next((p for p in error.problems if p.severity == "error"), None)
+    first = first or Problem("J000", str(error))
     return {
         "code": first.code,
         "message": first.message,

@@ -101,7 +101,7 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
             "global_batch by WORLD_SIZE anew"
         )
     notes = (Problem("J239", note, severity="note") for note in told)
-    unread = check_readers(look, launcher, decided.framework)
+    unread = check_readers(look.spec, look.facts.sources, launcher, decided.framework)
     checks = (*((fits,) if fits else ()), *(one.check for one in differing), *unread)
     part = Part(NAME, env=made.env, files=made.files, notes=tuple(notes), checks=checks)
     return Trained(part, made.args, made.launcher, made.chosen)

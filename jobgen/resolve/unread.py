@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from jobgen.launch.distributed import forms_group
 from jobgen.model.plan import Check
-from jobgen.resolve.look import Look
 
 if TYPE_CHECKING:
+    from jobgen.model.job import JobSpec
+    from jobgen.model.loaded import Loaded
     from jobgen.shell.programs import StartedProgram
 
 UNREAD = "J256"
@@ -22,18 +23,20 @@ FILES = {
 arguments, or the launcher's configuration, which no program has to read."""
 
 
-def check_readers(look: Look, launcher: str, framework: str) -> Iterator[Check]:
+def check_readers(
+    spec: Loaded[JobSpec], sources: Mapping[str, str] | None, launcher: str, framework: str
+) -> Iterator[Check]:
     """A warning where nothing of the program mentions the file of ``train.strategy``."""
-    files, sources = FILES.get(framework), look.facts.sources
-    if not files or sources is None or not look.has_written("train", "strategy"):
+    files, key = FILES.get(framework), ("train", "strategy")
+    if not files or sources is None or not (key in spec.places or key in spec.overrides):
         return
     programs = [
         _path(program, sources)
-        for program, _ in look.spec.programs
+        for program, _ in spec.programs
         if program.launcher or forms_group(program, launcher)
     ]
-    words = (*files, *files.values())
-    texts = (look.job.run, *look.job.setup, *look.job.env.values(), *sources.values())
+    job, words = spec.value, (*files, *files.values())
+    texts = (job.run, *job.setup, *job.env.values(), *sources.values())
     if not programs or not all(programs) or any(w in text for text in texts for w in words):
         return
     variable, file = next(iter(files.items()))
@@ -43,7 +46,7 @@ def check_readers(look: Look, launcher: str, framework: str) -> Iterator[Check]:
         "it trains as it is written"
     )
     hint = f"read ${variable} in the program, or write framework: none to only plan"
-    yield Check("warn", message, UNREAD, hint, look.spec.at("train", "strategy"))
+    yield Check("warn", message, UNREAD, hint, spec.at(*key))
 
 
 def _path(program: StartedProgram, sources: Mapping[str, str]) -> str:
