@@ -175,16 +175,12 @@ _DECIDED_AGAIN = frozenset({"J208", "J215", "J217"})
 def _new(found: Sequence[Problem], known: Sequence[Problem]) -> Iterator[Problem]:
     """What is not known already, in these words or of this very place."""
     places = {(problem.code, problem.place) for problem in known}
-    texts = {_text(problem) for problem in known}
+    texts = {(problem.code, problem.message) for problem in known}
     for problem in found:
         again = {problem.code, "J138" if problem.code in _DECIDED_AGAIN else problem.code}
-        if _text(problem) not in texts and not places & {(code, problem.place) for code in again}:
+        same = (problem.code, problem.message) in texts
+        if not same and not places & {(code, problem.place) for code in again}:
             yield problem
-
-
-def _text(problem: Problem) -> tuple[str, str, int, str]:
-    file, line = (problem.place.file, problem.place.line) if problem.place else ("", 0)
-    return problem.code, file, line, problem.message
 
 
 def arrange(problems: Sequence[Problem]) -> tuple[Problem, ...]:

@@ -74,7 +74,7 @@ def sizes(setup: Setup) -> list[str]:
     """The sequence and the micro-batch; what the job does not set is marked, by its key."""
     values = {"seq_len": setup.seq, "micro_batch": setup.batch.micro}
     names = {"seq_len": "seq", "micro_batch": "micro-batch"}
-    words = ["AdamW (assumed)"] if "optimizer" in setup.assumed else []
+    words = []
     for key, value in values.items():
         assumed = key in setup.assumed
         words.append(f"{key} {value} (assumed)" if assumed else f"{names[key]} {value}")
