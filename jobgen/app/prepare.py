@@ -102,7 +102,8 @@ def examine(
     base = job.resolve().parent
     catalog = world.catalog(beside=made.beside if made else base)
     read = read_job(text, label, sets=sets)
-    named = cluster or (read.loaded.value.cluster if read.loaded else None)
+    spec = read.loaded or read.partial
+    named = cluster or (spec.value.cluster if spec else None)
     problems = list(read.problems)
     profile = None
     try:
@@ -114,17 +115,30 @@ def examine(
         problems += error.problems
     except Invalid as error:
         problems += error.problems
-    if read.loaded is None or profile is None:
+    if spec is None or profile is None:
         return Examined(None, arrange((*problems, *read.notes)), ())
-    gathered = gather(world, read.loaded, base, profile.value.name if with_upload else None)
+    gathered = gather(world, spec, base, profile.value.name if with_upload else None)
     files = _Files(profile, base, catalog)
     problems += gathered.problems
     examined = _decide(world, gathered, files, problems)
+    if read.loaded is None:
+        examined = _keep_independent(examined, problems)
     if examined.ready is None:
         judged = read_job(text, label, sets=sets, cluster=profile.value).notes
         more = tuple(_new(judged, examined.problems))
         examined = examined._replace(problems=arrange((*examined.problems, *more)))
     return examined
+
+
+_INDEPENDENT = frozenset({"J201", "J202", "J203", "J206", "J207", "J209", "J220", "J221", "J305"})
+"""Codes that follow from one key of the job, whatever is wrong with the others."""
+
+
+def _keep_independent(examined: Examined, known: Sequence[Problem]) -> Examined:
+    """What also holds when the keys that are wrong are mended."""
+    problems = (p for p in examined.problems if p in known or p.code in _INDEPENDENT)
+    checks = tuple(check for check in examined.checks if check.code in _INDEPENDENT)
+    return Examined(None, tuple(problems), checks)
 
 
 class _Files(NamedTuple):

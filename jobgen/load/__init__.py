@@ -57,6 +57,8 @@ class Read(NamedTuple, Generic[F]):
     """What makes it invalid, in the order of its lines."""
     notes: tuple[Problem, ...]
     """What rules found in it."""
+    partial: Loaded[F] | None = None
+    """Without a usable form: its right values, with others in place of those that it must have."""
 
 
 def read_job(
@@ -66,7 +68,28 @@ def read_job(
 
     ``cluster`` is where the job will run, if that is known.
     """
-    return _read(*_job(scan(text, label), sets, cluster))
+    tree, spec = _job(scan(text, label), sets, cluster)
+    read = _read(tree, spec)
+    if spec is not None or not tree.data:
+        return read
+    partial = _read(tree, _form_rest(tree)).loaded
+    return read._replace(partial=partial)
+
+
+_LEAST = {"name": "job", "run": "true", "nodes": 1, "time": "1m"}
+"""Values of the keys that every job has, which no check finds too large."""
+
+
+def _form_rest(tree: Tree) -> JobSpec | None:
+    """The job without the keys that are wrong."""
+    given = {key: value for key, value in tree.data.items() if key in JobSpec.keys}
+    for _ in range(2):
+        try:
+            return JobSpec.read({**_LEAST, **given})
+        except Refusal as refusal:
+            wrong = {str(fault.path[0]) for fault in refusal.faults if fault.path}
+            given = {key: value for key, value in given.items() if key not in wrong}
+    return None
 
 
 def load_job(text: str, label: str, *, sets: Sequence[str] = ()) -> Loaded[JobSpec]:

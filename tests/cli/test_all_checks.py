@@ -66,6 +66,18 @@ def test_one_round_shows_all_problems(jobgen: Jobgen, folder: Path, words: list[
     assert len(problems) == len({(p["code"], p["line"], p["message"]) for p in problems})
 
 
+@pytest.mark.parametrize("words", VERBS)
+def test_a_misspelt_key_hides_no_check_that_does_not_depend_on_it(
+    jobgen: Jobgen, folder: Path, words: list[str]
+) -> None:
+    lines = ("nodes: 64", "time: 4:00", "gpu_per_node: 8", "launcher: torchrum")
+    write(folder, *lines, "cpus_per_task: 99", "secrets: [ABSENT]", run="trian.py")
+    answer = jobgen(*words, "job.yaml", "-c", "small", "--json")
+    assert answer.code == Exit.INVALID
+    codes = {code for code, _ in errors(answer)}
+    assert codes == {"J102", "J123", "J131", "J201", "J220", "J221"}
+
+
 def test_a_failed_check_stands_at_its_line(jobgen: Jobgen, folder: Path) -> None:
     write(folder, "nodes: 1", "time: 1h", run="trian.py")
     answer = jobgen("lint", "job.yaml", "-c", "small")
