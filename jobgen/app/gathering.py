@@ -56,6 +56,7 @@ def gather(world: World, spec: Loaded[JobSpec], base: Path, cluster: str | None)
             facts = facts._replace(
                 workdir_files=frozenset(f.path for f in manifest.files),
                 sources=read_sources(spec, manifest) if spec.value.train else None,
+                stop_file_named=_names_stop_file(spec.value, manifest),
             )
         except Invalid as error:
             problems += error.problems
@@ -99,6 +100,15 @@ def _named(job: JobSpec) -> Iterator[tuple[tuple[str, ...], str]]:
 def _unread(spec: Loaded[JobSpec], name: str, path: tuple[str, ...], error: OSError) -> Problem:
     message = f"{'.'.join(path)} '{name}' cannot be read: {error.strerror}"
     return Problem("J181", message, spec.at(*path), "it is taken relative to the workdir")
+
+
+def _names_stop_file(job: JobSpec, manifest: Manifest) -> bool | None:
+    """Whether a file of a job that is asked to stop knows of it; None for other jobs."""
+    if job.checkpoint is None:
+        return None
+    from jobgen.app.mentions import mentions
+
+    return mentions(manifest.root, manifest.files, b"JOBGEN_STOP_FILE")
 
 
 def _after(world: World, spec: Loaded[JobSpec], cluster: str) -> dict[str, str]:

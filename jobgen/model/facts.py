@@ -12,6 +12,8 @@ class Facts(NamedTuple):
 
     workdir_files: frozenset[str] | None = None
     """Relative paths that would be uploaded; None where nobody looked."""
+    stop_file_named: bool | None = None
+    """Whether any of these files names $JOBGEN_STOP_FILE; None where nobody looked."""
     secrets: Mapping[str, str] = MappingProxyType({})
     """Name of each secret that was found → where (``environment``, ``file …``); never a value."""
     after: Mapping[str, str] | None = None

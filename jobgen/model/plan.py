@@ -166,6 +166,10 @@ class StopPlan(NamedTuple):
     """Seconds before the end at which Slurm is asked to warn: the grace, and room to requeue."""
     requeue: bool
     max_requeues: int
+    ranks: str = ""
+    """The signal that each rank's program gets; empty where it looks for the stop file."""
+    step: tuple[tuple[Word, ...], ...] = ()
+    """What the batch shell runs to send it."""
 
 
 class MonitorPlan(NamedTuple):

@@ -195,7 +195,14 @@ class Checkpoint(Form):
     signal: str = key(
         Check(signal, WORD),
         default="USR1",
-        doc="The early warning's signal, sent to the job's batch shell only.",
+        doc="The pre-timeout signal: Slurm sends it to the job's batch shell.",
+    )
+    to: Literal["file", "ranks"] | None = key(
+        one_of("way to ask", ("file", "ranks")),
+        default=None,
+        doc="How the program is asked to save: file (it finds $JOBGEN_STOP_FILE between two steps) "
+        "or ranks (each rank's program gets the signal, too). Left out: ranks with "
+        "train.framework: megatron, else file.",
     )
     grace: Walltime = key(
         TIME,

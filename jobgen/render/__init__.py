@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jobgen import payload
 from jobgen.errors import Invalid, Place
 from jobgen.model.bundle import Bundle, BundleFile
-from jobgen.model.plan import ContainerPlan, Decision, Plan, Setting
+from jobgen.model.plan import ContainerPlan, Decision, Plan, Setting, StopPlan
 from jobgen.model.units import Walltime
 from jobgen.render.data import plan_data
 from jobgen.render.lines import assigned, comment, exports, setup_lines, site_lines
@@ -138,6 +138,9 @@ def _view(plan: Plan) -> dict[str, object]:
         "stop": stop
         and {
             "signal": Raw(stop.signal),
+            "ranks": Raw(f"SIG{stop.ranks}"),
+            "step": Raw(_lines(stop.step).replace("\n", "\n        ")),
+            "over": Raw(_over(stop)),
             "grace": stop.grace,
             "max_requeues": stop.max_requeues,
         },
@@ -179,6 +182,12 @@ def _view(plan: Plan) -> dict[str, object]:
         "why_enter": comment(plan.container.why if plan.container else ""),
         "enter": _lines(plan.container.enter if plan.container else ()),
     }
+
+
+def _over(stop: StopPlan) -> str:
+    """The condition for a requeue: it has saved, has ended well after a signal, or is too slow."""
+    ended = " || $rc == 0" if stop.step else ""
+    return f"(-e $JOBGEN_STOPPED_FILE || -n $grace_over{ended})"
 
 
 def _title(plan: Plan) -> str:

@@ -91,6 +91,8 @@ def _plain(value: ContainerPlan | StopPlan | None) -> dict[str, Any] | None:
     if value is None:
         return None
     data = value._asdict()
+    if isinstance(value, StopPlan):
+        del data["step"]
     if "mounts" in data:
         data["mounts"] = [mount._asdict() for mount in data["mounts"]]
         data["setup"] = [_decision(line) for line in data["setup"]]

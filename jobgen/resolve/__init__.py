@@ -26,6 +26,7 @@ from jobgen.resolve import (
     planning,
     preflighting,
     program,
+    saving,
     start,
     traces,
     training,
@@ -89,7 +90,7 @@ def examine(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         except Invalid as error:
             wrong += error.problems
     if not any(problem.severity == "error" for problem in wrong):
-        return Examined(plan, plan.notes, checked)
+        return Examined(plan, plan.notes, plan.checks)
     if _SIZES & {problem.code for problem in wrong}:
         checked = tuple(check for check in checked if check.code != planning.UNFIT)
     return Examined(None, tuple(dict.fromkeys(wrong)), checked)
@@ -112,6 +113,8 @@ class _Decided(NamedTuple):
 def _decide(look: Look, runs: program.Program, decided: _Decided, sized: Sized) -> Plan:
     """The rest of the decisions. Raises Invalid where they contradict each other."""
     size, launcher, warning, trained, checked = decided
+    saves = saving.saving(look, size, saving.Asked(warning, runs, trained.saves), sized)
+    warning, runs = saves.stop, saves.runs
     starts = launch(launcher.value, _request(look, size, launcher, trained.launcher))
     watched, watching = monitoring.monitoring(look, size, sized)
     parts = (
@@ -120,6 +123,7 @@ def _decide(look: Look, runs: program.Program, decided: _Decided, sized: Sized) 
         fabric(look.cluster, size, look.by_cluster),
         container.part(look, size),
         *trained.parts,
+        saves.part,
         starts.part,
         preflighting.part(look, size, sized),
         watching,
@@ -172,7 +176,7 @@ def _decide(look: Look, runs: program.Program, decided: _Decided, sized: Sized) 
         labels=look.job.labels,
         other=sized.decisions,
         configured=trained.chosen,
-        checks=checked,
+        checks=(*checked, *saves.part.checks),
         notes=tuple(notes),
         sources={
             _label(look): look.spec.digest,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from jobgen.errors import Problem
 from jobgen.model.plan import MonitorPlan, Part, Shape
+from jobgen.monitor import NO_GPUS, SHARES_GPUS
 from jobgen.resolve.allocation import name_gpus
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
+from jobgen.shell import Word
 
 _NOTHING = Part("monitor")
 
@@ -16,16 +18,21 @@ def monitoring(look: Look, shape: Shape, sized: Sized) -> tuple[MonitorPlan | No
     every = look.job.monitor
     if every is None:
         return None, _NOTHING
-    from jobgen.monitor import NO_GPUS, SHARES_GPUS, file, monitor
+    from jobgen.monitor import file, monitor
 
     place = look.by_job("monitor")
     sized.decide("monitor", str(every), "how often each node and its GPUs are looked at", place)
-    release = _release(look.cluster.slurm_version)
-    old = bool(release) and release < SHARES_GPUS and shape.gpus_per_node > 0
-    notes = (_too_old(look),) if old else ()
-    gpus = NO_GPUS if old else name_gpus(look, shape)
+    gpus = share_gpus(look, shape)
+    notes = (_too_old(look),) if gpus == NO_GPUS else ()
     plan = monitor(shape, every.seconds, place, gpus)
     return plan, Part("monitor", files=(file(),), notes=notes)
+
+
+def share_gpus(look: Look, shape: Shape) -> tuple[Word, ...]:
+    """The GPUs of a step beside the program's; none before the release that shares them."""
+    release = _release(look.cluster.slurm_version)
+    old = bool(release) and release < SHARES_GPUS and shape.gpus_per_node > 0
+    return NO_GPUS if old else name_gpus(look, shape)
 
 
 def _too_old(look: Look) -> Problem:

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from jobgen.shell import Word, quote, shellwords
 from jobgen.shell.conditions import program_words
-from jobgen.shell.python_command import is_python
+from jobgen.shell.programs import read_programs
+from jobgen.shell.python_command import is_python, read_python_command
 from jobgen.shell.simple_commands import read_commands
 
 _SHELL = re.compile(
@@ -50,6 +51,25 @@ def with_args(program: Program, args: tuple[Word, ...]) -> str:
         else:
             lines[-1] += f" {word}"
     return " \\\n  ".join(lines)
+
+
+def wrap(program: Program, wrapper: str) -> Program | None:
+    r"""The program started by a Python file of the bundle; None if that is not certain to work.
+
+    >>> wrap(read("HF_HUB_OFFLINE=1 python -W ignore train.py --lr 1"), "w.py").text
+    'HF_HUB_OFFLINE=1 exec python -u -W ignore "$JOBGEN_BUNDLE_DIR/w.py" train.py --lr 1'
+    """
+    programs = read_programs(program.text) if program.simple else []
+    words = programs[0].words if len(programs) == 1 else ()
+    if not words or not is_python(words[0].text):
+        return None
+    found = read_python_command(words)
+    at = found.at - 1 if found.module else found.at
+    if not (found.script or (found.module and words[at].text == "-m")):
+        return None
+    start = words[at].start
+    text = f'{program.text[:start]}"$JOBGEN_BUNDLE_DIR/{wrapper}" {program.text[start:]}'
+    return program._replace(text=text)
 
 
 def read(run: str) -> Program:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from jobgen.errors import Invalid, Problem, raise_errors
 from jobgen.model.plan import Part, Setting, Shape
@@ -28,6 +28,17 @@ NAME = "train"
 _DEEPSPEED = "ds_config.json"
 
 
+class Saves(NamedTuple):
+    """How the framework saves when the job is asked to stop."""
+
+    framework: str = ""
+    how: Literal["program", "wrapper", "signal", "interval"] = "program"
+    signal: str = ""
+
+
+_NO_SAVES = Saves()
+
+
 class Trained:
     """What the rest of the plan takes over."""
 
@@ -37,6 +48,7 @@ class Trained:
         args: tuple[Word, ...] = (),
         launcher: bytes | None = None,
         chosen: Mapping[str, Setting] = MappingProxyType({}),
+        saves: Saves = _NO_SAVES,
     ) -> None:
         self.parts = (part,) if part else ()
         self.args = args
@@ -45,6 +57,7 @@ class Trained:
         """The launcher's configuration file, where the strategy makes one."""
         self.chosen = chosen
         """What jobgen chose in the program's configuration: key or option → value."""
+        self.saves = saves
 
 
 def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized) -> Trained:
@@ -80,6 +93,7 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
             gpus=world.gpus,
             place=place,
             words=words,
+            stops=look.job.checkpoint is not None,
             model=arch,
         )
     )
@@ -104,7 +118,8 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     unread = check_readers(look.spec, look.facts.sources, launcher, decided.framework)
     checks = (*((fits,) if fits else ()), *(one.check for one in differing), *unread)
     part = Part(NAME, env=made.env, files=made.files, notes=tuple(notes), checks=checks)
-    return Trained(part, made.args, made.launcher, made.chosen)
+    saves = Saves(decided.framework, made.saves, made.signal)
+    return Trained(part, made.args, made.launcher, made.chosen, saves)
 
 
 def _words(runs: Program) -> Iterator[shellwords.Word]:

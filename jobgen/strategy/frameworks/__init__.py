@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast
 
 from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import Setting
@@ -42,6 +42,8 @@ class Request(NamedTuple):
     """The line of job.yaml that asks for it."""
     words: tuple[str, ...] = ()
     """What ``run`` says itself, word by word."""
+    stops: bool = False
+    """Whether the job is asked to save before its end (``checkpoint``)."""
     model: Architecture | None = None
     """The model that the planner counts; None where it is not known without doubt."""
 
@@ -61,6 +63,11 @@ class Configured(NamedTuple):
     """What a person should know, a sentence each."""
     faults: tuple[Fault, ...] = ()
     """What this framework cannot do."""
+    saves: Literal["program", "wrapper", "signal", "interval"] = "program"
+    """Who saves when the job is asked to stop: the program itself by the stop file, jobgen's
+    wrapper of it, the framework at a signal, or nobody before its next interval."""
+    signal: str = "TERM"
+    """The signal at which the framework saves, where it does."""
 
 
 class _Module(Protocol):

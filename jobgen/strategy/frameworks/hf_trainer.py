@@ -47,6 +47,7 @@ def configure(request: Request) -> Configured:
         },
         notes=tuple(_notes(request)),
         faults=(*found.faults, *_faults(request)),
+        saves="wrapper",
     )
 
 

@@ -55,6 +55,7 @@ def configure(request: Request) -> Configured:
         args=options.words(chosen, "="),
         chosen=options.explained(chosen),
         notes=(*told.notes, *_notes(request)),
+        saves="wrapper",
     )
 
 
@@ -174,11 +175,7 @@ def _fsdp2_faults(strategy: Strategy) -> Iterator[Fault]:
 
 def _notes(request: Request) -> Iterator[str]:
     strategy = request.strategy
-    yield (
-        "Lightning does not look at the stop file: a callback of the program polls "
-        "$JOBGEN_STOP_FILE between two steps, saves and sets trainer.should_stop"
-    )
-    if not options.said(request.words, "--ckpt_path"):
+    if not request.stops and not options.said(request.words, "--ckpt_path"):
         yield (
             "--ckpt_path=last behind fit in run goes on from the last checkpoint, "
             "where ModelCheckpoint(save_last=True) keeps one"

@@ -54,6 +54,8 @@ def configure(request: Request) -> Configured:
         args=options.words(chosen),
         chosen=options.explained(chosen),
         notes=tuple(_notes(request)),
+        saves="signal",
+        signal=_exit_signal(request.words),
     )
 
 
@@ -127,6 +129,11 @@ def _checkpoints(request: Request) -> Iterator[Option]:
         yield Option("--exit-signal-handler", None, reason)
 
 
+def _exit_signal(words: tuple[str, ...]) -> str:
+    """The signal at which all ranks save and end: SIGTERM in all releases, or what run says."""
+    return (options.read_values(words).get("--exit-signal") or "SIGTERM").removeprefix("SIG")
+
+
 def _faults(request: Request) -> Iterator[Fault]:
     strategy = request.strategy
     yield from options.on_gpus(request.gpus, TITLE)
@@ -156,10 +163,6 @@ def _divided(strategy: Strategy) -> Iterator[Fault]:
 
 def _notes(request: Request) -> Iterator[str]:
     strategy, mesh = request.strategy, request.strategy.mesh
-    yield (
-        "Megatron-LM does not look at the stop file: it saves every --save-interval steps, and "
-        "when a rank gets SIGTERM"
-    )
     yield from megatron_model.list_notes(request)
     if strategy.clipping is None and not options.said(request.words, "--clip-grad"):
         yield "Megatron-LM clips gradients at 1.0 unless gradient_clipping says otherwise"

@@ -40,6 +40,7 @@ def configure(request: Request) -> Configured:
         args=(*options.words(chosen), RECOMPUTE + request.strategy.recompute),
         chosen=options.explained(chosen),
         notes=tuple(_notes(request)),
+        saves="interval",
     )
 
 
@@ -127,10 +128,11 @@ def _divided(strategy: Strategy) -> Iterator[Fault]:
 
 def _notes(request: Request) -> Iterator[str]:
     strategy = request.strategy
-    yield (
-        "torchtitan does not look at the stop file: it saves every --checkpoint.interval steps "
-        "(500 where run and its configuration say nothing)"
-    )
+    if request.stops:
+        yield (
+            "torchtitan handles no signal and no stop file: it saves every --checkpoint.interval "
+            "steps (500 by default), and a requeue loses the steps since the last"
+        )
     if strategy.sizes != type(strategy.sizes)():
         yield "train.model is not passed on: --module and --config in run name the model"
     yield from _other_size(request)

@@ -1,0 +1,71 @@
+#!/bin/bash
+# signal_ranks.sh SIGNAL SECONDS: send a signal once to the program of each rank on this node. A step
+# of its own, because launchers end at signals or keep them.
+#
+# Of a rank's processes the topmost one that handles the signal gets it; others would die unsaved. A
+# program that still imports its libraries may handle it later, so it is tried again.
+set -uo pipefail
+signal=$1 until=$((SECONDS + $2))
+number=$(kill -l "$signal")
+node=${SLURMD_NODENAME:-$HOSTNAME}
+declare -A sent=() start rank parent handles
+
+# read_processes: what this start's ranks run on this node.
+read_processes() {
+    local pid key value host
+    start=() rank=() parent=() handles=()
+    while read -r pid; do
+        host=$node
+        while IFS='=' read -r -d '' key value; do
+            case $key in
+            JOBGEN_RANK_ID) start[$pid]=$value ;;
+            RANK | JOBGEN_NODE_RANK) rank[$pid]=$value ;;
+            SLURMD_NODENAME) host=$value ;;
+            esac
+        done <"/proc/$pid/environ"
+        # nodes of the local cluster are one machine
+        [[ $host == "$node" ]] || unset "start[$pid]"
+        while read -r key value; do
+            case $key in
+            PPid:) parent[$pid]=$value ;;
+            SigCgt:) handles[$pid]=$(((16#$value >> (number - 1)) & 1)) ;;
+            esac
+        done <"/proc/$pid/status"
+        # the shell around several commands only waits for them
+        if grep -qz '/program\.sh$' "/proc/$pid/cmdline"; then handles[$pid]=0; fi
+    done < <(grep -lszxF "JOBGEN_STATE_DIR=$JOBGEN_STATE_DIR" /proc/[0-9]*/environ | cut -d/ -f3)
+}
+# send: to those that can save; the ranks without any are left in unready.
+send() {
+    local -A ready=() without=()
+    local pid above
+    read_processes 2>/dev/null # processes end while they are read
+    for pid in "${!start[@]}"; do
+        ((${handles[$pid]:-0})) || continue
+        above=${parent[$pid]:-}
+        while [[ -n $above && -n ${start[$above]:-} ]] && ((!${handles[$above]:-0})); do
+            above=${parent[$above]:-}
+        done
+        [[ -z $above || -z ${start[$above]:-} ]] || continue
+        ready[${start[$pid]}]=1
+        [[ -z ${sent[$pid]:-} ]] || continue
+        kill -s "$signal" "$pid" && sent[$pid]=1
+    done
+    for pid in "${!start[@]}"; do
+        [[ -n ${ready[${start[$pid]}]:-} ]] || without[${rank[$pid]:-?}]=1
+    done
+    unready=("${!without[@]}")
+}
+
+told=
+send
+while ((${#unready[@]} > 0 || ${#sent[@]} == 0)) && ((SECONDS < until)); do
+    [[ ! -e $JOBGEN_STATE_DIR/left.$JOBGEN_RESTART ]] || break # a program has ended well
+    if [[ -z $told ]] && ((SECONDS >= 3 && ${#unready[@]} > 0)); then
+        printf 'jobgen: %s: no process of rank %s handles SIG%s yet: not sent\n' \
+            "$node" "${unready[*]}" "$signal" >&2
+        told=1
+    fi
+    sleep 1
+    send
+done

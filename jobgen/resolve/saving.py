@@ -1,0 +1,95 @@
+"""How a job that is asked to stop gets its program to save: by a file, a wrapper or a signal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from jobgen import payload
+from jobgen.model.bundle import BundleFile
+from jobgen.model.plan import Check, Part, Shape, StopPlan
+from jobgen.monitor import NO_GPUS
+from jobgen.resolve import program
+from jobgen.resolve.look import Look
+from jobgen.resolve.monitoring import share_gpus
+from jobgen.resolve.shape import Sized
+from jobgen.shell import Raw, Word
+
+if TYPE_CHECKING:
+    from jobgen.resolve.training import Saves
+
+WRAPPER = "save_on_stop.py"
+SENDER = "signal_ranks.sh"
+VARIABLE = "JOBGEN_STOP_FILE"
+
+
+class Asked(NamedTuple):
+    """What has been decided: when the job stops, what it runs, what its framework can do."""
+
+    stop: StopPlan | None
+    runs: program.Program
+    saves: Saves
+
+
+class Saving(NamedTuple):
+    """What the stop adds to a job."""
+
+    stop: StopPlan | None
+    runs: program.Program
+    part: Part
+
+
+def saving(look: Look, shape: Shape, asked_to: Asked, sized: Sized) -> Saving:
+    """The stop with what the program needs to save; nothing for a job without ``checkpoint``."""
+    stop, runs, saves = asked_to
+    if stop is None or look.job.checkpoint is None:
+        return Saving(stop, runs, Part("checkpoint"))
+    place = look.by_job("checkpoint", "to")
+    asked = look.job.checkpoint.to
+    if asked == "ranks" or (asked is None and saves.how == "signal"):
+        number = stop.signal if asked else saves.signal
+        who = "as the job asks" if asked else f"{saves.framework} saves and ends at SIG{number}"
+        sized.decide("saving", f"SIG{number} to each rank", who, place)
+        return Saving(_signal(look, stop, number, shape), runs, _with_file(SENDER))
+    wrapped = program.wrap(runs, WRAPPER) if saves.how == "wrapper" and asked is None else None
+    if wrapped is not None:
+        why = f"{WRAPPER} looks for the stop file and saves {saves.framework}'s own checkpoint"
+        sized.decide("saving", "the stop file", why, place)
+        return Saving(stop, wrapped, _with_file(WRAPPER))
+    if saves.how == "interval":
+        return Saving(stop, runs, Part("checkpoint"))
+    return Saving(stop, runs, Part("checkpoint", checks=_mention(look)))
+
+
+def _with_file(name: str) -> Part:
+    return Part("checkpoint", files=(BundleFile(name, payload.text(name).encode()),))
+
+
+def _signal(look: Look, stop: StopPlan, number: str, shape: Shape) -> StopPlan:
+    """The step that sends the signal on each node; it ends nothing, whatever becomes of it."""
+    nodes: Word = Raw('"$SLURM_NNODES"') if shape.min_nodes else str(shape.nodes)
+    step: tuple[tuple[Word, ...], ...] = (
+        ("srun", "--overlap", Raw(f"--nodes={nodes}"), Raw(f"--ntasks={nodes}")),
+        ("--ntasks-per-node=1", "--cpus-per-task=1", "--cpu-bind=none", "--mpi=none"),
+        ("--no-kill", "--wait=0", "--kill-on-bad-exit=0", *_gpus(look, shape)),
+        ("bash", Raw(f'"$JOBGEN_BUNDLE_DIR/{SENDER}"'), number, str(stop.grace)),
+    )
+    return stop._replace(ranks=number, step=step)
+
+
+def _gpus(look: Look, shape: Shape) -> tuple[Word, ...]:
+    gpus = share_gpus(look, shape)
+    return (*gpus, "--gpu-bind=none") if gpus and gpus != NO_GPUS else gpus
+
+
+def _mention(look: Look) -> tuple[Check, ...]:
+    """Whether anything that the job runs could know of the stop file."""
+    texts = (look.job.run, *look.job.setup, *look.job.env.values())
+    if look.facts.stop_file_named is not False or any(VARIABLE in text for text in texts):
+        return ()
+    requeue = look.job.checkpoint is not None and look.job.checkpoint.requeue
+    lost = ": each start loses what it computed since its last checkpoint" if requeue else ""
+    place = look.by_job("checkpoint")
+    message = f"no file of the workdir names ${VARIABLE} ({place}): the program is not told to save"
+    hint = "look for that file between two steps (docs/howto/checkpoints.md), set checkpoint.to: "
+    hint += "ranks if the program saves at a signal, or train.framework: hf-trainer or lightning"
+    return (Check("warn", message + lost, "J257", hint),)
