@@ -20,7 +20,7 @@ from jobgen.model.record import JobId, JobState, RunRecord
 from jobgen.scheduler import Scheduler, scheduler_for, whole
 from jobgen.submission import scripts, wire
 from jobgen.submission.machine import step
-from jobgen.submission.outcome import Markers, Seen, markers, outcome
+from jobgen.submission.outcome import Markers, Seen, count_elements, markers, outcome
 from jobgen.submission.states import Effect, Phase, Sighting, State
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ class _Look:
             past=_mine(record, self.past),
             silent=self.silent,
             markers=self.marks[record.directory],
+            elements=_elements(record, self.past | self.queue),
         )
 
     def read(self, record: RunRecord) -> bool:
@@ -241,6 +242,8 @@ def _submission(record: RunRecord, seen: Seen, state: State) -> dict[str, Any]:
         "failures": seen.markers.failures,
         "silences": seen.markers.silences,
     }
+    if (total := record.shape.get("elements")) and seen.answered:
+        submission["elements"] = count_elements(total, seen)
     return submission | {key: [list(row) for row in found] for key, found in rows.items() if found}
 
 
@@ -281,6 +284,18 @@ def _mine(record: RunRecord, heard: Mapping[JobId, Observation]) -> Observation 
     if record.job is None:
         return None
     return whole(record.job, [each for each in heard.values() if each.of(record.token)])
+
+
+def _elements(record: RunRecord, heard: Mapping[JobId, Observation]) -> dict[str, JobState]:
+    """What was heard of each element of an array; under "" of those that have not started."""
+    if record.job is None or not record.shape.get("elements"):
+        return {}
+    mine = [each for each in heard.values() if each.of(record.token)]
+    return {
+        "" if part.job.task is None else str(part.job.task): part.state
+        for part in mine
+        if part.job.job == record.job.job
+    }
 
 
 def _by_cluster(jobs: Sequence[JobId]) -> list[list[JobId]]:

@@ -149,6 +149,7 @@ def _record(ready: Ready, token: str, now: float, git: str = "") -> RunRecord:
             "outputs": list(plan.outputs),
             "labels": dict(plan.labels),
             "git": git,
+            **({"elements": shape.elements} if shape.elements else {}),
             **({"monitor": plan.monitor.every} if plan.monitor else {}),
             **expected(ready),
         },

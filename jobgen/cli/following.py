@@ -70,7 +70,8 @@ def _stream(call: Call, record: RunRecord, *, prefixed: bool = True) -> Stream:
     """A stream whose prefixes are as wide as this run's nodes and ranks need."""
     shape = record.shape
     ranks = int(shape.get("nodes", 0)) * int(shape.get("ranks_per_node", 0))
-    return Stream(call, prefixed=prefixed, nodes=record.nodes, ranks=ranks)
+    array = bool(shape.get("elements"))
+    return Stream(call, prefixed=prefixed, nodes=record.nodes, ranks=ranks, array=array)
 
 
 def after_submit(call: Call, record: RunRecord, *, follow: bool, wait: bool) -> int:

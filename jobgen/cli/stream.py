@@ -25,14 +25,22 @@ class Stream:
     """Writes blocks of lines with a prefix of stable width, and events beside them."""
 
     def __init__(
-        self, call: Call, *, prefixed: bool = True, nodes: str = "", ranks: int = 0
+        self,
+        call: Call,
+        *,
+        prefixed: bool = True,
+        nodes: str = "",
+        ranks: int = 0,
+        array: bool = False,
     ) -> None:
-        """``nodes`` (as Slurm folds them) and the number of ``ranks`` give the prefix its width."""
+        """``nodes`` (as Slurm folds them) and the number of ``ranks`` give the prefix its width;
+        of an ``array`` it names the element."""
         self._call = call
         self._prefixed = prefixed
         self._ink = call.output.ink
         self._nodes: dict[str, str] = {}
         self._ranks: set[int] = set()
+        self._array = array
         widest = max(map(len, re.sub(r"\[\d*-?(\d*).*?\]", r"\1", nodes).split(",")))
         self._widths = (max(3, min(widest, _WIDEST_NODE)), len(f"r{max(ranks - 1, 0)}"))
         self._prefixes: dict[tuple[Source, ...], bytes] = {}
@@ -101,7 +109,7 @@ class Stream:
             self._nodes.setdefault(source.node, _COLOURS[len(self._nodes) % len(_COLOURS)])
             self._ranks.update(() if source.rank is None else (source.rank,))
             node = max(node, min(len(source.node), _WIDEST_NODE))
-            rank = max(rank, 0 if source.rank is None else len(f"r{source.rank}"))
+            rank = max(rank, len(self._who((source,))))
         self._widths = (node, rank)
         return before != (self._widths, len(self._ranks))
 
@@ -118,9 +126,13 @@ class Stream:
     def _who(self, sources: tuple[Source, ...]) -> str:
         """``r3``, ``r0-15``, or ``r*`` for every rank that is there."""
         ranks = sorted({s.rank for s in sources if s.rank is not None})
-        if len(ranks) > 1 and len(ranks) == len(self._ranks):
-            return "r*"
-        return f"r{folded(ranks)}" if ranks else ""
+        every = len(ranks) > 1 and len(ranks) == len(self._ranks)
+        elements = sorted({int(s.task) for s in sources}) if self._array else ()
+        words = (
+            f"e{folded(elements)}" if elements else "",
+            "r*" if every else f"r{folded(ranks)}" if ranks else "",
+        )
+        return " ".join(word for word in words if word)
 
 
 def folded(ranks: Iterable[int]) -> str:

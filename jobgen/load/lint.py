@@ -14,7 +14,7 @@ _ENV: tuple[Path, ...] = (("env",), ("nccl", "env"), ("network", "env"), ("defau
 
 def job(tree: Tree, used: frozenset[str]) -> None:
     """What the rules find in a job."""
-    for rule in (_name, _preload, _xtrace, _submits):
+    for rule in (_name, _preload, _xtrace, _submits, _array):
         rule(tree)
     for name in tree.table("vars"):
         if name not in used:
@@ -56,6 +56,22 @@ def _submits(tree: Tree) -> None:
         if _SUBMITS.search(_block(tree, path)):
             message = f"{path[0]}: #SBATCH lines and sbatch do nothing inside a job"
             tree.note("J307", message, path, "options of sbatch stand under slurm:")
+
+
+def _array(tree: Tree) -> None:
+    indexes = tree.text("slurm", "array")
+    if not indexes:
+        return
+    from jobgen.model.array import measure_array
+    from jobgen.model.units import UnitError
+
+    try:
+        size = measure_array(indexes)
+    except UnitError:  # refused before
+        return
+    message = f"slurm.array: {size.describe()}, each with the job's nodes and time"
+    hint = "the program reads its index from $SLURM_ARRAY_TASK_ID"
+    tree.note("J147", message, ("slurm", "array"), hint, "note")
 
 
 def _block(tree: Tree, path: Path) -> str:

@@ -11,7 +11,7 @@ Path = tuple[str | int, ...]
 # Keys of job.yaml that later versions bring, and what to do today.
 LATER: Mapping[tuple[str, ...], str] = {
     ("sweep",): "jobgen submit --set, once for each value",
-    ("array",): "jobgen submit --set, once for each task",
+    ("array",): "slurm: {array: 0-35}, whose elements read $SLURM_ARRAY_TASK_ID",
     ("steps",): "write one job for each step, joined by after",
     ("track",): "start the tracker in the program; its credentials go under secrets",
     ("notify",): "slurm: {mail-type: END}",

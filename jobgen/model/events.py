@@ -51,6 +51,8 @@ class Failure(NamedTuple):
     """Its exit code; 128 and the signal's number where it was killed."""
     signal: int
     """The signal that killed it, or 0."""
+    task: str = ""
+    """The element of a job array."""
 
 
 class Silence(NamedTuple):
@@ -61,21 +63,23 @@ class Silence(NamedTuple):
     rank: int
     seconds: int
     """How long no rank had written anything."""
+    task: str = ""
+    """The element of a job array."""
 
 
-def list_failures(start: int, text: str) -> list[Failure]:
+def list_failures(start: int, text: str, task: str = "") -> list[Failure]:
     """What failed in one start, by the lines of the batch shell's event file."""
     return [
-        Failure(start, event.node, event.rank, code, event.number("signal") or 0)
+        Failure(start, event.node, event.rank, code, event.number("signal") or 0, task)
         for event in read_events(text)
         if event.kind == "failed" and (code := event.number("code")) is not None
     ]
 
 
-def list_silences(start: int, text: str) -> list[Silence]:
+def list_silences(start: int, text: str, task: str = "") -> list[Silence]:
     """The ranks whose end the others seem not to have noticed, in one start."""
     return [
-        Silence(start, event.node, event.rank, event.number("seconds") or 0)
+        Silence(start, event.node, event.rank, event.number("seconds") or 0, task)
         for event in read_events(text)
         if event.kind == "silent" and event.rank is not None
     ]

@@ -98,6 +98,8 @@ class Shape(NamedTuple):
     """The least nodes an elastic job goes on with; None where the world is fixed."""
     whole: bool = False
     """Whether the job is alone on its nodes: all CPUs and all memory are its own."""
+    elements: int | None = None
+    """Elements of a job array, each of this shape; None where the job is no array."""
 
     @property
     def world(self) -> int:
@@ -107,7 +109,7 @@ class Shape(NamedTuple):
     @property
     def gpu_hours(self) -> float:
         """The most GPU-hours that this can use."""
-        return self.nodes * self.gpus_per_node * self.seconds / 3600
+        return (self.elements or 1) * self.nodes * self.gpus_per_node * self.seconds / 3600
 
 
 class Step(NamedTuple):

@@ -187,6 +187,12 @@ class RunRecord(NamedTuple):
 
         return tuple(Silence(*values) for values in self.submission.get("silences", ()))
 
+    @property
+    def elements(self) -> Mapping[str, int]:
+        """Of an array: how many elements are in each state."""
+        found = self.submission.get("elements")
+        return found if isinstance(found, dict) else {}
+
     def data(self) -> dict[str, Any]:
         """Plain data that JSON can hold; ``from_data`` reads it back."""
         job = None if self.job is None else str(self.job)

@@ -123,6 +123,8 @@ def _view(plan: Plan) -> dict[str, object]:
         "several": shape.world > 1,
         "min_world": (shape.min_nodes or 0) * shape.ranks_per_node,
         "ranks": shape.ranks_per_node,
+        "array": shape.elements is not None,
+        "job_id": Raw(_JOB_ID[shape.elements is not None]),
         "all_cpus": shape.whole and shape.cpus_per_task is None,
         "nodes": Raw(f"{shape.min_nodes} to {shape.nodes}" if elastic else str(shape.nodes)),
         "wrong_hosts": _wrong_hosts(plan),
@@ -200,6 +202,8 @@ def _title(plan: Plan) -> str:
     return f"{plan.name} on {plan.cluster}: {node}, {ranks}, started by {plan.launcher.value}"
 
 
+_JOB_ID = {False: '"$SLURM_JOB_ID"', True: '"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"'}
+"""The job for scontrol, by whether it is an array: one element has the array's own id."""
 _PURPOSE = {
     "once": "Runs on the first node: the setup, then the launcher, which reaches the others.",
     "node": "Runs once on every node: the setup, then the launcher, which starts the node's ranks.",

@@ -38,6 +38,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
             "seconds": shape.seconds,
             "world": shape.world,
             "gpu_hours": round(shape.gpu_hours, 3),
+            **({"elements": shape.elements} if shape.elements else {}),
         },
         "launcher": _decision(plan.launcher),
         "head": _decision(plan.head),

@@ -11,6 +11,10 @@ REQUEUE_ROOM = 30
 """Seconds between the end of the grace and the end of the job, in which it is put back."""
 
 
+_LOGS = {False: "logs/job-%j.out", True: "logs/job-%A_%a.out"}
+"""The batch shell's log, by whether the job is an array."""
+
+
 def stop(look: Look, sized: Sized) -> StopPlan | None:
     """The early warning, where the job asks for one."""
     asked = look.job.checkpoint
@@ -50,7 +54,7 @@ def directives(
         | _tasks(look, shape)
         | allocation.ask_gpus(look, shape)
         | _share(look, shape, sized)
-        | _run(look, warning)
+        | _run(look, shape, warning)
     )
 
 
@@ -67,14 +71,14 @@ def _tasks(look: Look, shape: Shape) -> dict[str, Setting]:
     return found
 
 
-def _run(look: Look, warning: StopPlan | None) -> dict[str, Setting]:
+def _run(look: Look, shape: Shape, warning: StopPlan | None) -> dict[str, Setting]:
     """What the run itself needs: time, log, warning, requeue, a clean environment."""
     requeue = warning is not None and warning.requeue
     why_requeue = "the job goes on where it stopped" if requeue else "a second start is not wanted"
     place = look.by_job("checkpoint", "requeue") if requeue else "rule requeue"
     found = {
         "time": Setting(look.job.time.slurm(), "the time limit", look.by_job("time")),
-        "output": Setting("logs/job-%j.out", "the job's own log", "rule logs"),
+        "output": Setting(_LOGS[shape.elements is not None], "the job's own log", "rule logs"),
         "open-mode": Setting("append", "a requeued job keeps its log", "rule logs"),
     }
     if warning:

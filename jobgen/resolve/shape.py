@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jobgen.errors import Problem
+from jobgen.model.array import measure_array
 from jobgen.model.plan import Decision, Setting, Shape
 from jobgen.resolve import allocation
 from jobgen.resolve.cpus import NodeTasks, decide_cpus
@@ -37,6 +38,7 @@ def shape(look: Look, program: Program, sized: Sized) -> tuple[Shape, Setting]:
     cpus = decide_cpus(look, NodeTasks(gpus, ranks, tasks, whole), sized)
     _time(look, sized)
     _memory(look, sized)
+    elements = _elements(look, sized)
     gpu = look.cluster.nodes.gpu or ""
     size = Shape(
         nodes=look.job.nodes,
@@ -48,8 +50,23 @@ def shape(look: Look, program: Program, sized: Sized) -> tuple[Shape, Setting]:
         gpu=gpu if gpus else "",
         min_nodes=look.job.min_nodes,
         whole=whole,
+        elements=elements,
     )
     return size, launcher
+
+
+def _elements(look: Look, sized: Sized) -> int | None:
+    """Elements of a job array."""
+    option = allocation.merge_options(look).get("array")
+    if option is None:
+        return None
+    array = measure_array(option.value)
+    sized.decide("array", array.describe(), "each runs the job once", option.place)
+    if look.local:
+        message = "slurm.array: the local cluster runs no job arrays"
+        hint = "name a Slurm cluster with -c, or submit once for each value with --set"
+        sized.problems.append(look.wrong_job("J228", message, "slurm", "array", hint=hint))
+    return array.elements
 
 
 def _nodes(look: Look, sized: Sized) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -76,13 +77,18 @@ class Markers:
         return max((restart for _, restart in self.started), default=0)
 
     @property
-    def end(self) -> Ended | None:
-        """The end of the whole run: its first failure, or its last end; None while a task lacks
-        one. The end of an earlier start is no end."""
+    def newest(self) -> Mapping[str, int]:
+        """Each task with its newest restart."""
         newest: dict[str, int] = {}
         for task, restart in (*self.started, *self.exits):
             newest[task] = max(restart, newest.get(task, 0))
-        ends = [self.exits.get(key) for key in newest.items()]
+        return newest
+
+    @property
+    def end(self) -> Ended | None:
+        """The end of the whole run: its first failure, or its last end; None while a task lacks
+        one. The end of an earlier start is no end."""
+        ends = [self.exits.get(key) for key in self.newest.items()]
         if not ends or any(end is None for end in ends):
             return None
         known = [end for end in ends if end is not None]
@@ -109,6 +115,8 @@ class Seen:
     silent: bool = False
     """There is an accounting, and it did not answer."""
     markers: Markers = field(default_factory=Markers)
+    elements: Mapping[str, JobState] = field(default_factory=dict)
+    """Of an array: element → its state; under "" that of those that have not started."""
 
 
 def markers(told: Mapping[str, list[str]]) -> Markers:
@@ -129,8 +137,12 @@ def markers(told: Mapping[str, list[str]]) -> Markers:
         secrets="secrets" in told,
         missing="missing" in told,
         unfit=_unfit(told.get("preflight", [])),
-        failures=tuple(f for _, start, text in recorded for f in list_failures(start + 1, text)),
-        silences=tuple(s for _, start, text in recorded for s in list_silences(start + 1, text)),
+        failures=tuple(
+            f for task, start, text in recorded for f in list_failures(start + 1, text, task)
+        ),
+        silences=tuple(
+            s for task, start, text in recorded for s in list_silences(start + 1, text, task)
+        ),
         report=report(told.get("report", [])),
         whole="looked" in told,
     )
@@ -259,6 +271,22 @@ def _common(seen: Observation, marks: Markers) -> dict[str, Any]:
         "left": seen.left,
         "restarts": max(marks.restarts, seen.restarts),
     }
+
+
+def count_elements(total: int, seen: Seen) -> dict[str, int]:
+    """How many elements of an array are in each state, as the scheduler and their markers say."""
+    states = {task: state for task, state in seen.elements.items() if task}
+    for task, restart in seen.markers.newest.items():
+        end = seen.markers.exits.get((task, restart))
+        if end is not None:
+            ended = JobState.FAILED if end.code else JobState.COMPLETED
+            states.setdefault(task, JobState.CANCELLED if end.killed else ended)
+        else:
+            states.setdefault(task, JobState.UNKNOWN)
+    counts = Counter(states.values())
+    if total > len(states):
+        counts[seen.elements.get("", JobState.UNKNOWN)] += total - len(states)
+    return {str(state): count for state, count in counts.items()}
 
 
 def _tasks(texts: list[str]) -> list[tuple[str, int, str]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from jobgen.app.jobs import Shown
 from jobgen.cli.output import Ink
 from jobgen.cli.screens import jobs
 from jobgen.cli.screens.ranks import describe_ranks
@@ -25,7 +26,7 @@ def test_the_rank_that_failed_first_is_named_with_its_node_and_code() -> None:
     text = jobs.ended(record, Ink(colour=False, width=80))
     assert "\n  rank 1 on n2 failed first: exit code 7\n" in text
     assert text.endswith("  error log  jobgen logs llama-3 --rank 1 --stderr -n 50\n")
-    failure = {"start": 1, "node": "n2", "rank": 1, "code": 7, "signal": 0}
+    failure = {"start": 1, "node": "n2", "rank": 1, "code": 7, "signal": 0, "task": ""}
     assert jobs.job_data(record)["failures"] == [failure]
 
 
@@ -64,12 +65,28 @@ def test_of_earlier_starts_nothing_is_said() -> None:
     assert len(jobs.job_data(record)["failures"]) == 1
 
 
+def test_of_an_array_each_element_has_its_first_failure() -> None:
+    """Elements start again each by itself: none has the newest start of the whole run."""
+    record = run(
+        restarts=1,
+        failures=[[1, "n2", 1, 7, 0, "3"], [2, "n1", 0, 9, 0, "12"]],
+        elements={"RUNNING": 2, "FAILED": 2},
+    )._replace(shape={"elements": 4})
+    assert describe_ranks(record) == [
+        "element 3: rank 1 on n2 failed first: exit code 7",
+        "element 12: rank 0 on n1 failed first: exit code 9",
+    ]
+    text = jobs.shown(Shown(record, (), ()), 2.0, Ink(colour=False, width=80))
+    assert "\n  elements: 2 running, 2 failed\n" in text
+    assert "jobgen logs llama-3 --task 3 --rank 1 --stderr -n 50" in text
+
+
 def test_a_rank_that_the_others_may_wait_for_is_named_while_the_job_runs() -> None:
     record = run(state=JobState.RUNNING, silences=[[1, "n2", 1, 600]])
     (text,) = describe_ranks(record)
     assert text.startswith("rank 1 on n2 ended with exit code 0, and then no rank wrote anything")
     assert "for 10m" in text
-    silence = {"start": 1, "node": "n2", "rank": 1, "seconds": 600}
+    silence = {"start": 1, "node": "n2", "rank": 1, "seconds": 600, "task": ""}
     assert jobs.job_data(record)["silences"] == [silence]
 
 

@@ -109,6 +109,19 @@ def test_ranks_are_written_as_people_write_them() -> None:
     assert folded([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
 
 
+def test_of_an_array_every_line_names_its_element(
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    stream = Stream(Call(Output({})), ranks=2, array=True)
+    one, other = Source("n1", 0, "out", "3"), Source("n1", 0, "out", "12")
+    stream.show([Lines(one, b"x\n"), Lines(one, b"y\n", (other,)), Lines(other, b"z\n")])
+    assert capsysbinary.readouterr().out.splitlines() == [
+        b"n1  e3 r0 | x",
+        b"n1  e3,12 r0 | y",
+        b"n1  e12 r0 | z",
+    ]
+
+
 @pytest.mark.parametrize(
     ("nodes", "ranks", "prefix"),
     [

@@ -33,6 +33,9 @@ from tests.load.test_jobs import load, problem, text, warned
         ("{constraint: '[a100|h100]&ib'}", "constraint", "[a100|h100]&ib"),
         ("{comment: my own words}", "comment", "my own words"),
         ("{gres: 'nvme:1'}", "gres", "nvme:1"),
+        ("{array: 0-35%4}", "array", "0-35%4"),
+        ("{array: '1,3,5-9:2'}", "array", "1,3,5-9:2"),
+        ("{array: 7}", "array", "7"),
         ("{nodelist: 'n[01-04,7]'}", "nodelist", "n[01-04,7]"),
         ("{mail-user: me@example.org}", "mail-user", "me@example.org"),
         ("{extra: [--comment=alpha]}", "comment", "alpha"),
@@ -65,7 +68,15 @@ def test_an_option_is_put_into_one_form(given_: str, name: str, value: str | Non
         ("{wait: true}", "J141", "use jobgen submit --wait:"),
         ("{export: ALL}", "J141", "'env'"),
         ("{requeue: true}", "J141", "checkpoint"),
-        ("{array: 0-3}", "J141", "use jobgen submit --set:"),
+        ("{array: 3-0}", "J143", "such as 0-35"),
+        ("{array: 0-}", "J143", "such as 0-35"),
+        ("{array: '1,,2'}", "J143", "such as 0-35"),
+        ("{array: 0-8:0}", "J143", "such as 0-35"),
+        ("{array: 0-8%0}", "J143", "such as 0-35"),
+        ("{array: 0-8%}", "J143", "such as 0-35"),
+        ("{array: '[0-8]'}", "J143", "such as 0-35"),
+        ("{array: 0-4000001}", "J143", "such as 0-35"),
+        ("{array: true}", "J143", ""),
         ("{wrap: id}", "J141", "'run'"),
         ("{share: true}", "J142", "oversubscribe"),
         ("{workdir: /x}", "J142", "workdir"),
@@ -124,7 +135,7 @@ def test_every_option_of_the_catalogue_has_an_answer() -> None:
         for value in ("true", "1", "x", "1G", "04:00:00"):
             found = check(text(f"slurm: {{{name}: {value}}}"), "job.yaml").problems
             codes = {p.code for p in found}
-            assert not codes - {"J141", "J142", "J143", "J144", "J146"}, (name, found)
+            assert not codes - {"J141", "J142", "J143", "J144", "J146", "J147"}, (name, found)
             if option.rule == "refuse":
                 assert codes & {"J141", "J144"}
                 assert all(option.key in p.hint for p in found)

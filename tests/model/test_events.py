@@ -79,6 +79,6 @@ def test_failures_and_silences_are_read_in_their_order() -> None:
         "v=1 time=9.5 kind=failed node=n1 rank=2",
     ]
     text = "\n".join(lines)
-    failures = [(3, "n2", 1, 137, 9), (3, "n1", 0, 1, 0), (3, "n1", None, 1, 0)]
-    assert list_failures(3, text) == failures
-    assert list_silences(3, text) == [(3, "n1", 0, 600)]
+    failures = [(3, "n2", 1, 137, 9, "4"), (3, "n1", 0, 1, 0, "4"), (3, "n1", None, 1, 0, "4")]
+    assert list_failures(3, text, "4") == failures
+    assert list_silences(3, text) == [(3, "n1", 0, 600, "")]

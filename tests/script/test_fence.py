@@ -41,6 +41,36 @@ def test_many_copies_at_once_make_one_execution(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "ran").read_text().strip() == str((job.state("claim")).readlink())
 
 
+def element(number: int, array: int, folder: Path) -> Job:
+    """One of three elements of an array; Slurm gives the array's own id to one of them."""
+    env = {"SLURM_ARRAY_JOB_ID": str(array), "SLURM_ARRAY_TASK_ID": str(number)}
+    return Job(folder, env={**env, "SLURM_ARRAY_TASK_COUNT": "3"})
+
+
+def test_elements_of_an_array_share_its_claim_and_a_second_array_gets_none(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    Job.make(folder, PROGRAM, slurm="{array: 4-6}")
+    (folder / "secrets.env").write_text("")
+    assert element(5, 70, folder).run(71).returncode == 0
+    second = element(4, 80, folder).run(80)
+    assert "job 70 runs this run directory" in second.stderr
+    assert element(4, 70, folder).run(72).returncode == 0
+    assert (folder / "ran").read_text().split() == ["71", "72"]
+    assert (folder / "secrets.env").exists()
+    assert element(6, 70, folder).run(70).returncode == 0
+    assert not (folder / "secrets.env").exists()
+
+
+def test_an_element_is_requeued_by_its_index_because_one_has_the_id_of_the_array(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "run"
+    stops = 'touch "$JOBGEN_STOP_FILE" "$JOBGEN_STOPPED_FILE"\n'
+    Job.make(folder, stops, checkpoint=REQUEUE, slurm="{array: 4-6}")
+    element(6, 70, folder).run(70)
+    assert (folder / "requeued").read_text() == "70_6\n"
+
+
 def test_a_tombstone_stops_a_copy_that_has_not_started(tmp_path: Path) -> None:
     job = Job.make(tmp_path / "run", PROGRAM)
     (job.folder / "cancel").touch()

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from jobgen.model.observation import Observation
 from jobgen.model.record import JobId, JobState, Login, RunRecord, Site
-from jobgen.submission.outcome import LAGGING, SECOND_LOOK, SILENT, Seen, markers, outcome
+from jobgen.submission.outcome import (
+    LAGGING,
+    SECOND_LOOK,
+    SILENT,
+    Seen,
+    count_elements,
+    markers,
+    outcome,
+)
 
 TOKEN = "abcdefghijklmnopqrstuvwxyz"
 RUN = RunRecord(
@@ -202,8 +210,37 @@ def test_ranks_that_failed_are_read_of_every_start() -> None:
     first = "0 0 v=1 time=5 kind=failed node=n2 rank=1 code=7 signal=0"
     second = "0 1 v=1 time=9 kind=silent node=n1 rank=0 seconds=600\nv=1 time=x kind=failed"
     seen = markers({"events": [first, second, "0 x", ""]})
-    assert seen.failures == ((1, "n2", 1, 7, 0),)
-    assert seen.silences == ((2, "n1", 0, 600),)
+    assert seen.failures == ((1, "n2", 1, 7, 0, "0"),)
+    assert seen.silences == ((2, "n1", 0, 600, "0"),)
+
+
+def test_elements_of_an_array_are_counted_by_the_queue_and_their_markers() -> None:
+    """Slurm forgets elements that ended minutes ago, and names those that wait in one row."""
+    marks = markers(
+        {
+            "marks": ["\n".join(f"9 'state/{n}/started.0' -> '4{n}.9'" for n in range(1, 6))],
+            "exit": [
+                "1 0 rc=0 node=n1 time=15 job=41 end=finished",
+                "2 0 rc=7 node=n1 time=15 job=42 end=finished",
+                "3 0 rc=143 node=n1 time=15 job=43 end=killed",
+            ],
+        }
+    )
+    elements = {"": JobState.PENDING, "4": JobState.RUNNING, "2": JobState.FAILED}
+    seen = Seen(20.0, answered=True, markers=marks, elements=elements)
+    assert count_elements(36, seen) == {
+        "RUNNING": 1,
+        "FAILED": 1,
+        "COMPLETED": 1,
+        "CANCELLED": 1,
+        "UNKNOWN": 1,
+        "PENDING": 31,
+    }
+
+
+def test_a_failure_names_its_element() -> None:
+    event = "v=1 time=9.5 kind=failed node=n1 rank=1 code=7 signal=0"
+    assert markers({"events": [f"12 0 {event}"]}).failures[0].task == "12"
 
 
 def test_a_claim_is_read_whatever_the_quotes() -> None:

@@ -360,7 +360,7 @@ def test_the_markers_of_many_runs_come_in_one_answer(run: Path) -> None:
     assert abs(seen.started["0", 0] - time.time()) < 60
     assert seen.requeued == {("0", 0)}
     assert seen.report == {"peak": 7}
-    assert seen.failures == ((1, "n1", 0, 3, 0),)
+    assert seen.failures == ((1, "n1", 0, 3, 0, "0"),)
     assert (seen.exits["0", 0].code, seen.exits["0", 0].time) == (3, 5.0)
     assert "secrets" in first
     assert "missing" in second

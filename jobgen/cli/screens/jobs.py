@@ -128,7 +128,8 @@ def shown(found: Shown, now: float, ink: Ink, *, gpus: bool = False) -> str:
     lines += [f"  {fold(more, ink.width - 2, '  ')}"] if more else []
     if not record.ended and now - record.updated > OLD:
         lines.append(f"  last heard {span(now - record.updated)} ago")
-    lines += [f"  {fold(text, ink.width - 2, '  ')}" for text in describe_ranks(record)]
+    about = [*_elements(record), *describe_ranks(record)]
+    lines += [f"  {fold(text, ink.width - 2, '  ')}" for text in about]
     for start, node, what in record.unfit:
         said = f"preflight of start {start}: {safe(node)}: {safe(what)}"
         lines.append(f"  {fold(said, ink.width - 2, '  ')}")
@@ -151,6 +152,12 @@ def shown(found: Shown, now: float, ink: Ink, *, gpus: bool = False) -> str:
         parts.append(f"{ink('strong', 'Files')}\n{table(files, indent='  ')}")
     parts.append(f"{ink('strong', 'Next')}\n{table(_next(record), indent='  ')}")
     return "\n".join(parts)
+
+
+def _elements(record: RunRecord) -> list[str]:
+    """``elements: 2 running, 34 pending``; nothing where the job is no array."""
+    words = [f"{n} {safe(state).lower()}" for state, n in record.elements.items()]
+    return [f"elements: {', '.join(words)}"] if words else []
 
 
 def _next(record: RunRecord) -> list[tuple[str, str]]:
@@ -229,6 +236,7 @@ def job_data(record: RunRecord) -> dict[str, Any]:
         "token": record.token,
         "digest": f"sha256:{record.digest}",
         "shape": dict(record.shape),
+        **({"elements": dict(record.elements)} if record.elements else {}),
         "report": dict(record.report),
         "preflight": [
             {"start": start, "node": node, "what": what} for start, node, what in record.unfit

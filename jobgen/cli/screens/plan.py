@@ -70,6 +70,8 @@ def headline(plan: Plan, cost: Cost, ink: Ink) -> str:
     nodes = count(shape.nodes, "node")
     if shape.min_nodes is not None:
         nodes = f"{shape.min_nodes} to {nodes}"
+    if shape.elements is not None:
+        nodes = f"{count(shape.elements, 'element')} of {nodes}"
     kind = safe(shape.gpu) or "GPU"
     each = (
         f"{shape.gpus_per_node} {kind}" if shape.gpus_per_node else f"{shape.ranks_per_node} ranks"
@@ -216,6 +218,7 @@ def data(planned: Planned) -> dict[str, Any]:
             "world_size": shape.world,
             "cpus_per_task": shape.cpus_per_task,
             "seconds": shape.seconds,
+            **({"elements": shape.elements} if shape.elements else {}),
         },
         "cost": {
             "gpu_hours": cost.gpu_hours,

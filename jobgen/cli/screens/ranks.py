@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from jobgen.cli.layout import span
 from jobgen.cli.output import safe
@@ -12,24 +13,34 @@ from jobgen.model.record import RunRecord
 if TYPE_CHECKING:
     from jobgen.model.events import Failure, Silence
 
+Row = TypeVar("Row", "Failure", "Silence")
+
 
 def describe_ranks(record: RunRecord) -> list[str]:
     """Sentences about the ranks of the newest start; none where nothing was recorded."""
-    newest = record.restarts + 1
-    failures = [failure for failure in record.failures if failure.start == newest]
-    silences = [silence for silence in record.silences if silence.start == newest]
-    return [
-        *(_describe_failure(failure, first=failure is failures[0]) for failure in failures),
-        *(_describe_silence(silence) for silence in silences),
+    failures, silences = _newest(record, record.failures), _newest(record, record.silences)
+    first = {failure.task: failure for failure in reversed(failures)}
+    texts = [
+        *((row.task, _describe_failure(row, first=row is first[row.task])) for row in failures),
+        *((row.task, _describe_silence(row)) for row in silences),
     ]
+    array = bool(record.shape.get("elements"))
+    return [f"element {safe(task)}: {text}" if array else text for task, text in texts]
+
+
+def _newest(record: RunRecord, rows: Sequence[Row]) -> list[Row]:
+    """Rows of the newest start; of an array, whose elements start again each by itself, all."""
+    newest = record.restarts + 1
+    return [row for row in rows if row.start == newest or record.shape.get("elements")]
 
 
 def error_log_command(record: RunRecord) -> str:
     """The command that shows the error log: of the rank that failed first, where it is known."""
-    newest = record.restarts + 1
-    ranks = [failure.rank for failure in record.failures if failure.start == newest]
-    chosen = f" --rank {ranks[0]}" if ranks and ranks[0] is not None else ""
-    return f"jobgen logs {safe(record.alias)}{chosen} --stderr -n 50"
+    failures = _newest(record, record.failures)
+    first = failures[0] if failures else None
+    task = f" --task {safe(first.task)}" if first and record.shape.get("elements") else ""
+    rank = f" --rank {first.rank}" if first and first.rank is not None else ""
+    return f"jobgen logs {safe(record.alias)}{task}{rank} --stderr -n 50"
 
 
 def _describe_failure(failure: Failure, *, first: bool) -> str:

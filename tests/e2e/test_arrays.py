@@ -1,0 +1,132 @@
+"""Job arrays on a real Slurm: each element is a training of its own, with its own log and end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster import Cluster
+from tests.e2e.runs import Run, answer, submit, write
+from tests.waiting import until
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
+
+PROGRAM = """\
+import os, sys, time
+from pathlib import Path
+element, rank = os.environ["SLURM_ARRAY_TASK_ID"], os.environ["RANK"]
+here = Path(os.environ["JOBGEN_RUN_DIR"])
+print(f"element {element} rank {rank} of {os.environ['WORLD_SIZE']} secret {os.environ['SEED']}")
+print(os.environ["MASTER_PORT"], os.environ["RDZV_ID"], file=sys.stderr, flush=True)
+if rank == "0":
+    (here / f"up.{element}.{os.environ['JOBGEN_RESTART']}").touch()
+end = here / f"end.{element}"
+stop = Path(os.environ["JOBGEN_STOP_FILE"])
+while not end.exists() and not stop.exists():
+    time.sleep(0.05)
+if stop.exists():
+    Path(os.environ["JOBGEN_STOPPED_FILE"]).touch()
+    sys.exit(0)
+time.sleep(0.3 * int(rank))
+sys.exit(int(end.read_text()))
+"""
+
+
+def start_array(cluster: Cluster, folder: Path, **keys: Any) -> Run:
+    """Three elements of two ranks, which end as ``end`` tells them."""
+    folder.mkdir()
+    (folder / "train.py").write_text(PROGRAM)
+    (folder / "seed").write_text("17")
+    job = {
+        "name": "arr",
+        "run": "train.py",
+        "nodes": 1,
+        "procs_per_node": 2,
+        "time": "10m",
+        "launcher": "srun",
+        "preflight": "off",
+        "secrets": {"SEED": {"file": str(folder / "seed")}},
+        "slurm": {"array": "1-3"},
+        **keys,
+    }
+    return submit(cluster, write(folder, job))
+
+
+def wait_up(run: Run, *elements: int, restart: int = 0) -> None:
+    names = [f"up.{element}.{restart}" for element in elements]
+    until(lambda: all((run.directory / name).exists() for name in names), f"{names}: {run.story()}")
+
+
+def end(run: Run, element: int, code: int) -> None:
+    part = run.directory / f".end.{element}"
+    part.write_text(str(code))
+    part.rename(run.directory / f"end.{element}")
+
+
+def test_each_element_has_its_own_ranks_log_and_end(cluster: Cluster, tmp_path: Path) -> None:
+    run = start_array(cluster, tmp_path / "job")
+    wait_up(run, 1, 2, 3)
+    assert run.show()["elements"] == {"RUNNING": 3}
+    end(run, 1, 0)
+    until(lambda: run.show()["elements"] == {"RUNNING": 2, "COMPLETED": 1}, "element 1")
+    assert run.show()["state"] == "RUNNING"
+    assert (run.directory / "secrets.env").exists()
+    end(run, 2, 7)
+    end(run, 3, 0)
+    assert run.wait() == 1, run.story()
+    shown = run.show()
+    assert (shown["state"], shown["exit"]) == ("FAILED", "7:0")
+    assert shown["elements"] == {"COMPLETED": 2, "FAILED": 1}
+    assert [(f["task"], f["rank"], f["code"]) for f in shown["failures"]] == [("2", 0, 7)]
+    assert "element 2: rank 0 on n" in run.jobgen("show").stdout
+    assert not (run.directory / "secrets.env").exists()
+
+    for element in (1, 2, 3):
+        lines = run.jobgen("logs", "--task", str(element), "--stdout", "--no-prefix").stdout
+        said = [f"element {element} rank {rank} of 2 secret 17" for rank in (0, 1)]
+        assert sorted(x for x in lines.splitlines() if x.startswith("element")) == said
+    prefixed = run.jobgen("logs", "--rank", "1", "--stdout").stdout
+    for element in (1, 2, 3):
+        (line,) = [x for x in prefixed.splitlines() if f"element {element} rank 1" in x]
+        assert f"e{element}" in line.split("|")[0]
+    logs = sorted(path.name for path in (run.directory / "logs").glob("job-*.out"))
+    assert logs == [f"job-{run.job}_{element}.out" for element in (1, 2, 3)]
+    places = run.directory.glob("logs/*/0/*.0.err")
+    assert len({path.read_text() for path in places if not path.is_symlink()}) == 3
+
+
+def test_one_element_is_requeued_and_cancel_ends_all(cluster: Cluster, tmp_path: Path) -> None:
+    """The element whose Slurm id is the array's own would take the whole array along."""
+    run = start_array(cluster, tmp_path / "job", checkpoint={"requeue": True, "grace": "5s"})
+    wait_up(run, 1, 2, 3)
+    elements = cluster.slurm("squeue", "-h", "-r", "-j", run.job, "-O", "JobID:20,ArrayTaskID:20")
+    ids = dict(line.split()[::-1] for line in elements.splitlines())
+    (first,) = [element for element, job in ids.items() if job == run.job]
+    cluster.slurm("scancel", "--batch", "--signal=USR1", f"{run.job}_{first}")
+    again = run.directory / "state" / first / "requeued.0"
+    until(again.exists, f"the requeue: {run.story()}")
+    cluster.start_now(f"{run.job}_{first}")
+    wait_up(run, int(first), restart=1)
+    others = [int(element) for element in ids if element != first]
+    assert not [x for x in others if (run.directory / f"up.{x}.1").exists()]
+    assert run.show()["elements"] == {"RUNNING": 3}
+    assert (run.directory / "secrets.env").exists()
+
+    data = answer(run.jobgen("cancel", "--json"))
+    assert "CANCELLED" in str(data)
+    assert run.show()["elements"] == {"CANCELLED": 3}
+    assert cluster.slurm("squeue", "-h", "-j", run.job, "-t", "R,PD", check=False) == ""
+
+
+def test_elements_that_wait_are_counted_and_never_start_after_cancel(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    run = start_array(cluster, tmp_path / "job", slurm={"array": "0-4%2"})
+    wait_up(run, 0, 1)
+    assert run.show()["elements"] == {"RUNNING": 2, "PENDING": 3}
+    answer(run.jobgen("cancel", "--json"))
+    shown = run.show()
+    assert (shown["state"], shown["elements"]) == ("CANCELLED", {"CANCELLED": 5})
+    assert {path.name for path in run.directory.glob("up.*")} == {"up.0.0", "up.1.0"}
