@@ -12,6 +12,7 @@ from jobgen.model.units import Release, UnitError, clip
 def check(tree: Tree) -> None:
     """Say what is wrong with a profile as a whole."""
     _nodes(tree)
+    _gpu_cpus(tree)
     _network(tree)
     _requests(tree)
     _releases(tree)
@@ -35,6 +36,16 @@ def _nodes(tree: Tree) -> None:
     if isinstance(most, int) and isinstance(count, int) and most > count:
         message = f"limits.nodes {most} is more than the cluster's {count}"
         tree.contradict(message, [("nodes", "count"), ("limits", "nodes")], f"at most {count}")
+
+
+def _gpu_cpus(tree: Tree) -> None:
+    lists = tree.get("nodes", "gpu_cpus")
+    if lists is None:
+        return
+    count, gpus = len(lists) if isinstance(lists, list) else 1, tree.text("nodes", "gpus_per_node")
+    if str(count) != (gpus or "0"):
+        message = f"nodes.gpu_cpus: {count} of {gpus or 0} GPUs have a list of CPUs"
+        tree.say("J186", message, ("nodes", "gpu_cpus"), "write one list for each GPU")
 
 
 def _network(tree: Tree) -> None:

@@ -153,6 +153,13 @@ class JobSpec(Form):
         default={},
         doc="Environment of every rank. $NAME is expanded on the cluster, $$ is a dollar.",
     )
+    bind: Literal["auto", "off"] = key(
+        one_of("binding", ("auto", "off")),
+        default="auto",
+        doc="auto: each rank runs on the CPUs near its GPU if the job uses several GPUs of a node "
+        "and nothing else binds its ranks (numactl, --cpu-bind), and on cores of its own in a job "
+        "without GPUs under srun. off: every rank may run on all of the job's CPUs.",
+    )
     caches: Literal["node", "keep"] = key(
         one_of("place for caches", ("node", "keep")),
         default="node",

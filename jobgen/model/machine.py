@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from jobgen.model.fields import RELEASE, SIZE, YES, one_of, suggest, text, whole
-from jobgen.model.form import Check, Form, key, refuse
+from jobgen.model.form import Check, Form, each, key, refuse
 from jobgen.model.units import Release, clip
 
 INTRA = ("nvswitch", "nvlink", "infinity-fabric", "pcie")
+_CPUS = r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*"
 UNKNOWN = "unknown"
 """What `cluster add` writes for a GPU or a fabric that nobody has looked at yet."""
 
@@ -30,6 +32,14 @@ def gpu(value: object) -> str | None:
     return found
 
 
+def cpu_list(value: object) -> str:
+    """A list of CPUs as the kernel writes it."""
+    word = text(value)
+    if not re.fullmatch(_CPUS, word, re.ASCII):
+        raise refuse("J186", f"'{clip(word)}' is not a list of CPUs", "such as 48-55,112-119")
+    return word
+
+
 class Nodes(Form):
     """The nodes, which are alike."""
 
@@ -44,6 +54,12 @@ class Nodes(Form):
         whole(1, 65_536),
         default=None,
         doc="CPUs of each node as Slurm counts them (sinfo -o %c): cores, or threads.",
+    )
+    gpu_cpus: tuple[str, ...] = key(
+        each(Check(cpu_list, {"type": "string", "pattern": f"^{_CPUS}$"})),
+        default=(),
+        doc="CPUs near each GPU, such as '48-55,112-119', in the order of the GPUs; left out, jobs "
+        "find them on the node.",
     )
     mem: int | None = key(SIZE, default=None, doc="Memory of each node, such as 1TiB.")
     intra: Literal["nvswitch", "nvlink", "infinity-fabric", "pcie"] | None = key(

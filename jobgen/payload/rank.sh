@@ -44,6 +44,8 @@ elif [[ -n ${JOBGEN_VISIBLE_DEVICES+set} ]]; then
     export CUDA_VISIBLE_DEVICES=$JOBGEN_VISIBLE_DEVICES
 fi
 
+[[ ! -r ${JOBGEN_BUNDLE_DIR:-}/bind.sh ]] || bash "$JOBGEN_BUNDLE_DIR/bind.sh" $$ 2>/dev/null
+
 if [[ -n ${JOBGEN_SECRETS:-} ]]; then
     # shellcheck source=/dev/null
     [[ ! -r $JOBGEN_RUN_DIR/secrets.env ]] || source "$JOBGEN_RUN_DIR/secrets.env"

@@ -15,6 +15,7 @@ from jobgen.model.facts import Facts
 from jobgen.model.plan import Check, ContainerPlan, Part, Plan, Setting, Shape, Step, StopPlan
 from jobgen.resolve import (
     allocation,
+    binding,
     caches,
     checks,
     container,
@@ -122,6 +123,7 @@ def _decide(look: Look, runs: program.Program, decided: _Decided, sized: Sized) 
         traces.traces(look, size),
         fabric(look.cluster, size, look.by_cluster),
         container.part(look, size),
+        binding.bind_ranks(look, size, launcher.value, sized),
         *trained.parts,
         saves.part,
         starts.part,
@@ -164,6 +166,7 @@ def _decide(look: Look, runs: program.Program, decided: _Decided, sized: Sized) 
             allocation.name_gpus(look, size),
             container.srun_options(look, env, mounts),
             outside=outside,
+            confined=look.job.bind == "auto",
         ),
         extra=_extra(look),
         submit_options=directives.dependency(look),

@@ -38,12 +38,18 @@ def address(look: Look) -> str:
 
 
 def start(
-    shape: Shape, starts: Launch, gpus: tuple[Word, ...], container: Lines, *, outside: bool
+    shape: Shape,
+    starts: Launch,
+    gpus: tuple[Word, ...],
+    container: Lines,
+    *,
+    outside: bool,
+    confined: bool,
 ) -> Lines:
     """The words that start node.sh: srun, or bash on the head alone.
 
     ``gpus`` name the GPUs of the step; ``container`` are srun's options of a container; ``outside``
-    says that a node enters it itself.
+    says that a node enters it itself; ``confined``: that each rank gets cores of its own.
     """
     if starts.node.scope == "once":
         return (("bash", NODE),)
@@ -57,13 +63,21 @@ def start(
         f"--ntasks-per-node={shape.tasks_per_node}",
         *_cpus(shape),
     )
-    bind = "cores" if starts.node.scope == "rank" and size[3:] else "none"
+    # ranks of several GPUs bind themselves, near them; cores would be next to each other
+    own = confined and starts.node.scope == "rank" and shape.gpus_per_node < 2 and size[3:]
     # A failed task ends a world of fixed size. One that has finished ends nothing: rank 0 may still
     # write the last checkpoint, and without --wait=0 the site's WaitTime kills it.
     ends = (f"--kill-on-bad-exit={0 if elastic else 1}", "--wait=0")
     return (
         ("srun", *size),
-        (*gpus, f"--cpu-bind={bind}", *_gpu_binding(shape), *ends, "--mpi=none", *starts.srun),
+        (
+            *gpus,
+            f"--cpu-bind={'cores' if own else 'none'}",
+            *_gpu_binding(shape),
+            *ends,
+            "--mpi=none",
+            *starts.srun,
+        ),
         *container,
         ("bash", ENTER if outside else NODE),
     )

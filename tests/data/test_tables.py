@@ -73,7 +73,7 @@ def whole(example: str, code: str) -> str:
     if code in STANDALONE:
         return example
     there = set(re.findall(r"^([A-Za-z_]+):", example, re.MULTILINE))
-    base = CLUSTER if code.startswith(("J17", "J183", "J185")) else JOB
+    base = CLUSTER if code.startswith(("J17", "J183", "J185", "J186")) else JOB
     return "\n".join([example, *(f"{k}: {v}" for k, v in base.items() if k not in there), ""])
 
 

@@ -148,3 +148,16 @@ def test_where_devices_are_constrained_a_step_opens_its_own(
     for rank in answers(ask(strict, tmp_path / "job", site, gpus_per_node=1)):
         assert rank["CUDA_VISIBLE_DEVICES"] == "0"
         assert len(rank["open"]) == 1
+
+
+@pytest.mark.parametrize("launcher", ["srun", "torchrun"])
+def test_each_rank_runs_on_the_cpus_of_its_gpu(
+    strict: Cluster, tmp_path: Path, launcher: str
+) -> None:
+    """The profile names them, because this machine has no GPU to find; the affinity is real."""
+    site = {"nodes": {**GPU_NODES["nodes"], "gpus_per_node": 2, "gpu_cpus": ["1", "0"]}}
+    run = ask(strict, tmp_path / "job", site, launcher=launcher)
+    assert [rank["cpus"] for rank in answers(run)] == [[1], [0], [1], [0]]
+    if launcher == "srun":
+        run = ask(strict, tmp_path / "off", site, launcher=launcher, bind="off")
+        assert [rank["cpus"] for rank in answers(run)] == [[0, 1]] * 4

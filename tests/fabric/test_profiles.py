@@ -25,7 +25,7 @@ RELEASES = {
     "current": "{nccl: 2.30.7, driver: 580.95.5, ofi_nccl: 1.16.0, libfabric: 2.1}",
 }
 UNMEASURED = "the site's own setting"
-AROUND = {"JOBGEN_CHECKPOINT_DIR"}
+AROUND = {"JOBGEN_CHECKPOINT_DIR", "JOBGEN_GPU_CPUS"}
 """Of jobgen's own."""
 
 profiles = pytest.mark.parametrize("name", CLUSTERS)
@@ -112,7 +112,13 @@ def test_a_job_that_stays_on_one_node_has_no_variable_of_the_network(name: str) 
     cluster = load_cluster(file.text, file.label, parent=file.parent)
     job = "name: j\nnodes: 1\ntime: 1h\nrun: train.py\n"
     plan = resolve(load_job(job, "job.yaml"), cluster, Facts())
-    usual = {"OMP_NUM_THREADS", "NCCL_DEBUG", "JOBGEN_CHECKPOINT_DIR", "NCCL_P2P_DISABLE"}
+    usual = {
+        "JOBGEN_GPU_CPUS",
+        "OMP_NUM_THREADS",
+        "NCCL_DEBUG",
+        "JOBGEN_CHECKPOINT_DIR",
+        "NCCL_P2P_DISABLE",
+    }
     traces = {"PYTHONFAULTHANDLER", "TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"}
     assert plan.env.keys() <= usual | traces
     assert plan.site_setup == ()

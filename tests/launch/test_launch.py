@@ -84,16 +84,16 @@ def test_arguments_of_the_launcher_are_expanded_on_the_node() -> None:
     assert '--log-dir "${JOBGEN_LOG_DIR}/a b" "--role=\\$x"' in node(plan(job(launcher=launcher)))
 
 
-def test_srun_binds_to_cores_only_where_it_knows_how_many() -> None:
+def test_srun_binds_to_cores_where_no_gpu_says_which() -> None:
     def bind(cluster: str, **keys: str) -> str:
         found = plan(job(launcher="srun", **keys), cluster)
         words = " ".join(str(word) for line in found.start for word in line)
         return re.findall(r"--cpu-bind=(\w+)", words)[0]
 
+    assert bind(CPUS, procs_per_node="2") == bind(GPUS, gpus_per_node="1") == "cores"
+    assert bind(GPUS) == bind(GPUS, gpus_per_node="4") == "none"
     unknown = GPUS.replace(", cpus: 128", "")
-    assert bind(GPUS) == bind(unknown) == bind(CPUS, procs_per_node="2") == "cores"
-    assert bind(GPUS, gpus_per_node="4") == "cores"
-    assert bind(unknown, gpus_per_node="4") == "none"
+    assert bind(unknown, gpus_per_node="0", procs_per_node="1") == "none"
 
 
 def test_gpus_are_never_bound() -> None:
@@ -111,7 +111,7 @@ def test_deepspeed_needs_no_ssh_unless_it_is_asked_to() -> None:
     over = plan(job(launcher="{type: deepspeed, ssh: pdsh}", preflight="off"))
     assert "--launcher=pdsh" in node(over)
     assert over.start[0][0] == "bash"
-    assert [f.path for f in over.files] == ["deepspeed_env.sh"]
+    assert [f.path for f in over.files] == ["bind.sh", "deepspeed_env.sh"]
 
 
 def test_one_node_is_never_reached_by_ssh() -> None:
@@ -133,7 +133,7 @@ def test_the_hostfile_is_made_from_the_allocation_in_deepspeeds_grammar() -> Non
 def test_a_deepspeed_configuration_is_copied_and_named(launcher: str, copy: str) -> None:
     text = job(launcher=f"{{type: {launcher}, config: conf/ds.json}}", preflight="off")
     found = plan(text, texts={"conf/ds.json": b"{}"})
-    assert [(f.path, f.content) for f in found.files] == [(copy, b"{}")]
+    assert [(f.path, f.content) for f in found.files[1:]] == [(copy, b"{}")]
     assert found.env["JOBGEN_DEEPSPEED_CONFIG"].value == f"$JOBGEN_BUNDLE_DIR/{copy}"
     unread = plan(text)
     assert unread.env["JOBGEN_DEEPSPEED_CONFIG"].value == "$JOBGEN_WORK_DIR/conf/ds.json"
@@ -148,7 +148,7 @@ def test_accelerate_always_names_a_file_so_that_no_stray_one_is_read() -> None:
     own = plan(text, texts={"a.yaml": b"x: 1\n"})
     assert "--multi_gpu" not in node(own)
     assert "--deepspeed_multinode_launcher=standard" in node(own)
-    assert [(f.path, f.content) for f in own.files] == [("accelerate.yaml", b"x: 1\n")]
+    assert [(f.path, f.content) for f in own.files[1:]] == [("accelerate.yaml", b"x: 1\n")]
 
 
 def test_accelerate_starts_one_rank_without_a_world() -> None:

@@ -1,0 +1,63 @@
+"""Which CPUs each rank of a node with several GPUs runs on: those near its GPU.
+
+``bind.sh`` finds them on the node, where the profile does not name them. A job that cannot be bound
+does not carry the file.
+"""
+
+from __future__ import annotations
+
+import re
+
+from jobgen import payload
+from jobgen.model.bundle import BundleFile
+from jobgen.model.plan import Part, Setting, Shape
+from jobgen.resolve.look import Look
+from jobgen.resolve.shape import Sized
+
+VARIABLE = "JOBGEN_GPU_CPUS"
+_PROGRAMS = re.compile(r"(?<![\w./-])(numactl|taskset|hwloc-bind)(?![\w-])")
+_OPTIONS = re.compile(
+    r"--(cpu[-_]bind|numa[-_]binding|bind_cores_to_rank|bind_core_list|enable_cpu_affinity)(=|$)"
+)
+"""What binds ranks by itself: of srun, torchrun, DeepSpeed and accelerate."""
+_DEVICES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
+
+
+def bind_ranks(look: Look, shape: Shape, launcher: str, sized: Sized) -> Part:
+    """The file that binds the ranks, and the CPUs that the profile names; empty without binding."""
+    several = shape.gpus_per_node > 1 and shape.ranks_per_node == shape.gpus_per_node
+    if not several or launcher == "plain" or look.local:
+        return Part("bind")
+    off = _find_reason_off(look)
+    if off is not None:
+        sized.decide("bind", *off)
+        return Part("bind")
+    named = _read_profile(look, shape)
+    why = "each rank runs on the CPUs near its GPU"
+    sized.decide("bind", "auto", why, named.place if named else "rule bind")
+    files = (BundleFile("bind.sh", payload.text("bind.sh").encode()),)
+    return Part("bind", files=files, env={VARIABLE: named} if named else {})
+
+
+def _find_reason_off(look: Look) -> tuple[str, str, str] | None:
+    """Value, reason and place where the user turned it off or binds the ranks in another way."""
+    if look.job.bind == "off":
+        return "off", "as the job asks", look.by_job("bind")
+    options = [match for word in look.job.launcher.args if (match := _OPTIONS.match(word))]
+    if options:
+        why = f"{options[0][0].rstrip('=')} binds the ranks"
+        return "off", why, look.by_job("launcher", "args")
+    program = _PROGRAMS.search(look.job.run)
+    if program:
+        return "off", f"{program[0]} binds the ranks", look.by_job("run")
+    return None
+
+
+def _read_profile(look: Look, shape: Shape) -> Setting | None:
+    """The CPUs of each GPU by the profile, for a job whose ranks use the GPUs in their order."""
+    known = look.cluster.nodes.gpu_cpus
+    others = {**look.cluster.defaults.env, **look.job.env}.keys() & set(_DEVICES)
+    if len(known) != shape.gpus_per_node or others:
+        return None
+    why = "CPUs near each GPU, rank by rank"
+    return Setting(" ".join(known), why, look.by_cluster("nodes", "gpu_cpus"))
