@@ -32,7 +32,12 @@ _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 
 def overridden(
-    world: World, plan: Plan, templates: Mapping[str, str], own: Sequence[TemplateFile]
+    world: World,
+    plan: Plan,
+    templates: Mapping[str, str],
+    own: Sequence[TemplateFile],
+    *,
+    standalone: bool = False,
 ) -> tuple[Plan, Bundle]:
     """The plan, which names every template that is not jobgen's with its digest, and its files.
 
@@ -45,7 +50,7 @@ def overridden(
     told = {f"template {name}": digest for name, digest in digests.items()}
     plan = plan._replace(sources={**plan.sources, **told})
     all_of_them = {**templates, **{file.name: file.text for file in own}}
-    bundle = render(plan, all_of_them, partial(_apart, world, own))
+    bundle = render(plan, all_of_them, partial(_apart, world, own), standalone=standalone)
     notes = [_note(file, templates, digests[file.name][:12]) for file in own]
     # the place is one of this machine, so it stands in no file
     return plan._replace(notes=(*plan.notes, *notes)), bundle

@@ -156,7 +156,7 @@ def _decide(world: World, gathered: Gathered, files: _Files, problems: list[Prob
     if problems or found.plan is None:
         every = (*problems, *_new(found.problems, problems))
         return Examined(None, arrange(every), found.checks)
-    plan, bundle = _render(world, found.plan, files)
+    plan, bundle = _render(world, files.catalog, found.plan)
     ready = Ready(
         gathered.job,
         profile,
@@ -171,15 +171,23 @@ def _decide(world: World, gathered: Gathered, files: _Files, problems: list[Prob
     return Examined(ready, arrange(plan.notes), plan.checks)
 
 
-def _render(world: World, plan: Plan, files: _Files) -> tuple[Plan, Bundle]:
-    from jobgen.render import render
+def make_standalone(world: World, ready: Ready) -> Ready:
+    """The same job with files for a person who keeps them, without what a submission needs."""
+    catalog = world.catalog(beside=ready.base)
+    return ready._replace(bundle=_render(world, catalog, ready.plan, standalone=True)[1])
 
-    templates = files.catalog.templates(files.profile.value.scheduler)
-    if own := files.catalog.own_templates(templates):
+
+def _render(
+    world: World, catalog: Catalog, plan: Plan, *, standalone: bool = False
+) -> tuple[Plan, Bundle]:
+    templates = catalog.templates(plan.scheduler)
+    if own := catalog.own_templates(templates):
         from jobgen.app.overriding import overridden
 
-        return overridden(world, plan, templates, own)
-    return plan, render(plan, templates)
+        return overridden(world, plan, templates, own, standalone=standalone)
+    from jobgen.render import render
+
+    return plan, render(plan, templates, standalone=standalone)
 
 
 _DECIDED_AGAIN = frozenset({"J208", "J215", "J217"})

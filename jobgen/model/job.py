@@ -194,10 +194,10 @@ class JobSpec(Form):
     preflight: Literal["auto", "off", "full"] = key(
         one_of("preflight", ("auto", "off", "full")),
         default="auto",
-        doc="Whether every node is looked at before the program starts: off; auto, which takes "
-        "about a second, and nothing on the local cluster or on one node without GPUs; or full, "
-        "with a short all-reduce. A bad node ends the job with 95, or is excluded where "
-        "checkpoint.requeue puts the job back.",
+        doc="Check each node before the program starts: off; auto, which takes about a second, and "
+        "is off on the local cluster and for one GPU, one rank or one node without GPUs; or full, "
+        "with deeper checks and a short all-reduce. A bad node ends the job with 95, or is "
+        "excluded if checkpoint.requeue puts the job back.",
     )
     monitor: Walltime | None = key(
         MONITOR,

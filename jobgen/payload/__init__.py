@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -18,3 +18,16 @@ def package(name: str) -> Mapping[str, str]:
     folder = Path(__file__).parent / name
     names = sorted(path.name for path in folder.glob("*.py"))
     return {f"{name}/{each}": text(f"{name}/{each}") for each in names}
+
+
+def select_blocks(text: str, names: Container[str]) -> str:
+    """A script with its blocks ``#if NAME`` … ``#fi`` of these names, without the others."""
+    lines, wanted = [], True
+    for line in text.splitlines(keepends=True):
+        if line.startswith("#if "):
+            wanted = line.removeprefix("#if ").strip() in names
+        elif line.rstrip() == "#fi":
+            wanted = True
+        elif wanted:
+            lines.append(line)
+    return "".join(lines)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # preflight_full.sh [busbw=GB/S] [of=WHOSE] -- COMMAND...: an all-reduce over all ranks of the job, started
 # by COMMAND as the program will be: the same launcher, setup and container, with another program.
-# Adds what it finds to preflight_all.sh's findings.
+# Adds what it finds, and what the nodes' answers differ in, to preflight.sh's findings.
 set -uo pipefail
 export LC_ALL=C
 
@@ -13,15 +13,33 @@ done
 shift
 dir=$JOBGEN_STATE_DIR/preflight.$JOBGEN_RESTART
 trial=$dir/all-reduce
-# a node that is not fit is known already: an all-reduce would only hang
-! grep -Eqs '^(bad|wrong)' "$dir/findings" || exit 0
-patience=${PREFLIGHT_FULL_SECONDS:-180} # with the setup and the import of torch
-
 # finding LEVEL WHAT FIX [NODE]
 finding() {
     printf '%s\t%s\t%s\t%s\n' "$1" "${4:-all-reduce}" "$2" "$3" >>"$dir/findings"
     printf 'jobgen: preflight: %s: %s\njobgen: preflight:   %s\n' "${4:-all-reduce}" "$2" "$3" >&2
 }
+
+# facts that differ between nodes; and who is refused where the rendezvous host has listened for seconds
+while IFS=$'\t' read -r level node what fix; do
+    finding "$level" "$what" "$fix" "$node"
+done < <(awk -F '\t' '
+    $3 == "fact" { value[$4, $2] = $5; nodes[$2]; names[$4]; n[$4, $5]++ }
+    $3 == "listens" { since = $1 }
+    $3 == "refused" && since && $1 >= since + 3 {
+        print "bad\t" $2 "\tis refused by " $4 ", which listens there\tcheck link and firewall"
+    }
+    END {
+        for (name in names) {
+            most = ""
+            for (node in nodes) if ((name, node) in value)
+                if (most == "" || n[name, value[name, node]] > n[name, most]) most = value[name, node]
+            for (node in nodes) if ((name, node) in value && value[name, node] != most)
+                print "warn\t" node "\t" name " is " value[name, node] ", and " most " on most nodes\tthe job is as fast as its slowest node"
+        }
+    }' "$dir/answers" 2>/dev/null)
+# no all-reduce beside a node that is not fit: it would only hang
+! grep -Eqs '^(bad|wrong)' "$dir/findings" || exit 0
+patience=${PREFLIGHT_FULL_SECONDS:-180} # with the setup and the import of torch
 
 # A bundle that differs in the program, and places of its own for what the ranks leave.
 rm -rf "$trial"

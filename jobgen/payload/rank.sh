@@ -1,26 +1,26 @@
 #!/bin/bash
-# rank.sh PROGRAM [WORD...]: run one rank of the job. Every launcher starts every rank through this
-# file: it checks that the world has the size that was asked for, loads the secrets, sends the
-# program's output to files of its own, records its start and end, and leaves with its exit code.
+# rank.sh PROGRAM [WORD...]: run one rank, under every launcher: check the world's size, send the program's
+# output to files of its own, record its start and end, and leave with its exit code.
 set -uo pipefail
 
 node=${SLURMD_NODENAME:-${HOSTNAME%%.*}}
+#if deepspeed
 if [[ -z ${SLURMD_NODENAME:-} && -n ${CROSS_RANK:-} ]]; then
     # DeepSpeed came over ssh and says which line of its hostfile this node is
     node=$(sed -n "$((CROSS_RANK + 1))s/ .*//p" "$JOBGEN_STATE_DIR/hostfile")
 fi
+#fi
+#if plain
 # under launcher: plain a node is a rank, and nothing of torch's is set
+#fi
 rank=${JOBGEN_NODE_RANK:-${RANK:-}}
 
-# record KIND [KEY=VALUE...]: a line of this rank's file in the run's event record.
+# record KIND KEY=VALUE...: a line of this rank's file in the run's event record.
 record() {
-    local time=${EPOCHREALTIME:-$(date +%s.%N)} word line
-    line="v=1 time=${time/,/.} kind=$1 node=$node rank=$rank"
-    for word in "${@:2}"; do
-        word=${word//%/%25}
-        line+=" ${word// /%20}"
-    done
-    printf '%s\n' "$line" >>"$JOBGEN_STATE_DIR/events/$JOBGEN_RESTART.$node.$rank"
+    local time=${EPOCHREALTIME:-$(date +%s.%N)} words=("${@:2}")
+    words=("${words[@]//%/%25}")
+    printf 'v=1 time=%s kind=%s node=%s rank=%s %s\n' "${time/,/.}" "$1" "$node" "$rank" "${words[*]// /%20}" \
+        >>"$JOBGEN_STATE_DIR/events/$JOBGEN_RESTART.$node.$rank"
 }
 die() {
     printf 'jobgen: rank %s on %s: %s\n' "${rank:-?}" "$node" "$2" >&2
@@ -31,11 +31,11 @@ die() {
 mkdir -p "$JOBGEN_LOG_DIR" "$JOBGEN_STATE_DIR"/{pids,events} || die 96 'no room for logs'
 if [[ -z ${JOBGEN_NODE_RANK:-} ]]; then
     [[ -n $rank && -n ${WORLD_SIZE:-} ]] || die 97 'the launcher set no RANK and WORLD_SIZE'
-    least=${JOBGEN_MIN_WORLD_SIZE:-$JOBGEN_WORLD_SIZE}
-    ((WORLD_SIZE >= least && WORLD_SIZE <= JOBGEN_WORLD_SIZE)) ||
+    ((WORLD_SIZE >= ${JOBGEN_MIN_WORLD_SIZE:-JOBGEN_WORLD_SIZE} && WORLD_SIZE <= JOBGEN_WORLD_SIZE)) ||
         die 97 "the world has $WORLD_SIZE ranks, the job asked for $JOBGEN_WORLD_SIZE"
     export LOCAL_WORLD_SIZE=${LOCAL_WORLD_SIZE:-$JOBGEN_RANKS_PER_NODE}
 fi
+#if deepspeed
 
 # DeepSpeed's launcher numbers the GPUs from 0, whichever of them Slurm gave, and if it gave none.
 if [[ ${JOBGEN_VISIBLE_DEVICES-} == unset ]]; then
@@ -43,6 +43,8 @@ if [[ ${JOBGEN_VISIBLE_DEVICES-} == unset ]]; then
 elif [[ -n ${JOBGEN_VISIBLE_DEVICES+set} ]]; then
     export CUDA_VISIBLE_DEVICES=$JOBGEN_VISIBLE_DEVICES
 fi
+#fi
+#if secrets
 
 [[ ! -r ${JOBGEN_BUNDLE_DIR:-}/bind.sh ]] || bash "$JOBGEN_BUNDLE_DIR/bind.sh" $$ 2>/dev/null
 
@@ -53,13 +55,13 @@ if [[ -n ${JOBGEN_SECRETS:-} ]]; then
         [[ -n ${!name+set} ]] || die 97 "the secret $name is not there: put it into secrets.env"
     done
 fi
+#fi
 
 # Whole files and no pipe between: every byte arrives, also those of a rank that is killed.
 log=$JOBGEN_LOG_DIR/$node.$rank
 touch "$log.out" "$log.err" || die 96 "cannot write to $JOBGEN_LOG_DIR"
-for name in out err; do
-    [[ $rank != 0 ]] || ln -sfn "$node.0.$name" "$JOBGEN_LOG_DIR/rank0.$name"
-done
+[[ $rank != 0 ]] || ln -sfn "$node.0.out" "$JOBGEN_LOG_DIR/rank0.out"
+[[ $rank != 0 ]] || ln -sfn "$node.0.err" "$JOBGEN_LOG_DIR/rank0.err"
 
 # ---- The program: in this process group, and never longer than this shell ---------------------------
 program=("$@") id=$$.$RANDOM. signals=(TERM INT HUP QUIT USR1 USR2)
@@ -78,6 +80,7 @@ signal_all() {
     ((${#pids[@]} > 0)) || return
     kill -s "$1" "${pids[@]}" 2>/dev/null || true # some may have ended by now
 }
+#if guard
 # What came over ssh, or runs below a daemon, Slurm ends neither with the job nor when another rank
 # has failed: JOBGEN_GUARD says that it has to look for itself.
 is_over() {
@@ -85,36 +88,46 @@ is_over() {
     [[ -e $JOBGEN_RUN_DIR/cancel || -e $state/failed.$start || -e $state/exit.$start ||
         -e $state/requeued.$start ]]
 }
+#fi
 # Reads a pipe that ends with this shell, also where that is killed: then nothing may live on.
 keep() {
     trap : "${signals[@]}"
     while :; do
         read -r ${JOBGEN_GUARD:+-t 1} && return
         (($? > 128)) || break
+#if guard
         if is_over && signal_all TERM; then break; fi
+#fi
     done
+#if guard
     read -r -t 30 && return # time to save after SIGTERM; none where this shell has gone
+#fi
     while signal_all KILL; do sleep 0.2; done
 }
 exec {alive}> >(keep >/dev/null 2>&1)
 
 record start "local=${LOCAL_RANK:-0}" "world=${WORLD_SIZE:-$JOBGEN_WORLD_SIZE}"
-if (($$ > 1 && PPID > 1)); then
-    # Slurm and the launchers signal the program itself: this shell waits for what it makes of that
-    trap : "${signals[@]}"
-    { (start_program); } 2>/dev/null
-    rc=$?
-else
-    # the first process of a container: a signal reaches nobody else
+# Slurm and the launchers signal the program itself: this shell waits for what it makes of that
+trap : "${signals[@]}"
+run_program() { (start_program); } 2>/dev/null
+#if container
+# the first process of a container: a signal reaches nobody else
+(($$ > 1 && PPID > 1)) || run_program() {
     (start_program) 2>/dev/null &
-    child=$! rc=127 again=1
+    local child=$! rc=127 again=1 code
     # shellcheck disable=SC2064  # the name of now
     for name in "${signals[@]}"; do trap "again=1; signal_all $name || kill -s $name $child" "$name"; done
     while [[ -n $again ]]; do again= && wait "$child"; code=$?; ((code == 127)) || rc=$code; done
-fi
+    return "$rc"
+}
+#fi
+run_program
+rc=$?
 record exit "code=$rc" "signal=$((rc > 128 && rc < 193 ? rc - 128 : 0))"
-if ((rc == 0)); then mark=left; else mark=failed; fi
+((rc)) || : >"$JOBGEN_STATE_DIR/left.$JOBGEN_RESTART"
+#if guard
 # torchrun itself ends the ranks where it may start them again
-((rc && ${TORCHELASTIC_MAX_RESTARTS:-0})) || : >"$JOBGEN_STATE_DIR/$mark.$JOBGEN_RESTART"
+((rc == 0 || ${TORCHELASTIC_MAX_RESTARTS:-0})) || : >"$JOBGEN_STATE_DIR/failed.$JOBGEN_RESTART"
+#fi
 (printf '\n' >&"$alive") 2>/dev/null
 exit "$rc"

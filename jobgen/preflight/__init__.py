@@ -1,8 +1,8 @@
-"""What a job looks at on every node before its program starts.
+"""What every node is checked for before the program starts.
 
-The looking itself is plain bash (``payload/preflight.sh`` on a node, ``preflight_all.sh`` over all
-of them). Here stands what is expected of a node of this cluster, as a table: what, where it is
-looked at, and why.
+The checks are plain bash: ``payload/preflight.sh`` for every job, ``preflight_node.sh`` and
+``preflight_full.sh`` beside it under ``preflight: full``. This table holds what is expected of a
+node of this cluster: what, where it is checked, and why.
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from jobgen.model.plan import Setting, Shape
 if TYPE_CHECKING:
     from jobgen.model.network import Network
 
-SCRIPTS = ("preflight.sh", "preflight_all.sh")
-GPUS = "preflight_gpus.sh"
-FULL = ("preflight_full.sh", "preflight_program.sh")
+SCRIPT = "preflight.sh"
+FULL = ("preflight_node.sh", "preflight_full.sh", "preflight_program.sh")
 PROGRAM = "bench_collectives"
 RDMA = {"infiniband": "InfiniBand", "roce": "Ethernet", "gib": "Ethernet", "efa": ""}
 """Fabrics whose cards the kernel shows as RDMA devices → their link layer; empty: any."""
@@ -53,74 +52,106 @@ class Asked(NamedTuple):
         return fabric and self.shape.nodes > 1 and self.shape.gpus_per_node > 0
 
 
-def files(shape: Shape, *, full: bool = False) -> tuple[BundleFile, ...]:
+def files(*, amd: bool = False, full: bool = False) -> tuple[BundleFile, ...]:
     """The scripts that the job brings along; ``full`` has the program of the all-reduce too."""
-    names = (*SCRIPTS, *((GPUS,) if shape.gpus_per_node else ()), *(FULL if full else ()))
-    texts = {name: payload.text(name) for name in names}
+    texts = {SCRIPT: script(amd=amd, full=full)}
+    texts |= {name: payload.text(name) for name in (FULL if full else ())}
     if full:
         texts |= payload.package(PROGRAM)
     return tuple(BundleFile(path, text.encode()) for path, text in texts.items())
 
 
-def expected(asked: Asked) -> tuple[Setting, ...]:
-    """``what=value`` for ``preflight.sh``, each with its why: what is looked at on this fabric."""
-    rows = (row for looks in (_gpus, _memory, _cards, _interface, _left) for row in looks(asked))
-    return tuple(rows)
+def script(*, amd: bool = False, full: bool = False) -> str:
+    """``preflight.sh`` with the checks of this vendor's GPUs."""
+    blocks = {"amd" if amd else "nvidia"} | ({"full"} if full else set())
+    return payload.select_blocks(payload.text(SCRIPT), blocks)
+
+
+def expected(asked: Asked, *, full: bool = False) -> tuple[Setting, ...]:
+    """``what=value`` for ``preflight.sh``, each with its why: what is checked on this fabric."""
+    tables = (_gpus, _memory, _ports, *((_deeper,) if full else ()))
+    return tuple(row for table in tables for row in table(asked))
 
 
 def _gpus(asked: Asked) -> Iterable[Setting]:
     count = asked.shape.gpus_per_node
     if count:
-        yield Setting(f"gpus={count}", "GPUs of each node: there, healthy and free", _RULE)
+        yield Setting(f"gpus={count}", "GPUs of each node, without errors", _RULE)
 
 
 def _memory(asked: Asked) -> Iterable[Setting]:
     least = min(max(_SHM_A_RANK * asked.shape.ranks_per_node, _SHM_LEAST), _SHM_MOST)
-    yield Setting(f"shm={least}", "MiB of /dev/shm that the node's ranks need at least", _RULE)
-    if asked.rdma:
-        yield Setting(f"memlock={_LOCKED}", "KiB that RDMA must be able to lock (ulimit -l)", _RULE)
+    yield Setting(f"shm={least}", "MiB of /dev/shm that the node's ranks need", _RULE)
 
 
-def _cards(asked: Asked) -> Iterable[Setting]:
+def _ports(asked: Asked) -> Iterable[Setting]:
+    """The RDMA ports, or else one interface of the bootstrap."""
     if not asked.rdma:
+        names, place = _interfaces(asked)
+        if names:
+            yield Setting("ports=1", "network ports of a node that must be up", _RULE)
+            yield from _named(names, "named", "but", "the interface of the job", place)
         return
-    network, place = asked.network, asked.place
+    network, place_of = asked.network, asked.place
     names = _plain(asked.env, "NCCL_IB_HCA")
     listed = names.lstrip("=").split(",") if names.startswith("=") else []
     count = network.nics or len(listed) or 1
-    where = place("nics") if network.nics else _RULE
-    yield Setting(f"cards={count}", "network cards of a node that must be ready", where)
-    if names:
-        yield Setting(
-            f"hca={names}", "the cards that NCCL is told to use", asked.env["NCCL_IB_HCA"].place
-        )
-    if RDMA[network.fabric]:
-        yield Setting(f"layer={RDMA[network.fabric]}", "the kind of link", place("fabric"))
+    where = place_of("nics") if network.nics else _RULE
+    yield Setting(f"ports={count}", "network ports of a node that must be active", where)
+    where = asked.env["NCCL_IB_HCA"].place if names else place_of("fabric")
+    layer = RDMA[network.fabric]
+    yield from _named(names, "named", "but", "the ports of the training network", where, layer)
     if network.nic_gbps and network.fabric in _RATED:
-        yield Setting(f"gbps={network.nic_gbps}", "the rate of a card", place("nic_gbps"))
+        yield Setting(f"gbps={network.nic_gbps}", "the rate of a port", place_of("nic_gbps"))
 
 
-def _interface(asked: Asked) -> Iterable[Setting]:
-    """The interface of the bootstrap, in NCCL's grammar; Gloo's names are whole ones."""
-    if asked.shape.nodes < 2:
-        return
-    names, by = _plain(asked.env, "NCCL_SOCKET_IFNAME"), "NCCL_SOCKET_IFNAME"
-    if not names or not asked.shape.gpus_per_node:
-        gloo, by = _plain(asked.env, "GLOO_SOCKET_IFNAME"), "GLOO_SOCKET_IFNAME"
-        names = f"={gloo}" if gloo else ""
+def _deeper(asked: Asked) -> Iterable[Setting]:
+    """What only ``preflight: full`` checks."""
+    if asked.rdma:
+        yield Setting(f"memlock={_LOCKED}", "KiB that RDMA must be able to lock (ulimit -l)", _RULE)
+    names, place = _interfaces(asked)
     if names:
         why = "the interface on which the nodes meet: up, and with an address"
-        yield Setting(f"ifname={names}", why, asked.env[by].place)
-
-
-def _left(asked: Asked) -> Iterable[Setting]:
-    names = [name for name in asked.env if name.startswith(_OURS) or name in _ALSO]
+        yield from _named(names, "interface", "no_interface", why, place)
+    names = ",".join(name for name in asked.env if name.startswith(_OURS) or name in _ALSO)
     if names:
-        why = "what the job sets itself; more of the kind is left over from somewhere"
-        yield Setting(f"env={','.join(names)}", why, _RULE)
+        yield Setting(f"env={names}", "what the job sets; more of the kind is a leftover", _RULE)
+
+
+def _interfaces(asked: Asked) -> tuple[str, str]:
+    """The interfaces of the bootstrap in NCCL's grammar, and the place; Gloo's names are exact."""
+    if asked.shape.nodes < 2:
+        return "", ""
+    names, variable = _plain(asked.env, "NCCL_SOCKET_IFNAME"), "NCCL_SOCKET_IFNAME"
+    if not names or not asked.shape.gpus_per_node:
+        gloo, variable = _plain(asked.env, "GLOO_SOCKET_IFNAME"), "GLOO_SOCKET_IFNAME"
+        names = f"={gloo}" if gloo else ""
+    return (names, asked.env[variable].place) if names else ("", "")
+
+
+def _named(
+    names: str, key: str, excluded: str, why: str, place: str, layer: str | None = None
+) -> Iterable[Setting]:
+    """Patterns for names in NCCL's grammar; with ``layer``, of RDMA ports (``NAME:PORT LAYER``)."""
+    port = "" if layer is None else ":[0-9]+"
+    if names.startswith("^"):
+        others = names.removeprefix("^") if port else f"{names.removeprefix('^')},lo"
+        yield Setting(f"{key}={_pattern('', port)}{layer or ''}", why, place)
+        yield Setting(f"{excluded}={_pattern(others, port)}", "and these not", place)
+    else:
+        yield Setting(f"{key}={_pattern(names, port)}{layer or ''}", why, place)
+
+
+def _pattern(names: str, port: str) -> str:
+    """A regular expression of bash: ``=a,b`` are whole names, ``a,b`` prefixes; nothing is any."""
+    tail = port if names.startswith("=") else f"[^ :]*{port}"
+    listed = names.removeprefix("=").replace(".", "[.]").split(",")
+    if any(":" in name for name in listed):
+        return f"^({'|'.join(name if ':' in name else name + tail for name in listed)}) "
+    return f"^({'|'.join(listed)}){tail} "
 
 
 def _plain(env: Mapping[str, Setting], name: str) -> str:
-    """A variable's value, where it does not depend on the node."""
+    """A variable's value, if it does not depend on the node."""
     value = env[name].value if name in env else ""
     return "" if "$" in value else value

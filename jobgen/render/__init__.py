@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _SAFE = re.compile(r"[A-Za-z0-9_.,:;/@%+=~^*?!|&<>(){}\[\]-]*", re.ASCII)
 _WIDTH = 34
+_WIDEST = 118
 _TOLD = frozenset(
     {
         "as the job asks",
@@ -50,17 +51,47 @@ class Variable(NamedTuple):
     value: Raw
     comment: Raw
 
+    @property
+    def line(self) -> Raw:
+        """Its export with the reason behind it, or above it if the line would be long."""
+        text = f"export {self.name}={self.value}"
+        line = f"{text} # {self.comment}"
+        fits = len(line) <= _WIDEST and "\n" not in text
+        return Raw(line if fits else f"# {self.comment}\n{text}")
 
-def render(plan: Plan, templates: Mapping[str, str], engine: Engine | None = None) -> Bundle:
-    """The files of this plan. Same plan and templates, same bytes. Raises Invalid."""
+
+def render(
+    plan: Plan,
+    templates: Mapping[str, str],
+    engine: Engine | None = None,
+    *,
+    standalone: bool = False,
+) -> Bundle:
+    """The files of this plan. Same plan and templates, same bytes. Raises Invalid.
+
+    ``standalone`` leaves out what only a job that jobgen submitted needs: its token and claim.
+    """
     names = ["job.sbatch", "node.sh", "program.sh"]
     if plan.container and plan.container.enter:
         names.append("container.sh")
-    files = dict((engine or lay_out)(templates, names, _view(plan)))
-    files["rank.sh"] = payload.text("rank.sh")
+    files = dict((engine or lay_out)(templates, names, _view(plan, standalone=standalone)))
+    files["rank.sh"] = payload.select_blocks(payload.text("rank.sh"), _needs(plan))
     files["plan.json"] = json.dumps(plan_data(plan), indent=1, ensure_ascii=False) + "\n"
     made = [BundleFile(path, text.encode()) for path, text in files.items()]
     return Bundle(tuple(sorted([*made, *plan.files], key=lambda file: file.path)))
+
+
+def _needs(plan: Plan) -> frozenset[str]:
+    """The blocks of rank.sh that this job needs."""
+    deepspeed, inside = plan.launcher.value == "deepspeed", plan.container is not None
+    needs = {
+        "deepspeed": deepspeed,
+        "secrets": bool(plan.secrets),
+        "container": inside,
+        "guard": deepspeed or inside,
+        "plain": plan.launcher.value == "plain",
+    }
+    return frozenset(name for name, needed in needs.items() if needed)
 
 
 def lay_out(
@@ -108,15 +139,19 @@ def _finalize(value: object) -> object:
     raise TemplateRuntimeError(f"{type(value).__name__} is no text")
 
 
-def _view(plan: Plan) -> dict[str, object]:
+def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
     """What the templates see: text, ready to be laid out."""
     shape, stop = plan.shape, plan.stop
+    marked = not standalone or "guard" in _needs(plan) or bool(plan.secrets)
     launch = next(step for step in plan.steps if step.name == "launch")
     program = next(step for step in plan.steps if step.name == "program")
     before = [step for step in plan.steps if step.scope == "once" and step is not launch]
     elastic = shape.min_nodes is not None
     return {
         "title": comment(_title(plan)),
+        "submitted": not standalone,
+        "exit_marker": marked,
+        "has_end": marked or bool(plan.secrets) or bool(plan.caches and plan.caches.remove),
         "name": plan.name,
         "directives": _directives(plan),
         "world": shape.world,
@@ -127,7 +162,7 @@ def _view(plan: Plan) -> dict[str, object]:
         "job_id": Raw(_JOB_ID[shape.elements is not None]),
         "all_cpus": shape.whole and shape.cpus_per_task is None,
         "nodes": Raw(f"{shape.min_nodes} to {shape.nodes}" if elastic else str(shape.nodes)),
-        "wrong_hosts": _wrong_hosts(plan),
+        "right_hosts": _right_hosts(plan),
         "secrets": " ".join(plan.secrets),
         "env": [
             Variable(Raw(name), Raw(assigned(s.value)), _why(s)) for name, s in plan.env.items()
@@ -244,11 +279,11 @@ def _directive(value: str) -> str:
     return "'" + value + "'" if "'" not in value else '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
 
 
-def _wrong_hosts(plan: Plan) -> Raw:
+def _right_hosts(plan: Plan) -> Raw:
     least, most = plan.shape.min_nodes, plan.shape.nodes
     if least:
-        return Raw(f"((${{#HOSTS[@]}} < {least} || ${{#HOSTS[@]}} > {most}))")
-    return Raw(f"((${{#HOSTS[@]}} != {most}))")
+        return Raw(f"((${{#HOSTS[@]}} >= {least} && ${{#HOSTS[@]}} <= {most}))")
+    return Raw(f"((${{#HOSTS[@]}} == {most}))")
 
 
 def _cwd(container: ContainerPlan | None) -> str:

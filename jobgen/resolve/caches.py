@@ -74,9 +74,14 @@ def _remove(shape: Shape) -> tuple[tuple[Word, ...], ...]:
     """The step that removes them; a node that is lost must not keep the job."""
     nodes: Word = Raw('"$SLURM_NNODES"') if shape.min_nodes else str(shape.nodes)
     return (
-        ("timeout", "60", "srun", "--overlap", Raw(f"--nodes={nodes}"), Raw(f"--ntasks={nodes}")),
-        (_INDENT, "--ntasks-per-node=1", "--mpi=none", "--no-kill", "--wait=0"),
-        (_INDENT, "--kill-on-bad-exit=0", "find", Raw('"${TMPDIR:-/tmp}"'), "-maxdepth", "1"),
-        (_INDENT, "-user", Raw('"$UID"'), "-name", Raw('"jobgen-$UID-$SLURM_JOB_ID-*"')),
+        (
+            *("timeout", "60", "srun", "--overlap", "--no-kill", "--wait=0"),
+            *("--kill-on-bad-exit=0", Raw(f"--nodes={nodes}"), Raw(f"--ntasks={nodes}")),
+            "--ntasks-per-node=1",
+        ),
+        (
+            *(_INDENT, "--mpi=none", "find", Raw('"${TMPDIR:-/tmp}"'), "-maxdepth", "1"),
+            *("-user", Raw('"$UID"'), "-name", Raw('"jobgen-$UID-$SLURM_JOB_ID-*"')),
+        ),
         (_INDENT, "-exec", "rm", "-rf", Raw("{}"), "+"),
     )

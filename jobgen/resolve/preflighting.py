@@ -1,4 +1,4 @@
-"""Whether the nodes are looked at before the program starts, and what becomes of a bad one."""
+"""Whether the nodes are checked before the program starts, and what a bad one leads to."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from jobgen.model.plan import Part, PreflightPlan, Setting, Shape, StopPlan
 from jobgen.resolve.allocation import merge_options, name_gpus
+from jobgen.resolve.docker import is_amd
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
 from jobgen.shell import Raw, Word
@@ -21,7 +22,7 @@ def part(look: Look, shape: Shape, sized: Sized) -> Part:
         return Part(_KEY)
     from jobgen import preflight
 
-    return Part(_KEY, files=preflight.files(shape, full=word == "full"))
+    return Part(_KEY, files=preflight.files(amd=is_amd(shape), full=word == "full"))
 
 
 def plan(
@@ -36,7 +37,8 @@ def plan(
     def by_network(*path: str) -> str:
         return look.by_cluster("network", *path)
 
-    rows = preflight.expected(preflight.Asked(shape, look.cluster.network, env, by_network))
+    asked = preflight.Asked(shape, look.cluster.network, env, by_network)
+    rows = preflight.expected(asked, full=word == "full")
     gpus = name_gpus(look, shape)
     if gpus and shape.nodes > 1:
         rows = (*rows, _srun(gpus))
@@ -80,10 +82,12 @@ def _decided(look: Look, shape: Shape) -> tuple[str, str, str]:
     if asked == "off":
         return "off", "as the job asks", place
     if asked == "full":
-        return "full", "every node is looked at, and an all-reduce is measured", place
+        return "full", "checks each node in depth, and measures an all-reduce", place
     rule = place if (_KEY,) in look.spec.places else "rule preflight"
     if look.local:
         return "off", "auto: the nodes of the local cluster are this machine", rule
     if shape.nodes == 1 and not shape.gpus_per_node:
-        return "off", "auto: one node without GPUs has nothing that is worth a look", rule
-    return "auto", "every node is looked at before the program starts", rule
+        return "off", "auto: one node without GPUs needs no check", rule
+    if shape.world == 1 or (shape.nodes == 1 and shape.gpus_per_node == 1):
+        return "off", "auto: one rank or one GPU needs no check of its node", rule
+    return "auto", "checks each node before launch", rule

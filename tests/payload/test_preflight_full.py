@@ -39,6 +39,7 @@ def found(
     versions: Mapping[str, str] | None = None,
     then: str = "true",
     before: str = "",
+    answers: str = "",
     seconds: float = HANG,
 ) -> list[list[str]]:
     """What it adds to the findings: level, node or all-reduce, what, fix."""
@@ -48,6 +49,7 @@ def found(
     for name in ("preflight_program.sh", "rank.sh"):
         (bundle / name).symlink_to(PAYLOAD / name)
     (run / "preflight.0" / "findings").write_text(before)
+    (run / "preflight.0" / "answers").write_text(answers)
     (folder / "rows").write_text("".join(json.dumps(row) + "\n" for row in rows))
     lines = [f'cp {folder}/rows "$JOBGEN_STATE_DIR/bench.jsonl"']
     lines += [
@@ -168,3 +170,27 @@ def test_a_start_that_hangs_is_ended(tmp_path: Path) -> None:
 def test_nothing_is_started_where_a_node_is_known_to_be_bad(tmp_path: Path) -> None:
     assert found(tmp_path, world(1), before="bad\tn1\tno GPU\tlook\n") == []
     assert not (tmp_path / "below").exists()
+
+
+def test_what_differs_between_nodes_is_a_warning_at_the_odd_one_out(tmp_path: Path) -> None:
+    drivers = {"n1": "a", "n2": "b", "n3": "a"}
+    lines = [f"7\t{host}\tfact\tNVIDIA driver\t{value}\n" for host, value in drivers.items()]
+    (row,) = found(tmp_path, world(41), answers="".join(lines))
+    assert row[:3] == ["warn", "n2", "NVIDIA driver is b, and a on most nodes"]
+
+
+@pytest.mark.parametrize(
+    ("listens", "refused", "bad"), [(100, 104, ["n3"]), (100, 101, []), (None, 104, [])]
+)
+def test_a_refusal_counts_where_the_rendezvous_host_has_listened_for_seconds(
+    tmp_path: Path, listens: int | None, refused: int, bad: list[str]
+) -> None:
+    answers = f"{listens}\tn1\tlistens\tpython3\t\n" if listens else ""
+    answers += f"{refused}\tn3\trefused\tn1:20007\t\n"
+    rows = found(tmp_path, world(41), answers=answers)
+    assert [row[1] for row in rows if row[0] == "bad"] == bad
+
+
+def test_who_was_refused_before_the_host_listened_was_early(tmp_path: Path) -> None:
+    answers = "90\tn2\trefused\tn1:20007\t\n100\tn1\tlistens\tpython3\t\n"
+    assert found(tmp_path, world(41), answers=answers) == []

@@ -368,9 +368,8 @@ def test_a_guarded_rank_that_torchrun_starts_again_ends_no_other(
     assert rank.path("state/0/failed.0").exists()
 
 
-def test_the_script_is_short_and_clean() -> None:
-    text = SCRIPT.read_text()
-    assert len(text.splitlines()) <= 120
+def test_the_script_is_clean() -> None:
+    """What a job gets of it is counted in tests/golden; here all of its blocks stand."""
     done = subprocess.run([shellcheck(), str(SCRIPT)], capture_output=True, text=True)
     assert not done.stdout, done.stdout
 

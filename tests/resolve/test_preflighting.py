@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from jobgen.model.plan import PreflightPlan
@@ -32,6 +34,10 @@ def preflight(cluster: str = GPUS, **keys: str) -> PreflightPlan:
         (CPUS, {}, "auto"),
         (GPUS, {"nodes": "1"}, "auto"),
         (CPUS, {"nodes": "1"}, "off"),
+        (GPUS, {"nodes": "1", "gpus_per_node": "1"}, "off"),
+        (GPUS, {"nodes": "1", "launcher": "plain"}, "off"),
+        (GPUS, {"nodes": "2", "gpus_per_node": "1"}, "auto"),
+        (GPUS, {"nodes": "1", "gpus_per_node": "1", "preflight": "full"}, "full"),
         (LOCAL, {}, "off"),
         (GPUS, {"preflight": "off"}, "off"),
         (GPUS, {"preflight": "full"}, "full"),
@@ -45,7 +51,10 @@ def test_what_is_decided_is_said_with_why(cluster: str, keys: dict[str, str], sa
     files = {file.path for file in made.files}
     assert (made.preflight is None) == (said == "off") == ("preflight.sh" not in files)
     assert ("preflight_full.sh" in files) == (said == "full")
-    assert ("preflight_gpus.sh" in files) == (said != "off" and cluster == GPUS)
+    assert (
+        sum(path.startswith("preflight") for path in files)
+        == {"off": 0, "auto": 1, "full": 4}[said]
+    )
 
 
 def test_off_leaves_nothing_in_the_script() -> None:
@@ -56,26 +65,28 @@ def test_off_leaves_nothing_in_the_script() -> None:
     assert b"preflight" not in bundle["job.sbatch"].content.lower()
 
 
-def test_on_infiniband_the_cards_are_looked_at() -> None:
+def test_on_infiniband_the_ports_are_checked() -> None:
     assert looked(CARDS) == {
         "gpus": "8",
         "shm": "512",
-        "memlock": "1048576",
-        "cards": "8",
-        "layer": "InfiniBand",
+        "ports": "8",
+        "named": "^()[^ :]*:[0-9]+ InfiniBand",
         "gbps": "200",
-        "ifname": "=ib0",
-        "env": "NCCL_DEBUG,NCCL_NET,NCCL_SOCKET_IFNAME",
         "srun": "--gpus-per-node=8 --gpu-bind=none",
+    }
+    assert looked(CARDS, preflight="full").items() - looked(CARDS).items() == {
+        ("memlock", "1048576"),
+        ("interface", "^(ib0) "),
+        ("env", "NCCL_DEBUG,NCCL_NET,NCCL_SOCKET_IFNAME"),
     }
 
 
 @pytest.mark.parametrize(
     ("network", "missing", "there"),
     [
-        ("{fabric: ethernet, socket_ifname: eth0}", {"cards", "memlock", "gbps"}, {"ifname"}),
-        ("{fabric: efa, nics: 4, nic_gbps: 100}", {"gbps", "layer"}, {"cards", "memlock"}),
-        ("{fabric: none}", {"cards", "memlock", "ifname"}, {"gpus"}),
+        ("{fabric: ethernet, socket_ifname: eth0}", {"gbps"}, {"ports", "named"}),
+        ("{fabric: efa, nics: 4, nic_gbps: 100}", {"gbps"}, {"ports"}),
+        ("{fabric: none}", {"ports", "named"}, {"gpus"}),
     ],
 )
 def test_each_fabric_has_its_own(network: str, missing: set[str], there: set[str]) -> None:
@@ -84,29 +95,66 @@ def test_each_fabric_has_its_own(network: str, missing: set[str], there: set[str
     assert there <= set(found)
 
 
-def test_on_one_node_no_network_is_looked_at() -> None:
-    assert set(looked(CARDS, nodes="1")) <= {"gpus", "shm", "env"}
+def test_on_one_node_no_network_is_checked() -> None:
+    assert set(looked(CARDS, nodes="1")) == {"gpus", "shm"}
 
 
-def test_without_gpus_neither_cards_nor_gpus() -> None:
+def test_without_gpus_neither_rdma_ports_nor_gpus() -> None:
     found = looked(CPUS.replace("{fabric: ethernet}", "{fabric: infiniband, socket_ifname: ib0}"))
-    assert found == {"shm": "128", "ifname": "=ib0"}
+    assert found == {"shm": "128", "ports": "1", "named": "^(ib0) "}
 
 
 @pytest.mark.parametrize(
-    ("hca", "cards"), [("mlx5_0,mlx5_1,mlx5_4", "3"), ("mlx5", "1"), ("^mlx5_2", "1")]
+    ("hca", "ports"), [("mlx5_0,mlx5_1,mlx5_4", "3"), ("mlx5", "1"), ("^mlx5_2", "1")]
 )
-def test_where_the_profile_has_no_number_the_named_cards_are_counted(hca: str, cards: str) -> None:
+def test_where_the_profile_has_no_number_the_named_ports_are_counted(hca: str, ports: str) -> None:
     network = f"{{fabric: infiniband, ib_hca: '{hca}'}}"
     found = looked(GPUS.replace("{fabric: infiniband}", network))
-    assert found["cards"] == cards
+    assert found["ports"] == ports
 
 
-def test_what_the_user_sets_is_what_is_looked_at() -> None:
-    found = looked(CARDS, env="{NCCL_SOCKET_IFNAME: eth1, NCCL_ALGO: Ring}")
-    assert found["ifname"] == "eth1"
+NAMES = ("mlx5_0:1", "mlx5_1:1", "mlx5_10:1", "mlx5_10:2", "ib0", "eth0.7", "eth0x7", "lo")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "chosen"),
+    [
+        ("NCCL_IB_HCA", "=mlx5_0,mlx5_1", "mlx5_0:1 mlx5_1:1"),
+        ("NCCL_IB_HCA", "=mlx5_1", "mlx5_1:1"),
+        ("NCCL_IB_HCA", "mlx5_1", "mlx5_1:1 mlx5_10:1 mlx5_10:2"),
+        ("NCCL_IB_HCA", "mlx5", "mlx5_0:1 mlx5_1:1 mlx5_10:1 mlx5_10:2"),
+        ("NCCL_IB_HCA", "^mlx5_10", "mlx5_0:1 mlx5_1:1"),
+        ("NCCL_IB_HCA", "^=mlx5_1", "mlx5_0:1 mlx5_10:1 mlx5_10:2"),
+        ("NCCL_IB_HCA", "=mlx5_10:2,mlx5_0", "mlx5_0:1 mlx5_10:2"),
+        ("NCCL_IB_HCA", "=mlx5_1:2", ""),
+        ("NCCL_SOCKET_IFNAME", "=ib0", "ib0"),
+        ("NCCL_SOCKET_IFNAME", "eth0.7", "eth0.7"),
+        ("NCCL_SOCKET_IFNAME", "eth,ib", "ib0 eth0.7 eth0x7"),
+        ("NCCL_SOCKET_IFNAME", "^eth", "ib0"),
+    ],
+)
+def test_the_ports_are_those_that_nccl_would_take(variable: str, value: str, chosen: str) -> None:
+    """``=`` means whole names, nothing prefixes, ``^`` all others, but not loopback."""
+    rdma = variable == "NCCL_IB_HCA"
+    cluster = CARDS if rdma else GPUS.replace("{fabric: infiniband}", "{fabric: ethernet}")
+    found = looked(cluster, env=f"{{{variable}: '{value}'}}")
+    script = """named=$1 but=$2 layer=$3
+    for name in "${@:4}"; do
+        [[ $name != *:* ]] || name+=" $layer"
+        [[ $name == *:* ]] || name+=" "
+        [[ ! $name =~ $named || $name =~ $but ]] || echo "${name% *}"
+    done"""
+    words = [found["named"], found.get("but", "^$"), "InfiniBand", *NAMES]
+    done = subprocess.run(["bash", "-c", script, "-", *words], capture_output=True, text=True)
+    assert done.stdout.split() == chosen.split()
+
+
+def test_what_the_user_sets_is_what_is_checked() -> None:
+    found = looked(CARDS, preflight="full", env="{NCCL_SOCKET_IFNAME: eth1, NCCL_ALGO: Ring}")
+    assert found["interface"] == "^(eth1)[^ :]* "
     assert "NCCL_ALGO" in found["env"].split(",")
-    assert looked(CARDS, env="{NCCL_SOCKET_IFNAME: $MY_IF}")["ifname"] == "=ib0"
+    found = looked(CARDS, preflight="full", env="{NCCL_SOCKET_IFNAME: $MY_IF}")
+    assert found["interface"] == "^(ib0) "
 
 
 @pytest.mark.parametrize(

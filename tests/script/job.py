@@ -77,7 +77,10 @@ class Job:
     def make(
         cls, folder: Path, program: str, *, cluster: str = CPUS, token: bool = True, **keys: str
     ) -> Job:
-        """The bundle of a job whose program is this bash, two ranks on two nodes by srun."""
+        """The bundle of a job whose program is this bash, two ranks on two nodes by srun.
+
+        Without ``token``: as a person starts it who keeps the files.
+        """
         # these hosts are names only, which a preflight would notice
         words = {"launcher": "srun", "run": "./program", "preflight": "off", **keys}
         bundle = render(plan(job(**words), cluster), templates())

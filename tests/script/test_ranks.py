@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from jobgen import payload
 from tests.resolve.made import CPUS, GPUS
 from tests.script.job import Job
 from tests.waiting import HANG
@@ -253,15 +254,21 @@ def test_apptainer_and_docker_run_the_same_node_script_inside(tmp_path: Path) ->
 def test_a_rank_that_slurm_cannot_end_looks_for_itself(tmp_path: Path) -> None:
     """Over ssh, or below docker's daemon: when one rank fails, or the run is cancelled."""
     fails = "[[ $RANK != 1 ]] || { sleep 0.5; exit 7; }\nexec sleep 3600\n"
-    job = Job.make(tmp_path / "run", fails)
-    job.env["JOBGEN_GUARD"] = "1"
+    job = guarded(Job.make(tmp_path / "run", fails))
     assert job.run().returncode == 7
     assert job.state("failed.0").exists()
 
     waits = Job.make(tmp_path / "other", 'touch "$JOBGEN_RUN_DIR/up.$RANK"; exec sleep 3600\n')
-    waits.env["JOBGEN_GUARD"] = "1"
+    guarded(waits)
     process = waits.start()
     waits.wait_for(waits.folder / "up.1")
     (waits.folder / "cancel").touch()
     process.communicate(timeout=HANG)
     assert process.returncode == 143
+
+
+def guarded(job: Job) -> Job:
+    """The job with all blocks of rank.sh, and ranks that guard themselves."""
+    (job.folder / "bundle" / "rank.sh").write_text(payload.text("rank.sh"))
+    job.env["JOBGEN_GUARD"] = "1"
+    return job

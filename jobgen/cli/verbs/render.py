@@ -15,6 +15,7 @@ from jobgen.cli.words import FILE, JOB
     "render",
     "jobgen render job.yaml -c a100x16 > job.sbatch",
     "jobgen render job.yaml -c a100x16 -o rendered/",
+    "jobgen render job.yaml -c a100x16 --standalone -o mine/",
     "jobgen render job.yaml -c a100x16 --check rendered/",
 )
 @JOB
@@ -23,12 +24,22 @@ from jobgen.cli.words import FILE, JOB
 @click.option(
     "--check", metavar="DIR", type=FILE, help="Compare with a folder; exit 1 if it differs."
 )
-def command(call: Call, job: Path, output: Path | None, name: str, check: Path | None) -> int:
+@click.option(
+    "--standalone",
+    is_flag=True,
+    help="Leave out what only jobgen needs: the token, the claim and cancel checks, and the exit "
+    "marker. For scripts that you keep and sbatch yourself.",
+)
+def command(
+    call: Call, job: Path, output: Path | None, name: str, check: Path | None, standalone: bool
+) -> int:
     """Print or write the exact files of a job, byte for byte what is submitted."""
-    from jobgen.app.prepare import prepare
+    from jobgen.app.prepare import make_standalone, prepare
     from jobgen.cli import rendering
 
     ready = prepare(call.world, job, call.flags.cluster, call.flags.sets, with_upload=False)
+    if standalone:
+        ready = make_standalone(call.world, ready)
     if not call.flags.json:
         call.complain((*ready.plan.notes, *rendering.placed(ready)))
     if check:
