@@ -23,7 +23,13 @@ from jobgen.resolve import resolve
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "networks.md"
 PROFILES = re.compile(r"(?<=<!-- profiles -->\n).*?(?=<!-- end -->)", re.DOTALL)
 USUAL = {
-    *("JOBGEN_CHECKPOINT_DIR", "OMP_NUM_THREADS", "NCCL_DEBUG", "PYTHONFAULTHANDLER"),
+    *(
+        "JOBGEN_CHECKPOINT_DIR",
+        "JOBGEN_GPU_CPUS",
+        "OMP_NUM_THREADS",
+        "NCCL_DEBUG",
+        "PYTHONFAULTHANDLER",
+    ),
     *("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"),
 }
 MOST = 9
