@@ -63,6 +63,15 @@ def gather(world: World, spec: Loaded[JobSpec], base: Path, cluster: str | None)
     return Gathered(job, workdir, facts, manifest, tuple(problems))
 
 
+def _names_stop_file(job: JobSpec, manifest: Manifest) -> bool | None:
+    """Whether a file of a job that is asked to stop knows of it; None for other jobs."""
+    if job.checkpoint is None:
+        return None
+    from jobgen.app.mentions import mentions
+
+    return mentions(manifest.root, manifest.files, b"JOBGEN_STOP_FILE")
+
+
 def _without_files(spec: Loaded[JobSpec]) -> Loaded[JobSpec]:
     """The job without what it takes from files: nothing can be decided from those."""
     named = {path[0] for path, _ in _named(spec.value)}
@@ -100,15 +109,6 @@ def _named(job: JobSpec) -> Iterator[tuple[tuple[str, ...], str]]:
 def _unread(spec: Loaded[JobSpec], name: str, path: tuple[str, ...], error: OSError) -> Problem:
     message = f"{'.'.join(path)} '{name}' cannot be read: {error.strerror}"
     return Problem("J181", message, spec.at(*path), "it is taken relative to the workdir")
-
-
-def _names_stop_file(job: JobSpec, manifest: Manifest) -> bool | None:
-    """Whether a file of a job that is asked to stop knows of it; None for other jobs."""
-    if job.checkpoint is None:
-        return None
-    from jobgen.app.mentions import mentions
-
-    return mentions(manifest.root, manifest.files, b"JOBGEN_STOP_FILE")
 
 
 def _after(world: World, spec: Loaded[JobSpec], cluster: str) -> dict[str, str]:

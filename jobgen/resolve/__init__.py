@@ -12,7 +12,7 @@ from jobgen.errors import Invalid, Problem, raise_errors
 from jobgen.fabric import fabric
 from jobgen.launch import Launch, Request, launch
 from jobgen.model.facts import Facts
-from jobgen.model.plan import Check, ContainerPlan, Part, Plan, Setting, Shape, Step, StopPlan
+from jobgen.model.plan import Check, ContainerPlan, Part, Plan, Setting, Shape, Step
 from jobgen.resolve import (
     allocation,
     binding,
@@ -83,15 +83,17 @@ def examine(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         trained = training.training(look, size, launcher.value, runs, sized)
     except Invalid as error:
         wrong += error.problems
-    checked = (*checks.checks(look, size), *(c for part in trained.parts for c in part.checks))
+    saves = saving.saving(look, size, saving.Asked(warning, runs, trained.saves), sized)
+    parts = (*trained.parts, saves.part)
+    checked = (*checks.checks(look, size), *(c for part in parts for c in part.checks))
     if not blocked:
-        decided = _Decided(size, launcher, warning, trained, checked)
+        decided = _Decided(size, launcher, saves, trained, checked)
         try:
-            plan = _decide(look, runs, decided, sized)
+            plan = _decide(look, decided, sized)
         except Invalid as error:
             wrong += error.problems
     if not any(problem.severity == "error" for problem in wrong):
-        return Examined(plan, plan.notes, plan.checks)
+        return Examined(plan, plan.notes, checked)
     if _SIZES & {problem.code for problem in wrong}:
         checked = tuple(check for check in checked if check.code != planning.UNFIT)
     return Examined(None, tuple(dict.fromkeys(wrong)), checked)
@@ -106,15 +108,14 @@ class _Decided(NamedTuple):
 
     size: Shape
     launcher: Setting
-    warning: StopPlan | None
+    saves: saving.Saving
     trained: training.Trained
     checks: tuple[Check, ...]
 
 
-def _decide(look: Look, runs: program.Program, decided: _Decided, sized: Sized) -> Plan:
+def _decide(look: Look, decided: _Decided, sized: Sized) -> Plan:
     """The rest of the decisions. Raises Invalid where they contradict each other."""
-    size, launcher, warning, trained, checked = decided
-    saves = saving.saving(look, size, saving.Asked(warning, runs, trained.saves), sized)
+    size, launcher, saves, trained, checked = decided
     warning, runs = saves.stop, saves.runs
     starts = launch(launcher.value, _request(look, size, launcher, trained.launcher))
     watched, watching = monitoring.monitoring(look, size, sized)
@@ -179,7 +180,7 @@ def _decide(look: Look, runs: program.Program, decided: _Decided, sized: Sized) 
         labels=look.job.labels,
         other=sized.decisions,
         configured=trained.chosen,
-        checks=(*checked, *saves.part.checks),
+        checks=checked,
         notes=tuple(notes),
         sources={
             _label(look): look.spec.digest,

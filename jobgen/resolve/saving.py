@@ -88,8 +88,7 @@ def _mention(look: Look) -> tuple[Check, ...]:
         return ()
     requeue = look.job.checkpoint is not None and look.job.checkpoint.requeue
     lost = ": each start loses what it computed since its last checkpoint" if requeue else ""
-    place = look.by_job("checkpoint")
-    message = f"no file of the workdir names ${VARIABLE} ({place}): the program is not told to save"
+    message = f"no file of the workdir names ${VARIABLE}: the program is not told to save"
     hint = "look for that file between two steps (docs/howto/checkpoints.md), set checkpoint.to: "
     hint += "ranks if the program saves at a signal, or train.framework: hf-trainer or lightning"
-    return (Check("warn", message + lost, "J257", hint),)
+    return (Check("warn", message + lost, "J257", hint, look.spec.at("checkpoint")),)
