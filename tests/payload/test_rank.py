@@ -253,6 +253,29 @@ def test_the_first_process_of_a_container_passes_signals_on(
     assert rank.path("came").read_text() == "SIGINT SIGTERM"
 
 
+def test_a_signal_during_the_handling_of_another_ends_no_wait(
+    make_rank: Callable[..., Rank],
+) -> None:
+    """bash remembers it, and ends the next wait with its number."""
+    rank = make_rank("saves.py")
+    rank.path("slow").mkdir()
+    grep = rank.path("slow/grep")
+    held = f"touch {rank.path('held')}; until [[ -e {rank.path('go')} ]]; do sleep 0.05; done"
+    grep.write_text(f'#!/bin/bash\n{held}\nexec {shutil.which("grep")} "$@"\n')
+    grep.chmod(0o755)
+    rank.env["PATH"] = f"{grep.parent}:{os.environ['PATH']}"
+    process = rank.start("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc")
+    until(rank.path("up").exists, "the program")
+    shell = rank_shell(rank)
+    os.kill(shell, signal.SIGINT)
+    until(rank.path("held").exists, "the handler")
+    os.kill(shell, signal.SIGTERM)
+    rank.path("go").touch()
+    until(lambda: "TERM" in rank.path("came").read_text(), "the second signal")
+    rank.finish(5)
+    assert process.wait(600) == 5
+
+
 def rank_shell(rank: Rank) -> int:
     """The shell that runs rank.sh itself, as seen from outside of the container."""
     shells = {pid for pid in rank.carriers() if runs_rank_sh(pid)}

@@ -198,6 +198,27 @@ def test_a_secret_that_was_not_delivered_ends_the_job(tmp_path: Path) -> None:
     assert "the secret TOP is not there" in done.stderr
 
 
+def test_a_signal_during_the_handling_of_another_does_not_end_the_job(tmp_path: Path) -> None:
+    """bash remembers it, and ends the next wait with its number."""
+    program = 'touch "$JOBGEN_RUN_DIR/up.$RANK"\n'
+    program += 'until [[ -e $JOBGEN_RUN_DIR/finish ]]; do sleep 0.1; done\n'
+    job = Job.make(tmp_path / "run", program, checkpoint="{grace: 5m}")
+    held = job.folder / "fake" / "scontrol"
+    waits = '"show job") touch held; until [[ -e go ]]; do sleep 0.1; done; echo "JobState=RUNNING "'
+    held.write_text(held.read_text().replace('"show job") echo "', f'{waits}; echo "'))
+    process = job.start()
+    for rank in range(2):
+        job.wait_for(job.folder / f"up.{rank}")
+    os.kill(process.pid, signal.SIGTERM)
+    job.wait_for(job.folder / "held")
+    os.kill(process.pid, signal.SIGUSR1)
+    (job.folder / "go").touch()
+    job.wait_for(job.state("stop"))
+    (job.folder / "finish").touch()
+    process.communicate(timeout=HANG)
+    assert process.returncode == 0
+
+
 def test_a_warning_before_anything_has_started_is_not_lost(tmp_path: Path) -> None:
     job = Job.make(tmp_path / "run", POLLS, checkpoint=REQUEUE)
     slow = job.folder / "fake" / "scontrol"

@@ -1,1 +1,73 @@
-../../../../jobgen/payload/rank.sh
+#!/bin/bash
+# rank.sh PROGRAM [WORD...]: run one rank, under every launcher: check the world's size, send the program's
+# output to files of its own, record its start and end, and leave with its exit code.
+set -uo pipefail
+
+node=${SLURMD_NODENAME:-${HOSTNAME%%.*}}
+rank=${JOBGEN_NODE_RANK:-${RANK:-}}
+
+# record KIND KEY=VALUE...: a line of this rank's file in the run's event record.
+record() {
+    local time=${EPOCHREALTIME:-$(date +%s.%N)} words=("${@:2}")
+    words=("${words[@]//%/%25}")
+    printf 'v=1 time=%s kind=%s node=%s rank=%s %s\n' "${time/,/.}" "$1" "$node" "$rank" "${words[*]// /%20}" \
+        >>"$JOBGEN_STATE_DIR/events/$JOBGEN_RESTART.$node.$rank"
+}
+die() {
+    printf 'jobgen: rank %s on %s: %s\n' "${rank:-?}" "$node" "$2" >&2
+    [[ -z $rank ]] || record exit "code=$1" signal=0 "why=$2"
+    exit "$1"
+}
+
+mkdir -p "$JOBGEN_LOG_DIR" "$JOBGEN_STATE_DIR"/{pids,events} || die 96 'no room for logs'
+if [[ -z ${JOBGEN_NODE_RANK:-} ]]; then
+    [[ -n $rank && -n ${WORLD_SIZE:-} ]] || die 97 'the launcher set no RANK and WORLD_SIZE'
+    ((WORLD_SIZE >= ${JOBGEN_MIN_WORLD_SIZE:-JOBGEN_WORLD_SIZE} && WORLD_SIZE <= JOBGEN_WORLD_SIZE)) ||
+        die 97 "the world has $WORLD_SIZE ranks, the job asked for $JOBGEN_WORLD_SIZE"
+    export LOCAL_WORLD_SIZE=${LOCAL_WORLD_SIZE:-$JOBGEN_RANKS_PER_NODE}
+fi
+
+# Whole files and no pipe between: every byte arrives, also those of a rank that is killed.
+log=$JOBGEN_LOG_DIR/$node.$rank
+touch "$log.out" "$log.err" || die 96 "cannot write to $JOBGEN_LOG_DIR"
+[[ $rank != 0 ]] || ln -sfn "$node.0.out" "$JOBGEN_LOG_DIR/rank0.out"
+[[ $rank != 0 ]] || ln -sfn "$node.0.err" "$JOBGEN_LOG_DIR/rank0.err"
+
+# ---- The program: in this process group, and never longer than this shell ---------------------------
+program=("$@") id=$$.$RANDOM. signals=(TERM INT HUP QUIT USR1 USR2)
+# the kernel ends it with this shell, where setpriv can ask for that (util-linux 2.33)
+if setpriv --pdeathsig KILL true 2>/dev/null; then program=(setpriv --pdeathsig KILL "$@"); fi
+start_program() {
+    trap - INT QUIT # bash ignores them in what it starts in the background
+    printf '%s\n' "$BASHPID" >"$JOBGEN_STATE_DIR/pids/$node.$rank"
+    export JOBGEN_RANK_ID=$id
+    exec "${program[@]}" >>"$log.out" 2>>"$log.err" {alive}>&-
+}
+# signal_all SIGNAL: to the program and all that it started; false where nothing is left.
+signal_all() {
+    local pids
+    mapfile -t pids < <(grep -lsF "JOBGEN_RANK_ID=$id" /proc/[0-9]*/environ | cut -d/ -f3)
+    ((${#pids[@]} > 0)) || return
+    kill -s "$1" "${pids[@]}" 2>/dev/null || true # some may have ended by now
+}
+# Reads a pipe that ends with this shell, also where that is killed: then nothing may live on.
+keep() {
+    trap : "${signals[@]}"
+    while :; do
+        read -r ${JOBGEN_GUARD:+-t 1} && return
+        (($? > 128)) || break
+    done
+    while signal_all KILL; do sleep 0.2; done
+}
+exec {alive}> >(keep >/dev/null 2>&1)
+
+record start "local=${LOCAL_RANK:-0}" "world=${WORLD_SIZE:-$JOBGEN_WORLD_SIZE}"
+# Slurm and the launchers signal the program itself: this shell waits for what it makes of that
+trap : "${signals[@]}"
+run_program() { (start_program); } 2>/dev/null
+run_program
+rc=$?
+record exit "code=$rc" "signal=$((rc > 128 && rc < 193 ? rc - 128 : 0))"
+((rc)) || : >"$JOBGEN_STATE_DIR/left.$JOBGEN_RESTART"
+(printf '\n' >&"$alive") 2>/dev/null
+exit "$rc"

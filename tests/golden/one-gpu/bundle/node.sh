@@ -1,6 +1,5 @@
 #!/bin/bash
 # Runs once on every node: the setup, then the launcher, which starts the node's ranks.
-# shellcheck disable=SC1090,SC1091  # the cluster's files are not here to be read
 die() {
     printf 'jobgen: %s: %s\n' "${SLURMD_NODENAME:-$HOSTNAME}" "$2" >&2
     exit "$1"

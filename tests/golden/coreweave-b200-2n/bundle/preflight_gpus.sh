@@ -1,1 +1,0 @@
-../../../../jobgen/payload/preflight_gpus.sh

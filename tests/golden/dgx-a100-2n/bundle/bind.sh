@@ -1,0 +1,1 @@
+../../../../jobgen/payload/bind.sh

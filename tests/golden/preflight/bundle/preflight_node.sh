@@ -1,0 +1,1 @@
+../../../../jobgen/payload/preflight_node.sh
