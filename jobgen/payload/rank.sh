@@ -44,9 +44,10 @@ elif [[ -n ${JOBGEN_VISIBLE_DEVICES+set} ]]; then
     export CUDA_VISIBLE_DEVICES=$JOBGEN_VISIBLE_DEVICES
 fi
 #fi
-#if secrets
-
+#if bind
 [[ ! -r ${JOBGEN_BUNDLE_DIR:-}/bind.sh ]] || bash "$JOBGEN_BUNDLE_DIR/bind.sh" $$ 2>/dev/null
+#fi
+#if secrets
 
 if [[ -n ${JOBGEN_SECRETS:-} ]]; then
     # shellcheck source=/dev/null

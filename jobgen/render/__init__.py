@@ -90,6 +90,7 @@ def _needs(plan: Plan) -> frozenset[str]:
         "container": inside,
         "guard": deepspeed or inside,
         "plain": plan.launcher.value == "plain",
+        "bind": any(file.path == "bind.sh" for file in plan.files),
     }
     return frozenset(name for name, needed in needs.items() if needed)
 

@@ -133,3 +133,15 @@ def test_rendering_twice_gives_the_same_bytes(case: str) -> None:
     again = render(planned(case), templates())
     assert again == rendered(case)
     assert again.digest == rendered(case).digest
+
+
+@every_case
+def test_what_a_bundle_brings_is_called(case: str) -> None:
+    """A block of rank.sh that a job needs must not end up inside of another's."""
+    files = {file.path: file.content for file in rendered(case).files}
+    rank = files["rank.sh"]
+    assert (b"bind.sh" in rank) == ("bind.sh" in files)
+    assert (b"secrets.env" in rank) == bool(planned(case).secrets)
+    assert (b"preflight.sh" in files["job.sbatch"]) == ("preflight.sh" in files)
+    assert b"#if " not in rank
+    assert b"#fi" not in rank
