@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 _CLUSTER = re.compile(r"^cluster:[ \t]+([\w./-]+)[ \t]*(?:#.*)?$", re.MULTILINE)
+_CHECKPOINT = re.compile(r"^checkpoint:", re.MULTILINE)
+_SAVE_THEMSELVES = frozenset({"hf-trainer", "lightning", "megatron", "torchtitan"})
 _TRAIN = re.compile(r"^train:", re.MULTILINE)
 _VARIABLE = re.compile(r"[A-Z]_[A-Z]\w{0,60}['\"]?[=:]")
 
@@ -93,7 +95,7 @@ def _lint(
     checked = check(text, label, parent=_parent(world, path, text), cluster=where)
     problems = checked.problems
     if checked.kind == "job" and checked.valid:
-        problems = (*problems, *_unread(world, path, text))
+        problems = (*problems, *_unread(world, path, text), *_unsaved(world, path, text))
     return LintedFile(label, checked.kind, text, problems, valid=checked.valid)
 
 
@@ -114,6 +116,24 @@ def _unread(world: World, path: Path, text: str) -> Iterator[Problem]:
     sources = gather(world, spec, path.resolve().parent, "").facts.sources
     reads = strategy.framework(train, launcher)
     yield from map(judge, check_readers(spec, sources, launcher, reads))
+
+
+def _unsaved(world: World, path: Path, text: str) -> Iterator[Problem]:
+    """A stop file that nothing names, where the program itself has to look for it."""
+    if not _CHECKPOINT.search(text):
+        return
+    from jobgen.app.gathering import gather
+    from jobgen.app.prepare import judge
+    from jobgen.load import load_job
+    from jobgen.resolve.saving import check_mention
+
+    spec = load_job(text, world.label(path))
+    checkpoint, train = spec.value.checkpoint, spec.value.train
+    own = train is not None and train.framework in _SAVE_THEMSELVES
+    if checkpoint is None or checkpoint.to == "ranks" or own:
+        return
+    named = gather(world, spec, path.resolve().parent, "").facts.stop_file_named
+    yield from map(judge, check_mention(spec, named))
 
 
 def _asked(world: World, path: Path, text: str) -> ClusterProfile | None:

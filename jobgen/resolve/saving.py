@@ -15,6 +15,8 @@ from jobgen.resolve.shape import Sized
 from jobgen.shell import Raw, Word
 
 if TYPE_CHECKING:
+    from jobgen.model.job import JobSpec
+    from jobgen.model.loaded import Loaded
     from jobgen.resolve.training import Saves
 
 WRAPPER = "save_on_stop.py"
@@ -57,7 +59,9 @@ def saving(look: Look, shape: Shape, asked_to: Asked, sized: Sized) -> Saving:
         return Saving(stop, wrapped, _with_file(WRAPPER))
     if saves.how == "interval":
         return Saving(stop, runs, Part("checkpoint"))
-    return Saving(stop, runs, Part("checkpoint", checks=_mention(look)))
+    return Saving(
+        stop, runs, Part("checkpoint", checks=check_mention(look.spec, look.facts.stop_file_named))
+    )
 
 
 def _with_file(name: str) -> Part:
@@ -81,14 +85,15 @@ def _gpus(look: Look, shape: Shape) -> tuple[Word, ...]:
     return (*gpus, "--gpu-bind=none") if gpus and gpus != NO_GPUS else gpus
 
 
-def _mention(look: Look) -> tuple[Check, ...]:
-    """Whether anything that the job runs could know of the stop file."""
-    texts = (look.job.run, *look.job.setup, *look.job.env.values())
-    if look.facts.stop_file_named is not False or any(VARIABLE in text for text in texts):
+def check_mention(spec: Loaded[JobSpec], named: bool | None) -> tuple[Check, ...]:
+    """A warning if neither a file (``named``) nor the job's own text names the stop file."""
+    job = spec.value
+    texts = (job.run, *job.setup, *job.env.values())
+    if named is not False or any(VARIABLE in text for text in texts):
         return ()
-    requeue = look.job.checkpoint is not None and look.job.checkpoint.requeue
+    requeue = job.checkpoint is not None and job.checkpoint.requeue
     lost = ": each start loses what it computed since its last checkpoint" if requeue else ""
     message = f"no file of the workdir names ${VARIABLE}: the program is not told to save"
     hint = "look for that file between two steps (docs/howto/checkpoints.md), set checkpoint.to: "
     hint += "ranks if the program saves at a signal, or train.framework: hf-trainer or lightning"
-    return (Check("warn", message + lost, "J257", hint, look.spec.at("checkpoint")),)
+    return (Check("warn", message + lost, "J257", hint, spec.at("checkpoint")),)

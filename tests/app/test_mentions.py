@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobgen.app import mentions as module
+from jobgen.app.linting import lint
 from jobgen.app.mentions import mentions
 from jobgen.app.prepare import prepare
 from jobgen.app.world import World
@@ -60,6 +61,9 @@ def test_only_a_job_that_is_asked_to_stop_has_its_files_read(world: World, job: 
     ready = prepare(world, path, "here")
     assert ready.facts.stop_file_named is False
     assert [check.code for check in ready.plan.checks if check.status == "warn"] == ["J257"]
+    for cluster in (None, "here"):
+        assert [problem.code for problem in lint(world, [path], cluster)[0].problems] == ["J257"]
     (path.parent / "train.py").write_text("os.environ['JOBGEN_STOP_FILE']")
+    assert lint(world, [path])[0].problems == ()
     assert prepare(world, path, "here").facts.stop_file_named is True
     assert prepare(world, job("train.py"), "here").facts.stop_file_named is None
