@@ -57,7 +57,7 @@ def _pdsh(request: Request) -> str:
         (*_MEET, *words(request.launcher.args)),
         ("--no_python", "--no_local_rank", *RANK),
     )
-    env = f'source "{BUNDLE}/{_ENV}"'
+    env = f'# shellcheck source=/dev/null\nsource "{BUNDLE}/{_ENV}"'
     return "\n".join([found("deepspeed"), found("pdsh"), env, command])
 
 

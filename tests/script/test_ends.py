@@ -201,10 +201,12 @@ def test_a_secret_that_was_not_delivered_ends_the_job(tmp_path: Path) -> None:
 def test_a_signal_during_the_handling_of_another_does_not_end_the_job(tmp_path: Path) -> None:
     """bash remembers it, and ends the next wait with its number."""
     program = 'touch "$JOBGEN_RUN_DIR/up.$RANK"\n'
-    program += 'until [[ -e $JOBGEN_RUN_DIR/finish ]]; do sleep 0.1; done\n'
+    program += "until [[ -e $JOBGEN_RUN_DIR/finish ]]; do sleep 0.1; done\n"
     job = Job.make(tmp_path / "run", program, checkpoint="{grace: 5m}")
     held = job.folder / "fake" / "scontrol"
-    waits = '"show job") touch held; until [[ -e go ]]; do sleep 0.1; done; echo "JobState=RUNNING "'
+    waits = (
+        '"show job") touch held; until [[ -e go ]]; do sleep 0.1; done; echo "JobState=RUNNING "'
+    )
     held.write_text(held.read_text().replace('"show job") echo "', f'{waits}; echo "'))
     process = job.start()
     for rank in range(2):

@@ -27,8 +27,6 @@ if [[ -z ${JOBGEN_NODE_RANK:-} ]]; then
     export LOCAL_WORLD_SIZE=${LOCAL_WORLD_SIZE:-$JOBGEN_RANKS_PER_NODE}
 fi
 
-[[ ! -r ${JOBGEN_BUNDLE_DIR:-}/bind.sh ]] || bash "$JOBGEN_BUNDLE_DIR/bind.sh" $$ 2>/dev/null
-
 if [[ -n ${JOBGEN_SECRETS:-} ]]; then
     # shellcheck source=/dev/null
     [[ ! -r $JOBGEN_RUN_DIR/secrets.env ]] || source "$JOBGEN_RUN_DIR/secrets.env"

@@ -18,6 +18,7 @@ cd "$JOBGEN_WORK_DIR" || die 96 'the working directory is not here'
 set -uo pipefail
 command -v deepspeed >/dev/null || die 127 "deepspeed is not on PATH here: setup has to bring it"
 command -v pdsh >/dev/null || die 127 "pdsh is not on PATH here: setup has to bring it"
+# shellcheck source=/dev/null
 source "$JOBGEN_BUNDLE_DIR/deepspeed_env.sh"
 exec deepspeed --hostfile="$JOBGEN_STATE_DIR/hostfile" --launcher=pdsh \
   --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" \

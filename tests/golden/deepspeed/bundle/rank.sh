@@ -37,6 +37,7 @@ if [[ ${JOBGEN_VISIBLE_DEVICES-} == unset ]]; then
 elif [[ -n ${JOBGEN_VISIBLE_DEVICES+set} ]]; then
     export CUDA_VISIBLE_DEVICES=$JOBGEN_VISIBLE_DEVICES
 fi
+[[ ! -r ${JOBGEN_BUNDLE_DIR:-}/bind.sh ]] || bash "$JOBGEN_BUNDLE_DIR/bind.sh" $$ 2>/dev/null
 
 # Whole files and no pipe between: every byte arrives, also those of a rank that is killed.
 log=$JOBGEN_LOG_DIR/$node.$rank

@@ -26,6 +26,7 @@ if [[ -z ${JOBGEN_NODE_RANK:-} ]]; then
         die 97 "the world has $WORLD_SIZE ranks, the job asked for $JOBGEN_WORLD_SIZE"
     export LOCAL_WORLD_SIZE=${LOCAL_WORLD_SIZE:-$JOBGEN_RANKS_PER_NODE}
 fi
+[[ ! -r ${JOBGEN_BUNDLE_DIR:-}/bind.sh ]] || bash "$JOBGEN_BUNDLE_DIR/bind.sh" $$ 2>/dev/null
 
 # Whole files and no pipe between: every byte arrives, also those of a rank that is killed.
 log=$JOBGEN_LOG_DIR/$node.$rank
@@ -77,10 +78,16 @@ run_program() { (start_program); } 2>/dev/null
 # the first process of a container: a signal reaches nobody else
 (($$ > 1 && PPID > 1)) || run_program() {
     (start_program) 2>/dev/null &
-    local child=$! rc=127 again=1 code
+    local child=$! rc=127 alive=1 code
     # shellcheck disable=SC2064  # the name of now
-    for name in "${signals[@]}"; do trap "again=1; signal_all $name || kill -s $name $child" "$name"; done
-    while [[ -n $again ]]; do again= && wait "$child"; code=$?; ((code == 127)) || rc=$code; done
+    for name in "${signals[@]}"; do trap "signal_all $name || kill -s $name $child" "$name"; done
+    # a signal ends a wait, and bash may end the next one for it too
+    while ((alive)); do
+        kill -0 "$child" 2>/dev/null || alive=0
+        wait "$child"
+        code=$?
+        ((code == 127)) || rc=$code
+    done
     return "$rc"
 }
 run_program

@@ -26,6 +26,7 @@ if [[ -z ${JOBGEN_NODE_RANK:-} ]]; then
         die 97 "the world has $WORLD_SIZE ranks, the job asked for $JOBGEN_WORLD_SIZE"
     export LOCAL_WORLD_SIZE=${LOCAL_WORLD_SIZE:-$JOBGEN_RANKS_PER_NODE}
 fi
+[[ ! -r ${JOBGEN_BUNDLE_DIR:-}/bind.sh ]] || bash "$JOBGEN_BUNDLE_DIR/bind.sh" $$ 2>/dev/null
 
 # Whole files and no pipe between: every byte arrives, also those of a rank that is killed.
 log=$JOBGEN_LOG_DIR/$node.$rank
