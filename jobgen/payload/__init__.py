@@ -23,11 +23,11 @@ def package(name: str) -> Mapping[str, str]:
 def select_blocks(text: str, names: Container[str]) -> str:
     """A script with its blocks ``#if NAME`` … ``#fi`` of these names, without the others."""
     lines, wanted = [], True
-    for line in text.splitlines(keepends=True):
+    for line in text.removesuffix("\n").split("\n"):
         if line.startswith("#if "):
             wanted = line.removeprefix("#if ").strip() in names
         elif line.rstrip() == "#fi":
             wanted = True
         elif wanted:
             lines.append(line)
-    return "".join(lines)
+    return "\n".join(lines) + "\n"
