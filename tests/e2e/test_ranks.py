@@ -132,7 +132,7 @@ def test_the_jobs_exit_code_is_that_of_the_rank_that_failed_first(
     assert f"jobgen logs {run.id} --rank 1 --stderr -n 50\n" in waited.stdout
     shown = answer(run.jobgen("show", "--json"))["job"]
     assert (shown["state"], shown["exit"]) == ("FAILED", "7:0"), run.story()
-    first = {"start": 1, "node": where, "rank": 1, "code": 7, "signal": 0}
+    first = {"start": 1, "node": where, "rank": 1, "code": 7, "signal": 0, "task": "0"}
     assert shown["failures"][0] == first
     assert f"rank 1 on {where} failed first: exit code 7\n" in run.jobgen("show").stdout
     assert cluster.job(run.job)["ExitCode"] == "7:0"
@@ -255,7 +255,8 @@ def test_a_rank_that_the_others_wait_for_is_named_while_the_job_runs(
     until(job.exists, "the report")
     shown = answer(run.jobgen("show", "--json"))["job"]
     assert shown["state"] == "RUNNING"
-    assert shown["silences"] == [{"start": 1, "node": where, "rank": 1, "seconds": 3}]
+    silence = {"start": 1, "node": where, "rank": 1, "seconds": 3, "task": "0"}
+    assert shown["silences"] == [silence]
     words = f"rank 1 on {where} ended with exit code 0, and then no rank wrote anything for 3s"
     assert words in " ".join(run.jobgen("show").stdout.split())
     end(run, dict.fromkeys([0, 2, 3], 0))
