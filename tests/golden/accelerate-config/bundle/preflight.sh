@@ -25,9 +25,9 @@ check_ports() {
     done
     ((ready >= $1)) || tell odd "$ready of $1 network ports are ready$poor" 'check cable, switch port and driver'
 }
-check_shm() {
+check_shm() { # a df that hangs must not hold stderr: srun would wait for that a minute after a cancel
     local free size kind
-    read -r kind free size < <(df -Pk "$root/dev/shm" |
+    read -r kind free size < <(exec 2>/dev/null && df -Pk "$root/dev/shm" |
         awk -v need="$1" 'END { print $2 < need * 1024 ? "odd" : "bad", int($4 / 1024), int($2 / 1024) }')
     ((free >= $1)) || tell "$kind" "/dev/shm has $free MiB free of $size, and needs $1" 'remove old files there'
 }
