@@ -69,7 +69,7 @@ def send(folder: Path, state: str, seconds: int = 600) -> subprocess.CompletedPr
 
 def came(folder: Path, name: str) -> str:
     file = folder / f"came.{name}"
-    until(file.exists, f"the signal at {name}")
+    until(lambda: file.exists() and file.stat().st_size, f"the signal at {name}")
     return file.read_text()
 
 
