@@ -49,8 +49,7 @@ def _part(request: Request, *, static: bool) -> Part:
 
 def _c10d(request: Request) -> str:
     # 1 on the first node only: evaluated on the node, never in the batch shell
-    host = "is_host=0\nif [[ $SLURM_NODEID == 0 ]]; then is_host=1; fi"
-    conf = f'--rdzv-conf="is_host=$is_host,join_timeout={JOIN},read_timeout={READ}"'
+    conf = f'--rdzv-conf="is_host=$((SLURM_NODEID == 0)),join_timeout={JOIN},read_timeout={READ}"'
     elastic = request.shape.min_nodes is not None
     command = lines(
         (
@@ -61,10 +60,9 @@ def _c10d(request: Request) -> str:
         ),
         ("--rdzv-backend=c10d", Raw('--rdzv-id="$RDZV_ID"'), ENDPOINT),
         (Raw(conf), Raw(f"--local-addr={request.address}")),
-        (f"--max-restarts={request.launcher.max_restarts}", *words(request.launcher.args)),
-        ("--no-python", *RANK),
+        *_finish(request),
     )
-    return "\n".join([found("torchrun"), host, command, *([_FINISHED] if elastic else [])])
+    return "\n".join([found("torchrun"), command, *([_FINISHED] if elastic else [])])
 
 
 def _static(request: Request) -> str:
@@ -77,10 +75,17 @@ def _static(request: Request) -> str:
             Raw('--master-port="$MASTER_PORT"'),
         ),
         (f"--rdzv-conf=timeout={JOIN}", Raw(f"--local-addr={request.address}")),
-        (f"--max-restarts={request.launcher.max_restarts}", *words(request.launcher.args)),
-        ("--no-python", *RANK),
+        *_finish(request),
     )
     return "\n".join([found("torchrun"), command])
+
+
+def _finish(request: Request) -> tuple[tuple[Word, ...], ...]:
+    """The last lines of the command; the user's own arguments stand on a line of their own."""
+    restarts = f"--max-restarts={request.launcher.max_restarts}"
+    if not request.launcher.args:
+        return ((restarts, "--no-python", *RANK),)
+    return ((restarts, *words(request.launcher.args)), ("--no-python", *RANK))
 
 
 def _nodes(request: Request) -> str:

@@ -107,6 +107,11 @@ class Shape(NamedTuple):
         return self.nodes * self.ranks_per_node
 
     @property
+    def amd(self) -> bool:
+        """Whether the GPUs are AMD's. Their names: MI250X, MI300X and their like."""
+        return self.gpu.startswith("MI")
+
+    @property
     def gpu_hours(self) -> float:
         """The most GPU-hours that this can use."""
         return (self.elements or 1) * self.nodes * self.gpus_per_node * self.seconds / 3600

@@ -84,13 +84,20 @@ def render(
 def _needs(plan: Plan) -> frozenset[str]:
     """The blocks of rank.sh that this job needs."""
     deepspeed, inside = plan.launcher.value == "deepspeed", plan.container is not None
+    bind = "bind" in plan.other and plan.other["bind"].value == "auto"
+    search = bind and "JOBGEN_GPU_CPUS" not in plan.env
     needs = {
         "deepspeed": deepspeed,
         "secrets": bool(plan.secrets),
         "container": inside,
         "guard": deepspeed or inside,
+        "unguarded": not (deepspeed or inside),
         "plain": plan.launcher.value == "plain",
-        "bind": any(file.path == "bind.sh" for file in plan.files),
+        "bind": bind,
+        "known": bind and not search,
+        "search": search,
+        "nvidia": search and not plan.shape.amd,
+        "amd": search and plan.shape.amd,
     }
     return frozenset(name for name, needed in needs.items() if needed)
 
@@ -156,7 +163,7 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "name": plan.name,
         "directives": _directives(plan),
         "world": shape.world,
-        "several": shape.world > 1,
+        "silence": shape.world > 1 and not standalone,
         "min_world": (shape.min_nodes or 0) * shape.ranks_per_node,
         "ranks": shape.ranks_per_node,
         "array": shape.elements is not None,

@@ -1,15 +1,12 @@
 """Which CPUs each rank of a node with several GPUs runs on: those near its GPU.
 
-``bind.sh`` finds them on the node, where the profile does not name them. A job that cannot be bound
-does not carry the file.
+``rank.sh`` binds its rank. It finds the CPUs on the node if the profile does not list them.
 """
 
 from __future__ import annotations
 
 import re
 
-from jobgen import payload
-from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import Part, Setting, Shape
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
@@ -24,7 +21,7 @@ _DEVICES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES
 
 
 def bind_ranks(look: Look, shape: Shape, launcher: str, sized: Sized) -> Part:
-    """The file that binds the ranks, and the CPUs that the profile names; empty without binding."""
+    """The CPUs that the profile lists; empty if there are none or ranks are not bound."""
     several = shape.gpus_per_node > 1 and shape.ranks_per_node == shape.gpus_per_node
     if not several or launcher == "plain" or look.local:
         return Part("bind")
@@ -35,8 +32,7 @@ def bind_ranks(look: Look, shape: Shape, launcher: str, sized: Sized) -> Part:
     named = _read_profile(look, shape)
     why = "each rank runs on the CPUs near its GPU"
     sized.decide("bind", "auto", why, named.place if named else "rule bind")
-    files = (BundleFile("bind.sh", payload.text("bind.sh").encode()),)
-    return Part("bind", files=files, env={VARIABLE: named} if named else {})
+    return Part("bind", env={VARIABLE: named} if named else {})
 
 
 def _find_reason_off(look: Look) -> tuple[str, str, str] | None:

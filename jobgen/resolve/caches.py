@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from jobgen.model.plan import CachesPlan, Setting, Shape
-from jobgen.resolve.docker import is_amd
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
 from jobgen.shell import Raw, Word
@@ -52,7 +51,7 @@ def caches(
     sized.decide("caches", kind, why, place)
     if kind == "keep":
         return None
-    folders = _FOLDERS | (_AMD if is_amd(shape) else {})
+    folders = _FOLDERS | (_AMD if shape.amd else {})
     return CachesPlan(
         digest=software.digest,
         variables={name: folder for name, folder in folders.items() if name not in env},

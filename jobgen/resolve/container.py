@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from jobgen.errors import Problem
 from jobgen.launch import words
 from jobgen.model.plan import ContainerPlan, Mount, Part, Setting, Shape
-from jobgen.resolve.docker import Devices, devices, is_amd
+from jobgen.resolve.docker import Devices, devices
 from jobgen.resolve.environment import ALWAYS, precedence
 from jobgen.resolve.look import Look
 from jobgen.resolve.start import NODE, Lines
@@ -203,7 +203,7 @@ def _apptainer(_look: Look, asked: Container, shape: Shape, env: Mapping[str, Se
     So it is handed over as text too and set again inside: ``--env`` would end a value at a comma
     and evaluate its ``$`` (apptainer-userdocs, environment_and_metadata).
     """
-    cards = "--rocm" if is_amd(shape) else "--nv"
+    cards = "--rocm" if shape.amd else "--nv"
     gpus: tuple[Word, ...] = (cards,) if shape.gpus_per_node else ()
     binds = ['"$JOBGEN_RUN_DIR"', *(expandable(mount) for mount in asked.mounts)]
     kept = precedence(shape, {name: s for name, s in env.items() if name not in _OF_THE_IMAGE})
@@ -222,7 +222,7 @@ def _apptainer(_look: Look, asked: Container, shape: Shape, env: Mapping[str, Se
 def _docker(look: Look, asked: Container, shape: Shape, env: Mapping[str, Setting]) -> Lines:
     """Nothing comes along by itself: no device, no variable, no user, no end with the job."""
     gpus = _devices(look, shape)
-    visible = ("ROCR_VISIBLE_DEVICES",) if is_amd(shape) else ()
+    visible = ("ROCR_VISIBLE_DEVICES",) if shape.amd else ()
     named = tuple(n for n in (*_OF_THE_NODE, *visible, *ALWAYS, *env) if n not in gpus.hidden)
     rdma = look.cluster.network.fabric in _RDMA and shape.nodes > 1 and shape.gpus_per_node
     cards: tuple[Word, ...] = ("--device=/dev/infiniband", "--cap-add=IPC_LOCK") if rdma else ()

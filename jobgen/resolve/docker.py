@@ -56,13 +56,8 @@ def devices(shape: Shape, there: int) -> Devices:
     if not shape.gpus_per_node:
         return Devices()
     if shape.gpus_per_node >= there:
-        return Devices(_ALL_AMD if is_amd(shape) else ("--gpus=all",))
-    if is_amd(shape):
+        return Devices(_ALL_AMD if shape.amd else ("--gpus=all",))
+    if shape.amd:
         return Devices(_PART_AMD, _AMD, _VISIBLE)
     # a comma ends the option's field, but for docker's own quotes; UUIDs come a line each
     return Devices((Raw('--gpus="\\"device=${gpus//$\'\\n\'/,}\\""'),), _NVIDIA, _VISIBLE)
-
-
-def is_amd(shape: Shape) -> bool:
-    """Whether the GPUs are AMD's. Their names: MI250X, MI300X and their like."""
-    return shape.gpu.startswith("MI")

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 from jobgen.model.plan import Part, PreflightPlan, Setting, Shape, StopPlan
 from jobgen.resolve.allocation import merge_options, name_gpus
-from jobgen.resolve.docker import is_amd
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
 from jobgen.shell import Raw, Word
@@ -22,7 +21,7 @@ def part(look: Look, shape: Shape, sized: Sized) -> Part:
         return Part(_KEY)
     from jobgen import preflight
 
-    return Part(_KEY, files=preflight.files(amd=is_amd(shape), full=word == "full"))
+    return Part(_KEY, files=preflight.files(amd=shape.amd, full=word == "full"))
 
 
 def plan(

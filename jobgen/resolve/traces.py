@@ -13,7 +13,7 @@ from jobgen.resolve.look import Look
 
 _OLD, _NEW = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "TORCH_FR_DUMP_TEMP_FILE"
 _WHY = {
-    _NEW: "PyTorch's flight recorder writes the dump of a timeout beside the logs",
+    _NEW: "flight recorder: dumps of NCCL timeouts",
     _OLD: "the name of the same before torch 2.8",
 }
 _RENAMED = Release.parse("2.8")

@@ -86,7 +86,7 @@ def complaints(script: bytes, *words: str) -> str:
 def test_the_directives_are_those_of_the_plan_and_nothing_else(case: str) -> None:
     plan = planned(case)
     script = rendered(case)["job.sbatch"].content.decode()
-    head = script[: script.index("\n\n")]
+    head = script[: script.index("# shellcheck")]
     found = {}
     for line in head.splitlines():
         if line.startswith("#SBATCH"):
@@ -140,7 +140,8 @@ def test_what_a_bundle_brings_is_called(case: str) -> None:
     """A block of rank.sh that a job needs must not end up inside of another's."""
     files = {file.path: file.content for file in rendered(case).files}
     rank = files["rank.sh"]
-    assert (b"bind.sh" in rank) == ("bind.sh" in files)
+    binding = planned(case).other.get("bind")
+    assert (b"taskset" in rank) == (binding is not None and binding.value == "auto")
     assert (b"secrets.env" in rank) == bool(planned(case).secrets)
     assert (b"preflight.sh" in files["job.sbatch"]) == ("preflight.sh" in files)
     assert b"#if " not in rank

@@ -15,8 +15,6 @@ FILES = 6
 """With plan.json."""
 LINES, STANDALONE = 450, 400
 """Without plan.json."""
-BIND = 90
-"""What bind.sh may add: one file more, which binds ranks to CPUs in every job with GPUs."""
 
 
 @pytest.fixture
@@ -31,7 +29,6 @@ def count(bundle: Bundle) -> dict[str, int]:
     """File → lines, without plan.json."""
     files = {file.path: file.content.count(b"\n") for file in bundle.files}
     del files["plan.json"]
-    assert files.pop("bind.sh", 0) <= BIND
     return files
 
 

@@ -1,4 +1,4 @@
-"""bind.sh divides a node's CPUs among its ranks: on recorded nodes, and on any node.
+"""rank.sh divides a node's CPUs among its ranks: on recorded nodes, and on any node.
 
 Real bash on a sysfs made from the facts. Only ``taskset`` is a stand-in: it writes down the CPUs,
 because this machine does not have them.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import re
 import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,16 +96,21 @@ class Machine:
     def bind(self, root: Path, ranks: int | None = None, **env: str) -> list[str]:
         """The CPUs of each rank; empty where it stays as it is."""
         self.build(root)
-        return bind(root, ranks or len(self.gpus), **env)
+        return bind(root, ranks or len(self.gpus), self.vendor, **env)
 
 
-def bind(root: Path, ranks: int, **env: str) -> list[str]:
+def script(vendor: str, *, known: bool = False) -> str:
+    """What rank.sh does to bind a rank, with the paths of the node below the working directory."""
+    blocks = ["bind", "known"] if known else ["bind", "search", vendor]
+    text = payload.select_blocks(payload.text("rank.sh"), blocks)
+    begin, end = "# ---- CPUs: ", 'taskset -pc "$cpus" $$ &>/dev/null\n'
+    text = text[text.index(begin) : text.index(end) + len(end)]
+    return re.sub(r"(?<=[( \"])/(?=sys/|proc/|dev/nvidia)", "./", text)
+
+
+def bind(root: Path, ranks: int, vendor: str = "nvidia", **env: str) -> list[str]:
     """What the ranks of a node with these files do."""
-    text = payload.text("bind.sh")
-    for path in ("/sys/", "/proc/", "/dev/nvidia"):
-        text = text.replace(f" {path}", f" {root}{path}").replace(f"={path}", f"={root}{path}")
-        text = text.replace(f'"{path}', f'"{root}{path}')
-    write(root / "bind.sh", text)
+    write(root / "bind.sh", script(vendor, known="JOBGEN_GPU_CPUS" in env))
     write(root / "bin/taskset", '#!/bin/bash\nprintf "%s" "$2" >"$OUT"\n')
     (root / "bin/taskset").chmod(0o755)
     found = []
@@ -113,7 +119,7 @@ def bind(root: Path, ranks: int, **env: str) -> list[str]:
         out.write_text("")
         words = {"LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": str(ranks), "OUT": str(out)}
         path = {"PATH": f"{root / 'bin'}:{os.environ['PATH']}"}
-        subprocess.run(["bash", str(root / "bind.sh"), "1"], env={**path, **words, **env})
+        subprocess.run(["bash", "bind.sh"], cwd=root, env={**path, **words, **env})
         found.append(fold(expand(out.read_text())))
     return found
 
@@ -194,7 +200,7 @@ def test_variables_of_amd_apply_one_after_the_other(tmp_path: Path) -> None:
     machine = recorded("mi300x")
     words = {"ROCR_VISIBLE_DEVICES": "7,0,3", "HIP_VISIBLE_DEVICES": "1,0"}
     assert machine.bind(tmp_path, 2, **words) == ["0-47", "48-95"]
-    assert bind(tmp_path, 2, **words, CUDA_VISIBLE_DEVICES="9") == ["0-47", "48-95"]
+    assert bind(tmp_path, 2, "amd", **words, CUDA_VISIBLE_DEVICES="9") == ["0-47", "48-95"]
 
 
 def test_of_different_models_the_order_of_cuda_is_not_known(tmp_path: Path) -> None:
@@ -275,8 +281,11 @@ def test_every_cpu_has_one_rank_and_no_core_two(machine: Machine) -> None:
     assert 2 * len(ranks) * min(map(len, owners)) >= len(set(core.values()))
 
 
-def test_the_script_is_short_and_clean() -> None:
-    script = Path(payload.__file__).parent / "bind.sh"
-    assert len(script.read_text().splitlines()) <= 86
-    done = subprocess.run([shellcheck(), str(script)], capture_output=True, text=True)
+@pytest.mark.parametrize("blocks", [("search", "nvidia"), ("search", "amd"), ("known",)])
+def test_the_script_is_short_and_clean(blocks: tuple[str, ...], tmp_path: Path) -> None:
+    with_block = payload.select_blocks(payload.text("rank.sh"), {"bind", *blocks})
+    without = payload.select_blocks(payload.text("rank.sh"), set())
+    assert with_block.count("\n") - without.count("\n") <= 66
+    write(tmp_path / "rank.sh", with_block)
+    done = subprocess.run([shellcheck(), tmp_path / "rank.sh"], capture_output=True, text=True)
     assert not done.stdout, done.stdout

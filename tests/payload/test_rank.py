@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from jobgen import payload
 from jobgen.model.events import Event, read_events
 from jobgen.resolve.program import read
 from tests.shellcheck import shellcheck
@@ -261,6 +262,7 @@ def test_a_signal_during_the_handling_of_another_ends_no_wait(
     rank.path("slow").mkdir()
     grep = rank.path("slow/grep")
     held = f"touch {rank.path('held')}; until [[ -e {rank.path('go')} ]]; do sleep 0.05; done"
+    held = f"if [[ $1 == -lsF ]]; then {held}; fi"  # of the handler; another looks for CPUs
     grep.write_text(f'#!/bin/bash\n{held}\nexec {shutil.which("grep")} "$@"\n')
     grep.chmod(0o755)
     rank.env["PATH"] = f"{grep.parent}:{os.environ['PATH']}"
@@ -311,6 +313,8 @@ def test_no_program_outlives_its_rank_sh(
     rank = make_rank(run)
     if not setpriv:
         rank.env["PATH"] = str(few_tools(tmp_path / "bin"))
+    rank.script = tmp_path / "rank.sh"
+    rank.script.write_text(payload.select_blocks(SCRIPT.read_text(), {"unguarded"}))
     process = rank.start()
     until(lambda: sleepers(rank) == run.count("sleep"), "the program")
     process.kill()
@@ -369,8 +373,9 @@ def test_a_guarded_rank_is_asked_to_end_once_and_then_killed(
     make_rank: Callable[..., Rank], tmp_path: Path
 ) -> None:
     script = tmp_path / "rank.sh"
-    script.write_text(SCRIPT.read_text().replace("read -r -t 30", "read -r -t 4"))
-    assert script.read_text() != SCRIPT.read_text()
+    text = payload.select_blocks(SCRIPT.read_text(), {"guard"})
+    script.write_text(text.replace("read -r -t 30", "read -r -t 4"))
+    assert script.read_text() != text
     rank = make_rank("true\nsaves.py", script)
     rank.env["JOBGEN_GUARD"] = "1"
     process = rank.start()
