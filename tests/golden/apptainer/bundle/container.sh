@@ -1,19 +1,16 @@
 #!/bin/bash
 # Runs on every node, outside: enters the container and starts node.sh in it.
 # shellcheck disable=SC1090,SC1091,SC2016  # the cluster's files are not here to be read
-die() {
-    printf 'jobgen: %s: %s\n' "${SLURMD_NODENAME:-$HOSTNAME}" "$2" >&2
-    exit "$1"
-}
+node=${SLURMD_NODENAME:-$HOSTNAME}
+die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2 && exit "$1"; } # CODE TEXT
 # What ends here before a rank has started is recorded as the end of a rank is.
 record_end() {
-    local code=$? events=$JOBGEN_STATE_DIR/events node=${SLURMD_NODENAME:-$HOSTNAME}
+    local code=$? events=$JOBGEN_STATE_DIR/events
     ((code)) && mkdir -p "$events" || return
     printf 'v=1 time=%s kind=exit node=%s rank=- code=%s signal=0\n' "$(date +%s.%N)" "$node" "$code" \
         >"$events/$JOBGEN_RESTART.$node.node${SLURM_LOCALID:-0}"
 }
 trap record_end EXIT
-
 # ---- Setup: a line that fails ends the job, where nothing on it says || true -------------------
 setup_failed() {
     local code=$?
@@ -30,7 +27,6 @@ module load apptainer/1.3
 unset -v CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES GPU_DEVICE_ORDINAL
 eval "$jobgen_env"
 trap - ERR
-
 # ---- Enter -------------------------------------------------------------------------------------
 # An image's own variables would win over these, so they are set again inside.
 JOBGEN_ENV="$(declare -p CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES GPU_DEVICE_ORDINAL \

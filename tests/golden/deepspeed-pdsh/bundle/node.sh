@@ -1,19 +1,16 @@
 #!/bin/bash
 # Runs on the first node: the setup, then the launcher, which reaches the others.
-die() {
-    printf 'jobgen: %s: %s\n' "${SLURMD_NODENAME:-$HOSTNAME}" "$2" >&2
-    exit "$1"
-}
+node=${SLURMD_NODENAME:-$HOSTNAME}
+die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2 && exit "$1"; } # CODE TEXT
 # What ends here before a rank has started is recorded as the end of a rank is.
 record_end() {
-    local code=$? events=$JOBGEN_STATE_DIR/events node=${SLURMD_NODENAME:-$HOSTNAME}
+    local code=$? events=$JOBGEN_STATE_DIR/events
     ((code)) && mkdir -p "$events" || return
     printf 'v=1 time=%s kind=exit node=%s rank=- code=%s signal=0\n' "$(date +%s.%N)" "$node" "$code" \
         >"$events/$JOBGEN_RESTART.$node.node${SLURM_LOCALID:-0}"
 }
 trap record_end EXIT
 cd "$JOBGEN_WORK_DIR" || die 96 'the working directory is not here'
-
 # ---- Launch ------------------------------------------------------------------------------------
 set -uo pipefail
 command -v deepspeed >/dev/null || die 127 "deepspeed is not on PATH here: setup has to bring it"

@@ -8,7 +8,6 @@ declare -A expect=() left=() skew=() lost=() odd=() found=()
 hosts=() checks=(ports shm host gpus) node=${SLURMD_NODENAME:-${HOSTNAME%%.*}} root=${PREFLIGHT_ROOT:-}
 while [[ $1 != -- ]]; do hosts+=("$1") left[$1]='' && shift; done
 for word in "${@:2}"; do expect[${word%%=*}]=${word#*=}; done
-
 # ---- On each node: lines NODE KIND WHAT FIX; what is odd is bad if other nodes are better ---------------
 tell() { printf '%s\n' "$node$(printf '\t%.300s' "$@" | tr -c '[:print:]\t' ' ')"; } # srun cuts at 1024 bytes
 check_ports() {
@@ -61,7 +60,6 @@ if ((${#hosts[@]} == 0)); then
     done
     tell end && exit
 fi
-
 # ---- In the batch shell: start the checks, and judge ----------------------------------------------------
 dir=$JOBGEN_STATE_DIR/preflight.$JOBGEN_RESTART n=${#hosts[@]} begun=0 reached='' level=bad
 mkdir -p "$dir" && exec {answers}>"$dir/answers" || exit

@@ -1,27 +1,19 @@
 #!/bin/bash
 # Runs once on every node: the setup, then the launcher, which starts the node's ranks.
-die() {
-    printf 'jobgen: %s: %s\n' "${SLURMD_NODENAME:-$HOSTNAME}" "$2" >&2
-    exit "$1"
-}
+node=${SLURMD_NODENAME:-$HOSTNAME}
+die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2 && exit "$1"; } # CODE TEXT
 # What ends here before a rank has started is recorded as the end of a rank is.
 record_end() {
-    local code=$? events=$JOBGEN_STATE_DIR/events node=${SLURMD_NODENAME:-$HOSTNAME}
+    local code=$? events=$JOBGEN_STATE_DIR/events
     ((code)) && mkdir -p "$events" || return
     printf 'v=1 time=%s kind=exit node=%s rank=- code=%s signal=0\n' "$(date +%s.%N)" "$node" "$code" \
         >"$events/$JOBGEN_RESTART.$node.node${SLURM_LOCALID:-0}"
 }
 trap record_end EXIT
 cd "$JOBGEN_WORK_DIR" || die 96 'the working directory is not here'
-
 # ---- Caches of compilers: on this node, because ranks race in a shared home ----------------------
 all_caches=${TMPDIR:-/tmp}/jobgen-$UID-$SLURM_JOB_ID-$SLURMD_NODENAME-01ba4719
 caches=$all_caches.$JOBGEN_RESTART
-# a requeued job keeps what it compiled, but no lock of a killed rank: torch waits for it forever
-for old in "$all_caches".*; do
-    [[ $old == "$caches" || ! -O $old ]] ||
-        { find "$old" -name lock -delete && mv -T "$old" "$caches"; } 2>/dev/null
-done
 mkdir -m 700 "$caches" 2>/dev/null
 [[ -d $caches && -O $caches && ! -L $caches ]] ||
     caches=$(mktemp -d "$all_caches-XXXXXXXX") || die 96 'no room for caches'
@@ -31,14 +23,10 @@ find "${TMPDIR:-/tmp}" -maxdepth 1 -user "$UID" -name "jobgen-$UID-*" -mtime +30
     printf 'jobgen: %s: %s is in memory, and so are caches\n' "$SLURMD_NODENAME" "$caches" >&2
 export TRITON_CACHE_DIR=$caches/triton TORCHINDUCTOR_CACHE_DIR=$caches/inductor \
     TORCH_EXTENSIONS_DIR=$caches/extensions
-
 # ---- Launch ------------------------------------------------------------------------------------
 set -uo pipefail
 command -v torchrun >/dev/null || die 127 "torchrun is not on PATH here: setup has to bring it"
-is_host=0
-if [[ $SLURM_NODEID == 0 ]]; then is_host=1; fi
 exec torchrun --nnodes=2 --nproc-per-node=8 \
   --rdzv-backend=c10d --rdzv-id="$RDZV_ID" --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" \
-  --rdzv-conf="is_host=$is_host,join_timeout=900,read_timeout=120" --local-addr="$SLURMD_NODENAME" \
-  --max-restarts=0 \
-  --no-python bash "$JOBGEN_BUNDLE_DIR/rank.sh" bash "$JOBGEN_BUNDLE_DIR/program.sh"
+  --rdzv-conf="is_host=$((SLURM_NODEID == 0)),join_timeout=900,read_timeout=120" --local-addr="$SLURMD_NODENAME" \
+  --max-restarts=0 --no-python bash "$JOBGEN_BUNDLE_DIR/rank.sh" bash "$JOBGEN_BUNDLE_DIR/program.sh"

@@ -2,7 +2,6 @@
 # rank.sh PROGRAM [WORD...]: run one rank, under every launcher: check the world's size, send the program's
 # output to files of its own, record its start and end, and leave with its exit code.
 set -uo pipefail
-
 node=${SLURMD_NODENAME:-${HOSTNAME%%.*}}
 rank=${JOBGEN_NODE_RANK:-${RANK:-}}
 
@@ -18,7 +17,6 @@ die() {
     [[ -z $rank ]] || record exit "code=$1" signal=0 "why=$2"
     exit "$1"
 }
-
 mkdir -p "$JOBGEN_LOG_DIR" "$JOBGEN_STATE_DIR"/{pids,events} || die 96 'no room for logs'
 if [[ -z ${JOBGEN_NODE_RANK:-} ]]; then
     [[ -n $rank && -n ${WORLD_SIZE:-} ]] || die 97 'the launcher set no RANK and WORLD_SIZE'
@@ -26,14 +24,29 @@ if [[ -z ${JOBGEN_NODE_RANK:-} ]]; then
         die 97 "the world has $WORLD_SIZE ranks, the job asked for $JOBGEN_WORLD_SIZE"
     export LOCAL_WORLD_SIZE=${LOCAL_WORLD_SIZE:-$JOBGEN_RANKS_PER_NODE}
 fi
-[[ ! -r ${JOBGEN_BUNDLE_DIR:-}/bind.sh ]] || bash "$JOBGEN_BUNDLE_DIR/bind.sh" $$ 2>/dev/null
-
+# ---- CPUs: those of this rank's GPU in the cluster profile ----------------------------------------------
+files=(/proc/self/status)
+cpus=$(grep -Hs . "${files[@]}" | awk -F '[: \t]+' -v visible="${visible:-}" -v slurm="${SLURM_CPUS_ON_NODE:-0}" '
+    function expand(list, into, value,  i, spans, ends, cpu) { # 0-2,8 sets into[0], [1], [2] and [8]
+        for (i = split(list, spans, ","); i > 0; i--) {
+            split(spans[i] "-" spans[i], ends, "-")
+            for (cpu = ends[1] + 0; cpu <= ends[2]; cpu++) into[cpu] = value
+        }
+    }
+    /Cpus_allowed_list/ { expand($NF, allowed, 1) }
+    END {
+        split(ENVIRON["JOBGEN_GPU_CPUS"], table, " ")
+        expand(table[ENVIRON["LOCAL_RANK"] + 1], near, 1)
+        for (cpu in near) if (cpu in allowed) mine = mine "," cpu
+        print substr(mine, 2)
+    }
+' 2>/dev/null)
+[[ -z $cpus ]] || taskset -pc "$cpus" $$ &>/dev/null
 # Whole files and no pipe between: every byte arrives, also those of a rank that is killed.
 log=$JOBGEN_LOG_DIR/$node.$rank
 touch "$log.out" "$log.err" || die 96 "cannot write to $JOBGEN_LOG_DIR"
 [[ $rank != 0 ]] || ln -sfn "$node.0.out" "$JOBGEN_LOG_DIR/rank0.out"
 [[ $rank != 0 ]] || ln -sfn "$node.0.err" "$JOBGEN_LOG_DIR/rank0.err"
-
 # ---- The program: in this process group, and never longer than this shell ---------------------------
 program=("$@") id=$$.$RANDOM. signals=(TERM INT HUP QUIT USR1 USR2)
 # the kernel ends it with this shell, where setpriv can ask for that (util-linux 2.33)
@@ -54,14 +67,11 @@ signal_all() {
 # Reads a pipe that ends with this shell, also where that is killed: then nothing may live on.
 keep() {
     trap : "${signals[@]}"
-    while :; do
-        read -r ${JOBGEN_GUARD:+-t 1} && return
-        (($? > 128)) || break
-    done
+    until read -r || (($? <= 128)); do :; done # a signal may end read
+    [[ -z $REPLY ]] || return 0
     while signal_all KILL; do sleep 0.2; done
 }
 exec {alive}> >(keep >/dev/null 2>&1)
-
 record start "local=${LOCAL_RANK:-0}" "world=${WORLD_SIZE:-$JOBGEN_WORLD_SIZE}"
 # Slurm and the launchers signal the program itself: this shell waits for what it makes of that
 trap : "${signals[@]}"
@@ -70,5 +80,5 @@ run_program
 rc=$?
 record exit "code=$rc" "signal=$((rc > 128 && rc < 193 ? rc - 128 : 0))"
 ((rc)) || : >"$JOBGEN_STATE_DIR/left.$JOBGEN_RESTART"
-(printf '\n' >&"$alive") 2>/dev/null
+(echo over >&"$alive") 2>/dev/null
 exit "$rc"

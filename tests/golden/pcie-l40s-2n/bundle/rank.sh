@@ -2,7 +2,6 @@
 # rank.sh PROGRAM [WORD...]: run one rank, under every launcher: check the world's size, send the program's
 # output to files of its own, record its start and end, and leave with its exit code.
 set -uo pipefail
-
 node=${SLURMD_NODENAME:-${HOSTNAME%%.*}}
 rank=${JOBGEN_NODE_RANK:-${RANK:-}}
 
@@ -18,7 +17,6 @@ die() {
     [[ -z $rank ]] || record exit "code=$1" signal=0 "why=$2"
     exit "$1"
 }
-
 mkdir -p "$JOBGEN_LOG_DIR" "$JOBGEN_STATE_DIR"/{pids,events} || die 96 'no room for logs'
 if [[ -z ${JOBGEN_NODE_RANK:-} ]]; then
     [[ -n $rank && -n ${WORLD_SIZE:-} ]] || die 97 'the launcher set no RANK and WORLD_SIZE'
@@ -26,14 +24,72 @@ if [[ -z ${JOBGEN_NODE_RANK:-} ]]; then
         die 97 "the world has $WORLD_SIZE ranks, the job asked for $JOBGEN_WORLD_SIZE"
     export LOCAL_WORLD_SIZE=${LOCAL_WORLD_SIZE:-$JOBGEN_RANKS_PER_NODE}
 fi
-[[ ! -r ${JOBGEN_BUNDLE_DIR:-}/bind.sh ]] || bash "$JOBGEN_BUNDLE_DIR/bind.sh" $$ 2>/dev/null
-
+# ---- CPUs: each core goes to the rank whose GPU is nearest by NUMA distance ------------------------------
+# All ranks of a node compute the same division of the job's cores. If anything is unknown, none is bound.
+files=(/proc/self/status /sys/devices/system/{node/node*/{cpulist,distance},cpu/cpu*/topology/thread_siblings_list})
+files+=(/proc/driver/nvidia/gpus/*/information)
+visible=${CUDA_VISIBLE_DEVICES-$(seq -s, 0 63)}
+cpus=$(grep -Hs . "${files[@]}" | awk -F '[: \t]+' -v visible="${visible:-}" -v slurm="${SLURM_CPUS_ON_NODE:-0}" '
+    function expand(list, into, value,  i, spans, ends, cpu) { # 0-2,8 sets into[0], [1], [2] and [8]
+        for (i = split(list, spans, ","); i > 0; i--) {
+            split(spans[i] "-" spans[i], ends, "-")
+            for (cpu = ends[1] + 0; cpu <= ends[2]; cpu++) into[cpu] = value
+        }
+    }
+    /Cpus_allowed_list/ { expand($NF, allowed, 1) }
+    { split($0, path, "/") }
+    /cpulist:/ { expand($NF, node, substr(path[6], 5)) }
+    /distance:/ { for (i = 2; i <= NF; i++) far[substr(path[6], 5), i - 1] = $i }
+    /siblings_list:/ { core[substr(path[6], 4)] = $NF }
+    /Model:/ { model = substr($0, index($0, "Model:")) }
+    /UUID:/ { uuid = $NF }
+    /Device Minor:/ && !system("test -r /dev/nvidia" $NF) {
+        address[uuid] = address[gpus++] = path[6]
+        kinds += !models[model]++
+    }
+    END {
+        split(visible, gpu, ",")
+        # CUDA puts the fastest of several models first
+        if (kinds > 1 && ENVIRON["CUDA_DEVICE_ORDER"] != "PCI_BUS_ID" && visible !~ /^GPU-/) exit
+        for (i = 0; i < 4096; i++) if ((i, 1) in far) name[++nodes] = i
+        for (cpu = 0; cpu < 8192; cpu++) if (cpu in allowed && cpu in core) {
+            if (!(core[cpu] in threads)) cores[node[cpu], size[node[cpu]]++] = core[cpu]
+            threads[core[cpu]] = threads[core[cpu]] "," cpu
+            online++
+        }
+        ranks = ENVIRON["LOCAL_WORLD_SIZE"]
+        for (rank = 0; rank < ranks; rank++) {
+            getline numa[rank] < ("/sys/bus/pci/devices/" address[gpu[rank + 1]] "/numa_node")
+            if (!((numa[rank], 1) in far)) exit
+            home = 0 # the nearest node with cores of the job
+            for (i = nodes; i > 0; i--)
+                if (size[name[i]] && (!home || far[numa[rank], i] <= far[numa[rank], home])) home = i
+            for (n in size) {
+                away = far[n, home]
+                if (!(n in least) || away < least[n]) count[n] = 0
+                if (!count[n]) least[n] = away
+                if (away == least[n]) near[n, count[n]++] = rank
+            }
+        }
+        for (n in size) for (i = 0; i < size[n]; i++) {
+            rank = near[n, int(i * count[n] / size[n])]
+            share[rank] = share[rank] threads[cores[n, i]]
+            given[rank]++
+            total++
+        }
+        # Slurm counts threads or cores; a task that is not confined sees the CPUs of other jobs, too
+        if (slurm && online > slurm && total != slurm) exit
+        # the others would wait for a rank with less than half of an even share
+        for (rank = 0; rank < ranks; rank++) if (2 * ranks * given[rank] < total) exit
+        print substr(share[ENVIRON["LOCAL_RANK"]], 2)
+    }
+' 2>/dev/null)
+[[ -z $cpus ]] || taskset -pc "$cpus" $$ &>/dev/null
 # Whole files and no pipe between: every byte arrives, also those of a rank that is killed.
 log=$JOBGEN_LOG_DIR/$node.$rank
 touch "$log.out" "$log.err" || die 96 "cannot write to $JOBGEN_LOG_DIR"
 [[ $rank != 0 ]] || ln -sfn "$node.0.out" "$JOBGEN_LOG_DIR/rank0.out"
 [[ $rank != 0 ]] || ln -sfn "$node.0.err" "$JOBGEN_LOG_DIR/rank0.err"
-
 # ---- The program: in this process group, and never longer than this shell ---------------------------
 program=("$@") id=$$.$RANDOM. signals=(TERM INT HUP QUIT USR1 USR2)
 # the kernel ends it with this shell, where setpriv can ask for that (util-linux 2.33)
@@ -54,14 +110,11 @@ signal_all() {
 # Reads a pipe that ends with this shell, also where that is killed: then nothing may live on.
 keep() {
     trap : "${signals[@]}"
-    while :; do
-        read -r ${JOBGEN_GUARD:+-t 1} && return
-        (($? > 128)) || break
-    done
+    until read -r || (($? <= 128)); do :; done # a signal may end read
+    [[ -z $REPLY ]] || return 0
     while signal_all KILL; do sleep 0.2; done
 }
 exec {alive}> >(keep >/dev/null 2>&1)
-
 record start "local=${LOCAL_RANK:-0}" "world=${WORLD_SIZE:-$JOBGEN_WORLD_SIZE}"
 # Slurm and the launchers signal the program itself: this shell waits for what it makes of that
 trap : "${signals[@]}"
@@ -70,5 +123,5 @@ run_program
 rc=$?
 record exit "code=$rc" "signal=$((rc > 128 && rc < 193 ? rc - 128 : 0))"
 ((rc)) || : >"$JOBGEN_STATE_DIR/left.$JOBGEN_RESTART"
-(printf '\n' >&"$alive") 2>/dev/null
+(echo over >&"$alive") 2>/dev/null
 exit "$rc"

@@ -1,1 +1,0 @@
-../../../../jobgen/payload/bind.sh
