@@ -20,7 +20,13 @@ from tests.e2e.runs import Run, submit, write
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 PROGRAM = """\
-import errno, glob, json, os
+import errno, glob, json, os, time
+# a program may be over before its node's monitor has begun
+folder = os.path.join(os.environ["JOBGEN_STATE_DIR"], "monitor.0")
+sample = os.path.join(folder, os.environ["SLURMD_NODENAME"] + ".csv")
+limit = time.monotonic() + 120
+while not os.path.exists(sample) and time.monotonic() < limit:
+    time.sleep(0.1)
 names = ("CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS", "SLURM_CPUS_PER_TASK", "OMP_NUM_THREADS")
 answer = {name: os.environ.get(name) for name in names}
 answer["cpus"] = sorted(os.sched_getaffinity(0))
