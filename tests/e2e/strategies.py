@@ -122,14 +122,15 @@ CASES: Mapping[str, Case] = {
 """tp x pp x dp where degrees are named. fp16 and the compression hooks need a GPU."""
 
 
-def once() -> Iterator[tuple[str, str]]:
+def once() -> tuple[tuple[str, str], ...]:
     """Every strategy with one launcher, in turns."""
-    turn = 0
+    found, turn = [], 0
     for name, case in CASES.items():
         if case.variant:
             continue
-        yield name, KEPT.get(name, case.launchers[turn % len(case.launchers)])
+        found.append((name, KEPT.get(name, case.launchers[turn % len(case.launchers)])))
         turn += len(case.launchers) > 1
+    return tuple(found)
 
 
 KEPT = {
@@ -153,9 +154,9 @@ WARNED = frozenset({"ddp", "fsdp2 tp", "zero3 offload", "accelerate fsdp2"})
 """One case of each format of checkpoints: one file, torch's shards, DeepSpeed's, accelerate's."""
 
 
-def product() -> Iterator[tuple[str, str]]:
+def product() -> tuple[tuple[str, str], ...]:
     """Every case with every launcher that may start it."""
-    return ((name, launcher) for name, case in CASES.items() for launcher in case.launchers)
+    return tuple((name, launcher) for name, case in CASES.items() for launcher in case.launchers)
 
 
 def apart(losses: tuple[float, ...], reference: tuple[float, ...]) -> float:

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cluster import Cluster
+from tests.cluster.layout import REPOSITORY
 from tests.e2e.runs import LAUNCHERS
 from tests.e2e.strategies import (
     CASES,
@@ -21,6 +24,7 @@ from tests.e2e.strategies import (
     apart,
     expected,
     once,
+    product,
     run,
     stopped,
     warned,
@@ -59,6 +63,15 @@ def test_a_strategy_trains_as_ddp_does_and_goes_on(
 
 def test_plain_ddp_holds_what_the_formulas_say(reference: Outcome) -> None:
     assert reference.held == expected(CASES["ddp"])
+
+
+@pytest.mark.parametrize(("words", "chosen"), [((), once()), (("--all",), product())])
+def test_the_table_has_a_row_for_each_case(
+    words: tuple[str, ...], chosen: tuple[tuple[str, str], ...]
+) -> None:
+    script = [sys.executable, "scripts/strategies", "--list", *words]
+    done = subprocess.run(script, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [f"{name}: {launcher}" for name, launcher in chosen]
 
 
 def test_every_launcher_and_every_program_has_its_case() -> None:
