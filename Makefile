@@ -30,6 +30,7 @@ help:
 
 demo: $(VENV)/.demo-$(KEY)
 	PATH="$(abspath $(BIN)):$$PATH" jobgen submit examples/digits-ddp/job.yaml --cluster local --follow
+	@echo 'To use jobgen in this shell: source $(BIN)/activate'
 
 # Where the cluster cannot run, its tests are skipped and said so.
 test: $(VENV)/.test-$(KEY) cluster-packages lint versions
@@ -75,7 +76,7 @@ $(VENV)/.demo-$(KEY): | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/.test-$(KEY): | $(VENV)/bin/python
-	@echo "Installing jobgen and all that the tests use into $(VENV) (once)"
+	@echo "Installing jobgen and all that the tests use into $(VENV) (once; it takes minutes)"
 	$(PIP) --editable '.[dev,demo]' editables hatchling ninja py-cpuinfo setuptools
 	$(PIP) --no-build-isolation --editable '.[dev,train,frameworks]'
 	$(PIP) --no-deps torchtitan==0.3.0  # its data sets and kernels are not needed to read its options

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from inspect import cleandoc
 from typing import Any
 
 import click
@@ -39,10 +40,11 @@ class Verb(click.Command):
         writer = formatter(ctx)
         _examples(writer, self.get_short_help_str(200), self.examples)
         self.format_usage(ctx, writer)
-        body = (self.help or "").partition("\n\n")[2]
+        body = cleandoc(self.help or "").partition("\n\n")[2]
         if body:
             writer.write_paragraph()
-            writer.write_text(body)
+            with writer.indentation():
+                writer.write_text(body)
         own = [p for p in self.get_params(ctx) if _is_own(p)]
         rows = [row for p in own if (row := p.get_help_record(ctx)) is not None]
         with writer.section("Options"):

@@ -56,7 +56,7 @@ class Nodes(Form):
         doc="CPUs of each node as Slurm counts them (sinfo -o %c): cores, or threads.",
     )
     gpu_cpus: tuple[str, ...] = key(
-        each(Check(cpu_list, {"type": "string", "pattern": f"^{_CPUS}$"})),
+        each(Check(cpu_list, {"title": "a CPU list", "type": "string", "pattern": f"^{_CPUS}$"})),
         default=(),
         doc="CPUs near each GPU, such as '48-55,112-119', in the order of the GPUs; left out, jobs "
         "find them on the node.",

@@ -40,6 +40,13 @@ def test_the_help_of_a_verb_shows_examples_first(jobgen: Jobgen, verb: str) -> N
     assert all(len(line) <= 100 for line in out.splitlines())
 
 
+@pytest.mark.parametrize("words", [("lint",), ("explain",), ("cluster", "add")])
+def test_the_sentences_of_help_have_single_spaces(jobgen: Jobgen, words: tuple[str, ...]) -> None:
+    out = jobgen(*words, "-h").out
+    sentences = out[out.index("Usage:") : out.index("Options:")]
+    assert not re.search(r"\S {2,}\S", sentences)
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_is_short_because_it_only_asks_and_shows(verb: str) -> None:
     module = import_module(VERBS[verb][0])

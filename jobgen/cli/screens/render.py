@@ -23,7 +23,8 @@ def written(ready: Ready, folder: Path) -> str:
     entry = ready.bundle.entry
     return (
         f"Wrote {count(len(files), 'file')} to {safe(folder)}\n{table(rows, indent='  ')}"
-        f"By hand, on the cluster: cd {safe(folder)} && mkdir -p logs && sbatch {entry}\n"
+        "By hand: copy these files and your program into one folder on the cluster. There:\n"
+        f"  mkdir -p logs && sbatch {entry}\n"
     )
 
 
