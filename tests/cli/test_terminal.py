@@ -12,6 +12,7 @@ import pyte
 import pytest
 
 from tests.cli.conftest import ROOT, process
+from tests.terminals import spawn_on_terminal
 from tests.waiting import HANG
 
 JOB = """\
@@ -48,7 +49,7 @@ class Terminal:
             "TERM": "xterm-256color",
             **environ,
         }
-        self.child = pexpect.spawn(
+        self.child = spawn_on_terminal(
             sys.executable,
             ["-m", "jobgen", *words],
             cwd=str(folder),
@@ -159,7 +160,7 @@ with Detachable(Call(Output()), code=130):
 
 
 def test_a_second_interrupt_leaves_at_once(folder: Path) -> None:
-    child = pexpect.spawn(
+    child = spawn_on_terminal(
         sys.executable, ["-c", SLOW_GOODBYE], env={"PYTHONPATH": str(ROOT)}, timeout=HANG
     )
     child.expect("ready")

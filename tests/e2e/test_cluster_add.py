@@ -22,6 +22,7 @@ from tests.cluster import Cluster, Options
 from tests.cluster.client import JOBGEN
 from tests.cluster.layout import REPOSITORY
 from tests.e2e.runs import answer, submit, write
+from tests.terminals import spawn_on_terminal
 from tests.waiting import HANG
 
 pytestmark = pytest.mark.cluster
@@ -294,7 +295,7 @@ def test_ctrl_c_cancels_the_job_that_looks_at_a_node(site: Cluster) -> None:
     program, *rest = site.client.words([*JOBGEN, *words, "--probe"])
     # as a terminal starts programs, however these tests were started
     own = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
-    terminal = pexpect.spawn(program, rest, encoding="utf-8", timeout=HANG, preexec_fn=own)
+    terminal = spawn_on_terminal(program, rest, encoding="utf-8", timeout=HANG, preexec_fn=own)
     terminal.expect(r"job \d+: pending")
     terminal.sendintr()
     terminal.expect(pexpect.EOF)
