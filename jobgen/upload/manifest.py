@@ -95,8 +95,9 @@ def read(root: Path, entry: Entry) -> Iterator[bytes]:
     Raises JobgenError where it is another file by now, or changed while it was read.
     """
     try:
-        # NOFOLLOW: the file may have become a link to somewhere else since the scan
-        descriptor = os.open(root / entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        # since the scan the file may have become a link to somewhere else, or a pipe
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        descriptor = os.open(root / entry.path, flags)
     except OSError as error:
         raise _changed(entry, f"it cannot be read: {error.strerror}") from error
     try:

@@ -104,7 +104,9 @@ def test_without_a_working_directory_the_bundle_goes_alone(tmp_path: Path) -> No
     assert sorted(p.name for p in out.iterdir()) == [MANIFEST, "TOKEN", "bundle", "secrets.env"]
 
 
-@pytest.mark.parametrize("change", ["grow", "shrink", "rewrite", "replace", "remove", "link"])
+@pytest.mark.parametrize(
+    "change", ["grow", "shrink", "rewrite", "replace", "remove", "link", "pipe"]
+)
 def test_a_file_that_changed_since_the_scan_stops_the_stream(tmp_path: Path, change: str) -> None:
     path = tmp_path / "a"
     path.write_text("hello")
@@ -125,6 +127,8 @@ def test_a_file_that_changed_since_the_scan_stops_the_stream(tmp_path: Path, cha
         path.unlink()
     if change == "link":
         path.symlink_to("/etc/passwd")
+    elif change == "pipe":
+        os.mkfifo(path)
     stream = payload(manifest, EXTRA)
     pieces: list[bytes] = []
     with pytest.raises(JobgenError, match="a changed") as caught:
