@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from os.path import realpath  # Path.resolve raises in a loop of links before Python 3.13
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,7 +77,7 @@ class Catalog(NamedTuple):
         """Beside the job file, here, the user's own folder, then what ships with jobgen."""
         folders = [("beside the job", beside)] if beside else []
         folders += [("here", cwd), ("your own", config)]
-        unique = {f.resolve(): (origin, f) for origin, f in reversed(folders) if f}
+        unique = {realpath(f): (origin, f) for origin, f in reversed(folders) if f}
         nearest = [pair for pair in folders if pair in unique.values()]
         return cls(tuple((o, f) for o, f in nearest if f), cwd)
 
@@ -130,7 +131,7 @@ class Catalog(NamedTuple):
         """Every profile's file, nearest first and each once: origin, path, label."""
         ours = shipped("clusters")
         for origin, folder in self.search:
-            if (folder / "clusters").resolve() != ours.resolve():
+            if realpath(folder / "clusters") != realpath(ours):
                 for path in _files_in(folder / "clusters", _SUFFIXES):
                     yield origin, path, self._label(path)
         for path in _files_in(ours, _SUFFIXES):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.app import secret
 from jobgen.app.program_sources import read_sources
-from jobgen.app.world import World, read_limited
+from jobgen.app.workdir_files import find_word
+from jobgen.app.world import World, read_regular
 from jobgen.errors import Invalid, Problem
 from jobgen.model.facts import Facts
 from jobgen.model.record import JobId
@@ -43,7 +45,7 @@ def gather(world: World, spec: Loaded[JobSpec], base: Path, cluster: str | None)
         return Gathered(_without_files(spec), workdir, facts, None, tuple(problems))
     for path, name in _named(spec.value):
         try:
-            texts[name] = read_limited(workdir / name)
+            texts[name] = read_regular(workdir / name)
         except OSError as error:
             problems.append(_unread(spec, name, path, error))
     job = _without_files(spec) if problems else spec
@@ -53,23 +55,31 @@ def gather(world: World, spec: Loaded[JobSpec], base: Path, cluster: str | None)
 
         try:
             manifest = scan(workdir, spec.value.workdir)
-            facts = facts._replace(
-                workdir_files=frozenset(f.path for f in manifest.files),
-                sources=read_sources(spec, manifest) if spec.value.train else None,
-                stop_file_named=_names_stop_file(spec.value, manifest),
-            )
+            facts = _read_files(facts, spec, manifest)
         except Invalid as error:
             problems += error.problems
     return Gathered(job, workdir, facts, manifest, tuple(problems))
 
 
-def _names_stop_file(job: JobSpec, manifest: Manifest) -> bool | None:
-    """Whether a file of a job that is asked to stop knows of it; None for other jobs."""
-    if job.checkpoint is None:
-        return None
-    from jobgen.app.mentions import mentions
+def gather_files(world: World, spec: Loaded[JobSpec], base: Path) -> Facts:
+    """What the workdir's files alone tell; nothing if they cannot be uploaded."""
+    from jobgen.upload import scan
 
-    return mentions(manifest.root, manifest.files, b"JOBGEN_STOP_FILE")
+    try:
+        manifest = scan(_workdir(world, spec, base), spec.value.workdir)
+    except Invalid:
+        return Facts()
+    return _read_files(Facts(), spec, manifest)
+
+
+def _read_files(facts: Facts, spec: Loaded[JobSpec], manifest: Manifest) -> Facts:
+    """The facts with what the program's files mention, so far as a check of the job needs it."""
+    job = spec.value
+    return facts._replace(
+        workdir_files=frozenset(f.path for f in manifest.files),
+        sources=read_sources(spec, manifest) if job.train else None,
+        stop_file_named=find_word(manifest, b"JOBGEN_STOP_FILE") if job.checkpoint else None,
+    )
 
 
 def _without_files(spec: Loaded[JobSpec]) -> Loaded[JobSpec]:
@@ -82,7 +92,7 @@ def _workdir(world: World, spec: Loaded[JobSpec], base: Path) -> Path:
     """The directory that is uploaded, whether it is there or not."""
     named = spec.value.workdir.path
     start, _, rest = named.partition("/")
-    return (world.home / rest if start == "~" else base / named).resolve()
+    return Path(realpath(world.home / rest if start == "~" else base / named))
 
 
 def _no_workdir(spec: Loaded[JobSpec]) -> Problem:

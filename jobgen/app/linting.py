@@ -13,12 +13,16 @@ from jobgen.errors import Invalid, Problem
 if TYPE_CHECKING:
     from jobgen.catalog import Parent
     from jobgen.model.cluster import ClusterProfile
+    from jobgen.model.facts import Facts
+    from jobgen.model.job import JobSpec
+    from jobgen.model.loaded import Loaded
+    from jobgen.model.plan import Check
 
 
 _CLUSTER = re.compile(r"^cluster:[ \t]+([\w./-]+)[ \t]*(?:#.*)?$", re.MULTILINE)
-_CHECKPOINT = re.compile(r"^checkpoint:", re.MULTILINE)
+_NEEDS_FILES = re.compile(r"^(?:checkpoint|train):", re.MULTILINE)
 _SAVE_THEMSELVES = frozenset({"hf-trainer", "lightning", "megatron", "torchtitan"})
-_TRAIN = re.compile(r"^train:", re.MULTILINE)
+"""Values of ``train.framework`` with which the program need not look for the stop file."""
 _VARIABLE = re.compile(r"[A-Z]_[A-Z]\w{0,60}['\"]?[=:]")
 
 
@@ -63,11 +67,11 @@ def _is_job(path: Path, text: str) -> bool:
 
 
 def _examine(world: World, path: Path, text: str, cluster: str, sets: Sequence[str]) -> LintedFile:
-    from jobgen.app.prepare import examine
+    from jobgen.app.prepare import JobFile, examine
 
-    found = examine(world, path, cluster, sets)
-    valid = found.ready is not None
-    return LintedFile(world.label(path), "job", text, found.diagnostics, valid)
+    label, base = world.label(path), path.resolve().parent
+    found = examine(world, JobFile(text, label, base, base), cluster, sets)
+    return LintedFile(label, "job", text, found.diagnostics, valid=found.ready is not None)
 
 
 def _named(world: World, name: str) -> ClusterProfile:
@@ -95,45 +99,45 @@ def _lint(
     checked = check(text, label, parent=_parent(world, path, text), cluster=where)
     problems = checked.problems
     if checked.kind == "job" and checked.valid:
-        problems = (*problems, *_unread(world, path, text), *_unsaved(world, path, text))
+        problems = (*problems, *_check_files(world, path, text))
     return LintedFile(label, checked.kind, text, problems, valid=checked.valid)
 
 
-def _unread(world: World, path: Path, text: str) -> Iterator[Problem]:
-    """A strategy that no file of the program mentions: the check that needs no cluster."""
-    if not _TRAIN.search(text):
+def _check_files(world: World, path: Path, text: str) -> Iterator[Problem]:
+    """What the program's files should mention: the checks of ``submit`` that need no cluster."""
+    if not _NEEDS_FILES.search(text):
         return
-    from jobgen import strategy
-    from jobgen.app.gathering import gather
+    from jobgen.app.gathering import gather_files
     from jobgen.app.prepare import judge
     from jobgen.load import load_job
-    from jobgen.resolve.unread import check_readers
 
     spec = load_job(text, world.label(path))
+    facts = gather_files(world, spec, path.resolve().parent)
+    yield from map(judge, (*_check_readers(spec, facts), *_check_stop_file(spec, facts)))
+
+
+def _check_readers(spec: Loaded[JobSpec], facts: Facts) -> Iterator[Check]:
+    """A strategy that no file of the program reads."""
     train, launcher = spec.value.train, spec.value.launcher.type or ""
     if train is None or train.strategy.type == "auto":
         return
-    sources = gather(world, spec, path.resolve().parent, "").facts.sources
+    from jobgen import strategy
+    from jobgen.resolve.unread import check_readers
+
     reads = strategy.framework(train, launcher)
-    yield from map(judge, check_readers(spec, sources, launcher, reads))
+    yield from check_readers(spec, facts.sources, launcher, reads)
 
 
-def _unsaved(world: World, path: Path, text: str) -> Iterator[Problem]:
-    """A stop file that nothing names, where the program itself has to look for it."""
-    if not _CHECKPOINT.search(text):
+def _check_stop_file(spec: Loaded[JobSpec], facts: Facts) -> Iterator[Check]:
+    """A stop file that nothing names, if the program itself has to look for it."""
+    checkpoint, train = spec.value.checkpoint, spec.value.train
+    if checkpoint is None or checkpoint.to == "ranks":
         return
-    from jobgen.app.gathering import gather
-    from jobgen.app.prepare import judge
-    from jobgen.load import load_job
+    if train is not None and train.framework in _SAVE_THEMSELVES:
+        return
     from jobgen.resolve.saving import check_mention
 
-    spec = load_job(text, world.label(path))
-    checkpoint, train = spec.value.checkpoint, spec.value.train
-    own = train is not None and train.framework in _SAVE_THEMSELVES
-    if checkpoint is None or checkpoint.to == "ranks" or own:
-        return
-    named = gather(world, spec, path.resolve().parent, "").facts.stop_file_named
-    yield from map(judge, check_mention(spec, named))
+    yield from check_mention(spec, facts.stop_file_named)
 
 
 def _asked(world: World, path: Path, text: str) -> ClusterProfile | None:

@@ -47,6 +47,18 @@ class Made(NamedTuple):
     """The folder whose profiles it may name."""
 
 
+class JobFile(NamedTuple):
+    """A job file that was read: a pipe can be read only once."""
+
+    text: str
+    label: str
+    """How places name it."""
+    base: Path
+    """The folder that paths in it start from."""
+    beside: Path
+    """The folder whose profiles it may name."""
+
+
 class Examined(NamedTuple):
     """Everything that is known of a job on a cluster before it is submitted."""
 
@@ -76,32 +88,36 @@ def prepare(
 
     Raises Invalid with every problem and failed check, and Missing for an unknown cluster.
     """
-    examined = examine(world, job, cluster, sets, with_upload=with_upload, made=made)
+    file = _read_file(world, job, made)
+    examined = examine(world, file, cluster, sets, with_upload=with_upload)
     if examined.ready is None:
         raise Invalid(*examined.diagnostics)
     return examined.ready
 
 
+def _read_file(world: World, job: Path, made: Made | None) -> JobFile:
+    label = made.label if made else world.label(job)
+    text = world.read(job, label)
+    base = job.resolve().parent
+    return JobFile(text, label, base, made.beside if made else base)
+
+
 def examine(
     world: World,
-    job: Path,
+    file: JobFile,
     cluster: str | None,
     sets: Sequence[str] = (),
     *,
     with_upload: bool = True,
-    made: Made | None = None,
 ) -> Examined:
     """Every check that comes before a connection, whatever the others find. Touches nothing.
 
-    Raises Invalid where the job cannot be read, and Missing where nothing but the cluster is wrong.
+    Raises Missing where nothing but the cluster is wrong.
     """
     from jobgen.load import read_job
 
-    label = made.label if made else world.label(job)
-    text = world.read(job, label)
-    base = job.resolve().parent
-    catalog = world.catalog(beside=made.beside if made else base)
-    read = read_job(text, label, sets=sets)
+    catalog = world.catalog(beside=file.beside)
+    read = read_job(file.text, file.label, sets=sets)
     spec = read.loaded or read.partial
     named = cluster or (spec.value.cluster if spec else None)
     problems = list(read.problems)
@@ -117,14 +133,14 @@ def examine(
         problems += error.problems
     if spec is None or profile is None:
         return Examined(None, arrange((*problems, *read.notes)), ())
-    gathered = gather(world, spec, base, profile.value.name if with_upload else None)
-    files = _Files(profile, base, catalog)
+    gathered = gather(world, spec, file.base, profile.value.name if with_upload else None)
+    files = _Files(profile, file.base, catalog)
     problems += gathered.problems
     examined = _decide(world, gathered, files, problems)
     if read.loaded is None:
         examined = _keep_independent(examined, problems)
     if examined.ready is None:
-        judged = read_job(text, label, sets=sets, cluster=profile.value).notes
+        judged = read_job(file.text, file.label, sets=sets, cluster=profile.value).notes
         more = tuple(_new(judged, examined.problems))
         examined = examined._replace(problems=arrange((*examined.problems, *more)))
     return examined

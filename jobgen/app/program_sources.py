@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from jobgen.errors import JobgenError
+from jobgen.app.workdir_files import read_file
 from jobgen.shell.simple_commands import read_commands
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from jobgen.upload import Manifest
 
 MOST_FILES = 200
-LARGEST = 1 << 20
-"""Bytes of a file; a longer one is data."""
 MOST_BYTES = 8 << 20
 _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]*)|import[ \t]+([^\n#]+))",
@@ -27,32 +25,24 @@ _FILE = re.compile(r"[\w./-]+\.\w+")
 
 
 def read_sources(spec: Loaded[JobSpec], manifest: Manifest) -> dict[str, str] | None:
-    """Path → text; None where they are too many or too long to be read."""
-    sizes = {entry.path: entry for entry in manifest.files}
+    """Path → text; None where they are too many or too long, or one changes at this moment."""
+    entries = {entry.path: entry for entry in manifest.files}
     texts: dict[str, str] = {}
-    waiting = list(dict.fromkeys(path for path in _named(spec) if path in sizes))
+    waiting = list(dict.fromkeys(path for path in _named(spec) if path in entries))
     room = MOST_BYTES
     while waiting:
         path = waiting.pop()
         if path in texts:
             continue
-        room -= sizes[path].size
-        if len(texts) == MOST_FILES or room < 0 or sizes[path].size > LARGEST:
+        room -= entries[path].size
+        if len(texts) == MOST_FILES or room < 0:
             return None
-        texts[path] = _read(manifest, path)
-        waiting += [other for other in _mentioned(path, texts[path]) if other in sizes]
+        content = read_file(manifest, entries[path])
+        if content is None:
+            return None
+        texts[path] = content.decode("utf-8", "replace")
+        waiting += [other for other in _mentioned(path, texts[path]) if other in entries]
     return texts
-
-
-def _read(manifest: Manifest, path: str) -> str:
-    """The text of a regular file, which is no link; empty where it changes at this moment."""
-    from jobgen.upload.manifest import read
-
-    entry = next(entry for entry in manifest.files if entry.path == path)
-    try:
-        return b"".join(read(manifest.root, entry)).decode("utf-8", "replace")
-    except JobgenError:
-        return ""
 
 
 def _named(spec: Loaded[JobSpec]) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jobgen.app.world import World
+from jobgen.app.world import World, read_regular
 from jobgen.errors import CheckFailed, Problem
 from jobgen.model.bundle import BundleFile
 from jobgen.shell import quote
@@ -60,8 +60,7 @@ def _value(world: World, ref: SecretRef, base: Path) -> str | None:
         return world.environ.get(ref.ref) or None
     try:
         path = base / Path(ref.ref.replace("~/", f"{world.home}/", 1))
-        with path.open("rb") as stream:
-            raw = stream.read(LIMIT)
+        raw = read_regular(path, LIMIT)
     except OSError:
         return None
     return raw.decode("utf-8", "surrogateescape").removesuffix("\n") or None

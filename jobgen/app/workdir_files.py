@@ -1,45 +1,44 @@
-"""Whether the files that are uploaded mention a word: read safely, and only so much of them."""
+"""Reading the files of a workdir for what is in them: small regular files only.
+
+Links are not followed and pipes not waited for, even if a file became one since it was listed.
+"""
 
 from __future__ import annotations
 
-import os
-import stat
-from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jobgen.errors import JobgenError
+
 if TYPE_CHECKING:
-    from jobgen.upload import Entry
+    from jobgen.upload import Entry, Manifest
 
 LARGEST = 1 << 20
-"""Bytes: a larger file is no program."""
+"""Bytes: a larger file is data and no program."""
 MOST = 64 << 20
-"""Bytes of all files together; beyond, nobody can say."""
+"""Bytes of all files together that a search reads."""
 
 
-def mentions(root: Path, entries: Iterable[Entry], word: bytes) -> bool | None:
-    """Whether one of these files has the word; None if not all programs among them were read."""
+def read_file(manifest: Manifest, entry: Entry) -> bytes | None:
+    """The bytes of a file; None if it is large, or no longer the file that was listed."""
+    from jobgen.upload.manifest import read
+
+    if entry.size > LARGEST:
+        return None
+    try:
+        return b"".join(read(manifest.root, entry))
+    except JobgenError:
+        return None
+
+
+def find_word(manifest: Manifest, word: bytes) -> bool | None:
+    """Whether a file that is not large has the word; None if not all of them could be read."""
+    small = [entry for entry in manifest.files if entry.size <= LARGEST]
     left = MOST
-    for entry in sorted(entries, key=lambda entry: not entry.path.endswith((".py", ".sh"))):
-        if entry.size > LARGEST:
-            continue
+    for entry in sorted(small, key=lambda entry: not entry.path.endswith((".py", ".sh"))):
         left -= entry.size
-        if left < 0:
-            return None
-        content = _read(root / entry.path)
+        content = read_file(manifest, entry) if left >= 0 else None
         if content is None:
             return None
         if word in content:
             return True
     return False
-
-
-def _read(path: Path) -> bytes | None:
-    """A regular file's bytes; None for what it may have become since it was listed."""
-    try:
-        number = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return None
-    with os.fdopen(number, "rb") as stream:
-        regular = stat.S_ISREG(os.fstat(number).st_mode)
-        return stream.read(LARGEST) if regular else None

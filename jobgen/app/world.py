@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,7 +103,7 @@ class World:
     def label(self, path: Path) -> str:
         """A path as people write it: relative to where they stand when it lies below."""
         try:
-            return str(path.resolve().relative_to(self.cwd.resolve()))
+            return str(Path(realpath(path)).relative_to(realpath(self.cwd)))
         except ValueError:
             return str(path)
 
@@ -120,6 +123,19 @@ class World:
 
 
 def read_limited(path: Path, limit: int = (1 << 20) + 1) -> bytes:
-    """At most ``limit`` bytes of a file, so that nobody can feed us an endless one."""
+    """At most ``limit`` bytes of a file, which may be a pipe: nobody can feed us an endless one."""
     with path.open("rb") as stream:
         return stream.read(limit)
+
+
+def read_regular(path: Path, limit: int = (1 << 20) + 1) -> bytes:
+    """At most ``limit`` bytes of a regular file. Raises OSError, for a pipe or a device, too."""
+    with open(path, "rb", opener=_open_unblocked) as stream:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        return stream.read(limit)
+
+
+def _open_unblocked(path: str, flags: int) -> int:
+    """A descriptor at once, even of a pipe that nobody writes to."""
+    return os.open(path, flags | os.O_NONBLOCK)

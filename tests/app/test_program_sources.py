@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
-from jobgen.app import program_sources
+from jobgen.app import program_sources, workdir_files
 from jobgen.app.prepare import prepare
 from jobgen.app.world import World
 
@@ -68,18 +69,22 @@ def test_nothing_is_read_without_train(world: World, job: Job, workdir: Path) ->
     assert read(world, job, "train.py", "") is None
 
 
-@pytest.mark.parametrize(
-    ("limit", "value"), [("MOST_FILES", 3), ("LARGEST", 10), ("MOST_BYTES", 90)]
-)
+LIMITS = [
+    (program_sources, "MOST_FILES", 3),
+    (workdir_files, "LARGEST", 10),
+    (program_sources, "MOST_BYTES", 90),
+]
+
+
+@pytest.mark.parametrize("limit", LIMITS)
 def test_what_is_too_much_is_not_known(
     world: World,
     job: Job,
     workdir: Path,
     monkeypatch: pytest.MonkeyPatch,
-    limit: str,
-    value: int,
+    limit: tuple[ModuleType, str, int],
 ) -> None:
-    monkeypatch.setattr(program_sources, limit, value)
+    monkeypatch.setattr(*limit)
     assert read(world, job, "python train.py") is None
 
 

@@ -1,0 +1,101 @@
+"""Links in a circle, pipes and a damaged run database: a message, and never a hang or a bug."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from jobgen.errors import Exit
+from tests.cli.conftest import Jobgen
+
+JOB = """\
+name: demo
+run: train.py
+nodes: 1
+procs_per_node: 1
+time: 30m
+"""
+VERBS = (["lint"], ["lint", "-c", "local"], ["plan", "-c", "local"], ["submit", "-c", "local"])
+
+
+def write(folder: Path, text: str = JOB) -> None:
+    (folder / "train.py").write_text("print()\n")
+    (folder / "job.yaml").write_text(text)
+
+
+@pytest.mark.parametrize("words", VERBS)
+def test_a_job_file_that_links_to_itself_cannot_be_read(
+    jobgen: Jobgen, tmp_path: Path, words: list[str]
+) -> None:
+    (tmp_path / "job.yaml").symlink_to("job.yaml")
+    answer = jobgen(*words, "job.yaml")
+    assert answer.code == Exit.INVALID
+    assert "job.yaml: cannot be read: Too many levels of symbolic links" in answer.err + answer.out
+
+
+@pytest.mark.parametrize("words", VERBS[1:])
+def test_a_workdir_that_links_to_itself_is_no_directory(
+    jobgen: Jobgen, tmp_path: Path, words: list[str]
+) -> None:
+    write(tmp_path, f"{JOB}workdir: here\n")
+    (tmp_path / "here").symlink_to("here")
+    answer = jobgen(*words, "job.yaml")
+    assert answer.code == Exit.INVALID
+    assert "workdir 'here' is no directory" in answer.err + answer.out
+
+
+def test_folders_of_profiles_that_link_to_themselves_are_empty(
+    jobgen: Jobgen, tmp_path: Path
+) -> None:
+    write(tmp_path)
+    (tmp_path / "clusters").symlink_to("clusters")
+    (tmp_path / "templates").symlink_to("templates")
+    assert jobgen("lint", "job.yaml", "-c", "local").code == Exit.DONE
+
+
+def test_a_job_from_a_pipe_is_read_once(jobgen: Jobgen, tmp_path: Path) -> None:
+    write(tmp_path)
+    for words in VERBS[:3]:
+        reader, writer = os.pipe()
+        os.write(writer, f"{JOB}workdir: {tmp_path}\n".encode())
+        os.close(writer)
+        try:
+            answer = jobgen(*words, f"/dev/fd/{reader}")
+        finally:
+            os.close(reader)
+        assert answer.code == Exit.DONE, answer.err + answer.out
+
+
+@pytest.mark.parametrize("words", VERBS[1:])
+def test_a_configuration_that_is_a_pipe_is_not_waited_for(
+    jobgen: Jobgen, tmp_path: Path, words: list[str]
+) -> None:
+    write(tmp_path, f"{JOB}launcher: {{type: accelerate, config: pipe.yaml}}\n")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    answer = jobgen(*words, "job.yaml")
+    assert answer.code == Exit.INVALID
+    assert (
+        "launcher.config 'pipe.yaml' cannot be read: not a regular file" in answer.err + answer.out
+    )
+
+
+def test_a_secret_in_a_pipe_is_not_waited_for(jobgen: Jobgen, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    os.mkfifo(home / "key")
+    write(tmp_path, f"{JOB}secrets: {{KEY: {{file: ~/key}}}}\nworkdir: {{ignore: [home]}}\n")
+    answer = jobgen("lint", "job.yaml", "-c", "local")
+    assert answer.code == Exit.FAILED
+    assert "J221" in answer.out
+
+
+def test_lint_without_a_cluster_opens_no_run_database(jobgen: Jobgen, tmp_path: Path) -> None:
+    state = tmp_path / "home" / ".local" / "state" / "jobgen"
+    state.mkdir(parents=True)
+    (state / "ledger.sqlite3").write_bytes(b"damaged" * 1000)
+    more = "after: [prepare]\ntrain: {strategy: fsdp2}\ncheckpoint: {grace: 1m}\n"
+    write(tmp_path, f"{JOB}{more}")
+    answer = jobgen("lint", "job.yaml")
+    assert answer.code == Exit.DONE, answer.err
+    assert "J257" in answer.out
