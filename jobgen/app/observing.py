@@ -20,7 +20,8 @@ from jobgen.model.record import JobId, JobState, RunRecord
 from jobgen.scheduler import Scheduler, scheduler_for, whole
 from jobgen.submission import scripts, wire
 from jobgen.submission.machine import step
-from jobgen.submission.outcome import Markers, Seen, count_elements, markers, outcome
+from jobgen.submission.markers import Markers, read_markers
+from jobgen.submission.outcome import Seen, count_elements, outcome
 from jobgen.submission.states import Effect, Phase, Sighting, State
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def _ask(records: Sequence[RunRecord], transport: Transport) -> _Look:
     look.answered = all(each is not None for each in heard)
     for each in heard:
         look.queue.update(each or {})
-    look.marks = {name: markers(group) for name, group in wire.split(frames, "run")}
+    look.marks = {name: read_markers(group) for name, group in wire.split(frames, "run")}
     _ask_past(look, [r for r in records if look.answered and _mine(r, look.queue) is None])
     return look
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
-from jobgen.model.events import Failure, Silence, list_failures, list_silences
 from jobgen.model.observation import Observation
-from jobgen.model.record import JobId, JobState, RunRecord
-from jobgen.submission.report import report
-from jobgen.submission.wire import number
+from jobgen.model.record import JobState, RunRecord
+from jobgen.submission.markers import Ended, Markers
 
 UNSURE = (JobState.NODE_FAIL, JobState.PREEMPTED, JobState.BOOT_FAIL)
 """Final words that a requeue may take back: believed when two looks agree."""
@@ -22,84 +19,8 @@ LAGGING = 600.0
 """The same where the accounting knows the job and not yet its end."""
 SILENT = 3600.0
 """The same where there is an accounting, and it does not answer."""
-LONGEST = 300
-"""Characters of a reason that a job gives itself."""
 NEAR_LIMIT = 60
 """Seconds: Slurm's time limits are kept to the minute."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The marker of one end: the script's exit code, and whether it was told to stop."""
-
-    code: int
-    time: float = 0.0
-    node: str = ""
-    killed: bool = False
-    why: str = ""
-    """Why the script ended before the program was started, in its own words."""
-
-
-class Unfit(NamedTuple):
-    """A node that the preflight of one start named."""
-
-    start: int
-    """The first start is 1."""
-    node: str
-    what: str
-
-
-@dataclass(frozen=True, slots=True)
-class Markers:
-    """What one run directory says. Keys are task and restart."""
-
-    claim: JobId | None = None
-    started: Mapping[tuple[str, int], float] = field(default_factory=dict)
-    requeued: frozenset[tuple[str, int]] = frozenset()
-    exits: Mapping[tuple[str, int], Ended] = field(default_factory=dict)
-    cancel: bool = False
-    secrets: bool = False
-    missing: bool = False
-    unfit: tuple[Unfit, ...] = ()
-    """Nodes that a preflight named, in order of the starts."""
-    failures: tuple[Failure, ...] = ()
-    """Ranks that failed, of each start the first one first."""
-    silences: tuple[Silence, ...] = ()
-    """Ranks that ended well while the others seem to wait for them."""
-    report: Mapping[str, float] = field(default_factory=dict)
-    """What the program reported of itself."""
-    whole: bool = True
-    """Whether every marker was read; what is missing from others proves nothing."""
-
-    @property
-    def restarts(self) -> int:
-        """How often it was started again."""
-        return max((restart for _, restart in self.started), default=0)
-
-    @property
-    def newest(self) -> Mapping[str, int]:
-        """Each task with its newest restart."""
-        newest: dict[str, int] = {}
-        for task, restart in (*self.started, *self.exits):
-            newest[task] = max(restart, newest.get(task, 0))
-        return newest
-
-    @property
-    def end(self) -> Ended | None:
-        """The end of the whole run: its first failure, or its last end; None while a task lacks
-        one. The end of an earlier start is no end."""
-        ends = [self.exits.get(key) for key in self.newest.items()]
-        if not ends or any(end is None for end in ends):
-            return None
-        known = [end for end in ends if end is not None]
-        return next((end for end in known if end.code), max(known, key=lambda end: end.time))
-
-    @property
-    def ran(self) -> int | None:
-        """Seconds from the newest start to the end."""
-        end = self.end
-        begun = max(self.started.values(), default=0.0)
-        return int(end.time - begun) if end and begun and end.time >= begun else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,48 +38,6 @@ class Seen:
     markers: Markers = field(default_factory=Markers)
     elements: Mapping[str, JobState] = field(default_factory=dict)
     """Of an array: element → its state; under "" that of those that have not started."""
-
-
-def markers(told: Mapping[str, list[str]]) -> Markers:
-    """The frames that ``look`` sent for one run. What makes no sense is passed over."""
-    marks = [m for text in told.get("marks", []) for m in map(_MARK.search, text.split("\n")) if m]
-    starts = {_key(m): float(m["time"]) for m in marks if m["kind"] == "started"}
-    recorded = _tasks(told.get("events", []))
-    return Markers(
-        claim=next((job for m in marks if (job := _claim(m)) is not None), None),
-        started=starts,
-        requeued=frozenset(_key(m) for m in marks if m["kind"] == "requeued"),
-        exits={
-            (task, restart): end
-            for task, restart, words in _tasks(told.get("exit", []))
-            if (end := _ended(words)) is not None
-        },
-        cancel="cancel" in told,
-        secrets="secrets" in told,
-        missing="missing" in told,
-        unfit=_unfit(told.get("preflight", [])),
-        failures=tuple(
-            f for task, start, text in recorded for f in list_failures(start + 1, text, task)
-        ),
-        silences=tuple(
-            s for task, start, text in recorded for s in list_silences(start + 1, text, task)
-        ),
-        report=report(told.get("report", [])),
-        whole="looked" in told,
-    )
-
-
-# 1795268400 'state/0/started.1' -> '42.99', as stat writes it; other quotes are possible
-_MARK = re.compile(
-    r"^(?P<time>\d{1,12}) \W?state/(?P<task>[\w.-]+)/"
-    r"(?P<kind>claim|started|requeued)(?:\.(?P<restart>\d{1,6}))?[^\w\s]?"
-    r"(?: -> [^\w\s]?(?P<target>[^'\"]*))?",
-    re.ASCII,
-)
-
-
-def _key(mark: re.Match[str]) -> tuple[str, int]:
-    return mark["task"], int(mark["restart"] or 0)
 
 
 def outcome(record: RunRecord, seen: Seen) -> dict[str, Any]:
@@ -287,46 +166,3 @@ def count_elements(total: int, seen: Seen) -> dict[str, int]:
     if total > len(states):
         counts[seen.elements.get("", JobState.UNKNOWN)] += total - len(states)
     return {str(state): count for state, count in counts.items()}
-
-
-def _tasks(texts: list[str]) -> list[tuple[str, int, str]]:
-    """``TASK RESTART REST`` of each text."""
-    found = []
-    for text in texts:
-        task, _, rest = text.partition(" ")
-        restart, _, words = rest.partition(" ")
-        count = number(restart)
-        if task and count is not None:
-            found.append((task, int(count), words))
-    return found
-
-
-def _claim(mark: re.Match[str]) -> JobId | None:
-    if mark["kind"] != "claim":
-        return None
-    try:
-        return JobId.parse(mark["target"] or "")
-    except ValueError:
-        return None
-
-
-def _ended(words: str) -> Ended | None:
-    words, _, why = words.partition(" why=")
-    said = dict(word.partition("=")[::2] for word in words.split())
-    code = number(said.get("rc", ""))
-    if code is None:
-        return None
-    time = number(said.get("time", "")) or 0.0
-    killed = said.get("end") == "killed"
-    return Ended(int(code), time, said.get("node", ""), killed, why.strip()[:LONGEST])
-
-
-def _unfit(texts: list[str]) -> tuple[Unfit, ...]:
-    """Lines ``bad NODE WHAT FIX`` with tabs between; what makes no sense is left out."""
-    found = set()
-    for _, restart, lines in _tasks(texts):
-        for line in lines.split("\n"):
-            level, *words = line.split("\t")
-            if level in ("bad", "wrong") and len(words) >= 2:
-                found.add(Unfit(restart + 1, words[0][:LONGEST], words[1][:LONGEST]))
-    return tuple(sorted(found))

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from jobgen.model.observation import Observation
 from jobgen.model.record import JobId, JobState, Login, RunRecord, Site
+from jobgen.submission.markers import read_markers
 from jobgen.submission.outcome import (
     LAGGING,
     SECOND_LOOK,
     SILENT,
     Seen,
     count_elements,
-    markers,
     outcome,
 )
 
@@ -50,7 +50,7 @@ def past(state: JobState, **values: Any) -> Observation:
 
 def look(now: float = 2000.0, *, answered: bool = True, **values: Any) -> Seen:
     marks = {key: values.pop(key) for key in list(values) if isinstance(values[key], list)}
-    return Seen(now, answered, markers=markers(marks), **values)
+    return Seen(now, answered, markers=read_markers(marks), **values)
 
 
 def became(seen: Seen, record: RunRecord = RUN) -> RunRecord:
@@ -196,27 +196,9 @@ def test_why_a_job_did_not_start_its_program_is_the_reason() -> None:
     assert became(look(past=told, exit=UNFIT, marks=STARTED)).reason == why
 
 
-def test_what_preflights_found_is_read_line_by_line() -> None:
-    first = "0 0 bad\tn2\t7 of 8 GPUs are there\thave it drained\nwrong\tn1\tport 20007\tagain"
-    again = ["0 1 bad\tn3\tits clock is off by 9 s\tset it", "0 2 warn\tn4\thot\tcool", "0 x bad"]
-    assert markers({"preflight": [first, *again]}).unfit == (
-        (1, "n1", "port 20007"),
-        (1, "n2", "7 of 8 GPUs are there"),
-        (2, "n3", "its clock is off by 9 s"),
-    )
-
-
-def test_ranks_that_failed_are_read_of_every_start() -> None:
-    first = "0 0 v=1 time=5 kind=failed node=n2 rank=1 code=7 signal=0"
-    second = "0 1 v=1 time=9 kind=silent node=n1 rank=0 seconds=600\nv=1 time=x kind=failed"
-    seen = markers({"events": [first, second, "0 x", ""]})
-    assert seen.failures == ((1, "n2", 1, 7, 0, "0"),)
-    assert seen.silences == ((2, "n1", 0, 600, "0"),)
-
-
 def test_elements_of_an_array_are_counted_by_the_queue_and_their_markers() -> None:
     """Slurm forgets elements that ended minutes ago, and names those that wait in one row."""
-    marks = markers(
+    marks = read_markers(
         {
             "marks": ["\n".join(f"9 'state/{n}/started.0' -> '4{n}.9'" for n in range(1, 6))],
             "exit": [
@@ -236,17 +218,6 @@ def test_elements_of_an_array_are_counted_by_the_queue_and_their_markers() -> No
         "UNKNOWN": 1,
         "PENDING": 31,
     }
-
-
-def test_a_failure_names_its_element() -> None:
-    event = "v=1 time=9.5 kind=failed node=n1 rank=1 code=7 signal=0"
-    assert markers({"events": [f"12 0 {event}"]}).failures[0].task == "12"
-
-
-def test_a_claim_is_read_whatever_the_quotes() -> None:
-    for text in ("9 'state/0/claim' -> '42'", "9 state/0/claim -> 42", "9 `state/0/claim' -> `42'"):
-        assert markers({"marks": [text]}).claim == JobId(42)
-    assert markers({"marks": ["9 'state/0/claim' -> 'rm -rf'"]}).claim is None
 
 
 WORDS = st.lists(
@@ -271,7 +242,7 @@ def test_any_markers_beside_any_words_have_an_outcome(
     accounted: Observation | None,
     answered: bool,
 ) -> None:
-    seen = Seen(2000.0, answered, queue=queued, past=accounted, markers=markers(told))
+    seen = Seen(2000.0, answered, queue=queued, past=accounted, markers=read_markers(told))
     after = became(seen)
     assert isinstance(after.state, JobState)
     assert not (after.ended and not after.state.final)

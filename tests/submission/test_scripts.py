@@ -20,7 +20,7 @@ import pytest
 from jobgen.model.record import JobId
 from jobgen.shell import Command
 from jobgen.submission import scripts
-from jobgen.submission.outcome import markers
+from jobgen.submission.markers import read_markers
 from jobgen.submission.wire import frames, split, table
 from tests.shellcheck import shellcheck
 from tests.waiting import until
@@ -355,7 +355,7 @@ def test_the_markers_of_many_runs_come_in_one_answer(run: Path) -> None:
     told = frames(done.stdout)
     assert table(told)["queue.out"] == "42"
     first, second = dict(split(told, "run")).values()
-    seen = markers(first)
+    seen = read_markers(first)
     assert seen.claim == JobId(42)
     assert abs(seen.started["0", 0] - time.time()) < 60
     assert seen.requeued == {("0", 0)}
@@ -384,13 +384,13 @@ def test_a_look_that_was_broken_off_is_not_whole(run: Path, tool: tuple[str, str
     (state / "exit.0").write_text("rc=3\nnode=n1\ntime=5\njob=42\nend=done\n")
     (state / "report").write_text('{"peak": 7}')
     script = scripts.observe([str(run)], {})
-    assert markers(dict(split(frames(shell(script)), "run"))[str(run)]).whole
+    assert read_markers(dict(split(frames(shell(script)), "run"))[str(run)]).whole
     name, body = tool
     (run / "bin").mkdir()
     (run / "bin" / name).write_text(f"#!/bin/sh\nreal={shutil.which(name)}\n{body}\n")
     (run / "bin" / name).chmod(0o755)
     path = f"{run / 'bin'}:{os.environ['PATH']}"
-    assert not markers(dict(split(frames(shell(script, path)), "run"))[str(run)]).whole
+    assert not read_markers(dict(split(frames(shell(script, path)), "run"))[str(run)]).whole
 
 
 def shell(script: str, path: str = os.environ["PATH"]) -> bytes:
