@@ -8,7 +8,6 @@ JobgenError            exit   raised when
 ├── Refused            5      the scheduler said no; its text is shown unchanged
 ├── Unfit              6      the plan cannot fit; ``--force`` overrides
 ├── Missing            7      no such job or cluster
-├── Different          8      differences were found, and the caller asked to be told so
 └── TimedOut           124    a wait ran out; the job goes on
 """
 
@@ -114,12 +113,6 @@ class Missing(JobgenError):
     """No such job or cluster."""
 
     exit = Exit.MISSING
-
-
-class Different(JobgenError):
-    """Differences were found, and the caller asked to be told so."""
-
-    exit = Exit.DIFFERENT
 
 
 class TimedOut(JobgenError):

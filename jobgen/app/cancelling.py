@@ -55,7 +55,7 @@ def _one(world: World, record: RunRecord, signal: str, patience: float) -> RunRe
 
 def _wanted(world: World, record: RunRecord) -> RunRecord:
     """Written down first: a process that is submitting this very run reads it."""
-    state, _ = step(_state(record), CancelAsked())
+    state, _ = step(State.of(record), CancelAsked())
     return world.ledger.update(
         record.token,
         submission={**record.submission, "state": state.data()},
@@ -67,7 +67,7 @@ def _cancel(record: RunRecord, errand: Errand) -> RunRecord:
     scheduler = scheduler_for(record.site)
     if record.directory:
         _bury(record, errand.transport, scheduler)
-    if _state(record).phase.open:
+    if State.of(record).phase.open:
         # whether there is anything to cancel is not known yet
         record = settle(record, errand)
     until, pauses = errand.now() + errand.patience, list(PAUSES)
@@ -134,7 +134,3 @@ def _refreshed(record: RunRecord, errand: Errand) -> RunRecord:
         [record], transport=errand.transport, ledger=errand.ledger, now=errand.now, say=errand.say
     )
     return seen[0]
-
-
-def _state(record: RunRecord) -> State:
-    return State.from_data(record.submission.get("state", {}))

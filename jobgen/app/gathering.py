@@ -1,4 +1,4 @@
-"""What of the outside a plan depends on: files of the workdir, secrets, runs of other jobs."""
+"""What a plan depends on beside its two files: the workdir, secrets, runs of other jobs."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Gathered(NamedTuple):
 
 
 def gather(world: World, spec: Loaded[JobSpec], base: Path, cluster: str | None) -> Gathered:
-    """The facts, with the upload where a cluster is named."""
+    """The facts of a job; with a cluster, its upload and the runs that it waits for, too."""
     problems: list[Problem] = []
     texts: dict[str, bytes] = {}
     workdir, manifest = _workdir(world, spec, base), None
-    facts = Facts(secrets=secret.origins(world, spec.value.secrets, base), job_label=spec.label)
+    facts = Facts(secrets=secret.origins(world, spec.value.secrets, base))
     if cluster is not None:
         facts = facts._replace(after=_after(world, spec, cluster))
     if not workdir.is_dir():
@@ -62,7 +62,7 @@ def gather(world: World, spec: Loaded[JobSpec], base: Path, cluster: str | None)
 
 
 def gather_files(world: World, spec: Loaded[JobSpec], base: Path) -> Facts:
-    """What the workdir's files alone tell; nothing if they cannot be uploaded."""
+    """The facts that the workdir alone gives; none if it cannot be uploaded."""
     from jobgen.upload import scan
 
     try:

@@ -127,7 +127,7 @@ def _silent(records: Sequence[RunRecord], errand: Errand, why: str) -> Sequence[
 
 def _taken_up(record: RunRecord, errand: Errand) -> RunRecord:
     """A submission that another process left unfinished is gone on with."""
-    return settle(record, errand) if _state(record).phase.open else record
+    return settle(record, errand) if State.of(record).phase.open else record
 
 
 def _ask(records: Sequence[RunRecord], transport: Transport) -> _Look:
@@ -208,7 +208,7 @@ def _judged(
     record: RunRecord, seen: Seen, look: _Look
 ) -> tuple[dict[str, Any], State, tuple[Effect, ...]]:
     """The fields that change, and the state of the submission: an id may be confirmed or void."""
-    before = _state(record)
+    before = State.of(record)
     sighting = Sighting(
         seen.now,
         seen.answered,
@@ -274,10 +274,6 @@ def _sweep(asked: Sequence[RunRecord], news: Mapping[str, RunRecord], look: _Loo
             look.transport.call(scripts.sweep(over))
         except Unreachable:
             return
-
-
-def _state(record: RunRecord) -> State:
-    return State.from_data(record.submission.get("state", {}))
 
 
 def _mine(record: RunRecord, heard: Mapping[JobId, Observation]) -> Observation | None:

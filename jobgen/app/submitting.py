@@ -91,7 +91,7 @@ class _Carrier:
     def run(self) -> RunRecord:
         """Step until an id or an end is known, or patience runs out."""
         until = self.errand.now() + self.errand.patience
-        state = State.from_data(self.record.submission.get("state", {}))
+        state = State.of(self.record)
         fact: Fact | None = Begin()
         while fact is not None:
             state, effects = step(state, fact)
@@ -202,7 +202,7 @@ class _Carrier:
             before.token,
             submission=data,
             updated=self.errand.now(),
-            event=answers.told(State.from_data(before.submission.get("state", {})), state),
+            event=answers.told(State.of(before), state),
             **changes,
         )
         return state
@@ -262,7 +262,7 @@ class _Carrier:
 
     def _abandon(self, why: str, hint: str = "") -> NoReturn:
         """Nothing was submitted and nothing will be."""
-        state = State.from_data(self.record.submission.get("state", {}))
+        state = State.of(self.record)
         self.record = self.errand.ledger.update(
             self.record.token,
             state=JobState.REJECTED,
@@ -286,5 +286,5 @@ class _Carrier:
 
 
 def _with_cancel(state: State, stored: RunRecord) -> State:
-    wanted = State.from_data(stored.submission.get("state", {}))
+    wanted = State.of(stored)
     return step(state, CancelAsked())[0] if wanted.cancel and not state.cancel else state

@@ -6,6 +6,7 @@ import json
 import shlex
 import shutil
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,15 +72,12 @@ def awaited(call: Call, records: list[RunRecord], kind: str, show: Any) -> int:
     """Wait for the end of these runs, then show what they gave. Ctrl-C leaves, and says how to
     come back."""
     from jobgen.app import jobs
-    from jobgen.cli.following import NOT_YET, Detachable
-
-    def seen(record: RunRecord) -> None:
-        call.output.say(f"{record.alias}: {safe(jobs.in_words(record))}")
+    from jobgen.cli.following import NOT_YET, Detachable, show_state
 
     refs = [record.alias for record in records]
     call.output.say(f"{', '.join(refs)} sent. {NOT_YET}")
     with Detachable(call, *refs, code=Exit.INTERRUPTED) as detachable:
-        jobs.wait(call.world, refs, seen=seen)
+        jobs.wait(call.world, refs, seen=partial(show_state, call))
         return int(show())
     call.output.say(f"  result    jobgen bench {kind} --read {','.join(refs)}")
     return detachable.code

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
     from jobgen.follow import View
 
 NOT_YET = "Ctrl-C detaches; the job goes on."
+
+
+def show_state(call: Call, record: RunRecord) -> None:
+    """Print the state of a run that changed while it is waited for."""
+    from jobgen.app import jobs
+
+    call.output.say(f"{record.alias}: {safe(jobs.in_words(record))}")
 
 
 def chosen_view(call: Call, chosen: Mapping[str, Any]) -> View:
@@ -112,9 +120,7 @@ def until_ended(
     """Wait for the end of these jobs; gives 0 where all COMPLETED, else 1."""
     from jobgen.app import jobs
 
-    def seen(record: RunRecord) -> None:
-        call.output.say(f"{record.alias}: {safe(jobs.in_words(record))}")
-
+    seen = partial(show_state, call)
     with Detachable(call, *refs, code=Exit.INTERRUPTED) as detachable:
         found = jobs.wait(call.world, refs, timeout=timeout, any_one=any_one, seen=seen)
         _told(call, found, stream=stream)

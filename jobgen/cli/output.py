@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from typing import TextIO
 
 NARROWEST = 40
-WIDEST = 120
-"""Sentences are not set wider than this; commands and paths are never wrapped."""
 
 _SGR = {
     "error": "1;31",

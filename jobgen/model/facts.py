@@ -13,16 +13,14 @@ class Facts(NamedTuple):
     workdir_files: frozenset[str] | None = None
     """Relative paths that would be uploaded; None where nobody looked."""
     stop_file_named: bool | None = None
-    """Whether any of these files names $JOBGEN_STOP_FILE; None where nobody looked."""
+    """Whether any of these files names $JOBGEN_STOP_FILE; None if not all were read."""
     secrets: Mapping[str, str] = MappingProxyType({})
     """Name of each secret that was found → where (``environment``, ``file …``); never a value."""
     after: Mapping[str, str] | None = None
-    """Name in ``after:`` → the scheduler's id of the newest run of that name; None where nobody
-    looked."""
-    job_label: str = "job.yaml"
-    cluster_label: str = "cluster"
+    """Name in ``after:`` → the scheduler's id of the newest run of that name; None without a
+    cluster."""
     texts: Mapping[str, bytes] = MappingProxyType({})
     """Files of the working directory that the plan copies: ``launcher.config`` → its bytes."""
     sources: Mapping[str, str] | None = None
-    """Files of the workdir that ``run:`` names, and those that they import → their text; None where
-    nobody looked, or they are too long."""
+    """Files of the workdir that ``run:`` names, and those that they import → their text; None
+    if they are not needed, or too long."""

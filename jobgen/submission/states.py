@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from jobgen.model.record import JobId
+from jobgen.model.record import JobId, RunRecord
 
 
 class Phase(StrEnum):
@@ -61,6 +61,11 @@ class State:
             "lost": [str(job) for job in self.lost],
             "others": [str(job) for job in self.others],
         }
+
+    @classmethod
+    def of(cls, record: RunRecord) -> State:
+        """The state that the run database keeps of a run."""
+        return cls.from_data(record.submission.get("state", {}))
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> State:

@@ -58,7 +58,7 @@ def judged() -> Judged:
     limit = Limit("network", 1.25e9, "1 x 10 Gb/s of each node, one way", 1e9, "a source")
     line = formulas.fit([(p.bytes, p.median) for p in points])
     nodes = pairs.judged(faced)
-    return Judged(RECORD, bench, limit, (("all_reduce", verdict),), line, nodes, None, 3)
+    return Judged(RECORD, bench, limit, (("all_reduce", verdict),), line, nodes, None)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -50,7 +50,6 @@ class Judged(NamedTuple):
     """Of the all-reduce."""
     nodes: tuple[pairs.Node, ...]
     tests: nccl.Table | None
-    nodes_asked: int
 
     @property
     def top(self) -> results.Point | None:
@@ -169,7 +168,7 @@ def _judged(record: RunRecord, told: Mapping[str, Any], bench: results.Bench) ->
     line = formulas.fit([(p.bytes, p.median) for p in bench.of("all_reduce")])
     table = nccl.table(bench.tests) if bench.tests else None
     named = pairs.judged(bench.pairs)
-    return Judged(record, bench, limit, tuple(verdicts), line, named, table, nodes)
+    return Judged(record, bench, limit, tuple(verdicts), line, named, table)
 
 
 def _kept(world: World, judged: Judged, told: Mapping[str, Any]) -> RunRecord:
