@@ -44,7 +44,7 @@ def lint(
 
     On a cluster that is named, a job gets every check of ``submit``. Without one, jobs and scripts
     are judged on the one profile among the files, or a job on the one it names. Raises Missing
-    where there is no such cluster, Invalid where its profile is wrong.
+    if there is no such cluster, Invalid if its profile is wrong.
     """
     texts = [(path, _read(world, path)) for path in files]
     if cluster is None:

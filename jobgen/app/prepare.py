@@ -39,7 +39,7 @@ class Ready(NamedTuple):
 
 
 class Made(NamedTuple):
-    """A job file that jobgen wrote itself, somewhere that says nothing to anybody."""
+    """A job file that jobgen wrote itself, in a folder that places must not name."""
 
     label: str
     """How places name it."""
@@ -63,7 +63,7 @@ class Examined(NamedTuple):
     """Everything that is known of a job on a cluster before it is submitted."""
 
     ready: Ready | None
-    """None where an error leaves nothing to submit."""
+    """None if an error leaves nothing to submit."""
     problems: tuple[Problem, ...]
     """Of both files and of what follows from them, in the order of the lines."""
     checks: tuple[Check, ...]
@@ -112,7 +112,7 @@ def examine(
 ) -> Examined:
     """Every check that comes before a connection, whatever the others find. Touches nothing.
 
-    Raises Missing where nothing but the cluster is wrong.
+    Raises Missing if nothing but the cluster is wrong.
     """
     from jobgen.load import read_job
 
@@ -207,7 +207,7 @@ def _render(
 
 
 _DECIDED_AGAIN = frozenset({"J208", "J215", "J217"})
-"""Codes of decisions that repeat what J138 says of two keys of the job."""
+"""Codes of decisions that repeat J138, the check of two keys of the job against each other."""
 
 
 def _new(found: Sequence[Problem], known: Sequence[Problem]) -> Iterator[Problem]:
@@ -236,7 +236,7 @@ def arrange(problems: Sequence[Problem]) -> tuple[Problem, ...]:
 
 
 def refusal(problems: Sequence[Problem]) -> type[JobgenError] | None:
-    """What to raise for these problems, and so the exit code; None where none is an error.
+    """What to raise for these problems, and so the exit code; None if none is an error.
 
     An error on a line of a file comes first, a plan that only needs too much memory last.
     """

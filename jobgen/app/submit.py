@@ -44,7 +44,7 @@ class DryRun:
 
 
 def refuse_failing(ready: Ready) -> None:
-    """Raise what the failed checks of the plan come to, with those that only warn behind them."""
+    """Raise the error of the failed checks of the plan, if any, with the warnings behind them."""
     failed = [judge(check) for check in ready.plan.checks if check.status == "fail"]
     kind = refusal(failed)
     if kind is None:

@@ -84,7 +84,7 @@ def _failing(found: Advised, ready: Ready) -> Iterator[Check]:
 
 
 def ended(said: Said, planned: Planned, chosen: Mapping[str, Any]) -> Exit:
-    """The exit code: of failed checks, unless forced, and of differences where asked for."""
+    """The exit code: of failed checks, unless forced, and of differences with --exit-code."""
     from jobgen.app.prepare import judge, refusal
 
     kind = refusal([judge(check) for check in said.failed])

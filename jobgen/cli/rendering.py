@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from jobgen.app.prepare import Ready
 
 
-def placed(ready: Ready) -> list[Problem]:
-    """Failed checks of lines of the job, as warnings: nothing is submitted."""
+def list_failed_lines(ready: Ready) -> list[Problem]:
+    """The failed checks of lines of the job, as warnings: nothing is submitted."""
     failed = (judge(check) for check in ready.plan.checks if check.status == "fail")
     return [problem._replace(severity="warning") for problem in failed if problem.place]
 

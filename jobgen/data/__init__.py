@@ -130,7 +130,7 @@ class DeepSpeedKey(NamedTuple):
 
 
 class RunArgument(NamedTuple):
-    """An argument of a training program that says the same as a key of ``train``."""
+    """An argument of a training program that sets the same as a key of ``train``."""
 
     framework: str
     """As in ``train.framework``; ``ds_config``: a key of DeepSpeed's file."""
@@ -142,7 +142,7 @@ class RunArgument(NamedTuple):
     """Its word → the values of the key that mean the same, the nearest first; empty: the value
     itself. ``true`` and ``false`` are a flag that is given, or switched off."""
     distinct: bool
-    """Whether the name alone says what it means, whatever the framework."""
+    """Whether the name has one meaning, whatever the framework."""
     source: str
 
     @property

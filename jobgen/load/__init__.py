@@ -52,7 +52,7 @@ class Read(NamedTuple, Generic[F]):
     """A file as far as it can be used, and everything that is wrong with it."""
 
     loaded: Loaded[F] | None
-    """None where it has no usable form."""
+    """None if it has no usable form."""
     problems: tuple[Problem, ...]
     """What makes it invalid, in the order of its lines."""
     notes: tuple[Problem, ...]
@@ -66,7 +66,7 @@ def read_job(
 ) -> Read[JobSpec]:
     """The job of a job.yaml with all its problems. Never raises Invalid.
 
-    ``cluster`` is where the job will run, if that is known.
+    ``cluster`` is the cluster of the job, if it is known.
     """
     tree, spec = _job(scan(text, label), sets, cluster)
     read = _read(tree, spec)
@@ -117,7 +117,7 @@ def check(
 ) -> Checked:
     """Everything that is wrong with a file, and all that rules find in it. Never raises.
 
-    ``cluster`` is where the job will run, if that is known.
+    ``cluster`` is the cluster of the job, if it is known.
     """
     if is_script(text, label):
         from jobgen.load import script
@@ -221,7 +221,7 @@ def _read(tree: Tree, value: F | None) -> Read[F]:
 def _usable(read: Read[F]) -> Loaded[F]:
     raise_errors(Invalid, read.problems)
     if read.loaded is None:
-        raise RuntimeError("a file was refused, and no problem says why")
+        raise RuntimeError("a file was refused, and no problem gives the reason")
     return read.loaded
 
 

@@ -19,7 +19,7 @@ class ArraySize(NamedTuple):
 
     elements: int
     at_once: int | None = None
-    """The limit after ``%``; None where there is none."""
+    """The limit after ``%``; None without one."""
 
     def describe(self) -> str:
         """The size in words.

@@ -34,7 +34,7 @@ class Event(NamedTuple):
         return self.number("rank")
 
     def number(self, key: str) -> int | None:
-        """The whole number under this key; None where there is none."""
+        """The whole number under this key; None if there is none."""
         text = self.fields.get(key, "")
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
@@ -46,9 +46,9 @@ class Failure(NamedTuple):
     """The first start of the job is 1."""
     node: str
     rank: int | None
-    """None where the node failed before its ranks started, as in a line of setup."""
+    """None if the node failed before its ranks started, as in a line of setup."""
     code: int
-    """Its exit code; 128 and the signal's number where it was killed."""
+    """Its exit code; 128 and the signal's number if it was killed."""
     signal: int
     """The signal that killed it, or 0."""
     task: str = ""

@@ -39,7 +39,7 @@ class Check(NamedTuple):
     code: str = "J000"
     hint: str = ""
     place: Place | None = None
-    """The line that has to change; None where none is wrong."""
+    """The line that has to change; None if none is wrong."""
 
 
 class Mount(NamedTuple):
@@ -99,7 +99,7 @@ class Shape(NamedTuple):
     whole: bool = False
     """Whether the job is alone on its nodes: all CPUs and all memory are its own."""
     elements: int | None = None
-    """Elements of a job array, each of this shape; None where the job is no array."""
+    """Elements of a job array, each of this shape; None for a job that is no array."""
 
     @property
     def world(self) -> int:
@@ -160,7 +160,7 @@ class CachesPlan(NamedTuple):
     variables: Mapping[str, str]
     """Variable → its folder below that one."""
     remove: tuple[tuple[Word, ...], ...]
-    """What the batch shell runs at the end; empty where they are gone with the container."""
+    """What the batch shell runs at the end; empty if they are gone with the container."""
 
 
 class StopPlan(NamedTuple):
@@ -174,7 +174,7 @@ class StopPlan(NamedTuple):
     requeue: bool
     max_requeues: int
     ranks: str = ""
-    """The signal that each rank's program gets; empty where it looks for the stop file."""
+    """The signal that each rank's program gets; empty if it looks for the stop file."""
     step: tuple[tuple[Word, ...], ...] = ()
     """What the batch shell runs to send it."""
 

@@ -18,7 +18,7 @@ LONGEST = 300
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The marker of one end: the script's exit code, and whether it was told to stop."""
+    """The marker of one end: the script's exit code, and whether a signal ended it."""
 
     code: int
     time: float = 0.0
@@ -39,7 +39,7 @@ class Unfit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Markers:
-    """What one run directory says. Keys are task and restart."""
+    """The markers of one run directory. Keys are task and restart."""
 
     claim: JobId | None = None
     started: Mapping[tuple[str, int], float] = field(default_factory=dict)

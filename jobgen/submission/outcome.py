@@ -153,7 +153,7 @@ def _common(seen: Observation, marks: Markers) -> dict[str, Any]:
 
 
 def count_elements(total: int, seen: Seen) -> dict[str, int]:
-    """How many elements of an array are in each state, as the scheduler and their markers say."""
+    """How many elements of an array are in each state, by the scheduler and their markers."""
     states = {task: state for task, state in seen.elements.items() if task}
     for task, restart in seen.markers.newest.items():
         end = seen.markers.exits.get((task, restart))

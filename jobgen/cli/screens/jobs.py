@@ -155,7 +155,7 @@ def shown(found: Shown, now: float, ink: Ink, *, gpus: bool = False) -> str:
 
 
 def _elements(record: RunRecord) -> list[str]:
-    """``elements: 2 running, 34 pending``; nothing where the job is no array."""
+    """``elements: 2 running, 34 pending``; nothing for a job that is no array."""
     words = [f"{n} {safe(state).lower()}" for state, n in record.elements.items()]
     return [f"elements: {', '.join(words)}"] if words else []
 

@@ -191,7 +191,7 @@ def _since(planned: Planned, ink: Ink) -> str:
 
 
 def checks(found: Iterable[Check], ink: Ink, title: str = "Checks") -> str:
-    """What was checked, what came of it, and what to do."""
+    """Each check with its result, its line, and what to do."""
     lines = []
     for check in found:
         style, mark = MARKS[check.status]

@@ -17,7 +17,7 @@ Row = TypeVar("Row", "Failure", "Silence")
 
 
 def describe_ranks(record: RunRecord) -> list[str]:
-    """Sentences about the ranks of the newest start; none where nothing was recorded."""
+    """Sentences about the ranks of the newest start; none if nothing was recorded."""
     failures, silences = _newest(record, record.failures), _newest(record, record.silences)
     first = {failure.task: failure for failure in reversed(failures)}
     texts = [
@@ -35,7 +35,7 @@ def _newest(record: RunRecord, rows: Sequence[Row]) -> list[Row]:
 
 
 def error_log_command(record: RunRecord) -> str:
-    """The command that shows the error log: of the rank that failed first, where it is known."""
+    """The command that shows the error log: of the rank that failed first, if it is known."""
     failures = _newest(record, record.failures)
     first = failures[0] if failures else None
     task = f" --task {safe(first.task)}" if first and record.shape.get("elements") else ""

@@ -36,7 +36,7 @@ from jobgen.cli.words import COUNTS, FILE, JOB
 def command(call: Call, job: Path, **chosen: Any) -> int:
     """Show what a job would do: every decision with its why, memory, files, upload, checks.
 
-    Exit as submit would where a check fails: 3 for a line of a file, 6 for memory, else 1.
+    If a check fails, exit as submit would: 3 for a line of a file, 6 for memory, else 1.
     """
     from jobgen.app.planning import plan
     from jobgen.app.prepare import prepare

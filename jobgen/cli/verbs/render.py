@@ -41,7 +41,7 @@ def command(
     if standalone:
         ready = make_standalone(call.world, ready)
     if not call.flags.json:
-        call.complain((*ready.plan.notes, *rendering.placed(ready)))
+        call.complain((*ready.plan.notes, *rendering.list_failed_lines(ready)))
     if check:
         return rendering.check(call, ready, check)
     if output or call.flags.json:
