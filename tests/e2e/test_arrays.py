@@ -29,8 +29,10 @@ while not end.exists() and not stop.exists():
 if stop.exists():
     Path(os.environ["JOBGEN_STOPPED_FILE"]).touch()
     sys.exit(0)
-time.sleep(0.3 * int(rank))
-sys.exit(int(end.read_text()))
+code = int(end.read_text())
+if code and rank != "0":
+    time.sleep(1000)  # srun ends it: rank 0 is the one that fails
+sys.exit(code)
 """
 
 

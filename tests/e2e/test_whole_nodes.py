@@ -57,7 +57,9 @@ def ask(cluster: Cluster, folder: Path, profile: dict[str, Any], **keys: Any) ->
 
 def answers(run: Run) -> list[dict[str, Any]]:
     """What each rank said, in order."""
-    return [json.loads(out) for _, out in sorted(run.ranks().items())]
+    found = [json.loads(out) for _, out in sorted(run.ranks().items())]
+    assert found, run.story()
+    return found
 
 
 def monitored(run: Run) -> str:

@@ -16,6 +16,7 @@ from jobgen import payload
 from jobgen.model.events import Event, read_events
 from jobgen.resolve.program import read
 from tests.shellcheck import shellcheck
+from tests.waiting import until
 
 SCRIPT = Path(__file__).parents[2] / "jobgen" / "payload" / "rank.sh"
 TOOLS = ("bash", "cat", "cut", "date", "env", "grep", "ln", "mkdir", "python3", "sed", "setsid")
@@ -115,14 +116,6 @@ class Rank:
             except OSError:
                 continue
         return found
-
-
-def until(ready: Callable[[], object], what: str) -> None:
-    """Wait for something that must come; the limit is a guard against a hang."""
-    end = time.monotonic() + 120
-    while not ready():
-        assert time.monotonic() < end, f"{what} did not come"
-        time.sleep(0.02)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import pytest
 
 from tests.resolve.made import CPUS, GPUS
 from tests.script.job import Job
+from tests.waiting import HANG
 
 NAMES = ("TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR", "TORCH_EXTENSIONS_DIR")
 AMD_NAMES = (*NAMES, "MIOPEN_USER_DB_PATH", "MIOPEN_CUSTOM_CACHE_DIR")
@@ -106,7 +107,7 @@ def put_back(job: Job, restart: int, ranks: int) -> None:
     for rank in range(ranks):
         job.wait_for(job.folder / f"up.{rank}.{restart}")
     os.kill(process.pid, signal.SIGUSR1)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=HANG)
     assert process.returncode == 0, err
     assert job.state(f"requeued.{restart}").exists()
 

@@ -19,6 +19,7 @@ from jobgen.render import render
 from tests.golden.cases import templates
 from tests.resolve.made import CPUS, job, plan
 from tests.script.job import Job
+from tests.waiting import HANG
 
 BOTH_UP = """
 touch "$JOBGEN_RUN_DIR/up.$RANK"
@@ -158,7 +159,7 @@ def named(record: Sequence[Happened]) -> list[tuple[str, int, int]]:
         Path(folder, "10.n1.0").write_text(end(-9, "n1", 0, 9).line)
         names = f"events={folder}/0 record={folder}/0.n9.job"
         script = f"{names}\n{find_first()}\nfirst_failure"
-        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=HANG)
         assert not done.stderr
         path = Path(folder, "0.n9.job")
         events = read_events(path.read_text() if path.exists() else "")

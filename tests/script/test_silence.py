@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.script.job import Job
+from tests.waiting import HANG, until
 
 WAITS = "until [[ -e $JOBGEN_RUN_DIR/end ]]; do sleep 0.1; done\n"
 LEAVES = f"[[ $RANK == 0 ]] || exit 0\n{WAITS}"
@@ -33,19 +34,12 @@ def looks(job: Job) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def until(ready: Callable[[], object], what: str) -> None:
-    end = time.monotonic() + 60
-    while not ready():
-        assert time.monotonic() < end, f"{what} did not come"
-        time.sleep(0.05)
-
-
 def finish(job: Job, ready: Callable[[], object], what: str) -> str:
     """Run it until something has come, let the ranks end, and give what the job's log says."""
     process = job.start()
     until(ready, what)
     (job.folder / "end").touch()
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=HANG)
     assert process.returncode == 0, err
     return err
 
@@ -62,7 +56,7 @@ def test_a_rank_that_the_others_wait_for_is_reported_once(tmp_path: Path) -> Non
     seen = looks(job)
     time.sleep(3)
     (job.folder / "end").touch()
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=HANG)
     assert process.returncode == 0
     assert silences(job) == [("n2", 1, 2)]
     assert err.count(WORDS) == 1
