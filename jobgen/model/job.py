@@ -183,7 +183,7 @@ class JobSpec(Form):
     checkpoint: Checkpoint | None = key(
         form(Checkpoint),
         default=None,
-        doc="The early warning, and whether the job is put back in the queue.",
+        doc="The pre-timeout signal, and whether the job is requeued.",
     )
     train: Train | None = key(
         form(Train),
@@ -197,7 +197,7 @@ class JobSpec(Form):
         doc="Check each node before the program starts: off; auto, which takes about a second, and "
         "is off on the local cluster and for one GPU, one rank or one node without GPUs; or full, "
         "with deeper checks and a short all-reduce. A bad node ends the job with 95, or is "
-        "excluded if checkpoint.requeue puts the job back.",
+        "excluded when checkpoint.requeue requeues the job.",
     )
     monitor: Walltime | None = key(
         MONITOR,

@@ -164,7 +164,7 @@ class CachesPlan(NamedTuple):
 
 
 class StopPlan(NamedTuple):
-    """The early warning: the signal to the batch shell, its lead, and what follows."""
+    """The pre-timeout signal to the batch shell, its lead, and what follows."""
 
     signal: str
     grace: int

@@ -207,7 +207,7 @@ class Checkpoint(Form):
     grace: Walltime = key(
         TIME,
         default=Walltime(300),
-        doc="How long before the end the early warning comes; 5m by default.",
+        doc="How long before the end the pre-timeout signal comes; 5m by default.",
     )
     requeue: bool = key(
         YES,
