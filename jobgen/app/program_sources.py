@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 MOST_FILES = 200
 MOST_BYTES = 8 << 20
 _IMPORT = re.compile(
-    r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]*)|import[ \t]+([^\n#]+))",
+    r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(\([^)]{0,9999}\)|[^\n#]*)"
+    r"|import[ \t]+([^\n#]+))",
     re.MULTILINE,
 )
-_FILE = re.compile(r"[\w./-]+\.\w+")
+_FILE = re.compile(r"(?<![\w./-])[\w./-]+\.\w+")
 
 
 def read_sources(spec: Loaded[JobSpec], manifest: Manifest) -> dict[str, str] | None:

@@ -102,3 +102,10 @@ def test_the_examples_read_their_strategy(world: World, job: Job) -> None:
         text = f"workdir: {examples}\nprocs_per_node: 2\ntrain: {{strategy: fsdp2}}\n"
         checks = prepare(world, job(program, text), "here").plan.checks
         assert [check for check in checks if check.code == "J256"] == []
+
+
+def test_a_very_long_word_of_a_script_is_read_once(world: World, job: Job, workdir: Path) -> None:
+    blob = "0123456789abcdef" * 50_000
+    (workdir / "run.sh").write_text(f"echo {blob}\npython tools/main.py\n")
+    (workdir / "tools" / "main.py").write_text("from lib import (\n" * 50_000)
+    assert read(world, job, "bash run.sh") == {"run.sh", "tools/main.py", "lib/__init__.py"}
