@@ -35,7 +35,9 @@ def launch(request: Request) -> Launch:
     )
     return Launch(
         Step("launch", "once" if pdsh else "node", node, why=why, place=request.place),
-        before=(Step("hostfile", "once", hostfile, why="the nodes and their slots, for deepspeed"),),
+        before=(
+            Step("hostfile", "once", hostfile, why="the nodes and their slots, for deepspeed"),
+        ),
         part=_part(request, pdsh=pdsh),
     )
 
