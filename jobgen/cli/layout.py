@@ -90,8 +90,13 @@ def _described(row: tuple[str, str, str], widths: tuple[int, int], left: int, wi
 
 
 def count(number: int, word: str, many: str = "") -> str:
-    """``1 file``, ``2 files``."""
-    return f"{number} {word if number == 1 else many or word + 's'}"
+    """``1 file``, ``2,000 files``."""
+    return f"{number:,} {word if number == 1 else many or word + 's'}"
+
+
+def write_hours(hours: float, digits: int = 3) -> str:
+    """Hours for people: ``2.67``, ``27,648``."""
+    return f"{hours:,.0f}" if hours >= 10 ** (digits - 1) else f"{hours:.{digits}g}"
 
 
 def size(amount: float) -> str:

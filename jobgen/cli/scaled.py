@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.benching import awaited, checked, former, save
 from jobgen.cli.call import Call
+from jobgen.cli.layout import write_hours
 from jobgen.errors import Exit, Usage
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ def _wanted(call: Call, made: tuple[Ready, ...]) -> bool:
     hours = sum(one.plan.shape.gpu_hours for one in made)
     if most is None or hours <= most:
         return True
-    question = f"All sizes may use {hours:g} GPU-hours (asked above {most:g}). Submit?"
-    return call.confirm(question)
+    limit = f"asked above {write_hours(most)}"
+    return call.confirm(f"All sizes may use {write_hours(hours)} GPU-hours ({limit}). Submit?")
 
 
 def told(call: Call, refs: list[str], chosen: Mapping[str, Any]) -> int:

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from jobgen.cli.call import Call
-from jobgen.cli.layout import count, size
+from jobgen.cli.layout import count, size, write_hours
 from jobgen.cli.progress import Bar
 from jobgen.cli.screens import submit as screens
 from jobgen.errors import Exit
@@ -43,8 +43,8 @@ def wanted(call: Call, ready: Ready) -> bool:
     hours = ready.plan.shape.gpu_hours
     if most is None or hours <= most:
         return True
-    question = f"This may use {hours:g} GPU-hours (asked above {most:g}). Submit?"
-    if call.confirm(question):
+    limit = f"asked above {write_hours(most)}"
+    if call.confirm(f"This may use {write_hours(hours)} GPU-hours ({limit}). Submit?"):
         return True
     call.output.say("Nothing was submitted.")
     return False

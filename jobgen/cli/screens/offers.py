@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jobgen.cli.layout import clip, columns, pad
+from jobgen.cli.layout import clip, columns, pad, write_hours
 from jobgen.cli.output import Ink, safe
 from jobgen.cli.screens.memory import STYLES, WORDS, gib, runs, said, seconds
 from jobgen.strategy.choice.offers import break_even
@@ -55,8 +55,8 @@ def column(offer: Offer) -> list[str]:
         WORDS[option.verdict],
         seconds(step.seconds) if step else "-",
         f"{step.rate:.0f}" if step else "-",
-        f"{offer.gpu_hours / gpus:.3g} h" if step else "-",
-        f"{offer.gpu_hours:.4g}" if step else "-",
+        f"{write_hours(offer.gpu_hours / gpus)} h" if step else "-",
+        write_hours(offer.gpu_hours, 4) if step else "-",
         money(offer) if step else "-",
     ]
 

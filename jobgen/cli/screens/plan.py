@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobgen.cli.call import Flags
-from jobgen.cli.layout import clip, columns, count, described, fold, size, table
+from jobgen.cli.layout import clip, columns, count, described, fold, size, table, write_hours
 from jobgen.cli.output import TIMES, Ink, safe
 from jobgen.cli.problems import one
 from jobgen.cli.screens.render import compared, differences
@@ -96,7 +96,7 @@ def _cost(cost: Cost) -> str:
     if not cost.gpu_hours:
         return ""
     money = f", {cost.amount:.0f} {safe(cost.currency)}" if cost.amount is not None else ""
-    return f"at most {cost.gpu_hours:.3g} GPU-hours{money}"
+    return f"at most {write_hours(cost.gpu_hours)} GPU-hours{money}"
 
 
 def _section(title: str, rows: Iterable[tuple[str, str, str]], ink: Ink) -> str:
