@@ -68,7 +68,7 @@ if ((${#hosts[@]} == 0)); then
     for check in "${checks[@]}"; do
         [[ -z ${expect[$check]:-} ]] || { tell at "$check" && "check_$check" "${expect[$check]}"; }
     done
-    tell end && exit
+    tell end; exit
 fi
 # ---- In the batch shell: start the checks, and judge ----------------------------------------------------
 dir=$JOBGEN_STATE_DIR/preflight.$JOBGEN_RESTART n=${#hosts[@]} begun=0 reached='' level=bad

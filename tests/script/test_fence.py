@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 
 from tests.script.job import Job
@@ -29,6 +30,40 @@ def test_a_second_copy_does_nothing_and_touches_nothing(tmp_path: Path) -> None:
     assert "job 7 runs this run directory" in second.stderr
     assert job.ran() == 1
     assert job.marker() == marker
+
+
+def run_with_a_full_log(job: Job, number: int) -> int:
+    """The job's exit code where nothing more can be written to its log."""
+    with Path("/dev/full").open("w") as full:
+        return subprocess.run(
+            ["bash", str(job.script)],
+            cwd=job.folder,
+            env=job.environment(number, 0),
+            stderr=full,
+            timeout=HANG,
+        ).returncode
+
+
+def test_a_second_copy_does_nothing_where_the_disk_is_full(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", PROGRAM)
+    job.run(7)
+    assert run_with_a_full_log(job, 8) == 0
+    assert job.ran() == 1
+
+
+def test_a_claim_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", PROGRAM)
+    job.state("claim").mkdir(parents=True)  # as on a file system without room or without links
+    done = job.run(7)
+    assert done.returncode == 96
+    assert "cannot create the link state/0/claim" in done.stderr
+    assert job.ran() == 0
+
+
+def test_a_failed_line_of_setup_ends_the_job_where_the_disk_is_full(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", PROGRAM, setup="['exit_code() { return 7; }', exit_code]")
+    assert run_with_a_full_log(job, 7) == 7
+    assert job.ran() == 0
 
 
 def test_many_copies_at_once_make_one_execution(tmp_path: Path) -> None:
