@@ -130,7 +130,19 @@ def test_amd_gpus_are_counted_and_their_errors_read(node: Node) -> None:
     assert found(node.look("gpus=4")) == [("bad", "2 of 4 GPUs are there")]
     node.file("sys/class/drm/card1/device/ras/umc_err_count", "ue: 3\nce: 0\n")
     ((level, said),) = found(node.look("gpus=2"))
-    assert (level, "card1/device/ras/umc_err_count" in said) == ("bad", True)
+    assert (level, said.partition("/sys/")[2]) == (
+        "bad",
+        "class/drm/card1/device/ras/umc_err_count: uncorrected errors 3",
+    )
+    assert said.startswith("/")
+
+
+def test_the_errors_of_amds_only_counter_are_read(node: Node) -> None:
+    node.blocks(amd=True)
+    node.file("sys/class/kfd/kfd/topology/nodes/1/gpu_id", "111\n")
+    node.file("sys/class/drm/card0/device/ras/umc_err_count", "ue: 3\nce: 0\n")
+    ((level, said),) = found(node.look("gpus=1"))
+    assert (level, said.rpartition("/")[2]) == ("bad", "umc_err_count: uncorrected errors 3")
 
 
 PORTS = "named=^(mlx5_0|mlx5_1):[0-9]+ InfiniBand"
