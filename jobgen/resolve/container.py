@@ -25,7 +25,7 @@ _CONVERT = """\
 converted=$JOBGEN_STATE_DIR/image.$JOBGEN_RESTART
 if [[ $SLURM_PROCID == 0 ]]; then
     apptainer exec IMAGE true
-    echo "$?" >"$converted"
+    echo "$?" >"$converted" || die 96 "cannot write $converted"
 fi
 until [[ -s $converted ]]; do sleep 1; done
 [[ $(<"$converted") == 0 ]] || die 96 'apptainer cannot convert 'IMAGE"""

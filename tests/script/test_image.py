@@ -58,6 +58,16 @@ def test_an_image_that_is_not_there_ends_the_job_with_the_reason(tmp_path: Path)
     assert not list(job.folder.glob("ran.*"))
 
 
+def test_a_result_that_cannot_be_written_ends_the_job_instead_of_waiting(tmp_path: Path) -> None:
+    job = made(tmp_path / "run", "ghcr.io/a/b:1")
+    job.state("image.0").parent.mkdir(parents=True)
+    job.state("image.0").symlink_to("/dev/full")
+    done = job.run()
+    assert done.returncode == 96
+    assert "n1: cannot write" in done.stderr
+    assert not list(job.folder.glob("ran.*"))
+
+
 def test_a_job_that_starts_again_does_not_trust_its_last_start(tmp_path: Path) -> None:
     job = made(tmp_path / "run", "ghcr.io/a/b:1", checkpoint="{grace: 2s, requeue: true}")
     job.env["FAKE_NO_IMAGE"] = "1"
