@@ -28,7 +28,16 @@ _LAUNCHERS = {
     "LOCAL_WORLD_SIZE": "the launcher",
     "MASTER_ADDR": "the rendezvous, from the allocation",
     "MASTER_PORT": "the rendezvous, from the job's id",
+    "RDZV_ID": "the rendezvous, from the job's id",
+    **dict.fromkeys(("UID", "EUID", "PPID"), "bash"),
 }
+_SCRIPTS = (
+    "HOSTS|_|after|alive|all_caches|before|caches|claim|code|converted|count|cpus|early|echoes|ends?"
+    "|events|expect|files|findings|finished|gpus?|grace_over|id|jobgen_env|left|log|mine|minors"
+    "|monitor|monitored|name|node|old|pids?|program|rank|rc|record|reporter|signals|silence|since"
+    "|sizes|task|unfit|value|visible|who|why|words"
+)
+"""Variables that job.sbatch, node.sh and rank.sh set for themselves."""
 # Compiled when a file has an environment.
 _MANAGED = r"(?a)(SLURM|SLURMD|SBATCH|JOBGEN)_\w*"
 _SENSITIVE = (
@@ -58,6 +67,8 @@ def check(tree: Tree) -> None:
     for path in list(_keys(tree.data, ())):
         if _PREFIXES.search(str(path[-1])):
             _leaked(tree, path, "a key looks like a secret")
+    for name in _list_secrets(tree):
+        _refuse_names_of_scripts(tree, ("secrets",), f"secrets: {name}", name)
     _twice(tree)
 
 
@@ -73,6 +84,16 @@ def _name(tree: Tree, path: Path, name: str) -> None:
         owner = "jobgen" if name.startswith("JOBGEN") else "Slurm"
         hint = "remove it; options of sbatch stand under slurm:"
         tree.say("J126", f"{dotted(path)} cannot be set: it is {owner}'s", path, hint, place=place)
+    else:
+        _refuse_names_of_scripts(tree, path, dotted(path), name)
+
+
+def _refuse_names_of_scripts(tree: Tree, path: Path, shown: str, name: str) -> None:
+    if not re.fullmatch(_SCRIPTS, name):
+        return
+    message = f"{shown} cannot be set: '{name}' is a variable of jobgen's scripts"
+    hint = "choose another name, or export it in run:"
+    tree.say("J126", message, path, hint, place=tree.place(path, of_key=True))
 
 
 def _inline(tree: Tree, path: Path, name: str, value: Any) -> None:
@@ -97,16 +118,20 @@ def _leaked(tree: Tree, path: Path, message: str) -> None:
 
 
 def _twice(tree: Tree) -> None:
-    secrets = tree.get("secrets")
-    names = secrets if isinstance(secrets, list) else list(tree.table("secrets"))
-    for name in names:
-        if isinstance(name, str) and name in tree.table("env"):
+    for name in _list_secrets(tree):
+        if name in tree.table("env"):
             message = f"'{name}' is a secret and a variable of env"
             tree.contradict(message, [("secrets",), ("env", name)], "keep one")
     for name in tree.table("nccl", "env"):
         if name in tree.table("env"):
             message = f"'{name}' stands under env and under nccl.env"
             tree.contradict(message, [("env", name), ("nccl", "env", name)], "keep one")
+
+
+def _list_secrets(tree: Tree) -> list[str]:
+    secrets = tree.get("secrets")
+    names = secrets if isinstance(secrets, list) else list(tree.table("secrets"))
+    return [name for name in names if isinstance(name, str)]
 
 
 def _keys(value: Any, path: Path) -> Mapping[Path, None]:

@@ -209,7 +209,11 @@ def test_ranks_of_several_nodes_are_started_again_by_c10d_only() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["BASH_ENV", "ENV", "PYTHONSTARTUP", "RANK", "MASTER_PORT", "SLURM_X", "JOBGEN_X"]
+    "name",
+    [
+        *("BASH_ENV", "ENV", "PYTHONSTARTUP", "RANK", "MASTER_PORT", "SLURM_X", "JOBGEN_X"),
+        *("RDZV_ID", "UID", "EUID", "PPID"),
+    ],
 )
 def test_variables_that_are_not_the_users_are_refused(name: str) -> None:
     for more in (f"env: {{{name}: x}}", f"nccl: {{env: {{{name}: x}}}}"):

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from jobgen.resolve.container import _CONVERT
+from jobgen.resolve.docker import _AMD, _NVIDIA
+from jobgen.shell.simple_commands import read_commands
+from tests.load.test_jobs import problem
 from tests.resolve.made import GPUS
 from tests.script.job import Job
 
@@ -27,6 +33,44 @@ HAZARDS = {
     "LETTERS": "ä€\t|&;<>(){}",
 }
 """Values as job.yaml has them: $$ is a dollar."""
+
+ROOT = Path(__file__).parents[2]
+CHAIN = ("job.sbatch", "node.sh", "container.sh", "deepspeed_env.sh", "rank.sh")
+"""The scripts that a variable passes through on its way to the program."""
+_ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?=.*)?", re.DOTALL)
+
+
+def list_assigned(text: str) -> set[str]:
+    """The names that the commands of a script set for themselves, in its functions or outside."""
+    names = {match[1] for match in re.finditer(r"^ *for (\w+) in ", text, re.MULTILINE)}
+    for command in read_commands(text):
+        words = [word.text for word in command.words]
+        names |= {word.partition("=")[0].rstrip("+") for word in _take_assignments(words)}
+        if words[0] in {"read", "mapfile", "export", "declare"}:
+            names |= {match[1] for word in words[1:] if (match := _ASSIGNED.fullmatch(word))}
+    return names
+
+
+def _take_assignments(words: list[str]) -> list[str]:
+    taken = itertools.takewhile(lambda word: re.match(r"[A-Za-z_]\w*\+?=", word), words)
+    return list(taken)
+
+
+def find_names_of_scripts() -> list[str]:
+    """The variables of the scripts; what is exported to the program is written in capitals."""
+    files = [p for p in ROOT.glob("tests/golden/*/bundle/*") if p.name in CHAIN]
+    names = set[str]().union(*(list_assigned(path.read_text()) for path in files))
+    names |= list_assigned(f"{_CONVERT}\n{_NVIDIA}\n{_AMD}")
+    return sorted(name for name in names if name.islower() or name == "HOSTS")
+
+
+@pytest.mark.parametrize("name", find_names_of_scripts())
+def test_a_variable_of_the_scripts_is_no_name_for_one_of_the_users(name: str) -> None:
+    refused = problem(f"env: {{{name}: x}}")
+    assert (refused.code, "jobgen's scripts" in refused.message) == ("J126", True)
+    refused = problem(f"secrets: [{name}]")
+    assert (refused.code, "jobgen's scripts" in refused.message) == ("J126", True)
+
 
 LAUNCHER = """#!/bin/bash
 # torchrun, accelerate or deepspeed with one rank a node
