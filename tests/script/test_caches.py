@@ -126,6 +126,19 @@ def test_a_requeued_job_finds_what_it_compiled_but_no_lock(tmp_path: Path) -> No
         assert said(job, rank)[2].endswith(".1/extensions")
 
 
+def test_a_job_that_is_requeued_for_weeks_keeps_what_it_compiled(tmp_path: Path) -> None:
+    """What is a month old is removed, but not what this job has had for so long."""
+    program = TELL.replace("NAMES", " ".join(NAMES)) + SAVES
+    job = made(tmp_path / "run", program, checkpoint=REQUEUE)
+    put_back(job, 0, ranks=4)
+    for folder in folders(job):
+        os.utime(folder, (0, 0))
+    put_back(job, 1, ranks=4)
+    for rank in range(4):
+        assert (job.folder / f"there.{rank}").read_text().split() == ["built", "clock"]
+        assert said(job, rank)[-1] == "700 directory"
+
+
 def test_ranks_that_start_late_take_no_lock_of_a_rank_that_runs(tmp_path: Path) -> None:
     """Eight ranks at once on one node, after a requeue: each makes a lock as soon as it runs."""
     program = """
