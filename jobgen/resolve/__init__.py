@@ -14,7 +14,6 @@ from jobgen.launch import Launch, Request, launch
 from jobgen.model.facts import Facts
 from jobgen.model.plan import Check, ContainerPlan, Part, Plan, Setting, Shape, Step
 from jobgen.resolve import (
-    allocation,
     binding,
     caches,
     checks,
@@ -162,12 +161,7 @@ def _decide(look: Look, decided: _Decided, sized: Sized) -> Plan:
         files=tuple(file for part in parts for file in part.files),
         head=start.head(look),
         start=start.start(
-            size,
-            starts,
-            allocation.name_gpus(look, size),
-            container.srun_options(look, env, mounts),
-            outside=outside,
-            confined=look.job.bind == "auto",
+            look, size, starts, container.srun_options(look, env, mounts), outside=outside
         ),
         extra=_extra(look),
         submit_options=directives.dependency(look),

@@ -9,6 +9,9 @@ from jobgen.shell import Raw, Word
 RULE = "rule whole-node"
 _ALONE = ("", "topo")
 """Values of ``--exclusive`` that keep every other job away; ``user`` and ``mcs`` do not."""
+_UNBINDS = (21, 8)
+"""The release of Slurm since which ``--gpu-bind`` can be none; an older srun ends at it. Read:
+20.11 and 21.08, src/common/tres_bind.c."""
 
 
 def merge_options(look: Look) -> dict[str, Setting]:
@@ -101,3 +104,9 @@ def name_gpus(look: Look, shape: Shape) -> tuple[Word, ...]:
     if look.cluster.gpu_request == "none":
         words.append(Raw(f"${{SLURM_GPUS_ON_NODE:+--gpus-per-node={shape.gpus_per_node}}}"))
     return tuple(words)
+
+
+def unbind_gpus(look: Look, shape: Shape) -> tuple[Word, ...]:
+    """``--gpu-bind=none`` against a default of the site's, for a step with one task a node."""
+    known = shape.gpus_per_node > 0 and not look.has_older_slurm(_UNBINDS)
+    return ("--gpu-bind=none",) if known else ()

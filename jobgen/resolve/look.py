@@ -37,6 +37,12 @@ class Look(NamedTuple):
         """Whether the nodes are simulated on this machine."""
         return self.cluster.scheduler == "local"
 
+    def has_older_slurm(self, release: tuple[int, ...]) -> bool:
+        """Whether the cluster is known to have an older Slurm than this release."""
+        parts = (self.cluster.slurm_version or "").split(".")
+        there = tuple(int(part) for part in parts if part.isdigit())
+        return bool(there) and there < release
+
     def has_written(self, *path: Key) -> bool:
         """Whether the job, or ``--set``, has this key."""
         return path in self.spec.places or path in self.spec.overrides

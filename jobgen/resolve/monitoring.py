@@ -30,8 +30,7 @@ def monitoring(look: Look, shape: Shape, sized: Sized) -> tuple[MonitorPlan | No
 
 def share_gpus(look: Look, shape: Shape) -> tuple[Word, ...]:
     """The GPUs of a step beside the program's; none before the release that shares them."""
-    release = _release(look.cluster.slurm_version)
-    old = bool(release) and release < SHARES_GPUS and shape.gpus_per_node > 0
+    old = look.has_older_slurm(SHARES_GPUS) and shape.gpus_per_node > 0
     return NO_GPUS if old else name_gpus(look, shape)
 
 
@@ -39,7 +38,3 @@ def _too_old(look: Look) -> Problem:
     message = f"Slurm {look.cluster.slurm_version} lends a GPU to one step at a time"
     hint = "where Slurm hides GPUs, only the nodes' load, memory and network are written down"
     return Problem("J266", message, look.spec.at("monitor"), hint, severity="note")
-
-
-def _release(text: str | None) -> tuple[int, ...]:
-    return tuple(int(part) for part in (text or "").split(".") if part.isdigit())

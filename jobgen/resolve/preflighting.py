@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jobgen.model.plan import Part, PreflightPlan, Setting, Shape, StopPlan
-from jobgen.resolve.allocation import merge_options, name_gpus
+from jobgen.resolve.allocation import merge_options, name_gpus, unbind_gpus
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
 from jobgen.shell import Raw, Word
@@ -40,7 +40,7 @@ def plan(
     rows = preflight.expected(asked, full=word == "full")
     gpus = name_gpus(look, shape)
     if gpus and shape.nodes > 1:
-        rows = (*rows, _srun(gpus))
+        rows = (*rows, _srun((*gpus, *unbind_gpus(look, shape))))
     if look.local:
         rows = (*rows, Setting("local=yes", "every node is this machine", "rule preflight"))
     spare = look.cluster.nodes.count - shape.nodes
@@ -57,7 +57,7 @@ def plan(
 
 def _srun(gpus: tuple[Word, ...]) -> Setting:
     """What the preflight's own srun is told of GPUs; bash expands it where it is no plain text."""
-    words = " ".join(str(word) for word in (*gpus, "--gpu-bind=none"))
+    words = " ".join(str(word) for word in gpus)
     plain = not any(isinstance(word, Raw) for word in gpus)
     value = f"srun={words}" if plain else Raw(f'"srun={words}"')
     return Setting(value, "words for the preflight's own srun: the job's GPUs", "rule preflight")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jobgen.launch import Launch
 from jobgen.model.plan import Setting, Shape
+from jobgen.resolve.allocation import name_gpus, unbind_gpus
 from jobgen.resolve.look import Look
 from jobgen.shell import Raw, Word, quote
 
@@ -37,19 +38,10 @@ def address(look: Look) -> str:
     return f'"$SLURMD_NODENAME"{quote(suffix) if suffix else ""}'
 
 
-def start(
-    shape: Shape,
-    starts: Launch,
-    gpus: tuple[Word, ...],
-    container: Lines,
-    *,
-    outside: bool,
-    confined: bool,
-) -> Lines:
-    """The words that start node.sh: srun, or bash on the head alone.
+def start(look: Look, shape: Shape, starts: Launch, container: Lines, *, outside: bool) -> Lines:
+    """The words that start node.sh: srun, or bash on the first node alone.
 
-    ``gpus`` name the GPUs of the step; ``container`` are srun's options of a container; ``outside``
-    says that a node enters it itself; ``confined``: that each rank gets cores of its own.
+    ``container`` are srun's options of a container; ``outside``: each node enters it itself.
     """
     if starts.node.scope == "once":
         return (("bash", NODE),)
@@ -64,16 +56,17 @@ def start(
         *_cpus(shape),
     )
     # ranks of several GPUs bind themselves, near them; cores would be next to each other
-    own = confined and starts.node.scope == "rank" and shape.gpus_per_node < 2 and size[3:]
+    alone = starts.node.scope == "rank" and shape.gpus_per_node < 2
+    own = look.job.bind == "auto" and alone and size[3:]
     # A failed task ends a world of fixed size. One that has finished ends nothing: rank 0 may still
     # write the last checkpoint, and without --wait=0 the site's WaitTime kills it.
     ends = (f"--kill-on-bad-exit={0 if elastic else 1}", "--wait=0")
     return (
         ("srun", *size),
         (
-            *gpus,
+            *name_gpus(look, shape),
             f"--cpu-bind={'cores' if own else 'none'}",
-            *_gpu_binding(shape),
+            *_gpu_binding(look, shape),
             *ends,
             "--mpi=none",
             *starts.srun,
@@ -92,10 +85,10 @@ def _cpus(shape: Shape) -> tuple[Word, ...]:
     return (Raw(f'--cpus-per-task="${CPUS_PER_RANK if shape.tasks_per_node > 1 else "cpus"}"'),)
 
 
-def _gpu_binding(shape: Shape) -> tuple[Word, ...]:
-    """``--gpu-bind=none`` against a default of the site's, for a step with one task a node.
+def _gpu_binding(look: Look, shape: Shape) -> tuple[Word, ...]:
+    """The words against a default of the site's, for a step with one task a node.
 
-    Of several tasks it takes CUDA_VISIBLE_DEVICES away up to Slurm 23.02, and they would use any
-    GPU of the node; without it each sees all GPUs of the step.
+    From several tasks they take CUDA_VISIBLE_DEVICES away up to Slurm 23.02, and the tasks would
+    use any GPU of the node; without them each sees all GPUs of the step.
     """
-    return ("--gpu-bind=none",) if shape.gpus_per_node and shape.tasks_per_node == 1 else ()
+    return unbind_gpus(look, shape) if shape.tasks_per_node == 1 else ()

@@ -22,6 +22,23 @@ def words(found: Plan) -> str:
     return " ".join(str(word) for line in found.start for word in line)
 
 
+def expected(found: Plan) -> str:
+    """What the preflight is told."""
+    return " ".join(setting.value for setting in found.preflight.expect) if found.preflight else ""
+
+
+@pytest.mark.parametrize(
+    ("release", "known"), [("20.11.9", False), ("21.08", True), ("23.11.4", True), ("", True)]
+)
+def test_gpus_are_unbound_only_where_srun_knows_how(release: str, known: bool) -> None:
+    """Before 21.08 srun ends at --gpu-bind=none."""
+    found = plan(job(), f'{GPUS}slurm_version: "{release}"\n' if release else GPUS)
+    assert ("--gpu-bind=none" in words(found)) == known
+    assert ("--gpu-bind=none" in expected(found)) == known
+    assert "--gpus-per-node=8" in words(found)
+    assert "srun=--gpus-per-node=8" in expected(found)
+
+
 def codes(found: Plan) -> list[str]:
     return [note.code for note in found.notes]
 
