@@ -123,7 +123,7 @@ def test_no_value_of_the_environment_adds_a_line_of_code(value: str) -> None:
     except Invalid:  # what looks like a secret, or cannot stand in YAML, is refused before
         return
     script = render(found, templates())["job.sbatch"].content.decode()
-    lines = script.split("# ---- What every rank finds")[1].split("# ---- Where the ranks meet")[0]
+    lines = script.split("# ---- Environment of every rank")[1].split("# ---- Rendezvous")[0]
     words = ["bash", "-c", f'set -u\n:{lines}\nprintf %s "$A"']
     known = {"PATH": "/usr/bin:/bin", "JOBGEN_WORK_DIR": "/w", "JOBGEN_LOG_DIR": "/l"}
     done = subprocess.run(words, env=known, capture_output=True, check=True)

@@ -190,14 +190,14 @@ class MonitorPlan(NamedTuple):
 
 
 class PreflightPlan(NamedTuple):
-    """What every node is looked at for before the program starts, and what becomes of a bad one."""
+    """What is checked on every node before the program starts, and what follows from a bad one."""
 
     expect: tuple[Setting, ...]
     """``what=value``, as ``preflight.sh`` takes it."""
     stops: bool
     """Whether a bad node ends the job; an elastic one only names it."""
     excludes: bool
-    """Whether the job is put back into the queue without it."""
+    """Whether the job is requeued without it."""
     spare: int
     """Nodes of the cluster that may be excluded before too few are left."""
     measures: tuple[str, ...] | None = None

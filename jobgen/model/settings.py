@@ -212,7 +212,7 @@ class Checkpoint(Form):
     requeue: bool = key(
         YES,
         default=False,
-        doc="Put the job back in the queue when it has saved because of the warning.",
+        doc="Requeue the job when it has saved because of that signal.",
     )
     max_requeues: int = key(whole(0, 1000), default=10, doc="How often at most.")
 

@@ -112,13 +112,13 @@ def _is_file(name: str) -> bool:
 
 
 def part(look: Look, shape: Shape) -> Part:
-    """What the network's cards need to be seen inside."""
+    """What makes the HCAs visible inside."""
     asked, _ = _asked(look)
     if asked is None or asked.runtime != "pyxis" or not shape.gpus_per_node or shape.nodes < 2:
         return Part("container")
     if look.cluster.network.fabric not in {"infiniband", "roce"}:
         return Part("container")
-    why = "enroot hides the InfiniBand cards unless its Mellanox hook is told to show them"
+    why = "enroot hides the HCAs unless MELLANOX_VISIBLE_DEVICES names them"
     place = look.by_cluster("network", "fabric")
     return Part("container", env={"MELLANOX_VISIBLE_DEVICES": Setting("all", why, place)})
 

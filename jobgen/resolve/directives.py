@@ -8,7 +8,7 @@ from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
 
 REQUEUE_ROOM = 30
-"""Seconds between the end of the grace and the end of the job, in which it is put back."""
+"""Seconds between the end of the grace and the end of the job, in which it is requeued."""
 
 
 _LOGS = {False: "logs/job-%j.out", True: "logs/job-%A_%a.out"}
@@ -16,7 +16,7 @@ _LOGS = {False: "logs/job-%j.out", True: "logs/job-%A_%a.out"}
 
 
 def stop(look: Look, sized: Sized) -> StopPlan | None:
-    """The early warning, where the job asks for one."""
+    """The pre-timeout signal, where the job asks for one."""
     asked = look.job.checkpoint
     if asked is None:
         return None
@@ -31,7 +31,7 @@ def stop(look: Look, sized: Sized) -> StopPlan | None:
             hint="a longer time, or a grace that only covers the saving",
         )
         sized.problems.append(found)
-    why = f"the early warning comes {lead} s before the end"
+    why = f"the pre-timeout signal comes {lead} s before the end"
     sized.decide("checkpoint", f"{asked.signal} {lead} s", why, look.by_job("checkpoint"))
     return StopPlan(
         signal=asked.signal,
@@ -74,7 +74,7 @@ def _tasks(look: Look, shape: Shape) -> dict[str, Setting]:
 def _run(look: Look, shape: Shape, warning: StopPlan | None) -> dict[str, Setting]:
     """What the run itself needs: time, log, warning, requeue, a clean environment."""
     requeue = warning is not None and warning.requeue
-    why_requeue = "the job goes on where it stopped" if requeue else "a second start is not wanted"
+    why_requeue = "the job resumes where it stopped" if requeue else "the job must not start twice"
     place = look.by_job("checkpoint", "requeue") if requeue else "rule requeue"
     found = {
         "time": Setting(look.job.time.slurm(), "the time limit", look.by_job("time")),
@@ -84,12 +84,14 @@ def _run(look: Look, shape: Shape, warning: StopPlan | None) -> dict[str, Settin
     if warning:
         found["signal"] = Setting(
             f"B:{warning.signal}@{warning.lead}",
-            "the early warning, to the batch shell only: it would kill torchrun",
+            "pre-timeout signal, to the batch shell only: it would kill torchrun",
             look.by_job("checkpoint"),
         )
     name = "requeue" if requeue else "no-requeue"
     found[name] = Setting("", why_requeue, place)
-    found["export"] = Setting("NONE", "the same environment for everybody", "rule environment")
+    found["export"] = Setting(
+        "NONE", "do not inherit the submitting shell's environment", "rule environment"
+    )
     return found
 
 

@@ -69,7 +69,7 @@ def _with_file(name: str) -> Part:
 
 
 def _signal(look: Look, stop: StopPlan, number: str, shape: Shape) -> StopPlan:
-    """The step that sends the signal on each node; it ends nothing, whatever becomes of it."""
+    """The step that sends the signal on each node; whether it succeeds or not, it ends nothing."""
     nodes: Word = Raw('"$SLURM_NNODES"') if shape.min_nodes else str(shape.nodes)
     step: tuple[tuple[Word, ...], ...] = (
         ("srun", "--overlap", Raw(f"--nodes={nodes}"), Raw(f"--ntasks={nodes}")),

@@ -1,4 +1,4 @@
-"""How the batch shell starts node.sh on every node, and where the ranks meet."""
+"""How the batch shell starts node.sh on every node, and the address of the rendezvous."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_the_environment_arrives_as_bash_reads_it(case: str) -> None:
     """What a rank sees is the value with its $NAMEs expanded, and every other byte as written."""
     plan = planned(case)
     script = rendered(case)["job.sbatch"].content.decode()
-    part = script.split("# ---- What every rank finds")[1].split("# ---- Where the ranks meet")[0]
+    part = script.split("# ---- Environment of every rank")[1].split("# ---- Rendezvous")[0]
     known = {"USER": "ann", "JOBGEN_WORK_DIR": "/w", "JOBGEN_BUNDLE_DIR": "/b"}
     known |= {"PATH": "/usr/bin:/bin", "HOME": "/h", "SLURM_JOB_ID": "7"}
     known |= {"SLURM_JOB_CPUS_PER_NODE": "208(x2)", "JOBGEN_LOG_DIR": "/l"}

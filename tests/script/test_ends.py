@@ -36,7 +36,7 @@ def requeued(job: Job) -> list[str]:
 
 
 def warn(job: Job, process: subprocess.Popen[str], sign: signal.Signals = signal.SIGUSR1) -> str:
-    """The early warning, as Slurm sends it: to the batch shell alone, once the ranks are up."""
+    """The pre-timeout signal, as Slurm sends it to the batch shell, once the ranks are up."""
     for rank in range(2):
         job.wait_for(job.folder / f"up.{rank}")
     os.kill(process.pid, sign)
@@ -86,7 +86,7 @@ def test_the_warning_makes_a_stop_file_and_ends_nothing(tmp_path: Path) -> None:
     job = Job.make(tmp_path / "run", POLLS, checkpoint="{grace: 20s, signal: USR2}")
     process = job.start()
     err = warn(job, process, signal.SIGUSR2)
-    assert "early warning" in err
+    assert "pre-timeout signal" in err
     assert process.returncode == 0
     assert requeued(job) == []
     assert job.marker()["end"] == "finished"
@@ -152,7 +152,7 @@ def test_a_program_that_fails_after_the_warning_is_not_put_back(tmp_path: Path) 
 def test_there_is_an_end_to_being_put_back(tmp_path: Path) -> None:
     job = Job.make(tmp_path / "run", POLLS, checkpoint=REQUEUE)
     process = job.start(restart=2)
-    assert "put back 2 times: enough" in warn(job, process)
+    assert "requeued 2 times, which is the limit" in warn(job, process)
     assert requeued(job) == []
     assert job.marker(2)["end"] == "finished"
 
