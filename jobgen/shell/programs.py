@@ -14,7 +14,8 @@ from typing import NamedTuple
 from jobgen.shell.conditions import program_words, starts_assignment
 from jobgen.shell.foreign_launchers import LAUNCHERS, MODULES, ForeignLauncher, read_launched
 from jobgen.shell.python_command import is_python, read_python_command
-from jobgen.shell.shellwords import Word, commands
+from jobgen.shell.script_variables import ScriptVariables, is_variable
+from jobgen.shell.shellwords import Word
 from jobgen.shell.simple_commands import SimpleCommand, read_commands
 from jobgen.shell.wrappers import (
     DIRECT,
@@ -30,7 +31,6 @@ _LONGEST = 1_000_000
 _DEEPEST = 10
 _SHELL_DEPTH = 3
 """A shell inside of a shell counts so much: its text is read anew."""
-_MOST_WORDS = 2_000
 _CHANGES = frozenset({"export", "declare", "typeset", "unset"})
 _RENDEZVOUS = re.compile(
     r"-i|--ignore-environment|(?:(?:LOCAL_)?(?:RANK|WORLD_SIZE)|MASTER_(?:ADDR|PORT)|TORCHELASTIC_\w+)"
@@ -39,7 +39,6 @@ _RENDEZVOUS = re.compile(
 )
 """Words that change which ranks a program meets, before a command and behind env or export."""
 _WHICH = re.compile(r"[$`]\(?(?:which|command -v|type -p)\s+([\w./-]+)[)`]")
-_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?:\[[@*]\])?(?::?-([^{}]*))?\})", re.ASCII)
 
 
 class StartedProgram(NamedTuple):
@@ -84,12 +83,11 @@ def read_programs(text: str) -> list[StartedProgram]:
 
 
 class _Reading:
-    """What is known on the way through a text: its variables."""
+    """What is known on the way through a text: its variables, and the folder."""
 
     def __init__(self) -> None:
-        self.values: dict[str, str] = {}
+        self.variables = ScriptVariables()
         self.rendezvous = 0
-        self.room = _MOST_WORDS
         self.folder: str | None = ""
         self.makes_files = False
 
@@ -97,8 +95,8 @@ class _Reading:
         """The programs of a text, which may stand inside of another."""
         for command in read_commands(text):
             for word in command.words:
-                self._remember(word)
-            words = _complete(self._expand(program_words(command.words)))
+                self.variables.remember(word)
+            words = _complete(self.variables.expand(program_words(command.words)))
             before = command.words[: len(command.words) - len(program_words(command.words))]
             if not words or words[0].text in _CHANGES:
                 self.rendezvous += _changes_rendezvous(command.words)
@@ -120,48 +118,13 @@ class _Reading:
     def _enter(self, words: tuple[Word, ...], command: SimpleCommand) -> None:
         target = words[1].text if len(words) == 2 else "-"
         known = not words[-1].made and not target.startswith(("/", "~", "-"))
-        if _VARIABLE.fullmatch(target) and "JOBGEN_WORK_DIR" in target:
+        if is_variable(target) and "JOBGEN_WORK_DIR" in target:
             self.folder, target, known = "", ".", True
         if not known or self.folder is None or command.apart or not command.always:
             self.folder = None
             return
         folder = posixpath.normpath(posixpath.join(self.folder, target))
         self.folder = None if folder.startswith("..") else folder
-
-    def _remember(self, word: Word) -> None:
-        name, equals, value = word.text.partition("=")
-        if equals and starts_assignment(word.text):
-            array = value.startswith("(") and not word.quoted
-            self.values[name.removesuffix("+")] = value[1:-1] if array else value
-
-    # ---- variables
-
-    def _expand(self, words: Sequence[Word], depth: int = 0) -> tuple[Word, ...]:
-        """The words, with those that are one variable of the text replaced by its words."""
-        result: list[Word] = []
-        for word in words:
-            value = self._value(word)
-            if value is None or depth > _DEEPEST or self.room < 0:
-                result.append(word)
-                continue
-            inner = [w for command in commands(value) for w in command]
-            self.room -= len(inner)
-            moved = [w._replace(start=word.start, end=word.end) for w in inner]
-            result += self._expand(moved, depth + 1)
-        return tuple(result)
-
-    def _value(self, word: Word) -> str | None:
-        """What a word is that holds one variable and nothing else."""
-        match = _VARIABLE.fullmatch(word.text) if word.made else None
-        if match is None or (word.quoted and "[" not in word.text):
-            return None
-        return self.values.get(match.group(1) or match.group(2), match.group(3))
-
-    def _script(self, word: Word) -> str:
-        """The text of a word that a shell reads, its variables put in."""
-        match = _VARIABLE.fullmatch(word.text)
-        known = self.values.get(match.group(1) or match.group(2)) if match else None
-        return known if known is not None else word.text
 
     # ---- commands inside of commands
 
@@ -192,7 +155,7 @@ class _Reading:
         """``bash -lc 'script'``."""
         for flag, word in zip(here.words[1:], here.words[2:], strict=False):
             if re.fullmatch(r"-\w*c", flag.text):
-                yield from self._inside(text, here, word, depth, self._script(word))
+                yield from self._inside(text, here, word, depth, self.variables.read_text(word))
                 return
             if not flag.text.startswith(("-", "+")):
                 yield from self._wrapped(text, here, depth)
