@@ -8,37 +8,23 @@ is an error, never an empty word.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen import payload
 from jobgen.errors import Invalid, Place
 from jobgen.model.bundle import Bundle, BundleFile
-from jobgen.model.plan import ContainerPlan, Decision, Plan, Setting, StopPlan
+from jobgen.model.plan import ContainerPlan, Plan, Setting, StopPlan
 from jobgen.model.units import Walltime
 from jobgen.render.data import plan_data
-from jobgen.render.lines import assigned, comment, exports, setup_lines, site_lines
+from jobgen.render.lines import assigned, comment, explain_setting, exports, setup_lines, site_lines
+from jobgen.render.sbatch_lines import list_directives
 from jobgen.shell import Raw, Word, expandable, quote
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_SAFE = re.compile(r"[A-Za-z0-9_.,:;/@%+=~^*?!|&<>(){}\[\]-]*", re.ASCII)
-_WIDTH = 34
 _WIDEST = 118
-_TOLD = frozenset(
-    {
-        "as the job asks",
-        "this cluster's default",
-        "the job's name",
-        "the time limit",
-        "GPUs of each node",
-        "memory of each node",
-    }
-)
-"""Reasons that say no more than the option itself."""
-
 
 Engine = Callable[[Mapping[str, str], Sequence[str], Mapping[str, object]], Mapping[str, str]]
 """Templates, names of files, what the templates see → the text of each file."""
@@ -161,7 +147,7 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "exit_marker": marked,
         "has_end": marked or bool(plan.secrets) or bool(plan.caches and plan.caches.remove),
         "name": plan.name,
-        "directives": _directives(plan),
+        "directives": list_directives(plan),
         "world": shape.world,
         "silence": shape.world > 1 and not standalone,
         "min_world": (shape.min_nodes or 0) * shape.ranks_per_node,
@@ -173,11 +159,12 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "right_hosts": _right_hosts(plan),
         "secrets": " ".join(plan.secrets),
         "env": [
-            Variable(Raw(name), Raw(assigned(s.value)), _why(s)) for name, s in plan.env.items()
+            Variable(Raw(name), Raw(assigned(s.value)), explain_setting(s))
+            for name, s in plan.env.items()
         ],
-        "head": Variable(Raw("MASTER_ADDR"), Raw(plan.head.value), _why(plan.head)),
+        "head": Variable(Raw("MASTER_ADDR"), Raw(plan.head.value), explain_setting(plan.head)),
         "before": [{"text": Raw(step.text)} for step in before],
-        "launcher": _why(Setting(plan.launcher.value, launch.why, plan.launcher.place)),
+        "launcher": explain_setting(Setting(plan.launcher.value, launch.why, plan.launcher.place)),
         "start": _lines(plan.start),
         "requeue": bool(stop and stop.requeue),
         "stop": stop
@@ -193,7 +180,8 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "preflight": plan.preflight
         and {
             "expect": [
-                {"value": _element(s.value), "comment": _why(s)} for s in plan.preflight.expect
+                {"value": _element(s.value), "comment": explain_setting(s)}
+                for s in plan.preflight.expect
             ],
             "stops": plan.preflight.stops,
             "excludes": plan.preflight.excludes,
@@ -254,37 +242,10 @@ _PURPOSE = {
 }
 
 
-def _directives(plan: Plan) -> list[Raw]:
-    """One line each. Slurm takes an unquoted # as the start of a comment, so places may follow."""
-    lines = []
-    for name, setting in plan.directives.items():
-        text = f"#SBATCH --{name}" + (f"={_directive(setting.value)}" if setting.value else "")
-        lines.append(Raw(f"{text.ljust(_WIDTH)} # {_source(setting)}"))
-    for setting in plan.extra:
-        text = f"#SBATCH {setting.value}"
-        lines += [Raw(f"{text.ljust(_WIDTH)} # {setting.place}")]
-    return lines
-
-
-def _source(setting: Setting) -> Raw:
-    """The line that says so; beside it the reason, where the line alone does not tell."""
-    if setting.place.startswith("rule "):
-        return comment(setting.why)
-    told = setting.why in _TOLD
-    return comment(setting.place if told else f"{setting.place}: {setting.why}")
-
-
 def _element(value: str) -> Raw:
     """A word of an array; one with a bare comma reads as if it were several."""
     word = quote(value)
     return Raw(f"'{word}'" if word == value and "," in word else word)
-
-
-def _directive(value: str) -> str:
-    """A value as sbatch's own parser reads it: quotes group, a backslash escapes, no shell."""
-    if _SAFE.fullmatch(value):
-        return value
-    return "'" + value + "'" if "'" not in value else '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
 
 
 def _right_hosts(plan: Plan) -> Raw:
@@ -301,11 +262,3 @@ def _cwd(container: ContainerPlan | None) -> str:
 
 def _lines(lines: tuple[tuple[Word, ...], ...]) -> Raw:
     return Raw(" \\\n    ".join(" ".join(quote(w) for w in line) for line in lines if line))
-
-
-def _why(setting: Decision[Any]) -> Raw:
-    """The reason and the line that says so, as a comment."""
-    if setting.why in _TOLD:
-        return comment(setting.place)
-    place = "" if setting.place.startswith("rule ") else f" ({setting.place})"
-    return comment(setting.why + place)

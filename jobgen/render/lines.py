@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from jobgen.model.plan import Precedence, Setting
+from jobgen.model.plan import Decision, Precedence, Setting
 from jobgen.shell import Raw, expandable
 
 _WIDTH = 96
+SELF_EVIDENT = frozenset(
+    {
+        "as the job asks",
+        "this cluster's default",
+        "the job's name",
+        "the time limit",
+        "GPUs of each node",
+        "memory of each node",
+    }
+)
+"""Reasons that add nothing to the option itself: its line is shown alone."""
 
 
 def setup_lines(setup: Sequence[Setting]) -> list[Raw]:
@@ -57,3 +69,11 @@ def assigned(value: str) -> str:
 def comment(text: str) -> Raw:
     """Text that stays a comment, whatever it holds."""
     return Raw("".join(c if c.isprintable() else " " for c in text))
+
+
+def explain_setting(setting: Decision[Any]) -> Raw:
+    """The reason and the place of a setting, as a comment."""
+    if setting.why in SELF_EVIDENT:
+        return comment(setting.place)
+    place = "" if setting.place.startswith("rule ") else f" ({setting.place})"
+    return comment(setting.why + place)

@@ -1,0 +1,39 @@
+"""The #SBATCH lines: values as sbatch's own parser reads them, each with its source."""
+
+from __future__ import annotations
+
+import re
+
+from jobgen.model.plan import Plan, Setting
+from jobgen.render.lines import SELF_EVIDENT, comment
+from jobgen.shell import Raw
+
+_SAFE = re.compile(r"[A-Za-z0-9_.,:;/@%+=~^*?!|&<>(){}\[\]-]*", re.ASCII)
+_WIDTH = 34
+
+
+def list_directives(plan: Plan) -> list[Raw]:
+    """One line each, with its source: Slurm takes an unquoted # as the start of a comment."""
+    lines = []
+    for name, setting in plan.directives.items():
+        text = f"#SBATCH --{name}" + (f"={_directive(setting.value)}" if setting.value else "")
+        lines.append(Raw(f"{text.ljust(_WIDTH)} # {_source(setting)}"))
+    for setting in plan.extra:
+        text = f"#SBATCH {setting.value}"
+        lines += [Raw(f"{text.ljust(_WIDTH)} # {setting.place}")]
+    return lines
+
+
+def _source(setting: Setting) -> Raw:
+    """The place of the setting, and its reason if it adds something."""
+    if setting.place.startswith("rule "):
+        return comment(setting.why)
+    alone = setting.why in SELF_EVIDENT
+    return comment(setting.place if alone else f"{setting.place}: {setting.why}")
+
+
+def _directive(value: str) -> str:
+    """A value as sbatch's own parser reads it: quotes group, a backslash escapes, no shell."""
+    if _SAFE.fullmatch(value):
+        return value
+    return "'" + value + "'" if "'" not in value else '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
