@@ -78,11 +78,11 @@ if ((code != 0)); then
         grep -Ev '^(srun|slurmstepd): ' | tail -n 1 | tr -cd '[:print:]')
     absent='No module named .?torch|is not on PATH here|exit code 127$|python: .*not found'
     if ((code == 127)) || grep -Eqs "$absent" "$trial"/*.err "$trial/log"; then
-        finding skip 'not looked at: there is no python with torch where the program runs' "its words are in $trial"
+        finding skip 'not measured: no python with torch where the program runs' "its log is in $trial"
     elif ((code == 124 || code == 137)); then
-        finding wrong "it did not come to an end in $patience s" "what the ranks said is in $trial"
+        finding wrong "it did not finish in $patience s" "the logs of the ranks are in $trial"
     else
-        finding wrong "exit code $code${said:+: ${said:0:160}}" "what the ranks said is in $trial"
+        finding wrong "exit code $code${said:+: ${said:0:160}}" "the logs of the ranks are in $trial"
     fi
     exit 0
 fi
@@ -99,7 +99,7 @@ read -r reached ranks < <(awk "$json"'
     /"kind": *"point"/ { time = number("median"); if (time > 0) rate = number("bytes") / time * 2 * (n - 1) / n / 1e9 }
     END { printf "%.2f %d\n", rate, n }' "$told" 2>/dev/null)
 if ((${ranks:-0} < 2)); then
-    finding skip 'not looked at: nothing was measured between ranks' "what the ranks said is in $trial"
+    finding skip 'nothing was measured between ranks' "the logs of the ranks are in $trial"
     exit 0
 fi
 printf '%s\n' "$reached" >"$dir/busbw"
@@ -130,7 +130,7 @@ whose="${expect[busbw]} are expected (${expect[of]:-the profile})"
 while IFS=$'\t' read -r node here usual; do
     [[ -z $node ]] || finding "$([[ -n $half ]] && echo bad || echo warn)" \
         "$here GB/s with its better neighbour, and $usual is usual here" \
-        'look at its cards, cables and switch port: ibstat, ethtool' "$node"
+        'check its HCAs, cables and switch port: ibstat, ethtool' "$node"
 done <<<"$slow"
 if [[ -z $half ]]; then
     finding warn "$reached GB/s, and $whose" 'jobgen bench allreduce --pairs measures each pair of nodes'

@@ -164,7 +164,7 @@ def test_a_start_that_fails(tmp_path: Path, then: str, level: str, said: str) ->
 def test_a_start_that_hangs_is_ended(tmp_path: Path) -> None:
     (row,) = found(tmp_path, then="sleep 600", seconds=1)
     assert row[0] == "wrong"
-    assert "did not come to an end in 1 s" in row[2]
+    assert "did not finish in 1 s" in row[2]
 
 
 def test_nothing_is_started_where_a_node_is_known_to_be_bad(tmp_path: Path) -> None:
