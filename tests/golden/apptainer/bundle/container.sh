@@ -1,9 +1,9 @@
 #!/bin/bash
-# Runs on every node, outside: enters the container and starts node.sh in it.
+# Runs on every node, outside the container: enters it and starts node.sh inside.
 # shellcheck disable=SC1090,SC1091,SC2016  # the cluster's files are not here to be read
 node=${SLURMD_NODENAME:-$HOSTNAME}
-die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2 && exit "$1"; } # CODE TEXT
-# What ends here before a rank has started is recorded as the end of a rank is.
+die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2; exit "$1"; } # CODE TEXT
+# A failure before a rank starts is recorded like the exit of a rank.
 record_end() {
     local code=$? events=$JOBGEN_STATE_DIR/events
     ((code)) && mkdir -p "$events" || return
@@ -11,10 +11,10 @@ record_end() {
         >"$events/$JOBGEN_RESTART.$node.node${SLURM_LOCALID:-0}"
 }
 trap record_end EXIT
-# ---- Setup: a line that fails ends the job, where nothing on it says || true -------------------
+# ---- Setup: a line that fails ends the job, unless it ends in || true --------------------------
 setup_failed() {
     local code=$?
-    # the site's own files may fail inside as they like
+    # failures inside the site's own files are ignored
     [[ ${#BASH_SOURCE[@]} -gt 2 ]] || die "$code" "setup failed: $1"
 }
 trap 'setup_failed "$BASH_COMMAND"' ERR

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Runs once on every node: the setup, then the launcher, which starts the node's ranks.
 node=${SLURMD_NODENAME:-$HOSTNAME}
-die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2 && exit "$1"; } # CODE TEXT
-# What ends here before a rank has started is recorded as the end of a rank is.
+die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2; exit "$1"; } # CODE TEXT
+# A failure before a rank starts is recorded like the exit of a rank.
 record_end() {
     local code=$? events=$JOBGEN_STATE_DIR/events
     ((code)) && mkdir -p "$events" || return
@@ -11,13 +11,13 @@ record_end() {
 }
 trap record_end EXIT
 cd "$JOBGEN_WORK_DIR" || die 96 'the working directory is not here'
-# ---- Caches of compilers: on this node, because ranks race in a shared home ----------------------
+# ---- Compiler caches: on this node, because ranks race in a shared home --------------------------
 all_caches=${TMPDIR:-/tmp}/jobgen-$UID-$SLURM_JOB_ID-$SLURMD_NODENAME-01ba4719
 caches=$all_caches.$JOBGEN_RESTART
 mkdir -m 700 "$caches" 2>/dev/null
 [[ -d $caches && -O $caches && ! -L $caches ]] ||
     caches=$(mktemp -d "$all_caches-XXXXXXXX") || die 96 'no room for caches'
-# what killed jobs left a month ago
+# leftovers of jobs that were killed a month ago
 find "${TMPDIR:-/tmp}" -maxdepth 1 -user "$UID" -name "jobgen-$UID-*" -mtime +30 -exec rm -rf {} +
 [[ $SLURM_LOCALID != 0 || $(stat -f -c %T "$caches") != tmpfs ]] ||
     printf 'jobgen: %s: %s is in memory, and so are caches\n' "$SLURMD_NODENAME" "$caches" >&2

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Runs on the first node: the setup, then the launcher, which reaches the others.
 node=${SLURMD_NODENAME:-$HOSTNAME}
-die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2 && exit "$1"; } # CODE TEXT
-# What ends here before a rank has started is recorded as the end of a rank is.
+die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2; exit "$1"; } # CODE TEXT
+# A failure before a rank starts is recorded like the exit of a rank.
 record_end() {
     local code=$? events=$JOBGEN_STATE_DIR/events
     ((code)) && mkdir -p "$events" || return

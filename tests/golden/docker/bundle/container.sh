@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs on every node, outside: enters the container and starts node.sh in it.
+# Runs on every node, outside the container: enters it and starts node.sh inside.
 # shellcheck disable=SC1090,SC1091,SC2016  # the cluster's files are not here to be read
 JOBGEN_GUARD=1 exec docker run --rm --init \
     --gpus=all --device=/dev/infiniband --cap-add=IPC_LOCK \

@@ -2,8 +2,8 @@
 # Runs once on every node: the setup, then the launcher, which starts the node's ranks.
 # shellcheck disable=SC1090,SC1091  # the cluster's files are not here to be read
 node=${SLURMD_NODENAME:-$HOSTNAME}
-die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2 && exit "$1"; } # CODE TEXT
-# What ends here before a rank has started is recorded as the end of a rank is.
+die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2; exit "$1"; } # CODE TEXT
+# A failure before a rank starts is recorded like the exit of a rank.
 record_end() {
     local code=$? events=$JOBGEN_STATE_DIR/events
     ((code)) && mkdir -p "$events" || return
@@ -12,22 +12,22 @@ record_end() {
 }
 trap record_end EXIT
 cd "$JOBGEN_WORK_DIR" || die 96 'the working directory is not here'
-# ---- Caches of compilers: on this node, because ranks race in a shared home ----------------------
+# ---- Compiler caches: on this node, because ranks race in a shared home --------------------------
 all_caches=${TMPDIR:-/tmp}/jobgen-$UID-$SLURM_JOB_ID-$SLURMD_NODENAME-afa0371a
 caches=$all_caches.$JOBGEN_RESTART
 mkdir -m 700 "$caches" 2>/dev/null
 [[ -d $caches && -O $caches && ! -L $caches ]] ||
     caches=$(mktemp -d "$all_caches-XXXXXXXX") || die 96 'no room for caches'
-# what killed jobs left a month ago
+# leftovers of jobs that were killed a month ago
 find "${TMPDIR:-/tmp}" -maxdepth 1 -user "$UID" -name "jobgen-$UID-*" -mtime +30 -exec rm -rf {} +
 [[ $SLURM_LOCALID != 0 || $(stat -f -c %T "$caches") != tmpfs ]] ||
     printf 'jobgen: %s: %s is in memory, and so are caches\n' "$SLURMD_NODENAME" "$caches" >&2
 export TRITON_CACHE_DIR=$caches/triton TORCHINDUCTOR_CACHE_DIR=$caches/inductor \
     TORCH_EXTENSIONS_DIR=$caches/extensions
-# ---- Setup: a line that fails ends the job, where nothing on it says || true -------------------
+# ---- Setup: a line that fails ends the job, unless it ends in || true --------------------------
 setup_failed() {
     local code=$?
-    # the site's own files may fail inside as they like
+    # failures inside the site's own files are ignored
     [[ ${#BASH_SOURCE[@]} -gt 2 ]] || die "$code" "setup failed: $1"
 }
 trap 'setup_failed "$BASH_COMMAND"' ERR

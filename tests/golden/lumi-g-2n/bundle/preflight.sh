@@ -40,7 +40,8 @@ check_host() { # nobody has to listen there yet: a refusal is an answer
 check_gpus() {
     local text count problem
     [[ -d $root/sys/class/kfd ]] || { tell skip 'GPUs: there is no amdgpu driver' 'not checked' && return; }
-    text=$(grep -s '^ue: *[1-9]' "$root"/sys/class/drm/card*/device/ras/*_err_count)
+    text=$(grep -sH '^ue: *[1-9]' "$root"/sys/class/drm/card*/device/ras/*_err_count |
+        sed 's/:ue:/: uncorrected errors/')
     count=$(cat "$root"/sys/class/kfd/kfd/topology/nodes/*/gpu_id | grep -c '[1-9]')
     ((count >= $1)) || tell bad "$count of $1 GPUs are there$( ((count)) || printf ' (%s)' "${text%%$'\n'*}")" \
         'have the node drained: a GPU is off the bus, or its driver is not loaded'
@@ -51,14 +52,14 @@ check_gpus() {
         /_err_count:/ || $2 == "Yes" && (part[4] == "Remapped Rows" || key ~ /^Pending Page/) ||
         $2 == "Active" && key ~ /^HW (Thermal|Power)/ || part[8] == "Volatile" && $2 + 0 &&
         (key ~ /Uncorrectable/ || part[12] == "Double Bit" && key == "Total") { print gpu part[4] ": " key ": " $2 }
-    ' <<<"$text" | while read -r problem; do tell bad "$problem" 'have the GPU reset, or the node drained'; done
+    ' <<<"$text" | while read -r problem; do tell bad "${problem#: }" 'have the GPU reset, or the node drained'; done
 }
 if ((${#hosts[@]} == 0)); then
     tell clock "$(date +%s)"
     for check in "${checks[@]}"; do
         [[ -z ${expect[$check]:-} ]] || { tell at "$check" && "check_$check" "${expect[$check]}"; }
     done
-    tell end && exit
+    tell end; exit
 fi
 # ---- In the batch shell: start the checks, and judge ----------------------------------------------------
 dir=$JOBGEN_STATE_DIR/preflight.$JOBGEN_RESTART n=${#hosts[@]} begun=0 reached='' level=bad
