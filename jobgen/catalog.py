@@ -16,6 +16,8 @@ _EXTENDS = re.compile(
 _SUFFIXES = (".yaml", ".yml")
 _LEVELS = 8
 """So long may a row of profiles be that extend each other."""
+_FEW = 3
+"""So many names stand in an error."""
 _LIMIT = (1 << 20) + 1
 """One byte more than a file may have, so that whoever parses it can tell."""
 
@@ -172,14 +174,23 @@ class Catalog(NamedTuple):
                 return Parent(above, label, self._above(found, above, (*below, here)))
         return None
 
-    def _missing(self, name: str) -> Missing:
-        import difflib
+    def suggest(self, name: str = "") -> str:
+        """Where to go from a name that reaches no profile: those near it, or the user's own."""
+        from difflib import get_close_matches
 
-        known = sorted({path.stem for _, path, _ in self._files()})
-        near = difflib.get_close_matches(name[:64], known, 1)
-        guess = f"did you mean '{near[0]}'? " if near else ""
-        hint = f"{guess}known: {', '.join(known) or 'none'}"
-        return Missing(Problem("J182", f"there is no cluster '{name[:64]}'", None, hint))
+        origins = {path.stem: origin for origin, path, _ in reversed(list(self._files()))}
+        near = get_close_matches(name[:64], sorted(origins), _FEW) if name else []
+        own = sorted(stem for stem, origin in origins.items() if origin != "shipped")
+        start = ""
+        if near:
+            start = f"did you mean {' or '.join(map(repr, near))}? "
+        elif own:
+            start = f"yours: {', '.join(own[:_FEW])}; "
+        return f"{start}jobgen cluster ls lists all"
+
+    def _missing(self, name: str) -> Missing:
+        message = f"there is no cluster '{name[:64]}'"
+        return Missing(Problem("J182", message, None, self.suggest(name)))
 
 
 def _files_in(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:

@@ -68,12 +68,34 @@ def test_a_word_with_a_slash_or_a_suffix_is_a_file(folders: tuple[Path, Path, Pa
         catalog(folders).cluster("./nowhere.yaml")
 
 
-def test_an_unknown_name_gets_the_nearest_and_the_list() -> None:
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("locla", "did you mean 'local'? jobgen cluster ls lists all"),
+        ("a100x61", "did you mean 'a100x16'? jobgen cluster ls lists all"),
+        ("h100", "did you mean 'oci-h100' or 'dgx-h100'? jobgen cluster ls lists all"),
+        ("qqqqqq", "jobgen cluster ls lists all"),
+    ],
+)
+def test_an_unknown_name_gets_the_nearest_and_the_command_that_lists(name: str, hint: str) -> None:
     with pytest.raises(Missing) as caught:
-        Catalog(()).cluster("a100x61")
+        Catalog(()).cluster(name)
     (problem,) = caught.value.problems
-    assert problem.hint.startswith("did you mean 'a100x16'? known: a100x16, ")
+    assert problem.hint == hint
     assert caught.value.exit == 7
+
+
+def test_an_unknown_name_gets_the_users_own_profiles_if_none_is_near(
+    folders: tuple[Path, Path, Path],
+) -> None:
+    with pytest.raises(Missing) as caught:
+        catalog(folders).cluster("qqqqqq")
+    assert caught.value.problems[0].hint == "jobgen cluster ls lists all"
+    for name in ("lab", "one", "two", "zoo"):
+        put(folders[1], name)
+    with pytest.raises(Missing) as caught:
+        catalog(folders).cluster("qqqqqq")
+    assert caught.value.problems[0].hint == "yours: lab, one, two; jobgen cluster ls lists all"
 
 
 def test_all_profiles_are_listed_once(folders: tuple[Path, Path, Path]) -> None:

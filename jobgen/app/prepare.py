@@ -270,11 +270,8 @@ def profile_of(world: World, catalog: Catalog, name: str | None) -> Loaded[Clust
     from jobgen.load import load_cluster
 
     if not name:
-        known = ", ".join(file.name for file in catalog.clusters())
-        raise Missing(
-            "no cluster is named",
-            hint=f"add -c NAME, or cluster: NAME to the job file; known: {known}",
-        )
+        hint = f"add -c NAME, or cluster: NAME to the job file; {catalog.suggest()}"
+        raise Missing("no cluster is named", hint=hint)
     file = catalog.cluster(name)
     world.texts.update(file.texts)
     return load_cluster(file.text, file.label, parent=file.parent)

@@ -262,3 +262,11 @@ def errors(answer: Said) -> set[tuple[str, str]]:
             if check["status"] == "fail"
         ]
     return {(p["code"], p["message"]) for p in problems if p["severity"] == "error"}
+
+
+def test_a_job_without_a_cluster_gets_no_long_list(jobgen: Jobgen, folder: Path) -> None:
+    write(folder, "nodes: 1", "time: 1h")
+    said = " ".join(jobgen("submit", "job.yaml", "--dry-run").err.split())
+    assert "no cluster is named" in said
+    assert "yours: small; jobgen cluster ls lists all" in said
+    assert "a100x16" not in said
