@@ -243,9 +243,10 @@ def refusal(problems: Sequence[Problem]) -> type[JobgenError] | None:
     from jobgen.resolve.planning import UNFIT
 
     errors = [problem for problem in problems if problem.severity == "error"]
-    if any(problem.place for problem in errors):
+    others = [problem for problem in errors if problem.code != UNFIT]
+    if any(problem.place for problem in others):
         return Invalid
-    if any(problem.code != UNFIT for problem in errors):
+    if others:
         return CheckFailed
     return Unfit if errors else None
 

@@ -102,14 +102,21 @@ def check(look: Look, size: Shape, launcher: str, sizes: Sizes, train: Train) ->
     from jobgen.strategy.choice.ladder import Rung
 
     found = option(Rung(0, train.strategy.type, train), ask._replace(sizes=sizes), speed=False)
-    need = found.memory.nvidia_smi / _GIB
-    limit = ask.machine.memory / _GIB
-    message = f"about {need:.1f} of {limit:.1f} GiB of each GPU's memory are needed"
+    need, limit = found.memory.nvidia_smi / _GIB, ask.machine.memory / _GIB
+    shown = f"{need:.0f}" if need >= 100 else f"{need:.1f}"
+    message = f"needs about {shown} GiB, the GPU has {limit:.1f} GiB"
     if found.verdict == "fits":
-        return Check("ok", message)
+        return Check("ok", f"fits: {message}")
+    place = look.spec.at("train", _decisive(look))
     if found.verdict == "tight":
-        return Check("warn", f"{message}: tight", UNFIT, "jobgen plan shows what needs it")
+        hint = "jobgen plan shows what needs it"
+        return Check("warn", f"tight: {message}", UNFIT, hint, place)
     if found.memory.nvidia_smi <= ask.machine.memory:
         message = f"{message}; but {found.note}"
     hint = "'What would help' in jobgen plan names the cheapest changes"
-    return Check("fail", f"{message}: it does not fit", UNFIT, hint)
+    return Check("fail", f"does not fit: {message}", UNFIT, hint, place)
+
+
+def _decisive(look: Look) -> str:
+    """The key of ``train`` that most decides how much memory is needed."""
+    return "strategy" if look.has_written("train", "strategy") else "model"

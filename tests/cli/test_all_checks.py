@@ -134,6 +134,13 @@ def test_the_exit_code_is_the_same_from_every_verb(
     assert message in answers["submit"].err
 
 
+def test_memory_that_does_not_suffice_stands_at_its_line(jobgen: Jobgen, folder: Path) -> None:
+    write(folder, "nodes: 1", "time: 1h", "train: {model: meta-llama/Llama-3.1-70B, strategy: ddp}")
+    said = jobgen("lint", "job.yaml", "-c", "small").out
+    assert "job.yaml:5:42: error[J251]: does not fit: needs about " in said
+    assert "Found 1 error and 1 warning in 1 file." in said
+
+
 def test_an_unknown_cluster_is_seven_from_every_verb(jobgen: Jobgen, folder: Path) -> None:
     write(folder, "nodes: 1", "time: 1h")
     for words in VERBS:

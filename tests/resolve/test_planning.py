@@ -62,14 +62,29 @@ def test_auto_says_what_it_would_have_to_know(words: str, cluster: str, said: st
 )
 def test_a_plan_says_whether_it_fits(words: str, status: str) -> None:
     made = plan(job(train=f"{{{words}}}"))
-    found = [check for check in made.checks if "GPU's memory" in check.message]
+    found = [check for check in made.checks if "GiB" in check.message]
     assert [check.status for check in found] == [status]
-    assert "of 79.2 GiB" in found[0].message
+    assert found[0].message.endswith("GiB, the GPU has 79.2 GiB")
+
+
+@pytest.mark.parametrize(
+    ("train", "line"),
+    [
+        ("{strategy: ddp, model: meta-llama/Llama-3.1-70B}", 5),
+        ("\n  model: meta-llama/Llama-3.1-70B\n  strategy: ddp", 7),
+        ("\n  framework: torch\n  model: meta-llama/Llama-3.1-70B", 7),
+    ],
+)
+def test_what_does_not_fit_stands_at_the_key_that_decides_it(train: str, line: int) -> None:
+    (check,) = [one for one in plan(job(train=train)).checks if one.status == "fail"]
+    assert check.message == "does not fit: needs about 1401 GiB, the GPU has 79.2 GiB"
+    assert check.place is not None
+    assert (check.place.line, check.place.col > 1) == (line, True)
 
 
 def test_of_an_unknown_model_nothing_is_said() -> None:
     made = plan(job(train="{model: acme/none-8b, strategy: ddp}"))
-    assert not [check for check in made.checks if "GPU's memory" in check.message]
+    assert not [check for check in made.checks if "GiB" in check.message]
 
 
 def test_what_the_program_keeps_changes_what_fits() -> None:
@@ -91,8 +106,8 @@ def test_what_the_program_does_is_counted_and_changes_no_file(words: str) -> Non
 
 def _need(made: Plan) -> float:
     """GiB of each GPU, as a check says."""
-    (check,) = [one for one in made.checks if "GPU's memory" in one.message]
-    return float(check.message.split()[1])
+    (check,) = [one for one in made.checks if "GiB" in one.message]
+    return float(check.message.partition(" about ")[2].split()[0])
 
 
 def test_an_uneven_pipeline_is_taken_where_the_framework_balances_it() -> None:
