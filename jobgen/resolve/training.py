@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jobgen.model.train import Train
     from jobgen.resolve.program import Program
     from jobgen.shell import Word
-    from jobgen.strategy import Fault, Sizes, Strategy, World
+    from jobgen.strategy import Fault, Note, Sizes, Strategy, World
     from jobgen.strategy.frameworks import Configured
     from jobgen.strategy.shapes import Architecture
 
@@ -110,11 +110,14 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
         *_name_other_model(words, arch),
     ]
     if size.min_nodes is not None and decided.framework == "torch":
-        told.append(
+        message = (
             f"strategy.json is for {decided.mesh.world} ranks; with fewer, the program divides "
             "global_batch by WORLD_SIZE anew"
         )
-    notes = (Problem("J239", note, severity="note") for note in told)
+        told.append(strategy.Note(message, ("nodes",)))
+    notes = (
+        Problem("J239", note.message, look.spec.at(*note.path), severity="note") for note in told
+    )
     unread = check_readers(look.spec, look.facts.sources, launcher, decided.framework)
     checks = (*((fits,) if fits else ()), *(one.check for one in differing), *unread)
     part = Part(NAME, env=made.env, files=made.files, notes=tuple(notes), checks=checks)
@@ -187,20 +190,24 @@ def _places(look: Look, made: Configured, runs: Program) -> list[Problem]:
     return found
 
 
-def _twice(words: tuple[str, ...], args: tuple[Word, ...], reported: set[str]) -> Iterator[str]:
+def _twice(words: tuple[str, ...], args: tuple[Word, ...], reported: set[str]) -> Iterator[Note]:
     """The options that run has too: of two alike, programs take the last."""
+    from jobgen.strategy import Note
+
     own = {word.split("=", 1)[0] for word in words if word.startswith("--")} - reported
     added = {str(arg).split("=", 1)[0]: None for arg in args if str(arg).startswith("--")}
     both = [name for name in added if name in own]
     if both:
-        yield f"run has {', '.join(both)} too: what train: says comes last and wins"
+        message = f"run has {', '.join(both)} too: what train: says comes last and wins"
+        yield Note(message, ("run",))
 
 
 _MODEL_OPTIONS = ("--model_name_or_path", "--model-name-or-path", "--model_name", "--model")
 
 
-def _name_other_model(words: tuple[str, ...], arch: Architecture | None) -> Iterator[str]:
+def _name_other_model(words: tuple[str, ...], arch: Architecture | None) -> Iterator[Note]:
     """A model of the catalogue that run names, if its parameters are not those of train.model."""
+    from jobgen.strategy import Note
     from jobgen.strategy.frameworks.options import read_values
     from jobgen.strategy.shapes import known, model
 
@@ -208,9 +215,10 @@ def _name_other_model(words: tuple[str, ...], arch: Architecture | None) -> Iter
     for option in _MODEL_OPTIONS:
         other = known(own.get(option) or "")
         if other and arch and arch.vocab and model(other).count != model(arch).count:
-            yield (
+            yield Note(
                 f"run has {option} {own[option]}, but train.model has other sizes: the estimates "
-                "are not of the model that is trained"
+                "are not of the model that is trained",
+                ("run",),
             )
 
 

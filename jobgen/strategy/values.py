@@ -145,6 +145,13 @@ class Fault(NamedTuple):
     hint: str = ""
 
 
+class Note(NamedTuple):
+    """What a person should know, in one sentence, and the key of the job file that causes it."""
+
+    message: str
+    path: tuple[str, ...] = ("train",)
+
+
 class World(NamedTuple):
     """The ranks that there will be, and the network between their nodes."""
 

@@ -141,6 +141,22 @@ def test_memory_that_does_not_suffice_stands_at_its_line(jobgen: Jobgen, folder:
     assert "Found 1 error and 1 warning in 1 file." in said
 
 
+def test_a_note_stands_at_the_key_that_causes_it(jobgen: Jobgen, folder: Path) -> None:
+    train = "train: {framework: hf-trainer, strategy: fsdp, micro_batch: 1}"
+    write(folder, "nodes: 1", "time: 1h", train)
+    (folder / "train.py").write_text("HfArgumentParser(TrainingArguments)\n")
+    said = jobgen("lint", "job.yaml", "-c", "small").out
+    assert "job.yaml:5:32: note[J239]: transformers 5 calls FSDP1 deprecated" in said
+    assert "Found 1 note in 1 file." in said
+
+
+def test_a_problem_on_no_line_counts_for_its_file(jobgen: Jobgen, folder: Path) -> None:
+    write(folder, "nodes: 1", "time: 1h", "secrets: [ABSENT]")
+    said = jobgen("lint", "job.yaml", "-c", "small").out
+    assert "job.yaml: error[J221]: ABSENT is not in the environment" in said
+    assert "Found 1 error in 1 file." in said
+
+
 def test_an_unknown_cluster_is_seven_from_every_verb(jobgen: Jobgen, folder: Path) -> None:
     write(folder, "nodes: 1", "time: 1h")
     for words in VERBS:

@@ -171,6 +171,27 @@ def test_ranks_without_gpus_are_counted_as_processes() -> None:
         assert plan(text, cluster).other["mesh"].value == "data 4"
 
 
+@pytest.mark.parametrize(
+    ("train", "run", "line"),
+    [
+        ("framework: hf-trainer\n  strategy: fsdp", "train.py", 7),
+        ("framework: megatron\n  micro_batch: 1", "train.py --tokenizer-type N", 6),
+        ("framework: megatron\n  micro_batch: 1\n  gradient_clipping: 1", "train.py", 4),
+        ("framework: lightning\n  micro_batch: 2", "train.py --ckpt_path=last", 7),
+        (
+            "framework: deepspeed\n  strategy: zero2\n  micro_batch: 1\n  offload: optimizer",
+            "a.py",
+            9,
+        ),
+    ],
+)
+def test_a_note_has_the_line_of_the_key_that_causes_it(train: str, run: str, line: int) -> None:
+    made = plan(job(run=run, train=f"\n  {train}"))
+    (note,) = [note for note in made.notes if note.code == "J239"]
+    assert note.place is not None
+    assert note.place.line == line, note.message
+
+
 @pytest.mark.parametrize("framework", ["torch", "megatron", "torchtitan", "lightning", "none"])
 def test_every_strategy_of_a_framework_makes_a_whole_bundle(framework: str) -> None:
     for name, trait in TRAITS.items():

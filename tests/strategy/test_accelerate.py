@@ -111,16 +111,16 @@ def test_a_batch_that_nobody_says_is_filled_in_by_accelerate() -> None:
 
 def test_what_the_file_cannot_say_is_said_to_the_program() -> None:
     (note,) = given({"type": "ddp", "hook": "bf16", "static_graph": True}).notes
-    assert "static_graph, comm_hook" in note
-    assert "DistributedDataParallelKwargs" in note
+    assert "static_graph, comm_hook" in note.message
+    assert "DistributedDataParallelKwargs" in note.message
     assert content(given("ddp"), "strategy.json")
 
 
 def test_on_cpus_the_program_is_told_how_to_begin() -> None:
     (note,) = given("fsdp2", gpus=False).notes
-    assert "PartialState(cpu=True).distributed_type = DistributedType.MULTI_GPU" in note
+    assert "PartialState(cpu=True).distributed_type = DistributedType.MULTI_GPU" in note.message
     (note,) = given("zero2", gpus=False).notes
-    assert "PartialState(cpu=True):" in note
+    assert "PartialState(cpu=True):" in note.message
 
 
 def test_what_accelerate_cannot_do_is_refused() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobgen.model.job import JobSpec
 from jobgen.model.train import Offload, Parallel, Train
 from jobgen.model.trained import ModelShape
 from jobgen.shell import Raw, expandable
@@ -69,4 +70,4 @@ def test_whatever_is_accepted_is_configured_or_refused_with_a_way_out(
         word.startswith('"$JOBGEN_') or "=" in word for word in given.args if isinstance(word, Raw)
     )
     assert all(setting.why for setting in given.chosen.values())
-    assert all(given.notes)
+    assert all(note.message and note.path[0] in JobSpec.keys for note in given.notes)

@@ -119,7 +119,7 @@ def test_sizes_of_a_config_file_are_not_passed_on_and_said_so() -> None:
     given = configure(one._replace(strategy=one.strategy._replace(sizes=known)))
     assert read(given).num_layers is None
     assert read(given).seq_length == 64
-    assert any("c.json is not passed on" in note for note in given.notes)
+    assert any("c.json is not passed on" in note.message for note in given.notes)
 
 
 def test_buckets_are_counted_in_parameters() -> None:

@@ -255,7 +255,7 @@ def test_a_model_of_the_programs_own_is_left_to_it() -> None:
         given, _ = described(asked("google/gemma-2b"), words=(name,))
         assert not given.faults
         assert "--num-layers" not in given.args
-        assert any(name in note for note in given.notes)
+        assert any(name in note.message for note in given.notes)
     given, _ = described(asked(read(LLAMA)), words=("--spec", "my.layers", "spec"))
     assert "--num-layers" in given.args
     given, _ = described(asked("google/gemma-2b"), words=("--spec", "my.layers", "spec"))
@@ -299,7 +299,7 @@ def test_the_rotation_of_a_config_file_is_passed(
     given = of_config({**CONFIG, **more})
     args = megatron.validated([str(word) for word in given.args])
     assert (args.num_layers, args.rotary_base, args.rotary_percent) == (4, base, part)
-    assert any("--rotary-base" in note for note in given.notes) is (base == 10000)
+    assert any("--rotary-base" in note.message for note in given.notes) is (base == 10000)
 
 
 def test_a_file_that_leaves_doubts_is_not_passed_and_said_so() -> None:
@@ -308,7 +308,7 @@ def test_a_file_that_leaves_doubts_is_not_passed_and_said_so() -> None:
         given = of_config(text)
         assert not given.faults
         assert "--num-layers" not in given.args
-        assert any("model/config.json is not passed on" in note for note in given.notes)
+        assert any("model/config.json is not passed on" in note.message for note in given.notes)
 
 
 def test_what_the_mapping_leaves_open_is_shown_as_assumed() -> None:

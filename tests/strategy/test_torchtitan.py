@@ -146,7 +146,7 @@ def test_with_pp_the_whole_step_is_one_pass_of_the_schedule() -> None:
 def test_a_pipeline_that_is_never_full_is_told() -> None:
     def told(steps: int) -> bool:
         keys = {"strategy": "3d", "pp": 4, "gradient_accumulation": steps}
-        return any("do not fill" in note for note in made("torchtitan", **keys).notes)
+        return any("do not fill" in note.message for note in made("torchtitan", **keys).notes)
 
     assert told(2)
     assert not told(4)
@@ -203,4 +203,4 @@ def test_a_configuration_of_another_size_than_the_planned_one_is_noted(
     model: str, config: str, other: bool
 ) -> None:
     notes = made("torchtitan", model=model, words=("--module", "m", "--config", config)).notes
-    assert any(f"--config {config}, but train.model has" in note for note in notes) is other
+    assert any(f"--config {config}, but train.model has" in note.message for note in notes) is other

@@ -9,7 +9,7 @@ from jobgen.app.prepare import refusal
 from jobgen.cli import problems
 from jobgen.cli.layout import count
 from jobgen.cli.output import Ink
-from jobgen.errors import Exit, Problem
+from jobgen.errors import Exit, Place, Problem
 
 if TYPE_CHECKING:
     from jobgen.app.linting import LintedFile
@@ -17,16 +17,15 @@ if TYPE_CHECKING:
 
 def screen(files: Sequence[LintedFile], texts: Mapping[str, str], ink: Ink) -> str:
     """Every problem with its line, and how many there are."""
-    found = _all(files)
+    found = _placed(files)
     if not found:
         return f"{count(len(files), 'file')} checked: {ink('good', 'no problems')}\n"
-    text = problems.screen(found, {**texts, **{f.label: f.text for f in files}}, ink)
-    return text if any(p.place for p in found) else f"{text}\n{problems.summary(found, ink)}"
+    return problems.screen(found, {**texts, **{f.label: f.text for f in files}}, ink)
 
 
 def github(files: Sequence[LintedFile], _: Mapping[str, str], __: Ink) -> str:
     """The same as annotations of a GitHub workflow."""
-    return problems.github(_all(files))
+    return problems.github(_placed(files))
 
 
 def data(files: Sequence[LintedFile]) -> dict[str, Any]:
@@ -43,6 +42,11 @@ def exit_code(files: Sequence[LintedFile]) -> Exit:
         return Exit.INVALID
     kind = refusal(_all(files))
     return kind.exit if kind else Exit.DONE
+
+
+def _placed(files: Sequence[LintedFile]) -> list[Problem]:
+    """Every problem; one that stands on no line, with the file that has it."""
+    return [p._replace(place=p.place or Place(f.label)) for f in files for p in f.problems]
 
 
 def _all(files: Sequence[LintedFile]) -> list[Problem]:

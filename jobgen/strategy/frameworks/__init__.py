@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast
 from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import Setting
 from jobgen.shell import Word
-from jobgen.strategy.values import Fault, Strategy
+from jobgen.strategy.values import Fault, Note, Strategy
 
 if TYPE_CHECKING:
     from jobgen.strategy.shapes.values import Architecture
@@ -59,8 +59,8 @@ class Configured(NamedTuple):
     """The launcher's configuration file, where the program gets it that way (accelerate)."""
     chosen: Mapping[str, Setting] = {}
     """What was chosen that the job does not say: key or option of the framework → its value."""
-    notes: tuple[str, ...] = ()
-    """What a person should know, a sentence each."""
+    notes: tuple[Note, ...] = ()
+    """What a person should know."""
     faults: tuple[Fault, ...] = ()
     """What this framework cannot do."""
     saves: Literal["program", "wrapper", "signal", "interval"] = "program"

@@ -13,11 +13,12 @@ from typing import Any
 from jobgen.model.plan import Setting
 from jobgen.strategy import dsconfig
 from jobgen.strategy.frameworks import Configured, Request, fsdp, options, torch
-from jobgen.strategy.values import Fault
+from jobgen.strategy.values import Fault, Note
 
 _KINDS = {"ddp": "MULTI_GPU", "fsdp": "FSDP", "fsdp2": "FSDP", "zero": "DEEPSPEED"}
 """Family → ``distributed_type``. MULTI_GPU starts ranks on CPUs, too; MULTI_CPU would start one."""
 _PRECISION = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}
+_STRATEGY = ("train", "strategy")
 _AXES = {"replicate": "dp_replicate_size", "shard": "dp_shard_size", "tp": "tp_size"}
 _CPU = (
     "accelerate has {title} on GPUs only. On these CPUs the program has to begin with "
@@ -117,7 +118,7 @@ def _chosen(request: Request) -> Iterator[tuple[str, Setting]]:
                 yield f"fsdp_config.fsdp_{one.name}", options.chosen(one.value, one.why)
 
 
-def _notes(request: Request) -> Iterator[str]:
+def _notes(request: Request) -> Iterator[Note]:
     strategy = request.strategy
     family, title = strategy.trait.family, strategy.trait.title
     if family == "ddp":
@@ -126,16 +127,19 @@ def _notes(request: Request) -> Iterator[str]:
         more = ""
         if family != "zero":
             more = ".distributed_type = DistributedType.MULTI_GPU"
-        yield _CPU.format(title=title, more=more)
+        yield Note(_CPU.format(title=title, more=more), _STRATEGY)
     if strategy.recompute == "full" and family in {"ddp", "zero"}:
-        yield f"accelerate recomputes nothing under {title}: the program does, by strategy.json"
+        message = f"accelerate recomputes nothing under {title}: the program does, by strategy.json"
+        yield Note(message, ("train", "activation_checkpointing"))
     if strategy.mesh.tp > 1:
-        yield "the program loads the model with tp_plan: accelerate shards what is left of it"
+        message = "the program loads the model with tp_plan: accelerate shards what is left of it"
+        yield Note(message, ("train", "tp"))
     if strategy.mesh.cp > 1:
-        yield "the program runs its steps inside Accelerator.maybe_context_parallel"
+        message = "the program runs its steps inside Accelerator.maybe_context_parallel"
+        yield Note(message, ("train", "cp"))
 
 
-def _ddp(request: Request) -> Iterator[str]:
+def _ddp(request: Request) -> Iterator[Note]:
     strategy = request.strategy
     said = {
         "bucket_cap_mb": strategy.bucket_mb != 25,
@@ -144,9 +148,10 @@ def _ddp(request: Request) -> Iterator[str]:
     }
     names = ", ".join(name for name, asked in said.items() if asked)
     if names:
-        yield (
+        yield Note(
             f"accelerate's file knows no {names}: the program hands it to Accelerator in "
-            "DistributedDataParallelKwargs, by strategy.json"
+            "DistributedDataParallelKwargs, by strategy.json",
+            _STRATEGY,
         )
 
 

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from jobgen.model.plan import Setting
 from jobgen.strategy import dsconfig
 from jobgen.strategy.frameworks import Configured, Request, options, torch
+from jobgen.strategy.values import Note
 
 _NAME = "JOBGEN_DEEPSPEED_CONFIG"
+_OFFLOAD = ("train", "offload")
 
 
 def configure(request: Request) -> Configured:
@@ -30,25 +32,29 @@ def configure(request: Request) -> Configured:
     )
 
 
-def _notes(request: Request) -> Iterator[str]:
+def _notes(request: Request) -> Iterator[Note]:
     strategy = request.strategy
     if strategy.recompute != "none":
-        yield (
+        yield Note(
             "activation_checkpointing in ds_config.json only configures deepspeed.checkpointing: "
-            "the program itself has to call deepspeed.checkpointing.checkpoint around its layers"
+            "the program itself has to call deepspeed.checkpointing.checkpoint around its layers",
+            ("train", "activation_checkpointing"),
         )
     if strategy.offload.optimizer and strategy.config is None:
-        yield (
+        yield Note(
             "the optimizer's step runs on the CPU: deepspeed.ops.adam.DeepSpeedCPUAdam is several "
-            "times as fast there as torch's, and needs a C++ compiler on the node"
+            "times as fast there as torch's, and needs a C++ compiler on the node",
+            _OFFLOAD,
         )
     if strategy.offload.to == "nvme" and strategy.offload:
-        yield (
+        yield Note(
             "offload to NVMe builds DeepSpeed's async_io on the node: libaio's headers "
-            "(libaio-dev, libaio-devel) and a C++ compiler have to be there"
+            "(libaio-dev, libaio-devel) and a C++ compiler have to be there",
+            _OFFLOAD,
         )
     if strategy.offload.to == "nvme" and strategy.offload.optimizer:
-        yield (
+        yield Note(
             "DeepSpeed 0.19 goes on from a checkpoint without the moments of an optimizer on NVMe, "
-            "and does not say so: docs/howto/train.md tells what to do before load_checkpoint"
+            "and does not say so: docs/howto/train.md tells what to do before load_checkpoint",
+            _OFFLOAD,
         )

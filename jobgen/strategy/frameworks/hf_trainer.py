@@ -15,7 +15,7 @@ from jobgen.shell import Raw
 from jobgen.strategy import dsconfig
 from jobgen.strategy.frameworks import Configured, Request, fsdp, options
 from jobgen.strategy.frameworks.options import Option
-from jobgen.strategy.values import Fault
+from jobgen.strategy.values import Fault, Note
 
 FILE = "fsdp_config.json"
 _BUNDLE = '"$JOBGEN_BUNDLE_DIR/{}"'
@@ -123,9 +123,10 @@ def _fsdp(request: Request) -> Iterator[fsdp.Setting]:
         yield from (setting for setting in fsdp.settings(request) if setting.why)
 
 
-def _notes(request: Request) -> Iterator[str]:
+def _notes(request: Request) -> Iterator[Note]:
     if request.strategy.trait.family == "fsdp":
-        yield "transformers 5 calls FSDP1 deprecated, and will drop it: strategy: fsdp2 stays"
+        message = "transformers 5 calls FSDP1 deprecated, and will drop it: strategy: fsdp2 stays"
+        yield Note(message, ("train", "strategy"))
 
 
 def _faults(request: Request) -> Iterator[Fault]:

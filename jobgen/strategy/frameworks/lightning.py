@@ -16,7 +16,7 @@ from jobgen.shell import Raw
 from jobgen.strategy import frameworks
 from jobgen.strategy.frameworks import Configured, Request, options, torch
 from jobgen.strategy.frameworks.options import CHECKPOINTS, Option
-from jobgen.strategy.values import Fault, Strategy
+from jobgen.strategy.values import Fault, Note, Strategy
 
 TITLE = "Lightning"
 DS_CONFIG = "ds_config.json"
@@ -36,7 +36,7 @@ class _Told(NamedTuple):
 
     options: tuple[Option, ...]
     files: tuple[BundleFile, ...] = ()
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     faults: tuple[Fault, ...] = ()
 
 
@@ -173,22 +173,28 @@ def _fsdp2_faults(strategy: Strategy) -> Iterator[Fault]:
         yield Fault("J236", message, ("precision",), "write precision: bf16")
 
 
-def _notes(request: Request) -> Iterator[str]:
+def _notes(request: Request) -> Iterator[Note]:
     strategy = request.strategy
     if not request.stops and not options.said(request.words, "--ckpt_path"):
-        yield (
+        yield Note(
             "--ckpt_path=last behind fit in run goes on from the last checkpoint, "
-            "where ModelCheckpoint(save_last=True) keeps one"
+            "where ModelCheckpoint(save_last=True) keeps one",
+            ("run",),
         )
     if strategy.batch:
-        yield (
+        yield Note(
             f"the loader is the program's: batches of {strategy.batch.micro} samples a rank, as "
-            "micro_batch in $JOBGEN_STRATEGY says"
+            "micro_batch in $JOBGEN_STRATEGY says",
+            ("train", "micro_batch"),
         )
     if strategy.trait.family == "fsdp2":
-        yield (
+        yield Note(
             "the program calls fully_shard itself, in configure_model, over self.device_mesh; "
-            "$JOBGEN_STRATEGY says how"
+            "$JOBGEN_STRATEGY says how",
+            ("train", "strategy"),
         )
     if strategy.recompute != "none" and strategy.trait.family in {"ddp", "fsdp2"}:
-        yield "Lightning recomputes under FSDP only: the program does it, as $JOBGEN_STRATEGY says"
+        yield Note(
+            "Lightning recomputes under FSDP only: the program does it, as $JOBGEN_STRATEGY says",
+            ("train", "activation_checkpointing"),
+        )

@@ -13,7 +13,7 @@ from jobgen.model.plan import Setting
 from jobgen.strategy.frameworks import Configured, Request, megatron_model, options
 from jobgen.strategy.frameworks.options import CHECKPOINTS, Option
 from jobgen.strategy.mesh import balanced
-from jobgen.strategy.values import Fault, Strategy
+from jobgen.strategy.values import Fault, Note, Strategy
 
 TITLE = "Megatron-LM"
 SAVE_INTERVAL = 500
@@ -161,22 +161,27 @@ def _divided(strategy: Strategy) -> Iterator[Fault]:
         yield Fault("J233", message, ("seq_len",), f"write seq_len: {-(-length // step) * step}")
 
 
-def _notes(request: Request) -> Iterator[str]:
+def _notes(request: Request) -> Iterator[Note]:
     strategy, mesh = request.strategy, request.strategy.mesh
     yield from megatron_model.list_notes(request)
     if strategy.clipping is None and not options.said(request.words, "--clip-grad"):
-        yield "Megatron-LM clips gradients at 1.0 unless gradient_clipping says otherwise"
+        message = "Megatron-LM clips gradients at 1.0 unless gradient_clipping says otherwise"
+        yield Note(message, ("train", "framework"))
     if strategy.name == "3d" and mesh.data > 1:
-        yield (
+        yield Note(
             "3d keeps the optimizer whole on every data parallel rank; strategy: zero1 divides it, "
-            "with the same tp and pp"
+            "with the same tp and pp",
+            ("train", "strategy"),
         )
     if mesh.ep > 1 and strategy.sizes.experts is None:
-        yield f"ep {mesh.ep} needs --num-experts in run, a multiple of it"
+        message = f"ep {mesh.ep} needs --num-experts in run, a multiple of it"
+        yield Note(message, ("train", "ep"))
     if strategy.offload:
-        yield "Megatron-LM offloads the optimizer with Transformer Engine installed only"
+        message = "Megatron-LM offloads the optimizer with Transformer Engine installed only"
+        yield Note(message, ("train", "offload"))
     if request.nodes > 1 and mesh.pp > 1:
-        yield (
+        yield Note(
             "ranks of a node are neighbours, so tp stays inside it; torchrun's c10d rendezvous "
-            "orders the nodes by address: rdzv: static keeps Slurm's order for the pipeline"
+            "orders the nodes by address: rdzv: static keeps Slurm's order for the pipeline",
+            ("train", "pp"),
         )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from jobgen.strategy.frameworks import Request
 from jobgen.strategy.frameworks.options import Option, read_values, said
 from jobgen.strategy.shapes.values import Architecture, Experts, Mla
-from jobgen.strategy.values import Fault
+from jobgen.strategy.values import Fault, Note
 
 DIVISOR = 128
 """Megatron-LM's default for --make-vocab-size-divisible-by."""
@@ -33,6 +33,7 @@ _SHAPING = (
     "--moe-shared-expert-gate",
 )
 """Arguments that no later one takes back: in run, they are right only where they are passed too."""
+_MODEL = ("train", "model")
 _UNCOUNTED = ("--mtp-num-layers", "--moe-latent-size")
 """Arguments for parameters that no model of the planner has."""
 _DEFAULTS = {
@@ -248,25 +249,30 @@ def _differ(own: str, passed: str | float) -> bool:
         return own != passed
 
 
-def list_notes(request: Request) -> Iterator[str]:
+def list_notes(request: Request) -> Iterator[Note]:
     """What of the model stays with Megatron-LM or with run."""
     arch, words, name = request.model, request.words, request.strategy.sizes.name
     builder = _find_builder(words)
     if builder and (arch or name):
-        yield f"run has {builder}: the planner counts train.model, the program builds its own"
+        message = f"run has {builder}: the planner counts train.model, the program builds its own"
+        yield Note(message, ("run",))
     elif arch is None and name:
-        yield (
+        yield Note(
             f"{name} is not passed on, as its sizes are not known for certain: write Megatron-LM's "
-            "own arguments of the model in run"
+            "own arguments of the model in run",
+            _MODEL,
         )
     elif arch is not None:
         left = [f"{option} {value}" for option, value in _list_defaults(arch, words)]
         if left:
-            yield f"train.model does not set these; Megatron-LM's defaults hold: {', '.join(left)}"
+            names = ", ".join(left)
+            message = f"train.model does not set these; Megatron-LM's defaults hold: {names}"
+            yield Note(message, _MODEL)
         for option in (name for name in read_values(words) if name in _UNCOUNTED):
-            yield f"run has {option}, whose parameters the planner does not count"
+            message = f"run has {option}, whose parameters the planner does not count"
+            yield Note(message, ("run",))
     if words and not builder and not said(words, "--tokenizer-type"):
-        yield "Megatron-LM needs a tokenizer: write --tokenizer-type in run"
+        yield Note("Megatron-LM needs a tokenizer: write --tokenizer-type in run", ("run",))
 
 
 def _list_defaults(arch: Architecture, words: tuple[str, ...]) -> Iterator[tuple[str, str]]:

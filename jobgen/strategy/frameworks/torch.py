@@ -13,7 +13,7 @@ from typing import Any
 from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import Setting
 from jobgen.strategy.frameworks import Configured, Request
-from jobgen.strategy.values import Strategy
+from jobgen.strategy.values import Note, Strategy
 
 FILE = "strategy.json"
 SHARDING = {
@@ -38,12 +38,13 @@ def configure(request: Request) -> Configured:
     )
 
 
-def _notes(strategy: Strategy) -> Iterator[str]:
+def _notes(strategy: Strategy) -> Iterator[Note]:
     batch, stages = strategy.batch, strategy.mesh.pp
     if batch and batch.accumulation < stages:
-        yield (
+        yield Note(
             f"{batch.accumulation} micro-batches in a pipeline of {stages} stages: torch's "
-            "Schedule1F1B refuses fewer than stages, and ScheduleGPipe leaves stages idle"
+            "Schedule1F1B refuses fewer than stages, and ScheduleGPipe leaves stages idle",
+            ("train", "pp"),
         )
 
 

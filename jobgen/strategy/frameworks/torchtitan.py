@@ -14,7 +14,7 @@ from math import prod
 from jobgen.strategy.frameworks import Configured, Request, options
 from jobgen.strategy.frameworks.options import CHECKPOINTS, Option
 from jobgen.strategy.shapes import model
-from jobgen.strategy.values import Fault, Strategy
+from jobgen.strategy.values import Fault, Note, Strategy
 
 TITLE = "torchtitan"
 RECOMPUTE = "activation-checkpoint:"
@@ -126,34 +126,40 @@ def _divided(strategy: Strategy) -> Iterator[Fault]:
         yield Fault("J231", message, ("ep",), "write strategy: fsdp2, which shards over all ranks")
 
 
-def _notes(request: Request) -> Iterator[str]:
+def _notes(request: Request) -> Iterator[Note]:
     strategy = request.strategy
     if request.stops:
-        yield (
+        yield Note(
             "torchtitan handles no signal and no stop file: it saves every --checkpoint.interval "
-            "steps (500 by default), and a requeue loses the steps since the last"
+            "steps (500 by default), and a requeue loses the steps since the last",
+            ("checkpoint",),
         )
     if strategy.sizes != type(strategy.sizes)():
-        yield "train.model is not passed on: --module and --config in run name the model"
+        message = "train.model is not passed on: --module and --config in run name the model"
+        yield Note(message, ("train", "model"))
     yield from _other_size(request)
     if strategy.clipping is None and not options.said(request.words, *_named("training.max_norm")):
-        yield "torchtitan clips gradients at 1.0 unless gradient_clipping says otherwise"
+        message = "torchtitan clips gradients at 1.0 unless gradient_clipping says otherwise"
+        yield Note(message, ("train", "framework"))
     if strategy.mesh.pp > 1 and strategy.reshard is True and strategy.trait.family == "fsdp2":
-        yield (
+        yield Note(
             "with pp, parameters are gathered again for every micro-batch; "
-            "reshard_after_forward: false gathers them once a step"
+            "reshard_after_forward: false gathers them once a step",
+            ("train", "pp"),
         )
     if strategy.batch and strategy.batch.accumulation < strategy.mesh.pp:
-        yield (
+        yield Note(
             f"{strategy.batch.accumulation} micro-batches do not fill a pipeline of "
             f"{strategy.mesh.pp} stages, and the schedule 1F1B refuses them: "
-            "raise gradient_accumulation or global_batch"
+            "raise gradient_accumulation or global_batch",
+            ("train", "pp"),
         )
     if strategy.mesh.cp > 1:
-        yield "cp needs a configuration whose model uses FlexAttention"
+        message = "cp needs a configuration whose model uses FlexAttention"
+        yield Note(message, ("train", "cp"))
 
 
-def _other_size(request: Request) -> Iterator[str]:
+def _other_size(request: Request) -> Iterator[Note]:
     """A configuration whose name has another size than the planned model: ``llama3_70b``."""
     name = options.read_values(request.words).get("--config") or ""
     size = _SIZE.search(name)
@@ -162,9 +168,10 @@ def _other_size(request: Request) -> Iterator[str]:
     billions = float(size[1].replace("_", "."))
     planned = model(request.model).count / 1e9
     if abs(planned - billions) > _ROUNDED * billions:
-        yield (
+        yield Note(
             f"run has --config {name}, but train.model has {planned:.1f} billion parameters: the "
-            "estimates are not of the model that is trained"
+            "estimates are not of the model that is trained",
+            ("run",),
         )
 
 
