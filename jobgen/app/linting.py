@@ -125,7 +125,7 @@ def _check_readers(spec: Loaded[JobSpec], facts: Facts) -> Iterator[Check]:
     from jobgen.resolve.unread import check_readers
 
     reads = strategy.framework(train, launcher)
-    yield from check_readers(spec, facts.sources, launcher, reads)
+    yield from check_readers(spec, facts, launcher, reads)
 
 
 def _check_stop_file(spec: Loaded[JobSpec], facts: Facts) -> Iterator[Check]:

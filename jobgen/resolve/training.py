@@ -118,7 +118,7 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     notes = (
         Problem("J239", note.message, look.spec.at(*note.path), severity="note") for note in told
     )
-    unread = check_readers(look.spec, look.facts.sources, launcher, decided.framework)
+    unread = check_readers(look.spec, look.facts, launcher, decided.framework, made.args)
     checks = (*((fits,) if fits else ()), *(one.check for one in differing), *unread)
     part = Part(NAME, env=made.env, files=made.files, notes=tuple(notes), checks=checks)
     saves = Saves(decided.framework, made.saves, made.signal)

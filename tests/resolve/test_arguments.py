@@ -231,6 +231,8 @@ def test_a_deepspeed_configuration_that_run_names_is_compared() -> None:
 
 # ---- a strategy that only stands in a file
 
+OWN = {"train.py": "", "conf/ds_config.json": "{}", "conf/ds_auto.json": "{}"}
+
 
 @pytest.mark.parametrize(
     ("train", "run", "sources", "said"),
@@ -252,7 +254,37 @@ def test_a_deepspeed_configuration_that_run_names_is_compared() -> None:
         ("strategy: fsdp2", "train.py", None, False),
         (LLAMA, "train.py", {"train.py": ""}, False),  # only planned: ddp is nobody's wish
         ("strategy: fsdp2, framework: none", "train.py", {"train.py": ""}, False),
-        ("strategy: fsdp2, framework: hf-trainer", "train.py", {"train.py": ""}, False),
+        ("strategy: fsdp2, framework: accelerate", "train.py", {"train.py": ""}, False),
+        # the user's own file of that name is another file
+        ("strategy: zero2, micro_batch: 1", "train.py --d conf/ds_config.json", OWN, True),
+        ("strategy: zero2, micro_batch: 1", "train.py --d=./conf/ds_config.json", OWN, True),
+        (
+            "strategy: zero2, micro_batch: 1",
+            "train.py --d $JOBGEN_WORK_DIR/conf/ds_config.json",
+            OWN,
+            True,
+        ),
+        (
+            "strategy: zero2, micro_batch: 1",
+            "train.py --d $JOBGEN_BUNDLE_DIR/ds_config.json",
+            OWN,
+            False,
+        ),
+        ("strategy: zero2, micro_batch: 1", "train.py --d $CONF/ds_config.json", OWN, False),
+        ("strategy: zero2, micro_batch: 1", "train.py --d my_ds_config.json", OWN, True),
+        (
+            "strategy: zero2, micro_batch: 1",
+            "train.py",
+            {**OWN, "train.py": "join('conf', 'ds_config.json')"},
+            True,
+        ),
+        (
+            "strategy: zero2, micro_batch: 1",
+            "train.py",
+            {**OWN, "train.py": "join(os.environ['JOBGEN_BUNDLE_DIR'], 'ds_config.json')"},
+            False,
+        ),
+        ("strategy: zero2, micro_batch: 1", "train.py --d conf/ds_auto.json", OWN, True),
     ],
 )
 def test_a_program_that_does_not_read_its_strategy_is_named(
@@ -262,3 +294,72 @@ def test_a_program_that_does_not_read_its_strategy_is_named(
     found = [check for check in plan(text, sources=sources).checks if check.code == "J256"]
     assert [check.status for check in found] == (["warn"] if said else [])
     assert all(check.place and check.place.line == 5 for check in found)
+
+
+# ---- a strategy that only stands in arguments
+
+BY_HAND = "args = TrainingArguments('out')\nTrainer(args=args).train()"
+LIGHTNING = "import lightning as L\nL.Trainer(devices=4, num_nodes=1).fit(model)"
+
+
+@pytest.mark.parametrize(
+    ("framework", "sources", "said"),
+    [
+        ("hf-trainer", {"train.py": BY_HAND}, True),
+        ("hf-trainer", {"train.py": f"import argparse\n{BY_HAND}"}, True),
+        ("hf-trainer", {"train.py": "HfArgumentParser(TrainingArguments)"}, False),
+        ("hf-trainer", {"train.py": "from trl import TrlParser"}, False),
+        ("hf-trainer", {"train.py": "import x", "x.py": "HfArgumentParser"}, False),
+        ("hf-trainer", {"train.py": "p.add_argument('--bf16')"}, False),
+        ("hf-trainer", {"train.py": "main(sys.argv[1:])"}, False),
+        ("hf-trainer", {"train.py": "import fire\nfire.Fire(main)"}, False),
+        ("hf-trainer", {}, False),
+        ("hf-trainer", None, False),
+        ("lightning", {"train.py": LIGHTNING}, True),
+        ("lightning", {"train.py": "from lightning.pytorch.cli import LightningCLI"}, False),
+        ("lightning", {"train.py": "from jsonargparse import CLI"}, False),
+        ("torchtitan", {"train.py": ""}, False),
+        ("none", {"train.py": LIGHTNING}, False),
+    ],
+)
+def test_a_program_that_does_not_read_the_arguments_is_named(
+    framework: str, sources: dict[str, str] | None, said: bool
+) -> None:
+    text = job(train=f"{{framework: {framework}}}", gpus_per_node="8")
+    found = [check for check in plan(text, sources=sources).checks if check.code == "J256"]
+    assert [check.status for check in found] == (["warn"] if said else [])
+    assert all(check.place and check.place.line == 5 for check in found)
+
+
+@pytest.mark.parametrize(
+    ("framework", "source", "message", "hint"),
+    [
+        (
+            "lightning",
+            LIGHTNING,
+            (
+                "train: passes --trainer.accelerator=gpu, --trainer.devices=8 and 7 more to "
+                "train.py, which mentions no LightningCLI: it ignores them, or stops at them"
+            ),
+            (
+                "build the Trainer with LightningCLI; or write framework: none, and read "
+                "$LOCAL_WORLD_SIZE and $SLURM_NNODES in the program"
+            ),
+        ),
+        (
+            "hf-trainer",
+            BY_HAND,
+            (
+                "train: passes --bf16=true to train.py, which mentions no HfArgumentParser: "
+                "it ignores them, or stops at them"
+            ),
+            "parse them with HfArgumentParser or TrlParser; or write framework: none to only plan",
+        ),
+    ],
+)
+def test_the_arguments_that_nothing_reads_are_shown(
+    framework: str, source: str, message: str, hint: str
+) -> None:
+    made = plan(job(train=f"{{framework: {framework}}}"), sources={"train.py": source})
+    (check,) = [check for check in made.checks if check.code == "J256"]
+    assert (check.message, check.hint) == (message, hint)
