@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -48,6 +49,7 @@ def gather(world: World, spec: Loaded[JobSpec], base: Path, cluster: str | None)
             texts[name] = read_regular(workdir / name)
         except OSError as error:
             problems.append(_unread(spec, name, path, error))
+    texts |= _read_inner(spec.value, workdir, texts)
     job = _without_files(spec) if problems else spec
     facts = facts._replace(texts=texts)
     if cluster is not None:
@@ -77,9 +79,24 @@ def _read_files(facts: Facts, spec: Loaded[JobSpec], manifest: Manifest) -> Fact
     job = spec.value
     return facts._replace(
         workdir_files=frozenset(f.path for f in manifest.files),
-        sources=read_sources(spec, manifest) if job.train else None,
+        sources=read_sources(spec, manifest) if _is_judged(job) else None,
         stop_file_named=find_word(manifest, b"JOBGEN_STOP_FILE") if job.checkpoint else None,
     )
+
+
+def _is_judged(job: JobSpec) -> bool:
+    """Whether a check looks into the program."""
+    return job.train is not None or job.launcher.config is not None
+
+
+def _read_inner(job: JobSpec, workdir: Path, texts: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The DeepSpeed configuration that the launcher's own configuration names, if it is there."""
+    from jobgen.launch.accelerate import name_deepspeed_file
+
+    name = name_deepspeed_file(texts.get(job.launcher.config or "", b""))
+    with suppress(OSError):
+        return {name: read_regular(workdir / name)} if name else {}
+    return {}
 
 
 def _without_files(spec: Loaded[JobSpec]) -> Loaded[JobSpec]:

@@ -7,6 +7,9 @@ commands/launch.py and utils/launch.py.
 
 from __future__ import annotations
 
+import posixpath
+import re
+
 from jobgen.launch import RANK, Launch, Request, found, lines, ranks_env, words
 from jobgen.launch.torchrun import JOIN
 from jobgen.model.bundle import BundleFile
@@ -14,6 +17,9 @@ from jobgen.model.plan import Part, Step
 from jobgen.shell import Raw, Word, expandable
 
 _FILE = "accelerate.yaml"
+_DEEPSPEED_FILE = re.compile(
+    r"""^[^#\n]*\bdeepspeed_config_file["']?:\s*["']?([^\s"'#,}]+)""", re.M
+)
 _OURS = """\
 # Named on the command line so that no file of the home directory is read instead.
 compute_environment: LOCAL_MACHINE
@@ -57,6 +63,19 @@ def launch(request: Request) -> Launch:
     why = "one accelerate on each node, which starts the node's ranks"
     step = Step("launch", "node", text, why=why, place=request.place)
     return Launch(step, part=Part("accelerate", files=files))
+
+
+def name_deepspeed_file(config: bytes) -> str:
+    """The DeepSpeed configuration that a file of accelerate's names, relative to the workdir.
+
+    Empty where it names none, or one that is known on the cluster only.
+
+    >>> name_deepspeed_file(b"deepspeed_config:\\n  deepspeed_config_file: ./conf/ds.json")
+    'conf/ds.json'
+    """
+    match = _DEEPSPEED_FILE.search(config.decode("utf-8", "replace"))
+    path = posixpath.normpath(match.group(1)) if match else ""
+    return "" if path.startswith(("/", "~", "..")) or "$" in path else path
 
 
 def _config(request: Request) -> tuple[Word, tuple[BundleFile, ...]]:

@@ -10,6 +10,7 @@ from jobgen.errors import Invalid, Problem, raise_errors
 from jobgen.model.plan import Part, Setting, Shape
 from jobgen.resolve import planning
 from jobgen.resolve.arguments import Planned, check_arguments
+from jobgen.resolve.deepspeed_files import check_configs
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
 from jobgen.resolve.unread import check_readers
@@ -67,8 +68,9 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     """
     chosen = planning.decided(look, size, launcher)
     if chosen is None:
-        told_of = tuple(_own_deepspeed(look, launcher))
-        return Trained(Part(NAME, notes=told_of) if told_of else None)
+        configured = tuple(check_configs(look, size, launcher, ""))
+        raise_errors(Invalid, configured)
+        return Trained(Part(NAME, notes=configured) if configured else None)
     from jobgen import strategy
     from jobgen.strategy import frameworks
     from jobgen.strategy.choice.setups import assume_length
@@ -80,6 +82,8 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     found += strategy.faults(train, known, world, launcher=launcher)
     raise_errors(Invalid, [_problem(look, fault) for fault in found])
     raise_errors(Invalid, list(_fewer(look, train, known, world, launcher)))
+    configured = tuple(check_configs(look, size, launcher, strategy.framework(train, launcher)))
+    raise_errors(Invalid, configured)
     config = texts.get(train.config) if train.config else None
     decided = strategy.decide(train, known, world, launcher=launcher, config=config)
     words = tuple(word.text for word in _words(runs)) if runs.simple else ()
@@ -116,11 +120,15 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
         )
         told.append(strategy.Note(message, ("nodes",)))
     notes = (
-        Problem("J239", note.message, look.spec.at(*note.path), severity="note") for note in told
+        *configured,
+        *(
+            Problem("J239", note.message, look.spec.at(*note.path), severity="note")
+            for note in told
+        ),
     )
     unread = check_readers(look.spec, look.facts, launcher, decided.framework, made.args)
     checks = (*((fits,) if fits else ()), *(one.check for one in differing), *unread)
-    part = Part(NAME, env=made.env, files=made.files, notes=tuple(notes), checks=checks)
+    part = Part(NAME, env=made.env, files=made.files, notes=notes, checks=checks)
     saves = Saves(decided.framework, made.saves, made.signal)
     return Trained(part, made.args, made.launcher, made.chosen, saves)
 
@@ -128,20 +136,6 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
 def _words(runs: Program) -> Iterator[shellwords.Word]:
     for command in read_commands(runs.text):
         yield from command.words
-
-
-def _own_deepspeed(look: Look, launcher: str) -> Iterator[Problem]:
-    """Keys of launcher.config that DeepSpeed does not know: most of them it would ignore."""
-    name = look.job.launcher.config
-    content = look.facts.texts.get(name) if name and launcher == "deepspeed" else None
-    if name is None or content is None:
-        return
-    from jobgen.strategy.dsconfig import own
-
-    found, unread = own.read(content, name)
-    for fault in unread or own.unknown(found, auto=True):
-        problem = look.wrong_job("J237", fault.message, "launcher", "config", hint=fault.hint)
-        yield problem._replace(severity="warning")
 
 
 _ANY_WORLD = ("torch", "megatron", "none")

@@ -65,6 +65,23 @@ def test_what_run_names_is_read_and_what_that_imports(
     assert read(world, job, run) == files
 
 
+def test_the_launchers_configuration_is_read_with_the_program(
+    world: World, job: Job, workdir: Path
+) -> None:
+    (workdir / "conf" / "acc.yaml").write_text(
+        "# deepspeed_config_file: old.json\n"
+        "deepspeed_config:\n  deepspeed_config_file: conf/ds.json\n"
+    )
+    path = job("unread.py", "workdir: work")
+    launcher = "launcher: {type: accelerate, config: conf/acc.yaml}"
+    path.write_text(path.read_text().replace("launcher: srun", launcher))
+    facts = prepare(world, path, "here").facts
+    assert set(facts.sources or {}) == {"unread.py"}
+    assert set(facts.texts) == {"conf/acc.yaml", "conf/ds.json"}
+    (workdir / "conf" / "ds.json").unlink()
+    assert set(prepare(world, path, "here").facts.texts) == {"conf/acc.yaml"}
+
+
 def test_nothing_is_read_without_train(world: World, job: Job, workdir: Path) -> None:
     assert read(world, job, "train.py", "") is None
 

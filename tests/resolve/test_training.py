@@ -7,8 +7,11 @@ import json
 import pytest
 
 from jobgen.errors import Invalid
+from jobgen.load import load_cluster, load_job
+from jobgen.model.facts import Facts
 from jobgen.model.plan import Plan
 from jobgen.render import render
+from jobgen.resolve import examine
 from jobgen.strategy import TRAITS
 from tests.golden.cases import templates
 from tests.resolve.made import CPUS, GPUS, LOCAL, job, plan
@@ -212,6 +215,92 @@ def test_unknown_keys_of_a_deepspeed_configuration_are_told_without_train() -> N
     assert found.hint == "did you mean 'zero_optimization'?"
     made = plan(text, texts={"ds.json": b'{"zero_optimization": {"stage": "auto"}}'})
     assert [note for note in made.notes if note.code == "J237"] == []
+
+
+READS = {"ds.py": "import deepspeed, os\nos.environ['JOBGEN_DEEPSPEED_CONFIG']"}
+
+
+def configured(
+    config: str, launcher: str, sources: dict[str, str] | None, run: str = "ds.py", train: str = ""
+) -> list[tuple[str, str, int]]:
+    """Problems of a launcher's configuration on 16 ranks: severity, message, line."""
+    text = job(run=run, launcher=f"{{type: {launcher}, config: c/ds}}", train=train)
+    texts = {"c/ds": config.encode()}
+    if launcher == "accelerate":
+        inner = "distributed_type: DEEPSPEED\ndeepspeed_config:\n  deepspeed_config_file: c/in\n"
+        texts = {"c/ds": inner.encode(), "c/in": config.encode()}
+    facts = Facts(texts=texts, sources=sources)
+    found = examine(load_job(text, "job.yaml"), load_cluster(GPUS, "c.yaml"), facts)
+    return [
+        (p.severity, p.message, p.place.line if p.place else 0)
+        for p in found.problems
+        if p.code in {"J230", "J232", "J235", "J237"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("config", "launcher", "sources", "severity", "message"),
+    [
+        ('{"train_batch_size": 8}', "deepspeed", READS, "error", "8 is not 1 x 1 x 16 ranks"),
+        ('{"train_batch_size": 8}', "deepspeed", None, "warning", "8 is not 1 x 1 x 16 ranks"),
+        ('{"train_batch_size": 8}', "deepspeed", {"ds.py": ""}, "warning", "is not 1 x 1 x 16"),
+        (  # fewer ranks are data parallel than there are
+            '{"train_batch_size": 8}',
+            "deepspeed",
+            {"ds.py": "JOBGEN_DEEPSPEED_CONFIG; initialize(mpu=mpu)"},
+            "warning",
+            "is not 1 x 1 x 16 ranks",
+        ),
+        ('{"train_batch_size": 32}', "deepspeed", READS, "", ""),
+        ("{}", "deepspeed", READS, "error", "c/ds sets no batch"),
+        ("{}", "deepspeed", None, "", ""),
+        (
+            '{"train_batch_size": "auto", "train_micro_batch_size_per_gpu": 1}',
+            "deepspeed",
+            READS,
+            "error",
+            'c/ds:1: train_batch_size is "auto"',
+        ),
+        (
+            '{"train_batch_size": "auto"}',
+            "deepspeed",
+            {"ds.py": "import transformers; JOBGEN_DEEPSPEED_CONFIG"},
+            "",
+            "",
+        ),
+        (
+            '{"train_batch_size": 16, "zero_optimisation": {}}',
+            "deepspeed",
+            READS,
+            "error",
+            "c/ds:1: zero_optimisation is no key",
+        ),
+        (
+            '{"train_batch_size": 8}',
+            "accelerate",
+            {"ds.py": "import accelerate"},
+            "error",
+            "c/in:1: train_batch_size 8 is not 1 x 1 x 16",
+        ),
+        ('{"train_batch_size": "auto"}', "accelerate", {"ds.py": "import accelerate"}, "", ""),
+        ('{"zero": {}}', "accelerate", None, "warning", "c/in:1: zero is no key"),
+    ],
+)
+def test_a_configuration_of_the_launcher_is_checked_as_that_of_train(
+    config: str, launcher: str, sources: dict[str, str] | None, severity: str, message: str
+) -> None:
+    problems = configured(config, launcher, sources)
+    assert [(kind, line) for kind, _, line in problems] == ([(severity, 5)] if severity else [])
+    assert all(message in text for _, text, _ in problems)
+
+
+def test_a_configuration_of_the_launcher_is_checked_beside_train() -> None:
+    config = '{"train_batch_size": 8}'
+    ((severity, message, _),) = configured(config, "deepspeed", READS, train="{framework: none}")
+    assert (severity, "is not 1 x 1 x 16 ranks" in message) == ("error", True)
+    assert (
+        configured(config, "deepspeed", READS, train="{framework: none, tp: 2, strategy: 3d}") == []
+    )
 
 
 def test_a_configuration_of_deepspeed_is_named_once() -> None:

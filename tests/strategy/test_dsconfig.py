@@ -186,7 +186,7 @@ def test_a_batch_of_the_file_alone_has_to_fit_the_ranks() -> None:
     (message,) = refused({"train_batch_size": 60}, **bare)
     assert message == "ds.json:2: train_batch_size 60 is not 7 x 1 x 8 ranks"
     assert "whole numbers" in hints({"train_batch_size": True}, **bare)[0]
-    assert "says no batch" in refused({}, **bare)[0]
+    assert "sets no batch" in refused({}, **bare)[0]
     assert refused({}, framework="hf-trainer", **bare) == []
 
 

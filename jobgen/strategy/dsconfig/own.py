@@ -64,6 +64,13 @@ def read(content: bytes, name: str) -> tuple[Own, list[Fault]]:
     return Own(name, values, keys.lines(text)), []
 
 
+def check(found: Own, ranks: int, reader: str) -> Iterator[Fault]:
+    """What DeepSpeed, with so many data parallel ranks, would refuse or not read as it is meant."""
+    yield from unknown(found, auto=reader != "deepspeed")
+    yield from _combinations(found)
+    yield from _arithmetic(found, ranks, reader)
+
+
 def unknown(found: Own, *, auto: bool) -> Iterator[Fault]:
     """Keys that DeepSpeed does not know, or would not read as they are meant."""
     for path, message, hint in keys.findings(found.values, auto=auto):
@@ -90,10 +97,8 @@ def merged(request: Request, reader: str, asked: tuple[Chosen, ...]) -> Written:
             put(values, (name, "enabled"), request.strategy.precision == name)
     completed = found._replace(values=values)
     faults = [
-        *unknown(completed, auto=reader != "deepspeed"),
-        *_combinations(completed),
+        *check(completed, request.strategy.mesh.data, reader),
         *_contradictions(request, found),
-        *_arithmetic(request, completed, reader),
     ]
     return Written(values, why, tuple(faults))
 
@@ -176,9 +181,8 @@ def _differ(found: Own, path: Path, held: object, said: str) -> Fault:
     return _fault(message, f"write the same in both, or remove it from {found.name}")
 
 
-def _arithmetic(request: Request, found: Own, reader: str) -> Iterator[Fault]:
+def _arithmetic(found: Own, ranks: int, reader: str) -> Iterator[Fault]:
     """global = micro x accumulation x ranks, as DeepSpeed itself completes and checks it."""
-    ranks = request.strategy.mesh.data
     given = [get(found.values, path) for path in _BATCH]
     numbers = [n for n in given if n is not None and n != "auto"]
     wrong = next((n for n in numbers if not isinstance(n, int) or n is True or n < 1), None)
@@ -188,8 +192,8 @@ def _arithmetic(request: Request, found: Own, reader: str) -> Iterator[Fault]:
     total, micro, steps = (n if isinstance(n, int) else None for n in given)
     if total is None and micro is None:
         if reader == "deepspeed":
-            message = f"{found.name} says no batch, and train: says nothing of it"
-            yield _fault(message, "write micro_batch: 1, or what fits")
+            hint = f'write "{_MICRO[0]}": 1, or what fits'
+            yield _fault(f"{found.name} sets no batch", hint)
         return
     if total is None:
         return

@@ -1,0 +1,73 @@
+"""DeepSpeed configurations that the launcher is given: checked as ``train.config`` is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from jobgen.errors import Problem, Severity
+from jobgen.launch.accelerate import name_deepspeed_file
+from jobgen.model.plan import Shape
+from jobgen.resolve.look import Look
+
+if TYPE_CHECKING:
+    from jobgen.strategy import Fault
+
+_FILLS_AUTO = ("accelerate", "hf-trainer")
+"""Frameworks that replace ``auto``."""
+_FILLING = re.compile(r"\b(?:accelerate|transformers|trl)\b")
+_DIVIDED = re.compile(r"\bmpu\b|PipelineModule|tensor_parallel|sequence_parallel|autotp", re.I)
+"""What programs mention in which fewer ranks are data parallel than there are."""
+_READING = {"deepspeed": re.compile("JOBGEN_DEEPSPEED_CONFIG"), "accelerate": _FILLING}
+
+
+class _Config(NamedTuple):
+    name: str
+    content: bytes
+
+
+def check_configs(look: Look, size: Shape, launcher: str, framework: str) -> Iterator[Problem]:
+    """What DeepSpeed would refuse of ``launcher.config``; a warning if the program may differ."""
+    config = _find(look, launcher)
+    if config is None:
+        return
+    from jobgen.strategy.dsconfig import own
+
+    train, texts = look.job.train, _list_texts(look)
+    filled = launcher == "accelerate" or framework in _FILLS_AUTO or look.facts.sources is None
+    filled = filled or any(_FILLING.search(text) for text in texts)
+    ranks = size.world // (train.tp * train.pp * train.cp if train else 1)
+    read, faults = own.read(config.content, config.name)
+    faults = faults or list(own.check(read, ranks, "accelerate" if filled else "deepspeed"))
+    severity = _judge(launcher, texts)
+    yield from (_problem(look, fault, severity) for fault in faults)
+
+
+def _find(look: Look, launcher: str) -> _Config | None:
+    name, texts = look.job.launcher.config, look.facts.texts
+    content = texts.get(name) if name else None
+    if name is None or content is None:
+        return None
+    if launcher == "accelerate":
+        name = name_deepspeed_file(content)
+        content = texts.get(name)
+        return _Config(name, content) if content is not None else None
+    return _Config(name, content) if launcher == "deepspeed" else None
+
+
+def _list_texts(look: Look) -> tuple[str, ...]:
+    """What the job and its program say, as far as it was read."""
+    return (look.job.run, *(look.facts.sources or {}).values())
+
+
+def _judge(launcher: str, texts: tuple[str, ...]) -> Severity:
+    """An error where the program reads the file, on ranks that are all data parallel."""
+    reads = any(_READING[launcher].search(text) for text in texts)
+    divided = any(_DIVIDED.search(text) for text in texts)
+    return "error" if reads and not divided else "warning"
+
+
+def _problem(look: Look, fault: Fault, severity: Severity) -> Problem:
+    problem = look.wrong_job(fault.code, fault.message, "launcher", "config", hint=fault.hint)
+    return problem._replace(severity=severity)
