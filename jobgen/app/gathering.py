@@ -86,7 +86,7 @@ def _read_files(facts: Facts, spec: Loaded[JobSpec], manifest: Manifest) -> Fact
 
 def _is_judged(job: JobSpec) -> bool:
     """Whether a check looks into the program."""
-    return job.train is not None or job.launcher.config is not None
+    return bool(job.train or job.launcher.config) or "--deepspeed" in job.run
 
 
 def _read_inner(job: JobSpec, workdir: Path, texts: Mapping[str, bytes]) -> dict[str, bytes]:

@@ -106,14 +106,14 @@ def _read(look: Look, placed: PlacedProgram, framework: str) -> Iterator[_Found]
     words = placed.program.words
     for index, word in enumerate(words):
         name, equals, value = word.text.partition("=")
-        row = table.get(_plain(name)) if name.startswith("--") else None
+        row = table.get(plain_name(name)) if name.startswith("--") else None
         if row is None:
             continue
         following = words[index + 1] if index + 1 < len(words) else None
         if not equals and following and not following.text.startswith("--"):
             value = following.text
         made = word.made or (not equals and following is not None and following.made)
-        place = _locate(look, placed, word)
+        place = locate_word(look, placed, word)
         shown = f"{name} {value}".rstrip()
         if row.is_file:
             yield from _read_file(look, value, place)
@@ -124,11 +124,12 @@ def _read(look: Look, placed: PlacedProgram, framework: str) -> Iterator[_Found]
 def _table(framework: str) -> Mapping[str, RunArgument]:
     """Plain name → row: of the framework, and the distinct names of the others."""
     rows = [row for row in run_arguments() if row.framework != FILE]
-    others = {_plain(row.name): row for row in rows if row.distinct or row.is_file}
-    return others | {_plain(row.name): row for row in rows if row.framework == framework}
+    others = {plain_name(row.name): row for row in rows if row.distinct or row.is_file}
+    return others | {plain_name(row.name): row for row in rows if row.framework == framework}
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """The name of an option without its dashes, in one spelling."""
     return name.lstrip("-").replace("_", "-")
 
 
@@ -185,7 +186,7 @@ def _agree(values: Sequence[str], expected: str) -> bool:
     return any(v == expected or (wanted is not None and _number(v) == wanted) for v in values)
 
 
-def _locate(look: Look, placed: PlacedProgram, word: RunWord) -> Place | None:
+def locate_word(look: Look, placed: PlacedProgram, word: RunWord) -> Place | None:
     """The place of a word of ``run:``, seen from that of its program."""
     program, place, run = placed.program, placed.place, look.job.run
     raw = word.raw or word.text
@@ -209,8 +210,8 @@ def _judge(look: Look, found: _Found, value: str, planned: Planned) -> Check | N
     derived = key in {"micro_batch", "gradient_accumulation"} and look.has_written(
         "train", "global_batch"
     )
-    names = {_plain(str(word).partition("=")[0]) for word in planned.args}
-    wins = _plain(found.row.name) in names
+    names = {plain_name(str(word).partition("=")[0]) for word in planned.args}
+    wins = plain_name(found.row.name) in names
     passed = key in _PASSED and planned.strategy.framework != "none"
     if not (written or derived or wins or passed or planned.length is not None):
         return None
@@ -240,4 +241,4 @@ def _rival(found: _Found, planned: Planned, names: set[str]) -> str:
         return ""
     table = (r for r in run_arguments() if r.framework == planned.strategy.framework)
     others = (r.name for r in table if r.key == row.key and r.name != row.name and _is_flag(r))
-    return next((name for name in others if _plain(name) in names), "")
+    return next((name for name in others if plain_name(name) in names), "")

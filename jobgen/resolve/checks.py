@@ -5,10 +5,10 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Literal
 
-from jobgen.model.fields import close
 from jobgen.model.plan import Check, Shape
 from jobgen.resolve.allocation import ask_memory, merge_options, takes_all
 from jobgen.resolve.look import Look
+from jobgen.resolve.run_files import check_files, guess_file
 
 if TYPE_CHECKING:
     from jobgen.shell.programs import StartedProgram
@@ -16,14 +16,13 @@ if TYPE_CHECKING:
 
 UNSET = "J221"
 """The code of a secret that is not set: without it nothing can be submitted."""
-_MOST_FILES = 1_000
-"""So many names are compared with that of a missing program."""
 
 
 def checks(look: Look, shape: Shape) -> tuple[Check, ...]:
     """Every check, good news too."""
     return (
         *_scripts(look),
+        *check_files(look),
         *_limits(look),
         *_secrets(look),
         *_after(look),
@@ -54,21 +53,12 @@ def _scripts(look: Look) -> list[Check]:
         if path in files:
             found[path] = Check("ok", f"{path} is in the workdir")
             continue
-        near = _near(path, files)
-        hint = f"did you mean {near}?" if near else "is it ignored, or in another folder?"
+        hint = guess_file(path, files)
         message = f"{path} is not among the files of the workdir"
         # a command before it may have made the file
         status: Literal["warn", "fail"] = "warn" if program.maybe_made else "fail"
         found[path] = Check(status, message, "J220", hint, place or look.spec.at("run"))
     return list(found.values())
-
-
-def _near(path: str, files: frozenset[str]) -> str:
-    """The file of that name in another folder, or one whose name is nearly the same."""
-    base = posixpath.basename(path)
-    elsewhere = sorted(f for f in files if posixpath.basename(f) == base)
-    programs = sorted(f for f in files if f.endswith(".py"))
-    return elsewhere[0] if elsewhere else close(path, programs[:_MOST_FILES], 0.8)
 
 
 def _path_of(program: StartedProgram) -> str:

@@ -13,6 +13,7 @@ from jobgen.resolve.arguments import Planned, check_arguments
 from jobgen.resolve.deepspeed_files import check_configs
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
+from jobgen.resolve.sharding import check_sharding
 from jobgen.resolve.unread import check_readers
 from jobgen.shell import shellwords
 from jobgen.shell.simple_commands import read_commands
@@ -68,9 +69,7 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     """
     chosen = planning.decided(look, size, launcher)
     if chosen is None:
-        configured = tuple(check_configs(look, size, launcher, ""))
-        raise_errors(Invalid, configured)
-        return Trained(Part(NAME, notes=configured) if configured else None)
+        return _check_untrained(look, size, launcher)
     from jobgen import strategy
     from jobgen.strategy import frameworks
     from jobgen.strategy.choice.setups import assume_length
@@ -107,30 +106,35 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     fits = planning.check(look, size, launcher, known, train)
     ask, _ = planning.asked(look, size, launcher, train)
     planned = Planned(train, decided, made.args, assume_length(ask) if ask else None)
-    differing = tuple(check_arguments(look, launcher, planned))
-    told = [
+    clashes = tuple(check_sharding(look, decided.framework, made.args))
+    refused = {clash.place for clash in clashes}
+    differing = [
+        one for one in check_arguments(look, launcher, planned) if one.check.place not in refused
+    ]
+    told = (
         *made.notes,
         *_twice(words, made.args, {one.option for one in differing}),
         *_name_other_model(words, arch),
-    ]
-    if size.min_nodes is not None and decided.framework == "torch":
-        message = (
-            f"strategy.json is for {decided.mesh.world} ranks; with fewer, the program divides "
-            "global_batch by WORLD_SIZE anew"
-        )
-        told.append(strategy.Note(message, ("nodes",)))
-    notes = (
-        *configured,
-        *(
-            Problem("J239", note.message, look.spec.at(*note.path), severity="note")
-            for note in told
-        ),
+        *_name_fewer_ranks(decided, size),
+    )
+    notes = tuple(
+        Problem("J239", note.message, look.spec.at(*note.path), severity="note") for note in told
     )
     unread = check_readers(look.spec, look.facts, launcher, decided.framework, made.args)
-    checks = (*((fits,) if fits else ()), *(one.check for one in differing), *unread)
+    checks = (*((fits,) if fits else ()), *clashes, *(one.check for one in differing), *unread)
+    notes = (*configured, *notes)
     part = Part(NAME, env=made.env, files=made.files, notes=notes, checks=checks)
     saves = Saves(decided.framework, made.saves, made.signal)
     return Trained(part, made.args, made.launcher, made.chosen, saves)
+
+
+def _check_untrained(look: Look, size: Shape, launcher: str) -> Trained:
+    """What can be checked of a job without ``train``."""
+    configured = tuple(check_configs(look, size, launcher, ""))
+    raise_errors(Invalid, configured)
+    clashes = tuple(check_sharding(look, "", ()))
+    part = Part(NAME, notes=configured, checks=clashes)
+    return Trained(part if configured or clashes else None)
 
 
 def _words(runs: Program) -> Iterator[shellwords.Word]:
@@ -214,6 +218,18 @@ def _name_other_model(words: tuple[str, ...], arch: Architecture | None) -> Iter
                 "are not of the model that is trained",
                 ("run",),
             )
+
+
+def _name_fewer_ranks(decided: Strategy, size: Shape) -> Iterator[Note]:
+    """What an elastic job's program does itself."""
+    from jobgen.strategy import Note
+
+    if size.min_nodes is not None and decided.framework == "torch":
+        message = (
+            f"strategy.json is for {decided.mesh.world} ranks; with fewer, the program divides "
+            "global_batch by WORLD_SIZE anew"
+        )
+        yield Note(message, ("nodes",))
 
 
 def _problem(look: Look, fault: Fault) -> Problem:

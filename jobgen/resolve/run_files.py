@@ -1,0 +1,83 @@
+"""Files that arguments of ``run:`` name: whether they are among those that are uploaded."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from jobgen.data import run_arguments
+from jobgen.model.fields import close
+from jobgen.model.plan import Check
+from jobgen.resolve.arguments import locate_word, plain_name
+from jobgen.resolve.look import Look
+
+if TYPE_CHECKING:
+    from jobgen.shell.programs import StartedProgram
+    from jobgen.shell.shellwords import Word
+
+_MOST_FILES = 1_000
+"""So many names are compared with that of a missing file."""
+
+
+class Option(NamedTuple):
+    """An option of a program, with its value."""
+
+    name: str
+    """As :func:`plain_name` spells it."""
+    value: str
+    """Empty where none follows."""
+    flag: Word
+    holder: Word
+    """The word that holds the value, which may be the flag itself."""
+
+
+def read_options(program: StartedProgram) -> Iterator[Option]:
+    """The options of a program whose values the job file itself holds."""
+    words = program.words
+    for index, flag in enumerate(words):
+        name, equals, value = flag.text.partition("=")
+        holder = flag
+        if not name.startswith("--"):
+            continue
+        following = words[index + 1] if index + 1 < len(words) else None
+        if not equals and following and not following.text.startswith("--"):
+            value, holder = following.text, following
+        if not holder.made:
+            yield Option(plain_name(name), value, flag, holder)
+
+
+def check_files(look: Look) -> Iterator[Check]:
+    """A failed check for each that is not there; a warning where ``setup:`` may make it."""
+    files = look.facts.workdir_files
+    names = {plain_name(row.name) for row in run_arguments() if row.is_file}
+    setup = "\n".join(look.job.setup)
+    for placed in look.spec.programs if files is not None else ():
+        program = placed.program
+        for option in read_options(program):
+            path = _resolve(program, option.value) if option.name in names else ""
+            if not path or path in (files or ()) or posixpath.basename(path) in setup:
+                continue
+            status: Literal["warn", "fail"] = "warn" if program.maybe_made or setup else "fail"
+            message = f"{path} is not among the files of the workdir"
+            place = locate_word(look, placed, option.holder)
+            yield Check(status, message, "J220", guess_file(path, files or frozenset()), place)
+
+
+def _resolve(program: StartedProgram, value: str) -> str:
+    """The path below the workdir; empty for no file, or one on the cluster only."""
+    elsewhere = value.startswith(("/", "~", "{")) or "$" in value
+    if elsewhere or not value.endswith(".json"):
+        return ""
+    if program.folder is None or not program.command.always:
+        return ""
+    return posixpath.normpath(posixpath.join(program.folder, value))
+
+
+def guess_file(path: str, files: frozenset[str]) -> str:
+    """What to do about a missing file: the one of its name elsewhere, or of nearly its name."""
+    base, suffix = posixpath.basename(path), posixpath.splitext(path)[1]
+    near = sorted(f for f in files if posixpath.basename(f) == base)[:1]
+    alike = sorted(f for f in files if f.endswith(suffix))[:_MOST_FILES]
+    name = near[0] if near else close(path, alike, 0.8)
+    return f"did you mean {name}?" if name else "is it ignored, or in another folder?"

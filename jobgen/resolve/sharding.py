@@ -1,0 +1,51 @@
+"""FSDP and DeepSpeed in one training of the Trainer, which refuses both at its start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from jobgen.model.plan import Check
+from jobgen.resolve.arguments import CONTRADICTION, locate_word, plain_name
+from jobgen.resolve.look import Look
+from jobgen.resolve.run_files import read_options
+
+if TYPE_CHECKING:
+    from jobgen.shell import Word
+
+_BOTH = ("fsdp", "deepspeed")
+_OFF = {"", "false", "0", "no", "none"}
+_TRAINER = ("transformers", "trl")
+"""Packages whose programs have the Trainer's arguments."""
+
+
+def check_sharding(look: Look, framework: str, args: Sequence[Word]) -> Iterator[Check]:
+    """A failed check where both are asked for; a warning if it may be another program."""
+    status = _judge(look, framework)
+    if status is None:
+        return
+    passed = {plain_name(str(arg).partition("=")[0]) for arg in args}
+    for placed in look.spec.programs:
+        own = {o.name: o.flag for o in read_options(placed.program) if o.value.lower() not in _OFF}
+        for name, other in (_BOTH, _BOTH[::-1]):
+            if name not in own or other not in {*own, *passed}:
+                continue
+            said = f"train: passes --{other}" if other in passed else "run has both"
+            message = f"the Trainer refuses --fsdp beside --deepspeed: {said}"
+            hint = f"remove --{name} from run"
+            if other not in passed:
+                hint = "keep one of them"
+            place = locate_word(look, placed, own[name])
+            yield Check(status, message, CONTRADICTION, hint, place)
+            break
+
+
+def _judge(look: Look, framework: str) -> Literal["warn", "fail"] | None:
+    """How certain it is that the program is one of the Trainer."""
+    if framework:
+        return "fail" if framework == "hf-trainer" else None
+    sources = look.facts.sources
+    if not sources or not any(path.endswith(".py") for path in sources):
+        return "warn"
+    uses = any(package in text for text in sources.values() for package in _TRAINER)
+    return "fail" if uses else None
