@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 
 
 def list_failed_lines(ready: Ready) -> list[Problem]:
-    """The failed checks of lines of the job, as warnings: nothing is submitted."""
+    """The failed checks of lines of the job but memory, as warnings: nothing is submitted."""
+    from jobgen.resolve.planning import UNFIT
+
     failed = (judge(check) for check in ready.plan.checks if check.status == "fail")
-    return [problem._replace(severity="warning") for problem in failed if problem.place]
+    lines = (problem for problem in failed if problem.place and problem.code != UNFIT)
+    return [problem._replace(severity="warning") for problem in lines]
 
 
 def show(call: Call, ready: Ready, name: str) -> Exit:
