@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from jobgen.model.fields import close
 from jobgen.model.plan import Check, Shape
 from jobgen.resolve.allocation import ask_memory, merge_options, takes_all
+from jobgen.resolve.checkpoint_folder import check_folder
 from jobgen.resolve.look import Look
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def checks(look: Look, shape: Shape) -> tuple[Check, ...]:
         *_secrets(look),
         *_after(look),
         *_memory(look, shape),
+        *check_folder(look, shape),
         *_rules(look),
     )
 

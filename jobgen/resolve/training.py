@@ -10,6 +10,7 @@ from jobgen.errors import Invalid, Problem, raise_errors
 from jobgen.model.plan import Part, Setting, Shape
 from jobgen.resolve import planning
 from jobgen.resolve.arguments import Planned, check_arguments
+from jobgen.resolve.checkpoint_folder import check_options
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
 from jobgen.resolve.unread import check_readers
@@ -116,7 +117,8 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
         )
     notes = (Problem("J239", note, severity="note") for note in told)
     unread = check_readers(look.spec, look.facts.sources, launcher, decided.framework)
-    checks = (*((fits,) if fits else ()), *(one.check for one in differing), *unread)
+    folders = check_options(look, size, decided.framework, words)
+    checks = (*((fits,) if fits else ()), *(one.check for one in differing), *unread, *folders)
     part = Part(NAME, env=made.env, files=made.files, notes=tuple(notes), checks=checks)
     saves = Saves(decided.framework, made.saves, made.signal)
     return Trained(part, made.args, made.launcher, made.chosen, saves)
