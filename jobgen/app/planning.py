@@ -12,11 +12,12 @@ from jobgen.model.record import RunRecord
 
 
 class Cost(NamedTuple):
-    """The most that the job can use up: GPU-hours, and money where the profile has a price."""
+    """The most that all starts can use: GPU-hours, and money where the profile has a price."""
 
     gpu_hours: float
     amount: float | None = None
     currency: str = ""
+    starts: int = 1
 
 
 class Planned(NamedTuple):
@@ -37,11 +38,11 @@ def plan(world: World, ready: Ready, *, diff: str | None = None, context: int = 
     Raises Missing where there is no such run.
     """
     last = world.ledger.last(ready.plan.name, cluster=ready.plan.cluster)
-    hours = ready.plan.shape.gpu_hours
+    hours, starts = ready.plan.gpu_hours, ready.plan.starts
     price = ready.profile.value.price
-    cost = Cost(hours)
+    cost = Cost(hours, starts=starts)
     if price and hours:
-        cost = Cost(hours, hours * price.gpu_hour, price.currency)
+        cost = Cost(hours, hours * price.gpu_hour, price.currency, starts)
     if diff is None:
         return Planned(ready, cost, last)
     record = last if diff == "last" else world.ledger.get(diff)

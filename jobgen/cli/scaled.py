@@ -63,7 +63,7 @@ def _wanted(call: Call, made: tuple[Ready, ...]) -> bool:
     for one in made:
         refuse_failing(one)
     most = made[0].profile.value.confirm.gpu_hours
-    hours = sum(one.plan.shape.gpu_hours for one in made)
+    hours = sum(one.plan.gpu_hours for one in made)
     if most is None or hours <= most:
         return True
     limit = f"asked above {write_hours(most)}"

@@ -40,11 +40,13 @@ def wanted(call: Call, ready: Ready) -> bool:
         files = count(len(ready.manifest.files), "file")
         call.output.say(f"upload: {files}, {size(ready.manifest.total)}")
     most = ready.profile.value.confirm.gpu_hours
-    hours = ready.plan.shape.gpu_hours
+    hours, starts = ready.plan.gpu_hours, ready.plan.starts
     if most is None or hours <= most:
         return True
-    limit = f"asked above {write_hours(most)}"
-    if call.confirm(f"This may use {write_hours(hours)} GPU-hours ({limit}). Submit?"):
+    during = f" in up to {starts} starts" if starts > 1 else ""
+    total = f"{write_hours(hours)} GPU-hours{during}"
+    question = f"This may use {total} (asked above {write_hours(most)}). Submit?"
+    if call.confirm(question):
         return True
     call.output.say("Nothing was submitted.")
     return False

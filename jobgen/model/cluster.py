@@ -154,7 +154,7 @@ class Confirm(Form):
     """When ``submit`` asks first."""
 
     gpu_hours: float | None = key(
-        NUMBER, default=None, doc="Jobs that may use more GPU-hours than this."
+        NUMBER, default=None, doc="Jobs that may use more GPU-hours than this, all starts together."
     )
 
 

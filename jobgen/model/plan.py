@@ -113,7 +113,7 @@ class Shape(NamedTuple):
 
     @property
     def gpu_hours(self) -> float:
-        """The most GPU-hours that this can use."""
+        """The most GPU-hours that one start can use."""
         return (self.elements or 1) * self.nodes * self.gpus_per_node * self.seconds / 3600
 
 
@@ -177,6 +177,11 @@ class StopPlan(NamedTuple):
     """The signal that each rank's program gets; empty if it looks for the stop file."""
     step: tuple[tuple[Word, ...], ...] = ()
     """What the batch shell runs to send it."""
+
+    @property
+    def starts(self) -> int:
+        """How often the job starts at most."""
+        return 1 + self.max_requeues if self.requeue else 1
 
 
 class MonitorPlan(NamedTuple):
@@ -252,3 +257,13 @@ class Plan(NamedTuple):
     notes: tuple[Problem, ...] = ()
     sources: Mapping[str, str] = MappingProxyType({})
     """Label of each template, profile and spec used → sha256 of its text."""
+
+    @property
+    def starts(self) -> int:
+        """How often the job starts at most."""
+        return self.stop.starts if self.stop else 1
+
+    @property
+    def gpu_hours(self) -> float:
+        """The most GPU-hours that all starts can use."""
+        return self.starts * self.shape.gpu_hours

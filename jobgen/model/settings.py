@@ -214,7 +214,9 @@ class Checkpoint(Form):
         default=False,
         doc="Requeue the job when it has saved because of that signal.",
     )
-    max_requeues: int = key(whole(0, 1000), default=10, doc="How often at most.")
+    max_requeues: int = key(
+        whole(0, 1000), default=10, doc="How often at most; starts are one more."
+    )
 
 
 class Nccl(Form):

@@ -49,6 +49,7 @@ send() {
         [[ -z $above || -z ${start[$above]:-} ]] || continue
         ready[${start[$pid]}]=1
         [[ -z ${sent[$pid]:-} ]] || continue
+        : >"$JOBGEN_STATE_DIR/signaled.$JOBGEN_RESTART"
         kill -s "$signal" "$pid" && sent[$pid]=1
     done
     for pid in "${!start[@]}"; do

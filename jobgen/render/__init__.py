@@ -176,7 +176,7 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
             "grace": stop.grace,
             "max_requeues": stop.max_requeues,
         },
-        "why": Raw(' ${why:+"why=$why"}' if plan.preflight else ""),
+        "why": Raw(' ${why:+"why=$why"}' if plan.preflight or stop else ""),
         "preflight": plan.preflight
         and {
             "expect": [
@@ -218,9 +218,13 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
 
 
 def _over(stop: StopPlan) -> str:
-    """The condition for a requeue: it has saved, has ended well after a signal, or is too slow."""
-    ended = " || $rc == 0" if stop.step else ""
-    return f"(-e $JOBGEN_STOPPED_FILE || -n $grace_over{ended})"
+    """The condition for an early end: it has saved, has ended well by a signal, or is too slow."""
+    reasons = "-e $JOBGEN_STOPPED_FILE"
+    if stop.requeue:
+        reasons += " || -n $grace_over"
+    if stop.step:
+        reasons += " ||\n    $rc == 0 && -e $JOBGEN_STATE_DIR/signaled.$JOBGEN_RESTART"
+    return f"({reasons})" if "||" in reasons else reasons
 
 
 def _title(plan: Plan) -> str:

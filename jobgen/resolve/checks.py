@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from jobgen.model.plan import Check, Shape
 from jobgen.resolve.allocation import ask_memory, merge_options, takes_all
+from jobgen.resolve.checkpoint_folder import check_folder
 from jobgen.resolve.look import Look
 from jobgen.resolve.run_files import check_files, guess_file
 
@@ -27,6 +28,7 @@ def checks(look: Look, shape: Shape) -> tuple[Check, ...]:
         *_secrets(look),
         *_after(look),
         *_memory(look, shape),
+        *check_folder(look, shape),
         *_rules(look),
     )
 

@@ -31,15 +31,23 @@ def stop(look: Look, sized: Sized) -> StopPlan | None:
             hint="a longer time, or a grace that only covers the saving",
         )
         sized.problems.append(found)
-    why = f"the pre-timeout signal comes {lead} s before the end"
-    sized.decide("checkpoint", f"{asked.signal} {lead} s", why, look.by_job("checkpoint"))
-    return StopPlan(
+    made = StopPlan(
         signal=asked.signal,
         grace=asked.grace.seconds,
         lead=lead,
         requeue=asked.requeue,
         max_requeues=asked.max_requeues,
     )
+    room = f" + {REQUEUE_ROOM}s for the requeue" if asked.requeue else ""
+    why = "the pre-timeout signal comes so long before the time limit"
+    place = look.by_job("checkpoint", "grace")
+    sized.decide("checkpoint", f"{asked.signal} {asked.grace.short()}{room}", why, place)
+    if asked.requeue:
+        written = look.has_written("checkpoint", "max_requeues")
+        place = look.by_job("checkpoint", "max_requeues") if written else "rule requeue"
+        why = f"at most {made.starts} start{'' if made.starts == 1 else 's'}"
+        sized.decide("requeue", f"max_requeues {asked.max_requeues}", why, place)
+    return made
 
 
 def directives(
@@ -85,7 +93,7 @@ def _run(look: Look, shape: Shape, warning: StopPlan | None) -> dict[str, Settin
         found["signal"] = Setting(
             f"B:{warning.signal}@{warning.lead}",
             "pre-timeout signal, to the batch shell only: it would kill torchrun",
-            look.by_job("checkpoint"),
+            look.by_job("checkpoint", "grace"),
         )
     name = "requeue" if requeue else "no-requeue"
     found[name] = Setting("", why_requeue, place)

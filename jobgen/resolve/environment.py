@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from jobgen.errors import Problem
 from jobgen.model.plan import Part, Precedence, Setting, Shape
+from jobgen.resolve.checkpoint_folder import choose_folder
 from jobgen.resolve.look import Look
 from jobgen.resolve.start import CPUS_PER_RANK
 from jobgen.shell import names_in
@@ -41,7 +42,7 @@ _GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 
 def base(look: Look, shape: Shape, launcher: str) -> Part:
     """What holds for every job: where checkpoints go, threads, NCCL's warnings."""
-    env = {"JOBGEN_CHECKPOINT_DIR": _checkpoints(look)}
+    env = {"JOBGEN_CHECKPOINT_DIR": choose_folder(look, shape)}
     if launcher != "plain" or look.job.launcher.type is None:
         threads = _threads(shape)
         if threads:
@@ -80,17 +81,6 @@ def _unknown_network(look: Look, shape: Shape) -> list[Problem]:
     hint = f"find out: jobgen cluster check {name}"
     place = look.profile.at("network", "fabric")
     return [Problem("J229", message, place, hint, severity="warning")]
-
-
-def _checkpoints(look: Look) -> Setting:
-    asked = look.job.checkpoint.dir if look.job.checkpoint else None
-    if asked is None:
-        why = "where the program may keep its checkpoints"
-        return Setting("$JOBGEN_WORK_DIR/checkpoints", why, "rule checkpoints")
-    place = look.by_job("checkpoint", "dir")
-    if asked.startswith(("/", "$")):
-        return Setting(asked, "as the job asks", place)
-    return Setting(f"$JOBGEN_WORK_DIR/{asked.replace('$', '$$')}", "as the job asks", place)
 
 
 def _threads(shape: Shape) -> Setting | None:

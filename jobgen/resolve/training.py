@@ -10,6 +10,7 @@ from jobgen.errors import Invalid, Problem, raise_errors
 from jobgen.model.plan import Part, Setting, Shape
 from jobgen.resolve import planning
 from jobgen.resolve.arguments import Planned, check_arguments
+from jobgen.resolve.checkpoint_folder import check_options
 from jobgen.resolve.deepspeed_files import check_configs
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
@@ -121,7 +122,9 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
         Problem("J239", note.message, look.spec.at(*note.path), severity="note") for note in told
     )
     unread = check_readers(look.spec, look.facts, launcher, decided.framework, made.args)
-    checks = (*((fits,) if fits else ()), *clashes, *(one.check for one in differing), *unread)
+    folders = check_options(look, size, decided.framework, words)
+    values = (one.check for one in differing)
+    checks = (*((fits,) if fits else ()), *clashes, *values, *unread, *folders)
     notes = (*configured, *notes)
     part = Part(NAME, env=made.env, files=made.files, notes=notes, checks=checks)
     saves = Saves(decided.framework, made.saves, made.signal)

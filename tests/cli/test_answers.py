@@ -227,6 +227,26 @@ def test_many_gpu_hours_are_written_out(jobgen: Jobgen, job: Path) -> None:
     assert "at most 2,304,000 GPU-hours" in said.out
 
 
+def test_every_start_of_a_requeued_job_is_counted(
+    jobgen: Jobgen, job: Path, tmp_path: Path
+) -> None:
+    job.write_text(job.read_text() + "checkpoint: {requeue: true, max_requeues: 99}\n")
+    said = jobgen("plan", *ON).out
+    assert "at most 64 GPU-hours a start, up to 100 starts: 6,400 GPU-hours" in " ".join(
+        said.split()
+    )
+    cost = json.loads(jobgen("plan", *ON, "--json").out)["data"]["cost"]
+    assert (cost["gpu_hours"], cost["starts"]) == (6400, 100)
+    (tmp_path / "c.yaml").write_text(
+        "name: c\nscheduler: slurm\npaths: {root: /nonexistent}\nnetwork: {fabric: ethernet}\n"
+        "confirm: {gpu_hours: 100}\n"
+        "nodes: {count: 2, gpus_per_node: 8, gpu: A100-SXM4-80GB}\n"
+    )
+    asked = jobgen("submit", "job.yaml", "-c", "./c.yaml")
+    assert asked.code == 2
+    assert "may use 6,400 GPU-hours in up to 100 starts (asked above 100)" in asked.err
+
+
 def test_clusters_complete(job: Path, tmp_path: Path) -> None:
     done = process(
         cwd=tmp_path,

@@ -38,6 +38,20 @@ def test_a_node_that_failed_before_its_ranks_is_named_alone() -> None:
     assert jobs.job_data(record)["failures"][0]["rank"] is None
 
 
+def test_a_job_stopped_before_its_end_is_explained_with_the_command_that_goes_on() -> None:
+    why = "stopped by the pre-timeout signal with no requeue left"
+    record = run(restarts=1)._replace(exit="98:0", reason=why)
+    ink = Ink(colour=False, width=80)
+    command = "jobgen submit job.yaml  # resumes if checkpoint.dir is set"
+    assert jobs.ended(record, ink) == (
+        f"llama-3  FAILED ({why}, exit 98:0, 1 restart)\n  to go on  {command}\n"
+    )
+    text = jobs.shown(Shown(record, (), ()), 2.0, ink)
+    assert f"  {why}, exit 98:0, 1 restart\n" in text
+    assert f"  to go on  {command}\n" in text
+    assert "to go on" not in jobs.shown(Shown(run(), (), ()), 2.0, ink)
+
+
 @pytest.mark.parametrize(
     ("code", "number", "words"),
     [

@@ -19,6 +19,7 @@ from pathlib import Path
 element, rank = os.environ["SLURM_ARRAY_TASK_ID"], os.environ["RANK"]
 here = Path(os.environ["JOBGEN_RUN_DIR"])
 print(f"element {element} rank {rank} of {os.environ['WORLD_SIZE']} secret {os.environ['SEED']}")
+print(f"saves in {os.environ['JOBGEN_CHECKPOINT_DIR']}")
 print(os.environ["MASTER_PORT"], os.environ["RDZV_ID"], file=sys.stderr, flush=True)
 if rank == "0":
     (here / f"up.{element}.{os.environ['JOBGEN_RESTART']}").touch()
@@ -89,6 +90,8 @@ def test_each_element_has_its_own_ranks_log_and_end(cluster: Cluster, tmp_path: 
         lines = run.jobgen("logs", "--task", str(element), "--stdout", "--no-prefix").stdout
         said = [f"element {element} rank {rank} of 2 secret 17" for rank in (0, 1)]
         assert sorted(x for x in lines.splitlines() if x.startswith("element")) == said
+        folder = run.directory / "src" / "checkpoints" / str(element)
+        assert {x for x in lines.splitlines() if "saves" in x} == {f"saves in {folder}"}
     prefixed = run.jobgen("logs", "--rank", "1", "--stdout").stdout
     for element in (1, 2, 3):
         (line,) = [x for x in prefixed.splitlines() if f"element {element} rank 1" in x]

@@ -178,7 +178,8 @@ def test_each_ranks_program_gets_the_signal_once(
 def test_a_program_that_ignores_the_signal_is_not_killed_by_it(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    (tmp_path / "main.py").write_text(LOOKS.replace("stop = ", "stop = here / 'end' #"))
+    program = LOOKS.replace("stop = ", "stop = here / 'end' #")
+    (tmp_path / "main.py").write_text(program.removesuffix(STOPPED))
     job = {**JOB, "name": "ignores", "nodes": 1, "procs_per_node": 2, "launcher": "srun"}
     stop = {"grace": "30m", "to": "ranks"}
     run = submit(cluster, write(tmp_path, {**job, "checkpoint": stop}))
@@ -200,8 +201,9 @@ if os.environ["JOBGEN_RESTART"] != "0":
 while not stop.exists():
     time.sleep(0.05)
 print("saved", flush=True)
-Path(os.environ["JOBGEN_STOPPED_FILE"]).touch()
 """
+STOPPED = 'Path(os.environ["JOBGEN_STOPPED_FILE"]).touch()\n'
+LOOKS += STOPPED
 
 
 def looking(cluster: Cluster, folder: Path, **keys: Any) -> Run:
@@ -223,6 +225,18 @@ def test_sigterm_to_a_job_that_runs_on_saves_and_requeues_it(
     assert run.wait() == 0, run.story()
     assert words(run, 0) == "saved\n"
     assert (run.show()["state"], run.show()["restarts"]) == ("COMPLETED", 1)
+
+
+def test_the_last_start_that_stops_before_its_end_fails(cluster: Cluster, tmp_path: Path) -> None:
+    run = looking(cluster, tmp_path, checkpoint={**STOP, "max_requeues": 0})
+    assert run.jobgen("cancel", "--signal", "USR1").returncode == 0
+    assert run.wait() == 1, "`jobgen wait && next` must not use a half-trained model"
+    assert words(run, 0) == "saved\n"
+    shown = run.show()
+    assert (shown["state"], shown["exit"], shown["restarts"]) == ("FAILED", "98:0", 0)
+    assert shown["reason"] == "stopped by the pre-timeout signal with no requeue left"
+    assert cluster.job(run.job)["ExitCode"] == "98:0"
+    assert "jobgen submit" in run.jobgen("wait").stdout
 
 
 def test_a_cancelled_job_is_neither_asked_to_save_nor_requeued(

@@ -296,6 +296,7 @@ def test_checkpoints_lie_in_the_workdir_unless_a_path_is_named() -> None:
 
     assert where() == "$JOBGEN_WORK_DIR/checkpoints"
     assert where(checkpoint="{dir: out/ckpt}") == "$JOBGEN_WORK_DIR/out/ckpt"
+    assert where(checkpoint="{dir: out/$RUN}") == "$JOBGEN_WORK_DIR/out/$RUN"
     assert where(checkpoint="{dir: /scratch/$USER}") == "/scratch/$USER"
 
 

@@ -122,6 +122,32 @@ def test_a_stop_file_that_no_file_names_is_a_warning_in_the_plan() -> None:
     assert warned(plan(by_run, stop_file_named=False)) == []
 
 
+def test_the_plan_shows_the_grace_as_it_is_written_and_how_often_the_job_starts() -> None:
+    text = job() + "checkpoint:\n  requeue: true\n  grace: 10m\n  max_requeues: 3\n"
+    made = plan(text)
+    stop, requeue = made.other["checkpoint"], made.other["requeue"]
+    assert (stop.value, stop.place) == ("USR1 10m + 30s for the requeue", "job.yaml:7")
+    assert made.directives["signal"].place == "job.yaml:7"
+    assert (requeue.value, requeue.place) == ("max_requeues 3", "job.yaml:8")
+    assert requeue.why == "at most 4 starts"
+    by_default = plan(job() + "checkpoint:\n  requeue: true\n").other
+    assert by_default["checkpoint"].value == "USR1 5m + 30s for the requeue"
+    assert by_default["checkpoint"].place == "job.yaml:5"
+    assert by_default["requeue"].value == "max_requeues 10"
+    assert by_default["requeue"].place == "rule requeue"
+    once = plan(job() + "checkpoint:\n  grace: 1m30s\n").other
+    assert once["checkpoint"].value == "USR1 1m30s"
+    assert "requeue" not in once
+
+
+def test_gpu_hours_count_every_start_that_requeues_allow() -> None:
+    once = plan(job(checkpoint="{grace: 5m}"))
+    assert once.gpu_hours == once.shape.gpu_hours == 32
+    assert plan(job(checkpoint="{requeue: true, max_requeues: 3}")).gpu_hours == 4 * 32
+    array = plan(job(checkpoint=REQUEUE, slurm="{array: 0-9}"))
+    assert array.gpu_hours == 11 * 10 * 32
+
+
 def test_an_unknown_way_to_ask_is_refused() -> None:
     with pytest.raises(Invalid) as caught:
         plan(job(checkpoint="{to: rank}"), GPUS)

@@ -28,6 +28,8 @@ done
 DEAF = 'touch "$JOBGEN_RUN_DIR/up.$RANK"; exec sleep 3600\n'
 REQUEUE = "{grace: 5m, requeue: true, max_requeues: 2}"
 """A grace that is over only where a program takes no notice of the warning."""
+UNFINISHED = 98
+"""The exit code of a job that stopped before its end and does not start again."""
 
 
 def requeued(job: Job) -> list[str]:
@@ -87,9 +89,14 @@ def test_the_warning_makes_a_stop_file_and_ends_nothing(tmp_path: Path) -> None:
     process = job.start()
     err = warn(job, process, signal.SIGUSR2)
     assert "pre-timeout signal" in err
-    assert process.returncode == 0
+    assert process.returncode == UNFINISHED, "unfinished, and no success"
     assert requeued(job) == []
-    assert job.marker()["end"] == "finished"
+    assert job.marker() == {
+        **job.marker(),
+        "rc": "98",
+        "end": "finished",
+        "why": "stopped by the pre-timeout signal before its end",
+    }
 
 
 def test_a_program_that_saved_is_put_back_and_leaves_no_exit_marker(tmp_path: Path) -> None:
@@ -149,21 +156,76 @@ def test_a_program_that_fails_after_the_warning_is_not_put_back(tmp_path: Path) 
     assert requeued(job) == []
 
 
-def test_there_is_an_end_to_being_put_back(tmp_path: Path) -> None:
-    job = Job.make(tmp_path / "run", POLLS, checkpoint=REQUEUE)
+@pytest.mark.parametrize("code", [0, 3])
+def test_the_last_start_that_stops_before_its_end_fails_the_job(tmp_path: Path, code: int) -> None:
+    """Exit code 0 would let what waits for the job use a half-trained model."""
+    program = POLLS.replace("exit 0", f"exit {code}")
+    job = Job.make(tmp_path / "run", program, checkpoint=REQUEUE)
     process = job.start(restart=2)
-    assert "requeued 2 times, which is the limit" in warn(job, process)
+    why = "stopped by the pre-timeout signal with no requeue left"
+    assert f"jobgen: {why}\n" in warn(job, process)
+    assert process.returncode == UNFINISHED
     assert requeued(job) == []
-    assert job.marker(2)["end"] == "finished"
+    assert job.marker(2) == {**job.marker(2), "rc": "98", "end": "finished", "why": why}
 
 
-def test_a_site_that_refuses_the_requeue_ends_the_job(tmp_path: Path) -> None:
+def test_the_last_start_that_finishes_after_the_warning_is_a_success(tmp_path: Path) -> None:
+    program = 'touch "$JOBGEN_RUN_DIR/up.$RANK"\n'
+    program += "until [[ -e $JOBGEN_STOP_FILE ]]; do sleep 0.1; done\n"
+    job = Job.make(tmp_path / "run", program, checkpoint=REQUEUE)
+    process = job.start(restart=2)
+    warn(job, process)
+    assert process.returncode == 0
+    assert "why" not in job.marker(2)
+
+
+def test_a_last_start_that_hears_nothing_fails_the_job_when_the_grace_is_over(
+    tmp_path: Path,
+) -> None:
+    stop = "{grace: 2s, requeue: true, max_requeues: 0}"
+    job = Job.make(tmp_path / "run", DEAF, checkpoint=stop)
+    process = job.start()
+    for rank in range(2):
+        job.wait_for(job.folder / f"up.{rank}")
+    os.kill(process.pid, signal.SIGUSR1)
+    process.wait(timeout=HANG)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert process.returncode == UNFINISHED
+    assert "no requeue left" in job.marker()["why"]
+
+
+def test_a_site_that_refuses_the_requeue_fails_the_job(tmp_path: Path) -> None:
     job = Job.make(tmp_path / "run", POLLS, checkpoint=REQUEUE)
     job.env["FAKE_NO_REQUEUE"] = "1"
     process = job.start()
-    assert "scontrol requeue failed" in warn(job, process)
-    assert job.marker()["end"] == "finished"
+    why = "stopped by the pre-timeout signal, and scontrol requeue failed"
+    assert f"jobgen: {why}\n" in warn(job, process)
+    assert process.returncode == UNFINISHED
+    assert job.marker() == {**job.marker(), "rc": "98", "end": "finished", "why": why}
     assert not job.state("requeued.0").exists()
+
+
+@pytest.mark.parametrize("requeue", ["requeue: true, max_requeues: 0", "requeue: false"])
+@pytest.mark.parametrize("handles", [True, False])
+def test_a_program_that_ends_by_the_signal_to_its_ranks_has_not_finished(
+    tmp_path: Path, requeue: str, handles: bool
+) -> None:
+    """It handled the signal and ended with 0: it saved. One that got no signal has finished."""
+    trap = "trap 'exit 0' USR1\n" if handles else ""
+    text = f'{trap}touch "$JOBGEN_RUN_DIR/up.$RANK"\n'
+    text += "until [[ -e $JOBGEN_RUN_DIR/finish ]]; do sleep 0.1; done\n"
+    stop = f"{{grace: 5m, to: ranks, {requeue}}}"
+    job = Job.make(tmp_path / "run", text, checkpoint=stop)
+    process = job.start()
+    for rank in range(2):
+        job.wait_for(job.folder / f"up.{rank}")
+    os.kill(process.pid, signal.SIGUSR1)
+    if not handles:
+        job.wait_for(job.state("stop"))
+        (job.folder / "finish").touch()
+    process.communicate(timeout=HANG)
+    assert process.returncode == (UNFINISHED if handles else 0)
 
 
 # SIGHUP is the kernel's word to a stopped job whose slurmstepd is gone

@@ -20,6 +20,9 @@ OLD = 60.0
 """Seconds after which a value that was last heard is marked by ``~``."""
 _HEADS = ("JOB", "SLURM", "CLUSTER", "STATE", "NODES", "ELAPSED", "LEFT", "INFO")
 _GOING = frozenset({JobState.RUNNING, JobState.COMPLETING, JobState.SUSPENDED})
+_UNFINISHED = "98:0"
+"""How Slurm shows the exit code of a job that the pre-timeout signal stopped before its end."""
+_GO_ON = ("to go on", "jobgen submit job.yaml  # resumes if checkpoint.dir is set")
 _ENDS = {
     JobState.COMPLETED: "ok",
     JobState.TIMEOUT: "the time limit was reached",
@@ -163,7 +166,8 @@ def _elements(record: RunRecord) -> list[str]:
 def _next(record: RunRecord) -> list[tuple[str, str]]:
     name = safe(record.alias)
     if record.ended:
-        return [("logs", f"jobgen logs {name}"), ("errors", error_log_command(record))]
+        rows = [("logs", f"jobgen logs {name}"), ("errors", error_log_command(record))]
+        return [_GO_ON, *rows] if record.exit == _UNFINISHED else rows
     return [("follow", f"jobgen logs {name} -f"), ("cancel", f"jobgen cancel {name}")]
 
 
@@ -194,7 +198,9 @@ def ended(record: RunRecord, ink: Ink) -> str:
     if record.state is JobState.COMPLETED:
         return line
     ranks = "".join(f"  {text}\n" for text in describe_ranks(record))
-    return f"{line}{ranks}  error log  {error_log_command(record)}\n"
+    log = ("error log", error_log_command(record))
+    label, command = _GO_ON if record.exit == _UNFINISHED else log
+    return f"{line}{ranks}  {label}  {command}\n"
 
 
 def cancelled(records: Sequence[RunRecord], ink: Ink, *, signal: str) -> str:

@@ -96,7 +96,11 @@ def _cost(cost: Cost) -> str:
     if not cost.gpu_hours:
         return ""
     money = f", {cost.amount:.0f} {safe(cost.currency)}" if cost.amount is not None else ""
-    return f"at most {write_hours(cost.gpu_hours)} GPU-hours{money}"
+    total = f"{write_hours(cost.gpu_hours)} GPU-hours{money}"
+    if cost.starts == 1:
+        return f"at most {total}"
+    each = write_hours(cost.gpu_hours / cost.starts)
+    return f"at most {each} GPU-hours a start, up to {cost.starts} starts: {total}"
 
 
 def _section(title: str, rows: Iterable[tuple[str, str, str]], ink: Ink) -> str:
@@ -222,6 +226,7 @@ def data(planned: Planned) -> dict[str, Any]:
         },
         "cost": {
             "gpu_hours": cost.gpu_hours,
+            "starts": cost.starts,
             "amount": cost.amount,
             "currency": cost.currency or None,
         },

@@ -16,7 +16,7 @@ from jobgen.errors import Problem
 if TYPE_CHECKING:
     from jobgen.app.prepare import Ready
     from jobgen.app.submit import DryRun
-    from jobgen.model.plan import Check
+    from jobgen.model.plan import Check, Plan
     from jobgen.model.record import RunRecord
 
 
@@ -27,7 +27,7 @@ def dry(
     commands, or ``last``."""
     plan = ready.plan
     commands = f"Script: {words.command('render')}\nSubmit: {words.command('submit')}\n"
-    cost = _hours(plan.shape.gpu_hours)
+    cost = _cost(plan)
     parts = [
         plans.headline(plan, cost, ink),
         _steps(dry, ink, scripts=scripts),
@@ -41,10 +41,10 @@ def dry(
     return "\n".join(part for part in parts if part)
 
 
-def _hours(hours: float) -> Any:
+def _cost(plan: Plan) -> Any:
     from jobgen.app.planning import Cost
 
-    return Cost(hours)
+    return Cost(plan.gpu_hours, starts=plan.starts)
 
 
 def _steps(dry: DryRun, ink: Ink, *, scripts: bool) -> str:

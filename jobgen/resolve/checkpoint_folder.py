@@ -1,0 +1,72 @@
+"""Where a job keeps its checkpoints; each element of an array needs a folder of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from jobgen.model.plan import Check, Setting, Shape
+from jobgen.resolve.look import Look
+
+CODE = "J258"
+_ELEMENT = "SLURM_ARRAY_TASK_ID"
+_DIFFERING = re.compile(
+    r"\$\{?(?:SLURM_ARRAY_TASK_ID|SLURM_JOB_ID|JOBGEN_STATE_DIR|JOBGEN_CHECKPOINT_DIR)\b"
+)
+"""Variables that differ from element to element. SLURM_ARRAY_JOB_ID does not."""
+_OPTIONS = {
+    "hf-trainer": ("--output_dir", "--output-dir"),
+    "lightning": ("--trainer.default_root_dir",),
+    "megatron": ("--save",),
+    "torchtitan": ("--checkpoint.folder",),
+}
+"""Framework → options that name where it saves. Elements may well load from one folder."""
+
+
+def choose_folder(look: Look, shape: Shape) -> Setting:
+    """JOBGEN_CHECKPOINT_DIR: what the job names, or a folder of the run, or of the element."""
+    folder = look.job.checkpoint.dir if look.job.checkpoint else None
+    if folder is None:
+        why = "where the program may keep its checkpoints"
+        element = f"/${_ELEMENT}" if shape.elements is not None else ""
+        return Setting(f"$JOBGEN_WORK_DIR/checkpoints{element}", why, "rule checkpoints")
+    within = "" if folder.startswith(("/", "$")) else "$JOBGEN_WORK_DIR/"
+    return Setting(within + folder, "as the job asks", look.by_job("checkpoint", "dir"))
+
+
+def check_folder(look: Look, shape: Shape) -> Iterator[Check]:
+    """A warning if all elements of an array share ``checkpoint.dir``."""
+    folder = look.job.checkpoint.dir if look.job.checkpoint else None
+    if shape.elements is None or folder is None or _differs(look, folder):
+        return
+    message = f"checkpoint.dir: all {shape.elements:,} elements of the array save into {folder}"
+    hint = f"write {folder.rstrip('/')}/${_ELEMENT}, unless they continue one training in turn"
+    yield Check("warn", message, CODE, hint, look.spec.at("checkpoint", "dir"))
+
+
+def check_options(
+    look: Look, shape: Shape, framework: str, words: tuple[str, ...]
+) -> Iterator[Check]:
+    """A warning for each option of ``run`` that names one folder for all elements of an array."""
+    from jobgen.strategy.frameworks.options import read_values
+
+    values = read_values(words)
+    for option in _OPTIONS.get(framework, ()) if shape.elements is not None else ():
+        folder = values.get(option)
+        if not folder or _differs(look, folder):
+            continue
+        message = f"run: {option} {folder}: all {shape.elements:,} elements of the array save there"
+        hint = f"write {option} {folder.rstrip('/')}/${_ELEMENT}"
+        yield Check("warn", message, CODE, hint, look.spec.at("run"))
+
+
+def _differs(look: Look, folder: str) -> bool:
+    """Whether the path differs between elements, by itself or by a variable that the job sets."""
+    if _DIFFERING.search(folder):
+        return True
+    names = re.findall(r"\$\{?(\w+)", folder)
+    script = "\n".join((*look.job.setup, look.job.run))
+    set_by_script = (rf"\b{name}=\S*{_DIFFERING.pattern}" for name in names)
+    return any(_DIFFERING.search(look.job.env.get(name, "")) for name in names) or any(
+        re.search(pattern, script) for pattern in set_by_script
+    )
