@@ -32,9 +32,11 @@ demo: $(VENV)/.demo-$(KEY)
 	PATH="$(abspath $(BIN)):$$PATH" jobgen submit examples/digits-ddp/job.yaml --cluster local --follow
 	@echo 'To use jobgen in this shell: source $(BIN)/activate'
 
-# Where the cluster cannot run, its tests are skipped and said so.
-test: $(VENV)/.test-$(KEY) cluster-packages lint versions
-	$(BIN)/python -m pytest -n 2 $(PYTEST_ARGS)
+# Where the cluster cannot run, its tests are skipped and said so. Three workers keep two cores busy:
+# the tests of the cluster wait most of their time.
+test: $(VENV)/.test-$(KEY) cluster-packages
+	@$(MAKE) --no-print-directory --jobs=3 lint versions
+	$(BIN)/python -m pytest -n 3 $(PYTEST_ARGS)
 
 test-all: PYTEST_ARGS += --full --faults 3 --mutations 1000
 test-all: test
@@ -80,6 +82,9 @@ $(VENV)/.test-$(KEY): | $(VENV)/bin/python
 	$(PIP) --editable '.[dev,demo]' editables hatchling ninja py-cpuinfo setuptools
 	$(PIP) --no-build-isolation --editable '.[dev,train,frameworks]'
 	$(PIP) --no-deps torchtitan==0.3.0  # its data sets and kernels are not needed to read its options
+	@echo "Compiling what DeepSpeed needs on CPUs (once)"
+	@$(BIN)/python -W ignore -m tests.extensions || \
+	  echo "not compiled, as said above: tests of DeepSpeed will fail" >&2
 	@touch $@ $(VENV)/.demo-$(KEY)
 
 clean:

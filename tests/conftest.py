@@ -68,7 +68,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         names = getattr(item, "fixturenames", ())
         if "cluster" in names or "cluster_accounting" in names:
             item.add_marker("cluster")
-    items.sort(key=lambda item: _order(item.nodeid))
+    items.sort(key=_order)
     if not config.getoption("--full"):
         exhaustive = [item for item in items if item.get_closest_marker("exhaustive")]
         items[:] = [item for item in items if not item.get_closest_marker("exhaustive")]
@@ -77,12 +77,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 UNITS = (
     ("tests/e2e/test_strategies.py",),
-    tuple(f"tests/examples/test_{name}.py" for name in ("gpt", "kills", "nvme")),
     ("tests/e2e/test_ends.py",),
-    ("tests/e2e/test_exactly_once.py",),
-    ("tests/e2e/test_launchers.py",),
+    tuple(f"tests/examples/test_{name}.py" for name in ("gpt", "kills", "nvme")),
+    *(
+        (f"tests/e2e/test_{name}.py",)
+        for name in ("elastic", "launchers", "watching", "exactly_once", "preflight", "bench")
+    ),
 )
-"""Files whose tests share a cluster, or trainings: the longest first, so that short ones end."""
+"""Files whose tests share a cluster, or trainings: the longest first, so that short ones end, and
+those that train beside those that wait."""
 
 
 def _unit(nodeid: str) -> str:
@@ -92,11 +95,12 @@ def _unit(nodeid: str) -> str:
     return next(units, file if file.startswith(("tests/e2e/", "tests/cluster/")) else nodeid)
 
 
-def _order(nodeid: str) -> tuple[int, bool]:
-    """The place of a test: the units, then all that takes the place of one, then the rest."""
-    unit = _unit(nodeid)
+def _order(item: pytest.Item) -> tuple[int, bool, bool]:
+    """The place of a test: the units, then all other files that are one, slow tests, the rest."""
+    unit = _unit(item.nodeid)
     places = (place for place, files in enumerate(UNITS) if unit == files[0])
-    return next(places, len(UNITS)), unit == nodeid
+    alone = unit == item.nodeid
+    return next(places, len(UNITS)), alone, alone and not item.get_closest_marker("slow")
 
 
 class Units:

@@ -2,6 +2,7 @@
 
 torch guards the folder in which it compiles by a file that a killed process leaves, and then every
 later one waits for ever: so tests share no such folder. Each gets a copy of one that is whole.
+``python -m tests.extensions`` compiles it, as the installation does.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
@@ -33,7 +35,9 @@ def copy_extensions(folder: Path) -> Path:
 def _compiled() -> Path:
     """What is compiled, and compiled now where no test has done so."""
     cache = Path(sys.prefix, "share", "jobgen-tests")
-    whole = cache / f"torch-{version('torch')}-deepspeed-{version('deepspeed')}"
+    # ninja compiles anew where the environment has another path, as a copied one does
+    place = sha256(sys.prefix.encode()).hexdigest()[:8]
+    whole = cache / f"torch-{version('torch')}-deepspeed-{version('deepspeed')}-{place}"
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "in-use").open("w") as ours:
         fcntl.flock(ours, fcntl.LOCK_EX)  # it ends with its holder
@@ -45,3 +49,7 @@ def _compiled() -> Path:
             subprocess.run((sys.executable, "-c", COMPILE), env=env | {"PATH": PATH}, check=True)
             part.rename(whole)
     return whole
+
+
+if __name__ == "__main__":
+    _compiled()

@@ -1,21 +1,25 @@
-"""Started by torchrun: what the libraries really hold, a line of JSON for each case and rank."""
+"""What the libraries really hold, a line of JSON for each case: ``measure.py RANKS LIBRARY``."""
 
 from __future__ import annotations
 
+import importlib
 import json
-import os
 import sys
 import warnings
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import torch
+import torch._dynamo  # optimizers import it: here, once for all ranks
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, fully_shard
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.nn.parallel import DistributedDataParallel
+
+from tests.strategy.forked import run_ranks
 
 HIDDEN, INNER, WORDS = 13, 37, 51  # no size divides another, so that every kind of padding is seen
 
@@ -165,20 +169,17 @@ TORCH: dict[str, Callable[[], nn.Module]] = {
 DEEPSPEED = (("zero1", "bf16"), ("zero2", "bf16"), ("zero2", "fp32"), ("zero3", "bf16"))
 
 
-def main() -> None:
-    """All cases of the library that is named."""
+def main(library: str) -> None:
+    """All cases of a library."""
     warnings.simplefilter("ignore")
     dist.init_process_group("gloo")
-    if sys.argv[1] == "torch":
+    if library == "torch":
         for case, make in TORCH.items():
             tell(case, by_torch(make()))
     else:
         for strategy, precision in DEEPSPEED:
             tell(f"{strategy} {precision}", by_deepspeed(int(strategy[-1]), precision))
     dist.barrier()
-    # after several engines in one process, torch or DeepSpeed now and then ends it by abort() when
-    # Python has gone: a thread of theirs is still there ("terminate called …", no Python frame)
-    os._exit(0)
 
 
 def tell(case: str, held: dict[str, int]) -> None:
@@ -190,4 +191,6 @@ def tell(case: str, held: dict[str, int]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    _, ranks, named = sys.argv
+    importlib.import_module(named)
+    sys.exit(run_ranks(int(ranks), partial(main, named)))

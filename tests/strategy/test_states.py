@@ -20,6 +20,7 @@ from tests.extensions import PATH, copy_extensions
 BLOCK: Unit = ((37, 13), (37,), (13, 37), (13,), (13,))
 ROOT: Unit = ((51, 13), (13,), (13,), (51, 13), (51,))
 RANKS = 4
+FOLDER = Path(__file__).parents[2]
 
 TORCH: Mapping[str, Mapping[str, Any]] = {
     "ddp": {"type": "ddp"},
@@ -43,10 +44,9 @@ def strategy(precision: str = "bf16", **asked: Any) -> Strategy:
 
 def measured(library: str, **env: str) -> dict[str, list[Held]]:
     """Case → what each rank holds, as measured in the processes."""
-    worker = Path(__file__).with_name("measure.py")
-    words = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}"]
     done = subprocess.run(
-        [sys.executable, *words, str(worker), library],
+        [sys.executable, "-m", "tests.strategy.measure", str(RANKS), library],
+        cwd=FOLDER,
         env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", **env},
         capture_output=True,
         text=True,

@@ -1,8 +1,9 @@
-"""Started by torchrun: the bytes of all collectives of a step, a line of JSON for each case."""
+"""The bytes of all collectives of a step, a line of JSON for each case: ``sent.py RANKS``."""
 
 from __future__ import annotations
 
 import json
+import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, f
 from torch.distributed.fsdp.wrap import ModuleWrapPolicy
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from tests.strategy.forked import run_ranks
 
 HIDDEN, INNER, WORDS, BLOCKS, ACCUMULATION = 16, 32, 64, 4, 2
 KINDS = {"allreduce": "all-reduce", "allgather": "all-gather", "reduce_scatter": "reduce-scatter"}
@@ -125,8 +128,8 @@ def main() -> None:
     told("fsdp2", rows(True, mesh))  # noqa: FBT003
     told("fsdp2 kept", rows(False, mesh))  # noqa: FBT003
     told("fsdp2 by 2", rows(2, mesh))
-    dist.destroy_process_group()
+    dist.barrier()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run_ranks(int(sys.argv[1]), main))

@@ -52,10 +52,9 @@ def said(asked: Setup) -> dict[str, float]:
 @pytest.mark.slow
 @pytest.mark.train("torch")
 def test_torch_sends_what_is_said() -> None:
-    worker = Path(__file__).with_name("sent.py")
-    words = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}"]
     done = subprocess.run(
-        [sys.executable, *words, str(worker)],
+        [sys.executable, "-m", "tests.strategy.speed.sent", str(RANKS)],
+        cwd=Path(__file__).parents[3],
         env={**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
         capture_output=True,
         text=True,
