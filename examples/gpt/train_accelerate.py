@@ -7,6 +7,7 @@ divides the model as it says. The program keeps to what accelerate has for all o
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Iterator
 from math import inf
 from pathlib import Path
@@ -18,7 +19,7 @@ from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
 from accelerate.utils import DistributedType, GradientAccumulationPlugin
 from gpt import GPT, Order, Windows, loss_of, recompute
 from measure import Report, zero_gradients, zero_masters
-from run import Batches, Checkpoints, Plan, Progress, arguments, join, sizes, training
+from run import Batches, Checkpoints, Plan, Progress, World, arguments, join, sizes, training
 from torch import Tensor
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 from torch.utils.data import DataLoader
@@ -31,6 +32,14 @@ def main() -> None:
     """Meet the other processes, train, part."""
     args = arguments(__doc__)
     world = join()  # torch's process group, which accelerate finds and uses
+    # DDP is freed when train returns. Were it freed after the process group, it would end gloo's
+    # threads itself and hold Python's lock, which a thread that frees a tensor waits for: a hang
+    train(args, world)
+    dist.destroy_process_group()
+
+
+def train(args: Namespace, world: World) -> None:
+    """All epochs, from where the last start of this job left off."""
     plan = Plan.read((*KNOWN, *ZERO), args, world.size)
     accelerator = accelerated(plan)
     torch.manual_seed(args.seed + world.rank)  # for dropout: each rank drops something else
@@ -75,7 +84,6 @@ def main() -> None:
         loss, norm = step(accelerator, model, optimizer, batches, plan)
         report.step(world.mean(loss), norm)
     report.end(inner, zero_masters(engine))
-    dist.destroy_process_group()
 
 
 def accelerated(plan: Plan) -> Accelerator:

@@ -6,6 +6,7 @@ network works while the GPU still computes. ``optimizer.step()`` then does the s
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import nullcontext
 from math import inf
@@ -31,6 +32,14 @@ def main() -> None:
     """Meet the other processes, train, part."""
     args = arguments(__doc__)
     world = join()
+    # DDP is freed when train returns. Were it freed after the process group, it would end gloo's
+    # threads itself and hold Python's lock, which a thread that frees a tensor waits for: a hang
+    train(args, world)
+    dist.destroy_process_group()
+
+
+def train(args: Namespace, world: World) -> None:
+    """All epochs, from where the last start of this job left off."""
     plan = Plan.read(("ddp",), args, world.size)
     torch.manual_seed(args.seed + world.rank)  # for dropout: each rank drops something else
     model = GPT(sizes(args, plan.seq_len), args.seed).to(world.device)
@@ -63,7 +72,6 @@ def main() -> None:
         optimizer.zero_grad()
         report.step(world.mean(loss), norm.item())
     report.end(optimizer)
-    dist.destroy_process_group()
 
 
 def divided(model: nn.Module, plan: Plan) -> DistributedDataParallel:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -13,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.examples.starts import Start, Warm
+from tests.examples.starts import EXAMPLE, Start, Warm
 from tests.products import one_of_each
 
 TINY = ("--layers", "2", "--hidden", "64", "--heads", "4", "--save-every", "2")
@@ -277,7 +281,9 @@ class Trained:
 
     def __getitem__(self, name: str) -> Said:
         if name not in self._said:
-            self._said[name] = train(self.warm, self.folder / f"{name}.run", self._run(name))
+            # a training that failed is tried again by the next test that asks for it
+            folder = Path(tempfile.mkdtemp(prefix=f"{name}.", dir=self.folder))
+            self._said[name] = train(self.warm, folder / "run", self._run(name))
         return self._said[name]
 
     def _run(self, name: str) -> Run:
@@ -287,6 +293,30 @@ class Trained:
             return self.runs[name]
         assert self[first]
         return self.runs[first]._replace(steps=8)
+
+
+COUNTED = """\
+import gc
+import torch.distributed as dist
+import train_ddp
+from torch.nn.parallel import DistributedDataParallel
+
+def count() -> None:
+    alive = any(type(o) is DistributedDataParallel for o in gc.get_objects())
+    print("alive" if alive else "freed")
+
+dist.destroy_process_group = count
+train_ddp.main()
+"""
+
+
+@torch
+def test_ddp_is_freed_before_the_process_group() -> None:
+    """Else its destructor may wait for a thread of gloo that waits for Python's lock: a hang."""
+    words = [sys.executable, "-W", "ignore", "-c", COUNTED, *TINY, "--steps", "1"]
+    env = {k: v for k, v in os.environ.items() if not k.startswith("JOBGEN_")}
+    done = subprocess.run(words, cwd=EXAMPLE, env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "freed"
 
 
 @pytest.fixture(scope="session")
