@@ -39,6 +39,7 @@ if __name__ == "__main__":
     data = [{"input_ids": [i % 16] * 8, "labels": [i % 16] * 8} for i in range(64)]
     Trainer(model, args, train_dataset=data, callbacks=[Watch()]).train()
     print("trained", flush=True)
+    part()
 """
 LIGHTNING = """
 import os
@@ -59,17 +60,27 @@ if __name__ == "__main__":
     LightningCLI(BoringModel, save_config_callback=None,
                  trainer_defaults={**quiet, "callbacks": [Watch()]})
     print("trained", flush=True)
+    part()
 """
 """Programs as people write them: nothing of jobgen's is in them but the end of the second start."""
 
+PART = """
+import torch.distributed as dist
+
+def part():
+    # by then gloo's threads have freed the last tensors: Python aborts if one does while it ends
+    if dist.is_initialized():
+        dist.barrier()
+        dist.destroy_process_group()
+"""
 FRAMEWORKS = {
     "hf-trainer": (
-        TRAINER,
+        PART + TRAINER,
         "main.py --output_dir out --max_steps 1000000 --report_to none --save_strategy no",
         "torchrun",
         r"saved out/checkpoint-(\d+)",
     ),
-    "lightning": (LIGHTNING, "main.py fit", "srun", r"saved \S+/hpc_ckpt_(\d+)\.ckpt"),
+    "lightning": (PART + LIGHTNING, "main.py fit", "srun", r"saved \S+/hpc_ckpt_(\d+)\.ckpt"),
 }
 
 
