@@ -139,6 +139,24 @@ def test_a_job_that_is_requeued_for_weeks_keeps_what_it_compiled(tmp_path: Path)
         assert said(job, rank)[-1] == "700 directory"
 
 
+def test_a_node_removes_no_old_caches_of_another_node_of_its_job(tmp_path: Path) -> None:
+    """As on a site whose TMPDIR is shared: n2 is held up until n1 has removed what is old."""
+    program = TELL.replace("NAMES", " ".join(NAMES)) + SAVES
+    job = made(tmp_path / "run", program, checkpoint=REQUEUE)
+    put_back(job, 0, ranks=4)
+    for folder in folders(job):
+        os.utime(folder, (0, 0))
+    node = job.script.parent / "node.sh"
+    waits = (
+        "[[ $SLURM_NODEID == 0 ]] || until [[ -e $JOBGEN_RUN_DIR/up.0.1 ]]; do sleep 0.1; done\n"
+    )
+    assert node.read_text().count("for old in") == 1
+    node.write_text(node.read_text().replace("for old in", f"{waits}for old in"))
+    put_back(job, 1, ranks=4)
+    for rank in range(4):
+        assert (job.folder / f"there.{rank}").read_text().split() == ["built", "clock"]
+
+
 def test_ranks_that_start_late_take_no_lock_of_a_rank_that_runs(tmp_path: Path) -> None:
     """Eight ranks at once on one node, after a requeue: each makes a lock as soon as it runs."""
     program = """

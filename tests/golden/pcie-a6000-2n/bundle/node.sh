@@ -17,8 +17,8 @@ caches=$all_caches.$JOBGEN_RESTART
 mkdir -m 700 "$caches" 2>/dev/null
 [[ -d $caches && -O $caches && ! -L $caches ]] ||
     caches=$(mktemp -d "$all_caches-XXXXXXXX") || die 96 'no room for caches'
-# leftovers of jobs that were killed a month ago
-find "${TMPDIR:-/tmp}" -maxdepth 1 -user "$UID" -name "jobgen-$UID-*" -mtime +30 -exec rm -rf {} +
+find "${TMPDIR:-/tmp}" -maxdepth 1 -user "$UID" -name "jobgen-$UID-*" -mtime +30 \
+    ! -name "*-$SLURM_JOB_ID-*" -exec rm -rf {} + # of other jobs, killed a month ago
 [[ $SLURM_LOCALID != 0 || $(stat -f -c %T "$caches") != tmpfs ]] ||
     printf 'jobgen: %s: %s is in memory, and so are caches\n' "$SLURMD_NODENAME" "$caches" >&2
 export TRITON_CACHE_DIR=$caches/triton TORCHINDUCTOR_CACHE_DIR=$caches/inductor \
