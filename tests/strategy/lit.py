@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import torch.distributed as dist
 from lightning.pytorch.cli import LightningCLI
 from lightning.pytorch.demos.boring_classes import BoringModel, RandomDataset
 from torch.distributed.fsdp import fully_shard
@@ -37,3 +38,6 @@ class Model(BoringModel):
 if __name__ == "__main__":
     quiet = {"logger": False, "max_steps": 2, "enable_progress_bar": False}
     LightningCLI(Model, save_config_callback=None, trainer_defaults=quiet)
+    # by then gloo's threads have freed the last tensors: Python aborts if one does while it ends
+    dist.barrier()
+    dist.destroy_process_group()
