@@ -68,7 +68,7 @@ def test_a_job_that_slurm_starts_again_finds_its_own_without_locks(
     keys = {"checkpoint": {"requeue": True, "grace": "10s"}, "slurm": {"nodelist": "n1,n2"}}
     run = started(cluster, tmp_path, program, **keys)
     ups = [run.directory / f"up.{rank}.0" for rank in range(2)]
-    until(lambda: all(up.exists() for up in ups), 120, "both ranks to be up")
+    until(lambda: all(up.exists() for up in ups), "both ranks to be up")
     assert len(left(cluster, run)) == 2
     cluster.slurm("scontrol", "requeue", run.job)
     cluster.start_now(run.job)
