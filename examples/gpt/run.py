@@ -159,9 +159,14 @@ class Checkpoints:
         self._save, self._load, self.fail = save, load, fail
 
     def newest(self) -> tuple[Path, Progress] | None:
-        """The last whole checkpoint, if there is one. What one rank finds, all must use."""
+        """The last whole checkpoint, if there is one. What one rank finds, all must use.
+
+        What a killed job has left unfinished is removed.
+        """
         found = None
         if self.folder and self.world.rank == 0:
+            for part in self.folder.glob("step-*.part"):
+                shutil.rmtree(part, ignore_errors=True)
             found = max((p for p in self.folder.glob("step-*") if not p.suffix), default=None)
         found = self.world.agree(found)
         if found is None:
@@ -185,8 +190,6 @@ class Checkpoints:
             return
         whole = self.folder / f"step-{at.step:08}"
         part = whole.with_suffix(".part")
-        if self.world.rank == 0:
-            shutil.rmtree(part, ignore_errors=True)  # what a killed job has left
         if self.world.agree(whole.exists()):
             return
         part.mkdir(parents=True, exist_ok=True)

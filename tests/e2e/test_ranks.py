@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -197,8 +198,9 @@ def test_a_sigterm_of_the_launcher_arrives_once_and_a_save_survives_it(
     while not all(ended(run, rank) for rank in beside):
         # one after the other: DeepSpeed asks the next one when the one before has ended
         until(lambda: any(not ended(run, r) and came[r].exists() for r in beside), "SIGTERM")
-        end(run, {rank: 0 for rank in beside if came[rank].exists() and not ended(run, rank)})
-        until(lambda: all(ended(run, r) for r in beside if came[r].exists()), "the end")
+        asked = {rank for rank in beside if came[rank].exists()}
+        end(run, {rank: 0 for rank in asked if not ended(run, rank)})
+        until(partial(all_ended, run, asked), "the end")
     end(run, dict.fromkeys(starts(run).keys() - beside, 0))
     run.wait()
     assert {file.read_text() for file in came.values()} == {"SIGTERM"}
@@ -207,6 +209,10 @@ def test_a_sigterm_of_the_launcher_arrives_once_and_a_save_survives_it(
 
 def ended(run: Run, rank: int) -> bool:
     return (run.directory / f"saved.{rank}").exists()
+
+
+def all_ended(run: Run, ranks: Iterable[int]) -> bool:
+    return all(ended(run, rank) for rank in ranks)
 
 
 def agent(run: Run, words: str) -> int:

@@ -222,6 +222,16 @@ def _left(training: Training, start: Start, before: int) -> int:
     return newest
 
 
+def test_what_was_killed_while_it_was_removed_is_gone_after_the_next_start(
+    warm: Warm, undisturbed: Callable[[str], Whole]
+) -> None:
+    training = Training(warm, KINDS["ddp"], undisturbed("ddp").folder, starts=1)
+    (training.folder / "checkpoints" / "step-00000004.part").mkdir()
+    start = training.start()
+    assert start.wait() == [0, 0], start.said()
+    assert (training.found(), training.found(".part")) == ([6, 7], [])
+
+
 @pytest.mark.parametrize("name", ["zero1", "accelerate zero2"])
 def test_a_lock_that_a_killed_rank_has_left_stops_nobody(
     warm: Warm, tmp_path: Path, name: str
