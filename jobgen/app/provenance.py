@@ -1,4 +1,4 @@
-"""Which commit a working directory stands on, found without running what its repository names."""
+"""The commit of a working directory, read without starting a program that its repository names."""
 
 from __future__ import annotations
 
@@ -6,55 +6,133 @@ import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
-_RUNS = re.compile(r"^(?:filter\.|core\.(?:fsmonitor|sshcommand|gitproxy)|alias\.)", re.I | re.M)
-"""Settings that make git start a program. A folder from somebody else may bring its own."""
 _SECONDS = 5
-_ELSEWHERE = frozenset(
+_NEUTRAL = {
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+}
+"""Variables under which git reads no configuration but its directory's, and writes nothing."""
+_KEPT = frozenset(
     {
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-        "GIT_COMMON_DIR",
-        "GIT_DIR",
-        "GIT_GRAFT_FILE",
-        "GIT_INDEX_FILE",
-        "GIT_NAMESPACE",
-        "GIT_OBJECT_DIRECTORY",
-        "GIT_PREFIX",
-        "GIT_SHALLOW_FILE",
-        "GIT_WORK_TREE",
+        "core.autocrlf",
+        "core.checkstat",
+        "core.eol",
+        "core.filemode",
+        "core.ignorecase",
+        "core.precomposeunicode",
+        "core.symlinks",
+        "core.trustctime",
+        "extensions.objectformat",
     }
 )
-"""Variables that name another repository: a hook has them, and ``git rebase --exec``."""
+"""Settings that decide whether a file counts as changed; none of them names a program."""
+_STATUS = (
+    "--porcelain",
+    "-z",
+    "--no-renames",
+    "--untracked-files=no",
+    "--ignore-submodules=all",
+)
+_WORD = re.compile(r"[A-Za-z0-9]{1,16}")
+
+
+class _Repository(NamedTuple):
+    work_tree: str
+    index_file: Path
+    objects: Path
+    head: str
+    settings: tuple[tuple[str, str], ...]
+    """Those of ``_KEPT``, whoever set them."""
 
 
 def commit(folder: Path, environ: Mapping[str, str]) -> str:
-    """The commit, with ``+`` where files were changed since; empty outside git, or without git.
+    """The commit, with ``+`` if files were changed since; empty outside git, or without git.
 
-    A repository whose own configuration names programs is not asked for changes: ``?`` says so.
+    ``?`` instead of ``+`` if git cannot tell: it took over 5 seconds, an object is missing, or
+    only files that a filter makes (as Git LFS does) differ.
     """
-    head = _git(folder, environ, "rev-parse", "--verify", "HEAD")
-    if not head:
+    clean = {name: value for name, value in environ.items() if not name.startswith("GIT_")}
+    ceilings = environ.get("GIT_CEILING_DIRECTORIES")
+    clean |= {"GIT_CEILING_DIRECTORIES": ceilings} if ceilings else {}
+    repository = _read_repository(folder, clean)
+    if repository is None:
         return ""
-    settings = _git(folder, environ, "config", "--local", "--includes", "--list")
-    if settings is None or _RUNS.search(settings):
-        return f"{head.strip()}?"
-    changed = _git(folder, environ, "status", "--porcelain", "--untracked-files=no")
-    return head.strip() + ("?" if changed is None else "+" if changed else "")
+    with TemporaryDirectory(prefix="jobgen-git-") as made:
+        return repository.head + _compare(repository, Path(made), clean)
 
 
-def _git(folder: Path, environ: Mapping[str, str], *words: str) -> str | None:
+def _read_repository(folder: Path, environ: Mapping[str, str]) -> _Repository | None:
+    """What ``rev-parse`` and ``config`` print: neither starts a program, whatever is configured."""
+    words = ("--show-toplevel", "--git-path", "index", "--git-path", "objects", "HEAD")
+    printed = (_git(folder, environ, "rev-parse", *words) or "").split("\n")
+    if len(printed) != 5 or not _WORD.match(printed[3]):
+        return None
+    work_tree, index, objects, head, _ = printed
+    listed = _git(folder, environ, "config", "--list", "-z") or ""
+    pairs = (entry.partition("\n")[::2] for entry in listed.split("\0"))
+    kept = tuple((name, value) for name, value in pairs if name in _KEPT and _WORD.fullmatch(value))
+    return _Repository(work_tree, folder / index, folder / objects, head, kept)
+
+
+def _compare(repository: _Repository, made: Path, environ: Mapping[str, str]) -> str:
+    """``+``, ``?`` or nothing, as git says that reads a directory made here.
+
+    Its own repository's configuration may name filters, monitors and transports of anybody's.
+    """
+    (made / "refs").mkdir()
+    (made / "HEAD").write_text(f"{repository.head}\n")
+    settings = {"core.repositoryformatversion": "1", **dict(repository.settings)}
+    lines = (
+        f"[{key.partition('.')[0]}] {key.partition('.')[2]} = {settings[key]}\n" for key in settings
+    )
+    (made / "config").write_text("".join(lines))
+    neutral = {
+        **environ,
+        **_NEUTRAL,
+        "GIT_DIR": str(made),
+        "GIT_WORK_TREE": repository.work_tree,
+        "GIT_INDEX_FILE": str(repository.index_file.absolute()),
+        "GIT_OBJECT_DIRECTORY": str(repository.objects.absolute()),
+        # git before 2.32 does not read GIT_CONFIG_GLOBAL
+        "HOME": str(made),
+        "XDG_CONFIG_HOME": str(made),
+    }
+    tree = Path(repository.work_tree)
+    options = (
+        "--porcelain",
+        "-z",
+        "--no-renames",
+        "--untracked-files=no",
+        "--ignore-submodules=all",
+    )
+    changed = _git(tree, neutral, "status", *options)
+    if not changed:
+        return "" if changed == "" else "?"
+    paths = [entry[3:] for entry in changed.split("\0") if entry]
+    filters = _git(tree, neutral, "check-attr", "-z", "--stdin", "filter", given="\0".join(paths))
+    values = (filters or "").split("\0")[2::3]
+    filtered = len(values) == len(paths) and "unspecified" not in values
+    return "?" if filtered else "+"
+
+
+def _git(folder: Path, environ: Mapping[str, str], *words: str, given: str = "") -> str | None:
     """What git printed; None where it failed or took too long."""
-    # without optional locks: status would else write a fresher index
-    safe = ["--no-optional-locks", "-c", "core.fsmonitor=false"]
     try:
         done = subprocess.run(
-            ["git", *safe, "-C", str(folder), *words],
+            ["git", "--no-pager", "-C", str(folder), *words],
             capture_output=True,
-            text=True,
+            input=given.encode("utf-8", "surrogateescape"),
             timeout=_SECONDS,
-            errors="replace",
-            env={name: value for name, value in environ.items() if name not in _ELSEWHERE},
+            env=dict(environ),
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout if done.returncode == 0 else None
+    printed = done.stdout.decode("utf-8", "surrogateescape")
+    return printed if done.returncode == 0 else None
