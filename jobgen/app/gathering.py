@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.app import secret
 from jobgen.app.program_sources import read_sources
+from jobgen.app.upload_safety import find_leaks, refuse_workdir
 from jobgen.app.workdir_files import find_word
 from jobgen.app.world import World, read_regular
-from jobgen.errors import Invalid, Problem
+from jobgen.errors import Invalid, Place, Problem
 from jobgen.model.facts import Facts
 from jobgen.model.record import JobId
 
@@ -55,9 +56,13 @@ def gather(world: World, spec: Loaded[JobSpec], base: Path, cluster: str | None)
     if cluster is not None:
         from jobgen.upload import scan
 
+        if refused := refuse_workdir(world, workdir, _place_of_workdir(spec)):
+            problems.append(refused)
+            return Gathered(job, workdir, facts, None, tuple(problems))
         try:
             manifest = scan(workdir, spec.value.workdir)
             facts = _read_files(facts, spec, manifest)
+            problems += find_leaks(world, manifest)
         except Invalid as error:
             problems += error.problems
     return Gathered(job, workdir, facts, manifest, tuple(problems))
@@ -117,9 +122,13 @@ def _no_workdir(spec: Loaded[JobSpec]) -> Problem:
     hint = "it is taken relative to the job file"
     if named.startswith("~"):
         hint = "~/ is your home on this machine; other homes are written out"
-    place = spec.at("workdir", "path") if ("workdir", "path") in spec.places else None
     message = f"workdir '{named}' is no directory"
-    return Problem("J180", message, place or spec.at("workdir"), hint)
+    return Problem("J180", message, _place_of_workdir(spec), hint)
+
+
+def _place_of_workdir(spec: Loaded[JobSpec]) -> Place:
+    path = ("workdir", "path")
+    return spec.at(*path) if path in spec.places else spec.at("workdir")
 
 
 def _named(job: JobSpec) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -12,16 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobgen import __version__
+from jobgen.data.secret_rules import MASK, mask_tokens
 from jobgen.errors import Exit, JobgenError
 
 if TYPE_CHECKING:
     from jobgen.cli.call import Call
 
 _SECRET_NAME = re.compile(r"TOKEN|KEY|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.I)
-_SECRET_FORM = re.compile(
-    r"\b(?:hf_|sk-|ghp_|gho_|github_pat_|glpat-|xox[a-z]-|AKIA)[A-Za-z0-9_-]{8,}"
-    r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
-)
 
 
 def version() -> str:
@@ -84,5 +81,5 @@ class _Mask:
     def __call__(self, text: str) -> str:
         for value in self._values:
             for form in (value, repr(value)[1:-1]):
-                text = text.replace(form, "***")
-        return _SECRET_FORM.sub("***", text)
+                text = text.replace(form, MASK)
+        return mask_tokens(text)

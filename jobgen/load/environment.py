@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from jobgen.data.secret_rules import has_token
 from jobgen.load.tree import Path, Tree, change, dotted, written
 
 # Names that change what bash or Python runs, so that no line of the script would mean itself.
@@ -46,11 +47,6 @@ _SENSITIVE = (
 )
 _KEY_NAME = r"(?ai)\w*_KEY"
 _HARMLESS = r"(?i)(true|false|yes|no|none|null|on|off|\d{1,4}|<[^>]*>|/.*|\./.*|\$.*|)"
-_PREFIXES = re.compile(
-    r"(?<![A-Za-z0-9_])(hf_[A-Za-z0-9]{6,}|sk-(?:[A-Za-z]+-)?[A-Za-z0-9_]{12,}"
-    r"|gh[pousr]_[A-Za-z0-9]{6,}|github_pat_\w{6,}|glpat-[\w-]{6,}|(?:AKIA|ASIA)[0-9A-Z]{8,}"
-    r"|xox[abprs]-[\w-]{8,}|wandb_v1_\w{8,}|-----BEGIN [A-Z ]*PRIVATE KEY)"
-)
 _PLACES: tuple[Path, ...] = (("env",), ("nccl", "env"), ("defaults", "env"), ("network", "env"))
 _HINT = "put the name under secrets: [NAME]; its value is read when you submit, and never shown"
 
@@ -62,10 +58,10 @@ def check(tree: Tree) -> None:
             _name(tree, (*path, name), name)
             _inline(tree, (*path, name), name, value)
     for path, value in list(tree.scalars()):
-        if isinstance(value, str) and _PREFIXES.search(value):
+        if isinstance(value, str) and has_token(value):
             _leaked(tree, path, f"{dotted(path)} holds what looks like a secret")
     for path in list(_keys(tree.data, ())):
-        if _PREFIXES.search(str(path[-1])):
+        if has_token(str(path[-1])):
             _leaked(tree, path, "a key looks like a secret")
     for name in _list_secrets(tree):
         _refuse_names_of_scripts(tree, ("secrets",), f"secrets: {name}", name)

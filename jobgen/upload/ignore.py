@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase, translate
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Protocol
 
+from jobgen.data.secret_rules import name_kind
 from jobgen.errors import Invalid, Problem
 from jobgen.shell import split_lines
 
@@ -24,28 +25,6 @@ _BELOW = "ps_d"
 NEVER = frozenset({".git"})
 """Names that are left out whatever the rules say."""
 
-SECRET = (
-    ".env",
-    ".env.*",
-    "*.pem",
-    "*.key",
-    "*.p12",
-    "*.pfx",
-    "id_*",
-    ".netrc",
-    ".pgpass",
-    ".pypirc",
-    ".git-credentials",
-    ".ssh",
-    ".gnupg",
-    ".aws",
-)
-"""Names of files and directories that hold secrets; sent only where a rule says ``!`` and names
-them."""
-
-NOT_SECRET = ("*.pub", ".env.example", ".env.sample", ".env.template", "id_*.*")
-"""``id_*`` is a private key only without an extension: ``id_map.py`` is a program."""
-
 
 class Asked(Protocol):
     """What job.yaml says under ``workdir``: patterns, another ignore file, the most bytes."""
@@ -58,11 +37,6 @@ class Asked(Protocol):
 
     @property
     def max_size(self) -> int: ...
-
-
-_SECRET, _NOT_SECRET = (
-    re.compile("|".join(translate(p) for p in patterns)) for patterns in (SECRET, NOT_SECRET)
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +82,14 @@ class Ignorer:
                 said = _says(spec, below, is_directory)
         return bool(said)
 
-    def withholds(self, path: str) -> bool:
-        """Whether this looks like a secret and no ``!`` rule names it."""
+    def withholds(self, path: str, is_directory: bool) -> bool:
+        """Whether this looks like a secret by its name and no ``!`` rule names it."""
+        return bool(name_kind(path, is_directory)) and not self.names(path)
+
+    def names(self, path: str) -> bool:
+        """Whether a ``!`` rule names this file, so that it is sent whatever it is."""
         name = path.rpartition("/")[2]
-        if not _SECRET.match(name) or _NOT_SECRET.match(name):
-            return False
-        return not any(fnmatchcase(name, p) for p in self._named)
+        return any(fnmatchcase(name, pattern) for pattern in self._named)
 
     def _compile(self, lines: Sequence[str]) -> _Spec:
         from pathspec import GitIgnoreSpec

@@ -49,6 +49,8 @@ class Manifest:
     """Largest first."""
     withheld: tuple[str, ...] = ()
     """Files that look like secrets, and that no rule names with a ``!``."""
+    named: frozenset[str] = frozenset()
+    """Files that a rule names with a ``!``: they are sent whatever they hold."""
     rules_from: str = ""
     """The name of the ignore file that was used; empty where there is none."""
 

@@ -42,6 +42,7 @@ class _Walk:
         self.ignorer = Ignorer(root, rules)
         self.entries: list[Entry] = []
         self.withheld: list[str] = []
+        self.named: set[str] = set()
         self.left_out: dict[str, list[int]] = {}
         self.budget = WEIGHED
         self.wrong: dict[Callable[[str], Problem], list[str]] = {}
@@ -77,7 +78,7 @@ class _Walk:
         is_directory = stat.S_ISDIR(status.st_mode)
         if item.name in NEVER or self.ignorer.ignores(path, is_directory):
             self.leave(path, status)
-        elif self.ignorer.withholds(path):
+        elif self.ignorer.withholds(path, is_directory):
             self.withheld.append(path)
         elif not item.name.isprintable() and any(c < " " or c == "\x7f" for c in item.name):
             self.wrong.setdefault(_control, []).append(path)
@@ -96,6 +97,8 @@ class _Walk:
         elif not os.access(item.path, os.R_OK):
             self.wrong.setdefault(_unreadable, []).append(path)
         else:
+            if self.ignorer.names(path):
+                self.named.add(path)
             mode = 0o755 if status.st_mode & 0o100 else 0o644
             self.entries.append(Entry(path, "file", status.st_size, mode, "", stamp_of(status)))
 
@@ -156,6 +159,7 @@ class _Walk:
             tuple(self.entries),
             tuple(ignored),
             tuple(self.withheld),
+            frozenset(self.named),
             self.ignorer.source if (self.root / self.ignorer.source).is_file() else "",
         )
 

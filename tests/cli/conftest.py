@@ -27,15 +27,19 @@ class Said:
 Jobgen = Callable[..., Said]
 
 
+def home_of(folder: Path) -> Path:
+    """The home of programs that run in this folder: beside it, since a home is not uploaded."""
+    return folder.with_name(f"{folder.name}-home")
+
+
 @pytest.fixture
 def jobgen(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Jobgen:
     """The program, called in an empty folder with an empty home."""
     monkeypatch.chdir(tmp_path)
-    home = tmp_path / "home"
-    home.mkdir()
-    monkeypatch.setenv("HOME", str(home))
+    home_of(tmp_path).mkdir()
+    monkeypatch.setenv("HOME", str(home_of(tmp_path)))
     for name in ("JOBGEN_CLUSTER", "NO_COLOR", "FORCE_COLOR", "COLUMNS", "XDG_STATE_HOME"):
         monkeypatch.delenv(name, raising=False)
 
@@ -52,7 +56,7 @@ def process(*words: str, cwd: Path, **environ: str) -> subprocess.CompletedProce
     return subprocess.run(
         [sys.executable, "-m", "jobgen", *words],
         cwd=cwd,
-        env={"PATH": os.environ["PATH"], "HOME": str(cwd), "PYTHONPATH": str(ROOT), **environ},
+        env={"PATH": os.environ["PATH"], "HOME": str(home_of(cwd)), "PYTHONPATH": str(ROOT), **environ},
         capture_output=True,
         text=True,
         timeout=HANG,

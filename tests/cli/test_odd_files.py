@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobgen.errors import Exit
-from tests.cli.conftest import Jobgen
+from tests.cli.conftest import Jobgen, home_of
 
 JOB = """\
 name: demo
@@ -82,7 +82,7 @@ def test_a_configuration_that_is_a_pipe_is_not_waited_for(
 
 
 def test_a_secret_in_a_pipe_is_not_waited_for(jobgen: Jobgen, tmp_path: Path) -> None:
-    home = tmp_path / "home"
+    home = home_of(tmp_path)
     os.mkfifo(home / "key")
     write(tmp_path, f"{JOB}secrets: {{KEY: {{file: ~/key}}}}\nworkdir: {{ignore: [home]}}\n")
     answer = jobgen("lint", "job.yaml", "-c", "local")
@@ -91,7 +91,7 @@ def test_a_secret_in_a_pipe_is_not_waited_for(jobgen: Jobgen, tmp_path: Path) ->
 
 
 def test_lint_without_a_cluster_opens_no_run_database(jobgen: Jobgen, tmp_path: Path) -> None:
-    state = tmp_path / "home" / ".local" / "state" / "jobgen"
+    state = home_of(tmp_path) / ".local" / "state" / "jobgen"
     state.mkdir(parents=True)
     (state / "ledger.sqlite3").write_bytes(b"damaged" * 1000)
     more = "after: [prepare]\ntrain: {strategy: fsdp2}\ncheckpoint: {grace: 1m}\n"

@@ -11,7 +11,7 @@ import pexpect
 import pyte
 import pytest
 
-from tests.cli.conftest import ROOT, process
+from tests.cli.conftest import ROOT, home_of, process
 from tests.terminals import spawn_on_terminal
 from tests.waiting import HANG
 
@@ -44,7 +44,7 @@ class Terminal:
         self._stream = pyte.ByteStream(self.screen)
         env = {
             "PATH": os.environ["PATH"],
-            "HOME": str(folder),
+            "HOME": str(home_of(folder)),
             "PYTHONPATH": str(ROOT),
             "TERM": "xterm-256color",
             **environ,

@@ -1,0 +1,165 @@
+"""What looks like a secret: names of files, and tokens of services in a text.
+
+Tokens have the prefix, the characters and the length of the rule in ``source``, most of them rules
+of gitleaks (MIT). Names of files are jobgen's own list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from fnmatch import fnmatchcase, translate
+from functools import cache
+from typing import NamedTuple
+
+from jobgen.data import rows
+
+MASK = "***"
+
+_HARMLESS = (
+    "*.pub",
+    ".env.example",
+    ".env.sample",
+    ".env.template",
+    "example.env",
+    "id_*.*",
+    "sample.env",
+    "template.env",
+)
+"""Names that are no secret although a pattern matches them: ``id_*`` is a private key only without
+an extension, and ``id_map.py`` is a program."""
+_DISTINCT = 6
+"""A token of a service has more different characters than ``hf_xxxxxxxx`` of an example."""
+_KEY_HEADER = r"-----BEGIN[ A-Z0-9]{0,40}PRIVATE KEY"
+_KEY = re.compile(
+    _KEY_HEADER.encode() + rb"(?: BLOCK)?-----(?:\r?\n|\\n|\\r\\n)[ \t]*[A-Za-z0-9+/=]"
+)
+_LOGIN_IN_URL = r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
+
+
+class FoundToken(NamedTuple):
+    """A token in a text: where it starts, in bytes or characters, and what it is."""
+
+    start: int
+    what: str
+
+
+def find_tokens(content: bytes) -> Iterator[FoundToken]:
+    """Private keys and tokens of services in a file, in order; examples are passed over."""
+    found = [FoundToken(match.start(), "private key") for match in _KEY.finditer(content)]
+    pattern, kinds = _token_pattern()
+    for match in pattern.finditer(content):
+        text = match[0]
+        before = content[match.start() - 1 : match.start()]
+        kind = next(kind for kind in kinds if text.startswith(kind.start))
+        body = text[len(kind.start) :]
+        real = len(body) >= kind.least and len(set(body)) >= _DISTINCT
+        if real and not (before.isalnum() or before == b"_") and not text.endswith(b"EXAMPLE"):
+            found.append(FoundToken(match.start(), kind.what))
+    yield from sorted(found)
+
+
+def mask_tokens(text: str) -> str:
+    """The text with stars for each private key's header, token and login in a URL."""
+    return _anything().sub(MASK, text)
+
+
+def has_token(text: str) -> bool:
+    """Whether a short text, such as a value of a job file, holds what looks like a token.
+
+    Shorter tokens count than in ``find_tokens``, and examples do.
+    """
+    return bool(_short_pattern().search(text))
+
+
+def name_kind(path: str, is_directory: bool) -> str:
+    """What a file or directory of this path holds, by its name; empty: nothing secret."""
+    path = path.lower()
+    kind = _names().kind(path, is_directory)
+    name = path.rpartition("/")[2]
+    return "" if kind and any(fnmatchcase(name, p) for p in _HARMLESS) else kind
+
+
+class _Kind(NamedTuple):
+    what: str
+    start: bytes
+    body: str
+    least: int
+    in_yaml: int
+
+
+@cache
+def _kinds() -> tuple[_Kind, ...]:
+    """The rows of secret_tokens.csv, the longest start first."""
+    kinds = (
+        _Kind(
+            row["what"], row["start"].encode(), row["body"], int(row["least"]), int(row["in_yaml"])
+        )
+        for row in rows("secret_tokens.csv")
+    )
+    return tuple(sorted(kinds, key=lambda kind: -len(kind.start)))
+
+
+@cache
+def _token_pattern() -> tuple[re.Pattern[bytes], tuple[_Kind, ...]]:
+    # one branch for each first letter: bytes of other letters are passed over without a try
+    by_letter: dict[bytes, list[str]] = {}
+    for kind in _kinds():
+        rest = f"{re.escape(kind.start[1:].decode())}[{kind.body}]{{{kind.least},}}"
+        by_letter.setdefault(kind.start[:1], []).append(rest)
+    branches = (f"{re.escape(a.decode())}(?:{'|'.join(rests)})" for a, rests in by_letter.items())
+    return re.compile("|".join(branches).encode()), _kinds()
+
+
+@cache
+def _short_pattern() -> re.Pattern[str]:
+    tokens = (
+        f"{re.escape(kind.start.decode())}[{kind.body}]{{{kind.in_yaml},}}" for kind in _kinds()
+    )
+    return re.compile(rf"(?<![A-Za-z0-9_])(?:{'|'.join(tokens)}|{_KEY_HEADER})")
+
+
+@cache
+def _anything() -> re.Pattern[str]:
+    return re.compile(f"{_short_pattern().pattern}|{_LOGIN_IN_URL}")
+
+
+class _Names(NamedTuple):
+    """The rows of secret_files.csv by how they are compared; a pattern with ``/`` ends a path."""
+
+    exact: dict[str, str]
+    endings: dict[str, str]
+    others: tuple[tuple[re.Pattern[str], str], ...]
+    any_other: re.Pattern[str]
+
+    def kind(self, path: str, is_directory: bool) -> str:
+        words = path.split("/")
+        mark = "/" if is_directory else ""
+        for count in (1, 2):
+            if kind := self.exact.get("/".join(words[-count:]) + mark):
+                return kind
+        if is_directory:
+            return ""
+        name = words[-1]
+        if name.endswith(tuple(self.endings)):
+            return next(kind for ending, kind in self.endings.items() if name.endswith(ending))
+        if not self.any_other.match(name):
+            return ""
+        return next(kind for pattern, kind in self.others if pattern.match(name))
+
+
+@cache
+def _names() -> _Names:
+    exact: dict[str, str] = {}
+    endings: dict[str, str] = {}
+    others: list[tuple[re.Pattern[str], str]] = []
+    for row in rows("secret_files.csv"):
+        pattern, kind = row["pattern"], row["what"]
+        if not re.search(r"[*?[]", pattern):
+            exact[pattern.lower()] = kind
+        elif re.search(r"[*?[]", pattern[1:]):
+            others.append((re.compile(translate(pattern)), kind))
+        else:
+            endings[pattern[1:].lower()] = kind
+    any_other = re.compile("|".join(pattern.pattern for pattern, _ in others))
+    return _Names(exact, endings, tuple(others), any_other)
