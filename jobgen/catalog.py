@@ -1,15 +1,21 @@
-"""Where cluster profiles and templates are found, nearest first."""
+"""Where cluster profiles and templates are found.
+
+Templates: the nearest of a name. Profiles: the user's own before those of a project, which may be
+somebody else's, and those before the shipped ones.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from os.path import realpath  # Path.resolve raises in a loop of links before Python 3.13
 from pathlib import Path
 from typing import NamedTuple
 
 from jobgen.errors import Invalid, Missing, Problem
 
+OWN, SHIPPED = "your own", "shipped"
+"""Origins of the profiles that nobody else's file can replace."""
 _EXTENDS = re.compile(
     r"^extends:[ \t]*([\"']?)([A-Za-z0-9][A-Za-z0-9._-]{0,63})\1[ \t]*(?:#.*)?$", re.M
 )
@@ -22,12 +28,23 @@ _LIMIT = (1 << 20) + 1
 """One byte more than a file may have, so that whoever parses it can tell."""
 
 
+_Entry = tuple[str, Path, str]
+"""Origin, path and label of a profile's file."""
+
+
 class Parent(NamedTuple):
     """A profile that another one extends: its text, its label, and what it extends itself."""
 
     text: str
     label: str
     parent: Parent | None = None
+
+
+class Hidden(NamedTuple):
+    """A profile that another one of its name hides."""
+
+    origin: str
+    label: str
 
 
 class ClusterFile(NamedTuple):
@@ -40,10 +57,15 @@ class ClusterFile(NamedTuple):
     origin: str
     """``file``, ``beside the job``, ``here``, ``your own`` or ``shipped``."""
     path: Path
-    shadows: tuple[str, ...] = ()
-    """Labels of the profiles of that name further away, which this one hides."""
+    shadows: tuple[Hidden, ...] = ()
+    """The profiles of that name that this one hides, in the order in which they would be used."""
     parent: Parent | None = None
     """The profile that it extends."""
+
+    @property
+    def of_project(self) -> bool:
+        """Whether it lies neither among the user's own profiles nor among the shipped ones."""
+        return self.origin not in (OWN, SHIPPED)
 
     @property
     def texts(self) -> dict[str, str]:
@@ -78,7 +100,7 @@ class Catalog(NamedTuple):
     def standard(cls, *, cwd: Path, config: Path, beside: Path | None = None) -> Catalog:
         """Beside the job file, here, the user's own folder, then what ships with jobgen."""
         folders = [("beside the job", beside)] if beside else []
-        folders += [("here", cwd), ("your own", config)]
+        folders += [("here", cwd), (OWN, config)]
         unique = {realpath(f): (origin, f) for origin, f in reversed(folders) if f}
         nearest = [pair for pair in folders if pair in unique.values()]
         return cls(tuple((o, f) for o, f in nearest if f), cwd)
@@ -90,7 +112,7 @@ class Catalog(NamedTuple):
         found = [f for f in self._files() if f[1].stem == name]
         if not found:
             raise self._missing(name)
-        return self._read(found[0], tuple(label for _, _, label in found[1:]))
+        return self._read(found[0], found[1:])
 
     def clusters(self) -> list[ClusterFile]:
         """Every profile that a name reaches, by name; those hidden are in ``shadows``."""
@@ -98,7 +120,7 @@ class Catalog(NamedTuple):
         for entry in self._files():
             by_name.setdefault(entry[1].stem, []).append(entry)
         named = sorted(by_name.items())
-        return [self._read(e[0], tuple(label for _, _, label in e[1:])) for _, e in named]
+        return [self._read(entries[0], entries[1:]) for _, entries in named]
 
     def templates(self, kind: str) -> dict[str, str]:
         """The shipped templates of a scheduler, file name → text.
@@ -127,17 +149,23 @@ class Catalog(NamedTuple):
         if not path.is_file():
             hint = "give the path of a profile, or a name: jobgen cluster ls"
             raise Missing(Problem("J182", f"there is no cluster profile '{name}'", None, hint))
-        return self._read(("file", path, name), ())
+        own = (folder for origin, folder in self.search if origin == OWN)
+        mine = any(realpath(path.parent) == realpath(folder / "clusters") for folder in own)
+        return self._read((OWN if mine else "file", path, name), ())
 
-    def _files(self) -> Iterator[tuple[str, Path, str]]:
-        """Every profile's file, nearest first and each once: origin, path, label."""
+    def _files(self) -> Iterator[_Entry]:
+        """Every profile's file in the order in which a name is looked up: origin, path, label.
+
+        What is byte for byte a shipped profile is that one, wherever a copy of it lies.
+        """
         ours = shipped("clusters")
-        for origin, folder in self.search:
+        for origin, folder in sorted(self.search, key=lambda pair: pair[0] != OWN):
             if realpath(folder / "clusters") != realpath(ours):
                 for path in _files_in(folder / "clusters", _SUFFIXES):
-                    yield origin, path, self._label(path)
+                    if not _same(path, ours / path.name):
+                        yield origin, path, self._label(path)
         for path in _files_in(ours, _SUFFIXES):
-            yield "shipped", path, f"clusters/{path.name}"
+            yield SHIPPED, path, f"clusters/{path.name}"
 
     def _label(self, path: Path) -> str:
         """Relative to where people stand, or to their home."""
@@ -148,16 +176,17 @@ class Catalog(NamedTuple):
                 continue
         return str(path)
 
-    def _read(self, entry: tuple[str, Path, str], shadows: tuple[str, ...]) -> ClusterFile:
+    def _read(self, entry: _Entry, others: Sequence[_Entry]) -> ClusterFile:
         origin, path, label = entry
         text = _text(path, label)
-        return ClusterFile(path.stem, text, label, origin, path, shadows, self.parent(path, text))
+        hidden = tuple(Hidden(origin, label) for origin, _, label in others)
+        return ClusterFile(path.stem, text, label, origin, path, hidden, self.parent(path, text))
 
     def parent(self, path: Path, text: str) -> Parent | None:
         """The profile that this text extends, with its own; None where there is none.
 
-        A profile may extend one of its own name, which lies further away. A shipped one extends
-        a shipped one, whatever of that name lies nearer.
+        A profile may extend another one of its own name. A shipped one extends a shipped one, and
+        one of the user's own never one of a project, whatever of that name lies nearer.
         """
         return self._above(path, text, ())
 
@@ -166,13 +195,20 @@ class Catalog(NamedTuple):
         if not match or len(below) == _LEVELS:
             return None
         here = path.resolve()
-        ours = here.parent == shipped("clusters").resolve()
+        allowed = self._extendable(here)
         for origin, found, label in self._files():
-            near = ours and origin != "shipped"
-            if found.stem == match.group(2) and not near and found.resolve() not in (here, *below):
+            usable = found.stem == match.group(2) and (not allowed or origin in allowed)
+            if usable and found.resolve() not in (here, *below):
                 above = _text(found, label)
                 return Parent(above, label, self._above(found, above, (*below, here)))
         return None
+
+    def _extendable(self, path: Path) -> tuple[str, ...]:
+        """The origins of the profiles that the one at this path may extend; empty: any."""
+        own = [folder / "clusters" for origin, folder in self.search if origin == OWN]
+        if path.parent == shipped("clusters").resolve():
+            return (SHIPPED,)
+        return (OWN, SHIPPED) if path.parent in [folder.resolve() for folder in own] else ()
 
     def suggest(self, name: str = "") -> str:
         """Where to go from a name that reaches no profile: those near it, or the user's own."""
@@ -180,7 +216,7 @@ class Catalog(NamedTuple):
 
         origins = {path.stem: origin for origin, path, _ in reversed(list(self._files()))}
         near = get_close_matches(name[:64], sorted(origins), _FEW) if name else []
-        own = sorted(stem for stem, origin in origins.items() if origin != "shipped")
+        own = sorted(stem for stem, origin in origins.items() if origin != SHIPPED)
         start = ""
         if near:
             start = f"did you mean {' or '.join(map(repr, near))}? "
@@ -191,6 +227,14 @@ class Catalog(NamedTuple):
     def _missing(self, name: str) -> Missing:
         message = f"there is no cluster '{name[:64]}'"
         return Missing(Problem("J182", message, None, self.suggest(name)))
+
+
+def _same(path: Path, other: Path) -> bool:
+    """Whether the two are small files with equal bytes; a file that is not there equals none."""
+    try:
+        return path.read_bytes() == other.read_bytes() if other.is_file() else False
+    except OSError:
+        return False
 
 
 def _files_in(folder: Path, suffixes: tuple[str, ...]) -> list[Path]:

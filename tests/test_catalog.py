@@ -37,21 +37,54 @@ def catalog(folders: tuple[Path, Path, Path]) -> Catalog:
     return Catalog.standard(cwd=here, config=config, beside=beside)
 
 
-def test_the_nearest_profile_wins_and_tells_what_it_hides(folders: tuple[Path, Path, Path]) -> None:
+def test_the_users_own_profile_wins_and_tells_what_it_hides(
+    folders: tuple[Path, Path, Path],
+) -> None:
     for folder in folders:
         put(folder, "mine")
     found = catalog(folders).cluster("mine")
-    assert found.origin == "beside the job"
-    assert "root: /job" in found.text
-    assert found.shadows == ("clusters/mine.yaml", str(folders[2] / "clusters/mine.yaml"))
+    assert (found.origin, found.of_project) == ("your own", False)
+    assert "root: /config" in found.text
+    assert found.shadows == (
+        ("beside the job", str(folders[0] / "clusters/mine.yaml")),
+        ("here", "clusters/mine.yaml"),
+    )
 
 
-def test_the_order_is_job_here_own_shipped(folders: tuple[Path, Path, Path]) -> None:
-    for folder, origin in zip(
-        reversed(folders), ("your own", "here", "beside the job"), strict=True
-    ):
+def test_the_order_is_own_job_here_shipped(folders: tuple[Path, Path, Path]) -> None:
+    beside, here, config = folders
+    for folder, origin in ((here, "here"), (beside, "beside the job"), (config, "your own")):
         put(folder, "local")
         assert catalog(folders).cluster("local").origin == origin
+
+
+def test_a_copy_of_a_shipped_profile_is_the_shipped_one(folders: tuple[Path, Path, Path]) -> None:
+    for folder in folders:
+        put(folder, "local", (shipped("clusters") / "local.yaml").read_text())
+    found = catalog(folders).cluster("local")
+    assert (found.origin, found.shadows, found.of_project) == ("shipped", (), False)
+    put(folders[1], "local", found.text + "\n")
+    assert catalog(folders).cluster("local").of_project
+
+
+def test_no_profile_of_the_users_own_extends_one_of_a_project(
+    folders: tuple[Path, Path, Path],
+) -> None:
+    put(folders[2], "mine", "name: mine\nextends: base\n")
+    put(folders[1], "base")
+    found = catalog(folders).cluster("mine")
+    assert found.parent is None
+    put(folders[2], "base")
+    parent = catalog(folders).cluster("mine").parent
+    assert parent is not None
+    assert "root: /config" in parent.text
+
+
+def test_a_path_to_a_profile_of_the_users_own_is_no_projects(
+    folders: tuple[Path, Path, Path],
+) -> None:
+    assert not catalog(folders).cluster(str(put(folders[2], "mine"))).of_project
+    assert catalog(folders).cluster(str(put(folders[0], "mine"))).of_project
 
 
 def test_a_shipped_profile_needs_nothing() -> None:

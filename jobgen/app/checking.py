@@ -47,16 +47,17 @@ def check(
     ``known`` are the answers of a caller that has asked already: then nothing is contacted.
     Raises Missing or Invalid for the profile, Usage for a local one, and as ``adding.add``.
     """
-    from jobgen.app.prepare import site_of
+    from jobgen.app.permissions import require_login
 
-    file, profile = clusters.show(world, name)
-    world.texts[file.label] = file.text
+    found_profile = clusters.find(world, name)
+    file, profile = found_profile
     if profile.value.scheduler == "local":
         message = f"{profile.value.name} is this machine: there is no Slurm to ask"
         raise Usage(Problem("J411", message, hint="name a profile with scheduler: slurm"))
     if known is not None:
         return _compared(file, profile, known, None)
-    with world.connect(site_of(profile.value).login) as transport:
+    require_login(world, file, found_profile.site)
+    with world.connect(found_profile.site.login) as transport:
         found = survey(transport)
         told, refuses = None, None
         if not compare.partition(profile, found.site):

@@ -2,24 +2,65 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.app.world import World
+from jobgen.errors import Missing, Problem
+from jobgen.model.record import Login, Site
 
 if TYPE_CHECKING:
-    from jobgen.catalog import ClusterFile
+    from jobgen.catalog import Catalog, ClusterFile
     from jobgen.model.cluster import ClusterProfile
     from jobgen.model.loaded import Loaded
 
 
+class Profile(NamedTuple):
+    """A profile's file, and what was read from it."""
+
+    file: ClusterFile
+    loaded: Loaded[ClusterProfile]
+
+    @property
+    def site(self) -> Site:
+        """What later verbs need of it."""
+        profile = self.loaded.value
+        login = Login("local")
+        if profile.ssh:
+            ssh = profile.ssh
+            login = Login(ssh.backend, ssh.host, ssh.user, ssh.port, ssh.fingerprint, ssh.auth)
+            login = login._replace(known_hosts_too=self.file.of_project)
+        return Site(profile.name, profile.scheduler, login, profile.paths.root, profile.accounting)
+
+
 def ls(world: World) -> tuple[ClusterFile, ...]:
-    """Every profile that a name can reach, nearest first, with what it shadows."""
+    """Every profile that a name can reach, with what it hides."""
     return tuple(world.catalog().clusters())
 
 
-def show(world: World, name: str) -> tuple[ClusterFile, Loaded[ClusterProfile]]:
-    """One profile: its file, and what was read from it. Raises Missing or Invalid."""
+def find(world: World, name: str | None, catalog: Catalog | None = None) -> Profile:
+    """A profile by name or path. Raises Missing and Invalid."""
     from jobgen.load import load_cluster
 
-    file = world.catalog().cluster(name)
-    return file, load_cluster(file.text, file.label, parent=file.parent)
+    catalog = catalog or world.catalog()
+    if not name:
+        hint = f"add -c NAME, or cluster: NAME to the job file; {catalog.suggest()}"
+        raise Missing("no cluster is named", hint=hint)
+    file = catalog.cluster(name)
+    world.texts.update(file.texts)
+    return Profile(file, load_cluster(file.text, file.label, parent=file.parent))
+
+
+def note_hidden(file: ClusterFile) -> tuple[Problem, ...]:
+    """Notes on profiles of the same name that are not used, where that may surprise."""
+    from jobgen.catalog import SHIPPED
+
+    hidden = file.shadows
+    if file.of_project:
+        hidden = tuple(other for other in hidden if other.origin == SHIPPED)
+        what = f"the profile {file.name} is {file.label}, not the one that ships with jobgen"
+    else:
+        hidden = tuple(other for other in hidden if other.origin != SHIPPED)
+        names = " and ".join(other.label for other in hidden)
+        what = f"the profile {file.name} is {file.origin}, {file.label}, not {names}"
+    hint = f"jobgen cluster show {file.name} prints it"
+    return (Problem("J189", what, None, hint, "note"),) if hidden else ()

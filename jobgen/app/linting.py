@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from jobgen.app import clusters
 from jobgen.app.world import World
 from jobgen.errors import Invalid, Problem
 
@@ -75,9 +76,7 @@ def _examine(world: World, path: Path, text: str, cluster: str, sets: Sequence[s
 
 
 def _named(world: World, name: str) -> ClusterProfile:
-    from jobgen.app.prepare import profile_of
-
-    return profile_of(world, world.catalog(), name).value
+    return clusters.find(world, name).loaded.value
 
 
 def _read(world: World, path: Path) -> str | Invalid:
@@ -145,11 +144,11 @@ def _asked(world: World, path: Path, text: str) -> ClusterProfile | None:
     found = _CLUSTER.search(text)
     if found is None or not _VARIABLE.search(text):
         return None
-    from jobgen.app.prepare import profile_of
     from jobgen.errors import Missing
 
+    catalog = world.catalog(beside=path.resolve().parent)
     try:
-        return profile_of(world, world.catalog(beside=path.resolve().parent), found.group(1)).value
+        return clusters.find(world, found.group(1), catalog).loaded.value
     except (Missing, Invalid):
         return None
 

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from jobgen.app import clusters
+from jobgen.app.clusters import Profile
 from jobgen.app.gathering import Gathered, gather
 from jobgen.app.world import World
 from jobgen.errors import CheckFailed, Invalid, JobgenError, Missing, Problem, Severity, Unfit
-from jobgen.model.record import Login, Site
+from jobgen.model.record import Site
 
 if TYPE_CHECKING:
-    from jobgen.catalog import Catalog
+    from jobgen.catalog import Catalog, ClusterFile
     from jobgen.model.bundle import Bundle
     from jobgen.model.cluster import ClusterProfile
     from jobgen.model.facts import Facts
@@ -27,6 +29,7 @@ class Ready(NamedTuple):
 
     job: Loaded[JobSpec]
     profile: Loaded[ClusterProfile]
+    cluster_file: ClusterFile
     plan: Plan
     bundle: Bundle
     site: Site
@@ -124,7 +127,7 @@ def examine(
     profile = None
     try:
         if named or read.loaded:
-            profile = profile_of(world, catalog, named)
+            profile = clusters.find(world, named, catalog)
     except Missing as error:
         if not problems:
             raise
@@ -133,14 +136,14 @@ def examine(
         problems += error.problems
     if spec is None or profile is None:
         return Examined(None, arrange((*problems, *read.notes)), ())
-    gathered = gather(world, spec, file.base, profile.value.name if with_upload else None)
+    gathered = gather(world, spec, file.base, profile.loaded.value.name if with_upload else None)
     files = _Files(profile, file.base, catalog)
     problems += gathered.problems
     examined = _decide(world, gathered, files, problems)
     if read.loaded is None:
         examined = _keep_independent(examined, problems)
     if examined.ready is None:
-        judged = read_job(file.text, file.label, sets=sets, cluster=profile.value).notes
+        judged = read_job(file.text, file.label, sets=sets, cluster=profile.loaded.value).notes
         more = tuple(_new(judged, examined.problems))
         examined = examined._replace(problems=arrange((*examined.problems, *more)))
     return examined
@@ -158,7 +161,7 @@ def _keep_independent(examined: Examined, known: Sequence[Problem]) -> Examined:
 
 
 class _Files(NamedTuple):
-    profile: Loaded[ClusterProfile]
+    profile: Profile
     base: Path
     catalog: Catalog
 
@@ -167,18 +170,20 @@ def _decide(world: World, gathered: Gathered, files: _Files, problems: list[Prob
     """The plan and its files; with errors, what else is wrong."""
     from jobgen import resolve
 
-    profile = files.profile
+    profile = files.profile.loaded
     found = resolve.examine(gathered.job, profile, gathered.facts)
     if problems or found.plan is None:
         every = (*problems, *_new(found.problems, problems))
         return Examined(None, arrange(every), found.checks)
-    plan, bundle = _render(world, files.catalog, found.plan)
+    notes = (*clusters.note_hidden(files.profile.file), *found.plan.notes)
+    plan, bundle = _render(world, files.catalog, found.plan._replace(notes=notes))
     ready = Ready(
         gathered.job,
         profile,
+        files.profile.file,
         plan,
         bundle,
-        site_of(profile.value),
+        files.profile.site,
         files.base,
         gathered.workdir,
         gathered.facts,
@@ -255,24 +260,3 @@ def judge(check: Check) -> Problem:
     """A check that is not ok as a problem."""
     severity: Severity = "error" if check.status == "fail" else "warning"
     return Problem(check.code, check.message, check.place, check.hint, severity)
-
-
-def site_of(profile: ClusterProfile) -> Site:
-    """What later verbs need of a profile."""
-    login = Login("local")
-    if profile.ssh:
-        ssh = profile.ssh
-        login = Login(ssh.backend, ssh.host, ssh.user, ssh.port, ssh.fingerprint, ssh.auth)
-    return Site(profile.name, profile.scheduler, login, profile.paths.root, profile.accounting)
-
-
-def profile_of(world: World, catalog: Catalog, name: str | None) -> Loaded[ClusterProfile]:
-    """A profile by name or path. Raises Missing and Invalid."""
-    from jobgen.load import load_cluster
-
-    if not name:
-        hint = f"add -c NAME, or cluster: NAME to the job file; {catalog.suggest()}"
-        raise Missing("no cluster is named", hint=hint)
-    file = catalog.cluster(name)
-    world.texts.update(file.texts)
-    return load_cluster(file.text, file.label, parent=file.parent)

@@ -54,13 +54,17 @@ def _origin(ref: SecretRef) -> str:
     return f"your environment, ${ref.ref}" if ref.source == "env" else f"file {ref.ref}"
 
 
+def path_of(world: World, ref: SecretRef, base: Path) -> Path:
+    """The file that a secret's value is read from."""
+    return base / Path(ref.ref.replace("~/", f"{world.home}/", 1))
+
+
 def _value(world: World, ref: SecretRef, base: Path) -> str | None:
     """The value, without the newline that an editor leaves at a file's end; None if not there."""
     if ref.source == "env":
         return world.environ.get(ref.ref) or None
     try:
-        path = base / Path(ref.ref.replace("~/", f"{world.home}/", 1))
-        raw = read_regular(path, LIMIT)
+        raw = read_regular(path_of(world, ref, base), LIMIT)
     except OSError:
         return None
     return raw.decode("utf-8", "surrogateescape").removesuffix("\n") or None

@@ -9,6 +9,7 @@ from typing import Any
 from jobgen.app import orders, provenance, secret, submitting
 from jobgen.app.calibrating import expected
 from jobgen.app.errand import Errand
+from jobgen.app.permissions import require_login, require_secrets
 from jobgen.app.prepare import Ready, judge, refusal
 from jobgen.app.progress import STAGES, Progress, Stage, silent
 from jobgen.app.world import World
@@ -94,6 +95,8 @@ def submit(
     Raises CheckFailed for a missing secret, Unreachable, Refused, or JobgenError where the other
     side could not take the files; what was begun is in the ledger and never submitted twice.
     """
+    require_login(world, ready.cluster_file, ready.site)
+    require_secrets(world, ready.job.value.secrets, ready.base)
     delivery = secret.delivery(world, ready.job.value.secrets, ready.base)
     git = provenance.commit(ready.workdir, world.environ)
     record = _record(ready, world.token(), world.now(), git)

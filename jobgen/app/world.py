@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from os.path import realpath
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jobgen.errors import Invalid
 
@@ -36,6 +36,11 @@ def tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def refuse(_: str) -> bool:
+    """No, where there is nobody to ask."""
+    return False
+
+
 def _connect(login: Login, say: Callable[[str], None]) -> Transport:
     from jobgen.transport import connect
 
@@ -54,6 +59,12 @@ class World:
     sleep: Callable[[float], None] = time.sleep
     token: Callable[[], str] = new_token
     say: Callable[[str], None] = tell
+    consent: Callable[[str], bool] = refuse
+    """Asks a person for a permission that ``-y`` does not give."""
+    trusted: frozenset[str] = frozenset()
+    """Logins that the command itself names: ``--trust USER@HOST:ROOT``."""
+    outside: bool = False
+    """Whether secrets may be read from any file: ``--allow-outside``."""
     dial: Callable[[Login, Callable[[str], None]], Transport] = field(default=_connect)
     texts: dict[str, str] = field(default_factory=dict)
     """Label → text of every file read, so that a problem can be shown with its line."""
@@ -61,9 +72,9 @@ class World:
     """Values of secrets that were read; whatever prints masks them."""
 
     @classmethod
-    def here(cls) -> World:
+    def here(cls, **more: Any) -> World:
         """The real one."""
-        return cls(environ=dict(os.environ), cwd=Path.cwd(), home=Path.home())
+        return cls(environ=dict(os.environ), cwd=Path.cwd(), home=Path.home(), **more)
 
     def connect(self, login: Login) -> Transport:
         """A connected Transport. Raises Unreachable."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.output import Ink, Output, is_tty
+from jobgen.cli.output import Ink, Output, is_tty, safe
 from jobgen.errors import JobgenError, Problem, Usage
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ class Flags:
     color: str = "auto"
     ascii: bool = False
     yes: bool = False
+    trust: tuple[str, ...] = ()
+    allow_outside: bool = False
     debug: bool = False
 
 
@@ -43,7 +45,10 @@ class Call:
         """The real world; made when first asked for, because ``--help`` needs none."""
         from jobgen.app.world import World
 
-        return World.here()
+        flags = self.flags
+        return World.here(
+            consent=self.consent, trusted=frozenset(flags.trust), outside=flags.allow_outside
+        )
 
     @property
     def texts(self) -> Mapping[str, str]:
@@ -110,11 +115,25 @@ class Call:
         """Ask yes or no. Raises Usage where nobody can be asked; ``-y`` answers yes."""
         if self.flags.yes:
             return True
-        if self.flags.json or not (is_tty(sys.stdin) and is_tty(sys.stderr)):
+        if not self._can_ask():
             raise Usage(f"{question} There is no terminal to ask on", hint="add -y to say yes")
-        sys.stderr.write(f"{question} [y/N] ")
-        sys.stderr.flush()
-        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+        return _ask(question)
+
+    def consent(self, question: str) -> bool:
+        """Ask yes or no for a permission that ``-y`` does not give; no where nobody can be asked.
+
+        The question may hold text of a file: what could act on a terminal is written out.
+        """
+        return self._can_ask() and _ask("\n".join(map(safe, question.split("\n"))))
+
+    def _can_ask(self) -> bool:
+        return not self.flags.json and is_tty(sys.stdin) and is_tty(sys.stderr)
+
+
+def _ask(question: str) -> bool:
+    sys.stderr.write(f"{question} [y/N] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
 def _error(error: JobgenError) -> dict[str, Any]:

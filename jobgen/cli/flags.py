@@ -53,6 +53,22 @@ HELP = _option(
     is_eager=True,
     help="Show this help.",
 )
+TRUST = click.option(
+    "--trust",
+    "trust",
+    metavar="USER@HOST:ROOT",
+    multiple=True,
+    callback=_keep,
+    expose_value=False,
+    help="Trust this login of a project's profile.",
+)
+OUTSIDE = click.option(
+    "--allow-outside",
+    is_flag=True,
+    callback=_keep,
+    expose_value=False,
+    help="Read secrets from files outside the job's folder.",
+)
 EVERYWHERE = (
     _option(
         "-c",

@@ -99,7 +99,9 @@ class Login(NamedTuple):
     fingerprint: str = ""
     """SHA256:… of the host key, where the profile pins it."""
     auth: tuple[str, ...] = ("agent", "key")
-    forward: Mapping[str, str] = {}
+    known_hosts_too: bool = False
+    """Whether known_hosts must have the key even where the fingerprint fits: the fingerprint comes
+    from a file that may be somebody else's."""
 
 
 class Site(NamedTuple):

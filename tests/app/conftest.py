@@ -68,8 +68,9 @@ def link() -> Link:
 def world(tmp_path: Path, link: Link) -> World:
     """Jobs run on two simulated nodes of one process each."""
     home = tmp_path / "home"
-    (home / "clusters").mkdir(parents=True)
-    (home / "clusters" / "here.yaml").write_text(CLUSTER.format(root=tmp_path / "root"))
+    own = home / ".config" / "jobgen" / "clusters"
+    own.mkdir(parents=True)
+    (own / "here.yaml").write_text(CLUSTER.format(root=tmp_path / "root"))
     (home / "src").mkdir()
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "TOKEN_OF_MINE": "canary-4711-value"}
     return World(env, home, home, say=lambda _: None, dial=link.dial)

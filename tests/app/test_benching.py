@@ -89,7 +89,7 @@ RESULT = [
 @pytest.fixture
 def machine(world: World, job: Job) -> Ready:
     """A job that trains on the nodes of a cluster with GPUs, as far as a plan goes."""
-    here = world.home / "clusters" / "here.yaml"
+    here = world.config / "clusters" / "here.yaml"
     text = here.read_text().replace("procs_per_node: 1\n", "")
     text = text.replace("{count: 2}", "{count: 2, gpus_per_node: 8, gpu: A100-80GB}")
     network = "network: {fabric: infiniband, nics: 8, nic_gbps: 200}\n"
@@ -146,7 +146,7 @@ def test_gloo_wrong_sums_and_half_a_bench_calibrate_nothing(
 
 def test_another_network_is_another_machine(world: World, job: Job, machine: Ready) -> None:
     measured(world, job, machine, RESULT)
-    here = world.home / "clusters" / "here.yaml"
+    here = world.config / "clusters" / "here.yaml"
     here.write_text(here.read_text().replace("nic_gbps: 200", "nic_gbps: 400"))
     path = job("train.py", "gpus_per_node: 8")
     assert linked(world, prepare(world, path, "here", with_upload=False)) == ()

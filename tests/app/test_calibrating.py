@@ -24,7 +24,7 @@ GIB = 1 << 30
 @pytest.fixture
 def ready(world: World, job: Job) -> Ready:
     """A job on a simulated node that is said to have a GPU; it reports 10 GiB."""
-    here = world.home / "clusters" / "here.yaml"
+    here = world.config / "clusters" / "here.yaml"
     text = here.read_text().replace("procs_per_node: 1\n", "")
     text = text.replace("{count: 2}", "{count: 2, gpus_per_node: 1, gpu: A100-80GB}")
     here.write_text(text + "gpu_request: none\n")

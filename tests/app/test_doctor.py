@@ -82,7 +82,6 @@ def test_a_notebook_that_is_none(world: World) -> None:
 
 
 def test_profiles_that_others_may_change(world: World) -> None:
-    world.config.mkdir(parents=True)
     world.config.chmod(0o777)
     assert verdicts(world)["client.config"].fix.startswith("chmod go-w ~/.config/jobgen")
 

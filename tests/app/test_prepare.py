@@ -19,7 +19,9 @@ def test_a_tilde_in_workdir_is_the_home_of_who_submits(world: World, job: Job) -
     for named in ("~/project", "{path: ~/project}"):
         ready = prepare(world, job("train.py", f"workdir: {named}"), "here")
         assert ready.workdir == made.resolve()
-    assert prepare(world, job("hostname", 'workdir: "~"'), "here").workdir == world.home.resolve()
+    with pytest.raises(Invalid) as caught:
+        prepare(world, job("hostname", 'workdir: "~"'), "here")
+    assert [problem.code for problem in caught.value.problems] == ["J198"]
 
 
 @pytest.mark.parametrize("named", ["~nobody/project", "~/not-there"])

@@ -56,7 +56,12 @@ def process(*words: str, cwd: Path, **environ: str) -> subprocess.CompletedProce
     return subprocess.run(
         [sys.executable, "-m", "jobgen", *words],
         cwd=cwd,
-        env={"PATH": os.environ["PATH"], "HOME": str(home_of(cwd)), "PYTHONPATH": str(ROOT), **environ},
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(home_of(cwd)),
+            "PYTHONPATH": str(ROOT),
+            **environ,
+        },
         capture_output=True,
         text=True,
         timeout=HANG,

@@ -93,13 +93,15 @@ class Cluster(Hosts):
         return self.layout.scratch
 
     def profile(self, **overrides: Any) -> Path:
-        """A cluster.yaml for this cluster; a mapping among the overrides is merged, key by key.
+        """A profile of the user's own; a mapping among the overrides is merged, key by key.
 
         A value of None takes the key away: ``profile(ssh=None)``.
         """
         data = _merged(profile(self.layout), overrides)
         self._profiles += 1
-        path = self.layout.client_home / f"testbed-{os.getpid()}-{self._profiles}.yaml"
+        folder = self.layout.client_home / ".config" / "jobgen" / "clusters"
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"testbed-{os.getpid()}-{self._profiles}.yaml"
         path.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
         return path
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from jobgen import payload
-from jobgen.app.prepare import Made, Ready, prepare, profile_of
+from jobgen.app import clusters
+from jobgen.app.prepare import Made, Ready, prepare
 from jobgen.app.world import World
 from jobgen.bench import formulas, job, nccl, pairs, results
 from jobgen.bench.verdict import Case, Verdict, top, verdict
@@ -65,7 +66,7 @@ def ready(
     like = _like(world, wanted.like)
     beside = wanted.like.resolve().parent if wanted.like else None
     named = cluster or _text(like.get("cluster"))
-    profile = profile_of(world, world.catalog(beside=beside), named).value
+    profile = clusters.find(world, named, world.catalog(beside=beside)).loaded.value
     asked = _asked(wanted, profile)
     with tempfile.TemporaryDirectory(prefix="jobgen-bench-") as name:
         folder = Path(name)

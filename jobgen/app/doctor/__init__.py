@@ -10,8 +10,7 @@ from jobgen.app.world import World
 from jobgen.survey.health import Finding, judged
 
 if TYPE_CHECKING:
-    from jobgen.model.cluster import ClusterProfile
-    from jobgen.model.loaded import Loaded
+    from jobgen.app.clusters import Profile
 
 HERE, LOCAL = "This machine", "Jobs on this machine"
 
@@ -45,21 +44,22 @@ def examine(world: World, name: str | None) -> Examination:
     return Examination(name or "", findings, time.monotonic() - begun, own)
 
 
-def _profile(world: World, name: str) -> Loaded[ClusterProfile]:
+def _profile(world: World, name: str) -> Profile:
     from jobgen.app import clusters
+    from jobgen.app.permissions import require_login
 
-    file = world.catalog().cluster(name)
-    world.texts.update(file.texts)
-    return clusters.show(world, name)[1]
+    profile = clusters.find(world, name)
+    require_login(world, profile.file, profile.site)
+    return profile
 
 
-def _findings(world: World, name: str, profile: Loaded[ClusterProfile] | None) -> Iterator[Finding]:
+def _findings(world: World, name: str, profile: Profile | None) -> Iterator[Finding]:
     from jobgen.app.doctor import machine, remote
     from jobgen.survey.health import client
 
     seen = machine.look(world)
     yield from judged(HERE, client.ROWS, seen)
-    if profile is None or profile.value.scheduler == "local":
+    if profile is None or profile.loaded.value.scheduler == "local":
         yield from judged(LOCAL, client.LOCAL_ROWS, seen)
     if profile is not None:
-        yield from remote.findings(world, name, profile)
+        yield from remote.findings(world, name, profile.loaded, profile.site)

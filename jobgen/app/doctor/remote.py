@@ -6,7 +6,6 @@ import time
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
-from jobgen.app.prepare import site_of
 from jobgen.errors import JobgenError, Problem, Unreachable
 from jobgen.submission import wire
 from jobgen.survey.health import (
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from jobgen.app.world import World
     from jobgen.model.cluster import ClusterProfile
     from jobgen.model.loaded import Loaded
-    from jobgen.model.record import Login
+    from jobgen.model.record import Login, Site
     from jobgen.survey.compare import Comparison
     from jobgen.transport import Transport
 
@@ -41,9 +40,11 @@ TRIAL = "name: jobgen-doctor\nrun: 'true'\nlauncher: plain\nnodes: 1\ntime: 1m\n
 Told = dict[str, Answer]
 
 
-def findings(world: World, name: str, profile: Loaded[ClusterProfile]) -> Iterator[Finding]:
+def findings(
+    world: World, name: str, profile: Loaded[ClusterProfile], site: Site
+) -> Iterator[Finding]:
     """Everything that is found on the way to a job of this profile, as it is found."""
-    login = site_of(profile.value).login
+    login = site.login
     group = f"The way to {login.host or 'this machine'}"
     begun = time.monotonic()
     way = _way(login)

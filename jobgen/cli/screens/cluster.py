@@ -26,14 +26,18 @@ def table_of(files: Sequence[ClusterFile], ink: Ink) -> str:
 
 
 def _shadow(file: ClusterFile) -> str:
-    return f"  (instead of {', '.join(map(safe, file.shadows))})" if file.shadows else ""
+    names = ", ".join(safe(hidden.label) for hidden in file.shadows)
+    return f"  (instead of {names})" if names else ""
+
+
+def _labels(file: ClusterFile) -> list[str]:
+    return [hidden.label for hidden in file.shadows]
 
 
 def listed(files: Sequence[ClusterFile]) -> list[dict[str, Any]]:
     """The same as plain data."""
     return [
-        {"name": f.name, "origin": f.origin, "file": f.label, "shadows": list(f.shadows)}
-        for f in files
+        {"name": f.name, "origin": f.origin, "file": f.label, "shadows": _labels(f)} for f in files
     ]
 
 
@@ -78,7 +82,19 @@ def data(file: ClusterFile, profile: Loaded[ClusterProfile]) -> dict[str, Any]:
         "name": profile.value.name,
         "origin": file.origin,
         "file": file.label,
-        "shadows": list(file.shadows),
+        "shadows": _labels(file),
         "digest": f"sha256:{profile.digest}",
         "text": file.text,
     }
+
+
+def trusted(file: ClusterFile, login: str, ink: Ink) -> str:
+    """What is trusted from now on."""
+    if not file.of_project:
+        return f"{safe(file.label)} is {safe(file.origin)}: nothing had to be trusted.\n"
+    return f"Trusted: {ink('strong', safe(login))}, from {safe(file.label)}\n"
+
+
+def trusted_data(file: ClusterFile, login: str) -> dict[str, Any]:
+    """The same as plain data."""
+    return {"name": file.name, "file": file.label, "login": login, "asked": file.of_project}

@@ -53,7 +53,7 @@ def screen(
         _section("Chosen for the program", _rows(plan.configured, ""), ink),
         _steps(plan, ink),
         _section("Options of sbatch", _rows(plan.directives, "--"), ink),
-        _section("Environment", _environment(plan), ink),
+        _section("Environment", _environment(plan, ready.facts.secrets), ink),
         _files(ready, words, ink),
         upload(ready.manifest, ink) if ready.manifest else "",
         _since(planned, ink),
@@ -132,9 +132,10 @@ def _rows(decisions: Mapping[str, Decision[Any]], dashes: str) -> list[tuple[str
     return [(f"{dashes}{safe(k)}", safe(d.value), reason(d)) for k, d in decisions.items()]
 
 
-def _environment(plan: Plan) -> list[tuple[str, str, str]]:
-    rows = _rows(plan.env, "")
-    return rows + [(name, "***", "a secret: its value is never shown") for name in plan.secrets]
+def _environment(plan: Plan, origins: Mapping[str, str]) -> list[tuple[str, str, str]]:
+    secrets = ((name, safe(origins.get(name) or "NOT FOUND")) for name in plan.secrets)
+    told = [(name, "***", f"a secret, never shown, from {origin}") for name, origin in secrets]
+    return _rows(plan.env, "") + told
 
 
 def reason(decision: Decision[Any]) -> str:

@@ -9,6 +9,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import Lazy, verb
+from jobgen.cli.flags import OUTSIDE, TRUST
 from jobgen.cli.words import COUNTS, FILE, Ops, Sizes, complete_jobs
 
 VERBS = {
@@ -42,6 +43,8 @@ READ = click.option(
 @click.option("--min", "min_rate", metavar="GBPS", type=float, help="Exit 1 below this busbw.")
 @click.option("--write", metavar="DIR", type=FILE, help="Write the job's files; send nothing.")
 @DRY
+@TRUST
+@OUTSIDE
 @HTML
 @COMPARE
 @READ
@@ -66,6 +69,8 @@ def allreduce(call: Call, **chosen: Any) -> int:
 @click.option("--weak", "kind", flag_value="weak", help="train.global_batch grows with the nodes.")
 @click.option("--strong", "kind", flag_value="strong", help="train.global_batch stays.")
 @DRY
+@TRUST
+@OUTSIDE
 @HTML
 @COMPARE
 @READ

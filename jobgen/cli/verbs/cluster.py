@@ -1,4 +1,4 @@
-"""``jobgen cluster ls``, ``show``, ``add`` and ``check``."""
+"""``jobgen cluster ls``, ``show``, ``add``, ``check`` and ``trust``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import Lazy, verb
-from jobgen.cli.flags import complete_clusters
+from jobgen.cli.flags import TRUST, complete_clusters
 from jobgen.cli.words import FILE, Duration
 from jobgen.errors import Exit
 
@@ -17,6 +17,7 @@ VERBS = {
     "show": (f"{__name__}:show", "One profile: its file and what it comes to."),
     "add": (f"{__name__}:add", "Make a profile of what a site tells of itself."),
     "check": (f"{__name__}:check", "A profile against its machine."),
+    "trust": (f"{__name__}:trust", "Trust the login of a project's profile."),
 }
 command = Lazy("cluster", verbs=VERBS, help="The cluster profiles: what jobgen knows of a machine.")
 
@@ -38,7 +39,7 @@ def show(call: Call, name: str) -> None:
     from jobgen.app import clusters
     from jobgen.cli.screens import cluster as screens
 
-    file, profile = clusters.show(call.world, name)
+    file, profile = clusters.find(call.world, name)
     call.answer(lambda: screens.data(file, profile), lambda ink: screens.screen(file, profile, ink))
 
 
@@ -97,6 +98,7 @@ def add(call: Call, name: str, probe: bool | None, **chosen: Any) -> int:
 @click.argument("name", shell_complete=complete_clusters)
 @_PROBE
 @_WAIT
+@TRUST
 def check(call: Call, name: str, probe: bool | None, patience: float | None) -> int:
     """Compare a profile with what its site tells of itself now.
 
@@ -113,3 +115,23 @@ def check(call: Call, name: str, probe: bool | None, patience: float | None) -> 
         lambda: screens.checked_data(seen), lambda ink: screens.checked(seen, ink, verbose=verbose)
     )
     return Exit.FAILED if seen.found.wrong else Exit.DONE
+
+
+@verb("trust", "jobgen cluster trust mine", "jobgen cluster trust ./clusters/mine.yaml")
+@click.argument("name", shell_complete=complete_clusters)
+def trust(call: Call, name: str) -> None:
+    """Trust the login of a profile that comes with a project.
+
+    Connections ask for it once. The host, the user and the root are trusted together: another
+    one of them is asked for again. Nothing is contacted.
+    """
+    from jobgen.app import clusters
+    from jobgen.app.permissions import trust_profile
+    from jobgen.cli.screens import cluster as screens
+
+    profile = clusters.find(call.world, name)
+    login = trust_profile(call.world, profile.file, profile.site)
+    file = profile.file
+    call.answer(
+        lambda: screens.trusted_data(file, login), lambda ink: screens.trusted(file, login, ink)
+    )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
+from jobgen.cli.flags import TRUST
 
 
 @verb("doctor", "jobgen doctor", "jobgen doctor -c a100x16", "jobgen doctor -c a100x16 --json")
+@TRUST
 def command(call: Call) -> int:
     """Look at this machine, and with -c at a cluster: what is well, what is not, and its fix.
 

@@ -9,6 +9,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
+from jobgen.cli.flags import OUTSIDE, TRUST
 from jobgen.cli.words import JOB
 from jobgen.errors import Exit
 
@@ -24,6 +25,8 @@ from jobgen.errors import Exit
 @click.option("-f", "--follow", is_flag=True, help="Follow the logs; exit with the job's result.")
 @click.option("-w", "--wait", is_flag=True, help="Wait for the end; exit with the job's result.")
 @click.option("--force", is_flag=True, help="Submit although a check of the plan fails.")
+@TRUST
+@OUTSIDE
 def command(call: Call, job: Path, **chosen: Any) -> int:
     """Upload and submit a job, once.
 

@@ -10,6 +10,7 @@ from jobgen.transport.route import route
 from jobgen.transport.ssh import _library  # noqa: F401 - before all that imports paramiko
 from jobgen.transport.ssh.channel import SshChannel
 from jobgen.transport.ssh.link import Link, open_link
+from jobgen.transport.ssh.trust import Pin
 
 
 class SshTransport(Session):
@@ -19,7 +20,7 @@ class SshTransport(Session):
         target = route(login.host, login.user, login.port)
         link: Link | None = None
         for hop in (*target.jumps(), target):
-            pin = login.fingerprint if hop is target else ""
+            pin = Pin(login.fingerprint, login.known_hosts_too) if hop is target else Pin()
             link = open_link(hop, through=link, pin=pin, auth=login.auth, say=say)
         assert link is not None  # noqa: S101
         super().__init__(SshChannel(link), target.label)

@@ -18,7 +18,7 @@ import paramiko
 from jobgen.errors import Problem, Unreachable
 from jobgen.transport.route import Route
 from jobgen.transport.ssh.auth import log_in
-from jobgen.transport.ssh.trust import key_types, verify
+from jobgen.transport.ssh.trust import Pin, key_types, verify
 from jobgen.transport.terminal import Terminal
 
 KEEPALIVE = 15.0
@@ -150,7 +150,7 @@ def open_link(
     hop: Route,
     *,
     through: Link | None,
-    pin: str,
+    pin: Pin,
     auth: Sequence[str],
     say: Callable[[str], None] | None,
 ) -> Link:

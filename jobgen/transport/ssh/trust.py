@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import paramiko
 
@@ -23,8 +23,16 @@ def key_types(hop: Route, offered: Sequence[str]) -> tuple[str, ...]:
     return (*first, *(name for name in offered if name not in first))
 
 
-def verify(hop: Route, shown_key: paramiko.PKey, pin: str) -> None:
-    """Return where the key is trusted: pinned by its fingerprint, or in known_hosts.
+class Pin(NamedTuple):
+    """The fingerprint that a profile states; empty where it states none."""
+
+    fingerprint: str = ""
+    known_hosts_too: bool = False
+    """Whether known_hosts must have the key all the same, as in ``Login``."""
+
+
+def verify(hop: Route, shown_key: paramiko.PKey, pin: Pin) -> None:
+    """Return if the key is trusted: pinned by its fingerprint, or in known_hosts.
 
     Raises Unreachable, naming the line and the command, in every other case.
     """
@@ -37,12 +45,14 @@ def verify(hop: Route, shown_key: paramiko.PKey, pin: str) -> None:
             f"{hop.label}: its host key {key} is revoked ({line.place}); not connecting",
             "ask your site for its new key; this one is known to be stolen or retired",
         )
-    if pin:
-        _compare(hop, key, pin)
-    elif trust is Trust.CHANGED and line:
+    if pin.fingerprint:
+        _compare(hop, key, pin.fingerprint)
+    if pin.fingerprint and not pin.known_hosts_too:
+        return
+    if trust is Trust.CHANGED and line:
         _changed(hop, key, line)
     elif trust is not Trust.KNOWN:
-        _unknown(hop, key, trust, line)
+        _unknown(hop, key, (trust, line), pin)
 
 
 def _compare(hop: Route, key: HostKey, pin: str) -> None:
@@ -65,13 +75,15 @@ def _changed(hop: Route, key: HostKey, line: Line) -> NoReturn:
     )
 
 
-def _unknown(hop: Route, key: HostKey, trust: Trust, line: Line | None) -> NoReturn:
+def _unknown(hop: Route, key: HostKey, judged: tuple[Trust, Line | None], pin: Pin) -> NoReturn:
+    trust, line = judged
     port = "" if hop.port == PORT else f"-p {hop.port} "
     hint = (
         "compare it with the fingerprint that your site publishes; if it is right, "
-        f"`ssh {port}{hop.host}` once and answer yes, or write `fingerprint: {key.fingerprint}` "
-        "under ssh: in the cluster profile"
+        f"`ssh {port}{hop.host}` once and answer yes"
     )
+    if not pin.known_hosts_too:
+        hint += f", or write `fingerprint: {key.fingerprint}` under ssh: in the cluster profile"
     note = ""
     if trust is Trust.SIGNED_ELSEWHERE and line:
         note = f"; {line.place} trusts an authority for this host"
