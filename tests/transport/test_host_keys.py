@@ -150,6 +150,21 @@ def test_a_pinned_fingerprint_needs_no_known_hosts(sshd: Sshd, client: Client) -
 
 
 @over_ssh
+def test_a_fingerprint_of_a_project_only_narrows(
+    sshd: Sshd, client: Client, backend: str
+) -> None:
+    client.host("login", sshd)
+    pin = fingerprint(public(sshd.host_keys[0]))
+    login = Login(backend, "login", fingerprint=pin, known_hosts_too=True)
+    problem = refused(login, sshd).problems[0]
+    assert problem.code == "J406"
+    assert "under ssh: in the cluster profile" not in problem.hint
+    client.knows(sshd.known_line())
+    works(login)
+    refused(login._replace(fingerprint="SHA256:" + "A" * 43), sshd)
+
+
+@over_ssh
 def test_a_pinned_key_that_is_revoked_is_refused(sshd: Sshd, client: Client, backend: str) -> None:
     client.host("login", sshd)
     client.knows(sshd.known_line(), "@revoked * " + public(sshd.host_keys[0]))
