@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import click
 
 from jobgen.cli.call import Call
 
+_WORD = re.compile(r"[A-Za-z0-9@][A-Za-z0-9@._:+-]*")
+
 
 def complete_clusters(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """Names of cluster profiles; only files of this machine are looked at."""
+    """Names of cluster profiles; only files of this machine are read."""
     from jobgen.app.world import World
 
-    names = [file.name for file in World.here().catalog().clusters()]
-    return [name for name in names if name.startswith(incomplete)]
+    return complete((file.name for file in World.here().catalog().clusters()), incomplete)
+
+
+def complete(names: Iterable[str], incomplete: str) -> list[str]:
+    """The names that begin so, without those that a shell would read as more than a word."""
+    return [name for name in names if name.startswith(incomplete) and _WORD.fullmatch(name)]
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:

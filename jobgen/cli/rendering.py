@@ -25,8 +25,13 @@ def list_failed_lines(ready: Ready) -> list[Problem]:
 
 
 def show(call: Call, ready: Ready, name: str) -> Exit:
-    """Print one file, byte for byte."""
-    call.output.bytes(app.file(ready, name))
+    """Print one file: byte for byte, or on a terminal with what it would obey written out."""
+    content = app.file(ready, name)
+    if call.output.seen:
+        from jobgen.follow.terminal import write_out
+
+        content = write_out(content.decode("utf-8", "backslashreplace")).encode()
+    call.output.bytes(content)
     return Exit.DONE
 
 

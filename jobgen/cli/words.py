@@ -113,11 +113,12 @@ class Ops(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 
 
 
 def complete_jobs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """Names of jobs; only this machine's notebook is looked at."""
+    """Names of jobs; only the run database of this machine is read."""
     from jobgen.app.world import World
+    from jobgen.cli.flags import complete
 
-    names = ["@last", *(record.alias for record in World.here().ledger.runs(limit=50))]
-    return [name for name in names if name.startswith(incomplete)]
+    runs = World.here().ledger.runs(limit=50)
+    return complete(("@last", *(record.alias for record in runs)), incomplete)
 
 
 COUNTS = Counts()

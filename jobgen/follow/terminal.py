@@ -36,8 +36,13 @@ def clean(text: str, *, colour: bool = False) -> str:
         return text
     if not colour:
         return _UNSAFE.sub(_shown, text)
-    kept = _UNSAFE.sub(lambda m: m[0] if _SGR.fullmatch(m[0]) else _shown(m), text)
+    kept = _UNSAFE.sub(lambda m: _revealed(m[0]) if _SGR.fullmatch(m[0]) else _shown(m), text)
     return _reset_each_line(kept) if "\x1b" in kept else kept
+
+
+def write_out(text: str) -> str:
+    """The text with every control character as ``\\xNN``, those of escape sequences too."""
+    return re.sub(f"[{_CONTROL}]", _shown, text)
 
 
 def clean_lines(data: bytes, *, colour: bool = False) -> bytes:
@@ -52,6 +57,22 @@ def clean_lines(data: bytes, *, colour: bool = False) -> bytes:
 def last_segment(line: bytes) -> bytes:
     """What a line shows after its carriage returns: a progress bar's last state."""
     return line.rstrip(b"\r").rpartition(b"\r")[2]
+
+
+def _revealed(sequence: str) -> str:
+    """A colour code without ``conceal`` (8), which would hide the text behind it."""
+    numbers = sequence[2:-1].split(";")
+    kept: list[str] = []
+    while numbers:
+        number = numbers.pop(0)
+        code = number.partition(":")[0].lstrip("0")
+        # 38, 48 and 58 take a colour behind them: 5;INDEX or 2;RED;GREEN;BLUE
+        takes = {"5": 2, "2": 4}.get(numbers[0] if numbers else "", 0)
+        behind = takes if code in ("38", "48", "58") and ":" not in number else 0
+        if code != "8":
+            kept += [number, *numbers[:behind]]
+        numbers = numbers[behind:]
+    return f"\x1b[{';'.join(kept)}m" if kept else ""
 
 
 def _shown(match: re.Match[str]) -> str:

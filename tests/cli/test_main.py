@@ -263,3 +263,16 @@ def test_verbs_and_flags_complete(tmp_path: Path) -> None:
     )
     assert done.stdout.split() == ["plain,submit"]
     assert done.stderr == ""
+
+
+def test_no_name_that_a_shell_would_run_is_completed(tmp_path: Path) -> None:
+    clusters = tmp_path / "clusters"
+    clusters.mkdir()
+    for name in ("a$(touch was-run)", "a`id`", "a b", "a;b", "a|b", "a&b", "a'b", "ab"):
+        (clusters / f"{name}.yaml").write_text("name: a\n")
+    words = {"COMP_WORDS": "jobgen plan -c a", "COMP_CWORD": "3"}
+    done = process(cwd=tmp_path, _JOBGEN_COMPLETE="bash_complete", **words)
+    names = {line.partition(",")[2] for line in done.stdout.splitlines()}
+    assert "ab" in names
+    assert "a100x16" in names
+    assert all(name.replace("-", "").replace(".", "").isalnum() for name in names), names

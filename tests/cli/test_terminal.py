@@ -124,6 +124,28 @@ def test_data_and_talk_are_kept_apart_without_a_terminal(folder: Path) -> None:
     assert raw.stdout == "hello from 1\n"
 
 
+def test_a_rendered_file_cannot_act_on_a_terminal(folder: Path) -> None:
+    own = folder / "templates" / "slurm"
+    own.mkdir(parents=True)
+    (own / "node.sh.j2").write_text("\x1b]0;owned\x07# \x1b[8mhidden")
+    words = ("render", "job.yaml", "-c", "a100x16", "--file", "node.sh")
+    terminal = Terminal(folder, *words)
+    assert terminal.ended() == 0
+    assert r"\x1b]0;owned\x07# \x1b[8mhidden" in terminal.text
+    assert terminal.screen.title == ""
+    assert process(*words, cwd=folder).stdout == "\x1b]0;owned\x07# \x1b[8mhidden"
+
+
+def test_a_template_that_fails_cannot_act_on_a_terminal(folder: Path) -> None:
+    own = folder / "templates" / "slurm"
+    own.mkdir(parents=True)
+    (own / "node.sh.j2").write_text("{{ '\x1b]0;owned\x07' + 1 }}")
+    terminal = Terminal(folder, "render", "job.yaml", "-c", "a100x16")
+    assert terminal.ended() == 3
+    assert terminal.screen.title == ""
+    assert "node.sh.j2" in terminal.text
+
+
 def test_raw_logs_do_not_reach_a_terminal(folder: Path) -> None:
     terminal = Terminal(folder, "logs", "x", "--raw")
     assert terminal.ended() == 2

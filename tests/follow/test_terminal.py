@@ -62,6 +62,28 @@ def test_every_control_and_format_character_of_unicode_is_shown_as_its_number() 
     assert passed == []
 
 
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        ("8", ""),
+        ("08", ""),
+        ("8:1", ""),
+        ("31;8", "31"),
+        ("8;31;8", "31"),
+        ("38;5;8", "38;5;8"),
+        ("48;5;8;8", "48;5;8"),
+        ("38;2;8;8;8;8;1", "38;2;8;8;8;1"),
+        ("38:5:8", "38:5:8"),
+        ("38:5:8;8", "38:5:8"),
+        ("", ""),
+        ("0", "0"),
+    ],
+)
+def test_no_colour_code_conceals_a_text(sent: str, shown: str) -> None:
+    text = clean(f"\x1b[{sent}mx", colour=True).removesuffix("\x1b[0m")
+    assert text in ((f"\x1b[{shown}mx",) if shown or not sent else ("x",))
+
+
 def test_colours_stay_only_on_request_and_end_with_their_line() -> None:
     assert clean("\x1b[31mred\nplain", colour=True) == "\x1b[31mred\x1b[0m\nplain"
     assert clean("\x1b[31mred\x1b[2J\x1b]0;t\x07", colour=True) == "\x1b[31mred\x1b[0m"

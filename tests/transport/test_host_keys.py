@@ -150,9 +150,7 @@ def test_a_pinned_fingerprint_needs_no_known_hosts(sshd: Sshd, client: Client) -
 
 
 @over_ssh
-def test_a_fingerprint_of_a_project_only_narrows(
-    sshd: Sshd, client: Client, backend: str
-) -> None:
+def test_a_fingerprint_of_a_project_only_narrows(sshd: Sshd, client: Client, backend: str) -> None:
     client.host("login", sshd)
     pin = fingerprint(public(sshd.host_keys[0]))
     login = Login(backend, "login", fingerprint=pin, known_hosts_too=True)
