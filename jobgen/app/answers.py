@@ -35,7 +35,8 @@ def staged(result: Result) -> Staged | Failure:
         return _failure(told)
     if "staged" not in told or not told.get("directory", "").startswith("/"):
         return Failure(_noise(result))
-    return Staged(told["directory"], wire.number(told.get("now", "")) or 0.0)
+    now = wire.number(told.get("now", "")) or 0.0
+    return Staged(told["directory"], now, told.get("shared", ""))
 
 
 def started(result: Result, scheduler: Scheduler, attempt: int) -> Report | Missing | Failure:
@@ -192,6 +193,8 @@ def _failure(told: Mapping[str, str]) -> Failure:
         return Failure(f"the remote disk is full: {text}{room}", f"make room on {where}")
     if "permission denied" in lowered or "read-only" in lowered:
         return Failure(text, "look at paths.root in the cluster profile: it must be yours to write")
+    if "has no sticky bit" in lowered:
+        return Failure(text, "set paths.root to a directory that only you may change")
     if "is not set there" in lowered:
         return Failure(text, "paths.root in the cluster profile uses it; write the path out")
     return Failure(text)

@@ -40,7 +40,7 @@ def cancel(
 
 
 def _one(world: World, record: RunRecord, signal: str, patience: float) -> RunRecord:
-    if record.ended:
+    if record.settled:
         return record
     if not signal:
         record = _wanted(world, record)
@@ -72,6 +72,12 @@ def _cancel(record: RunRecord, errand: Errand) -> RunRecord:
         record = settle(record, errand)
     until, pauses = errand.now() + errand.patience, list(PAUSES)
     record = _refreshed(record, errand)
+    if record.ended and not record.settled:
+        _scancel(record, errand.transport, scheduler)
+        errand.say(
+            f"{record.alias} is {record.state}: the scheduler does not list it, so it could not be "
+            f"cancelled; if it shows up again: jobgen cancel {record.alias}"
+        )
     while not record.ended and record.job is not None:
         _scancel(record, errand.transport, scheduler)
         if errand.now() >= until:

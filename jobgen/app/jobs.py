@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 FRESH = 10.0
 """Seconds for which a state that was heard is believed without asking again."""
+LOST_FOR = 86_400.0
+"""Seconds for which ``ls`` asks about a run that is LOST; the other verbs always ask."""
 SHORTEST, LONGEST = 1.0, 15.0
 """Seconds between two questions about a job that somebody waits for."""
 QUEUED = 30.0
@@ -57,7 +59,8 @@ def refreshed(
     One question a site. Where a site cannot be reached its records stay, and the person is told.
     """
     now = world.now()
-    stale = [r for r in records if not r.ended and now - r.updated >= fresh]
+    # a time ahead of the clock was written while the clock was wrong
+    stale = [r for r in records if _is_open(r, now, fresh) and not 0 <= now - r.updated < fresh]
     news: dict[str, RunRecord] = {}
     for _, group in groupby(sorted(stale, key=_site), key=_site):
         mine = list(group)
@@ -67,6 +70,14 @@ def refreshed(
         except Unreachable as error:
             world.say(f"{mine[0].site.cluster}: {error}; showing what was last heard")
     return tuple(news.get(r.token, r) for r in records)
+
+
+def _is_open(record: RunRecord, now: float, fresh: float) -> bool:
+    """Whether to ask about this run: of what is LOST, a list asks for a day, other verbs always."""
+    lost = record.ended and not record.settled
+    return not record.settled and (
+        not lost or not fresh or now - float(record.submission.get("gone", 0.0)) < LOST_FOR
+    )
 
 
 def ls(
@@ -113,7 +124,7 @@ def _looked(
 
     try:
         with world.connect(record.site.login) as transport:
-            if not record.ended:
+            if not record.settled:
                 record = observe(world, transport, (record,))[0]
             watched = monitoring.look(transport, world.ledger, record)
     except Unreachable as error:
@@ -134,6 +145,8 @@ def wait(
     Raises TimedOut after ``timeout`` seconds: the jobs go on.
     """
     records = tuple(world.ledger.get(ref) for ref in refs)
+    if any(record.ended and not record.settled for record in records):
+        records = refreshed(world, records)
     end = None if timeout is None else world.now() + timeout
     pause, links = SHORTEST, _Links(world)
     try:

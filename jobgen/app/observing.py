@@ -60,6 +60,7 @@ class _Look:
             past=_mine(record, self.past),
             silent=self.silent,
             markers=self.marks[record.directory],
+            min_job_age=self.min_job_age or 0.0,
             elements=_elements(record, self.past | self.queue),
         )
 
@@ -85,8 +86,8 @@ def refresh(
     if not records:
         return ()
     errand = Errand(transport, ledger, now, lambda _: None, say, patience=0.0)
-    news = {r.token: _taken_up(r, errand) for r in records if not r.ended}
-    for asked in _by_scheduler([r for r in news.values() if r.job is not None and not r.ended]):
+    news = {r.token: _taken_up(r, errand) for r in records if not r.settled}
+    for asked in _by_scheduler([r for r in news.values() if r.job is not None and not r.settled]):
         look = _ask(asked, transport)
         heard = _heard(asked, look, errand)
         news |= {r.token: r for r in _settled(heard, look, errand)}
@@ -234,6 +235,7 @@ def _submission(record: RunRecord, seen: Seen, state: State) -> dict[str, Any]:
     submission = dict(record.submission) | {"state": state.data()}
     if seen.queue is not None:
         submission.pop("gone", None)
+        submission["queued"] = seen.now
     if seen.answered:
         submission.pop("silent", None)
     if seen.markers.report:

@@ -84,7 +84,7 @@ class Orders:
     def sbatch(self, directory: str, attempt: int) -> Command:
         """The command of an attempt."""
         return self.scheduler.submit(
-            ENTRY,
+            (ENTRY, self._record.digest),
             directory=directory,
             token=self._record.token,
             attempt=attempt,

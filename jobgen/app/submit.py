@@ -13,7 +13,8 @@ from jobgen.app.permissions import require_login, require_secrets
 from jobgen.app.prepare import Ready, judge, refusal
 from jobgen.app.progress import STAGES, Progress, Stage, silent
 from jobgen.app.world import World
-from jobgen.model.bundle import BundleFile
+from jobgen.errors import JobgenError
+from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.plan import Setting
 from jobgen.model.record import Login, RunRecord
 from jobgen.resolve.checks import UNSET
@@ -105,7 +106,11 @@ def submit(
     progress(Stage(1, STAGES, "connect", connection(login)))
     transport = world.connect(login)
     progress(Stage(1, STAGES, "connect", connection(login), ended=True))
-    record = world.ledger.begin(record, ready.bundle)
+    try:
+        record = _begin(world, record, ready.bundle)
+    except JobgenError:
+        transport.close()
+        raise
     errand = Errand(
         transport=transport,
         ledger=world.ledger,
@@ -125,6 +130,16 @@ def submit(
         )
     finally:
         errand.transport.close()
+
+
+def _begin(world: World, record: RunRecord, bundle: Bundle) -> RunRecord:
+    """The run as it is written down, with room for what will be known of it."""
+    try:
+        world.ledger.reserve()
+        return world.ledger.begin(record, bundle)
+    except JobgenError as error:
+        told = (p._replace(hint=f"{p.hint}; nothing was sent") for p in error.problems)
+        raise JobgenError(*told) from error
 
 
 def _payload(ready: Ready, files: tuple[BundleFile, ...], delivery: BundleFile | None) -> Payload:

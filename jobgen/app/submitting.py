@@ -8,6 +8,7 @@ on from what is written down and from what the run directory knows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import NoReturn
 
@@ -50,7 +51,9 @@ def carry_out(
     try:
         return _Carrier(record, send, errand, options).run()
     finally:
-        errand.ledger.release(record.token)
+        # a lease that is not given back ends with its process
+        with suppress(JobgenError):
+            errand.ledger.release(record.token)
 
 
 def settle(record: RunRecord, errand: Errand) -> RunRecord:
@@ -87,6 +90,8 @@ class _Carrier:
         self.errand = errand
         self.orders = Orders(record, options)
         self._redials = 0
+        self._asked = False
+        self._unwritten = False
 
     def run(self) -> RunRecord:
         """Step until an id or an end is known, or patience runs out."""
@@ -95,7 +100,7 @@ class _Carrier:
         fact: Fact | None = Begin()
         while fact is not None:
             state, effects = step(state, fact)
-            state = self._write_down(state)
+            state = self._write_down_if_possible(state, effects)
             fact = self._carry(state, effects, until)
             if fact is None and state.phase.open and not self._waiting(effects):
                 fact = Begin()
@@ -134,6 +139,7 @@ class _Carrier:
         if isinstance(effect, Stage):
             return self._stage(state)
         if isinstance(effect, Start):
+            self._asked = True
             self._moment(3, "sbatch", "waiting for its answer")
         text = self.orders.script(state, effect, errand.nonce())
         result = errand.transport.call(text, deadline=scripts.DEADLINE)
@@ -162,6 +168,11 @@ class _Carrier:
         found = answers.staged(result)
         if isinstance(found, answers.Failure):
             self._abandon(found.text, hint=found.hint)
+        if found.shared:
+            self.errand.say(
+                f"warning: the group of {found.shared} can replace run directories below it, "
+                "and so run programs as you"
+            )
         self._moment(2, "upload", "", done=payload.size, total=payload.size, ended=True)
         return found
 
@@ -188,6 +199,36 @@ class _Carrier:
         self.errand.progress(Moment(number, STAGES, name, text, done, total, ended))
 
     # what is written down
+
+    def _write_down_if_possible(self, state: State, effects: Sequence[Effect]) -> State:
+        """The state, written down; once sbatch was asked, known in this process if need be.
+
+        Raises Unreachable where something would begin that nobody could take up: the run
+        directory knows what became of the attempt, and a later command reads it there.
+        """
+        try:
+            return self._write_down(state)
+        except JobgenError as error:
+            if not self._asked:
+                raise
+            alias, cluster = self.record.alias, self.record.site.cluster
+            if any(isinstance(effect, Start | Stage) for effect in effects):
+                raise Unreachable(
+                    *error.problems,
+                    f"whether {cluster} took {alias} is not known yet",
+                    hint=f"make room, then: jobgen show {alias}; it is never submitted twice",
+                ) from error
+            self._say_unwritten(error)
+            self.record = self.record._replace(**answers.shown(state, self.record))
+            return state
+
+    def _say_unwritten(self, error: JobgenError) -> None:
+        if not self._unwritten:
+            self._unwritten = True
+            self.errand.say(
+                f"warning: {error}; sbatch was asked all the same, and the run directory keeps "
+                f"its answer: make room, then jobgen show {self.record.alias}"
+            )
 
     def _write_down(self, state: State) -> State:
         """The state, before anything of it leaves. Another process may have asked to cancel."""

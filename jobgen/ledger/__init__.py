@@ -16,8 +16,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jobgen.errors import Missing, Usage
-from jobgen.ledger.database import explained, lives, open_database, this_process
+from jobgen.errors import JobgenError, Missing, Usage
+from jobgen.ledger.database import (
+    FULL,
+    explained,
+    give_up_reserve,
+    lives,
+    open_database,
+    reserve,
+    this_process,
+)
 from jobgen.model.record import JobId, RunRecord
 
 if TYPE_CHECKING:
@@ -77,6 +85,15 @@ class Ledger:
             self._add(db, record.token, "planned", f"planned as {record.alias}")
         return record
 
+    def reserve(self) -> None:
+        """Make sure that a later change can be written although the disk becomes full.
+
+        Raises JobgenError where there is no room for that now.
+        """
+        with self._explained():
+            self._connection(create=True)
+            reserve(self.path)
+
     def update(
         self, token: str, *, event: tuple[str, str] | None = None, **changes: Any
     ) -> RunRecord:
@@ -85,6 +102,15 @@ class Ledger:
 
     def update_all(self, changes: Sequence[Change]) -> tuple[RunRecord, ...]:
         """The same for many runs in one commit. Raises Missing where one is not there."""
+        try:
+            return self._change_all(changes)
+        except JobgenError as error:
+            full = isinstance(error.__cause__, sqlite3.Error) and FULL in str(error.__cause__)
+            if not full or not give_up_reserve(self.path):
+                raise
+        return self._change_all(changes)
+
+    def _change_all(self, changes: Sequence[Change]) -> tuple[RunRecord, ...]:
         with self._writing() as db:
             return tuple(self._change(db, *change) for change in changes)
 

@@ -9,6 +9,10 @@ from pathlib import Path
 
 from jobgen.errors import JobgenError
 
+FULL = "disk is full"
+"""sqlite3's words."""
+RESERVE = 256 << 10
+"""Bytes that are kept beside the database, to be given up when there is no room for a change."""
 BUSY = 10.0
 """Seconds to wait for another jobgen that is writing."""
 
@@ -72,13 +76,48 @@ def explained(path: Path, error: sqlite3.Error | OSError) -> JobgenError:
 _DAMAGED = "jobs are not touched by this; start a new ledger with: mv {path} {path}.damaged"
 _MEANINGS = (
     ("locked", f"is held by another jobgen for more than {BUSY:g} s", "wait for it, or end it"),
-    ("readonly", "may not be written", "make it writable: chmod u+w {path}; nothing was sent"),
-    ("disk is full", "has no room: the disk is full", "free some space there; nothing was sent"),
+    ("readonly", "may not be written", "make it writable: chmod u+w {path}"),
+    (FULL, "has no room: the disk is full", "free some space there"),
+    ("No space left", "has no room: the disk is full", "free some space there"),
     ("disk I/O", "cannot be read or written: the disk fails or is full", "look at the disk"),
     ("not a database", "is damaged: it is no database", _DAMAGED),
     ("malformed", "is damaged", _DAMAGED),
     ("unable to open", "cannot be opened", "look at the rights of its folder: ls -ld {path}"),
 )
+
+
+def reserve(path: Path) -> None:
+    """Make sure that a few changes can be written although the disk becomes full.
+
+    Raises OSError where there is no room for that now.
+    """
+    kept = _reserve_of(path)
+    if kept.is_file() and kept.stat().st_blocks * 512 >= RESERVE:
+        return
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    descriptor = os.open(kept, flags, 0o600)
+    try:
+        # bytes that compress badly: some file systems keep no blocks for zeros
+        os.write(descriptor, os.urandom(RESERVE))
+        os.fsync(descriptor)
+    except OSError:
+        kept.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def give_up_reserve(path: Path) -> bool:
+    """Make room out of the reserve; False if there is none."""
+    try:
+        _reserve_of(path).unlink()
+    except OSError:
+        return False
+    return True
+
+
+def _reserve_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.reserve")
 
 
 def this_process() -> str:
@@ -110,7 +149,7 @@ def _make(path: Path) -> None:
             return  # another jobgen was quicker
         raise JobgenError(
             f"the ledger {path} cannot be made: {error.strerror}",
-            hint="nothing was sent; set JOBGEN_STATE_HOME to a folder of yours that can be written",
+            hint="set JOBGEN_STATE_HOME to a folder of yours that can be written",
         ) from error
 
 

@@ -36,10 +36,12 @@ class Bundle:
 
     @property
     def digest(self) -> str:
-        """The sha256 over (path, mode, length, content) of every file, as hex."""
+        """The sha256 over the lines that ``sha256sum bundle/FILE …`` prints, as hex.
+
+        A job compares it with the files that it finds: see templates/slurm/_prologue.j2.
+        """
         total = hashlib.sha256()
-        for file in self.files:
-            head = f"{file.path}\0{file.mode:o}\0{len(file.content)}\0"
-            total.update(head.encode())
-            total.update(file.content)
+        for file in sorted(self.files, key=lambda file: file.path.encode()):
+            content = hashlib.sha256(file.content).hexdigest()
+            total.update(f"{content}  bundle/{file.path}\n".encode())
         return total.hexdigest()

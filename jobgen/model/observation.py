@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from dataclasses import dataclass
 from typing import Literal
 
 from jobgen.model.record import JobId, JobState
+
+
+def mark_of(token: str) -> str:
+    """What the comment of a run's jobs holds, which every user of the cluster can read.
+
+    26 characters of lower-case base32 of the token's sha256: the token cannot be found from it.
+    """
+    digest = hashlib.sha256(f"jobgen comment {token}".encode()).digest()
+    return base64.b32encode(digest).decode().lower()[:26]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,4 +44,5 @@ class Observation:
 
     def of(self, token: str) -> bool:
         """Whether this is a job of the run with this token: ids are given out twice, tokens not."""
-        return f"jobgen:{token}:" in self.comment or self.workdir.endswith("-" + token[:8])
+        marks = (f"jobgen:{mark}:" for mark in (mark_of(token), token))
+        return any(m in self.comment for m in marks) or self.workdir.endswith("-" + token[:8])

@@ -152,11 +152,16 @@ class RunRecord(NamedTuple):
     updated: float = 0.0
     """When the state was last heard, seconds since 1970."""
     ended: bool = False
-    """Known to have ended, by the scheduler or the exit marker; never asked again."""
+    """Known to have ended, by the scheduler or the exit marker; or LOST."""
     submission: Mapping[str, Any] = {}
     """The state of the submission protocol, as plain data."""
     shape: Mapping[str, Any] = {}
     """nodes, ranks_per_node, seconds … for the screens."""
+
+    @property
+    def settled(self) -> bool:
+        """Ended for good: never asked about again. What is LOST may show up after all."""
+        return self.ended and self.state is not JobState.LOST
 
     @property
     def folder(self) -> str:

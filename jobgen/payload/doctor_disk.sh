@@ -24,6 +24,15 @@ while [ ! -d "$at" ]; do
     at=$(dirname -- "$at")
 done
 printf 'at %s\n' "$at"
+above=$(cd -- "$at" && pwd -P)
+while :; do
+    case $(stat -c %A -- "$above") in
+    ????????w[!tT]*) printf 'everyone %s\n' "$above" ;;
+    ?????w???[!tT]*) printf 'group %s\n' "$above" ;;
+    esac
+    [ "$above" != / ] || break
+    above=$(dirname -- "$above")
+done
 printf 'doing type\n'
 printf 'type %s\n' "$(stat -f -c %T -- "$at" 2>/dev/null)"
 printf 'doing free\n'

@@ -15,6 +15,22 @@ stage_same() {
     [ -e "$1/TOKEN" ] && [ "$(cat -- "$1/TOKEN" 2>/dev/null)" = "$stage_token" ]
 }
 
+# stage_guard: whoever may write to a directory above can put another one in the place of the run
+# directory and wait for the job to start, unless a sticky bit forbids it.
+stage_guard() {
+    stage_at=$stage_root
+    while :; do
+        case $(stat -c %A -- "$stage_at") in
+        ????????w[!tT]*)
+            stage_fail "everyone may write to $stage_at, which has no sticky bit, and replace what lies in it"
+            ;;
+        ?????w???[!tT]*) emit shared "$stage_at" ;;
+        esac
+        [ "$stage_at" != / ] || break
+        stage_at=$(dirname -- "$stage_at")
+    done
+}
+
 stage() {
     stage_root=$1 stage_folder=$2 stage_token=$3 stage_part=''
     case $stage_root in
@@ -24,6 +40,7 @@ stage() {
     said=$(mkdir -p -- "$stage_root" 2>&1) || stage_fail "$said"
     cd -- "$stage_root" || stage_fail "cannot enter $stage_root"
     stage_root=$(pwd -P)
+    stage_guard
     emit now "$(date +%s)"
     emit directory "$stage_root/$stage_folder"
     if [ -e "$stage_folder" ] || [ -L "$stage_folder" ]; then

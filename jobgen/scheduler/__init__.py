@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from jobgen.model.observation import mark_of
 from jobgen.model.record import JobState
 
 if TYPE_CHECKING:
@@ -16,20 +17,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A job that may be ours: its id, and the token and attempt that its comment names.
+    """A job that may be ours: its id, and the mark and attempt that its comment names.
 
-    Where the site strips comments ``token`` is empty and ``workdir`` tells.
+    Where the site strips comments ``mark`` is empty and ``workdir`` decides.
     """
 
     job: JobId
-    token: str
+    mark: str
     attempt: int
     workdir: str = ""
 
     def of(self, token: str) -> bool:
         """Whether it is a job of the run with this token."""
-        if self.token:
-            return self.token == token
+        if self.mark:
+            # jobs of the first versions carry the token itself
+            return self.mark in (mark_of(token), token)
         return self.workdir.endswith("-" + token[:8])
 
 
@@ -60,9 +62,17 @@ class Scheduler(Protocol):
     """The port. Every method is pure."""
 
     def submit(
-        self, entry: str, *, directory: str, token: str, attempt: int, options: Sequence[str] = ()
+        self,
+        entry: Sequence[str],
+        *,
+        directory: str,
+        token: str,
+        attempt: int,
+        options: Sequence[str] = (),
     ) -> Command:
-        """The sbatch command of one attempt; ``options`` are further command-line words.
+        """The sbatch command of one attempt of the script and arguments in ``entry``.
+
+        ``options`` are further command-line words.
 
         A ``--comment=…`` among them is the user's; ours is appended to it.
         """

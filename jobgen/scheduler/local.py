@@ -32,7 +32,13 @@ class LocalScheduler:
     slurm: SlurmScheduler = field(default_factory=lambda: SlurmScheduler(accounting="none"))
 
     def submit(
-        self, entry: str, *, directory: str, token: str, attempt: int, options: Sequence[str] = ()
+        self,
+        entry: Sequence[str],
+        *,
+        directory: str,
+        token: str,
+        attempt: int,
+        options: Sequence[str] = (),
     ) -> Command:
         """The sbatch command of one attempt."""
         return self._here(

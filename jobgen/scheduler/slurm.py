@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from jobgen.model.observation import Observation
+from jobgen.model.observation import Observation, mark_of
 from jobgen.model.record import JobId
 from jobgen.scheduler import Found, Settings, Tested
 from jobgen.scheduler.refusals import definite
@@ -44,14 +44,20 @@ class SlurmScheduler:
     accounting: Literal["auto", "sacct", "none"] = "auto"
 
     def submit(
-        self, entry: str, *, directory: str, token: str, attempt: int, options: Sequence[str] = ()
+        self,
+        entry: Sequence[str],
+        *,
+        directory: str,
+        token: str,
+        attempt: int,
+        options: Sequence[str] = (),
     ) -> Command:
         """The sbatch command of one attempt, to be run in the run directory."""
         theirs = [o.removeprefix("--comment=") for o in options if o.startswith("--comment=")]
-        comment = " ".join([*theirs[-1:], f"jobgen:{token}:{attempt}"])
+        comment = " ".join([*theirs[-1:], f"jobgen:{mark_of(token)}:{attempt}"])
         others = [o for o in options if not o.startswith("--comment=")]
         head = ("sbatch", "--parsable", f"--comment={comment}", f"--chdir={directory}")
-        return Command((*head, *others, entry))
+        return Command((*head, *others, *entry))
 
     def submitted(self, result: Result) -> JobId | None:
         """The id that sbatch printed. It may print an id and an error at once: the id wins."""

@@ -11,6 +11,7 @@ from jobgen.shell import split_lines
 SEPARATOR = "\x1f"
 """Between fields: names and comments may hold every printable character, ``|`` among them."""
 
+
 COMMENT = re.compile(r"jobgen:([a-z2-7]{26}):(\d{1,6})(?!\d)")
 
 _STATES: dict[str, JobState] = {

@@ -36,6 +36,8 @@ class Seen:
     silent: bool = False
     """There is an accounting, and it did not answer."""
     markers: Markers = field(default_factory=Markers)
+    min_job_age: float = 0.0
+    """Seconds for which the queue keeps a job that has ended; 0 where it is not known."""
     elements: Mapping[str, JobState] = field(default_factory=dict)
     """Of an array: element → its state; under "" that of those that have not started."""
 
@@ -121,7 +123,9 @@ def _vanished(record: RunRecord, seen: Seen) -> dict[str, Any]:
     """Neither in the queue, nor in the accounting, and it left no word."""
     since = record.submission.get("gone")
     patience = SILENT if seen.silent else LAGGING if seen.past is not None else SECOND_LOOK
-    if since is None or seen.now - since < patience:
+    # the queue forgets no job at once: one that it listed a moment ago may be listed again
+    queued = float(record.submission.get("queued", 0.0))
+    if since is None or seen.now - since < patience or seen.now - queued < seen.min_job_age:
         first = seen.now if since is None else since
         return {"submission": {**record.submission, "gone": first}}
     marks = seen.markers

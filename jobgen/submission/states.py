@@ -99,6 +99,8 @@ class Staged:
 
     directory: str
     now: float
+    shared: str = ""
+    """A directory above it that a group may write to; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)

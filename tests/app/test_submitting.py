@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -219,3 +220,62 @@ def test_what_was_heard_stands_in_the_ledger_and_in_its_events(world: World, job
     kinds = [event.kind for event in world.ledger.events(run.token)]
     assert kinds[:4] == ["planned", "staged", "submitting", "submitted"]
     assert kinds[-1] == "failed"
+
+
+class FullDisk(Flaky):
+    """The disk of the run database is full from a certain call on, until there is room again."""
+
+    def __init__(self, world: World, call: int) -> None:
+        super().__init__()
+        self.world, self.call = world, call
+
+    def dial(self, login: Login, say: Callable[[str], None]) -> Any:
+        return FillingLink(self)
+
+    def fill(self, *, full: bool) -> None:
+        db = self.world.ledger._connection()
+        (pages,) = db.execute("PRAGMA page_count").fetchone()
+        db.execute(f"PRAGMA max_page_count = {pages if full else 1 << 20}")
+        free = "CREATE TABLE IF NOT EXISTS filler (x BLOB)"
+        with suppress(sqlite3.OperationalError):
+            for _ in range(100):
+                db.execute(free if full else "DROP TABLE IF EXISTS filler")
+                db.execute("INSERT INTO filler VALUES (zeroblob(4000))") if full else None
+
+
+class FillingLink(FlakyLink):
+    flaky: FullDisk
+
+    def call(self, *words: Any, **more: Any) -> Result:
+        result = super().call(*words, **more)
+        if self.flaky.calls == self.flaky.call:
+            self.flaky.fill(full=True)
+        return result
+
+
+def test_a_run_database_without_room_while_sbatch_answers_hides_no_job(
+    world: World, job: Job
+) -> None:
+    said: list[str] = []
+    world = replace(world, say=said.append)
+    disk = FullDisk(world, call=2)
+    full = replace(world, dial=disk.dial)
+    full.__dict__["ledger"] = world.ledger
+    big = " " * 8000
+    run = submitted(full, job(f"{RUN}{big}"))
+    assert run.job is not None
+    assert any("sbatch was asked all the same" in line for line in said)
+    assert not any("nothing was sent" in line for line in said)
+    disk.fill(full=False)
+    (seen,) = jobs.wait(world, [run.alias])
+    assert (seen.job, seen.state) == (run.job, JobState.COMPLETED)
+    assert executed(world) == [str(run.job)]
+
+
+def test_a_run_database_without_room_sends_nothing(world: World, job: Job) -> None:
+    world.ledger.reserve()
+    FullDisk(world, call=0).fill(full=True)
+    with pytest.raises(JobgenError, match="no room") as caught:
+        submitted(world, job(RUN + " " * 8000))
+    assert "nothing was sent" in caught.value.problems[0].hint
+    assert not (world.home.parent / "root").exists()

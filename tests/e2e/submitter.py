@@ -108,7 +108,8 @@ def main(what: dict[str, Any]) -> dict[str, Any]:
         record = submitting.carry_out(
             record, lambda: submit._payload(ready, files, None), errand, options=options
         )
-    return {"job": str(record.job), "state": str(record.state), "directory": record.directory}
+    known = {"job": str(record.job), "state": str(record.state)}
+    return known | {"directory": record.directory, "digest": record.digest}
 
 
 def _record(ledger: Ledger, ready: Ready, token: str) -> RunRecord:

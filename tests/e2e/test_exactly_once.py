@@ -21,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from jobgen.model.observation import mark_of
 from tests.cluster import Cluster, Options
 from tests.waiting import HANG, until
 
@@ -107,7 +108,7 @@ class Trial:
     def ids(self) -> list[str]:
         """All jobs that the controller accepted for this run."""
         told = self.cluster.slurm("squeue", "-h", "-t", "all", "-o", "%i %k")
-        return [line.split()[0] for line in told.splitlines() if self.token in line]
+        return [line.split()[0] for line in told.splitlines() if mark_of(self.token) in line]
 
     def accepted_once(self, told: dict[str, Any]) -> None:
         """Not even a copy was accepted."""
@@ -256,8 +257,8 @@ def test_copies_that_were_accepted_do_not_execute(trial: Trial, round_: int) -> 
     """Two more jobs of the same run directory, past every lock: the fence in the job holds."""
     told = trial.client(options=["--begin=now+3"])
     copy = (
-        f"cd {told['directory']} && sbatch --parsable --comment=jobgen:{trial.token}:1"
-        f" --chdir={told['directory']} bundle/job.sbatch"
+        f"cd {told['directory']} && sbatch --parsable --comment=jobgen:{mark_of(trial.token)}:1"
+        f" --chdir={told['directory']} bundle/job.sbatch {told['digest']}"
     )
     copies = [trial.cluster.run("login", copy).stdout.strip() for _ in range(2)]
     for job in (*copies, told["job"]):

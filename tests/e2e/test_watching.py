@@ -22,6 +22,7 @@ from jobgen.app.jobs import refreshed
 from jobgen.app.prepare import Ready, prepare
 from jobgen.app.world import World
 from jobgen.errors import JobgenError, Refused, Unreachable
+from jobgen.model.observation import mark_of
 from jobgen.model.record import JobState, Login, RunRecord
 from jobgen.transport import Transport
 from jobgen.transport.pipes import PipeChannel
@@ -122,7 +123,7 @@ class Desk:
     def never_starts(self, record: RunRecord) -> None:
         """The controller has no job of this run that could start, and none has started."""
         jobs = self.cluster.slurm("squeue", "-h", "-t", "all", "-o", "%i %T %k").splitlines()
-        states = {line.split()[1] for line in jobs if record.token in line}
+        states = {line.split()[1] for line in jobs if mark_of(record.token) in line}
         assert states <= {"CANCELLED"}, jobs
         assert not self.executed(record)
 

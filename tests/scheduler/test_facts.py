@@ -37,7 +37,7 @@ def _plain(read: object) -> Any:
         return {str(job): _line(seen) for job, seen in read.items()}
     if isinstance(read, tuple) and not isinstance(read, JobId):
         return [
-            f"{f.job} {f.token or f.workdir} {f.attempt}"
+            f"{f.job} {f.mark or f.workdir} {f.attempt}"
             for f in read
             if isinstance(f, scheduler.Found)
         ]

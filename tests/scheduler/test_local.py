@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobgen.model.observation import Observation
+from jobgen.model.observation import Observation, mark_of
 from jobgen.model.record import JobId, JobState, Login, Site
 from jobgen.scheduler import Scheduler, scheduler_for
 from jobgen.scheduler.local import LocalScheduler
@@ -54,7 +54,7 @@ def local() -> Scheduler:
 
 def submit(shell: Shell, attempt: int = 1) -> JobId:
     command = local().submit(
-        "job.sbatch", directory=str(shell.home), token=TOKEN, attempt=attempt, options=("-N2",)
+        ["job.sbatch"], directory=str(shell.home), token=TOKEN, attempt=attempt, options=("-N2",)
     )
     job = local().submitted(shell.run(command))
     assert job is not None
@@ -76,9 +76,9 @@ def test_a_job_is_submitted_seen_found_and_cancelled(shell: Shell) -> None:
     job = submit(shell)
     seen = wait(shell, job, JobState.RUNNING)
     assert (seen.nodes, seen.source, seen.workdir) == ("local[1-2]", "local", str(shell.home))
-    assert seen.comment == f"jobgen:{TOKEN}:1"
+    assert seen.comment == f"jobgen:{mark_of(TOKEN)}:1"
     (found,) = local().found(shell.run(local().find())) or ()
-    assert (found.job, found.token, found.attempt) == (job, TOKEN, 1)
+    assert (found.job, found.mark, found.attempt) == (job, mark_of(TOKEN), 1)
     assert shell.run(local().cancel([job])).code == 0
     assert wait(shell, job, JobState.CANCELLED).job == job
 
@@ -98,7 +98,7 @@ def test_what_is_gone_is_not_told_of_and_what_is_refused_is_so_for_sure(shell: S
     assert local().history([JobId(99)]) is None
     assert local().find_past(3) is None
     command = local().submit(
-        "job.sbatch", directory="/", token=TOKEN, attempt=1, options=("--nodes=99",)
+        ["job.sbatch"], directory="/", token=TOKEN, attempt=1, options=("--nodes=99",)
     )
     result = shell.run(command)
     assert local().refused(result)

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.events import Event, read_events
 from jobgen.render import render
 from tests.golden.cases import templates
@@ -110,6 +111,17 @@ class Job:
         folder = self.folder / "bundle"
         return (folder if folder.is_dir() else self.folder) / "job.sbatch"
 
+    def words(self) -> list[str]:
+        """The command that Slurm starts: with the digest of bundle/ where jobgen submitted it."""
+        return ["bash", str(self.script), *filter(None, [self.digest()])]
+
+    def digest(self) -> str:
+        """The digest of bundle/ as it is now; empty where the files lie as a person keeps them."""
+        bundle = self.folder / "bundle"
+        paths = [path for path in bundle.rglob("*") if path.is_file()]
+        files = (BundleFile(str(p.relative_to(bundle)), p.read_bytes()) for p in paths)
+        return Bundle(tuple(files)).digest if paths else ""
+
     def environment(self, number: int, restart: int) -> Mapping[str, str]:
         return {
             "PATH": f"{self.folder / 'fake'}:{os.environ['PATH']}",
@@ -131,7 +143,7 @@ class Job:
         """The batch shell, started as slurmd would."""
         return subprocess.Popen(
             # a background job's children inherit that SIGINT is ignored; slurmd's do not
-            ["env", "--default-signal", "bash", str(self.script)],
+            ["env", "--default-signal", *self.words()],
             cwd=self.folder,
             env=self.environment(number, restart),
             stdout=subprocess.PIPE,

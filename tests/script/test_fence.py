@@ -6,6 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.script.job import Job
 from tests.waiting import HANG
 
@@ -36,7 +38,7 @@ def run_with_a_full_log(job: Job, number: int) -> int:
     """The job's exit code where nothing more can be written to its log."""
     with Path("/dev/full").open("w") as full:
         return subprocess.run(
-            ["bash", str(job.script)],
+            job.words(),
             cwd=job.folder,
             env=job.environment(number, 0),
             stderr=full,
@@ -49,6 +51,41 @@ def test_a_second_copy_does_nothing_where_the_disk_is_full(tmp_path: Path) -> No
     job.run(7)
     assert run_with_a_full_log(job, 8) == 0
     assert job.ran() == 1
+
+
+@pytest.mark.parametrize("name", ["node.sh", "rank.sh", "program.sh", "job.sbatch", "more.sh"])
+def test_a_file_that_was_changed_after_submitting_is_not_run(tmp_path: Path, name: str) -> None:
+    job = Job.make(tmp_path / "run", PROGRAM)
+    words = job.words()
+    with (job.folder / "bundle" / name).open("a") as file:
+        file.write("echo >>$JOBGEN_RUN_DIR/ran\n")
+    assert_refused(job, words)
+
+
+@pytest.mark.skipif(bool(os.geteuid()), reason="only root can give files away")
+def test_a_run_directory_of_another_user_or_of_other_files_is_not_run(tmp_path: Path) -> None:
+    job = Job.make(tmp_path / "run", PROGRAM)
+    words = job.words()
+    for name in (".", "bundle", "src"):
+        os.chown(job.folder / name, 12345, -1)
+        assert_refused(job, words)
+        os.chown(job.folder / name, os.getuid(), -1)
+    (job.folder / "TOKEN").unlink()
+    (job.folder / "bundle" / "rank.sh").rename(job.folder / "rank.sh")
+    assert_refused(job, words)
+    (job.folder / "rank.sh").rename(job.folder / "bundle" / "rank.sh")
+    (job.folder / "src").rename(job.folder / "elsewhere")
+    (job.folder / "src").symlink_to("elsewhere")
+    assert_refused(job, words)
+
+
+def assert_refused(job: Job, words: list[str]) -> None:
+    done = subprocess.run(
+        words, cwd=job.folder, env=job.environment(7, 0), capture_output=True, timeout=HANG
+    )
+    assert done.returncode == 96
+    assert b"not what was submitted, or not yours" in done.stderr or b"no rank.sh" in done.stderr
+    assert job.ran() == 0
 
 
 def test_a_claim_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:

@@ -145,6 +145,22 @@ def test_an_accounting_that_lags_or_is_silent_gets_more_time() -> None:
         assert late.state is JobState.LOST
 
 
+def test_a_job_that_was_listed_a_moment_ago_gets_the_time_for_which_the_queue_keeps_jobs() -> None:
+    """As where a controller answers with an empty list."""
+    listed = RUN._replace(submission={**RUN.submission, "queued": 1990.0})
+    kept: dict[str, Any] = {"marks": STARTED, "min_job_age": 300.0}
+    first = became(look(2000.0, **kept), listed)
+    assert not became(look(2289.0, **kept), first).ended
+    assert became(look(2290.0, **kept), first).state is JobState.LOST
+
+
+def test_what_was_lost_and_is_listed_again_runs() -> None:
+    lost = at_last(marks=STARTED)
+    assert (lost.ended, lost.settled) == (True, False)
+    again = became(look(queue=queue(JobState.RUNNING), marks=STARTED), lost)
+    assert (again.state, again.ended) == (JobState.RUNNING, False)
+
+
 def test_seen_again_is_not_gone() -> None:
     first = became(look(marks=STARTED))
     assert "gone" in first.submission

@@ -48,7 +48,7 @@ def listed(records: Sequence[RunRecord], now: float, ink: Ink, *, clipped: bool)
 
 
 def _row(record: RunRecord, now: float) -> tuple[str, ...]:
-    old = "~" if not record.ended and now - record.updated > OLD else ""
+    old = "~" if not record.ended and not 0 <= now - record.updated <= OLD else ""
     return (
         safe(record.alias),
         str(record.job) if record.job else "-",

@@ -7,6 +7,7 @@ import click
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
 from jobgen.cli.words import IDS
+from jobgen.errors import Exit
 
 
 @verb(
@@ -17,8 +18,11 @@ from jobgen.cli.words import IDS
 )
 @IDS
 @click.option("--signal", metavar="NAME", default="", help="Send this signal; the job may go on.")
-def command(call: Call, refs: tuple[str, ...], signal: str) -> None:
-    """Cancel jobs, for good. One that has ended already is left as it is."""
+def command(call: Call, refs: tuple[str, ...], signal: str) -> int:
+    """Cancel jobs, for good. One that has ended already is left as it is.
+
+    Exit 1 if the scheduler does not list a job, so that it could not be cancelled.
+    """
     from jobgen.app import cancelling
     from jobgen.cli.screens import jobs as screens
 
@@ -27,3 +31,5 @@ def command(call: Call, refs: tuple[str, ...], signal: str) -> None:
         lambda: [screens.job_data(r) for r in done],
         lambda ink: screens.cancelled(done, ink, signal=signal),
     )
+    lost = any(record.ended and not record.settled for record in done)
+    return Exit.FAILED if lost and not signal else Exit.DONE

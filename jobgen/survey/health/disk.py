@@ -94,6 +94,17 @@ _WRONG = (
 )
 
 
+def _replaceable(disk: Disk) -> Verdict | None:
+    told = disk.found
+    fix = f"set paths.root ({disk.place}) to a directory that only you may change"
+    if "everyone" in told:
+        what = "everyone may write to {}, which has no sticky bit, and replace run directories"
+        return failed(what.format(told["everyone"]), fix, "J438")
+    if "group" in told:
+        return warned(f"the group of {told['group']} can replace run directories", fix, "J438")
+    return well("nobody else may write above them") if "at" in told else None
+
+
 def _free(disk: Disk) -> Verdict | None:
     row = disk.found.get("free", "").split()
     if len(row) < 6 or not _count(row[3]):
@@ -200,6 +211,7 @@ def _size(kib: int) -> str:
 
 ROWS: tuple[Row[Disk], ...] = (
     Row("disk.root", "paths.root is there, or can be made, and can be written", _root),
+    Row("disk.replaceable", "nobody can replace run directories", _replaceable),
     Row("disk.free", "there is room", _free),
     Row("disk.inodes", "there is room for more files", _inodes),
     Row("disk.quota", "your quota is not used up", _quota),

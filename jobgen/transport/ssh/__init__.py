@@ -23,5 +23,5 @@ class SshTransport(Session):
             pin = Pin(login.fingerprint, login.known_hosts_too) if hop is target else Pin()
             link = open_link(hop, through=link, pin=pin, auth=login.auth, say=say)
         assert link is not None  # noqa: S101
-        super().__init__(SshChannel(link), target.label)
+        super().__init__(SshChannel(link, target.label), target.label)
         self.took = link.took

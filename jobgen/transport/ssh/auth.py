@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import paramiko
@@ -45,8 +45,12 @@ def log_in(
     hop: Route,
     auth: Sequence[str],
     terminal: Terminal,
+    farewell: Callable[[], str],
 ) -> None:
-    """Log in, or raise Unreachable with all that was tried. The agent is never forwarded."""
+    """Log in, or raise Unreachable with all that was tried. The agent is never forwarded.
+
+    ``farewell`` tells with which words the server hung up; empty where it did not.
+    """
     attempt = _Attempt(transport, hop, terminal)
     agent = _agent_of(hop) if "agent" in auth else None
     try:
@@ -58,6 +62,8 @@ def log_in(
             agent.close()
     if transport.is_authenticated():
         return
+    if not transport.is_active() and not farewell():
+        raise lost(hop.label)
     tried = "; ".join(attempt.tried) or "nothing: there is no key in the agent or in ~/.ssh"
     raise Unreachable(
         Problem(
@@ -66,6 +72,16 @@ def log_in(
             hint=attempt.hint(),
         )
     )
+
+
+def lost(where: str) -> Unreachable:
+    """The error for a connection that broke before the login was done."""
+    problem = Problem(
+        "J409",
+        f"{where}: the connection was lost during login",
+        hint="run the same command again; nothing was sent",
+    )
+    return Unreachable(problem)
 
 
 class _Attempt:

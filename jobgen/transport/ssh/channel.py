@@ -8,6 +8,7 @@ import paramiko
 
 from jobgen.errors import Problem, Unreachable
 from jobgen.transport.protocol import BOOTSTRAP, ERR, OUT, Received
+from jobgen.transport.ssh.auth import lost
 from jobgen.transport.ssh.link import WINDOW, Link
 
 _PIECE = 1 << 20
@@ -18,7 +19,7 @@ _SLICE = 0.05
 class SshChannel:
     """A session that runs the bootstrap line."""
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, where: str) -> None:
         self._link = link
         try:
             with link.wire.within(link.patience):
@@ -27,7 +28,10 @@ class SshChannel:
                 )
                 self._channel.exec_command(BOOTSTRAP)
         except (paramiko.SSHException, EOFError, OSError) as error:
+            alive = link.transport.is_active()
             link.close()
+            if not alive:
+                raise lost(where) from None
             problem = Problem(
                 "J404",
                 f"the server let us in, but runs no command: {error}",

@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import NoReturn, Protocol
+from typing import NoReturn, Protocol, cast
 
 import paramiko
 
@@ -46,7 +46,14 @@ _MACS = (
 
 # not ServiceRequestingTransport, which asks for the login service only once: it waits for that
 # answer in steps of 0.1 s, and for ever where the link is gone (5.1)
-_Transport: Callable[..., paramiko.Transport] = paramiko.Transport
+class _Transport(paramiko.Transport):
+    """One that keeps the words with which the server hung up."""
+
+    farewell = ""
+
+    def _parse_disconnect(self, message: paramiko.Message) -> None:
+        message.get_int()
+        self.farewell = message.get_text() or "without a word"
 
 
 class Plug(Protocol):
@@ -162,7 +169,8 @@ def open_link(
     reached = time.monotonic()
     transport = None
     try:
-        transport = _Transport(wire, default_window_size=WINDOW)
+        # all that paramiko needs of a socket
+        transport = _Transport(cast("socket.socket", wire), default_window_size=WINDOW)
         _prepare(transport, hop)
         with wire.within(hop.connect_timeout):
             _shake_hands(transport, hop)
@@ -170,7 +178,8 @@ def open_link(
         verified = time.monotonic()
         with wire.within(2 * hop.connect_timeout) as limit:
             # a person may take as long as a person takes
-            log_in(transport, hop, auth, Terminal(say, before_asking=limit.cancel))
+            terminal = Terminal(say, before_asking=limit.cancel)
+            log_in(transport, hop, auth, terminal, lambda: transport.farewell)
     except BaseException:
         if transport:
             transport.close()
