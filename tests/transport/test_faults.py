@@ -65,6 +65,10 @@ def test_a_link_that_breaks_at_any_byte_is_said_and_nothing_hangs(
         except Unreachable as caught:
             error = caught
         assert error is None or (error.exit is Exit.UNREACHABLE and error.problems[0].hint)
+        # the server has refused nobody and nothing
+        told = f"{error} {error.problems[0].hint}".lower() if error else ""
+        assert "denied" not in told
+        assert "only copy files" not in told
 
 
 @over_ssh
