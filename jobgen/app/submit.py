@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jobgen.app import orders, provenance, secret, submitting
 from jobgen.app.calibrating import expected
@@ -19,6 +19,9 @@ from jobgen.model.plan import Setting
 from jobgen.model.record import Login, RunRecord
 from jobgen.resolve.checks import UNSET
 from jobgen.transport import Payload
+
+if TYPE_CHECKING:
+    from jobgen.upload import Stream
 
 TOKEN = "x" * 26
 """Stands for the run's token where none has been made."""
@@ -124,7 +127,7 @@ def submit(
     try:
         return submitting.carry_out(
             record,
-            lambda: _payload(ready, files, delivery),
+            lambda: _payload(world, ready, files, delivery),
             errand,
             options=ready.plan.submit_options,
         )
@@ -142,11 +145,19 @@ def _begin(world: World, record: RunRecord, bundle: Bundle) -> RunRecord:
         raise JobgenError(*told) from error
 
 
-def _payload(ready: Ready, files: tuple[BundleFile, ...], delivery: BundleFile | None) -> Payload:
+def _payload(
+    world: World, ready: Ready, files: tuple[BundleFile, ...], delivery: BundleFile | None
+) -> Payload:
     from jobgen.upload import payload
 
     stream = payload(ready.manifest, (*files, delivery) if delivery else files)
-    return Payload(stream.size, stream.chunks)
+    return Payload(stream.size, _chunks(world, stream))
+
+
+def _chunks(world: World, stream: Stream) -> Iterator[bytes]:
+    yield from stream.chunks
+    for path in sorted(stream.grown):
+        world.say(f"note: {path} grew while it was uploaded: what was added is not sent")
 
 
 def _record(ready: Ready, token: str, now: float, git: str = "") -> RunRecord:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,9 @@ from typing import Literal
 from jobgen.errors import JobgenError, Problem
 
 _READ = 1 << 20
+_LOG = re.compile(r"\.(?:log|out|err|txt|csv|jsonl)$|(?:^|[/.])events\.out\.tfevents\.")
+"""Files that programs append to: what was there before stays as it is. A program that grew was
+written anew, and half of it would be another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +95,14 @@ def _hash(manifest: Manifest, entry: Entry) -> str:
     return total.hexdigest()
 
 
-def read(root: Path, entry: Entry) -> Iterator[bytes]:
+def read(root: Path, entry: Entry, grown: set[str] | None = None) -> Iterator[bytes]:
     """The bytes of a file: exactly ``entry.size``, and only of the file that was scanned.
 
-    Raises JobgenError where it is another file by now, or changed while it was read.
+    A log that grew is read as far as it went when it was scanned; its path is added to
+    ``grown``. Raises JobgenError where it is another file by now, became shorter or was changed
+    in place.
     """
+    grown = set() if grown is None else grown
     try:
         # since the scan the file may have become a link to somewhere else, or a pipe
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -103,7 +110,7 @@ def read(root: Path, entry: Entry) -> Iterator[bytes]:
     except OSError as error:
         raise _changed(entry, f"it cannot be read: {error.strerror}") from error
     try:
-        _still(entry, descriptor)
+        _check_unchanged(entry, descriptor, grown)
         left = entry.size
         while left:
             chunk = os.read(descriptor, min(left, _READ))
@@ -111,7 +118,7 @@ def read(root: Path, entry: Entry) -> Iterator[bytes]:
                 raise _changed(entry, "it became shorter")
             left -= len(chunk)
             yield chunk
-        _still(entry, descriptor)
+        _check_unchanged(entry, descriptor, grown)
     finally:
         os.close(descriptor)
 
@@ -121,9 +128,12 @@ def stamp_of(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
-def _still(entry: Entry, descriptor: int) -> None:
+def _check_unchanged(entry: Entry, descriptor: int, grown: set[str]) -> None:
     status = os.fstat(descriptor)
-    if stamp_of(status) != entry.stamp or status.st_size != entry.size:
+    same_file = stamp_of(status)[:2] == entry.stamp[:2]
+    if same_file and status.st_size > entry.size and _LOG.search(entry.path):
+        grown.add(entry.path)
+    elif stamp_of(status) != entry.stamp or status.st_size != entry.size:
         raise _changed(entry, "it was written to")
 
 

@@ -38,6 +38,8 @@ class Stream:
         self._extra = tuple(extra)
         self._hashes: dict[str, str] = {}
         self._sums: list[bytes] = []
+        self.grown: set[str] = set()
+        """Files that something was appended to since the scan: sent as far as they went then."""
         folder = _BLOCK if manifest else 0
         self.size = folder + _size_of(self._entries, self._extra)
 
@@ -79,7 +81,7 @@ class Stream:
             return
         assert self._manifest is not None  # noqa: S101
         total = hashlib.sha256()
-        for chunk in read(self._manifest.root, entry):
+        for chunk in read(self._manifest.root, entry, self.grown):
             total.update(chunk)
             yield chunk
         yield _padding(entry.size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from jobgen.errors import Invalid, Problem
@@ -44,6 +45,7 @@ class _Walk:
         self.withheld: list[str] = []
         self.named: set[str] = set()
         self.left_out: dict[str, list[int]] = {}
+        self.own_output = _own_output()
         self.budget = WEIGHED
         self.wrong: dict[Callable[[str], Problem], list[str]] = {}
 
@@ -94,6 +96,8 @@ class _Walk:
             self.link(path)
         elif not stat.S_ISREG(status.st_mode):
             self.wrong.setdefault(_special, []).append(path)
+        elif (status.st_dev, status.st_ino) in self.own_output:
+            self.leave(path, status)
         elif not os.access(item.path, os.R_OK):
             self.wrong.setdefault(_unreadable, []).append(path)
         else:
@@ -165,6 +169,17 @@ class _Walk:
 
     def problems(self) -> list[Problem]:
         return [problem(_shown(paths)) for problem, paths in self.wrong.items()]
+
+
+def _own_output() -> set[tuple[int, int]]:
+    """Device and inode of the files that this very command writes its output to."""
+    found = set()
+    for stream in (1, 2):
+        with suppress(OSError):
+            status = os.fstat(stream)
+            if stat.S_ISREG(status.st_mode):
+                found.add((status.st_dev, status.st_ino))
+    return found
 
 
 def _climbs_out(path: str, target: str) -> bool:

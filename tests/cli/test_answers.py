@@ -1,13 +1,16 @@
 """What plan, render, submit --dry-run, lint and the small verbs answer."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from jobgen.cli.layout import columns
-from tests.cli.conftest import Jobgen, process
+from tests.cli.conftest import ROOT, Jobgen, home_of, process
 
 JOB = """\
 name: llama
@@ -255,3 +258,13 @@ def test_clusters_complete(job: Path, tmp_path: Path) -> None:
         COMP_CWORD="4",
     )
     assert done.stdout.split() == ["plain,a100x16"]
+
+
+def test_the_output_of_the_command_is_not_uploaded(job: Path) -> None:
+    words = [sys.executable, "-m", "jobgen", "plan", "job.yaml", "-c", "a100x16", "--json"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(home_of(job.parent))}
+    with (job.parent / "out.json").open("w") as out, (job.parent / "err").open("w") as err:
+        subprocess.run(words, cwd=job.parent, stdout=out, stderr=err, env=env, check=True)
+    upload = json.loads((job.parent / "out.json").read_text())["data"]["upload"]
+    assert [file["path"] for file in upload["files"]] == ["job.yaml", "train.py"]
+    assert {each["path"] for each in upload["ignored"]} == {"out.json", "err"}

@@ -106,7 +106,7 @@ def main(what: dict[str, Any]) -> dict[str, Any]:
         files = orders.run_files(record, ready.bundle)
         options = (*ready.plan.submit_options, *what.get("options", ()))
         record = submitting.carry_out(
-            record, lambda: submit._payload(ready, files, None), errand, options=options
+            record, lambda: submit._payload(world, ready, files, None), errand, options=options
         )
     known = {"job": str(record.job), "state": str(record.state)}
     return known | {"directory": record.directory, "digest": record.digest}

@@ -90,7 +90,7 @@ class Desk:
         try:
             return submitting.carry_out(
                 record,
-                lambda: submit._payload(ready, files, None),
+                lambda: submit._payload(world, ready, files, None),
                 errand,
                 options=(*ready.plan.submit_options, *options),
             )

@@ -140,6 +140,24 @@ def test_a_file_that_changed_since_the_scan_stops_the_stream(tmp_path: Path, cha
     assert b"root:" not in received
 
 
+@pytest.mark.parametrize("name", ["t.txt", "nohup.out", "train.log", "events.out.tfevents.1.n1.7"])
+@pytest.mark.parametrize("late", [False, True])
+def test_a_log_that_grows_is_sent_as_far_as_it_went(tmp_path: Path, name: str, late: bool) -> None:
+    root = tmp_path / "work"
+    root.mkdir()
+    first = bytes(range(256)) * (16 << 10)
+    (root / name).write_bytes(first)
+    stream = payload(scan(root), EXTRA)
+    chunks = iter(stream.chunks)
+    pieces = [next(chunks)] if late else []
+    with (root / name).open("ab") as file:
+        file.write(b"more")
+    data = b"".join([*pieces, *chunks])
+    assert len(data) == stream.size
+    assert (unpacked(data, tmp_path / "out") / "src" / name).read_bytes() == first
+    assert stream.grown == {name}
+
+
 def test_a_file_that_changes_while_it_is_read_stops_the_stream(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(bytes(3 << 20))
