@@ -23,8 +23,11 @@ BLOCK = 4 << 20
 """The most bytes of log that one look brings."""
 LEAST_BACKLOG, LONG_LINE = 256 << 10, 4 << 10
 """``-n N`` reads so many bytes of a file at least, and so many for each line."""
+OVERLAP = 64
+"""Bytes before the end of what was read, by which a file that was begun anew and has grown beyond
+that is known."""
 STALE = 5.0
-"""Seconds after which a file that looks shorter than before is believed to be so."""
+"""Seconds after which a file that looks shorter than before, or other, is believed to be so."""
 LONGEST = 30.0
 """Seconds between two tries on a broken link, at the most."""
 TRIES = 3
@@ -53,6 +56,8 @@ class _Tail:
     shorter: dict[str, tuple[int, float]] = field(default_factory=dict)
     """Files that were shorter than what was read of them: their size, and since when."""
 
+    ends: dict[str, bytes] = field(default_factory=dict)
+    """The last bytes that were read of each file, ``OVERLAP`` at most."""
     truncated: list[str] = field(default_factory=list)
     """Files that were begun anew, to be told."""
     follower: Follower = field(init=False)
@@ -89,7 +94,7 @@ class _Tail:
     def _look(self, transport: Transport, logs: str) -> Seen:
         from jobgen.transport.files import tail
 
-        return tail(transport, logs, self.offsets, limit=BLOCK, backlog=self._backlog())
+        return tail(transport, logs, self.offsets, BLOCK, backlog=self._backlog(), overlap=OVERLAP)
 
     def _again(self, seen: Seen) -> bool:
         """Whether to look once more at once; what this look did not bring is noted."""
@@ -112,17 +117,25 @@ class _Tail:
 
     def _taken(self, seen: Seen, now: float) -> list[tuple[str, bytes]]:
         """What is new in the files that are wanted. How far all have been read is noted."""
-        new = []
+        new, other = [], {}
         for chunk in seen.chunks:
             wanted = self.view.wants(chunk.path)
             data = chunk.data
             if chunk.offset and chunk.path not in self.offsets:
                 data = data[data.find(b"\n") + 1 :]  # the rest of a line that began before
+            elif chunk.path in self.offsets:
+                known = self.ends.get(chunk.path, b"")
+                again = self.offsets[chunk.path] - chunk.offset
+                if not data[:again].endswith(known[-again:] if again else b""):
+                    other[chunk.path] = chunk.size
+                    continue
+                data = data[again:]
+            self.ends[chunk.path] = (self.ends.get(chunk.path, b"") + data)[-OVERLAP:]
             # of a file that nobody wants to see, only what grows later is sent once more
             self.offsets[chunk.path] = chunk.end if wanted else max(chunk.end, chunk.size)
             if wanted:
                 new.append((chunk.path, data))
-        self._shrunk(seen.shrunk, now)
+        self._shrunk({**seen.shrunk, **other}, now)
         return new
 
     def _backlog(self) -> int | None:
@@ -132,12 +145,13 @@ class _Tail:
         return max(LEAST_BACKLOG, self.view.lines * LONG_LINE)
 
     def _shrunk(self, now_shorter: Mapping[str, int], now: float) -> None:
-        """Begin a file anew that stays shorter; NFS may show an old length for a moment."""
+        """Begin a file anew that stays shorter, or other; NFS may show old data for a moment."""
         before, self.shorter = self.shorter, {}
         for path, size in now_shorter.items():
             since = before[path][1] if before.get(path, (None, 0.0))[0] == size else now
             if now - since >= STALE:
                 self.offsets[path] = 0
+                self.ends.pop(path, None)
                 self.truncated.append(path)
             else:
                 self.shorter[path] = (size, since)

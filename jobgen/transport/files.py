@@ -28,9 +28,10 @@ then piece() { dd if="$1" bs=65536 skip="$2" count="$3" $gnu,fullblock; }
 fi
 """
 
-# $1 directory, $2 nonce, $3 limit, $4 backlog; on stdin "OFFSET PATH" lines and a last "-". Prints
-# "START COUNT SIZE PATH" and COUNT bytes for each file, then "end:FILES:SKIPPED:MORE:CODE" with the
-# exit code of find; "none" for a directory that cannot be entered. Complaints go to stderr.
+# $1 directory, $2 nonce, $3 limit, $4 backlog, $5 overlap; on stdin "OFFSET PATH" lines and a last
+# "-". Prints "START COUNT SIZE PATH" and COUNT bytes for each file, then
+# "end:FILES:SKIPPED:MORE:CODE" with the exit code of find; "none" for a directory that cannot be
+# entered. Complaints go to stderr.
 _TAIL = (
     _PIECE
     + r"""
@@ -46,7 +47,7 @@ if ! cd "$1" 2>/dev/null; then
   printf '\n%s none\n' "$2"
   exec ls -d -- "$1/."
 fi
-{ cat; list; } | awk -v limit="$3" -v backlog="$4" '
+{ cat; list; } | awk -v limit="$3" -v backlog="$4" -v overlap="$5" '
   !listed && $0 == "-" { listed = 1; next }
   { space = index($0, " "); size = substr($0, 1, space - 1); path = substr($0, space + 1) }
   !listed { offset[path] = size + 0; next }
@@ -56,7 +57,10 @@ fi
   path in offset { start = offset[path] }
   !(path in offset) && backlog >= 0 && size > backlog { start = size - backlog }
   size < start { printf "%.0f 0 %.0f %s\n", start, size, path }
-  size > start { n++; name[n] = path; from[n] = start; want[n] = size - start; of[n] = size }
+  size > start {
+    if (path in offset) start -= start < overlap ? start : overlap
+    n++; name[n] = path; from[n] = start; want[n] = size - start; of[n] = size
+  }
   END {
     # half a list of files could not be told from a shorter one
     if (code == "") exit 1
@@ -136,18 +140,21 @@ def tail(
     limit: int = LIMIT,
     *,
     backlog: int | None = None,
-    deadline: float = DEADLINE,
+    overlap: int = 0,
 ) -> Tail:
     """The bytes beyond ``offsets`` of all files below a directory, in one call.
 
     At most ``limit`` bytes, shared fairly. A file without an offset is read from its beginning, or
-    from ``backlog`` bytes before its end. To go on, give each ``chunk.end`` as the next offset.
+    from ``backlog`` bytes before its end. One that grew is read from ``overlap`` bytes before its
+    offset, to compare them with what was read. To go on, give each ``chunk.end`` as the next
+    offset.
     """
     nonce = secrets.token_hex(16)
     lines = [f"{offset} ./{path}\n" for path, offset in offsets.items() if "\n" not in path]
     known = "".join([*lines, "-\n"]).encode("utf-8", "surrogateescape")
-    text = script(_TAIL, directory, nonce, str(limit), str(-1 if backlog is None else backlog))
-    result = transport.call(text, Payload(len(known), [known]), deadline=deadline)
+    words = (limit, -1 if backlog is None else backlog, overlap)
+    text = script(_TAIL, directory, nonce, *map(str, words))
+    result = transport.call(text, Payload(len(known), [known]), deadline=DEADLINE)
     mark = b"\n" + nonce.encode() + b" "
     at = [found.end() for found in re.finditer(mark, result.out)]
     last = result.out[at[-1] :] if at else b""

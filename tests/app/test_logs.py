@@ -144,3 +144,29 @@ def test_no_output_is_reported_with_the_state_of_the_job(
     (item,) = logs.show(world, ranks.alias, View(stream="err", raw=True))
     assert isinstance(item, logs.Event)
     cancel(world, [silent.alias])
+
+
+def test_a_log_that_was_begun_anew_and_has_grown_past_what_was_read_is_told(
+    world: World, link: Link, job: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "STALE", 0.0)
+    program = """
+echo first
+until [[ -e $JOBGEN_RUN_DIR/go ]]; do sleep 0.1; done
+"""
+    record = submit(world, prepare(world, job(program), "here"))
+    seen: list[str] = []
+    events: list[logs.Event] = []
+    file = Path(record.directory) / "logs" / "0" / "0" / "local1.0.out"
+    for item in logs.follow(world, record.alias, VIEW):
+        if isinstance(item, Lines):
+            seen += item.texts()
+            if item.texts() == ["first"] and len(seen) == 1:
+                # as another writer does who empties the file between two looks
+                file.write_text("other\n" * 10)
+        else:
+            events.append(item)
+        if len(seen) > 10:
+            (Path(record.directory) / "go").touch()
+    assert seen == ["first", *["other"] * 10]
+    assert "truncated" in [event.kind for event in events]

@@ -77,7 +77,7 @@ def test_logs_come_whole_or_not_at_all_where_no_process_is_left(logs: Path) -> N
 def read(transport: Transport, logs: Path) -> dict[str, bytes] | str:
     """The files as one look shows them; ``unread`` where it says that something is missing."""
     known = {"0/0/n7.14.out": 1, "0/0/n7.15.out": 2}
-    seen = tail(transport, str(logs), known, deadline=60)
+    seen = tail(transport, str(logs), known)
     return "unread" if seen.unread else {chunk.path: chunk.data for chunk in seen.chunks}
 
 

@@ -230,3 +230,10 @@ def test_whatever_is_appended_when_is_read_once(local: Transport, tmp_path: Path
         assert whole == {name: data for name, data in written.items() if data}
 
     read_once()
+
+
+def test_a_file_that_grew_is_read_from_a_little_before(tools: Transport, tmp_path: Path) -> None:
+    fill(tmp_path, {"a": b"0123456789", "b": b"01", "new": b"xyz", "same": b"12345"})
+    seen = tail(tools, str(tmp_path), {"a": 8, "b": 1, "same": 5}, overlap=4)
+    assert got(seen) == {"a": b"456789", "b": b"01", "new": b"xyz"}
+    assert {c.path: c.offset for c in seen.chunks} == {"a": 4, "b": 0, "new": 0}
