@@ -298,4 +298,5 @@ class _Session:
             self.tail.settled = True
             yield from self.tail.follower.settle(self.world.now())
         yield from self.tail.follower.tick(self.world.now())
+        yield from self.tail.follower.bars(self.world.now())
         return moved

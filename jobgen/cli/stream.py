@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import sys
 import time
@@ -9,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from jobgen.cli.call import Call
-from jobgen.cli.layout import clip, pad
+from jobgen.cli.layout import clip, columns, pad
 from jobgen.cli.output import safe
 from jobgen.follow import Lines, Source
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 _COLOURS = ("36", "32", "33", "35", "34", "96", "92", "93", "95", "94")
 _WIDEST_NODE = 20
+_CLEAR = "\r\x1b[K"
+_SGR = re.compile("\x1b\\[[0-9;:]*m")
+BAR_LINES = 10.0
+"""Seconds between two lines for a progress bar where nothing can be drawn over."""
 _MARKS = {"out": "|", "err": "!", "job": "|"}
 
 
@@ -44,16 +49,42 @@ class Stream:
         widest = max(map(len, re.sub(r"\[\d*-?(\d*).*?\]", r"\1", nodes).split(",")))
         self._widths = (max(3, min(widest, _WIDEST_NODE)), len(f"r{max(ranks - 1, 0)}"))
         self._prefixes: dict[tuple[Source, ...], bytes] = {}
+        self._bar_drawn = False
+        self._bar_written = -math.inf
 
     def show(self, items: Iterable[Lines | Event]) -> None:
         """Everything that comes, as it comes."""
         for item in items:
+            if isinstance(item, Lines) and item.bar:
+                self._bar(item)
+                continue
+            self._clear_bar()
             if not isinstance(item, Lines):
                 self._event(item)
             elif self._call.flags.json:
                 self._json(item)
             else:
                 self._write(item)
+        self._clear_bar()
+
+    def _bar(self, lines: Lines) -> None:
+        """A progress bar: over the last one on a terminal, else a line now and then."""
+        if self._call.output.seen and not self._call.flags.json:
+            prefix = self._prefix((lines.source,)).decode() if self._prefixed else ""
+            room = self._ink.width - columns(_plain(prefix)) - 1
+            text = clip(_plain(lines.texts()[0]), room)
+            sys.stdout.write(f"{_CLEAR}{prefix}{text}")
+            sys.stdout.flush()
+            self._bar_drawn = True
+        elif time.monotonic() - self._bar_written >= BAR_LINES:
+            self._bar_written = time.monotonic()
+            (self._json if self._call.flags.json else self._write)(lines)
+
+    def _clear_bar(self) -> None:
+        if self._bar_drawn:
+            self._bar_drawn = False
+            sys.stdout.write(_CLEAR)
+            sys.stdout.flush()
 
     def _write(self, lines: Lines) -> None:
         out = sys.stdout.buffer
@@ -80,6 +111,7 @@ class Stream:
                     "restart": source.restart,
                     "line": text,
                     "n": 1 + len(lines.also),
+                    **({"bar": True} if lines.bar else {}),
                     **({"also": [s.rank for s in lines.also]} if lines.also else {}),
                 }
             )
@@ -133,6 +165,10 @@ class Stream:
             "r*" if every else f"r{folded(ranks)}" if ranks else "",
         )
         return " ".join(word for word in words if word)
+
+
+def _plain(text: str) -> str:
+    return _SGR.sub("", text)
 
 
 def folded(ranks: Iterable[int]) -> str:

@@ -20,6 +20,8 @@ class Lines:
     data: bytes
     also: tuple[Source, ...] = ()
     """Other ranks that said exactly the same."""
+    bar: bool = False
+    """Whether it is a progress bar that goes on: the next one, or a line, takes its place."""
 
     def texts(self) -> list[str]:
         """The lines as text, without their newlines."""

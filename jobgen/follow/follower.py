@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -11,12 +12,17 @@ from jobgen.follow.source import Source, source_of
 from jobgen.follow.terminal import clean_lines
 from jobgen.follow.view import View
 
+BAR = 1.0
+"""Seconds between two states of a progress bar that are shown."""
+
 
 @dataclass(slots=True)
 class _File:
     source: Source
     assembler: Assembler
     backlog: bytes = b""
+    bar: bytes = b""
+    """The progress bar that was shown last."""
 
 
 class Follower:
@@ -33,6 +39,7 @@ class Follower:
         self._window = Window(view.window) if view.gathers else None
         self._grep = re.compile(view.grep) if view.grep else None
         self._settled = view.lines is None
+        self._bar_shown = -math.inf
 
     def feed(self, path: str, data: bytes, now: float) -> list[Lines]:
         """The next bytes of this file; gives back the lines to show now."""
@@ -44,6 +51,17 @@ class Follower:
     def tick(self, now: float) -> list[Lines]:
         """The lines whose wait is over."""
         return self._window.due(now) if self._window else []
+
+    def bars(self, now: float) -> list[Lines]:
+        """The progress bar that moved, of the first source with one; once in ``BAR`` seconds."""
+        if not self._settled or now - self._bar_shown < BAR:
+            return []
+        for file in self._in_order():
+            text = self._shaped(file.assembler.bar + b"\n") if file.assembler.bar else b""
+            if text.strip() and text != file.bar:
+                file.bar, self._bar_shown = text, now
+                return [Lines(file.source, text, bar=True)]
+        return []
 
     def settle(self, now: float) -> list[Lines]:
         """What was there already has been read: show the last lines of it, and all from now on."""

@@ -15,6 +15,12 @@ class Assembler:
         self._cap = cap
         self._raw = raw
         self._rest = b""
+        self._overwrites = False
+
+    @property
+    def bar(self) -> bytes:
+        """A progress bar as it is now, an unfinished line that has overwritten itself; or empty."""
+        return self._rest.rstrip(b"\r") if self._overwrites else b""
 
     def feed(self, data: bytes) -> bytes:
         """The lines that are complete now. What is left over waits for its end."""
@@ -23,6 +29,7 @@ class Assembler:
             lines, self._rest = b"".join((self._rest, memoryview(data)[:cut])), data[cut:]
         else:
             lines, self._rest = b"", self._rest + data
+        self._overwrites = not self._raw and (b"\r" in self._rest or (self._overwrites and not cut))
         if not self._raw:
             self._rest = _without_past(self._rest)
         if len(lines) > self._cap and _has_longer(lines, self._cap):

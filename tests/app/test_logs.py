@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -170,3 +172,29 @@ until [[ -e $JOBGEN_RUN_DIR/go ]]; do sleep 0.1; done
             (Path(record.directory) / "go").touch()
     assert seen == ["first", *["other"] * 10]
     assert "truncated" in [event.kind for event in events]
+
+
+@pytest.mark.parametrize("reader", [logs.show, logs.follow])
+def test_a_run_directory_that_was_moved_away_is_said(
+    world: World, link: Link, run: str, reader: Callable[..., Iterable[Lines | logs.Event]]
+) -> None:
+    directory = Path(world.ledger.get(run).directory)
+    directory.rename(directory.with_name("elsewhere"))
+    quick = replace(world, sleep=lambda _: None)
+    with pytest.raises(logs.Unread, match="not all logs could be read") as caught:
+        texts(reader(quick, run, VIEW))
+    assert str(directory) in str(caught.value)
+
+
+def test_a_run_directory_that_is_moved_while_its_logs_are_followed_is_said(
+    world: World, link: Link, job: Callable[..., Path]
+) -> None:
+    record = submit(world, prepare(world, job("echo first; sleep 2"), "here"))
+    directory = Path(record.directory)
+
+    def move(item: Lines | logs.Event) -> None:
+        if isinstance(item, Lines) and directory.exists():
+            directory.rename(directory.with_name("elsewhere"))
+
+    with pytest.raises(logs.Unread, match="not all logs could be read"):
+        collections.deque(map(move, logs.follow(world, record.alias, VIEW)), maxlen=0)

@@ -137,3 +137,24 @@ def test_nodes_and_ranks_give_the_width(
     stream = Stream(Call(Output({})), nodes=nodes, ranks=ranks)
     stream.show([Lines(Source("n1", 0, "out"), b"x\n")])
     assert capsysbinary.readouterr().out == prefix + b"x\n"
+
+
+def test_a_progress_bar_is_drawn_over_on_a_terminal_and_a_line_takes_its_place(
+    call: Call, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Output, "seen", True)
+    bars = [Lines(rank(0), f"{n}% {'#' * 200}\n".encode(), bar=True) for n in (1, 2)]
+    Stream(call).show([*bars, Lines(rank(0), b"done\n")])
+    first, second, line = capsysbinary.readouterr().out.split(b"\r\x1b[K")[1:]
+    assert first.startswith(b"n01 r0 | 1% ###")
+    assert second.startswith(b"n01 r0 | 2% ###")
+    assert max(len(first.decode()), len(second.decode())) < 80
+    assert line == b"n01 r0 | done\n"
+
+
+def test_a_progress_bar_in_a_pipe_is_a_line_now_and_then(
+    call: Call, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    bars = [Lines(rank(0), f"{n}%\n".encode(), bar=True) for n in range(50)]
+    Stream(call).show(bars)
+    assert capsysbinary.readouterr().out == b"n01 r0 | 0%\n"

@@ -134,3 +134,26 @@ def test_a_ranks_own_lines_stay_in_their_order(lines: list[bytes]) -> None:
     shown = follower.close(0.0)
     mine = [t for block in shown if block.source.rank == 0 for t in block.texts()]
     assert mine == [line.decode() for line in lines]
+
+
+def test_a_progress_bar_is_shown_as_it_goes_on_at_most_once_a_second() -> None:
+    follower = Follower(View())
+    assert follower.bars(0.0) == []
+    follower.feed(path(0), b"start\n\r 1%", 1.0)
+    follower.feed(path(1), b"\r 1%", 1.0)
+    (bar,) = follower.bars(1.0)
+    assert (bar.source.rank, bar.texts(), bar.bar) == (0, [" 1%"], True)
+    follower.feed(path(0), b"\r 2%\r 3%", 1.5)
+    assert follower.bars(1.9) == []
+    assert [bar.texts() for bar in follower.bars(2.0)] == [[" 3%"]]
+    assert [bar.source.rank for bar in follower.bars(3.0)] == [1]
+    follower.feed(path(0), b"\r100%\n", 4.0)
+    follower.feed(path(1), b"\r100%\n", 4.0)
+    assert follower.bars(5.0) == []
+    assert said(follower.close(9.0)) == [(0, "100%", (1,))]
+
+
+def test_an_unfinished_line_without_carriage_returns_is_no_bar() -> None:
+    follower = Follower(View())
+    follower.feed(path(0), b"loading ...", 1.0)
+    assert follower.bars(1.0) == []
