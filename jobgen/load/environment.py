@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from jobgen.data.secret_rules import has_token
 from jobgen.load.tree import Path, Tree, change, dotted, written
 
 # Names that change what bash or Python runs, so that no line of the script would mean itself.
@@ -53,6 +52,8 @@ _HINT = "put the name under secrets: [NAME]; its value is read when you submit, 
 
 def check(tree: Tree) -> None:
     """Say what is wrong with the variables of a file, and with secrets anywhere in it."""
+    from jobgen.data.secret_rules import has_token
+
     for path in _PLACES:
         for name, value in list(tree.table(*path).items()):
             _name(tree, (*path, name), name)

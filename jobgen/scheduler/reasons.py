@@ -42,6 +42,7 @@ _WORDS = {
     "BurstBufferResources": "waits for the burst buffer",
     "FrontEndDown": "a front end is down",
     "MaxMemPerLimit": "never starts: more memory than the site allows",
+    "job requeued in held state": "requeued and held: scontrol release lets it go",
     "launch failed requeued held": "could not be started and is held: scontrol release tries again",
 }  # fmt: skip
 
@@ -60,6 +61,17 @@ _WHAT = (
     ("GRES", "GPUs"), ("Node", "nodes"), ("Cpu", "CPUs"), ("CPU", "CPUs"), ("Mem", "memory"),
     ("Submit", "jobs submitted"), ("Job", "jobs"), ("Wall", "time"), ("Billing", "billing"),
 )  # fmt: skip
+
+
+def is_held(reason: str) -> bool:
+    """Whether a job of this reason waits until somebody releases it.
+
+    Slurm expects a start of such a job, too, which means nothing.
+
+    >>> is_held("JobHeldUser"), is_held("Priority")
+    (True, False)
+    """
+    return reason.startswith(("JobHeld", "JobHold")) or reason.endswith((" held", "held state"))
 
 
 def pending_reason(text: str) -> str:

@@ -114,3 +114,19 @@ def test_a_run_of_an_older_version_has_none() -> None:
 def test_what_a_node_calls_itself_cannot_act_on_the_terminal() -> None:
     record = run(failures=[[1, "n\x1b[2J", 1, 7, 0]], silences=[[1, "n\x1b[2J", 1, 600]])
     assert not any("\x1b" in text for text in describe_ranks(record))
+
+
+def row(record: RunRecord, **changes: Any) -> str:
+    ink = Ink(colour=False, width=100)
+    return jobs.listed([record._replace(**changes)], 110.0, ink, clipped=False)
+
+
+def test_a_held_job_has_no_start_and_an_unanswered_question_is_marked() -> None:
+    waiting = run(state=JobState.PENDING)._replace(exit="", updated=100.0, started="12:50")
+    assert "starts 12:50" in row(waiting, reason="Priority")
+    for reason in ("JobHeldUser", "JobHeldAdmin", "job requeued in held state"):
+        assert "starts" not in row(waiting, reason=reason)
+        assert "held" in row(waiting, reason=reason)
+    assert "~PENDING" not in row(waiting)
+    assert "~PENDING" in row(waiting, submission={"silent": 105.0})
+    assert "~PENDING" in row(waiting, updated=900.0)

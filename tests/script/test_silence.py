@@ -22,7 +22,7 @@ def quick(folder: Path, program: str, before_each_look: str = "true") -> Job:
     job.script.write_text(text.replace("silence=600", "silence=2"))
     assert job.script.read_text() != text
     find = job.folder / "fake" / "find"
-    count = 'printf . >>"$FAKE_DIR/looks"'
+    count = '[[ "$*" != *-printf* ]] || printf . >>"$FAKE_DIR/looks"'
     find.write_text(f'#!/bin/bash\n{before_each_look}\n{count}\nexec {shutil.which("find")} "$@"\n')
     find.chmod(0o755)
     return job

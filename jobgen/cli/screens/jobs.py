@@ -48,7 +48,7 @@ def listed(records: Sequence[RunRecord], now: float, ink: Ink, *, clipped: bool)
 
 
 def _row(record: RunRecord, now: float) -> tuple[str, ...]:
-    old = "~" if not record.ended and not 0 <= now - record.updated <= OLD else ""
+    old = "~" if _is_old(record, now) else ""
     return (
         safe(record.alias),
         str(record.job) if record.job else "-",
@@ -78,6 +78,12 @@ def state(record: RunRecord) -> str:
     return f"{record.state}({raw})" if raw else str(record.state)
 
 
+def _is_old(record: RunRecord, now: float) -> bool:
+    """Whether the state may be another by now: heard long ago, or the last question unanswered."""
+    unheard = not 0 <= now - record.updated <= OLD or "silent" in record.submission
+    return unheard and not record.ended
+
+
 def elapsed(record: RunRecord, now: float) -> float | None:
     """Seconds running, counted on from when it was heard."""
     if record.elapsed is None or record.state is not JobState.RUNNING:
@@ -100,8 +106,10 @@ def info(record: RunRecord) -> str:
         return ", ".join(w for w in (safe(words), safe(code), again) if w)
     if record.state in _GOING:
         return safe(f"on {record.nodes}") if record.nodes else ""
-    start = f", starts {safe(record.started)}" if record.started else ""
-    return _reason(record) + start
+    from jobgen.scheduler.reasons import is_held
+
+    starts = record.started and not is_held(record.reason)
+    return _reason(record) + (f", starts {safe(record.started)}" if starts else "")
 
 
 def _reason(record: RunRecord) -> str:
@@ -129,8 +137,8 @@ def shown(found: Shown, now: float, ink: Ink, *, gpus: bool = False) -> str:
     more = info(record)
     lines = [f"{head}  {ink(_style(record.state), state(record))}{during}"]
     lines += [f"  {fold(more, ink.width - 2, '  ')}"] if more else []
-    if not record.ended and now - record.updated > OLD:
-        lines.append(f"  last heard {span(now - record.updated)} ago")
+    if _is_old(record, now):
+        lines.append(f"  last heard {span(max(now - record.updated, 0))} ago")
     about = [*_elements(record), *describe_ranks(record)]
     lines += [f"  {fold(text, ink.width - 2, '  ')}" for text in about]
     for start, node, what in record.unfit:
