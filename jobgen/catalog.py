@@ -149,9 +149,12 @@ class Catalog(NamedTuple):
         if not path.is_file():
             hint = "give the path of a profile, or a name: jobgen cluster ls"
             raise Missing(Problem("J182", f"there is no cluster profile '{name}'", None, hint))
-        own = (folder for origin, folder in self.search if origin == OWN)
-        mine = any(realpath(path.parent) == realpath(folder / "clusters") for folder in own)
-        return self._read((OWN if mine else "file", path, name), ())
+        return self._read((OWN if self._is_own(path.resolve()) else "file", path, name), ())
+
+    def _is_own(self, path: Path) -> bool:
+        """Whether this file lies in the folder of the user's own configuration."""
+        own = (folder.resolve() for origin, folder in self.search if origin == OWN)
+        return any(path.is_relative_to(folder) for folder in own)
 
     def _files(self) -> Iterator[_Entry]:
         """Every profile's file in the order in which a name is looked up: origin, path, label.
@@ -205,10 +208,9 @@ class Catalog(NamedTuple):
 
     def _extendable(self, path: Path) -> tuple[str, ...]:
         """The origins of the profiles that the one at this path may extend; empty: any."""
-        own = [folder / "clusters" for origin, folder in self.search if origin == OWN]
         if path.parent == shipped("clusters").resolve():
             return (SHIPPED,)
-        return (OWN, SHIPPED) if path.parent in [folder.resolve() for folder in own] else ()
+        return (OWN, SHIPPED) if self._is_own(path) else ()
 
     def suggest(self, name: str = "") -> str:
         """Where to go from a name that reaches no profile: those near it, or the user's own."""

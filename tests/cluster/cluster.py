@@ -99,7 +99,7 @@ class Cluster(Hosts):
         """
         data = _merged(profile(self.layout), overrides)
         self._profiles += 1
-        folder = self.layout.client_home / ".config" / "jobgen" / "clusters"
+        folder = self.layout.client_home / ".config" / "jobgen"
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"testbed-{os.getpid()}-{self._profiles}.yaml"
         path.write_text(yaml.safe_dump(data, sort_keys=False), encoding="utf-8")
