@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from jobgen.app import probing
+from jobgen.app import clusters, probing
+from jobgen.app.permissions import trust_profile
 from jobgen.app.surveying import Survey, survey, try_requests
 from jobgen.app.world import World
 from jobgen.errors import Invalid, JobgenError, Missing, Problem
@@ -157,8 +159,11 @@ def _as_gap(one: Line | Gap) -> Line | Gap:
     return Gap(one.path, f"a profile cannot hold it ({one.how})", (str(one.value),))
 
 
-def save(added: Added) -> None:
-    """Write the profile in one move. Raises Invalid where it cannot be written."""
+def save(world: World, added: Added) -> None:
+    """Write the profile in one move; its login, which was asked for, is trusted from then on.
+
+    Raises Invalid where it cannot be written.
+    """
     if added.path is None:
         return
     part = added.path.with_name(f"{added.path.name}.{os.getpid()}.part")
@@ -170,6 +175,10 @@ def save(added: Added) -> None:
         part.unlink(missing_ok=True)
         message = f"{added.label} cannot be written: {error.strerror}"
         raise Invalid(Problem("J418", message, hint="--output FILE names another place")) from error
+    # a profile that is still to be completed is asked for when it is used
+    with suppress(Invalid):
+        profile = clusters.find(world, str(added.path.absolute()))
+        trust_profile(world, profile.file, profile.site)
 
 
 def _login(wanted: Wanted) -> Login:

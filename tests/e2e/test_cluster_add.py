@@ -385,6 +385,8 @@ def test_the_page_shows_what_is_printed(site: Cluster, tools: Path) -> None:
     assert shown(site, told.stdout) == screens[add]
     old = NOTE.sub("", told.stdout).replace("gpus_per_node: 8", "gpus_per_node: 4")
     (folder / "mine.yaml").write_text(old.replace("nic_gbps: 400", "nic_gbps: 200"))
+    told = site.client.jobgen("cluster", "trust", "mine", cwd=folder.parent)
+    assert told.returncode == 0, told.stderr
     told = site.client.jobgen(*shlex.split(check)[1:], env={"COLUMNS": "80"}, cwd=folder.parent)
     assert told.returncode == 1, told.stderr
     assert shown(site, told.stdout) == screens[check]

@@ -89,7 +89,7 @@ def add(call: Call, name: str, probe: bool | None, **chosen: Any) -> int:
     if not surveying.may_write(call, words):
         return Exit.USAGE
     made = adding.add(call.world, words, surveying.leave(call, probe), say=surveying.say(call))
-    adding.save(made)
+    adding.save(call.world, made)
     call.answer(lambda: screens.added_data(made), lambda ink: screens.added(made, ink))
     return Exit.DONE
 
