@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from jobgen.model.observation import mark_of
 from jobgen.model.record import JobId
 from jobgen.payload import text
 from jobgen.shell import Command, Raw, expandable, join, names_in
@@ -47,7 +48,7 @@ def resolve(directory: str, token: str, attempt: int, questions: Mapping[str, Co
     """Report on an attempt, ask the scheduler, and look at the claims once more."""
     call = [
         "clean_environment",
-        join(["resolve", directory, token, str(attempt)]) + " || exit 0",
+        join(["resolve", directory, token, str(attempt), mark_of(token)]) + " || exit 0",
         *_asks(questions),
         "claims",
     ]
