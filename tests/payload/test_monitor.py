@@ -338,16 +338,16 @@ def test_a_file_that_grows_long_is_thinned_out_and_written_less_often(node: Node
         until(lambda: node.samples("host"))
         sizes = [0]
 
-        def long_enough() -> bool:
+        def thinned() -> bool:
+            # how many samples fit depends on the digits of this machine's counters
             sizes.append((node.out / "n1.csv").stat().st_size)
             times = [int(row["time"]) for row in node.samples("host")]
-            return times[-1] - times[0] >= 4
+            return sizes[-1] < max(sizes) and times[-1] - times[0] >= 4
 
-        until(long_enough, pause=0.02)
+        until(thinned, pause=0.02)
     assert max(sizes) < most + 200, "one sample more"
     times = [int(row["time"]) for row in node.samples("host")]
-    assert len(times) < 5
-    assert times[-1] - times[0] >= 4
+    assert len(times) <= times[-1] - times[0], "fewer than one a second"
     assert [row["time"] for row in node.samples("0")] == [str(t) for t in times]
     assert not [*node.out.glob(".*")]
 
