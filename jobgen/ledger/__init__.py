@@ -70,11 +70,7 @@ class Ledger:
             query = "SELECT COALESCE(MAX(number), 0) + 1 FROM runs WHERE name = ?"
             number = int(db.execute(query, (record.name,)).fetchone()[0])
             record = record._replace(alias=f"{record.name}-{number}")
-            db.execute(
-                "INSERT INTO runs (token, alias, name, number, cluster, job, ended, created, data)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (record.token, record.alias, record.name, number, *_columns(record)),
-            )
+            self._insert(db, record, number)
             db.executemany(
                 "INSERT INTO files VALUES (?, ?, ?, ?)",
                 [
@@ -84,6 +80,34 @@ class Ledger:
             )
             self._add(db, record.token, "planned", f"planned as {record.alias}")
         return record
+
+    def _insert(self, db: sqlite3.Connection, record: RunRecord, number: int) -> None:
+        db.execute(
+            "INSERT INTO runs (token, alias, name, number, cluster, job, ended, created, data)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (record.token, record.alias, record.name, number, *_columns(record)),
+        )
+
+    def take_up(self, record: RunRecord) -> RunRecord:
+        """Write down a run that was submitted without this database.
+
+        It keeps its alias ``name-N`` if no other run has it.
+        """
+        number = record.alias.rpartition("-")[2]
+        with self._writing() as db:
+            query = "SELECT COALESCE(MAX(number), 0) + 1 FROM runs WHERE name = ?"
+            free = int(db.execute(query, (record.name,)).fetchone()[0])
+            taken = db.execute("SELECT 1 FROM runs WHERE alias = ?", (record.alias,)).fetchone()
+            own = record.alias == f"{record.name}-{number}" and number.isdecimal() and not taken
+            kept = int(number) if own and len(number) < 10 else free
+            record = record._replace(alias=f"{record.name}-{kept}")
+            self._insert(db, record, kept)
+            self._add(db, record.token, "recovered", f"found in {record.directory}")
+        return record
+
+    def has(self, token: str) -> bool:
+        """Whether a run with this token is known."""
+        return bool(self._read("SELECT 1 FROM runs WHERE token = ?", (token,)))
 
     def reserve(self) -> None:
         """Make sure that a later change can be written although the disk becomes full.

@@ -87,6 +87,11 @@ def cancel(directory: str, token: str, questions: Mapping[str, Command]) -> str:
     return _script(["cancel.sh", "observe.sh"], "\n".join([*call, join(["look", directory])]))
 
 
+def recover(root: str, names: Iterable[str]) -> str:
+    """Ask the run directories of these names below a root, or all, what they are."""
+    return _script(["recover.sh"], join(["recover", Raw(expandable(root)), *names]))
+
+
 def command(questions: Mapping[str, Command]) -> str:
     """Ask these questions, and nothing else."""
     return _script([], "\n".join(["clean_environment", *_asks(questions)]))

@@ -37,7 +37,10 @@ _ENDS = {
 def listed(records: Sequence[RunRecord], now: float, ink: Ink, *, clipped: bool) -> str:
     """A row a job. On a terminal the last column is cut to fit; in a pipe nothing is."""
     if not records:
-        return "No jobs to show. Start one: jobgen submit job.yaml\nAll of them: jobgen ls -a\n"
+        return (
+            "No jobs to show. Start one: jobgen submit job.yaml\nAll of them: jobgen ls -a\n"
+            "Of another machine, or of a lost run database: jobgen recover -c NAME\n"
+        )
     rows = [_HEADS, *(_row(record, now) for record in records)]
     if clipped:
         left = max(sum(max(map(columns, c)) + 2 for c in list(zip(*rows, strict=True))[:-1]), 0)

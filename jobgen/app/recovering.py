@@ -1,0 +1,129 @@
+"""Runs that the run database does not know, taken up from what their run directories say."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jobgen.app import clusters, jobs
+from jobgen.app.permissions import require_login
+from jobgen.app.world import World
+from jobgen.errors import Missing, Usage
+from jobgen.model.fields import job_name
+from jobgen.model.record import JobId, JobState, RunRecord
+from jobgen.submission import scripts, wire
+from jobgen.submission.states import Phase, State
+
+if TYPE_CHECKING:
+    from jobgen.model.record import Site
+
+DEADLINE = 120.0
+"""Seconds in which a root with thousands of run directories has answered."""
+_NUMBER = re.compile(r"\d{1,6}", re.ASCII)
+_TOKEN = re.compile(r"[a-z2-7]{26}")
+
+
+class Recovered(NamedTuple):
+    """What was found on a cluster."""
+
+    records: tuple[RunRecord, ...]
+    """Runs that are known from now on, as they are now, newest first."""
+    known: int
+    """Runs that were known before."""
+    passed_over: tuple[str, ...]
+    """Directories that are no run's, or of which nothing was submitted."""
+
+
+def recover(world: World, cluster: str | None, directories: Sequence[str] = ()) -> Recovered:
+    """Take up the runs below the root of a cluster: those in these directories, or all.
+
+    Nothing is changed there. Raises Missing for an unknown cluster and for a directory that is
+    not there, Usage for one elsewhere, Unreachable.
+    """
+    profile = clusters.find(world, cluster)
+    require_login(world, profile.file, profile.site)
+    names = [_name_below(directory, profile.site.root) for directory in directories]
+    with world.connect(profile.site.login) as transport:
+        result = transport.call(scripts.recover(profile.site.root, names), deadline=DEADLINE)
+    found = dict(wire.split(wire.frames(result.out), "run"))
+    lost = [name for name in names if not any(path.endswith(f"/{name}") for path in found)]
+    if lost:
+        raise Missing(
+            f"{profile.site.root}/{lost[0]} is no run directory of yours",
+            hint=f"jobgen recover -c {profile.site.cluster} takes up all that are",
+        )
+    known, passed_over, made = 0, [], []
+    for path, words in found.items():
+        record = _read_record(profile.site, path, {key: text[-1] for key, text in words.items()})
+        if record is None:
+            passed_over.append(path)
+        elif world.ledger.has(record.token):
+            known += 1
+        else:
+            made.append(world.ledger.take_up(record))
+    seen = jobs.refreshed(world, made)
+    newest_first = sorted(seen, key=lambda record: record.created, reverse=True)
+    return Recovered(tuple(newest_first), known, tuple(passed_over))
+
+
+def _name_below(directory: str, root: str) -> str:
+    """The last part of a run directory's path."""
+    name = directory.rstrip("/").rpartition("/")[2]
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}-[a-z2-7]{8}", name):
+        hint = f"a run directory is named NAME-xxxxxxxx, below {root}"
+        raise Usage(f"{directory} is not the path of a run directory", hint=hint)
+    return name
+
+
+def _read_record(site: Site, path: str, words: Mapping[str, str]) -> RunRecord | None:
+    """The run of a directory, as it was submitted; None if it is none, or was never submitted."""
+    about, token = _read_about(words.get("about", "")), words.get("token", "").strip()
+    if about.get("token") != token or not _TOKEN.fullmatch(token):
+        return None
+    name, created = about.get("name"), about.get("created")
+    attempt = int(words.get("attempt", "")) if _NUMBER.fullmatch(words.get("attempt", "")) else 0
+    job = _job(words.get("jobid", ""))
+    if not _is_name(name) or not isinstance(created, (int, float)) or not (job or attempt):
+        return None
+    phase = Phase.SUBMITTED if job else Phase.RESOLVING
+    state = State(phase, path, attempt or 1, job=job, cancel="cancel" in words)
+    shape, digest = about.get("shape"), about.get("digest")
+    record = RunRecord(
+        token=token,
+        alias=str(about.get("alias", "")),
+        name=str(name),
+        site=site,
+        digest=str(digest),
+        created=float(created),
+        directory=path,
+        job=job,
+        state=JobState.PENDING if job else JobState.SUBMITTING,
+        submission={"state": state.data(), "options": []},
+        shape=shape if isinstance(shape, dict) else {},
+    )
+    return record if path.endswith(f"/{record.folder}") else None
+
+
+def _read_about(text: str) -> Mapping[str, Any]:
+    try:
+        about = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return about if isinstance(about, dict) else {}
+
+
+def _job(text: str) -> JobId | None:
+    try:
+        return JobId.parse(text)
+    except ValueError:
+        return None
+
+
+def _is_name(name: object) -> bool:
+    try:
+        job_name(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,29 @@
+"""The answer of ``recover``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from jobgen.cli.layout import count
+from jobgen.cli.output import Ink, safe
+from jobgen.cli.screens import jobs
+
+if TYPE_CHECKING:
+    from jobgen.app.recovering import Recovered
+
+
+def screen(found: Recovered, now: float, ink: Ink) -> str:
+    """The runs that were taken up, and how many others there are."""
+    head = f"{count(len(found.records), 'run')} recovered, {found.known} known before\n"
+    rows = jobs.listed(found.records, now, ink, clipped=False) if found.records else ""
+    others = "".join(f"not a submitted run: {safe(path)}\n" for path in found.passed_over)
+    return f"{ink('strong', head)}{rows}{others}"
+
+
+def data(found: Recovered) -> dict[str, Any]:
+    """The same as plain data."""
+    return {
+        "recovered": [jobs.job_data(record) for record in found.records],
+        "known": found.known,
+        "passed_over": list(found.passed_over),
+    }
