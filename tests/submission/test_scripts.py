@@ -116,6 +116,29 @@ def test_two_uploads_at_once_make_one_directory(tmp_path: Path) -> None:
     assert left_in(tmp_path) == [FOLDER]
 
 
+@pytest.mark.parametrize("place", [".", "above", "above/below"])
+def test_a_root_that_everyone_can_replace_is_refused(tmp_path: Path, place: str) -> None:
+    root = tmp_path / "above" / "below"
+    root.mkdir(parents=True)
+    (tmp_path / place).chmod(0o777)
+    told = stage(root)
+    assert f"everyone may write to {(tmp_path / place).resolve()}" in told["failed"]
+    assert left_in(root) == []
+    (tmp_path / place).chmod(0o1777)
+    assert stage(root)["staged"] == "new"
+
+
+def test_a_root_that_a_group_can_replace_is_told(tmp_path: Path) -> None:
+    root = tmp_path / "project" / "ann"
+    root.mkdir(parents=True)
+    assert "shared" not in stage(root, nonce="n1")
+    (tmp_path / "project").chmod(0o2770)
+    told = stage(root, nonce="n2")
+    assert (told["shared"], told["staged"]) == (str(tmp_path / "project"), "again")
+    (tmp_path / "project").chmod(0o3770)
+    assert "shared" not in stage(root, nonce="n3")
+
+
 def test_the_directory_of_another_run_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir()
     (tmp_path / FOLDER / "TOKEN").write_text(OTHER)
