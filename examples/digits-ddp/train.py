@@ -20,6 +20,10 @@ from pathlib import Path
 
 import numpy as np
 import torch
+
+# DDP and optimizers import it. Where that is after the process group was made, it keeps the group:
+# gloo's threads go on, and Python aborts if one of them frees a tensor while it ends
+import torch._dynamo
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel

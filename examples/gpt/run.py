@@ -18,6 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
+# DDP and optimizers import it. Where that is after the process group was made, it keeps the group:
+# gloo's threads go on, and Python aborts if one of them frees a tensor while it ends
+import torch._dynamo
 import torch.distributed as dist
 from gpt import HERE, Sizes
 from torch import Tensor

@@ -65,6 +65,7 @@ if __name__ == "__main__":
 """Programs as people write them: nothing of jobgen's is in them but the end of the second start."""
 
 PART = """
+import torch._dynamo  # before the process group: see examples/digits-ddp/train.py
 import torch.distributed as dist
 
 def part():

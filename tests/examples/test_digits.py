@@ -19,6 +19,7 @@ from jobgen.payload import localslurm
 from jobgen.payload.localslurm import processes
 from tests.e2e.runs import NOT_ASKED
 from tests.e2e.runs import hold as wait_at_pause
+from tests.ports import reserved_port
 from tests.waiting import HANG, until
 
 ROOT = Path(__file__).parents[2]
@@ -221,3 +222,32 @@ def test_every_job_file_of_the_example_renders_where_it_can_run(user: User) -> N
             if (file, cluster) == ("job.pdsh.yaml", "local"):
                 continue  # simulated nodes are no ssh hosts
             assert user.jobgen("render", str(EXAMPLE / file), "-c", cluster).startswith("#!")
+
+
+ENDS = """
+import os, sys
+import train
+train.main(["--epochs=1"])
+names = [open(f"/proc/self/task/{task}/comm").read() for task in os.listdir("/proc/self/task")]
+print("left", sum("gloo" in name for name in names))
+"""
+
+
+@TORCH
+def test_no_thread_of_the_process_group_outlives_it() -> None:
+    """One that frees a tensor while Python ends would abort a training that went well."""
+    with reserved_port() as port:
+        meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+        ranks = [
+            subprocess.Popen(
+                [sys.executable, "-c", ENDS],
+                env={**os.environ, **meet, "RANK": rank, "LOCAL_RANK": rank},
+                cwd=EXAMPLE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for rank in ("0", "1")
+        ]
+        said = [rank.communicate(timeout=HANG)[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0]
+    assert [text.splitlines()[-1] for text in said] == ["left 0"] * 2

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import torch._dynamo  # noqa: F401 - before the process group: see examples/digits-ddp/train.py
 import torch.distributed as dist
 from lightning.pytorch.cli import LightningCLI
 from lightning.pytorch.demos.boring_classes import BoringModel, RandomDataset
