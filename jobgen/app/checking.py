@@ -49,15 +49,15 @@ def check(
     """
     from jobgen.app.permissions import require_login
 
-    found_profile = clusters.find(world, name)
-    file, profile = found_profile
+    cluster = clusters.find(world, name)
+    file, profile = cluster
     if profile.value.scheduler == "local":
         message = f"{profile.value.name} is this machine: there is no Slurm to ask"
         raise Usage(Problem("J411", message, hint="name a profile with scheduler: slurm"))
     if known is not None:
         return _compared(file, profile, known, None)
-    require_login(world, file, found_profile.site)
-    with world.connect(found_profile.site.login) as transport:
+    require_login(world, file, cluster.site)
+    with world.connect(cluster.site.login) as transport:
         found = survey(transport)
         told, refuses = None, None
         if not compare.partition(profile, found.site):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from jobgen.app import answers
 from jobgen.model.bundle import BundleFile
 from jobgen.model.record import RunRecord
-from jobgen.scheduler import Scheduler, scheduler_for
+from jobgen.scheduler import Attempt, Scheduler, scheduler_for
 from jobgen.shell import Command
 from jobgen.submission import scripts
 from jobgen.submission.machine import step
@@ -83,13 +83,9 @@ class Orders:
 
     def sbatch(self, directory: str, attempt: int) -> Command:
         """The command of an attempt."""
-        return self.scheduler.submit(
-            (ENTRY, self._record.digest),
-            directory=directory,
-            token=self._record.token,
-            attempt=attempt,
-            options=self.options,
-        )
+        entry = (ENTRY, self._record.digest)
+        made = Attempt(entry, directory, self._record.token, attempt)
+        return self.scheduler.submit(made, self.options)
 
 
 def rehearse(

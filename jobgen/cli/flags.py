@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import click
@@ -61,21 +62,15 @@ HELP = _option(
     is_eager=True,
     help="Show this help.",
 )
-TRUST = click.option(
-    "--trust",
-    "trust",
+_permission = partial(click.option, callback=_keep, expose_value=False)
+TRUST = _permission(
+    *("--trust", "trust"),
     metavar="USER@HOST:ROOT",
     multiple=True,
-    callback=_keep,
-    expose_value=False,
     help="Trust this login of a project's profile.",
 )
-OUTSIDE = click.option(
-    "--allow-outside",
-    is_flag=True,
-    callback=_keep,
-    expose_value=False,
-    help="Read secrets from files outside the job's folder.",
+OUTSIDE = _permission(
+    "--allow-outside", is_flag=True, help="Read secrets from files outside the job's folder."
 )
 EVERYWHERE = (
     _option(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from jobgen.model.observation import mark_of
 from jobgen.model.record import JobState
@@ -13,6 +13,16 @@ if TYPE_CHECKING:
     from jobgen.model.observation import Observation
     from jobgen.model.record import JobId, Site
     from jobgen.shell import Command, Result
+
+
+class Attempt(NamedTuple):
+    """One attempt to submit a run: what sbatch is given, and where."""
+
+    entry: tuple[str, ...]
+    """The script, relative to the run directory, and its arguments."""
+    directory: str
+    token: str
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +71,8 @@ class Tested:
 class Scheduler(Protocol):
     """The port. Every method is pure."""
 
-    def submit(
-        self,
-        entry: Sequence[str],
-        *,
-        directory: str,
-        token: str,
-        attempt: int,
-        options: Sequence[str] = (),
-    ) -> Command:
-        """The sbatch command of one attempt of the script and arguments in ``entry``.
-
-        ``options`` are further command-line words.
+    def submit(self, attempt: Attempt, options: Sequence[str] = ()) -> Command:
+        """The sbatch command of one attempt; ``options`` are further command-line words.
 
         A ``--comment=…`` among them is the user's; ours is appended to it.
         """

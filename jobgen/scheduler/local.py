@@ -15,7 +15,7 @@ from typing import Literal
 from jobgen.model.observation import Observation
 from jobgen.model.record import JobId
 from jobgen.payload import localslurm
-from jobgen.scheduler import Found, Settings, Tested
+from jobgen.scheduler import Attempt, Found, Settings, Tested
 from jobgen.scheduler.slurm import SlurmScheduler
 from jobgen.shell import Command, Raw, Result, expandable
 
@@ -31,21 +31,9 @@ class LocalScheduler:
     accounting: Literal["none"] = "none"
     slurm: SlurmScheduler = field(default_factory=lambda: SlurmScheduler(accounting="none"))
 
-    def submit(
-        self,
-        entry: Sequence[str],
-        *,
-        directory: str,
-        token: str,
-        attempt: int,
-        options: Sequence[str] = (),
-    ) -> Command:
+    def submit(self, attempt: Attempt, options: Sequence[str] = ()) -> Command:
         """The sbatch command of one attempt."""
-        return self._here(
-            self.slurm.submit(
-                entry, directory=directory, token=token, attempt=attempt, options=options
-            )
-        )
+        return self._here(self.slurm.submit(attempt, options))
 
     def submitted(self, result: Result) -> JobId | None:
         """The id that sbatch printed."""

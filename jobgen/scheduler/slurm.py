@@ -13,7 +13,7 @@ from typing import Literal
 
 from jobgen.model.observation import Observation, mark_of
 from jobgen.model.record import JobId
-from jobgen.scheduler import Found, Settings, Tested
+from jobgen.scheduler import Attempt, Found, Settings, Tested
 from jobgen.scheduler.refusals import definite
 from jobgen.scheduler.words import (
     COMMENT,
@@ -43,21 +43,13 @@ class SlurmScheduler:
 
     accounting: Literal["auto", "sacct", "none"] = "auto"
 
-    def submit(
-        self,
-        entry: Sequence[str],
-        *,
-        directory: str,
-        token: str,
-        attempt: int,
-        options: Sequence[str] = (),
-    ) -> Command:
+    def submit(self, attempt: Attempt, options: Sequence[str] = ()) -> Command:
         """The sbatch command of one attempt, to be run in the run directory."""
         theirs = [o.removeprefix("--comment=") for o in options if o.startswith("--comment=")]
-        comment = " ".join([*theirs[-1:], f"jobgen:{mark_of(token)}:{attempt}"])
+        comment = " ".join([*theirs[-1:], f"jobgen:{mark_of(attempt.token)}:{attempt.number}"])
         others = [o for o in options if not o.startswith("--comment=")]
-        head = ("sbatch", "--parsable", f"--comment={comment}", f"--chdir={directory}")
-        return Command((*head, *others, *entry))
+        head = ("sbatch", "--parsable", f"--comment={comment}", f"--chdir={attempt.directory}")
+        return Command((*head, *others, *attempt.entry))
 
     def submitted(self, result: Result) -> JobId | None:
         """The id that sbatch printed. It may print an id and an error at once: the id wins."""

@@ -11,7 +11,7 @@ import pytest
 
 from jobgen.model.observation import Observation, mark_of
 from jobgen.model.record import JobId, JobState, Login, Site
-from jobgen.scheduler import Scheduler, scheduler_for
+from jobgen.scheduler import Attempt, Scheduler, scheduler_for
 from jobgen.scheduler.local import LocalScheduler
 from jobgen.shell import Command, Result
 from tests.waiting import HANG, until
@@ -53,9 +53,8 @@ def local() -> Scheduler:
 
 
 def submit(shell: Shell, attempt: int = 1) -> JobId:
-    command = local().submit(
-        ["job.sbatch"], directory=str(shell.home), token=TOKEN, attempt=attempt, options=("-N2",)
-    )
+    made = Attempt(("job.sbatch",), str(shell.home), TOKEN, attempt)
+    command = local().submit(made, ("-N2",))
     job = local().submitted(shell.run(command))
     assert job is not None
     return job
@@ -97,9 +96,7 @@ def test_what_is_gone_is_not_told_of_and_what_is_refused_is_so_for_sure(shell: S
     assert local().states(shell.run(local().query([JobId(99)]))) == {}
     assert local().history([JobId(99)]) is None
     assert local().find_past(3) is None
-    command = local().submit(
-        ["job.sbatch"], directory="/", token=TOKEN, attempt=1, options=("--nodes=99",)
-    )
+    command = local().submit(Attempt(("job.sbatch",), "/", TOKEN, 1), ("--nodes=99",))
     result = shell.run(command)
     assert local().refused(result)
     assert local().submitted(result) is None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from jobgen.model.observation import Observation, mark_of
 from jobgen.model.record import JobId, JobState
-from jobgen.scheduler import whole
+from jobgen.scheduler import Attempt, whole
 from jobgen.scheduler.reasons import in_words, pending_reason
 from jobgen.scheduler.slurm import HISTORY, QUERY, SlurmScheduler
 from jobgen.scheduler.words import SEPARATOR, seconds, state
@@ -22,13 +22,8 @@ TOKEN = "abcdefghijklmnopqrstuvwxyz"
 
 
 def test_a_submit_names_the_token_the_attempt_and_the_directory() -> None:
-    words = SLURM.submit(
-        ("bundle/job.sbatch", "d1"),
-        directory="/s/u's/a b",
-        token=TOKEN,
-        attempt=2,
-        options=["--hold"],
-    )
+    attempt = Attempt(("bundle/job.sbatch", "d1"), "/s/u's/a b", TOKEN, 2)
+    words = SLURM.submit(attempt, ["--hold"])
     assert words.words == (
         "sbatch",
         "--parsable",
@@ -42,7 +37,7 @@ def test_a_submit_names_the_token_the_attempt_and_the_directory() -> None:
 
 def test_the_user_s_comment_stays_before_ours() -> None:
     options = ["--comment=for the paper", "--nice=5"]
-    words = SLURM.submit(["j"], directory="/d", token=TOKEN, attempt=1, options=options).words
+    words = SLURM.submit(Attempt(("j",), "/d", TOKEN, 1), options).words
     assert f"--comment=for the paper jobgen:{mark_of(TOKEN)}:1" in words
     assert sum(str(word).startswith("--comment") for word in words) == 1
 
@@ -150,7 +145,7 @@ def test_a_name_of_any_characters_moves_no_other_field(name: str) -> None:
 @given(st.lists(st.text(max_size=20), max_size=5), st.integers(1, 9))
 def test_a_submit_is_what_was_said_after_any_shell(options: list[str], attempt: int) -> None:
     options = [option.replace("\0", "") for option in options]
-    words = SLURM.submit(["e"], directory="/d", token=TOKEN, attempt=attempt, options=options)
+    words = SLURM.submit(Attempt(("e",), "/d", TOKEN, attempt), options)
     assert shlex.split(str(words)) == [str(word) for word in words.words]
 
 

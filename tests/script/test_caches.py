@@ -126,13 +126,18 @@ def test_a_requeued_job_finds_what_it_compiled_but_no_lock(tmp_path: Path) -> No
         assert said(job, rank)[2].endswith(".1/extensions")
 
 
+def month_old(folder: Path) -> Job:
+    """A job whose first start compiled something long ago."""
+    job = made(folder, TELL.replace("NAMES", " ".join(NAMES)) + SAVES, checkpoint=REQUEUE)
+    put_back(job, 0, ranks=4)
+    for caches in folders(job):
+        os.utime(caches, (0, 0))
+    return job
+
+
 def test_a_job_that_is_requeued_for_weeks_keeps_what_it_compiled(tmp_path: Path) -> None:
     """What is a month old is removed, but not what this job has had for so long."""
-    program = TELL.replace("NAMES", " ".join(NAMES)) + SAVES
-    job = made(tmp_path / "run", program, checkpoint=REQUEUE)
-    put_back(job, 0, ranks=4)
-    for folder in folders(job):
-        os.utime(folder, (0, 0))
+    job = month_old(tmp_path / "run")
     put_back(job, 1, ranks=4)
     for rank in range(4):
         assert (job.folder / f"there.{rank}").read_text().split() == ["built", "clock"]
@@ -141,11 +146,7 @@ def test_a_job_that_is_requeued_for_weeks_keeps_what_it_compiled(tmp_path: Path)
 
 def test_a_node_removes_no_old_caches_of_another_node_of_its_job(tmp_path: Path) -> None:
     """As on a site whose TMPDIR is shared: n2 is held up until n1 has removed what is old."""
-    program = TELL.replace("NAMES", " ".join(NAMES)) + SAVES
-    job = made(tmp_path / "run", program, checkpoint=REQUEUE)
-    put_back(job, 0, ranks=4)
-    for folder in folders(job):
-        os.utime(folder, (0, 0))
+    job = month_old(tmp_path / "run")
     node = job.script.parent / "node.sh"
     waits = (
         "[[ $SLURM_NODEID == 0 ]] || until [[ -e $JOBGEN_RUN_DIR/up.0.1 ]]; do sleep 0.1; done\n"

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from jobgen.model.record import JobId
+from jobgen.scheduler import Attempt
 from jobgen.scheduler.slurm import SlurmScheduler
 from jobgen.shell import Command
 from jobgen.submission import scripts
@@ -329,7 +330,7 @@ def test_an_sbatch_that_still_runs_is_seen_even_without_its_parent(run: Path) ->
     # as words of a program that does not end; start would wait for it
     # and that stays itself: a shell becomes the last command of its words
     program = "touch begun; sleep 3600; true"
-    sbatch = SlurmScheduler().submit(["x"], directory="/", token=TOKEN, attempt=1)
+    sbatch = SlurmScheduler().submit(Attempt(("x",), "/", TOKEN, 1))
     (comment,) = (word for word in sbatch.words if str(word).startswith("--comment="))
     command = Command.of("sh", "-c", program, str(comment))
     words = ["sh", str(run / "submit" / "submit.sh"), "1", *(str(w) for w in command.words)]
