@@ -137,10 +137,14 @@ class Catalog(NamedTuple):
         Each name once, the nearest; usually nothing.
         """
         found: dict[str, TemplateFile] = {}
-        for _, folder in self.search:
+        for origin, folder in self.search:
             for path in _files_in(folder / "templates" / "slurm", (".j2",)):
                 if path.name not in found:
                     label = self._label(path)
+                    if origin != OWN and not _stays_in(folder, path):
+                        message = f"{label} is a link that leads out of {self._label(folder)}"
+                        hint = "a template of a project is a file of it"
+                        raise Invalid(Problem("J241", message, None, hint))
                     found[path.name] = TemplateFile(path.name, _text(path, label), label)
         return [file for file in found.values() if file.text != shipped.get(file.name)]
 
@@ -149,12 +153,16 @@ class Catalog(NamedTuple):
         if not path.is_file():
             hint = "give the path of a profile, or a name: jobgen cluster ls"
             raise Missing(Problem("J182", f"there is no cluster profile '{name}'", None, hint))
-        return self._read((OWN if self._is_own(path.resolve()) else "file", path, name), ())
+        return self._read((OWN if self._is_own(path) else "file", path, name), ())
 
     def _is_own(self, path: Path) -> bool:
         """Whether this file lies in the folder of the user's own configuration."""
-        own = (folder.resolve() for origin, folder in self.search if origin == OWN)
-        return any(path.is_relative_to(folder) for folder in own)
+        own = [folder for origin, folder in self.search if origin == OWN]
+        return any(
+            path.absolute().is_relative_to(folder.absolute())
+            or path.resolve().is_relative_to(folder.resolve())
+            for folder in own
+        )
 
     def _files(self) -> Iterator[_Entry]:
         """Every profile's file in the order in which a name is looked up: origin, path, label.
@@ -165,7 +173,8 @@ class Catalog(NamedTuple):
         for origin, folder in sorted(self.search, key=lambda pair: pair[0] != OWN):
             if realpath(folder / "clusters") != realpath(ours):
                 for path in _files_in(folder / "clusters", _SUFFIXES):
-                    if not _same(path, ours / path.name):
+                    outside = origin != OWN and not _stays_in(folder, path)
+                    if not outside and not _same(path, ours / path.name):
                         yield origin, path, self._label(path)
         for path in _files_in(ours, _SUFFIXES):
             yield SHIPPED, path, f"clusters/{path.name}"
@@ -183,7 +192,8 @@ class Catalog(NamedTuple):
         origin, path, label = entry
         text = _text(path, label)
         hidden = tuple(Hidden(origin, label) for origin, _, label in others)
-        return ClusterFile(path.stem, text, label, origin, path, hidden, self.parent(path, text))
+        above = self._above(path, text, self._extendable(origin), ())
+        return ClusterFile(path.stem, text, label, origin, path, hidden, above)
 
     def parent(self, path: Path, text: str) -> Parent | None:
         """The profile that this text extends, with its own; None where there is none.
@@ -191,26 +201,30 @@ class Catalog(NamedTuple):
         A profile may extend another one of its own name. A shipped one extends a shipped one, and
         one of the user's own never one of a project, whatever of that name lies nearer.
         """
-        return self._above(path, text, ())
+        origin = OWN if self._is_own(path) else ""
+        shipped_one = path.resolve().parent == shipped("clusters").resolve()
+        allowed = self._extendable(SHIPPED if shipped_one else origin)
+        return self._above(path, text, allowed, ())
 
-    def _above(self, path: Path, text: str, below: tuple[Path, ...]) -> Parent | None:
+    def _above(
+        self, path: Path, text: str, allowed: tuple[str, ...], below: tuple[Path, ...]
+    ) -> Parent | None:
         match = _EXTENDS.search(text)
         if not match or len(below) == _LEVELS:
             return None
         here = path.resolve()
-        allowed = self._extendable(here)
         for origin, found, label in self._files():
             usable = found.stem == match.group(2) and (not allowed or origin in allowed)
             if usable and found.resolve() not in (here, *below):
                 above = _text(found, label)
-                return Parent(above, label, self._above(found, above, (*below, here)))
+                # what stands above it may extend no more than it may itself
+                rest = self._extendable(origin) or allowed
+                return Parent(above, label, self._above(found, above, rest, (*below, here)))
         return None
 
-    def _extendable(self, path: Path) -> tuple[str, ...]:
-        """The origins of the profiles that the one at this path may extend; empty: any."""
-        if path.parent == shipped("clusters").resolve():
-            return (SHIPPED,)
-        return (OWN, SHIPPED) if self._is_own(path) else ()
+    def _extendable(self, origin: str) -> tuple[str, ...]:
+        """The origins of the profiles that one of this origin may extend; empty: any."""
+        return {SHIPPED: (SHIPPED,), OWN: (OWN, SHIPPED)}.get(origin, ())
 
     def suggest(self, name: str = "") -> str:
         """Where to go from a name that reaches no profile: those near it, or the user's own."""
@@ -229,6 +243,11 @@ class Catalog(NamedTuple):
     def _missing(self, name: str) -> Missing:
         message = f"there is no cluster '{name[:64]}'"
         return Missing(Problem("J182", message, None, self.suggest(name)))
+
+
+def _stays_in(folder: Path, path: Path) -> bool:
+    """Whether a file lies below a folder, with all links followed."""
+    return Path(realpath(path)).is_relative_to(realpath(folder))
 
 
 def _same(path: Path, other: Path) -> bool:

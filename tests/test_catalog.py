@@ -80,6 +80,30 @@ def test_no_profile_of_the_users_own_extends_one_of_a_project(
     assert "root: /config" in parent.text
 
 
+def test_an_own_profile_that_is_a_link_extends_no_profile_of_a_project(
+    folders: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "dotfiles.yaml").write_text("name: mine\nextends: a100x16\n")
+    (folders[2] / "clusters" / "mine.yaml").symlink_to(tmp_path / "dotfiles.yaml")
+    put(folders[1], "a100x16")
+    found = catalog(folders).cluster("mine")
+    assert [*found.texts][1:] == ["clusters/a100x16.yaml"]
+    assert "scheduler: local" not in found.texts["clusters/a100x16.yaml"]
+
+
+def test_a_file_of_a_project_that_is_a_link_out_of_it_is_not_read(
+    folders: tuple[Path, Path, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text("key")
+    (folders[1] / "clusters" / "evil.yaml").symlink_to(tmp_path / "secret")
+    with pytest.raises(Missing):
+        catalog(folders).cluster("evil")
+    (folders[1] / "templates" / "slurm").mkdir(parents=True)
+    (folders[1] / "templates" / "slurm" / "x.j2").symlink_to(tmp_path / "secret")
+    with pytest.raises(Invalid, match="leads out"):
+        catalog(folders).own_templates({})
+
+
 def test_a_path_to_a_profile_of_the_users_own_is_no_projects(
     folders: tuple[Path, Path, Path],
 ) -> None:

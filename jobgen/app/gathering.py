@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from os.path import realpath
@@ -47,7 +48,7 @@ def gather(world: World, spec: Loaded[JobSpec], base: Path, cluster: str | None)
         return Gathered(_without_files(spec), workdir, facts, None, tuple(problems))
     for path, name in _named(spec.value):
         try:
-            texts[name] = read_regular(workdir / name)
+            texts[name] = _read_inside(workdir, name)
         except OSError as error:
             problems.append(_unread(spec, name, path, error))
     texts |= _read_inner(spec.value, workdir, texts)
@@ -100,8 +101,16 @@ def _read_inner(job: JobSpec, workdir: Path, texts: Mapping[str, bytes]) -> dict
 
     name = name_deepspeed_file(texts.get(job.launcher.config or "", b""))
     with suppress(OSError):
-        return {name: read_regular(workdir / name)} if name else {}
+        return {name: _read_inside(workdir, name)} if name else {}
     return {}
+
+
+def _read_inside(workdir: Path, name: str) -> bytes:
+    """A file of the working directory. Raises OSError, for a link that leads out of it, too."""
+    path = Path(realpath(workdir / name))
+    if not path.is_relative_to(workdir):
+        raise OSError(errno.EXDEV, "it lies outside the working directory")
+    return read_regular(path)
 
 
 def _without_files(spec: Loaded[JobSpec]) -> Loaded[JobSpec]:

@@ -121,6 +121,24 @@ def require_secrets(world: World, refs: Sequence[SecretRef], base: Path) -> None
         _keep(world, [permission])
 
 
+def require_workdir(world: World, workdir: Path, base: Path) -> None:
+    """Return if this directory may be uploaded; ask if it is neither below the job's folder nor
+    above it, as the project is whose jobs lie in a folder of their own.
+
+    Raises Usage as ``require_login`` does.
+    """
+    folder, path = realpath(base), realpath(workdir)
+    permission = ("workdir", path, folder)
+    near = Path(path).is_relative_to(folder) or Path(folder).is_relative_to(path)
+    if near or permission in _kept(world):
+        return
+    message = f"workdir is {path}, outside the job's project"
+    if not (world.outside or world.consent(f"{message}\nUpload it to the cluster?")):
+        hint = "if you want it uploaded: add --allow-outside"
+        raise Usage(Problem("J188", message, None, hint))
+    _keep(world, [permission])
+
+
 def _kept(world: World) -> set[Permission]:
     try:
         text = (world.state / FILE).read_text(encoding="utf-8", errors="surrogateescape")

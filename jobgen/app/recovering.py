@@ -82,10 +82,10 @@ def _read_record(site: Site, path: str, words: Mapping[str, str]) -> RunRecord |
     about, token = _read_about(words.get("about", "")), words.get("token", "").strip()
     if about.get("token") != token or not _TOKEN.fullmatch(token):
         return None
-    name, created = about.get("name"), about.get("created")
+    name, created = about.get("name"), _read_time(about.get("created"))
     attempt = int(words.get("attempt", "")) if _NUMBER.fullmatch(words.get("attempt", "")) else 0
     job = _job(words.get("jobid", ""))
-    if not _is_name(name) or not isinstance(created, (int, float)) or not (job or attempt):
+    if not _is_name(name) or created is None or not (job or attempt):
         return None
     phase = Phase.SUBMITTED if job else Phase.RESOLVING
     state = State(phase, path, attempt or 1, job=job, cancel="cancel" in words)
@@ -96,12 +96,12 @@ def _read_record(site: Site, path: str, words: Mapping[str, str]) -> RunRecord |
         name=str(name),
         site=site,
         digest=str(digest),
-        created=float(created),
+        created=created,
         directory=path,
         job=job,
         state=JobState.PENDING if job else JobState.SUBMITTING,
         submission={"state": state.data(), "options": []},
-        shape=shape if isinstance(shape, dict) else {},
+        shape=_keep_sound(shape) if isinstance(shape, dict) else {},
     )
     return record if path.endswith(f"/{record.folder}") else None
 
@@ -112,6 +112,24 @@ def _read_about(text: str) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return about if isinstance(about, dict) else {}
+
+
+def _read_time(value: object) -> float | None:
+    return float(value) if isinstance(value, (int, float)) and 0 <= value < 1e11 else None
+
+
+def _keep_sound(shape: Mapping[str, Any]) -> dict[str, Any]:
+    """Of what the directory says of the job's shape, what is of the type that screens expect."""
+    numbers = ("nodes", "ranks_per_node", "gpus_per_node", "seconds", "elements", "monitor")
+    kept: dict[str, Any] = {}
+    for key, value in shape.items():
+        if key in numbers:
+            sound = isinstance(value, int) and 0 <= value < 1 << 31
+        else:
+            sound = isinstance(value, str) and key in ("launcher", "git")
+        if sound:
+            kept[key] = value
+    return kept
 
 
 def _job(text: str) -> JobId | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jobgen.app import orders, provenance, secret, submitting
 from jobgen.app.calibrating import expected
 from jobgen.app.errand import Errand
-from jobgen.app.permissions import require_login, require_secrets
+from jobgen.app.permissions import require_login, require_secrets, require_workdir
 from jobgen.app.prepare import Ready, judge, refusal
 from jobgen.app.progress import STAGES, Progress, Stage, silent
 from jobgen.app.world import World
@@ -101,6 +101,8 @@ def submit(
     """
     require_login(world, ready.cluster_file, ready.site)
     require_secrets(world, ready.job.value.secrets, ready.base)
+    if ready.manifest is not None:
+        require_workdir(world, ready.workdir, ready.base)
     delivery = secret.delivery(world, ready.job.value.secrets, ready.base)
     git = provenance.commit(ready.workdir, world.environ)
     record = _record(ready, world.token(), world.now(), git)

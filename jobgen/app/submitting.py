@@ -170,7 +170,7 @@ class _Carrier:
             self._abandon(found.text, hint=found.hint)
         if found.shared:
             self.errand.say(
-                f"warning: the group of {found.shared} can replace run directories below it, "
+                f"warning: others may change {found.shared}, replace run directories below it, "
                 "and so run programs as you"
             )
         self._moment(2, "upload", "", done=payload.size, total=payload.size, ended=True)

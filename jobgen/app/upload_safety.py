@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from jobgen.app.workdir_files import read_file
 from jobgen.app.world import World
-from jobgen.data.secret_rules import find_tokens
+from jobgen.data.secret_rules import find_tokens, name_kind
 from jobgen.errors import Place, Problem
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _TEXT = 8192
 def refuse_workdir(world: World, workdir: Path, place: Place) -> Problem | None:
     """Why this directory is never uploaded, whatever the ignore file says; None if it may be."""
     home = Path(realpath(world.home))
-    inside = next((part for part in workdir.parts if part in KEYS), "")
+    inside = next((part for part in workdir.parts if part in KEYS), "") or _secret_parent(workdir)
     holds = next((name for name in KEYS if (workdir / name).is_dir()), "")
     if home.is_relative_to(workdir):
         what = "is your home directory" if workdir == home else "contains your home directory"
@@ -39,6 +39,15 @@ def refuse_workdir(world: World, workdir: Path, place: Place) -> Problem | None:
         return None
     hint = "put the program into a directory of its own, and name that"
     return Problem("J198", f"workdir {what}; it is not uploaded", place, hint)
+
+
+def _secret_parent(workdir: Path) -> str:
+    """The part of the path that names a directory of secrets, such as .docker; empty if none."""
+    for folder in (workdir, *workdir.parents):
+        holder = f"{folder.name}/config.json"
+        if name_kind(str(folder), is_directory=True) or name_kind(holder, is_directory=False):
+            return folder.name
+    return ""
 
 
 def find_leaks(world: World, manifest: Manifest) -> list[Problem]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from jobgen.cli.layout import clip, columns, count, fold
 from jobgen.cli.output import Ink, safe
+from jobgen.data.secret_rules import mask_tokens
 from jobgen.errors import Place, Problem
 
 PLAIN = "J000"
@@ -42,7 +43,7 @@ def one(problem: Problem, texts: Mapping[str, str], ink: Ink) -> str:
     code = "" if problem.code == PLAIN else f"[{problem.code}]"
     place = f"{safe(problem.place)}: " if problem.place else ""
     label = ink(problem.severity, f"{problem.severity}{code}:")
-    first, *more = problem.message.strip("\n").split("\n")
+    first, *more = mask_tokens(problem.message).strip("\n").split("\n")
     lines = [f"{ink('strong', place)}{label} {ink('strong', safe(first))}"]
     # what another program said, line by line: behind a bar, so that it cannot pass for ours
     lines += [f"  | {safe(line)}" for line in more]
@@ -75,6 +76,7 @@ def _excerpt(problem: Problem, texts: Mapping[str, str], ink: Ink) -> list[str]:
     text = _line(place, texts) if place else None
     if place is None or text is None:
         return []
+    text = mask_tokens(text)
     gutter = " " * len(str(place.line))
     room = max(ink.width - len(gutter) - 3, 30)
     shown, start, length = _windowed(text, place, room)
@@ -126,7 +128,7 @@ def as_data(problem: Problem) -> dict[str, Any]:
     return {
         "code": problem.code,
         "severity": problem.severity,
-        "message": problem.message,
+        "message": mask_tokens(problem.message),
         "file": place.file or None,
         "line": place.line,
         "col": place.col,

@@ -32,7 +32,7 @@ _DISTINCT = 6
 """A token of a service has more different characters than ``hf_xxxxxxxx`` of an example."""
 _KEY_HEADER = r"-----BEGIN[ A-Z0-9]{0,40}PRIVATE KEY"
 _KEY = re.compile(
-    _KEY_HEADER.encode() + rb"(?: BLOCK)?-----(?:\r?\n|\\n|\\r\\n)[ \t]*[A-Za-z0-9+/=]"
+    _KEY_HEADER.encode() + rb"(?: BLOCK)?-----(?:(?:\r?\n|\\n|\\r\\n)[ \t]*){1,3}[A-Za-z0-9+/=]"
 )
 _LOGIN_IN_URL = r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
 

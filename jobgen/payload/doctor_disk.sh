@@ -29,6 +29,12 @@ while :; do
     case $(stat -c %A -- "$above") in
     ????????w[!tT]*) printf 'everyone %s\n' "$above" ;;
     ?????w???[!tT]*) printf 'group %s\n' "$above" ;;
+    *)
+        case $(stat -c %u -- "$above") in
+        0 | "$(id -u)") ;;
+        *) printf 'owner %s\n' "$above" ;;
+        esac
+        ;;
     esac
     [ "$above" != / ] || break
     above=$(dirname -- "$above")

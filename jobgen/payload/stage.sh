@@ -25,6 +25,11 @@ stage_guard() {
             stage_fail "everyone may write to $stage_at, which has no sticky bit, and replace what lies in it"
             ;;
         ?????w???[!tT]*) emit shared "$stage_at" ;;
+        *)
+            # the sticky bit does not bind the owner
+            stage_owner=$(stat -c %u -- "$stage_at")
+            [ "$stage_owner" = 0 ] || [ "$stage_owner" = "$(id -u)" ] || emit shared "$stage_at"
+            ;;
         esac
         [ "$stage_at" != / ] || break
         stage_at=$(dirname -- "$stage_at")

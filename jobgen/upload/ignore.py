@@ -22,6 +22,9 @@ _Spec = tuple[tuple[re.Pattern[str], bool | None], ...]
 _BELOW = "ps_d"
 """pathspec's name for the slash behind which a path lies below the directory that is matched."""
 
+_STARS = re.compile(r"(?:\*+[^*/]+){7}\*")
+"""More stars in one name than a regular expression answers in time."""
+
 NEVER = frozenset({".git"})
 """Names that are left out whatever the rules say."""
 
@@ -94,6 +97,11 @@ class Ignorer:
     def _compile(self, lines: Sequence[str]) -> _Spec:
         from pathspec import GitIgnoreSpec
 
+        for line in lines:
+            if _STARS.search(line):
+                hint = "** takes any number of directories; a few * are enough for names"
+                message = f"an ignore pattern has too many * to be read: {line[:40]!r}"
+                raise Invalid(Problem("J190", message, hint=hint))
         # "!*" or "!src/" open a whole tree; only a pattern with letters of its own names a secret
         last = [p[1:].rpartition("/")[2].rstrip() for p in lines if p.startswith("!")]
         self._named += [p for p in last if p.strip("*?")]

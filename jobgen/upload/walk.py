@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable
 from contextlib import suppress
@@ -82,7 +83,7 @@ class _Walk:
             self.leave(path, status)
         elif self.ignorer.withholds(path, is_directory):
             self.withheld.append(path)
-        elif not item.name.isprintable() and any(c < " " or c == "\x7f" for c in item.name):
+        elif not item.name.isprintable() and re.search("[\x00-\x1f\x7f-\x9f]", item.name):
             self.wrong.setdefault(_control, []).append(path)
         elif is_directory:
             self.entries.append(Entry(path, "dir", 0, 0o755))

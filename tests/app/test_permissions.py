@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from jobgen.app import clusters, permissions
-from jobgen.app.permissions import require_login, require_secrets, trust_profile
+from jobgen.app.permissions import (
+    require_login,
+    require_secrets,
+    require_workdir,
+    trust_profile,
+)
 from jobgen.app.world import World
 from jobgen.catalog import shipped
 from jobgen.errors import Usage
@@ -176,3 +181,15 @@ def test_a_secrets_file_elsewhere_is_asked_for_once(world: World, path: str) -> 
 
 def test_the_command_allows_files_elsewhere(world: World) -> None:
     require_secrets(replace(world, outside=True), [secret("~/.ssh/id_ed25519")], world.cwd)
+
+
+def test_a_workdir_that_has_nothing_to_do_with_the_job_is_asked_for_once(world: World) -> None:
+    jobs = world.cwd / "jobs"
+    for near in (world.cwd, jobs, jobs / "src"):
+        require_workdir(world, near, jobs)
+    for far in (world.cwd / "clusters", world.home / "other"):
+        with pytest.raises(Usage) as caught:
+            require_workdir(world, far, jobs)
+        assert "--allow-outside" in caught.value.problems[0].hint
+        require_workdir(replace(world, consent=Person(says=True)), far, jobs)
+        require_workdir(world, far, jobs)

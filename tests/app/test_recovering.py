@@ -103,3 +103,18 @@ def test_a_directory_that_is_no_submitted_run_is_passed_over(
 
 def test_a_root_that_is_not_there_holds_no_runs(forgetful: World) -> None:
     assert recover(forgetful, "here") == ((), 0, ())
+
+
+@pytest.mark.parametrize(
+    "odd", [{"created": 10**400}, {"shape": {"nodes": "x", "launcher": 7}}, {"shape": []}]
+)
+def test_an_odd_description_spoils_no_other_run(
+    world: World, forgetful: World, job: Job, odd: dict[str, object]
+) -> None:
+    first, second = run(world, job("exit 0")), run(world, job("exit 0"))
+    jobs.wait(world, [first.alias, second.alias])
+    file = Path(first.directory) / "run.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **odd}))
+    found = recover(forgetful, "here")
+    assert second.token in {record.token for record in found.records}
+    assert all("nodes" not in r.shape for r in found.records if r.token == first.token)

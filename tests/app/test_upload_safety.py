@@ -74,3 +74,11 @@ def test_a_directory_of_keys_is_not_uploaded_nor_one_around_or_in_it(
         problem = refuse_workdir(world, folder, JOB)
         assert problem
         assert name in problem.message
+
+
+@pytest.mark.parametrize("path", [".docker", ".config/gh", ".config/gcloud/x", ".password-store"])
+def test_a_directory_whose_own_name_says_that_it_holds_secrets_is_not_uploaded(
+    world: World, path: str
+) -> None:
+    (world.home / path).mkdir(parents=True)
+    assert refuse_workdir(world, world.home / path, JOB)

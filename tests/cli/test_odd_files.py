@@ -99,3 +99,27 @@ def test_lint_without_a_cluster_opens_no_run_database(jobgen: Jobgen, tmp_path: 
     answer = jobgen("lint", "job.yaml")
     assert answer.code == Exit.DONE, answer.err
     assert "J257" in answer.out
+
+
+def test_a_configuration_that_is_a_link_out_of_the_workdir_is_not_read(
+    jobgen: Jobgen, tmp_path: Path
+) -> None:
+    (home_of(tmp_path) / "key").write_text("a: secret-canary\n")
+    (tmp_path / "acc.yaml").symlink_to(home_of(tmp_path) / "key")
+    (tmp_path / ".jobgenignore").write_text("acc.yaml\n")
+    write(tmp_path, f"{JOB}launcher: {{type: accelerate, config: acc.yaml}}\n")
+    for words in (("plan",), ("render", "--file", "accelerate.yaml"), ("submit", "-y")):
+        answer = jobgen(*words, "job.yaml", "-c", "local")
+        assert answer.code == Exit.INVALID
+        assert "outside the working directory" in answer.err + answer.out
+        assert "secret-canary" not in answer.err + answer.out
+
+
+@pytest.mark.parametrize("line", ["env: {FOO: bar: TOKEN}", "secrets: [TOKEN]", "# TOKEN\nfoo: 1"])
+def test_no_message_shows_a_token_of_the_file(jobgen: Jobgen, tmp_path: Path, line: str) -> None:
+    token = "hf_" + "aBcDeFgHiJkLmNoPqRsTuVwXyZabcdefgh"
+    write(tmp_path, f"{JOB}{line.replace('TOKEN', token)}\n")
+    for words in (("lint",), ("plan", "-c", "local"), ("plan", "-c", "local", "--json")):
+        answer = jobgen(*words, "job.yaml")
+        assert answer.code == Exit.INVALID
+        assert token not in answer.err + answer.out

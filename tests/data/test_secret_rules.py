@@ -48,7 +48,7 @@ KEY = "-----BEGIN {}PRIVATE KEY{}-----"
 
 
 @pytest.mark.parametrize("kind", ["", "RSA ", "OPENSSH ", "EC ", "ENCRYPTED ", "PGP "])
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\\n"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\\n", "\n\n"])
 def test_a_private_key_is_found(kind: str, end: str) -> None:
     header = KEY.format(kind, " BLOCK" if kind == "PGP " else "")
     found = list(find_tokens(f"x\n{header}{end}MIIEow".encode()))

@@ -129,6 +129,15 @@ def test_a_root_that_everyone_can_replace_is_refused(tmp_path: Path, place: str)
     assert stage(root)["staged"] == "new"
 
 
+@pytest.mark.skipif(bool(os.geteuid()), reason="only root can give files away")
+def test_a_root_below_a_directory_of_another_user_is_told(tmp_path: Path) -> None:
+    root = tmp_path / "theirs" / "ann"
+    root.mkdir(parents=True)
+    os.chown(tmp_path / "theirs", 12345, -1)
+    (tmp_path / "theirs").chmod(0o1777)
+    assert stage(root)["shared"] == str(tmp_path / "theirs")
+
+
 def test_a_root_that_a_group_can_replace_is_told(tmp_path: Path) -> None:
     root = tmp_path / "project" / "ann"
     root.mkdir(parents=True)

@@ -332,3 +332,16 @@ def test_a_deep_tree_is_no_problem(tmp_path: Path) -> None:
     deep.mkdir(parents=True)
     (deep / "x").write_text("x")
     assert len(files(tmp_path)) == 1
+
+
+def test_a_pattern_that_would_be_tried_for_ever_is_refused(tmp_path: Path) -> None:
+    fill(tmp_path, "a" * 200)
+    with pytest.raises(Invalid, match="too many"):
+        scan(tmp_path, Rules(ignore=("*a" * 24 + "b",)))
+    assert files(tmp_path, "**/*.a", "*_*_*.bin") == ["a" * 200]
+
+
+def test_a_name_with_a_c1_control_character_is_refused(tmp_path: Path) -> None:
+    fill(tmp_path, "c1\u009b31m.txt")
+    with pytest.raises(Invalid, match="control characters"):
+        scan(tmp_path)

@@ -12,10 +12,12 @@ jobs/ID/{script,bin/,supervisor.log}
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
 import signal
+import stat
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields, replace
@@ -33,9 +35,13 @@ class Store:
         self.root = root
 
     def create(self) -> None:
-        """Make the folders; nobody else may look into them."""
+        """Make the folders, for nobody else. Raises OSError where one is not ours alone."""
         for folder in (self.root, self.root / "jobs", self.root / "active"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            status = folder.lstat()
+            shared = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+            if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or shared:
+                raise PermissionError(errno.EPERM, "not a folder that only you may change", folder)
 
     @contextlib.contextmanager
     def lock(self) -> Iterator[None]:

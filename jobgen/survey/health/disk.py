@@ -102,6 +102,9 @@ def _replaceable(disk: Disk) -> Verdict | None:
         return failed(what.format(told["everyone"]), fix, "J438")
     if "group" in told:
         return warned(f"the group of {told['group']} can replace run directories", fix, "J438")
+    if "owner" in told:
+        what = f"{told['owner']} belongs to somebody else, who can replace run directories"
+        return warned(what, fix, "J438")
     return well("nobody else may write above them") if "at" in told else None
 
 

@@ -145,6 +145,7 @@ def slurm(**options: str) -> dict[str, str]:
         ({"disk": DISK + "\nnoexec"}, {}, "disk.programs", "warning", "noexec"),
         ({"disk": DISK + "\neveryone /s"}, {}, "disk.replaceable", "failed", "no sticky bit"),
         ({"disk": DISK + "\ngroup /s"}, {}, "disk.replaceable", "warning", "the group of /s"),
+        ({"disk": DISK + "\nowner /s"}, {}, "disk.replaceable", "warning", "somebody else"),
         ({"disk": DISK}, {}, "disk.replaceable", "ok", "nobody else"),
         ({"disk": DISK.replace("lustre", "xfs")}, {}, "disk.shared", "warning", "srun ls -d"),
         ({"disk": DISK.replace("74668408", "999")}, {}, "disk.free", "failed", "999 KiB free"),
