@@ -5,6 +5,7 @@
 # make lint        ruff, mypy, import-linter, shellcheck
 # make bench       the benchmarks; PEERS=DIR/bin measures the peers beside them, in the same run
 # make strategies  every strategy run on the test cluster, as a table; ALL=1 under every launcher
+# make faults      every kind of fault on real submits, to the full count, as a table; goes on where it stopped
 # make clean       remove the virtual environment and caches
 
 SHELL := /bin/bash
@@ -24,7 +25,7 @@ endif
 KEY := $(shell cat pyproject.toml $(PINS) | sha256sum | cut -c1-12)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint $(PINS)
 
-.PHONY: help demo test test-all versions lint ruff mypy imports shellcheck bench strategies clean cluster-packages
+.PHONY: help demo test test-all versions lint ruff mypy imports shellcheck bench strategies faults clean cluster-packages
 help:
 	@sed -n 's/^# make /make /p' Makefile
 
@@ -63,6 +64,9 @@ bench: $(VENV)/.test-$(KEY)
 
 strategies: $(VENV)/.test-$(KEY) cluster-packages
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/strategies $(if $(ALL),--all)
+
+faults: $(VENV)/.test-$(KEY) cluster-packages
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/faults $(if $(WORKERS),--workers $(WORKERS))
 
 cluster-packages:
 	@scripts/cluster-packages

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from jobgen.app.errand import Errand
 from jobgen.app.observing import refresh
-from jobgen.app.submitting import settle
+from jobgen.app.taking_up import settle
 from jobgen.app.world import World
 from jobgen.errors import JobgenError, Unreachable
 from jobgen.model.record import RunRecord

@@ -63,7 +63,7 @@ def gather(world: World, spec: Loaded[JobSpec], base: Path, cluster: str | None)
         try:
             manifest = scan(workdir, spec.value.workdir)
             facts = _read_files(facts, spec, manifest)
-            problems += find_leaks(world, manifest)
+            problems += find_leaks(world, manifest, texts)
         except Invalid as error:
             problems += error.problems
     return Gathered(job, workdir, facts, manifest, tuple(problems))

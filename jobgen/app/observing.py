@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from jobgen.app import answers
 from jobgen.app.errand import Errand
-from jobgen.app.submitting import perform, settle
+from jobgen.app.taking_up import perform, settle
 from jobgen.errors import Unreachable
 from jobgen.model.observation import Observation
 from jobgen.model.record import JobId, JobState, RunRecord
 from jobgen.scheduler import Scheduler, scheduler_for, whole
+from jobgen.shell import Command
 from jobgen.submission import scripts, wire
 from jobgen.submission.machine import step
 from jobgen.submission.markers import Markers, read_markers
@@ -46,6 +47,8 @@ class _Look:
     queue: dict[JobId, Observation] = field(default_factory=dict)
     past: dict[JobId, Observation] = field(default_factory=dict)
     marks: dict[str, Markers] = field(default_factory=dict)
+    alive: set[str] = field(default_factory=set)
+    """Directories of jobs that the queue does not know, whose logs grow."""
     min_job_age: float | None = None
     silent: bool = False
 
@@ -59,6 +62,7 @@ class _Look:
             queue=_mine(record, self.queue),
             past=_mine(record, self.past),
             silent=self.silent,
+            alive=record.directory in self.alive,
             markers=self.marks[record.directory],
             min_job_age=self.min_job_age or 0.0,
             elements=_elements(record, self.past | self.queue),
@@ -158,12 +162,7 @@ def _ask_past(look: _Look, gone: Sequence[RunRecord]) -> None:
     open_ones = [r for r in gone if not _clean(look.marks.get(r.directory))]
     if not open_ones:
         return
-    jobs = [r.job for r in open_ones if r.job is not None]
-    asked = {"config": look.scheduler.configuration()}
-    for number, each in enumerate(_by_cluster(jobs)):
-        question = look.scheduler.history(each)
-        if question is not None:
-            asked[f"past{number}"] = question
+    asked = _questions(look, open_ones)
     result = look.transport.call(scripts.command(asked), deadline=DEADLINE)
     try:
         told = wire.table(wire.frames(result.out))
@@ -173,11 +172,28 @@ def _ask_past(look: _Look, gone: Sequence[RunRecord]) -> None:
     settings = look.scheduler.settings(config)
     if config.code == 0:
         look.min_job_age = float(settings.min_job_age)
+    look.alive = {r.directory for r in open_ones if wire.answer(told, _life(r)).out.strip()}
     for key in asked:
         if key.startswith("past"):
             heard = look.scheduler.past(wire.answer(told, key))
             look.silent |= heard is None and settings.accounting is not False
             look.past.update(heard or {})
+
+
+def _questions(look: _Look, gone: Sequence[RunRecord]) -> dict[str, Command]:
+    """What is asked about runs that the queue does not know: settings, accounting, fresh logs."""
+    asked = {"config": look.scheduler.configuration()}
+    for number, each in enumerate(_by_cluster([r.job for r in gone if r.job is not None])):
+        question = look.scheduler.history(each)
+        if question is not None:
+            asked[f"past{number}"] = question
+    # a log that was written to in the last two minutes is enough
+    fresh = ("-type", "f", "-mmin", "-2", "-print", "-quit")
+    return asked | {_life(r): Command.of("find", f"{r.directory}/logs", *fresh) for r in gone}
+
+
+def _life(record: RunRecord) -> str:
+    return f"life{record.token}"
 
 
 def _clean(marks: Markers | None) -> bool:

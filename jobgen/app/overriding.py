@@ -15,6 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from jobgen.app.upload_safety import find_tokens_in
 from jobgen.app.world import World
 from jobgen.catalog import TemplateFile
 from jobgen.errors import Invalid, JobgenError, Place, Problem
@@ -64,7 +65,7 @@ def _note(file: TemplateFile, templates: Mapping[str, str], digest: str) -> Prob
 
 
 def _refuse_useless(templates: Mapping[str, str], own: Sequence[TemplateFile]) -> None:
-    """A name that nothing knows would be a change without an effect."""
+    """A name that nothing knows would be a change without an effect, and a token would be sent."""
     problems = []
     for file in own:
         others = "".join(other.text for other in own if other is not file)
@@ -78,6 +79,8 @@ def _refuse_useless(templates: Mapping[str, str], own: Sequence[TemplateFile]) -
             file.text.encode()
         except UnicodeEncodeError:
             problems.append(Problem("J241", "this is no UTF-8 text", Place(file.label)))
+        text = file.text.encode(errors="replace")
+        problems += find_tokens_in(text, file.label, "take it out")
     if problems:
         raise Invalid(*problems)
 

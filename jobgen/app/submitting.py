@@ -1,7 +1,7 @@
 """A planned run is carried to its job id, exactly once, whatever breaks on the way.
 
 The machine of ``jobgen.submission`` decides; here its effects leave, each only after the state
-that wants it stands in the ledger. A process that dies is followed by any other: ``resume`` goes
+that wants it stands in the ledger. A process that dies is followed by any other: ``taking_up`` goes
 on from what is written down and from what the run directory knows.
 """
 
@@ -23,13 +23,10 @@ from jobgen.submission import scripts
 from jobgen.submission.machine import step
 from jobgen.submission.states import (
     Begin,
-    Bury,
     CancelAsked,
-    Drop,
     Effect,
     Fact,
     Phase,
-    Record,
     Resolve,
     Stage,
     Start,
@@ -54,25 +51,6 @@ def carry_out(
         # a lease that is not given back ends with its process
         with suppress(JobgenError):
             errand.ledger.release(record.token)
-
-
-def settle(record: RunRecord, errand: Errand) -> RunRecord:
-    """A run that another process left between planning and its job id, taken up once.
-
-    Never raises for what it finds: the record says it.
-    """
-    try:
-        return carry_out(record, None, replace(errand, patience=0.0, redial=None))
-    except JobgenError:
-        return errand.ledger.get(record.token)
-
-
-def perform(record: RunRecord, state: State, effects: Sequence[Effect], errand: Errand) -> None:
-    """Carry out effects that bring nothing back, of a state that is written down."""
-    orders = Orders(record)
-    for effect in effects:
-        if isinstance(effect, Record | Drop | Bury):
-            errand.transport.call(orders.script(state, effect, errand.nonce()))
 
 
 class _Carrier:
@@ -299,7 +277,8 @@ class _Carrier:
         site = self.record.site
         text = scripts.clear(site.root, self.record.folder, self.record.token)
         self.errand.transport.call(text)
-        self._abandon(self.record.reason or "the command that was sending it was ended")
+        said = self.record.reason if self.record.reason.startswith("not submitted") else ""
+        self._abandon(said or "the command that was sending it was ended")
 
     def _abandon(self, why: str, hint: str = "") -> NoReturn:
         """Nothing was submitted and nothing will be."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from os.path import realpath
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from jobgen.app.workdir_files import read_file
@@ -50,28 +52,37 @@ def _secret_parent(workdir: Path) -> str:
     return ""
 
 
-def find_leaks(world: World, manifest: Manifest) -> list[Problem]:
+def find_leaks(
+    world: World, manifest: Manifest, texts: Mapping[str, bytes] = MappingProxyType({})
+) -> list[Problem]:
     """The lines of files to be uploaded that hold a private key or a token, ten at most.
 
-    Text files up to 1 MiB are searched, but for those that an ignore rule names with a ``!``.
+    Text files up to 1 MiB are searched, but for those that an ignore rule names with a ``!``; and
+    so are ``texts``, by name, which become files of the job although they may not be uploaded.
     """
-    return list(islice(_leaks(world, manifest), _MOST_SHOWN))
+    return list(islice(_leaks(world, manifest, texts), _MOST_SHOWN))
 
 
-def _leaks(world: World, manifest: Manifest) -> Iterator[Problem]:
+def _leaks(world: World, manifest: Manifest, texts: Mapping[str, bytes]) -> Iterator[Problem]:
     for entry in manifest.files:
         content = None if entry.path in manifest.named else read_file(manifest, entry)
-        if content is None or b"\0" in content[:_TEXT]:
-            continue
-        name = entry.path.rpartition("/")[2]
-        for token in find_tokens(content):
-            line = content.count(b"\n", 0, token.start) + 1
-            place = Place(world.label(manifest.root / entry.path), line)
-            message = f"a {token.what} would be uploaded with this file"
-            if token.what[0] in "AEIOU":
-                message = f"an{message[1:]}"
-            hint = (
-                "deliver it with secrets: [NAME], or leave the file out; to upload it as it is, "
-                f"workdir: {{ignore: ['!{name}']}}"
-            )
-            yield Problem("J197", message, place, hint)
+        if content is not None:
+            name = entry.path.rpartition("/")[2]
+            rule = f"workdir: {{ignore: ['!{name}']}}"
+            otherwise = f"leave the file out; to upload it as it is, {rule}"
+            yield from find_tokens_in(content, world.label(manifest.root / entry.path), otherwise)
+    for name in sorted(texts.keys() - {entry.path for entry in manifest.files}):
+        yield from find_tokens_in(texts[name], world.label(manifest.root / name), "take it out")
+
+
+def find_tokens_in(content: bytes, label: str, otherwise: str) -> Iterator[Problem]:
+    """A problem for each private key and token of a text; none for a binary file."""
+    if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        content = content.decode("utf-16", "replace").encode()
+    if b"\0" in content[:_TEXT]:
+        return
+    for token in find_tokens(content):
+        place = Place(label, content.count(b"\n", 0, token.start) + 1)
+        article = "an" if token.what[0] in "AEIOU" else "a"
+        message = f"{article} {token.what} would be uploaded with this file"
+        yield Problem("J197", message, place, f"deliver it with secrets: [NAME], or {otherwise}")

@@ -1,7 +1,7 @@
 """What looks like a secret: names of files, and tokens of services in a text.
 
 Tokens have the prefix, the characters and the length of the rule in ``source``, most of them rules
-of gitleaks (MIT). Names of files are jobgen's own list.
+of gitleaks, some of trufflehog. Names of files are jobgen's own list.
 """
 
 from __future__ import annotations
@@ -22,18 +22,33 @@ _HARMLESS = (
     ".env.sample",
     ".env.template",
     "example.env",
-    "id_*.*",
     "sample.env",
     "template.env",
 )
-"""Names that are no secret although a pattern matches them: ``id_*`` is a private key only without
-an extension, and ``id_map.py`` is a program."""
+"""Names that are no secret although a pattern matches them."""
+_PROGRAM = (".c", ".cc", ".cpp", ".cu", ".go", ".h", ".ipynb", ".md", ".py", ".pyi", ".rs", ".rst")
+"""Endings of programs and texts about secrets, such as ``hf_token_utils.py``: their lines are
+searched for tokens as those of any file."""
+_BACKUP = re.compile(
+    r"(?:~|\.(?:bak|backup|old|orig|save|sav|swp|swo|tmp|copy|[0-9]{1,3}))+$|^#|#$"
+)
+"""What editors and people add to the name of a file that they keep."""
 _DISTINCT = 6
 """A token of a service has more different characters than ``hf_xxxxxxxx`` of an example."""
+_EXAMPLE = b"EXAMPLE"
 _KEY_HEADER = r"-----BEGIN[ A-Z0-9]{0,40}PRIVATE KEY"
 _KEY = re.compile(
     _KEY_HEADER.encode() + rb"(?: BLOCK)?-----(?:(?:\r?\n|\\n|\\r\\n)[ \t]*){1,3}[A-Za-z0-9+/=]"
 )
+_NAMED = (
+    ("Weights & Biases key", r"(?i:wandb_api_key|wandb[ .]login)[^\n]{0,20}?\b[0-9a-f]{40}\b"),
+    (
+        "AWS secret key",
+        r"(?i:aws_secret_access_key)[\s\"':=]{1,5}[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=])",
+    ),
+)
+"""Keys without a prefix, told by what stands before them (trufflehog 6271de3 weightsandbiases;
+gitleaks b58d3f1 generic-api-key)."""
 _LOGIN_IN_URL = r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
 
 
@@ -47,6 +62,8 @@ class FoundToken(NamedTuple):
 def find_tokens(content: bytes) -> Iterator[FoundToken]:
     """Private keys and tokens of services in a file, in order; examples are passed over."""
     found = [FoundToken(match.start(), "private key") for match in _KEY.finditer(content)]
+    for what, named in _NAMED:
+        found += [FoundToken(m.start(), what) for m in re.finditer(named.encode(), content)]
     pattern, kinds = _token_pattern()
     for match in pattern.finditer(content):
         text = match[0]
@@ -54,7 +71,7 @@ def find_tokens(content: bytes) -> Iterator[FoundToken]:
         kind = next(kind for kind in kinds if text.startswith(kind.start))
         body = text[len(kind.start) :]
         real = len(body) >= kind.least and len(set(body)) >= _DISTINCT
-        if real and not (before.isalnum() or before == b"_") and not text.endswith(b"EXAMPLE"):
+        if real and not (before.isalnum() or before == b"_") and not text.endswith(_EXAMPLE):
             found.append(FoundToken(match.start(), kind.what))
     yield from sorted(found)
 
@@ -75,9 +92,21 @@ def has_token(text: str) -> bool:
 def name_kind(path: str, is_directory: bool) -> str:
     """What a file or directory of this path holds, by its name; empty: nothing secret."""
     path = path.lower()
-    kind = _names().kind(path, is_directory)
-    name = path.rpartition("/")[2]
-    return "" if kind and any(fnmatchcase(name, p) for p in _HARMLESS) else kind
+    if is_directory:
+        return _names().kind(path, is_directory=True)
+    folder, slash, name = path.rpartition("/")
+    original = _name_original(name)
+    names = (path, f"{folder}{slash}{original}")
+    kind = next(filter(None, (_names().kind(name, is_directory=False) for name in names)), "")
+    harmless = original.endswith(_PROGRAM) or any(fnmatchcase(original, p) for p in _HARMLESS)
+    return "" if harmless else kind
+
+
+def _name_original(name: str) -> str:
+    """The name of the file that this one is a backup of; its own if it is none."""
+    original = _BACKUP.sub("", name)
+    # vim keeps .NAME.swp beside NAME, and ..env.swp beside .env
+    return original.removeprefix(".") if name.endswith((".swp", ".swo")) else original
 
 
 class _Kind(NamedTuple):
@@ -121,7 +150,8 @@ def _short_pattern() -> re.Pattern[str]:
 
 @cache
 def _anything() -> re.Pattern[str]:
-    return re.compile(f"{_short_pattern().pattern}|{_LOGIN_IN_URL}")
+    named = "|".join(pattern for _, pattern in _NAMED)
+    return re.compile(f"{_short_pattern().pattern}|{named}|{_LOGIN_IN_URL}")
 
 
 class _Names(NamedTuple):
@@ -132,7 +162,7 @@ class _Names(NamedTuple):
     others: tuple[tuple[re.Pattern[str], str], ...]
     any_other: re.Pattern[str]
 
-    def kind(self, path: str, is_directory: bool) -> str:
+    def kind(self, path: str, *, is_directory: bool) -> str:
         words = path.split("/")
         mark = "/" if is_directory else ""
         for count in (1, 2):

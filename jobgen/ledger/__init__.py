@@ -178,6 +178,11 @@ class Ledger:
             db.execute(query, (mine, now + seconds, token))
         return True
 
+    def holder(self, token: str) -> tuple[str, float]:
+        """The process that has a run, ``HOST:PID``, and until when; empty and 0 if none has."""
+        rows = self._read("SELECT owner, leased FROM runs WHERE token = ?", (token,))
+        return (str(rows[0][0]), float(rows[0][1])) if rows else ("", 0.0)
+
     def release(self, token: str) -> None:
         """Give a run free again, if it is ours."""
         with self._writing() as db:

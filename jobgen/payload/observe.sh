@@ -50,6 +50,12 @@ look_marks() {
             emit exit "${task%%/*} ${mark##*exit.}$words"
         fi
     done
+    # an end that could not be written down
+    for mark in state/*/.exit; do
+        if [ -f "$mark" ] && ! [ -s "$mark" ]; then
+            emit full "$mark"
+        fi
+    done
     for mark in state/*/events/*.job; do
         if [ -s "$mark" ]; then
             task=${mark#state/}

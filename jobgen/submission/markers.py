@@ -47,6 +47,8 @@ class Markers:
     exits: Mapping[tuple[str, int], Ended] = field(default_factory=dict)
     cancel: bool = False
     secrets: bool = False
+    full: bool = False
+    """Whether an end could not be written down: the disk took a name, and no bytes."""
     missing: bool = False
     unfit: tuple[Unfit, ...] = ()
     """Nodes that a preflight named, in order of the starts."""
@@ -106,6 +108,7 @@ def read_markers(told: Mapping[str, list[str]]) -> Markers:
         },
         cancel="cancel" in told,
         secrets="secrets" in told,
+        full="full" in told or any(not words for *_, words in _tasks(told.get("exit", []))),
         missing="missing" in told,
         unfit=_unfit(told.get("preflight", [])),
         failures=tuple(

@@ -36,6 +36,8 @@ class Seen:
     silent: bool = False
     """There is an accounting, and it did not answer."""
     markers: Markers = field(default_factory=Markers)
+    alive: bool = False
+    """A job that the scheduler does not know has written to its logs in the last minutes."""
     min_job_age: float = 0.0
     """Seconds for which the queue keeps a job that has ended; 0 where it is not known."""
     elements: Mapping[str, JobState] = field(default_factory=dict)
@@ -76,8 +78,8 @@ def _final(record: RunRecord, seen: Observation, marks: Markers) -> dict[str, An
     elif state is JobState.COMPLETED and end is not None and end.code:
         # Slurm can start a job again after a crash; the copy looks around and ends with 0
         state, reason = JobState.FAILED, "Slurm started it once more after it had ended"
-    if state is JobState.FAILED and not reason and end is not None:
-        reason = end.why
+    if state is JobState.FAILED and not reason:
+        reason = end.why if end is not None else _FULL if marks.full else ""
     ended = state not in UNSURE or (record.state is state and record.raw == seen.raw)
     code = seen.exit or (f"{end.code}:0" if end is not None else "")
     return {
@@ -90,6 +92,8 @@ def _final(record: RunRecord, seen: Observation, marks: Markers) -> dict[str, An
     }
 
 
+_ALIVE = "the scheduler does not list it; its logs were written to in the last two minutes"
+_FULL = "its end could not be written: the disk of the run directory is full, or a quota is used up"
 _NO_REASON = (JobState.COMPLETED, JobState.CANCELLED)
 """Of these the queue still tells why they had waited."""
 _EMPTY_REASONS = ("NonZeroExitCode", "JobLaunchFailure")
@@ -121,6 +125,10 @@ def _by_marker(record: RunRecord, end: Ended, marks: Markers) -> dict[str, Any]:
 
 def _vanished(record: RunRecord, seen: Seen) -> dict[str, Any]:
     """Neither in the queue, nor in the accounting, and it left no word."""
+    if seen.alive:
+        going: dict[str, Any] = {"state": JobState.UNKNOWN, "raw": "", "ended": False}
+        kept = {"submission": {**record.submission, "gone": seen.now}}
+        return {**going, **kept, "reason": _ALIVE}
     since = record.submission.get("gone")
     patience = SILENT if seen.silent else LAGGING if seen.past is not None else SECOND_LOOK
     # the queue forgets no job at once: one that it listed a moment ago may be listed again
@@ -128,21 +136,24 @@ def _vanished(record: RunRecord, seen: Seen) -> dict[str, Any]:
     if since is None or seen.now - since < patience or seen.now - queued < seen.min_job_age:
         first = seen.now if since is None else since
         return {"submission": {**record.submission, "gone": first}}
-    marks = seen.markers
     lost: dict[str, Any] = {"state": JobState.LOST, "raw": "", "ended": True, "left": None}
-    if marks.cancel:
-        how = "it left no exit code" if marks.started else "before it started"
+    if seen.markers.cancel:
+        how = "it left no exit code" if seen.markers.started else "before it started"
         return {**lost, "state": JobState.CANCELLED, "reason": f"cancelled; {how}"}
+    return {**lost, "reason": _why_lost(seen.markers)}
+
+
+def _why_lost(marks: Markers) -> str:
     if marks.missing:
-        return {**lost, "reason": "its run directory is gone, and the scheduler has forgotten it"}
+        return "its run directory is gone, and the scheduler has forgotten it"
     if not marks.started:
-        why = "it left the queue before it started; perhaps it was cancelled there"
-        return {**lost, "reason": why}
+        return "it left the queue before it started; perhaps it was cancelled there"
     if marks.requeued and max(marks.requeued)[1] >= marks.restarts:
-        why = "it was put back into the queue and left it before it started again"
-        return {**lost, "reason": why}
+        return "it was put back into the queue and left it before it started again"
+    if marks.full:
+        return _FULL
     why = "it was killed and left no exit code: time limit, out of memory, or a node failed"
-    return {**lost, "reason": f"{why}; the accounting does not tell"}
+    return f"{why}; the accounting does not tell"
 
 
 def _common(seen: Observation, marks: Markers) -> dict[str, Any]:

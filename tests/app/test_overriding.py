@@ -128,6 +128,12 @@ def test_a_template_that_nothing_uses_is_refused(refused: Callable[[], Problem],
     assert problem.hint.startswith("did you mean program.sh.j2? there are: ")
 
 
+def test_a_template_that_holds_a_token_is_refused(refused: Callable[[], Problem], put: Put) -> None:
+    put("one\nexport HF_TOKEN=hf_" + "aB3dE5gH7j" * 4)
+    problem = refused()
+    assert (problem.code, str(problem.place)) == ("J197", "src/templates/slurm/program.sh.j2:2")
+
+
 def test_other_files_named_templates_are_not_looked_at(
     world: World, ready: Callable[[], Ready]
 ) -> None:

@@ -176,6 +176,12 @@ def test_a_run_that_another_live_process_sends_is_left_to_it(world: World, job: 
         db.execute("UPDATE runs SET owner = 'elsewhere:1', leased = ?", (world.now() + 60,))
     (seen,) = jobs.refreshed(world, [record])
     assert (seen.state, seen.ended) == (JobState.PLANNED, False)
+    assert "process 1 on elsewhere is submitting it" in seen.reason
+    with world.ledger._writing() as db:
+        db.execute("UPDATE runs SET leased = ?", (world.now() - 1,))
+    (seen,) = jobs.refreshed(world, [record])
+    assert seen.ended, "what nobody sends any more is given up"
+    assert "elsewhere" not in seen.reason
 
 
 def test_a_cancel_while_another_process_sends_is_obeyed_by_it(world: World, job: Job) -> None:

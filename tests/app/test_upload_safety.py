@@ -47,6 +47,27 @@ def test_data_is_not_searched(world: World, content: bytes) -> None:
     assert not find_leaks(world, scan(world.cwd))
 
 
+@pytest.mark.parametrize("order", ["utf-16-le", "utf-16-be"])
+def test_a_text_of_windows_is_searched(world: World, order: str) -> None:
+    (world.cwd / "key.txt").write_bytes(f"\ufeff# mine\r\n{TOKEN}\r\n".encode(order))
+    (problem,) = find_leaks(world, scan(world.cwd))
+    assert problem.place
+    assert problem.place.line == 2
+
+
+def test_what_becomes_a_file_of_the_job_is_searched_though_it_is_not_uploaded(
+    world: World,
+) -> None:
+    (world.cwd / ".jobgenignore").write_text("ds.json\n")
+    text = f'{{"wandb": "{TOKEN}"}}'.encode()
+    (world.cwd / "ds.json").write_bytes(text)
+    (problem,) = find_leaks(world, scan(world.cwd), {"ds.json": text})
+    assert problem.place
+    assert problem.place.file.endswith("ds.json")
+    (world.cwd / ".jobgenignore").unlink()
+    assert len(find_leaks(world, scan(world.cwd), {"ds.json": text})) == 1
+
+
 def test_ten_lines_are_enough(world: World) -> None:
     (world.cwd / "many.txt").write_text(f"{TOKEN}\n" * 1000)
     assert len(find_leaks(world, scan(world.cwd))) == 10

@@ -41,6 +41,8 @@ class Host:
     address: str
     etc: str
     """The folder that it sees as /etc."""
+    usr: str
+    """The folder that it sees as /usr; this machine's where it is empty."""
     cover: list[str]
     """Folders that are empty and its own, as /tmp is on a real node…"""
     keep: list[str]
@@ -108,6 +110,8 @@ def furnish(host: Host) -> None:
     """What a host sees: its own name, /etc, /proc and temporary folders; nothing where masked."""
     os.umask(0o022)
     socket.sethostname(host.name)
+    if host.usr:
+        mount(host.usr, "/usr", flags=MS_BIND | MS_REC)
     cover(host.cover, host.keep)
     mount(host.etc, "/etc", flags=MS_BIND | MS_REC)
     for path in filter(os.path.exists, host.mask):

@@ -44,6 +44,8 @@ class Options:
     """task/affinity binds tasks to CPUs; task/affinity,task/cgroup hides GPUs as well."""
     job_submit: str = ""
     """The body of the function that judges a job before the controller takes it, in Lua."""
+    usr: str = ""
+    """What the servers have as /usr in place of this machine's: another release of Slurm."""
     conf: tuple[str, ...] = ()
     """More lines for slurm.conf (partitions and nodes of another site, say)."""
 
@@ -151,6 +153,7 @@ class Layout:
         slurm = [f"/usr/bin/{name}" for name in SLURM_COMMANDS]
         server = {
             "etc": str(self.etc),
+            "usr": self.options.usr,
             "cover": self.covered(),
             "keep": self.kept(),
             "mask": [],
@@ -160,6 +163,7 @@ class Layout:
         client = {
             **server,
             "etc": str(self.client_etc),
+            "usr": "",
             "cover": [],
             "mask": slurm,
             "own_processes": False,

@@ -66,6 +66,8 @@ def _gres(layout: Layout, node: str) -> str:
 
 def cgroup_conf(layout: Layout) -> str:
     """GPUs that a step was not given are hidden from it, where there are control groups at all."""
+    if layout.options.usr:
+        return "CgroupPlugin=disabled\n"
     constrain = ["CgroupPlugin=cgroup/v1", "ConstrainDevices=yes"] if layout.cgroup else []
     return "\n".join(["CgroupAutomount=no", *constrain]) + "\n"
 

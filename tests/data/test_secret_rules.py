@@ -44,6 +44,41 @@ def test_an_access_key_of_amazons_documentation_is_no_secret() -> None:
     assert not list(find_tokens(b"AKIAIOSFODNN7EXAMPLE"))
 
 
+HEX = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"export WANDB_API_KEY={HEX}",
+        f"WANDB_API_KEY: '{HEX}'",
+        f'os.environ["WANDB_API_KEY"] = "{HEX}"',
+        f'wandb.login(key="{HEX}")',
+        f"wandb login --relogin {HEX}",
+        f"aws_secret_access_key = {HEX[:20]}/abcDEFghiJKLmnoPQ+0",
+        f'"AWS_SECRET_ACCESS_KEY": "{HEX[:20]}/abcDEFghiJKLmnoPQ+0"',
+    ],
+)
+def test_a_key_is_told_by_the_name_before_it(line: str) -> None:
+    assert len(list(find_tokens(f"a\n{line}\n".encode()))) == 1
+    assert HEX[:20] not in mask_tokens(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"wandb @ git+https://github.com/wandb/wandb@{HEX}",
+        f"WANDB_API_KEY=$KEY # {HEX[:39]}",
+        'wandb.login(key=os.environ["WANDB_API_KEY"])',
+        f"commit {HEX}",
+        "aws_secret_access_key = os.environ['AWS_SECRET_ACCESS_KEY']",
+    ],
+)
+def test_a_digest_near_such_a_name_is_no_key(line: str) -> None:
+    assert not list(find_tokens(line.encode()))
+    assert mask_tokens(line) == line
+
+
 KEY = "-----BEGIN {}PRIVATE KEY{}-----"
 
 

@@ -3,8 +3,11 @@
     python -m tests.e2e.submitter '{"state": DIR, "token": …, "job": FILE, "profile": FILE, …}'
 
     die: N        kill -9 of itself at the Nth point: before and after each commit and each call
-    up, down: N   its connection is reset after N bytes in that direction
+    fill: N       the disk with the file ``filler`` is full from the Nth point on
+    up, down: N   its connection is reset after N bytes in that direction; with ``then: stall``
+                  nothing more arrives
     options: […]  further words for sbatch
+    end: true     it submits nothing, and looks until the run has ended
 
 It prints the job id and the state as JSON, or the error. A later client with the same token goes
 on with the same run.
@@ -17,11 +20,13 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from jobgen.app import orders, submit, submitting
 from jobgen.app.errand import Errand
+from jobgen.app.observing import refresh
 from jobgen.app.prepare import Ready, prepare
 from jobgen.app.world import World
 from jobgen.errors import JobgenError, Missing
@@ -30,18 +35,24 @@ from jobgen.model.record import Login, RunRecord
 from jobgen.shell import Result
 from jobgen.transport import Payload, Transport, connect
 from tests.transport.proxy import Proxy, Way
+from tests.waiting import HANG
 
 
 class Mortal:
-    """Counts the points at which it can die."""
+    """Counts the points at which it can die, or its disk be full."""
 
-    def __init__(self, die: int) -> None:
-        self.left = die
+    def __init__(self, die: int, fill: int, filler: str) -> None:
+        self.left, self.room, self.filler = die, fill, filler
 
     def point(self) -> None:
         self.left -= 1
+        self.room -= 1
         if self.left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
+        if self.room == 0:
+            with suppress(OSError), Path(self.filler).open("wb", buffering=0) as file:
+                while file.write(bytes(4096)):
+                    pass
 
 
 class MortalLedger(Ledger):
@@ -88,9 +99,11 @@ class MortalLink:
 def main(what: dict[str, Any]) -> dict[str, Any]:
     """Submit, or go on with submitting."""
     world = World.here()
-    mortal = Mortal(what.get("die", 0))
+    mortal = Mortal(what.get("die", 0), what.get("fill", 0), what.get("filler", ""))
     ledger = MortalLedger(Path(what["state"]) / "ledger.sqlite3")
     ledger.mortal = mortal
+    if what.get("end"):
+        return _known(_ended(world, ledger, what["token"]))
     ready = prepare(world, Path(what["job"]), what["profile"])
     record = _record(ledger, ready, what["token"])
     if record.job is None and not record.ended:
@@ -108,8 +121,25 @@ def main(what: dict[str, Any]) -> dict[str, Any]:
         record = submitting.carry_out(
             record, lambda: submit._payload(world, ready, files, None), errand, options=options
         )
-    known = {"job": str(record.job), "state": str(record.state)}
-    return known | {"directory": record.directory, "digest": record.digest}
+    return _known(record)
+
+
+def _known(record: RunRecord) -> dict[str, Any]:
+    names = ("job", "state", "reason", "directory", "digest")
+    return {name: str(getattr(record, name)) for name in names}
+
+
+def _ended(world: World, ledger: Ledger, token: str) -> RunRecord:
+    """The run, once it has ended, or after some minutes."""
+    record = ledger.get(token)
+    with connect(Login("paramiko", "testbed")) as link:
+        for _ in range(int(HANG)):
+            if record.settled:
+                break
+            world.sleep(1.0)
+            looks = refresh((record,), transport=link, ledger=ledger, now=world.now, say=world.say)
+            record = looks[0]
+    return record
 
 
 def _record(ledger: Ledger, ready: Ready, token: str) -> RunRecord:
@@ -120,7 +150,8 @@ def _record(ledger: Ledger, ready: Ready, token: str) -> RunRecord:
 
 
 def _login(what: dict[str, Any]) -> Login:
-    faults: dict[str, Any] = {n: Way(what[n]) for n in ("up", "down") if n in what}
+    then = what.get("then", "cut")
+    faults: dict[str, Any] = {n: Way(what[n], then) for n in ("up", "down") if n in what}
     if not faults:
         return Login("paramiko", "testbed")
     proxy = Proxy(22, host="login", **faults)

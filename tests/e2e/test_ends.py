@@ -75,6 +75,24 @@ def test_a_job_that_waits_is_cancelled_before_it_starts(cluster: Cluster, tmp_pa
     assert run.ranks() == {}
 
 
+def test_a_job_that_fills_the_disk_of_its_run_directory_fails_and_says_so(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    fill = "cat /dev/zero >../filler\nexit 3"
+    one = {"name": "fill", "run": fill, "nodes": 1, "time": "1h", "procs_per_node": 1}
+    profile = cluster.profile(paths={"root": str(cluster.layout.small)})
+    run = submit(cluster, write(folder, {**one, "launcher": "plain"}), profile)
+    try:
+        assert run.wait() == 1
+        shown = run.show()
+    finally:
+        cluster.run("login", f"rm -rf {cluster.layout.small}/*")
+    assert shown["state"] == "FAILED"
+    assert "disk of the run directory is full" in shown["reason"]
+
+
 @pytest.mark.train("torch")
 def test_at_the_time_limit_it_saves_is_requeued_and_finishes(
     cluster: Cluster, tmp_path: Path

@@ -59,7 +59,8 @@ class Desk:
         self.world = World(env, self.folder, self.folder, say=self.said.append, dial=self.dial)
 
     def dial(self, login: Login, say: Callable[[str], None]) -> Transport:
-        words = [*self.cluster.enter("login"), "/bin/sh", "-c", BOOTSTRAP]
+        path = f"PATH={self.folder}/bin:{os.environ['PATH']}"
+        words = [*self.cluster.enter("login"), "env", path, "/bin/sh", "-c", BOOTSTRAP]
         return Session(PipeChannel(words, own_session=True), "login")
 
     def submit(
@@ -143,6 +144,22 @@ def test_a_job_that_ended_is_told_with_its_code_while_the_queue_knows_it(desk: D
     good, bad = desk.submit(), desk.submit("exit 3")
     assert desk.becomes(good, JobState.COMPLETED, ended=True).exit == "0:0"
     assert desk.becomes(bad, JobState.FAILED, ended=True).exit == "3:0"
+
+
+def test_a_job_that_the_queue_does_not_list_is_not_lost_while_it_writes(desk: Desk) -> None:
+    """As where a controller answers with an empty list, and there is no accounting."""
+    record = desk.submit("until [[ -e end ]]; do echo on; sleep 0.1; done")
+    desk.becomes(record, JobState.RUNNING, ended=False)
+    until(lambda: any(p.stat().st_size for p in Path(record.directory, "logs").rglob("*.out")))
+    (desk.folder / "bin").mkdir()
+    (desk.folder / "bin" / "squeue").write_text("#!/bin/sh\n")
+    (desk.folder / "bin" / "squeue").chmod(0o755)
+    seen = desk.becomes(record, JobState.UNKNOWN, ended=False)
+    assert "its logs were written to" in seen.reason
+    (desk.folder / "bin" / "squeue").unlink()
+    desk.becomes(record, JobState.RUNNING, ended=False)
+    Path(record.directory, "src", "end").touch()
+    desk.becomes(record, JobState.COMPLETED, ended=True)
 
 
 def test_a_job_that_the_queue_forgot_is_told_by_its_own_last_word(desk: Desk) -> None:

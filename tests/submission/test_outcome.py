@@ -118,6 +118,16 @@ def test_killed_without_a_word_is_lost_and_never_finished() -> None:
     assert "killed" in seen.reason
 
 
+@pytest.mark.parametrize("marks", [{"full": ["state/0/.exit"]}, {"exit": ["0 0"]}])
+def test_an_end_that_could_not_be_written_is_told_so(marks: dict[str, list[str]]) -> None:
+    """The disk takes the name of a file and none of its bytes; on NFS it is told at the end."""
+    failed = queue(JobState.FAILED, reason="NonZeroExitCode")
+    assert "disk of the run directory is full" in became(look(queue=failed, **marks)).reason
+    lost = at_last(marks=STARTED, **marks)
+    assert lost.state is JobState.LOST
+    assert "disk of the run directory is full" in lost.reason
+
+
 def test_gone_before_it_started_is_told_so() -> None:
     assert "before it started" in at_last().reason
     assert at_last().state is JobState.LOST
@@ -152,6 +162,16 @@ def test_a_job_that_was_listed_a_moment_ago_gets_the_time_for_which_the_queue_ke
     first = became(look(2000.0, **kept), listed)
     assert not became(look(2289.0, **kept), first).ended
     assert became(look(2290.0, **kept), first).state is JobState.LOST
+
+
+def test_what_writes_to_its_logs_is_not_lost() -> None:
+    seen = at_last(marks=STARTED, alive=True)
+    assert (seen.state, seen.ended) == (JobState.UNKNOWN, False)
+    assert "its logs were written to" in seen.reason
+    lost = at_last(marks=STARTED)
+    again = became(look(3000.0, marks=STARTED, alive=True), lost)
+    assert (again.state, again.ended) == (JobState.UNKNOWN, False)
+    assert not became(look(3005.0, marks=STARTED), again).ended, "it gets its time anew"
 
 
 def test_what_was_lost_and_is_listed_again_runs() -> None:

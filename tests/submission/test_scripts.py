@@ -402,6 +402,18 @@ def test_the_markers_of_many_runs_come_in_one_answer(run: Path) -> None:
     assert "missing" in second
 
 
+def test_an_end_without_a_word_is_seen(run: Path) -> None:
+    state = run / "state" / "0"
+    state.mkdir()
+    (state / "started.0").symlink_to("42.99")
+    script = scripts.observe([str(run)], {})
+    assert not read_markers(dict(split(frames(shell(script)), "run"))[str(run)]).full
+    (state / ".exit").touch()
+    seen = read_markers(dict(split(frames(shell(script)), "run"))[str(run)])
+    assert seen.full
+    assert seen.whole
+
+
 BREAKS = {
     "no process for stat": ("stat", "kill -9 $$"),
     "stat sees half of the marks": ("stat", '"$real" "$@" | head -n 1; exit 1'),

@@ -242,10 +242,13 @@ class World:
         )
 
     def _resolved(self, attempt: int, directory: Directory) -> Resolved:
-        alive = any(r.waiting for r in self.requests if r.attempt == attempt)
         queue = None if self.frozen else tuple(JobId(job) for job in sorted(self.jobs))
         report = self._report(attempt, directory)
-        return Resolved(report, alive, queue, (), TTL, MESSAGE_TIMEOUT)
+        return Resolved(report, self.alive(attempt), queue, (), TTL, MESSAGE_TIMEOUT)
+
+    def alive(self, attempt: int) -> bool:
+        """Whether the process of this attempt still runs."""
+        return any(r.waiting for r in self.requests if r.attempt == attempt)
 
     def look(self) -> None:
         """A later command looks at the job."""

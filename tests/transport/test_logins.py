@@ -174,7 +174,7 @@ def test_of_a_full_agent_the_named_key_comes_first(
     tmp_path: Path,
 ) -> None:
     server = new_sshd("server", "MaxAuthTries 3")
-    add(agent, *(keygen(tmp_path / f"other{i}") for i in range(6)), server.user_key)
+    add(agent, *(keygen(tmp_path / f"other{i}") for i in range(20)), server.user_key)
     monkeypatch.setenv("SSH_AUTH_SOCK", str(agent))
     client.host("login", server, "IdentitiesOnly no")
     client.knows(server.known_line())
@@ -190,13 +190,15 @@ def test_too_many_wrong_keys_end_in_a_clear_refusal(
     tmp_path: Path,
 ) -> None:
     server = new_sshd("server", "MaxAuthTries 3")
-    add(agent, *(keygen(tmp_path / f"other{i}") for i in range(6)))
+    add(agent, *(keygen(tmp_path / f"other{i}") for i in range(20)))
     monkeypatch.setenv("SSH_AUTH_SOCK", str(agent))
     client.host("login", server, "IdentitiesOnly no", key="none")
     client.knows(server.known_line())
     error = refused(Login("paramiko", "login"))
     assert "of the agent: refused" in str(error)
+    # a site that counts failures locks nobody out: one connection, and no try after the refusal
     assert len(re.findall("Failed publickey", server.log)) <= 3
+    assert len(re.findall("Connection from", server.log)) == 1
 
 
 @over_ssh
