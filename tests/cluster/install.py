@@ -70,6 +70,11 @@ def _etc(layout: Layout) -> None:
     """Two copies of /etc: what servers see, and what the client sees (no Slurm in it)."""
     etc = layout.etc
     subprocess.run(["cp", "-a", "/etc", etc], check=True)
+    if layout.options.usr:
+        # which of several programs awk is, and the like
+        choices = Path(layout.options.usr).parent / "etc" / "alternatives"
+        shutil.rmtree(etc / "alternatives")
+        shutil.copytree(choices, etc / "alternatives", symlinks=True)
     _append(etc / "group", f"{USER}:x:{UID}:")
     _append(etc / "shadow", f"{USER}:*:19000:0:99999:7:::")
     _replace(etc / "nsswitch.conf", "passwd: files\ngroup: files\nshadow: files\nhosts: files\n")

@@ -73,7 +73,7 @@ class Came(NamedTuple):
     """The first false word of a client, or what else is not as it must be; empty if nothing is."""
     traceback: bool
     seconds: float
-    """From the fault until a client knew the id, or that there is none."""
+    """From the first client's start until one knew the id, or that there is none."""
 
 
 @dataclass
@@ -87,6 +87,7 @@ class Trial:
     token: str = field(default_factory=lambda: b32encode(secrets.token_bytes(16)).decode()[:26])
     wrong: str = ""
     traceback: bool = False
+    begun: float = field(default_factory=time.monotonic)
 
     def __post_init__(self) -> None:
         self.token = self.token.lower()
@@ -146,9 +147,9 @@ class Trial:
         told = self.cluster.slurm("squeue", "-h", "-t", "all", "-o", "%i %k")
         return [line.split()[0] for line in told.splitlines() if mark_of(self.token) in line]
 
-    def judge(self, told: dict[str, Any], since: float, copies: int = 0) -> Came:
+    def judge(self, told: dict[str, Any], copies: int = 0) -> Came:
         """What came of it, once the job has ended that the last client knew."""
-        seconds = time.monotonic() - since
+        seconds = time.monotonic() - self.begun
         end = self.client(end=True) if told.get("job", "None") != "None" else told
         executed, accepted = self.executed(), self.ids()
         expected = {"COMPLETED": [end.get("job")], "REJECTED": []}.get(end.get("state", ""))
@@ -176,8 +177,7 @@ def _die(trial: Trial, number: int) -> Came:
 
 def _go_on(trial: Trial, told: dict[str, Any] | None = None) -> Came:
     """Further clients after the fault, unless one knew the id through it."""
-    since = time.monotonic()
-    return trial.judge(told if told and "job" in told else trial.settled(), since)
+    return trial.judge(told if told and "job" in told else trial.settled())
 
 
 def _cut(way: str, then: str, first: int, last: int, places: int) -> Callable[[Trial, int], Came]:
@@ -301,7 +301,7 @@ def _copies(trial: Trial, number: int) -> Came:
     copies = [trial.cluster.run("login", copy).stdout.strip() for _ in range(2)]
     for job in (*copies, told["job"]):
         trial.cluster.wait_state(job)
-    return trial.judge(told, time.monotonic(), copies=2)
+    return trial.judge(told, copies=2)
 
 
 def _any(trial: Trial, number: int) -> Came:

@@ -39,8 +39,8 @@ def test_it_runs_and_its_logs_come(other: Cluster, tmp_path: Path) -> None:
     assert run.wait() == 0, run.story()
     shown = run.show()
     assert (shown["state"], shown["slurm_id"]) == ("COMPLETED", run.job)
-    logs = run.jobgen("logs", "--stdout").stdout
-    assert all(f"rank {rank} of 4" in logs for rank in range(4)), logs
+    logs = run.jobgen("logs")
+    assert all(f"rank {rank} of 4" in logs.stdout for rank in range(4)), (logs, run.story())
 
 
 def test_the_failing_rank_is_named(other: Cluster, tmp_path: Path) -> None:
