@@ -193,7 +193,8 @@ def _questions(look: _Look, gone: Sequence[RunRecord]) -> dict[str, Command]:
 
 
 def _life(record: RunRecord) -> str:
-    return f"life{record.token}"
+    """A key of a frame, which has 31 characters at most."""
+    return f"life-{record.token[:12]}"
 
 
 def _clean(marks: Markers | None) -> bool:

@@ -228,7 +228,10 @@ def _vanished(state: State, fact: Sighting) -> Step:
     """The scheduler answered, does not know the id, and the job never started."""
     if state.cancel or fact.cancel:
         return _end(state, Phase.CANCELLED), ()
-    if fact.min_job_age is None or fact.now - state.accepted >= fact.min_job_age:
+    if fact.min_job_age is None:
+        # not told how long ended jobs stay known: it may have been cancelled, or be lost
+        return state, ()
+    if fact.now - state.accepted >= fact.min_job_age:
         why = f"the scheduler took it as {state.job} and no longer knows it, and it never started"
         return _end(state, Phase.LOST, why + "; perhaps it was cancelled there"), ()
     lost = () if state.job is None else (state.job,)

@@ -250,7 +250,11 @@ def _kill_sbatch(trial: Trial, number: int) -> Came:
 def _crash(trial: Trial, number: int) -> Came:
     """The controller dies with the request, and comes back with what it had saved."""
     cluster = trial.cluster
-    return _in_flight(trial, cluster.crash_controller, cluster.restart_controller)
+    try:
+        return _in_flight(trial, cluster.crash_controller, cluster.restart_controller)
+    finally:
+        # what ended while the controller was away is running for it
+        cluster.empty()
 
 
 def _crash_after(trial: Trial, number: int) -> Came:
@@ -259,7 +263,10 @@ def _crash_after(trial: Trial, number: int) -> Came:
     told = trial.client(options=["--begin=now+5"])
     cluster.crash_controller()
     cluster.restart_controller()
-    return _go_on(trial, told)
+    try:
+        return _go_on(trial, told)
+    finally:
+        cluster.empty()
 
 
 def _full(trial: Trial, number: int) -> Came:
@@ -324,9 +331,11 @@ def _any(trial: Trial, number: int) -> Came:
         slurm = dice.choice(["well", "well", "frozen", "killed", "crashed"])
         _with_slurm(trial, slurm, dice.uniform(0.0, 12.0), what)
         cluster.run("client", f"rm -f {small}/filler")
-    came = _go_on(trial)
-    cluster.run("client", f"rm -rf {small}/*")
-    return came
+    try:
+        return _go_on(trial)
+    finally:
+        cluster.empty()
+        cluster.run("client", f"rm -rf {small}/*")
 
 
 def _with_slurm(trial: Trial, how: str, seconds: float, what: dict[str, Any]) -> None:

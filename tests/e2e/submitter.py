@@ -134,7 +134,7 @@ def _ended(world: World, ledger: Ledger, token: str) -> RunRecord:
     record = ledger.get(token)
     with connect(Login("paramiko", "testbed")) as link:
         for _ in range(int(HANG)):
-            if record.settled:
+            if record.ended:
                 break
             world.sleep(1.0)
             looks = refresh((record,), transport=link, ledger=ledger, now=world.now, say=world.say)
