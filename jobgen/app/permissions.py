@@ -14,6 +14,7 @@ from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jobgen.data.secret_rules import name_kind
 from jobgen.errors import Problem, Usage
 from jobgen.shell import quote
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from jobgen.catalog import ClusterFile
     from jobgen.model.job import SecretRef
     from jobgen.model.record import Site
+    from jobgen.upload import Manifest
 
 FILE = "permissions.jsonl"
 
@@ -121,22 +123,35 @@ def require_secrets(world: World, refs: Sequence[SecretRef], base: Path) -> None
         _keep(world, [permission])
 
 
-def require_workdir(world: World, workdir: Path, base: Path) -> None:
-    """Return if this directory may be uploaded; ask if it is neither below the job's folder nor
-    above it, as the project is whose jobs lie in a folder of their own.
+def require_workdir(world: World, manifest: Manifest, base: Path) -> None:
+    """Return if this directory may be uploaded; ask if it is not of the job's project.
 
-    Raises Usage as ``require_login`` does.
+    The project is the git work tree that holds the job's folder, or that folder. The question and
+    the permission name the secret files that the job's rules take along. Raises Usage as
+    ``require_login`` does.
     """
-    folder, path = realpath(base), realpath(workdir)
-    permission = ("workdir", path, folder)
-    near = Path(path).is_relative_to(folder) or Path(folder).is_relative_to(path)
-    if near or permission in _kept(world):
+    folder, path = realpath(base), realpath(manifest.root)
+    if Path(path).is_relative_to(_find_project(world, Path(folder))):
+        return
+    files = (entry.path for entry in manifest.files if entry.path in manifest.named)
+    taken = sorted(name for name in files if name_kind(name, is_directory=False))
+    permission = ("workdir", path, folder, *taken)
+    if permission in _kept(world):
         return
     message = f"workdir is {path}, outside the job's project"
+    message += f"; it sends {', '.join(taken)} of it" if taken else ""
     if not (world.outside or world.consent(f"{message}\nUpload it to the cluster?")):
         hint = "if you want it uploaded: add --allow-outside"
         raise Usage(Problem("J188", message, None, hint))
     _keep(world, [permission])
+
+
+def _find_project(world: World, folder: Path) -> Path:
+    """The git work tree around a folder, if it is smaller than the user's home; else the folder."""
+    home = Path(realpath(world.home))
+    trees = (path for path in (folder, *folder.parents) if (path / ".git").exists())
+    tree = next(trees, folder)
+    return folder if home.is_relative_to(tree) else tree
 
 
 def _kept(world: World) -> set[Permission]:
@@ -150,7 +165,7 @@ def _kept(world: World) -> set[Permission]:
 def _parse(line: str) -> Permission:
     try:
         words = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ()
     strings = isinstance(words, list) and all(isinstance(word, str) for word in words)
     return tuple(words) if strings else ()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 from typing import NamedTuple
 
 from jobgen.app.prepare import Ready
+from jobgen.app.world import write_regular
 from jobgen.errors import Missing, Usage
 
 
@@ -40,7 +42,12 @@ def write(ready: Ready, folder: Path) -> tuple[Path, ...]:
 def _write(folder: Path, name: str, content: bytes, mode: int) -> Path:
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
+    for above in (path.parent, *path.parent.parents):
+        if not above.is_relative_to(folder):
+            break
+        if above.is_symlink():
+            raise OSError(errno.ELOOP, "it is a symbolic link", str(above))
+    write_regular(path, content)
     path.chmod(mode)
     return path
 

@@ -102,7 +102,7 @@ def submit(
     require_login(world, ready.cluster_file, ready.site)
     require_secrets(world, ready.job.value.secrets, ready.base)
     if ready.manifest is not None:
-        require_workdir(world, ready.workdir, ready.base)
+        require_workdir(world, ready.manifest, ready.base)
     delivery = secret.delivery(world, ready.job.value.secrets, ready.base)
     git = provenance.commit(ready.workdir, world.environ)
     record = _record(ready, world.token(), world.now(), git)

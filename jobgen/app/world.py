@@ -86,8 +86,7 @@ class World:
         named = self.environ.get("JOBGEN_STATE_HOME")
         if named:
             return Path(named)
-        base = self.environ.get("XDG_STATE_HOME")
-        return (Path(base) if base else self.home / ".local" / "state") / "jobgen"
+        return self._xdg("XDG_STATE_HOME", self.home / ".local" / "state") / "jobgen"
 
     @cached_property
     def config(self) -> Path:
@@ -95,8 +94,12 @@ class World:
         named = self.environ.get("JOBGEN_CONFIG_HOME")
         if named:
             return Path(named)
-        base = self.environ.get("XDG_CONFIG_HOME")
-        return (Path(base) if base else self.home / ".config") / "jobgen"
+        return self._xdg("XDG_CONFIG_HOME", self.home / ".config") / "jobgen"
+
+    def _xdg(self, name: str, otherwise: Path) -> Path:
+        """The folder that a variable names; a relative one is passed over, as XDG's rules say."""
+        named = Path(self.environ.get(name) or ".")
+        return named if named.is_absolute() else otherwise
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -145,6 +148,20 @@ def read_regular(path: Path, limit: int = (1 << 20) + 1) -> bytes:
         if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
             raise OSError(errno.EINVAL, "not a regular file")
         return stream.read(limit)
+
+
+def write_regular(path: Path, content: bytes) -> None:
+    """Write a file, never through a link. Raises OSError, for a link, too."""
+    follow = 0 if path.is_relative_to("/dev") else os.O_NOFOLLOW
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | follow
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise OSError(errno.ELOOP, "it is a symbolic link", str(path)) from error
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(content)
 
 
 def _open_unblocked(path: str, flags: int) -> int:

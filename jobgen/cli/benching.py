@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jobgen.app.world import write_regular
 from jobgen.cli.call import Call
 from jobgen.cli.output import safe
 from jobgen.errors import Exit, Usage
@@ -127,7 +128,7 @@ def former(path: Path) -> Mapping[str, Any]:
 def save(path: Path, text: str) -> None:
     """Write a page. Raises Usage where it cannot be."""
     try:
-        path.write_text(text, encoding="utf-8")
+        write_regular(path, text.encode())
     except OSError as error:
         message = f"{path}: cannot be written: {error.strerror}"
         raise Usage(message, hint="name another file") from error

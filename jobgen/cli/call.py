@@ -142,9 +142,7 @@ def _error(error: JobgenError) -> dict[str, Any]:
     first = next((p for p in error.problems if p.severity == "error"), None)
     first = first or Problem("J000", str(error))
     return {
-        "code": first.code,
-        "message": first.message,
-        "hint": first.hint,
+        **{key: as_data(first)[key] for key in ("code", "message", "hint")},
         "exit": int(error.exit),
         "problems": [as_data(p) for p in error.problems],
     }

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jobgen.app.world import write_regular
 from jobgen.cli.call import Call
 from jobgen.cli.layout import fold, table
 from jobgen.cli.output import Ink, safe
@@ -190,7 +191,7 @@ def _save(path: Path, text: str) -> None:
     from jobgen.errors import Usage
 
     try:
-        path.write_text(text, encoding="utf-8")
+        write_regular(path, text.encode())
     except OSError as error:
         message = f"{path}: cannot be written: {error.strerror}"
         raise Usage(message, hint="name another file") from error

@@ -41,7 +41,7 @@ def masked(problems: Iterable[Problem], texts: Mapping[str, str]) -> Mapping[str
 def one(problem: Problem, texts: Mapping[str, str], ink: Ink) -> str:
     """One problem on as many lines as it takes, with a newline at its end."""
     code = "" if problem.code == PLAIN else f"[{problem.code}]"
-    place = f"{safe(problem.place)}: " if problem.place else ""
+    place = f"{safe(mask_tokens(str(problem.place)))}: " if problem.place else ""
     label = ink(problem.severity, f"{problem.severity}{code}:")
     first, *more = mask_tokens(problem.message).strip("\n").split("\n")
     lines = [f"{ink('strong', place)}{label} {ink('strong', safe(first))}"]
@@ -50,7 +50,7 @@ def one(problem: Problem, texts: Mapping[str, str], ink: Ink) -> str:
     excerpt = _excerpt(problem, texts, ink) if problem.place else []
     lines += excerpt
     if problem.hint and not excerpt:
-        lines += _below("help", problem.hint, ink)
+        lines += _below("help", mask_tokens(problem.hint), ink)
     for place_too in problem.also:
         text = _line(place_too, texts)
         lines += _below("also", f"{place_too}: {text.strip()}" if text else f"{place_too}:", ink)
@@ -129,11 +129,11 @@ def as_data(problem: Problem) -> dict[str, Any]:
         "code": problem.code,
         "severity": problem.severity,
         "message": mask_tokens(problem.message),
-        "file": place.file or None,
+        "file": mask_tokens(place.file) or None,
         "line": place.line,
         "col": place.col,
         "end_col": place.end_col,
-        "hint": problem.hint,
+        "hint": mask_tokens(problem.hint),
         "also": [{"file": p.file, "line": p.line, "col": p.col} for p in problem.also],
     }
 

@@ -65,24 +65,24 @@ def check(tree: Tree) -> None:
         if has_token(str(path[-1])):
             _leaked(tree, path, "a key looks like a secret")
     for name in _list_secrets(tree):
-        _refuse_names_of_scripts(tree, ("secrets",), f"secrets: {name}", name)
+        _name(tree, ("secrets",), name, f"secrets: {name}")
     _twice(tree)
 
 
-def _name(tree: Tree, path: Path, name: str) -> None:
-    place = tree.place(path, of_key=True)
+def _name(tree: Tree, path: Path, name: str, shown: str = "") -> None:
+    place, shown = tree.place(path, of_key=True), shown or dotted(path)
     if name in _HOOKS:
-        message = f"{dotted(path)} cannot be set: {_HOOKS[name]}"
+        message = f"{shown} cannot be set: {_HOOKS[name]}"
         tree.say("J126", message, path, "write commands under setup:", place=place)
     elif name in _LAUNCHERS:
-        message = f"{dotted(path)} cannot be set: it comes from {_LAUNCHERS[name]}"
+        message = f"{shown} cannot be set: it comes from {_LAUNCHERS[name]}"
         tree.say("J126", message, path, "remove it", place=place)
     elif re.fullmatch(_MANAGED, name):
         owner = "jobgen" if name.startswith("JOBGEN") else "Slurm"
         hint = "remove it; options of sbatch stand under slurm:"
-        tree.say("J126", f"{dotted(path)} cannot be set: it is {owner}'s", path, hint, place=place)
+        tree.say("J126", f"{shown} cannot be set: it is {owner}'s", path, hint, place=place)
     else:
-        _refuse_names_of_scripts(tree, path, dotted(path), name)
+        _refuse_names_of_scripts(tree, path, shown, name)
 
 
 def _refuse_names_of_scripts(tree: Tree, path: Path, shown: str, name: str) -> None:

@@ -57,7 +57,8 @@ stage() {
     # what a cut connection left behind more than a day ago
     find . -maxdepth 1 -type d -name '*-????????.part-*' -mmin +1440 -exec rm -rf -- {} + 2>/dev/null
     stage_new=$stage_folder.part-$4
-    said=$(mkdir -- "$stage_new" 2>&1) || stage_fail "$said"
+    # a default ACL of the root sets umask aside, -m does not
+    said=$(mkdir -m 700 -- "$stage_new" 2>&1) || stage_fail "$said"
     stage_part=$stage_root/$stage_new
     trap 'rm -rf -- "$stage_part"; exit 1' HUP INT TERM
     said=$(tar -x -m -f - -C "$stage_new" --no-same-owner --no-same-permissions 2>&1) || stage_fail "$said"

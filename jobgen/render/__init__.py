@@ -108,7 +108,7 @@ def _environment(templates: Mapping[str, str]) -> Environment:
     from jinja2 import FunctionLoader, StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    return ImmutableSandboxedEnvironment(
+    environment = ImmutableSandboxedEnvironment(
         # its name is its file name, too, so that a traceback tells the place in it
         loader=FunctionLoader(lambda n: (templates[n], n, None) if n in templates else None),
         undefined=StrictUndefined,
@@ -119,6 +119,11 @@ def _environment(templates: Mapping[str, str]) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    # what is submitted must be what was shown
+    environment.filters.pop("random")
+    for name in ("lipsum", "joiner", "cycler"):
+        environment.globals.pop(name)
+    return environment
 
 
 def _finalize(value: object) -> object:

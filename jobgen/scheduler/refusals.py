@@ -61,7 +61,7 @@ _BEFORE = re.compile(
     r"|Invalid directive found|Invalid (?:--|numeric value)|Invalid [a-z-]* specification"
     r"|\"[^\"]*\" is not a valid|Could not open user environment file|Unable to resolve"
     r"|Script arguments not permitted|Invalid generic resource"
-    r"|'[^']*' can't be reached now)"
+    r"|'[^']*' can't be reached now|[^\n]*: not a folder that only you may change)"
     r"|(?:fatal|error): Could not establish a configuration source"
     r"|fatal: Unable to process configuration file)"
 )

@@ -153,6 +153,8 @@ def test_other_files_named_templates_are_not_looked_at(
         ("\n\n{{ ''.__class__ }}", 3, "unsafe"),
         ("\n{{ env }}", 2, "list is no text"),
         ("{{ 1 // 0 }}", 1, "ZeroDivisionError"),
+        ("{{ [1, 2] | random }}", 1, "random"),
+        ("{{ lipsum() }}", 1, "'lipsum' is undefined"),
         ("{% include 'program.sh.j2' %}", 1, "RecursionError"),
         ("\n{% for i in range(10**9) %}{% endfor %}", 2, "Range too big"),
     ],

@@ -17,6 +17,8 @@ from jobgen.app.world import World
 from jobgen.catalog import shipped
 from jobgen.errors import Usage
 from jobgen.model.job import SecretRef
+from jobgen.upload import scan
+from jobgen.upload.ignore import Rules
 
 PROFILE = """\
 name: {name}
@@ -183,13 +185,35 @@ def test_the_command_allows_files_elsewhere(world: World) -> None:
     require_secrets(replace(world, outside=True), [secret("~/.ssh/id_ed25519")], world.cwd)
 
 
-def test_a_workdir_that_has_nothing_to_do_with_the_job_is_asked_for_once(world: World) -> None:
-    jobs = world.cwd / "jobs"
-    for near in (world.cwd, jobs, jobs / "src"):
-        require_workdir(world, near, jobs)
-    for far in (world.cwd / "clusters", world.home / "other"):
+def test_a_workdir_that_is_not_of_the_job_s_project_is_asked_for_once(world: World) -> None:
+    jobs = world.cwd / "repo" / "jobs"
+    (jobs / "src").mkdir(parents=True)
+    require_workdir(world, scan(jobs / "src"), jobs)
+    with pytest.raises(Usage):
+        require_workdir(world, scan(jobs.parent), jobs)
+    (jobs.parent / ".git").mkdir()
+    require_workdir(world, scan(jobs.parent), jobs)
+    (world.home / "other").mkdir()
+    (world.home / ".git").mkdir()
+    for far in (world.cwd, world.home / "other"):
         with pytest.raises(Usage) as caught:
-            require_workdir(world, far, jobs)
+            require_workdir(world, scan(far), jobs)
         assert "--allow-outside" in caught.value.problems[0].hint
-        require_workdir(replace(world, consent=Person(says=True)), far, jobs)
-        require_workdir(world, far, jobs)
+        require_workdir(replace(world, consent=Person(says=True)), scan(far), jobs)
+        require_workdir(world, scan(far), jobs)
+
+
+def test_secret_files_that_a_rule_takes_along_later_are_asked_for(world: World) -> None:
+    jobs, data = world.cwd / "jobs", world.home / "data"
+    data.mkdir()
+    (data / ".env").write_text("A=b")
+    require_workdir(replace(world, consent=Person(says=True)), scan(data), jobs)
+    taken = scan(data, Rules(ignore=("!.env",)))
+    with pytest.raises(Usage, match=r"it sends \.env of it"):
+        require_workdir(world, taken, jobs)
+
+
+def test_a_line_that_nobody_wrote_is_no_permission(world: World) -> None:
+    world.state.mkdir(parents=True, exist_ok=True)
+    (world.state / "permissions.jsonl").write_text("[" * 100_000 + "\nnull\n")
+    require_workdir(replace(world, consent=Person(says=True)), scan(world.home), world.cwd)

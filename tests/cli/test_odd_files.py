@@ -123,3 +123,31 @@ def test_no_message_shows_a_token_of_the_file(jobgen: Jobgen, tmp_path: Path, li
         answer = jobgen(*words, "job.yaml")
         assert answer.code == Exit.INVALID
         assert token not in answer.err + answer.out
+
+
+def test_no_message_shows_a_token_of_the_command_line(jobgen: Jobgen, tmp_path: Path) -> None:
+    token = "hf_" + "aBcDeFgHiJkLmNoPqRsTuVwXyZabcdefgh"
+    write(tmp_path, JOB)
+    for setting in (f"{token}=1", f"={token}"):
+        for more in ((), ("--json",)):
+            answer = jobgen("plan", "job.yaml", "-c", "local", *more, "--set", setting)
+            assert answer.code != Exit.DONE
+            assert token not in answer.err + answer.out
+
+
+@pytest.mark.parametrize("where", ["out/program.sh", "out"])
+def test_nothing_is_written_through_a_link(jobgen: Jobgen, tmp_path: Path, where: str) -> None:
+    """A repository may ship a link where a page or a bundle is to be written."""
+    write(tmp_path, JOB)
+    outside = home_of(tmp_path) / "rc"
+    if where == "out":
+        outside.mkdir()
+    else:
+        outside.write_text("mine")
+        (tmp_path / "out").mkdir()
+    (tmp_path / where).symlink_to(outside)
+    answer = jobgen("render", "job.yaml", "-c", "local", "-o", "out")
+    assert answer.code == Exit.USAGE
+    assert "it is a symbolic link" in answer.err
+    assert outside.is_dir() or outside.read_text() == "mine"
+    assert not outside.is_dir() or not list(outside.iterdir())

@@ -377,11 +377,11 @@ FAULTS = (
     Fault("slurmctld stands still 3, 7, 10 s", _freeze, 60, lambda times: range(3 * times)),
     Fault("slurmctld stands still for longer", _freeze_long, 20, lambda times: range(times // 2)),
     Fault("sbatch is killed in flight", _kill_sbatch, 60),
-    Fault("slurmctld is killed in flight", _crash, 30),
+    Fault("slurmctld is killed in flight", _crash, 30, lambda times: range(times // 2)),
     Fault("slurmctld is killed once it gave an id", _crash_after, 30),
     Fault("the cluster's disk is full at sbatch", _full, 20),
     Fault("the run database's disk is full", _full_here, 200, lambda times: range(8, 9 + times)),
     Fault("two more copies are accepted", _copies, 60),
-    Fault("any of these, one to three times", _any, 1000, lambda times: range(2 * times)),
+    Fault("any of these, one to three times", _any, 1000),
 )
 """All kinds, with the counts of a full run."""

@@ -216,7 +216,7 @@ def test_ranks_of_several_nodes_are_started_again_by_c10d_only() -> None:
     ],
 )
 def test_variables_that_are_not_the_users_are_refused(name: str) -> None:
-    for more in (f"env: {{{name}: x}}", f"nccl: {{env: {{{name}: x}}}}"):
+    for more in (f"env: {{{name}: x}}", f"nccl: {{env: {{{name}: x}}}}", f"secrets: [{name}]"):
         assert problem(more).code == "J126"
 
 

@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 import signal
+import struct
 import subprocess
 import tarfile
 import time
@@ -147,6 +148,19 @@ def test_a_root_that_a_group_can_replace_is_told(tmp_path: Path) -> None:
     assert (told["shared"], told["staged"]) == (str(tmp_path / "project"), "again")
     (tmp_path / "project").chmod(0o3770)
     assert "shared" not in stage(root, nonce="n3")
+
+
+def test_a_default_acl_of_the_root_opens_nothing(tmp_path: Path) -> None:
+    """Where a directory has one, the kernel sets umask aside."""
+    nobody = 0xFFFFFFFF
+    entries = ((1, 7, nobody), (2, 7, 4003), (4, 5, nobody), (16, 7, nobody), (32, 5, nobody))
+    acl = b"".join(struct.pack("<HHI", *entry) for entry in entries)
+    try:
+        os.setxattr(tmp_path, "system.posix_acl_default", struct.pack("<I", 2) + acl)
+    except OSError as error:
+        pytest.skip(f"no access control lists here: {error}")
+    stage(tmp_path)
+    assert (tmp_path / FOLDER).stat().st_mode & 0o777 == 0o700
 
 
 def test_the_directory_of_another_run_is_left_alone(tmp_path: Path) -> None:
