@@ -102,6 +102,16 @@ def test_what_is_gone_is_not_told_of_and_what_is_refused_is_so_for_sure(shell: S
     assert local().submitted(result) is None
 
 
+def test_a_state_that_others_may_change_is_refused_for_sure(shell: Shell) -> None:
+    state = shell.home / "runs" / ".local"
+    state.mkdir()
+    state.chmod(0o777)
+    result = shell.run(local().submit(Attempt(("job.sbatch",), "/", TOKEN, 1), ("-N1",)))
+    assert "not a folder that only you may change" in result.error_text
+    assert local().refused(result)
+    assert not list(state.iterdir())
+
+
 def test_a_script_can_be_tried_without_submitting_it(shell: Shell) -> None:
     tried = local().tested(shell.run(local().test_only("job.sbatch", ("--nodes=2",))))
     assert tried.ok
