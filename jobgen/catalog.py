@@ -6,6 +6,7 @@ somebody else's, and those before the shipped ones.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from os.path import realpath  # Path.resolve raises in a loop of links before Python 3.13
@@ -14,7 +15,7 @@ from typing import NamedTuple
 
 from jobgen.errors import Invalid, Missing, Problem
 
-OWN, SHIPPED = "your own", "shipped"
+OWN, SHIPPED, HERE = "your own", "shipped", "here"
 """Origins of the profiles that nobody else's file can replace."""
 _EXTENDS = re.compile(
     r"^extends:[ \t]*([\"']?)([A-Za-z0-9][A-Za-z0-9._-]{0,63})\1[ \t]*(?:#.*)?$", re.M
@@ -100,7 +101,7 @@ class Catalog(NamedTuple):
     def standard(cls, *, cwd: Path, config: Path, beside: Path | None = None) -> Catalog:
         """Beside the job file, here, the user's own folder, then what ships with jobgen."""
         folders = [("beside the job", beside)] if beside else []
-        folders += [("here", cwd), (OWN, config)]
+        folders += [(HERE, cwd), (OWN, config)]
         unique = {realpath(f): (origin, f) for origin, f in reversed(folders) if f}
         nearest = [pair for pair in folders if pair in unique.values()]
         return cls(tuple((o, f) for o, f in nearest if f), cwd)
@@ -138,6 +139,8 @@ class Catalog(NamedTuple):
         """
         found: dict[str, TemplateFile] = {}
         for origin, folder in self.search:
+            if origin == HERE and not _is_ours(folder / "templates"):
+                continue
             for path in _files_in(folder / "templates" / "slurm", (".j2",)):
                 if path.name not in found:
                     label = self._label(path)
@@ -243,6 +246,14 @@ class Catalog(NamedTuple):
     def _missing(self, name: str) -> Missing:
         message = f"there is no cluster '{name[:64]}'"
         return Missing(Problem("J182", message, None, self.suggest(name)))
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder is the user's or root's: one stands by chance where others may write."""
+    try:
+        return folder.lstat().st_uid in (0, os.geteuid())
+    except OSError:
+        return False
 
 
 def _stays_in(folder: Path, path: Path) -> bool:

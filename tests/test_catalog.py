@@ -104,6 +104,18 @@ def test_a_file_of_a_project_that_is_a_link_out_of_it_is_not_read(
         catalog(folders).own_templates({})
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder to somebody else")
+def test_templates_of_somebody_else_where_one_happens_to_stand_are_not_used(
+    folders: tuple[Path, Path, Path],
+) -> None:
+    templates = folders[1] / "templates"
+    (templates / "slurm").mkdir(parents=True)
+    (templates / "slurm" / "x.j2").write_text("echo")
+    assert catalog(folders).own_templates({})
+    os.chown(templates, 64042, 64042)
+    assert not catalog(folders).own_templates({})
+
+
 def test_a_path_to_a_profile_of_the_users_own_is_no_projects(
     folders: tuple[Path, Path, Path],
 ) -> None:

@@ -98,6 +98,10 @@ def _inline(tree: Tree, path: Path, name: str, value: Any) -> None:
     if isinstance(value, dict) and "value" in value:
         path, value = (*path, "value"), value["value"]
     text = written(value) if not isinstance(value, (dict, list)) else ""
+    variable = re.fullmatch(r"\$\{(\w+)\}", text)
+    if variable and variable[1] in tree.table("vars"):
+        path = ("vars", variable[1])
+        text = written(tree.table("vars")[variable[1]])
     if re.fullmatch(_HARMLESS, text):
         return
     a_key = len(text) >= 8 and re.fullmatch(_KEY_NAME, name)

@@ -7,7 +7,6 @@ where text is wanted. Every refusal carries a code for ``jobgen explain`` and a 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -21,8 +20,6 @@ _DOLLAR = re.compile(r"\$(?!\$|[A-Za-z_])")
 WORD = {"type": ["string", "number"]}
 SCALAR = {"type": ["string", "number", "boolean"]}
 T = TypeVar("T")
-
-_HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
 def described(value: object) -> str:
@@ -91,7 +88,9 @@ def unprintable(word: str, allow: str = "") -> str | None:
     """The first control, formatting or line-separating character; None where there is none."""
     if word.isascii() and word.isprintable():
         return None
-    return next((c for c in word if c not in allow and unicodedata.category(c) in _HIDDEN), None)
+    from jobgen.data.unseen import is_unseen
+
+    return next((c for c in word if c not in allow and is_unseen(c)), None)
 
 
 def name(value: object) -> str:

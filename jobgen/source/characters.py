@@ -10,9 +10,6 @@ from jobgen.errors import Place, Problem
 SHOWN = 20
 """Problems of one kind that are shown; more of them help nobody."""
 
-_HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-
-
 _UTF16 = {"\udcff\udcfe"}
 """The byte order marks of UTF-16, as they come out of a reading as UTF-8."""
 
@@ -32,7 +29,7 @@ def visible(text: str, label: str) -> tuple[list[Problem], str]:
         problem = Problem("J110", "the file is UTF-16", Place(label, 1), "save it as UTF-8")
         return [problem], ""
     text = text.replace("\r\n", "\n")
-    hidden = {c for c in set(text) - {"\n", "\t"} if unicodedata.category(c) in _HIDDEN}
+    hidden = _find_hidden(text)
     if not hidden:
         return problems, text
     pattern = re.compile("[" + "".join(map(re.escape, sorted(hidden))) + "]")
@@ -48,6 +45,15 @@ def visible(text: str, label: str) -> tuple[list[Problem], str]:
     if found > SHOWN:
         problems.append(Problem("J109", f"{found - SHOWN} more such characters", Place(label)))
     return problems, pattern.sub("\ufffd", text)
+
+
+def _find_hidden(text: str) -> set[str]:
+    odd = {c for c in set(text) - {"\n", "\t"} if not " " <= c <= "~"}
+    if not odd:
+        return set()
+    from jobgen.data.unseen import is_unseen
+
+    return {c for c in odd if is_unseen(c)}
 
 
 def _character(match: re.Match[str], place: Place) -> Problem:

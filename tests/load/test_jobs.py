@@ -233,6 +233,7 @@ def test_variables_that_are_not_the_users_are_refused(name: str) -> None:
         "secrets: [hf_abcdefghijk]",
         "env: {hf_abcdefghijk: 1}",
         "vars: {A: AKIAIOSFODNN7EXAMPLE}\nlabels: {a: '${A}'}",
+        "vars: {A: abcdefghijk}\nenv: {WANDB_API_KEY: '${A}'}",
         "slurm: {comment: hf_abcdefghijk}",
         "launcher: {args: [--token=glpat-abcdefghijk]}",
     ],
