@@ -53,7 +53,7 @@ UP, DOWN = (3_000, 36_000), (2_500, 3_500)
 
 
 @contextmanager
-def testbed() -> Iterator[Cluster]:
+def raise_cluster() -> Iterator[Cluster]:
     """A cluster to be frozen and killed, whose credentials live shortly."""
     with Cluster.up(OPTIONS) as cluster:
         home = cluster.client.home

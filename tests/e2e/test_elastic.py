@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,9 @@ def lose(cluster: Cluster, node: str, run: Run) -> None:
     assert cluster.kill_slurmstepd(node, run.job)
     for process in cluster.processes_with_env(run.token):
         if process.host == node:
-            os.kill(process.pid, signal.SIGKILL)
+            # one may end with its parent
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
 
 
 def everything(run: Run) -> bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import Cluster
-from tests.e2e.faults import FAULTS, Fault, Trial, testbed
+from tests.e2e.faults import FAULTS, Fault, Trial, raise_cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def stormy() -> Iterator[Cluster]:
     """A cluster of its own."""
-    with testbed() as cluster:
+    with raise_cluster() as cluster:
         yield cluster
 
 
