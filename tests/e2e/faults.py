@@ -292,9 +292,9 @@ def _full_here(trial: Trial, number: int) -> Came:
     cluster, small = trial.cluster, trial.cluster.layout.small
     trial.state = small / f"state-{trial.token[:8]}"
     trial.client(fill=1 + number % POINTS, filler=str(small / "filler"))
-    cluster.run("client", f"rm -f {small}/filler")
+    cluster.run("client", f"rm -f {small}/filler", user="root")
     came = _go_on(trial)
-    cluster.run("client", f"rm -rf {small}/*")
+    cluster.run("client", f"rm -rf {small}/*", user="root")
     return came
 
 
@@ -330,12 +330,12 @@ def _any(trial: Trial, number: int) -> Came:
             what |= {"fill": dice.randint(1, POINTS), "filler": str(small / "filler")}
         slurm = dice.choice(["well", "well", "frozen", "killed", "crashed"])
         _with_slurm(trial, slurm, dice.uniform(0.0, 12.0), what)
-        cluster.run("client", f"rm -f {small}/filler")
+        cluster.run("client", f"rm -f {small}/filler", user="root")
     try:
         return _go_on(trial)
     finally:
         cluster.empty()
-        cluster.run("client", f"rm -rf {small}/*")
+        cluster.run("client", f"rm -rf {small}/*", user="root")
 
 
 def _with_slurm(trial: Trial, how: str, seconds: float, what: dict[str, Any]) -> None:
