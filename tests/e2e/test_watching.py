@@ -59,7 +59,7 @@ class Desk:
         self.world = World(env, self.folder, self.folder, say=self.said.append, dial=self.dial)
 
     def dial(self, login: Login, say: Callable[[str], None]) -> Transport:
-        path = f"PATH={self.folder}/bin:{os.environ['PATH']}"
+        path = f"PATH={self.cluster.scratch}/blind:{os.environ['PATH']}"
         words = [*self.cluster.enter("login"), "env", path, "/bin/sh", "-c", BOOTSTRAP]
         return Session(PipeChannel(words, own_session=True), "login")
 
@@ -151,12 +151,13 @@ def test_a_job_that_the_queue_does_not_list_is_not_lost_while_it_writes(desk: De
     record = desk.submit("until [[ -e end ]]; do echo on; sleep 0.1; done")
     desk.becomes(record, JobState.RUNNING, ended=False)
     until(lambda: any(p.stat().st_size for p in Path(record.directory, "logs").rglob("*.out")))
-    (desk.folder / "bin").mkdir()
-    (desk.folder / "bin" / "squeue").write_text("#!/bin/sh\n")
-    (desk.folder / "bin" / "squeue").chmod(0o755)
+    squeue = desk.cluster.scratch / "blind" / "squeue"
+    squeue.parent.mkdir()
+    squeue.write_text("#!/bin/sh\n")
+    squeue.chmod(0o755)
     seen = desk.becomes(record, JobState.UNKNOWN, ended=False)
     assert "its logs were written to" in seen.reason
-    (desk.folder / "bin" / "squeue").unlink()
+    squeue.unlink()
     desk.becomes(record, JobState.RUNNING, ended=False)
     Path(record.directory, "src", "end").touch()
     desk.becomes(record, JobState.COMPLETED, ended=True)
