@@ -197,8 +197,9 @@ def test_too_many_wrong_keys_end_in_a_clear_refusal(
     error = refused(Login("paramiko", "login"))
     assert "of the agent: refused" in str(error)
     # a site that counts failures locks nobody out: no second connection after the refusal
-    assert len(re.findall("Failed publickey", server.log)) <= 3
-    assert len(re.findall("Disconnecting authenticating user", server.log)) == 1
+    tries = re.findall(r"Failed publickey .* port (\d+)", server.log)
+    assert len(tries) <= 3
+    assert len(set(tries)) <= 1
 
 
 @over_ssh
