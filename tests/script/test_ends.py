@@ -267,7 +267,8 @@ def test_a_signal_during_the_handling_of_another_does_not_end_the_job(tmp_path: 
     job = Job.make(tmp_path / "run", program, checkpoint="{grace: 5m}")
     held = job.folder / "fake" / "scontrol"
     waits = (
-        '"show job") touch held; until [[ -e go ]]; do sleep 0.1; done; echo "JobState=RUNNING "'
+        '"show job") if [[ -e up.0 ]]; then touch held; until [[ -e go ]]; do sleep 0.1; done; fi;'
+        ' echo "JobState=RUNNING "'
     )
     held.write_text(held.read_text().replace('"show job") echo "', f'{waits}; echo "'))
     process = job.start()
