@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from jobgen.app.calibrating import Linked, Measured, asked, measured_links
+from jobgen.app.calibrating import Linked, Measured, measured_links
 from jobgen.app.prepare import Ready, prepare
 from jobgen.app.world import World
 from jobgen.errors import Missing
@@ -43,14 +43,9 @@ def advised(
     ``measured`` are runs that told their own peak, ``links`` benches: ``calibrated`` multiplies all
     memory by what the newest run shows, and counts with links as they were measured.
     """
-    from jobgen.resolve import planning
-
-    train = ready.job.value.train
-    if train is None:
+    if ready.planner_inputs is None:
         return Advised(None)
-    auto = train.strategy.type == planning.AUTO
-    base = train.replace(strategy="ddp") if auto else train
-    ask, missing = asked(ready, base)
+    ask, missing, auto = ready.planner_inputs
     if ask is None:
         return Advised(None, missing, tuple(measured), links=tuple(links))
     if calibrated and measured:

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobgen.app.prepare import Ready
 from jobgen.app.world import World
-from jobgen.resolve.look import Look
 from jobgen.submission.report import ALLOCATED, RESERVED, SPEED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jobgen.model.plan import Plan
     from jobgen.model.record import RunRecord
-    from jobgen.model.train import Train
-    from jobgen.strategy.choice.setups import Ask
     from jobgen.strategy.estimate import Machine
 
 EXPECTED = "expected"
@@ -105,32 +103,12 @@ def measured_links(machine: Machine, found: Sequence[Linked]) -> Machine:
     return machine._replace(measured=known) if found else machine
 
 
-def asked(ready: Ready, train: Train) -> tuple[Ask | None, str]:
-    """What the planner is asked of this job with this ``train``; or None, and what is missing."""
-    from jobgen.resolve import planning
-
-    look = Look(ready.job, ready.profile, ready.facts)
-    return planning.asked(look, ready.plan.shape, ready.plan.launcher.value, train)
-
-
-def expected(ready: Ready) -> dict[str, Any]:
+def record_estimate(plan: Plan) -> dict[str, Any]:
     """For the record of a run: its expected peak, under the key ``EXPECTED``; nothing where the
     planner does not know the job."""
-    train = ready.job.value.train
-    if train is None:
+    if plan.estimate is None:
         return {}
-    from jobgen.resolve import planning
-
-    size, launcher = ready.plan.shape, ready.plan.launcher.value
-    chosen = planning.decided(Look(ready.job, ready.profile, ready.facts), size, launcher)
-    ask, _ = asked(ready, chosen.train) if chosen else (None, "")
-    if ask is None:
-        return {}
-    from jobgen.strategy.choice.advise import option
-    from jobgen.strategy.choice.ladder import Rung
-
-    memory = option(Rung(0, "", ask.train), ask, speed=False).memory
-    told = {ALLOCATED: memory.of("allocated"), RESERVED: memory.of("reserved")}
+    told = {ALLOCATED: plan.estimate.allocated, RESERVED: plan.estimate.reserved}
     return {EXPECTED: {key: round(size) for key, size in told.items()}}
 
 

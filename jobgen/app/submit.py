@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jobgen.app import orders, provenance, secret, submitting
-from jobgen.app.calibrating import expected
+from jobgen.app.calibrating import record_estimate
 from jobgen.app.errand import Errand
 from jobgen.app.permissions import require_login, require_secrets, require_workdir
 from jobgen.app.prepare import Ready, judge, refusal
@@ -182,7 +182,7 @@ def _record(ready: Ready, token: str, now: float, git: str = "") -> RunRecord:
             "git": git,
             **({"elements": shape.elements} if shape.elements else {}),
             **({"monitor": plan.monitor.every} if plan.monitor else {}),
-            **expected(ready),
+            **record_estimate(plan),
         },
     )
 

@@ -210,6 +210,22 @@ class PreflightPlan(NamedTuple):
     place: str = ""
 
 
+class Estimate(NamedTuple):
+    """The memory that the plan is expected to need, in bytes of the GPU that holds most."""
+
+    allocated: float
+    """The peak of what torch allocates."""
+    reserved: float
+    """The peak of what torch reserves."""
+    total: float
+    """What nvidia-smi shows, with CUDA's and NCCL's own."""
+    limit: float
+    """The memory of the GPU."""
+    verdict: Literal["fits", "tight", "no", "unknown"]
+    note: str = ""
+    """How much room it leaves, or why it does not fit."""
+
+
 class Plan(NamedTuple):
     """Everything decided. ``plan``, ``render``, ``submit --dry-run`` and ``submit`` share it."""
 
@@ -253,6 +269,8 @@ class Plan(NamedTuple):
     """Every other decision worth showing: nodes, ranks, memory …, by the name of its key."""
     configured: Mapping[str, Setting] = MappingProxyType({})
     """What was chosen in the program's own configuration: its key or option → value."""
+    estimate: Estimate | None = None
+    """None without ``train``, or if the model or the GPU is not known."""
     checks: tuple[Check, ...] = ()
     notes: tuple[Problem, ...] = ()
     sources: Mapping[str, str] = MappingProxyType({})

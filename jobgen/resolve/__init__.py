@@ -23,7 +23,7 @@ from jobgen.resolve import (
     judging,
     launchers,
     monitoring,
-    planning,
+    planner,
     preflighting,
     program,
     saving,
@@ -50,6 +50,8 @@ class Examined(NamedTuple):
     """Errors of the two files together; with a plan, its notes."""
     checks: tuple[Check, ...]
     """What was checked beside them, good news too."""
+    planner_inputs: planner.PlannerInputs | None = None
+    """For whoever asks the planner for more than the plan's estimate; None without ``train``."""
 
 
 def resolve(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts) -> Plan:
@@ -92,9 +94,9 @@ def examine(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         except Invalid as error:
             wrong += error.problems
     if not any(problem.severity == "error" for problem in wrong):
-        return Examined(plan, plan.notes, checked)
+        return Examined(plan, plan.notes, checked, trained.planner_inputs)
     if _SIZES & {problem.code for problem in wrong}:
-        checked = tuple(check for check in checked if check.code != planning.UNFIT)
+        checked = tuple(check for check in checked if check.code != planner.UNFIT)
     return Examined(None, tuple(dict.fromkeys(wrong)), checked)
 
 
@@ -174,6 +176,7 @@ def _decide(look: Look, decided: _Decided, sized: Sized) -> Plan:
         labels=look.job.labels,
         other=sized.decisions,
         configured=trained.chosen,
+        estimate=trained.estimate,
         checks=checked,
         notes=tuple(notes),
         sources={

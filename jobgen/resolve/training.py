@@ -7,8 +7,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from jobgen.errors import Invalid, Problem, raise_errors
-from jobgen.model.plan import Part, Setting, Shape
-from jobgen.resolve import planning
+from jobgen.model.plan import Estimate, Part, Setting, Shape
+from jobgen.resolve import planner
 from jobgen.resolve.arguments import Planned, check_arguments
 from jobgen.resolve.checkpoint_folder import check_options
 from jobgen.resolve.deepspeed_files import check_configs
@@ -39,28 +39,19 @@ class Saves(NamedTuple):
     signal: str = ""
 
 
-_NO_SAVES = Saves()
-
-
-class Trained:
+class Trained(NamedTuple):
     """What the rest of the plan takes over."""
 
-    def __init__(
-        self,
-        part: Part | None = None,
-        args: tuple[Word, ...] = (),
-        launcher: bytes | None = None,
-        chosen: Mapping[str, Setting] = MappingProxyType({}),
-        saves: Saves = _NO_SAVES,
-    ) -> None:
-        self.parts = (part,) if part else ()
-        self.args = args
-        """Words behind the program's own."""
-        self.launcher = launcher
-        """The launcher's configuration file, where the strategy makes one."""
-        self.chosen = chosen
-        """What jobgen chose in the program's configuration: key or option → value."""
-        self.saves = saves
+    parts: tuple[Part, ...] = ()
+    args: tuple[Word, ...] = ()
+    """Words behind the program's own."""
+    launcher: bytes | None = None
+    """The launcher's configuration file, where the strategy makes one."""
+    chosen: Mapping[str, Setting] = MappingProxyType({})
+    """What jobgen chose in the program's configuration: key or option → value."""
+    saves: Saves = Saves()
+    estimate: Estimate | None = None
+    planner_inputs: planner.PlannerInputs | None = None
 
 
 def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized) -> Trained:
@@ -68,17 +59,18 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
 
     Raises Invalid with everything that cannot work.
     """
-    chosen = planning.decided(look, size, launcher)
-    if chosen is None:
+    if look.job.train is None:
         return _check_untrained(look, size, launcher)
     from jobgen import strategy
     from jobgen.strategy import frameworks
     from jobgen.strategy.choice.setups import assume_length
     from jobgen.strategy.sizes import known_architecture, sizes
 
+    inputs = planner.read_inputs(look, size, launcher, look.job.train)
+    chosen = planner.choose_strategy(look, size, look.job.train, inputs)
     train, texts = chosen.train, look.facts.texts
     known, found = sizes(train, texts)
-    world = planning.world(look, size)
+    world = planner.describe_world(look, size)
     found += strategy.faults(train, known, world, launcher=launcher)
     raise_errors(Invalid, [_problem(look, fault) for fault in found])
     raise_errors(Invalid, list(_fewer(look, train, known, world, launcher)))
@@ -104,9 +96,9 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     raise_errors(Invalid, [_problem(look, fault) for fault in made.faults])
     raise_errors(Invalid, _places(look, made, runs))
     _tell(look, decided, sized, chosen.why)
-    fits = planning.check(look, size, launcher, known, train)
-    ask, _ = planning.asked(look, size, launcher, train)
-    planned = Planned(train, decided, made.args, assume_length(ask) if ask else None)
+    estimate = planner.estimate_memory(chosen, inputs)
+    length = assume_length(inputs.ask) if inputs.ask else None
+    planned = Planned(train, decided, made.args, length)
     clashes = tuple(check_sharding(look, decided.framework, made.args))
     refused = {clash.place for clash in clashes}
     differing = [
@@ -118,17 +110,17 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
         *_name_other_model(words, arch),
         *_name_fewer_ranks(decided, size),
     )
-    notes = tuple(
+    notes = (
         Problem("J239", note.message, look.spec.at(*note.path), severity="note") for note in told
     )
     unread = check_readers(look.spec, look.facts, launcher, decided.framework, made.args)
     folders = check_options(look, size, decided.framework, words)
     values = (one.check for one in differing)
-    checks = (*((fits,) if fits else ()), *clashes, *values, *unread, *folders)
-    notes = (*configured, *notes)
-    part = Part(NAME, env=made.env, files=made.files, notes=notes, checks=checks)
+    fits = (planner.check_memory(look, estimate),) if estimate else ()
+    checks = (*fits, *clashes, *values, *unread, *folders)
+    part = Part(NAME, env=made.env, files=made.files, notes=(*configured, *notes), checks=checks)
     saves = Saves(decided.framework, made.saves, made.signal)
-    return Trained(part, made.args, made.launcher, made.chosen, saves)
+    return Trained((part,), made.args, made.launcher, made.chosen, saves, estimate, inputs)
 
 
 def _check_untrained(look: Look, size: Shape, launcher: str) -> Trained:
@@ -137,7 +129,7 @@ def _check_untrained(look: Look, size: Shape, launcher: str) -> Trained:
     raise_errors(Invalid, configured)
     clashes = tuple(check_sharding(look, "", ()))
     part = Part(NAME, notes=configured, checks=clashes)
-    return Trained(part if configured or clashes else None)
+    return Trained((part,) if configured or clashes else ())
 
 
 def _words(runs: Program) -> Iterator[shellwords.Word]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -12,7 +14,7 @@ from jobgen.app import jobs
 from jobgen.app.advising import advised
 from jobgen.app.calibrating import EXPECTED, measured
 from jobgen.app.prepare import Ready, prepare
-from jobgen.app.submit import submit
+from jobgen.app.submit import dry_run, submit
 from jobgen.app.world import World
 from jobgen.model.record import JobState
 
@@ -45,6 +47,23 @@ def test_a_reported_peak_stands_beside_what_was_expected(world: World, ready: Re
     assert before is not None
     assert before.chosen is not None
     assert found.expected == pytest.approx(before.chosen.memory.of("allocated"), abs=1)
+
+
+def test_a_submit_takes_the_estimate_of_the_plan(ready: Ready) -> None:
+    entered: set[str] = set()
+
+    def watch(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            entered.add(frame.f_globals.get("__name__", ""))
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        dry_run(ready)
+    finally:
+        sys.setprofile(before)
+    assert "jobgen.app.submit" in entered
+    assert not {name for name in entered if name.startswith(("jobgen.strategy", "jobgen.resolve"))}
 
 
 def test_a_plan_is_scaled_by_it_only_where_asked(world: World, ready: Ready) -> None:

@@ -85,6 +85,16 @@ def test_what_does_not_fit_stands_at_the_key_that_decides_it(train: str, line: i
 def test_of_an_unknown_model_nothing_is_said() -> None:
     made = plan(job(train="{model: acme/none-8b, strategy: ddp}"))
     assert not [check for check in made.checks if "GiB" in check.message]
+    assert made.estimate is None
+
+
+@pytest.mark.parametrize("strategy", ["auto", "fsdp2"])
+def test_the_plan_carries_the_estimate_that_it_was_checked_by(strategy: str) -> None:
+    made = plan(job(train=f"{{{MODEL}, strategy: {strategy}, activation_checkpointing: full}}"))
+    assert made.estimate is not None
+    assert made.estimate.verdict == "fits"
+    assert made.estimate.allocated < made.estimate.reserved < made.estimate.total
+    assert _need(made) == round(made.estimate.total / 2**30, 1)
 
 
 def test_what_the_program_keeps_changes_what_fits() -> None:
