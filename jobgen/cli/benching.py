@@ -10,9 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobgen.app.world import write_regular
 from jobgen.cli.call import Call
-from jobgen.cli.output import safe
+from jobgen.cli.output import safe, write_page
 from jobgen.errors import Exit, Usage
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def told(call: Call, ref: str, chosen: Mapping[str, Any]) -> int:
     if chosen["html"] is not None:
         from jobgen.cli.page.bench import allreduce as page
 
-        save(chosen["html"], page(judged))
+        write_page(chosen["html"], page(judged))
     call.answer(lambda: screens.data(judged), lambda ink: screens.screen(judged, ink, before))
     least, best = chosen["min_rate"], judged.top
     if not judged.bench.ended or judged.bench.faulty:
@@ -123,15 +122,6 @@ def former(path: Path) -> Mapping[str, Any]:
     if not isinstance(data, dict):
         raise Usage(f"{path}: no answer of jobgen bench", hint="one made with --json is needed")
     return data
-
-
-def save(path: Path, text: str) -> None:
-    """Write a page. Raises Usage where it cannot be."""
-    try:
-        write_regular(path, text.encode())
-    except OSError as error:
-        message = f"{path}: cannot be written: {error.strerror}"
-        raise Usage(message, hint="name another file") from error
 
 
 def _written(call: Call, made: Ready, folder: Path) -> int:

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jobgen.app.world import write_regular
 from jobgen.cli.call import Call
 from jobgen.cli.layout import fold, table
-from jobgen.cli.output import Ink, safe
+from jobgen.cli.output import Ink, safe, write_page
 from jobgen.errors import Exit, Missing
 
 if TYPE_CHECKING:
@@ -180,18 +179,8 @@ def _write(said: Said, ready: Ready, *, html: Path | None, svg: Path | None) -> 
 
         compared = said.compared
         offers, tokens = (compared.offers, compared.tokens) if compared else ((), 0.0)
-        _save(html, page(advice, title, offers=offers, tokens=tokens))
+        write_page(html, page(advice, title, offers=offers, tokens=tokens))
     if svg is not None:
         from jobgen.cli.page.svg import svg as picture
 
-        _save(svg, picture(advice, title))
-
-
-def _save(path: Path, text: str) -> None:
-    from jobgen.errors import Usage
-
-    try:
-        write_regular(path, text.encode())
-    except OSError as error:
-        message = f"{path}: cannot be written: {error.strerror}"
-        raise Usage(message, hint="name another file") from error
+        write_page(svg, picture(advice, title))

@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+from jobgen.errors import Usage
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 NARROWEST = 40
 
@@ -134,6 +139,17 @@ class Output:
     def _plain(self, text: str, stream: TextIO) -> str:
         narrow = (stream.encoding or "ascii").lower().replace("-", "") not in ("utf8", "utf8sig")
         return text.translate(_TO_ASCII) if self.ascii or narrow else text
+
+
+def write_page(path: Path, text: str) -> None:
+    """Write an HTML page or a picture. Raises Usage where it cannot be written."""
+    from jobgen.app.world import write_regular
+
+    try:
+        write_regular(path, text.encode())
+    except OSError as error:
+        message = f"{path}: cannot be written: {error.strerror}"
+        raise Usage(message, hint="name another file") from error
 
 
 def is_tty(stream: TextIO) -> bool:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.benching import awaited, checked, former, save
+from jobgen.cli.benching import awaited, checked, former
 from jobgen.cli.call import Call
 from jobgen.cli.layout import write_hours
+from jobgen.cli.output import write_page
 from jobgen.errors import Exit, Usage
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def told(call: Call, refs: list[str], chosen: Mapping[str, Any]) -> int:
     if chosen["html"] is not None:
         from jobgen.cli.page.bench import scaling as page
 
-        save(chosen["html"], page(found, f"{records[0].name} on {records[0].site.cluster}"))
+        write_page(chosen["html"], page(found, f"{records[0].name} on {records[0].site.cluster}"))
     call.answer(
         lambda: screens.data(found, records), lambda ink: screens.screen(found, ink, before)
     )
