@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.app.prepare import Ready
 from jobgen.app.world import World
-from jobgen.submission.report import ALLOCATED, RESERVED, SPEED
+from jobgen.submission.report import ALLOCATED, EXPECTED, RESERVED, SPEED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from jobgen.model.plan import Plan
     from jobgen.model.record import RunRecord
     from jobgen.strategy.estimate import Machine
 
-EXPECTED = "expected"
-"""Where a run's record keeps what was expected, under the keys of a report."""
 NEWEST = 3
 """Runs that are shown."""
 METRICS = {ALLOCATED: "allocated", RESERVED: "reserved"}
@@ -101,15 +98,6 @@ def measured_links(machine: Machine, found: Sequence[Linked]) -> Machine:
             source,
         )
     return machine._replace(measured=known) if found else machine
-
-
-def record_estimate(plan: Plan) -> dict[str, Any]:
-    """For the record of a run: its expected peak, under the key ``EXPECTED``; nothing where the
-    planner does not know the job."""
-    if plan.estimate is None:
-        return {}
-    told = {ALLOCATED: plan.estimate.allocated, RESERVED: plan.estimate.reserved}
-    return {EXPECTED: {key: round(size) for key, size in told.items()}}
 
 
 def measured(world: World, ready: Ready) -> tuple[Measured, ...]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobgen.app.errand import Errand
+from jobgen.app.context import RunContext
 from jobgen.app.observing import refresh
-from jobgen.app.taking_up import settle
+from jobgen.app.submission_driver import settle
 from jobgen.app.world import World
 from jobgen.errors import JobgenError, Unreachable
 from jobgen.model.record import RunRecord
@@ -45,12 +45,12 @@ def _one(world: World, record: RunRecord, signal: str, patience: float) -> RunRe
     if not signal:
         record = _wanted(world, record)
     with world.connect(record.site.login) as transport:
-        errand = Errand(
+        context = RunContext(
             transport, world.ledger, world.now, world.sleep, world.say, patience=patience
         )
         if signal:
-            return _signal(record, signal, errand)
-        return _cancel(record, errand)
+            return _signal(record, signal, context)
+        return _cancel(record, context)
 
 
 def _wanted(world: World, record: RunRecord) -> RunRecord:
@@ -63,28 +63,28 @@ def _wanted(world: World, record: RunRecord) -> RunRecord:
     )
 
 
-def _cancel(record: RunRecord, errand: Errand) -> RunRecord:
+def _cancel(record: RunRecord, context: RunContext) -> RunRecord:
     scheduler = scheduler_for(record.site)
     if record.directory:
-        _bury(record, errand.transport, scheduler)
+        _bury(record, context.transport, scheduler)
     if State.of(record).phase.open:
         # whether there is anything to cancel is not known yet
-        record = settle(record, errand)
-    until, pauses = errand.now() + errand.patience, list(PAUSES)
-    record = _refreshed(record, errand)
+        record = settle(record, context)
+    until, pauses = context.now() + context.patience, list(PAUSES)
+    record = _refreshed(record, context)
     if record.ended and not record.settled:
-        _scancel(record, errand.transport, scheduler)
-        errand.say(
+        _scancel(record, context.transport, scheduler)
+        context.say(
             f"{record.alias} is {record.state}: the scheduler does not list it, so it could not be "
             f"cancelled; if it shows up again: jobgen cancel {record.alias}"
         )
     while not record.ended and record.job is not None:
-        _scancel(record, errand.transport, scheduler)
-        if errand.now() >= until:
-            errand.say(f"{record.alias} is still {record.state}; cancelling goes on over there")
+        _scancel(record, context.transport, scheduler)
+        if context.now() >= until:
+            context.say(f"{record.alias} is still {record.state}; cancelling goes on over there")
             break
-        errand.sleep(pauses.pop(0) if len(pauses) > 1 else pauses[0])
-        record = _refreshed(record, errand)
+        context.sleep(pauses.pop(0) if len(pauses) > 1 else pauses[0])
+        record = _refreshed(record, context)
     return record
 
 
@@ -120,23 +120,27 @@ def _scancel(record: RunRecord, transport: Transport, scheduler: Scheduler) -> N
         transport.call(scripts.command({"cancel": scheduler.cancel(jobs)}))
 
 
-def _signal(record: RunRecord, signal: str, errand: Errand) -> RunRecord:
+def _signal(record: RunRecord, signal: str, context: RunContext) -> RunRecord:
     scheduler = scheduler_for(record.site)
-    record = _refreshed(record, errand)
+    record = _refreshed(record, context)
     if record.job is None or record.ended:
         return record
     bare = record.job._replace(task=None, component=None)
     question = {"signal": scheduler.cancel([bare], signal=signal)}
-    result = errand.transport.call(scripts.command(question))
+    result = context.transport.call(scripts.command(question))
     told = wire.answer(wire.table(wire.frames(result.out)), "signal")
     if told.code != 0:
         raise JobgenError(f"{record.alias}: {told.error_text.strip() or 'the signal was refused'}")
-    errand.ledger.note(record.token, "signal", f"{signal} sent to the batch shell")
+    context.ledger.note(record.token, "signal", f"{signal} sent to the batch shell")
     return record
 
 
-def _refreshed(record: RunRecord, errand: Errand) -> RunRecord:
+def _refreshed(record: RunRecord, context: RunContext) -> RunRecord:
     seen = refresh(
-        [record], transport=errand.transport, ledger=errand.ledger, now=errand.now, say=errand.say
+        [record],
+        transport=context.transport,
+        ledger=context.ledger,
+        now=context.now,
+        say=context.say,
     )
     return seen[0]

@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from jobgen.app import answers
-from jobgen.app.errand import Errand
-from jobgen.app.taking_up import perform, settle
+from jobgen.app.context import RunContext
+from jobgen.app.submission_driver import perform, settle
 from jobgen.errors import Unreachable
 from jobgen.model.observation import Observation
 from jobgen.model.record import JobId, JobState, RunRecord
@@ -23,6 +22,7 @@ from jobgen.submission import scripts, wire
 from jobgen.submission.machine import step
 from jobgen.submission.markers import Markers, read_markers
 from jobgen.submission.outcome import Seen, count_elements, outcome
+from jobgen.submission.record_changes import list_changes
 from jobgen.submission.states import Effect, Phase, Sighting, State
 
 if TYPE_CHECKING:
@@ -89,12 +89,12 @@ def refresh(
     """
     if not records:
         return ()
-    errand = Errand(transport, ledger, now, lambda _: None, say, patience=0.0)
-    news = {r.token: _taken_up(r, errand) for r in records if not r.settled}
+    context = RunContext(transport, ledger, now, lambda _: None, say, patience=0.0)
+    news = {r.token: _taken_up(r, context) for r in records if not r.settled}
     for asked in _by_scheduler([r for r in news.values() if r.job is not None and not r.settled]):
         look = _ask(asked, transport)
-        heard = _heard(asked, look, errand)
-        news |= {r.token: r for r in _settled(heard, look, errand)}
+        heard = _heard(asked, look, context)
+        news |= {r.token: r for r in _settled(heard, look, context)}
         _sweep(heard, news, look)
     return tuple(news.get(r.token, r) for r in records)
 
@@ -107,32 +107,35 @@ def _by_scheduler(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
     return list(groups.values())
 
 
-def _heard(asked: Sequence[RunRecord], look: _Look, errand: Errand) -> Sequence[RunRecord]:
+def _heard(asked: Sequence[RunRecord], look: _Look, context: RunContext) -> Sequence[RunRecord]:
     """The runs that were asked about; what gave no answer is reported."""
     if not look.answered:
-        return _silent(asked, errand, "the scheduler does not answer")
+        return _silent(asked, context, "the scheduler does not answer")
     unread = [r for r in asked if not look.read(r)]
     if not unread:
         return asked
     names = ", ".join(r.directory for r in unread[:3])
     read = [r for r in asked if look.read(r)]
-    return [*read, *_silent(unread, errand, f"cannot read all of {names}/state")]
+    return [*read, *_silent(unread, context, f"cannot read all of {names}/state")]
 
 
-def _silent(records: Sequence[RunRecord], errand: Errand, why: str) -> Sequence[RunRecord]:
+def _silent(records: Sequence[RunRecord], context: RunContext, why: str) -> Sequence[RunRecord]:
     """Report that these runs gave no answer: once a minute, however often they are asked."""
     told = max(float(r.submission.get("silent", 0.0)) for r in records)
-    if 0 <= errand.now() - told < SILENCE:
+    if 0 <= context.now() - told < SILENCE:
         return records
-    errand.say(f"{records[0].site.cluster}: {why}; showing cached state")
-    return errand.ledger.update_all(
-        [(r.token, {"submission": {**r.submission, "silent": errand.now()}}, None) for r in records]
+    context.say(f"{records[0].site.cluster}: {why}; showing cached state")
+    return context.ledger.update_all(
+        [
+            (r.token, {"submission": {**r.submission, "silent": context.now()}}, None)
+            for r in records
+        ]
     )
 
 
-def _taken_up(record: RunRecord, errand: Errand) -> RunRecord:
+def _taken_up(record: RunRecord, context: RunContext) -> RunRecord:
     """A submission that another process left unfinished is gone on with."""
-    return settle(record, errand) if State.of(record).phase.open else record
+    return settle(record, context) if State.of(record).phase.open else record
 
 
 def _ask(records: Sequence[RunRecord], transport: Transport) -> _Look:
@@ -201,7 +204,7 @@ def _clean(marks: Markers | None) -> bool:
     return marks is not None and marks.end is not None and marks.end.code == 0
 
 
-def _settled(records: Sequence[RunRecord], look: _Look, errand: Errand) -> Sequence[RunRecord]:
+def _settled(records: Sequence[RunRecord], look: _Look, context: RunContext) -> Sequence[RunRecord]:
     """The runs after this look, written down in one commit; then what has to be sent is sent."""
     changes: list[Change] = []
     follow_up: list[tuple[RunRecord, State, tuple[Effect, ...]]] = []
@@ -210,15 +213,15 @@ def _settled(records: Sequence[RunRecord], look: _Look, errand: Errand) -> Seque
         if effects:
             follow_up.append((record, state, effects))
         answered = look.answered and look.read(record)
-        fields = {**changed, "updated": errand.now()} if answered else changed
+        fields = {**changed, "updated": context.now()} if answered else changed
         if fields:
             changes.append((record.token, fields, _event(record, changed)))
-    written = {r.token: r for r in errand.ledger.update_all(changes)} if changes else {}
+    written = {r.token: r for r in context.ledger.update_all(changes)} if changes else {}
     for record, state, effects in follow_up:
         if state.phase.open:
-            written[record.token] = settle(written[record.token], errand)
+            written[record.token] = settle(written[record.token], context)
         else:
-            perform(record, state, effects, errand)
+            perform(record, state, effects, context)
     return [written.get(record.token, record) for record in records]
 
 
@@ -239,7 +242,7 @@ def _judged(
     state, effects = step(before, sighting)
     submission = _submission(record, seen, state)
     if state.job != before.job or state.phase in (Phase.CANCELLED, Phase.LOST, Phase.REJECTED):
-        changed = {**answers.shown(state, record), "submission": submission}
+        changed = {**list_changes(state, record), "submission": submission}
         return changed, state, effects
     changed = outcome(record._replace(submission=submission), seen)
     if submission != record.submission:

@@ -260,6 +260,20 @@ def refusal(problems: Sequence[Problem]) -> type[JobgenError] | None:
     return Unfit if errors else None
 
 
+def refuse_failing(ready: Ready) -> None:
+    """Raise the error of the failed checks of the plan, if any, with the warnings behind them."""
+    from jobgen.resolve.checks import UNSET
+
+    failed = [judge(check) for check in ready.plan.checks if check.status == "fail"]
+    kind = refusal(failed)
+    if kind is None:
+        return
+    if all(problem.code != UNSET for problem in failed):
+        failed = [p._replace(hint=f"{p.hint} (--force submits anyway)") for p in failed]
+    warned = (judge(check) for check in ready.plan.checks if check.status == "warn")
+    raise kind(*failed, *warned)
+
+
 def judge(check: Check) -> Problem:
     """A check that is not ok as a problem."""
     severity: Severity = "error" if check.status == "fail" else "warning"

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 from jobgen.app.world import World, read_regular
 from jobgen.errors import CheckFailed, Problem
-from jobgen.model.bundle import BundleFile
+from jobgen.model.bundle import SECRETS_FILE, BundleFile
 from jobgen.shell import quote
 
 if TYPE_CHECKING:
     from jobgen.model.job import SecretRef
 
-FILE = "secrets.env"
 LIMIT = 64 * 1024
 
 
@@ -37,7 +36,7 @@ def delivery(world: World, refs: Sequence[SecretRef], base: Path) -> BundleFile 
         raise CheckFailed(*(_missing(ref) for ref in missing))
     world.masked.update(v for v in values.values() if v)
     lines = [f"export {name}={quote(value)}\n" for name, value in values.items() if value]
-    return BundleFile(FILE, "".join(lines).encode("utf-8", "surrogateescape"), 0o600)
+    return BundleFile(SECRETS_FILE, "".join(lines).encode("utf-8", "surrogateescape"), 0o600)
 
 
 def _missing(ref: SecretRef) -> Problem:

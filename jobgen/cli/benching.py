@@ -56,9 +56,10 @@ def _sent(call: Call, made: Ready, chosen: Mapping[str, Any]) -> RunRecord | Exi
     """The submitted run; or the exit code where nothing was to be sent."""
     from jobgen.app import submit as app
     from jobgen.app.benching import allreduce
+    from jobgen.app.prepare import refuse_failing
     from jobgen.cli import submitting
 
-    app.refuse_failing(made)
+    refuse_failing(made)
     if chosen["dry_run"]:
         again = "--write DIR writes job.yaml and the program, for jobgen render and submit"
         return submitting.rehearsed(call, made, app.dry_run(made), "", last=f"{again}\n")

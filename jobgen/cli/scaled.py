@@ -59,7 +59,7 @@ def _rehearsed(call: Call, made: tuple[Ready, ...], job: Path) -> Exit:
 
 def _wanted(call: Call, made: tuple[Ready, ...]) -> bool:
     """Whether to go on: every size passes its checks, and a costly series is asked about."""
-    from jobgen.app.submit import refuse_failing
+    from jobgen.app.prepare import refuse_failing
 
     for one in made:
         refuse_failing(one)

@@ -14,8 +14,8 @@ from jobgen.errors import Exit
 if TYPE_CHECKING:
     from jobgen.app.prepare import Ready
     from jobgen.app.progress import Progress
-    from jobgen.app.submit import DryRun
     from jobgen.model.record import RunRecord
+    from jobgen.submission.exchange import DryRun
 
 
 def rehearsed(call: Call, ready: Ready, dry: DryRun, job: str, *, last: str = "") -> Exit:

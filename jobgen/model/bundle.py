@@ -6,6 +6,8 @@ import hashlib
 from typing import NamedTuple
 
 ENTRY = "job.sbatch"
+SECRETS_FILE = "secrets.env"
+"""Beside the bundle, in the run directory."""
 
 
 class BundleFile(NamedTuple):

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+if TYPE_CHECKING:
+    from jobgen.model.plan import Estimate
 
 LIMIT = 4096
 """Bytes of a report that are read; ``observe.sh`` sends no more."""
@@ -19,6 +22,17 @@ SPEED = "tokens_per_second"
 STEPS = ("step_s", "data_s", "comm_s")
 """Seconds of a step, and of it those spent waiting for data and for others. A list of them, one for
 each step, becomes its median, as KEY; beside it KEY_p10 and KEY_p90 (``step_p10_s``)."""
+
+EXPECTED = "expected"
+"""Where a run's record keeps what was expected, under the keys of a report."""
+
+
+def record_estimate(estimate: Estimate | None) -> dict[str, Any]:
+    """For the record of a run: its expected peak; nothing where none is known."""
+    if estimate is None:
+        return {}
+    sizes = {ALLOCATED: estimate.allocated, RESERVED: estimate.reserved}
+    return {EXPECTED: {key: round(size) for key, size in sizes.items()}}
 
 
 def report(texts: Sequence[str]) -> Mapping[str, float]:

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 
 from jobgen.app import jobs, logs
-from jobgen.app.prepare import prepare
-from jobgen.app.submit import TOKEN, dry_run, refuse_failing, submit
+from jobgen.app.prepare import prepare, refuse_failing
+from jobgen.app.submit import dry_run, submit
 from jobgen.app.world import World
 from jobgen.errors import CheckFailed, Invalid, JobgenError, Unreachable
 from jobgen.follow import Lines, View
 from jobgen.model.observation import mark_of
 from jobgen.model.record import JobState
+from jobgen.submission.exchange import TOKEN
 from tests.app.conftest import Link
 
 Job = Callable[..., Path]

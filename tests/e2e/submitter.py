@@ -24,15 +24,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from jobgen.app import orders, submit, submitting
-from jobgen.app.errand import Errand
+from jobgen.app.context import RunContext
 from jobgen.app.observing import refresh
 from jobgen.app.prepare import Ready, prepare
+from jobgen.app.submission_driver import carry_out
+from jobgen.app.submit import make_payload
 from jobgen.app.world import World
 from jobgen.errors import JobgenError, Missing
 from jobgen.ledger import Ledger
 from jobgen.model.record import Login, RunRecord
 from jobgen.shell import Result
+from jobgen.submission.exchange import list_run_files, make_record
 from jobgen.transport import Payload, Transport, connect
 from tests.transport.proxy import Proxy, Way
 from tests.waiting import HANG
@@ -108,7 +110,7 @@ def main(what: dict[str, Any]) -> dict[str, Any]:
     record = _record(ledger, ready, what["token"])
     if record.job is None and not record.ended:
         link = MortalLink(connect(_login(what)), mortal)
-        errand = Errand(
+        context = RunContext(
             link,  # type: ignore[arg-type]
             ledger,
             world.now,
@@ -116,10 +118,10 @@ def main(what: dict[str, Any]) -> dict[str, Any]:
             world.say,
             patience=what.get("patience", 40.0),
         )
-        files = orders.run_files(record, ready.bundle)
+        files = list_run_files(record, ready.bundle)
         options = (*ready.plan.submit_options, *what.get("options", ()))
-        record = submitting.carry_out(
-            record, lambda: submit._payload(world, ready, files, None), errand, options=options
+        record = carry_out(
+            record, lambda: make_payload(world, ready, files), context, options=options
         )
     return _known(record)
 
@@ -146,7 +148,9 @@ def _record(ledger: Ledger, ready: Ready, token: str) -> RunRecord:
     try:
         return ledger.get(token)
     except Missing:
-        return ledger.begin(submit._record(ready, token, 0.0), ready.bundle)
+        return ledger.begin(
+            make_record(ready.plan, ready.bundle.digest, ready.site, token=token), ready.bundle
+        )
 
 
 def _login(what: dict[str, Any]) -> Login:

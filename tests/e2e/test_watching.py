@@ -16,15 +16,17 @@ from typing import Literal
 
 import pytest
 
-from jobgen.app import orders, submit, submitting
 from jobgen.app.cancelling import cancel
-from jobgen.app.errand import Errand
+from jobgen.app.context import RunContext
 from jobgen.app.jobs import refreshed
 from jobgen.app.prepare import Ready, prepare
+from jobgen.app.submission_driver import carry_out
+from jobgen.app.submit import make_payload
 from jobgen.app.world import World
 from jobgen.errors import JobgenError, Refused, Unreachable
 from jobgen.model.observation import mark_of
 from jobgen.model.record import JobState, Login, RunRecord
+from jobgen.submission.exchange import list_run_files, make_record
 from jobgen.transport import Transport
 from jobgen.transport.pipes import PipeChannel
 from jobgen.transport.protocol import BOOTSTRAP, Session
@@ -84,16 +86,20 @@ class Desk:
     def _send(self, ready: Ready, options: tuple[str, ...], patience: float) -> RunRecord:
         """As submit does, with further words for sbatch and a patience of its own."""
         world = self.world
-        record = submit._record(ready, world.token(), world.now())
+        record = make_record(
+            ready.plan, ready.bundle.digest, ready.site, token=world.token(), now=world.now()
+        )
         record = world.ledger.begin(record, ready.bundle)
-        files = orders.run_files(record, ready.bundle)
+        files = list_run_files(record, ready.bundle)
         link = world.connect(record.site.login)
-        errand = Errand(link, world.ledger, world.now, world.sleep, world.say, patience=patience)
+        context = RunContext(
+            link, world.ledger, world.now, world.sleep, world.say, patience=patience
+        )
         try:
-            return submitting.carry_out(
+            return carry_out(
                 record,
-                lambda: submit._payload(world, ready, files, None),
-                errand,
+                lambda: make_payload(world, ready, files),
+                context,
                 options=(*ready.plan.submit_options, *options),
             )
         finally:

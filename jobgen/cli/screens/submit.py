@@ -15,9 +15,9 @@ from jobgen.errors import Problem
 
 if TYPE_CHECKING:
     from jobgen.app.prepare import Ready
-    from jobgen.app.submit import DryRun
     from jobgen.model.plan import Check, Plan
     from jobgen.model.record import RunRecord
+    from jobgen.submission.exchange import DryRun
 
 
 def dry(

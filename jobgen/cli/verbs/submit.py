@@ -33,12 +33,12 @@ def command(call: Call, job: Path, **chosen: Any) -> int:
     Ctrl-C while following only detaches; the job goes on.
     """
     from jobgen.app import submit as app
-    from jobgen.app.prepare import prepare
+    from jobgen.app.prepare import prepare, refuse_failing
     from jobgen.cli import following, submitting
 
     ready = prepare(call.world, job, call.flags.cluster, call.flags.sets)
     if not chosen["force"]:
-        app.refuse_failing(ready)
+        refuse_failing(ready)
     if chosen["dry_run"]:
         return submitting.rehearsed(call, ready, app.dry_run(ready), str(job))
     if not submitting.wanted(call, ready):

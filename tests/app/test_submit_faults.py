@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 
-from jobgen.app import jobs, submit, submitting
+from jobgen.app import jobs, submit
 from jobgen.app.cancelling import cancel
-from jobgen.app.errand import Errand
-from jobgen.app.prepare import prepare
+from jobgen.app.context import RunContext
+from jobgen.app.prepare import Ready, prepare
+from jobgen.app.submission_driver import carry_out
 from jobgen.app.world import World
 from jobgen.errors import JobgenError, Unreachable
 from jobgen.model.record import JobState, Login, RunRecord
 from jobgen.shell import Result
+from jobgen.submission.exchange import list_run_files, make_record
 from jobgen.submission.states import Phase, State
 from jobgen.transport import Payload
 from jobgen.transport.local import LocalTransport
@@ -73,6 +75,12 @@ def flaky(world: World) -> Callable[..., tuple[World, Flaky]]:
         return replace(world, dial=links.dial, sleep=lambda _: None), links
 
     return make
+
+
+def planned(world: World, ready: Ready) -> RunRecord:
+    """The record of a run of which nothing is sent yet."""
+    digest = ready.bundle.digest
+    return make_record(ready.plan, digest, ready.site, token=world.token(), now=world.now())
 
 
 def submitted(world: World, path: Path) -> RunRecord:
@@ -151,7 +159,7 @@ def test_a_file_that_changes_while_it_is_sent_ends_the_submit(
 
 def test_a_submit_that_is_interrupted_while_it_sends_leaves_nothing(world: World, job: Job) -> None:
     ready = prepare(world, job(RUN), "here")
-    record = world.ledger.begin(submit._record(ready, world.token(), world.now()))
+    record = world.ledger.begin(planned(world, ready))
 
     def endless() -> Payload:
         def chunks() -> Iterator[bytes]:
@@ -161,9 +169,9 @@ def test_a_submit_that_is_interrupted_while_it_sends_leaves_nothing(world: World
         return Payload(1 << 20, chunks())
 
     link = world.connect(record.site.login)
-    errand = Errand(link, world.ledger, world.now, world.sleep, world.say)
+    context = RunContext(link, world.ledger, world.now, world.sleep, world.say)
     with link, pytest.raises(KeyboardInterrupt):
-        submitting.carry_out(record, endless, errand)
+        carry_out(record, endless, context)
     (run,) = jobs.refreshed(world, world.ledger.runs())
     assert (run.state, run.ended) == (JobState.REJECTED, True)
     assert not list((world.home.parent / "root").glob("probe-*"))
@@ -171,7 +179,7 @@ def test_a_submit_that_is_interrupted_while_it_sends_leaves_nothing(world: World
 
 def test_a_run_that_another_live_process_sends_is_left_to_it(world: World, job: Job) -> None:
     ready = prepare(world, job(RUN), "here")
-    record = world.ledger.begin(submit._record(ready, world.token(), world.now()))
+    record = world.ledger.begin(planned(world, ready))
     with world.ledger._writing() as db:
         db.execute("UPDATE runs SET owner = 'elsewhere:1', leased = ?", (world.now() + 60,))
     (seen,) = jobs.refreshed(world, [record])
@@ -186,21 +194,20 @@ def test_a_run_that_another_live_process_sends_is_left_to_it(world: World, job: 
 
 def test_a_cancel_while_another_process_sends_is_obeyed_by_it(world: World, job: Job) -> None:
     ready = prepare(world, job(RUN), "here")
-    record = world.ledger.begin(submit._record(ready, world.token(), world.now()))
+    record = world.ledger.begin(planned(world, ready))
     link = world.connect(record.site.login)
-    errand = Errand(link, world.ledger, world.now, world.sleep, world.say)
+    context = RunContext(link, world.ledger, world.now, world.sleep, world.say)
 
     def send() -> Payload:
         # the other process has the lease, so all that a cancel can do is to write the wish down
         cancel(world, [record.token], patience=0.0)
-        from jobgen.app.orders import run_files
         from jobgen.upload import payload
 
-        stream = payload(ready.manifest, run_files(record, ready.bundle))
+        stream = payload(ready.manifest, list_run_files(record, ready.bundle))
         return Payload(stream.size, stream.chunks)
 
     with link:
-        seen = submitting.carry_out(record, send, errand)
+        seen = carry_out(record, send, context)
     assert (seen.state, seen.ended) == (JobState.CANCELLED, True)
     assert executed(world) == []
     assert (Path(seen.directory) / "cancel").exists()

@@ -1,0 +1,185 @@
+"""What is sent for a run, and in which words, so that a dry run can show it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from jobgen.model.bundle import SECRETS_FILE, BundleFile
+from jobgen.model.record import RunRecord
+from jobgen.scheduler import Attempt, Scheduler, scheduler_for
+from jobgen.shell import Command
+from jobgen.submission import scripts
+from jobgen.submission.machine import step
+from jobgen.submission.replies import list_questions
+from jobgen.submission.report import record_estimate
+from jobgen.submission.states import (
+    Begin,
+    Bury,
+    Drop,
+    Effect,
+    Record,
+    Resolve,
+    Stage,
+    Staged,
+    Start,
+    State,
+)
+
+if TYPE_CHECKING:
+    from jobgen.model.bundle import Bundle
+    from jobgen.model.plan import Plan, Setting
+    from jobgen.model.record import Login, Site
+
+ENTRY = "bundle/job.sbatch"
+TOKEN = "x" * 26
+"""Stands for the run's token in a dry run."""
+
+
+class DryStep(NamedTuple):
+    """One thing that would happen: what, the exact command, and the script that carries it."""
+
+    title: str
+    command: str
+    script: str = ""
+
+
+class DryRun(NamedTuple):
+    """All that a submit would do. Only the token and the nonce are placeholders."""
+
+    steps: tuple[DryStep, ...]
+    env: tuple[tuple[str, Setting], ...]
+    secrets: tuple[tuple[str, str], ...]
+    """Name and where its value comes from; empty where it was not found."""
+    files: tuple[tuple[str, int], ...]
+    """Path below the run directory and bytes, of everything beside the working directory."""
+
+
+def make_record(
+    plan: Plan, digest: str, site: Site, *, token: str = TOKEN, now: float = 0.0, git: str = ""
+) -> RunRecord:
+    """The record of a planned run, before anything is sent. ``digest`` names its bundle."""
+    shape = plan.shape
+    return RunRecord(
+        token=token,
+        alias=plan.name,
+        name=plan.name,
+        site=site,
+        digest=digest,
+        created=now,
+        shape={
+            "nodes": shape.nodes,
+            "ranks_per_node": shape.ranks_per_node,
+            "gpus_per_node": shape.gpus_per_node,
+            "seconds": shape.seconds,
+            "launcher": plan.launcher.value,
+            "outputs": list(plan.outputs),
+            "labels": dict(plan.labels),
+            "git": git,
+            **({"elements": shape.elements} if shape.elements else {}),
+            **({"monitor": plan.monitor.every} if plan.monitor else {}),
+            **record_estimate(plan.estimate),
+        },
+    )
+
+
+def list_run_files(record: RunRecord, bundle: Bundle) -> tuple[BundleFile, ...]:
+    """What is sent beside ``src/``: the bundle, and what makes the directory a run's own."""
+    about = {
+        "token": record.token,
+        "alias": record.alias,
+        "name": record.name,
+        "cluster": record.site.cluster,
+        "digest": record.digest,
+        "created": record.created,
+        "shape": dict(record.shape),
+    }
+    ours = [
+        BundleFile("TOKEN", f"{record.token}\n".encode(), 0o600),
+        BundleFile("run.json", (json.dumps(about, indent=2) + "\n").encode(), 0o600),
+        *(BundleFile(path, body.encode(), 0o700) for path, body in scripts.files().items()),
+    ]
+    return (*ours, *(file._replace(path=f"bundle/{file.path}") for file in bundle.files))
+
+
+def describe_connection(login: Login) -> str:
+    """The connection as an ssh command."""
+    if login.backend == "local":
+        return "this machine"
+    port = f"-p {login.port} " if login.port else ""
+    return f"ssh {port}{login.user}@{login.host}" if login.user else f"ssh {port}{login.host}"
+
+
+class RunScripts:
+    """The scripts that carry the effects of one run out. ``options`` are more words for sbatch."""
+
+    def __init__(self, record: RunRecord, options: Sequence[str] = ()) -> None:
+        self._record = record
+        self.options = options or tuple(record.submission.get("options", ()))
+        self.scheduler: Scheduler = scheduler_for(record.site)
+
+    def write_script(self, state: State, effect: Effect, nonce: str) -> str:
+        """The script that carries an effect out."""
+        token, directory = self._record.token, state.directory
+        if isinstance(effect, Stage):
+            return scripts.stage(self._record.site.root, self._record.folder, token, nonce)
+        if isinstance(effect, Start | Resolve):
+            return self._write_attempt(directory, effect)
+        if isinstance(effect, Drop):
+            return scripts.command({"drop": self.scheduler.cancel(effect.jobs)})
+        if isinstance(effect, Record):
+            return scripts.record(directory, token, effect.job)
+        if not directory:
+            return scripts.clear(self._record.site.root, self._record.folder, token)
+        return (scripts.bury if isinstance(effect, Bury) else scripts.discard)(directory, token)
+
+    def _write_attempt(self, directory: str, effect: Start | Resolve) -> str:
+        token, attempt = self._record.token, effect.attempt
+        if isinstance(effect, Resolve):
+            return scripts.resolve(directory, token, attempt, list_questions(self.scheduler))
+        words = self.build_sbatch(directory, attempt)
+        return scripts.start(directory, token, attempt, words, effect.forget)
+
+    def build_sbatch(self, directory: str, attempt: int) -> Command:
+        """The sbatch command of an attempt, as it is run in the run directory."""
+        entry = (ENTRY, self._record.digest)
+        made = Attempt(entry, directory, self._record.token, attempt)
+        return self.scheduler.submit(made, self.options)
+
+
+def rehearse(
+    record: RunRecord, plan: Plan, bundle: Bundle, *, uploads: int, origins: Mapping[str, str]
+) -> DryRun:
+    """What a submit of ``uploads`` files sends if nothing goes wrong. Sends nothing.
+
+    ``origins`` says where the value of each secret was found.
+    """
+    run = RunScripts(record, plan.submit_options)
+    directory = f"{record.site.root}/{record.folder}"
+    upload, start = _rehearse_scripts(run, directory)
+    files = list_run_files(record, bundle)
+    sent = f"{len(files)} files of jobgen" + (f", {uploads} files of src/" if uploads else "")
+    names = ", ".join(plan.secrets)
+    hidden = f"{names} (values hidden) to {directory}/{SECRETS_FILE}, mode 0600"
+    return DryRun(
+        (
+            DryStep("connect", describe_connection(record.site.login)),
+            DryStep("upload", f"tar of {sent} to {directory}", upload),
+            *((DryStep("secrets", hidden),) if plan.secrets else ()),
+            DryStep("submit", f"cd {directory} && {run.build_sbatch(directory, 1)}", start),
+        ),
+        tuple(plan.env.items()),
+        tuple((name, origins.get(name, "")) for name in plan.secrets),
+        tuple((f.path, len(f.content)) for f in files),
+    )
+
+
+def _rehearse_scripts(run: RunScripts, directory: str) -> list[str]:
+    """The scripts that the machine sends when it gets the facts of a good day."""
+    sent: list[str] = []
+    state = State()
+    for fact in (Begin(), Staged(directory, 0.0), Begin()):
+        state, effects = step(state, fact)
+        sent += [run.write_script(state, each, "NONCE") for each in effects]
+    return sent

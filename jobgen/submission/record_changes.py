@@ -1,0 +1,81 @@
+"""What a submission's state is to the run database and to a person: fields, event, error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jobgen.errors import JobgenError, Refused, Unreachable
+from jobgen.model.record import JobState, RunRecord
+from jobgen.submission.states import Phase, State
+
+
+def list_changes(state: State, record: RunRecord) -> dict[str, Any]:
+    """The fields of the record that follow from a submission's state."""
+    changes: dict[str, Any] = {"directory": state.directory or record.directory}
+    if state.phase is Phase.PLANNED:
+        return changes
+    if state.phase in _STATES:
+        ended = state.phase.value in JobState.__members__ and JobState(state.phase.value).final
+        return {
+            **changes,
+            "job": state.job,
+            "state": _STATES[state.phase],
+            "reason": state.why,
+            "ended": ended,
+        }
+    changes["job"] = state.job
+    if record.state in (JobState.PLANNED, JobState.SUBMITTING):
+        changes |= {"state": JobState.PENDING, "reason": ""}
+    return changes
+
+
+_STATES = {
+    Phase.STAGED: JobState.PLANNED,
+    Phase.SUBMITTING: JobState.SUBMITTING,
+    Phase.RESOLVING: JobState.SUBMITTING,
+    Phase.REJECTED: JobState.REJECTED,
+    Phase.CANCELLED: JobState.CANCELLED,
+    Phase.LOST: JobState.LOST,
+}
+
+
+def describe_step(before: State, state: State) -> tuple[str, str] | None:
+    """The event of a step, as (kind, text); None where nothing happened that matters later."""
+    if (before.phase, before.attempt, before.job) == (state.phase, state.attempt, state.job):
+        return None
+    texts: Mapping[Phase, str] = {
+        Phase.STAGED: f"files are in {state.directory}",
+        Phase.SUBMITTING: f"sbatch, attempt {state.attempt}",
+        Phase.RESOLVING: f"the answer to attempt {state.attempt} is not clear; looking into it",
+        Phase.SUBMITTED: f"accepted as {state.job}",
+        Phase.CONFIRMED: f"confirmed as {state.job}",
+        Phase.REJECTED: state.why,
+        Phase.CANCELLED: "cancelled before it was submitted",
+        Phase.LOST: state.why,
+    }
+    return (state.phase.lower(), texts[state.phase]) if state.phase in texts else None
+
+
+def explain_end(state: State, record: RunRecord) -> JobgenError:
+    """The error that tells why a run has no job id after all that was tried."""
+    if state.phase is Phase.REJECTED and state.why.startswith("not submitted"):
+        return JobgenError(f"{record.alias}: {state.why}", hint="submit it again if it is wanted")
+    if state.phase is Phase.REJECTED:
+        return Refused(
+            f"{record.site.cluster} refused {record.alias}: {state.why}",
+            hint="nothing was queued; change the job or the profile and submit again",
+        )
+    if state.phase is Phase.LOST:
+        return JobgenError(f"{record.alias}: {state.why}", hint="submit it again if it is wanted")
+    return Unreachable(
+        f"{record.site.cluster} gave no clear answer to sbatch for {record.alias}",
+        hint=f"it may be queued; jobgen show {record.alias} goes on looking, and it is never "
+        "submitted twice",
+    )
+
+
+def explain_unclear(record: RunRecord, lost: JobgenError, hint: str) -> Unreachable:
+    """The error of an attempt whose answer was ``lost``."""
+    unclear = f"whether {record.site.cluster} took {record.alias} is not known yet"
+    return Unreachable(*lost.problems, unclear, hint=f"{hint}; it is never submitted twice")
