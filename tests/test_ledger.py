@@ -17,7 +17,7 @@ import pytest
 import jobgen
 from jobgen.errors import JobgenError, Missing, Usage
 from jobgen.ledger import Ledger
-from jobgen.ledger.database import this_process
+from jobgen.ledger.leases import this_process
 from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.record import JobId, JobState, Login, RunRecord, Site
 
@@ -356,7 +356,7 @@ def test_a_process_killed_in_the_middle_leaves_one_of_two_neighbours(ledger: Led
 
 @pytest.mark.slow
 def test_a_list_of_the_latest_runs_does_not_read_ten_thousand(ledger: Ledger) -> None:
-    with ledger._writing() as db:
+    with ledger.write() as db:
         for number in range(10_000):
             mine = record(number, ended=number % 100 != 0, alias=f"r-{number}")
             db.execute(

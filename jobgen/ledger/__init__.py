@@ -9,23 +9,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobgen.errors import JobgenError, Missing, Usage
-from jobgen.ledger.database import (
-    FULL,
-    explained,
-    give_up_reserve,
-    lives,
-    open_database,
-    reserve,
-    this_process,
-)
+from jobgen.ledger.database import FULL, give_up_reserve
+from jobgen.ledger.leases import LeasedDatabase
 from jobgen.model.record import JobId, RunRecord
 
 if TYPE_CHECKING:
@@ -48,27 +38,15 @@ class Event(NamedTuple):
     data: Mapping[str, Any]
 
 
-class Ledger:
-    """The notebook at ``path``. Reading one that is not there finds nothing and makes nothing."""
-
-    def __init__(self, path: Path, *, now: Callable[[], float] = time.time) -> None:
-        self.path = path
-        self._now = now
-        self._open: sqlite3.Connection | None = None
-
-    def close(self) -> None:
-        """Close the file; it opens again when needed."""
-        if self._open is not None:
-            self._open.close()
-            self._open = None
+class Ledger(LeasedDatabase):
+    """The runs of this machine."""
 
     # writing
 
     def begin(self, record: RunRecord, bundle: Bundle | None = None) -> RunRecord:
         """Write down a new run before anything is sent; gives it its alias ``name-N``."""
-        with self._writing() as db:
-            query = "SELECT COALESCE(MAX(number), 0) + 1 FROM runs WHERE name = ?"
-            number = int(db.execute(query, (record.name,)).fetchone()[0])
+        with self.write() as db:
+            number = _find_number(db, record.name)
             record = record._replace(alias=f"{record.name}-{number}")
             self._insert(db, record, number)
             db.executemany(
@@ -94,12 +72,10 @@ class Ledger:
         It keeps its alias ``name-N`` if no other run has it.
         """
         number = record.alias.rpartition("-")[2]
-        with self._writing() as db:
-            query = "SELECT COALESCE(MAX(number), 0) + 1 FROM runs WHERE name = ?"
-            free = int(db.execute(query, (record.name,)).fetchone()[0])
+        with self.write() as db:
             taken = db.execute("SELECT 1 FROM runs WHERE alias = ?", (record.alias,)).fetchone()
             own = record.alias == f"{record.name}-{number}" and number.isdecimal() and not taken
-            kept = int(number) if own and len(number) < 10 else free
+            kept = int(number) if own and len(number) < 10 else _find_number(db, record.name)
             record = record._replace(alias=f"{record.name}-{kept}")
             self._insert(db, record, kept)
             self._add(db, record.token, "recovered", f"found in {record.directory}")
@@ -107,16 +83,7 @@ class Ledger:
 
     def has(self, token: str) -> bool:
         """Whether a run with this token is known."""
-        return bool(self._read("SELECT 1 FROM runs WHERE token = ?", (token,)))
-
-    def reserve(self) -> None:
-        """Make sure that a later change can be written although the disk becomes full.
-
-        Raises JobgenError where there is no room for that now.
-        """
-        with self._explained():
-            self._connection(create=True)
-            reserve(self.path)
+        return bool(self.read("SELECT 1 FROM runs WHERE token = ?", (token,)))
 
     def update(
         self, token: str, *, event: tuple[str, str] | None = None, **changes: Any
@@ -135,7 +102,7 @@ class Ledger:
         return self._change_all(changes)
 
     def _change_all(self, changes: Sequence[Change]) -> tuple[RunRecord, ...]:
-        with self._writing() as db:
+        with self.write() as db:
             return tuple(self._change(db, *change) for change in changes)
 
     def _change(
@@ -159,39 +126,12 @@ class Ledger:
         self, token: str, kind: str, text: str = "", data: Mapping[str, Any] | None = None
     ) -> None:
         """Add an event to a run."""
-        with self._writing() as db:
+        with self.write() as db:
             self._add(db, token, kind, text, data)
-
-    def lease(self, token: str, seconds: float) -> bool:
-        """Take a run for this process, or hold it on; False where another live one has it.
-
-        A lease is a courtesy between processes: what keeps a run from being submitted twice lies
-        in its run directory.
-        """
-        now, mine = self._now(), this_process()
-        with self._writing() as db:
-            query = "SELECT owner, leased FROM runs WHERE token = ?"
-            found = db.execute(query, (token,)).fetchone()
-            if found is None or (found[0] != mine and found[1] > now and lives(found[0])):
-                return False
-            query = "UPDATE runs SET owner = ?, leased = ? WHERE token = ?"
-            db.execute(query, (mine, now + seconds, token))
-        return True
-
-    def holder(self, token: str) -> tuple[str, float]:
-        """The process that has a run, ``HOST:PID``, and until when; empty and 0 if none has."""
-        rows = self._read("SELECT owner, leased FROM runs WHERE token = ?", (token,))
-        return (str(rows[0][0]), float(rows[0][1])) if rows else ("", 0.0)
-
-    def release(self, token: str) -> None:
-        """Give a run free again, if it is ours."""
-        with self._writing() as db:
-            query = "UPDATE runs SET owner = '', leased = 0 WHERE token = ? AND owner = ?"
-            db.execute(query, (token, this_process()))
 
     def keep(self, token: str, cursors: Mapping[str, Any]) -> None:
         """Remember how far the logs of a run were read."""
-        with self._writing() as db:
+        with self.write() as db:
             db.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?)", (token, _json(cursors)))
 
     # reading
@@ -229,52 +169,44 @@ class Ledger:
             "name = ?": name,
             "ended = ?": 0 if live_only else None,
         }
-        given = {words: value for words, value in conditions.items() if value is not None}
-        where = f"WHERE {' AND '.join(given)}" if given else ""
+        where, values = _where(conditions)
         query = f"SELECT data FROM runs {where} ORDER BY ended, created DESC LIMIT ?"  # noqa: S608
-        rows = self._read(query, (*given.values(), -1 if limit is None else limit))
+        rows = self.read(query, (*values, -1 if limit is None else limit))
         records = [_record(row[0]) for row in rows]
         return tuple(sorted(records, key=lambda record: record.created, reverse=True))
 
     def last(self, name: str | None = None, *, cluster: str | None = None) -> RunRecord | None:
         """The newest run, of this name and on this cluster where they are given."""
-        conditions = {"cluster = ?": cluster, "name = ?": name}
-        given = {words: value for words, value in conditions.items() if value is not None}
-        where = f"WHERE {' AND '.join(given)}" if given else ""
+        where, values = _where({"cluster = ?": cluster, "name = ?": name})
         query = f"SELECT data FROM runs {where} ORDER BY created DESC, number DESC LIMIT 1"  # noqa: S608
-        rows = self._read(query, tuple(given.values()))
+        rows = self.read(query, values)
         return _record(rows[0][0]) if rows else None
 
     def bundle(self, token: str) -> dict[str, bytes]:
         """The rendered files that a run was submitted with, by path."""
-        rows = self._read("SELECT path, content FROM files WHERE token = ? ORDER BY path", (token,))
+        rows = self.read("SELECT path, content FROM files WHERE token = ? ORDER BY path", (token,))
         return {path: zlib.decompress(content) for path, content in rows}
 
     def events(self, token: str) -> tuple[Event, ...]:
         """What happened to a run, in order."""
         query = "SELECT time, kind, text, data FROM events WHERE token = ? ORDER BY id"
-        rows = self._read(query, (token,))
+        rows = self.read(query, (token,))
         return tuple(Event(at, kind, text, json.loads(data)) for at, kind, text, data in rows)
 
     def cursors(self, token: str) -> dict[str, Any]:
         """How far the logs of a run were read."""
-        rows = self._read("SELECT data FROM cursors WHERE token = ?", (token,))
+        rows = self.read("SELECT data FROM cursors WHERE token = ?", (token,))
         return dict(json.loads(rows[0][0])) if rows else {}
-
-    def check(self) -> str:
-        """``ok``, or what sqlite3 finds wrong with the file."""
-        rows = self._read("PRAGMA integrity_check(1)", ())
-        return str(rows[0][0]) if rows else "ok"
 
     # within
 
     def _named(self, ref: str) -> list[RunRecord]:
-        rows = self._read("SELECT data FROM runs WHERE alias = ? OR token = ?", (ref, ref))
+        rows = self.read("SELECT data FROM runs WHERE alias = ? OR token = ?", (ref, ref))
         if not rows and (job := _job_number(ref)) is not None:
-            rows = self._read("SELECT data FROM runs WHERE job = ? ORDER BY created DESC", (job,))
+            rows = self.read("SELECT data FROM runs WHERE job = ? ORDER BY created DESC", (job,))
         if not rows and len(ref) >= SHORTEST_PREFIX and ref.isascii() and ref.isalnum():
             query = "SELECT data FROM runs WHERE token >= ? AND token < ? ORDER BY created DESC"
-            rows = self._read(query, (ref.lower(), ref.lower() + "~"))
+            rows = self.read(query, (ref.lower(), ref.lower() + "~"))
         return [_record(row[0]) for row in rows]
 
     def _missing(self, ref: str) -> Missing:
@@ -283,7 +215,7 @@ class Ledger:
         newest = self.last(ref)
         if newest is not None:
             return Missing(f"{ref} is a name, not a run", hint=f"its newest run is {newest.alias}")
-        known = [row[0] for row in self._read("SELECT alias FROM runs", ())]
+        known = [row[0] for row in self.read("SELECT alias FROM runs", ())]
         near = get_close_matches(ref, known, n=1)
         hint = f"did you mean {near[0]}?" if near else "jobgen ls -a shows all that are known here"
         return Missing(f"no job {ref} is known here", hint=hint)
@@ -301,36 +233,17 @@ class Ledger:
             (token, self._now(), kind, text, _json(data or {})),
         )
 
-    def _read(self, query: str, values: Sequence[Any]) -> list[Any]:
-        with self._explained():
-            if self._open is None and not self.path.exists():
-                return []
-            return self._connection().execute(query, values).fetchall()
 
-    @contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._explained():
-            db = self._connection(create=True)
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                yield db
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
+def _find_number(db: sqlite3.Connection, name: str) -> int:
+    """The next free number of a run's alias."""
+    query = "SELECT COALESCE(MAX(number), 0) + 1 FROM runs WHERE name = ?"
+    return int(db.execute(query, (name,)).fetchone()[0])
 
-    def _connection(self, *, create: bool = False) -> sqlite3.Connection:
-        if self._open is None:
-            self._open = open_database(self.path, create=create)
-        return self._open
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        try:
-            yield
-        except (sqlite3.Error, OSError) as error:
-            raise explained(self.path, error) from error
+def _where(conditions: Mapping[str, Any]) -> tuple[str, tuple[Any, ...]]:
+    """The clause of the conditions that have a value, and these values."""
+    kept = {words: value for words, value in conditions.items() if value is not None}
+    return (f"WHERE {' AND '.join(kept)}" if kept else "", tuple(kept.values()))
 
 
 def _columns(record: RunRecord) -> tuple[Any, ...]:

@@ -1,11 +1,14 @@
-"""The ledger's file: made, checked, opened, brought up to date; and its misfortunes in words."""
+"""The ledger's file: made, checked, opened, brought up to date; and its faults in words."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from jobgen.errors import JobgenError
 
@@ -40,6 +43,67 @@ MIGRATIONS: tuple[str, ...] = (_FIRST,)
 """Script number N brings a file of version N to version N + 1."""
 
 
+class Database:
+    """The file at ``path``. Reading one that is not there finds nothing and makes nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._open: sqlite3.Connection | None = None
+
+    def close(self) -> None:
+        """Close the file; it opens again when needed."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def reserve(self) -> None:
+        """Make sure that a later change can be written although the disk becomes full.
+
+        Raises JobgenError where there is no room for that now.
+        """
+        with self._explained():
+            self._connection(create=True)
+            _reserve(self.path)
+
+    def check(self) -> str:
+        """``ok``, or what sqlite3 finds wrong with the file."""
+        rows = self.read("PRAGMA integrity_check(1)", ())
+        return str(rows[0][0]) if rows else "ok"
+
+    def read(self, query: str, values: Sequence[Any]) -> list[Any]:
+        """The rows of a query."""
+        with self._explained():
+            if self._open is None and not self.path.exists():
+                return []
+            return self._connection().execute(query, values).fetchall()
+
+    @contextmanager
+    def write(self) -> Iterator[sqlite3.Connection]:
+        """A connection in a transaction, which is committed unless something is raised."""
+        with self._explained():
+            db = self._connection(create=True)
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+
+    def _connection(self, *, create: bool = False) -> sqlite3.Connection:
+        if self._open is None:
+            self._open = open_database(self.path, create=create)
+        return self._open
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise _explain(self.path, error) from error
+
+
 def open_database(path: Path, *, create: bool) -> sqlite3.Connection:
     """An open connection, of the newest version. Raises JobgenError where the file is not safe.
 
@@ -63,7 +127,7 @@ def open_database(path: Path, *, create: bool) -> sqlite3.Connection:
     return db
 
 
-def explained(path: Path, error: sqlite3.Error | OSError) -> JobgenError:
+def _explain(path: Path, error: sqlite3.Error | OSError) -> JobgenError:
     """What an error means for a person, and what to do."""
     text = (error.strerror or "") if isinstance(error, OSError) else str(error)
     for mark, what, hint in _MEANINGS:
@@ -86,7 +150,7 @@ _MEANINGS = (
 )
 
 
-def reserve(path: Path) -> None:
+def _reserve(path: Path) -> None:
     """Make sure that a few changes can be written although the disk becomes full.
 
     Raises OSError where there is no room for that now.
@@ -118,25 +182,6 @@ def give_up_reserve(path: Path) -> bool:
 
 def _reserve_of(path: Path) -> Path:
     return path.with_name(f"{path.name}.reserve")
-
-
-def this_process() -> str:
-    """The name of this process among those that may share a home directory."""
-    return f"{os.uname().nodename}:{os.getpid()}"
-
-
-def lives(owner: str) -> bool:
-    """Whether a process of that name may be there; one on another host always may."""
-    host, _, pid = owner.rpartition(":")
-    if host != os.uname().nodename or not pid.isdigit():
-        return bool(host)
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def _make(path: Path) -> None:

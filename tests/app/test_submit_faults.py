@@ -180,12 +180,12 @@ def test_a_submit_that_is_interrupted_while_it_sends_leaves_nothing(world: World
 def test_a_run_that_another_live_process_sends_is_left_to_it(world: World, job: Job) -> None:
     ready = prepare(world, job(RUN), "here")
     record = world.ledger.begin(planned(world, ready))
-    with world.ledger._writing() as db:
+    with world.ledger.write() as db:
         db.execute("UPDATE runs SET owner = 'elsewhere:1', leased = ?", (world.now() + 60,))
     (seen,) = jobs.refreshed(world, [record])
     assert (seen.state, seen.ended) == (JobState.PLANNED, False)
     assert "process 1 on elsewhere is submitting it" in seen.reason
-    with world.ledger._writing() as db:
+    with world.ledger.write() as db:
         db.execute("UPDATE runs SET leased = ?", (world.now() - 1,))
     (seen,) = jobs.refreshed(world, [record])
     assert seen.ended, "what nobody sends any more is given up"
