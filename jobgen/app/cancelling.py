@@ -71,7 +71,7 @@ def _cancel(record: RunRecord, context: RunContext) -> RunRecord:
         # whether there is anything to cancel is not known yet
         record = settle(record, context)
     until, pauses = context.now() + context.patience, list(PAUSES)
-    record = _refreshed(record, context)
+    record = refresh([record], context)[0]
     if record.ended and not record.settled:
         _scancel(record, context.transport, scheduler)
         context.say(
@@ -84,7 +84,7 @@ def _cancel(record: RunRecord, context: RunContext) -> RunRecord:
             context.say(f"{record.alias} is still {record.state}; cancelling goes on over there")
             break
         context.sleep(pauses.pop(0) if len(pauses) > 1 else pauses[0])
-        record = _refreshed(record, context)
+        record = refresh([record], context)[0]
     return record
 
 
@@ -122,7 +122,7 @@ def _scancel(record: RunRecord, transport: Transport, scheduler: Scheduler) -> N
 
 def _signal(record: RunRecord, signal: str, context: RunContext) -> RunRecord:
     scheduler = scheduler_for(record.site)
-    record = _refreshed(record, context)
+    record = refresh([record], context)[0]
     if record.job is None or record.ended:
         return record
     bare = record.job._replace(task=None, component=None)
@@ -133,14 +133,3 @@ def _signal(record: RunRecord, signal: str, context: RunContext) -> RunRecord:
         raise JobgenError(f"{record.alias}: {told.error_text.strip() or 'the signal was refused'}")
     context.ledger.note(record.token, "signal", f"{signal} sent to the batch shell")
     return record
-
-
-def _refreshed(record: RunRecord, context: RunContext) -> RunRecord:
-    seen = refresh(
-        [record],
-        transport=context.transport,
-        ledger=context.ledger,
-        now=context.now,
-        say=context.say,
-    )
-    return seen[0]

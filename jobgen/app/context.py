@@ -5,9 +5,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from jobgen.app.progress import STAGES, Progress, Stage, silent
 from jobgen.errors import Unreachable
 from jobgen.transport import Payload
 
@@ -21,6 +20,27 @@ LEASE = 600.0
 """Seconds after which another host may take a run up whose process has not been heard of."""
 REDIALS = 3
 """So often a lost connection is made anew within one command."""
+
+
+class SubmitStage(NamedTuple):
+    """How far one stage of a submit has come."""
+
+    number: int
+    name: str
+    """connect, upload or sbatch."""
+    text: str = ""
+    done: int = 0
+    """Bytes, if the stage moves any."""
+    total: int = 0
+    ended: bool = False
+    of: int = 3
+
+
+Progress = Callable[[SubmitStage], None]
+
+
+def silent(_: SubmitStage) -> None:
+    """Progress that nobody watches."""
 
 
 @dataclass
@@ -52,19 +72,6 @@ class RunContext:
                 return None
         return lost
 
-    def report_stage(
-        self,
-        number: int,
-        name: str,
-        text: str = "",
-        *,
-        done: int = 0,
-        total: int = 0,
-        ended: bool = False,
-    ) -> None:
-        """Report how far a stage of the submit has come."""
-        self.progress(Stage(number, STAGES, name, text, done, total, ended))
-
     def watch_upload(self, payload: Payload, token: str) -> Payload:
         """The payload, reported while it is sent; the run stays leased however long that takes."""
         return Payload(payload.size, self._watch(payload, token))
@@ -77,4 +84,4 @@ class RunContext:
             if self.now() - leased > LEASE / 10:
                 leased = self.now()
                 self.ledger.lease(token, LEASE)
-            self.report_stage(2, "upload", done=done, total=payload.size)
+            self.progress(SubmitStage(2, "upload", done=done, total=payload.size))

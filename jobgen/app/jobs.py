@@ -46,9 +46,11 @@ def observe(
     world: World, transport: Transport, records: Sequence[RunRecord]
 ) -> tuple[RunRecord, ...]:
     """These records of one site as they are now; the ledger has been told."""
+    from jobgen.app.context import RunContext
     from jobgen.app.observing import refresh
 
-    return refresh(records, transport=transport, ledger=world.ledger, now=world.now, say=world.say)
+    context = RunContext(transport, world.ledger, world.now, world.sleep, world.say)
+    return refresh(records, context)
 
 
 def refreshed(

@@ -7,8 +7,8 @@ for all: unconfirmed ids, answers that were lost, secrets that are no longer nee
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from jobgen.app.context import RunContext
@@ -26,7 +26,7 @@ from jobgen.submission.record_changes import list_changes
 from jobgen.submission.states import Effect, Phase, Sighting, State
 
 if TYPE_CHECKING:
-    from jobgen.ledger import Change, Ledger
+    from jobgen.ledger import Change
     from jobgen.transport import Transport
 
 SILENCE = 60.0
@@ -74,14 +74,7 @@ class _Look:
         return marks is not None and marks.whole
 
 
-def refresh(
-    records: Sequence[RunRecord],
-    *,
-    transport: Transport,
-    ledger: Ledger,
-    now: Callable[[], float],
-    say: Callable[[str], None],
-) -> tuple[RunRecord, ...]:
+def refresh(records: Sequence[RunRecord], context: RunContext) -> tuple[RunRecord, ...]:
     """These runs of one site as they are now; the ledger has been told.
 
     Raises Unreachable where the connection is lost. A scheduler that does not answer changes
@@ -89,10 +82,10 @@ def refresh(
     """
     if not records:
         return ()
-    context = RunContext(transport, ledger, now, lambda _: None, say, patience=0.0)
+    context = replace(context, sleep=lambda _: None, patience=0.0)
     news = {r.token: _taken_up(r, context) for r in records if not r.settled}
     for asked in _by_scheduler([r for r in news.values() if r.job is not None and not r.settled]):
-        look = _ask(asked, transport)
+        look = _ask(asked, context.transport)
         heard = _heard(asked, look, context)
         news |= {r.token: r for r in _settled(heard, look, context)}
         _sweep(heard, news, look)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NoReturn
 
-from jobgen.app.context import LEASE, RunContext
+from jobgen.app.context import LEASE, RunContext, SubmitStage
 from jobgen.errors import JobgenError, Unreachable
 from jobgen.model.record import JobState, RunRecord
 from jobgen.submission import record_changes, replies, scripts
@@ -121,7 +121,7 @@ class _Driver:
         if state.phase not in (Phase.SUBMITTED, Phase.CONFIRMED, Phase.CANCELLED):
             raise record_changes.explain_end(state, self.record)
         text = f"accepted as {self.record.job}" if self.record.job else "cancelled"
-        self.context.report_stage(3, "sbatch", text, ended=True)
+        self.context.progress(SubmitStage(3, "sbatch", text, ended=True))
         return self.record
 
     def _carry_effects(self, state: State, effects: Sequence[Effect], until: float) -> Fact | None:
@@ -132,7 +132,9 @@ class _Driver:
                 if self.context.now() + effect.wait > until:
                     return None
                 unclear = f"no clear answer to attempt {state.attempt}"
-                self.context.report_stage(3, "sbatch", f"{unclear}; looking whether it was taken")
+                self.context.progress(
+                    SubmitStage(3, "sbatch", f"{unclear}; looking whether it was taken")
+                )
                 self.context.sleep(effect.wait)
             if isinstance(effect, Stage) and self.send is None:
                 self._clear_up()
@@ -156,7 +158,7 @@ class _Driver:
         context, scheduler = self.context, self.scripts.scheduler
         if isinstance(effect, Start):
             self._asked = True
-            context.report_stage(3, "sbatch", "waiting for its answer")
+            context.progress(SubmitStage(3, "sbatch", "waiting for its answer"))
         text = self.scripts.write_script(state, effect, context.nonce())
         result = context.transport.call(text, deadline=scripts.DEADLINE)
         if isinstance(effect, Resolve):
@@ -175,7 +177,7 @@ class _Driver:
     def _upload(self, state: State, effect: Stage) -> Fact:
         assert self.send is not None  # noqa: S101 - _carry_effects has looked
         context, payload = self.context, self.send()
-        context.report_stage(2, "upload", total=payload.size)
+        context.progress(SubmitStage(2, "upload", total=payload.size))
         text = self.scripts.write_script(state, effect, context.nonce())
         watched = context.watch_upload(payload, self.record.token)
         reply = replies.read_stage(context.transport.call(text, watched, deadline=UPLOAD_DEADLINE))
@@ -186,7 +188,9 @@ class _Driver:
                 f"warning: others may change {reply.shared}, replace run directories below it, "
                 "and so run programs as you"
             )
-        context.report_stage(2, "upload", done=payload.size, total=payload.size, ended=True)
+        context.progress(
+            SubmitStage(2, "upload", done=payload.size, total=payload.size, ended=True)
+        )
         return reply
 
     # what is written down

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from jobgen.app import provenance, secret
-from jobgen.app.context import RunContext
+from jobgen.app.context import Progress, RunContext, SubmitStage, silent
 from jobgen.app.permissions import require_login, require_secrets, require_workdir
 from jobgen.app.prepare import Ready
-from jobgen.app.progress import STAGES, Progress, Stage, silent
 from jobgen.app.submission_driver import carry_out
 from jobgen.app.world import World
 from jobgen.errors import JobgenError
@@ -27,9 +25,7 @@ def dry_run(ready: Ready) -> exchange.DryRun:
     """What ``submit`` would send, made by the code that sends it. Touches nothing."""
     record = exchange.make_record(ready.plan, ready.bundle.digest, ready.site)
     uploads = len(ready.manifest.files) if ready.manifest else 0
-    return exchange.rehearse(
-        record, ready.plan, ready.bundle, uploads=uploads, origins=ready.facts.secrets
-    )
+    return exchange.rehearse(record, ready.plan, ready.bundle, uploads=uploads)
 
 
 def submit(
@@ -55,10 +51,10 @@ def submit(
     )
     record = record._replace(shape={**record.shape, **(about or {})})
     login = record.site.login
-    stage = Stage(1, STAGES, "connect", exchange.describe_connection(login))
+    stage = SubmitStage(1, "connect", exchange.describe_connection(login))
     progress(stage)
     transport = world.connect(login)
-    progress(replace(stage, ended=True))
+    progress(stage._replace(ended=True))
     try:
         record = _begin(world, record, ready.bundle)
     except JobgenError:

@@ -10,7 +10,7 @@ from jobgen.cli.layout import clip, columns, size, span
 from jobgen.cli.output import Output, safe
 
 if TYPE_CHECKING:
-    from jobgen.app.progress import Stage
+    from jobgen.app.context import SubmitStage
 
 REDRAW = 0.1
 """Seconds between two drawings of the bar."""
@@ -20,7 +20,7 @@ BAR = 10
 
 @dataclass
 class Bar:
-    """Called with every Stage; writes to standard error."""
+    """Called with every stage; writes to standard error."""
 
     output: Output
     clock: Callable[[], float]
@@ -30,7 +30,7 @@ class Bar:
     _tenth: int = field(default=-1, init=False)
     _open: bool = field(default=False, init=False)
 
-    def __call__(self, stage: Stage) -> None:
+    def __call__(self, stage: SubmitStage) -> None:
         """Show this moment, if it is worth showing."""
         now = self.clock()
         if stage.name != self._name:
@@ -40,7 +40,7 @@ class Bar:
         else:
             self._tell(stage, now)
 
-    def _draw(self, stage: Stage, now: float) -> None:
+    def _draw(self, stage: SubmitStage, now: float) -> None:
         if not stage.ended and self._open and now - self._drawn < REDRAW:
             return
         self._drawn = now
@@ -49,7 +49,7 @@ class Bar:
         self._open = not stage.ended
         self.output.over(f"{line}{blanks}", last=stage.ended)
 
-    def _tell(self, stage: Stage, now: float) -> None:
+    def _tell(self, stage: SubmitStage, now: float) -> None:
         tenth = 10 * stage.done // stage.total if stage.total else -1
         if stage.ended or (0 < tenth != self._tenth and stage.done < stage.total):
             self._tenth = tenth
@@ -57,7 +57,7 @@ class Bar:
         elif stage.text and not stage.total and stage.name in ("sbatch", "queued"):
             self.output.say(self._line(stage, now), level=0)
 
-    def _line(self, stage: Stage, now: float) -> str:
+    def _line(self, stage: SubmitStage, now: float) -> str:
         head = f"[{stage.number}/{stage.of}] {stage.name:8}"
         seconds = now - self._began
         if stage.total:
@@ -66,7 +66,7 @@ class Bar:
         return f"{head}  {safe(stage.text)}{took}"
 
 
-def _moved(stage: Stage, seconds: float) -> str:
+def _moved(stage: SubmitStage, seconds: float) -> str:
     """``2.1 MiB  [##########] 100 %  3.1 MiB/s, 4s left``."""
     part = min(stage.done / stage.total, 1.0)
     full = int(part * BAR)

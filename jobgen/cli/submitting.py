@@ -12,8 +12,8 @@ from jobgen.cli.screens import submit as screens
 from jobgen.errors import Exit
 
 if TYPE_CHECKING:
+    from jobgen.app.context import Progress
     from jobgen.app.prepare import Ready
-    from jobgen.app.progress import Progress
     from jobgen.model.record import RunRecord
     from jobgen.submission.exchange import DryRun
 

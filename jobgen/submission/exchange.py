@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.model.bundle import SECRETS_FILE, BundleFile
@@ -29,7 +29,7 @@ from jobgen.submission.states import (
 
 if TYPE_CHECKING:
     from jobgen.model.bundle import Bundle
-    from jobgen.model.plan import Plan, Setting
+    from jobgen.model.plan import Plan
     from jobgen.model.record import Login, Site
 
 ENTRY = "bundle/job.sbatch"
@@ -49,9 +49,6 @@ class DryRun(NamedTuple):
     """All that a submit would do. Only the token and the nonce are placeholders."""
 
     steps: tuple[DryStep, ...]
-    env: tuple[tuple[str, Setting], ...]
-    secrets: tuple[tuple[str, str], ...]
-    """Name and where its value comes from; empty where it was not found."""
     files: tuple[tuple[str, int], ...]
     """Path below the run directory and bytes, of everything beside the working directory."""
 
@@ -122,24 +119,21 @@ class RunScripts:
     def write_script(self, state: State, effect: Effect, nonce: str) -> str:
         """The script that carries an effect out."""
         token, directory = self._record.token, state.directory
+        place = self._record.site.root, self._record.folder
         if isinstance(effect, Stage):
-            return scripts.stage(self._record.site.root, self._record.folder, token, nonce)
-        if isinstance(effect, Start | Resolve):
-            return self._write_attempt(directory, effect)
+            return scripts.stage(*place, token, nonce)
+        if isinstance(effect, Start):
+            words = self.build_sbatch(directory, effect.attempt)
+            return scripts.start(directory, token, effect.attempt, words, effect.forget)
+        if isinstance(effect, Resolve):
+            questions = list_questions(self.scheduler)
+            return scripts.resolve(directory, token, effect.attempt, questions)
         if isinstance(effect, Drop):
             return scripts.command({"drop": self.scheduler.cancel(effect.jobs)})
         if isinstance(effect, Record):
             return scripts.record(directory, token, effect.job)
-        if not directory:
-            return scripts.clear(self._record.site.root, self._record.folder, token)
-        return (scripts.bury if isinstance(effect, Bury) else scripts.discard)(directory, token)
-
-    def _write_attempt(self, directory: str, effect: Start | Resolve) -> str:
-        token, attempt = self._record.token, effect.attempt
-        if isinstance(effect, Resolve):
-            return scripts.resolve(directory, token, attempt, list_questions(self.scheduler))
-        words = self.build_sbatch(directory, attempt)
-        return scripts.start(directory, token, attempt, words, effect.forget)
+        undo = scripts.bury if isinstance(effect, Bury) else scripts.discard
+        return undo(directory, token) if directory else scripts.clear(*place, token)
 
     def build_sbatch(self, directory: str, attempt: int) -> Command:
         """The sbatch command of an attempt, as it is run in the run directory."""
@@ -148,13 +142,8 @@ class RunScripts:
         return self.scheduler.submit(made, self.options)
 
 
-def rehearse(
-    record: RunRecord, plan: Plan, bundle: Bundle, *, uploads: int, origins: Mapping[str, str]
-) -> DryRun:
-    """What a submit of ``uploads`` files sends if nothing goes wrong. Sends nothing.
-
-    ``origins`` says where the value of each secret was found.
-    """
+def rehearse(record: RunRecord, plan: Plan, bundle: Bundle, *, uploads: int) -> DryRun:
+    """What a submit of ``uploads`` files sends if nothing goes wrong. Sends nothing."""
     run = RunScripts(record, plan.submit_options)
     directory = f"{record.site.root}/{record.folder}"
     upload, start = _rehearse_scripts(run, directory)
@@ -169,8 +158,6 @@ def rehearse(
             *((DryStep("secrets", hidden),) if plan.secrets else ()),
             DryStep("submit", f"cd {directory} && {run.build_sbatch(directory, 1)}", start),
         ),
-        tuple(plan.env.items()),
-        tuple((name, origins.get(name, "")) for name in plan.secrets),
         tuple((f.path, len(f.content)) for f in files),
     )
 

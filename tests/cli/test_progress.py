@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobgen.app.progress import Stage
+from jobgen.app.context import SubmitStage
 from jobgen.cli.output import Output
 from jobgen.cli.progress import Bar
 
@@ -28,13 +28,13 @@ class OnTerminal(Output):
 
 
 def submit(bar: Bar, clock: Clock) -> None:
-    bar(Stage(1, 3, "connect", "hpc-login"))
+    bar(SubmitStage(1, "connect", "hpc-login"))
     clock.now = 0.4
-    bar(Stage(1, 3, "connect", "hpc-login", ended=True))
+    bar(SubmitStage(1, "connect", "hpc-login", ended=True))
     for step in range(101):
         clock.now += 0.05
-        bar(Stage(2, 3, "upload", "", done=step * MIB, total=100 * MIB, ended=step == 100))
-    bar(Stage(3, 3, "sbatch", "accepted as 7", ended=True))
+        bar(SubmitStage(2, "upload", "", done=step * MIB, total=100 * MIB, ended=step == 100))
+    bar(SubmitStage(3, "sbatch", "accepted as 7", ended=True))
 
 
 def test_without_a_terminal_there_is_a_line_for_every_tenth(

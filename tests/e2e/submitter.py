@@ -139,7 +139,7 @@ def _ended(world: World, ledger: Ledger, token: str) -> RunRecord:
             if record.ended:
                 break
             world.sleep(1.0)
-            looks = refresh((record,), transport=link, ledger=ledger, now=world.now, say=world.say)
+            looks = refresh((record,), RunContext(link, ledger, world.now, world.sleep, world.say))
             record = looks[0]
     return record
 

@@ -31,7 +31,7 @@ def dry(
     parts = [
         plans.headline(plan, cost, ink),
         _steps(dry, ink, scripts=scripts),
-        _environment(dry, ink),
+        _environment(ready, ink),
         _files(dry, ink),
         plans.upload(ready.manifest, ink) if ready.manifest else "",
         plans.checks(plan.checks, ink),
@@ -58,9 +58,10 @@ def _steps(dry: DryRun, ink: Ink, *, scripts: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _environment(dry: DryRun, ink: Ink) -> str:
-    rows = [(safe(name), safe(d.value), plans.reason(d)) for name, d in dry.env]
-    rows += [(name, "***", safe(origin) or "NOT FOUND") for name, origin in dry.secrets]
+def _environment(ready: Ready, ink: Ink) -> str:
+    plan, origins = ready.plan, ready.facts.secrets
+    rows = [(safe(name), safe(d.value), plans.reason(d)) for name, d in plan.env.items()]
+    rows += [(name, "***", safe(origins.get(name) or "NOT FOUND")) for name in plan.secrets]
     text = described(rows, ink.width)
     return f"{ink('strong', 'Environment of the job')}\n{text}" if text else ""
 
@@ -73,17 +74,18 @@ def _files(dry: DryRun, ink: Ink) -> str:
 
 def dry_data(ready: Ready, dry: DryRun) -> dict[str, Any]:
     """The dry run as plain data."""
+    plan = ready.plan
     return {
         "dry_run": True,
-        "name": ready.plan.name,
-        "cluster": ready.plan.cluster,
+        "name": plan.name,
+        "cluster": plan.cluster,
         "steps": [
             {"title": s.title, "command": s.command, "script": s.script or None} for s in dry.steps
         ],
         "environment": {
-            name: {"value": d.value, "why": d.why, "place": d.place} for name, d in dry.env
+            name: {"value": d.value, "why": d.why, "place": d.place} for name, d in plan.env.items()
         },
-        "secrets": {name: origin or None for name, origin in dry.secrets},
+        "secrets": {name: ready.facts.secrets.get(name) or None for name in plan.secrets},
         "files": [{"path": path, "bytes": length} for path, length in dry.files],
         "upload": {
             "files": len(ready.manifest.files) if ready.manifest else 0,
