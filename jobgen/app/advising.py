@@ -43,9 +43,9 @@ def advised(
     ``measured`` are runs that told their own peak, ``links`` benches: ``calibrated`` multiplies all
     memory by what the newest run shows, and counts with links as they were measured.
     """
-    if ready.planner_inputs is None:
+    if ready.planner_request is None:
         return Advised(None)
-    ask, missing, auto = ready.planner_inputs
+    ask, missing, auto = ready.planner_request
     if ask is None:
         return Advised(None, missing, tuple(measured), links=tuple(links))
     if calibrated and measured:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jobgen.model.job import JobSpec
     from jobgen.model.loaded import Loaded
     from jobgen.model.plan import Check, Plan
-    from jobgen.resolve.planner import PlannerInputs
+    from jobgen.resolve.planner_request import PlannerRequest
     from jobgen.upload import Manifest
 
 
@@ -40,7 +40,7 @@ class Ready(NamedTuple):
     facts: Facts
     manifest: Manifest | None = None
     """What would be uploaded; None where nobody asked."""
-    planner_inputs: PlannerInputs | None = None
+    planner_request: PlannerRequest | None = None
     """What the planner is asked about other strategies; None without ``train``."""
 
 
@@ -191,7 +191,7 @@ def _decide(world: World, gathered: Gathered, files: _Files, problems: list[Prob
         gathered.workdir,
         gathered.facts,
         gathered.manifest,
-        found.planner_inputs,
+        found.planner_request,
     )
     return Examined(ready, arrange(plan.notes), plan.checks)
 
@@ -249,7 +249,7 @@ def refusal(problems: Sequence[Problem]) -> type[JobgenError] | None:
 
     An error on a line of a file comes first, a plan that only needs too much memory last.
     """
-    from jobgen.resolve.planner import UNFIT
+    from jobgen.resolve.planner_request import UNFIT
 
     errors = [problem for problem in problems if problem.severity == "error"]
     others = [problem for problem in errors if problem.code != UNFIT]

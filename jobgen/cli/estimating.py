@@ -72,7 +72,7 @@ def said(call: Call, ready: Ready, job: Path, chosen: Mapping[str, Any]) -> Said
 
 def _failing(found: Advised, ready: Ready) -> Iterator[Check]:
     from jobgen.model.plan import Check
-    from jobgen.resolve.planner import UNFIT
+    from jobgen.resolve.planner_request import UNFIT
 
     shown = found.advice.shown if found.advice else None
     calibrated = shown if found.calibrated else None

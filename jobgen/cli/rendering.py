@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def list_failed_lines(ready: Ready) -> list[Problem]:
     """The failed checks of lines of the job but memory, as warnings: nothing is submitted."""
-    from jobgen.resolve.planner import UNFIT
+    from jobgen.resolve.planner_request import UNFIT
 
     failed = (judge(check) for check in ready.plan.checks if check.status == "fail")
     lines = (problem for problem in failed if problem.place and problem.code != UNFIT)

@@ -23,7 +23,7 @@ from jobgen.resolve import (
     judging,
     launchers,
     monitoring,
-    planner,
+    planner_request,
     preflighting,
     program,
     saving,
@@ -32,6 +32,7 @@ from jobgen.resolve import (
     training,
 )
 from jobgen.resolve.look import Look, stem
+from jobgen.resolve.planner_request import PlannerRequest
 from jobgen.resolve.shape import Sized, shape
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Examined(NamedTuple):
     """Errors of the two files together; with a plan, its notes."""
     checks: tuple[Check, ...]
     """What was checked beside them, good news too."""
-    planner_inputs: planner.PlannerInputs | None = None
+    planner_request: PlannerRequest | None = None
     """For whoever asks the planner for more than the plan's estimate; None without ``train``."""
 
 
@@ -94,9 +95,9 @@ def examine(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         except Invalid as error:
             wrong += error.problems
     if not any(problem.severity == "error" for problem in wrong):
-        return Examined(plan, plan.notes, checked, trained.planner_inputs)
+        return Examined(plan, plan.notes, checked, trained.planner_request)
     if _SIZES & {problem.code for problem in wrong}:
-        checked = tuple(check for check in checked if check.code != planner.UNFIT)
+        checked = tuple(check for check in checked if check.code != planner_request.UNFIT)
     return Examined(None, tuple(dict.fromkeys(wrong)), checked)
 
 

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from jobgen.errors import Invalid, Problem, raise_errors
 from jobgen.model.plan import Estimate, Part, Setting, Shape
-from jobgen.resolve import planner
+from jobgen.resolve import planner_request
 from jobgen.resolve.arguments import Planned, check_arguments
 from jobgen.resolve.checkpoint_folder import check_options
 from jobgen.resolve.deepspeed_files import check_configs
 from jobgen.resolve.look import Look
+from jobgen.resolve.planner_request import PlannerRequest
 from jobgen.resolve.shape import Sized
 from jobgen.resolve.sharding import check_sharding
 from jobgen.resolve.unread import check_readers
@@ -51,7 +52,7 @@ class Trained(NamedTuple):
     """What jobgen chose in the program's configuration: key or option → value."""
     saves: Saves = Saves()
     estimate: Estimate | None = None
-    planner_inputs: planner.PlannerInputs | None = None
+    planner_request: PlannerRequest | None = None
 
 
 def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized) -> Trained:
@@ -66,11 +67,11 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     from jobgen.strategy.choice.setups import assume_length
     from jobgen.strategy.sizes import known_architecture, sizes
 
-    inputs = planner.read_inputs(look, size, launcher, look.job.train)
-    chosen = planner.choose_strategy(look, size, look.job.train, inputs)
+    request = planner_request.build_request(look, size, launcher, look.job.train)
+    chosen = planner_request.choose_strategy(look, size, look.job.train, request)
     train, texts = chosen.train, look.facts.texts
     known, found = sizes(train, texts)
-    world = planner.describe_world(look, size)
+    world = planner_request.describe_world(look, size)
     found += strategy.faults(train, known, world, launcher=launcher)
     raise_errors(Invalid, [_problem(look, fault) for fault in found])
     raise_errors(Invalid, list(_fewer(look, train, known, world, launcher)))
@@ -96,8 +97,8 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     raise_errors(Invalid, [_problem(look, fault) for fault in made.faults])
     raise_errors(Invalid, _places(look, made, runs))
     _tell(look, decided, sized, chosen.why)
-    estimate = planner.estimate_memory(chosen, inputs)
-    length = assume_length(inputs.ask) if inputs.ask else None
+    estimate = planner_request.estimate_memory(chosen, request)
+    length = assume_length(request.ask) if request.ask else None
     planned = Planned(train, decided, made.args, length)
     clashes = tuple(check_sharding(look, decided.framework, made.args))
     refused = {clash.place for clash in clashes}
@@ -116,11 +117,11 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     unread = check_readers(look.spec, look.facts, launcher, decided.framework, made.args)
     folders = check_options(look, size, decided.framework, words)
     values = (one.check for one in differing)
-    fits = (planner.check_memory(look, estimate),) if estimate else ()
+    fits = (planner_request.check_memory(look, estimate),) if estimate else ()
     checks = (*fits, *clashes, *values, *unread, *folders)
     part = Part(NAME, env=made.env, files=made.files, notes=(*configured, *notes), checks=checks)
     saves = Saves(decided.framework, made.saves, made.signal)
-    return Trained((part,), made.args, made.launcher, made.chosen, saves, estimate, inputs)
+    return Trained((part,), made.args, made.launcher, made.chosen, saves, estimate, request)
 
 
 def _check_untrained(look: Look, size: Shape, launcher: str) -> Trained:

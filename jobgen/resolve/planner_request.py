@@ -23,8 +23,8 @@ UNFIT = "J251"
 _GIB = 1 << 30
 
 
-class PlannerInputs(NamedTuple):
-    """What the planner works from, for a job that has ``train``."""
+class PlannerRequest(NamedTuple):
+    """What the planner is asked about a job that has ``train``."""
 
     ask: Ask | None
     """None if the model, its sizes or the GPU are not known. With ``auto`` it names plain DDP."""
@@ -34,7 +34,7 @@ class PlannerInputs(NamedTuple):
     """Whether the planner chooses the strategy."""
 
 
-class Chosen(NamedTuple):
+class ResolvedTrain(NamedTuple):
     """What ``train`` comes to; if ``auto`` chose it, why, and the estimate that decided it."""
 
     train: Train
@@ -50,23 +50,23 @@ def describe_world(look: Look, size: Shape) -> World:
     return World(size.nodes, size.ranks_per_node, fabric, gpus=size.gpus_per_node > 0)
 
 
-def read_inputs(look: Look, size: Shape, launcher: str, train: Train) -> PlannerInputs:
-    """The planner's inputs; or what it would have to know, in words."""
+def build_request(look: Look, size: Shape, launcher: str, train: Train) -> PlannerRequest:
+    """The request; or what the planner would have to know, in words."""
     from jobgen.strategy.sizes import architecture, sizes
 
     auto = train.strategy.type == "auto"
     train = train.replace(strategy="ddp") if auto else train
     arch, doubt = architecture(train, look.facts.texts)
     if arch is None or not arch.vocab:
-        return PlannerInputs(None, doubt, auto)
+        return PlannerRequest(None, doubt, auto)
     if not size.gpus_per_node:
-        return PlannerInputs(None, "the job has no GPUs", auto)
+        return PlannerRequest(None, "the job has no GPUs", auto)
     from jobgen.strategy.speed.machine import machine
 
     found = machine(look.cluster)
     if found is None:
         missing = f"cluster {look.cluster.name} does not name its GPU (nodes.gpu)"
-        return PlannerInputs(None, missing, auto)
+        return PlannerRequest(None, missing, auto)
     from jobgen.strategy.choice.setups import VARIED, Ask
     from jobgen.strategy.shapes import model
 
@@ -75,47 +75,51 @@ def read_inputs(look: Look, size: Shape, launcher: str, train: Train) -> Planner
     written = frozenset(key for key in train.keys if look.has_written("train", key))
     fixed = written.intersection(VARIED)
     ask = Ask(train, model(arch), known, ranks, found, launcher, fixed, written)
-    return PlannerInputs(ask, auto=auto)
+    return PlannerRequest(ask, auto=auto)
 
 
-def choose_strategy(look: Look, size: Shape, train: Train, inputs: PlannerInputs) -> Chosen:
+def choose_strategy(
+    look: Look, size: Shape, train: Train, request: PlannerRequest
+) -> ResolvedTrain:
     """The job's ``train`` with the strategy that ``auto`` stands for.
 
     Raises Invalid where ``auto`` cannot be decided.
     """
-    if not inputs.auto:
-        return Chosen(train)
+    if not request.auto:
+        return ResolvedTrain(train)
     if not size.gpus_per_node:
         simple = train.replace(strategy="ddp")
-        return Chosen(simple, "auto: without GPUs the simplest, as their memory is not at stake")
-    if inputs.ask is None:
-        message = f"train: strategy auto needs to know the model and the GPU: {inputs.missing}"
+        return ResolvedTrain(
+            simple, "auto: without GPUs the simplest, as their memory is not at stake"
+        )
+    if request.ask is None:
+        message = f"train: strategy auto needs to know the model and the GPU: {request.missing}"
         hint = "write train.model as a Hub id, a config.json or sizes; or name a strategy"
         raise Invalid(look.wrong_job("J250", message, "train", "strategy", hint=hint))
     from jobgen.strategy.choice import advise
 
-    best = advise.first(inputs.ask) or advise.least(inputs.ask)
+    best = advise.first(request.ask) or advise.least(request.ask)
     if best is None:
         message = "train: no strategy goes with these ranks, this batch and this framework"
         hint = "name a strategy: its own fault is said then"
         raise Invalid(look.wrong_job("J250", message, "train", "strategy", hint=hint))
     rung, found = best
-    estimate = _summarize(found, inputs.ask)
+    estimate = _summarize(found, request.ask)
     need = f"{estimate.total / _GIB:.1f} of {estimate.limit / _GIB:.1f} GiB"
     said = {"fits": "the simplest that fits", "tight": "the simplest that goes in, tightly"}
     why = f"auto: {said.get(found.verdict, 'nothing fits, this needs least')}, {need} of a GPU"
-    return Chosen(rung.train, why, estimate)
+    return ResolvedTrain(rung.train, why, estimate)
 
 
-def estimate_memory(chosen: Chosen, inputs: PlannerInputs) -> Estimate | None:
+def estimate_memory(chosen: ResolvedTrain, request: PlannerRequest) -> Estimate | None:
     """The memory that the strategy needs; None where it cannot be known."""
-    if chosen.estimate is not None or inputs.ask is None:
+    if chosen.estimate is not None or request.ask is None:
         return chosen.estimate
     from jobgen.strategy.choice.advise import option
     from jobgen.strategy.choice.ladder import Rung
 
     rung = Rung(0, chosen.train.strategy.type, chosen.train)
-    return _summarize(option(rung, inputs.ask, speed=False), inputs.ask)
+    return _summarize(option(rung, request.ask, speed=False), request.ask)
 
 
 def _summarize(found: Option, ask: Ask) -> Estimate:
