@@ -67,7 +67,8 @@ def said(call: Call, ready: Ready, job: Path, chosen: Mapping[str, Any]) -> Said
     beside = compared(call.world, job, names, call.flags.sets) if names else None
     exact = counted(ready) if chosen["exact"] else ""
     answer = Said(found, beside, chosen["why"], exact, tuple(_failing(found, ready)))
-    _write(answer, ready, html=chosen["html"], svg=chosen["svg"])
+    if chosen["html"] is not None:
+        _write_page(answer, ready, chosen["html"])
     return answer
 
 
@@ -164,10 +165,9 @@ def data(said: Said) -> dict[str, Any]:
     return told
 
 
-def _write(said: Said, ready: Ready, *, html: Path | None, svg: Path | None) -> None:
-    """The page and the picture, where they are wanted. Raises Usage where there is nothing."""
-    if html is None and svg is None:
-        return
+def _write_page(said: Said, ready: Ready, path: Path) -> None:
+    """Write the estimates as a page. Raises Usage where there are none."""
+    from jobgen.cli.page.html import html
     from jobgen.errors import Usage
 
     advice = said.found.advice
@@ -175,23 +175,10 @@ def _write(said: Said, ready: Ready, *, html: Path | None, svg: Path | None) -> 
         missing = said.found.missing or "the job has no train:"
         raise Usage(f"there is nothing to draw: {missing}", hint="jobgen explain J250")
     title = f"{ready.plan.name} on {ready.plan.cluster}"
-    if html is not None:
-        from jobgen.cli.page.html import html as page
-
-        compared = said.compared
-        offers, tokens = (compared.offers, compared.tokens) if compared else ((), 0.0)
-        _save(html, page(advice, title, offers=offers, tokens=tokens))
-    if svg is not None:
-        from jobgen.cli.page.svg import svg as picture
-
-        _save(svg, picture(advice, title))
-
-
-def _save(path: Path, text: str) -> None:
-    from jobgen.errors import Usage
-
+    compared = said.compared
+    offers, tokens = (compared.offers, compared.tokens) if compared else ((), 0.0)
     try:
-        write_regular(path, text.encode())
+        write_regular(path, html(advice, title, offers=offers, tokens=tokens).encode())
     except OSError as error:
         message = f"{path}: cannot be written: {error.strerror}"
         raise Usage(message, hint="name another file") from error

@@ -29,7 +29,6 @@ from jobgen.cli.words import COUNTS, FILE, JOB
 @click.option("--nodes", metavar="N,N…", type=COUNTS, default=(), help="How it scales.")
 @click.option("--compare", metavar="NAME,NAME…", help="Clusters side by side, for the same work.")
 @click.option("--html", metavar="FILE", type=FILE, help="Write the estimates as one page.")
-@click.option("--svg", metavar="FILE", type=FILE, help="Write the memory as a picture.")
 @click.option("--calibrated", is_flag=True, help="Scale memory by what the last run measured.")
 @click.option("--exact", is_flag=True, help="Count parameters by building the model (slow).")
 @click.option("--force", is_flag=True, help="Exit 0 although a check fails.")
