@@ -92,9 +92,9 @@ def told(call: Call, ref: str, chosen: Mapping[str, Any]) -> int:
     judged = read(call.world, ref)
     before = former(chosen["compare"]) if chosen["compare"] else None
     if chosen["html"] is not None:
-        from jobgen.cli.page.bench import allreduce as page
+        from jobgen.cli.page.bench_pages import write_allreduce_page
 
-        save(chosen["html"], page(judged))
+        save(chosen["html"], write_allreduce_page(judged))
     call.answer(lambda: screens.data(judged), lambda ink: screens.screen(judged, ink, before))
     least, best = chosen["min_rate"], judged.top
     if not judged.bench.ended or judged.bench.faulty:

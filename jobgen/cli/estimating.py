@@ -167,7 +167,7 @@ def data(said: Said) -> dict[str, Any]:
 
 def _write_page(said: Said, ready: Ready, path: Path) -> None:
     """Write the estimates as a page. Raises Usage where there are none."""
-    from jobgen.cli.page.html import html
+    from jobgen.cli.page.plan_page import write_plan_page
     from jobgen.errors import Usage
 
     advice = said.found.advice
@@ -178,7 +178,7 @@ def _write_page(said: Said, ready: Ready, path: Path) -> None:
     compared = said.compared
     offers, tokens = (compared.offers, compared.tokens) if compared else ((), 0.0)
     try:
-        write_regular(path, html(advice, title, offers=offers, tokens=tokens).encode())
+        write_regular(path, write_plan_page(advice, title, offers=offers, tokens=tokens).encode())
     except OSError as error:
         message = f"{path}: cannot be written: {error.strerror}"
         raise Usage(message, hint="name another file") from error

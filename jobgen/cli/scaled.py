@@ -79,9 +79,10 @@ def told(call: Call, refs: list[str], chosen: Mapping[str, Any]) -> int:
     found, records = read(call.world, refs)
     before = former(chosen["compare"]) if chosen["compare"] else None
     if chosen["html"] is not None:
-        from jobgen.cli.page.bench import scaling as page
+        from jobgen.cli.page.bench_pages import write_scaling_page
 
-        save(chosen["html"], page(found, f"{records[0].name} on {records[0].site.cluster}"))
+        title = f"{records[0].name} on {records[0].site.cluster}"
+        save(chosen["html"], write_scaling_page(found, title))
     call.answer(
         lambda: screens.data(found, records), lambda ink: screens.screen(found, ink, before)
     )

@@ -8,9 +8,11 @@ from xml.etree import ElementTree as ET
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from markupsafe import escape
 
-from jobgen.cli.page import charts, draw
-from jobgen.cli.page.html import html
+from jobgen.cli.output import safe
+from jobgen.cli.page import bars, paints, shapes
+from jobgen.cli.page.plan_page import write_plan_page
 from jobgen.cli.screens.memory import gib
 from jobgen.strategy.choice.values import Advice, Offer
 from jobgen.strategy.estimate import GIB
@@ -62,9 +64,14 @@ def pictures(text: str) -> list[ET.Element]:
     return [ET.fromstring(svg) for svg in re.findall(r"<svg .*?</svg>", text, re.S)]  # noqa: S314
 
 
+def escaped(text: str) -> str:
+    """Foreign text as it stands in a page."""
+    return str(escape(safe(text).replace("\ufffe", "?")))
+
+
 def page(answer: Advice = made.ADVICE) -> str:
     """With everything on it."""
-    return html(answer, "llama on a100x16", offers=made.OFFERS, tokens=1e9)
+    return write_plan_page(answer, "llama on a100x16", offers=made.OFFERS, tokens=1e9)
 
 
 @pytest.mark.parametrize("answer", [made.ADVICE, made.NONE, hostile()])
@@ -72,7 +79,7 @@ def test_a_page_is_balanced_and_needs_nothing_beside_it(answer: Advice) -> None:
     text = page(answer)
     read(text)
     # words of others are text, not markup: what they seem to refer to is escaped
-    bare = text.replace(draw.escape(made.HOSTILE), "")
+    bare = text.replace(escaped(made.HOSTILE), "")
     assert not AWAY.search(bare)
     assert "prefers-color-scheme:dark" in text
     assert "@media print" in text
@@ -104,28 +111,28 @@ def test_every_number_of_a_picture_stands_in_a_table() -> None:
 
 def test_foreign_text_is_text_on_a_page() -> None:
     answer = hostile()
-    text = html(answer, made.HOSTILE)
+    text = write_plan_page(answer, made.HOSTILE)
     assert "<script" not in text
     assert "\x1b" not in text
     assert "\u202e" not in text
     assert "&lt;script&gt;" in text
-    assert "<script>alert('x')</script>" in "".join(read(html(answer)).text)
+    assert "<script>alert('x')</script>" in "".join(read(write_plan_page(answer)).text)
 
 
 @given(st.text(max_size=40))
 @settings(max_examples=60)
 def test_any_name_gives_pictures_that_are_xml(name: str) -> None:
     answer = made.ADVICE._replace(options=(made.FSDP._replace(title=name),), chosen=None)
-    text = html(answer, name)
+    text = write_plan_page(answer, name)
     read(text)
     assert len(pictures(text)) > 2
 
 
 def test_an_answer_without_anything_is_still_a_page() -> None:
     empty = Advice(made.A100, 80 * GIB, (), None)
-    read(html(empty))
+    read(write_plan_page(empty))
     odd = made.FSDP._replace(step=None, memory=made.memory())
-    read(html(made.ADVICE._replace(options=(odd,), chosen=odd, scale=())))
+    read(write_plan_page(made.ADVICE._replace(options=(odd,), chosen=odd, scale=())))
 
 
 def test_the_same_answer_gives_the_same_bytes() -> None:
@@ -151,7 +158,7 @@ def across(shape: ET.Element, key: str) -> float:
 def memory_picture(answer: Advice) -> ET.Element:
     """The picture of the memory."""
     name = "memory-title memory-desc"
-    return next(p for p in pictures(html(answer)) if p.get("aria-labelledby") == name)
+    return next(p for p in pictures(write_plan_page(answer)) if p.get("aria-labelledby") == name)
 
 
 @pytest.mark.parametrize("answer", [made.ADVICE, made.NONE, crowd(12), hostile()])
@@ -182,7 +189,7 @@ def test_the_segments_of_a_bar_are_as_long_as_their_shares_and_meet() -> None:
 
 
 def test_a_bar_that_is_far_too_long_is_cut_and_says_so() -> None:
-    assert "9900 GiB, does not fit; the bar is cut" in html(crowd(4))
+    assert "9900 GiB, does not fit; the bar is cut" in write_plan_page(crowd(4))
     cuts = [e for e in memory_picture(crowd(4)).findall("line") if e.get("class") == "cut"]
     assert len(cuts) == 2
 
@@ -192,7 +199,7 @@ def test_a_bar_that_is_far_too_long_is_cut_and_says_so() -> None:
 
 @given(st.floats(0.001, 1e13), st.integers(3, 8))
 def test_ticks_are_round_even_and_within(most: float, about: int) -> None:
-    found = draw.ticks(most, about)
+    found = shapes.ticks(most, about)
     assert found[0] == 0
     assert found[-1] <= most * 1.001
     assert about / 2.6 <= len(found) <= about + 2
@@ -202,9 +209,9 @@ def test_ticks_are_round_even_and_within(most: float, about: int) -> None:
 
 
 def test_letters_stand_out_from_their_paint() -> None:
-    for paint in (*draw.PAINTS.values(), draw.OTHER):
+    for paint in (*paints.PAINTS.values(), paints.OTHER):
         assert contrast(paint.fill, paint.letter) >= 4.5
-    shades = [draw.PAINTS[name].fill for name in ("params", "grads", "master", "moments")]
+    shades = [paints.PAINTS[name].fill for name in ("params", "grads", "master", "moments")]
     assert all(contrast(a, b) >= 1.3 for a, b in pairwise(shades))
 
 
@@ -224,11 +231,11 @@ def luminance(colour: str) -> float:
 def test_a_step_is_divided_without_a_rest() -> None:
     for option in made.ADVICE.options:
         assert option.step is not None
-        total = sum(amount for _, _, amount in charts.spent(option.step))
+        total = sum(amount for _, _, amount in bars.divide_step(option.step))
         assert total == pytest.approx(option.step.seconds)
 
 
 def test_without_offers_no_cluster_is_named() -> None:
-    assert "other clusters" not in html(made.ADVICE)
+    assert "other clusters" not in write_plan_page(made.ADVICE)
     free = (Offer("free", made.FSDP, 1.0),)
-    assert ">free<" in html(made.ADVICE, offers=free, tokens=1.0)
+    assert ">free<" in write_plan_page(made.ADVICE, offers=free, tokens=1.0)
