@@ -81,7 +81,7 @@ def dry_data(ready: Ready, dry: DryRun) -> dict[str, Any]:
             {"title": s.title, "command": s.command, "script": s.script or None} for s in dry.steps
         ],
         "environment": {
-            name: {"value": d.value, "why": d.why, "place": d.place} for name, d in dry.env
+            name: {"value": d.value, "why": d.why, "place": str(d.place)} for name, d in dry.env
         },
         "secrets": {name: origin or None for name, origin in dry.secrets},
         "files": [{"path": path, "bytes": length} for path, length in dry.files],
