@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from jobgen.errors import JobgenError, Refused, Unreachable
 from jobgen.model.record import JobId, JobState, RunRecord
@@ -12,6 +12,9 @@ from jobgen.scheduler import Found, Scheduler
 from jobgen.shell import Command, Result, split_lines
 from jobgen.submission import wire
 from jobgen.submission.states import Mark, Missing, Phase, Report, Resolved, Staged, State
+
+if TYPE_CHECKING:
+    from jobgen.model.record_data import RecordChanges
 
 PAST_DAYS = 2
 """How far back the accounting is searched for a run whose answer was lost."""
@@ -86,9 +89,9 @@ def claim(text: str) -> JobId | None:
         return None
 
 
-def shown(state: State, record: RunRecord) -> dict[str, Any]:
+def shown(state: State, record: RunRecord) -> RecordChanges:
     """The fields of the record that follow from a submission's state."""
-    changes: dict[str, Any] = {"directory": state.directory or record.directory}
+    changes: RecordChanges = {"directory": state.directory or record.directory}
     if state.phase is Phase.PLANNED:
         return changes
     if state.phase in _STATES:

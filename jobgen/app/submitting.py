@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from jobgen.app import answers
 from jobgen.app.errand import LEASE, REDIALS, UPLOAD_DEADLINE, Errand, Sender
@@ -33,6 +33,9 @@ from jobgen.submission.states import (
     State,
 )
 from jobgen.transport import Payload
+
+if TYPE_CHECKING:
+    from jobgen.model.record_data import Submission
 
 
 def carry_out(
@@ -213,17 +216,13 @@ class _Carrier:
         before = self.record
         if before.submission:
             state = _with_cancel(state, self.errand.ledger.get(before.token))
-        data = {"state": state.data(), "options": list(self.orders.options)}
+        data: Submission = {"state": state.data(), "options": list(self.orders.options)}
         if before.submission == data:
             return state
         changes = answers.shown(state, before)
-        self.record = self.errand.ledger.update(
-            before.token,
-            submission=data,
-            updated=self.errand.now(),
-            event=answers.told(State.of(before), state),
-            **changes,
-        )
+        changes |= {"submission": data, "updated": self.errand.now()}
+        event = answers.told(State.of(before), state)
+        self.record = self.errand.ledger.update(before.token, event=event, **changes)
         return state
 
     # what is said

@@ -14,7 +14,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack
 
 from jobgen.errors import JobgenError, Missing, Usage
 from jobgen.ledger.database import (
@@ -30,12 +30,13 @@ from jobgen.model.record import JobId, RunRecord
 
 if TYPE_CHECKING:
     from jobgen.model.bundle import Bundle
+    from jobgen.model.record_data import RecordChanges
 
 SHORTEST_PREFIX = 6
 """Characters of a token that are enough to name a run."""
 
 
-Change = tuple[str, Mapping[str, Any], tuple[str, str] | None]
+Change: TypeAlias = "tuple[str, RecordChanges, tuple[str, str] | None]"
 """Token, fields to change, and the event (kind, text) that tells why."""
 
 
@@ -119,7 +120,7 @@ class Ledger:
             reserve(self.path)
 
     def update(
-        self, token: str, *, event: tuple[str, str] | None = None, **changes: Any
+        self, token: str, *, event: tuple[str, str] | None = None, **changes: Unpack[RecordChanges]
     ) -> RunRecord:
         """Change fields of a run, with the event (kind, text) that tells why, in one commit."""
         return self.update_all([(token, changes, event)])[0]
@@ -142,7 +143,7 @@ class Ledger:
         self,
         db: sqlite3.Connection,
         token: str,
-        changes: Mapping[str, Any],
+        changes: RecordChanges,
         event: tuple[str, str] | None,
     ) -> RunRecord:
         found = db.execute("SELECT data FROM runs WHERE token = ?", (token,)).fetchone()
