@@ -138,7 +138,7 @@ def told(before: State, state: State) -> tuple[str, str] | None:
 
 def why_not(state: State, record: RunRecord) -> JobgenError:
     """The error that tells why a run has no job id after all that was tried."""
-    if state.phase is Phase.REJECTED and state.why.startswith("not submitted"):
+    if state.phase is Phase.REJECTED and state.gave_up:
         return JobgenError(f"{record.alias}: {state.why}", hint="submit it again if it is wanted")
     if state.phase is Phase.REJECTED:
         return Refused(

@@ -276,8 +276,8 @@ class _Carrier:
         site = self.record.site
         text = scripts.clear(site.root, self.record.folder, self.record.token)
         self.errand.transport.call(text)
-        said = self.record.reason if self.record.reason.startswith("not submitted") else ""
-        self._abandon(said or "the command that was sending it was ended")
+        known = self.record.reason if self.record.state is JobState.REJECTED else ""
+        self._abandon(known or "the command that was sending it was ended")
 
     def _abandon(self, why: str, hint: str = "") -> NoReturn:
         """Nothing was submitted and nothing will be."""
@@ -288,7 +288,7 @@ class _Carrier:
             ended=True,
             reason=why,
             submission={"state": replace(state, phase=Phase.REJECTED, why=why).data()},
-            event=("rejected", why if why.startswith("not submitted") else f"not submitted: {why}"),
+            event=("rejected", f"not submitted: {why.removeprefix('not submitted: ')}"),
         )
         raise JobgenError(
             f"{self.record.alias} was not submitted: {why}",

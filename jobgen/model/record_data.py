@@ -23,6 +23,7 @@ class SubmissionState(TypedDict, total=False):
     others: list[str]
     cancel: bool
     why: str
+    gave_up: bool
 
 
 class Submission(TypedDict, total=False):

@@ -53,6 +53,8 @@ class State:
     """Accepted copies beside the one that counts."""
     cancel: bool = False
     why: str = ""
+    gave_up: bool = False
+    """Whether jobgen itself rejected it, and not the scheduler."""
 
     def data(self) -> SubmissionState:
         """Plain data that JSON can hold."""
@@ -69,6 +71,7 @@ class State:
             "others": [str(job) for job in self.others],
             "cancel": self.cancel,
             "why": self.why,
+            "gave_up": self.gave_up,
         }
 
     @classmethod

@@ -180,4 +180,8 @@ def _successor(text: str) -> str:
     _, arrow, new = text.partition("-> ")
     if arrow:
         return f"write instead: {new}"
-    return "remove it" if not text or "no successor" in text or "gone" in text else text
+    return "remove it" if not text or _DROPPED.search(text) else text
+
+
+_DROPPED = re.compile("no successor|gone")
+"""In the tables' column of successors: nothing takes the variable's place."""
