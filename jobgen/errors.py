@@ -38,15 +38,20 @@ class Exit(IntEnum):
 
 
 class Place(NamedTuple):
-    """Where in a file: a label as users write it, line and columns from 1; 0 is unknown."""
+    """Where a value comes from: in a file, a label as users write it, line and columns from 1.
+
+    0 is unknown. An option of the command line, or a rule of jobgen's own, has its name alone.
+    """
 
     file: str
     line: int = 0
     col: int = 0
     end_col: int = 0
+    kind: Literal["file", "option", "rule"] = "file"
 
     def __str__(self) -> str:
-        return ":".join([self.file, *(str(n) for n in (self.line, self.col) if n)])
+        rule = "rule " if self.kind == "rule" else ""
+        return ":".join([rule + self.file, *(str(n) for n in (self.line, self.col) if n)])
 
 
 class Problem(NamedTuple):

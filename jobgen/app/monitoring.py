@@ -11,12 +11,13 @@ from jobgen.submission import scripts, wire
 if TYPE_CHECKING:
     from jobgen.ledger import Ledger
     from jobgen.model.record import RunRecord
+    from jobgen.model.record_data import Submission
     from jobgen.monitor.facts import Overall, Remark
     from jobgen.monitor.summary import Node
     from jobgen.transport import Transport
 
 ASKED = "monitor"
-"""Where a run's record keeps the seconds between two samples, and its submission what was seen."""
+"""Where the shape of a run keeps the seconds between two samples."""
 DEADLINE = 60.0
 """Seconds in which the files of the largest job are summed up."""
 _REMEMBERED = 64 << 10
@@ -68,9 +69,11 @@ def look(transport: Transport, ledger: Ledger, record: RunRecord) -> Watched:
     if "summed" not in told and "missing" not in told:
         return Watched(every(record), unread="the answer of the other side was cut")
     if record.ended and not {"unread", "missing"} & told.keys() and len(result.out) <= _REMEMBERED:
-        kept = {key: told[key] for key in ("monitor", "complaints") if key in told}
-        changes = {"submission": {**record.submission, ASKED: kept or {"monitor": []}}}
-        ledger.update_all([(record.token, changes, None)])
+        kept: dict[str, list[str]] = {
+            key: told[key] for key in ("monitor", "complaints") if key in told
+        }
+        submission: Submission = {**record.submission, "monitor": kept or {"monitor": []}}
+        ledger.update(record.token, submission=submission)
     return _watched(record, told)
 
 
@@ -91,7 +94,7 @@ def _complaints(said: Sequence[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def _kept(record: RunRecord) -> dict[str, list[str]]:
-    kept = record.submission.get(ASKED)
+    kept = record.submission.get("monitor")
     return kept if isinstance(kept, dict) else {}
 
 

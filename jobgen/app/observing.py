@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jobgen.app.context import RunContext
 from jobgen.app.submission_driver import perform, settle
@@ -27,6 +27,7 @@ from jobgen.submission.states import Effect, Phase, Sighting, State
 
 if TYPE_CHECKING:
     from jobgen.ledger import Change
+    from jobgen.model.record_data import RecordChanges, Submission
     from jobgen.transport import Transport
 
 SILENCE = 60.0
@@ -220,7 +221,7 @@ def _settled(records: Sequence[RunRecord], look: _Look, context: RunContext) -> 
 
 def _judged(
     record: RunRecord, seen: Seen, look: _Look
-) -> tuple[dict[str, Any], State, tuple[Effect, ...]]:
+) -> tuple[RecordChanges, State, tuple[Effect, ...]]:
     """The fields that change, and the state of the submission: an id may be confirmed or void."""
     before = State.of(record)
     sighting = Sighting(
@@ -235,35 +236,41 @@ def _judged(
     state, effects = step(before, sighting)
     submission = _submission(record, seen, state)
     if state.job != before.job or state.phase in (Phase.CANCELLED, Phase.LOST, Phase.REJECTED):
-        changed = {**list_changes(state, record), "submission": submission}
-        return changed, state, effects
+        return {**list_changes(state, record), "submission": submission}, state, effects
     changed = outcome(record._replace(submission=submission), seen)
     if submission != record.submission:
         changed.setdefault("submission", submission)
     return changed, state, effects
 
 
-def _submission(record: RunRecord, seen: Seen, state: State) -> dict[str, Any]:
+def _submission(record: RunRecord, seen: Seen, state: State) -> Submission:
     """What is kept beside the state: what the job, its ranks and its preflight recorded."""
-    submission = dict(record.submission) | {"state": state.data()}
+    submission: Submission = {**record.submission, "state": state.data()}
     if seen.queue is not None:
         submission.pop("gone", None)
         submission["queued"] = seen.now
     if seen.answered:
         submission.pop("silent", None)
-    if seen.markers.report:
-        submission["report"] = dict(seen.markers.report)
-    rows = {
-        "preflight": seen.markers.unfit,
-        "failures": seen.markers.failures,
-        "silences": seen.markers.silences,
-    }
     if (total := record.shape.get("elements")) and seen.answered:
         submission["elements"] = count_elements(total, seen)
-    return submission | {key: [list(row) for row in found] for key, found in rows.items() if found}
+    return {**submission, **_list_records(seen.markers)}
 
 
-def _event(record: RunRecord, changed: Mapping[str, Any]) -> tuple[str, str] | None:
+def _list_records(marks: Markers) -> Submission:
+    """What the markers tell of the job, as JSON keeps it."""
+    records: Submission = {}
+    if marks.report:
+        records["report"] = dict(marks.report)
+    if marks.unfit:
+        records["preflight"] = [list(row) for row in marks.unfit]
+    if marks.failures:
+        records["failures"] = [list(row) for row in marks.failures]
+    if marks.silences:
+        records["silences"] = [list(row) for row in marks.silences]
+    return records
+
+
+def _event(record: RunRecord, changed: RecordChanges) -> tuple[str, str] | None:
     state, ended = changed.get("state", record.state), changed.get("ended", record.ended)
     if (state, ended) == (record.state, record.ended):
         return None

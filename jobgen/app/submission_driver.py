@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Unpack
 
 from jobgen.app.context import LEASE, RunContext, SubmitStage
 from jobgen.errors import JobgenError, Unreachable
@@ -35,6 +35,9 @@ from jobgen.submission.states import (
     State,
 )
 from jobgen.transport import Payload
+
+if TYPE_CHECKING:
+    from jobgen.model.record_data import RecordChanges, Submission
 
 UPLOAD_DEADLINE = 3600.0
 """Seconds an upload may take; a link that stands still is found out by the transport."""
@@ -226,16 +229,13 @@ class _Driver:
         before, ledger = self.record, self.context.ledger
         if before.submission and State.of(ledger.get(before.token)).cancel and not state.cancel:
             state, _ = step(state, CancelAsked())
-        data = {"state": state.data(), "options": list(self.scripts.options)}
+        data: Submission = {"state": state.data(), "options": list(self.scripts.options)}
         if before.submission == data:
             return state
-        self.record = ledger.update(
-            before.token,
-            submission=data,
-            updated=self.context.now(),
-            event=record_changes.describe_step(State.of(before), state),
-            **record_changes.list_changes(state, before),
-        )
+        changes = record_changes.list_changes(state, before)
+        changes |= {"submission": data, "updated": self.context.now()}
+        event = record_changes.describe_step(State.of(before), state)
+        self.record = ledger.update(before.token, event=event, **changes)
         return state
 
     # what goes wrong
@@ -255,12 +255,11 @@ class _Driver:
         hint = f"jobgen show {alias} finds out"
         raise record_changes.explain_unclear(self.record, lost, hint) from lost
 
-    def _mark_unsent(self, why: str, **changes: Any) -> None:
+    def _mark_unsent(self, why: str, **changes: Unpack[RecordChanges]) -> None:
         why = f"not submitted: {why}"
+        fields: RecordChanges = {"state": JobState.REJECTED, "reason": why, **changes}
         self.record = self.context.ledger.update(
-            self.record.token,
-            event=("rejected", why),
-            **{"state": JobState.REJECTED, "reason": why, **changes},
+            self.record.token, event=("rejected", why), **fields
         )
 
     def _clear_up(self) -> NoReturn:
@@ -268,13 +267,13 @@ class _Driver:
         site = self.record.site
         text = scripts.clear(site.root, self.record.folder, self.record.token)
         self.context.transport.call(text)
-        known = self.record.reason if self.record.reason.startswith("not submitted") else ""
+        known = self.record.reason if self.record.state is JobState.REJECTED else ""
         self._abandon(known or "the command that was sending it was ended")
 
     def _abandon(self, why: str, hint: str = "") -> NoReturn:
         """Nothing was submitted and nothing will be."""
         state = replace(State.of(self.record), phase=Phase.REJECTED, why=why)
-        submission = {"state": state.data()}
+        submission: Submission = {"state": state.data()}
         unsent = why.removeprefix("not submitted: ")
         self._mark_unsent(unsent, ended=True, reason=why, submission=submission)
         raise JobgenError(

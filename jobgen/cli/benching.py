@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobgen.cli.call import Call
 from jobgen.cli.output import safe, write_page
@@ -22,37 +22,56 @@ if TYPE_CHECKING:
 _LIMIT = 4 << 20
 
 
-def allreduce(call: Call, chosen: Mapping[str, Any]) -> int:
+class AllreduceOptions(NamedTuple):
+    """The options of ``bench allreduce``."""
+
+    nodes: int | None
+    sizes: tuple[int, ...] | None
+    seconds: float
+    ops: tuple[str, ...]
+    pairs: bool
+    nccl_tests: bool
+    like: Path | None
+    min_rate: float | None
+    write: Path | None
+    dry_run: bool
+    html: Path | None
+    compare: Path | None
+    read: str | None
+
+
+def allreduce(call: Call, options: AllreduceOptions) -> int:
     """Make it, send it, wait, show it; or what is left of that."""
     from jobgen.app.benching import allreduce as app
 
-    if chosen["read"]:
-        return told(call, chosen["read"], chosen)
-    checked(chosen)
-    with app.ready(call.world, _wanted(chosen), call.flags.cluster, call.flags.sets) as made:
-        if chosen["write"]:
-            return _written(call, made, chosen["write"])
-        sent = _sent(call, made, chosen)
+    if options.read:
+        return told(call, options.read, options)
+    # an earlier answer that is none is refused now, and not after the job
+    former(options.compare)
+    with app.ready(call.world, _wanted(options), call.flags.cluster, call.flags.sets) as made:
+        if options.write:
+            return _written(call, made, options.write)
+        sent = _sent(call, made, options)
     if not isinstance(sent, Exit):
-        return awaited(call, [sent], "allreduce", lambda: told(call, sent.alias, chosen))
+        return awaited(call, [sent], "allreduce", lambda: told(call, sent.alias, options))
     return sent
 
 
-def _wanted(chosen: Mapping[str, Any]) -> Wanted:
+def _wanted(options: AllreduceOptions) -> Wanted:
     from jobgen.app.benching.allreduce import Wanted
 
     return Wanted(
-        chosen["nodes"],
-        tuple(chosen["ops"]),
-        chosen["sizes"] or (),
-        pairs=chosen["pairs"],
-        tests=chosen["nccl_tests"],
-        like=chosen["like"],
-        seconds=chosen["seconds"],
+        options.nodes,
+        options.ops,
+        options.sizes or (),
+        pairs=options.pairs,
+        tests=options.nccl_tests,
+        like=options.like,
+        seconds=options.seconds,
     )
 
 
-def _sent(call: Call, made: Ready, chosen: Mapping[str, Any]) -> RunRecord | Exit:
+def _sent(call: Call, made: Ready, options: AllreduceOptions) -> RunRecord | Exit:
     """The submitted run; or the exit code where nothing was to be sent."""
     from jobgen.app import submit as app
     from jobgen.app.benching import allreduce
@@ -60,7 +79,7 @@ def _sent(call: Call, made: Ready, chosen: Mapping[str, Any]) -> RunRecord | Exi
     from jobgen.cli import submitting
 
     refuse_failing(made)
-    if chosen["dry_run"]:
+    if options.dry_run:
         again = "--write DIR writes job.yaml and the program, for jobgen render and submit"
         return submitting.rehearsed(call, made, app.dry_run(made), "", last=f"{again}\n")
     if not submitting.wanted(call, made):
@@ -84,19 +103,19 @@ def awaited(call: Call, records: list[RunRecord], kind: str, show: Any) -> int:
     return detachable.code
 
 
-def told(call: Call, ref: str, chosen: Mapping[str, Any]) -> int:
+def told(call: Call, ref: str, options: AllreduceOptions) -> int:
     """The result of one bench: on the screen, as JSON, as a page. 1 where it is not good."""
     from jobgen.app.benching.allreduce import read
     from jobgen.cli.screens import bench as screens
 
     judged = read(call.world, ref)
-    before = former(chosen["compare"]) if chosen["compare"] else None
-    if chosen["html"] is not None:
-        from jobgen.cli.page.bench import allreduce as page
+    before = former(options.compare)
+    if options.html is not None:
+        from jobgen.cli.page.bench_pages import write_allreduce_page
 
-        write_page(chosen["html"], page(judged))
+        write_page(options.html, write_allreduce_page(judged))
     call.answer(lambda: screens.data(judged), lambda ink: screens.screen(judged, ink, before))
-    least, best = chosen["min_rate"], judged.top
+    least, best = options.min_rate, judged.top
     if not judged.bench.ended or judged.bench.faulty:
         return Exit.FAILED
     if least is not None and (best is None or best.bus < least * 1e9):
@@ -105,14 +124,10 @@ def told(call: Call, ref: str, chosen: Mapping[str, Any]) -> int:
     return Exit.DONE
 
 
-def checked(chosen: Mapping[str, Any]) -> None:
-    """A former answer that is none is refused now, and not after the job. Raises Usage."""
-    if chosen["compare"]:
-        former(chosen["compare"])
-
-
-def former(path: Path) -> Mapping[str, Any]:
+def former(path: Path | None) -> Mapping[str, Any] | None:
     """The data of an answer that was kept with --json. Raises Usage where it is none."""
+    if path is None:
+        return None
     try:
         with path.open("rb") as stream:
             said = json.loads(stream.read(_LIMIT))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +18,27 @@ if TYPE_CHECKING:
     from jobgen.model.plan import Check
 
 
+class PlanOptions(NamedTuple):
+    """The options of ``plan``."""
+
+    diff: bool
+    against: str | None
+    context: int
+    exit_code: bool
+    why: bool
+    nodes: tuple[int, ...]
+    compare: str | None
+    html: Path | None
+    calibrated: bool
+    exact: bool
+    force: bool
+
+    @property
+    def earlier(self) -> str | None:
+        """The run that --diff compares with."""
+        return self.against or ("last" if self.diff or self.exit_code else None)
+
+
 class Said(NamedTuple):
     """What the planner said, and whether its reasons are wanted."""
 
@@ -30,16 +51,16 @@ class Said(NamedTuple):
     """The failed checks; of memory as it is estimated here, calibrated or not."""
 
 
-def cluster(call: Call, chosen: Mapping[str, Any]) -> str | None:
+def cluster(call: Call, options: PlanOptions) -> str | None:
     """The cluster of the plan: the one of ``-c``, else the first that is compared."""
-    return call.flags.cluster or next(iter(_names(chosen)), None)
+    return call.flags.cluster or next(iter(_names(options)), None)
 
 
-def _names(chosen: Mapping[str, Any]) -> list[str]:
-    return [name for name in (chosen["compare"] or "").split(",") if name]
+def _names(options: PlanOptions) -> list[str]:
+    return [name for name in (options.compare or "").split(",") if name]
 
 
-def said(call: Call, ready: Ready, job: Path, chosen: Mapping[str, Any]) -> Said:
+def said(call: Call, ready: Ready, job: Path, options: PlanOptions) -> Said:
     """The answer to everything that was asked for, its files written. Raises like ``prepare``, and
     Usage where there is nothing to draw."""
     from jobgen.app.advising import advised, compared, counted
@@ -47,7 +68,7 @@ def said(call: Call, ready: Ready, job: Path, chosen: Mapping[str, Any]) -> Said
 
     known = measured(call.world, ready)
     links = linked(call.world, ready) if ready.job.value.train else ()
-    if chosen["calibrated"] and not known and not links:
+    if options.calibrated and not known and not links:
         raise Missing(
             f"no run of '{ready.plan.name}' on {ready.plan.cluster} has told its peak memory, and "
             "no bench has measured the links",
@@ -56,17 +77,18 @@ def said(call: Call, ready: Ready, job: Path, chosen: Mapping[str, Any]) -> Said
         )
     found = advised(
         ready,
-        chosen["nodes"],
-        why=chosen["why"] or chosen["html"] is not None,
+        options.nodes,
+        why=options.why or options.html is not None,
         measured=known,
-        calibrated=chosen["calibrated"],
+        calibrated=options.calibrated,
         links=links,
     )
-    names = _names(chosen)
+    names = _names(options)
     beside = compared(call.world, job, names, call.flags.sets) if names else None
-    exact = counted(ready) if chosen["exact"] else ""
-    answer = Said(found, beside, chosen["why"], exact, tuple(_failing(found, ready)))
-    _write(answer, ready, html=chosen["html"], svg=chosen["svg"])
+    exact = counted(ready) if options.exact else ""
+    answer = Said(found, beside, options.why, exact, tuple(_failing(found, ready)))
+    if options.html is not None:
+        _write_page(answer, ready, options.html)
     return answer
 
 
@@ -83,14 +105,14 @@ def _failing(found: Advised, ready: Ready) -> Iterator[Check]:
         yield Check("fail", "calibrated: it does not fit", UNFIT, calibrated.note)
 
 
-def ended(said: Said, planned: Planned, chosen: Mapping[str, Any]) -> Exit:
+def ended(said: Said, planned: Planned, options: PlanOptions) -> Exit:
     """The exit code: of failed checks, unless forced, and of differences with --exit-code."""
     from jobgen.app.prepare import judge, refusal
 
     kind = refusal([judge(check) for check in said.failed])
-    if kind is not None and not chosen["force"]:
+    if kind is not None and not options.force:
         return kind.exit
-    return Exit.DIFFERENT if chosen["exit_code"] and planned.differences else Exit.DONE
+    return Exit.DIFFERENT if options.exit_code and planned.differences else Exit.DONE
 
 
 def section(said: Said, ink: Ink) -> str:
@@ -163,10 +185,9 @@ def data(said: Said) -> dict[str, Any]:
     return told
 
 
-def _write(said: Said, ready: Ready, *, html: Path | None, svg: Path | None) -> None:
-    """The page and the picture, where they are wanted. Raises Usage where there is nothing."""
-    if html is None and svg is None:
-        return
+def _write_page(said: Said, ready: Ready, path: Path) -> None:
+    """Write the estimates as a page. Raises Usage where there are none."""
+    from jobgen.cli.page.plan_page import write_plan_page
     from jobgen.errors import Usage
 
     advice = said.found.advice
@@ -174,13 +195,6 @@ def _write(said: Said, ready: Ready, *, html: Path | None, svg: Path | None) -> 
         missing = said.found.missing or "the job has no train:"
         raise Usage(f"there is nothing to draw: {missing}", hint="jobgen explain J250")
     title = f"{ready.plan.name} on {ready.plan.cluster}"
-    if html is not None:
-        from jobgen.cli.page.html import html as page
-
-        compared = said.compared
-        offers, tokens = (compared.offers, compared.tokens) if compared else ((), 0.0)
-        write_page(html, page(advice, title, offers=offers, tokens=tokens))
-    if svg is not None:
-        from jobgen.cli.page.svg import svg as picture
-
-        write_page(svg, picture(advice, title))
+    compared = said.compared
+    offers, tokens = (compared.offers, compared.tokens) if compared else ((), 0.0)
+    write_page(path, write_plan_page(advice, title, offers=offers, tokens=tokens))

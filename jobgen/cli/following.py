@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from jobgen.cli.call import Call
 from jobgen.cli.output import is_tty, safe
@@ -18,6 +18,7 @@ from jobgen.model.record import JobState, RunRecord
 
 if TYPE_CHECKING:
     from jobgen.follow import View
+    from jobgen.follow.view import Ranks
 
 NOT_YET = "Ctrl-C detaches; the job goes on."
 
@@ -29,47 +30,65 @@ def show_state(call: Call, record: RunRecord) -> None:
     call.output.say(f"{record.alias}: {safe(jobs.in_words(record))}")
 
 
-def chosen_view(call: Call, chosen: Mapping[str, Any]) -> View:
+class LogsOptions(NamedTuple):
+    """The options of ``logs``."""
+
+    follow: bool
+    lines: int | None
+    ranks: Ranks | None
+    nodes: tuple[str, ...]
+    grep: str
+    stderr: bool
+    stdout: bool
+    task: str | None
+    restart: int | None
+    no_collapse: bool
+    no_prefix: bool
+    raw: bool
+    exit_status: bool
+
+
+def select_lines(call: Call, options: LogsOptions) -> View:
     """The lines that the options of ``logs`` ask for. Raises Usage where they contradict."""
     from jobgen.follow import View
 
-    if chosen["raw"] and is_tty(sys.stdout):
+    if options.raw and is_tty(sys.stdout):
         raise Usage(
             "--raw could let the log act on your terminal",
             hint="send it elsewhere: jobgen logs ID --raw > FILE",
         )
-    if chosen["stderr"] and chosen["stdout"]:
+    if options.stderr and options.stdout:
         raise Usage(
             "--stderr and --stdout leave nothing", hint="give one of them, or none for both"
         )
     return View(
-        ranks=chosen["ranks"],
-        nodes=chosen["nodes"],
-        stream="err" if chosen["stderr"] else "out" if chosen["stdout"] else "all",
-        grep=chosen["grep"],
-        lines=chosen["lines"],
-        task=chosen["task"],
-        restart=chosen["restart"],
-        collapse=not (chosen["no_collapse"] or chosen["raw"]),
+        ranks=options.ranks,
+        nodes=options.nodes,
+        stream="err" if options.stderr else "out" if options.stdout else "all",
+        grep=options.grep,
+        lines=options.lines,
+        task=options.task,
+        restart=options.restart,
+        collapse=not (options.no_collapse or options.raw),
         colour=call.flags.color == "always",
-        raw=chosen["raw"],
+        raw=options.raw,
     )
 
 
-def logs(call: Call, ref: str, view: View, chosen: Mapping[str, Any]) -> int:
+def logs(call: Call, ref: str, options: LogsOptions) -> int:
     """Show the logs as they are, or with ``follow`` as they grow."""
     from jobgen.app import jobs
     from jobgen.app import logs as app
 
-    prefixed = not (chosen["no_prefix"] or chosen["raw"])
+    view, prefixed = select_lines(call, options), not (options.no_prefix or options.raw)
     with Detachable(call, ref, code=Exit.DONE) as detachable:
         stream = _stream(call, call.world.ledger.get(ref), prefixed=prefixed)
-        if chosen["follow"]:
+        if options.follow:
             call.output.say(NOT_YET)
             stream.show(app.follow(call.world, ref, view))
         else:
             stream.show(app.show(call.world, ref, view))
-    if detachable.detached or not chosen["exit_status"]:
+    if detachable.detached or not options.exit_status:
         return Exit.DONE
     return _result(jobs.wait(call.world, [ref]))
 

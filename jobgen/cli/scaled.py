@@ -2,38 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jobgen.cli.benching import awaited, checked, former
+from jobgen.cli.benching import awaited, former
 from jobgen.cli.call import Call
 from jobgen.cli.layout import write_hours
 from jobgen.cli.output import write_page
 from jobgen.errors import Exit, Usage
 
 if TYPE_CHECKING:
+    from jobgen.app.benching.scaling import Kind
     from jobgen.app.prepare import Ready
 
 
-def scaling(call: Call, job: Path | None, chosen: Mapping[str, Any]) -> int:
+class ScalingOptions(NamedTuple):
+    """The options of ``bench scaling``."""
+
+    nodes: tuple[int, ...]
+    kind: Kind | None
+    dry_run: bool
+    html: Path | None
+    compare: Path | None
+    read: str | None
+
+
+def scaling(call: Call, job: Path | None, options: ScalingOptions) -> int:
     """Send the job at every size, wait, show what it gave; or what is left of that."""
     from jobgen.app.benching import scaling as app
 
-    if chosen["read"]:
-        return told(call, chosen["read"].split(","), chosen)
+    if options.read:
+        return told(call, options.read.split(","), options)
     if job is None:
         raise Usage("no job is named", hint="jobgen bench scaling job.yaml --nodes 1,2,4")
-    checked(chosen)
-    wanted = app.Wanted(job, chosen["nodes"], chosen["kind"] or "as it is")
+    former(options.compare)  # one that is none is refused now, and not after the jobs
+    wanted = app.Wanted(job, options.nodes, options.kind)
     made = app.sizes(call.world, wanted, call.flags.cluster, call.flags.sets)
-    if chosen["dry_run"]:
+    if options.dry_run:
         return _rehearsed(call, made, job)
     if not _wanted(call, made):
         return Exit.USAGE
     sent = app.chain(call.world, made, lambda record: call.output.say(f"sent: {record.alias}"))
     refs = [record.alias for record in sent]
-    return awaited(call, list(sent), "scaling", lambda: told(call, refs, chosen))
+    return awaited(call, list(sent), "scaling", lambda: told(call, refs, options))
 
 
 def _rehearsed(call: Call, made: tuple[Ready, ...], job: Path) -> Exit:
@@ -71,18 +82,19 @@ def _wanted(call: Call, made: tuple[Ready, ...]) -> bool:
     return call.confirm(f"All sizes may use {write_hours(hours)} GPU-hours ({limit}). Submit?")
 
 
-def told(call: Call, refs: list[str], chosen: Mapping[str, Any]) -> int:
+def told(call: Call, refs: list[str], options: ScalingOptions) -> int:
     """What the runs gave: on the screen, as JSON, as a page. 1 where one of them did not end
     well."""
     from jobgen.app.benching.scaling import read
     from jobgen.cli.screens import scaled as screens
 
     found, records = read(call.world, refs)
-    before = former(chosen["compare"]) if chosen["compare"] else None
-    if chosen["html"] is not None:
-        from jobgen.cli.page.bench import scaling as page
+    before = former(options.compare)
+    if options.html is not None:
+        from jobgen.cli.page.bench_pages import write_scaling_page
 
-        write_page(chosen["html"], page(found, f"{records[0].name} on {records[0].site.cluster}"))
+        title = f"{records[0].name} on {records[0].site.cluster}"
+        write_page(options.html, write_scaling_page(found, title))
     call.answer(
         lambda: screens.data(found, records), lambda ink: screens.screen(found, ink, before)
     )

@@ -85,6 +85,23 @@ class Code(NamedTuple):
     right: str
 
 
+Use = Literal["", "needless", "deprecated", "internal", "tuning", "debug", "launcher"]
+_USES: Mapping[str, Use] = {
+    "no": "needless",
+    "no: no effect": "needless",
+    "no: obsolete on current stack": "needless",
+    "no: deprecated": "deprecated",
+    "no: experimental": "internal",
+    "no: undocumented, internal": "internal",
+    "internal": "internal",
+    "only as measured tuning or temporary workaround": "tuning",
+    "debug-only": "debug",
+    "set by launcher": "launcher",
+    "set by torchrun": "launcher",
+}
+"""The column ``safe`` of the tables of variables → what it means for a script."""
+
+
 class Variable(NamedTuple):
     """An environment variable of NCCL or of what lies around it."""
 
@@ -103,6 +120,11 @@ class Variable(NamedTuple):
     type: str = ""
     """bool, int, bytes, enum, list, path, str, spec …"""
     source: str = ""
+
+    @property
+    def use(self) -> Use:
+        """What to do with it in a script; empty if it may stand there."""
+        return _USES.get(self.safe, "")
 
 
 class DeepSpeedKey(NamedTuple):

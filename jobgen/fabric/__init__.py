@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from jobgen.errors import Place
 from jobgen.fabric.google import gib, tcpx, tcpxo
 from jobgen.fabric.libfabric import efa, slingshot
 from jobgen.fabric.node import node
@@ -37,7 +38,7 @@ FABRICS: Mapping[Fabric, Callable[[Site], Part]] = {
 }
 
 
-def fabric(cluster: ClusterProfile, shape: Shape, place: Callable[..., str]) -> Part:
+def fabric(cluster: ClusterProfile, shape: Shape, place: Callable[..., Place]) -> Part:
     """What this cluster's network asks of a job of this shape.
 
     On one node nothing but what its GPUs need; without GPUs Gloo's share only. ``place`` gives

@@ -9,6 +9,7 @@ NCCL_NET=FasTrak: NVIDIA/dgxc-benchmarking, README.md, and allenai/OLMo, scripts
 
 from __future__ import annotations
 
+from jobgen.errors import Place
 from jobgen.fabric.site import Env, Site, settings, sockets
 from jobgen.model.plan import Mount, Part, Setting
 
@@ -105,14 +106,14 @@ def _interfaces(site: Site, control: str, data: str) -> Env:
     return env
 
 
-def _there(path: str, place: str) -> Setting:
+def _there(path: str, place: Place) -> Setting:
     """A line that ends the job where the plug-in is missing."""
     why = "without Google's plug-in, training would crawl over TCP"
     missing = "the plug-in is not installed here, or not mounted into the container"
     return Setting(f"[[ -r {path} ]] || die 96 '{path}: {missing}'", why, place)
 
 
-def _sourced(script: str, place: str, before: str = "") -> tuple[Setting, ...]:
+def _sourced(script: str, place: Place, before: str = "") -> tuple[Setting, ...]:
     """Lines that source the plug-in's script.
 
     They run on the node, inside of a container where there is one, so what the script exports
@@ -122,7 +123,7 @@ def _sourced(script: str, place: str, before: str = "") -> tuple[Setting, ...]:
     return (_there(script, place), Setting(f"{before}source {script}", why, place))
 
 
-def _library(lib: str, place: str) -> Setting:
+def _library(lib: str, place: Place) -> Setting:
     """A line that puts the plug-in's libraries first, whatever the job's environment says."""
     path = f"export LD_LIBRARY_PATH={lib}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
     return Setting(path, "NCCL must find the plug-in", place)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from jobgen.errors import Place
 from jobgen.model.plan import Setting
 from jobgen.model.units import Release
 
@@ -25,7 +26,7 @@ class Site(NamedTuple):
     network: Network
     nodes: Nodes
     versions: Versions
-    place: Callable[..., str]
+    place: Callable[..., Place]
     """Keys of the profile → the label of the line in which they stand."""
 
     def older(self, program: str, release: str) -> bool:
@@ -85,7 +86,7 @@ def own(site: Site) -> Env:
     }
 
 
-def settings(table: Mapping[str, tuple[str, str]], place: str) -> Env:
+def settings(table: Mapping[str, tuple[str, str]], place: Place) -> Env:
     """Settings from a table: name → (value, why)."""
     return {name: Setting(value, why, place) for name, (value, why) in table.items()}
 

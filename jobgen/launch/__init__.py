@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast
 
-from jobgen.model.plan import Part, Shape, Step
+from jobgen.errors import Place
+from jobgen.model.plan import NOWHERE, Part, Shape, Step
 from jobgen.shell import Raw, Word, expandable, quote
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Request(NamedTuple):
     config: bytes | None = None
     """The launcher's configuration: what the strategy made, or ``launcher.config`` where app has
     read it."""
-    place: str = ""
+    place: Place = NOWHERE
 
 
 class Launch(NamedTuple):

@@ -11,7 +11,7 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack
 
 from jobgen.errors import JobgenError, Missing, Usage
 from jobgen.ledger.database import FULL, give_up_reserve
@@ -20,12 +20,13 @@ from jobgen.model.record import JobId, RunRecord
 
 if TYPE_CHECKING:
     from jobgen.model.bundle import Bundle
+    from jobgen.model.record_data import RecordChanges
 
 SHORTEST_PREFIX = 6
 """Characters of a token that are enough to name a run."""
 
 
-Change = tuple[str, Mapping[str, Any], tuple[str, str] | None]
+Change: TypeAlias = "tuple[str, RecordChanges, tuple[str, str] | None]"
 """Token, fields to change, and the event (kind, text) that tells why."""
 
 
@@ -86,7 +87,7 @@ class Ledger(LeasedDatabase):
         return bool(self.read("SELECT 1 FROM runs WHERE token = ?", (token,)))
 
     def update(
-        self, token: str, *, event: tuple[str, str] | None = None, **changes: Any
+        self, token: str, *, event: tuple[str, str] | None = None, **changes: Unpack[RecordChanges]
     ) -> RunRecord:
         """Change fields of a run, with the event (kind, text) that tells why, in one commit."""
         return self.update_all([(token, changes, event)])[0]
@@ -109,7 +110,7 @@ class Ledger(LeasedDatabase):
         self,
         db: sqlite3.Connection,
         token: str,
-        changes: Mapping[str, Any],
+        changes: RecordChanges,
         event: tuple[str, str] | None,
     ) -> RunRecord:
         found = db.execute("SELECT data FROM runs WHERE token = ?", (token,)).fetchone()

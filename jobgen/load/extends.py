@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from jobgen.errors import Place
 from jobgen.load.tree import Path, Tree
 from jobgen.source import scan
 
@@ -43,7 +44,7 @@ def _join(tree: Tree, above: Tree, ours: Any, theirs: Any, path: Path) -> None:
 
 def _adopt(tree: Tree, above: Tree, path: Path) -> None:
     """Take over the places of all that stands at or below this path."""
-    tree.overrides[path] = str(above.place(path, of_key=True)).rpartition(":")[0] or above.label
+    tree.overrides[path] = above.place(path, of_key=True) or Place(above.label)
     for ours, theirs in ((tree.places, above.places), (tree.values, above.values)):
         ours |= {p: place for p, place in theirs.items() if p[: len(path)] == path}
     tree.spoiled |= {p for p in above.spoiled if p[: len(path)] == path}

@@ -81,10 +81,13 @@ def _known(tree: Tree, path: Path, name: str) -> SbatchOption | None:
     return None
 
 
+_RENAMED = {"mem_bind": "mem-bind", "share": "oversubscribe", "workdir": "chdir"}
+
+
 def _now(option: SbatchOption) -> str:
     """What to write instead of an option that is gone."""
-    successor = _catalogue().get(option.meaning.rpartition(" ")[2])
-    if not option.meaning.startswith("Old ") or successor is None:
+    successor = _catalogue().get(_RENAMED.get(option.name, ""))
+    if successor is None:
         return option.meaning
     return f"use {_instead(successor)}" if successor.key else f"write {successor.name}"
 

@@ -38,7 +38,7 @@ class Tree:
         """What rules found in it: warnings, and errors that only ``lint`` counts."""
         self.spoiled = set(source.spoiled)
         """Paths about which enough has been said."""
-        self.overrides: dict[Path, str] = {}
+        self.overrides: dict[Path, Place] = {}
         self.variables: list[Assignment] = []
         """What it sets of the variables that can be judged."""
         self.programs: list[PlacedProgram] = []
@@ -76,8 +76,9 @@ class Tree:
         """The place of the value (or key) at this path, or of the nearest thing that holds it."""
         for length in range(len(path), 0, -1):
             here = path[:length]
-            if here in self.overrides and self.overrides[here].startswith("--set"):
-                return Place(self.overrides[here])
+            override = self.overrides.get(here)
+            if override is not None and override.kind == "option":
+                return override
             exact = length == len(path)
             table = self.places if of_key or not exact else self.values
             if here in table:

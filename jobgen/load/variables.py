@@ -154,8 +154,7 @@ class Scope:
 def _set(tree: Tree, word: str) -> None:
     """One ``--set K=V``: a declared variable, else a dotted path of the spec."""
     name, equals, value = word.partition("=")
-    label = f"--set {name}"
-    place = Place(label)
+    place = Place(f"--set {name}", kind="option")
     if not equals or not name.strip():
         tree.say(
             "J162", f"'--set {word[:60]}' has no '='", (), "write --set NAME=VALUE", place=place
@@ -170,13 +169,13 @@ def _set(tree: Tree, word: str) -> None:
         tree.say("J162", message, (), hint, place=place)
     elif name in variables:
         tree.data["vars"][name] = value
-        tree.overrides["vars", name] = label
+        tree.overrides["vars", name] = place
     elif not known:
         words = [*variables, *(n for n, k in JobSpec.keys.items() if not k.hidden)]
         hint = suggest(name, words) or "a variable of vars:, or a key such as launcher.type"
         tree.say("J162", f"'{name}' is no variable and no key of the job", (), hint, place=place)
     else:
-        _put(tree, path, _value(tree, value, place), label)
+        _put(tree, path, _value(tree, value, place), place)
 
 
 def _value(tree: Tree, value: str, place: Place) -> Any:
@@ -188,7 +187,7 @@ def _value(tree: Tree, value: str, place: Place) -> Any:
     return source.data.get("value", "")
 
 
-def _put(tree: Tree, path: Path, value: Any, label: str) -> None:
+def _put(tree: Tree, path: Path, value: Any, place: Place) -> None:
     """Put a value at a path that need not exist yet."""
     here: Any = tree.data
     for step, below in pairwise(path):
@@ -205,8 +204,8 @@ def _put(tree: Tree, path: Path, value: Any, label: str) -> None:
     last = path[-1]
     if isinstance(here, list) and (not isinstance(last, int) or last >= len(here)):
         message = f"'{dotted(path)}' is no item of the list"
-        tree.say("J162", message, (), "items count from 0", place=Place(label))
+        tree.say("J162", message, (), "items count from 0", place=place)
         return
     here[last if isinstance(here, list) else str(last)] = value
-    tree.overrides[path] = label
+    tree.overrides[path] = place
     tree.spoiled -= {p for p in tree.spoiled if p[: len(path)] == path}

@@ -43,7 +43,7 @@ class Loaded(NamedTuple, Generic[M]):
     digest: str
     """sha256 of the file's text, as hex."""
     warnings: tuple[Problem, ...] = ()
-    overrides: Mapping[Path, str] = {}
+    overrides: Mapping[Path, Place] = {}
     """Paths that came from somewhere else: ``--set``, the profile that ``extends`` names."""
     variables: tuple[Assignment, ...] = ()
     """What it sets of NCCL's variables and of those around them."""
@@ -58,12 +58,12 @@ class Loaded(NamedTuple, Generic[M]):
             path = path[:-1]
         return self.places.get(path, Place(self.label))
 
-    def why(self, *path: str | int) -> str:
-        """The label for ``Decision.place``: ``job.yaml:12``, or the override that set it."""
+    def why(self, *path: str | int) -> Place:
+        """The place for a ``Decision``: ``job.yaml:12``, or the override that set it."""
         place = self.at(*path)
         for length in range(len(path), 0, -1):
             override = self.overrides.get(path[:length])
             # of a profile that is extended, the very key has its place
-            if override is not None and override.startswith("--"):
+            if override is not None and override.kind == "option":
                 return override
-        return f"{place.file}:{place.line}" if place.line else place.file
+        return Place(place.file, place.line)

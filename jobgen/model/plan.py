@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Generic, Literal, NamedTuple, TypeVar
 
@@ -11,6 +12,23 @@ from jobgen.model.bundle import BundleFile
 from jobgen.shell import Word
 
 T = TypeVar("T")
+NOWHERE = Place("")
+
+
+def by_rule(name: str) -> Place:
+    """The place of what a rule of jobgen's own decides."""
+    return Place(name, kind="rule")
+
+
+class SelfEvident(StrEnum):
+    """Reasons that add nothing to the option itself: its line is shown alone."""
+
+    AS_ASKED = "as the job asks"
+    CLUSTER_DEFAULT = "this cluster's default"
+    JOB_NAME = "the job's name"
+    TIME_LIMIT = "the time limit"
+    GPUS = "GPUs of each node"
+    MEMORY = "memory of each node"
 
 
 class Decision(NamedTuple, Generic[T]):
@@ -22,7 +40,7 @@ class Decision(NamedTuple, Generic[T]):
 
     value: T
     why: str
-    place: str = ""
+    place: Place = NOWHERE
 
 
 class Setting(Decision[str]):
@@ -129,7 +147,7 @@ class Step(NamedTuple):
     text: str
     background: bool = False
     why: str = ""
-    place: str = ""
+    place: Place = NOWHERE
 
 
 class ContainerPlan(NamedTuple):
@@ -149,7 +167,7 @@ class ContainerPlan(NamedTuple):
     """A comment above ``enter``."""
     enter: tuple[tuple[Word, ...], ...] = ()
     """What a node runs to start ``node.sh`` inside; empty where srun enters the container."""
-    place: str = ""
+    place: Place = NOWHERE
 
 
 class CachesPlan(NamedTuple):
@@ -191,7 +209,7 @@ class MonitorPlan(NamedTuple):
     """Seconds between two samples; more of them where a node's file grows long."""
     start: tuple[tuple[Word, ...], ...]
     """What the batch shell runs beside the program, a line of words each."""
-    place: str = ""
+    place: Place = NOWHERE
 
 
 class PreflightPlan(NamedTuple):
@@ -207,7 +225,7 @@ class PreflightPlan(NamedTuple):
     """Nodes of the cluster that may be excluded before too few are left."""
     measures: tuple[str, ...] | None = None
     """Words for ``preflight_full.sh``; None where no all-reduce is measured."""
-    place: str = ""
+    place: Place = NOWHERE
 
 
 class Estimate(NamedTuple):

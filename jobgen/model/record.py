@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.model.events import Failure, Silence
+    from jobgen.model.record_data import Submission
 
 
 class JobState(StrEnum):
@@ -153,8 +154,8 @@ class RunRecord(NamedTuple):
     """When the state was last heard, seconds since 1970."""
     ended: bool = False
     """Known to have ended, by the scheduler or the exit marker; or LOST."""
-    submission: Mapping[str, Any] = {}
-    """The state of the submission protocol, as plain data."""
+    submission: Submission = {}  # noqa: RUF012  never changed in place
+    """The state of the submission protocol and what the job recorded, as plain data."""
     shape: Mapping[str, Any] = {}
     """nodes, ranks_per_node, seconds … for the screens."""
 

@@ -8,6 +8,7 @@ because Slurm ends every step of a job.
 from __future__ import annotations
 
 from jobgen import payload
+from jobgen.errors import Place
 from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import MonitorPlan, Shape
 from jobgen.shell import Raw, Word
@@ -20,7 +21,7 @@ SHARES_GPUS = (22, 5)
 """The release of Slurm since which ``--overlap`` shares GPUs too."""
 
 
-def monitor(shape: Shape, every: int, place: str, gpus: tuple[Word, ...]) -> MonitorPlan:
+def monitor(shape: Shape, every: int, place: Place, gpus: tuple[Word, ...]) -> MonitorPlan:
     """The step that samples every node once in ``every`` seconds; ``gpus`` name its GPUs."""
     elastic = shape.min_nodes is not None
     nodes: Word = Raw('"$SLURM_NNODES"') if elastic else str(shape.nodes)

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen import payload
+from jobgen.errors import Place
 from jobgen.model.bundle import BundleFile
-from jobgen.model.plan import Setting, Shape
+from jobgen.model.plan import Setting, Shape, by_rule
 
 if TYPE_CHECKING:
     from jobgen.model.network import Network
@@ -30,7 +31,7 @@ below this (64 KiB, or 8 MiB with systemd)."""
 _SHM_A_RANK, _SHM_LEAST, _SHM_MOST = 64, 128, 1024
 """MiB of /dev/shm, where NCCL and data loaders keep their buffers. NVIDIA's guide gives a container
 1 GiB (NCCL, "Troubleshooting"); a node that has less than the share of its ranks left is full."""
-_RULE = "rule preflight"
+_RULE = by_rule("preflight")
 _OURS = ("NCCL_", "PET_", "TORCHELASTIC_")
 _ALSO = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 
@@ -42,7 +43,7 @@ class Asked(NamedTuple):
     network: Network
     env: Mapping[str, Setting]
     """What the job exports, as merged."""
-    place: Callable[..., str]
+    place: Callable[..., Place]
     """Keys of the profile → the label of the line that says so."""
 
     @property
@@ -87,8 +88,7 @@ def _memory(asked: Asked) -> Iterable[Setting]:
 def _ports(asked: Asked) -> Iterable[Setting]:
     """The RDMA ports, or else one interface of the bootstrap."""
     if not asked.rdma:
-        names, place = _interfaces(asked)
-        if names:
+        for names, place in _interfaces(asked):
             yield Setting("ports=1", "network ports of a node that must be up", _RULE)
             yield from _named(names, "named", "but", "the interface of the job", place)
         return
@@ -109,8 +109,7 @@ def _deeper(asked: Asked) -> Iterable[Setting]:
     """What only ``preflight: full`` checks."""
     if asked.rdma:
         yield Setting(f"memlock={_LOCKED}", "KiB that RDMA must be able to lock (ulimit -l)", _RULE)
-    names, place = _interfaces(asked)
-    if names:
+    for names, place in _interfaces(asked):
         why = "the interface on which the nodes meet: up, and with an address"
         yield from _named(names, "interface", "no_interface", why, place)
     names = ",".join(name for name in asked.env if name.startswith(_OURS) or name in _ALSO)
@@ -118,19 +117,20 @@ def _deeper(asked: Asked) -> Iterable[Setting]:
         yield Setting(f"env={names}", "what the job sets; more of the kind is a leftover", _RULE)
 
 
-def _interfaces(asked: Asked) -> tuple[str, str]:
+def _interfaces(asked: Asked) -> Iterable[tuple[str, Place]]:
     """The interfaces of the bootstrap in NCCL's grammar, and the place; Gloo's names are exact."""
     if asked.shape.nodes < 2:
-        return "", ""
+        return
     names, variable = _plain(asked.env, "NCCL_SOCKET_IFNAME"), "NCCL_SOCKET_IFNAME"
     if not names or not asked.shape.gpus_per_node:
         gloo, variable = _plain(asked.env, "GLOO_SOCKET_IFNAME"), "GLOO_SOCKET_IFNAME"
         names = f"={gloo}" if gloo else ""
-    return (names, asked.env[variable].place) if names else ("", "")
+    if names:
+        yield names, asked.env[variable].place
 
 
 def _named(
-    names: str, key: str, excluded: str, why: str, place: str, layer: str | None = None
+    names: str, key: str, excluded: str, why: str, place: Place, layer: str | None = None
 ) -> Iterable[Setting]:
     """Patterns for names in NCCL's grammar; with ``layer``, of RDMA ports (``NAME:PORT LAYER``)."""
     port = "" if layer is None else ":[0-9]+"

@@ -213,7 +213,7 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
             plan.container.setup if plan.container else (), plan.precedence
         ),
         "launch": Raw(launch.text),
-        "place": comment(program.place),
+        "place": comment(str(program.place)),
         "text": Raw(program.text),
         "may_die": bool(plan.container and (plan.container.setup or plan.container.before)),
         "before_enter": Raw(plan.container.before if plan.container else ""),

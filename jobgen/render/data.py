@@ -67,16 +67,16 @@ def _decisions(settings: Mapping[str, Decision[Any]]) -> dict[str, Any]:
 
 
 def _decision(setting: Decision[Any]) -> dict[str, Any]:
-    return {"value": setting.value, "why": setting.why, "place": setting.place}
+    return {"value": setting.value, "why": setting.why, "place": str(setting.place)}
 
 
 def _step(step: Step) -> dict[str, Any]:
-    return {"name": step.name, "scope": step.scope, "text": step.text, "place": step.place}
+    return {"name": step.name, "scope": step.scope, "text": step.text, "place": str(step.place)}
 
 
 def _preflight(preflight: PreflightPlan) -> dict[str, Any]:
     expect = [_decision(setting) for setting in preflight.expect]
-    return {**preflight._asdict(), "expect": expect}
+    return {**preflight._asdict(), "expect": expect, "place": str(preflight.place)}
 
 
 def _caches(caches: CachesPlan) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _caches(caches: CachesPlan) -> dict[str, Any]:
 
 def _monitor(monitor: MonitorPlan) -> dict[str, Any]:
     start = " ".join(quote(word) for line in monitor.start for word in line)
-    return {"every": monitor.every, "start": start, "place": monitor.place}
+    return {"every": monitor.every, "start": start, "place": str(monitor.place)}
 
 
 def _plain(value: ContainerPlan | StopPlan | None) -> dict[str, Any] | None:
@@ -94,7 +94,8 @@ def _plain(value: ContainerPlan | StopPlan | None) -> dict[str, Any] | None:
     data = value._asdict()
     if isinstance(value, StopPlan):
         del data["step"]
-    if "mounts" in data:
+    else:
+        data["place"] = str(value.place)
         data["mounts"] = [mount._asdict() for mount in data["mounts"]]
         data["setup"] = [_decision(line) for line in data["setup"]]
     return data

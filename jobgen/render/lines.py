@@ -6,30 +6,19 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobgen.model.plan import Decision, Precedence, Setting
+from jobgen.model.plan import NOWHERE, Decision, Precedence, SelfEvident, Setting
 from jobgen.shell import Raw, expandable
 
 _WIDTH = 96
-SELF_EVIDENT = frozenset(
-    {
-        "as the job asks",
-        "this cluster's default",
-        "the job's name",
-        "the time limit",
-        "GPUs of each node",
-        "memory of each node",
-    }
-)
-"""Reasons that add nothing to the option itself: its line is shown alone."""
 
 
 def setup_lines(setup: Sequence[Setting]) -> list[Raw]:
     """Lines of setup, with a comment where the place changes."""
     lines: list[Raw] = []
-    last = ""
+    last = NOWHERE
     for setting in setup:
         if setting.place != last:
-            lines.append(Raw(f"# {comment(setting.place)}"))
+            lines.append(Raw(f"# {comment(str(setting.place))}"))
             last = setting.place
         lines.append(Raw(setting.value))
     return lines
@@ -73,7 +62,7 @@ def comment(text: str) -> Raw:
 
 def explain_setting(setting: Decision[Any]) -> Raw:
     """The reason and the place of a setting, as a comment."""
-    if setting.why in SELF_EVIDENT:
-        return comment(setting.place)
-    place = "" if setting.place.startswith("rule ") else f" ({setting.place})"
+    if isinstance(setting.why, SelfEvident):
+        return comment(str(setting.place))
+    place = "" if setting.place.kind == "rule" else f" ({setting.place})"
     return comment(setting.why + place)

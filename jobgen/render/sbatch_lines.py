@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from jobgen.model.plan import Plan, Setting
-from jobgen.render.lines import SELF_EVIDENT, comment
+from jobgen.model.plan import Plan, SelfEvident, Setting
+from jobgen.render.lines import comment
 from jobgen.shell import Raw
 
 _SAFE = re.compile(r"[A-Za-z0-9_.,:;/@%+=~^*?!|&<>(){}\[\]-]*", re.ASCII)
@@ -26,10 +26,10 @@ def list_directives(plan: Plan) -> list[Raw]:
 
 def _source(setting: Setting) -> Raw:
     """The place of the setting, and its reason if it adds something."""
-    if setting.place.startswith("rule "):
+    if setting.place.kind == "rule":
         return comment(setting.why)
-    alone = setting.why in SELF_EVIDENT
-    return comment(setting.place if alone else f"{setting.place}: {setting.why}")
+    alone = isinstance(setting.why, SelfEvident)
+    return comment(str(setting.place) if alone else f"{setting.place}: {setting.why}")
 
 
 def _directive(value: str) -> str:

@@ -12,7 +12,7 @@ from jobgen.errors import Invalid, Problem, raise_errors
 from jobgen.fabric import fabric
 from jobgen.launch import Launch, Request, launch
 from jobgen.model.facts import Facts
-from jobgen.model.plan import Check, ContainerPlan, Part, Plan, Setting, Shape, Step
+from jobgen.model.plan import Check, ContainerPlan, Part, Plan, SelfEvident, Setting, Shape, Step
 from jobgen.resolve import (
     binding,
     caches,
@@ -212,7 +212,7 @@ def _site_setup(look: Look, parts: tuple[Part, ...], *, inside: bool) -> tuple[S
 def _setup(look: Look, parts: tuple[Part, ...]) -> tuple[Setting, ...]:
     """Lines that see the whole environment: those of the parts, then the job's."""
     place = look.by_job("setup")
-    asked = tuple(Setting(line, "as the job asks", place) for line in look.job.setup)
+    asked = tuple(Setting(line, SelfEvident.AS_ASKED, place) for line in look.job.setup)
     return (*(line for part in parts for line in part.setup), *asked)
 
 
@@ -235,8 +235,8 @@ def _extra(look: Look) -> tuple[Setting, ...]:
     site = look.by_cluster("defaults", "slurm", "extra")
     asked = look.by_job("slurm", "extra")
     return (
-        *(Setting(w, "this cluster's default", site) for w in look.cluster.defaults.slurm_extra),
-        *(Setting(w, "as the job asks", asked) for w in look.job.slurm_extra),
+        *(Setting(w, SelfEvident.CLUSTER_DEFAULT, site) for w in look.cluster.defaults.slurm_extra),
+        *(Setting(w, SelfEvident.AS_ASKED, asked) for w in look.job.slurm_extra),
     )
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from jobgen.model.plan import Setting, Shape
+from jobgen.model.plan import SelfEvident, Setting, Shape, by_rule
 from jobgen.resolve.look import Look
 from jobgen.shell import Raw, Word
 
-RULE = "rule whole-node"
+RULE = by_rule("whole-node")
 _ALONE = ("", "topo")
 """Values of ``--exclusive`` that keep every other job away; ``user`` and ``mcs`` do not."""
 _UNBINDS = (21, 8)
@@ -21,12 +21,12 @@ def merge_options(look: Look) -> dict[str, Setting]:
         if value is None:
             continue
         place = look.by_cluster("defaults", "slurm", name)
-        merged[name] = Setting(value or "", "this cluster's default", place)
+        merged[name] = Setting(value or "", SelfEvident.CLUSTER_DEFAULT, place)
     for name, value in look.job.slurm.items():
         if value is None:  # ``exclusive: false`` takes the site's default away
             merged.pop(name, None)
             continue
-        why = "as the job asks"
+        why: str = SelfEvident.AS_ASKED
         if name in merged:
             why = f"instead of {merged[name].value or 'the flag'} ({merged[name].place})"
         merged[name] = Setting(value or "", why, look.by_job("slurm", name))
@@ -61,7 +61,7 @@ def is_alone(look: Look, gpus: int) -> bool:
 def ask_memory(look: Look, shape: Shape) -> Setting | None:
     """``--mem``: the job's, else all of a whole node, of which ``--exclusive`` takes none."""
     if look.job.mem is not None:
-        return Setting(look.job.mem.slurm(), "memory of each node", look.by_job("mem"))
+        return Setting(look.job.mem.slurm(), SelfEvident.MEMORY, look.by_job("mem"))
     theirs = merge_options(look)
     if "mem" in look.cluster.refuses or {"mem-per-cpu", "mem-per-gpu"} & theirs.keys():
         return None
@@ -82,7 +82,7 @@ def ask_gpus(look: Look, shape: Shape) -> dict[str, Setting]:
     if not count or style == "none":
         return asked
     if style == "gpus-per-node":
-        return asked | {"gpus-per-node": Setting(str(count), "GPUs of each node", place)}
+        return asked | {"gpus-per-node": Setting(str(count), SelfEvident.GPUS, place)}
     kind = f"gpu:{look.cluster.gpu_type}" if look.cluster.gpu_type else "gpu"
     kind = kind if style == "gres-typed" else "gpu"
     ours = f"{kind}:{count}"

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 
-from jobgen.model.plan import Part, Setting, Shape
+from jobgen.errors import Place
+from jobgen.model.plan import Part, SelfEvident, Setting, Shape, by_rule
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
 
@@ -31,14 +32,14 @@ def bind_ranks(look: Look, shape: Shape, launcher: str, sized: Sized) -> Part:
         return Part("bind")
     named = _read_profile(look, shape)
     why = "each rank runs on the CPUs near its GPU"
-    sized.decide("bind", "auto", why, named.place if named else "rule bind")
+    sized.decide("bind", "auto", why, named.place if named else by_rule("bind"))
     return Part("bind", env={VARIABLE: named} if named else {})
 
 
-def _find_reason_off(look: Look) -> tuple[str, str, str] | None:
+def _find_reason_off(look: Look) -> tuple[str, str, Place] | None:
     """Value, reason and place where the user turned it off or binds the ranks in another way."""
     if look.job.bind == "off":
-        return "off", "as the job asks", look.by_job("bind")
+        return "off", SelfEvident.AS_ASKED, look.by_job("bind")
     options = [match for word in look.job.launcher.args if (match := _OPTIONS.match(word))]
     if options:
         why = f"{options[0][0].rstrip('=')} binds the ranks"

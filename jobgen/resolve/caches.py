@@ -11,7 +11,8 @@ import hashlib
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from jobgen.model.plan import CachesPlan, Setting, Shape
+from jobgen.errors import Place
+from jobgen.model.plan import CachesPlan, SelfEvident, Setting, Shape, by_rule
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
 from jobgen.shell import Raw, Word
@@ -59,13 +60,13 @@ def caches(
     )
 
 
-def _decided(look: Look, shape: Shape) -> tuple[str, str, str]:
+def _decided(look: Look, shape: Shape) -> tuple[str, str, Place]:
     if look.job.caches == "keep":
-        return "keep", "as the job asks", look.by_job("caches")
+        return "keep", SelfEvident.AS_ASKED, look.by_job("caches")
     if look.job.launcher.ssh == "pdsh" and shape.nodes > 1:
         why = "over ssh no script of the job's runs on the other nodes before the ranks"
         return "keep", why, look.by_job("launcher", "ssh")
-    place = look.by_job("caches") if ("caches",) in look.spec.places else "rule caches"
+    place = look.by_job("caches") if ("caches",) in look.spec.places else by_rule("caches")
     return "node", "compilers' caches: ranks race for them in a shared home", place
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.model.plan import Check, Setting, Shape
+from jobgen.model.plan import Check, SelfEvident, Setting, Shape, by_rule
 from jobgen.resolve.look import Look
 
 CODE = "J258"
@@ -29,9 +29,9 @@ def choose_folder(look: Look, shape: Shape) -> Setting:
     if folder is None:
         why = "where the program may keep its checkpoints"
         element = f"/${_ELEMENT}" if shape.elements is not None else ""
-        return Setting(f"$JOBGEN_WORK_DIR/checkpoints{element}", why, "rule checkpoints")
+        return Setting(f"$JOBGEN_WORK_DIR/checkpoints{element}", why, by_rule("checkpoints"))
     within = "" if folder.startswith(("/", "$")) else "$JOBGEN_WORK_DIR/"
-    return Setting(within + folder, "as the job asks", look.by_job("checkpoint", "dir"))
+    return Setting(within + folder, SelfEvident.AS_ASKED, look.by_job("checkpoint", "dir"))
 
 
 def check_folder(look: Look, shape: Shape) -> Iterator[Check]:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from jobgen.errors import Problem
+from jobgen.errors import Place, Problem
 from jobgen.launch import words
-from jobgen.model.plan import ContainerPlan, Mount, Part, Setting, Shape
+from jobgen.model.plan import ContainerPlan, Mount, Part, SelfEvident, Setting, Shape
 from jobgen.resolve.docker import Devices, devices
 from jobgen.resolve.environment import ALWAYS, precedence
 from jobgen.resolve.look import Look
@@ -127,7 +127,7 @@ def site_setup(look: Look) -> tuple[Setting, ...]:
     """The cluster's lines. They are about its own software, so they run outside of a container."""
     place = look.by_cluster("defaults", "setup")
     lines = look.cluster.defaults.setup
-    return tuple(Setting(line, "this cluster's default", place) for line in lines)
+    return tuple(Setting(line, SelfEvident.CLUSTER_DEFAULT, place) for line in lines)
 
 
 def notes(look: Look) -> list[Problem]:
@@ -187,7 +187,7 @@ def _unknown_gpus(look: Look, asked: Container) -> list[Problem]:
     return [look.wrong_job("J216", message, "gpus_per_node", hint=hint)]
 
 
-def _asked(look: Look) -> tuple[Container | None, str]:
+def _asked(look: Look) -> tuple[Container | None, Place]:
     if look.job.container is not None:
         return look.job.container, look.by_job("container")
     return look.cluster.defaults.container, look.by_cluster("defaults", "container")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Problem
+from jobgen.model.plan import SelfEvident, by_rule
 from jobgen.resolve import allocation
 from jobgen.resolve.look import Look
 
@@ -44,14 +45,14 @@ def decide_cpus(look: Look, node: NodeTasks, sized: Sized) -> int | None:
     if node.each == 1:
         return None
     why = "1 for each rank; by default Slurm allocates 1 for the whole task"
-    sized.decide("cpus_per_task", node.each, why, "rule one-cpu-a-rank")
+    sized.decide("cpus_per_task", node.each, why, by_rule("one-cpu-a-rank"))
     return node.each
 
 
 def _cpus_asked(look: Look, asked: int, node: NodeTasks, sized: Sized) -> int:
     """What the job asks for each rank, multiplied out."""
     there, total = look.cluster.nodes.cpus, asked * node.each
-    why = "as the job asks"
+    why: str = SelfEvident.AS_ASKED
     if look.job.launcher.type == "plain":
         why = "for each node, whose command starts its own ranks"
     elif node.each > 1:

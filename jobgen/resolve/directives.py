@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobgen.model.plan import Setting, Shape, StopPlan
+from jobgen.model.plan import SelfEvident, Setting, Shape, StopPlan, by_rule
 from jobgen.resolve import allocation
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
@@ -44,7 +44,7 @@ def stop(look: Look, sized: Sized) -> StopPlan | None:
     sized.decide("checkpoint", f"{asked.signal} {asked.grace.short()}{room}", why, place)
     if asked.requeue:
         written = look.has_written("checkpoint", "max_requeues")
-        place = look.by_job("checkpoint", "max_requeues") if written else "rule requeue"
+        place = look.by_job("checkpoint", "max_requeues") if written else by_rule("requeue")
         why = f"at most {made.starts} start{'' if made.starts == 1 else 's'}"
         sized.decide("requeue", f"max_requeues {asked.max_requeues}", why, place)
     return made
@@ -57,7 +57,7 @@ def directives(
     theirs = allocation.merge_options(look)
     theirs.pop("gres", None)
     return (
-        {"job-name": Setting(look.job.name, "the job's name", look.by_job("name"))}
+        {"job-name": Setting(look.job.name, SelfEvident.JOB_NAME, look.by_job("name"))}
         | theirs
         | _tasks(look, shape)
         | allocation.ask_gpus(look, shape)
@@ -69,13 +69,13 @@ def directives(
 def _tasks(look: Look, shape: Shape) -> dict[str, Setting]:
     by_job = look.by_job
     nodes = f"{shape.min_nodes}-{shape.nodes}" if shape.min_nodes else str(shape.nodes)
-    found = {"nodes": Setting(nodes, "as the job asks", by_job("nodes"))}
+    found = {"nodes": Setting(nodes, SelfEvident.AS_ASKED, by_job("nodes"))}
     if shape.min_nodes:
         # with --ntasks-per-node Slurm gives the least of the range, however many are idle (22.05)
         why = "the job goes on when a node is lost"
         return found | {"no-kill": Setting("", why, by_job("nodes"))}
     tasks = "one task a rank" if shape.tasks_per_node > 1 else "one task a node"
-    found["ntasks-per-node"] = Setting(str(shape.tasks_per_node), tasks, "rule launcher")
+    found["ntasks-per-node"] = Setting(str(shape.tasks_per_node), tasks, by_rule("launcher"))
     return found
 
 
@@ -83,11 +83,11 @@ def _run(look: Look, shape: Shape, warning: StopPlan | None) -> dict[str, Settin
     """What the run itself needs: time, log, warning, requeue, a clean environment."""
     requeue = warning is not None and warning.requeue
     why_requeue = "the job resumes where it stopped" if requeue else "the job must not start twice"
-    place = look.by_job("checkpoint", "requeue") if requeue else "rule requeue"
+    place = look.by_job("checkpoint", "requeue") if requeue else by_rule("requeue")
     found = {
-        "time": Setting(look.job.time.slurm(), "the time limit", look.by_job("time")),
-        "output": Setting(_LOGS[shape.elements is not None], "the job's own log", "rule logs"),
-        "open-mode": Setting("append", "a requeued job keeps its log", "rule logs"),
+        "time": Setting(look.job.time.slurm(), SelfEvident.TIME_LIMIT, look.by_job("time")),
+        "output": Setting(_LOGS[shape.elements is not None], "the job's own log", by_rule("logs")),
+        "open-mode": Setting("append", "a requeued job keeps its log", by_rule("logs")),
     }
     if warning:
         found["signal"] = Setting(
@@ -98,7 +98,7 @@ def _run(look: Look, shape: Shape, warning: StopPlan | None) -> dict[str, Settin
     name = "requeue" if requeue else "no-requeue"
     found[name] = Setting("", why_requeue, place)
     found["export"] = Setting(
-        "NONE", "do not inherit the submitting shell's environment", "rule environment"
+        "NONE", "do not inherit the submitting shell's environment", by_rule("environment")
     )
     return found
 

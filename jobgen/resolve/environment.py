@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from jobgen.errors import Problem
-from jobgen.model.plan import Part, Precedence, Setting, Shape
+from jobgen.model.plan import Part, Precedence, SelfEvident, Setting, Shape, by_rule
 from jobgen.resolve.checkpoint_folder import choose_folder
 from jobgen.resolve.look import Look
 from jobgen.resolve.start import CPUS_PER_RANK
@@ -56,10 +56,10 @@ def _nccl_debug(look: Look, shape: Shape) -> dict[str, Setting]:
     """What NCCL prints: why it fails; on an unknown network also what it chose."""
     if ("nccl", "debug") in look.spec.places:
         place = look.by_job("nccl", "debug")
-        return {"NCCL_DEBUG": Setting(look.job.nccl.debug, "as the job asks", place)}
+        return {"NCCL_DEBUG": Setting(look.job.nccl.debug, SelfEvident.AS_ASKED, place)}
     if not _is_unknown(look, shape):
         why = "NCCL says why it fails, and nothing else"
-        return {"NCCL_DEBUG": Setting(look.job.nccl.debug, why, "rule nccl")}
+        return {"NCCL_DEBUG": Setting(look.job.nccl.debug, why, by_rule("nccl"))}
     why = "the network is unknown: NCCL prints which one it uses (NET/IB, NET/Socket)"
     place = look.by_cluster("network", "fabric")
     return {
@@ -87,16 +87,16 @@ def _threads(shape: Shape) -> Setting | None:
     """OMP_NUM_THREADS: the rank's share of CPUs; torchrun would set 1, others all cores."""
     if shape.cpus_per_task is None and shape.whole and shape.world > 1:
         why = "a rank's share of the node's CPUs; torchrun alone would set 1"
-        return Setting(f"${CPUS_PER_RANK}", why, "rule threads")
+        return Setting(f"${CPUS_PER_RANK}", why, by_rule("threads"))
     if shape.cpus_per_task is None:
         if shape.world == 1:
             return None
         why = "a rank's share of CPUs is not known: with one thread none disturbs another"
-        return Setting("1", why, "rule threads")
+        return Setting("1", why, by_rule("threads"))
     each = shape.ranks_per_node // shape.tasks_per_node
     count = max(1, shape.cpus_per_task // each)
     why = f"a rank's share of {shape.cpus_per_task} CPUs; torchrun alone would set 1"
-    return Setting(str(count), why, "rule threads")
+    return Setting(str(count), why, by_rule("threads"))
 
 
 def merge(look: Look, parts: Iterable[Part], notes: list[Problem]) -> dict[str, Setting]:
@@ -104,15 +104,15 @@ def merge(look: Look, parts: Iterable[Part], notes: list[Problem]) -> dict[str, 
     merged, problems = _join(parts)
     notes += problems
     site = {
-        name: Setting(value, "this cluster's default", look.by_cluster("defaults", "env", name))
+        name: Setting(value, SelfEvident.CLUSTER_DEFAULT, look.by_cluster("defaults", "env", name))
         for name, value in look.cluster.defaults.env.items()
     }
     tuned = {
-        name: Setting(value, "as the job asks", look.by_job("nccl", "env", name))
+        name: Setting(value, SelfEvident.AS_ASKED, look.by_job("nccl", "env", name))
         for name, value in look.job.nccl.env.items()
     }
     asked = {
-        name: Setting(value, "as the job asks", look.by_job("env", name))
+        name: Setting(value, SelfEvident.AS_ASKED, look.by_job("env", name))
         for name, value in look.job.env.items()
     }
     for layer in (site, tuned, asked):

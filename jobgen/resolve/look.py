@@ -47,17 +47,20 @@ class Look(NamedTuple):
         """Whether the job, or ``--set``, has this key."""
         return path in self.spec.places or path in self.spec.overrides
 
-    def by_job(self, *path: Key) -> str:
-        """``job.yaml:12``, without the folders that lie between it and whoever looks."""
-        return _short(self.spec.why(*path))
+    def by_job(self, *path: Key) -> Place:
+        """``job.yaml:12``, without the folders: the same job gives the same bytes everywhere."""
+        place = self.spec.why(*path)
+        if place.kind == "option":
+            return place
+        return place._replace(file=place.file.rpartition("/")[2])
 
-    def by_cluster(self, *path: Key) -> str:
+    def by_cluster(self, *path: Key) -> Place:
         """``cluster a100x16:31``, wherever the profile was found, or the one that it extends."""
         place = self.profile.at(*path)
         name = self.cluster.name
         if place.file != self.profile.label:
             name = stem(place.file)
-        return f"cluster {name}" + (f":{place.line}" if place.line else "")
+        return Place(f"cluster {name}", place.line)
 
     def wrong_job(self, code: str, message: str, *path: Key, hint: str = "") -> Problem:
         """A problem in the job file."""
@@ -76,11 +79,3 @@ class Look(NamedTuple):
 def stem(label: str) -> str:
     """The name by which -c finds the profile of this label."""
     return label.rpartition("/")[2].removesuffix(".yaml").removesuffix(".yml")
-
-
-def _short(label: str) -> str:
-    """The label without folders: the same job gives the same bytes from everywhere."""
-    head, colon, rest = label.rpartition(":")
-    if colon and rest.isdigit():
-        return head.rpartition("/")[2] + colon + rest
-    return label if label.startswith("--") else label.rpartition("/")[2]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from jobgen.model.plan import Part, PreflightPlan, Setting, Shape, StopPlan
+from jobgen.errors import Place
+from jobgen.model.plan import Part, PreflightPlan, SelfEvident, Setting, Shape, StopPlan, by_rule
 from jobgen.resolve.allocation import merge_options, name_gpus, unbind_gpus
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
@@ -33,7 +34,7 @@ def plan(
         return None
     from jobgen import preflight
 
-    def by_network(*path: str) -> str:
+    def by_network(*path: str) -> Place:
         return look.by_cluster("network", *path)
 
     asked = preflight.Asked(shape, look.cluster.network, env, by_network)
@@ -42,7 +43,7 @@ def plan(
     if gpus and shape.nodes > 1:
         rows = (*rows, _srun((*gpus, *unbind_gpus(look, shape))))
     if look.local:
-        rows = (*rows, Setting("local=yes", "every node is this machine", "rule preflight"))
+        rows = (*rows, Setting("local=yes", "every node is this machine", by_rule("preflight")))
     spare = look.cluster.nodes.count - shape.nodes
     named = bool({"nodelist", "nodefile"} & merge_options(look).keys())
     return PreflightPlan(
@@ -60,7 +61,8 @@ def _srun(gpus: tuple[Word, ...]) -> Setting:
     words = " ".join(str(word) for word in gpus)
     plain = not any(isinstance(word, Raw) for word in gpus)
     value = f"srun={words}" if plain else Raw(f'"srun={words}"')
-    return Setting(value, "words for the preflight's own srun: the job's GPUs", "rule preflight")
+    why = "words for the preflight's own srun: the job's GPUs"
+    return Setting(value, why, by_rule("preflight"))
 
 
 def _expectation(look: Look, shape: Shape) -> tuple[str, ...]:
@@ -74,15 +76,15 @@ def _expectation(look: Look, shape: Shape) -> tuple[str, ...]:
     return (f"busbw={found.expected / 1e9:.4g}", f"of={found.why}; {found.source}")
 
 
-def _decided(look: Look, shape: Shape) -> tuple[str, str, str]:
+def _decided(look: Look, shape: Shape) -> tuple[str, str, Place]:
     """off, auto or full; why; and who says so."""
     asked = look.job.preflight
     place = look.by_job(_KEY)
     if asked == "off":
-        return "off", "as the job asks", place
+        return "off", SelfEvident.AS_ASKED, place
     if asked == "full":
         return "full", "checks each node in depth, and measures an all-reduce", place
-    rule = place if (_KEY,) in look.spec.places else "rule preflight"
+    rule = place if (_KEY,) in look.spec.places else by_rule("preflight")
     if look.local:
         return "off", "auto: the nodes of the local cluster are this machine", rule
     if shape.nodes == 1 and not shape.gpus_per_node:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen import payload
 from jobgen.model.bundle import BundleFile
-from jobgen.model.plan import Check, Part, Shape, StopPlan
+from jobgen.model.plan import Check, Part, SelfEvident, Shape, StopPlan
 from jobgen.monitor import NO_GPUS
 from jobgen.resolve import program
 from jobgen.resolve.look import Look
@@ -49,7 +49,7 @@ def saving(look: Look, shape: Shape, asked_to: Asked, sized: Sized) -> Saving:
     asked = look.job.checkpoint.to
     if asked == "ranks" or (asked is None and saves.how == "signal"):
         number = stop.signal if asked else saves.signal
-        who = "as the job asks" if asked else f"{saves.framework} saves and ends at SIG{number}"
+        who = SelfEvident.AS_ASKED if asked else f"{saves.framework} saves and ends at SIG{number}"
         sized.decide("saving", f"SIG{number} to each rank", who, place)
         return Saving(_signal(look, stop, number, shape), runs, _with_file(SENDER))
     wrapped = program.wrap(runs, WRAPPER) if saves.how == "wrapper" and asked is None else None

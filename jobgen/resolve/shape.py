@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jobgen.errors import Problem
+from jobgen.errors import Place, Problem
 from jobgen.model.array import measure_array
-from jobgen.model.plan import Decision, Setting, Shape
+from jobgen.model.plan import Decision, SelfEvident, Setting, Shape, by_rule
 from jobgen.resolve import allocation
 from jobgen.resolve.cpus import NodeTasks, decide_cpus
 from jobgen.resolve.look import Look
@@ -19,7 +19,7 @@ class Sized:
         self.notes: list[Problem] = []
         self.decisions: dict[str, Decision[object]] = {}
 
-    def decide(self, key: str, value: object, why: str, place: str) -> None:
+    def decide(self, key: str, value: object, why: str, place: Place) -> None:
         """Keep a decision for the plan."""
         self.decisions[key] = Decision(value, why, place)
 
@@ -72,7 +72,7 @@ def _elements(look: Look, sized: Sized) -> int | None:
 def _nodes(look: Look, sized: Sized) -> None:
     asked, there = look.job.nodes, look.cluster.nodes.count
     word = f"{look.job.min_nodes} to {asked}" if look.job.min_nodes else str(asked)
-    sized.decide("nodes", word, "as the job asks", look.by_job("nodes"))
+    sized.decide("nodes", word, SelfEvident.AS_ASKED, look.by_job("nodes"))
     limit, key = there, ("nodes", "count")
     if look.cluster.limits.nodes is not None and look.cluster.limits.nodes < there:
         limit, key = look.cluster.limits.nodes, ("limits", "nodes")
@@ -120,7 +120,7 @@ def _gpus(look: Look, sized: Sized) -> tuple[int, int]:
         sized.problems.append(found)
     gpus = there if asked is None else asked if there else 0
     if gpus:
-        why = "all that a node has" if asked is None else "as the job asks"
+        why = "all that a node has" if asked is None else SelfEvident.AS_ASKED
         place = (
             look.by_cluster("nodes", "gpus_per_node")
             if asked is None
@@ -144,8 +144,8 @@ def _unused_procs(look: Look) -> Problem:
 def _procs(look: Look, sized: Sized) -> int:
     """Ranks on a node where no GPU is used."""
     if look.job.procs_per_node is not None:
-        ranks, why, place = look.job.procs_per_node, "as the job asks", "procs_per_node"
-        sized.decide("ranks_per_node", ranks, f"no GPU is used: {why}", look.by_job(place))
+        ranks, place = look.job.procs_per_node, look.by_job("procs_per_node")
+        sized.decide("ranks_per_node", ranks, "no GPU is used: as the job asks", place)
         return ranks
     if look.cluster.procs_per_node is not None:
         why = "no GPU is used: what the cluster's profile says"
@@ -153,7 +153,7 @@ def _procs(look: Look, sized: Sized) -> int:
         sized.decide("ranks_per_node", look.cluster.procs_per_node, why, place)
         return look.cluster.procs_per_node
     why = "no GPU is used, and neither file says procs_per_node"
-    sized.decide("ranks_per_node", 1, why, "rule one-rank")
+    sized.decide("ranks_per_node", 1, why, by_rule("one-rank"))
     return 1
 
 
@@ -161,12 +161,12 @@ def _launcher(look: Look, program: Program, world: int, sized: Sized) -> Setting
     named = look.job.launcher.type
     if named:
         key = ("launcher", "type") if ("launcher", "type") in look.spec.places else ("launcher",)
-        return Setting(named, "as the job asks", look.by_job(*key))
+        return Setting(named, SelfEvident.AS_ASKED, look.by_job(*key))
     if look.job.train is not None and look.job.train.framework == "accelerate":
         why = "framework: accelerate gets its configuration from its launcher"
         return Setting("accelerate", why, look.by_job("train", "framework"))
     if world == 1:
-        return Setting("plain", "a single rank needs no launcher", "rule one-rank")
+        return Setting("plain", "a single rank needs no launcher", by_rule("one-rank"))
     if not program.python and not _brings_launcher(look):
         found = look.wrong_job(
             "J204",
@@ -177,7 +177,8 @@ def _launcher(look: Look, program: Program, world: int, sized: Sized) -> Setting
             "rank), or launcher: plain (once on every node)",
         )
         sized.problems.append(found)
-    return Setting("torchrun", "the default for a Python program of several ranks", "rule launcher")
+    why = "the default for a Python program of several ranks"
+    return Setting("torchrun", why, by_rule("launcher"))
 
 
 def _brings_launcher(look: Look) -> bool:
@@ -186,7 +187,7 @@ def _brings_launcher(look: Look) -> bool:
 
 def _time(look: Look, sized: Sized) -> None:
     asked, limit = look.job.time, look.cluster.limits.time
-    sized.decide("time", asked.human(), "as the job asks", look.by_job("time"))
+    sized.decide("time", asked.human(), SelfEvident.AS_ASKED, look.by_job("time"))
     if limit is not None and asked > limit:
         where = look.by_cluster("limits", "time")
         found = look.wrong_job(

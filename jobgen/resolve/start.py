@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobgen.launch import Launch
-from jobgen.model.plan import Setting, Shape
+from jobgen.model.plan import Setting, Shape, by_rule
 from jobgen.resolve.allocation import name_gpus, unbind_gpus
 from jobgen.resolve.look import Look
 from jobgen.shell import Raw, Word, quote
@@ -24,7 +24,7 @@ def head(look: Look) -> Setting:
         return Setting(LOOPBACK, why, look.by_cluster("scheduler"))
     suffix = look.cluster.rdzv_host_suffix
     if not suffix:
-        return Setting("${HOSTS[0]}", "the job's first node", "rule head")
+        return Setting("${HOSTS[0]}", "the job's first node", by_rule("head"))
     why = "the job's first node, by its name on the training network"
     value = f"${{HOSTS[0]}}{quote(suffix)}"
     return Setting(value, why, look.by_cluster("rdzv_host_suffix"))

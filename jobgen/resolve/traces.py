@@ -7,7 +7,7 @@ be there.
 
 from __future__ import annotations
 
-from jobgen.model.plan import Part, Setting, Shape
+from jobgen.model.plan import Part, Setting, Shape, by_rule
 from jobgen.model.units import Release
 from jobgen.resolve.look import Look
 
@@ -25,8 +25,8 @@ def traces(look: Look, shape: Shape) -> Part:
     if shape.nodes * shape.gpus_per_node < 2:
         return Part("traces")
     why = "a rank that crashes prints the Python stack of its threads"
-    env = {"PYTHONFAULTHANDLER": Setting("1", why, "rule traces")}
-    env |= {name: Setting(_PREFIX, _WHY[name], "rule traces") for name in _names(look)}
+    env = {"PYTHONFAULTHANDLER": Setting("1", why, by_rule("traces"))}
+    env |= {name: Setting(_PREFIX, _WHY[name], by_rule("traces")) for name in _names(look)}
     return Part("traces", env=env)
 
 

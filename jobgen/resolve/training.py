@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from jobgen.errors import Invalid, Problem, raise_errors
-from jobgen.model.plan import Estimate, Part, Setting, Shape
+from jobgen.model.plan import Estimate, Part, Setting, Shape, by_rule
 from jobgen.resolve import planner_request
 from jobgen.resolve.arguments import Planned, check_arguments
 from jobgen.resolve.checkpoint_folder import check_options
@@ -239,7 +239,7 @@ def _tell(look: Look, decided: Strategy, sized: Sized, why: str) -> None:
     """Keep every decision, with its why, for ``plan``."""
     for key, value, plain, path in _decisions(decided):
         reason = why if why and key == "strategy" else plain
-        place = look.by_job(NAME, *path) if (NAME, *path) in look.spec.places else "rule train"
+        place = look.by_job(NAME, *path) if (NAME, *path) in look.spec.places else by_rule("train")
         sized.decide(key, value, reason, place)
 
 

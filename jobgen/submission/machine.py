@@ -265,6 +265,7 @@ def _look(state: State, age: float | None = None) -> Step:
 
 
 def _give_up(state: State, why: str) -> Step:
+    state = replace(state, gave_up=True)
     return _end(state, Phase.REJECTED, f"not submitted: {why}"), (Bury(),)
 
 

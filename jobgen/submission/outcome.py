@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 from jobgen.model.observation import Observation
 from jobgen.model.record import JobState, RunRecord
 from jobgen.submission.markers import Ended, Markers
+
+if TYPE_CHECKING:
+    from jobgen.model.record_data import RecordChanges, Submission
 
 UNSURE = (JobState.NODE_FAIL, JobState.PREEMPTED, JobState.BOOT_FAIL)
 """Final words that a requeue may take back: believed when two looks agree."""
@@ -44,7 +47,7 @@ class Seen:
     """Of an array: element → its state; under "" that of those that have not started."""
 
 
-def outcome(record: RunRecord, seen: Seen) -> dict[str, Any]:
+def outcome(record: RunRecord, seen: Seen) -> RecordChanges:
     """The fields of the record that this look changes; empty where it brought no news."""
     if seen.queue is not None:
         return _queued(record, seen.queue, seen.markers)
@@ -58,7 +61,7 @@ def outcome(record: RunRecord, seen: Seen) -> dict[str, Any]:
     return _vanished(record, seen)
 
 
-def _queued(record: RunRecord, seen: Observation, marks: Markers) -> dict[str, Any]:
+def _queued(record: RunRecord, seen: Observation, marks: Markers) -> RecordChanges:
     if seen.state.final:
         return _final(record, seen, marks)
     return {
@@ -69,7 +72,7 @@ def _queued(record: RunRecord, seen: Observation, marks: Markers) -> dict[str, A
     }
 
 
-def _final(record: RunRecord, seen: Observation, marks: Markers) -> dict[str, Any]:
+def _final(record: RunRecord, seen: Observation, marks: Markers) -> RecordChanges:
     """The scheduler says that it has ended."""
     state, end = seen.state, marks.end
     reason = "" if state in _NO_REASON or seen.reason in _EMPTY_REASONS else seen.reason
@@ -100,7 +103,7 @@ _EMPTY_REASONS = ("NonZeroExitCode", "JobLaunchFailure")
 """Said of scripts that ran and failed; 22.05 says the second of a script that was killed."""
 
 
-def _by_marker(record: RunRecord, end: Ended, marks: Markers) -> dict[str, Any]:
+def _by_marker(record: RunRecord, end: Ended, marks: Markers) -> RecordChanges:
     """Gone from the queue, no accounting: the script's own last words."""
     state = JobState.FAILED if end.code else JobState.COMPLETED
     reason = end.why
@@ -123,12 +126,12 @@ def _by_marker(record: RunRecord, end: Ended, marks: Markers) -> dict[str, Any]:
     }
 
 
-def _vanished(record: RunRecord, seen: Seen) -> dict[str, Any]:
+def _vanished(record: RunRecord, seen: Seen) -> RecordChanges:
     """Neither in the queue, nor in the accounting, and it left no word."""
     if seen.alive:
-        going: dict[str, Any] = {"state": JobState.UNKNOWN, "raw": "", "ended": False}
-        kept = {"submission": {**record.submission, "gone": seen.now}}
-        return {**going, **kept, "reason": _ALIVE}
+        submission: Submission = {**record.submission, "gone": seen.now}
+        unknown: RecordChanges = {"state": JobState.UNKNOWN, "raw": "", "ended": False}
+        return {**unknown, "submission": submission, "reason": _ALIVE}
     since = record.submission.get("gone")
     patience = SILENT if seen.silent else LAGGING if seen.past is not None else SECOND_LOOK
     # the queue forgets no job at once: one that it listed a moment ago may be listed again
@@ -136,7 +139,7 @@ def _vanished(record: RunRecord, seen: Seen) -> dict[str, Any]:
     if since is None or seen.now - since < patience or seen.now - queued < seen.min_job_age:
         first = seen.now if since is None else since
         return {"submission": {**record.submission, "gone": first}}
-    lost: dict[str, Any] = {"state": JobState.LOST, "raw": "", "ended": True, "left": None}
+    lost: RecordChanges = {"state": JobState.LOST, "raw": "", "ended": True, "left": None}
     if seen.markers.cancel:
         how = "it left no exit code" if seen.markers.started else "before it started"
         return {**lost, "state": JobState.CANCELLED, "reason": f"cancelled; {how}"}
@@ -156,7 +159,7 @@ def _why_lost(marks: Markers) -> str:
     return f"{why}; the accounting does not tell"
 
 
-def _common(seen: Observation, marks: Markers) -> dict[str, Any]:
+def _common(seen: Observation, marks: Markers) -> RecordChanges:
     return {
         "raw": seen.raw,
         "nodes": seen.nodes,

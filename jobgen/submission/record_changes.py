@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from jobgen.errors import JobgenError, Refused, Unreachable
 from jobgen.model.record import JobState, RunRecord
 from jobgen.submission.states import Phase, State
 
+if TYPE_CHECKING:
+    from jobgen.model.record_data import RecordChanges
 
-def list_changes(state: State, record: RunRecord) -> dict[str, Any]:
+
+def list_changes(state: State, record: RunRecord) -> RecordChanges:
     """The fields of the record that follow from a submission's state."""
-    changes: dict[str, Any] = {"directory": state.directory or record.directory}
+    changes: RecordChanges = {"directory": state.directory or record.directory}
     if state.phase is Phase.PLANNED:
         return changes
     if state.phase in _STATES:
@@ -59,7 +62,7 @@ def describe_step(before: State, state: State) -> tuple[str, str] | None:
 
 def explain_end(state: State, record: RunRecord) -> JobgenError:
     """The error that tells why a run has no job id after all that was tried."""
-    if state.phase is Phase.REJECTED and state.why.startswith("not submitted"):
+    if state.phase is Phase.REJECTED and state.gave_up:
         return JobgenError(f"{record.alias}: {state.why}", hint="submit it again if it is wanted")
     if state.phase is Phase.REJECTED:
         return Refused(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jobgen.model.record import JobId, RunRecord
+
+if TYPE_CHECKING:
+    from jobgen.model.record_data import SubmissionState
 
 
 class Phase(StrEnum):
@@ -51,15 +53,25 @@ class State:
     """Accepted copies beside the one that counts."""
     cancel: bool = False
     why: str = ""
+    gave_up: bool = False
+    """Whether jobgen itself rejected it, and not the scheduler."""
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> SubmissionState:
         """Plain data that JSON can hold."""
         return {
-            **{f.name: getattr(self, f.name) for f in fields(self)},
             "phase": str(self.phase),
+            "directory": self.directory,
+            "attempt": self.attempt,
+            "starts": self.starts,
             "job": None if self.job is None else str(self.job),
+            "staged": self.staged,
+            "died": self.died,
+            "accepted": self.accepted,
             "lost": [str(job) for job in self.lost],
             "others": [str(job) for job in self.others],
+            "cancel": self.cancel,
+            "why": self.why,
+            "gave_up": self.gave_up,
         }
 
     @classmethod
@@ -68,12 +80,12 @@ class State:
         return cls.from_data(record.submission.get("state", {}))
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> State:
+    def from_data(cls, data: SubmissionState) -> State:
         """The state that ``data`` gave; of nothing, the first state."""
         if not data:
             return cls()
         names = {f.name for f in fields(cls)}
-        known = {key: value for key, value in data.items() if key in names}
+        known: dict[str, Any] = {key: value for key, value in data.items() if key in names}
         return cls(
             **{
                 **known,

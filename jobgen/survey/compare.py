@@ -53,7 +53,7 @@ def compare(profile: Loaded[ClusterProfile], found: ClusterProfile, draft: Draft
         ours, theirs = _at(profile.value, line.path), _at(found, line.path)
         key, shown = ".".join(line.path), _words(line.value)
         if _stated(profile, line.path, ours):
-            place = profile.why(*line.path)
+            place = str(profile.why(*line.path))
             if rule(ours, theirs):
                 same.append(key)
             else:
@@ -77,7 +77,7 @@ def partition(profile: Loaded[ClusterProfile], site: Site) -> Difference | None:
     )
     if not wanted or not known or all(name in known for name in wanted.split(",")):
         return None
-    place = profile.why(*path)
+    place = str(profile.why(*path))
     return Difference(".".join(path), wanted, place, named(known), "scontrol show partition")
 
 
@@ -89,7 +89,7 @@ def account(profile: Loaded[ClusterProfile], site: Site, choice: Choice) -> Diff
         return None
     how = f"sacctmgr show assoc: yours for partition {choice.partition.name}"
     found = named(sorted(mine)) or "none"
-    return Difference(".".join(path), wanted, profile.why(*path), found, how)
+    return Difference(".".join(path), wanted, str(profile.why(*path)), found, how)
 
 
 def _at(profile: ClusterProfile, path: Path) -> Any:

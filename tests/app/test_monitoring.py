@@ -80,13 +80,11 @@ def test_what_many_nodes_complain_of_is_said_once() -> None:
     said = "".join(f"jobgen: n{i}: no nvidia-smi\n" for i in range(9)) + "srun: error: n1\n"
     record = a_record()
     told = {"monitor": ["node n1 samples=1 first=1 last=1"], "complaints": [said]}
-    kept = record._replace(submission={monitoring.ASKED: told})
+    kept = record._replace(submission={"monitor": told})
     seen = monitoring.remembered(kept)
     assert seen is not None
     assert seen.complaints == ("n0, n1, n2 and 6 more: no nvidia-smi",)
-    without = monitoring.remembered(
-        record._replace(submission={monitoring.ASKED: {"complaints": [said]}})
-    )
+    without = monitoring.remembered(record._replace(submission={"monitor": {"complaints": [said]}}))
     assert without is not None
     assert without.complaints[1:] == ("srun: error: n1",)
 

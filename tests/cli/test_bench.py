@@ -16,7 +16,7 @@ from jobgen.bench.scaling import Run, scaling
 from jobgen.bench.verdict import Verdict
 from jobgen.cli.main import run
 from jobgen.cli.output import Ink
-from jobgen.cli.page import bench as pages
+from jobgen.cli.page import bench_pages as pages
 from jobgen.cli.screens import bench as screens
 from jobgen.cli.screens import scaled
 from jobgen.fabric.limits import Limit
@@ -93,7 +93,7 @@ def test_a_former_rate_that_is_none_is_passed_over(judged: Judged, rate: float) 
 
 
 def test_the_page_needs_nothing_beside_it(judged: Judged) -> None:
-    page = pages.allreduce(judged)
+    page = pages.write_allreduce_page(judged)
     assert "<script" not in page
     assert not re.search(r'(src|href)="?https?://', page)
     assert page.count("<circle") == len(judged.bench.points)
@@ -116,7 +116,7 @@ def test_scaling_is_drawn_against_the_ideal(width: int) -> None:
     before = scaled.data(found, [])
     again = scaled.screen(found, Ink(width=width), before)
     assert again.count("+0%") == 3
-    assert pages.scaling(found, "t").count("<circle") == 3
+    assert pages.write_scaling_page(found, "t").count("<circle") == 3
 
 
 def test_scaling_that_nothing_holds_back_says_so() -> None:

@@ -106,21 +106,17 @@ def test_clusters_side_by_side_with_money(jobgen: Jobgen, folder: Path) -> None:
     assert own["amount"] < rented["amount"]
 
 
-def test_a_page_and_a_picture_are_written(jobgen: Jobgen, folder: Path) -> None:
-    said = jobgen("plan", *ON, "--html", "page.html", "--svg", "slide.svg", "--nodes", "1,2")
+def test_a_page_is_written(jobgen: Jobgen, folder: Path) -> None:
+    said = jobgen("plan", *ON, "--html", "page.html", "--nodes", "1,2")
     assert said.code == Exit.DONE
     page = (folder / "page.html").read_text()
     HTMLParser().feed(page)
     assert "llama on a100x16" in page
-    assert (folder / "slide.svg").read_text().startswith(("<svg", "<?xml"))
 
 
-@pytest.mark.parametrize("option", ["--html", "--svg"])
 @pytest.mark.parametrize("path", ["not/there.x", "/dev/full"])
-def test_a_file_that_cannot_be_written_is_named(
-    jobgen: Jobgen, folder: Path, option: str, path: str
-) -> None:
-    said = jobgen("plan", *ON, option, path)
+def test_a_file_that_cannot_be_written_is_named(jobgen: Jobgen, folder: Path, path: str) -> None:
+    said = jobgen("plan", *ON, "--html", path)
     assert said.code == Exit.USAGE
     assert f"{path}: cannot be written" in said.err
     assert "bug" not in said.err
@@ -132,7 +128,7 @@ def test_of_an_unknown_model_it_says_why_nothing_is_estimated(jobgen: Jobgen, fo
     said = jobgen("plan", *ON)
     assert said.code == Exit.DONE
     assert "not estimated: the sizes of 'acme/none-8b' are not known" in said.out
-    nothing = jobgen("plan", *ON, "--svg", "slide.svg")
+    nothing = jobgen("plan", *ON, "--html", "page.html")
     assert nothing.code == Exit.USAGE
     assert "there is nothing to draw" in nothing.err
 

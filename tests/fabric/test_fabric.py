@@ -9,6 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from jobgen.data import nccl_variables
+from jobgen.errors import Place
 from jobgen.fabric import FABRICS, fabric
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.network import Fabric
@@ -22,10 +23,12 @@ def part(*, gpus: int = 8, ranks: int = 8, count: int = 2, **profile: Any) -> Pa
     profile["nodes"] = nodes | profile.get("nodes", {})
     cluster = ClusterProfile.read(keys | profile)
     shape = Shape(count, ranks, gpus, 8, 1, 3600, gpu="")
-    found = fabric(cluster, shape, lambda *path: "c:" + ".".join(path))
-    assert all(setting.why and setting.place.startswith("c:") for setting in found.env.values())
+    found = fabric(cluster, shape, lambda *path: Place("c:" + ".".join(path)))
+    assert all(
+        setting.why and setting.place.file.startswith("c:") for setting in found.env.values()
+    )
     lines = (*found.scripts, *found.setup)
-    assert all(line.why and line.place.startswith("c:") for line in lines)
+    assert all(line.why and line.place.file.startswith("c:") for line in lines)
     return found
 
 

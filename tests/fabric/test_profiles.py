@@ -67,7 +67,7 @@ def test_every_variable_has_a_reason_and_a_line_that_gives_it(name: str, known: 
     for one, setting in planned(name, known).env.items():
         assert setting.why, one
         assert not setting.why.startswith(UNMEASURED), one
-        assert setting.place.startswith(("cluster ", "rule ")), one
+        assert setting.place.kind == "rule" or setting.place.file.startswith("cluster "), one
 
 
 @profiles

@@ -194,9 +194,9 @@ def test_a_profile_completes_itself_from_another_key_by_key() -> None:
 
 def test_every_value_tells_the_file_it_came_from() -> None:
     loaded = child("nodes: {count: 1}\n")
-    assert loaded.why("nodes", "count") == "mine.yaml:3"
-    assert loaded.why("nodes", "gpu") == "big.yaml:5"
-    assert loaded.why("defaults", "slurm", "partition") == "big.yaml:7"
+    assert str(loaded.why("nodes", "count")) == "mine.yaml:3"
+    assert str(loaded.why("nodes", "gpu")) == "big.yaml:5"
+    assert str(loaded.why("defaults", "slurm", "partition")) == "big.yaml:7"
     assert loaded.at("ssh", "host") == Place("big.yaml", 3, 7, 11)
 
 
@@ -215,11 +215,11 @@ def test_a_parent_may_have_a_parent_and_each_value_tells_its_file() -> None:
     above = Parent(middle, "mid.yaml", Parent(PARENT, "big.yaml"))
     loaded = load_cluster("name: m\nextends: mid\nnodes: {count: 1}\n", "m.yaml", parent=above)
     assert (loaded.value.nodes.count, loaded.value.nodes.cpus) == (1, 64)
-    assert loaded.why("nodes", "count") == "m.yaml:3"
-    assert loaded.why("nodes", "cpus") == "mid.yaml:3"
-    assert loaded.why("procs_per_node") == "mid.yaml:4"
-    assert loaded.why("nodes", "gpu") == "big.yaml:5"
-    assert loaded.why("defaults", "slurm", "partition") == "big.yaml:7"
+    assert str(loaded.why("nodes", "count")) == "m.yaml:3"
+    assert str(loaded.why("nodes", "cpus")) == "mid.yaml:3"
+    assert str(loaded.why("procs_per_node")) == "mid.yaml:4"
+    assert str(loaded.why("nodes", "gpu")) == "big.yaml:5"
+    assert str(loaded.why("defaults", "slurm", "partition")) == "big.yaml:7"
 
 
 def test_the_parent_must_be_there_and_its_parent_too() -> None:

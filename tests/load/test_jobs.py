@@ -46,8 +46,8 @@ def test_a_job_is_read_with_the_place_of_every_key() -> None:
     assert loaded.value.time == Walltime(7200)
     assert loaded.value.env == {"HF_HOME": "/scratch/$USER/hf", "LR": "1e-5"}
     assert loaded.at("env", "LR") == Place("job.yaml", 8, 3, 5)
-    assert loaded.why("nodes") == "job.yaml:2"
-    assert loaded.why("launcher", "type") == "job.yaml"
+    assert str(loaded.why("nodes")) == "job.yaml:2"
+    assert str(loaded.why("launcher", "type")) == "job.yaml"
     assert loaded.warnings == ()
 
 

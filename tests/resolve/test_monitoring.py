@@ -38,7 +38,10 @@ def test_the_plan_says_how_often_and_why(monkeypatch: pytest.MonkeyPatch) -> Non
     made = plan(job(monitor="1m30s"))
     assert made.monitor is not None
     assert made.monitor.every == 90
-    assert (made.other["monitor"].value, made.other["monitor"].place) == ("1m30s", "job.yaml:5")
+    assert (made.other["monitor"].value, str(made.other["monitor"].place)) == (
+        "1m30s",
+        "job.yaml:5",
+    )
 
 
 def test_an_elastic_job_watches_the_nodes_that_there_are() -> None:

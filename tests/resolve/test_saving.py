@@ -126,15 +126,15 @@ def test_the_plan_shows_the_grace_as_it_is_written_and_how_often_the_job_starts(
     text = job() + "checkpoint:\n  requeue: true\n  grace: 10m\n  max_requeues: 3\n"
     made = plan(text)
     stop, requeue = made.other["checkpoint"], made.other["requeue"]
-    assert (stop.value, stop.place) == ("USR1 10m + 30s for the requeue", "job.yaml:7")
-    assert made.directives["signal"].place == "job.yaml:7"
-    assert (requeue.value, requeue.place) == ("max_requeues 3", "job.yaml:8")
+    assert (stop.value, str(stop.place)) == ("USR1 10m + 30s for the requeue", "job.yaml:7")
+    assert str(made.directives["signal"].place) == "job.yaml:7"
+    assert (requeue.value, str(requeue.place)) == ("max_requeues 3", "job.yaml:8")
     assert requeue.why == "at most 4 starts"
     by_default = plan(job() + "checkpoint:\n  requeue: true\n").other
     assert by_default["checkpoint"].value == "USR1 5m + 30s for the requeue"
-    assert by_default["checkpoint"].place == "job.yaml:5"
+    assert str(by_default["checkpoint"].place) == "job.yaml:5"
     assert by_default["requeue"].value == "max_requeues 10"
-    assert by_default["requeue"].place == "rule requeue"
+    assert str(by_default["requeue"].place) == "rule requeue"
     once = plan(job() + "checkpoint:\n  grace: 1m30s\n").other
     assert once["checkpoint"].value == "USR1 1m30s"
     assert "requeue" not in once

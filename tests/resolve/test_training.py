@@ -43,7 +43,7 @@ def test_a_job_without_it_is_told_nothing() -> None:
 def test_every_decision_has_its_reason_and_its_line() -> None:
     train = "{strategy: fsdp, micro_batch: 2, global_batch: 64, activation_checkpointing: full}"
     made = plan(job(train=train))
-    told = {key: (d.value, d.place) for key, d in made.other.items()}
+    told = {key: (d.value, str(d.place)) for key, d in made.other.items()}
     assert told["strategy"] == ("FSDP FULL_SHARD", "job.yaml:5")
     assert told["mesh"] == ("data 16", "rule train")
     assert told["precision"] == ("bf16", "rule train")
@@ -70,7 +70,7 @@ def test_the_mesh_says_how_many_copies_there_are(strategy: str, why: str) -> Non
 def test_a_torch_program_gets_its_strategy_as_a_file() -> None:
     made = plan(job(train="{strategy: fsdp2, seq_len: 128}"))
     assert made.env["JOBGEN_STRATEGY"].value == "$JOBGEN_BUNDLE_DIR/strategy.json"
-    assert made.env["JOBGEN_STRATEGY"].place == "job.yaml:5"
+    assert str(made.env["JOBGEN_STRATEGY"].place) == "job.yaml:5"
     (text,) = (f.content for f in made.files if f.path == "strategy.json")
     said = json.loads(text)
     assert (said["strategy"], said["world_size"], said["seq_len"]) == ("fsdp2", 16, 128)

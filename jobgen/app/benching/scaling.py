@@ -17,7 +17,7 @@ from jobgen.model.record import JobId, RunRecord
 if TYPE_CHECKING:
     from jobgen.app.jobs import Shown
 
-Kind = Literal["weak", "strong", "as it is"]
+Kind = Literal["weak", "strong"]
 
 
 class Wanted(NamedTuple):
@@ -25,8 +25,8 @@ class Wanted(NamedTuple):
 
     job: Path
     nodes: tuple[int, ...]
-    kind: Kind = "as it is"
-    """What becomes of ``train.global_batch``: grows with the nodes, stays, or is not touched."""
+    kind: Kind | None = None
+    """What becomes of ``train.global_batch``: grows with the nodes, or stays; None: any."""
 
 
 def sizes(
@@ -34,7 +34,7 @@ def sizes(
 ) -> tuple[Ready, ...]:
     """The job at every size, all of them checked before any is sent. Raises as ``prepare`` does."""
     counts = sorted(set(wanted.nodes))
-    batch = _batch(world, wanted, cluster, sets) if wanted.kind != "as it is" else None
+    batch = _batch(world, wanted, cluster, sets) if wanted.kind else None
     found = []
     for count in counts:
         more = [f"nodes={count}"]

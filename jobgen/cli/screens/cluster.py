@@ -44,7 +44,7 @@ def listed(files: Sequence[ClusterFile]) -> list[dict[str, Any]]:
 def screen(file: ClusterFile, profile: Loaded[ClusterProfile], ink: Ink) -> str:
     """What the profile comes to, its file as it stands, and those that it extends."""
     cluster = profile.value
-    rows = [(key, safe(value), profile.why(*path)) for key, value, path in _facts(cluster)]
+    rows = [(key, safe(value), str(profile.why(*path))) for key, value, path in _facts(cluster)]
     head = f"{ink('strong', safe(cluster.name))}  {safe(file.origin)}: {safe(file.label)}"
     body = "".join(
         f"\n{ink('strong', 'File' if label == file.label else safe(label))}\n{_indented(text)}"

@@ -11,6 +11,7 @@ from jobgen.cli.layout import clip, columns, count, described, fold, size, table
 from jobgen.cli.output import TIMES, Ink, safe
 from jobgen.cli.problems import one
 from jobgen.cli.screens.render import compared, differences
+from jobgen.errors import Place
 from jobgen.model.units import Walltime
 from jobgen.shell import join, split_lines
 
@@ -143,8 +144,8 @@ def reason(decision: Decision[Any]) -> str:
     return _joined(decision.why, decision.place)
 
 
-def _joined(why: str, place: str) -> str:
-    return safe(f"{why} ({place})" if why and place else why or place)
+def _joined(why: str, place: Place) -> str:
+    return safe(f"{why} ({place})" if why and place.file else why or place)
 
 
 def _files(ready: Ready, words: Words, ink: Ink) -> str:
@@ -256,7 +257,7 @@ def files_data(ready: Ready) -> list[dict[str, Any]]:
 
 
 def _decision(decision: Decision[Any]) -> dict[str, Any]:
-    return {"value": decision.value, "why": decision.why, "place": decision.place}
+    return {"value": decision.value, "why": decision.why, "place": str(decision.place)}
 
 
 def _check_data(check: Check) -> dict[str, Any]:

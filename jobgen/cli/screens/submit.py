@@ -83,7 +83,8 @@ def dry_data(ready: Ready, dry: DryRun) -> dict[str, Any]:
             {"title": s.title, "command": s.command, "script": s.script or None} for s in dry.steps
         ],
         "environment": {
-            name: {"value": d.value, "why": d.why, "place": d.place} for name, d in plan.env.items()
+            name: {"value": d.value, "why": d.why, "place": str(d.place)}
+            for name, d in plan.env.items()
         },
         "secrets": {name: ready.facts.secrets.get(name) or None for name in plan.secrets},
         "files": [{"path": path, "bytes": length} for path, length in dry.files],

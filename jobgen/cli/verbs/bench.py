@@ -48,14 +48,14 @@ READ = click.option(
 @HTML
 @COMPARE
 @READ
-def allreduce(call: Call, **chosen: Any) -> int:
+def allreduce(call: Call, **options: Any) -> int:
     """Measure all-reduces of a cluster by a real job, against what its links can carry.
 
     Ctrl-C leaves the job going; --read shows it later. plan --calibrated uses the result.
     """
     from jobgen.cli import benching
 
-    return benching.allreduce(call, chosen)
+    return benching.allreduce(call, benching.AllreduceOptions(**options))
 
 
 @verb(
@@ -74,11 +74,11 @@ def allreduce(call: Call, **chosen: Any) -> int:
 @HTML
 @COMPARE
 @READ
-def scaling(call: Call, job: Path | None, **chosen: Any) -> int:
+def scaling(call: Call, job: Path | None, **options: Any) -> int:
     """Run a job at each size, one after the other: throughput, efficiency, what holds it back.
 
     The program tells its throughput in $JOBGEN_REPORT_FILE. Ctrl-C leaves the jobs going.
     """
-    from jobgen.cli.scaled import scaling as run
+    from jobgen.cli import scaled
 
-    return run(call, job, chosen)
+    return scaled.scaling(call, job, scaled.ScalingOptions(**options))

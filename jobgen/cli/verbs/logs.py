@@ -31,8 +31,8 @@ from jobgen.cli.words import ID, Pattern, Ranks
 @click.option("--no-prefix", is_flag=True, help="No node and rank before each line.")
 @click.option("--raw", is_flag=True, help="Bytes as they are; not to a terminal.")
 @click.option("--exit-status", is_flag=True, help="Exit with the job's result.")
-def command(call: Call, ref: str, **chosen: Any) -> int:
+def command(call: Call, ref: str, **options: Any) -> int:
     """Show what every rank prints, as one stream. Standard error is marked by ! before the line."""
     from jobgen.cli import following
 
-    return following.logs(call, ref, following.chosen_view(call, chosen), chosen)
+    return following.logs(call, ref, following.LogsOptions(**options))

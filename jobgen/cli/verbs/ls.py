@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from jobgen.cli.call import Call
@@ -15,12 +13,17 @@ from jobgen.cli.commands import verb
 @click.option("--state", "states", metavar="STATE", multiple=True, help="Only these: running …")
 @click.option("-n", "limit", metavar="N", type=click.IntRange(min=1), help="At most so many.")
 @click.option("--cached", is_flag=True, help="What was last heard; no cluster is asked.")
-def command(call: Call, **chosen: Any) -> None:
+def command(
+    call: Call, every: bool, states: tuple[str, ...], limit: int | None, cached: bool
+) -> None:
     """List jobs: waiting, running, done."""
     from jobgen.app import jobs
     from jobgen.cli.screens import jobs as screens
 
-    records = jobs.ls(call.world, cluster=call.flags.cluster, **chosen)
+    cluster = call.flags.cluster
+    records = jobs.ls(
+        call.world, cluster=cluster, every=every, states=states, limit=limit, cached=cached
+    )
     now = call.world.now()
     call.answer(
         lambda: [screens.job_data(r) for r in records],

@@ -29,7 +29,6 @@ from jobgen.cli.words import COUNTS, FILE, JOB
 @click.option("--nodes", metavar="N,N…", type=COUNTS, default=(), help="How it scales.")
 @click.option("--compare", metavar="NAME,NAME…", help="Clusters side by side, for the same work.")
 @click.option("--html", metavar="FILE", type=FILE, help="Write the estimates as one page.")
-@click.option("--svg", metavar="FILE", type=FILE, help="Write the memory as a picture.")
 @click.option("--calibrated", is_flag=True, help="Scale memory by what the last run measured.")
 @click.option("--exact", is_flag=True, help="Count parameters by building the model (slow).")
 @click.option("--force", is_flag=True, help="Exit 0 although a check fails.")
@@ -43,14 +42,14 @@ def command(call: Call, job: Path, **chosen: Any) -> int:
     from jobgen.cli import estimating
     from jobgen.cli.screens import plan as screens
 
-    ready = prepare(call.world, job, estimating.cluster(call, chosen), call.flags.sets)
-    against = chosen["against"] or ("last" if chosen["diff"] or chosen["exit_code"] else None)
-    planned = plan(call.world, ready, diff=against, context=chosen["context"])
-    said = estimating.said(call, ready, job, chosen)
+    options = estimating.PlanOptions(**chosen)
+    ready = prepare(call.world, job, estimating.cluster(call, options), call.flags.sets)
+    planned = plan(call.world, ready, diff=options.earlier, context=options.context)
+    said = estimating.said(call, ready, job, options)
     draw = screens.Words(job=str(job), flags=call.flags)
     call.answer(
         lambda: {**screens.data(planned), **estimating.data(said)},
         lambda ink: screens.screen(planned, draw, ink, estimating.section(said, ink), said.failed),
         warnings=ready.plan.notes,
     )
-    return estimating.ended(said, planned, chosen)
+    return estimating.ended(said, planned, options)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -27,7 +26,7 @@ from jobgen.errors import Exit
 @click.option("--force", is_flag=True, help="Submit although a check of the plan fails.")
 @TRUST
 @OUTSIDE
-def command(call: Call, job: Path, **chosen: Any) -> int:
+def command(call: Call, job: Path, dry_run: bool, follow: bool, wait: bool, force: bool) -> int:
     """Upload and submit a job, once.
 
     Ctrl-C while following only detaches; the job goes on.
@@ -37,12 +36,12 @@ def command(call: Call, job: Path, **chosen: Any) -> int:
     from jobgen.cli import following, submitting
 
     ready = prepare(call.world, job, call.flags.cluster, call.flags.sets)
-    if not chosen["force"]:
+    if not force:
         refuse_failing(ready)
-    if chosen["dry_run"]:
+    if dry_run:
         return submitting.rehearsed(call, ready, app.dry_run(ready), str(job))
     if not submitting.wanted(call, ready):
         return Exit.USAGE
     record = app.submit(call.world, ready, progress=submitting.progress(call))
-    submitting.accepted(call, record, stream=chosen["follow"] or chosen["wait"])
-    return following.after_submit(call, record, follow=chosen["follow"], wait=chosen["wait"])
+    submitting.accepted(call, record, stream=follow or wait)
+    return following.after_submit(call, record, follow=follow, wait=wait)

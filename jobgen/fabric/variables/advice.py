@@ -55,7 +55,7 @@ def debugging(case: Case) -> Finding | None:
     if levels is not None:
         on = case.text.upper() in levels
     else:
-        on = case.row is not None and case.row.safe == "debug-only"
+        on = case.row is not None and case.row.use == "debug"
         on = on and case.text.upper() not in _OFF
     if not on:
         return None
@@ -114,7 +114,7 @@ def default(case: Case) -> Finding | None:
 def tuning(case: Case) -> Finding | None:
     """A knob of tuning, or a way round a fault."""
     row = case.row
-    if row is None or not row.safe.startswith("only as measured") or case.name in _FORCED:
+    if row is None or row.use != "tuning" or case.name in _FORCED:
         return None
     message = f"{case.name} is tuning, or a way round a fault: NCCL's makers advise against it"
     return Finding("J315", message, "remove it, or say next to it what was measured", "note")
@@ -123,7 +123,7 @@ def tuning(case: Case) -> Finding | None:
 def internal(case: Case) -> Finding | None:
     """A knob of NCCL's insides."""
     row = case.row
-    if row is None or not row.safe.startswith(("no: undocumented", "internal", "no: experimental")):
+    if row is None or row.use != "internal":
         return None
     message = f"{case.name} is not documented: the next release may read it otherwise"
     return Finding("J325", message, "remove it, unless its maker told you to set it", "note")
@@ -138,7 +138,6 @@ _LAUNCHERS = {
     "MASTER_ADDR": "the rendezvous sets it from the allocation",
     "MASTER_PORT": "the rendezvous sets it from the job's id",
 }
-_SELF_SET = ("set by torchrun", "set by launcher")
 
 
 def launchers(case: Case) -> Finding | None:
@@ -146,7 +145,7 @@ def launchers(case: Case) -> Finding | None:
     if case.name.startswith("PET_"):
         message = f"{case.name} changes torchrun's {_option(case.name)} behind the command line"
         return Finding("J322", message, "remove it: jobgen writes torchrun's options itself")
-    if case.row is not None and case.row.safe in _SELF_SET and case.name not in _LAUNCHERS:
+    if case.row is not None and case.row.use == "launcher" and case.name not in _LAUNCHERS:
         message = f"{case.name} is set by the launcher for its ranks"
         return Finding("J322", message, "remove it")
     if case.name not in _LAUNCHERS:

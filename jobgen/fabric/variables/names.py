@@ -132,7 +132,7 @@ _LATELY = (2, 29)
 def needless(case: Case) -> Finding | None:
     """A variable that current releases do without."""
     row = case.row
-    if row is None or not (row.safe == "no" or row.safe.startswith(_USELESS)):
+    if row is None or row.use != "needless":
         return None
     if case.name == "FI_PROVIDER" and case.value is not None and "efa" not in case.text:
         return None  # of another network, whose plug-in may want it
@@ -143,7 +143,6 @@ def needless(case: Case) -> Finding | None:
     return Finding("J310", message, "remove it", "note")
 
 
-_USELESS = ("no: obsolete", "no: no effect")
 _NEEDLESS = {"libfabric": (1, 18)}
 """Program → the release from which its variables marked obsolete are needless."""
 
@@ -166,7 +165,7 @@ def deprecated(case: Case) -> Finding | None:
     row = case.row
     if row is None or (row.until and row.until != "-"):
         return None
-    if row.safe.startswith("no: deprecated") or row.successor.startswith(("deprecated", "renamed")):
+    if row.use == "deprecated" or row.successor.startswith(("deprecated", "renamed")):
         _, installed = case.release()
         since = re.search(r"\d+(\.\d+)+", row.successor)
         if installed and since and release(installed) < release(since.group()):
@@ -181,4 +180,8 @@ def _successor(text: str) -> str:
     _, arrow, new = text.partition("-> ")
     if arrow:
         return f"write instead: {new}"
-    return "remove it" if not text or "no successor" in text or "gone" in text else text
+    return "remove it" if not text or _DROPPED.search(text) else text
+
+
+_DROPPED = re.compile("no successor|gone")
+"""In the tables' column of successors: nothing takes the variable's place."""

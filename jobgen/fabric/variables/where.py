@@ -50,15 +50,13 @@ def _own(
 ) -> Mapping[str, str]:
     """What jobgen sets there; of a job whose size is not known, on two whole nodes."""
     from jobgen.fabric import fabric
-    from jobgen.model.plan import Shape
+    from jobgen.model.plan import NOWHERE, Shape
 
     gpus = profile.nodes.gpus_per_node if gpus is None else gpus
     shape = Shape(nodes or 2, ranks or gpus or 1, gpus or 0, None, 1, 0)
-    return {name: set_.value for name, set_ in fabric(profile, shape, _no_place).env.items()}
-
-
-def _no_place(*_: str) -> str:
-    return ""
+    return {
+        name: set_.value for name, set_ in fabric(profile, shape, lambda *_: NOWHERE).env.items()
+    }
 
 
 _SIGNS = (

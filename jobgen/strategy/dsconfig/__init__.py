@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 from jobgen.model.bundle import BundleFile
-from jobgen.model.plan import Setting
+from jobgen.model.plan import Setting, by_rule
 from jobgen.strategy.dsconfig import made, own
 from jobgen.strategy.dsconfig.chosen import Written, get, refused
 from jobgen.strategy.frameworks import Request
@@ -36,7 +36,7 @@ def explained(found: Written) -> dict[str, Setting]:
     """What of it jobgen chose: the key with its blocks → its value, with the reason."""
     values = ((key, get(found.values, tuple(key.split(".")))) for key in found.why)
     return {
-        f"{FILE}: {key}": Setting(json.dumps(value), found.why[key], "rule train")
+        f"{FILE}: {key}": Setting(json.dumps(value), found.why[key], by_rule("train"))
         for key, value in values
     }
 

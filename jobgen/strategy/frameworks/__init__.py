@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast
 
+from jobgen.errors import Place
 from jobgen.model.bundle import BundleFile
-from jobgen.model.plan import Setting
+from jobgen.model.plan import NOWHERE, Setting
 from jobgen.shell import Word
 from jobgen.strategy.values import Fault, Note, Strategy
 
@@ -38,7 +39,7 @@ class Request(NamedTuple):
     ranks_per_node: int
     gpus: bool = True
     """Whether the ranks have GPUs; without, the program computes on CPUs, over gloo."""
-    place: str = ""
+    place: Place = NOWHERE
     """The line of job.yaml that asks for it."""
     words: tuple[str, ...] = ()
     """What ``run`` says itself, word by word."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import lcm
 
-from jobgen.model.plan import Setting
+from jobgen.model.plan import Setting, by_rule
 from jobgen.strategy.frameworks import Configured, Request, megatron_model, options
 from jobgen.strategy.frameworks.options import CHECKPOINTS, Option
 from jobgen.strategy.mesh import balanced
@@ -48,7 +48,7 @@ def configure(request: Request) -> Configured:
     if strategy.mesh.tp > 1 or strategy.mesh.cp > 1:
         reason = "Megatron-LM asks for it with tp or cp on GPUs before Blackwell: communication is "
         reason += "queued before the computation that could hide it"
-        env["CUDA_DEVICE_MAX_CONNECTIONS"] = Setting("1", reason, "rule megatron")
+        env["CUDA_DEVICE_MAX_CONNECTIONS"] = Setting("1", reason, by_rule("megatron"))
     return Configured(
         env=env,
         args=options.words(chosen),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from jobgen.model.plan import Setting
+from jobgen.model.plan import Setting, by_rule
 from jobgen.shell import Raw, Word
 from jobgen.strategy.values import Fault, Strategy
 
@@ -48,7 +48,7 @@ def chosen(value: object, why: str) -> Setting:
         text = value.strip('"')
     else:
         text = value if isinstance(value, str) else json.dumps(value)
-    return Setting(text, why, "rule train")
+    return Setting(text, why, by_rule("train"))
 
 
 def said(words: Iterable[str], *names: str) -> bool:

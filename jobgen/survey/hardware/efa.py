@@ -8,7 +8,7 @@ from typing import NamedTuple
 from jobgen.survey.hardware.text import lines
 
 _PROVIDER = re.compile(r"provider: ?(efa(?:;[a-z0-9_]{1,32})?)")
-_TOLD = re.compile(r"(domain|type|version|fabric): ?([^ ]{1,128})")
+_PAIR = re.compile(r"(domain|type|version|fabric): ?([^ ]{1,128})")
 MOST = 1024
 
 
@@ -38,7 +38,7 @@ def parse(text: str) -> tuple[Endpoint, ...]:
         if words.startswith("provider:"):
             here = bool(_PROVIDER.fullmatch(words)) and len(found) < MOST
             found += [Endpoint()] if here else []
-        elif here and (match := _TOLD.fullmatch(words)):
+        elif here and (match := _PAIR.fullmatch(words)):
             found[-1] = found[-1]._replace(**{_NAMES[match[1]]: match[2]})
     return tuple(found)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from jobgen.errors import Place
 from jobgen.survey.health import (
     Answer,
     Answers,
@@ -46,7 +47,7 @@ class Disk(NamedTuple):
     told: Answers
     root: str
     """``paths.root``, as the profile writes it."""
-    place: str
+    place: Place
     """Where the profile writes it: ``hpc.yaml:5``."""
     several: bool
     """Whether jobs may run on other machines than this one."""

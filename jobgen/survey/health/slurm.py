@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
+from jobgen.errors import Place
 from jobgen.model.cluster import ClusterProfile
 from jobgen.shell import split_lines
 from jobgen.survey.health import (
@@ -40,7 +41,7 @@ class Site(NamedTuple):
 
     told: Answers
     profile: ClusterProfile
-    where: Callable[..., str]
+    where: Callable[..., Place]
     """Keys of the profile → ``hpc.yaml:12``."""
     refusal: str = ""
     """Why no job of this profile could be made to be tried; empty where one could."""

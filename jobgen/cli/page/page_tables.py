@@ -1,0 +1,170 @@
+"""The page's tables: every number that a picture shows, and those that none can."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jobgen.cli.layout import size
+from jobgen.cli.page.bars import divide_step, list_paints, memory_bars
+from jobgen.cli.page.shapes import Bullets, Item, PageTable, Paragraph
+from jobgen.cli.screens import offers as side_by_side
+from jobgen.cli.screens.memory import WORDS, gib, mfu, percent, runs, seconds
+from jobgen.cli.screens.remedies import slower
+from jobgen.cli.screens.scaling import ideal
+from jobgen.strategy.choice.values import Advice, Offer, Option
+
+
+def _choose(options: Sequence[Option]) -> int:
+    """The place of the chosen one; -1 where none is."""
+    return next((number for number, option in enumerate(options) if option.chosen), -1)
+
+
+def _title(option: Option) -> str:
+    return f"\u25b6 {option.title}" if option.chosen else option.title
+
+
+def list_memory(advice: Advice) -> PageTable:
+    """Every component of every strategy, the metrics, the interval, and what lies elsewhere."""
+    names = [name for name, _ in list_paints(memory_bars(advice))]
+    heads = ["strategy", "fits", "nvidia-smi", "from", "to", "reserved", "allocated", *names]
+    away = [("host", "node memory"), ("nvme", "node NVMe"), ("checkpoint", "checkpoint")]
+    away = [(k, t) for k, t in away if any(getattr(o.memory, k) for o in advice.options)]
+    heads += [title for _, title in away]
+    heads += ["peak in", "note"]
+    rows = [_memory(option, names, [k for k, _ in away]) for option in advice.options]
+    caption = "Memory at the peak, in GiB for each GPU"
+    return PageTable(caption, heads, rows, 1, _choose(advice.options))
+
+
+def _memory(option: Option, names: Sequence[str], away: Sequence[str]) -> list[object]:
+    memory = option.memory
+    amounts = dict.fromkeys(names, 0.0)
+    for part in memory.components:
+        if part.name in amounts:
+            amounts[part.name] += part.bytes
+    totals = (memory.nvidia_smi, memory.low, memory.high)
+    torch = (memory.of("reserved"), memory.of("allocated"))
+    return [
+        _title(option),
+        WORDS[option.verdict],
+        *map(gib, totals + torch),
+        *(gib(amount) if amount else "-" for amount in amounts.values()),
+        *(size(getattr(memory, key)) if getattr(memory, key) else "-" for key in away),
+        memory.moment,
+        option.note,
+    ]
+
+
+def list_steps(advice: Advice) -> PageTable:
+    """What takes the time of a step, and what is sent."""
+    rows: list[list[str]] = []
+    heads: list[str] = []
+    options = [o for o in advice.options if o.step and o.step.seconds > 0 and runs(o)]
+    for option in options:
+        step = option.step
+        assert step is not None  # noqa: S101  the filter above
+        parts = divide_step(step)
+        heads = [name for name, _, _ in parts]
+        sent = {"node": 0.0, "network": 0.0}
+        for volume in step.volumes:
+            sent[volume.link] += volume.bytes
+        cells = [
+            _title(option),
+            seconds(step.seconds),
+            f"{step.rate:.0f}",
+            percent(mfu(step, advice.machine)),
+            *(seconds(amount) if amount else "-" for _, _, amount in parts),
+            *(size(amount) if amount else "-" for amount in sent.values()),
+        ]
+        rows.append(cells)
+    sends = ["sent in the node", "sent over the network"]
+    top = ["strategy", "step", "tokens/s/GPU", "MFU", *heads, *sends]
+    return PageTable("A step of the optimizer", top, rows, chosen=_choose(options))
+
+
+def list_scaling(advice: Advice) -> PageTable:
+    """The points of the curve."""
+    heads = ["nodes", "GPUs", "GiB per GPU", "fits", "tokens/s", "ideal", "efficiency", "strategy"]
+    rows = []
+    for one in advice.scale:
+        known = one.rate > 0 and runs(one.option)
+        cells = [
+            one.nodes,
+            one.option.setup.mesh.world,
+            gib(one.option.memory.nvidia_smi),
+            WORDS[one.option.verdict],
+            f"{one.rate:.0f}" if known else "-",
+            f"{ideal(one, advice.scale):.0f}" if known else "-",
+            percent(one.efficiency) if known else "-",
+            one.option.title,
+        ]
+        rows.append(cells)
+    return PageTable("More nodes", heads, rows, 1)
+
+
+def list_levers(advice: Advice) -> Sequence[Item]:
+    """The cheapest changes."""
+    heads = ["change", "saves, GiB", "then, GiB", "fits", "time"]
+    rows = [
+        (
+            lever.change,
+            gib(lever.saves) if lever.saves >= 0 else f"-{gib(-lever.saves)}",
+            gib(lever.memory),
+            "yes" if lever.fits else "no",
+            slower(lever.slower).removeprefix(", ") or "the same",
+        )
+        for lever in advice.levers
+    ]
+    return (PageTable("The cheapest first", heads, rows),) if rows else ()
+
+
+def compare_offers(offers: Sequence[Offer], tokens: float) -> Sequence[Item]:
+    """Clusters side by side, and where they cost the same."""
+    if not offers:
+        return ()
+    columns = [side_by_side.column(offer) for offer in offers]
+    rows = [*zip(side_by_side.HEADS, *columns, strict=True)]
+    heads = ["", *(offer.cluster for offer in offers)]
+    table = PageTable(f"For {side_by_side.amount(tokens)} tokens", heads, rows)
+    return (table, *map(Paragraph, side_by_side.evens(offers)))
+
+
+def list_assumptions(advice: Advice) -> Sequence[Item]:
+    """What the answer holds for."""
+    option = advice.shown
+    if option is None:
+        return ()
+    setup, machine = option.setup, advice.machine
+    mesh, batch, recipe = setup.mesh, setup.batch, setup.recipe
+    degrees = ", ".join(f"{k} {v}" for k, v in mesh._asdict().items() if v > 1) or "one rank"
+    rows = {
+        "model": f"{setup.model.sizes.name}, {setup.model.count:,} parameters",
+        "sequence": f"{setup.seq} tokens",
+        "batch": f"{batch.micro} x {batch.accumulation} x {batch.ranks} = {batch.total} samples",
+        "ranks": f"{mesh.world}: {degrees}",
+        "precision and optimizer": f"{recipe.name}, {recipe.total:g} bytes for each parameter",
+        "activation recompute": setup.recompute,
+        "framework": setup.framework,
+        "GPU": f"{machine.gpu}, {gib(machine.memory)} GiB, {machine.peak / 1e12:.0f} TFLOP/s",
+        "links": f"{machine.link / 1e9:.0f} GB/s in the node, {machine.network / 1e9:.3g} GB/s "
+        f"for each GPU over {machine.fabric}",
+    }
+    if option.step is not None:
+        rows["computing reaches"] = f"{percent(option.step.efficiency)} of the peak"
+    return (PageTable(f"Of {option.title}", (), [*rows.items()], 1),)
+
+
+def list_formulas(advice: Advice) -> Sequence[Item]:
+    """Every formula with its inputs and its source."""
+    option = advice.shown
+    if option is None:
+        return ()
+    rows = [
+        (part.name, f"{gib(part.bytes)} GiB", part.formula, part.source)
+        for part in option.memory.components
+        if part.bytes > 0
+    ]
+    heads = ["part", "memory", "formula", "source"]
+    table = PageTable(f"Of {option.title}", heads, rows, 2)
+    lines = option.step.why if option.step else ()
+    return (table, Bullets(lines)) if lines else (table,)

@@ -1,0 +1,85 @@
+"""The page of ``jobgen plan``: pictures, every number, assumptions and doubts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jobgen.cli.page import bars, curves, page_tables
+from jobgen.cli.page.paints import PATTERNS
+from jobgen.cli.page.shapes import Banner, Bullets, Item, Page, Paragraph, Section, write_page
+from jobgen.cli.screens.memory import expected, gib, verdict
+from jobgen.strategy.choice.values import Advice, Offer
+
+
+def write_plan_page(
+    advice: Advice, title: str = "", *, offers: Sequence[Offer] = (), tokens: float = 0.0
+) -> str:
+    """The page. ``title`` is what is planned, ``offers`` and ``tokens`` are those of ``--compare``.
+
+    The same answer gives the same bytes: no time, no name of a machine is in it. Numbers in a
+    picture stand in a table below it too.
+    """
+    shown = advice.shown
+    name = title or (shown.setup.model.sizes.name if shown else "") or "Plan"
+    doubts = dict.fromkeys((*advice.doubts, *(shown.memory.doubts if shown else ())))
+    parts: Sequence[tuple[str, str, Sequence[Item]]] = (
+        ("memory-part", "Memory per GPU", _show_memory(advice)),
+        ("steps-part", "Time of a step", _show_steps(advice)),
+        ("scaling-part", "How it scales", _show_scaling(advice)),
+        ("levers", "What would help", page_tables.list_levers(advice)),
+        (
+            "clusters",
+            "The same work on other clusters",
+            page_tables.compare_offers(offers, tokens),
+        ),
+        ("assumed", "What was assumed", page_tables.list_assumptions(advice)),
+        ("doubts", "What could make it wrong", _list(tuple(doubts))),
+        ("chosen", "How it was chosen", _list(advice.why)),
+        ("formulas", "Formulas", page_tables.list_formulas(advice)),
+    )
+    sections = [Section(*part) for part in parts if part[2]]
+    return write_page(Page(name, _head(advice), sections, PATTERNS))
+
+
+def _head(advice: Advice) -> list[Item]:
+    shown = advice.shown
+    summary = f"{advice.machine.gpu}, limit {gib(advice.limit)} GiB on each GPU"
+    head: list[Item] = []
+    if shown is not None:
+        summary = f"{shown.title}, {shown.setup.mesh.world} ranks; {summary}"
+        words = verdict(shown, advice.limit), expected(shown.memory, advice.limit)
+        head.append(Banner(shown.verdict, *words))
+    if advice.smallest_nodes is not None:
+        by = f", by {advice.smallest_by}" if advice.smallest_by else ""
+        text = f"Smallest number of nodes that works: {advice.smallest_nodes}{by}"
+        head.append(Paragraph(text))
+    return [Paragraph(summary), *head]
+
+
+def _show_memory(advice: Advice) -> Sequence[Item]:
+    if not advice.options:
+        return ()
+    note = "The line below a bar is the interval. All in GiB, as nvidia-smi counts."
+    legend = bars.explain_paints(bars.memory_bars(advice))
+    table = page_tables.list_memory(advice)
+    return (bars.draw_memory(advice), legend, Paragraph(note), table)
+
+
+def _show_steps(advice: Advice) -> Sequence[Item]:
+    if not bars.step_bars(advice):
+        return ()
+    legend = bars.explain_paints(bars.step_bars(advice))
+    return (bars.draw_steps(advice), legend, page_tables.list_steps(advice))
+
+
+def _show_scaling(advice: Advice) -> Sequence[Item]:
+    table = page_tables.list_scaling(advice)
+    picture = curves.draw_tokens(advice.scale)
+    if picture is None:
+        return (table,) if advice.scale else ()
+    note = "Tokens per second of all GPUs; the dashed line is the ideal."
+    return (picture, Paragraph(note), table)
+
+
+def _list(lines: Sequence[str]) -> Sequence[Item]:
+    return (Bullets(lines),) if lines else ()
