@@ -79,7 +79,7 @@ def _final(record: RunRecord, seen: Observation, marks: Markers) -> dict[str, An
         # Slurm can start a job again after a crash; the copy looks around and ends with 0
         state, reason = JobState.FAILED, "Slurm started it once more after it had ended"
     if state is JobState.FAILED and not reason:
-        reason = end.why if end is not None else _FULL if marks.full else ""
+        reason = end.why if end is not None else _why_failed(seen, marks)
     ended = state not in UNSURE or (record.state is state and record.raw == seen.raw)
     code = seen.exit or (f"{end.code}:0" if end is not None else "")
     return {
@@ -92,6 +92,14 @@ def _final(record: RunRecord, seen: Observation, marks: Markers) -> dict[str, An
     }
 
 
+def _why_failed(seen: Observation, marks: Markers) -> str:
+    """Why the script failed and left no exit code."""
+    if marks.full:
+        return _FULL
+    return _AGAIN if seen.exit == "96:0" and marks.started else ""
+
+
+_AGAIN = "its first start was killed without an exit code, and Slurm started it again"
 _ALIVE = "the scheduler does not list it; its logs were written to in the last two minutes"
 _FULL = "its end could not be written: the disk of the run directory is full, or a quota is used up"
 _NO_REASON = (JobState.COMPLETED, JobState.CANCELLED)
@@ -152,8 +160,10 @@ def _why_lost(marks: Markers) -> str:
         return "it was put back into the queue and left it before it started again"
     if marks.full:
         return _FULL
-    why = "it was killed and left no exit code: time limit, out of memory, or a node failed"
-    return f"{why}; the accounting does not tell"
+    return (
+        "killed without an exit code, and accounting has no record: time limit, out of memory,"
+        " a failed node, or a crash of slurmctld"
+    )
 
 
 def _common(seen: Observation, marks: Markers) -> dict[str, Any]:

@@ -206,6 +206,11 @@ def test_a_job_that_slurm_started_once_more_keeps_its_own_end() -> None:
     assert (seen.state, seen.exit) == (JobState.FAILED, "3:0")
 
 
+def test_a_second_start_without_an_end_of_the_first_is_the_reason() -> None:
+    seen = became(look(queue=queue(JobState.FAILED, exit="96:0"), marks=STARTED))
+    assert "its first start was killed" in seen.reason
+
+
 def test_an_array_has_ended_when_all_its_tasks_have() -> None:
     started = [STARTED[0] + "\n1000 'state/1/started.0' -> '8.99'"]
     assert not became(look(marks=started, exit=DONE)).ended
