@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 from jobgen.model.observation import Observation
 from jobgen.model.record import JobState, RunRecord
@@ -78,10 +78,14 @@ def _final(record: RunRecord, seen: Observation, marks: Markers) -> dict[str, An
     elif state is JobState.COMPLETED and end is not None and end.code:
         # Slurm can start a job again after a crash; the copy looks around and ends with 0
         state, reason = JobState.FAILED, "Slurm started it once more after it had ended"
+    elif state is JobState.CANCELLED and _has_finished(end, record):
+        # so does a controller that has forgotten the end, and could not start the job again
+        state = JobState.FAILED if end.code else JobState.COMPLETED
     if state is JobState.FAILED and not reason:
         reason = end.why if end is not None else _why_failed(seen, marks)
     ended = state not in UNSURE or (record.state is state and record.raw == seen.raw)
-    code = seen.exit or (f"{end.code}:0" if end is not None else "")
+    code = seen.exit if state is seen.state else ""
+    code = code or (f"{end.code}:0" if end is not None else "")
     return {
         **_common(seen, marks),
         "state": state,
@@ -90,6 +94,11 @@ def _final(record: RunRecord, seen: Observation, marks: Markers) -> dict[str, An
         "exit": code or record.exit,
         "left": None,
     }
+
+
+def _has_finished(end: Ended | None, record: RunRecord) -> TypeGuard[Ended]:
+    """Whether the script ended by itself; the elements of an array are not all known."""
+    return end is not None and not end.killed and not record.shape.get("elements")
 
 
 def _why_failed(seen: Observation, marks: Markers) -> str:
