@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from jobgen.model.observation import Observation
 from jobgen.model.record import JobState, RunRecord
@@ -81,10 +81,14 @@ def _final(record: RunRecord, seen: Observation, marks: Markers) -> RecordChange
     elif state is JobState.COMPLETED and end is not None and end.code:
         # Slurm can start a job again after a crash; the copy looks around and ends with 0
         state, reason = JobState.FAILED, "Slurm started it once more after it had ended"
+    elif state is JobState.CANCELLED and _has_finished(end, record):
+        # so does a controller that has forgotten the end, and could not start the job again
+        state = JobState.FAILED if end.code else JobState.COMPLETED
     if state is JobState.FAILED and not reason:
-        reason = end.why if end is not None else _FULL if marks.full else ""
+        reason = end.why if end is not None else _why_failed(seen, marks)
     ended = state not in UNSURE or (record.state is state and record.raw == seen.raw)
-    code = seen.exit or (f"{end.code}:0" if end is not None else "")
+    code = seen.exit if state is seen.state else ""
+    code = code or (f"{end.code}:0" if end is not None else "")
     return {
         **_common(seen, marks),
         "state": state,
@@ -95,6 +99,19 @@ def _final(record: RunRecord, seen: Observation, marks: Markers) -> RecordChange
     }
 
 
+def _has_finished(end: Ended | None, record: RunRecord) -> TypeGuard[Ended]:
+    """Whether the script ended by itself; the elements of an array are not all known."""
+    return end is not None and not end.killed and not record.shape.get("elements")
+
+
+def _why_failed(seen: Observation, marks: Markers) -> str:
+    """Why the script failed and left no exit code."""
+    if marks.full:
+        return _FULL
+    return _AGAIN if seen.exit == "96:0" and marks.started else ""
+
+
+_AGAIN = "its first start was killed without an exit code, and Slurm started it again"
 _ALIVE = "the scheduler does not list it; its logs were written to in the last two minutes"
 _FULL = "its end could not be written: the disk of the run directory is full, or a quota is used up"
 _NO_REASON = (JobState.COMPLETED, JobState.CANCELLED)
@@ -155,8 +172,10 @@ def _why_lost(marks: Markers) -> str:
         return "it was put back into the queue and left it before it started again"
     if marks.full:
         return _FULL
-    why = "it was killed and left no exit code: time limit, out of memory, or a node failed"
-    return f"{why}; the accounting does not tell"
+    return (
+        "killed without an exit code, and accounting has no record: time limit, out of memory,"
+        " a failed node, or a crash of slurmctld"
+    )
 
 
 def _common(seen: Observation, marks: Markers) -> RecordChanges:

@@ -141,12 +141,11 @@ class Cluster(Hosts):
 
     def wait_idle(self) -> None:
         """Wait until every node is up and has nothing to do."""
+        until(self._is_idle, f"idle nodes (see {self.layout.log})", pause=0.1)
 
-        def idle() -> bool:
-            told = self.slurm("sinfo", "-h", "-N", "-p", "gpu", "-o", "%T", check=False)
-            return told.split() == ["idle"] * len(self.layout.nodes)
-
-        until(idle, f"idle nodes (see {self.layout.log})", pause=0.1)
+    def _is_idle(self) -> bool:
+        states = self.slurm("sinfo", "-h", "-N", "-p", "gpu", "-o", "%T", check=False)
+        return states.split() == ["idle"] * len(self.layout.nodes)
 
     def start_now(self, job: str) -> None:
         """Let a job that waits for its begin time (after a requeue) start at once.
@@ -167,9 +166,21 @@ class Cluster(Hosts):
         self.slurm("scontrol", "update", f"JobId={job}", "StartTime=now")
 
     def empty(self) -> None:
-        """Cancel every job and wait until the nodes are idle."""
+        """Cancel every job and wait until the nodes are idle.
+
+        A controller that crashed may give one id twice, and drains the node that has both jobs.
+        """
         self.slurm("scancel", "-u", "root,tester", check=False)
-        self.wait_idle()
+
+        def drained() -> str:
+            return self.slurm("sinfo", "-h", "-N", "-t", "drained", "-o", "%N", check=False)
+
+        def idle() -> bool:
+            for node in set(drained().split()):
+                self.slurm("scontrol", "update", f"NodeName={node}", "State=RESUME", check=False)
+            return self._is_idle()
+
+        until(idle, f"idle nodes (see {self.layout.log})", pause=0.5)
 
     # what goes wrong
 

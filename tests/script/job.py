@@ -22,7 +22,8 @@ case "$1 $2" in
         [[ $3 == "$SLURM_JOB_NODELIST" ]] || FAKE_HOSTS=${3//,/ }
         printf '%s\\n' $FAKE_HOSTS
         ;;
-    "show job") echo "JobId=$4 ExcNodeList=${FAKE_EXCLUDED:-(null)} BatchHost=n1" ;;
+    "show job") echo "JobId=$4 $([[ -e $FAKE_DIR/begun.$4 ]] || echo JobState=RUNNING)" \
+        "ExcNodeList=${FAKE_EXCLUDED:-(null)} BatchHost=n1" ;;
     "update "*) echo "$3" >>"$FAKE_DIR/updated" ;;
     "requeue "*) echo "$2" >>"$FAKE_DIR/requeued"; [[ -z ${FAKE_NO_REQUEUE:-} ]] ;;
 esac
@@ -31,6 +32,7 @@ SRUN = """#!/bin/bash
 # srun: every task at once; a signal reaches every process of the step, the first bad exit ends the
 # others, and the largest exit code is the answer
 printf '%s\\n' "$*" >>"$FAKE_DIR/srun"
+[[ $* == *preflight* ]] || touch "$FAKE_DIR/begun.$SLURM_JOB_ID"
 while [[ $1 == -* ]]; do
     case $1 in
         --ntasks=*) ntasks=${1#*=} ;;
@@ -141,6 +143,7 @@ class Job:
 
     def start(self, number: int = 7, restart: int = 0) -> subprocess.Popen[str]:
         """The batch shell, started as slurmd would."""
+        (self.folder / f"begun.{number}").unlink(missing_ok=True)
         return subprocess.Popen(
             # a background job's children inherit that SIGINT is ignored; slurmd's do not
             ["env", "--default-signal", *self.words()],

@@ -156,7 +156,25 @@ def test_a_finished_id_that_slurm_starts_again_does_nothing(tmp_path: Path) -> N
     job.run(7)
     again = job.run(7)
     assert "started before" in again.stderr
-    assert job.ran() == 1
+    assert (again.returncode, job.ran()) == (0, 1)
+
+
+@pytest.mark.parametrize("requeue", [{}, {"checkpoint": REQUEUE}])
+def test_a_run_that_failed_has_failed_when_slurm_starts_it_again(
+    tmp_path: Path, requeue: dict[str, str]
+) -> None:
+    """What waits for its success must not start."""
+    job = Job.make(tmp_path / "run", PROGRAM + "exit 3\n", **requeue)
+    assert [job.run(7).returncode, job.run(7).returncode] == [3, 3]
+
+
+def test_a_first_start_that_left_no_exit_code_is_no_success(tmp_path: Path) -> None:
+    """The controller crashed before it had saved the start, killed the job and started it again."""
+    job = Job.make(tmp_path / "run", PROGRAM)
+    job.state("").mkdir(parents=True)
+    job.state("started.0").symlink_to("7.1234")
+    again = job.run(7)
+    assert (again.returncode, job.ran()) == (96, 0)
 
 
 def test_without_requeue_not_even_a_restart_goes_on(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def made(folder: Path, **keys: str) -> Job:
     """A job that checks its nodes; on none of them a connection comes about."""
     job = Job.make(folder, RAN, preflight="auto", **keys)
     timeout = folder / "fake" / "timeout"
-    timeout.write_text("#!/bin/bash\nexit 124\n")
+    timeout.write_text('#!/bin/bash\n[[ $2 == scontrol ]] || exit 124\nshift && "$@"\n')
     timeout.chmod(0o755)
     job.env["PREFLIGHT_SECONDS"] = f"{HANG:.0f}"
     return job

@@ -202,8 +202,22 @@ def test_a_copy_that_stopped_at_the_tombstone_did_not_complete() -> None:
 
 
 def test_a_job_that_slurm_started_once_more_keeps_its_own_end() -> None:
-    seen = became(look(queue=queue(JobState.COMPLETED), exit=BROKEN, marks=STARTED))
+    seen = became(look(queue=queue(JobState.COMPLETED, exit="0:0"), exit=BROKEN, marks=STARTED))
     assert (seen.state, seen.exit) == (JobState.FAILED, "3:0")
+
+
+def test_a_job_that_had_ended_when_slurm_gave_up_on_it_keeps_its_own_end() -> None:
+    seen = became(look(queue=queue(JobState.CANCELLED), exit=DONE, marks=STARTED))
+    assert seen.state is JobState.COMPLETED
+    seen = became(look(queue=queue(JobState.CANCELLED, exit="0:0"), exit=BROKEN, marks=STARTED))
+    assert (seen.state, seen.exit) == (JobState.FAILED, "3:0")
+    seen = became(look(queue=queue(JobState.CANCELLED), exit=KILLED, marks=STARTED))
+    assert seen.state is JobState.CANCELLED
+
+
+def test_a_second_start_without_an_end_of_the_first_is_the_reason() -> None:
+    seen = became(look(queue=queue(JobState.FAILED, exit="96:0"), marks=STARTED))
+    assert "its first start was killed" in seen.reason
 
 
 def test_an_array_has_ended_when_all_its_tasks_have() -> None:
