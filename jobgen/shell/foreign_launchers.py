@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from jobgen.shell.lexer import ShellWord
 from jobgen.shell.python_command import is_python
-from jobgen.shell.shellwords import Word
 
 _ONE_NODE = re.compile(r"(?!)")
 
@@ -137,7 +137,9 @@ class Launched(NamedTuple):
 _ASKS = frozenset({"--help", "-h", "--version", "-V"})
 
 
-def read_launched(launcher: ForeignLauncher, words: Sequence[Word], at: int) -> Launched | None:
+def read_launched(
+    launcher: ForeignLauncher, words: Sequence[ShellWord], at: int
+) -> Launched | None:
     """Where the program begins behind the launcher, whose own words end at ``at``.
 
     None where it starts nothing, as in ``torchrun --version`` and ``accelerate config``.
@@ -166,7 +168,7 @@ class _Options(NamedTuple):
     """Whether some stand in a variable."""
 
 
-def _take_options(launcher: ForeignLauncher, words: Sequence[Word], at: int) -> _Options:
+def _take_options(launcher: ForeignLauncher, words: Sequence[ShellWord], at: int) -> _Options:
     """The options, and the index of the program's first word."""
     names: list[str] = []
     hidden = False
@@ -176,7 +178,7 @@ def _take_options(launcher: ForeignLauncher, words: Sequence[Word], at: int) -> 
             return _Options(names, at + 1, module=False, hidden=hidden)
         if text in {"-m", "--module"} and launcher not in {_SRUN, _MPIRUN}:
             return _Options(names, at + 1, module=True, hidden=hidden)
-        if text.startswith("$") and words[at].made and at + 1 < len(words):
+        if text.startswith("$") and words[at].expands and at + 1 < len(words):
             hidden = True
             at += 1
         elif not text.startswith("-"):
@@ -187,7 +189,7 @@ def _take_options(launcher: ForeignLauncher, words: Sequence[Word], at: int) -> 
     return _Options(names, at, module=False, hidden=hidden)
 
 
-def _takes_next(launcher: ForeignLauncher, words: Sequence[Word], at: int, name: str) -> bool:
+def _takes_next(launcher: ForeignLauncher, words: Sequence[ShellWord], at: int, name: str) -> bool:
     text = words[at].text
     attached = "=" in text or (re.match(r"-[A-Za-z]\d", text) is not None)
     if attached or name in launcher.flags or at + 1 >= len(words):

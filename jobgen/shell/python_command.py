@@ -1,4 +1,4 @@
-"""The words of a Python command → the file or module that it runs."""
+"""The words of a Python command → the file or module that it runs, and the options behind it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jobgen.shell.shellwords import Word
+from jobgen.shell.lexer import ShellWord
 
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*", re.ASCII)
 _VARIABLE = re.compile(r"\$\{?\w*(?:PYTHON|python)\w*\}?", re.ASCII)
@@ -29,13 +29,13 @@ def is_python(text: str) -> bool:
     return bool(_PYTHON.fullmatch(name) or _VARIABLE.fullmatch(text))
 
 
-def read_python_command(words: Sequence[Word]) -> PythonCommand:
+def read_python_command(words: Sequence[ShellWord]) -> PythonCommand:
     """The script or module behind an interpreter and its options.
 
-    >>> from jobgen.shell.shellwords import commands
-    >>> read_python_command(next(commands("python -uW ignore -X dev train.py -m x"))).script
+    >>> from jobgen.shell.lexer import Lexer
+    >>> read_python_command([*Lexer("python -uW ignore -X dev train.py -m x").tokens()]).script
     'train.py'
-    >>> read_python_command(next(commands("python3 -um pkg.train"))).module
+    >>> read_python_command([*Lexer("python3 -um pkg.train").tokens()]).module
     'pkg.train'
     """
     at = 1
@@ -58,3 +58,33 @@ def read_python_command(words: Sequence[Word]) -> PythonCommand:
             return PythonCommand(module=value or (words[at].text if at < len(words) else ""), at=at)
         at += 1 if value else 2
     return PythonCommand()
+
+
+class LongOption(NamedTuple):
+    """``--name value``, ``--name=value`` or ``--name`` among the words of a command."""
+
+    name: str
+    """With its dashes."""
+    value: str | None
+    """None where nothing follows that is a value."""
+    at: int
+    """The index of its word."""
+    value_at: int
+    """The index of the word that holds the value, which may be the option's own."""
+
+
+def read_long_options(texts: Sequence[str]) -> list[LongOption]:
+    """The long options of a command.
+
+    >>> [(o.name, o.value) for o in read_long_options(["x.py", "--a", "1", "--b=2", "--c", "--d"])]
+    [('--a', '1'), ('--b', '2'), ('--c', None), ('--d', None)]
+    """
+    options = []
+    for at, text in enumerate(texts):
+        name, equals, value = text.partition("=")
+        if not text.startswith("--"):
+            continue
+        follows = not equals and at + 1 < len(texts) and not texts[at + 1].startswith("--")
+        held = texts[at + 1] if follows else value
+        options.append(LongOption(name, held if equals or follows else None, at, at + follows))
+    return options
