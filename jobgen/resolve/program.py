@@ -13,8 +13,9 @@ from jobgen.shell.python_command import is_python, read_python_command
 from jobgen.shell.simple_commands import SimpleCommand, read_script
 
 _SHELL = re.compile(
-    r"|[!.:{]|\[\[?|case|cd|coproc|declare|echo|eval|exec|exit|export|false|for|function|if|local"
-    r"|printf|read|select|set|shopt|source|test|time|trap|true|ulimit|umask|until|wait|while"
+    r"|[!.:{]|\[\[?|alias|builtin|case|cd|command|coproc|declare|echo|eval|exec|exit|export|false|for"
+    r"|function|if|let|local|mapfile|popd|printf|pushd|read|readonly|select|set|shopt|source|test"
+    r"|time|trap|true|type|typeset|ulimit|umask|unset|until|wait|while"
 )
 """Words that are the shell's own, and no program that exec could become."""
 
