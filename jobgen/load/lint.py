@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from collections.abc import Callable
 
 from jobgen.load.tree import Path, Tree, dotted
-from jobgen.shell.lexer import ShellWord
+from jobgen.shell.script_variables import switches_option
 
 _ENV: tuple[Path, ...] = (("env",), ("nccl", "env"), ("network", "env"), ("defaults", "env"))
 
@@ -46,18 +45,10 @@ def _xtrace(tree: Tree) -> None:
     if not secrets:
         return
     for path in (("run",), ("setup",)):
-        if any(_traces(program.words) for program in tree.shell(*path).started):
+        started = tree.shell(*path).started
+        if any(switches_option(program.words, "x", "xtrace") for program in started):
             message = f"{path[0]}: set -x writes every command into the log, secrets and all"
             tree.note("J305", message, path, "remove it, or the secrets", "error")
-
-
-def _traces(words: Sequence[ShellWord]) -> bool:
-    """``set -x``, ``set -o xtrace``."""
-    texts = [word.text for word in words]
-    if texts[:1] != ["set"]:
-        return False
-    options = (before == "-o" and text == "xtrace" for before, text in pairwise(texts))
-    return any(re.match(r"-[a-wyzA-Z]*x", text) for text in texts) or any(options)
 
 
 def _submits(tree: Tree) -> None:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from jobgen.errors import Place, Problem, Severity
 from jobgen.load.judged import MOST, concerns
 from jobgen.model.units import clip
+from jobgen.payload.localslurm.errors import Refused
+from jobgen.payload.localslurm.script import directives
 from jobgen.shell.exports import Export, list_exports, read_runner_options
 from jobgen.shell.lexer import ShellWord
 from jobgen.shell.programs import read_started
@@ -24,8 +26,6 @@ _DIRECTIVE = "#SBATCH"
 _NEAR = re.compile(r"(?!#SBATCH)(\s+#SBATCH\b|#+\s*SBATCH\s+-|#sbatch\s+-)")
 _COMMAND = re.compile(r"^[^\S\n]*[^\s#]", re.MULTILINE)
 """The beginning of the first line at which sbatch stops to read directives."""
-_WORD = re.compile(r"""(?:[^\s"'\\#]|\\.|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')+""")
-_PIECE = re.compile(r"""\\(.)|(["'])((?:\\.|(?!\2).)*)\2""")
 _NODES = re.compile(r"(?:--nodes[= ]|-N\s*)(\d{1,6})(?!\S)")
 _VARIABLE = re.compile(r"\$\(|\$\{?[A-Za-z_]|=~/|`")
 
@@ -77,29 +77,19 @@ def _list_comments(text: str) -> list[Line]:
     return lines
 
 
-def read_directive(line: Line) -> list[ShellWord]:
-    r"""The words of a directive, which Slurm splits by its own rules: nothing expands.
-
-    >>> line = Line(1, "#SBATCH -J 'a b' --constraint=x&y --comment=\\$z # why", 0, late=False)
-    >>> [word.text for word in read_directive(line)]
-    ['-J', 'a b', '--constraint=x&y', '--comment=$z']
-    """
-    words: list[ShellWord] = []
-    end = len(_DIRECTIVE)
-    while (match := _WORD.search(line.text, end)) and "#" not in line.text[end : match.start()]:
-        end = match.end()
-        text = _PIECE.sub(lambda piece: piece[1] or re.sub(r"\\(.)", r"\1", piece[3]), match[0])
-        start = line.start + match.start()
-        words.append(ShellWord(text, start, line.start + end, raw=match[0]))
-    return words
+def read_directive(line: Line) -> list[str]:
+    """The words of a directive, which Slurm splits by its own rules; none of another comment."""
+    try:
+        return directives(line.text, "") if line.is_directive else []
+    except Refused:
+        return []
 
 
 def _count_nodes(lines: list[Line]) -> int | None:
     """What the last ``--nodes=2``, ``-N 2`` or ``-N2`` asks for, where it is one number."""
     count = None
     for line in lines:
-        texts = " ".join(word.text for word in read_directive(line)) if line.is_directive else ""
-        if match := _NODES.search(texts):
+        if match := _NODES.search(" ".join(read_directive(line))):
             count = int(match.group(1))
     return count
 
@@ -136,16 +126,14 @@ def _almost(line: Line, label: str) -> Problem | None:
 
 
 def _literal(line: Line, label: str) -> Problem | None:
-    words = read_directive(line) if line.is_directive else []
-    if not any(_VARIABLE.search(word.raw) for word in words):
+    if not any(map(_VARIABLE.search, read_directive(line))):
         return None
     message = f"'{clip(line.text)}': sbatch expands no variables, so this stays as it is"
     return _problem("J328", message, line, label, "write the value, or a pattern such as %x-%j")
 
 
 def _unknown(line: Line, label: str) -> Problem | None:
-    words = read_directive(line) if line.is_directive else []
-    options = [word for word in words if re.match("--[A-Za-z]", word.raw)]
+    options = [word for word in read_directive(line) if re.match("--[A-Za-z]", word)]
     if not options:
         return None
     from jobgen.data import sbatch_options
@@ -153,13 +141,13 @@ def _unknown(line: Line, label: str) -> Problem | None:
 
     known = sbatch_options()
     for word in options:
-        name = word.text[2:].partition("=")[0]
+        name = word[2:].partition("=")[0]
         if any(k.startswith(name) for k in known):
             continue  # sbatch takes unique beginnings, as getopt does
         near = close(name, list(known), 0.85)
         if not near or name.startswith("container-"):
             return None  # of a plug-in of the site, perhaps: pyxis has --container-image
-        col = word.start - line.start + 1
+        col = line.text.find(f"--{name}") + 1
         place = Place(label, line.number, col, col + 2 + len(name))
         message = f"sbatch has no option --{clip(name)}"
         return Problem("J329", message, place, f"did you mean --{near}?")
@@ -203,7 +191,10 @@ def _variables(
 
 def _list_passed(lines: list[Line]) -> Iterator[Export]:
     """The variables of ``#SBATCH --export=ALL,A=1``; of several such lines the last holds."""
-    directives = (read_directive(line) for line in lines if line.is_directive)
-    passing = [words for words in directives if any(w.text.startswith("--export") for w in words)]
-    for words in passing[-1:]:
+    passing = [
+        line for line in lines if any(w.startswith("--export") for w in read_directive(line))
+    ]
+    for line in passing[-1:]:
+        start = line.start + line.text.find("--export")
+        words = [ShellWord(word, start, start + len(word)) for word in read_directive(line)]
         yield from read_runner_options(words)

@@ -209,15 +209,13 @@ def _agree(values: Sequence[str], expected: str) -> bool:
 def locate_word(look: Look, placed: PlacedProgram, word: ShellWord) -> Place | None:
     """The place of a word of ``run:``, seen from that of its program."""
     program, place, run = placed.program, placed.place, look.job.run
-    raw = word.raw or word.text
-    if place is None or not place.line or run[word.start : word.end] != raw:
+    if place is None or not place.line or run[word.start : word.end] != word.raw:
         return place
     if place.end_col:
         start = place.col + word.start - program.start
         return place._replace(col=start, end_col=start + word.end - word.start)
-    first, last = sorted((program.start, word.start))
-    lines = run.count("\n", first, last)
-    return place._replace(line=place.line + (lines if word.start > first else -lines))
+    lines = run.count("\n", 0, word.start) - run.count("\n", 0, program.start)
+    return place._replace(line=place.line + lines)
 
 
 # ---- judging

@@ -63,14 +63,13 @@ def wrap(program: Program, wrapper: str) -> Program | None:
     'HF_HUB_OFFLINE=1 exec python -u -W ignore "$JOBGEN_BUNDLE_DIR/w.py" train.py --lr 1'
     """
     programs = read_programs(program.text) if program.simple else []
-    words = programs[0].words if len(programs) == 1 else ()
-    if not words or not is_python(words[0].text):
+    started = programs[0] if len(programs) == 1 else None
+    if started is None or started.launcher or not is_python(started.words[0].text):
         return None
-    found = read_python_command(words)
-    at = found.at - 1 if found.module else found.at
-    if not (found.script or (found.module and words[at].text == "-m")):
+    word = started.words[started.at - bool(started.module)]
+    if started.module and word.text != "-m":
         return None
-    start = words[at].start
+    start = word.start
     text = f'{program.text[:start]}"$JOBGEN_BUNDLE_DIR/{wrapper}" {program.text[start:]}'
     return program._replace(text=text)
 

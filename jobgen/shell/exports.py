@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.shell.conditions import ASSIGNED
 from jobgen.shell.lexer import ShellWord
-from jobgen.shell.script_variables import DECLARING
+from jobgen.shell.script_variables import DECLARING, switches_option
 
 if TYPE_CHECKING:
     from jobgen.shell.programs import StartedProgram
@@ -72,9 +72,9 @@ class _Exports:
         if starter is None or starter.name not in _CONTAINERS:
             yield from assigned
         name = words[0].text.rpartition("/")[2]
-        if name == "set":
-            self.all = _exports_all(words[1:], self.all)
-        elif name in DECLARING:
+        switched = switches_option(words, "a", "allexport")
+        self.all = self.all if switched is None else switched
+        if name in DECLARING:
             declared = list(self._declare(name, words[1:]))
             self.names |= {export.name for export in declared}
             self.names |= {word.text for word in words[1:] if _NAME.fullmatch(word.text)}
@@ -98,15 +98,6 @@ class _Exports:
                     yield export
                 elif word.text in self.plain:
                     yield self.plain.pop(word.text)
-
-
-def _exports_all(words: Sequence[ShellWord], before: bool) -> bool:
-    """Whether all that is set is exported, after ``set`` with these words."""
-    texts = ["", *(word.text for word in words)]
-    for sign, text in pairwise(texts):
-        if re.fullmatch(r"[-+]\w*a\w*", text) or (sign in {"-o", "+o"} and text == "allexport"):
-            before = "-" in {text[0], sign[:1]}
-    return before
 
 
 def read_runner_options(words: Sequence[ShellWord]) -> Iterator[Export]:

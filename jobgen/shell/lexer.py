@@ -52,11 +52,6 @@ class Redirection:
         """Whether it opens a file to write to it."""
         return ">" in self.sign and not self.sign.endswith(">&")
 
-    @property
-    def is_here_document(self) -> bool:
-        """Whether the lines below the command are its input."""
-        return self.sign.lstrip("0123456789") in {"<<", "<<-"}
-
 
 Token = ShellWord | Operator | Redirection
 
@@ -162,7 +157,7 @@ class Lexer:
         if self.text[self.at : self.at + 1] in {"", *_SIGNS}:
             return
         redirection = Redirection(sign, self._word())
-        if redirection.is_here_document:
+        if sign.lstrip("0123456789") in {"<<", "<<-"}:
             self.waiting.append(redirection)
         yield redirection
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from jobgen.shell.lexer import ShellWord
@@ -60,31 +60,20 @@ def read_python_command(words: Sequence[ShellWord]) -> PythonCommand:
     return PythonCommand()
 
 
-class LongOption(NamedTuple):
-    """``--name value``, ``--name=value`` or ``--name`` among the words of a command."""
+def read_long_options(texts: Sequence[str]) -> Iterator[tuple[str, str | None, int, int]]:
+    """Name and value of each ``--name``, and the indices of the words that hold them.
 
-    name: str
-    """With its dashes."""
-    value: str | None
-    """None where nothing follows that is a value."""
-    at: int
-    """The index of its word."""
-    value_at: int
-    """The index of the word that holds the value, which may be the option's own."""
-
-
-def read_long_options(texts: Sequence[str]) -> list[LongOption]:
-    """The long options of a command.
-
-    >>> [(o.name, o.value) for o in read_long_options(["x.py", "--a", "1", "--b=2", "--c", "--d"])]
+    >>> texts = ["x.py", "--a", "1", "--b=2", "--c", "--d"]
+    >>> [(name, value) for name, value, _, _ in read_long_options(texts)]
     [('--a', '1'), ('--b', '2'), ('--c', None), ('--d', None)]
     """
-    options = []
     for at, text in enumerate(texts):
         name, equals, value = text.partition("=")
         if not text.startswith("--"):
             continue
-        follows = not equals and at + 1 < len(texts) and not texts[at + 1].startswith("--")
-        held = texts[at + 1] if follows else value
-        options.append(LongOption(name, held if equals or follows else None, at, at + follows))
-    return options
+        if equals:
+            yield name, value, at, at
+        elif at + 1 < len(texts) and not texts[at + 1].startswith("--"):
+            yield name, texts[at + 1], at, at + 1
+        else:
+            yield name, None, at, at

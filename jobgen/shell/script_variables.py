@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from jobgen.shell.conditions import ASSIGNED
 from jobgen.shell.lexer import Lexer, ShellWord
@@ -85,6 +86,17 @@ def _split(value: str, *, quotes: bool) -> list[ShellWord]:
     if quotes or "$(" in value or "`" in value:
         return [token for token in Lexer(value).tokens() if isinstance(token, ShellWord)]
     return [ShellWord(word, 0, 0, "$" in word, raw=word) for word in value.split()]
+
+
+def switches_option(words: Sequence[ShellWord], letter: str, name: str) -> bool | None:
+    """Whether ``set`` switches an option on or off: ``-a``, ``+o allexport``; None: neither."""
+    texts, on = [word.text for word in words], None
+    for before, text in pairwise(texts if texts[:1] == ["set"] else ()):
+        if re.fullmatch(rf"[-+]\w*{letter}\w*", text):
+            on = text[0] == "-"
+        elif before[:1] in {"-", "+"} and before[-1:] == "o" and text == name:
+            on = before[0] == "-"
+    return on
 
 
 def find_assignments(text: str, depth: int = 0) -> Iterator[tuple[str, str]]:

@@ -325,19 +325,14 @@ class _Parser:
 
     def _leave(self, words: tuple[ShellWord, ...], *, always: bool, some: bool) -> None:
         """``exit``, ``exec program`` and ``break`` decide about the commands behind them."""
-        head = words[0].text
-        top = self.stack[-1]
+        head, top = words[0].text, self.stack[-1]
         leaves = head in _LEAVES or (head == "exec" and len(words) > 1)
-        ended: tuple[Frame, ...] = ()
-        if head == "break":
-            ended = top.loops[-1:]
-        elif leaves and always and not some:
-            ended = top.loops
-        for loop in ended:
-            loop.repeats = False
-        if leaves and not top.in_function and not any(f.kind == "(" for f in self.stack[-3:]):
-            self.fewer |= some
-            self.over |= always and not some
+        if top.in_function or any(frame.kind == "(" for frame in self.stack[-3:]):
+            leaves = False
+        self.fewer |= leaves and some
+        self.over |= leaves and always and not some
+        for loop in top.loops[-1:] if head == "break" else top.loops:
+            loop.repeats &= head != "break" and not self.over
 
     def _names_rank(self, words: tuple[ShellWord, ...]) -> bool:
         if names_rank(words):

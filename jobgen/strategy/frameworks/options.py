@@ -59,7 +59,7 @@ def said(words: Iterable[str], *names: str) -> bool:
 
 def read_values(words: Sequence[str]) -> dict[str, str | None]:
     """The options among a program's own words, with what follows them; None where nothing does."""
-    return {option.name: option.value for option in read_long_options(words)}
+    return {name: value for name, value, _, _ in read_long_options(words)}
 
 
 def plain_ddp(strategy: Strategy, title: str) -> Iterable[Fault]:
