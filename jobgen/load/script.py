@@ -39,11 +39,8 @@ class Line(NamedTuple):
     """Where it begins in the script."""
     late: bool
     """Whether a command stands above it."""
-
-    @property
-    def is_directive(self) -> bool:
-        """Whether sbatch reads it."""
-        return self.text.startswith(_DIRECTIVE) and not self.late
+    words: list[str]
+    """Of a directive that sbatch reads, split by Slurm's rules; none of another comment."""
 
 
 def check(text: str, label: str, *, cluster: ClusterProfile | None = None) -> list[Problem]:
@@ -64,23 +61,22 @@ def check(text: str, label: str, *, cluster: ClusterProfile | None = None) -> li
 
 def _list_comments(text: str) -> list[Line]:
     """The lines that are comments; none of here-documents, which are other files' lines."""
-    first = _COMMAND.search(text)
-    end, number, lines = first.start() if first else len(text), 1, []
-    counted = 0
+    first, lines = _COMMAND.search(text), []
+    end, number, counted = first.start() if first else len(text), 1, 0
     for comment in read_script(text).comments:
         start = text.rfind("\n", 0, comment.start) + 1
         if text[start : comment.start].strip():
             continue
         number += text.count("\n", counted, start)
-        counted = start
-        lines.append(Line(number, text[start : comment.end], start, comment.start > end))
+        counted, line, late = start, text[start : comment.end], comment.start > end
+        lines.append(Line(number, line, start, late, [] if late else read_directive(line)))
     return lines
 
 
-def read_directive(line: Line) -> list[str]:
+def read_directive(line: str) -> list[str]:
     """The words of a directive, which Slurm splits by its own rules; none of another comment."""
     try:
-        return directives(line.text, "") if line.is_directive else []
+        return directives(line, "")
     except Refused:
         return []
 
@@ -89,16 +85,15 @@ def _count_nodes(lines: list[Line]) -> int | None:
     """What the last ``--nodes=2``, ``-N 2`` or ``-N2`` asks for, where it is one number."""
     count = None
     for line in lines:
-        if match := _NODES.search(" ".join(read_directive(line))):
+        if match := _NODES.search(" ".join(line.words)):
             count = int(match.group(1))
     return count
 
 
 def _whole(text: str, lines: list[Line], label: str) -> Iterator[Problem]:
     # what is sourced needs no first line, and nobody submits it
-    submitted = any(line.text.startswith(_DIRECTIVE) for line in lines) or not label.endswith(
-        (".sh", ".bash")
-    )
+    sourced = label.endswith((".sh", ".bash"))
+    submitted = not sourced or any(line.text.startswith(_DIRECTIVE) for line in lines)
     if submitted and not text.startswith("#!"):
         hint = "write #!/bin/bash on the first line"
         yield Problem("J328", "sbatch refuses a script without #!", Place(label, 1), hint, "error")
@@ -126,14 +121,14 @@ def _almost(line: Line, label: str) -> Problem | None:
 
 
 def _literal(line: Line, label: str) -> Problem | None:
-    if not any(map(_VARIABLE.search, read_directive(line))):
+    if not any(map(_VARIABLE.search, line.words)):
         return None
     message = f"'{clip(line.text)}': sbatch expands no variables, so this stays as it is"
     return _problem("J328", message, line, label, "write the value, or a pattern such as %x-%j")
 
 
 def _unknown(line: Line, label: str) -> Problem | None:
-    options = [word for word in read_directive(line) if re.match("--[A-Za-z]", word)]
+    options = [word for word in line.words if re.match("--[A-Za-z]", word)]
     if not options:
         return None
     from jobgen.data import sbatch_options
@@ -191,10 +186,8 @@ def _variables(
 
 def _list_passed(lines: list[Line]) -> Iterator[Export]:
     """The variables of ``#SBATCH --export=ALL,A=1``; of several such lines the last holds."""
-    passing = [
-        line for line in lines if any(w.startswith("--export") for w in read_directive(line))
-    ]
+    passing = [line for line in lines if any(w.startswith("--export") for w in line.words)]
     for line in passing[-1:]:
         start = line.start + line.text.find("--export")
-        words = [ShellWord(word, start, start + len(word)) for word in read_directive(line)]
+        words = [ShellWord(word, start, start + len(word)) for word in line.words]
         yield from read_runner_options(words)

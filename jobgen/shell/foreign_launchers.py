@@ -152,32 +152,26 @@ def read_launched(
         return None
     if not launcher.program:
         return Launched(len(words), module=False, spans_nodes=True)
-    taken = _take_options(launcher, words, at)
-    if taken.end >= len(words) or not any(launcher.needs.match(o) for o in taken.names or ("",)):
+    names, end, module, hidden = _take_options(launcher, words, at)
+    if end >= len(words) or not any(map(launcher.needs.match, names or ("",))):
         return None
-    spans = taken.hidden or any(launcher.nodes.fullmatch(name) for name in ("", *taken.names))
-    certain = not taken.hidden or words[taken.end].text.endswith(".py") or taken.module
-    return Launched(taken.end, taken.module, spans, certain)
+    spans = hidden or any(map(launcher.nodes.fullmatch, ("", *names)))
+    certain = not hidden or words[end].text.endswith(".py") or module
+    return Launched(end, module, spans, certain)
 
 
-class _Options(NamedTuple):
-    names: list[str]
-    end: int
-    module: bool
-    hidden: bool
-    """Whether some stand in a variable."""
-
-
-def _take_options(launcher: ForeignLauncher, words: Sequence[ShellWord], at: int) -> _Options:
-    """The options, and the index of the program's first word."""
+def _take_options(
+    launcher: ForeignLauncher, words: Sequence[ShellWord], at: int
+) -> tuple[list[str], int, bool, bool]:
+    """The options' names, the index of the program's first word, whether that is a module, and
+    whether options stand in a variable."""
     names: list[str] = []
     hidden = False
     while at < len(words):
         text = words[at].text
-        if text == "--":
-            return _Options(names, at + 1, module=False, hidden=hidden)
-        if text in {"-m", "--module"} and launcher not in {_SRUN, _MPIRUN}:
-            return _Options(names, at + 1, module=True, hidden=hidden)
+        module = text in {"-m", "--module"} and launcher not in {_SRUN, _MPIRUN}
+        if module or text == "--":
+            return names, at + 1, module, hidden
         if text.startswith("$") and words[at].expands and at + 1 < len(words):
             hidden = True
             at += 1
@@ -186,7 +180,7 @@ def _take_options(launcher: ForeignLauncher, words: Sequence[ShellWord], at: int
         else:
             names.append(text.partition("=")[0].lstrip("-").replace("-", "_"))
             at += 2 if _takes_next(launcher, words, at, names[-1]) else 1
-    return _Options(names, at, module=False, hidden=hidden)
+    return names, at, False, hidden
 
 
 def _takes_next(launcher: ForeignLauncher, words: Sequence[ShellWord], at: int, name: str) -> bool:

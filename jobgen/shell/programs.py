@@ -15,7 +15,7 @@ from jobgen.shell.conditions import ASSIGNED
 from jobgen.shell.foreign_launchers import LAUNCHERS, MODULES, ForeignLauncher, read_launched
 from jobgen.shell.lexer import ShellWord
 from jobgen.shell.python_command import is_python, read_python_command
-from jobgen.shell.script_variables import ScriptVariables, is_variable
+from jobgen.shell.script_variables import ScriptVariables
 from jobgen.shell.simple_commands import Move, SimpleCommand, read_script
 from jobgen.shell.wrappers import (
     DIRECT,
@@ -29,6 +29,7 @@ from jobgen.shell.wrappers import (
     find_shell,
     name_command,
     read_prefix,
+    skip_options,
     starts_known,
 )
 
@@ -135,7 +136,9 @@ class _Reading:
             commands = tuple(command.stand_in(starter.command, move) for command in commands)
         for command in commands:
             self.variables.remember(command)
-            words = _complete(self.variables.expand(command.words))
+            words = self.variables.expand(command.words)
+            if words and words[0].text == "-m":  # run: -m module leaves the interpreter out
+                words = (_at(words[0], _PYTHON), *words)
             if not words or words[0].text in _CHANGES:
                 self.rendezvous += _changes_rendezvous((*command.assignments, *words))
             program = self._start(words, command, starter, command.assignments)
@@ -151,25 +154,15 @@ class _Reading:
         assignments: Sequence[ShellWord] = (),
         changes: Sequence[ShellWord] = (),
     ) -> StartedProgram:
-        name = name_command(words[0]) if words else ""
-        first = words[0] if words else command.assignments[0]
-        own = _changes_rendezvous((*assignments, *changes))
-        elsewhere = False
+        first, name = (words or command.assignments)[0], name_command(words[0]) if words else ""
+        own, folder = _changes_rendezvous((*assignments, *changes)), self.folder
         if starter is not None:
             own |= starter.own_rendezvous or starter.name == "ssh"
-            elsewhere = starter.name in ELSEWHERE or starter.folder is None
+        if starter is not None and (starter.name in ELSEWHERE or starter.folder is None):
+            folder = None
+        set_alone, now = tuple(assignments), (self.rendezvous, own, folder, self.makes_files)
         return StartedProgram(
-            name,
-            words,
-            first.start,
-            first.end,
-            command,
-            starter,
-            tuple(assignments),
-            self.rendezvous,
-            own,
-            None if elsewhere else self.folder,
-            self.makes_files,
+            name, words, first.start, first.end, command, starter, set_alone, *now
         )
 
     def _go_on(self, program: StartedProgram, *, writes: bool) -> None:
@@ -184,7 +177,7 @@ class _Reading:
     def _enter(self, words: tuple[ShellWord, ...], command: SimpleCommand) -> None:
         target = words[1].text if len(words) == 2 else "-"
         known = not words[-1].expands and not target.startswith(("/", "~", "-"))
-        if is_variable(target) and "JOBGEN_WORK_DIR" in target:
+        if target.strip("${}") == "JOBGEN_WORK_DIR":
             self.folder, target, known = "", ".", True
         if not known or self.folder is None or command.apart or not command.always:
             self.folder = None
@@ -225,19 +218,14 @@ class _Reading:
 
     def _shell(self, program: StartedProgram, depth: int) -> Iterator[StartedProgram]:
         """``bash -lc 'script'``, ``bash script``, ``bash <<EOF``."""
-        words, at, reads = program.words, 1, False
-        while at < len(words) and words[at].text[:1] in {"-", "+"}:
-            text = words[at].text
-            reads |= re.fullmatch(r"-\w*c\w*", text) is not None
-            at += 2 if _SHELL_VALUED.fullmatch(text) else 1
+        words, at = program.words, skip_options(program.words, _SHELL_VALUED)
         documents = [r.body for r in program.command.redirections if r.body is not None]
-        if at < len(words) and reads:
-            text = self.variables.read_text(words[at])
-            yield from self._inside(program, words[at], text, depth)
-        elif at < len(words):
+        reads = any(re.fullmatch(r"-\w*c\w*", word.text) for word in words[1:at])
+        if at < len(words) and not reads:
             yield from self._wrapped(program, depth)
-        elif documents:
-            yield from self._inside(program, documents[-1], documents[-1].text, depth)
+            return
+        for script in (*words[at:], *documents[-1:])[:1]:
+            yield from self._inside(program, script, self.variables.read_text(script), depth)
 
     def _eval(self, program: StartedProgram, depth: int) -> Iterator[StartedProgram]:
         words = program.words[1:]
@@ -326,25 +314,23 @@ class _Reading:
         if parts is None:
             yield program
             return
-        name, end = program.name, program.end
         if launcher.subcommands:
-            name, end = f"{name} {words[at].text}", words[at].end
-        spans = parts.spans_nodes
-        program = program._replace(name=name, end=end, launcher=launcher, spans_nodes=spans)
+            name = f"{program.name} {words[at].text}"
+            program = program._replace(name=name, end=words[at].end)
+        program = program._replace(launcher=launcher, spans_nodes=parts.spans_nodes)
         behind = words[parts.program :]
         python = [_at(behind[0], word) for word in (_PYTHON, _MODULE)] if parts.module else []
         inner = list(self._hand_on(program, (*python, *behind), depth))
-        script = alone = ""
         if parts.certain and behind:
-            alone = launcher.keeps + "python -m " * parts.module + " ".join(w.raw for w in behind)
             known = not parts.module and starts_known(behind[0])
             first = next((p for p in inner if known and (p.script or p.launcher)), None)
-            script = first.script if first else ""
-            alone = _list_assignments(program) + alone
-            if first is not None and first.launcher is not None:
-                alone = first.alone
-        alone = " ".join(alone.replace("\\\n", " ").split("\n"))
-        yield program._replace(script=script, alone=alone)
+            alone = launcher.keeps + "python -m " * parts.module + " ".join(w.raw for w in behind)
+            alone = _list_assignments(program) + alone.replace("\\\n", " ").replace("\n", " ")
+            if first is not None:
+                alone = first.alone if first.launcher else alone
+                program = program._replace(script=first.script)
+            program = program._replace(alone=alone)
+        yield program
         yield from inner
 
 
@@ -358,15 +344,8 @@ _RULES = {
 """Command → how to find what it starts."""
 _PYTHON = ShellWord("python", 0, 0, raw="python")
 _MODULE = ShellWord("-m", 0, 0, raw="-m")
-_SHELL_VALUED = re.compile(r"[-+]\w*[oO]|--rcfile|--init-file")
+_SHELL_VALUED = r"[-+]\w*[oO]|--rcfile|--init-file"
 """Options of a shell that take the next word."""
-
-
-def _complete(words: tuple[ShellWord, ...]) -> tuple[ShellWord, ...]:
-    """The words with the interpreter that ``run: -m module`` leaves out."""
-    if not words or words[0].text != "-m":
-        return words
-    return (_at(words[0], _PYTHON), *words)
 
 
 def _changes_rendezvous(words: Sequence[ShellWord]) -> bool:

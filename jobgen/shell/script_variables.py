@@ -13,6 +13,7 @@ from jobgen.shell.simple_commands import Script, SimpleCommand, read_script
 DECLARING = frozenset({"export", "declare", "typeset", "local", "readonly"})
 """Builtins whose words may assign."""
 _DEEPEST = 10
+_DEEPEST_TEXT = 4
 _MOST_WORDS = 2_000
 _NEVER = 1 << 60
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?:\[[@*]\])?(?::?-([^{}]*))?\})", re.ASCII)
@@ -21,11 +22,6 @@ _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?=", re.ASCII)
 _READING = frozenset({"read", "mapfile", "readarray", "getopts", "printf"})
 """Builtins that put a value into a variable that they name."""
-
-
-def is_variable(text: str) -> bool:
-    """Whether this is one variable and nothing else: ``$X``, ``${X:-y}``, ``${X[@]}``."""
-    return bool(_VARIABLE.fullmatch(text))
 
 
 class ScriptVariables:
@@ -115,7 +111,7 @@ def find_assignments(text: str, depth: int = 0) -> Iterator[tuple[str, str]]:
     for command in script.commands:
         yield from _list_assigned(command)
         inner += [word.text for word in command.words if word.quoted]
-    for part in inner if depth < _DEEPEST else ():
+    for part in inner if depth < _DEEPEST_TEXT else ():
         yield from find_assignments(part, depth + 1)
 
 

@@ -82,14 +82,18 @@ def find_shell(words: Sequence[ShellWord]) -> int:
     return next((at for at in scripts if name_command(words[at]) in SHELLS), 0)
 
 
+def skip_options(words: Sequence[ShellWord], valued: str) -> int:
+    """The index of the first word behind a command's options, of which these take the next word."""
+    at = 1
+    while at < len(words) and words[at].text[:1] in {"-", "+"}:
+        at += 2 if re.fullmatch(valued, words[at].text) else 1
+    return min(at, len(words))
+
+
 def read_prefix(name: str, words: Sequence[ShellWord]) -> tuple[int, int]:
     """Where the options of a prefix end, and where its assignments do: there another begins."""
-    at, count = 1, 0
-    while at < len(words) and words[at].text.startswith("-"):
-        if name == "command" and words[at].text in {"-v", "-V"}:
-            return len(words), len(words)
-        at += 2 if re.fullmatch(PREFIXES[name], words[at].text) else 1
-    if name in _ASSIGNING:
-        others = (i for i, word in enumerate(words[at:]) if not ASSIGNED.match(word.text))
-        count = next(others, len(words) - at)
-    return at, at + count
+    at = end = skip_options(words, PREFIXES[name])
+    while name in _ASSIGNING and end < len(words) and ASSIGNED.match(words[end].text):
+        end += 1
+    asks = name == "command" and any(word.text in {"-v", "-V"} for word in words[1:at])
+    return at, len(words) if asks else end
