@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
+import tempfile
 import textwrap
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from jobgen.errors import Problem
 from jobgen.load import check, read_job
 from jobgen.load.script import read_directive
 from jobgen.resolve.program import read
+from jobgen.shell.exports import list_exports
+from jobgen.shell.programs import read_started
 
 JOB = "name: a\nnodes: 2\ngpus_per_node: 8\ntime: 1h\nlauncher: plain\n"
 _PROGRAMS = ("python", "torchrun", "srun")
@@ -142,6 +148,43 @@ def test_each_entry_reads_what_bash_runs(text: str, tmp_path: Path) -> None:
     lines = "\n" * job.count("\n", 0, job.index("run:"))
     script = check(f"#!/bin/bash{lines}\n{text}\n", "a.sbatch").problems
     assert judge_variables(check(job, "job.yaml").problems) == judge_variables(script)
+
+
+LEAVES = ["python train.py", "NCCL_DEBUG=INFO python train.py 'a b'", "export NCCL_ALGO=Ring"]
+AROUND = [
+    "{}\n{}",
+    "{} && {{ {}; }}",
+    "({}\n)",
+    "if true; then {}\nfi",
+    "for x in 1; do {}\ndone",
+    "case x in x) {};; esac",
+    "f() {{ {}\n}}\nf",
+    "echo '{{' | cat; {}",
+    "cat <<E >/dev/null\npython x.py\nE\n{}",
+]
+BEFORE_TEXT = ["bash -c ", "eval ", "env -u X bash -ec ", "command eval ", "time bash -c "]
+
+
+def wrap(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    """Texts with texts in them."""
+    around = st.builds(lambda form, a, b: form.format(a, b), st.sampled_from(AROUND), inner, inner)
+    quoted = st.builds(lambda start, a: start + shlex.quote(a), st.sampled_from(BEFORE_TEXT), inner)
+    return around | quoted
+
+
+ONCE = wrap(st.sampled_from(LEAVES))
+
+
+@given(ONCE | wrap(ONCE))
+def test_any_nesting_is_read_as_bash_runs_it(text: str) -> None:
+    """Programs in their order, and every variable that one of them found."""
+    with tempfile.TemporaryDirectory() as folder:
+        started = run_by_bash(text, Path(folder))
+    programs = list(read_started(text))
+    argv = [[w.text for w in program.words] for program in programs if program.is_training]
+    assert argv == started.argv
+    exported = {export.name: export.value for export in list_exports(programs)}
+    assert started.env.items() <= exported.items()
 
 
 def judge_variables(problems: tuple[Problem, ...]) -> list[tuple[str, str, int]]:
