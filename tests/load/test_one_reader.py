@@ -154,7 +154,7 @@ LEAVES = ["python train.py", "NCCL_DEBUG=INFO python train.py 'a b'", "export NC
 AROUND = [
     "{}\n{}",
     "{} && {{ {}; }}",
-    "({}\n)",
+    "( {}\n)",
     "if true; then {}\nfi",
     "for x in 1; do {}\ndone",
     "case x in x) {};; esac",
