@@ -30,7 +30,7 @@ _NODES = re.compile(r"(?:--nodes[= ]|-N\s*)(\d{1,6})(?!\S)")
 _VARIABLE = re.compile(r"\$\(|\$\{?[A-Za-z_]|=~/|`")
 
 
-class Line(NamedTuple):
+class Comment(NamedTuple):
     """A line of the script that holds nothing but a comment."""
 
     number: int
@@ -59,7 +59,7 @@ def check(text: str, label: str, *, cluster: ClusterProfile | None = None) -> li
     return sorted(found, key=lambda p: (p.place.line, p.place.col) if p.place else (0, 0))
 
 
-def _list_comments(text: str) -> list[Line]:
+def _list_comments(text: str) -> list[Comment]:
     """The lines that are comments; none of here-documents, which are other files' lines."""
     first, lines = _COMMAND.search(text), []
     end, number, counted = first.start() if first else len(text), 1, 0
@@ -69,7 +69,7 @@ def _list_comments(text: str) -> list[Line]:
             continue
         number += text.count("\n", counted, start)
         counted, line, late = start, text[start : comment.end], comment.start > end
-        lines.append(Line(number, line, start, late, [] if late else read_directive(line)))
+        lines.append(Comment(number, line, start, late, [] if late else read_directive(line)))
     return lines
 
 
@@ -81,7 +81,7 @@ def read_directive(line: str) -> list[str]:
         return []
 
 
-def _count_nodes(lines: list[Line]) -> int | None:
+def _count_nodes(lines: list[Comment]) -> int | None:
     """What the last ``--nodes=2``, ``-N 2`` or ``-N2`` asks for, where it is one number."""
     count = None
     for line in lines:
@@ -90,7 +90,7 @@ def _count_nodes(lines: list[Line]) -> int | None:
     return count
 
 
-def _whole(text: str, lines: list[Line], label: str) -> Iterator[Problem]:
+def _whole(text: str, lines: list[Comment], label: str) -> Iterator[Problem]:
     # what is sourced needs no first line, and nobody submits it
     sourced = label.endswith((".sh", ".bash"))
     submitted = not sourced or any(line.text.startswith(_DIRECTIVE) for line in lines)
@@ -103,14 +103,14 @@ def _whole(text: str, lines: list[Line], label: str) -> Iterator[Problem]:
         yield Problem("J328", message, Place(label, line), "sed -i 's/\\r$//' FILE", "error")
 
 
-def _late(line: Line, label: str) -> Problem | None:
+def _late(line: Comment, label: str) -> Problem | None:
     if not line.late or not line.text.startswith(_DIRECTIVE):
         return None
     message = f"'{clip(line.text)}' stands below the first command: sbatch does not read it"
     return _problem("J326", message, line, label, "move it up, before the first command")
 
 
-def _almost(line: Line, label: str) -> Problem | None:
+def _almost(line: Comment, label: str) -> Problem | None:
     if not _NEAR.match(line.text):
         return None
     # two signs are how people switch a directive off
@@ -120,14 +120,14 @@ def _almost(line: Line, label: str) -> Problem | None:
     return _problem("J327", message, line, label, hint, severity)
 
 
-def _literal(line: Line, label: str) -> Problem | None:
+def _literal(line: Comment, label: str) -> Problem | None:
     if not any(map(_VARIABLE.search, line.words)):
         return None
     message = f"'{clip(line.text)}': sbatch expands no variables, so this stays as it is"
     return _problem("J328", message, line, label, "write the value, or a pattern such as %x-%j")
 
 
-def _unknown(line: Line, label: str) -> Problem | None:
+def _unknown(line: Comment, label: str) -> Problem | None:
     options = [word for word in line.words if re.match("--[A-Za-z]", word)]
     if not options:
         return None
@@ -150,18 +150,18 @@ def _unknown(line: Line, label: str) -> Problem | None:
 
 
 def _problem(
-    code: str, message: str, line: Line, label: str, hint: str, severity: Severity = "warning"
+    code: str, message: str, line: Comment, label: str, hint: str, severity: Severity = "warning"
 ) -> Problem:
     start = len(line.text) - len(line.text.lstrip())
     place = Place(label, line.number, start + 1, len(line.text.rstrip()) + 1)
     return Problem(code, message, place, hint, severity)
 
 
-_RULES: tuple[Callable[[Line, str], Problem | None], ...] = (_late, _almost, _literal, _unknown)
+_RULES: tuple[Callable[[Comment, str], Problem | None], ...] = (_late, _almost, _literal, _unknown)
 
 
 def _variables(
-    text: str, label: str, lines: list[Line], cluster: ClusterProfile | None
+    text: str, label: str, lines: list[Comment], cluster: ClusterProfile | None
 ) -> Iterator[Problem]:
     exports = (*_list_passed(lines), *list_exports(read_started(text)))
     found = [export for export in exports if concerns(export.name)][:MOST]
@@ -184,7 +184,7 @@ def _variables(
             yield Problem(said.code, message, place, hint, said.severity)
 
 
-def _list_passed(lines: list[Line]) -> Iterator[Export]:
+def _list_passed(lines: list[Comment]) -> Iterator[Export]:
     """The variables of ``#SBATCH --export=ALL,A=1``; of several such lines the last holds."""
     passing = [line for line in lines if any(w.startswith("--export") for w in line.words)]
     for line in passing[-1:]:

@@ -118,7 +118,7 @@ def _read(look: Look, placed: PlacedProgram, framework: str) -> Iterator[_Found]
             yield _Found(row, shown if _takes(row, value) else name, values, place)
 
 
-class Option(NamedTuple):
+class ProgramOption(NamedTuple):
     """An option of a program, with its value."""
 
     name: str
@@ -132,13 +132,13 @@ class Option(NamedTuple):
     """The word that holds the value, which may be the flag itself."""
 
 
-def read_options(program: StartedProgram) -> Iterator[Option]:
+def read_options(program: StartedProgram) -> Iterator[ProgramOption]:
     """The options of a program."""
     words = program.words
     for name, value, at, value_at in read_long_options([word.text for word in words]):
         flag, holder = words[at], words[value_at]
         expands = flag.expands or holder.expands
-        yield Option(plain_name(name), value or "", expands, flag, holder)
+        yield ProgramOption(plain_name(name), value or "", expands, flag, holder)
 
 
 def _table(framework: str) -> Mapping[str, RunArgument]:

@@ -52,10 +52,10 @@ def is_expected_to_succeed(words: tuple[ShellWord, ...]) -> bool:
     return bool(_DOERS.fullmatch(rest[0].text.rpartition("/")[2]))
 
 
-class Frame:
+class Compound:
     """A compound command that is open, and what holds for the commands in it."""
 
-    def __init__(self, kind: str, above: Frame | None, *, always: bool, some: bool) -> None:
+    def __init__(self, kind: str, above: Compound | None, *, always: bool, some: bool) -> None:
         self.kind = kind
         self.always, self.some, self.outer_some = always, some, some
         self.condition = kind in {"if", "while", "until"}
@@ -66,7 +66,7 @@ class Frame:
         """Where it begins, if it is the body of a function."""
         self.succeeds = True
         """Whether its last command is expected to succeed."""
-        self.loops: tuple[Frame, ...] = above.loops if above else ()
+        self.loops: tuple[Compound, ...] = above.loops if above else ()
         self.in_function: str = above.in_function if above else ""
         self.start_list()
 

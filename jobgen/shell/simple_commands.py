@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from jobgen.shell.conditions import (
     ASSIGNED,
-    Frame,
+    Compound,
     count_assignments,
     is_expected_to_succeed,
     names_rank,
@@ -113,10 +113,10 @@ class _Parser:
     """Words and operators, one after the other → commands with when they run."""
 
     def __init__(self) -> None:
-        self.drafts: list[tuple[SimpleCommand, tuple[Frame, ...]]] = []
+        self.drafts: list[tuple[SimpleCommand, tuple[Compound, ...]]] = []
         """Commands, each with the loops around it."""
         self.background: set[int] = set()
-        self.stack = [Frame("top", None, always=True, some=False)]
+        self.stack = [Compound("top", None, always=True, some=False)]
         self.words: list[ShellWord] = []
         self.redirections: list[Redirection] = []
         self.loop_variables: list[str] = []
@@ -127,7 +127,7 @@ class _Parser:
         """Whether a pattern of ``case`` is read."""
         self.function = ""
         """The name of a function whose body comes next."""
-        self.closed: Frame | None = None
+        self.closed: Compound | None = None
         """The compound command that has just ended."""
         self.functions: list[tuple[int, int]] = []
         self.over = self.fewer = False
@@ -187,7 +187,7 @@ class _Parser:
     def _open(self, kind: str, start: int) -> None:
         top = self.stack[-1]
         always, some = self._certainty()
-        frame = Frame(kind, top, always=always, some=some)
+        frame = Compound(kind, top, always=always, some=some)
         if self.function:
             frame.in_function, frame.always = self.function, False
             frame.body = start
