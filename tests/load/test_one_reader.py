@@ -207,6 +207,7 @@ def test_the_program_of_every_rank_is_what_the_rules_read(text: str, tmp_path: P
 
 def test_python_is_unbuffered_whatever_the_program_is_given() -> None:
     assert read("python train.py -u").text == "exec python -u train.py -u"
+    assert read("python -u -c 'x' -u").text == "exec python -u -c 'x' -u"
     assert read("python -W ignore -u train.py").text == "exec python -W ignore -u train.py"
     assert read("python -W ignore train.py -u").argv == ("train.py", "-u")
 
