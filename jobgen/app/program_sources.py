@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jobgen.app.workdir_files import read_file
-from jobgen.shell.simple_commands import read_commands
+from jobgen.shell.programs import read_started
 
 if TYPE_CHECKING:
     from jobgen.model.job import JobSpec
@@ -50,8 +50,8 @@ def _named(spec: Loaded[JobSpec]) -> Iterator[str]:
     """Paths that words of ``run:`` may be."""
     folders = {"", *(program.folder or "" for program, _ in spec.programs)}
     for folder in sorted(folders):
-        for command in read_commands(spec.value.run):
-            for word in command.words:
+        for started in read_started(spec.value.run):
+            for word in (*started.assignments, *started.words):
                 yield from _paths(folder, word.text.rpartition("=")[2])
         for program, _ in spec.programs:
             yield from _paths(folder, program.script)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jobgen.load.tree import Path, Tree, written
 from jobgen.model.loaded import Assignment
 from jobgen.shell import names_in
+from jobgen.shell.exports import list_exports
 
 if TYPE_CHECKING:
     from jobgen.fabric.variables import Context
@@ -112,13 +113,8 @@ def _plain(given: Any) -> str | None:
 
 def _texts(tree: Tree) -> Iterator[tuple[Path, Assignment]]:
     for top in _TEXTS:
-        for path, value in tree.scalars(*top):
-            text = written(value)
-            if "=" not in text:
-                continue
-            from jobgen.fabric.variables.shelltext import exported
-
-            for one in exported(text):
-                if concerns(one.name):
-                    place = tree.inside(path, one.start, one.end - one.start)
-                    yield path, Assignment(one.name, one.value, place, setup=True)
+        shell = tree.shell(*top)
+        for export in list_exports(shell.started):
+            if concerns(export.name):
+                path, place = shell.locate(export.start, export.end)
+                yield path, Assignment(export.name, export.value, place, setup=True)

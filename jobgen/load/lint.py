@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from jobgen.load.tree import Path, Tree, dotted, written
+from jobgen.load.tree import Path, Tree, dotted
+from jobgen.shell.script_variables import switches_option
 
-_XTRACE = r"(?m)(^|[;&|\n])\s*set\s+(-[a-wyzA-Z]*x|-o\s+xtrace)"
-_SUBMITS = re.compile(r"(^|[;&|\n])\s*(?:#SBATCH\b|sbatch\b)", re.MULTILINE)
 _ENV: tuple[Path, ...] = (("env",), ("nccl", "env"), ("network", "env"), ("defaults", "env"))
 
 
@@ -46,14 +45,17 @@ def _xtrace(tree: Tree) -> None:
     if not secrets:
         return
     for path in (("run",), ("setup",)):
-        if re.search(_XTRACE, _block(tree, path)):
+        started = tree.shell(*path).started
+        if any(switches_option(program.words, "x", "xtrace") for program in started):
             message = f"{path[0]}: set -x writes every command into the log, secrets and all"
             tree.note("J305", message, path, "remove it, or the secrets", "error")
 
 
 def _submits(tree: Tree) -> None:
     for path in (("run",), ("setup",)):
-        if _SUBMITS.search(_block(tree, path)):
+        shell = tree.shell(*path)
+        comments = (re.match(r"#SBATCH\b", comment.text) for comment in shell.script.comments)
+        if any(comments) or any(program.name == "sbatch" for program in shell.started):
             message = f"{path[0]}: #SBATCH lines and sbatch do nothing inside a job"
             tree.note("J307", message, path, "options of sbatch stand under slurm:")
 
@@ -72,11 +74,6 @@ def _array(tree: Tree) -> None:
     message = f"slurm.array: {size.describe()}, each with the job's nodes and time"
     hint = "the program reads its index from $SLURM_ARRAY_TASK_ID"
     tree.note("J147", message, ("slurm", "array"), hint, "note")
-
-
-def _block(tree: Tree, path: Path) -> str:
-    """A field of shell text as one text."""
-    return "\n".join(written(v) for _, v in tree.scalars(*path))
 
 
 Rule = Callable[[Tree], None]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Place
-from jobgen.load.tree import Path, Tree, dotted, written
+from jobgen.load.tree import Path, Tree, dotted
 from jobgen.model.loaded import PlacedProgram
 from jobgen.model.units import clip
 from jobgen.shell import names_in
-from jobgen.shell.parameters import find_arguments, find_open_quote
-from jobgen.shell.programs import StartedProgram, read_programs
+from jobgen.shell.programs import StartedProgram
+from jobgen.shell.script_variables import find_arguments
 
 if TYPE_CHECKING:
     from jobgen.model.cluster import ClusterProfile
@@ -41,8 +39,9 @@ def check_job(tree: Tree, cluster: ClusterProfile | None) -> None:
     for top in (_RUN, ("setup",)):
         _check_text(tree, top)
     check_variables(tree)
-    for program in read_programs(tree.text("run")):
-        place = tree.inside(_RUN, program.start, program.end - program.start)
+    run = tree.shell(*_RUN)
+    for program in (one for one in run.started if one.is_training):
+        _, place = run.locate(program.start, program.end)
         tree.programs.append(PlacedProgram(program, place))
         _check_path(tree, program, place)
     if tree.programs:
@@ -78,24 +77,18 @@ def _check_variable(tree: Tree, path: Path, name: str) -> None:
 
 def _check_text(tree: Tree, top: Path) -> None:
     """Check one block of shell text, which may be a list of lines."""
-    lines = [(path, written(value)) for path, value in tree.scalars(*top)]
-    text = "\n".join(line for _, line in lines)
-    starts = [0, *accumulate(len(line) + 1 for _, line in lines)]
-
-    def place(start: int, length: int) -> Place | None:
-        at = bisect_right(starts, start, hi=len(lines)) - 1
-        return tree.inside(lines[at][0], start - starts[at], length)
-
-    opened = find_open_quote(text)
+    shell = tree.shell(*top)
+    opened = shell.script.open_quote
     if opened is not None:
         message = f"{dotted(top)}: a quote is not closed"
-        tree.say("J213", message, top, "close it, or write \\'", place=place(opened, 1))
+        _, place = shell.locate(opened, opened + 1)
+        tree.say("J213", message, top, "close it, or write \\'", place=place)
         return
-    for word in find_arguments(text):
+    for word in find_arguments(shell.script):
         message = f"{dotted(top)}: {word.text} is empty: {dotted(top)} has no arguments"
         hint = "write the value, ${NAME} of vars:, or set -- ARGUMENTS before it"
-        where = place(word.start, len(word.text))
-        tree.say("J164", message, top, hint, place=where)
+        _, place = shell.locate(word.start, word.end)
+        tree.say("J164", message, top, hint, place=place)
 
 
 # ---- programs

@@ -12,33 +12,41 @@ from typing import TYPE_CHECKING, NamedTuple
 from jobgen.errors import Place, Problem, Severity
 from jobgen.load.judged import MOST, concerns
 from jobgen.model.units import clip
+from jobgen.payload.localslurm.errors import Refused
+from jobgen.payload.localslurm.script import directives
+from jobgen.shell.exports import Export, list_exports, read_runner_options
+from jobgen.shell.lexer import ShellWord
+from jobgen.shell.programs import read_started
+from jobgen.shell.simple_commands import read_script
 
 if TYPE_CHECKING:
-    from jobgen.fabric.variables.shelltext import Assigned
     from jobgen.model.cluster import ClusterProfile
 
 _DIRECTIVE = "#SBATCH"
 _NEAR = re.compile(r"(?!#SBATCH)(\s+#SBATCH\b|#+\s*SBATCH\s+-|#sbatch\s+-)")
-_HERE = re.compile(r"(?<!<)<<-?\s*(['\"]?)([A-Za-z_]\w*)\1")
-_ASKED = re.compile(r"^#SBATCH\b", re.MULTILINE)
-_OPTION = re.compile(r"--([A-Za-z][\w-]*)")
-_EXPORT = re.compile(r"\s--export[= ]")
+_COMMAND = re.compile(r"^[^\S\n]*[^\s#]", re.MULTILINE)
+"""The beginning of the first line at which sbatch stops to read directives."""
 _NODES = re.compile(r"(?:--nodes[= ]|-N\s*)(\d{1,6})(?!\S)")
+_VARIABLE = re.compile(r"\$\(|\$\{?[A-Za-z_]|=~/|`")
 
 
-class Line(NamedTuple):
-    """A line of the script."""
+class Comment(NamedTuple):
+    """A line of the script that holds nothing but a comment."""
 
     number: int
     text: str
+    start: int
+    """Where it begins in the script."""
     late: bool
     """Whether a command stands above it."""
+    words: list[str]
+    """Of a directive that sbatch reads, split by Slurm's rules; none of another comment."""
 
 
 def check(text: str, label: str, *, cluster: ClusterProfile | None = None) -> list[Problem]:
     """Every problem of the script, in the order of its lines. Never raises."""
-    found = [*_whole(text, label)]
-    lines = [*_lines(text)]
+    lines = _list_comments(text)
+    found = [*_whole(text, lines, label)]
     for line in lines:
         for rule in _RULES:
             said = rule(line, label)
@@ -51,33 +59,41 @@ def check(text: str, label: str, *, cluster: ClusterProfile | None = None) -> li
     return sorted(found, key=lambda p: (p.place.line, p.place.col) if p.place else (0, 0))
 
 
-def _lines(text: str) -> Iterator[Line]:
-    """The lines, without those of here-documents, which are other files' lines."""
-    late, mark = False, ""
-    for number, line in enumerate(text.split("\n"), 1):
-        if mark:
-            mark = "" if line.strip() == mark else mark
+def _list_comments(text: str) -> list[Comment]:
+    """The lines that are comments; none of here-documents, which are other files' lines."""
+    first, lines = _COMMAND.search(text), []
+    end, number, counted = first.start() if first else len(text), 1, 0
+    for comment in read_script(text).comments:
+        start = text.rfind("\n", 0, comment.start) + 1
+        if text[start : comment.start].strip():
             continue
-        yield Line(number, line, late)
-        command = bool(line.strip() and not line.lstrip().startswith("#"))
-        late = late or command
-        here = _HERE.search(line) if command else None
-        mark = here.group(2) if here else ""
+        number += text.count("\n", counted, start)
+        counted, line, late = start, text[start : comment.end], comment.start > end
+        lines.append(Comment(number, line, start, late, [] if late else read_directive(line)))
+    return lines
 
 
-def _nodes(lines: list[Line]) -> int | None:
-    asked = [_NODES.search(line.text) for line in lines if _real(line)]
-    counts = [int(match.group(1)) for match in asked if match]
-    return counts[-1] if counts else None
+def read_directive(line: str) -> list[str]:
+    """The words of a directive, which Slurm splits by its own rules; none of another comment."""
+    try:
+        return directives(line, "")
+    except Refused:
+        return []
 
 
-def _real(line: Line) -> bool:
-    return line.text.startswith(_DIRECTIVE) and not line.late
+def _count_nodes(lines: list[Comment]) -> int | None:
+    """What the last ``--nodes=2``, ``-N 2`` or ``-N2`` asks for, where it is one number."""
+    count = None
+    for line in lines:
+        if match := _NODES.search(" ".join(line.words)):
+            count = int(match.group(1))
+    return count
 
 
-def _whole(text: str, label: str) -> Iterator[Problem]:
+def _whole(text: str, lines: list[Comment], label: str) -> Iterator[Problem]:
     # what is sourced needs no first line, and nobody submits it
-    submitted = _ASKED.search(text) or not label.endswith((".sh", ".bash"))
+    sourced = label.endswith((".sh", ".bash"))
+    submitted = not sourced or any(line.text.startswith(_DIRECTIVE) for line in lines)
     if submitted and not text.startswith("#!"):
         hint = "write #!/bin/bash on the first line"
         yield Problem("J328", "sbatch refuses a script without #!", Place(label, 1), hint, "error")
@@ -87,14 +103,14 @@ def _whole(text: str, label: str) -> Iterator[Problem]:
         yield Problem("J328", message, Place(label, line), "sed -i 's/\\r$//' FILE", "error")
 
 
-def _late(line: Line, label: str) -> Problem | None:
+def _late(line: Comment, label: str) -> Problem | None:
     if not line.late or not line.text.startswith(_DIRECTIVE):
         return None
     message = f"'{clip(line.text)}' stands below the first command: sbatch does not read it"
     return _problem("J326", message, line, label, "move it up, before the first command")
 
 
-def _almost(line: Line, label: str) -> Problem | None:
+def _almost(line: Comment, label: str) -> Problem | None:
     if not _NEAR.match(line.text):
         return None
     # two signs are how people switch a directive off
@@ -104,61 +120,56 @@ def _almost(line: Line, label: str) -> Problem | None:
     return _problem("J327", message, line, label, hint, severity)
 
 
-def _literal(line: Line, label: str) -> Problem | None:
-    found = _real(line) and re.search(r"\$\(|\$\{?[A-Za-z_]|=~/|`", _uncommented(line.text))
-    if not found:
+def _literal(line: Comment, label: str) -> Problem | None:
+    if not any(map(_VARIABLE.search, line.words)):
         return None
     message = f"'{clip(line.text)}': sbatch expands no variables, so this stays as it is"
     return _problem("J328", message, line, label, "write the value, or a pattern such as %x-%j")
 
 
-def _unknown(line: Line, label: str) -> Problem | None:
-    if not _real(line):
+def _unknown(line: Comment, label: str) -> Problem | None:
+    options = [word for word in line.words if re.match("--[A-Za-z]", word)]
+    if not options:
         return None
     from jobgen.data import sbatch_options
     from jobgen.model.fields import close
 
     known = sbatch_options()
-    for match in _OPTION.finditer(_uncommented(line.text)):
-        name = match.group(1)
-        if line.text[match.start() - 1] not in " \t" or any(k.startswith(name) for k in known):
+    for word in options:
+        name = word[2:].partition("=")[0]
+        if any(k.startswith(name) for k in known):
             continue  # sbatch takes unique beginnings, as getopt does
         near = close(name, list(known), 0.85)
         if not near or name.startswith("container-"):
             return None  # of a plug-in of the site, perhaps: pyxis has --container-image
-        place = Place(label, line.number, match.start() + 1, match.end() + 1)
+        col = line.text.find(f"--{name}") + 1
+        place = Place(label, line.number, col, col + 2 + len(name))
         message = f"sbatch has no option --{clip(name)}"
         return Problem("J329", message, place, f"did you mean --{near}?")
     return None
 
 
-def _uncommented(text: str) -> str:
-    """A directive without the comment behind it."""
-    return _DIRECTIVE + re.split(r"(?<=\s)#", text[len(_DIRECTIVE) :], maxsplit=1)[0]
-
-
 def _problem(
-    code: str, message: str, line: Line, label: str, hint: str, severity: Severity = "warning"
+    code: str, message: str, line: Comment, label: str, hint: str, severity: Severity = "warning"
 ) -> Problem:
     start = len(line.text) - len(line.text.lstrip())
     place = Place(label, line.number, start + 1, len(line.text.rstrip()) + 1)
     return Problem(code, message, place, hint, severity)
 
 
-_RULES: tuple[Callable[[Line, str], Problem | None], ...] = (_late, _almost, _literal, _unknown)
+_RULES: tuple[Callable[[Comment, str], Problem | None], ...] = (_late, _almost, _literal, _unknown)
 
 
 def _variables(
-    text: str, label: str, lines: list[Line], cluster: ClusterProfile | None
+    text: str, label: str, lines: list[Comment], cluster: ClusterProfile | None
 ) -> Iterator[Problem]:
-    from jobgen.fabric.variables.shelltext import exported
-
-    found = [one for one in (*_asked(text, lines), *exported(text)) if concerns(one.name)][:MOST]
+    exports = (*_list_passed(lines), *list_exports(read_started(text)))
+    found = [export for export in exports if concerns(export.name)][:MOST]
     if not found:
         return
     from jobgen.fabric.variables import Context, judge, where
 
-    nodes = _nodes(lines)
+    nodes = _count_nodes(lines)
     others = {one.name: one.value for one in found}
     context = Context(nodes=nodes, fabric=where.guessed(others))
     if cluster is not None:
@@ -173,14 +184,10 @@ def _variables(
             yield Problem(said.code, message, place, hint, said.severity)
 
 
-def _asked(text: str, lines: list[Line]) -> Iterator[Assigned]:
+def _list_passed(lines: list[Comment]) -> Iterator[Export]:
     """The variables of ``#SBATCH --export=ALL,A=1``; of several such lines the last holds."""
-    asked = [line for line in lines if _real(line) and _EXPORT.search(line.text)]
-    for line in asked[-1:]:
-        from jobgen.fabric.variables.shelltext import exported
-
-        start = sum(len(before) + 1 for before in text.split("\n")[: line.number - 1])
-        skip = len(_DIRECTIVE)
-        for one in exported("sbatch" + _uncommented(line.text)[skip:]):
-            shift = start + skip - len("sbatch")
-            yield one._replace(start=one.start + shift, end=one.end + shift)
+    passing = [line for line in lines if any(w.startswith("--export") for w in line.words)]
+    for line in passing[-1:]:
+        start = line.start + line.text.find("--export")
+        words = [ShellWord(word, start, start + len(word)) for word in line.words]
+        yield from read_runner_options(words)

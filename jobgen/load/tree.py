@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 from jobgen.errors import Place, Problem, Severity
 from jobgen.model.loaded import Assignment, PlacedProgram
 from jobgen.model.units import clip
+from jobgen.shell.programs import StartedProgram, read_started
+from jobgen.shell.simple_commands import Script, read_script
 from jobgen.source import Source
 
 Path = tuple[str | int, ...]
@@ -45,6 +50,7 @@ class Tree:
         """What ``run:`` starts."""
         self.said = Counter[str]()
         """How many problems of each code were found."""
+        self.shells: dict[Path, ShellText] = {}
 
     def get(self, *path: str | int) -> Any:
         """The value at this path; None where there is none."""
@@ -144,6 +150,36 @@ class Tree:
             col = whole.col + quotes + start
             return Place(whole.file, whole.line, col, col + length) if quotes in {0, 1} else whole
         return Place(whole.file, whole.line + 1 + before.count("\n"))
+
+    def shell(self, *path: str | int) -> ShellText:
+        """The shell text at this path, which is read once, when its variables are put in."""
+        return self.shells.setdefault(path, ShellText(self, path))
+
+
+class ShellText:
+    """Lines of shell in a file, read: one text, or a list of lines."""
+
+    def __init__(self, tree: Tree, top: Path) -> None:
+        self.tree = tree
+        self.lines = [(path, written(value)) for path, value in tree.scalars(*top)]
+        self.text = "\n".join(line for _, line in self.lines)
+        self.starts = [0, *accumulate(len(line) + 1 for _, line in self.lines)]
+
+    @cached_property
+    def script(self) -> Script:
+        """The commands as they are written."""
+        return read_script(self.text)
+
+    @cached_property
+    def started(self) -> Sequence[StartedProgram]:
+        """All that the commands start."""
+        return tuple(read_started(self.text))
+
+    def locate(self, start: int, end: int) -> tuple[Path, Place | None]:
+        """The path of the line that holds a part of the text, and the place of that part."""
+        at = bisect_right(self.starts, start, hi=len(self.lines)) - 1
+        path = self.lines[at][0]
+        return path, self.tree.inside(path, start - self.starts[at], end - start)
 
 
 def written(value: object) -> str:

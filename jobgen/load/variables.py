@@ -16,19 +16,15 @@ from jobgen.errors import Place
 from jobgen.load.tree import Path, Tree, change, dotted, written
 from jobgen.model.fields import suggest
 from jobgen.model.job import JobSpec
+from jobgen.shell.script_variables import find_assignments
 from jobgen.source import LIMIT, resolved, scan
 
 _NAME = "[A-Za-z_][A-Za-z0-9_]*"
 _USE = re.compile(r"\$\$|\$\{(" + _NAME + r")\}|(\$\{|\$\()")
 _SHELL_USE = re.compile(r"\$\$\{|\$\{(" + _NAME + r")\}")
-# Only a name that nobody declared is looked for with these two, so they are compiled then.
-_ASSIGNED = (
-    r"(?m)(?:^|[;&|(\s])(?:export\s+|local\s+|declare\s+(?:-\w+\s+)*)?(" + _NAME + r")=|"
-    r"\bfor\s+(" + _NAME + r")\s+in\b|\bread\s+(?:-\w+\s+)*(" + _NAME + r")\b|"
-    r"\bmapfile\s+(?:-\w+\s+)*(" + _NAME + r")\b"
-)
 
-# What a shell on a cluster has by itself, so that ${HOME} in run or setup is the shell's.
+# What a shell on a cluster has by itself, so that ${HOME} in run or setup is the shell's. Compiled
+# when a name is met that nobody declared.
 _SHELLS = (
     r"(HOME|USER|LOGNAME|PATH|PWD|OLDPWD|HOSTNAME|SHELL|TERM|TMPDIR|LANG|UID|EUID|RANDOM|SECONDS"
     r"|BASH\w*|IFS|PYTHONPATH|LD_LIBRARY_PATH|SCRATCH|WORK|PROJECT|STORE|DATA|LOCAL_SCRATCH"
@@ -116,7 +112,7 @@ class Scope:
         listed = tree.get("secrets")
         secrets = listed if isinstance(listed, list) else list(tree.table("secrets"))
         text = "\n".join(written(v) for name in _SHELL_FIELDS for _, v in tree.scalars(name))
-        assigned = (g for m in re.finditer(_ASSIGNED, text) for g in m.groups() if g)
+        assigned = (name for name, _ in find_assignments(text))
         named = (s for s in secrets if isinstance(s, str))
         return frozenset([*tree.table("env"), *tree.table("nccl", "env"), *named, *assigned])
 

@@ -12,12 +12,14 @@ from jobgen.launch.distributed import forms_group
 from jobgen.model.plan import Check
 from jobgen.model.units import clip
 from jobgen.resolve.look import Look
+from jobgen.shell.python_command import read_long_options
 
 if TYPE_CHECKING:
     from jobgen.model.loaded import PlacedProgram
     from jobgen.model.train import Train
     from jobgen.shell import Word
-    from jobgen.shell.shellwords import Word as RunWord
+    from jobgen.shell.lexer import ShellWord
+    from jobgen.shell.programs import StartedProgram
     from jobgen.strategy import Strategy
 
 CONTRADICTION = "J255"
@@ -103,22 +105,40 @@ def _list_expected(planned: Planned) -> Mapping[str, str | None]:
 def _read(look: Look, placed: PlacedProgram, framework: str) -> Iterator[_Found]:
     """The arguments of a program that the table knows, and the keys of files that they name."""
     table = _table(framework)
-    words = placed.program.words
-    for index, word in enumerate(words):
-        name, equals, value = word.text.partition("=")
-        row = table.get(plain_name(name)) if name.startswith("--") else None
+    for option in read_options(placed.program):
+        row, value = table.get(option.name), option.value
         if row is None:
             continue
-        following = words[index + 1] if index + 1 < len(words) else None
-        if not equals and following and not following.text.startswith("--"):
-            value = following.text
-        made = word.made or (not equals and following is not None and following.made)
-        place = locate_word(look, placed, word)
-        shown = f"{name} {value}".rstrip()
+        place = locate_word(look, placed, option.flag)
+        name = option.flag.text.partition("=")[0]
         if row.is_file:
             yield from _read_file(look, value, place)
-        elif not made and (values := _translate(row, value)):
+        elif not option.expands and (values := _translate(row, value)):
+            shown = f"{name} {value}".rstrip()
             yield _Found(row, shown if _takes(row, value) else name, values, place)
+
+
+class ProgramOption(NamedTuple):
+    """An option of a program, with its value."""
+
+    name: str
+    """As :func:`plain_name` spells it."""
+    value: str
+    """Empty where none follows."""
+    expands: bool
+    """Whether the shell puts something into it."""
+    flag: ShellWord
+    holder: ShellWord
+    """The word that holds the value, which may be the flag itself."""
+
+
+def read_options(program: StartedProgram) -> Iterator[ProgramOption]:
+    """The options of a program."""
+    words = program.words
+    for name, value, at, value_at in read_long_options([word.text for word in words]):
+        flag, holder = words[at], words[value_at]
+        expands = flag.expands or holder.expands
+        yield ProgramOption(plain_name(name), value or "", expands, flag, holder)
 
 
 def _table(framework: str) -> Mapping[str, RunArgument]:
@@ -186,18 +206,16 @@ def _agree(values: Sequence[str], expected: str) -> bool:
     return any(v == expected or (wanted is not None and _number(v) == wanted) for v in values)
 
 
-def locate_word(look: Look, placed: PlacedProgram, word: RunWord) -> Place | None:
+def locate_word(look: Look, placed: PlacedProgram, word: ShellWord) -> Place | None:
     """The place of a word of ``run:``, seen from that of its program."""
     program, place, run = placed.program, placed.place, look.job.run
-    raw = word.raw or word.text
-    if place is None or not place.line or run[word.start : word.end] != raw:
+    if place is None or not place.line or run[word.start : word.end] != word.raw:
         return place
     if place.end_col:
         start = place.col + word.start - program.start
         return place._replace(col=start, end_col=start + word.end - word.start)
-    first, last = sorted((program.start, word.start))
-    lines = run.count("\n", first, last)
-    return place._replace(line=place.line + (lines if word.start > first else -lines))
+    lines = run.count("\n", 0, word.start) - run.count("\n", 0, program.start)
+    return place._replace(line=place.line + lines)
 
 
 # ---- judging

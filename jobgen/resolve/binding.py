@@ -11,9 +11,10 @@ from jobgen.errors import Place
 from jobgen.model.plan import Part, SelfEvident, Setting, Shape, by_rule
 from jobgen.resolve.look import Look
 from jobgen.resolve.shape import Sized
+from jobgen.shell.programs import read_started
 
 VARIABLE = "JOBGEN_GPU_CPUS"
-_PROGRAMS = re.compile(r"(?<![\w./-])(numactl|taskset|hwloc-bind)(?![\w-])")
+_PROGRAMS = frozenset({"numactl", "taskset", "hwloc-bind"})
 _OPTIONS = re.compile(
     r"--(cpu[-_]bind|numa[-_]binding|bind_cores_to_rank|bind_core_list|enable_cpu_affinity)(=|$)"
 )
@@ -44,10 +45,9 @@ def _find_reason_off(look: Look) -> tuple[str, str, Place] | None:
     if options:
         why = f"{options[0][0].rstrip('=')} binds the ranks"
         return "off", why, look.by_job("launcher", "args")
-    program = _PROGRAMS.search(look.job.run)
-    if program:
-        return "off", f"{program[0]} binds the ranks", look.by_job("run")
-    return None
+    names = (program.name for program in read_started(look.job.run))
+    binder = next((name for name in names if name in _PROGRAMS), None)
+    return ("off", f"{binder} binds the ranks", look.by_job("run")) if binder else None
 
 
 def _read_profile(look: Look, shape: Shape) -> Setting | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from jobgen.model.plan import Check, SelfEvident, Setting, Shape, by_rule
 from jobgen.resolve.look import Look
+from jobgen.shell.script_variables import find_assignments
 
 CODE = "J258"
 _ELEMENT = "SLURM_ARRAY_TASK_ID"
@@ -64,9 +65,7 @@ def _differs(look: Look, folder: str) -> bool:
     """Whether the path differs between elements, by itself or by a variable that the job sets."""
     if _DIFFERING.search(folder):
         return True
-    names = re.findall(r"\$\{?(\w+)", folder)
     script = "\n".join((*look.job.setup, look.job.run))
-    set_by_script = (rf"\b{name}=\S*{_DIFFERING.pattern}" for name in names)
-    return any(_DIFFERING.search(look.job.env.get(name, "")) for name in names) or any(
-        re.search(pattern, script) for pattern in set_by_script
-    )
+    values = (*look.job.env.items(), *find_assignments(script))
+    names = re.findall(r"\$\{?(\w+)", folder)
+    return any(name in names and _DIFFERING.search(value) for name, value in values)

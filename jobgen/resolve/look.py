@@ -66,10 +66,6 @@ class Look(NamedTuple):
         """A problem in the job file."""
         return Problem(code, message, self.spec.at(*path), hint, also=())
 
-    def wrong_cluster(self, code: str, message: str, *path: Key, hint: str = "") -> Problem:
-        """A problem in the profile."""
-        return Problem(code, message, self.profile.at(*path), hint)
-
     def limit(self, *path: Key) -> tuple[Place, ...]:
         """The line of the profile that sets a limit, to be shown beside the job's line."""
         place = self.profile.at(*path)

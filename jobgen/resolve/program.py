@@ -6,15 +6,16 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jobgen.shell import Word, quote, shellwords
-from jobgen.shell.conditions import program_words
+from jobgen.shell import Word, quote
+from jobgen.shell.lexer import ShellWord
 from jobgen.shell.programs import read_programs
 from jobgen.shell.python_command import is_python, read_python_command
-from jobgen.shell.simple_commands import read_commands
+from jobgen.shell.simple_commands import SimpleCommand, read_script
 
 _SHELL = re.compile(
-    r"|[!.:{]|\[\[?|case|cd|coproc|declare|echo|eval|exec|exit|export|false|for|function|if|local"
-    r"|printf|read|select|set|shopt|source|test|time|trap|true|ulimit|umask|until|wait|while"
+    r"|[!.:{]|\[\[?|alias|builtin|case|cd|command|coproc|declare|echo|eval|exec|exit|export|false|for"
+    r"|function|if|let|local|mapfile|popd|printf|pushd|read|readonly|select|set|shopt|source|test"
+    r"|time|trap|true|type|typeset|ulimit|umask|unset|until|wait|while"
 )
 """Words that are the shell's own, and no program that exec could become."""
 
@@ -40,6 +41,8 @@ class Program(NamedTuple):
     """The first word, for messages."""
     simple: bool = False
     """One command without operators: words may be added at its end."""
+    argv: tuple[str, ...] = ()
+    """The Python file or module with its arguments, or the whole command; empty if not simple."""
 
 
 def with_args(program: Program, args: tuple[Word, ...]) -> str:
@@ -60,14 +63,13 @@ def wrap(program: Program, wrapper: str) -> Program | None:
     'HF_HUB_OFFLINE=1 exec python -u -W ignore "$JOBGEN_BUNDLE_DIR/w.py" train.py --lr 1'
     """
     programs = read_programs(program.text) if program.simple else []
-    words = programs[0].words if len(programs) == 1 else ()
-    if not words or not is_python(words[0].text):
+    started = programs[0] if len(programs) == 1 else None
+    if started is None or started.launcher or not is_python(started.words[0].text):
         return None
-    found = read_python_command(words)
-    at = found.at - 1 if found.module else found.at
-    if not (found.script or (found.module and words[at].text == "-m")):
+    word = started.words[started.at - bool(started.module)]
+    if started.module and word.text != "-m":
         return None
-    start = words[at].start
+    start = word.start
     text = f'{program.text[:start]}"$JOBGEN_BUNDLE_DIR/{wrapper}" {program.text[start:]}'
     return program._replace(text=text)
 
@@ -82,49 +84,51 @@ def read(run: str) -> Program:
     >>> read("nvidia-smi | head -n 1").python
     False
     """
-    heads = [words for c in read_commands(run) if (words := program_words(c.words))]
-    first = heads[0] if heads else ()
+    script = read_script(run)
+    heads = [command for command in script.commands if command.words]
+    first = heads[0].words if heads else ()
     python, word = _is_python(first), first[0].text if first else ""
-    if _is_simple(run) and first and not _SHELL.fullmatch(word):
-        return Program(_become(run, first), python, word, simple=True)
+    if script.is_single and first and not _SHELL.fullmatch(word):
+        return Program(
+            _become(run, heads[0]), python, word, simple=True, argv=_list_argv(run, first)
+        )
     return Program(_SEVERAL + _with_interpreters(run, heads), python, word)
 
 
-def _is_python(words: Sequence[shellwords.Word]) -> bool:
+def _is_python(words: Sequence[ShellWord]) -> bool:
     return bool(words) and (is_python(words[0].text) or _lacks_interpreter(words))
 
 
-def _lacks_interpreter(words: Sequence[shellwords.Word]) -> bool:
+def _lacks_interpreter(words: Sequence[ShellWord]) -> bool:
     """``train.py`` and ``-m module``."""
     return words[0].text.endswith(".py") or (words[0].text == "-m" and len(words) > 1)
 
 
-def _is_simple(run: str) -> bool:
-    """Whether it is one command, without operators, redirections and keywords."""
-    commands, parts = read_commands(run), list(shellwords.pieces(run))
-    ends = {word.text for kind, word in parts if kind == "end"}
-    words = sum(kind == "word" for kind, _ in parts)
-    simple = ends <= {"\n"} and all(kind != "into" for kind, _ in parts)
-    return len(commands) == 1 and simple and words == len(commands[0].words)
+def _list_argv(run: str, words: Sequence[ShellWord]) -> tuple[str, ...]:
+    programs = [program for program in read_programs(run) if program.launcher is None]
+    if len(programs) == 1:
+        words = programs[0].words[programs[0].at :]
+    return tuple(word.text for word in words)
 
 
-def _become(run: str, words: Sequence[shellwords.Word]) -> str:
+def _become(run: str, command: SimpleCommand) -> str:
     """The command after ``exec``, so that the rank's process is the program and gets signals."""
-    (command,) = read_commands(run)
-    before = run[command.words[0].start : words[0].start]
+    words = command.words
+    before = run[command.start : words[0].start]
     head, rest = words[0], run[words[0].end : words[-1].end]
     if not _is_python(words):
         return f"{before}exec {head.raw}{rest}"
     if _lacks_interpreter(words):
         return f"{before}exec python -u {head.raw}{rest}"
-    flag = "" if "-u" in [word.text for word in words[1:3]] else " -u"
+    options = words[1 : read_python_command(words).at]
+    flag = "" if "-u" in [word.text for word in options] else " -u"
     return f"{before}exec {head.raw}{flag}{rest}"
 
 
-def _with_interpreters(run: str, heads: Sequence[Sequence[shellwords.Word]]) -> str:
+def _with_interpreters(run: str, heads: Sequence[SimpleCommand]) -> str:
     """The text, with Python before each file and module that stands without it."""
     text, end = "", 0
-    for words in heads:
+    for words in (command.words for command in heads):
         if _lacks_interpreter(words):
             text += f"{run[end : words[0].start]}python "
             end = words[0].start

@@ -4,47 +4,19 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from jobgen.data import run_arguments
 from jobgen.model.fields import close
 from jobgen.model.plan import Check
-from jobgen.resolve.arguments import locate_word, plain_name
+from jobgen.resolve.arguments import locate_word, plain_name, read_options
 from jobgen.resolve.look import Look
 
 if TYPE_CHECKING:
     from jobgen.shell.programs import StartedProgram
-    from jobgen.shell.shellwords import Word
 
 _MOST_FILES = 1_000
 """So many names are compared with that of a missing file."""
-
-
-class Option(NamedTuple):
-    """An option of a program, with its value."""
-
-    name: str
-    """As :func:`plain_name` spells it."""
-    value: str
-    """Empty where none follows."""
-    flag: Word
-    holder: Word
-    """The word that holds the value, which may be the flag itself."""
-
-
-def read_options(program: StartedProgram) -> Iterator[Option]:
-    """The options of a program whose values the job file itself holds."""
-    words = program.words
-    for index, flag in enumerate(words):
-        name, equals, value = flag.text.partition("=")
-        holder = flag
-        if not name.startswith("--"):
-            continue
-        following = words[index + 1] if index + 1 < len(words) else None
-        if not equals and following and not following.text.startswith("--"):
-            value, holder = following.text, following
-        if not holder.made:
-            yield Option(plain_name(name), value, flag, holder)
 
 
 def check_files(look: Look) -> Iterator[Check]:
@@ -55,7 +27,8 @@ def check_files(look: Look) -> Iterator[Check]:
     for placed in look.spec.programs if files is not None else ():
         program = placed.program
         for option in read_options(program):
-            path = _resolve(program, option.value) if option.name in names else ""
+            known = option.name in names and not option.expands
+            path = _resolve(program, option.value) if known else ""
             if not path or path in (files or ()) or posixpath.basename(path) in setup:
                 continue
             status: Literal["warn", "fail"] = "warn" if program.maybe_made or setup else "fail"

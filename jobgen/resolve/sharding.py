@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from jobgen.model.plan import Check
-from jobgen.resolve.arguments import CONTRADICTION, locate_word, plain_name
+from jobgen.resolve.arguments import CONTRADICTION, locate_word, plain_name, read_options
 from jobgen.resolve.look import Look
-from jobgen.resolve.run_files import read_options
 
 if TYPE_CHECKING:
     from jobgen.shell import Word
@@ -26,7 +25,8 @@ def check_sharding(look: Look, framework: str, args: Sequence[Word]) -> Iterator
         return
     passed = {plain_name(str(arg).partition("=")[0]) for arg in args}
     for placed in look.spec.programs:
-        own = {o.name: o.flag for o in read_options(placed.program) if o.value.lower() not in _OFF}
+        known = (option for option in read_options(placed.program) if not option.expands)
+        own = {option.name: option.flag for option in known if option.value.lower() not in _OFF}
         for name, other in (_BOTH, _BOTH[::-1]):
             if name not in own or other not in {*own, *passed}:
                 continue

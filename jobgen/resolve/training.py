@@ -17,8 +17,6 @@ from jobgen.resolve.planner_request import PlannerRequest
 from jobgen.resolve.shape import Sized
 from jobgen.resolve.sharding import check_sharding
 from jobgen.resolve.unread import check_readers
-from jobgen.shell import shellwords
-from jobgen.shell.simple_commands import read_commands
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
@@ -79,7 +77,6 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     raise_errors(Invalid, configured)
     config = texts.get(train.config) if train.config else None
     decided = strategy.decide(train, known, world, launcher=launcher, config=config)
-    words = tuple(word.text for word in _words(runs)) if runs.simple else ()
     place = look.by_job(NAME)
     arch = known_architecture(train, texts)
     made = frameworks.configure(
@@ -89,7 +86,7 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
             size.ranks_per_node,
             gpus=world.gpus,
             place=place,
-            words=words,
+            words=runs.argv,
             stops=look.job.checkpoint is not None,
             model=arch,
         )
@@ -107,15 +104,15 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     ]
     told = (
         *made.notes,
-        *_twice(words, made.args, {one.option for one in differing}),
-        *_name_other_model(words, arch),
+        *_twice(runs.argv, made.args, {one.option for one in differing}),
+        *_name_other_model(runs.argv, arch),
         *_name_fewer_ranks(decided, size),
     )
     notes = (
         Problem("J239", note.message, look.spec.at(*note.path), severity="note") for note in told
     )
     unread = check_readers(look.spec, look.facts, launcher, decided.framework, made.args)
-    folders = check_options(look, size, decided.framework, words)
+    folders = check_options(look, size, decided.framework, runs.argv)
     values = (one.check for one in differing)
     fits = (planner_request.check_memory(look, estimate),) if estimate else ()
     checks = (*fits, *clashes, *values, *unread, *folders)
@@ -131,11 +128,6 @@ def _check_untrained(look: Look, size: Shape, launcher: str) -> Trained:
     clashes = tuple(check_sharding(look, "", ()))
     part = Part(NAME, notes=configured, checks=clashes)
     return Trained((part,) if configured or clashes else ())
-
-
-def _words(runs: Program) -> Iterator[shellwords.Word]:
-    for command in read_commands(runs.text):
-        yield from command.words
 
 
 _ANY_WORLD = ("torch", "megatron", "none")

@@ -58,10 +58,6 @@ class Command(NamedTuple):
     def __str__(self) -> str:
         return " ".join(quote(w) for w in self.words)
 
-    def plus(self, *words: Word) -> Command:
-        """The same command with words added at its end."""
-        return Command((*self.words, *words))
-
 
 class Result(NamedTuple):
     """What a command gave back. Bytes, because the other side may send anything."""

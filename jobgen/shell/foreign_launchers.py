@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from jobgen.shell.lexer import ShellWord
 from jobgen.shell.python_command import is_python
-from jobgen.shell.shellwords import Word
 
 _ONE_NODE = re.compile(r"(?!)")
 
@@ -137,7 +137,9 @@ class Launched(NamedTuple):
 _ASKS = frozenset({"--help", "-h", "--version", "-V"})
 
 
-def read_launched(launcher: ForeignLauncher, words: Sequence[Word], at: int) -> Launched | None:
+def read_launched(
+    launcher: ForeignLauncher, words: Sequence[ShellWord], at: int
+) -> Launched | None:
     """Where the program begins behind the launcher, whose own words end at ``at``.
 
     None where it starts nothing, as in ``torchrun --version`` and ``accelerate config``.
@@ -150,33 +152,27 @@ def read_launched(launcher: ForeignLauncher, words: Sequence[Word], at: int) -> 
         return None
     if not launcher.program:
         return Launched(len(words), module=False, spans_nodes=True)
-    taken = _take_options(launcher, words, at)
-    if taken.end >= len(words) or not any(launcher.needs.match(o) for o in taken.names or ("",)):
+    names, end, module, hidden = _take_options(launcher, words, at)
+    if end >= len(words) or not any(map(launcher.needs.match, names or ("",))):
         return None
-    spans = taken.hidden or any(launcher.nodes.fullmatch(name) for name in ("", *taken.names))
-    certain = not taken.hidden or words[taken.end].text.endswith(".py") or taken.module
-    return Launched(taken.end, taken.module, spans, certain)
+    spans = hidden or any(map(launcher.nodes.fullmatch, ("", *names)))
+    certain = not hidden or words[end].text.endswith(".py") or module
+    return Launched(end, module, spans, certain)
 
 
-class _Options(NamedTuple):
-    names: list[str]
-    end: int
-    module: bool
-    hidden: bool
-    """Whether some stand in a variable."""
-
-
-def _take_options(launcher: ForeignLauncher, words: Sequence[Word], at: int) -> _Options:
-    """The options, and the index of the program's first word."""
+def _take_options(
+    launcher: ForeignLauncher, words: Sequence[ShellWord], at: int
+) -> tuple[list[str], int, bool, bool]:
+    """The options' names, the index of the program's first word, whether that is a module, and
+    whether options stand in a variable."""
     names: list[str] = []
     hidden = False
     while at < len(words):
         text = words[at].text
-        if text == "--":
-            return _Options(names, at + 1, module=False, hidden=hidden)
-        if text in {"-m", "--module"} and launcher not in {_SRUN, _MPIRUN}:
-            return _Options(names, at + 1, module=True, hidden=hidden)
-        if text.startswith("$") and words[at].made and at + 1 < len(words):
+        module = text in {"-m", "--module"} and launcher not in {_SRUN, _MPIRUN}
+        if module or text == "--":
+            return names, at + 1, module, hidden
+        if text.startswith("$") and words[at].expands and at + 1 < len(words):
             hidden = True
             at += 1
         elif not text.startswith("-"):
@@ -184,10 +180,10 @@ def _take_options(launcher: ForeignLauncher, words: Sequence[Word], at: int) -> 
         else:
             names.append(text.partition("=")[0].lstrip("-").replace("-", "_"))
             at += 2 if _takes_next(launcher, words, at, names[-1]) else 1
-    return _Options(names, at, module=False, hidden=hidden)
+    return names, at, False, hidden
 
 
-def _takes_next(launcher: ForeignLauncher, words: Sequence[Word], at: int, name: str) -> bool:
+def _takes_next(launcher: ForeignLauncher, words: Sequence[ShellWord], at: int, name: str) -> bool:
     text = words[at].text
     attached = "=" in text or (re.match(r"-[A-Za-z]\d", text) is not None)
     if attached or name in launcher.flags or at + 1 >= len(words):

@@ -1,7 +1,7 @@
-"""Shell text → the Python programs and launchers that it starts, wherever they hide.
+"""Shell text → the programs that it starts, wherever they hide; the one reader of what runs.
 
-``env``, ``exec``, ``numactl``, ``uv run``, ``bash -c '…'``, ``eval`` and variables that the text
-itself sets are seen through. Scripts that it calls are not opened.
+``env``, ``exec``, ``numactl``, ``uv run``, ``bash -c '…'``, ``eval``, ``ssh`` and variables that
+the text itself sets are seen through. Scripts that it calls are not opened.
 """
 
 from __future__ import annotations
@@ -11,20 +11,26 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from jobgen.shell.conditions import program_words, starts_assignment
+from jobgen.shell.conditions import ASSIGNED
 from jobgen.shell.foreign_launchers import LAUNCHERS, MODULES, ForeignLauncher, read_launched
+from jobgen.shell.lexer import ShellWord
 from jobgen.shell.python_command import is_python, read_python_command
-from jobgen.shell.script_variables import ScriptVariables, is_variable
-from jobgen.shell.shellwords import Word
-from jobgen.shell.simple_commands import SimpleCommand, read_commands
+from jobgen.shell.script_variables import ScriptVariables
+from jobgen.shell.simple_commands import Move, SimpleCommand, read_script
 from jobgen.shell.wrappers import (
     DIRECT,
     ELSEWHERE,
     HARMLESS,
     MODULE_RUNNERS,
     NAMED,
+    PREFIXES,
     SHELLS,
     SWITCHES,
+    find_shell,
+    name_command,
+    read_prefix,
+    skip_options,
+    starts_known,
 )
 
 _LONGEST = 1_000_000
@@ -38,48 +44,77 @@ _RENDEZVOUS = re.compile(
     re.DOTALL,
 )
 """Words that change which ranks a program meets, before a command and behind env or export."""
-_WHICH = re.compile(r"[$`]\(?(?:which|command -v|type -p)\s+([\w./-]+)[)`]")
+_QUOTES = frozenset({"grep", *HARMLESS}) - {"env", "command"}
+"""Commands whose words are text."""
 
 
 class StartedProgram(NamedTuple):
-    """A Python program or a launcher that a command starts."""
+    """A program or builtin that a command starts."""
 
     name: str
-    """As people call it: ``train.py``, ``pkg.train``, ``torchrun``, ``accelerate launch``."""
-    words: tuple[Word, ...]
-    """From the interpreter, the script or the launcher on."""
+    """As people call it: ``train.py``, ``pkg.train``, ``numactl``, ``accelerate launch``."""
+    words: tuple[ShellWord, ...]
+    """From the interpreter, the script or the command on."""
     start: int
     """Where the first of these stands in the text."""
     end: int
     command: SimpleCommand
     """When it runs."""
+    starter: StartedProgram | None
+    """What starts it, where the shell does not do so itself: ``env``, ``srun``, ``bash -c``."""
+    assignments: tuple[ShellWord, ...]
+    """Variables that are set for it alone, but for those of its starter."""
     rendezvous: int
     """How often commands before it have changed RANK, MASTER_PORT or the like."""
-    own_rendezvous: bool = False
-    """Whether such variables are set or unset for this command alone."""
-    folder: str | None = None
+    own_rendezvous: bool
+    """Whether such variables are set or unset for this program alone."""
+    folder: str | None
     """Where it runs, below the workdir; None where that is not certain."""
-    maybe_made: bool = False
+    maybe_made: bool
     """Whether a command before it may have made its file."""
     script: str = ""
     """The Python file, where it is one; of a launcher, the one that its ranks run."""
     module: str = ""
+    at: int = 0
+    """Index of the script's or module's word."""
     launcher: ForeignLauncher | None = None
     alone: str = ""
     """The command without the launcher and its options; empty where that is not certain."""
     spans_nodes: bool = True
     """Of a launcher: whether its options name other nodes, or cannot be known."""
 
+    def starters(self) -> Iterator[StartedProgram]:
+        """What starts it, what starts that, and so on."""
+        starter = self.starter
+        while starter is not None:
+            yield starter
+            starter = starter.starter
+
+    @property
+    def is_training(self) -> bool:
+        """Whether it is a Python program or a launcher, and no launcher starts it."""
+        known = self.script or self.module or self.launcher
+        return bool(known) and all(starter.launcher is None for starter in self.starters())
+
 
 def read_programs(text: str) -> list[StartedProgram]:
-    """The programs that this text starts, in order.
+    """The Python programs and launchers that this text starts, in order.
 
     >>> [p.name for p in read_programs("cd x && A=1 python -W ignore train.py; nvidia-smi")]
     ['train.py']
     >>> [(p.name, p.alone) for p in read_programs("exec torchrun --nnodes 2 train.py --lr 1")]
     [('torchrun', 'train.py --lr 1')]
     """
-    return list(_Reading().read(text[:_LONGEST], 0))
+    return [program for program in read_started(text) if program.is_training]
+
+
+def read_started(text: str) -> Iterator[StartedProgram]:
+    """All that this text starts, in order; behind each program those that it starts itself.
+
+    >>> [p.name for p in read_started("cd x && srun numactl -l python train.py")]
+    ['cd', 'srun', 'numactl', 'train.py']
+    """
+    return _Reading().read(text[:_LONGEST], 0, None, None)
 
 
 class _Reading:
@@ -91,34 +126,58 @@ class _Reading:
         self.folder: str | None = ""
         self.makes_files = False
 
-    def read(self, text: str, depth: int) -> Iterator[StartedProgram]:
-        """The programs of a text, which may stand inside of another."""
-        for command in read_commands(text):
-            for word in command.words:
-                self.variables.remember(word)
-            words = _complete(self.variables.expand(program_words(command.words)))
-            before = command.words[: len(command.words) - len(program_words(command.words))]
+    def read(
+        self, text: str, depth: int, starter: StartedProgram | None, move: Move | None
+    ) -> Iterator[StartedProgram]:
+        """What a text starts, which may stand inside of another."""
+        script = read_script(text)
+        commands = script.commands
+        if starter is not None and move is not None:
+            commands = tuple(command.stand_in(starter.command, move) for command in commands)
+        for command in commands:
+            self.variables.remember(command)
+            words = self.variables.expand(command.words)
+            if words and words[0].text == "-m":  # run: -m module leaves the interpreter out
+                words = (_at(words[0], _PYTHON), *words)
             if not words or words[0].text in _CHANGES:
-                self.rendezvous += _changes_rendezvous(command.words)
-            else:
-                started = self._starts(text, words, command, depth)
-                yield from (_with_variables(one, before) for one in started)
+                self.rendezvous += _changes_rendezvous((*command.assignments, *words))
+            program = self._start(words, command, starter, command.assignments)
+            yield from self._unfold(program, depth)
             if words:
-                self._go_on(text, words, command)
+                self._go_on(program, writes=script.writes)
 
-    def _go_on(self, text: str, words: tuple[Word, ...], command: SimpleCommand) -> None:
+    def _start(
+        self,
+        words: tuple[ShellWord, ...],
+        command: SimpleCommand,
+        starter: StartedProgram | None,
+        assignments: Sequence[ShellWord] = (),
+        changes: Sequence[ShellWord] = (),
+    ) -> StartedProgram:
+        first, name = (words or command.assignments)[0], name_command(words[0]) if words else ""
+        own, folder = _changes_rendezvous((*assignments, *changes)), self.folder
+        if starter is not None:
+            own |= starter.own_rendezvous or starter.name == "ssh"
+        if starter is not None and (starter.name in ELSEWHERE or starter.folder is None):
+            folder = None
+        set_alone, now = tuple(assignments), (self.rendezvous, own, folder, self.makes_files)
+        return StartedProgram(
+            name, words, first.start, first.end, command, starter, set_alone, *now
+        )
+
+    def _go_on(self, program: StartedProgram, *, writes: bool) -> None:
         """Note what a command changes for those behind it."""
-        name = _base(words[0])
+        name, words, command = program.name, program.words, program.command
         if name in {"cd", "pushd", "popd"}:
             self._enter(words, command)
         python = is_python(words[0].text) or name.endswith(".py")
-        writes = name in {"echo", "printf"} and ">" in text
-        self.makes_files |= writes or not (python or name in HARMLESS)
+        speaks = name in {"echo", "printf"} and writes
+        self.makes_files |= speaks or not (python or name in HARMLESS)
 
-    def _enter(self, words: tuple[Word, ...], command: SimpleCommand) -> None:
+    def _enter(self, words: tuple[ShellWord, ...], command: SimpleCommand) -> None:
         target = words[1].text if len(words) == 2 else "-"
-        known = not words[-1].made and not target.startswith(("/", "~", "-"))
-        if is_variable(target) and "JOBGEN_WORK_DIR" in target:
+        known = not words[-1].expands and not target.startswith(("/", "~", "-"))
+        if target.strip("${}") == "JOBGEN_WORK_DIR":
             self.folder, target, known = "", ".", True
         if not known or self.folder is None or command.apart or not command.always:
             self.folder = None
@@ -128,168 +187,177 @@ class _Reading:
 
     # ---- commands inside of commands
 
-    def _starts(
-        self, text: str, words: tuple[Word, ...], command: SimpleCommand, depth: int
-    ) -> Iterator[StartedProgram]:
-        name = _base(words[0])
+    def _unfold(self, program: StartedProgram, depth: int) -> Iterator[StartedProgram]:
+        """The program, and all that it starts."""
+        name, text = program.name, program.words[0].text if program.words else ""
         if depth > _DEEPEST:
             return
-        start, end = words[0].start, words[0].end
-        here = StartedProgram(name, words, start, end, command, self.rendezvous)
-        here = here._replace(folder=self.folder, maybe_made=self.makes_files)
-        if name in SHELLS:
-            yield from self._shell(text, here, depth)
-        elif name == "eval" and len(words) > 1:
-            script = " ".join(word.text for word in words[1:])
-            yield from self._inside(text, here, words[1], depth, script)
-        elif name in DIRECT or name in NAMED or _is_own_script(words[0]):
-            yield from self._wrapped(text, here, depth)
-        elif name in LAUNCHERS:
-            yield from self._launched(text, here, LAUNCHERS[name], 1, depth)
-        elif is_python(words[0].text):
-            yield from self._python(text, here, depth)
-        elif words[0].text.endswith(".py"):
-            yield here._replace(name=words[0].text, script=words[0].text)
+        if name in LAUNCHERS:
+            yield from self._launched(program, LAUNCHERS[name], 1, depth)
+        elif is_python(text):
+            yield from self._python(program, depth)
+        elif text.endswith(".py"):
+            yield program._replace(name=text, script=text)
+        else:
+            yield program
+            other = _Reading._wrapped if "/" in text else _Reading._unknown
+            yield from _RULES.get(name, other)(self, program, depth)
 
-    def _shell(self, text: str, here: StartedProgram, depth: int) -> Iterator[StartedProgram]:
-        """``bash -lc 'script'``."""
-        for flag, word in zip(here.words[1:], here.words[2:], strict=False):
-            if re.fullmatch(r"-\w*c", flag.text):
-                yield from self._inside(text, here, word, depth, self.variables.read_text(word))
-                return
-            if not flag.text.startswith(("-", "+")):
-                yield from self._wrapped(text, here, depth)
-                return
+    def _hand_on(
+        self,
+        program: StartedProgram,
+        words: tuple[ShellWord, ...],
+        depth: int,
+        assignments: Sequence[ShellWord] = (),
+        changes: Sequence[ShellWord] = (),
+    ) -> Iterator[StartedProgram]:
+        """What another command starts with these of its words."""
+        if words:
+            inner = self._start(words, program.command, program, assignments, changes)
+            yield from self._unfold(inner, depth + 1)
+
+    def _shell(self, program: StartedProgram, depth: int) -> Iterator[StartedProgram]:
+        """``bash -lc 'script'``, ``bash script``, ``bash <<EOF``."""
+        words, at = program.words, skip_options(program.words, _SHELL_VALUED)
+        documents = [r.body for r in program.command.redirections if r.body is not None]
+        reads = any(re.fullmatch(r"-\w*c\w*", word.text) for word in words[1:at])
+        if at < len(words) and not reads:
+            yield from self._wrapped(program, depth)
+            return
+        for script in (*words[at:], *documents[-1:])[:1]:
+            yield from self._inside(program, script, self.variables.read_text(script), depth)
+
+    def _eval(self, program: StartedProgram, depth: int) -> Iterator[StartedProgram]:
+        words = program.words[1:]
+        script = " ".join(self.variables.read_text(word) for word in words)
+        for word in words[:1]:
+            yield from self._inside(program, word, script, depth)
+
+    def _ssh(self, program: StartedProgram, depth: int) -> Iterator[StartedProgram]:
+        """``ssh host 'script'``, ``ssh host command``."""
+        scripts = [word for word in program.words[1:] if word.quoted]
+        for word in scripts:
+            yield from self._inside(program, word, word.text, depth)
+        if not scripts:
+            yield from self._wrapped(program, depth)
+
+    def _unknown(self, program: StartedProgram, depth: int) -> Iterator[StartedProgram]:
+        """``any-command bash -c 'script'``."""
+        at = 0 if program.name in _QUOTES else find_shell(program.words)
+        yield from self._hand_on(program, program.words[at:] if at else (), depth)
 
     def _inside(
-        self, text: str, here: StartedProgram, word: Word, depth: int, script: str
+        self, program: StartedProgram, word: ShellWord, script: str, depth: int
     ) -> Iterator[StartedProgram]:
-        """The programs of a script that is one word of this text."""
+        """What a script starts that is one word of this text."""
         if depth >= _DEEPEST:
             return
-        folder = self.folder
-        verbatim = word.quoted and text[word.start + 1 : word.end - 1] == script
-        for one in self.read(script, depth + _SHELL_DEPTH):
-            start, end = word.start, word.end
-            if verbatim:
-                start, end = one.start + word.start + 1, one.end + word.start + 1
-            yield one._replace(start=start, end=end, command=_both(here.command, one.command))
+        folder, skip = self.folder, int(word.quoted)
+        verbatim = word.end - word.start == len(script) + 2 * skip
+
+        def move(inner: ShellWord) -> ShellWord:
+            if not verbatim:
+                return inner._replace(start=word.start, end=word.end)
+            shift = word.start + skip
+            return inner._replace(start=inner.start + shift, end=inner.end + shift)
+
+        yield from self.read(script, depth + _SHELL_DEPTH, program, move)
         self.folder = folder
 
-    def _wrapped(self, text: str, here: StartedProgram, depth: int) -> Iterator[StartedProgram]:
-        """The command behind ``env -u X A=1``, ``numactl -N 0``, ``uv run --with x``."""
-        words, named = here.words, here.name in NAMED
-        elsewhere = here.name in ELSEWHERE
-        assigned = []
+    def _prefixed(self, program: StartedProgram, depth: int) -> Iterator[StartedProgram]:
+        """The command behind ``env -u X A=1``, ``exec -a name``, ``command``."""
+        words, (at, end) = program.words, read_prefix(program.name, program.words)
+        changes = words[1:at] if program.name == "env" else ()
+        yield from self._hand_on(program, words[end:], depth, words[at:end], changes)
+
+    def _wrapped(self, program: StartedProgram, depth: int) -> Iterator[StartedProgram]:
+        """The command behind ``numactl -N 0``, ``uv run --with x``, ``docker run -e A=1 image``."""
+        words, named, changes = program.words, program.name in NAMED, []
         for at in range(1, len(words)):
             before, word = words[at - 1].text, words[at]
-            module = here.name in MODULE_RUNNERS and word.text in {"-m", "--module"}
+            module = program.name in MODULE_RUNNERS and word.text in {"-m", "--module"}
             value = named and before.startswith("-") and "=" not in before
             if not module and value and before not in SWITCHES:
                 continue
-            if starts_assignment(word.text) or before == "-u" or word.text == "-i":
-                assigned.append(word)
-            if module or _starts_something(word):
-                python = (word._replace(text="python", raw="python"),) if module else ()
-                for one in self._starts(text, (*python, *words[at:]), here.command, depth + 1):
-                    folder = None if elsewhere else one.folder
-                    yield _with_variables(one._replace(folder=folder), assigned)
+            if ASSIGNED.match(word.text) and program.name in ELSEWHERE:
+                changes.append(word)
+            if module or starts_known(word):
+                inner = (_at(word, _PYTHON), *words[at:]) if module else words[at:]
+                yield from self._hand_on(program, inner, depth, changes)
                 return
 
-    def _python(self, text: str, here: StartedProgram, depth: int) -> Iterator[StartedProgram]:
-        runs = read_python_command(here.words)
+    def _python(self, program: StartedProgram, depth: int) -> Iterator[StartedProgram]:
+        words = program.words
+        runs = read_python_command(words)
         launcher = MODULES.get(runs.module) or LAUNCHERS.get(runs.script.rpartition("/")[2])
         if launcher is not None:
             name = f"python -m {runs.module}" if runs.module else runs.script
-            started = here._replace(name=name)
-            end = here.words[min(runs.at, len(here.words) - 1)].end
-            yield from self._launched(text, started._replace(end=end), launcher, runs.at + 1, depth)
+            end = words[min(runs.at, len(words) - 1)].end
+            named = program._replace(name=name, end=end)
+            yield from self._launched(named, launcher, runs.at + 1, depth)
         elif runs.module in MODULE_RUNNERS:
-            behind = here._replace(name=runs.module, words=here.words[runs.at :])
-            yield from self._wrapped(text, behind, depth)
+            runner = program._replace(name=runs.module, words=words[runs.at :])
+            yield runner
+            yield from self._wrapped(runner, depth)
         elif runs.script or runs.module:
-            name, word = runs.script or runs.module, here.words[runs.at]
-            yield here._replace(
-                name=name,
-                start=word.start,
-                end=word.end,
-                script=runs.script,
-                module=runs.module,
-            )
+            name, word = runs.script or runs.module, words[runs.at]
+            found = program._replace(name=name, start=word.start, end=word.end, at=runs.at)
+            yield found._replace(script=runs.script, module=runs.module)
+        else:
+            yield program
 
     def _launched(
-        self, text: str, here: StartedProgram, launcher: ForeignLauncher, at: int, depth: int
+        self, program: StartedProgram, launcher: ForeignLauncher, at: int, depth: int
     ) -> Iterator[StartedProgram]:
-        parts = read_launched(launcher, here.words, at)
+        words = program.words
+        parts = read_launched(launcher, words, at)
         if parts is None:
+            yield program
             return
-        program, alone, script = here.words[parts.program :], "", ""
-        if parts.certain and program:
-            alone = launcher.keeps + "python -m " * parts.module + " ".join(w.raw for w in program)
-            if not parts.module and _starts_something(program[0]):
-                inner = next(self._starts(text, program, here.command, depth + 1), None)
-                script = inner.script if inner else ""
-                if inner is not None and inner.launcher is not None:
-                    alone = inner.alone
-        name, end = here.name, here.end
         if launcher.subcommands:
-            name, end = f"{name} {here.words[at].text}", here.words[at].end
-        yield here._replace(
-            name=name,
-            end=end,
-            launcher=launcher,
-            script=script,
-            alone=" ".join(alone.replace("\\\n", " ").split("\n")),
-            spans_nodes=parts.spans_nodes,
-        )
+            name = f"{program.name} {words[at].text}"
+            program = program._replace(name=name, end=words[at].end)
+        program = program._replace(launcher=launcher, spans_nodes=parts.spans_nodes)
+        behind = words[parts.program :]
+        python = [_at(behind[0], word) for word in (_PYTHON, _MODULE)] if parts.module else []
+        inner = list(self._hand_on(program, (*python, *behind), depth))
+        if parts.certain and behind:
+            known = not parts.module and starts_known(behind[0])
+            first = next((p for p in inner if known and (p.script or p.launcher)), None)
+            alone = launcher.keeps + "python -m " * parts.module + " ".join(w.raw for w in behind)
+            alone = _list_assignments(program) + alone.replace("\\\n", " ").replace("\n", " ")
+            if first is not None:
+                alone = first.alone if first.launcher else alone
+                program = program._replace(script=first.script)
+            program = program._replace(alone=alone)
+        yield program
+        yield from inner
 
 
-def _complete(words: tuple[Word, ...]) -> tuple[Word, ...]:
-    """The words with the interpreter that ``run: -m module`` leaves out."""
-    if not words or words[0].text != "-m":
-        return words
-    return (words[0]._replace(text="python", raw="python"), *words)
+_RULES = {
+    **dict.fromkeys((*DIRECT, *NAMED), _Reading._wrapped),
+    **dict.fromkeys(PREFIXES, _Reading._prefixed),
+    **dict.fromkeys(SHELLS, _Reading._shell),
+    "eval": _Reading._eval,
+    "ssh": _Reading._ssh,
+}
+"""Command → how to find what it starts."""
+_PYTHON = ShellWord("python", 0, 0, raw="python")
+_MODULE = ShellWord("-m", 0, 0, raw="-m")
+_SHELL_VALUED = r"[-+]\w*[oO]|--rcfile|--init-file"
+"""Options of a shell that take the next word."""
 
 
-def _changes_rendezvous(words: Sequence[Word]) -> bool:
+def _changes_rendezvous(words: Sequence[ShellWord]) -> bool:
     return any(_RENDEZVOUS.fullmatch(word.text) for word in words)
 
 
-def _with_variables(program: StartedProgram, before: Sequence[Word]) -> StartedProgram:
-    """The program with what is set for it alone."""
-    own = program.own_rendezvous or _changes_rendezvous(before)
-    sets = "".join(f"{word.raw} " for word in before if starts_assignment(word.text))
-    alone = sets + program.alone if program.alone else ""
-    return program._replace(own_rendezvous=own, alone=alone)
+def _list_assignments(program: StartedProgram) -> str:
+    """What is set for a program alone, as it is written."""
+    lineage = [*program.starters()][::-1]
+    return "".join(f"{w.raw} " for one in (*lineage, program) for w in one.assignments)
 
 
-def _base(word: Word) -> str:
-    """The name of a command: without its folder, and behind ``$(which …)``."""
-    match = _WHICH.fullmatch(word.text)
-    return (match.group(1) if match else word.text).rpartition("/")[2]
-
-
-def _is_own_script(word: Word) -> bool:
-    """``./wrapper.sh``, which may start the command behind it."""
-    known = _base(word) in LAUNCHERS or is_python(word.text)
-    return "/" in word.text and not known and not word.text.endswith(".py")
-
-
-def _starts_something(word: Word) -> bool:
-    """Whether a command known here begins with this word."""
-    name, text = _base(word), word.text
-    if text.startswith("-") or starts_assignment(text):
-        return False
-    known = name in LAUNCHERS or name in SHELLS or name in DIRECT or name in NAMED
-    return known or is_python(text) or text.endswith(".py")
-
-
-def _both(outer: SimpleCommand, inner: SimpleCommand) -> SimpleCommand:
-    """When a command runs that stands inside of another."""
-    return inner._replace(
-        always=outer.always and inner.always,
-        some_ranks=outer.some_ranks or inner.some_ranks,
-        repeated=outer.repeated or inner.repeated,
-        background=outer.background or inner.background,
-        piped=outer.piped or inner.piped,
-    )
+def _at(place: ShellWord, word: ShellWord) -> ShellWord:
+    """A word that is not written, at the place of one that is."""
+    return word._replace(start=place.start, end=place.end)

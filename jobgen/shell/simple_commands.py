@@ -1,117 +1,164 @@
-"""Shell text → its simple commands, each with when it runs: always, on a condition, in a loop.
+"""Shell text → its commands: words, assignments, redirections, places, and when each one runs.
 
-No command is run. Where a condition cannot be judged, what depends on it counts as uncertain.
+The one reader of shell text: of ``run:``, ``setup:`` and job scripts. No command is run. Where a
+condition cannot be judged, what depends on it counts as uncertain.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from jobgen.shell.conditions import (
     ASSIGNED,
+    Compound,
+    count_assignments,
     is_expected_to_succeed,
     names_rank,
     runs_several_times,
 )
-from jobgen.shell.open_command import Frame
-from jobgen.shell.shellwords import Word, pieces
+from jobgen.shell.lexer import Lexer, Operator, Redirection, ShellWord, Token
 
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _LEAVES = frozenset({"exit", "return"})
 _DEEPEST = 60
 
 
-class SimpleCommand(NamedTuple):
-    """One command and its words, without keywords and redirections."""
+Move = Callable[[ShellWord], ShellWord]
 
-    words: tuple[Word, ...]
+
+class SimpleCommand(NamedTuple):
+    """One command, without keywords."""
+
+    assignments: tuple[ShellWord, ...]
+    """``A=1`` before the command, or alone."""
+    words: tuple[ShellWord, ...]
+    """From its name on; empty where it only assigns."""
+    redirections: tuple[Redirection, ...]
     always: bool
     """Whether it runs when all commands before it succeed."""
     some_ranks: bool
     """Whether a condition on the rank or the node decides about it."""
-    repeated: bool
+    repeated: bool = False
     """Whether a ``for`` loop runs it several times."""
-    background: bool
-    piped: bool
+    background: bool = False
+    piped: bool = False
     """Whether it reads from a pipe."""
-    apart: bool
+    apart: bool = False
     """Whether a shell of its own runs it: its ``cd`` does not hold for the commands behind it."""
+
+    @property
+    def start(self) -> int:
+        """Where its first word stands."""
+        return (self.assignments or self.words)[0].start
+
+    def stand_in(self, outer: SimpleCommand, move: Move) -> SimpleCommand:
+        """The command as one that stands inside of another, at other places."""
+        return self._replace(
+            assignments=tuple(map(move, self.assignments)),
+            words=tuple(map(move, self.words)),
+            always=outer.always and self.always,
+            some_ranks=outer.some_ranks or self.some_ranks,
+            repeated=outer.repeated or self.repeated,
+            background=outer.background or self.background,
+            piped=outer.piped or self.piped,
+        )
 
 
 class Script(NamedTuple):
     """A shell text, read."""
 
     commands: tuple[SimpleCommand, ...]
+    """In order; those in functions too."""
+    comments: tuple[ShellWord, ...]
+    loop_variables: tuple[str, ...]
+    """Names that ``for`` and ``select`` set."""
+    expansions: tuple[ShellWord, ...]
+    """``$1``, ``${X}`` and ``$(…)``, in order."""
     functions: tuple[tuple[int, int], ...]
     """Where the bodies of functions begin and end."""
+    open_quote: int | None
+    """Where a quote stands that nothing closes."""
+    writes: bool
+    """Whether anything is redirected to a file."""
+    is_single: bool
+    """Whether it is one command without operators, redirections and keywords."""
 
 
 def read_script(text: str) -> Script:
-    """Every simple command of the text, in order, and its functions."""
-    parser = _Parser()
-    for kind, word in pieces(text):
-        if kind == "word":
-            parser.take_word(word)
-        elif kind == "end":
-            parser.take_operator(word.text, word.start)
+    """The commands of a text, and what stands between them.
+
+    >>> command = read_script("A=1 python -u 'my train.py' >log &  # why").commands[0]
+    >>> [word.text for word in (*command.assignments, *command.words)], command.background
+    (['A=1', 'python', '-u', 'my train.py'], True)
+    """
+    lexer, parser = Lexer(text), _Parser()
+    for token in lexer.tokens():
+        parser.take(token)
     parser.take_operator("\n", len(text))
-    return Script(tuple(parser.commands()), tuple(parser.functions))
-
-
-def read_commands(text: str) -> tuple[SimpleCommand, ...]:
-    """Every simple command of the text, in order."""
-    return read_script(text).commands
-
-
-class _Draft(NamedTuple):
-    words: tuple[Word, ...]
-    always: bool
-    some_ranks: bool
-    loops: tuple[Frame, ...]
-    piped: bool
-    apart: bool
+    return Script(
+        tuple(parser.commands()),
+        tuple(lexer.comments),
+        tuple(parser.loop_variables),
+        tuple(sorted(lexer.expansions, key=lambda word: word.start)),
+        tuple(parser.functions),
+        lexer.open_quote,
+        parser.writes,
+        parser.plain and len(parser.drafts) == 1,
+    )
 
 
 class _Parser:
     """Words and operators, one after the other → commands with when they run."""
 
     def __init__(self) -> None:
-        self.drafts: list[_Draft] = []
+        self.drafts: list[tuple[SimpleCommand, tuple[Compound, ...]]] = []
+        """Commands, each with the loops around it."""
         self.background: set[int] = set()
-        self.stack = [Frame("top", None, always=True, some=False)]
-        self.words: list[Word] = []
+        self.stack = [Compound("top", None, always=True, some=False)]
+        self.words: list[ShellWord] = []
+        self.redirections: list[Redirection] = []
+        self.loop_variables: list[str] = []
+        self.writes, self.plain = False, True
         self.header = ""
         """``for``, ``case`` or ``function`` while its first line is read."""
         self.pattern = False
         """Whether a pattern of ``case`` is read."""
         self.function = ""
         """The name of a function whose body comes next."""
-        self.closed: Frame | None = None
+        self.closed: Compound | None = None
         """The compound command that has just ended."""
         self.functions: list[tuple[int, int]] = []
         self.over = self.fewer = False
         self.rank_names: set[str] = set()
         """Variables and functions that hold or test the rank."""
 
-    def commands(self) -> list[SimpleCommand]:
+    def commands(self) -> Iterator[SimpleCommand]:
         """What was read."""
-        return [
-            SimpleCommand(
-                d.words,
-                d.always,
-                d.some_ranks,
-                any(loop.repeats for loop in d.loops),
-                at in self.background,
-                d.piped,
-                d.apart or at in self.background,
+        for at, (command, loops) in enumerate(self.drafts):
+            background = at in self.background
+            yield command._replace(
+                repeated=any(loop.repeats for loop in loops),
+                background=background,
+                apart=command.apart or background,
             )
-            for at, d in enumerate(self.drafts)
-        ]
+
+    def take(self, token: Token) -> None:
+        """Add the next token of the text."""
+        if isinstance(token, ShellWord):
+            self.take_word(token)
+        elif isinstance(token, Operator):
+            self.plain &= token.text == "\n"
+            self.take_operator(token.text, token.start)
+        else:
+            self.plain = False
+            self.writes |= token.writes
+            self.redirections.append(token)
 
     # ---- words
 
-    def take_word(self, word: Word) -> None:
+    def take_word(self, word: ShellWord) -> None:
         """Add a word; at the start of a command it may be a keyword."""
         bare = word.raw == word.text
         if self.pattern:
@@ -124,12 +171,11 @@ class _Parser:
         else:
             self._keyword(word)
 
-    def _keyword(self, word: Word) -> None:
-        text = word.text
-        opener = _OPENERS.get(text)
+    def _keyword(self, word: ShellWord) -> None:
+        text, self.plain = word.text, False
         if text in _HEADERS:
             self.header = text
-        elif opener is not None:
+        elif text in _OPENERS:
             self._open(text, word.start)
         elif text in {"then", "do"}:
             self._enter_body()
@@ -141,7 +187,7 @@ class _Parser:
     def _open(self, kind: str, start: int) -> None:
         top = self.stack[-1]
         always, some = self._certainty()
-        frame = Frame(kind, top, always=always, some=some)
+        frame = Compound(kind, top, always=always, some=some)
         if self.function:
             frame.in_function, frame.always = self.function, False
             frame.body = start
@@ -222,12 +268,14 @@ class _Parser:
                 self._end_command("\n")
         elif header in {"for", "select"}:
             self._open(header, start)
+            self.loop_variables += [word.text for word in words[:1]]
             self.stack[-1].repeats = header == "for" and runs_several_times(words)
             self.stack[-1].always &= header == "for"
 
     def _end_command(self, operator: str) -> None:
         top, words = self.stack[-1], tuple(self.words)
         if not words and not self.closed:
+            self.redirections = []
             return
         succeeds, names_rank = True, False
         if self.closed:
@@ -235,7 +283,7 @@ class _Parser:
         if words:
             succeeds, names_rank = is_expected_to_succeed(words), self._names_rank(words)
             self._add(words)
-        self.words, self.closed = [], None
+        self.words, self.redirections, self.closed = [], [], None
         top.passes &= succeeds
         top.succeeds = top.passes
         top.tests_rank |= names_rank and not succeeds
@@ -253,35 +301,40 @@ class _Parser:
                 self.background.update(range(top.first, len(self.drafts)))
             top.start_list()
 
-    def _add(self, words: tuple[Word, ...]) -> None:
+    def _add(self, words: tuple[ShellWord, ...]) -> None:
         top = self.stack[-1]
         always, some = self._certainty()
         if top.first is None:
             top.first = len(self.drafts)
         apart = top.apart or top.piped
-        self.drafts.append(_Draft(words, always, some, top.loops, top.piped, apart))
+        count, into = count_assignments(words), tuple(self.redirections)
+        command = SimpleCommand(
+            words[:count], words[count:], into, always, some, piped=top.piped, apart=apart
+        )
+        self.drafts.append((command, top.loops))
         if self._names_rank(words):
-            self.rank_names |= {m.group(1) for w in words if (m := ASSIGNED.match(w.text))}
+            self.rank_names |= {m.group(1) for w in words if (m := ASSIGNED.match(w.raw))}
             self.rank_names |= {top.in_function} - {""}
-        self._leave(words, always=always, some=some)
+        if words[count:]:
+            self._leave(words[count:], always=always, some=some)
 
     def _certainty(self) -> tuple[bool, bool]:
         top = self.stack[-1]
         always = top.always and top.sure and not self.over
         return always, top.some or top.rank_test or self.fewer
 
-    def _leave(self, words: tuple[Word, ...], *, always: bool, some: bool) -> None:
+    def _leave(self, words: tuple[ShellWord, ...], *, always: bool, some: bool) -> None:
         """``exit``, ``exec program`` and ``break`` decide about the commands behind them."""
-        head = words[0].text
-        top = self.stack[-1]
-        if head == "break" and top.loops:
-            top.loops[-1].repeats = False
+        head, top = words[0].text, self.stack[-1]
         leaves = head in _LEAVES or (head == "exec" and len(words) > 1)
-        if leaves and not top.in_function and not any(f.kind == "(" for f in self.stack[-3:]):
-            self.fewer |= some
-            self.over |= always and not some
+        if top.in_function or any(frame.kind == "(" for frame in self.stack[-3:]):
+            leaves = False
+        self.fewer |= leaves and some
+        self.over |= leaves and always and not some
+        for loop in top.loops[-1:] if head == "break" else top.loops:
+            loop.repeats &= head != "break" and not self.over
 
-    def _names_rank(self, words: tuple[Word, ...]) -> bool:
+    def _names_rank(self, words: tuple[ShellWord, ...]) -> bool:
         if names_rank(words):
             return True
         names = self.rank_names
@@ -289,7 +342,7 @@ class _Parser:
 
 
 _HEADERS = frozenset({"for", "select", "case", "function"})
-_OPENERS = {kind: kind for kind in ("if", "while", "until", "{")}
+_OPENERS = frozenset({"if", "while", "until", "{"})
 _LOOPS = ("while", "until", "for", "select")
 _CLOSERS = {"fi": ("if",), "done": _LOOPS, "}": ("{",), "esac": ("case",)}
 _KEYWORDS = frozenset({*_HEADERS, *_OPENERS, *_CLOSERS, "then", "do", "else", "elif", "!"})

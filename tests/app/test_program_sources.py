@@ -52,6 +52,7 @@ def read(world: World, job: Job, run: str, train: str = "{strategy: fsdp2}") -> 
             "python train.py --deepspeed_config=./conf/ds.json",
             set(TREE) - {"src/other.py", "unread.py", "run.sh", "tools/main.py"},
         ),
+        ("bash -c 'exec python src/other.py --x conf/ds.json'", {"src/other.py", "conf/ds.json"}),
         ("bash run.sh", {"run.sh", "tools/main.py", "src/other.py"}),
         ("-m pkg.deep", {"pkg/__init__.py", "pkg/deep.py"}),
         ("cd src && python other.py", {"src/other.py"}),

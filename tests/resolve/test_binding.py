@@ -58,6 +58,11 @@ def test_what_binds_ranks_itself_turns_it_off(keys: dict[str, str], why: str, pl
     assert str(decision.place) == place
 
 
+def test_the_name_of_such_a_program_alone_turns_nothing_off() -> None:
+    made = plan(job(launcher="torchrun", run="python train.py --binder numactl"))
+    assert made.other["bind"].value == "auto"
+
+
 @pytest.mark.parametrize(
     ("keys", "cluster"),
     [

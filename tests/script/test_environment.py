@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ import pytest
 
 from jobgen.resolve.container import _CONVERT
 from jobgen.resolve.docker import _AMD, _NVIDIA
-from jobgen.shell.simple_commands import read_commands
+from jobgen.shell.simple_commands import read_script
 from tests.load.test_jobs import problem
 from tests.resolve.made import GPUS
 from tests.script.job import Job
@@ -42,18 +41,14 @@ _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(\+?=.*)?", re.DOTALL)
 
 def list_assigned(text: str) -> set[str]:
     """The names that the commands of a script set for themselves, in its functions or outside."""
-    names = {match[1] for match in re.finditer(r"^ *for (\w+) in ", text, re.MULTILINE)}
-    for command in read_commands(text):
+    script = read_script(text)
+    names = set(script.loop_variables)
+    for command in script.commands:
+        names |= {word.text.partition("=")[0].rstrip("+") for word in command.assignments}
         words = [word.text for word in command.words]
-        names |= {word.partition("=")[0].rstrip("+") for word in _take_assignments(words)}
-        if words[0] in {"read", "mapfile", "export", "declare"}:
+        if words[:1] and words[0] in {"read", "mapfile", "export", "declare"}:
             names |= {match[1] for word in words[1:] if (match := _ASSIGNED.fullmatch(word))}
     return names
-
-
-def _take_assignments(words: list[str]) -> list[str]:
-    taken = itertools.takewhile(lambda word: re.match(r"[A-Za-z_]\w*\+?=", word), words)
-    return list(taken)
 
 
 def find_names_of_scripts() -> list[str]:

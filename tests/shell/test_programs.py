@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.shell import programs, python_command
+from jobgen.shell import exports, programs, python_command, script_variables, simple_commands
 from jobgen.shell.programs import read_programs
 
 
@@ -81,6 +81,9 @@ def test_any_text_is_read(pieces: list[str]) -> None:
     assert all(0 <= p.start <= p.end <= len(text) for p in read_programs(text))
 
 
-@pytest.mark.parametrize("module", [programs, python_command])
+MODULES = [exports, programs, python_command, script_variables, simple_commands]
+
+
+@pytest.mark.parametrize("module", MODULES)
 def test_the_examples_of_the_modules_are_true(module: object) -> None:
     assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]

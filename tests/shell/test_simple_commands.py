@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jobgen.shell.simple_commands import read_commands
+from jobgen.shell.simple_commands import read_script
 
 KINDS = ("always", "some_ranks", "repeated", "background", "piped")
 
@@ -79,9 +79,9 @@ TEXTS = {
 def shown(text: str) -> list[str]:
     """Each command with what is true of it."""
     lines = []
-    for command in read_commands(text):
+    for command in read_script(text).commands:
         kinds = " ".join(kind for kind in KINDS if getattr(command, kind))
-        words = " ".join(word.text for word in command.words)
+        words = " ".join(word.text for word in (*command.assignments, *command.words))
         lines.append(f"{words}: {kinds}" if kinds else words)
     return lines
 
@@ -118,18 +118,20 @@ SCRIPTS = st.recursive(st.just("echo @"), compound, max_leaves=6)
 @given(SCRIPTS)
 @example("{ [ -n '' ] && { echo @\n}\n} && { echo @\n}")
 @example("{ echo @\n} && { echo @\nexit 0\n}\necho @")
+@example("for i in 1 2; do\necho @\nexit 0\ndone")
 def test_what_is_said_to_run_always_is_run_by_bash(template: str) -> None:
     """And what a loop repeats is run again."""
     numbers = count()
     text = "".join(f"p{next(numbers)}" if c == "@" else c for c in template)
     run = subprocess.run(["bash", "-c", text], capture_output=True, text=True, check=False)
     times = Counter(run.stdout.split())
-    for command in read_commands(text):
-        if command.words[0].text == "echo" and command.always:
+    for command in read_script(text).commands:
+        if [word.text for word in command.words[:1]] == ["echo"] and command.always:
             assert times[command.words[1].text] >= (2 if command.repeated else 1)
 
 
 @given(st.text(st.sampled_from("ab $'\"\\(){}[]<>;&|#\n=!`") | st.characters(), max_size=80))
 def test_any_text_is_read(text: str) -> None:
-    for command in read_commands(text):
-        assert all(0 <= word.start <= word.end <= len(text) for word in command.words)
+    for command in read_script(text).commands:
+        words = (*command.assignments, *command.words)
+        assert all(0 <= word.start <= word.end <= len(text) for word in words)

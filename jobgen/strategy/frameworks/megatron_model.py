@@ -6,7 +6,7 @@ have another. What no argument can say is a fault, and so is an argument of run 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jobgen.strategy.frameworks import Request
 from jobgen.strategy.frameworks.options import Option, read_values, said
@@ -62,7 +62,7 @@ def describe_model(request: Request) -> tuple[tuple[Option, ...], tuple[Fault, .
     return passed, tuple(_check_run(passed, arch, request))
 
 
-def _find_builder(words: Iterable[str]) -> str:
+def _find_builder(words: Sequence[str]) -> str:
     """The argument of run that gives the program a model of its own; empty if there is none."""
     return next((name for name in read_values(words) if name in _BUILDERS), "")
 

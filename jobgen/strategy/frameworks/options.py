@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from jobgen.model.plan import Setting, by_rule
 from jobgen.shell import Raw, Word
+from jobgen.shell.python_command import read_long_options
 from jobgen.strategy.values import Fault, Strategy
 
 CHECKPOINTS = Raw('"$JOBGEN_CHECKPOINT_DIR"')
@@ -56,17 +57,9 @@ def said(words: Iterable[str], *names: str) -> bool:
     return any(word.split("=", 1)[0] in names for word in words)
 
 
-def read_values(words: Iterable[str]) -> dict[str, str | None]:
+def read_values(words: Sequence[str]) -> dict[str, str | None]:
     """The options among a program's own words, with what follows them; None where nothing does."""
-    values: dict[str, str | None] = {}
-    name = ""
-    for word in words:
-        if word.startswith("--"):
-            name, equals, value = word.partition("=")
-            values[name] = value if equals else None
-        elif name and values[name] is None:
-            values[name] = word
-    return values
+    return {name: value for name, value, _, _ in read_long_options(words)}
 
 
 def plain_ddp(strategy: Strategy, title: str) -> Iterable[Fault]:

@@ -1,7 +1,7 @@
-"""Shell text → words and operators, as a shell reads them, without running anything.
+"""Shell text → words, operators and redirections, as bash splits it. Nothing is run.
 
-Quotes, escapes, comments, here-documents, redirections, arrays and substitutions are known; text
-that is not valid is read as far as it goes.
+Quotes, escapes, comments, here-documents, arrays and substitutions are known; text that is not
+valid is read as far as it goes. :mod:`jobgen.shell.simple_commands` makes commands of the tokens.
 """
 
 from __future__ import annotations
@@ -10,47 +10,56 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_KEYWORDS = frozenset(
+_BEFORE_COMMAND = frozenset(
     {"if", "then", "else", "elif", "fi", "do", "done", "while", "until", "!", "{", "}", "time"}
 )
+"""Keywords behind which a command begins."""
 
 
-class Word(NamedTuple):
-    """A word or operator of the shell: its text without quotes, and where it stands."""
+class ShellWord(NamedTuple):
+    """A word of the shell: its text without quotes, and where it stands."""
 
     text: str
     start: int
     end: int
-    made: bool = False
-    """Whether the shell would put something into it, so that the text is not the value."""
+    expands: bool = False
+    """Whether the shell puts something into it, so that the text is not the value."""
     quoted: bool = False
     """Whether it is one quoted piece."""
     raw: str = ""
     """The text with its quotes."""
 
 
-def commands(text: str) -> Iterator[list[Word]]:
-    """Simple commands, each as its words, without keywords and redirections."""
-    words: list[Word] = []
-    for kind, word in pieces(text):
-        if kind == "end":
-            if words:
-                yield words
-            words = []
-        elif kind == "word" and (words or word.text not in _KEYWORDS or word.quoted):
-            words.append(word)
-    if words:
-        yield words
+class Operator(NamedTuple):
+    """``&&``, ``|``, ``(``, a line end: what ends a command."""
+
+    text: str
+    start: int
 
 
-def pieces(text: str) -> Iterator[tuple[str, Word]]:
-    """(word, …), (into, …) for the target of a redirection, (end, …) for an operator."""
-    return Reader(text).pieces()
+class Redirection:
+    """``2>log``, ``<<EOF``: its sign, the word behind it, and the body of a here-document."""
+
+    __slots__ = ("body", "sign", "target")
+
+    def __init__(self, sign: str, target: ShellWord) -> None:
+        self.sign = sign
+        self.target = target
+        self.body: ShellWord | None = None
+
+    @property
+    def writes(self) -> bool:
+        """Whether it opens a file to write to it."""
+        return ">" in self.sign and not self.sign.endswith(">&")
+
+
+Token = ShellWord | Operator | Redirection
 
 
 _SUMS = re.compile(r"(?<=for )\(\([^\n]{0,300}?\)\)|\(\([^;\n]{0,300}?\)\)")
 """``((n << 2))``, whose signs redirect nothing."""
-_BLANK = re.compile(r"(?:[ \t\r]|\\\n|#[^\n]*)+")
+_BLANK = re.compile(r"(?:[ \t\r]|\\\n)+")
+_COMMENT = re.compile(r"#[^\n]*")
 _OPERATOR = re.compile(r"&&|\|\||;;&|;[;&]|\|&|[;&|()]")
 _REDIRECTION = re.compile(r"(?:\d+|\{\w+\})?(?:<<<|<<-?|&>>?|>>|[<>][&>|]?)", re.ASCII)
 _PARAMETER = re.compile(r"[0-9@*#?$!-]|\w+", re.ASCII)
@@ -61,60 +70,63 @@ _ARRAY = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _SIGNS = "\n;&|()<>"
 
 
-class Reader:
-    """One pass over the text. Whatever it holds, each step goes on by at least one character."""
+class Lexer:
+    """One pass over a text. Whatever it holds, each step goes on by at least one character."""
 
     def __init__(self, text: str) -> None:
         self.text = text
         self.at = 0
-        self.waiting: list[tuple[str, bool, bool]] = []
-        """Here-documents whose bodies start at the next line: the mark, whether tabs before it are
-        skipped, and whether the body is literal."""
+        self.waiting: list[Redirection] = []
+        """Here-documents whose bodies start at the next line."""
+        self.comments: list[ShellWord] = []
         self.open_quote: int | None = None
         """Where a quote stands that nothing closes."""
-        self.expansions: list[Word] = []
+        self.expansions: list[ShellWord] = []
         """``$1``, ``${X}`` and ``$(…)`` in the order in which they were met."""
         self.depth = 0
 
-    def pieces(self) -> Iterator[tuple[str, Word]]:
-        """Words, targets of redirections, and operators, in order."""
+    def tokens(self) -> Iterator[Token]:
+        """Words, redirections and operators, in order."""
         text, first = self.text, True
         while self.at < len(text):
             if blank := _BLANK.match(text, self.at):
                 self.at = blank.end()
                 continue
             c, start = text[self.at], self.at
-            if c in _REDIRECTS and _REDIRECTION.match(text, start):
+            if c == "#" and (comment := _COMMENT.match(text, start)):
+                self.at = comment.end()
+                self.comments.append(self._slice(start))
+            elif c in _REDIRECTS and _REDIRECTION.match(text, start):
                 yield from self._redirection()
             elif c == "(" and (sums := _SUMS.match(text, start)):
                 self.at, first = sums.end(), False
-                yield "word", self._slice(start)
+                yield self._slice(start)
             elif c in _SIGNS:
-                yield "end", self._operator()
+                yield self._operator()
                 first = True
             elif first and text.startswith(("[[ ", "[[\t", "[[\n"), start):
                 first = False
                 yield from self._test()
             else:
                 word = self._word()
-                first = first and word.text in _KEYWORDS
-                yield "word", word
+                first = first and word.text in _BEFORE_COMMAND
+                yield word
 
-    def _slice(self, start: int) -> Word:
+    def _slice(self, start: int) -> ShellWord:
         raw = self.text[start : self.at]
-        return Word(raw, start, self.at, made=True, raw=raw)
+        return ShellWord(raw, start, self.at, expands=True, raw=raw)
 
-    def _operator(self) -> Word:
+    def _operator(self) -> Operator:
         start = self.at
         if self.text[start] == "\n":
             self.at += 1
             self._bodies()
-            return Word("\n", start, start + 1)
+            return Operator("\n", start)
         match = _OPERATOR.match(self.text, start)
         self.at = match.end() if match else start + 1
-        return Word(self.text[start : self.at], start, self.at)
+        return Operator(self.text[start : self.at], start)
 
-    def _test(self) -> Iterator[tuple[str, Word]]:
+    def _test(self) -> Iterator[Token]:
         """``[[ … ]]``, in which && and < are no operators."""
         while self.at < len(self.text):
             c = self.text[self.at]
@@ -122,7 +134,7 @@ class Reader:
                 self.at += 1
                 continue
             word = self._word()
-            yield "word", word
+            yield word
             if word.raw == "]]":
                 return
 
@@ -130,37 +142,39 @@ class Reader:
         end = self.text.find("\n", self.at)
         self.at = len(self.text) if end < 0 else end
 
-    def _redirection(self) -> Iterator[tuple[str, Word]]:
+    def _redirection(self) -> Iterator[Token]:
         match = _REDIRECTION.match(self.text, self.at)
-        sign = match.group().lstrip("0123456789") if match else ""
+        sign = match.group() if match else ""
         self.at = match.end() if match else self.at + 1
         if self.text.startswith("(", self.at):  # <( … ) is a word
             start = self.at
             self.at += 1
             self._balanced(")")
-            yield "into", self._slice(start)
+            yield Redirection(sign, self._slice(start))
             return
         while self.text[self.at : self.at + 1] in {" ", "\t"}:
             self.at += 1
         if self.text[self.at : self.at + 1] in {"", *_SIGNS}:
             return
-        word = self._word()
-        if sign in {"<<", "<<-"}:
-            self.waiting.append((word.text, sign == "<<-", word.raw != word.text))
-        yield "into", word
+        redirection = Redirection(sign, self._word())
+        if sign.lstrip("0123456789") in {"<<", "<<-"}:
+            self.waiting.append(redirection)
+        yield redirection
 
     def _bodies(self) -> None:
-        if not self.waiting:
-            return
-        for mark, tabs, literal in self.waiting:
+        for document in self.waiting:
+            mark, tabs = document.target, document.sign.endswith("-")
             begin = end = self.at
             while self.at < len(self.text):
                 end = start = self.at
                 self._to_line_end()
                 line = self.text[start : self.at]
                 self.at += 1
-                if (line.lstrip("\t") if tabs else line) == mark:
+                if (line.lstrip("\t") if tabs else line) == mark.text:
                     break
+            body = self.text[begin:end]
+            literal = mark.raw != mark.text
+            document.body = ShellWord(body, begin, end, expands=not literal, raw=body)
             if not literal:
                 self._expand_body(begin, end)
         self.waiting = []
@@ -177,8 +191,8 @@ class Reader:
                 self.at += 2 if c == "\\" else 1
         self.at = behind
 
-    def _word(self) -> Word:
-        text, start, made, parts, quotes = self.text, self.at, False, [], 0
+    def _word(self) -> ShellWord:
+        text, start, expands, parts, quotes = self.text, self.at, False, [], 0
         while self.at < len(text) and text[self.at] not in " \t\r\n;&|()<>":
             c = text[self.at]
             here = self.at
@@ -190,23 +204,24 @@ class Reader:
                 quotes += 1
             elif text.startswith("$'", here):
                 parts.append(self._escaped())
-                made = True
+                expands = True
             elif c == '"':
                 inner, inside = self._double()
-                made, quotes = made or inside, quotes + 1
+                expands, quotes = expands or inside, quotes + 1
                 parts.append(inner)
             elif c in "$`":
-                made = True
+                expands = True
                 parts.append(self._expansion())
             else:
                 self.at += 1
                 parts.append(c)
                 if c == "=" and self._opens_array(start):
-                    made = True
+                    expands = True
                     parts.append(self._array())
         self.at = min(max(self.at, start + 1), len(text))
         whole = quotes == 1 and len(parts) == 1 and text[start] in "'\""
-        return Word("".join(parts), start, self.at, made, whole, text[start : self.at])
+        raw = text[start : self.at]
+        return ShellWord("".join(parts), start, self.at, expands, whole, raw)
 
     def _single(self) -> str:
         start = self.at
@@ -240,7 +255,7 @@ class Reader:
         return self.text[start : self.at]
 
     def _double(self) -> tuple[str, bool]:
-        text, made, parts = self.text, False, []
+        text, expands, parts = self.text, False, []
         opened = self.at
         self.at += 1
         while self.at < len(text) and text[self.at] != '"':
@@ -249,7 +264,7 @@ class Reader:
                 parts.append(text[self.at + 1].replace("\n", ""))
                 self.at += 2
             elif c in "$`":
-                made = True
+                expands = True
                 parts.append(self._expansion())
             else:
                 parts.append(c)
@@ -257,7 +272,7 @@ class Reader:
         if self.at >= len(text):
             self._leave_open(opened)
         self.at += 1
-        return "".join(parts), made
+        return "".join(parts), expands
 
     def _expansion(self) -> str:
         """A substitution as it stands; its inside is another shell's."""

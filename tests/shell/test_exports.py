@@ -10,12 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.fabric.variables.shelltext import exported
+from jobgen.shell.exports import Export, list_exports
+from jobgen.shell.programs import read_started
+
+
+def read_exports(text: str) -> list[Export]:
+    return list(list_exports(read_started(text)))
 
 
 def found(text: str) -> list[tuple[str, str | None]]:
     """(name, value) of each variable, in order."""
-    return [(one.name, one.value) for one in exported(text)]
+    return [(one.name, one.value) for one in read_exports(text)]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +97,7 @@ def test_what_is_handed_to_programs_is_found(
 
 def test_each_stands_where_it_was_written() -> None:
     text = "x=1\nexport NCCL_A=1  # c\n  NCCL_B=2 srun bash -c 'export NCCL_C=3'\n"
-    for one in exported(text):
+    for one in read_exports(text):
         assert text[one.start : one.end] == one.name
 
 
@@ -101,7 +106,7 @@ def test_each_stands_where_it_was_written() -> None:
 def test_what_is_read_as_a_value_is_what_bash_makes_of_it(pieces: list[str]) -> None:
     """A value that is said to be known is exactly what the program finds."""
     text = "export AA=" + " ".join(pieces)
-    known = [one for one in exported(text) if one.name == "AA" and one.value is not None]
+    known = [one for one in read_exports(text) if one.name == "AA" and one.value is not None]
     if not known or len(found(text)) != 1 or set(text) & set("()&|<>;`\n#{$") or "\\" in text:
         return
     script = f'{text}\nprintf %s "$AA"'
@@ -114,7 +119,7 @@ def test_what_is_read_as_a_value_is_what_bash_makes_of_it(pieces: list[str]) -> 
 
 @given(st.text(max_size=200))
 def test_any_text_is_read(text: str) -> None:
-    for one in exported(text):
+    for one in read_exports(text):
         assert 0 <= one.start <= one.end
 
 
@@ -143,10 +148,10 @@ def test_any_text_is_read(text: str) -> None:
     )
 )
 def test_any_pieces_of_shell_are_read(pieces: list[str]) -> None:
-    list(exported("".join(pieces)))
+    list(read_exports("".join(pieces)))
 
 
 @pytest.mark.timeout(300)  # a reader that looks at each character anew takes hours
 @pytest.mark.parametrize("piece", ["(", "((", "env ", "for ((", "$((", "A=", "-e A=1,", "setenv "])
 def test_long_texts_are_read_in_time(piece: str) -> None:
-    list(exported("docker run " + piece * (200_000 // len(piece))))
+    list(read_exports("docker run " + piece * (200_000 // len(piece))))
