@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Problem
+from jobgen.model.launchers import get_facts
 from jobgen.resolve import allocation
 from jobgen.resolve.look import Look
 
@@ -52,7 +53,7 @@ def _cpus_asked(look: Look, asked: int, node: NodeTasks, sized: Sized) -> int:
     """What the job asks for each rank, multiplied out."""
     there, total = look.cluster.nodes.cpus, asked * node.each
     why = "as the job asks"
-    if look.job.launcher.type == "plain":
+    if get_facts(look.job.launcher.type or "").program == "node":
         why = "for each node, whose command starts its own ranks"
     elif node.each > 1:
         why = f"{asked} for each of the task's {node.each} ranks"
