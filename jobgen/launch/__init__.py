@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.model.plan import Part, Shape, Step
 from jobgen.shell import Raw, Word, expandable, quote
@@ -25,10 +25,6 @@ RANK: tuple[Word, ...] = (
     Raw(f'"{BUNDLE}/program.sh"'),
 )
 """One rank: the checks, the logs, then the program."""
-
-HEAD = Raw('"$MASTER_ADDR"')
-PORT = Raw('"$MASTER_PORT"')
-ENDPOINT = Raw('--rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT"')
 
 
 class Request(NamedTuple):
@@ -57,14 +53,10 @@ class Launch(NamedTuple):
     part: Part = Part("launcher")
 
 
-class _Module(Protocol):
-    def launch(self, request: Request) -> Launch: ...
-
-
 def launch(name: str, request: Request) -> Launch:
     """How this launcher starts the ranks of such a job. Raises Invalid where it cannot."""
-    module = cast(_Module, import_module(f"{__name__}.{name}"))
-    return module.launch(request)
+    made: Launch = import_module(f"{__name__}.{name}").launch(request)
+    return made
 
 
 def found(program: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from jobgen.load.tree import Path, Tree
-from jobgen.model.launchers import ALIASES, find_launchers, find_takers, get_facts
+from jobgen.model.launchers import ALIASES, find_launchers, find_takers, get_facts, join_or
 from jobgen.model.settings import Launcher
 from jobgen.model.units import UnitError, Walltime
 
@@ -71,7 +71,7 @@ def _launcher(tree: Tree) -> None:
     low, high = int(span.group(1)), int(span.group(2))
     fixed = (kind and not facts.elastic) or tree.text("launcher", "rdzv") == "static"
     if low < high and fixed:
-        elastic = " or ".join(find_launchers(lambda row: row.elastic))
+        elastic = join_or(find_launchers(lambda row: row.elastic))
         message = f"nodes: MIN:MAX needs {elastic} with its c10d rendezvous"
         tree.contradict(message, [("launcher",), ("nodes",)], f"write nodes: {high}")
 

@@ -68,9 +68,5 @@ def find_takers(setting: str) -> list[str]:
 
 
 def join_or(words: Sequence[str]) -> str:
-    """Alternatives in a sentence.
-
-    >>> join_or(["a", "b", "c"]), join_or(["a"])
-    ('a, b or c', 'a')
-    """
-    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+    """Alternatives in a sentence: ``a, b or c``."""
+    return ", ".join([*words[:-2], " or ".join(words[-2:])])

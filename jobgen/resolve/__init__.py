@@ -73,8 +73,7 @@ def examine(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
     wrong = [
         *sized.problems,
         *container.problems(look, launcher.value),
-        *launcher_limits.check_settings(look, launcher.value),
-        *launcher_limits.check_nesting(look, launcher.value, size),
+        *launcher_limits.check_launcher(look, launcher.value, size),
     ]
     blocked = bool(wrong)
     trained = training.Trained()

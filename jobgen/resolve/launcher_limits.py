@@ -1,6 +1,8 @@
-"""What a launcher cannot do: settings of another one, and programs of ``run:``."""
+"""What a launcher cannot do: settings of another one, fewer nodes, ssh, programs of ``run:``."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from jobgen.errors import Problem
 from jobgen.launch.nesting import Ranks, check_programs
@@ -10,48 +12,34 @@ from jobgen.model.settings import Launcher
 from jobgen.resolve.look import Look
 
 
-def check_settings(look: Look, launcher: str) -> list[Problem]:
-    """Settings that this launcher does not take or cannot follow here."""
-    problems = []
+def check_launcher(look: Look, launcher: str, size: Shape) -> Iterator[Problem]:
+    """What of this job its launcher cannot do, as far as the job alone did not show it."""
     for key, form in Launcher.keys.items():
         takers = find_takers(key)
-        if getattr(look.job.launcher, key) == form.default or launcher in takers or not takers:
-            continue
-        message = f"launcher.{key} means nothing to {launcher}"
-        hint = f"it is a setting of {' and '.join(takers)}"
-        problems.append(look.wrong_job("J215", message, "launcher", key, hint=hint))
-    return [*problems, *_check_elastic(look, launcher), *_check_ssh(look, launcher)]
-
-
-def check_nesting(look: Look, launcher: str, size: Shape) -> list[Problem]:
-    """Programs of ``run:`` that it cannot start, as far as the job alone does not show it."""
+        if takers and launcher not in takers and getattr(look.job.launcher, key) != form.default:
+            message = f"launcher.{key} means nothing to {launcher}"
+            hint = f"it is a setting of {' and '.join(takers)}"
+            yield look.wrong_job("J215", message, "launcher", key, hint=hint)
+    if look.job.min_nodes is not None and not LAUNCHERS[launcher].elastic:
+        span = f"{look.job.min_nodes}:{look.job.nodes}"
+        message = f"nodes: {span}: {launcher} cannot go on when a node is lost"
+        elastic = join_or(find_launchers(lambda row: row.elastic))
+        hint = f"write launcher: {elastic}, or one number of nodes"
+        yield look.wrong_job("J217", message, "nodes", hint=hint)
+    if "ssh" in LAUNCHERS[launcher].settings and look.job.launcher.ssh == "pdsh":
+        yield from _check_pdsh(look, launcher)
     ranks = Ranks(launcher, size.nodes, size.world, look.job.name)
-    problems = check_programs(look.spec.programs, ranks)
-    return [problem for problem in problems if problem.severity == "error"]
+    for problem in check_programs(look.spec.programs, ranks):
+        if problem.severity == "error":
+            yield problem
 
 
-def _check_elastic(look: Look, launcher: str) -> list[Problem]:
-    if look.job.min_nodes is None or LAUNCHERS[launcher].elastic:
-        return []
-    message = f"nodes: {look.job.min_nodes}:{look.job.nodes}: {launcher} cannot go on when a node "
-    message += "is lost"
-    elastic = join_or(find_launchers(lambda row: row.elastic))
-    hint = f"write launcher: {elastic}, or one number of nodes"
-    return [look.wrong_job("J217", message, "nodes", hint=hint)]
-
-
-def _check_ssh(look: Look, launcher: str) -> list[Problem]:
-    if "ssh" not in LAUNCHERS[launcher].settings or look.job.launcher.ssh != "pdsh":
-        return []
-    problems = []
+def _check_pdsh(look: Look, launcher: str) -> Iterator[Problem]:
     if look.local:
         message = "launcher.ssh: pdsh, and the nodes of the local cluster are no ssh hosts"
         hint = f"leave it out: srun then starts {launcher} on every node"
-        problems.append(look.wrong_job("J215", message, "launcher", "ssh", hint=hint))
-    for name, value in look.job.env.items():
-        if "\n" in value:
-            message = f"{name} holds a line break, and {launcher} over pdsh takes one line a "
-            message += "variable"
-            hint = "leave ssh: pdsh out, or export it under setup: in the program's own way"
-            problems.append(look.wrong_job("J215", message, "env", name, hint=hint))
-    return problems
+        yield look.wrong_job("J215", message, "launcher", "ssh", hint=hint)
+    for name in (name for name, value in look.job.env.items() if "\n" in value):
+        message = f"{name} holds a line break, and {launcher} over pdsh takes one line a variable"
+        hint = "leave ssh: pdsh out, or export it under setup: in the program's own way"
+        yield look.wrong_job("J215", message, "env", name, hint=hint)
