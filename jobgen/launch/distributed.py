@@ -39,7 +39,7 @@ def forms_group(program: StartedProgram, launcher: str) -> bool:
     if program.launcher or not certain or program.own_rendezvous or _is_helper(program):
         return False
     # without an agent a command may be a worker that takes its share of the data by its rank
-    return get_facts(launcher).task == "node" or not names_rank(program.words)
+    return get_facts(launcher).task != "rank" or not names_rank(program.words)
 
 
 def _is_helper(program: StartedProgram) -> bool:

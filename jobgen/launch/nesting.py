@@ -34,7 +34,7 @@ def check_programs(programs: Sequence[PlacedProgram], ranks: Ranks) -> Iterator[
     if not ranks.launcher and ranks.world == 1:
         return  # plain, or the profile knows of more ranks
     ranks = ranks._replace(launcher=ranks.launcher or DEFAULT)
-    if get_facts(ranks.launcher).program == "node":
+    if get_facts(ranks.launcher).task == "command":
         yield from _alone(programs, ranks.nodes)
         return
     yield from _nested(programs, ranks)
@@ -63,7 +63,7 @@ def _instead(program: StartedProgram, ranks: Ranks) -> str:
     hint = f"write '{program.alone}'" if program.alone else "write the program alone"
     other = kind in LAUNCHERS and kind != ranks.launcher
     hint += f" and launcher: {kind}" if other else f": {ranks.launcher} starts its ranks"
-    keeps = program.spans_nodes if ranks.nodes > 1 else get_facts(kind).task == "node"
+    keeps = program.spans_nodes if ranks.nodes > 1 else get_facts(kind).task != "rank"
     return f"{hint}; launcher: plain keeps the command as it is" if keeps else hint
 
 

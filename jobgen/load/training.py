@@ -30,6 +30,6 @@ def check(tree: Tree, spec: JobSpec, train: Train) -> None:
 def _world(spec: JobSpec) -> strategy.World | None:
     """The ranks, where the job itself says them and every cluster would read it alike."""
     given = [n for n in (spec.gpus_per_node, spec.procs_per_node) if n]
-    if len(given) != 1 or get_facts(spec.launcher.type or "").program == "node":
+    if len(given) != 1 or get_facts(spec.launcher.type or "").task == "command":
         return None
     return strategy.World(spec.nodes, given[0], fabric=None)

@@ -15,10 +15,8 @@ class LauncherFacts(NamedTuple):
 
     settings: Sequence[str] = ("args",)
     """Keys of ``launcher:`` that it takes, without ``type``."""
-    task: Literal["node", "rank"] = "node"
-    """What srun starts a task for."""
-    program: Literal["node", "rank"] = "rank"
-    """What the program runs once for."""
+    task: Literal["agent", "rank", "command"] = "agent"
+    """What srun starts: an agent on each node, each rank, or the command once on each node."""
     elastic: bool = False
     """Whether it goes on when a node is lost."""
     keeps_store: bool = False
@@ -42,7 +40,7 @@ LAUNCHERS: Mapping[str, LauncherFacts] = {
     "accelerate": LauncherFacts(
         ("args", "config"), keeps_store=True, config_format="accelerate", framework="accelerate"
     ),
-    "plain": LauncherFacts((), program="node", blocks=("plain",), note="the command as it is"),
+    "plain": LauncherFacts((), task="command", blocks=("plain",), note="the command as it is"),
 }
 """Launcher → its facts; its module is ``jobgen.launch.NAME``."""
 DEFAULT = "torchrun"

@@ -53,7 +53,7 @@ def _cpus_asked(look: Look, asked: int, node: NodeTasks, sized: Sized) -> int:
     """What the job asks for each rank, multiplied out."""
     there, total = look.cluster.nodes.cpus, asked * node.each
     why = "as the job asks"
-    if get_facts(look.job.launcher.type or "").program == "node":
+    if get_facts(look.job.launcher.type or "").task == "command":
         why = "for each node, whose command starts its own ranks"
     elif node.each > 1:
         why = f"{asked} for each of the task's {node.each} ranks"

@@ -44,7 +44,7 @@ _GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 def base(look: Look, shape: Shape, launcher: str) -> Part:
     """What holds for every job: where checkpoints go, threads, NCCL's warnings."""
     env = {"JOBGEN_CHECKPOINT_DIR": choose_folder(look, shape)}
-    if LAUNCHERS[launcher].program == "rank" or look.job.launcher.type is None:
+    if LAUNCHERS[launcher].task != "command" or look.job.launcher.type is None:
         threads = _threads(shape)
         if threads:
             env["OMP_NUM_THREADS"] = threads

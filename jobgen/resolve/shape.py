@@ -31,7 +31,7 @@ def shape(look: Look, program: Program, sized: Sized) -> tuple[Shape, Setting]:
     gpus, ranks = _gpus(look, sized)
     launcher = _launcher(look, program, ranks * look.job.nodes, sized)
     facts = LAUNCHERS[launcher.value]
-    if facts.program == "node" and ranks > 1:
+    if facts.task == "command" and ranks > 1:
         why = f"the {launcher.value} command runs once on each node"
         sized.decide("ranks_per_node", 1, why, launcher.place)
         ranks = 1
@@ -172,8 +172,8 @@ def _launcher(look: Look, program: Program, world: int, sized: Sized) -> Setting
     if world == 1:
         return Setting(SINGLE, "a single rank needs no launcher", "rule one-rank")
     if not program.python and not _brings_launcher(look):
-        every = join_or(find_launchers(lambda row: row.program == "rank"))
-        once = join_or(find_launchers(lambda row: row.program == "node"))
+        every = join_or(find_launchers(lambda row: row.task != "command"))
+        once = join_or(find_launchers(lambda row: row.task == "command"))
         found = look.wrong_job(
             "J204",
             f"'{program.first}' is no Python program, and {world} ranks need a launcher: "
