@@ -1,15 +1,15 @@
 """One module a launcher: how the ranks of a job are started, as steps of plain bash.
 
-Every launcher starts every rank as ``bash rank.sh bash program.sh``, and nothing else of the job
-knows which launcher it was. A new one is a module with a function ``launch`` and a line in
-``LAUNCHERS``.
+Every launcher starts every rank as ``bash rank.sh bash program.sh``. What else depends on it stands
+in its row of ``jobgen/model/launchers.py``. A new one is a module here, of the launcher's name and
+with a function ``launch``, and a row there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Place
 from jobgen.model.plan import NOWHERE, Part, Shape, Step
@@ -17,15 +17,6 @@ from jobgen.shell import Raw, Word, expandable, quote
 
 if TYPE_CHECKING:
     from jobgen.model.job import Launcher
-
-LAUNCHERS: Mapping[str, str] = {
-    "torchrun": "jobgen.launch.torchrun",
-    "srun": "jobgen.launch.srun",
-    "deepspeed": "jobgen.launch.deepspeed",
-    "accelerate": "jobgen.launch.accelerate",
-    "plain": "jobgen.launch.plain",
-}
-"""Launcher → its module, imported when it is named."""
 
 BUNDLE = "$JOBGEN_BUNDLE_DIR"
 RANK: tuple[Word, ...] = (
@@ -36,10 +27,6 @@ RANK: tuple[Word, ...] = (
 )
 """One rank: the checks, the logs, then the program."""
 
-HEAD = Raw('"$MASTER_ADDR"')
-PORT = Raw('"$MASTER_PORT"')
-ENDPOINT = Raw('--rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT"')
-
 
 class Request(NamedTuple):
     """What a launcher is told: the job's wish, and what has been decided before."""
@@ -48,8 +35,6 @@ class Request(NamedTuple):
     shape: Shape
     address: str
     """This node's address for the others, as bash that is evaluated on the node."""
-    scheduler: Literal["slurm", "local"] = "slurm"
-    container: bool = False
     config: bytes | None = None
     """The launcher's configuration: what the strategy made, or ``launcher.config`` where app has
     read it."""
@@ -69,14 +54,10 @@ class Launch(NamedTuple):
     part: Part = Part("launcher")
 
 
-class _Module(Protocol):
-    def launch(self, request: Request) -> Launch: ...
-
-
 def launch(name: str, request: Request) -> Launch:
     """How this launcher starts the ranks of such a job. Raises Invalid where it cannot."""
-    module = cast(_Module, import_module(LAUNCHERS[name]))
-    return module.launch(request)
+    made: Launch = import_module(f"{__name__}.{name}").launch(request)
+    return made
 
 
 def found(program: str) -> str:

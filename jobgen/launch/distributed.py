@@ -10,6 +10,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
+from jobgen.model.launchers import get_facts
 from jobgen.shell.conditions import names_rank
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ def forms_group(program: StartedProgram, launcher: str) -> bool:
     certain = command.always and not (command.some_ranks or command.background or command.piped)
     if program.launcher or not certain or program.own_rendezvous or _is_helper(program):
         return False
-    # under srun a command may be a worker that takes its share of the data by its rank
-    return launcher != "srun" or not names_rank(program.words)
+    # without an agent a command may be a worker that takes its share of the data by its rank
+    return get_facts(launcher).task != "rank" or not names_rank(program.words)
 
 
 def _is_helper(program: StartedProgram) -> bool:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Problem
-from jobgen.launch import LAUNCHERS
 from jobgen.launch.distributed import forms_group
+from jobgen.model.launchers import DEFAULT, LAUNCHERS, get_facts
 
 if TYPE_CHECKING:
     from jobgen.model.loaded import PlacedProgram
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
 _WHOLE_JOB = frozenset({"srun", "mpirun", "jsrun", "aprun", "horovodrun", "flux"})
 """Launchers that start the ranks of all nodes at once."""
-_AGENT_STORES = frozenset({"torchrun", "accelerate"})
-"""Launchers whose agent keeps one store for all that its ranks run."""
-_DEFAULT = "torchrun"
 
 
 class Ranks(NamedTuple):
@@ -34,12 +31,12 @@ class Ranks(NamedTuple):
 
 def check_programs(programs: Sequence[PlacedProgram], ranks: Ranks) -> Iterator[Problem]:
     """What is wrong with these programs under the job's launcher."""
-    if ranks.launcher == "plain":
-        yield from _alone(programs, ranks.nodes)
-        return
     if not ranks.launcher and ranks.world == 1:
         return  # plain, or the profile knows of more ranks
-    ranks = ranks._replace(launcher=ranks.launcher or _DEFAULT)
+    ranks = ranks._replace(launcher=ranks.launcher or DEFAULT)
+    if get_facts(ranks.launcher).task == "command":
+        yield from _alone(programs, ranks.nodes)
+        return
     yield from _nested(programs, ranks)
     if ranks.world > 1:
         yield from _second(programs, ranks)
@@ -66,7 +63,7 @@ def _instead(program: StartedProgram, ranks: Ranks) -> str:
     hint = f"write '{program.alone}'" if program.alone else "write the program alone"
     other = kind in LAUNCHERS and kind != ranks.launcher
     hint += f" and launcher: {kind}" if other else f": {ranks.launcher} starts its ranks"
-    keeps = program.spans_nodes if ranks.nodes > 1 else kind != "srun"
+    keeps = program.spans_nodes if ranks.nodes > 1 else get_facts(kind).task != "rank"
     return f"{hint}; launcher: plain keeps the command as it is" if keeps else hint
 
 
@@ -91,7 +88,7 @@ def _second(programs: Sequence[PlacedProgram], ranks: Ranks) -> Iterator[Problem
     """Tried with torch 2.13: under torchrun and accelerate the ranks of a second program find the
     first one's keys in the agent's store, and hang or fail. Where rank 0 holds the store (srun,
     deepspeed), that happens to ranks that are ready before rank 0 has left the first one."""
-    certain = ranks.launcher in _AGENT_STORES
+    certain = get_facts(ranks.launcher).keeps_store
     what = "hang or fail" if certain else "may hang: they must not begin before rank 0 has left it"
     first: dict[int, str] = {}
     for program, place in programs:

@@ -7,7 +7,7 @@ else the FQDN, which need not resolve elsewhere). Option names exist since torch
 
 from __future__ import annotations
 
-from jobgen.launch import ENDPOINT, RANK, Launch, Request, found, lines, words
+from jobgen.launch import RANK, Launch, Request, found, lines, words
 from jobgen.model.plan import Part, Setting, Step
 from jobgen.shell import Raw, Word
 
@@ -16,6 +16,7 @@ JOIN = 900
 READ = 120
 """Seconds for the store to answer. torch's own is 60."""
 
+_ENDPOINT = '--rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT"'
 _FINISHED = """\
 rc=$?
 trap - EXIT
@@ -58,7 +59,7 @@ def _c10d(request: Request) -> str:
             f"--nnodes={_nodes(request)}",
             _ranks(request),
         ),
-        ("--rdzv-backend=c10d", Raw('--rdzv-id="$RDZV_ID"'), ENDPOINT),
+        ("--rdzv-backend=c10d", Raw('--rdzv-id="$RDZV_ID"'), Raw(_ENDPOINT)),
         (Raw(conf), Raw(f"--local-addr={request.address}")),
         *_finish(request),
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from jobgen.load.tree import Path, Tree
+from jobgen.model.launchers import ALIASES, find_launchers, find_takers, get_facts, join_or
+from jobgen.model.settings import Launcher
 from jobgen.model.units import UnitError, Walltime
 
 # Two ways to ask for one thing: jobgen's key, then sbatch's option.
@@ -16,13 +18,6 @@ _OPTIONS = {
     ("exclusive", "oversubscribe"): "a node is either shared or not",
     ("mem-per-cpu", "mem-per-gpu"): "memory is asked for twice; Slurm takes one of them",
 }
-# Settings of one launcher → the launchers that know them.
-_SETTINGS = {
-    "rdzv": ("torchrun",),
-    "max_restarts": ("torchrun",),
-    "ssh": ("deepspeed",),
-    "config": ("deepspeed", "accelerate"),
-}
 
 
 def check(tree: Tree) -> None:
@@ -31,6 +26,12 @@ def check(tree: Tree) -> None:
     _launcher(tree)
     _checkpoint(tree)
     _options(tree)
+
+
+def read_launcher(tree: Tree) -> str:
+    """The launcher that the job names; empty if it names none."""
+    name = tree.text("launcher", "type") or tree.text("launcher")
+    return ALIASES.get(name, name)
 
 
 def _ranks(tree: Tree) -> None:
@@ -56,20 +57,22 @@ def _options(tree: Tree) -> None:
 
 
 def _launcher(tree: Tree) -> None:
-    settings = tree.table("launcher")
-    kind = tree.text("launcher", "type") or tree.text("launcher")
-    kind = "plain" if kind == "none" else kind
-    for name, launchers in _SETTINGS.items():
-        if name in settings and kind and kind not in launchers:
-            message = f"launcher.{name} is a setting of {' and '.join(launchers)}, not of {kind}"
+    settings, kind = tree.table("launcher"), read_launcher(tree)
+    facts = get_facts(kind)
+    for name in Launcher.keys:
+        takers = find_takers(name) if name != "args" else []  # resolve checks args (J215)
+        if name in settings and kind and takers and name not in facts.settings:
+            message = f"launcher.{name} is a setting of {' and '.join(takers)}, not of {kind}"
             tree.contradict(message, [("launcher", "type"), ("launcher", name)], "remove it")
     span = re.fullmatch(r"(\d{1,6}):(\d{1,6})", tree.text("nodes"))
     if span is None:
         _restarts(tree)
         return
     low, high = int(span.group(1)), int(span.group(2))
-    if low < high and (kind not in {"", "torchrun"} or tree.text("launcher", "rdzv") == "static"):
-        message = "nodes: MIN:MAX needs torchrun with its c10d rendezvous"
+    fixed = (kind and not facts.elastic) or tree.text("launcher", "rdzv") == "static"
+    if low < high and fixed:
+        elastic = join_or(find_launchers(lambda row: row.elastic))
+        message = f"nodes: MIN:MAX needs {elastic} with its c10d rendezvous"
         tree.contradict(message, [("launcher",), ("nodes",)], f"write nodes: {high}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Place
+from jobgen.load.jobrules import read_launcher
 from jobgen.load.tree import Path, Tree, dotted
 from jobgen.model.loaded import PlacedProgram
 from jobgen.model.units import clip
@@ -120,9 +121,7 @@ def _check_programs(tree: Tree, cluster: ClusterProfile | None) -> None:
     from jobgen.launch.nesting import Ranks, check_programs
 
     nodes = _nodes(tree)
-    launcher = tree.text("launcher", "type") or tree.text("launcher")
-    launcher = "plain" if launcher == "none" else launcher
-    job = Ranks(launcher, nodes, _world(tree, nodes, cluster), tree.text("name"))
+    job = Ranks(read_launcher(tree), nodes, _world(tree, nodes, cluster), tree.text("name"))
     for problem in check_programs(tree.programs, job):
         if problem.severity == "error":
             tree.say(problem.code, problem.message, _RUN, problem.hint, place=problem.place)

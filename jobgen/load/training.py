@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jobgen import strategy
+from jobgen.model.launchers import get_facts
 from jobgen.strategy.sizes import sizes
 
 if TYPE_CHECKING:
@@ -29,6 +30,6 @@ def check(tree: Tree, spec: JobSpec, train: Train) -> None:
 def _world(spec: JobSpec) -> strategy.World | None:
     """The ranks, where the job itself says them and every cluster would read it alike."""
     given = [n for n in (spec.gpus_per_node, spec.procs_per_node) if n]
-    if len(given) != 1 or spec.launcher.type == "plain":
+    if len(given) != 1 or get_facts(spec.launcher.type or "").task == "command":
         return None
     return strategy.World(spec.nodes, given[0], fabric=None)

@@ -30,8 +30,8 @@ from jobgen.model.fields import (
     whole,
 )
 from jobgen.model.form import Check, Form, each, form, key, refuse, table
+from jobgen.model.launchers import ALIASES, LAUNCHERS
 from jobgen.model.settings import (
-    LAUNCHERS,
     MONITOR,
     SECRETS,
     Checkpoint,
@@ -44,7 +44,6 @@ from jobgen.model.train import Train
 from jobgen.model.units import Memory, Walltime
 
 __all__ = [
-    "LAUNCHERS",
     "Checkpoint",
     "Container",
     "JobSpec",
@@ -138,7 +137,7 @@ class JobSpec(Form):
         doc="The directory that is uploaded; the job file's own by default.",
     )
     launcher: Launcher = key(
-        form(Launcher, short="type", shortly={"enum": [*LAUNCHERS, "none"]}),
+        form(Launcher, short="type", shortly={"enum": [*LAUNCHERS, *ALIASES]}),
         default=Launcher(),
         doc="What starts the ranks: a word, or a mapping with its settings.",
     )

@@ -24,9 +24,10 @@ from jobgen.model.fields import (
     whole,
 )
 from jobgen.model.form import Check, Fault, Form, Refusal, below, key, refuse
+from jobgen.model.launchers import ALIASES, DEFAULT, LAUNCHERS, join_or
 from jobgen.model.units import Walltime, clip
 
-LAUNCHERS = ("torchrun", "srun", "deepspeed", "accelerate", "plain")
+_NAMES = join_or([f"{n} ({f.note})" if f.note else n for n, f in LAUNCHERS.items()])
 SIGNALS = ("USR1", "USR2", "TERM", "INT", "HUP", "CONT", "URG", "WINCH")
 DEBUG = ("VERSION", "WARN", "INFO", "TRACE")
 
@@ -155,11 +156,10 @@ class Workdir(Form):
 class Launcher(Form):
     """What starts the ranks."""
 
-    type: Literal["torchrun", "srun", "deepspeed", "accelerate", "plain"] | None = key(
-        one_of("launcher", LAUNCHERS, aliases={"none": "plain"}),
+    type: str | None = key(
+        one_of("launcher", [*LAUNCHERS], aliases=ALIASES),
         default=None,
-        doc="torchrun, srun (one task a rank), deepspeed, accelerate or plain (the command as it "
-        "is); left out, torchrun starts a .py file or -m module.",
+        doc=f"{_NAMES}; left out, {DEFAULT} starts a .py file or -m module.",
     )
     rdzv: Literal["c10d", "static"] = key(
         one_of("rendezvous", ("c10d", "static")),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jobgen import payload
 from jobgen.errors import Invalid, Place
 from jobgen.model.bundle import Bundle, BundleFile
+from jobgen.model.launchers import LAUNCHERS
 from jobgen.model.plan import ContainerPlan, Plan, Setting, StopPlan
 from jobgen.model.units import Walltime
 from jobgen.render.data import plan_data
@@ -69,23 +70,22 @@ def render(
 
 def _needs(plan: Plan) -> frozenset[str]:
     """The blocks of rank.sh that this job needs."""
-    deepspeed, inside = plan.launcher.value == "deepspeed", plan.container is not None
+    inside, blocks = plan.container is not None, LAUNCHERS[plan.launcher.value].blocks
+    guard = inside or "guard" in blocks
     bind = "bind" in plan.other and plan.other["bind"].value == "auto"
     search = bind and "JOBGEN_GPU_CPUS" not in plan.env
     needs = {
-        "deepspeed": deepspeed,
         "secrets": bool(plan.secrets),
         "container": inside,
-        "guard": deepspeed or inside,
-        "unguarded": not (deepspeed or inside),
-        "plain": plan.launcher.value == "plain",
+        "guard": guard,
+        "unguarded": not guard,
         "bind": bind,
         "known": bind and not search,
         "search": search,
         "nvidia": search and not plan.shape.amd,
         "amd": search and plan.shape.amd,
     }
-    return frozenset(name for name, needed in needs.items() if needed)
+    return frozenset([*blocks, *(name for name, needed in needs.items() if needed)])
 
 
 def lay_out(

@@ -21,7 +21,7 @@ from jobgen.resolve import (
     directives,
     environment,
     judging,
-    launchers,
+    launcher_limits,
     monitoring,
     planner_request,
     preflighting,
@@ -76,8 +76,7 @@ def examine(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
     wrong = [
         *sized.problems,
         *container.problems(look, launcher.value),
-        *launchers.problems(look, launcher.value),
-        *launchers.programs(look, launcher.value, size),
+        *launcher_limits.check_launcher(look, launcher.value, size),
     ]
     blocked = bool(wrong)
     trained = training.Trained()
@@ -126,7 +125,7 @@ def _decide(look: Look, decided: _Decided, sized: Sized) -> Plan:
         traces.traces(look, size),
         fabric(look.cluster, size, look.by_cluster),
         container.part(look, size),
-        binding.bind_ranks(look, size, launcher.value, sized),
+        binding.bind_ranks(look, size, sized),
         *trained.parts,
         saves.part,
         starts.part,
@@ -196,8 +195,6 @@ def _request(look: Look, size: Shape, launcher: Setting, config: bytes | None) -
         launcher=asked,
         shape=size,
         address=start.address(look),
-        scheduler=look.cluster.scheduler,
-        container=bool(look.job.container or look.cluster.defaults.container),
         config=config,
         place=launcher.place,
     )

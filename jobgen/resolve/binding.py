@@ -22,10 +22,10 @@ _OPTIONS = re.compile(
 _DEVICES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
 
-def bind_ranks(look: Look, shape: Shape, launcher: str, sized: Sized) -> Part:
+def bind_ranks(look: Look, shape: Shape, sized: Sized) -> Part:
     """The CPUs that the profile lists; empty if there are none or ranks are not bound."""
     several = shape.gpus_per_node > 1 and shape.ranks_per_node == shape.gpus_per_node
-    if not several or launcher == "plain" or look.local:
+    if not several or look.local:
         return Part("bind")
     off = _find_reason_off(look)
     if off is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from jobgen.errors import Place, Problem
 from jobgen.launch import words
+from jobgen.model.launchers import LAUNCHERS
 from jobgen.model.plan import ContainerPlan, Mount, Part, SelfEvident, Setting, Shape
 from jobgen.resolve.docker import Devices, devices
 from jobgen.resolve.environment import ALWAYS, precedence
@@ -169,9 +170,10 @@ def problems(look: Look, launcher: str) -> list[Problem]:
         message = "container: pyxis is a plug-in of Slurm, and this machine has none"
         hint = "write runtime: docker or apptainer, or name another cluster with -c"
         return [look.wrong_job("J216", message, "container", "runtime", hint=hint)]
-    if launcher == "deepspeed" and look.job.launcher.ssh == "pdsh" and look.job.nodes > 1:
-        message = "deepspeed over pdsh starts its ranks by ssh, outside of any container"
-        hint = "leave ssh: pdsh out: srun then starts deepspeed in the container of every node"
+    over_ssh = "ssh" in LAUNCHERS[launcher].settings and look.job.launcher.ssh == "pdsh"
+    if over_ssh and look.job.nodes > 1:
+        message = f"{launcher} over pdsh starts its ranks by ssh, outside of any container"
+        hint = f"leave ssh: pdsh out: srun then starts {launcher} in the container of every node"
         return [look.wrong_job("J216", message, "launcher", "ssh", hint=hint)]
     return _unknown_gpus(look, asked)
 

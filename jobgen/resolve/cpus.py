@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Problem
+from jobgen.model.launchers import get_facts
 from jobgen.model.plan import SelfEvident, by_rule
 from jobgen.resolve import allocation
 from jobgen.resolve.look import Look
@@ -53,7 +54,7 @@ def _cpus_asked(look: Look, asked: int, node: NodeTasks, sized: Sized) -> int:
     """What the job asks for each rank, multiplied out."""
     there, total = look.cluster.nodes.cpus, asked * node.each
     why: str = SelfEvident.AS_ASKED
-    if look.job.launcher.type == "plain":
+    if get_facts(look.job.launcher.type or "").task == "command":
         why = "for each node, whose command starts its own ranks"
     elif node.each > 1:
         why = f"{asked} for each of the task's {node.each} ranks"

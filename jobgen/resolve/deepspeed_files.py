@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Problem, Severity
 from jobgen.launch.accelerate import name_deepspeed_file
+from jobgen.model.launchers import LAUNCHERS
 from jobgen.model.plan import Shape
 from jobgen.resolve.look import Look
 
@@ -29,31 +30,32 @@ class _Config(NamedTuple):
 
 def check_configs(look: Look, size: Shape, launcher: str, framework: str) -> Iterator[Problem]:
     """What DeepSpeed would refuse of ``launcher.config``; a warning if the program may differ."""
-    config = _find(look, launcher)
+    form = LAUNCHERS[launcher].config_format
+    config = _find(look, form)
     if config is None:
         return
     from jobgen.strategy.dsconfig import own
 
     train, texts = look.job.train, _list_texts(look)
-    filled = launcher == "accelerate" or framework in _FILLS_AUTO or look.facts.sources is None
+    filled = form == "accelerate" or framework in _FILLS_AUTO or look.facts.sources is None
     filled = filled or any(_FILLING.search(text) for text in texts)
     ranks = size.world // (train.tp * train.pp * train.cp if train else 1)
     read, faults = own.read(config.content, config.name)
     faults = faults or list(own.check(read, ranks, "accelerate" if filled else "deepspeed"))
-    severity = _judge(launcher, texts)
+    severity = _judge(form, texts)
     yield from (_problem(look, fault, severity) for fault in faults)
 
 
-def _find(look: Look, launcher: str) -> _Config | None:
+def _find(look: Look, form: str) -> _Config | None:
     name, texts = look.job.launcher.config, look.facts.texts
     content = texts.get(name) if name else None
-    if name is None or content is None:
+    if name is None or content is None or not form:
         return None
-    if launcher == "accelerate":
+    if form == "accelerate":
         name = name_deepspeed_file(content)
         content = texts.get(name)
         return _Config(name, content) if content is not None else None
-    return _Config(name, content) if launcher == "deepspeed" else None
+    return _Config(name, content)
 
 
 def _list_texts(look: Look) -> tuple[str, ...]:
@@ -61,9 +63,9 @@ def _list_texts(look: Look) -> tuple[str, ...]:
     return (look.job.run, *(look.facts.sources or {}).values())
 
 
-def _judge(launcher: str, texts: tuple[str, ...]) -> Severity:
+def _judge(form: str, texts: tuple[str, ...]) -> Severity:
     """An error where the program reads the file, on ranks that are all data parallel."""
-    reads = any(_READING[launcher].search(text) for text in texts)
+    reads = any(_READING[form].search(text) for text in texts)
     divided = any(_DIVIDED.search(text) for text in texts)
     return "error" if reads and not divided else "warning"
 

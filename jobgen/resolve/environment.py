@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from jobgen.errors import Problem
+from jobgen.model.launchers import LAUNCHERS
 from jobgen.model.plan import Part, Precedence, SelfEvident, Setting, Shape, by_rule
 from jobgen.resolve.checkpoint_folder import choose_folder
 from jobgen.resolve.look import Look
@@ -43,7 +44,7 @@ _GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 def base(look: Look, shape: Shape, launcher: str) -> Part:
     """What holds for every job: where checkpoints go, threads, NCCL's warnings."""
     env = {"JOBGEN_CHECKPOINT_DIR": choose_folder(look, shape)}
-    if launcher != "plain" or look.job.launcher.type is None:
+    if LAUNCHERS[launcher].task != "command" or look.job.launcher.type is None:
         threads = _threads(shape)
         if threads:
             env["OMP_NUM_THREADS"] = threads

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jobgen.errors import Place, Problem
 from jobgen.model.array import measure_array
+from jobgen.model.launchers import DEFAULT, LAUNCHERS, SINGLE, find_launchers, join_or
 from jobgen.model.plan import Decision, SelfEvident, Setting, Shape, by_rule
 from jobgen.resolve import allocation
 from jobgen.resolve.cpus import NodeTasks, decide_cpus
@@ -29,11 +30,12 @@ def shape(look: Look, program: Program, sized: Sized) -> tuple[Shape, Setting]:
     _nodes(look, sized)
     gpus, ranks = _gpus(look, sized)
     launcher = _launcher(look, program, ranks * look.job.nodes, sized)
-    if launcher.value == "plain" and ranks > 1:
-        why = "the plain command runs once on each node"
+    facts = LAUNCHERS[launcher.value]
+    if facts.task == "command" and ranks > 1:
+        why = f"the {launcher.value} command runs once on each node"
         sized.decide("ranks_per_node", 1, why, launcher.place)
         ranks = 1
-    tasks = ranks if launcher.value == "srun" else 1
+    tasks = ranks if facts.task == "rank" else 1
     whole = allocation.is_alone(look, gpus)
     cpus = decide_cpus(look, NodeTasks(gpus, ranks, tasks, whole), sized)
     _time(look, sized)
@@ -162,23 +164,27 @@ def _launcher(look: Look, program: Program, world: int, sized: Sized) -> Setting
     if named:
         key = ("launcher", "type") if ("launcher", "type") in look.spec.places else ("launcher",)
         return Setting(named, SelfEvident.AS_ASKED, look.by_job(*key))
-    if look.job.train is not None and look.job.train.framework == "accelerate":
-        why = "framework: accelerate gets its configuration from its launcher"
-        return Setting("accelerate", why, look.by_job("train", "framework"))
+    framework = look.job.train.framework if look.job.train else None
+    own = find_launchers(lambda row: row.framework == framework)
+    if own:
+        why = f"framework: {framework} gets its configuration from its launcher"
+        return Setting(own[0], why, look.by_job("train", "framework"))
     if world == 1:
-        return Setting("plain", "a single rank needs no launcher", by_rule("one-rank"))
+        return Setting(SINGLE, "a single rank needs no launcher", by_rule("one-rank"))
     if not program.python and not _brings_launcher(look):
+        every = join_or(find_launchers(lambda row: row.task != "command"))
+        once = join_or(find_launchers(lambda row: row.task == "command"))
         found = look.wrong_job(
             "J204",
             f"'{program.first}' is no Python program, and {world} ranks need a launcher: "
             "which one is not said",
             "run",
-            hint="add launcher: torchrun, srun, deepspeed or accelerate (the command runs as every "
-            "rank), or launcher: plain (once on every node)",
+            hint=f"add launcher: {every} (the command runs as every rank), or launcher: {once} "
+            "(once on every node)",
         )
         sized.problems.append(found)
     why = "the default for a Python program of several ranks"
-    return Setting("torchrun", why, by_rule("launcher"))
+    return Setting(DEFAULT, why, by_rule("launcher"))
 
 
 def _brings_launcher(look: Look) -> bool:

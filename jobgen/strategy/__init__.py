@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from jobgen.model.launchers import get_facts
 from jobgen.strategy import batch, mesh, rules
 from jobgen.strategy.values import (
     TRAITS,
@@ -48,8 +49,9 @@ def framework(train: Train, launcher: str = "") -> str:
     if train.framework:
         return train.framework
     trait = TRAITS[train.strategy.type]
-    if launcher == "accelerate" and "accelerate" in trait.frameworks:
-        return "accelerate"
+    own = get_facts(launcher).framework
+    if own in trait.frameworks:
+        return own
     return "deepspeed" if trait.family == "zero" else "torch"
 
 

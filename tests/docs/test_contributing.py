@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from jobgen.fabric import site
 from jobgen.launch import Request
@@ -12,6 +18,7 @@ from jobgen.load import load_cluster
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.plan import Part, Setting, Shape
 from jobgen.model.settings import Launcher
+from tests.waiting import HANG
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -28,6 +35,66 @@ def run(name: str, known: dict[str, Any]) -> dict[str, Any]:
     code = compile(shown(name), "CONTRIBUTING.md", "exec")
     exec(code, known)  # noqa: S102 - our own page
     return known
+
+
+@pytest.fixture(scope="module")
+def with_composer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of jobgen to which the launcher was added as CONTRIBUTING shows: a module, a row."""
+    copy = tmp_path_factory.mktemp("composer")
+    for name in ("jobgen", "templates", "clusters"):
+        shutil.copytree(ROOT / name, copy / name)
+    (copy / "jobgen/launch/composer.py").write_text(shown("launcher"))
+    table = copy / "jobgen/model/launchers.py"
+    before, first, after = table.read_text().partition('    "torchrun": LauncherFacts(')
+    table.write_text(f"{before}{shown('launcher row')}{first}{after}")
+    (copy / "train.py").touch()
+    return copy
+
+
+def jobgen(copy: Path, job: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """One command on this job, of that copy of jobgen."""
+    (copy / "job.yaml").write_text(job)
+    return subprocess.run(
+        [sys.executable, "-m", "jobgen", words[0], "job.yaml", *words[1:]],
+        cwd=copy,
+        env={"PATH": os.environ["PATH"], "HOME": str(copy), "PYTHONPATH": str(copy)},
+        capture_output=True,
+        text=True,
+        timeout=HANG,
+    )
+
+
+def test_a_launcher_is_a_module_and_a_row(with_composer: Path) -> None:
+    done = jobgen(with_composer, shown("launcher job"), "render", "-o", "out")
+    assert done.returncode == 0, done.stderr
+    node = (with_composer / "out/node.sh").read_text()
+    assert "exec composer --nproc=8 --world_size=16" in node
+    assert "'--stdout=rank{rank}.txt'" in node
+    scripts = [p for p in (with_composer / "out").iterdir() if p.suffix in {".sh", ".sbatch"}]
+    assert len(scripts) >= 4
+    for script in scripts:
+        subprocess.run(["bash", "-n", str(script)], check=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        (
+            "args:",
+            "max_restarts: 3, args:",
+            "max_restarts is a setting of torchrun, not of composer",
+        ),
+        ("nodes: 2", "nodes: 1:2", "[J138]: nodes: MIN:MAX needs torchrun"),
+        ("type: composer", "type: compose", "did you mean 'composer'?"),
+        ("run: train.py", "run: composer train.py", "write 'train.py': composer starts its ranks"),
+    ],
+)
+def test_the_checks_of_a_job_follow_from_the_row(
+    with_composer: Path, before: str, after: str, message: str
+) -> None:
+    done = jobgen(with_composer, shown("launcher job").replace(before, after), "lint")
+    assert done.returncode == 3
+    assert message in done.stdout + done.stderr
 
 
 def test_the_launcher_starts_every_rank_through_rank_sh() -> None:

@@ -8,8 +8,10 @@ from functools import cache
 
 import pytest
 
-from jobgen.launch import LAUNCHERS
+from jobgen import payload
+from jobgen.model.launchers import ALIASES, DEFAULT, LAUNCHERS, SINGLE
 from jobgen.model.plan import Plan
+from jobgen.model.settings import Launcher
 from jobgen.render import render
 from tests.golden.cases import templates
 from tests.resolve.made import CPUS, GPUS, LOCAL, job, plan
@@ -154,6 +156,15 @@ def test_accelerate_starts_one_rank_without_a_world() -> None:
     found = plan(job(nodes="1", gpus_per_node="1", launcher="accelerate"))
     assert "--multi_gpu" not in node(found)
     assert "RANK=0" in node(found)
+
+
+def test_rows_name_keys_of_the_form_and_blocks_of_rank_sh() -> None:
+    blocks = set(re.findall(r"(?m)^#if (\w+)$", payload.text("rank.sh")))
+    for facts in LAUNCHERS.values():
+        assert Launcher.keys.keys() >= set(facts.settings)
+        assert bool(facts.config_format) == ("config" in facts.settings)
+        assert blocks >= set(facts.blocks)
+    assert {DEFAULT, SINGLE, *ALIASES.values()} <= LAUNCHERS.keys()
 
 
 @cache

@@ -191,6 +191,11 @@ def test_this_machine_has_no_pdsh_and_no_pyxis() -> None:
     assert refused(job(container="x.sqsh"), LOCAL) == ["J216:5"]
 
 
+def test_a_launcher_that_follows_from_train_must_be_elastic_too() -> None:
+    train = "{strategy: ddp, framework: accelerate}"
+    assert refused(job(nodes="2:4", train=train)) == ["J217:2", "J238:2"]
+
+
 def test_elastic_is_torchruns_c10d_only() -> None:
     found = plan(job(nodes="2:4"))
     assert found.directives["nodes"].value == "2-4"

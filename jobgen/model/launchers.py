@@ -1,0 +1,70 @@
+"""Launchers: all that jobgen decides by the launcher, in one row for each.
+
+How a launcher is called stands in its module of ``jobgen/launch``. The rows stand here because the
+form of job.yaml, below that package, takes the names from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+
+class LauncherFacts(NamedTuple):
+    """One launcher. The defaults are those of an agent that starts the ranks of its node."""
+
+    settings: Sequence[str] = ("args",)
+    """Keys of ``launcher:`` that it takes, without ``type``."""
+    task: Literal["agent", "rank", "command"] = "agent"
+    """What srun starts: an agent on each node, each rank, or the command once on each node."""
+    elastic: bool = False
+    """Whether it goes on when a node is lost."""
+    keeps_store: bool = False
+    """Whether its agent keeps one store for everything that its ranks run."""
+    config_format: Literal["", "deepspeed", "accelerate"] = ""
+    """Whose file ``config`` is: DeepSpeed's own, or accelerate's, which may name one."""
+    framework: str = ""
+    """Framework of ``train:`` that gets its configuration from this launcher."""
+    blocks: Sequence[str] = ()
+    """Blocks of rank.sh that its ranks need."""
+    note: str = ""
+    """What the documentation of ``type`` adds to its name."""
+
+
+LAUNCHERS: Mapping[str, LauncherFacts] = {
+    "torchrun": LauncherFacts(("rdzv", "max_restarts", "args"), elastic=True, keeps_store=True),
+    "srun": LauncherFacts(task="rank", note="one task a rank"),
+    "deepspeed": LauncherFacts(
+        ("args", "ssh", "config"), config_format="deepspeed", blocks=("deepspeed", "guard")
+    ),
+    "accelerate": LauncherFacts(
+        ("args", "config"), keeps_store=True, config_format="accelerate", framework="accelerate"
+    ),
+    "plain": LauncherFacts((), task="command", blocks=("plain",), note="the command as it is"),
+}
+"""Launcher → its facts; its module is ``jobgen.launch.NAME``."""
+DEFAULT = "torchrun"
+"""The launcher of a Python program of several ranks."""
+SINGLE = "plain"
+"""The launcher of one rank."""
+ALIASES = {"none": "plain"}
+
+
+def get_facts(launcher: str) -> LauncherFacts:
+    """The launcher's facts; the defaults for a name that is empty or unknown."""
+    return LAUNCHERS.get(launcher, LauncherFacts())
+
+
+def find_launchers(fits: Callable[[LauncherFacts], bool]) -> list[str]:
+    """Names of the launchers whose facts fit."""
+    return [name for name, facts in LAUNCHERS.items() if fits(facts)]
+
+
+def find_takers(setting: str) -> list[str]:
+    """Names of the launchers that take this key of ``launcher:``."""
+    return find_launchers(lambda facts: setting in facts.settings)
+
+
+def join_or(words: Sequence[str]) -> str:
+    """Alternatives in a sentence: ``a, b or c``."""
+    return ", ".join([*words[:-2], " or ".join(words[-2:])])
