@@ -105,9 +105,7 @@ def test_ranks_get_the_signal_that_the_job_names() -> None:
 
 def test_a_job_that_nobody_asks_to_stop_is_rendered_as_before() -> None:
     text = files(plan())["job.sbatch"]
-    assert not any(
-        word in text for word in ("ask_to_save", "job_shows", "PreemptTime", "signal_ranks")
-    )
+    assert not any(word in text for word in ("ask_to_save", "PreemptTime", "signal_ranks"))
 
 
 def test_a_stop_file_that_no_file_names_is_a_warning_in_the_plan() -> None:
