@@ -76,16 +76,16 @@ def _sent(call: Call, made: Ready, options: AllreduceOptions) -> RunRecord | Exi
     from jobgen.app import submit as app
     from jobgen.app.benching import allreduce
     from jobgen.app.prepare import refuse_failing
-    from jobgen.cli import submitting
+    from jobgen.cli import submit_dialog
 
     refuse_failing(made)
     if options.dry_run:
         again = "--write DIR writes job.yaml and the program, for jobgen render and submit"
-        return submitting.rehearsed(call, made, app.dry_run(made), "", last=f"{again}\n")
-    if not submitting.wanted(call, made):
+        return submit_dialog.rehearsed(call, made, app.dry_run(made), "", last=f"{again}\n")
+    if not submit_dialog.wanted(call, made):
         return Exit.USAGE
     about = allreduce.about(made)
-    return app.submit(call.world, made, progress=submitting.progress(call), about=about)
+    return app.submit(call.world, made, progress=submit_dialog.progress(call), about=about)
 
 
 def awaited(call: Call, records: list[RunRecord], kind: str, show: Any) -> int:

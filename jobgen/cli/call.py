@@ -84,7 +84,7 @@ class Call:
         self, data: Any, *, warnings: Iterable[Problem] = (), error: JobgenError | None = None
     ) -> None:
         """One JSON document on standard output, the same shape for every verb."""
-        from jobgen.cli.problems import as_data
+        from jobgen.cli.diagnostics import as_data
 
         self.line(
             {
@@ -105,7 +105,7 @@ class Call:
 
     def complain(self, problems: Iterable[Problem]) -> None:
         """Problems on standard error; warnings and notes are talk, errors are not."""
-        from jobgen.cli.problems import one
+        from jobgen.cli.diagnostics import one
 
         for problem in problems:
             level = 2 if problem.severity == "error" else 1
@@ -137,7 +137,7 @@ def _ask(question: str) -> bool:
 
 
 def _error(error: JobgenError) -> dict[str, Any]:
-    from jobgen.cli.problems import as_data
+    from jobgen.cli.diagnostics import as_data
 
     first = next((p for p in error.problems if p.severity == "error"), None)
     first = first or Problem("J000", str(error))

@@ -11,8 +11,8 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from jobgen.cli.call import Call
+from jobgen.cli.log_stream import Stream
 from jobgen.cli.output import is_tty, safe
-from jobgen.cli.stream import Stream
 from jobgen.errors import Exit, Usage
 from jobgen.model.record import JobState, RunRecord
 

@@ -67,7 +67,7 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     """Everything a bug report needs to know of the installation."""
     if not wanted or ctx.resilient_parsing:
         return
-    from jobgen.cli.report import version
+    from jobgen.cli.bug_report import version
 
     ctx.ensure_object(Call).output.data(version())
     ctx.exit()
@@ -117,7 +117,7 @@ def run(words: Sequence[str]) -> int:
     except JobgenError as error:
         return _failed(call, error, words)
     except Exception as error:  # noqa: BLE001  the one place: a bug ends in a report, not a traceback
-        from jobgen.cli.report import bug
+        from jobgen.cli.bug_report import bug
 
         return bug(call, error, words)
     return code
@@ -144,7 +144,7 @@ def _failed(call: Call, error: JobgenError, words: Sequence[str]) -> int:
     if call.flags.json or "--json" in words:
         call.envelope(None, error=error)
         return error.exit
-    from jobgen.cli.problems import screen
+    from jobgen.cli.diagnostics import screen
 
     text = screen(error.problems, call.texts, call.output.talk)
     call.output.say(text.rstrip("\n"), level=2)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jobgen.cli.layout import clip, columns, count, fold, span, table
 from jobgen.cli.output import Ink, safe
 from jobgen.cli.screens.ranks import describe_ranks, error_log_command
-from jobgen.cli.screens.where import where
+from jobgen.cli.screens.run_files import where
 from jobgen.model.record import JobState, RunRecord
 from jobgen.shell import split_lines
 

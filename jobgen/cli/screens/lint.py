@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jobgen.app.prepare import refusal
-from jobgen.cli import problems
+from jobgen.cli import diagnostics
 from jobgen.cli.layout import count
 from jobgen.cli.output import Ink
 from jobgen.errors import Exit, Place, Problem
@@ -20,19 +20,19 @@ def screen(files: Sequence[LintedFile], texts: Mapping[str, str], ink: Ink) -> s
     found = _placed(files)
     if not found:
         return f"{count(len(files), 'file')} checked: {ink('good', 'no problems')}\n"
-    return problems.screen(found, {**texts, **{f.label: f.text for f in files}}, ink)
+    return diagnostics.screen(found, {**texts, **{f.label: f.text for f in files}}, ink)
 
 
 def github(files: Sequence[LintedFile], _: Mapping[str, str], __: Ink) -> str:
     """The same as annotations of a GitHub workflow."""
-    return problems.github(_placed(files))
+    return diagnostics.github(_placed(files))
 
 
 def data(files: Sequence[LintedFile]) -> dict[str, Any]:
     """The same as plain data."""
     return {
         "files": [{"file": f.label, "kind": f.kind, "valid": f.valid} for f in files],
-        "diagnostics": [problems.as_data(p) for p in _all(files)],
+        "diagnostics": [diagnostics.as_data(p) for p in _all(files)],
     }
 
 

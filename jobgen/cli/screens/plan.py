@@ -7,9 +7,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobgen.cli.call import Flags
+from jobgen.cli.diagnostics import one
 from jobgen.cli.layout import clip, columns, count, described, fold, size, table, write_hours
 from jobgen.cli.output import TIMES, Ink, safe
-from jobgen.cli.problems import one
 from jobgen.cli.screens.render import compared, differences
 from jobgen.errors import Place
 from jobgen.model.units import Walltime

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from jobgen.app.prepare import judge
+from jobgen.cli.diagnostics import one
 from jobgen.cli.layout import count, described, size, table
 from jobgen.cli.output import Ink, safe
-from jobgen.cli.problems import one
 from jobgen.cli.screens import plan as plans
-from jobgen.cli.screens.where import where
+from jobgen.cli.screens.run_files import where
 from jobgen.errors import Problem
 
 if TYPE_CHECKING:

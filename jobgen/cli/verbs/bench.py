@@ -10,7 +10,7 @@ import click
 from jobgen.cli.call import Call
 from jobgen.cli.commands import Lazy, verb
 from jobgen.cli.flags import OUTSIDE, TRUST
-from jobgen.cli.words import COUNTS, FILE, Ops, Sizes, complete_jobs
+from jobgen.cli.params import COUNTS, FILE, Ops, Sizes, complete_jobs
 
 VERBS = {
     "allreduce": (f"{__name__}:allreduce", "Bandwidth of collectives, and the slow node."),
@@ -79,6 +79,6 @@ def scaling(call: Call, job: Path | None, **options: Any) -> int:
 
     The program tells its throughput in $JOBGEN_REPORT_FILE. Ctrl-C leaves the jobs going.
     """
-    from jobgen.cli import scaled
+    from jobgen.cli import scaling_bench
 
-    return scaled.scaling(call, job, scaled.ScalingOptions(**options))
+    return scaling_bench.scaling(call, job, scaling_bench.ScalingOptions(**options))

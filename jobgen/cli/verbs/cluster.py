@@ -9,7 +9,7 @@ import click
 from jobgen.cli.call import Call
 from jobgen.cli.commands import Lazy, verb
 from jobgen.cli.flags import TRUST, complete_clusters
-from jobgen.cli.words import FILE, Duration
+from jobgen.cli.params import FILE, Duration
 from jobgen.errors import Exit
 
 VERBS = {
@@ -82,13 +82,15 @@ def add(call: Call, name: str, probe: bool | None, **chosen: Any) -> int:
     minutes. A file that is there is not replaced without leave.
     """
     from jobgen.app import adding
-    from jobgen.cli import surveying
+    from jobgen.cli import survey_dialog
     from jobgen.cli.screens import survey as screens
 
-    words = surveying.wanted(name, chosen)
-    if not surveying.may_write(call, words):
+    words = survey_dialog.wanted(name, chosen)
+    if not survey_dialog.may_write(call, words):
         return Exit.USAGE
-    made = adding.add(call.world, words, surveying.leave(call, probe), say=surveying.say(call))
+    made = adding.add(
+        call.world, words, survey_dialog.leave(call, probe), say=survey_dialog.say(call)
+    )
     adding.save(call.world, made)
     call.answer(lambda: screens.added_data(made), lambda ink: screens.added(made, ink))
     return Exit.DONE
@@ -105,11 +107,11 @@ def check(call: Call, name: str, probe: bool | None, patience: float | None) -> 
     Exit 1 where the profile says something else. A node is looked at with --probe only.
     """
     from jobgen.app import checking, probing
-    from jobgen.cli import surveying
+    from jobgen.cli import survey_dialog
     from jobgen.cli.screens import survey as screens
 
-    leave, wait = surveying.leave(call, bool(probe)), patience or probing.PATIENCE
-    seen = checking.check(call.world, name, leave, patience=wait, say=surveying.say(call))
+    leave, wait = survey_dialog.leave(call, bool(probe)), patience or probing.PATIENCE
+    seen = checking.check(call.world, name, leave, patience=wait, say=survey_dialog.say(call))
     verbose = call.flags.verbose > 0
     call.answer(
         lambda: screens.checked_data(seen), lambda ink: screens.checked(seen, ink, verbose=verbose)

@@ -8,7 +8,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.words import ID, Pattern, Ranks
+from jobgen.cli.params import ID, Pattern, Ranks
 
 
 @verb(

@@ -9,7 +9,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.words import COUNTS, FILE, JOB
+from jobgen.cli.params import COUNTS, FILE, JOB
 
 
 @verb(

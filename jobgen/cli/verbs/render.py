@@ -8,7 +8,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.words import FILE, JOB
+from jobgen.cli.params import FILE, JOB
 
 
 @verb(
@@ -35,15 +35,15 @@ def command(
 ) -> int:
     """Print or write the exact files of a job, byte for byte what is submitted."""
     from jobgen.app.prepare import make_standalone, prepare
-    from jobgen.cli import rendering
+    from jobgen.cli import render_output
 
     ready = prepare(call.world, job, call.flags.cluster, call.flags.sets, with_upload=False)
     if standalone:
         ready = make_standalone(call.world, ready)
     if not call.flags.json:
-        call.complain((*ready.plan.notes, *rendering.list_failed_lines(ready)))
+        call.complain((*ready.plan.notes, *render_output.list_failed_lines(ready)))
     if check:
-        return rendering.check(call, ready, check)
+        return render_output.check(call, ready, check)
     if output or call.flags.json:
-        return rendering.write(call, ready, output)
-    return rendering.show(call, ready, name)
+        return render_output.write(call, ready, output)
+    return render_output.show(call, ready, name)

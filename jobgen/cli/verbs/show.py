@@ -6,7 +6,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.words import ID
+from jobgen.cli.params import ID
 
 
 @verb("show", "jobgen show @last", "jobgen show llama-3 --json", "jobgen show 812345 --cached")

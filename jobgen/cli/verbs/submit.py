@@ -9,7 +9,7 @@ import click
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
 from jobgen.cli.flags import OUTSIDE, TRUST
-from jobgen.cli.words import JOB
+from jobgen.cli.params import JOB
 from jobgen.errors import Exit
 
 
@@ -33,15 +33,15 @@ def command(call: Call, job: Path, dry_run: bool, follow: bool, wait: bool, forc
     """
     from jobgen.app import submit as app
     from jobgen.app.prepare import prepare, refuse_failing
-    from jobgen.cli import following, submitting
+    from jobgen.cli import following, submit_dialog
 
     ready = prepare(call.world, job, call.flags.cluster, call.flags.sets)
     if not force:
         refuse_failing(ready)
     if dry_run:
-        return submitting.rehearsed(call, ready, app.dry_run(ready), str(job))
-    if not submitting.wanted(call, ready):
+        return submit_dialog.rehearsed(call, ready, app.dry_run(ready), str(job))
+    if not submit_dialog.wanted(call, ready):
         return Exit.USAGE
-    record = app.submit(call.world, ready, progress=submitting.progress(call))
-    submitting.accepted(call, record, stream=follow or wait)
+    record = app.submit(call.world, ready, progress=submit_dialog.progress(call))
+    submit_dialog.accepted(call, record, stream=follow or wait)
     return following.after_submit(call, record, follow=follow, wait=wait)

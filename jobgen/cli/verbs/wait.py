@@ -6,7 +6,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.words import IDS, Duration
+from jobgen.cli.params import IDS, Duration
 
 
 @verb(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from jobgen.cli.call import Call
 from jobgen.cli.layout import count, size, write_hours
-from jobgen.cli.progress import Bar
+from jobgen.cli.progress_bar import Bar
 from jobgen.cli.screens import submit as screens
 from jobgen.errors import Exit
 

@@ -6,8 +6,8 @@ import pytest
 
 from jobgen.app.logs import Event
 from jobgen.cli.call import Call
+from jobgen.cli.log_stream import Stream, folded
 from jobgen.cli.output import Output
-from jobgen.cli.stream import Stream, folded
 from jobgen.follow import Lines, Source
 
 

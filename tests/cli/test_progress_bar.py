@@ -4,7 +4,7 @@ import pytest
 
 from jobgen.app.context import SubmitStage
 from jobgen.cli.output import Output
-from jobgen.cli.progress import Bar
+from jobgen.cli.progress_bar import Bar
 
 MIB = 1 << 20
 

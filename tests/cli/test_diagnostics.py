@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.cli import problems
+from jobgen.cli import diagnostics
 from jobgen.cli.layout import columns
 from jobgen.cli.output import Ink
 from jobgen.errors import Place, Problem
@@ -21,7 +21,7 @@ TYPO = Problem(
 
 
 def shown(problem: Problem, text: str = TEXT, width: int = 80) -> str:
-    return problems.one(problem, {"job.yaml": text}, Ink(width=width))
+    return diagnostics.one(problem, {"job.yaml": text}, Ink(width=width))
 
 
 def test_a_problem_is_shown_as_people_know_it_from_compilers() -> None:
@@ -35,7 +35,7 @@ def test_a_problem_is_shown_as_people_know_it_from_compilers() -> None:
 
 def test_all_problems_are_counted_and_the_last_line_says_where_to_read_on() -> None:
     other = Problem("J131", "'4:00' is ambiguous", Place("job.yaml", 4, 7, 11), "write 4h or 4m")
-    text = problems.screen([TYPO, other], {"job.yaml": TEXT}, Ink())
+    text = diagnostics.screen([TYPO, other], {"job.yaml": TEXT}, Ink())
     assert "  |       ^^^^ write 4h or 4m\n" in text
     assert text.endswith("Found 2 errors in 1 file. More: jobgen explain J131\n")
 
@@ -99,14 +99,14 @@ def test_nothing_in_a_file_acts_on_the_terminal(
     line: str, words: str, col: int, end: int, width: int
 ) -> None:
     problem = Problem("J1", words, Place(words or "f", 1, col, end), words, also=(Place(words, 1),))
-    text = problems.one(problem, {words or "f": line}, Ink(width=width))
+    text = diagnostics.one(problem, {words or "f": line}, Ink(width=width))
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
 
 
 def test_github_gets_annotations_that_cannot_be_broken_out_of() -> None:
     problem = Problem("J1", "a\nb::c%", Place("x,y:z.yaml", 3, 2), "h")
     assert (
-        problems.github([problem])
+        diagnostics.github([problem])
         == "::error file=x%2Cy%3Az.yaml,line=3,col=2,title=J1::a%0Ab::c%25%0Ah\n"
     )
 
