@@ -29,7 +29,7 @@ from jobgen.strategy.memory import estimate
 from jobgen.strategy.memory.recipes import RECIPES
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes import Architecture, model
-from jobgen.strategy.values import Batch, Mesh
+from jobgen.strategy.spec import Batch, Mesh
 
 NO_GPU = "no CUDA GPU here: the measurement was not run"
 NO_TORCH = "no PyTorch with CUDA here: the measurement was not run"

@@ -20,14 +20,14 @@ from planner_words import (
 )
 from planner_words import framework as named
 
-from jobgen.data import Gpu, gpus
-from jobgen.strategy.estimate import MIB, Machine, Metric
+from jobgen.data import GpuModel, gpus
+from jobgen.strategy.estimate import MIB, ClusterHardware, Metric
 from jobgen.strategy.memory.recipes import recipe
 from jobgen.strategy.setup import Adapters, Recipe, Setup
+from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.shapes.count import model
-from jobgen.strategy.shapes.values import Architecture
+from jobgen.strategy.spec import Batch, Mesh, Offloaded
 from jobgen.strategy.speed.compute import flops
-from jobgen.strategy.values import Batch, Mesh, Offloaded
 
 
 class Row(NamedTuple):
@@ -37,7 +37,7 @@ class Row(NamedTuple):
     tier: str
     source: str
     setup: Setup | None
-    machine: Machine
+    machine: ClusterHardware
     metric: Metric
     gib: float | None
     """Measured memory, in GiB of its metric."""
@@ -209,7 +209,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
         chunks=max(1, _int(said["vpp"], 1)) if pp > 1 else 1,
         adapters=_adapters(said),
         step_in_backward="in bwd" in said["optimizer"],
-        whole=framework == "litgpt" and (shard > 1 or "QLoRA" in said["trainable"]),
+        keeps_full_copy=framework == "litgpt" and (shard > 1 or "QLoRA" in said["trainable"]),
         world_per_node=min(8, _int(said["n_gpus"], 1)),
     )
 
@@ -249,7 +249,7 @@ _H100_WATTS = 700
 _LINKS = {"NVLink3": 300e9, "NVLink4": 450e9, "NVLink5": 900e9}
 
 
-def _gpu(words: str, memory: float | None) -> Gpu:
+def _gpu(words: str, memory: float | None) -> GpuModel:
     """The GPU of the catalogue whose name, without its memory, these words hold; of several the one
     with the nearest memory."""
     plain = re.sub(r"[_ ]", "-", words.split("(", maxsplit=1)[0]).upper()
@@ -261,7 +261,7 @@ def _gpu(words: str, memory: float | None) -> Gpu:
     return min(alike, key=lambda gpu: abs(gpu.memory_gib - (memory or gpu.memory_gib)))
 
 
-def _machine(said: Mapping[str, str]) -> Machine:
+def _machine(said: Mapping[str, str]) -> ClusterHardware:
     found = _gpu(said["gpu"], _number(said["gpu_mem_gb"]))
     peak, bandwidth = found.bf16_tflops * 1e12, found.memory_gbs * 1e9
     watts = re.search(r"(\d+)W", said["gpu"])
@@ -272,7 +272,7 @@ def _machine(said: Mapping[str, str]) -> Machine:
     size = _number(said["gpu_mem_gb"]) or found.memory_gib
     memory = size / found.memory_gib * found.memory_mib * MIB
     link = next((speed for word, speed in _LINKS.items() if word in said["intra"]), None)
-    return Machine(
+    return ClusterHardware(
         gpu=found.name,
         memory=memory,
         peak=peak,
@@ -306,7 +306,9 @@ def _interconnect(said: Mapping[str, str]) -> bool:
     return count == 1 or bool(said["intra"] or said["inter"])
 
 
-def _seconds(said: Mapping[str, str], setup: Setup | None, machine: Machine) -> float | None:
+def _seconds(
+    said: Mapping[str, str], setup: Setup | None, machine: ClusterHardware
+) -> float | None:
     """Seconds of a step of a known batch: as printed, from tokens and their rate, or from MFU.
 
     None where more FLOPs would be done than the GPU can: what was timed was no whole step.

@@ -28,7 +28,7 @@ from jobgen.model.record import Login
 from jobgen.shell import script
 from jobgen.submission import scripts
 from jobgen.transport import Payload, Transport, connect
-from jobgen.upload import Stream, payload, scan
+from jobgen.upload import TarStream, payload, scan
 from tests.transport.proxy import Proxy
 from tests.transport.sshd import MISSING, Client, Sshd
 
@@ -71,7 +71,7 @@ def world() -> Iterator[tuple[Sshd, Client, Path]]:
             server.stop()
 
 
-def send(transport: Transport, stream: Stream, root: Path) -> None:
+def send(transport: Transport, stream: TarStream, root: Path) -> None:
     """One upload as submit does it: hashed, sent, unpacked, checked, synced and renamed."""
     text = scripts.stage(str(root), FOLDER, TOKEN, "n")
     result = transport.call(text, Payload(stream.size, stream.chunks), deadline=300)

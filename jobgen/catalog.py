@@ -13,7 +13,7 @@ from os.path import realpath  # Path.resolve raises in a loop of links before Py
 from pathlib import Path
 from typing import NamedTuple
 
-from jobgen.errors import Invalid, Missing, Problem
+from jobgen.errors import Diagnostic, Invalid, Missing
 
 OWN, SHIPPED, HERE = "your own", "shipped", "here"
 """Origins of the profiles that nobody else's file can replace."""
@@ -147,7 +147,7 @@ class Catalog(NamedTuple):
                     if origin != OWN and not _stays_in(folder, path):
                         message = f"{label} is a link that leads out of {self._label(folder)}"
                         hint = "a template of a project is a file of it"
-                        raise Invalid(Problem("J241", message, None, hint))
+                        raise Invalid(Diagnostic("J241", message, None, hint))
                     found[path.name] = TemplateFile(path.name, _text(path, label), label)
         return [file for file in found.values() if file.text != shipped.get(file.name)]
 
@@ -155,7 +155,7 @@ class Catalog(NamedTuple):
         path = self.cwd / Path(name).expanduser()
         if not path.is_file():
             hint = "give the path of a profile, or a name: jobgen cluster ls"
-            raise Missing(Problem("J182", f"there is no cluster profile '{name}'", None, hint))
+            raise Missing(Diagnostic("J182", f"there is no cluster profile '{name}'", None, hint))
         return self._read((OWN if self._is_own(path) else "file", path, name), ())
 
     def _is_own(self, path: Path) -> bool:
@@ -245,7 +245,7 @@ class Catalog(NamedTuple):
 
     def _missing(self, name: str) -> Missing:
         message = f"there is no cluster '{name[:64]}'"
-        return Missing(Problem("J182", message, None, self.suggest(name)))
+        return Missing(Diagnostic("J182", message, None, self.suggest(name)))
 
 
 def _is_ours(folder: Path) -> bool:
@@ -282,4 +282,4 @@ def _text(path: Path, label: str) -> str:
             return stream.read(_LIMIT).decode("utf-8", "surrogateescape")
     except OSError as error:
         message = f"{label} cannot be read: {error.strerror}"
-        raise Invalid(Problem("J181", message, None, "look at its permissions")) from error
+        raise Invalid(Diagnostic("J181", message, None, "look at its permissions")) from error

@@ -54,7 +54,7 @@ class Place(NamedTuple):
         return ":".join([rule + self.file, *(str(n) for n in (self.line, self.col) if n)])
 
 
-class Problem(NamedTuple):
+class Diagnostic(NamedTuple):
     """One thing wrong: its code (``jobgen explain CODE``), the sentence, its places, the hint."""
 
     code: str
@@ -71,9 +71,9 @@ class JobgenError(Exception):
 
     exit: ClassVar[Exit] = Exit.FAILED
 
-    def __init__(self, *problems: Problem | str, hint: str = "") -> None:
-        self.problems: tuple[Problem, ...] = tuple(
-            p if isinstance(p, Problem) else Problem("J000", p, hint=hint) for p in problems
+    def __init__(self, *problems: Diagnostic | str, hint: str = "") -> None:
+        self.problems: tuple[Diagnostic, ...] = tuple(
+            p if isinstance(p, Diagnostic) else Diagnostic("J000", p, hint=hint) for p in problems
         )
         super().__init__("; ".join(p.message for p in self.problems))
 
@@ -126,7 +126,7 @@ class TimedOut(JobgenError):
     exit = Exit.TIMED_OUT
 
 
-def raise_errors(kind: type[JobgenError], problems: Sequence[Problem]) -> None:
+def raise_errors(kind: type[JobgenError], problems: Sequence[Diagnostic]) -> None:
     """Raise ``kind`` with all problems where at least one is an error; else return."""
     if any(p.severity == "error" for p in problems):
         raise kind(*problems)

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-OF_BYTES = {"jobgen/follow/lines.py"}
+OF_BYTES = {"jobgen/follow/line_splitter.py"}
 """``bytes.splitlines`` splits at ``\\n`` and ``\\r`` only."""
 PARTS = (
     "tests",

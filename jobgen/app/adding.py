@@ -12,15 +12,15 @@ from jobgen.app import clusters, probing
 from jobgen.app.permissions import trust_profile
 from jobgen.app.surveying import Survey, survey, try_requests
 from jobgen.app.world import World
-from jobgen.errors import Invalid, JobgenError, Missing, Problem
+from jobgen.errors import Diagnostic, Invalid, JobgenError, Missing
 from jobgen.model.record import Login
 from jobgen.model.units import clip
 from jobgen.shell import split_lines
 from jobgen.survey import choice as choices
-from jobgen.survey import cluster, node, write
+from jobgen.survey import node_profile, site_profile, write
 from jobgen.survey.choice import Choice
-from jobgen.survey.node import Probe
-from jobgen.survey.values import Draft, Gap, Line, named
+from jobgen.survey.draft import Draft, Gap, ProfileLine, named
+from jobgen.survey.node_profile import Probe
 
 
 class Wanted(NamedTuple):
@@ -67,13 +67,13 @@ def destination(world: World, wanted: Wanted) -> Path | None:
     except Refusal as refusal:
         message = f"'{clip(wanted.name)}' is no name for a cluster"
         hint = refusal.faults[0].hint or "such as a100x16"
-        raise Invalid(Problem("J416", message, hint=hint)) from refusal
+        raise Invalid(Diagnostic("J416", message, hint=hint)) from refusal
     for check, word in ((host, wanted.host), (user, wanted.user)):
         try:
             check(word or "x")
         except Refusal as refusal:
             fault = refusal.faults[0]
-            raise Invalid(Problem(fault.code, fault.message, hint=fault.hint)) from refusal
+            raise Invalid(Diagnostic(fault.code, fault.message, hint=fault.hint)) from refusal
     if wanted.output is not None and str(wanted.output) == "-":
         return None
     return wanted.output or world.config / "clusters" / f"{wanted.name}.yaml"
@@ -115,24 +115,28 @@ def choose(found: Survey, partition: str) -> Choice:
         closed = "no partition is up and open to users"
         message = f"there is no partition '{partition[:64]}'" if partition else closed
         hint = f"known: {known or 'none with nodes'}; --partition NAME takes one"
-        raise Missing(Problem("J417", message, hint=hint))
+        raise Missing(Diagnostic("J417", message, hint=hint))
     return chosen
 
 
 def drafted(found: Survey, chosen: Choice, wanted: Wanted) -> Draft:
     """What the login host tells, before a node is asked."""
-    said = cluster.Said(wanted.account, wanted.qos, wanted.root)
-    return Draft(tuple(cluster.entries(found.site, found.login, chosen, said)))
+    said = site_profile.UserFacts(wanted.account, wanted.qos, wanted.root)
+    return Draft(tuple(site_profile.entries(found.site, found.login, chosen, said)))
 
 
 def completed(draft: Draft, chosen: Choice, told: Probe | None, wanted: Wanted) -> Draft:
     """The draft with what a node told, or with why none was asked; and its first lines."""
     gpus = chosen.kind.gpus
-    rest = list(node.entries(told, gpus)) if told else list(_not_asked(gpus))
-    more = list(node.notes(told, gpus)) if told else []
+    rest = list(node_profile.entries(told, gpus)) if told else list(_not_asked(gpus))
+    more = list(node_profile.notes(told, gpus)) if told else []
     if told:
-        rest += [cluster.shared(one, told.node) for one in draft.lines if one.path[0] == "paths"]
-    merged = cluster.draft(draft.entries, rest, (*choices.notes(chosen, wanted.partition), *more))
+        rest += [
+            site_profile.shared(one, told.node) for one in draft.lines if one.path[0] == "paths"
+        ]
+    merged = site_profile.draft(
+        draft.entries, rest, (*choices.notes(chosen, wanted.partition), *more)
+    )
     return sound(merged._replace(entries=(*_first(wanted), *merged.entries)))
 
 
@@ -153,7 +157,7 @@ def sound(draft: Draft) -> Draft:
     return draft
 
 
-def _as_gap(one: Line | Gap) -> Line | Gap:
+def _as_gap(one: ProfileLine | Gap) -> ProfileLine | Gap:
     if isinstance(one, Gap) or one.path == ("nodes", "count"):
         return one
     return Gap(one.path, f"a profile cannot hold it ({one.how})", (str(one.value),))
@@ -174,7 +178,9 @@ def save(world: World, added: Added) -> None:
     except OSError as error:
         part.unlink(missing_ok=True)
         message = f"{added.label} cannot be written: {error.strerror}"
-        raise Invalid(Problem("J418", message, hint="--output FILE names another place")) from error
+        raise Invalid(
+            Diagnostic("J418", message, hint="--output FILE names another place")
+        ) from error
     # a profile that is still to be completed is asked for when it is used
     with suppress(Invalid):
         profile = clusters.find(world, str(added.path.absolute()))
@@ -195,7 +201,7 @@ def _root(draft: Draft) -> str:
     root = draft.get("paths", "root")
     if root is None:
         message = "no folder on the login host is yours to write"
-        raise JobgenError(Problem("J415", message, hint="--root DIR names one"))
+        raise JobgenError(Diagnostic("J415", message, hint="--root DIR names one"))
     return str(root)
 
 
@@ -206,18 +212,18 @@ def _not_asked(gpus: int) -> tuple[Gap, ...]:
     return (*inside, *(Gap(("network", key), why) for key in keys))
 
 
-def _first(wanted: Wanted) -> tuple[Line | Gap, ...]:
+def _first(wanted: Wanted) -> tuple[ProfileLine | Gap, ...]:
     """Name, scheduler and the way in."""
     first = [
-        Line(("name",), wanted.name, "as asked"),
-        Line(("scheduler",), "slurm", "sinfo answers"),
+        ProfileLine(("name",), wanted.name, "as asked"),
+        ProfileLine(("scheduler",), "slurm", "sinfo answers"),
     ]
     if wanted.host:
-        first.append(Line(("ssh", "host"), wanted.host, "--from"))
+        first.append(ProfileLine(("ssh", "host"), wanted.host, "--from"))
     if wanted.user:
-        first.append(Line(("ssh", "user"), wanted.user, "--user"))
+        first.append(ProfileLine(("ssh", "user"), wanted.user, "--user"))
     if wanted.host and wanted.backend != "paramiko":
-        first.append(Line(("ssh", "backend"), wanted.backend, "--backend"))
+        first.append(ProfileLine(("ssh", "backend"), wanted.backend, "--backend"))
     return tuple(first)
 
 
@@ -237,4 +243,6 @@ def _valid(text: str, label: str) -> None:
     if not checked.valid:
         first = next(p for p in checked.problems if p.severity == "error")
         message = f"what was found makes no profile: {first.message}"
-        raise JobgenError(Problem("J419", message, hint=first.hint or f"{label} was not written"))
+        raise JobgenError(
+            Diagnostic("J419", message, hint=first.hint or f"{label} was not written")
+        )

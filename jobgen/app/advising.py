@@ -12,7 +12,7 @@ from jobgen.app.world import World
 from jobgen.errors import Missing
 
 if TYPE_CHECKING:
-    from jobgen.strategy.choice.values import Advice, Offer
+    from jobgen.strategy.choice.offer import Advice, Offer
 
 
 class Advised(NamedTuple):
@@ -55,7 +55,7 @@ def advised(
     from jobgen.strategy.choice.advise import advise
 
     found = advise(ask, auto=auto)
-    shown = found.shown
+    shown = found.first_option
     if shown is not None and shown.verdict == "no":
         from jobgen.strategy.choice.levers import levers, smallest
 
@@ -72,7 +72,7 @@ def advised(
 
 def _explained(found: Advice) -> Advice:
     """With each component's formula and source."""
-    from jobgen.strategy.memory.why import explained
+    from jobgen.strategy.memory.memory_formulas import explained
 
     options = tuple(one._replace(memory=explained(one.setup, one.memory)) for one in found.options)
     chosen = found.chosen
@@ -88,9 +88,9 @@ def counted(ready: Ready) -> str:
     """
     import json
 
+    from jobgen.strategy.model_sizes import architecture
     from jobgen.strategy.shapes import configured, model
     from jobgen.strategy.shapes.exact import NotBuilt, exact
-    from jobgen.strategy.sizes import architecture
 
     train = ready.job.value.train
     name = train.model if train else None
@@ -126,14 +126,14 @@ def compared(
 
     Raises Invalid and Missing like ``prepare``.
     """
-    from jobgen.strategy.choice.values import Offer
+    from jobgen.strategy.choice.offer import Offer
 
     offers: list[Offer] = []
     unknown, tokens = {}, 0.0
     for name in clusters:
         ready = prepare(world, job, name, sets, with_upload=False)
         found = advised(ready)
-        shown = found.advice.shown if found.advice else None
+        shown = found.advice.first_option if found.advice else None
         if shown is None:
             unknown[name] = found.missing or "the job has no train:"
             continue

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.app.prepare import Ready
 from jobgen.app.world import World
-from jobgen.submission.report import ALLOCATED, EXPECTED, RESERVED, SPEED
+from jobgen.submission.program_report import ALLOCATED, EXPECTED, RESERVED, SPEED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jobgen.model.record import RunRecord
-    from jobgen.strategy.estimate import Machine
+    from jobgen.strategy.estimate import ClusterHardware
 
 NEWEST = 3
 """Runs that are shown."""
@@ -81,15 +81,15 @@ def _linked(run: RunRecord, digest: str) -> Linked | None:
     return Linked(run.alias, run.site.cluster, *size, float(found["busbw"]), alpha)
 
 
-def measured_links(machine: Machine, found: Sequence[Linked]) -> Machine:
+def measured_links(machine: ClusterHardware, found: Sequence[Linked]) -> ClusterHardware:
     """The machine with its links as these benches have measured them."""
-    from jobgen.strategy.estimate import Measured as Links
-    from jobgen.strategy.speed.links import Group
-    from jobgen.strategy.speed.links import measured as of
+    from jobgen.strategy.estimate import MeasuredLinks as Links
+    from jobgen.strategy.speed.collectives import RankGroup
+    from jobgen.strategy.speed.collectives import measured as of
 
     known = Links()
     for one in found:
-        links = of(one.busbw, one.alpha, Group(one.ranks, max(one.ranks // one.nodes, 1)))
+        links = of(one.busbw, one.alpha, RankGroup(one.ranks, max(one.ranks // one.nodes, 1)))
         source = "; ".join(text for text in (known.source, one.text) if text)
         known = Links(
             links.link or known.link,

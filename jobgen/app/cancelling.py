@@ -17,8 +17,8 @@ from jobgen.errors import JobgenError, Unreachable
 from jobgen.model.record import RunRecord
 from jobgen.scheduler import Scheduler, scheduler_for
 from jobgen.submission import scripts, wire
-from jobgen.submission.machine import step
 from jobgen.submission.states import CancelAsked, State
+from jobgen.submission.transitions import step
 from jobgen.transport import Transport
 
 PATIENCE = 30.0
@@ -105,7 +105,7 @@ def _scancel(record: RunRecord, transport: Transport, scheduler: Scheduler) -> N
     """scancel every job that carries this run's token, and no other."""
     result = transport.call(scripts.command({"find": scheduler.find()}))
     try:
-        found = scheduler.found(wire.answer(wire.table(wire.frames(result.out)), "find"))
+        found = scheduler.parse_own_jobs(wire.answer(wire.table(wire.frames(result.out)), "find"))
     except wire.GarbledError:
         found = None
     if found is None:

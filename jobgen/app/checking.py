@@ -9,17 +9,17 @@ from jobgen.app import adding, clusters, probing
 from jobgen.app.adding import Wanted
 from jobgen.app.surveying import Survey, survey, try_requests
 from jobgen.app.world import World
-from jobgen.errors import Problem, Usage
+from jobgen.errors import Diagnostic, Usage
 from jobgen.survey import compare, write
 from jobgen.survey.compare import Comparison
-from jobgen.survey.values import Gap, Line
+from jobgen.survey.draft import Gap, ProfileLine
 
 if TYPE_CHECKING:
     from jobgen.catalog import ClusterFile
     from jobgen.model.cluster import ClusterProfile
     from jobgen.model.loaded import Loaded
     from jobgen.survey.choice import Choice
-    from jobgen.survey.node import Probe
+    from jobgen.survey.node_profile import Probe
 
 
 class Checked(NamedTuple):
@@ -53,7 +53,7 @@ def check(
     file, profile = cluster
     if profile.value.scheduler == "local":
         message = f"{profile.value.name} is this machine: there is no Slurm to ask"
-        raise Usage(Problem("J411", message, hint="name a profile with scheduler: slurm"))
+        raise Usage(Diagnostic("J411", message, hint="name a profile with scheduler: slurm"))
     if known is not None:
         return _compared(file, profile, known, None)
     require_login(world, file, cluster.site)
@@ -76,7 +76,7 @@ def _compared(
     profile: Loaded[ClusterProfile],
     found: Survey,
     told: Probe | None,
-    refuses: Line | Gap | None = None,
+    refuses: ProfileLine | Gap | None = None,
 ) -> Checked:
     from jobgen.load import load_cluster
 

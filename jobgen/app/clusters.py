@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.app.world import World
-from jobgen.errors import Missing, Problem
+from jobgen.errors import Diagnostic, Missing
 from jobgen.model.record import Login, Site
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def find(world: World, name: str | None, catalog: Catalog | None = None) -> Prof
     return Profile(file, load_cluster(file.text, file.label, parent=file.parent))
 
 
-def note_hidden(file: ClusterFile) -> tuple[Problem, ...]:
+def note_hidden(file: ClusterFile) -> tuple[Diagnostic, ...]:
     """Notes on profiles of the same name that are not used, where that may surprise."""
     from jobgen.catalog import SHIPPED
 
@@ -63,4 +63,4 @@ def note_hidden(file: ClusterFile) -> tuple[Problem, ...]:
         names = " and ".join(other.label for other in hidden)
         what = f"the profile {file.name} is {file.origin}, {file.label}, not {names}"
     hint = f"jobgen cluster show {file.name} prints it"
-    return (Problem("J189", what, None, hint, "note"),) if hidden else ()
+    return (Diagnostic("J189", what, None, hint, "note"),) if hidden else ()

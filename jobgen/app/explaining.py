@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, NamedTuple
 from jobgen.errors import Missing
 
 if TYPE_CHECKING:
-    from jobgen.data import Code, Variable
-    from jobgen.data.variables import Hearsay
-    from jobgen.fabric.variables import Finding
+    from jobgen.data import Code, EnvVariable
+    from jobgen.data.env_variables import Hearsay
+    from jobgen.fabric.variables import VariableDiagnostic
 
 
 class Explained(NamedTuple):
     """What was asked for: codes, or variables, or what hearsay says of a name."""
 
     codes: tuple[Code, ...] = ()
-    variables: tuple[Variable, ...] = ()
+    variables: tuple[EnvVariable, ...] = ()
     hearsay: tuple[Hearsay, ...] = ()
     asked: str = ""
     """The word that was asked for, where it is a variable."""
     more: int = 0
     """Variables that are known besides."""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[VariableDiagnostic, ...] = ()
     """What the judge says of ``NAME=VALUE``, where nothing is known of the cluster."""
 
 
@@ -36,7 +36,7 @@ def explain(word: str | None) -> Explained:
 
     known = codes()
     if word is None:
-        from jobgen.data.variables import catalogue, hearsay
+        from jobgen.data.env_variables import catalogue, hearsay
 
         return Explained(tuple(known.values()), more=len(catalogue()) + len(hearsay()))
     if word.upper() in known:
@@ -49,7 +49,7 @@ def explain(word: str | None) -> Explained:
 
 def _variable(word: str) -> Explained | None:
     """A name, ``NAME=VALUE``, or a row of the table of hearsay as it stands there."""
-    from jobgen.data.variables import catalogue, hearsay, variable, wrong
+    from jobgen.data.env_variables import catalogue, hearsay, variable, wrong
 
     name, equals, value = word.partition("=")
     name = _spelled(name.strip(), [*catalogue(), *(n for n, _ in hearsay())])
@@ -67,7 +67,7 @@ def _variable(word: str) -> Explained | None:
     return Explained((), rows, tuple(said.values()), asked, findings=_judged(row, equals, value))
 
 
-def _judged(row: Variable | None, equals: str, value: str) -> tuple[Finding, ...]:
+def _judged(row: EnvVariable | None, equals: str, value: str) -> tuple[VariableDiagnostic, ...]:
     if row is None or not equals:
         return ()
     from jobgen.fabric.variables import Context, judge
@@ -77,7 +77,7 @@ def _judged(row: Variable | None, equals: str, value: str) -> tuple[Finding, ...
 
 def _family(word: str) -> Explained | None:
     """Every variable that fits a pattern with *."""
-    from jobgen.data.variables import catalogue, hearsay
+    from jobgen.data.env_variables import catalogue, hearsay
 
     parts = (re.escape(part) for part in word.split("*"))
     pattern = re.compile(".*".join(parts), re.IGNORECASE)
@@ -100,7 +100,7 @@ def _missing(word: str) -> Missing:
     from difflib import get_close_matches
 
     from jobgen.data import codes
-    from jobgen.data.variables import catalogue, hearsay
+    from jobgen.data.env_variables import catalogue, hearsay
 
     codelike = re.fullmatch(r"(?i)j\d\w*", word) is not None
     words = list(codes()) if codelike else [*catalogue(), *(name for name, _ in hearsay())]

@@ -14,7 +14,7 @@ from jobgen.app.program_sources import read_sources
 from jobgen.app.upload_safety import find_leaks, refuse_workdir
 from jobgen.app.workdir_files import find_word
 from jobgen.app.world import World, read_regular
-from jobgen.errors import Invalid, Place, Problem
+from jobgen.errors import Diagnostic, Invalid, Place
 from jobgen.model.facts import Facts
 from jobgen.model.record import JobId
 
@@ -32,12 +32,12 @@ class Gathered(NamedTuple):
     workdir: Path
     facts: Facts
     manifest: Manifest | None
-    problems: tuple[Problem, ...]
+    problems: tuple[Diagnostic, ...]
 
 
 def gather(world: World, spec: Loaded[JobSpec], base: Path, cluster: str | None) -> Gathered:
     """The facts of a job; with a cluster, its upload and the runs that it waits for, too."""
-    problems: list[Problem] = []
+    problems: list[Diagnostic] = []
     texts: dict[str, bytes] = {}
     workdir, manifest = _workdir(world, spec, base), None
     facts = Facts(secrets=secret.origins(world, spec.value.secrets, base))
@@ -126,13 +126,13 @@ def _workdir(world: World, spec: Loaded[JobSpec], base: Path) -> Path:
     return Path(realpath(world.home / rest if start == "~" else base / named))
 
 
-def _no_workdir(spec: Loaded[JobSpec]) -> Problem:
+def _no_workdir(spec: Loaded[JobSpec]) -> Diagnostic:
     named = spec.value.workdir.path
     hint = "it is taken relative to the job file"
     if named.startswith("~"):
         hint = "~/ is your home on this machine; other homes are written out"
     message = f"workdir '{named}' is no directory"
-    return Problem("J180", message, _place_of_workdir(spec), hint)
+    return Diagnostic("J180", message, _place_of_workdir(spec), hint)
 
 
 def _place_of_workdir(spec: Loaded[JobSpec]) -> Place:
@@ -151,9 +151,9 @@ def _named(job: JobSpec) -> Iterator[tuple[tuple[str, ...], str]]:
         yield ("train", "config"), train.config
 
 
-def _unread(spec: Loaded[JobSpec], name: str, path: tuple[str, ...], error: OSError) -> Problem:
+def _unread(spec: Loaded[JobSpec], name: str, path: tuple[str, ...], error: OSError) -> Diagnostic:
     message = f"{'.'.join(path)} '{name}' cannot be read: {error.strerror}"
-    return Problem("J181", message, spec.at(*path), "it is taken relative to the workdir")
+    return Diagnostic("J181", message, spec.at(*path), "it is taken relative to the workdir")
 
 
 def _after(world: World, spec: Loaded[JobSpec], cluster: str) -> dict[str, str]:

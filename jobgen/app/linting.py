@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.app import clusters
 from jobgen.app.world import World
-from jobgen.errors import Invalid, Problem
+from jobgen.errors import Diagnostic, Invalid
 
 if TYPE_CHECKING:
     from jobgen.catalog import Parent
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from jobgen.model.facts import Facts
     from jobgen.model.job import JobSpec
     from jobgen.model.loaded import Loaded
-    from jobgen.model.plan import Check
+    from jobgen.model.plan import PlanCheck
 
 
 _CLUSTER = re.compile(r"^cluster:[ \t]+([\w./-]+)[ \t]*(?:#.*)?$", re.MULTILINE)
@@ -33,7 +33,7 @@ class LintedFile(NamedTuple):
     label: str
     kind: str
     text: str
-    problems: tuple[Problem, ...]
+    problems: tuple[Diagnostic, ...]
     valid: bool
     """Whether it could be used; rules may still find errors in a valid file."""
 
@@ -102,7 +102,7 @@ def _lint(
     return LintedFile(label, checked.kind, text, problems, valid=checked.valid)
 
 
-def _check_files(world: World, path: Path, text: str) -> Iterator[Problem]:
+def _check_files(world: World, path: Path, text: str) -> Iterator[Diagnostic]:
     """What the program's files should mention: the checks of ``submit`` that need no cluster."""
     if not _NEEDS_FILES.search(text):
         return
@@ -115,7 +115,7 @@ def _check_files(world: World, path: Path, text: str) -> Iterator[Problem]:
     yield from map(judge, (*_check_readers(spec, facts), *_check_stop_file(spec, facts)))
 
 
-def _check_readers(spec: Loaded[JobSpec], facts: Facts) -> Iterator[Check]:
+def _check_readers(spec: Loaded[JobSpec], facts: Facts) -> Iterator[PlanCheck]:
     """A strategy that no file of the program reads."""
     train, launcher = spec.value.train, spec.value.launcher.type or ""
     if train is None or train.strategy.type == "auto":
@@ -127,7 +127,7 @@ def _check_readers(spec: Loaded[JobSpec], facts: Facts) -> Iterator[Check]:
     yield from check_readers(spec, facts, launcher, reads)
 
 
-def _check_stop_file(spec: Loaded[JobSpec], facts: Facts) -> Iterator[Check]:
+def _check_stop_file(spec: Loaded[JobSpec], facts: Facts) -> Iterator[PlanCheck]:
     """A stop file that nothing names, if the program itself has to look for it."""
     checkpoint, train = spec.value.checkpoint, spec.value.train
     if checkpoint is None or checkpoint.to == "ranks":

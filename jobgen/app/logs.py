@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from jobgen.app import jobs
 from jobgen.app.world import World
-from jobgen.errors import JobgenError, Missing, Problem, Unreachable
+from jobgen.errors import Diagnostic, JobgenError, Missing, Unreachable
 from jobgen.follow import Follower, Lines, View
 from jobgen.model.record import JobState, RunRecord
 
@@ -113,7 +113,7 @@ class _Tail:
         if self.unread:
             what = f"{record.alias}: not all logs could be read: {self.unread}"
             hint = f"look into {record.directory}/logs on the login host, then run it again"
-            raise Unread(Problem("J410", what, hint=hint))
+            raise Unread(Diagnostic("J410", what, hint=hint))
 
     def _taken(self, seen: Seen, now: float) -> list[tuple[str, bytes]]:
         """What is new in the files that are wanted. How far all have been read is noted."""

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from jobgen.ledger import Ledger
     from jobgen.model.record import RunRecord
     from jobgen.model.record_data import Submission
-    from jobgen.monitor.facts import Overall, Remark
-    from jobgen.monitor.summary import Node
+    from jobgen.monitor.findings import Overall, Remark
+    from jobgen.monitor.summary import NodeSummary
     from jobgen.transport import Transport
 
 ASKED = "monitor"
@@ -29,7 +29,7 @@ class Watched(NamedTuple):
 
     every: int
     """Seconds between two samples, as the job asked."""
-    nodes: tuple[Node, ...] = ()
+    nodes: tuple[NodeSummary, ...] = ()
     overall: Overall | None = None
     remarks: tuple[Remark, ...] = ()
     complaints: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ def _unread(told: dict[str, list[str]]) -> str:
 
 
 def _watched(record: RunRecord, told: dict[str, list[str]]) -> Watched:
-    from jobgen.monitor.facts import overall, remarks
+    from jobgen.monitor.findings import overall, remarks
     from jobgen.monitor.summary import nodes
 
     found = nodes(told.get("monitor", []))

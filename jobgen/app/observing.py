@@ -16,14 +16,14 @@ from jobgen.app.submission_driver import perform, settle
 from jobgen.errors import Unreachable
 from jobgen.model.observation import Observation
 from jobgen.model.record import JobId, JobState, RunRecord
-from jobgen.scheduler import Scheduler, scheduler_for, whole
+from jobgen.scheduler import Scheduler, merge_observations, scheduler_for
 from jobgen.shell import Command
 from jobgen.submission import scripts, wire
-from jobgen.submission.machine import step
 from jobgen.submission.markers import Markers, read_markers
 from jobgen.submission.outcome import Seen, count_elements, outcome
 from jobgen.submission.record_changes import list_changes
 from jobgen.submission.states import Effect, Phase, Sighting, State
+from jobgen.submission.transitions import step
 
 if TYPE_CHECKING:
     from jobgen.ledger import Change
@@ -72,7 +72,7 @@ class _Look:
     def read(self, record: RunRecord) -> bool:
         """Whether all markers of a run were read: without them the scheduler's words mislead."""
         marks = self.marks.get(record.directory)
-        return marks is not None and marks.whole
+        return marks is not None and marks.complete
 
 
 def refresh(records: Sequence[RunRecord], context: RunContext) -> tuple[RunRecord, ...]:
@@ -302,7 +302,9 @@ def _mine(record: RunRecord, heard: Mapping[JobId, Observation]) -> Observation 
     """What was heard of the run's job, all tasks and components together."""
     if record.job is None:
         return None
-    return whole(record.job, [each for each in heard.values() if each.of(record.token)])
+    return merge_observations(
+        record.job, [each for each in heard.values() if each.of(record.token)]
+    )
 
 
 def _elements(record: RunRecord, heard: Mapping[JobId, Observation]) -> dict[str, JobState]:

@@ -18,7 +18,7 @@ from typing import Any
 from jobgen.app.upload_safety import find_tokens_in
 from jobgen.app.world import World
 from jobgen.catalog import TemplateFile
-from jobgen.errors import Invalid, JobgenError, Place, Problem
+from jobgen.errors import Diagnostic, Invalid, JobgenError, Place
 from jobgen.model.bundle import Bundle
 from jobgen.model.plan import Plan
 from jobgen.render import render
@@ -57,11 +57,11 @@ def overridden(
     return plan._replace(notes=(*plan.notes, *notes)), bundle
 
 
-def _note(file: TemplateFile, templates: Mapping[str, str], digest: str) -> Problem:
+def _note(file: TemplateFile, templates: Mapping[str, str], digest: str) -> Diagnostic:
     instead = f"is used instead of jobgen's own {file.name}"
     what = instead if file.name in templates else "is used by the templates beside it"
     message = f"this template (sha256 {digest}) {what}"
-    return Problem("J240", message, Place(file.label), severity="note")
+    return Diagnostic("J240", message, Place(file.label), severity="note")
 
 
 def _refuse_useless(templates: Mapping[str, str], own: Sequence[TemplateFile]) -> None:
@@ -74,11 +74,11 @@ def _refuse_useless(templates: Mapping[str, str], own: Sequence[TemplateFile]) -
             hint = f"did you mean {near[0]}? " if near else ""
             message = "no template of jobgen has this name, and no other includes it"
             hint += f"there are: {', '.join(templates)}"
-            problems.append(Problem("J242", message, Place(file.label), hint))
+            problems.append(Diagnostic("J242", message, Place(file.label), hint))
         try:
             file.text.encode()
         except UnicodeEncodeError:
-            problems.append(Problem("J241", "this is no UTF-8 text", Place(file.label)))
+            problems.append(Diagnostic("J241", "this is no UTF-8 text", Place(file.label)))
         text = file.text.encode(errors="replace")
         problems += find_tokens_in(text, file.label, "take it out")
     if problems:
@@ -106,7 +106,7 @@ def _apart(
     line = answer.get("line")
     message = str(answer.get("message") or "it was laid out to no usable end")
     place = Place(label, line if isinstance(line, int) else 0)
-    raise Invalid(Problem("J241", message, place, _hint(message, view)))
+    raise Invalid(Diagnostic("J241", message, place, _hint(message, view)))
 
 
 def _hint(message: str, view: Mapping[str, object]) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobgen.data.secret_rules import name_kind
-from jobgen.errors import Problem, Usage
+from jobgen.errors import Diagnostic, Usage
 from jobgen.shell import quote
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def require_login(world: World, file: ClusterFile, site: Site) -> None:
         return
     hint = f"if it is right: jobgen cluster trust {quote(_reference(file))}, or add "
     hint += f"--trust {quote(named)}"
-    raise Usage(Problem("J187", "\n".join(lines), None, hint))
+    raise Usage(Diagnostic("J187", "\n".join(lines), None, hint))
 
 
 def trust_profile(world: World, file: ClusterFile, site: Site) -> str:
@@ -119,7 +119,7 @@ def require_secrets(world: World, refs: Sequence[SecretRef], base: Path) -> None
         message = f"secret {ref.name} is read from {path}, outside the job's folder"
         if not (world.outside or world.consent(f"{message}\nRead it, and send it to the cluster?")):
             hint = "if you want the job to have it: add --allow-outside"
-            raise Usage(Problem("J188", message, None, hint))
+            raise Usage(Diagnostic("J188", message, None, hint))
         _keep(world, [permission])
 
 
@@ -142,7 +142,7 @@ def require_workdir(world: World, manifest: Manifest, base: Path) -> None:
     message += f"; it sends {', '.join(taken)} of it" if taken else ""
     if not (world.outside or world.consent(f"{message}\nUpload it to the cluster?")):
         hint = "if you want it uploaded: add --allow-outside"
-        raise Usage(Problem("J188", message, None, hint))
+        raise Usage(Diagnostic("J188", message, None, hint))
     _keep(world, [permission])
 
 

@@ -10,7 +10,7 @@ from jobgen.app import clusters
 from jobgen.app.clusters import Profile
 from jobgen.app.gathering import Gathered, gather
 from jobgen.app.world import World
-from jobgen.errors import CheckFailed, Invalid, JobgenError, Missing, Problem, Severity, Unfit
+from jobgen.errors import CheckFailed, Diagnostic, Invalid, JobgenError, Missing, Severity, Unfit
 from jobgen.model.record import Site
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jobgen.model.facts import Facts
     from jobgen.model.job import JobSpec
     from jobgen.model.loaded import Loaded
-    from jobgen.model.plan import Check, Plan
+    from jobgen.model.plan import Plan, PlanCheck
     from jobgen.resolve.planner_request import PlannerRequest
     from jobgen.upload import Manifest
 
@@ -70,13 +70,13 @@ class Examined(NamedTuple):
 
     ready: Ready | None
     """None if an error leaves nothing to submit."""
-    problems: tuple[Problem, ...]
+    problems: tuple[Diagnostic, ...]
     """Of both files and of what follows from them, in the order of the lines."""
-    checks: tuple[Check, ...]
+    checks: tuple[PlanCheck, ...]
     """Good news too."""
 
     @property
-    def diagnostics(self) -> tuple[Problem, ...]:
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
         """The problems, and the checks that are not ok."""
         return arrange((*self.problems, *(judge(c) for c in self.checks if c.status != "ok")))
 
@@ -156,7 +156,7 @@ _INDEPENDENT = frozenset({"J201", "J202", "J203", "J206", "J207", "J209", "J220"
 """Codes that follow from one key of the job, whatever is wrong with the others."""
 
 
-def _keep_independent(examined: Examined, known: Sequence[Problem]) -> Examined:
+def _keep_independent(examined: Examined, known: Sequence[Diagnostic]) -> Examined:
     """What also holds when the keys that are wrong are mended."""
     problems = (p for p in examined.problems if p in known or p.code in _INDEPENDENT)
     checks = tuple(check for check in examined.checks if check.code in _INDEPENDENT)
@@ -169,7 +169,9 @@ class _Files(NamedTuple):
     catalog: Catalog
 
 
-def _decide(world: World, gathered: Gathered, files: _Files, problems: list[Problem]) -> Examined:
+def _decide(
+    world: World, gathered: Gathered, files: _Files, problems: list[Diagnostic]
+) -> Examined:
     """The plan and its files; with errors, what else is wrong."""
     from jobgen import resolve
 
@@ -219,7 +221,7 @@ _DECIDED_AGAIN = frozenset({"J208", "J215", "J217"})
 """Codes of decisions that repeat J138, the check of two keys of the job against each other."""
 
 
-def _new(found: Sequence[Problem], known: Sequence[Problem]) -> Iterator[Problem]:
+def _new(found: Sequence[Diagnostic], known: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
     """What is not known already, in these words or of this very place."""
     places = {(problem.code, problem.place) for problem in known}
     texts = {(problem.code, problem.message) for problem in known}
@@ -230,21 +232,21 @@ def _new(found: Sequence[Problem], known: Sequence[Problem]) -> Iterator[Problem
             yield problem
 
 
-def arrange(problems: Sequence[Problem]) -> tuple[Problem, ...]:
+def arrange(problems: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Each once, file by file and line by line; at the end those that stand on no line."""
     files = list(dict.fromkeys(p.place.file for p in problems if p.place))
 
-    def key(problem: Problem) -> tuple[int, int, int]:
+    def key(problem: Diagnostic) -> tuple[int, int, int]:
         place = problem.place
         return (files.index(place.file), place.line, place.col) if place else (len(files), 0, 0)
 
-    once: dict[object, Problem] = {}
+    once: dict[object, Diagnostic] = {}
     for problem in problems:
         once.setdefault((problem.code, problem.place, problem.message), problem)
     return tuple(sorted(once.values(), key=key))
 
 
-def refusal(problems: Sequence[Problem]) -> type[JobgenError] | None:
+def refusal(problems: Sequence[Diagnostic]) -> type[JobgenError] | None:
     """What to raise for these problems, and so the exit code; None if none is an error.
 
     An error on a line of a file comes first, a plan that only needs too much memory last.
@@ -274,7 +276,7 @@ def refuse_failing(ready: Ready) -> None:
     raise kind(*failed, *warned)
 
 
-def judge(check: Check) -> Problem:
+def judge(check: PlanCheck) -> Diagnostic:
     """A check that is not ok as a problem."""
     severity: Severity = "error" if check.status == "fail" else "warning"
-    return Problem(check.code, check.message, check.place, check.hint, severity)
+    return Diagnostic(check.code, check.message, check.place, check.hint, severity)

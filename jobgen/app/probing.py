@@ -6,11 +6,11 @@ import secrets
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from jobgen.errors import JobgenError, Problem, Refused, TimedOut, Unreachable
+from jobgen.errors import Diagnostic, JobgenError, Refused, TimedOut, Unreachable
 from jobgen.payload import text
 from jobgen.shell import Raw, expandable, join, split_lines
 from jobgen.submission import wire
-from jobgen.survey.node import Probe, probe
+from jobgen.survey.node_profile import Probe, probe
 from jobgen.transport import Payload
 
 if TYPE_CHECKING:
@@ -78,13 +78,13 @@ def run(
     if answer is None and last not in _ENDED and last:
         message = f"job {job} is still {last} after {patience:.0f} s, and was cancelled"
         hint = "--wait 2h waits longer; --no-probe writes what the login host tells"
-        raise TimedOut(Problem("J414", message, hint=hint))
+        raise TimedOut(Diagnostic("J414", message, hint=hint))
     found = None if answer is None else _read(answer)
     if found is None:
         end = "\n".join(split_lines(said.strip())[-5:])
         message = f"job {job} left no answer in {folder}" + (f"\n{end}" if end else "")
         hint = "do the nodes see that folder? --root DIR names another; --no-probe goes without"
-        raise JobgenError(Problem("J415", message, hint=hint))
+        raise JobgenError(Diagnostic("J415", message, hint=hint))
     return found
 
 
@@ -96,7 +96,7 @@ def _start(transport: Transport, asked: Order) -> tuple[str, str]:
     told = _told(transport, join(words), Payload(len(script), [script]))
     if "failed" in told:
         message = f"the probe's folder cannot be made: {told['failed'].strip()}"
-        raise JobgenError(Problem("J415", message, hint="--root DIR names another place"))
+        raise JobgenError(Diagnostic("J415", message, hint="--root DIR names another place"))
     answer = wire.answer(told, "sbatch")
     job = split_lines(answer.text.strip())[-1:] or [""]
     number = job[0].partition(";")[0]
@@ -108,7 +108,7 @@ def _start(transport: Transport, asked: Order) -> tuple[str, str]:
         hint = (
             "--account, --partition and --qos choose; --no-probe writes what the login host tells"
         )
-        raise Refused(Problem("J413", message, hint=hint))
+        raise Refused(Diagnostic("J413", message, hint=hint))
     return folder, number
 
 
@@ -164,7 +164,7 @@ def _told(transport: Transport, call: str, payload: Payload | None = None) -> di
         return wire.table(wire.frames(result.out))
     except wire.GarbledError as error:
         message = "the login host's answer cannot be read"
-        raise Unreachable(Problem("J412", message, hint="try again")) from error
+        raise Unreachable(Diagnostic("J412", message, hint="try again")) from error
 
 
 def _read(answer: str) -> Probe | None:

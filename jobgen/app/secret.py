@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobgen.app.world import World, read_regular
-from jobgen.errors import CheckFailed, Problem
+from jobgen.errors import CheckFailed, Diagnostic
 from jobgen.model.bundle import SECRETS_FILE, BundleFile
 from jobgen.shell import quote
 
@@ -39,14 +39,14 @@ def delivery(world: World, refs: Sequence[SecretRef], base: Path) -> BundleFile 
     return BundleFile(SECRETS_FILE, "".join(lines).encode("utf-8", "surrogateescape"), 0o600)
 
 
-def _missing(ref: SecretRef) -> Problem:
+def _missing(ref: SecretRef) -> Diagnostic:
     where = _origin(ref)
     hint = (
         f"set it before you submit: read -rs {ref.ref} && export {ref.ref}"
         if ref.source == "env"
         else f"put the value into that file, readable by you alone: chmod 600 {ref.ref}"
     )
-    return Problem("J152", f"secret {ref.name}: nothing found in {where}", hint=hint)
+    return Diagnostic("J152", f"secret {ref.name}: nothing found in {where}", hint=hint)
 
 
 def _origin(ref: SecretRef) -> str:

@@ -19,7 +19,6 @@ from jobgen.errors import JobgenError, Unreachable
 from jobgen.model.record import JobState, RunRecord
 from jobgen.submission import record_changes, replies, scripts
 from jobgen.submission.exchange import RunScripts
-from jobgen.submission.machine import step
 from jobgen.submission.states import (
     Begin,
     Bury,
@@ -34,6 +33,7 @@ from jobgen.submission.states import (
     Start,
     State,
 )
+from jobgen.submission.transitions import step
 from jobgen.transport import Payload
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from jobgen.submission import exchange
 from jobgen.transport import Payload
 
 if TYPE_CHECKING:
-    from jobgen.upload import Stream
+    from jobgen.upload import TarStream
 
 
 def dry_run(ready: Ready) -> exchange.DryRun:
@@ -101,7 +101,7 @@ def make_payload(
     return Payload(stream.size, _report_grown(world, stream))
 
 
-def _report_grown(world: World, stream: Stream) -> Iterator[bytes]:
+def _report_grown(world: World, stream: TarStream) -> Iterator[bytes]:
     yield from stream.chunks
     for path in sorted(stream.grown):
         world.say(f"note: {path} grew while it was uploaded: what was added is not sent")

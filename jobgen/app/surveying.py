@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from jobgen.errors import Missing, Problem, Unreachable
+from jobgen.errors import Diagnostic, Missing, Unreachable
 from jobgen.payload import text
 from jobgen.submission import wire
 from jobgen.survey import whole_nodes
-from jobgen.survey.hardware.node import modules
-from jobgen.survey.slurm import ABSENT, Site, commands, site
-from jobgen.survey.values import Login, folders
+from jobgen.survey.draft import LoginHost, folders
+from jobgen.survey.hardware.system_info import modules
+from jobgen.survey.slurm_site import ABSENT, SlurmSite, commands, site
 
 if TYPE_CHECKING:
     from jobgen.survey.choice import Choice
-    from jobgen.survey.values import Gap, Line
+    from jobgen.survey.draft import Gap, ProfileLine
     from jobgen.transport import Transport
 
 DEADLINE = 180.0
@@ -25,8 +25,8 @@ DEADLINE = 180.0
 class Survey(NamedTuple):
     """A site and its login host."""
 
-    site: Site
-    login: Login
+    site: SlurmSite
+    login: LoginHost
 
 
 def survey(transport: Transport) -> Survey:
@@ -38,8 +38,8 @@ def survey(transport: Transport) -> Survey:
     except wire.GarbledError as error:
         message = "the login host's answer cannot be read"
         hint = "something prints in every shell there, or the connection broke off: try again"
-        raise Unreachable(Problem("J412", message, hint=hint)) from error
-    login = Login(
+        raise Unreachable(Diagnostic("J412", message, hint=hint)) from error
+    login = LoginHost(
         told.get("user", ""),
         told.get("home", ""),
         told.get("host", ""),
@@ -51,22 +51,22 @@ def survey(transport: Transport) -> Survey:
     if all(answer.code in ABSENT for answer in answers.values()):
         message = f"there is no Slurm on {login.host or 'that host'}: no sinfo, no scontrol"
         hint = "give the login host of the cluster, or load Slurm in ~/.bashrc there"
-        raise Missing(Problem("J411", message, hint=hint))
+        raise Missing(Diagnostic("J411", message, hint=hint))
     if not (found.site.nodes or found.site.groups):
         said = next(iter(found.site.silent.values()), "it lists no nodes")
         message = f"Slurm on {login.host} does not tell of its nodes\n{said}"
-        raise Unreachable(Problem("J412", message, hint="run sinfo there, and try again"))
+        raise Unreachable(Diagnostic("J412", message, hint="run sinfo there, and try again"))
     return found
 
 
 def try_requests(
     transport: Transport, choice: Choice, slurm: Sequence[tuple[str, str]]
-) -> Line | Gap:
+) -> ProfileLine | Gap:
     """What the site's sbatch refuses of a job that takes whole nodes; nothing is submitted."""
     asked = whole_nodes.questions(choice, slurm)
     asks = [f"ask {name} {command}" for name, command in asked.items()]
     sent = "\n".join([text("common.sh"), "clean_environment", *asks, ""])
-    told = wire.table(wire.whole(transport.call(sent, deadline=DEADLINE).out))
+    told = wire.table(wire.parse_complete_frames(transport.call(sent, deadline=DEADLINE).out))
     return whole_nodes.entry({name: wire.answer(told, name) for name in asked})
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from jobgen.app.workdir_files import read_file
 from jobgen.app.world import World
 from jobgen.data.secret_rules import find_tokens, name_kind
-from jobgen.errors import Place, Problem
+from jobgen.errors import Diagnostic, Place
 
 if TYPE_CHECKING:
     from jobgen.upload import Manifest
@@ -26,7 +26,7 @@ _TEXT = 8192
 """A file with a zero byte among so many first ones is no text."""
 
 
-def refuse_workdir(world: World, workdir: Path, place: Place) -> Problem | None:
+def refuse_workdir(world: World, workdir: Path, place: Place) -> Diagnostic | None:
     """Why this directory is never uploaded, whatever the ignore file says; None if it may be."""
     home = Path(realpath(world.home))
     inside = next((part for part in workdir.parts if part in KEYS), "") or _secret_parent(workdir)
@@ -40,7 +40,7 @@ def refuse_workdir(world: World, workdir: Path, place: Place) -> Problem | None:
     else:
         return None
     hint = "put the program into a directory of its own, and name that"
-    return Problem("J198", f"workdir {what}; it is not uploaded", place, hint)
+    return Diagnostic("J198", f"workdir {what}; it is not uploaded", place, hint)
 
 
 def _secret_parent(workdir: Path) -> str:
@@ -54,7 +54,7 @@ def _secret_parent(workdir: Path) -> str:
 
 def find_leaks(
     world: World, manifest: Manifest, texts: Mapping[str, bytes] = MappingProxyType({})
-) -> list[Problem]:
+) -> list[Diagnostic]:
     """The lines of files to be uploaded that hold a private key or a token, ten at most.
 
     Text files up to 1 MiB are searched, but for those that an ignore rule names with a ``!``; and
@@ -63,7 +63,7 @@ def find_leaks(
     return list(islice(_leaks(world, manifest, texts), _MOST_SHOWN))
 
 
-def _leaks(world: World, manifest: Manifest, texts: Mapping[str, bytes]) -> Iterator[Problem]:
+def _leaks(world: World, manifest: Manifest, texts: Mapping[str, bytes]) -> Iterator[Diagnostic]:
     for entry in manifest.files:
         content = None if entry.path in manifest.named else read_file(manifest, entry)
         if content is not None:
@@ -75,7 +75,7 @@ def _leaks(world: World, manifest: Manifest, texts: Mapping[str, bytes]) -> Iter
         yield from find_tokens_in(texts[name], world.label(manifest.root / name), "take it out")
 
 
-def find_tokens_in(content: bytes, label: str, otherwise: str) -> Iterator[Problem]:
+def find_tokens_in(content: bytes, label: str, otherwise: str) -> Iterator[Diagnostic]:
     """A problem for each private key and token of a text; none for a binary file."""
     if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         content = content.decode("utf-16", "replace").encode()
@@ -85,4 +85,4 @@ def find_tokens_in(content: bytes, label: str, otherwise: str) -> Iterator[Probl
         place = Place(label, content.count(b"\n", 0, token.start) + 1)
         article = "an" if token.what[0] in "AEIOU" else "a"
         message = f"{article} {token.what} would be uploaded with this file"
-        yield Problem("J197", message, place, f"deliver it with secrets: [NAME], or {otherwise}")
+        yield Diagnostic("J197", message, place, f"deliver it with secrets: [NAME], or {otherwise}")

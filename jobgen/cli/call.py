@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.output import Ink, Output, is_tty, safe
-from jobgen.errors import JobgenError, Problem, Usage
+from jobgen.errors import Diagnostic, JobgenError, Usage
 
 if TYPE_CHECKING:
     from jobgen.app.world import World
@@ -72,7 +72,7 @@ class Call:
         data: Callable[[], Any],
         screen: Callable[[Ink], str],
         *,
-        warnings: Iterable[Problem] = (),
+        warnings: Iterable[Diagnostic] = (),
     ) -> None:
         """Print the answer of a verb: an envelope with ``--json``, else the screen."""
         if self.flags.json:
@@ -81,7 +81,7 @@ class Call:
             self.output.data(screen(self.output.ink))
 
     def envelope(
-        self, data: Any, *, warnings: Iterable[Problem] = (), error: JobgenError | None = None
+        self, data: Any, *, warnings: Iterable[Diagnostic] = (), error: JobgenError | None = None
     ) -> None:
         """One JSON document on standard output, the same shape for every verb."""
         from jobgen.cli.diagnostics import as_data
@@ -103,7 +103,7 @@ class Call:
         sys.stdout.write(json.dumps(value, default=str, separators=(", ", ": ")) + "\n")
         sys.stdout.flush()
 
-    def complain(self, problems: Iterable[Problem]) -> None:
+    def complain(self, problems: Iterable[Diagnostic]) -> None:
         """Problems on standard error; warnings and notes are talk, errors are not."""
         from jobgen.cli.diagnostics import one
 
@@ -140,7 +140,7 @@ def _error(error: JobgenError) -> dict[str, Any]:
     from jobgen.cli.diagnostics import as_data
 
     first = next((p for p in error.problems if p.severity == "error"), None)
-    first = first or Problem("J000", str(error))
+    first = first or Diagnostic("J000", str(error))
     return {
         **{key: as_data(first)[key] for key in ("code", "message", "hint")},
         "exit": int(error.exit),

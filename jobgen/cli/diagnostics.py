@@ -8,7 +8,7 @@ from typing import Any
 from jobgen.cli.layout import clip, columns, count, fold
 from jobgen.cli.output import Ink, safe
 from jobgen.data.secret_rules import mask_tokens
-from jobgen.errors import Place, Problem
+from jobgen.errors import Diagnostic, Place
 
 PLAIN = "J000"
 """The code of problems that ``explain`` has nothing to say about."""
@@ -17,7 +17,7 @@ LEAK = "J150"
 _SHOWN_TAB = "    "
 
 
-def screen(problems: Sequence[Problem], texts: Mapping[str, str], ink: Ink) -> str:
+def screen(problems: Sequence[Diagnostic], texts: Mapping[str, str], ink: Ink) -> str:
     """All problems, each with its line from ``texts`` (label → text), and how many they are."""
     texts = masked(problems, texts)
     parts = [one(problem, texts, ink) for problem in problems]
@@ -27,7 +27,7 @@ def screen(problems: Sequence[Problem], texts: Mapping[str, str], ink: Ink) -> s
     return "\n".join(parts)
 
 
-def masked(problems: Iterable[Problem], texts: Mapping[str, str]) -> Mapping[str, str]:
+def masked(problems: Iterable[Diagnostic], texts: Mapping[str, str]) -> Mapping[str, str]:
     """The texts without the rest of each line that holds a secret."""
     shown = dict(texts)
     for place in (p.place for p in problems if p.code == LEAK):
@@ -38,7 +38,7 @@ def masked(problems: Iterable[Problem], texts: Mapping[str, str]) -> Mapping[str
     return shown
 
 
-def one(problem: Problem, texts: Mapping[str, str], ink: Ink) -> str:
+def one(problem: Diagnostic, texts: Mapping[str, str], ink: Ink) -> str:
     """One problem on as many lines as it takes, with a newline at its end."""
     code = "" if problem.code == PLAIN else f"[{problem.code}]"
     place = f"{safe(mask_tokens(str(problem.place)))}: " if problem.place else ""
@@ -57,7 +57,7 @@ def one(problem: Problem, texts: Mapping[str, str], ink: Ink) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def summary(problems: Sequence[Problem], ink: Ink) -> str:
+def summary(problems: Sequence[Diagnostic], ink: Ink) -> str:
     """``Found 2 errors in 1 file. More: jobgen explain J131``."""
     kinds = [
         (word, sum(p.severity == word for p in problems)) for word in ("error", "warning", "note")
@@ -70,7 +70,7 @@ def summary(problems: Sequence[Problem], ink: Ink) -> str:
     return f"{ink('strong', total)}{more}\n"
 
 
-def _excerpt(problem: Problem, texts: Mapping[str, str], ink: Ink) -> list[str]:
+def _excerpt(problem: Diagnostic, texts: Mapping[str, str], ink: Ink) -> list[str]:
     """The line, a caret under its columns, and the hint beside the caret where it fits."""
     place = problem.place
     text = _line(place, texts) if place else None
@@ -122,7 +122,7 @@ def _cells(text: str) -> str:
     return "".join(_SHOWN_TAB if c == "\t" else c if c.isprintable() else safe(c) for c in text)
 
 
-def as_data(problem: Problem) -> dict[str, Any]:
+def as_data(problem: Diagnostic) -> dict[str, Any]:
     """One problem as plain data."""
     place = problem.place or Place("")
     return {
@@ -141,12 +141,12 @@ def as_data(problem: Problem) -> dict[str, Any]:
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
-def github(problems: Iterable[Problem]) -> str:
+def github(problems: Iterable[Diagnostic]) -> str:
     """The problems as workflow commands, which GitHub shows beside the lines."""
     return "".join(_annotation(problem) for problem in problems)
 
 
-def _annotation(problem: Problem) -> str:
+def _annotation(problem: Diagnostic) -> str:
     place = problem.place or Place("")
     facts = {"file": place.file, "line": place.line, "col": place.col, "endColumn": place.end_col}
     facts["title"] = "" if problem.code == PLAIN else problem.code

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jobgen.app.advising import Advised, Compared
     from jobgen.app.planning import Planned
     from jobgen.app.prepare import Ready
-    from jobgen.model.plan import Check
+    from jobgen.model.plan import PlanCheck
 
 
 class PlanOptions(NamedTuple):
@@ -47,7 +47,7 @@ class Said(NamedTuple):
     why: bool = False
     counted: str = ""
     """The exact count of the model's parameters, where it was asked for."""
-    failed: tuple[Check, ...] = ()
+    failed: tuple[PlanCheck, ...] = ()
     """The failed checks; of memory as it is estimated here, calibrated or not."""
 
 
@@ -92,17 +92,17 @@ def said(call: Call, ready: Ready, job: Path, options: PlanOptions) -> Said:
     return answer
 
 
-def _failing(found: Advised, ready: Ready) -> Iterator[Check]:
-    from jobgen.model.plan import Check
+def _failing(found: Advised, ready: Ready) -> Iterator[PlanCheck]:
+    from jobgen.model.plan import PlanCheck
     from jobgen.resolve.planner_request import UNFIT
 
-    shown = found.advice.shown if found.advice else None
+    shown = found.advice.first_option if found.advice else None
     calibrated = shown if found.calibrated else None
     for check in ready.plan.checks:
         if check.status == "fail" and not (calibrated and check.code == UNFIT):
             yield check
     if calibrated and calibrated.verdict == "no":
-        yield Check("fail", "calibrated: it does not fit", UNFIT, calibrated.note)
+        yield PlanCheck("fail", "calibrated: it does not fit", UNFIT, calibrated.note)
 
 
 def ended(said: Said, planned: Planned, options: PlanOptions) -> Exit:

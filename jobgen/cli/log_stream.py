@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from jobgen.cli.call import Call
 from jobgen.cli.layout import clip, columns, pad
 from jobgen.cli.output import safe
-from jobgen.follow import Lines, Source
+from jobgen.follow import Lines, LogSource
 
 if TYPE_CHECKING:
     from jobgen.app.logs import Event
@@ -48,7 +48,7 @@ class Stream:
         self._array = array
         widest = max(map(len, re.sub(r"\[\d*-?(\d*).*?\]", r"\1", nodes).split(",")))
         self._widths = (max(3, min(widest, _WIDEST_NODE)), len(f"r{max(ranks - 1, 0)}"))
-        self._prefixes: dict[tuple[Source, ...], bytes] = {}
+        self._prefixes: dict[tuple[LogSource, ...], bytes] = {}
         self._bar_drawn = False
         self._bar_written = -math.inf
 
@@ -126,14 +126,14 @@ class Stream:
 
     # prefixes
 
-    def _prefix(self, sources: tuple[Source, ...]) -> bytes:
+    def _prefix(self, sources: tuple[LogSource, ...]) -> bytes:
         if sources not in self._prefixes:
             if self._learn(sources):
                 self._prefixes.clear()
             self._prefixes[sources] = self._made(sources).encode()
         return self._prefixes[sources]
 
-    def _learn(self, sources: Iterable[Source]) -> bool:
+    def _learn(self, sources: Iterable[LogSource]) -> bool:
         """Whether the prefix has to become wider for these, or ``r*`` now means more ranks."""
         before = (self._widths, len(self._ranks))
         node, rank = self._widths
@@ -145,7 +145,7 @@ class Stream:
         self._widths = (node, rank)
         return before != (self._widths, len(self._ranks))
 
-    def _made(self, sources: tuple[Source, ...]) -> str:
+    def _made(self, sources: tuple[LogSource, ...]) -> str:
         first = sources[0]
         node, rank = self._widths
         nodes = {s.node for s in sources}
@@ -155,7 +155,7 @@ class Stream:
             who = f"\x1b[{self._nodes[first.node]}m{who}\x1b[0m"
         return f"{who} {_MARKS[first.stream]} "
 
-    def _who(self, sources: tuple[Source, ...]) -> str:
+    def _who(self, sources: tuple[LogSource, ...]) -> str:
         """``r3``, ``r0-15``, or ``r*`` for every rank that is there."""
         ranks = sorted({s.rank for s in sources if s.rank is not None})
         every = len(ranks) > 1 and len(ranks) == len(self._ranks)

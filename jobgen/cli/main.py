@@ -13,7 +13,7 @@ import click
 from jobgen.cli.call import Call
 from jobgen.cli.commands import Lazy, formatter
 from jobgen.cli.output import Output
-from jobgen.errors import Exit, JobgenError, Problem, Usage
+from jobgen.errors import Diagnostic, Exit, JobgenError, Usage
 
 _AT = "jobgen.cli.verbs."
 VERBS = {
@@ -159,4 +159,4 @@ def _usage(error: click.ClickException) -> Usage:
     path = ctx.command_path if ctx else "jobgen"
     usage = ctx.command.collect_usage_pieces(ctx) if ctx else []
     shown = " ".join([path, *usage])
-    return Usage(Problem("J000", message, hint=f"usage: {shown}; more: {path} -h"))
+    return Usage(Diagnostic("J000", message, hint=f"usage: {shown}; more: {path} -h"))

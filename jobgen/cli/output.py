@@ -48,7 +48,7 @@ def safe(text: object) -> str:
     words = str(text)
     if words.isprintable():
         return words
-    from jobgen.follow.terminal import clean
+    from jobgen.follow.sanitize import clean
 
     return clean(words).replace("\n", "\\n").replace("\t", "\\t")
 

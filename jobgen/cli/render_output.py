@@ -9,13 +9,13 @@ from jobgen.app import rendering as app
 from jobgen.app.prepare import judge
 from jobgen.cli.call import Call
 from jobgen.cli.screens import render as screens
-from jobgen.errors import Exit, Problem
+from jobgen.errors import Diagnostic, Exit
 
 if TYPE_CHECKING:
     from jobgen.app.prepare import Ready
 
 
-def list_failed_lines(ready: Ready) -> list[Problem]:
+def list_failed_lines(ready: Ready) -> list[Diagnostic]:
     """The failed checks of lines of the job but memory, as warnings: nothing is submitted."""
     from jobgen.resolve.planner_request import UNFIT
 
@@ -28,7 +28,7 @@ def show(call: Call, ready: Ready, name: str) -> Exit:
     """Print one file: byte for byte, or on a terminal with what it would obey written out."""
     content = app.file(ready, name)
     if call.output.seen:
-        from jobgen.follow.terminal import write_out
+        from jobgen.follow.sanitize import write_out
 
         content = write_out(content.decode("utf-8", "backslashreplace")).encode()
     call.output.bytes(content)

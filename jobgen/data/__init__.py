@@ -36,7 +36,7 @@ class SbatchOption(NamedTuple):
     why: str = ""
 
 
-class Gpu(NamedTuple):
+class GpuModel(NamedTuple):
     """A GPU: figures of the vendor, dense (without structured sparsity)."""
 
     name: str
@@ -58,7 +58,7 @@ class Gpu(NamedTuple):
     """Where that was seen; "none found" and the rule that it follows where it was not."""
 
 
-class Shape(NamedTuple):
+class HubModel(NamedTuple):
     """A model of the Hub: what its config.json says of its sizes."""
 
     id: str
@@ -102,7 +102,7 @@ _USES: Mapping[str, Use] = {
 """The column ``safe`` of the tables of variables → what it means for a script."""
 
 
-class Variable(NamedTuple):
+class EnvVariable(NamedTuple):
     """An environment variable of NCCL or of what lies around it."""
 
     name: str
@@ -200,21 +200,21 @@ def sbatch_options() -> Mapping[str, SbatchOption]:
 
 
 @cache
-def gpus() -> Mapping[str, Gpu]:
+def gpus() -> Mapping[str, GpuModel]:
     """The GPU catalogue, by name."""
     return {row["name"]: _gpu(row) for row in rows("gpus.csv")}
 
 
 @cache
-def shapes() -> tuple[Shape, ...]:
+def shapes() -> tuple[HubModel, ...]:
     """The models whose sizes are known."""
     return tuple(map(_shape, rows("models.csv")))
 
 
 @cache
-def nccl_variables() -> Mapping[str, Variable]:
+def nccl_variables() -> Mapping[str, EnvVariable]:
     """The variables that some release of NCCL, its plug-ins or PyTorch's process group reads."""
-    return {fields[0]: Variable._make(_SOME(fields)) for fields in lines("nccl_env.csv")}
+    return {fields[0]: EnvVariable._make(_SOME(fields)) for fields in lines("nccl_env.csv")}
 
 
 _SOME = itemgetter(0, 1, 3, 4, 5, 6, 7, 9, 8, 10, 2, 12)
@@ -282,8 +282,8 @@ def _option(row: dict[str, str], managed: Mapping[str, dict[str, str]]) -> Sbatc
     )
 
 
-def _gpu(row: dict[str, str]) -> Gpu:
-    return Gpu(
+def _gpu(row: dict[str, str]) -> GpuModel:
+    return GpuModel(
         name=row["name"],
         aliases=tuple(row["aliases"].split()),
         architecture=row["architecture"],
@@ -298,9 +298,9 @@ def _gpu(row: dict[str, str]) -> Gpu:
     )
 
 
-def _shape(row: dict[str, str]) -> Shape:
+def _shape(row: dict[str, str]) -> HubModel:
     sizes = ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab", "most")
-    return Shape(
+    return HubModel(
         id=row["id"],
         aliases=tuple(row["aliases"].split()),
         type=row["type"],

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from jobgen.errors import Place
 from jobgen.fabric.google import gib, tcpx, tcpxo
 from jobgen.fabric.libfabric import efa, slingshot
-from jobgen.fabric.node import node
-from jobgen.fabric.site import Env, Site, gloo, own
+from jobgen.fabric.network_settings import Env, NetworkSite, gloo, list_profile_env
+from jobgen.fabric.node_settings import node
 from jobgen.fabric.sockets import ethernet, none
 from jobgen.fabric.verbs import infiniband, roce
 from jobgen.model.plan import Mount, Part, Shape
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from jobgen.model.cluster import ClusterProfile
     from jobgen.model.network import Fabric
 
-FABRICS: Mapping[Fabric, Callable[[Site], Part]] = {
+FABRICS: Mapping[Fabric, Callable[[NetworkSite], Part]] = {
     "infiniband": infiniband,
     "roce": roce,
     "ethernet": ethernet,
@@ -44,7 +44,7 @@ def fabric(cluster: ClusterProfile, shape: Shape, place: Callable[..., Place]) -
     On one node nothing but what its GPUs need; without GPUs Gloo's share only. ``place`` gives
     the label of the profile's line with these keys.
     """
-    site = Site(cluster.network, cluster.nodes, cluster.versions, place)
+    site = NetworkSite(cluster.network, cluster.nodes, cluster.versions, place)
     name = f"network {cluster.network.fabric}"
     if not shape.gpus_per_node:
         return Part(name, env=_without_gpus(site) if shape.nodes > 1 else {})
@@ -53,9 +53,11 @@ def fabric(cluster: ClusterProfile, shape: Shape, place: Callable[..., Place]) -
         return inside._replace(name=name)
     part = FABRICS[cluster.network.fabric](site)
     mounts = (*part.mounts, *inside.mounts, *(Mount(p, p) for p in cluster.network.mounts))
-    env: Env = {**part.env, **gloo(site), **inside.env, **own(site)}
+    env: Env = {**part.env, **gloo(site), **inside.env, **list_profile_env(site)}
     return part._replace(name=name, env=env, mounts=mounts)
 
 
-def _without_gpus(site: Site) -> Env:
-    return gloo(site) | {n: s for n, s in own(site).items() if not n.startswith("NCCL_")}
+def _without_gpus(site: NetworkSite) -> Env:
+    return gloo(site) | {
+        n: s for n, s in list_profile_env(site).items() if not n.startswith("NCCL_")
+    }

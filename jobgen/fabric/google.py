@@ -10,7 +10,7 @@ NCCL_NET=FasTrak: NVIDIA/dgxc-benchmarking, README.md, and allenai/OLMo, scripts
 from __future__ import annotations
 
 from jobgen.errors import Place
-from jobgen.fabric.site import Env, Site, settings, sockets
+from jobgen.fabric.network_settings import Env, NetworkSite, settings, sockets
 from jobgen.model.plan import Mount, Part, Setting
 
 _TCPX, _TCPXO, _GIB = "/var/lib/tcpx/lib64", "/var/lib/tcpxo/lib64", "/usr/local/gib"
@@ -37,7 +37,7 @@ _TCPX_LIST = {
 }
 
 
-def tcpx(site: Site) -> Part:
+def tcpx(site: NetworkSite) -> Part:
     """The plug-in by name, its interfaces, and Google's whole list."""
     place = site.place("network", "fabric")
     why = "the network is TCPX: NCCL must use Google's plug-in, and not plain TCP"
@@ -53,7 +53,7 @@ def tcpx(site: Site) -> Part:
     )
 
 
-def tcpxo(site: Site) -> Part:
+def tcpxo(site: NetworkSite) -> Part:
     """Google's script, the plug-in by name, and the interfaces: the plug-in checks the rest."""
     place = site.place("network", "fabric")
     why = "the network is TCPXO: NCCL must use Google's plug-in, and not plain TCP"
@@ -70,7 +70,7 @@ def tcpxo(site: Site) -> Part:
     )
 
 
-def gib(site: Site) -> Part:
+def gib(site: NetworkSite) -> Part:
     """Google's script, and the plug-in by name."""
     place = site.place("network", "fabric")
     why = "the network is RDMA under Google's plug-in: without it, NCCL must fail and not crawl"
@@ -83,7 +83,7 @@ def gib(site: Site) -> Part:
     )
 
 
-def _bootstrap(site: Site) -> Env:
+def _bootstrap(site: NetworkSite) -> Env:
     """NCCL_SOCKET_IFNAME as Google's run scripts write it: both plug-ins check NCCL's settings."""
     names = site.network.socket_ifname
     if names is None:
@@ -92,7 +92,7 @@ def _bootstrap(site: Site) -> Env:
     return {"NCCL_SOCKET_IFNAME": Setting(names, why, site.place("network", "socket_ifname"))}
 
 
-def _interfaces(site: Site, control: str, data: str) -> Env:
+def _interfaces(site: NetworkSite, control: str, data: str) -> Env:
     """Whole names, without the ``=`` of NCCL_SOCKET_IFNAME, which the plug-ins do not know."""
     network, env = site.network, Env()
     if network.socket_ifname is not None:

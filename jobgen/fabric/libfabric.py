@@ -5,7 +5,7 @@ Sources: aws/aws-ofi-nccl, doc/efa-env-var.md; HewlettPackard/shs-ccl-docs, ccl_
 
 from __future__ import annotations
 
-from jobgen.fabric.site import Site, settings, sockets
+from jobgen.fabric.network_settings import NetworkSite, settings, sockets
 from jobgen.model.plan import Part, Setting
 
 # releases of the plug-in after 1.11 call themselves Libfabric and still answer to this name
@@ -35,7 +35,7 @@ _SLINGSHOT = {
 }
 
 
-def efa(site: Site) -> Part:
+def efa(site: NetworkSite) -> Part:
     """The plug-in by name, and for old ones what they could not do themselves.
 
     A current plug-in sets buffers, chunk sizes, topology and tuner for each instance type.
@@ -54,7 +54,7 @@ def efa(site: Site) -> Part:
     return Part("", env=env | sockets(site))
 
 
-def slingshot(site: Site) -> Part:
+def slingshot(site: NetworkSite) -> Part:
     """The plug-in by name, and HPE's settings against deadlocks and overflowing queues."""
     place = site.place("network", "fabric")
     why = "the network is Slingshot: NCCL and RCCL must use their plug-in for it, and not TCP"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from jobgen.fabric.site import Site, sockets
+from jobgen.fabric.network_settings import NetworkSite, sockets
 from jobgen.model.plan import Part, Setting
 
 
-def ethernet(site: Site) -> Part:
+def ethernet(site: NetworkSite) -> Part:
     """TCP, over several streams where one cannot fill the card (NCCL's user guide, env.rst)."""
     why = "the network is plain Ethernet: NCCL must not try RDMA cards that reach nobody"
     env = {"NCCL_NET": Setting("Socket", why, site.place("network", "fabric"))} | sockets(site)
@@ -19,6 +19,6 @@ def ethernet(site: Site) -> Part:
     return Part("", env=env)
 
 
-def none(site: Site) -> Part:
+def none(site: NetworkSite) -> Part:
     """The interface, where the profile names it."""
     return Part("", env=sockets(site))

@@ -5,19 +5,19 @@ Source of names, releases and defaults: NCCL's user guide, env.rst.
 
 from __future__ import annotations
 
-from jobgen.errors import Problem
-from jobgen.fabric.site import Env, Site, cards, sockets
+from jobgen.errors import Diagnostic
+from jobgen.fabric.network_settings import Env, NetworkSite, cards, sockets
 from jobgen.model.plan import Part, Setting
 
 
-def infiniband(site: Site) -> Part:
+def infiniband(site: NetworkSite) -> Part:
     """The cards by name; nothing else, and no fall-back to TCP."""
     why = "the network is InfiniBand: without it, NCCL must fail and not crawl over TCP"
     env = {"NCCL_NET": Setting("IB", why, site.place("network", "fabric"))}
     return Part("", env=env | cards(site) | sockets(site))
 
 
-def roce(site: Site) -> Part:
+def roce(site: NetworkSite) -> Part:
     """As InfiniBand, with the entry of the GID table and the lossless traffic classes."""
     why = "the network is RoCE, which NCCL calls IB: without it, NCCL must fail and not crawl"
     env = {"NCCL_NET": Setting("IB", why, site.place("network", "fabric"))} | cards(site)
@@ -25,18 +25,18 @@ def roce(site: Site) -> Part:
     return Part("", env=env | gid | _classes(site) | sockets(site), notes=notes)
 
 
-def _gid(site: Site) -> tuple[Env, tuple[Problem, ...]]:
+def _gid(site: NetworkSite) -> tuple[Env, tuple[Diagnostic, ...]]:
     """Which address of a card is used: its number for old NCCL; from 2.21 at most its range."""
     network, env = site.network, Env()
     if network.gid_index is not None and not site.newer("nccl", "2.21"):
         why = "NCCL before 2.21 cannot find the RoCE v2 entry of the GID table itself"
         place = site.place("network", "gid_index")
         return {"NCCL_IB_GID_INDEX": Setting(str(network.gid_index), why, place)}, ()
-    notes: tuple[Problem, ...] = ()
+    notes: tuple[Diagnostic, ...] = ()
     if network.gid_index is not None:
         message = "network.gid_index is left out: NCCL from 2.21 finds the RoCE v2 entry itself"
         hint = "remove it; addr_range chooses among several addresses of a card"
-        notes = (Problem("J184", message, None, hint, severity="note"),)
+        notes = (Diagnostic("J184", message, None, hint, severity="note"),)
     if network.addr_range is not None and not site.older("nccl", "2.21"):
         place = site.place("network", "addr_range")
         if ":" in network.addr_range:
@@ -47,7 +47,7 @@ def _gid(site: Site) -> tuple[Env, tuple[Problem, ...]]:
     return env, notes
 
 
-def _classes(site: Site) -> Env:
+def _classes(site: NetworkSite) -> Env:
     network, env = site.network, Env()
     if network.traffic_class is not None:
         why = "the traffic class that this network's switches keep lossless"

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from jobgen.follow.source import Source
+from jobgen.follow.source import LogSource
 
 HELD = 8 << 20
 """The most bytes that wait for their equals."""
@@ -16,9 +16,9 @@ HELD = 8 << 20
 class Lines:
     """One or more complete lines of one source, each ending in a newline, as clean UTF-8."""
 
-    source: Source
+    source: LogSource
     data: bytes
-    also: tuple[Source, ...] = ()
+    also: tuple[LogSource, ...] = ()
     """Other ranks that said exactly the same."""
     bar: bool = False
     """Whether it is a progress bar that goes on: the next one, or a line, takes its place."""
@@ -37,9 +37,9 @@ class Window:
         self._most = held
         self._held = 0
         self._since: float | None = None
-        self._blocks: dict[Source, list[bytes]] = {}
+        self._blocks: dict[LogSource, list[bytes]] = {}
 
-    def add(self, source: Source, data: bytes, now: float) -> list[Lines]:
+    def add(self, source: LogSource, data: bytes, now: float) -> list[Lines]:
         """Keep these lines for a moment; gives back what is due."""
         due = self.due(now)
         if self._since is None:
@@ -63,19 +63,19 @@ class Window:
         return list(collapse(blocks.items()))
 
 
-def collapse(blocks: Iterable[tuple[Source, bytes]]) -> Iterator[Lines]:
+def collapse(blocks: Iterable[tuple[LogSource, bytes]]) -> Iterator[Lines]:
     """The blocks in their order, with lines that several ranks share taken out and shown once.
 
     A rank's lines stay in their order; a line that one rank said twice counts twice.
     """
-    families: dict[str, list[tuple[Source, bytes]]] = defaultdict(list)
+    families: dict[str, list[tuple[LogSource, bytes]]] = defaultdict(list)
     for source, data in blocks:
         families[source.stream].append((source, data))
     for members in families.values():
         yield from _collapse_family(members)
 
 
-def _collapse_family(members: Sequence[tuple[Source, bytes]]) -> Iterator[Lines]:
+def _collapse_family(members: Sequence[tuple[LogSource, bytes]]) -> Iterator[Lines]:
     (first, said), others = members[0], members[1:]
     if others and all(data == said for _, data in others):
         yield Lines(first, said, tuple(source for source, _ in others))
@@ -85,7 +85,7 @@ def _collapse_family(members: Sequence[tuple[Source, bytes]]) -> Iterator[Lines]
     if not shared:
         yield from (Lines(source, data) for source, data in members)
         return
-    sayers: dict[tuple[bytes, int], list[Source]] = defaultdict(list)
+    sayers: dict[tuple[bytes, int], list[LogSource]] = defaultdict(list)
     for source, lines in split:
         for key in _numbered(lines, shared):
             sayers[key].append(source)
@@ -128,17 +128,17 @@ def _numbered(lines: Iterable[bytes], shared: set[bytes]) -> Iterator[tuple[byte
 
 
 def _own(
-    source: Source,
+    source: LogSource,
     lines: Sequence[bytes],
     shared: set[bytes],
-    sayers: dict[tuple[bytes, int], list[Source]],
+    sayers: dict[tuple[bytes, int], list[LogSource]],
 ) -> Iterator[Lines]:
     """The lines that this source is the first to say, runs of equal sayers in one block."""
     said: Counter[bytes] = Counter()
     run: list[bytes] = []
-    also: tuple[Source, ...] = ()
+    also: tuple[LogSource, ...] = ()
     for line in lines:
-        others: tuple[Source, ...] = ()
+        others: tuple[LogSource, ...] = ()
         if line in shared:
             group = sayers[line, said[line]]
             said[line] += 1

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 
 from jobgen.follow.collapse import Lines, Window
-from jobgen.follow.lines import Assembler, last_lines
-from jobgen.follow.source import Source, source_of
-from jobgen.follow.terminal import clean_lines
+from jobgen.follow.line_splitter import Assembler, last_lines
+from jobgen.follow.sanitize import clean_lines
+from jobgen.follow.source import LogSource, source_of
 from jobgen.follow.view import View
 
 BAR = 1.0
@@ -18,7 +18,7 @@ BAR = 1.0
 
 @dataclass(slots=True)
 class _File:
-    source: Source
+    source: LogSource
     assembler: Assembler
     backlog: bytes = b""
     bar: bytes = b""
@@ -82,7 +82,7 @@ class Follower:
         shown += self.settle(now)
         return shown + (self._window.flush() if self._window else [])
 
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[LogSource, ...]:
         """Every source seen so far that is shown, in order."""
         return tuple(file.source for file in self._in_order())
 
@@ -107,7 +107,7 @@ class Follower:
         file.backlog = last_lines(file.backlog + lines, self._view.lines or 0)
         return []
 
-    def _show(self, source: Source, lines: bytes, now: float) -> list[Lines]:
+    def _show(self, source: LogSource, lines: bytes, now: float) -> list[Lines]:
         if not lines:
             return self.tick(now)
         if self._window is None:

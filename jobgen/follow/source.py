@@ -14,7 +14,7 @@ _PLACE = re.compile(r"(?:.*/)?(?P<task>\d{1,9})/(?P<restart>\d{1,6})/", re.A)
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class LogSource:
     """One stream of one rank; or, with ``rank`` None, the job's own log."""
 
     node: str
@@ -35,7 +35,7 @@ class Source:
         )
 
 
-def source_of(path: str) -> Source | None:
+def source_of(path: str) -> LogSource | None:
     """The source of ``…/<task>/<restart>/<node>.<rank>.out|err`` or ``job-<id>.out``, else None.
 
     >>> source_of("logs/0/1/n01.12.err")
@@ -45,11 +45,11 @@ def source_of(path: str) -> Source | None:
     """
     folder, slash, name = path.rpartition("/")
     if found := _JOB.fullmatch(name):
-        return Source("", None, "job", found["job"].partition("_")[2] or "0")
+        return LogSource("", None, "job", found["job"].partition("_")[2] or "0")
     found = _RANK.fullmatch(name)
     if found is None:
         return None
     stream: Stream = "err" if found["stream"] == "err" else "out"
     place = _PLACE.fullmatch(folder + slash)
     task, restart = (place["task"], int(place["restart"])) if place else ("0", 0)
-    return Source(found["node"], int(found["rank"]), stream, task, restart)
+    return LogSource(found["node"], int(found["rank"]), stream, task, restart)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from jobgen.follow.source import Source, source_of
+from jobgen.follow.source import LogSource, source_of
 
 Ranks = tuple[range, ...]
 
@@ -73,7 +73,7 @@ class View:
         source = source_of(path)
         return source is not None and self.shows(source)
 
-    def shows(self, source: Source) -> bool:
+    def shows(self, source: LogSource) -> bool:
         """Whether lines of this source are shown."""
         if not _agrees(self.task, source.task):
             return False

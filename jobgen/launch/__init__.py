@@ -28,7 +28,7 @@ RANK: tuple[Word, ...] = (
 """One rank: the checks, the logs, then the program."""
 
 
-class Request(NamedTuple):
+class LaunchRequest(NamedTuple):
     """What a launcher is told: the job's wish, and what has been decided before."""
 
     launcher: Launcher
@@ -54,13 +54,13 @@ class Launch(NamedTuple):
     part: Part = Part("launcher")
 
 
-def launch(name: str, request: Request) -> Launch:
+def launch(name: str, request: LaunchRequest) -> Launch:
     """How this launcher starts the ranks of such a job. Raises Invalid where it cannot."""
     made: Launch = import_module(f"{__name__}.{name}").launch(request)
     return made
 
 
-def found(program: str) -> str:
+def require_program(program: str) -> str:
     """Bash that stops with a clear word where the setup did not bring this program."""
     return (
         f"command -v {quote(program)} >/dev/null || "
@@ -73,7 +73,7 @@ def lines(*groups: tuple[Word, ...]) -> str:
     return " \\\n  ".join(" ".join(quote(word) for word in group) for group in groups if group)
 
 
-def words(args: Sequence[str]) -> tuple[Raw, ...]:
+def expand_args(args: Sequence[str]) -> tuple[Raw, ...]:
     """Words of the user's for a command line: $NAME is expanded where the command runs."""
     return tuple(Raw(expandable(arg)) for arg in args)
 

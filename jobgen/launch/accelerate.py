@@ -10,7 +10,15 @@ from __future__ import annotations
 import posixpath
 import re
 
-from jobgen.launch import RANK, Launch, Request, found, lines, ranks_env, words
+from jobgen.launch import (
+    RANK,
+    Launch,
+    LaunchRequest,
+    expand_args,
+    lines,
+    ranks_env,
+    require_program,
+)
 from jobgen.launch.torchrun import JOIN
 from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import Part, Step
@@ -32,7 +40,7 @@ debug: false
 """
 
 
-def launch(request: Request) -> Launch:
+def launch(request: LaunchRequest) -> Launch:
     """``--num_processes`` is the total; ``--same_network`` makes the head's address the store's."""
     shape, asked = request.shape, request.launcher
     config, files = _config(request)
@@ -55,11 +63,11 @@ def launch(request: Request) -> Launch:
             Raw('--main_process_port="$MASTER_PORT"'),
             "--same_network",
         ),
-        ("--rdzv_backend=static", f"--rdzv_conf=timeout={JOIN}", *words(asked.args)),
+        ("--rdzv_backend=static", f"--rdzv_conf=timeout={JOIN}", *expand_args(asked.args)),
         ("--no_python", *RANK),
     )
     alone = [ranks_env("1", world="1", rank="0", index="0")] if shape.world == 1 else []
-    text = "\n".join([found("accelerate"), *alone, command])
+    text = "\n".join([require_program("accelerate"), *alone, command])
     why = "one accelerate on each node, which starts the node's ranks"
     step = Step("launch", "node", text, why=why, place=request.place)
     return Launch(step, part=Part("accelerate", files=files))
@@ -78,7 +86,7 @@ def name_deepspeed_file(config: bytes) -> str:
     return "" if path.startswith(("/", "~", "..")) or "$" in path else path
 
 
-def _config(request: Request) -> tuple[Word, tuple[BundleFile, ...]]:
+def _config(request: LaunchRequest) -> tuple[Word, tuple[BundleFile, ...]]:
     """``--config_file``: the strategy's or the user's own, copied; else ours."""
     asked = request.launcher.config
     if asked and request.config is None:

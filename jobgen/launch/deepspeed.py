@@ -7,7 +7,7 @@ The hostfile is made in the job from its allocation. Grammar, flags and what is 
 from __future__ import annotations
 
 from jobgen import payload
-from jobgen.launch import BUNDLE, RANK, Launch, Request, found, lines, words
+from jobgen.launch import BUNDLE, RANK, Launch, LaunchRequest, expand_args, lines, require_program
 from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import Part, Setting, Step
 from jobgen.shell import Raw
@@ -19,7 +19,7 @@ _MEET = (Raw('--master_addr="$MASTER_ADDR"'), Raw('--master_port="$MASTER_PORT"'
 _ENV = "deepspeed_env.sh"
 
 
-def launch(request: Request) -> Launch:
+def launch(request: LaunchRequest) -> Launch:
     """The hostfile, then a launcher on every node: by srun, or over ssh from the head."""
     pdsh = request.launcher.ssh == "pdsh" and request.shape.nodes > 1
     node = _pdsh(request) if pdsh else _srun(request)
@@ -42,28 +42,28 @@ def launch(request: Request) -> Launch:
     )
 
 
-def _srun(request: Request) -> str:
+def _srun(request: LaunchRequest) -> str:
     # no GPU at all is something given, too: on a machine that has some, none may be seen
     visible = "export JOBGEN_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES-unset}"
     command = lines(
         ("exec", "deepspeed", _HOSTFILE, "--no_ssh", Raw('--node_rank="$SLURM_NODEID"')),
-        (*_MEET, *words(request.launcher.args)),
+        (*_MEET, *expand_args(request.launcher.args)),
         ("--no_python", "--no_local_rank", *RANK),
     )
-    return "\n".join([found("deepspeed"), visible, command])
+    return "\n".join([require_program("deepspeed"), visible, command])
 
 
-def _pdsh(request: Request) -> str:
+def _pdsh(request: LaunchRequest) -> str:
     command = lines(
         ("exec", "deepspeed", _HOSTFILE, "--launcher=pdsh"),
-        (*_MEET, *words(request.launcher.args)),
+        (*_MEET, *expand_args(request.launcher.args)),
         ("--no_python", "--no_local_rank", *RANK),
     )
     env = f'# shellcheck source=/dev/null\nsource "{BUNDLE}/{_ENV}"'
-    return "\n".join([found("deepspeed"), found("pdsh"), env, command])
+    return "\n".join([require_program("deepspeed"), require_program("pdsh"), env, command])
 
 
-def _part(request: Request, *, pdsh: bool) -> Part:
+def _part(request: LaunchRequest, *, pdsh: bool) -> Part:
     """``JOBGEN_DEEPSPEED_CONFIG``, where the program finds the configuration that the job names."""
     files = (BundleFile(_ENV, payload.text(_ENV).encode()),) if pdsh else ()
     asked = request.launcher.config

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from jobgen.errors import Problem
+from jobgen.errors import Diagnostic
 from jobgen.launch.distributed import forms_group
 from jobgen.model.launchers import DEFAULT, LAUNCHERS, get_facts
 
@@ -17,7 +17,7 @@ _WHOLE_JOB = frozenset({"srun", "mpirun", "jsrun", "aprun", "horovodrun", "flux"
 """Launchers that start the ranks of all nodes at once."""
 
 
-class Ranks(NamedTuple):
+class RankStart(NamedTuple):
     """How the ranks of a job start, as far as it is known."""
 
     launcher: str
@@ -29,7 +29,7 @@ class Ranks(NamedTuple):
     """The job's name."""
 
 
-def check_programs(programs: Sequence[PlacedProgram], ranks: Ranks) -> Iterator[Problem]:
+def check_programs(programs: Sequence[PlacedProgram], ranks: RankStart) -> Iterator[Diagnostic]:
     """What is wrong with these programs under the job's launcher."""
     if not ranks.launcher and ranks.world == 1:
         return  # plain, or the profile knows of more ranks
@@ -42,21 +42,21 @@ def check_programs(programs: Sequence[PlacedProgram], ranks: Ranks) -> Iterator[
         yield from _second(programs, ranks)
 
 
-def _nested(programs: Sequence[PlacedProgram], ranks: Ranks) -> Iterator[Problem]:
+def _nested(programs: Sequence[PlacedProgram], ranks: RankStart) -> Iterator[Diagnostic]:
     for program, place in programs:
         if program.launcher is None:
             continue
         if program.command.some_ranks:
             message = f"run: '{program.name}' starts ranks of its own from some ranks of this job"
             hint = "right if they do not wait for the other ranks of the job"
-            yield Problem("J306", message, place, hint, "warning")
+            yield Diagnostic("J306", message, place, hint, "warning")
             continue
         message = f"run: '{program.name}' is a second launcher: every rank would start a training "
         message += "of its own"
-        yield Problem("J306", message, place, _instead(program, ranks))
+        yield Diagnostic("J306", message, place, _instead(program, ranks))
 
 
-def _instead(program: StartedProgram, ranks: Ranks) -> str:
+def _instead(program: StartedProgram, ranks: RankStart) -> str:
     kind = program.launcher.kind if program.launcher else ""
     if program.launcher and not program.launcher.program:
         return "write launcher: plain, which runs the command once on each node"
@@ -67,7 +67,7 @@ def _instead(program: StartedProgram, ranks: Ranks) -> str:
     return f"{hint}; launcher: plain keeps the command as it is" if keeps else hint
 
 
-def _alone(programs: Sequence[PlacedProgram], nodes: int) -> Iterator[Problem]:
+def _alone(programs: Sequence[PlacedProgram], nodes: int) -> Iterator[Diagnostic]:
     """Launchers that ``plain`` would start on each node, without a word about the others."""
     for program, place in programs:
         if program.launcher is None or nodes < 2 or program.command.some_ranks:
@@ -81,10 +81,10 @@ def _alone(programs: Sequence[PlacedProgram], nodes: int) -> Iterator[Problem]:
         if kind in LAUNCHERS:
             hint = f"write launcher: {kind}"
             hint += f" and '{program.alone}'" if program.alone else " and the program alone"
-        yield Problem("J309", message, place, hint, "warning")
+        yield Diagnostic("J309", message, place, hint, "warning")
 
 
-def _second(programs: Sequence[PlacedProgram], ranks: Ranks) -> Iterator[Problem]:
+def _second(programs: Sequence[PlacedProgram], ranks: RankStart) -> Iterator[Diagnostic]:
     """Tried with torch 2.13: under torchrun and accelerate the ranks of a second program find the
     first one's keys in the agent's store, and hang or fail. Where rank 0 holds the store (srun,
     deepspeed), that happens to ranks that are ready before rank 0 has left the first one."""
@@ -106,4 +106,4 @@ def _second(programs: Sequence[PlacedProgram], ranks: Ranks) -> Iterator[Problem
             continue
         hint = f"make it a job of its own with after: [{ranks.name}]; if it is not distributed, "
         hint += 'put it in setup:, or behind if [ "$RANK" = 0 ]; then …; fi'
-        yield Problem("J223", message, place, hint, "error" if certain else "warning")
+        yield Diagnostic("J223", message, place, hint, "error" if certain else "warning")

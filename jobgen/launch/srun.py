@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from jobgen.launch import RANK, Launch, Request, lines, ranks_env, words
+from jobgen.launch import RANK, Launch, LaunchRequest, expand_args, lines, ranks_env
 from jobgen.model.plan import Step
 
 
-def launch(request: Request) -> Launch:
+def launch(request: LaunchRequest) -> Launch:
     """``node.sh`` is the rank: it takes its number from Slurm."""
     ranks = ranks_env(
         str(request.shape.ranks_per_node),
@@ -17,4 +17,4 @@ def launch(request: Request) -> Launch:
     why = "srun starts every rank itself"
     text = "\n".join([ranks, lines(("exec", *RANK))])
     step = Step("launch", "rank", text, why=why, place=request.place)
-    return Launch(step, srun=words(request.launcher.args))
+    return Launch(step, srun=expand_args(request.launcher.args))

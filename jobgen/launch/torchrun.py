@@ -7,7 +7,7 @@ else the FQDN, which need not resolve elsewhere). Option names exist since torch
 
 from __future__ import annotations
 
-from jobgen.launch import RANK, Launch, Request, found, lines, words
+from jobgen.launch import RANK, Launch, LaunchRequest, expand_args, lines, require_program
 from jobgen.model.plan import Part, Setting, Step
 from jobgen.shell import Raw, Word
 
@@ -25,7 +25,7 @@ trap - EXIT
 : >"$JOBGEN_STATE_DIR/finished.$JOBGEN_RESTART\""""
 
 
-def launch(request: Request) -> Launch:
+def launch(request: LaunchRequest) -> Launch:
     """One agent on every node, by srun."""
     static = request.launcher.rdzv == "static"
     node = _static(request) if static else _c10d(request)
@@ -35,7 +35,7 @@ def launch(request: Request) -> Launch:
     return Launch(step, srun=elastic, part=_part(request, static=static))
 
 
-def _part(request: Request, *, static: bool) -> Part:
+def _part(request: LaunchRequest, *, static: bool) -> Part:
     """A store of its own for every start of the ranks, where torchrun may start them again.
 
     From torch 2.5 on the ranks meet in a store of the agents', which outlives them: started anew,
@@ -48,7 +48,7 @@ def _part(request: Request, *, static: bool) -> Part:
     return Part("torchrun", env=env)
 
 
-def _c10d(request: Request) -> str:
+def _c10d(request: LaunchRequest) -> str:
     # 1 on the first node only: evaluated on the node, never in the batch shell
     conf = f'--rdzv-conf="is_host=$((SLURM_NODEID == 0)),join_timeout={JOIN},read_timeout={READ}"'
     elastic = request.shape.min_nodes is not None
@@ -63,10 +63,10 @@ def _c10d(request: Request) -> str:
         (Raw(conf), Raw(f"--local-addr={request.address}")),
         *_finish(request),
     )
-    return "\n".join([found("torchrun"), command, *([_FINISHED] if elastic else [])])
+    return "\n".join([require_program("torchrun"), command, *([_FINISHED] if elastic else [])])
 
 
-def _static(request: Request) -> str:
+def _static(request: LaunchRequest) -> str:
     # node 0 hosts the store and ranks follow the order of the nodes
     command = lines(
         ("exec", "torchrun", f"--nnodes={_nodes(request)}", _ranks(request)),
@@ -78,21 +78,21 @@ def _static(request: Request) -> str:
         (f"--rdzv-conf=timeout={JOIN}", Raw(f"--local-addr={request.address}")),
         *_finish(request),
     )
-    return "\n".join([found("torchrun"), command])
+    return "\n".join([require_program("torchrun"), command])
 
 
-def _finish(request: Request) -> tuple[tuple[Word, ...], ...]:
+def _finish(request: LaunchRequest) -> tuple[tuple[Word, ...], ...]:
     """The last lines of the command; the user's own arguments stand on a line of their own."""
     restarts = f"--max-restarts={request.launcher.max_restarts}"
     if not request.launcher.args:
         return ((restarts, "--no-python", *RANK),)
-    return ((restarts, *words(request.launcher.args)), ("--no-python", *RANK))
+    return ((restarts, *expand_args(request.launcher.args)), ("--no-python", *RANK))
 
 
-def _nodes(request: Request) -> str:
+def _nodes(request: LaunchRequest) -> str:
     least = request.shape.min_nodes
     return f"{least}:{request.shape.nodes}" if least else str(request.shape.nodes)
 
 
-def _ranks(request: Request) -> str:
+def _ranks(request: LaunchRequest) -> str:
     return f"--nproc-per-node={request.shape.ranks_per_node}"

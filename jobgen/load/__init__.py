@@ -6,16 +6,16 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple
 
-from jobgen.errors import Invalid, Problem, raise_errors
+from jobgen.errors import Diagnostic, Invalid, raise_errors
 from jobgen.load import (
-    clusterrules,
-    environment,
-    jobrules,
+    cluster_rules,
+    env_rules,
+    job_rules,
     judged,
-    lint,
-    options,
-    runrules,
-    variables,
+    lint_rules,
+    run_rules,
+    sbatch_options,
+    substitution,
 )
 from jobgen.load.extends import extended
 from jobgen.load.faults import tell
@@ -38,11 +38,11 @@ _NOTHING = "$^"
 _SCRIPTS = (".sbatch", ".slurm", ".sh", ".bash", ".job")
 
 
-class Checked(NamedTuple):
+class CheckedFile(NamedTuple):
     """What ``lint`` says of a file."""
 
     kind: Kind | Literal["script"]
-    problems: tuple[Problem, ...]
+    problems: tuple[Diagnostic, ...]
     """In the order of their lines."""
     valid: bool
     """Whether the file could be used; a rule may still have found an error in it."""
@@ -53,9 +53,9 @@ class Read(NamedTuple, Generic[F]):
 
     loaded: Loaded[F] | None
     """None if it has no usable form."""
-    problems: tuple[Problem, ...]
+    problems: tuple[Diagnostic, ...]
     """What makes it invalid, in the order of its lines."""
-    notes: tuple[Problem, ...]
+    notes: tuple[Diagnostic, ...]
     """What rules found in it."""
     partial: Loaded[F] | None = None
     """Without a usable form: its right values, with others in place of those that it must have."""
@@ -114,21 +114,21 @@ def check(
     *,
     parent: Parent | tuple[str, str] | None = None,
     cluster: ClusterProfile | None = None,
-) -> Checked:
+) -> CheckedFile:
     """Everything that is wrong with a file, and all that rules find in it. Never raises.
 
     ``cluster`` is the cluster of the job, if it is known.
     """
     if is_script(text, label):
-        from jobgen.load import script
+        from jobgen.load import sbatch_script
 
-        said = script.check(text, label, cluster=cluster)
-        return Checked("script", tuple(said), valid=True)
+        said = sbatch_script.check(text, label, cluster=cluster)
+        return CheckedFile("script", tuple(said), valid=True)
     source = scan(text, label)
     which = _kind(source, text)
     tree, value = _job(source, (), cluster) if which == "job" else _cluster(source, parent)
     problems = _sorted([*tree.problems, *tree.notes])
-    return Checked(which, tuple(problems), valid=value is not None and not tree.problems)
+    return CheckedFile(which, tuple(problems), valid=value is not None and not tree.problems)
 
 
 def is_script(text: str, label: str) -> bool:
@@ -157,18 +157,18 @@ def _job(
     if not tree.data:
         return tree, None
     refuse_useless(tree, _MAY_BE_EMPTY)
-    variables.carry_out(tree, sets)
-    environment.check(tree)
-    used = variables.settle(tree)
-    options.settle(tree, ("slurm",))
+    substitution.carry_out(tree, sets)
+    env_rules.check(tree)
+    used = substitution.settle(tree)
+    sbatch_options.settle(tree, ("slurm",))
     spec = _formed(tree, JobSpec)
-    jobrules.check(tree)
-    runrules.check_job(tree, cluster)
+    job_rules.check(tree)
+    run_rules.check_job(tree, cluster)
     if spec is not None and spec.train is not None:
-        from jobgen.load import training
+        from jobgen.load import train_rules
 
-        training.check(tree, spec, spec.train)
-    lint.job(tree, used)
+        train_rules.check(tree, spec, spec.train)
+    lint_rules.job(tree, used)
     judged.job(tree, cluster)
     return tree, spec
 
@@ -181,13 +181,13 @@ def _cluster(
         return tree, None
     refuse_useless(tree, _NOTHING)
     extended(tree, parent)
-    environment.check(tree)
-    variables.refuse(tree)
-    options.settle(tree, ("defaults", "slurm"))
+    env_rules.check(tree)
+    substitution.refuse(tree)
+    sbatch_options.settle(tree, ("defaults", "slurm"))
     profile = _formed(tree, ClusterProfile)
-    clusterrules.check(tree)
-    runrules.check_profile(tree)
-    lint.cluster(tree)
+    cluster_rules.check(tree)
+    run_rules.check_profile(tree)
+    lint_rules.cluster(tree)
     judged.profile(tree, profile)
     return tree, profile
 
@@ -225,7 +225,7 @@ def _usable(read: Read[F]) -> Loaded[F]:
     return read.loaded
 
 
-def _sorted(problems: Sequence[Problem]) -> list[Problem]:
+def _sorted(problems: Sequence[Diagnostic]) -> list[Diagnostic]:
     """In the order of the file, and each once."""
     once = dict.fromkeys(problems)
     return sorted(once, key=lambda p: (p.place.line, p.place.col) if p.place else (0, 0))
@@ -240,7 +240,7 @@ def _kind(source: Source, text: str) -> Kind:
 
 
 __all__ = [
-    "Checked",
+    "CheckedFile",
     "Form",
     "Kind",
     "Read",

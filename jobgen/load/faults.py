@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from unicodedata import name as character
 
+from jobgen.load.aliases import LATER, REFUSED_SSH, elsewhere, foreign, form_of, near, normal
 from jobgen.load.tree import Path, Tree, dotted
-from jobgen.load.words import LATER, REFUSED_SSH, elsewhere, foreign, form_of, near, normal
 from jobgen.model.cluster import ClusterProfile
-from jobgen.model.form import Fault, Form
+from jobgen.model.form import Form, ValueDiagnostic
 from jobgen.model.job import JobSpec
 
 
-def tell(tree: Tree, top: type[Form], faults: Sequence[Fault]) -> None:
+def tell(tree: Tree, top: type[Form], faults: Sequence[ValueDiagnostic]) -> None:
     """Add every fault to the tree."""
     meant = set()
     for fault in faults:
@@ -38,7 +38,7 @@ def _written(path: Path) -> Path:
     return tuple(spelled)
 
 
-def _missing(tree: Tree, path: Path, fault: Fault) -> None:
+def _missing(tree: Tree, path: Path, fault: ValueDiagnostic) -> None:
     if any(path[:n] in tree.spoiled for n in range(1, len(path) + 1)):
         return
     place = tree.place(path[:-1], of_key=True) if path[:-1] else tree.place(())

@@ -56,18 +56,18 @@ def profile(tree: Tree, formed: ClusterProfile | None) -> None:
     found = assignments(tree)
     tree.variables = [one for _, one in found]
     if found:
-        from jobgen.fabric.variables import Context, where
+        from jobgen.fabric.variables import Context, profile_context
 
-        context = where.on(formed) if formed else Context()
+        context = profile_context.on(formed) if formed else Context()
         _speak(tree, found, context._replace(kind="cluster"))
 
 
 def _of_job(tree: Tree, cluster: ClusterProfile | None) -> Context:
-    from jobgen.fabric.variables import Context, where
+    from jobgen.fabric.variables import Context, profile_context
 
     nodes = tree.text("nodes")
     count = int(nodes) if nodes.isdecimal() and len(nodes) < 7 else None
-    return Context(nodes=count) if cluster is None else where.on(cluster, nodes=count)
+    return Context(nodes=count) if cluster is None else profile_context.on(cluster, nodes=count)
 
 
 def assignments(tree: Tree) -> list[tuple[Path, Assignment]]:

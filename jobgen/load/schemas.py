@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jobgen.data import gpus, sbatch_options
-from jobgen.load.words import form_of
+from jobgen.load.aliases import form_of
 from jobgen.model.form import Form, Key
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
-from jobgen.errors import Place, Problem, Severity
+from jobgen.errors import Diagnostic, Place, Severity
 from jobgen.model.loaded import Assignment, PlacedProgram
 from jobgen.model.units import clip
 from jobgen.shell.programs import StartedProgram, read_started
@@ -39,7 +39,7 @@ class Tree:
         """Labels of the profiles that complete it → digest of their text."""
         self.problems = list(source.problems)
         """What makes the file invalid."""
-        self.notes: list[Problem] = []
+        self.notes: list[Diagnostic] = []
         """What rules found in it: warnings, and errors that only ``lint`` counts."""
         self.spoiled = set(source.spoiled)
         """Paths about which enough has been said."""
@@ -98,7 +98,7 @@ class Tree:
         """Add a problem that makes the file invalid, unless enough was said about this path."""
         if not self._about(path) and not self.enough(code):
             where = place or self.place(path)
-            self._add(self.problems, Problem(code, message, where, hint))
+            self._add(self.problems, Diagnostic(code, message, where, hint))
 
     def contradict(self, message: str, paths: Sequence[Path], hint: str) -> None:
         """Say that the last of these keys does not go with the ones before."""
@@ -106,7 +106,7 @@ class Tree:
         if not any(self._about(p) for p in paths) and not self.enough("J138"):
             also = tuple(p for p in (self.place(o, of_key=True) for o in others) if p)
             place = self.place(path, of_key=True)
-            self._add(self.problems, Problem("J138", message, place, hint, also=also))
+            self._add(self.problems, Diagnostic("J138", message, place, hint, also=also))
 
     def note(
         self,
@@ -121,9 +121,9 @@ class Tree:
         """Add what a rule found in a file that is valid."""
         if not self._about(path) and not self.enough(code):
             where = place or self.place(path)
-            self._add(self.notes, Problem(code, message, where, hint, severity))
+            self._add(self.notes, Diagnostic(code, message, where, hint, severity))
 
-    def _add(self, problems: list[Problem], problem: Problem) -> None:
+    def _add(self, problems: list[Diagnostic], problem: Diagnostic) -> None:
         """Add a problem; what it quotes from the file cannot move a cursor."""
         self.said[problem.code] += 1
         message, hint = clip(problem.message, 400), clip(problem.hint, 400)

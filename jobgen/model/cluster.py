@@ -16,17 +16,17 @@ from jobgen.model.fields import (
     REMOTE,
     TIME,
     WORDS,
+    check_integer,
     line,
     matching,
     one_of,
     split_extra,
     text,
-    whole,
 )
-from jobgen.model.form import Check, Form, each, form, key, refuse
+from jobgen.model.form import Check, Form, check_list, form, key, refuse
 from jobgen.model.job import OPTIONS
-from jobgen.model.machine import Nodes, Versions
 from jobgen.model.network import FABRICS, Network
+from jobgen.model.node_hardware import Nodes, Versions
 from jobgen.model.units import Walltime, clip
 
 AUTH = ("agent", "key", "keyboard-interactive")
@@ -91,10 +91,10 @@ class Ssh(Form):
         doc="The login name; from ~/.ssh/config by default.",
     )
     port: int | None = key(
-        whole(1, 65535), default=None, doc="The port; from ~/.ssh/config by default."
+        check_integer(1, 65535), default=None, doc="The port; from ~/.ssh/config by default."
     )
     auth: tuple[str, ...] = key(
-        each(one_of("way to log in", AUTH)),
+        check_list(one_of("way to log in", AUTH)),
         default=("agent", "key"),
         doc="Ways to log in that are tried, in order: agent, key, keyboard-interactive.",
     )
@@ -147,7 +147,7 @@ class Limits(Form):
     """The most that one job may ask for; always in force."""
 
     time: Walltime | None = key(TIME, default=None, doc="The longest time limit.")
-    nodes: int | None = key(whole(1, 65_536), default=None, doc="The most nodes.")
+    nodes: int | None = key(check_integer(1, 65_536), default=None, doc="The most nodes.")
 
 
 class Confirm(Form):
@@ -195,7 +195,7 @@ class ClusterProfile(Form):
         doc="How to get to the login node; left out, sbatch is on this machine.",
     )
     procs_per_node: int | None = key(
-        whole(1, 1024), default=None, doc="Ranks on each node where nodes have no GPUs."
+        check_integer(1, 1024), default=None, doc="Ranks on each node where nodes have no GPUs."
     )
     network: Network = key(
         form(Network, short="fabric", shortly={"enum": list(FABRICS)}),
@@ -216,7 +216,7 @@ class ClusterProfile(Form):
         doc="The type in --gres=gpu:TYPE:N, for gres-typed.",
     )
     refuses: tuple[str, ...] = key(
-        each(one_of("option", REFUSALS)),
+        check_list(one_of("option", REFUSALS)),
         default=(),
         doc="What this site's sbatch refuses of a job that takes whole nodes: exclusive "
         "(--exclusive), mem (--mem=0).",

@@ -6,7 +6,7 @@ import re
 from typing import Literal
 
 from jobgen.model.fields import LINE, REMOTE, line, one_of, shell_text
-from jobgen.model.form import Check, Form, each, key, refuse
+from jobgen.model.form import Check, Form, check_list, key, refuse
 from jobgen.model.units import clip
 
 RUNTIMES = ("pyxis", "apptainer", "docker")
@@ -50,12 +50,12 @@ class Container(Form):
         RUNTIME, default="pyxis", doc="The program that starts it. singularity means apptainer."
     )
     mounts: tuple[str, ...] = key(
-        each(Check(mount, {"type": "string"})),
+        check_list(Check(mount, {"type": "string"})),
         default=(),
         doc="Paths of the node made visible inside: source:target or source:target:ro.",
     )
     args: tuple[str, ...] = key(
-        each(LINE), default=(), doc="More words for the runtime's command line, as they are."
+        check_list(LINE), default=(), doc="More words for the runtime's command line, as they are."
     )
     workdir: str | None = key(
         REMOTE, default=None, doc="Where the program starts inside; the job's own by default."

@@ -39,7 +39,7 @@ class Event(NamedTuple):
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
-class Failure(NamedTuple):
+class RankFailure(NamedTuple):
     """What failed, as the batch shell recorded it; of one start the first comes first."""
 
     start: int
@@ -67,10 +67,10 @@ class Silence(NamedTuple):
     """The element of a job array."""
 
 
-def list_failures(start: int, text: str, task: str = "") -> list[Failure]:
+def list_failures(start: int, text: str, task: str = "") -> list[RankFailure]:
     """What failed in one start, by the lines of the batch shell's event file."""
     return [
-        Failure(start, event.node, event.rank, code, event.number("signal") or 0, task)
+        RankFailure(start, event.node, event.rank, code, event.number("signal") or 0, task)
         for event in read_events(text)
         if event.kind == "failed" and (code := event.number("code")) is not None
     ]

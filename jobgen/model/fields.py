@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from jobgen.model.form import Check, each, refuse, table
+from jobgen.model.form import Check, check_list, refuse, table
 from jobgen.model.units import Memory, Release, UnitError, Walltime, clip, parse_size
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -166,7 +166,7 @@ def relative_path(value: object) -> str:
     return word
 
 
-def whole(low: int, high: int, *, more: str = "") -> Check[int]:
+def check_integer(low: int, high: int, *, more: str = "") -> Check[int]:
     """A check for a whole number between these two."""
     rule = f"a whole number, at least {low}" + (f"; or {more}" if more else "")
 
@@ -289,7 +289,7 @@ def unit(parse: Callable[[str], T], kind: type[T], examples: Sequence[str]) -> C
     return Check(check, {"type": ["string", "integer"], "examples": list(examples)})
 
 
-_BLOCKS = each(Check(shell_line))
+_BLOCKS = check_list(Check(shell_line))
 NAME = Check(name, WORD)
 JOB_NAME = Check(job_name, WORD)
 LINE = Check(line, WORD)
@@ -298,7 +298,7 @@ RUN = Check(command, {"type": "string"})
 LINES = Check(lines, {"type": ["string", "array"], "items": {"type": "string"}})
 REMOTE = Check(remote_path, {"type": "string"})
 RELATIVE = Check(relative_path, {"type": "string"})
-WORDS = each(LINE)
+WORDS = check_list(LINE)
 YES = Check(yes, {"type": "boolean"})
 NUMBER = Check(number, {"type": "number", "minimum": 0})
 ENV_NAME = Check(env_name, {"type": "string"})

@@ -19,7 +19,7 @@ Path = tuple[str | int, ...]
 _NONE = object()
 
 
-class Fault(NamedTuple):
+class ValueDiagnostic(NamedTuple):
     """One thing wrong with a value: where below it, a code of the catalogue, what, and a hint."""
 
     code: str
@@ -33,7 +33,7 @@ class Fault(NamedTuple):
 class Refusal(ValueError):
     """A value does not pass: every fault in it."""
 
-    def __init__(self, faults: Iterable[Fault]) -> None:
+    def __init__(self, faults: Iterable[ValueDiagnostic]) -> None:
         self.faults = tuple(faults)
         lines = (f"{'.'.join(map(str, f.path))}: {f.message}".lstrip(": ") for f in self.faults)
         super().__init__("; ".join(lines))
@@ -41,7 +41,7 @@ class Refusal(ValueError):
 
 def refuse(code: str, message: str, hint: str = "") -> Refusal:
     """The refusal of one value."""
-    return Refusal([Fault(code, message, hint)])
+    return Refusal([ValueDiagnostic(code, message, hint)])
 
 
 class Check(NamedTuple, Generic[T]):
@@ -91,18 +91,22 @@ class Form:
             delattr(cls, name)
 
     def __init__(self, /, **values: Any) -> None:
-        faults: list[Fault] = []
+        faults: list[ValueDiagnostic] = []
         parsed = self.__dict__
         data = self.spread(values)
         for name, one in self.keys.items():
             if name in data:
                 parsed[name] = _parse(one, data[name], name, faults)
             elif one.needed:
-                faults.append(Fault("J116", "is missing", one.doc, (name,), about_key=True))
+                faults.append(
+                    ValueDiagnostic("J116", "is missing", one.doc, (name,), about_key=True)
+                )
             else:
                 parsed[name] = one.default
         unknown = (n for n in data if n not in self.keys)
-        faults += [Fault("J102", "unknown key", "", (n,), about_key=True) for n in unknown]
+        faults += [
+            ValueDiagnostic("J102", "unknown key", "", (n,), about_key=True) for n in unknown
+        ]
         if faults:
             raise Refusal(faults)
 
@@ -159,7 +163,7 @@ def form(kind: type[F], *, short: str = "", shortly: Mapping[str, Any] | None = 
     )
 
 
-def each(item: Check[T], *, alone: bool = True) -> Check[tuple[T, ...]]:
+def check_list(item: Check[T], *, alone: bool = True) -> Check[tuple[T, ...]]:
     """The check for a list; a lone value is a list of one."""
 
     def parse(value: object) -> tuple[T, ...]:
@@ -178,7 +182,7 @@ def table(name: Check[str], value: Check[T]) -> Check[Mapping[str, T]]:
     def parse(mapping: object) -> Mapping[str, T]:
         if not isinstance(mapping, Mapping):
             raise refuse("J120", "a mapping was expected", "write NAME: value, one a line")
-        faults: list[Fault] = []
+        faults: list[ValueDiagnostic] = []
         for key_ in mapping:
             try:
                 name(key_)
@@ -195,15 +199,17 @@ def table(name: Check[str], value: Check[T]) -> Check[Mapping[str, T]]:
     return Check(parse, {"type": "object", "additionalProperties": dict(value.schema)})
 
 
-def below(fault: Fault, step: str | int, *, about_key: bool = False) -> Fault:
+def below(fault: ValueDiagnostic, step: str | int, *, about_key: bool = False) -> ValueDiagnostic:
     """The same fault as seen from one step above."""
     path = (step, *fault.path)
-    return Fault(fault.code, fault.message, fault.hint, path, fault.about_key or about_key)
+    return ValueDiagnostic(
+        fault.code, fault.message, fault.hint, path, fault.about_key or about_key
+    )
 
 
 def _all(check: Check[T], items: Iterable[tuple[Any, object]]) -> Iterator[tuple[Any, T]]:
     found: list[tuple[Any, T]] = []
-    faults: list[Fault] = []
+    faults: list[ValueDiagnostic] = []
     for step, item in items:
         try:
             found.append((step, check(item)))
@@ -214,7 +220,7 @@ def _all(check: Check[T], items: Iterable[tuple[Any, object]]) -> Iterator[tuple
     return iter(found)
 
 
-def _parse(one: Key, value: object, name: str, faults: list[Fault]) -> Any:
+def _parse(one: Key, value: object, name: str, faults: list[ValueDiagnostic]) -> Any:
     """The parsed value; a default that is given back (as None) is right too."""
     if not one.needed and (value is one.default):
         return value
@@ -230,4 +236,4 @@ def _shortened(kind: type[F], short: str, value: object) -> F:
         return kind.read({short: value})
     except Refusal as refusal:
         faults = (f for f in refusal.faults if f.path[:1] == (short,))
-        raise Refusal(Fault(f.code, f.message, f.hint) for f in faults) from None
+        raise Refusal(ValueDiagnostic(f.code, f.message, f.hint) for f in faults) from None

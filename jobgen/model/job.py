@@ -24,12 +24,12 @@ from jobgen.model.fields import (
     TEXT,
     TIME,
     WORDS,
+    check_integer,
     described,
     one_of,
     split_extra,
-    whole,
 )
-from jobgen.model.form import Check, Form, each, form, key, refuse, table
+from jobgen.model.form import Check, Form, check_list, form, key, refuse, table
 from jobgen.model.launchers import ALIASES, LAUNCHERS
 from jobgen.model.settings import (
     MONITOR,
@@ -60,7 +60,7 @@ _SPAN = "([0-9]{1,6}):([0-9]{1,6})"
 
 def version(value: object) -> Literal[1]:
     """The version of the format: 1."""
-    if whole(1, 1_000_000)(value) != 1:
+    if check_integer(1, 1_000_000)(value) != 1:
         message = f"version {described(value)} is not known"
         raise refuse("J117", message, "this jobgen reads version 1")
     return 1
@@ -83,7 +83,7 @@ def nodes(value: object) -> int:
     if span and int(span.group(1)) > int(span.group(2)):
         message = f"'{value}' is backwards: {span.group(1)} is more than {span.group(2)}"
         raise refuse("J122", message, f"write {span.group(2)}:{span.group(1)}")
-    return whole(1, MOST_NODES, more="MIN:MAX for an elastic job")(value)
+    return check_integer(1, MOST_NODES, more="MIN:MAX for an elastic job")(value)
 
 
 _NODES = Check(
@@ -109,7 +109,7 @@ class JobSpec(Form):
     nodes: int = key(_NODES, doc="Number of nodes, or MIN:MAX for a job that goes on with fewer.")
     time: Walltime = key(TIME, doc="The time limit: 4h, 90m, 1d12h, 04:00:00 or 1-12:00:00.")
     gpus_per_node: int | None = key(
-        whole(0, 1024),
+        check_integer(0, 1024),
         default=None,
         doc="GPUs on each node, one rank for each; left out, all that a node has.",
     )
@@ -118,13 +118,13 @@ class JobSpec(Form):
     )
     cluster: str | None = key(LINE, default=None, doc="The cluster, where -c does not name one.")
     min_nodes: int | None = key(
-        whole(1, MOST_NODES), default=None, doc="MIN of nodes: MIN:MAX.", hidden=True
+        check_integer(1, MOST_NODES), default=None, doc="MIN of nodes: MIN:MAX.", hidden=True
     )
     procs_per_node: int | None = key(
-        whole(1, 1024), default=None, doc="Ranks on each node where nodes have no GPUs."
+        check_integer(1, 1024), default=None, doc="Ranks on each node where nodes have no GPUs."
     )
     cpus_per_task: int | None = key(
-        whole(1, 4096),
+        check_integer(1, 4096),
         default=None,
         doc="CPU cores for each rank; under `launcher: plain`, for each node.",
     )
@@ -177,7 +177,7 @@ class JobSpec(Form):
         doc="Variables for ${NAME} in this file; --set changes them.",
     )
     outputs: tuple[str, ...] = key(
-        each(RELATIVE), default=(), doc="Patterns of the files that the job leaves behind."
+        check_list(RELATIVE), default=(), doc="Patterns of the files that the job leaves behind."
     )
     checkpoint: Checkpoint | None = key(
         form(Checkpoint),
@@ -222,7 +222,7 @@ class JobSpec(Form):
         table(NAME, LINE), default={}, doc="Words for your own use, kept with the run."
     )
     after: tuple[str, ...] = key(
-        each(JOB_NAME),
+        check_list(JOB_NAME),
         default=(),
         doc="Names of jobs that must have ended well before this starts.",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jobgen.data import Gpu
+    from jobgen.data import GpuModel
     from jobgen.model.network import Network
 
 _SHARED = ("ethernet", "none", "unknown")
@@ -32,11 +32,11 @@ def node(network: Network, ranks: int) -> float | None:
     return cards(network, ranks) * network.nic_gbps * 1e9 / 8
 
 
-def host(gpu: Gpu) -> float:
+def host(gpu: GpuModel) -> float:
     """Bytes per second that are reached between a GPU and its node's memory."""
     return _HOST[_BUS.get(gpu.architecture, "pcie4")]
 
 
-def link(gpu: Gpu, *, pcie: bool = False) -> float:
+def link(gpu: GpuModel, *, pcie: bool = False) -> float:
     """Bytes per second of a GPU to the others in its node; over PCIe where ``pcie``."""
     return host(gpu) / 0.88 if pcie else gpu.link_gbs * 1e9 / 2

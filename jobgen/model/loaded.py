@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from jobgen.errors import Place, Problem
+from jobgen.errors import Diagnostic, Place
 
 if TYPE_CHECKING:
     from jobgen.shell.programs import StartedProgram
@@ -42,7 +42,7 @@ class Loaded(NamedTuple, Generic[M]):
     places: Mapping[Path, Place]
     digest: str
     """sha256 of the file's text, as hex."""
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[Diagnostic, ...] = ()
     overrides: Mapping[Path, Place] = {}
     """Paths that came from somewhere else: ``--set``, the profile that ``extends`` names."""
     variables: tuple[Assignment, ...] = ()

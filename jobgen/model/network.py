@@ -11,12 +11,12 @@ from jobgen.model.fields import (
     REMOTE,
     SCALAR,
     YES,
+    check_integer,
     env_value,
     matching,
     one_of,
-    whole,
 )
-from jobgen.model.form import Check, Form, each, form, key, table
+from jobgen.model.form import Check, Form, check_list, form, key, table
 
 Fabric = Literal[
     "infiniband", "roce", "ethernet", "efa", "slingshot", "tcpx", "tcpxo", "gib", "none", "unknown"
@@ -47,10 +47,10 @@ class Network(Form):
         "unknown lets NCCL choose and print what it chose.",
     )
     nics: int | None = key(
-        whole(1, 64), default=None, doc="Network cards of each node that carry it."
+        check_integer(1, 64), default=None, doc="Network cards of each node that carry it."
     )
     nic_gbps: int | None = key(
-        whole(1, 10_000), default=None, doc="Gigabits a second of each card, one way."
+        check_integer(1, 10_000), default=None, doc="Gigabits a second of each card, one way."
     )
     ib_hca: str | None = key(
         matching("J178", _HCA, "a list of HCAs", "mlx5_0,mlx5_1"),
@@ -68,13 +68,15 @@ class Network(Form):
         doc="TCPX and TCPXO: the interfaces that carry the training traffic.",
     )
     gid_index: int | None = key(
-        whole(0, 255), default=None, doc="RoCE with NCCL before 2.21 only: NCCL_IB_GID_INDEX."
+        check_integer(0, 255),
+        default=None,
+        doc="RoCE with NCCL before 2.21 only: NCCL_IB_GID_INDEX.",
     )
     traffic_class: int | None = key(
-        whole(0, 255), default=None, doc="RoCE: the lossless traffic class, NCCL_IB_TC."
+        check_integer(0, 255), default=None, doc="RoCE: the lossless traffic class, NCCL_IB_TC."
     )
     fifo_traffic_class: int | None = key(
-        whole(0, 255),
+        check_integer(0, 255),
         default=None,
         doc="RoCE, NCCL from 2.22.3: the class of its small control messages, NCCL_IB_FIFO_TC.",
     )
@@ -91,7 +93,7 @@ class Network(Form):
         "{value, why, source}.",
     )
     mounts: tuple[str, ...] = key(
-        each(REMOTE),
+        check_list(REMOTE),
         default=(),
         doc="Paths of the node that this network needs inside of a container too.",
     )

@@ -7,7 +7,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from jobgen.errors import Place, Problem
+from jobgen.errors import Diagnostic, Place
 from jobgen.model.bundle import BundleFile
 from jobgen.shell import Word
 
@@ -49,7 +49,7 @@ class Setting(Decision[str]):
     __slots__ = ()
 
 
-class Check(NamedTuple):
+class PlanCheck(NamedTuple):
     """Something looked at before anything happens: ok, warn or fail, and what was seen."""
 
     status: Literal["ok", "warn", "fail"]
@@ -84,8 +84,8 @@ class Part(NamedTuple):
     mounts: tuple[Mount, ...] = ()
     files: tuple[BundleFile, ...] = ()
     args: Mapping[str, tuple[Setting, ...]] = MappingProxyType({})
-    checks: tuple[Check, ...] = ()
-    notes: tuple[Problem, ...] = ()
+    checks: tuple[PlanCheck, ...] = ()
+    notes: tuple[Diagnostic, ...] = ()
 
 
 class Precedence(NamedTuple):
@@ -114,7 +114,7 @@ class Shape(NamedTuple):
     """The GPU's name in the catalogue; empty where there is none."""
     min_nodes: int | None = None
     """The least nodes an elastic job goes on with; None where the world is fixed."""
-    whole: bool = False
+    whole_nodes: bool = False
     """Whether the job is alone on its nodes: all CPUs and all memory are its own."""
     elements: int | None = None
     """Elements of a job array, each of this shape; None for a job that is no array."""
@@ -289,8 +289,8 @@ class Plan(NamedTuple):
     """What was chosen in the program's own configuration: its key or option → value."""
     estimate: Estimate | None = None
     """None without ``train``, or if the model or the GPU is not known."""
-    checks: tuple[Check, ...] = ()
-    notes: tuple[Problem, ...] = ()
+    checks: tuple[PlanCheck, ...] = ()
+    notes: tuple[Diagnostic, ...] = ()
     sources: Mapping[str, str] = MappingProxyType({})
     """Label of each template, profile and spec used → sha256 of its text."""
 

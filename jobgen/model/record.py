@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from jobgen.model.events import Failure, Silence
+    from jobgen.model.events import RankFailure, Silence
     from jobgen.model.record_data import Submission
 
 
@@ -182,11 +182,11 @@ class RunRecord(NamedTuple):
         return tuple((s, n, w) for s, n, w in found) if isinstance(found, list) else ()
 
     @property
-    def failures(self) -> tuple[Failure, ...]:
+    def failures(self) -> tuple[RankFailure, ...]:
         """The ranks that failed, of each start the first one first."""
-        from jobgen.model.events import Failure
+        from jobgen.model.events import RankFailure
 
-        return tuple(Failure(*values) for values in self.submission.get("failures", ()))
+        return tuple(RankFailure(*values) for values in self.submission.get("failures", ()))
 
     @property
     def silences(self) -> tuple[Silence, ...]:

@@ -15,15 +15,15 @@ from jobgen.model.fields import (
     WORD,
     WORDS,
     YES,
+    check_integer,
     env_name,
     line,
     one_of,
     relative_path,
     remote_path,
     text,
-    whole,
 )
-from jobgen.model.form import Check, Fault, Form, Refusal, below, key, refuse
+from jobgen.model.form import Check, Form, Refusal, ValueDiagnostic, below, key, refuse
 from jobgen.model.launchers import ALIASES, DEFAULT, LAUNCHERS, join_or
 from jobgen.model.units import Walltime, clip
 
@@ -82,7 +82,7 @@ def secrets(value: object) -> tuple[SecretRef, ...]:
         listed = value if isinstance(value, (list, tuple)) else [value]
         items = [(index, name, None) for index, name in enumerate(listed)]
     found: list[SecretRef] = []
-    faults: list[Fault] = []
+    faults: list[ValueDiagnostic] = []
     for step, name, where in items:
         try:
             found.append(name if isinstance(name, SecretRef) else _secret(name, where))
@@ -167,7 +167,9 @@ class Launcher(Form):
         doc="How torchrun's agents find each other.",
     )
     max_restarts: int = key(
-        whole(0, 1000), default=0, doc="How often torchrun starts the ranks again after a failure."
+        check_integer(0, 1000),
+        default=0,
+        doc="How often torchrun starts the ranks again after a failure.",
     )
     args: tuple[str, ...] = key(
         WORDS, default=(), doc="More words for the launcher's command line, as they are."
@@ -215,7 +217,7 @@ class Checkpoint(Form):
         doc="Requeue the job when it has saved because of that signal.",
     )
     max_requeues: int = key(
-        whole(0, 1000), default=10, doc="How often at most; starts are one more."
+        check_integer(0, 1000), default=10, doc="How often at most; starts are one more."
     )
 
 

@@ -5,8 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-from jobgen.model.fields import LINE, YES, described, number, one_of, remote_path, text, whole
-from jobgen.model.form import Check, Form, each, form, key, refuse
+from jobgen.model.fields import (
+    LINE,
+    YES,
+    check_integer,
+    described,
+    number,
+    one_of,
+    remote_path,
+    text,
+)
+from jobgen.model.form import Check, Form, check_list, form, key, refuse
 from jobgen.model.trained import LOSSES, MODEL, MOST, OPTIMIZERS, Lora, ModelShape
 
 Name = Literal[
@@ -52,8 +61,8 @@ RECOMPUTE = ("none", "selective", "full")
 HOOKS = ("none", "bf16", "fp16")
 OFFLOADED = ("none", "optimizer", "params", "both")
 
-_COUNT = whole(1, MOST)
-_AXIS = whole(1, 1 << 20)
+_COUNT = check_integer(1, MOST)
+_AXIS = check_integer(1, 1 << 20)
 
 
 def _word(value: object) -> object:
@@ -67,7 +76,7 @@ def _chosen(value: object) -> Any:
 
 def _reshard(value: object) -> bool | int:
     if isinstance(value, int) and not isinstance(value, bool):
-        return whole(2, 1 << 20)(value)
+        return check_integer(2, 1 << 20)(value)
     try:
         return YES(value)
     except ValueError:
@@ -84,7 +93,7 @@ class Parallel(Form):
         "fsdp-no-shard, fsdp-hybrid, fsdp2, zero1, zero2, zero3 or 3d.",
     )
     bucket_mb: int = key(
-        whole(1, 10_000), default=25, doc="ddp: MiB of gradients that are reduced at once."
+        check_integer(1, 10_000), default=25, doc="ddp: MiB of gradients that are reduced at once."
     )
     static_graph: bool = key(
         YES, default=False, doc="ddp: the same parameters are used in every step."
@@ -204,7 +213,7 @@ class Train(Form):
         doc="What is kept outside the GPU: none, optimizer, params or both, or a mapping.",
     )
     wrap: tuple[str, ...] = key(
-        each(LINE),
+        check_list(LINE),
         default=(),
         doc="Names of the layer classes that are sharded, and recomputed, one by one.",
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from jobgen.model.fields import LINE, YES, described, number, one_of, whole
-from jobgen.model.form import Check, Form, each, form, key, refuse
+from jobgen.model.fields import LINE, YES, check_integer, described, number, one_of
+from jobgen.model.form import Check, Form, check_list, form, key, refuse
 from jobgen.model.units import clip
 
 NORMS = ("rmsnorm", "layernorm")
@@ -14,7 +14,7 @@ OPTIMIZERS = ("adamw", "adamw8bit", "adafactor", "lion", "momentum", "muon", "sg
 LOSSES = ("plain", "compiled", "chunked", "fused")
 MOST = 1 << 30
 
-_COUNT = whole(1, MOST)
+_COUNT = check_integer(1, MOST)
 
 
 class ModelShape(Form):
@@ -91,9 +91,11 @@ def _model(value: object) -> str | ModelShape:
 class Lora(Form):
     """Adapters: what is trained beside frozen parameters."""
 
-    rank: int = key(whole(1, 1 << 16), default=8, doc="Rank of the adapters.")
+    rank: int = key(check_integer(1, 1 << 16), default=8, doc="Rank of the adapters.")
     targets: tuple[str, ...] = key(
-        each(LINE), default=(), doc="Parts of the names of layers; every linear layer by default."
+        check_list(LINE),
+        default=(),
+        doc="Parts of the names of layers; every linear layer by default.",
     )
     bits: Literal[4, 8, 16] = key(
         Check(_bits, {"enum": [4, 8, 16]}), default=16, doc="Bits of a frozen element: 4 for QLoRA."

@@ -33,7 +33,7 @@ class Now(NamedTuple):
     """Why the clock is held down at this moment."""
 
 
-class Gpu(NamedTuple):
+class GpuSummary(NamedTuple):
     """One GPU over the job: per cent, bytes, degrees Celsius, watts, MHz. None is not known."""
 
     number: int
@@ -54,12 +54,12 @@ class Gpu(NamedTuple):
     clock: float | None = None
     """The mean of the samples that were not idle."""
     clock_max: float | None = None
-    held: Mapping[str, float] = {}
+    clock_limits: Mapping[str, float] = {}
     """Reason → share of the samples in which it held the clock down, 0 to 1."""
     now: Now | None = None
 
 
-class Node(NamedTuple):
+class NodeSummary(NamedTuple):
     """One node over the job. Memory is in bytes, rates in bytes for each second."""
 
     name: str
@@ -78,7 +78,7 @@ class Node(NamedTuple):
     sent: float | None = None
     rdma_received: float | None = None
     rdma_sent: float | None = None
-    gpus: tuple[Gpu, ...] = ()
+    gpus: tuple[GpuSummary, ...] = ()
 
     @property
     def util(self) -> float | None:
@@ -86,10 +86,10 @@ class Node(NamedTuple):
         return mean(gpu.util for gpu in self.gpus)
 
 
-def nodes(texts: Sequence[str]) -> tuple[Node, ...]:
+def nodes(texts: Sequence[str]) -> tuple[NodeSummary, ...]:
     """Every node that these lines tell of, in the order of their names."""
-    found: dict[str, Node] = {}
-    gpus: dict[str, dict[int, Gpu]] = {}
+    found: dict[str, NodeSummary] = {}
+    gpus: dict[str, dict[int, GpuSummary]] = {}
     for line in "\n".join(texts).split("\n"):
         kind, _, rest = line.partition(" ")
         name, _, words = rest.partition(" ")
@@ -122,11 +122,11 @@ def _naturally(name: str) -> list[tuple[int, str]]:
 class _Words(NamedTuple):
     """``key=value`` words of one line."""
 
-    found: Mapping[str, str]
+    texts: Mapping[str, str]
 
     def number(self, key: str, factor: float = 1.0) -> float | None:
         """The value as a number; None where it is none."""
-        text = self.found.get(key, "")
+        text = self.texts.get(key, "")
         return float(text) * factor if _NUMBER.fullmatch(text) else None
 
     def share(self, key: str, of: int) -> float | None:
@@ -139,11 +139,11 @@ def _words(text: str) -> _Words:
     return _Words(dict(word.partition("=")[::2] for word in text.split()[:64]))
 
 
-def _node(name: str, words: _Words) -> Node | None:
+def _node(name: str, words: _Words) -> NodeSummary | None:
     first, last = words.number("first"), words.number("last")
     if first is None or last is None or last < first:
         return None
-    return Node(
+    return NodeSummary(
         name,
         int(words.number("samples") or 0),
         first,
@@ -159,15 +159,15 @@ def _node(name: str, words: _Words) -> Node | None:
     )
 
 
-def _gpu(index: int, words: _Words) -> Gpu:
+def _gpu(index: int, words: _Words) -> GpuSummary:
     samples = int(words.number("samples") or 0)
     held = {
         key.removeprefix("by."): share
-        for key in words.found
+        for key in words.texts
         if key.startswith("by.") and _WORD.fullmatch(key.removeprefix("by."))
         if (share := words.share(key, samples)) is not None
     }
-    return Gpu(
+    return GpuSummary(
         index,
         samples,
         util=words.number("util"),
@@ -180,7 +180,7 @@ def _gpu(index: int, words: _Words) -> Gpu:
         limit=words.number("limit"),
         clock=words.number("clock"),
         clock_max=words.number("clock_max"),
-        held=held,
+        clock_limits=held,
         now=_now(words),
     )
 
@@ -196,5 +196,5 @@ def _now(words: _Words) -> Now | None:
         temperature=words.number("now.temp"),
         power=words.number("now.power"),
         clock=words.number("now.clock"),
-        reasons=tuple(filter(_WORD.fullmatch, words.found.get("now.by", "").split("+"))),
+        reasons=tuple(filter(_WORD.fullmatch, words.texts.get("now.by", "").split("+"))),
     )

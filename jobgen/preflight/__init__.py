@@ -36,7 +36,7 @@ _OURS = ("NCCL_", "PET_", "TORCHELASTIC_")
 _ALSO = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 
 
-class Asked(NamedTuple):
+class PreflightInputs(NamedTuple):
     """What the table is read for."""
 
     shape: Shape
@@ -68,24 +68,24 @@ def script(*, amd: bool = False, full: bool = False) -> str:
     return payload.select_blocks(payload.text(SCRIPT), blocks)
 
 
-def expected(asked: Asked, *, full: bool = False) -> tuple[Setting, ...]:
+def expected(asked: PreflightInputs, *, full: bool = False) -> tuple[Setting, ...]:
     """``what=value`` for ``preflight.sh``, each with its why: what is checked on this fabric."""
     tables = (_gpus, _memory, _ports, *((_deeper,) if full else ()))
     return tuple(row for table in tables for row in table(asked))
 
 
-def _gpus(asked: Asked) -> Iterable[Setting]:
+def _gpus(asked: PreflightInputs) -> Iterable[Setting]:
     count = asked.shape.gpus_per_node
     if count:
         yield Setting(f"gpus={count}", "GPUs of each node, without errors", _RULE)
 
 
-def _memory(asked: Asked) -> Iterable[Setting]:
+def _memory(asked: PreflightInputs) -> Iterable[Setting]:
     least = min(max(_SHM_A_RANK * asked.shape.ranks_per_node, _SHM_LEAST), _SHM_MOST)
     yield Setting(f"shm={least}", "MiB of /dev/shm that the node's ranks need", _RULE)
 
 
-def _ports(asked: Asked) -> Iterable[Setting]:
+def _ports(asked: PreflightInputs) -> Iterable[Setting]:
     """The RDMA ports, or else one interface of the bootstrap."""
     if not asked.rdma:
         for names, place in _interfaces(asked):
@@ -105,7 +105,7 @@ def _ports(asked: Asked) -> Iterable[Setting]:
         yield Setting(f"gbps={network.nic_gbps}", "the rate of a port", place_of("nic_gbps"))
 
 
-def _deeper(asked: Asked) -> Iterable[Setting]:
+def _deeper(asked: PreflightInputs) -> Iterable[Setting]:
     """What only ``preflight: full`` checks."""
     if asked.rdma:
         yield Setting(f"memlock={_LOCKED}", "KiB that RDMA must be able to lock (ulimit -l)", _RULE)
@@ -117,7 +117,7 @@ def _deeper(asked: Asked) -> Iterable[Setting]:
         yield Setting(f"env={names}", "what the job sets; more of the kind is a leftover", _RULE)
 
 
-def _interfaces(asked: Asked) -> Iterable[tuple[str, Place]]:
+def _interfaces(asked: PreflightInputs) -> Iterable[tuple[str, Place]]:
     """The interfaces of the bootstrap in NCCL's grammar, and the place; Gloo's names are exact."""
     if asked.shape.nodes < 2:
         return

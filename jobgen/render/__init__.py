@@ -18,8 +18,15 @@ from jobgen.model.launchers import LAUNCHERS
 from jobgen.model.plan import ContainerPlan, Plan, Setting, StopPlan
 from jobgen.model.units import Walltime
 from jobgen.render.data import plan_data
-from jobgen.render.lines import assigned, comment, explain_setting, exports, setup_lines, site_lines
 from jobgen.render.sbatch_lines import list_directives
+from jobgen.render.setup_lines import (
+    assigned,
+    comment,
+    explain_setting,
+    exports,
+    setup_lines,
+    site_lines,
+)
 from jobgen.shell import Raw, Word, expandable, quote
 
 if TYPE_CHECKING:
@@ -31,7 +38,7 @@ Engine = Callable[[Mapping[str, str], Sequence[str], Mapping[str, object]], Mapp
 """Templates, names of files, what the templates see → the text of each file."""
 
 
-class Variable(NamedTuple):
+class ExportLine(NamedTuple):
     """One exported variable, as the template writes it."""
 
     name: Raw
@@ -159,15 +166,15 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "ranks": shape.ranks_per_node,
         "array": shape.elements is not None,
         "job_id": Raw(_JOB_ID[shape.elements is not None]),
-        "all_cpus": shape.whole and shape.cpus_per_task is None,
+        "all_cpus": shape.whole_nodes and shape.cpus_per_task is None,
         "nodes": Raw(f"{shape.min_nodes} to {shape.nodes}" if elastic else str(shape.nodes)),
         "right_hosts": _right_hosts(plan),
         "secrets": " ".join(plan.secrets),
         "env": [
-            Variable(Raw(name), Raw(assigned(s.value)), explain_setting(s))
+            ExportLine(Raw(name), Raw(assigned(s.value)), explain_setting(s))
             for name, s in plan.env.items()
         ],
-        "head": Variable(Raw("MASTER_ADDR"), Raw(plan.head.value), explain_setting(plan.head)),
+        "head": ExportLine(Raw("MASTER_ADDR"), Raw(plan.head.value), explain_setting(plan.head)),
         "before": [{"text": Raw(step.text)} for step in before],
         "launcher": explain_setting(Setting(plan.launcher.value, launch.why, plan.launcher.place)),
         "start": _lines(plan.start),

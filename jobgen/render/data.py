@@ -34,7 +34,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
             "gpu": shape.gpu,
             "cpus_per_task": shape.cpus_per_task,
             "tasks_per_node": shape.tasks_per_node,
-            "whole_nodes": shape.whole,
+            "whole_nodes": shape.whole_nodes,
             "seconds": shape.seconds,
             "world": shape.world,
             "gpu_hours": round(shape.gpu_hours, 3),

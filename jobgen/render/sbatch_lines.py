@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from jobgen.model.plan import Plan, SelfEvident, Setting
-from jobgen.render.lines import comment
+from jobgen.render.setup_lines import comment
 from jobgen.shell import Raw
 
 _SAFE = re.compile(r"[A-Za-z0-9_.,:;/@%+=~^*?!|&<>(){}\[\]-]*", re.ASCII)

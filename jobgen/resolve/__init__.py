@@ -8,30 +8,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from jobgen.errors import Invalid, Problem, raise_errors
+from jobgen.errors import Diagnostic, Invalid, raise_errors
 from jobgen.fabric import fabric
-from jobgen.launch import Launch, Request, launch
+from jobgen.launch import Launch, LaunchRequest, launch
 from jobgen.model.facts import Facts
-from jobgen.model.plan import Check, ContainerPlan, Part, Plan, SelfEvident, Setting, Shape, Step
+from jobgen.model.plan import (
+    ContainerPlan,
+    Part,
+    Plan,
+    PlanCheck,
+    SelfEvident,
+    Setting,
+    Shape,
+    Step,
+)
 from jobgen.resolve import (
     binding,
     caches,
     checks,
-    container,
+    container_command,
     directives,
-    environment,
     judging,
     launcher_limits,
-    monitoring,
+    monitor_settings,
     planner_request,
     preflighting,
     program,
+    rank_environment,
     saving,
     start,
     traces,
     training,
 )
-from jobgen.resolve.look import Look, stem
+from jobgen.resolve.inputs import Inputs, stem
 from jobgen.resolve.planner_request import PlannerRequest
 from jobgen.resolve.shape import Sized, shape
 
@@ -47,9 +56,9 @@ class Examined(NamedTuple):
 
     plan: Plan | None
     """None where something is an error."""
-    problems: tuple[Problem, ...]
+    problems: tuple[Diagnostic, ...]
     """Errors of the two files together; with a plan, its notes."""
-    checks: tuple[Check, ...]
+    checks: tuple[PlanCheck, ...]
     """What was checked beside them, good news too."""
     planner_request: PlannerRequest | None = None
     """For whoever asks the planner for more than the plan's estimate; None without ``train``."""
@@ -68,14 +77,14 @@ def examine(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
 
     Never raises Invalid.
     """
-    look = Look(job, cluster, facts)
+    look = Inputs(job, cluster, facts)
     sized = Sized()
     runs = program.read(look.job.run)
     size, launcher = shape(look, runs, sized)
     warning = directives.stop(look, sized)
     wrong = [
         *sized.problems,
-        *container.problems(look, launcher.value),
+        *container_command.problems(look, launcher.value),
         *launcher_limits.check_launcher(look, launcher.value, size),
     ]
     blocked = bool(wrong)
@@ -84,7 +93,7 @@ def examine(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
         trained = training.training(look, size, launcher.value, runs, sized)
     except Invalid as error:
         wrong += error.problems
-    saves = saving.saving(look, size, saving.Asked(warning, runs, trained.saves), sized)
+    saves = saving.saving(look, size, saving.SavingInputs(warning, runs, trained.saves), sized)
     parts = (*trained.parts, saves.part)
     checked = (*checks.checks(look, size), *(c for part in parts for c in part.checks))
     if not blocked:
@@ -111,20 +120,20 @@ class _Decided(NamedTuple):
     launcher: Setting
     saves: saving.Saving
     trained: training.Trained
-    checks: tuple[Check, ...]
+    checks: tuple[PlanCheck, ...]
 
 
-def _decide(look: Look, decided: _Decided, sized: Sized) -> Plan:
+def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
     """The rest of the decisions. Raises Invalid where they contradict each other."""
     size, launcher, saves, trained, checked = decided
     warning, runs = saves.stop, saves.runs
     starts = launch(launcher.value, _request(look, size, launcher, trained.launcher))
-    watched, watching = monitoring.monitoring(look, size, sized)
+    watched, watching = monitor_settings.monitoring(look, size, sized)
     parts = (
-        environment.base(look, size, launcher.value),
+        rank_environment.base(look, size, launcher.value),
         traces.traces(look, size),
         fabric(look.cluster, size, look.by_cluster),
-        container.part(look, size),
+        container_command.part(look, size),
         binding.bind_ranks(look, size, sized),
         *trained.parts,
         saves.part,
@@ -132,17 +141,17 @@ def _decide(look: Look, decided: _Decided, sized: Sized) -> Plan:
         preflighting.part(look, size, sized),
         watching,
     )
-    notes: list[Problem] = [
+    notes: list[Diagnostic] = [
         *sized.notes,
-        *container.notes(look),
+        *container_command.notes(look),
         *(note for part in parts for note in part.notes),
         *(note for note in judging.others(look) if note.severity != "error"),
     ]
-    env = environment.merge(look, parts, notes)
+    env = rank_environment.merge(look, parts, notes)
     notes += judging.variables(look, size, env)
     raise_errors(Invalid, notes)
     mounts = tuple(mount for part in parts for mount in part.mounts)
-    inside = container.container(look, size, env, mounts)
+    inside = container_command.container(look, size, env, mounts)
     outside = inside is not None and bool(inside.enter)
     site = _site_setup(look, parts, inside=inside is not None)
     setup = _setup(look, parts)
@@ -157,13 +166,13 @@ def _decide(look: Look, decided: _Decided, sized: Sized) -> Plan:
         env=env,
         secrets=tuple(secret.name for secret in look.job.secrets),
         site_setup=site,
-        precedence=environment.precedence(size, env),
+        precedence=rank_environment.precedence(size, env),
         setup=setup,
         steps=_steps(look, runs, trained.args, starts),
         files=tuple(file for part in parts for file in part.files),
         head=start.head(look),
         start=start.start(
-            look, size, starts, container.srun_options(look, env, mounts), outside=outside
+            look, size, starts, container_command.srun_options(look, env, mounts), outside=outside
         ),
         extra=_extra(look),
         submit_options=directives.dependency(look),
@@ -187,11 +196,11 @@ def _decide(look: Look, decided: _Decided, sized: Sized) -> Plan:
     )
 
 
-def _request(look: Look, size: Shape, launcher: Setting, config: bytes | None) -> Request:
+def _request(look: Inputs, size: Shape, launcher: Setting, config: bytes | None) -> LaunchRequest:
     asked = look.job.launcher
     if config is None and asked.config:
         config = look.facts.texts.get(asked.config)
-    return Request(
+    return LaunchRequest(
         launcher=asked,
         shape=size,
         address=start.address(look),
@@ -200,13 +209,13 @@ def _request(look: Look, size: Shape, launcher: Setting, config: bytes | None) -
     )
 
 
-def _site_setup(look: Look, parts: tuple[Part, ...], *, inside: bool) -> tuple[Setting, ...]:
+def _site_setup(look: Inputs, parts: tuple[Part, ...], *, inside: bool) -> tuple[Setting, ...]:
     """The cluster's lines, then the vendors' scripts, which see what the site brought."""
-    site = () if inside else container.site_setup(look)
+    site = () if inside else container_command.site_setup(look)
     return (*site, *(line for part in parts for line in part.scripts))
 
 
-def _setup(look: Look, parts: tuple[Part, ...]) -> tuple[Setting, ...]:
+def _setup(look: Inputs, parts: tuple[Part, ...]) -> tuple[Setting, ...]:
     """Lines that see the whole environment: those of the parts, then the job's."""
     place = look.by_job("setup")
     asked = tuple(Setting(line, SelfEvident.AS_ASKED, place) for line in look.job.setup)
@@ -220,7 +229,7 @@ def _software(inside: ContainerPlan | None, setup: tuple[Setting, ...]) -> cache
 
 
 def _steps(
-    look: Look, runs: program.Program, args: tuple[Word, ...], starts: Launch
+    look: Inputs, runs: program.Program, args: tuple[Word, ...], starts: Launch
 ) -> tuple[Step, ...]:
     """What happens, in order; the training program is the last."""
     text = program.with_args(runs, args)
@@ -228,7 +237,7 @@ def _steps(
     return (*starts.before, starts.node, step)
 
 
-def _extra(look: Look) -> tuple[Setting, ...]:
+def _extra(look: Inputs) -> tuple[Setting, ...]:
     site = look.by_cluster("defaults", "slurm", "extra")
     asked = look.by_job("slurm", "extra")
     return (
@@ -237,5 +246,5 @@ def _extra(look: Look) -> tuple[Setting, ...]:
     )
 
 
-def _label(look: Look) -> str:
+def _label(look: Inputs) -> str:
     return look.spec.label.rpartition("/")[2]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobgen.model.plan import SelfEvident, Setting, Shape, by_rule
-from jobgen.resolve.look import Look
+from jobgen.resolve.inputs import Inputs
 from jobgen.shell import Raw, Word
 
 RULE = by_rule("whole-node")
@@ -14,7 +14,7 @@ _UNBINDS = (21, 8)
 20.11 and 21.08, src/common/tres_bind.c."""
 
 
-def merge_options(look: Look) -> dict[str, Setting]:
+def merge_options(look: Inputs) -> dict[str, Setting]:
     """The cluster's defaults and the job's options; the job's win, and say over what."""
     merged: dict[str, Setting] = {}
     for name, value in look.cluster.defaults.slurm.items():
@@ -33,13 +33,13 @@ def merge_options(look: Look) -> dict[str, Setting]:
     return merged
 
 
-def takes_all(look: Look, gpus: int) -> bool:
+def takes_all(look: Inputs, gpus: int) -> bool:
     """Whether a job with this many GPUs on each node leaves nothing there for another."""
     there = look.cluster.nodes.gpus_per_node
     return gpus == there if there else look.job.cpus_per_task is None
 
 
-def ask_exclusive(look: Look, gpus: int) -> Setting | None:
+def ask_exclusive(look: Inputs, gpus: int) -> Setting | None:
     """``--exclusive``: the job's or the site's own, else for a job that takes all of its nodes."""
     theirs = merge_options(look)
     chosen = {**look.cluster.defaults.slurm, **look.job.slurm}
@@ -52,13 +52,13 @@ def ask_exclusive(look: Look, gpus: int) -> Setting | None:
     return Setting("", why, RULE)
 
 
-def is_alone(look: Look, gpus: int) -> bool:
+def is_alone(look: Inputs, gpus: int) -> bool:
     """Whether no other job runs on the job's nodes, so that all CPUs and the memory are its own."""
     exclusive = ask_exclusive(look, gpus)
     return not look.local and exclusive is not None and exclusive.value in _ALONE
 
 
-def ask_memory(look: Look, shape: Shape) -> Setting | None:
+def ask_memory(look: Inputs, shape: Shape) -> Setting | None:
     """``--mem``: the job's, else all of a whole node, of which ``--exclusive`` takes none."""
     if look.job.mem is not None:
         return Setting(look.job.mem.slurm(), SelfEvident.MEMORY, look.by_job("mem"))
@@ -66,12 +66,12 @@ def ask_memory(look: Look, shape: Shape) -> Setting | None:
     if "mem" in look.cluster.refuses or {"mem-per-cpu", "mem-per-gpu"} & theirs.keys():
         return None
     refused = "exclusive" in look.cluster.refuses and "exclusive" not in theirs
-    if shape.whole or (refused and takes_all(look, shape.gpus_per_node)):
+    if shape.whole_nodes or (refused and takes_all(look, shape.gpus_per_node)):
         return Setting("0", "all memory of each node", RULE)
     return None
 
 
-def ask_gpus(look: Look, shape: Shape) -> dict[str, Setting]:
+def ask_gpus(look: Inputs, shape: Shape) -> dict[str, Setting]:
     """GPUs in the site's style; a gres of the user's own (licences, disks) is joined to it."""
     gres = merge_options(look).get("gres")
     count, style = shape.gpus_per_node, look.cluster.gpu_request
@@ -92,7 +92,7 @@ def ask_gpus(look: Look, shape: Shape) -> dict[str, Setting]:
     return {"gres": Setting(ours, "GPUs of each node, as this site asks for them", place)}
 
 
-def name_gpus(look: Look, shape: Shape) -> tuple[Word, ...]:
+def name_gpus(look: Inputs, shape: Shape) -> tuple[Word, ...]:
     """The GPUs of a step, for its srun: the words of the job's own request.
 
     A step of a job that named no GPUs gets none, also where the node came with some. Of two styles
@@ -106,7 +106,7 @@ def name_gpus(look: Look, shape: Shape) -> tuple[Word, ...]:
     return tuple(words)
 
 
-def unbind_gpus(look: Look, shape: Shape) -> tuple[Word, ...]:
+def unbind_gpus(look: Inputs, shape: Shape) -> tuple[Word, ...]:
     """``--gpu-bind=none`` against a default of the site's, for a step with one task a node."""
     known = shape.gpus_per_node > 0 and not look.has_older_slurm(_UNBINDS)
     return ("--gpu-bind=none",) if known else ()

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from jobgen.data import RunArgument, run_arguments
 from jobgen.errors import Place
 from jobgen.launch.distributed import forms_group
-from jobgen.model.plan import Check
+from jobgen.model.plan import PlanCheck
 from jobgen.model.units import clip
-from jobgen.resolve.look import Look
+from jobgen.resolve.inputs import Inputs
 from jobgen.shell.python_command import read_long_options
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _TITLES = {"hf-trainer": "the Trainer", "megatron": "Megatron-LM"}
 _YES, _NO = {"true", "1", "yes", "y", "t"}, {"false", "0", "no", "n", "f"}
 
 
-class Planned(NamedTuple):
+class PlannedArguments(NamedTuple):
     """What the plan is made for."""
 
     train: Train
@@ -44,22 +44,24 @@ class Planned(NamedTuple):
 
 class _Found(NamedTuple):
     row: RunArgument
-    shown: str
+    text: str
     """As it is written: ``--bf16 true``, ``ds.json:4: bf16.enabled true``."""
     values: tuple[str, ...]
     """What the key of ``train`` would have to be, the nearest first."""
     place: Place | None
 
 
-class Difference(NamedTuple):
+class ArgumentDifference(NamedTuple):
     """An argument that differs."""
 
     option: str
     """Its name, as ``run:`` has it."""
-    check: Check
+    check: PlanCheck
 
 
-def check_arguments(look: Look, launcher: str, planned: Planned) -> Iterator[Difference]:
+def check_arguments(
+    look: Inputs, launcher: str, planned: PlannedArguments
+) -> Iterator[ArgumentDifference]:
     """A warning for each argument that differs; a failed check where the program would stop."""
     expected = _list_expected(planned)
     seen = set()
@@ -68,14 +70,14 @@ def check_arguments(look: Look, launcher: str, planned: Planned) -> Iterator[Dif
             continue
         for found in _read(look, program, planned.strategy.framework):
             value = expected.get(found.row.key)
-            if value is None or _agree(found.values, value) or found.shown in seen:
+            if value is None or _agree(found.values, value) or found.text in seen:
                 continue
             if (check := _judge(look, found, value, planned)) is not None:
-                seen.add(found.shown)
-                yield Difference(found.shown.split()[0], check)
+                seen.add(found.text)
+                yield ArgumentDifference(found.text.split()[0], check)
 
 
-def _list_expected(planned: Planned) -> Mapping[str, str | None]:
+def _list_expected(planned: PlannedArguments) -> Mapping[str, str | None]:
     """Key of ``train`` → the value that the plan is made for; None where there is none."""
     train, strategy = planned.train, planned.strategy
     batch, mesh = strategy.batch, strategy.mesh
@@ -102,7 +104,7 @@ def _list_expected(planned: Planned) -> Mapping[str, str | None]:
 # ---- reading
 
 
-def _read(look: Look, placed: PlacedProgram, framework: str) -> Iterator[_Found]:
+def _read(look: Inputs, placed: PlacedProgram, framework: str) -> Iterator[_Found]:
     """The arguments of a program that the table knows, and the keys of files that they name."""
     table = _table(framework)
     for option in read_options(placed.program):
@@ -171,16 +173,16 @@ def _translate(row: RunArgument, value: str) -> tuple[str, ...]:
     return next((row.values[word] for word in value.split() if word in row.values), ())
 
 
-def _read_file(look: Look, name: str, place: Place | None) -> Iterator[_Found]:
+def _read_file(look: Inputs, name: str, place: Place | None) -> Iterator[_Found]:
     """What a DeepSpeed configuration says that ``run:`` names and the workdir holds."""
-    from jobgen.strategy.dsconfig import own
+    from jobgen.strategy.dsconfig import user_config
     from jobgen.strategy.dsconfig.chosen import get
 
     train = look.job.train
     text = (look.facts.sources or {}).get(name.removeprefix("./"))
     if text is None or (train is not None and train.config == name.removeprefix("./")):
         return
-    read, faults = own.read(text.encode("utf-8", "replace"), name)
+    read, faults = user_config.read(text.encode("utf-8", "replace"), name)
     for row in run_arguments() if not faults else ():
         path = tuple(row.name.split("."))
         value = get(read.values, path) if row.framework == FILE else None
@@ -206,7 +208,7 @@ def _agree(values: Sequence[str], expected: str) -> bool:
     return any(v == expected or (wanted is not None and _number(v) == wanted) for v in values)
 
 
-def locate_word(look: Look, placed: PlacedProgram, word: ShellWord) -> Place | None:
+def locate_word(look: Inputs, placed: PlacedProgram, word: ShellWord) -> Place | None:
     """The place of a word of ``run:``, seen from that of its program."""
     program, place, run = placed.program, placed.place, look.job.run
     if place is None or not place.line or run[word.start : word.end] != word.raw:
@@ -221,7 +223,7 @@ def locate_word(look: Look, placed: PlacedProgram, word: ShellWord) -> Place | N
 # ---- judging
 
 
-def _judge(look: Look, found: _Found, value: str, planned: Planned) -> Check | None:
+def _judge(look: Inputs, found: _Found, value: str, planned: PlannedArguments) -> PlanCheck | None:
     """What to say of an argument that differs; None where the plan does not depend on it."""
     key, write = found.row.key, found.values[0]
     written = look.has_written("train", key)
@@ -234,7 +236,7 @@ def _judge(look: Look, found: _Found, value: str, planned: Planned) -> Check | N
     if not (written or derived or wins or passed or planned.length is not None):
         return None
     status: Literal["warn", "fail"] = "warn"
-    said = f"run: {clip(found.shown, 120)}, but "
+    said = f"run: {clip(found.text, 120)}, but "
     if rival := _rival(found, planned, names):
         title = _TITLES.get(planned.strategy.framework, planned.strategy.framework)
         said += f"--{rival} of train: is passed beside it, and {title} refuses both"
@@ -249,10 +251,10 @@ def _judge(look: Look, found: _Found, value: str, planned: Planned) -> Check | N
         said += f"the plan assumes {key} {value}"
     if wins:
         said += "; train: is passed last and wins"
-    return Check(status, said, CONTRADICTION, f"write {key}: {write} under train:", found.place)
+    return PlanCheck(status, said, CONTRADICTION, f"write {key}: {write} under train:", found.place)
 
 
-def _rival(found: _Found, planned: Planned, names: set[str]) -> str:
+def _rival(found: _Found, planned: PlannedArguments, names: set[str]) -> str:
     """The flag of train: that excludes this one: neither takes the other back."""
     row = found.row
     if row.key != "precision" or not _is_flag(row):

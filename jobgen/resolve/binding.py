@@ -9,7 +9,7 @@ import re
 
 from jobgen.errors import Place
 from jobgen.model.plan import Part, SelfEvident, Setting, Shape, by_rule
-from jobgen.resolve.look import Look
+from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.shape import Sized
 from jobgen.shell.programs import read_started
 
@@ -22,7 +22,7 @@ _OPTIONS = re.compile(
 _DEVICES = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
 
-def bind_ranks(look: Look, shape: Shape, sized: Sized) -> Part:
+def bind_ranks(look: Inputs, shape: Shape, sized: Sized) -> Part:
     """The CPUs that the profile lists; empty if there are none or ranks are not bound."""
     several = shape.gpus_per_node > 1 and shape.ranks_per_node == shape.gpus_per_node
     if not several or look.local:
@@ -37,7 +37,7 @@ def bind_ranks(look: Look, shape: Shape, sized: Sized) -> Part:
     return Part("bind", env={VARIABLE: named} if named else {})
 
 
-def _find_reason_off(look: Look) -> tuple[str, str, Place] | None:
+def _find_reason_off(look: Inputs) -> tuple[str, str, Place] | None:
     """Value, reason and place where the user turned it off or binds the ranks in another way."""
     if look.job.bind == "off":
         return "off", SelfEvident.AS_ASKED, look.by_job("bind")
@@ -50,7 +50,7 @@ def _find_reason_off(look: Look) -> tuple[str, str, Place] | None:
     return ("off", f"{binder} binds the ranks", look.by_job("run")) if binder else None
 
 
-def _read_profile(look: Look, shape: Shape) -> Setting | None:
+def _read_profile(look: Inputs, shape: Shape) -> Setting | None:
     """The CPUs of each GPU by the profile, for a job whose ranks use the GPUs in their order."""
     known = look.cluster.nodes.gpu_cpus
     others = {**look.cluster.defaults.env, **look.job.env}.keys() & set(_DEVICES)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from jobgen.errors import Place
 from jobgen.model.plan import CachesPlan, SelfEvident, Setting, Shape, by_rule
-from jobgen.resolve.look import Look
+from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.shape import Sized
 from jobgen.shell import Raw, Word
 
@@ -43,7 +43,7 @@ class Software(NamedTuple):
 
 
 def caches(
-    look: Look, shape: Shape, env: Mapping[str, Setting], software: Software, sized: Sized
+    look: Inputs, shape: Shape, env: Mapping[str, Setting], software: Software, sized: Sized
 ) -> CachesPlan | None:
     """The folders of a job with GPUs, but for those that somebody names; None: the user's own."""
     kind, why, place = _decided(look, shape)
@@ -60,7 +60,7 @@ def caches(
     )
 
 
-def _decided(look: Look, shape: Shape) -> tuple[str, str, Place]:
+def _decided(look: Inputs, shape: Shape) -> tuple[str, str, Place]:
     if look.job.caches == "keep":
         return "keep", SelfEvident.AS_ASKED, look.by_job("caches")
     if look.job.launcher.ssh == "pdsh" and shape.nodes > 1:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.model.plan import Check, SelfEvident, Setting, Shape, by_rule
-from jobgen.resolve.look import Look
+from jobgen.model.plan import PlanCheck, SelfEvident, Setting, Shape, by_rule
+from jobgen.resolve.inputs import Inputs
 from jobgen.shell.script_variables import find_assignments
 
 CODE = "J258"
@@ -24,7 +24,7 @@ _OPTIONS = {
 """Framework → options that name where it saves. Elements may well load from one folder."""
 
 
-def choose_folder(look: Look, shape: Shape) -> Setting:
+def choose_folder(look: Inputs, shape: Shape) -> Setting:
     """JOBGEN_CHECKPOINT_DIR: what the job names, or a folder of the run, or of the element."""
     folder = look.job.checkpoint.dir if look.job.checkpoint else None
     if folder is None:
@@ -35,21 +35,21 @@ def choose_folder(look: Look, shape: Shape) -> Setting:
     return Setting(within + folder, SelfEvident.AS_ASKED, look.by_job("checkpoint", "dir"))
 
 
-def check_folder(look: Look, shape: Shape) -> Iterator[Check]:
+def check_folder(look: Inputs, shape: Shape) -> Iterator[PlanCheck]:
     """A warning if all elements of an array share ``checkpoint.dir``."""
     folder = look.job.checkpoint.dir if look.job.checkpoint else None
     if shape.elements is None or folder is None or _differs(look, folder):
         return
     message = f"checkpoint.dir: all {shape.elements:,} elements of the array save into {folder}"
     hint = f"write {folder.rstrip('/')}/${_ELEMENT}, unless they continue one training in turn"
-    yield Check("warn", message, CODE, hint, look.spec.at("checkpoint", "dir"))
+    yield PlanCheck("warn", message, CODE, hint, look.spec.at("checkpoint", "dir"))
 
 
 def check_options(
-    look: Look, shape: Shape, framework: str, words: tuple[str, ...]
-) -> Iterator[Check]:
+    look: Inputs, shape: Shape, framework: str, words: tuple[str, ...]
+) -> Iterator[PlanCheck]:
     """A warning for each option of ``run`` that names one folder for all elements of an array."""
-    from jobgen.strategy.frameworks.options import read_values
+    from jobgen.strategy.frameworks.program_options import read_values
 
     values = read_values(words)
     for option in _OPTIONS.get(framework, ()) if shape.elements is not None else ():
@@ -58,10 +58,10 @@ def check_options(
             continue
         message = f"run: {option} {folder}: all {shape.elements:,} elements of the array save there"
         hint = f"write {option} {folder.rstrip('/')}/${_ELEMENT}"
-        yield Check("warn", message, CODE, hint, look.spec.at("run"))
+        yield PlanCheck("warn", message, CODE, hint, look.spec.at("run"))
 
 
-def _differs(look: Look, folder: str) -> bool:
+def _differs(look: Inputs, folder: str) -> bool:
     """Whether the path differs between elements, by itself or by a variable that the job sets."""
     if _DIFFERING.search(folder):
         return True

@@ -5,10 +5,10 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Literal
 
-from jobgen.model.plan import Check, Shape
+from jobgen.model.plan import PlanCheck, Shape
 from jobgen.resolve.allocation import ask_memory, merge_options, takes_all
 from jobgen.resolve.checkpoint_folder import check_folder
-from jobgen.resolve.look import Look
+from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.run_files import check_files, guess_file
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ UNSET = "J221"
 """The code of a secret that is not set: without it nothing can be submitted."""
 
 
-def checks(look: Look, shape: Shape) -> tuple[Check, ...]:
+def checks(look: Inputs, shape: Shape) -> tuple[PlanCheck, ...]:
     """Every check, good news too."""
     return (
         *_scripts(look),
@@ -33,33 +33,33 @@ def checks(look: Look, shape: Shape) -> tuple[Check, ...]:
     )
 
 
-def _rules(look: Look) -> list[Check]:
+def _rules(look: Inputs) -> list[PlanCheck]:
     """What rules call an error in files that could be used; the judge speaks again with more."""
     from jobgen.resolve.judging import others
 
     return [
-        Check("fail", rule.message, rule.code, rule.hint, rule.place)
+        PlanCheck("fail", rule.message, rule.code, rule.hint, rule.place)
         for rule in others(look)
         if rule.severity == "error"
     ]
 
 
-def _scripts(look: Look) -> list[Check]:
+def _scripts(look: Inputs) -> list[PlanCheck]:
     """Whether the Python files that run: starts are among those that are uploaded."""
     files = look.facts.workdir_files
-    found: dict[str, Check] = {}
+    found: dict[str, PlanCheck] = {}
     for program, place in look.spec.programs:
         path = _path_of(program)
         if files is None or not path or path in found:
             continue
         if path in files:
-            found[path] = Check("ok", f"{path} is in the workdir")
+            found[path] = PlanCheck("ok", f"{path} is in the workdir")
             continue
         hint = guess_file(path, files)
         message = f"{path} is not among the files of the workdir"
         # a command before it may have made the file
         status: Literal["warn", "fail"] = "warn" if program.maybe_made else "fail"
-        found[path] = Check(status, message, "J220", hint, place or look.spec.at("run"))
+        found[path] = PlanCheck(status, message, "J220", hint, place or look.spec.at("run"))
     return list(found.values())
 
 
@@ -73,39 +73,41 @@ def _path_of(program: StartedProgram) -> str:
     return posixpath.normpath(posixpath.join(folder, script))
 
 
-def _limits(look: Look) -> list[Check]:
+def _limits(look: Inputs) -> list[PlanCheck]:
     limit = look.cluster.limits.time
     if limit is None or look.job.time > limit:
         return []
-    return [Check("ok", f"{look.job.time} is within the {limit} of {look.cluster.name}")]
+    return [PlanCheck("ok", f"{look.job.time} is within the {limit} of {look.cluster.name}")]
 
 
-def _secrets(look: Look) -> list[Check]:
+def _secrets(look: Inputs) -> list[PlanCheck]:
     found = []
     for secret in look.job.secrets:
         if secret.name in look.facts.secrets:
-            found.append(Check("ok", f"{secret.name} comes from {look.facts.secrets[secret.name]}"))
+            found.append(
+                PlanCheck("ok", f"{secret.name} comes from {look.facts.secrets[secret.name]}")
+            )
             continue
         where = f"the environment ({secret.ref})" if secret.source == "env" else secret.ref
         hint = f"export {secret.ref}=…" if secret.source == "env" else "make the file"
-        found.append(Check("fail", f"{secret.name} is not in {where}", UNSET, hint))
+        found.append(PlanCheck("fail", f"{secret.name} is not in {where}", UNSET, hint))
     return found
 
 
-def _after(look: Look) -> list[Check]:
-    found: list[Check] = []
+def _after(look: Inputs) -> list[PlanCheck]:
+    found: list[PlanCheck] = []
     known = look.facts.after
     for index, name in enumerate(look.job.after if known is not None else ()):
         if known and name in known:
-            found.append(Check("ok", f"waits for {name} ({known[name]})"))
+            found.append(PlanCheck("ok", f"waits for {name} ({known[name]})"))
             continue
         message = f"after: no run named '{name}' is known on {look.cluster.name}"
         hint = "submit it first; jobgen ls -a lists runs"
-        found.append(Check("fail", message, "J209", hint, look.spec.at("after", index)))
+        found.append(PlanCheck("fail", message, "J209", hint, look.spec.at("after", index)))
     return found
 
 
-def _memory(look: Look, shape: Shape) -> list[Check]:
+def _memory(look: Inputs, shape: Shape) -> list[PlanCheck]:
     if look.local or not shape.gpus_per_node or not takes_all(look, shape.gpus_per_node):
         return []
     options = {"mem-per-cpu", "mem-per-gpu"} & merge_options(look).keys()
@@ -113,4 +115,4 @@ def _memory(look: Look, shape: Shape) -> list[Check]:
         return []
     message = f"no memory is requested: {look.cluster.name} refuses --mem=0"
     hint = "set mem: to what a node has, in GiB; the site's default may be small"
-    return [Check("warn", message, "J222", hint)]
+    return [PlanCheck("warn", message, "J222", hint)]

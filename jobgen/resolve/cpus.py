@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from jobgen.errors import Problem
+from jobgen.errors import Diagnostic
 from jobgen.model.launchers import get_facts
 from jobgen.model.plan import SelfEvident, by_rule
 from jobgen.resolve import allocation
-from jobgen.resolve.look import Look
+from jobgen.resolve.inputs import Inputs
 
 if TYPE_CHECKING:
     from jobgen.resolve.shape import Sized
@@ -20,19 +20,19 @@ class NodeTasks(NamedTuple):
     gpus: int
     ranks: int
     tasks: int
-    whole: bool
+    whole_node: bool
 
     @property
-    def each(self) -> int:
+    def ranks_per_task(self) -> int:
         """Ranks of a task."""
         return self.ranks // self.tasks
 
 
-def decide_cpus(look: Look, node: NodeTasks, sized: Sized) -> int | None:
+def decide_cpus(look: Inputs, node: NodeTasks, sized: Sized) -> int | None:
     """CPUs of one Slurm task; None leaves it to the site, or takes all of a whole node."""
     if look.job.cpus_per_task is not None:
         return _cpus_asked(look, look.job.cpus_per_task, node, sized)
-    if node.whole:
+    if node.whole_node:
         why = "the job has its nodes to itself: as many CPUs as Slurm counts there"
         sized.decide("cpus_per_task", "all", why, allocation.RULE)
         return None
@@ -42,22 +42,22 @@ def decide_cpus(look: Look, node: NodeTasks, sized: Sized) -> int | None:
     message = f"CPUs per rank unknown: requesting 1 for each of the {node.ranks} ranks of a node"
     hint = f"set cpus_per_task, or nodes.cpus in the profile of {look.cluster.name}"
     place = look.spec.at("gpus_per_node")
-    sized.notes.append(Problem("J226", message, place, hint, severity="warning"))
-    if node.each == 1:
+    sized.notes.append(Diagnostic("J226", message, place, hint, severity="warning"))
+    if node.ranks_per_task == 1:
         return None
     why = "1 for each rank; by default Slurm allocates 1 for the whole task"
-    sized.decide("cpus_per_task", node.each, why, by_rule("one-cpu-a-rank"))
-    return node.each
+    sized.decide("cpus_per_task", node.ranks_per_task, why, by_rule("one-cpu-a-rank"))
+    return node.ranks_per_task
 
 
-def _cpus_asked(look: Look, asked: int, node: NodeTasks, sized: Sized) -> int:
+def _cpus_asked(look: Inputs, asked: int, node: NodeTasks, sized: Sized) -> int:
     """What the job asks for each rank, multiplied out."""
-    there, total = look.cluster.nodes.cpus, asked * node.each
+    there, total = look.cluster.nodes.cpus, asked * node.ranks_per_task
     why: str = SelfEvident.AS_ASKED
     if get_facts(look.job.launcher.type or "").task == "command":
         why = "for each node, whose command starts its own ranks"
-    elif node.each > 1:
-        why = f"{asked} for each of the task's {node.each} ranks"
+    elif node.ranks_per_task > 1:
+        why = f"{asked} for each of the task's {node.ranks_per_task} ranks"
     if there is not None and asked * node.ranks > there:
         message = f"cpus_per_task: {asked}"
         if node.ranks > 1:
@@ -70,7 +70,7 @@ def _cpus_asked(look: Look, asked: int, node: NodeTasks, sized: Sized) -> int:
     return total
 
 
-def _cpus_shared(look: Look, node: NodeTasks, sized: Sized) -> int | None:
+def _cpus_shared(look: Inputs, node: NodeTasks, sized: Sized) -> int | None:
     """The node's CPUs, as the job's share of its GPUs; None where one of them is not known."""
     there, gpus = look.cluster.nodes.cpus, look.cluster.nodes.gpus_per_node
     if there is None or (gpus and not node.gpus) or (look.local and not node.gpus):

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from jobgen.errors import Problem, Severity
+from jobgen.errors import Diagnostic, Severity
 from jobgen.launch.accelerate import name_deepspeed_file
 from jobgen.model.launchers import LAUNCHERS
 from jobgen.model.plan import Shape
-from jobgen.resolve.look import Look
+from jobgen.resolve.inputs import Inputs
 
 if TYPE_CHECKING:
-    from jobgen.strategy import Fault
+    from jobgen.strategy import TrainDiagnostic
 
 _FILLS_AUTO = ("accelerate", "hf-trainer")
 """Frameworks that replace ``auto``."""
@@ -28,25 +28,25 @@ class _Config(NamedTuple):
     content: bytes
 
 
-def check_configs(look: Look, size: Shape, launcher: str, framework: str) -> Iterator[Problem]:
+def check_configs(look: Inputs, size: Shape, launcher: str, framework: str) -> Iterator[Diagnostic]:
     """What DeepSpeed would refuse of ``launcher.config``; a warning if the program may differ."""
     form = LAUNCHERS[launcher].config_format
     config = _find(look, form)
     if config is None:
         return
-    from jobgen.strategy.dsconfig import own
+    from jobgen.strategy.dsconfig import user_config
 
     train, texts = look.job.train, _list_texts(look)
     filled = form == "accelerate" or framework in _FILLS_AUTO or look.facts.sources is None
     filled = filled or any(_FILLING.search(text) for text in texts)
     ranks = size.world // (train.tp * train.pp * train.cp if train else 1)
-    read, faults = own.read(config.content, config.name)
-    faults = faults or list(own.check(read, ranks, "accelerate" if filled else "deepspeed"))
+    read, faults = user_config.read(config.content, config.name)
+    faults = faults or list(user_config.check(read, ranks, "accelerate" if filled else "deepspeed"))
     severity = _judge(form, texts)
     yield from (_problem(look, fault, severity) for fault in faults)
 
 
-def _find(look: Look, form: str) -> _Config | None:
+def _find(look: Inputs, form: str) -> _Config | None:
     name, texts = look.job.launcher.config, look.facts.texts
     content = texts.get(name) if name else None
     if name is None or content is None or not form:
@@ -58,7 +58,7 @@ def _find(look: Look, form: str) -> _Config | None:
     return _Config(name, content)
 
 
-def _list_texts(look: Look) -> tuple[str, ...]:
+def _list_texts(look: Inputs) -> tuple[str, ...]:
     """What the job and its program say, as far as it was read."""
     return (look.job.run, *(look.facts.sources or {}).values())
 
@@ -70,6 +70,6 @@ def _judge(form: str, texts: tuple[str, ...]) -> Severity:
     return "error" if reads and not divided else "warning"
 
 
-def _problem(look: Look, fault: Fault, severity: Severity) -> Problem:
+def _problem(look: Inputs, fault: TrainDiagnostic, severity: Severity) -> Diagnostic:
     problem = look.wrong_job(fault.code, fault.message, "launcher", "config", hint=fault.hint)
     return problem._replace(severity=severity)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jobgen.model.plan import SelfEvident, Setting, Shape, StopPlan, by_rule
 from jobgen.resolve import allocation
-from jobgen.resolve.look import Look
+from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.shape import Sized
 
 REQUEUE_ROOM = 30
@@ -15,7 +15,7 @@ _LOGS = {False: "logs/job-%j.out", True: "logs/job-%A_%a.out"}
 """The batch shell's log, by whether the job is an array."""
 
 
-def stop(look: Look, sized: Sized) -> StopPlan | None:
+def stop(look: Inputs, sized: Sized) -> StopPlan | None:
     """The pre-timeout signal, where the job asks for one."""
     asked = look.job.checkpoint
     if asked is None:
@@ -51,7 +51,7 @@ def stop(look: Look, sized: Sized) -> StopPlan | None:
 
 
 def directives(
-    look: Look, shape: Shape, warning: StopPlan | None, sized: Sized
+    look: Inputs, shape: Shape, warning: StopPlan | None, sized: Sized
 ) -> dict[str, Setting]:
     """Every directive once, in a fixed order: the name, the site's, the sizes, the run."""
     theirs = allocation.merge_options(look)
@@ -66,7 +66,7 @@ def directives(
     )
 
 
-def _tasks(look: Look, shape: Shape) -> dict[str, Setting]:
+def _tasks(look: Inputs, shape: Shape) -> dict[str, Setting]:
     by_job = look.by_job
     nodes = f"{shape.min_nodes}-{shape.nodes}" if shape.min_nodes else str(shape.nodes)
     found = {"nodes": Setting(nodes, SelfEvident.AS_ASKED, by_job("nodes"))}
@@ -79,7 +79,7 @@ def _tasks(look: Look, shape: Shape) -> dict[str, Setting]:
     return found
 
 
-def _run(look: Look, shape: Shape, warning: StopPlan | None) -> dict[str, Setting]:
+def _run(look: Inputs, shape: Shape, warning: StopPlan | None) -> dict[str, Setting]:
     """What the run itself needs: time, log, warning, requeue, a clean environment."""
     requeue = warning is not None and warning.requeue
     why_requeue = "the job resumes where it stopped" if requeue else "the job must not start twice"
@@ -103,7 +103,7 @@ def _run(look: Look, shape: Shape, warning: StopPlan | None) -> dict[str, Settin
     return found
 
 
-def _share(look: Look, shape: Shape, sized: Sized) -> dict[str, Setting]:
+def _share(look: Inputs, shape: Shape, sized: Sized) -> dict[str, Setting]:
     """Nodes, CPUs and memory, where they are decided; else the site's own defaults hold."""
     found: dict[str, Setting] = {}
     exclusive = allocation.ask_exclusive(look, shape.gpus_per_node)
@@ -118,7 +118,7 @@ def _share(look: Look, shape: Shape, sized: Sized) -> dict[str, Setting]:
     return found
 
 
-def dependency(look: Look) -> tuple[str, ...]:
+def dependency(look: Inputs) -> tuple[str, ...]:
     """``--dependency`` for sbatch's command line: ids of other runs are in no file."""
     known = look.facts.after or {}
     ids = [known[name] for name in look.job.after if name in known]

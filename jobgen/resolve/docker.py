@@ -43,7 +43,7 @@ done"""
 class Devices(NamedTuple):
     """How ``docker run`` is given a job's GPUs."""
 
-    words: tuple[Word, ...] = ()
+    options: tuple[Word, ...] = ()
     """Its options."""
     before: str = ""
     """Lines of bash that find the GPUs of the allocation first."""

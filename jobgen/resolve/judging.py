@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from jobgen.errors import Problem
+from jobgen.errors import Diagnostic
 from jobgen.model.plan import Setting, Shape
-from jobgen.resolve.look import Look
+from jobgen.resolve.inputs import Inputs
 from jobgen.shell import names_in
 
 
-def others(look: Look) -> list[Problem]:
+def others(look: Inputs) -> list[Diagnostic]:
     """What rules found in both files, without the judge, who speaks again with more."""
     warnings = [*look.spec.warnings, *look.profile.warnings]
     if not warnings:
@@ -20,16 +20,16 @@ def others(look: Look) -> list[Problem]:
     return [warning for warning in warnings if warning.code not in CODES]
 
 
-def variables(look: Look, shape: Shape, env: Mapping[str, Setting]) -> Iterator[Problem]:
+def variables(look: Inputs, shape: Shape, env: Mapping[str, Setting]) -> Iterator[Diagnostic]:
     """What the judge says of the variables of both files; jobgen's own are not judged."""
     mine, site = look.spec.variables, look.profile.variables
     if not mine and not site:
         return
-    from jobgen.fabric.variables import judge, where
+    from jobgen.fabric.variables import judge, profile_context
 
     found = {name: None if names_in(s.value) else s.value for name, s in env.items()}
     found |= {one.name: one.value for one in (*site, *mine) if one.setup}
-    context = where.on(
+    context = profile_context.on(
         look.cluster,
         nodes=shape.nodes,
         gpus=shape.gpus_per_node or None,
@@ -41,4 +41,4 @@ def variables(look: Look, shape: Shape, env: Mapping[str, Setting]) -> Iterator[
     for assigned, here in ((mine, context), (facts, context._replace(kind="cluster"))):
         for one in assigned:
             for said in judge(one.name, one.value, here._replace(setup=one.setup)):
-                yield Problem(said.code, said.message, one.place, said.hint, said.severity)
+                yield Diagnostic(said.code, said.message, one.place, said.hint, said.severity)

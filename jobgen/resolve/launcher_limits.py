@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobgen.errors import Problem
-from jobgen.launch.nesting import Ranks, check_programs
+from jobgen.errors import Diagnostic
+from jobgen.launch.nesting import RankStart, check_programs
 from jobgen.model.launchers import LAUNCHERS, find_launchers, find_takers, join_or
 from jobgen.model.plan import Shape
 from jobgen.model.settings import Launcher
-from jobgen.resolve.look import Look
+from jobgen.resolve.inputs import Inputs
 
 
-def check_launcher(look: Look, launcher: str, size: Shape) -> Iterator[Problem]:
+def check_launcher(look: Inputs, launcher: str, size: Shape) -> Iterator[Diagnostic]:
     """What of this job its launcher cannot do, as far as the job alone did not show it."""
     for key, form in Launcher.keys.items():
         takers = find_takers(key)
@@ -28,13 +28,13 @@ def check_launcher(look: Look, launcher: str, size: Shape) -> Iterator[Problem]:
         yield look.wrong_job("J217", message, "nodes", hint=hint)
     if "ssh" in LAUNCHERS[launcher].settings and look.job.launcher.ssh == "pdsh":
         yield from _check_pdsh(look, launcher)
-    ranks = Ranks(launcher, size.nodes, size.world, look.job.name)
+    ranks = RankStart(launcher, size.nodes, size.world, look.job.name)
     for problem in check_programs(look.spec.programs, ranks):
         if problem.severity == "error":
             yield problem
 
 
-def _check_pdsh(look: Look, launcher: str) -> Iterator[Problem]:
+def _check_pdsh(look: Inputs, launcher: str) -> Iterator[Diagnostic]:
     if look.local:
         message = "launcher.ssh: pdsh, and the nodes of the local cluster are no ssh hosts"
         hint = f"leave it out: srun then starts {launcher} on every node"

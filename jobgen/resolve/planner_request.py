@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Invalid
-from jobgen.model.plan import Check, Estimate, Shape
-from jobgen.resolve.look import Look
+from jobgen.model.plan import Estimate, PlanCheck, Shape
+from jobgen.resolve.inputs import Inputs
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
-    from jobgen.strategy import World
+    from jobgen.strategy import RankLayout
+    from jobgen.strategy.choice.offer import StrategyOption
     from jobgen.strategy.choice.setups import Ask
-    from jobgen.strategy.choice.values import Option
 
 UNFIT = "J251"
 """The code of a plan that does not fit into the GPUs' memory."""
@@ -42,17 +42,17 @@ class ResolvedTrain(NamedTuple):
     estimate: Estimate | None = None
 
 
-def describe_world(look: Look, size: Shape) -> World:
+def describe_world(look: Inputs, size: Shape) -> RankLayout:
     """The ranks, and the network between their nodes."""
-    from jobgen.strategy import World
+    from jobgen.strategy import RankLayout
 
     fabric = look.cluster.network.fabric
-    return World(size.nodes, size.ranks_per_node, fabric, gpus=size.gpus_per_node > 0)
+    return RankLayout(size.nodes, size.ranks_per_node, fabric, gpus=size.gpus_per_node > 0)
 
 
-def build_request(look: Look, size: Shape, launcher: str, train: Train) -> PlannerRequest:
+def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> PlannerRequest:
     """The request; or what the planner would have to know, in words."""
-    from jobgen.strategy.sizes import architecture, sizes
+    from jobgen.strategy.model_sizes import architecture, sizes
 
     auto = train.strategy.type == "auto"
     train = train.replace(strategy="ddp") if auto else train
@@ -61,7 +61,7 @@ def build_request(look: Look, size: Shape, launcher: str, train: Train) -> Plann
         return PlannerRequest(None, doubt, auto)
     if not size.gpus_per_node:
         return PlannerRequest(None, "the job has no GPUs", auto)
-    from jobgen.strategy.speed.machine import machine
+    from jobgen.strategy.speed.machine_model import machine
 
     found = machine(look.cluster)
     if found is None:
@@ -79,7 +79,7 @@ def build_request(look: Look, size: Shape, launcher: str, train: Train) -> Plann
 
 
 def choose_strategy(
-    look: Look, size: Shape, train: Train, request: PlannerRequest
+    look: Inputs, size: Shape, train: Train, request: PlannerRequest
 ) -> ResolvedTrain:
     """The job's ``train`` with the strategy that ``auto`` stands for.
 
@@ -122,7 +122,7 @@ def estimate_memory(chosen: ResolvedTrain, request: PlannerRequest) -> Estimate 
     return _summarize(option(rung, request.ask, speed=False), request.ask)
 
 
-def _summarize(found: Option, ask: Ask) -> Estimate:
+def _summarize(found: StrategyOption, ask: Ask) -> Estimate:
     memory = found.memory
     return Estimate(
         memory.of("allocated"),
@@ -134,23 +134,23 @@ def _summarize(found: Option, ask: Ask) -> Estimate:
     )
 
 
-def check_memory(look: Look, estimate: Estimate) -> Check:
+def check_memory(look: Inputs, estimate: Estimate) -> PlanCheck:
     """Whether what was decided fits."""
     need, limit = estimate.total / _GIB, estimate.limit / _GIB
     shown = f"{need:.0f}" if need >= 100 else f"{need:.1f}"
     message = f"needs about {shown} GiB, the GPU has {limit:.1f} GiB"
     if estimate.verdict == "fits":
-        return Check("ok", f"fits: {message}")
+        return PlanCheck("ok", f"fits: {message}")
     place = look.spec.at("train", _decisive(look))
     if estimate.verdict == "tight":
         hint = "jobgen plan shows what needs it"
-        return Check("warn", f"tight: {message}", UNFIT, hint, place)
+        return PlanCheck("warn", f"tight: {message}", UNFIT, hint, place)
     if estimate.total <= estimate.limit:
         message = f"{message}; but {estimate.note}"
     hint = "'What would help' in jobgen plan names the cheapest changes"
-    return Check("fail", f"does not fit: {message}", UNFIT, hint, place)
+    return PlanCheck("fail", f"does not fit: {message}", UNFIT, hint, place)
 
 
-def _decisive(look: Look) -> str:
+def _decisive(look: Inputs) -> str:
     """The key of ``train`` that most decides how much memory is needed."""
     return "strategy" if look.has_written("train", "strategy") else "model"

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from jobgen.errors import Place
 from jobgen.model.plan import Part, PreflightPlan, SelfEvident, Setting, Shape, StopPlan, by_rule
 from jobgen.resolve.allocation import merge_options, name_gpus, unbind_gpus
-from jobgen.resolve.look import Look
+from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.shape import Sized
 from jobgen.shell import Raw, Word
 
 _KEY = "preflight"
 
 
-def part(look: Look, shape: Shape, sized: Sized) -> Part:
+def part(look: Inputs, shape: Shape, sized: Sized) -> Part:
     """The scripts, where there is a preflight."""
     word, why, place = _decided(look, shape)
     sized.decide(_KEY, word, why, place)
@@ -26,7 +26,7 @@ def part(look: Look, shape: Shape, sized: Sized) -> Part:
 
 
 def plan(
-    look: Look, shape: Shape, env: Mapping[str, Setting], stop: StopPlan | None
+    look: Inputs, shape: Shape, env: Mapping[str, Setting], stop: StopPlan | None
 ) -> PreflightPlan | None:
     """What is looked at, and whether a bad node ends the job or is excluded; None: nothing is."""
     word, _, place = _decided(look, shape)
@@ -37,7 +37,7 @@ def plan(
     def by_network(*path: str) -> Place:
         return look.by_cluster("network", *path)
 
-    asked = preflight.Asked(shape, look.cluster.network, env, by_network)
+    asked = preflight.PreflightInputs(shape, look.cluster.network, env, by_network)
     rows = preflight.expected(asked, full=word == "full")
     gpus = name_gpus(look, shape)
     if gpus and shape.nodes > 1:
@@ -65,7 +65,7 @@ def _srun(gpus: tuple[Word, ...]) -> Setting:
     return Setting(value, why, by_rule("preflight"))
 
 
-def _expectation(look: Look, shape: Shape) -> tuple[str, ...]:
+def _expectation(look: Inputs, shape: Shape) -> tuple[str, ...]:
     """What the all-reduce must reach: known only of jobs that take whole nodes with GPUs."""
     from jobgen.fabric import limits
 
@@ -76,7 +76,7 @@ def _expectation(look: Look, shape: Shape) -> tuple[str, ...]:
     return (f"busbw={found.expected / 1e9:.4g}", f"of={found.why}; {found.source}")
 
 
-def _decided(look: Look, shape: Shape) -> tuple[str, str, Place]:
+def _decided(look: Inputs, shape: Shape) -> tuple[str, str, Place]:
     """off, auto or full; why; and who says so."""
     asked = look.job.preflight
     place = look.by_job(_KEY)

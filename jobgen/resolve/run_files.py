@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal
 
 from jobgen.data import run_arguments
 from jobgen.model.fields import close
-from jobgen.model.plan import Check
+from jobgen.model.plan import PlanCheck
 from jobgen.resolve.arguments import locate_word, plain_name, read_options
-from jobgen.resolve.look import Look
+from jobgen.resolve.inputs import Inputs
 
 if TYPE_CHECKING:
     from jobgen.shell.programs import StartedProgram
@@ -19,7 +19,7 @@ _MOST_FILES = 1_000
 """So many names are compared with that of a missing file."""
 
 
-def check_files(look: Look) -> Iterator[Check]:
+def check_files(look: Inputs) -> Iterator[PlanCheck]:
     """A failed check for each that is not there; a warning where ``setup:`` may make it."""
     files = look.facts.workdir_files
     names = {plain_name(row.name) for row in run_arguments() if row.is_file}
@@ -34,7 +34,7 @@ def check_files(look: Look) -> Iterator[Check]:
             status: Literal["warn", "fail"] = "warn" if program.maybe_made or setup else "fail"
             message = f"{path} is not among the files of the workdir"
             place = locate_word(look, placed, option.holder)
-            yield Check(status, message, "J220", guess_file(path, files or frozenset()), place)
+            yield PlanCheck(status, message, "J220", guess_file(path, files or frozenset()), place)
 
 
 def _resolve(program: StartedProgram, value: str) -> str:

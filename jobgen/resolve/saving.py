@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen import payload
 from jobgen.model.bundle import BundleFile
-from jobgen.model.plan import Check, Part, SelfEvident, Shape, StopPlan
+from jobgen.model.plan import Part, PlanCheck, SelfEvident, Shape, StopPlan
 from jobgen.monitor import NO_GPUS
 from jobgen.resolve import program
-from jobgen.resolve.look import Look
-from jobgen.resolve.monitoring import share_gpus
+from jobgen.resolve.inputs import Inputs
+from jobgen.resolve.monitor_settings import share_gpus
 from jobgen.resolve.shape import Sized
 from jobgen.shell import Raw, Word
 
@@ -24,7 +24,7 @@ SENDER = "signal_ranks.sh"
 VARIABLE = "JOBGEN_STOP_FILE"
 
 
-class Asked(NamedTuple):
+class SavingInputs(NamedTuple):
     """What has been decided: when the job stops, what it runs, what its framework can do."""
 
     stop: StopPlan | None
@@ -40,7 +40,7 @@ class Saving(NamedTuple):
     part: Part
 
 
-def saving(look: Look, shape: Shape, asked_to: Asked, sized: Sized) -> Saving:
+def saving(look: Inputs, shape: Shape, asked_to: SavingInputs, sized: Sized) -> Saving:
     """The stop with what the program needs to save; nothing for a job without ``checkpoint``."""
     stop, runs, saves = asked_to
     if stop is None or look.job.checkpoint is None:
@@ -68,7 +68,7 @@ def _with_file(name: str) -> Part:
     return Part("checkpoint", files=(BundleFile(name, payload.text(name).encode()),))
 
 
-def _signal(look: Look, stop: StopPlan, number: str, shape: Shape) -> StopPlan:
+def _signal(look: Inputs, stop: StopPlan, number: str, shape: Shape) -> StopPlan:
     """The step that sends the signal on each node; whether it succeeds or not, it ends nothing."""
     nodes: Word = Raw('"$SLURM_NNODES"') if shape.min_nodes else str(shape.nodes)
     step: tuple[tuple[Word, ...], ...] = (
@@ -80,12 +80,12 @@ def _signal(look: Look, stop: StopPlan, number: str, shape: Shape) -> StopPlan:
     return stop._replace(ranks=number, step=step)
 
 
-def _gpus(look: Look, shape: Shape) -> tuple[Word, ...]:
+def _gpus(look: Inputs, shape: Shape) -> tuple[Word, ...]:
     gpus = share_gpus(look, shape)
     return (*gpus, "--gpu-bind=none") if gpus and gpus != NO_GPUS else gpus
 
 
-def check_mention(spec: Loaded[JobSpec], named: bool | None) -> tuple[Check, ...]:
+def check_mention(spec: Loaded[JobSpec], named: bool | None) -> tuple[PlanCheck, ...]:
     """A warning if neither a file (``named``) nor the job's own text names the stop file."""
     job = spec.value
     texts = (job.run, *job.setup, *job.env.values())
@@ -96,4 +96,4 @@ def check_mention(spec: Loaded[JobSpec], named: bool | None) -> tuple[Check, ...
     message = f"no file of the workdir names ${VARIABLE}: the program is not told to save"
     hint = "look for that file between two steps (docs/howto/checkpoints.md), set checkpoint.to: "
     hint += "ranks if the program saves at a signal, or train.framework: hf-trainer or lightning"
-    return (Check("warn", message + lost, "J257", hint, spec.at("checkpoint")),)
+    return (PlanCheck("warn", message + lost, "J257", hint, spec.at("checkpoint")),)

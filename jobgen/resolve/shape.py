@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from jobgen.errors import Place, Problem
+from jobgen.errors import Diagnostic, Place
 from jobgen.model.array import measure_array
 from jobgen.model.launchers import DEFAULT, LAUNCHERS, SINGLE, find_launchers, join_or
 from jobgen.model.plan import Decision, SelfEvident, Setting, Shape, by_rule
 from jobgen.resolve import allocation
 from jobgen.resolve.cpus import NodeTasks, decide_cpus
-from jobgen.resolve.look import Look
+from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.program import Program
 
 
@@ -16,8 +16,8 @@ class Sized:
     """The shape as it is being decided, with why, and what was found wrong on the way."""
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
-        self.notes: list[Problem] = []
+        self.problems: list[Diagnostic] = []
+        self.notes: list[Diagnostic] = []
         self.decisions: dict[str, Decision[object]] = {}
 
     def decide(self, key: str, value: object, why: str, place: Place) -> None:
@@ -25,7 +25,7 @@ class Sized:
         self.decisions[key] = Decision(value, why, place)
 
 
-def shape(look: Look, program: Program, sized: Sized) -> tuple[Shape, Setting]:
+def shape(look: Inputs, program: Program, sized: Sized) -> tuple[Shape, Setting]:
     """The shape and the launcher. Problems are added to ``sized``."""
     _nodes(look, sized)
     gpus, ranks = _gpus(look, sized)
@@ -51,13 +51,13 @@ def shape(look: Look, program: Program, sized: Sized) -> tuple[Shape, Setting]:
         seconds=look.job.time.seconds,
         gpu=gpu if gpus else "",
         min_nodes=look.job.min_nodes,
-        whole=whole,
+        whole_nodes=whole,
         elements=elements,
     )
     return size, launcher
 
 
-def _elements(look: Look, sized: Sized) -> int | None:
+def _elements(look: Inputs, sized: Sized) -> int | None:
     """Elements of a job array."""
     option = allocation.merge_options(look).get("array")
     if option is None:
@@ -71,7 +71,7 @@ def _elements(look: Look, sized: Sized) -> int | None:
     return array.elements
 
 
-def _nodes(look: Look, sized: Sized) -> None:
+def _nodes(look: Inputs, sized: Sized) -> None:
     asked, there = look.job.nodes, look.cluster.nodes.count
     word = f"{look.job.min_nodes} to {asked}" if look.job.min_nodes else str(asked)
     sized.decide("nodes", word, SelfEvident.AS_ASKED, look.by_job("nodes"))
@@ -92,7 +92,7 @@ def _nodes(look: Look, sized: Sized) -> None:
         sized.problems.append(found)
 
 
-def _gpus(look: Look, sized: Sized) -> tuple[int, int]:
+def _gpus(look: Inputs, sized: Sized) -> tuple[int, int]:
     """GPUs asked for on each node, and ranks on each node."""
     there = look.cluster.nodes.gpus_per_node
     asked = look.job.gpus_per_node
@@ -136,14 +136,14 @@ def _gpus(look: Look, sized: Sized) -> tuple[int, int]:
     return 0, _procs(look, sized)
 
 
-def _unused_procs(look: Look) -> Problem:
+def _unused_procs(look: Inputs) -> Diagnostic:
     asked, name = look.job.procs_per_node, look.cluster.name
     message = f"procs_per_node: {asked} is ignored: {name} has GPUs, and runs one rank for each"
     hint = "set gpus_per_node: 0 for a job without GPUs"
-    return Problem("J227", message, look.spec.at("procs_per_node"), hint, severity="note")
+    return Diagnostic("J227", message, look.spec.at("procs_per_node"), hint, severity="note")
 
 
-def _procs(look: Look, sized: Sized) -> int:
+def _procs(look: Inputs, sized: Sized) -> int:
     """Ranks on a node where no GPU is used."""
     if look.job.procs_per_node is not None:
         ranks, place = look.job.procs_per_node, look.by_job("procs_per_node")
@@ -159,7 +159,7 @@ def _procs(look: Look, sized: Sized) -> int:
     return 1
 
 
-def _launcher(look: Look, program: Program, world: int, sized: Sized) -> Setting:
+def _launcher(look: Inputs, program: Program, world: int, sized: Sized) -> Setting:
     named = look.job.launcher.type
     if named:
         key = ("launcher", "type") if ("launcher", "type") in look.spec.places else ("launcher",)
@@ -187,11 +187,11 @@ def _launcher(look: Look, program: Program, world: int, sized: Sized) -> Setting
     return Setting(DEFAULT, why, by_rule("launcher"))
 
 
-def _brings_launcher(look: Look) -> bool:
+def _brings_launcher(look: Inputs) -> bool:
     return any(p.launcher and not p.command.some_ranks for p, _ in look.spec.programs)
 
 
-def _time(look: Look, sized: Sized) -> None:
+def _time(look: Inputs, sized: Sized) -> None:
     asked, limit = look.job.time, look.cluster.limits.time
     sized.decide("time", asked.human(), SelfEvident.AS_ASKED, look.by_job("time"))
     if limit is not None and asked > limit:
@@ -205,7 +205,7 @@ def _time(look: Look, sized: Sized) -> None:
         sized.problems.append(found)
 
 
-def _memory(look: Look, sized: Sized) -> None:
+def _memory(look: Inputs, sized: Sized) -> None:
     asked, there = look.job.mem, look.cluster.nodes.mem
     if asked is None:
         return

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from jobgen.model.plan import Check
+from jobgen.model.plan import PlanCheck
 from jobgen.resolve.arguments import CONTRADICTION, locate_word, plain_name, read_options
-from jobgen.resolve.look import Look
+from jobgen.resolve.inputs import Inputs
 
 if TYPE_CHECKING:
     from jobgen.shell import Word
@@ -18,7 +18,7 @@ _TRAINER = ("transformers", "trl")
 """Packages whose programs have the Trainer's arguments."""
 
 
-def check_sharding(look: Look, framework: str, args: Sequence[Word]) -> Iterator[Check]:
+def check_sharding(look: Inputs, framework: str, args: Sequence[Word]) -> Iterator[PlanCheck]:
     """A failed check where both are asked for; a warning if it may be another program."""
     status = _judge(look, framework)
     if status is None:
@@ -36,11 +36,11 @@ def check_sharding(look: Look, framework: str, args: Sequence[Word]) -> Iterator
             if other not in passed:
                 hint = "keep one of them"
             place = locate_word(look, placed, own[name])
-            yield Check(status, message, CONTRADICTION, hint, place)
+            yield PlanCheck(status, message, CONTRADICTION, hint, place)
             break
 
 
-def _judge(look: Look, framework: str) -> Literal["warn", "fail"] | None:
+def _judge(look: Inputs, framework: str) -> Literal["warn", "fail"] | None:
     """How certain it is that the program is one of the Trainer."""
     if framework:
         return "fail" if framework == "hf-trainer" else None

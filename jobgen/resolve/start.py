@@ -5,7 +5,7 @@ from __future__ import annotations
 from jobgen.launch import Launch
 from jobgen.model.plan import Setting, Shape, by_rule
 from jobgen.resolve.allocation import name_gpus, unbind_gpus
-from jobgen.resolve.look import Look
+from jobgen.resolve.inputs import Inputs
 from jobgen.shell import Raw, Word, quote
 
 LOOPBACK = "127.0.0.1"
@@ -17,7 +17,7 @@ CPUS_PER_RANK = "JOBGEN_CPUS_PER_RANK"
 Lines = tuple[tuple[Word, ...], ...]
 
 
-def head(look: Look) -> Setting:
+def head(look: Inputs) -> Setting:
     """MASTER_ADDR as bash. Never a fall-back: a wrong guess makes every node wait for itself."""
     if look.local:
         why = "every simulated node is this machine"
@@ -30,7 +30,7 @@ def head(look: Look) -> Setting:
     return Setting(value, why, look.by_cluster("rdzv_host_suffix"))
 
 
-def address(look: Look) -> str:
+def address(look: Inputs) -> str:
     """This node's address for the other nodes, as bash for the node."""
     if look.local:
         return LOOPBACK
@@ -38,7 +38,7 @@ def address(look: Look) -> str:
     return f'"$SLURMD_NODENAME"{quote(suffix) if suffix else ""}'
 
 
-def start(look: Look, shape: Shape, starts: Launch, container: Lines, *, outside: bool) -> Lines:
+def start(look: Inputs, shape: Shape, starts: Launch, container: Lines, *, outside: bool) -> Lines:
     """The words that start node.sh: srun, or bash on the first node alone.
 
     ``container`` are srun's options of a container; ``outside``: each node enters it itself.
@@ -80,12 +80,12 @@ def _cpus(shape: Shape) -> tuple[Word, ...]:
     """``--cpus-per-task``: of a whole node what the batch shell found there."""
     if shape.cpus_per_task:
         return (f"--cpus-per-task={shape.cpus_per_task}",)
-    if not shape.whole:
+    if not shape.whole_nodes:
         return ()
     return (Raw(f'--cpus-per-task="${CPUS_PER_RANK if shape.tasks_per_node > 1 else "cpus"}"'),)
 
 
-def _gpu_binding(look: Look, shape: Shape) -> tuple[Word, ...]:
+def _gpu_binding(look: Inputs, shape: Shape) -> tuple[Word, ...]:
     """The words against a default of the site's, for a step with one task a node.
 
     From several tasks they take CUDA_VISIBLE_DEVICES away up to Slurm 23.02, and the tasks would

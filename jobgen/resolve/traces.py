@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from jobgen.model.plan import Part, Setting, Shape, by_rule
 from jobgen.model.units import Release
-from jobgen.resolve.look import Look
+from jobgen.resolve.inputs import Inputs
 
 _OLD, _NEW = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "TORCH_FR_DUMP_TEMP_FILE"
 _WHY = {
@@ -20,7 +20,7 @@ _RENAMED = Release.parse("2.8")
 _PREFIX = "$JOBGEN_LOG_DIR/nccl_trace_rank_"
 
 
-def traces(look: Look, shape: Shape) -> Part:
+def traces(look: Inputs, shape: Shape) -> Part:
     """The variables for the stacks of crashed ranks and for the dumps of the flight recorder."""
     if shape.nodes * shape.gpus_per_node < 2:
         return Part("traces")
@@ -30,7 +30,7 @@ def traces(look: Look, shape: Shape) -> Part:
     return Part("traces", env=env)
 
 
-def _names(look: Look) -> tuple[str, ...]:
+def _names(look: Inputs) -> tuple[str, ...]:
     """What the installed torch reads; nothing where somebody has said it under either name."""
     cluster, job = look.cluster, look.job
     named = cluster.defaults.env.keys() | cluster.network.env.keys()

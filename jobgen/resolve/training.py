@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from jobgen.errors import Invalid, Problem, raise_errors
+from jobgen.errors import Diagnostic, Invalid, raise_errors
 from jobgen.model.plan import Estimate, Part, Setting, Shape, by_rule
 from jobgen.resolve import planner_request
-from jobgen.resolve.arguments import Planned, check_arguments
+from jobgen.resolve.arguments import PlannedArguments, check_arguments
 from jobgen.resolve.checkpoint_folder import check_options
 from jobgen.resolve.deepspeed_files import check_configs
-from jobgen.resolve.look import Look
+from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.planner_request import PlannerRequest
 from jobgen.resolve.shape import Sized
 from jobgen.resolve.sharding import check_sharding
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jobgen.model.train import Train
     from jobgen.resolve.program import Program
     from jobgen.shell import Word
-    from jobgen.strategy import Fault, Note, Sizes, Strategy, World
+    from jobgen.strategy import ModelSizes, Note, RankLayout, Strategy, TrainDiagnostic
     from jobgen.strategy.frameworks import Configured
     from jobgen.strategy.shapes import Architecture
 
@@ -53,7 +53,7 @@ class Trained(NamedTuple):
     planner_request: PlannerRequest | None = None
 
 
-def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized) -> Trained:
+def training(look: Inputs, size: Shape, launcher: str, runs: Program, sized: Sized) -> Trained:
     """The strategy and its configuration; nothing where the job has no ``train``.
 
     Raises Invalid with everything that cannot work.
@@ -63,7 +63,7 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     from jobgen import strategy
     from jobgen.strategy import frameworks
     from jobgen.strategy.choice.setups import assume_length
-    from jobgen.strategy.sizes import known_architecture, sizes
+    from jobgen.strategy.model_sizes import known_architecture, sizes
 
     request = planner_request.build_request(look, size, launcher, look.job.train)
     chosen = planner_request.choose_strategy(look, size, look.job.train, request)
@@ -80,13 +80,13 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     place = look.by_job(NAME)
     arch = known_architecture(train, texts)
     made = frameworks.configure(
-        frameworks.Request(
+        frameworks.FrameworkRequest(
             decided,
             size.nodes,
             size.ranks_per_node,
             gpus=world.gpus,
             place=place,
-            words=runs.argv,
+            run_args=runs.argv,
             stops=look.job.checkpoint is not None,
             model=arch,
         )
@@ -96,7 +96,7 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     _tell(look, decided, sized, chosen.why)
     estimate = planner_request.estimate_memory(chosen, request)
     length = assume_length(request.ask) if request.ask else None
-    planned = Planned(train, decided, made.args, length)
+    planned = PlannedArguments(train, decided, made.args, length)
     clashes = tuple(check_sharding(look, decided.framework, made.args))
     refused = {clash.place for clash in clashes}
     differing = [
@@ -109,7 +109,7 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
         *_name_fewer_ranks(decided, size),
     )
     notes = (
-        Problem("J239", note.message, look.spec.at(*note.path), severity="note") for note in told
+        Diagnostic("J239", note.message, look.spec.at(*note.path), severity="note") for note in told
     )
     unread = check_readers(look.spec, look.facts, launcher, decided.framework, made.args)
     folders = check_options(look, size, decided.framework, runs.argv)
@@ -121,7 +121,7 @@ def training(look: Look, size: Shape, launcher: str, runs: Program, sized: Sized
     return Trained((part,), made.args, made.launcher, made.chosen, saves, estimate, request)
 
 
-def _check_untrained(look: Look, size: Shape, launcher: str) -> Trained:
+def _check_untrained(look: Inputs, size: Shape, launcher: str) -> Trained:
     """What can be checked of a job without ``train``."""
     configured = tuple(check_configs(look, size, launcher, ""))
     raise_errors(Invalid, configured)
@@ -135,8 +135,8 @@ _ANY_WORLD = ("torch", "megatron", "none")
 
 
 def _fewer(
-    look: Look, train: Train, known: Sizes, world: World, launcher: str
-) -> Iterator[Problem]:
+    look: Inputs, train: Train, known: ModelSizes, world: RankLayout, launcher: str
+) -> Iterator[Diagnostic]:
     """What an elastic job could not go on with, once it has lost nodes."""
     from jobgen import strategy
 
@@ -158,7 +158,7 @@ def _fewer(
             return
 
 
-def _places(look: Look, made: Configured, runs: Program) -> list[Problem]:
+def _places(look: Inputs, made: Configured, runs: Program) -> list[Diagnostic]:
     """Where the program would not be given what was made for it."""
     found = []
     if made.args and not runs.simple:
@@ -194,7 +194,7 @@ _MODEL_OPTIONS = ("--model_name_or_path", "--model-name-or-path", "--model_name"
 def _name_other_model(words: tuple[str, ...], arch: Architecture | None) -> Iterator[Note]:
     """A model of the catalogue that run names, if its parameters are not those of train.model."""
     from jobgen.strategy import Note
-    from jobgen.strategy.frameworks.options import read_values
+    from jobgen.strategy.frameworks.program_options import read_values
     from jobgen.strategy.shapes import known, model
 
     own = read_values(words)
@@ -220,14 +220,14 @@ def _name_fewer_ranks(decided: Strategy, size: Shape) -> Iterator[Note]:
         yield Note(message, ("nodes",))
 
 
-def _problem(look: Look, fault: Fault) -> Problem:
+def _problem(look: Inputs, fault: TrainDiagnostic) -> Diagnostic:
     path: tuple[str, ...] = (NAME, *fault.path)
     while len(path) > 1 and path not in look.spec.places:
         path = path[:-1]
     return look.wrong_job(fault.code, f"train: {fault.message}", *path, hint=fault.hint)
 
 
-def _tell(look: Look, decided: Strategy, sized: Sized, why: str) -> None:
+def _tell(look: Inputs, decided: Strategy, sized: Sized, why: str) -> None:
     """Keep every decision, with its why, for ``plan``."""
     for key, value, plain, path in _decisions(decided):
         reason = why if why and key == "strategy" else plain

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.launch.distributed import forms_group
-from jobgen.model.plan import Check
+from jobgen.model.plan import PlanCheck
 
 if TYPE_CHECKING:
     from jobgen.model.facts import Facts
@@ -56,7 +56,7 @@ def check_readers(
     launcher: str,
     framework: str,
     args: Sequence[Word] = (),
-) -> Iterator[Check]:
+) -> Iterator[PlanCheck]:
     """A warning where nothing of the program mentions the file, or a parser of the arguments."""
     sources = facts.sources
     if sources is None or framework not in {*FILES, *_PARSERS}:
@@ -84,7 +84,7 @@ def _files(
     program: str,
     texts: Sequence[str],
     workdir: Collection[str],
-) -> Iterator[Check]:
+) -> Iterator[PlanCheck]:
     files = FILES[framework]
     bundle = any("JOBGEN_BUNDLE_DIR" in text for text in texts)
     for text in texts:
@@ -97,7 +97,7 @@ def _files(
         "it trains as it is written"
     )
     hint = f"read ${variable} in the program, or write framework: none to only plan"
-    yield Check("warn", message, UNREAD, hint, spec.at("train", "strategy"))
+    yield PlanCheck("warn", message, UNREAD, hint, spec.at("train", "strategy"))
 
 
 def _names_file(text: str, file: str, workdir: Collection[str]) -> bool:
@@ -121,7 +121,7 @@ def _names_file(text: str, file: str, workdir: Collection[str]) -> bool:
 
 def _arguments(
     spec: Loaded[JobSpec], framework: str, program: str, texts: Sequence[str], args: Sequence[Word]
-) -> Iterator[Check]:
+) -> Iterator[PlanCheck]:
     parser, passed = _PARSERS[framework], [str(arg) for arg in args]
     read = (*parser.names, *_OWN_PARSERS)
     options = (arg.partition("=")[0] for arg in passed)
@@ -136,7 +136,7 @@ def _arguments(
         f"train: passes {shown} to {program}, which mentions no {parser.names[0]}: "
         "it ignores them, or stops at them"
     )
-    yield Check("warn", message, UNREAD, parser.hint, spec.at("train", "framework"))
+    yield PlanCheck("warn", message, UNREAD, parser.hint, spec.at("train", "framework"))
 
 
 def _path(program: StartedProgram, sources: Mapping[str, str]) -> str:

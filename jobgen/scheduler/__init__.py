@@ -26,7 +26,7 @@ class Attempt(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class OwnJob:
     """A job that may be ours: its id, and the mark and attempt that its comment names.
 
     Where the site strips comments ``mark`` is empty and ``workdir`` decides.
@@ -46,7 +46,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SchedulerSettings:
     """What of the scheduler's own configuration the protocol depends on; Slurm's defaults."""
 
     ttl: int = 300
@@ -107,7 +107,7 @@ class Scheduler(Protocol):
     def find_past(self, days: int) -> Command | None:
         """The same out of the accounting of the last days; None without accounting."""
 
-    def found(self, result: Result) -> tuple[Found, ...] | None:
+    def parse_own_jobs(self, result: Result) -> tuple[OwnJob, ...] | None:
         """Ours among them; None where the scheduler did not answer."""
 
     def cancel(self, jobs: Sequence[JobId], *, signal: str = "") -> Command:
@@ -123,14 +123,14 @@ class Scheduler(Protocol):
     def configuration(self) -> Command:
         """The command that shows the scheduler's configuration."""
 
-    def settings(self, result: Result) -> Settings:
+    def settings(self, result: Result) -> SchedulerSettings:
         """The settings in it; Slurm's defaults where it does not say."""
 
 
 def scheduler_for(site: Site) -> Scheduler:
     """The scheduler of a site."""
     if site.scheduler == "local":
-        from jobgen.scheduler.local import LocalScheduler
+        from jobgen.scheduler.local_twin import LocalScheduler
 
         return LocalScheduler(root=site.root)
     from jobgen.scheduler.slurm import SlurmScheduler
@@ -158,7 +158,7 @@ LIVE = (
 )
 
 
-def whole(job: JobId, parts: Iterable[Observation]) -> Observation | None:
+def merge_observations(job: JobId, parts: Iterable[Observation]) -> Observation | None:
     """One observation of a job out of those of its array tasks or components; None of none."""
     mine = [
         part

@@ -13,9 +13,9 @@ from typing import Literal
 
 from jobgen.model.observation import Observation, mark_of
 from jobgen.model.record import JobId
-from jobgen.scheduler import Attempt, Found, Settings, Tested
+from jobgen.scheduler import Attempt, OwnJob, SchedulerSettings, Tested
 from jobgen.scheduler.refusals import definite
-from jobgen.scheduler.words import (
+from jobgen.scheduler.slurm_format import (
     COMMENT,
     SEPARATOR,
     job_id,
@@ -141,11 +141,11 @@ class SlurmScheduler:
             return None
         return _sacct((), f"--starttime=now-{max(1, days)}days", f"--format={FIND_PAST}")
 
-    def found(self, result: Result) -> tuple[Found, ...] | None:
+    def parse_own_jobs(self, result: Result) -> tuple[OwnJob, ...] | None:
         """Jobs that carry our comment, or lie in a directory with a name like our own."""
         if result.code != 0 or accounting_off(result):
             return None
-        seen: dict[JobId, Found] = {}
+        seen: dict[JobId, OwnJob] = {}
         for job, workdir, comment, _ in rows(result.text, 4):
             known = job_id(job)
             if known is None:
@@ -153,9 +153,9 @@ class SlurmScheduler:
             first = JobId(known.job)
             mark = COMMENT.search(comment)
             if mark:
-                seen[first] = Found(first, mark.group(1), int(mark.group(2)), workdir.strip())
+                seen[first] = OwnJob(first, mark.group(1), int(mark.group(2)), workdir.strip())
             elif not plain(comment) and re.search(r"-[a-z2-7]{8}$", workdir.strip()):
-                seen.setdefault(first, Found(first, "", 0, workdir.strip()))
+                seen.setdefault(first, OwnJob(first, "", 0, workdir.strip()))
         return tuple(seen[job] for job in sorted(seen))
 
     def cancel(self, jobs: Sequence[JobId], *, signal: str = "") -> Command:
@@ -178,13 +178,13 @@ class SlurmScheduler:
         """``scontrol show config``."""
         return Command.of("scontrol", "show", "config")
 
-    def settings(self, result: Result) -> Settings:
+    def settings(self, result: Result) -> SchedulerSettings:
         """The lifetimes in it."""
         found = dict(re.findall(r"^(\w+)\s*=\s*(.*?)\s*$", result.text, re.MULTILINE))
-        default = Settings()
+        default = SchedulerSettings()
         ttl = re.search(r"\bttl=(\d{1,9})", found.get("AuthInfo", ""))
         storage = found.get("AccountingStorageType", "")
-        return Settings(
+        return SchedulerSettings(
             ttl=int(ttl.group(1)) if ttl else _TTL.get(found.get("AuthType", ""), default.ttl),
             min_job_age=_number(found.get("MinJobAge", ""), default.min_job_age),
             message_timeout=_number(found.get("MessageTimeout", ""), default.message_timeout),

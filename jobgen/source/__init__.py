@@ -10,12 +10,12 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from jobgen.errors import Invalid, Place, Problem
+from jobgen.errors import Diagnostic, Invalid, Place
 from jobgen.source.characters import SHOWN, visible
-from jobgen.source.reader import Path, Reader
-from jobgen.source.scalars import Flag, Real, Scalar, Whole, resolved
+from jobgen.source.reader import Path, YamlReader
+from jobgen.source.scalars import Flag, Real, Scalar, WrittenInt, resolved
 
-__all__ = ["LIMIT", "Flag", "Real", "Scalar", "Source", "Whole", "parse", "resolved", "scan"]
+__all__ = ["LIMIT", "Flag", "Real", "Scalar", "Source", "WrittenInt", "parse", "resolved", "scan"]
 
 LIMIT = 1 << 20
 """The most bytes a file may have."""
@@ -32,7 +32,7 @@ class Source(NamedTuple):
     values: Mapping[Path, Place] = {}
     """Of each value."""
     spoiled: frozenset[Path] = frozenset()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[Diagnostic, ...] = ()
 
 
 def parse(text: str, label: str) -> Source:
@@ -49,10 +49,10 @@ def scan(text: str, label: str) -> Source:
     digest = hashlib.sha256(raw).hexdigest()
     if len(raw) > LIMIT:
         hint = "put data into files of the workdir"
-        problem = Problem("J111", "the file is larger than 1 MiB", Place(label), hint)
+        problem = Diagnostic("J111", "the file is larger than 1 MiB", Place(label), hint)
         return Source(label, {}, {}, digest, problems=(problem,))
     problems, clean = visible(text, label)
-    reader = Reader(label, clean)
+    reader = YamlReader(label, clean)
     if len(problems) <= SHOWN and (clean or not problems):
         reader.read()
     lines = {p.place.line for p in problems if p.place}

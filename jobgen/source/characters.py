@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from jobgen.errors import Place, Problem
+from jobgen.errors import Diagnostic, Place
 
 SHOWN = 20
 """Problems of one kind that are shown; more of them help nobody."""
@@ -14,19 +14,19 @@ _UTF16 = {"\udcff\udcfe"}
 """The byte order marks of UTF-16, as they come out of a reading as UTF-8."""
 
 
-def visible(text: str, label: str) -> tuple[list[Problem], str]:
+def visible(text: str, label: str) -> tuple[list[Diagnostic], str]:
     """Characters that cannot stand in a file, and the text without them."""
-    problems: list[Problem] = []
+    problems: list[Diagnostic] = []
     if text[:1] == "\ufeff":
         hint = "save the file as UTF-8 without BOM"
         problems.append(
-            Problem(
+            Diagnostic(
                 "J110", "the file starts with a byte order mark (BOM)", Place(label, 1, 1), hint
             )
         )
         text = text[1:]
     if text[:2] in _UTF16 or text[1:2] == "\0":
-        problem = Problem("J110", "the file is UTF-16", Place(label, 1), "save it as UTF-8")
+        problem = Diagnostic("J110", "the file is UTF-16", Place(label, 1), "save it as UTF-8")
         return [problem], ""
     text = text.replace("\r\n", "\n")
     hidden = _find_hidden(text)
@@ -43,7 +43,7 @@ def visible(text: str, label: str) -> tuple[list[Problem], str]:
                     _character(match, Place(label, number, match.start() + 1, match.end() + 1))
                 )
     if found > SHOWN:
-        problems.append(Problem("J109", f"{found - SHOWN} more such characters", Place(label)))
+        problems.append(Diagnostic("J109", f"{found - SHOWN} more such characters", Place(label)))
     return problems, pattern.sub("\ufffd", text)
 
 
@@ -56,11 +56,11 @@ def _find_hidden(text: str) -> set[str]:
     return {c for c in odd if is_unseen(c)}
 
 
-def _character(match: re.Match[str], place: Place) -> Problem:
+def _character(match: re.Match[str], place: Place) -> Diagnostic:
     char = match.group()
     if "\udc80" <= char <= "\udcff":
         message = f"the byte 0x{ord(char) - 0xDC00:02x} is not UTF-8"
-        return Problem("J110", message, place, "save the file as UTF-8")
+        return Diagnostic("J110", message, place, "save the file as UTF-8")
     name = unicodedata.name(char, "a control character").lower()
     hint = 'delete it; in a value that needs it, write it as an escape in "double quotes"'
-    return Problem("J109", f"U+{ord(char):04X} ({name}) cannot stand in the file", place, hint)
+    return Diagnostic("J109", f"U+{ord(char):04X} ({name}) cannot stand in the file", place, hint)

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from jobgen.errors import Place, Problem
+from jobgen.errors import Diagnostic, Place
 from jobgen.source.characters import SHOWN
 from jobgen.source.scalars import resolved
 from jobgen.source.syntax import explained, untabbed
@@ -26,7 +26,7 @@ class _Stop(Exception):
     """The rest of the file cannot be read."""
 
 
-class Reader:
+class YamlReader:
     """One walk over the events of a file."""
 
     def __init__(self, label: str, text: str) -> None:
@@ -36,7 +36,7 @@ class Reader:
         self.places: dict[Path, Place] = {}
         self.values: dict[Path, Place] = {}
         self.spoiled: set[Path] = set()
-        self.problems: list[Problem] = []
+        self.problems: list[Diagnostic] = []
         self.count = 0
         self.muted = 0
         self.events: Iterator[Any] = iter(())
@@ -58,7 +58,7 @@ class Reader:
 
     def _again(self) -> None:
         """Read as if the tabs were spaces, so that the other problems are found too."""
-        again = Reader(self.label, untabbed(self.text))
+        again = YamlReader(self.label, untabbed(self.text))
         again.read()
         self.data, self.places, self.values = again.data, again.places, again.values
         self.spoiled = again.spoiled
@@ -88,7 +88,7 @@ class Reader:
             "the least a job needs: name, run, nodes, gpus_per_node and time; "
             "all keys: jobgen schema job"
         )
-        self.problems.append(Problem("J101", "the file is empty", Place(self.label), hint))
+        self.problems.append(Diagnostic("J101", "the file is empty", Place(self.label), hint))
 
     def _node(self, event: Any, path: Path, depth: int) -> Any:
         self.count += 1
@@ -199,7 +199,7 @@ class Reader:
             others = (also,) if also else ()
             # what is quoted from the file cannot move a cursor
             shown = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in message)
-            self.problems.append(Problem(code, shown, place, hint, also=others))
+            self.problems.append(Diagnostic(code, shown, place, hint, also=others))
 
     def _place(self, event: Any) -> Place:
         start, end = event.start_mark, event.end_mark

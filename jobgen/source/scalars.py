@@ -18,7 +18,7 @@ _WORDS = {
 _LONGEST_NUMBER = 64
 
 
-class Whole(int):
+class WrittenInt(int):
     """A whole number that knows how it was written."""
 
     text: str
@@ -49,7 +49,7 @@ class Flag:
         return hash((self.flag, self.text))
 
 
-Scalar = str | Whole | Real | Flag | None
+Scalar = str | WrittenInt | Real | Flag | None
 
 
 def resolved(text: str) -> Scalar:
@@ -62,9 +62,9 @@ def resolved(text: str) -> Scalar:
         return None if word is None else Flag(word, text)
     if len(text) > _LONGEST_NUMBER:
         return text
-    number: Whole | Real
+    number: WrittenInt | Real
     if _INT.fullmatch(text):
-        number = Whole(int(text, 0) if text[:2] in {"0o", "0x"} else int(text))
+        number = WrittenInt(int(text, 0) if text[:2] in {"0o", "0x"} else int(text))
     elif _FLOAT.fullmatch(text):
         number = Real(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
     else:

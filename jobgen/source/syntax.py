@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from jobgen.errors import Place, Problem
+from jobgen.errors import Diagnostic, Place
 from jobgen.source.characters import SHOWN
 
 if TYPE_CHECKING:
@@ -75,12 +75,12 @@ _AT_ITS_START = ("closed", "without ':'")
 _BRACES = "quote a value that holds ${…} inside { } or [ ], as in '${NAME}'"
 
 
-def explained(error: yaml.YAMLError, label: str, text: str) -> tuple[list[Problem], bool]:
+def explained(error: yaml.YAMLError, label: str, text: str) -> tuple[list[Diagnostic], bool]:
     """The problems behind the parser's error, and whether it was a tab in an indentation."""
     mark = getattr(error, "problem_mark", None)
     said = str(getattr(error, "problem", None) or error).split("\n", maxsplit=1)[0]
     if mark is None:
-        return [Problem("J105", f"this is no YAML: {said}", Place(label))], False
+        return [Diagnostic("J105", f"this is no YAML: {said}", Place(label))], False
     lines = text.split("\n")
     line = lines[mark.line] if mark.line < len(lines) else ""
     blank = line[: len(line) - len(line.lstrip())]
@@ -90,7 +90,7 @@ def explained(error: yaml.YAMLError, label: str, text: str) -> tuple[list[Proble
         return _tabs(lines, mark.line, label), True
     if char == "\t":
         message = "a tab cannot stand here; YAML takes spaces only"
-        return [Problem("J106", message, place, "replace the tab by spaces")], False
+        return [Diagnostic("J106", message, place, "replace the tab by spaces")], False
     message, hint = _meaning(said, inside=mark.column > len(blank))
     also: tuple[Place, ...] = ()
     opening = getattr(error, "context_mark", None)
@@ -100,7 +100,7 @@ def explained(error: yaml.YAMLError, label: str, text: str) -> tuple[list[Proble
         line = lines[opening.line]
     hint = _BRACES if "${" in line and "closed" in message else hint
     told = message.replace("{0}", char) + _odd(line)
-    return [Problem("J105", told, place, hint, also=also)], False
+    return [Diagnostic("J105", told, place, hint, also=also)], False
 
 
 def _meaning(said: str, *, inside: bool) -> tuple[str, str]:
@@ -122,9 +122,9 @@ def untabbed(text: str) -> str:
     return re.sub(r"(?m)^[ \t]+", lambda m: m.group().replace("\t", "  "), text)
 
 
-def _tabs(lines: list[str], first: int, label: str) -> list[Problem]:
+def _tabs(lines: list[str], first: int, label: str) -> list[Diagnostic]:
     """The line that the parser stumbled over, and those below that a tab indents too."""
     more = (n for n in range(first + 1, len(lines)) if re.match(r" *\t[ \t]*\S", lines[n]))
     numbers = [first, *more][:SHOWN]
     message, hint = "a tab indents this line; YAML takes spaces only", "replace the tab by spaces"
-    return [Problem("J106", message, Place(label, n + 1, 1), hint) for n in numbers]
+    return [Diagnostic("J106", message, Place(label, n + 1, 1), hint) for n in numbers]

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 
 from jobgen.model.launchers import get_facts
 from jobgen.strategy import batch, mesh, rules
-from jobgen.strategy.values import (
+from jobgen.strategy.spec import (
     TRAITS,
     Batch,
-    Fault,
     Mesh,
+    ModelSizes,
     Note,
     Offloaded,
-    Sizes,
+    RankLayout,
     Strategy,
+    TrainDiagnostic,
     Trait,
-    World,
 )
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 __all__ = [
     "TRAITS",
     "Batch",
-    "Fault",
     "Mesh",
+    "ModelSizes",
     "Note",
     "Offloaded",
-    "Sizes",
+    "RankLayout",
     "Strategy",
+    "TrainDiagnostic",
     "Trait",
-    "World",
     "decide",
     "faults",
     "framework",
@@ -56,8 +56,8 @@ def framework(train: Train, launcher: str = "") -> str:
 
 
 def faults(
-    train: Train, sizes: Sizes, world: World | None, *, launcher: str = ""
-) -> Iterator[Fault]:
+    train: Train, sizes: ModelSizes, world: RankLayout | None, *, launcher: str = ""
+) -> Iterator[TrainDiagnostic]:
     """What cannot work, once for each key; without a world, what is wrong in every world."""
     chosen = framework(train, launcher)
     found = [*rules.faults(train, chosen), *(rules.launcher(chosen, launcher) if launcher else ())]
@@ -73,7 +73,12 @@ def faults(
 
 
 def decide(
-    train: Train, sizes: Sizes, world: World, *, launcher: str, config: bytes | None = None
+    train: Train,
+    sizes: ModelSizes,
+    world: RankLayout,
+    *,
+    launcher: str,
+    config: bytes | None = None,
 ) -> Strategy:
     """The strategy in this world. ``faults`` has been asked before, and has said nothing."""
     asked = train.strategy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from jobgen.strategy.values import Batch, Fault
+from jobgen.strategy.spec import Batch, TrainDiagnostic
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
@@ -26,7 +26,7 @@ def batch(train: Train, ranks: int) -> Batch | None:
     return Batch(micro, max(1, steps), ranks)
 
 
-def faults(train: Train, ranks: int) -> Iterator[Fault]:
+def faults(train: Train, ranks: int) -> Iterator[TrainDiagnostic]:
     """What does not come out even."""
     total = train.global_batch
     found = batch(train, ranks)
@@ -37,7 +37,7 @@ def faults(train: Train, ranks: int) -> Iterator[Fault]:
             f"global_batch {total} is not micro_batch {found.micro} x gradient_accumulation "
             f"{found.accumulation} x {ranks} data-parallel ranks = {found.total}"
         )
-        yield Fault("J230", message, ("global_batch",), _hint(found, total))
+        yield TrainDiagnostic("J230", message, ("global_batch",), _hint(found, total))
         return
     said, each = ("micro_batch", found.micro) if train.micro_batch else ("", 1)
     if train.gradient_accumulation:
@@ -47,7 +47,7 @@ def faults(train: Train, ranks: int) -> Iterator[Fault]:
     )
     step = each * ranks
     message = f"global_batch {total} is no multiple of {parts} = {step}"
-    yield Fault("J230", message, ("global_batch",), _near(total, step))
+    yield TrainDiagnostic("J230", message, ("global_batch",), _near(total, step))
 
 
 def _hint(found: Batch, total: int) -> str:

@@ -27,7 +27,7 @@ class Component(NamedTuple):
     """Whether more GPUs make it smaller."""
 
 
-class Memory(NamedTuple):
+class GpuMemory(NamedTuple):
     """Of the GPU that holds most. Bytes."""
 
     components: tuple[Component, ...]
@@ -63,7 +63,7 @@ class Memory(NamedTuple):
         """Everything."""
         return self.of("nvidia-smi")
 
-    def scaled(self, factor: float) -> Memory:
+    def scaled(self, factor: float) -> GpuMemory:
         """The same with every component so many times as large: calibrated by a measured run."""
         parts = tuple(part._replace(bytes=part.bytes * factor) for part in self.components)
         low, high, allocated = (x * factor for x in (self.low, self.high, self.peak_allocated))
@@ -88,7 +88,7 @@ class Volume(NamedTuple):
     """Seconds in which nothing is computed beside it."""
 
 
-class Step(NamedTuple):
+class StepTime(NamedTuple):
     """Seconds of one step of the optimizer."""
 
     compute: float
@@ -121,7 +121,7 @@ class Step(NamedTuple):
         return self.tokens / self.seconds / self.ranks
 
 
-class Measured(NamedTuple):
+class MeasuredLinks(NamedTuple):
     """Links as an all-reduce has measured them, in the terms of ``speed.links``."""
 
     link: float = 0.0
@@ -134,7 +134,7 @@ class Measured(NamedTuple):
     """By what, and when it was: for ``--why``."""
 
 
-class Machine(NamedTuple):
+class ClusterHardware(NamedTuple):
     """The GPUs and what joins them. Bytes, bytes per second and FLOP/s, each in one direction."""
 
     gpu: str
@@ -158,5 +158,5 @@ class Machine(NamedTuple):
     architecture: str = "Ampere"
     fast8: float = 0.0
     """Dense FLOP/s in 8-bit types; 0 where there are none."""
-    measured: Measured | None = None
+    measured: MeasuredLinks | None = None
     """What an all-reduce has reached on these links."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING
 
-from jobgen.strategy.values import TRAITS, Fault, Mesh, Sizes, World
+from jobgen.strategy.spec import TRAITS, Mesh, ModelSizes, RankLayout, TrainDiagnostic
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
@@ -29,7 +29,7 @@ _DIVIDES = (
 """Degree, the size that it must divide, and what that is."""
 
 
-def mesh(train: Train, world: World) -> Mesh:
+def mesh(train: Train, world: RankLayout) -> Mesh:
     """The mesh of these ranks. What ``faults`` says of it is not looked at here."""
     asked = train.strategy
     data = max(1, world.ranks // (train.tp * train.pp * train.cp))
@@ -41,7 +41,7 @@ def mesh(train: Train, world: World) -> Mesh:
     return Mesh(data // shard, shard, train.tp, train.pp, train.cp, train.ep)
 
 
-def faults(train: Train, sizes: Sizes, world: World | None) -> Iterator[Fault]:
+def faults(train: Train, sizes: ModelSizes, world: RankLayout | None) -> Iterator[TrainDiagnostic]:
     """What of the degrees cannot work; without a world, what no world could mend."""
     yield from _axes(train)
     yield from _sizes(train, sizes, world)
@@ -50,7 +50,7 @@ def faults(train: Train, sizes: Sizes, world: World | None) -> Iterator[Fault]:
         yield from _network(train, sizes, world)
 
 
-def _axes(train: Train) -> Iterator[Fault]:
+def _axes(train: Train) -> Iterator[TrainDiagnostic]:
     trait = TRAITS[train.strategy.type]
     for axis, name in NAMES.items():
         degree = getattr(train, axis)
@@ -59,7 +59,7 @@ def _axes(train: Train) -> Iterator[Fault]:
         why = _WHY.get((trait.family, axis), f"{trait.title} shards over all ranks alike")
         hint = f"remove {axis}, or write strategy: {_nearest(trait.stage, axis)}"
         message = f"{axis}: {degree} ({name} parallel) does not go with {trait.title}: {why}"
-        yield Fault("J232", message, (axis,), hint)
+        yield TrainDiagnostic("J232", message, (axis,), hint)
 
 
 _WHY = {
@@ -87,7 +87,7 @@ def balanced(layers: int, stages: int) -> bool:
     return (layers + 2) % stages == 0
 
 
-def _sizes(train: Train, sizes: Sizes, world: World | None) -> Iterator[Fault]:
+def _sizes(train: Train, sizes: ModelSizes, world: RankLayout | None) -> Iterator[TrainDiagnostic]:
     seen = set()
     for axis, size, what in _DIVIDES:
         degree, count = getattr(train, axis), getattr(sizes, size)
@@ -98,17 +98,17 @@ def _sizes(train: Train, sizes: Sizes, world: World | None) -> Iterator[Fault]:
         seen.add((axis, count))
         message = f"{axis} {degree} does not divide the {count} {what}"
         hint = _near(axis, train, sizes, world) or f"remove {axis}"
-        yield Fault("J233", message, (axis,), hint)
+        yield TrainDiagnostic("J233", message, (axis,), hint)
     if train.cp > 1 and train.seq_len and train.seq_len % (2 * train.cp):
         message = (
             f"cp {train.cp} does not divide seq_len {train.seq_len}: each rank takes two "
             f"of {2 * train.cp} pieces, so that the causal mask gives all the same work"
         )
         near = -(-train.seq_len // (2 * train.cp)) * 2 * train.cp
-        yield Fault("J233", message, ("cp",), f"write seq_len: {near}, or another cp")
+        yield TrainDiagnostic("J233", message, ("cp",), f"write seq_len: {near}, or another cp")
 
 
-def _near(axis: str, train: Train, sizes: Sizes, world: World | None) -> str:
+def _near(axis: str, train: Train, sizes: ModelSizes, world: RankLayout | None) -> str:
     """The two nearest degrees that nothing else here is said against; empty where none is."""
     asked = getattr(train, axis)
     most = min(_MOST, world.ranks) if world else _MOST
@@ -117,7 +117,9 @@ def _near(axis: str, train: Train, sizes: Sizes, world: World | None) -> str:
     return f"write {axis}: " + " or ".join(map(str, near)) if near else ""
 
 
-def _fits(axis: str, degree: int, train: Train, sizes: Sizes, world: World | None) -> bool:
+def _fits(
+    axis: str, degree: int, train: Train, sizes: ModelSizes, world: RankLayout | None
+) -> bool:
     counts = (getattr(sizes, size) for name, size, _ in _DIVIDES if name == axis)
     if any(count % degree for count in counts if count):
         return False
@@ -132,7 +134,7 @@ def _fits(axis: str, degree: int, train: Train, sizes: Sizes, world: World | Non
     return inside and world.ranks % (degree * others) == 0
 
 
-def _world(train: Train, sizes: Sizes, world: World) -> Iterator[Fault]:
+def _world(train: Train, sizes: ModelSizes, world: RankLayout) -> Iterator[TrainDiagnostic]:
     degrees = {axis: getattr(train, axis) for axis in _MODEL}
     model = prod(degrees.values())
     said = " x ".join(f"{axis} {degree}" for axis, degree in degrees.items() if degree > 1)
@@ -143,17 +145,19 @@ def _world(train: Train, sizes: Sizes, world: World) -> Iterator[Fault]:
         hints = {axis: _near(axis, train, sizes, world) for axis in asked}
         axis = next((a for a in asked if hints[a]), asked[0])
         hint = hints[axis] or f"degrees whose product divides {world.ranks}"
-        yield Fault("J231", message, (axis,), hint)
+        yield TrainDiagnostic("J231", message, (axis,), hint)
         return
     data = world.ranks // model
     if train.dp is not None and train.dp != data:
         left = f"{world.ranks} ranks / ({said}) = {data}" if said else f"the {data} ranks"
         message = f"dp {train.dp} is not {left}"
-        yield Fault("J231", message, ("dp",), f"write dp: {data}, or leave it out")
+        yield TrainDiagnostic("J231", message, ("dp",), f"write dp: {data}, or leave it out")
     yield from _within(train, sizes, world, data)
 
 
-def _within(train: Train, sizes: Sizes, world: World, data: int) -> Iterator[Fault]:
+def _within(
+    train: Train, sizes: ModelSizes, world: RankLayout, data: int
+) -> Iterator[TrainDiagnostic]:
     """Degrees that lie inside the data-parallel ranks."""
     shard = train.strategy.shard
     alone = train.strategy.type == "fsdp-hybrid" and (shard or world.ranks_per_node) == 1
@@ -162,13 +166,13 @@ def _within(train: Train, sizes: Sizes, world: World, data: int) -> Iterator[Fau
             "each copy would lie on one rank: torch makes HYBRID_SHARD to NO_SHARD then, and the "
             "copies drift apart"
         )
-        yield Fault("J231", message, ("strategy",), "write strategy: ddp, or fsdp")
+        yield TrainDiagnostic("J231", message, ("strategy",), "write strategy: ddp, or fsdp")
         return
     if shard is not None and data % shard:
         message = f"shard {shard} does not divide the {data} data-parallel ranks"
         some = _parts(data)
         hint = "shard: " + ", ".join(map(str, some[:8])) if some else "leave shard out"
-        yield Fault("J231", message, ("strategy", "shard"), hint)
+        yield TrainDiagnostic("J231", message, ("strategy", "shard"), hint)
     reshard = train.strategy.reshard_after_forward
     if not isinstance(reshard, bool):
         within = shard or data
@@ -178,11 +182,11 @@ def _within(train: Train, sizes: Sizes, world: World, data: int) -> Iterator[Fau
             )
             parts = [d for d in _parts(within) if d < within]
             hint = ", ".join(["write true", *map(str, parts[:8])])
-            yield Fault("J231", message, ("strategy", "reshard_after_forward"), hint)
+            yield TrainDiagnostic("J231", message, ("strategy", "reshard_after_forward"), hint)
     if train.ep > 1 and data * train.cp % train.ep:
         message = f"ep {train.ep} does not divide the {data * train.cp} ranks that it lies inside"
         hint = _near("ep", train, sizes, world) or "remove ep"
-        yield Fault("J231", message, ("ep",), hint)
+        yield TrainDiagnostic("J231", message, ("ep",), hint)
 
 
 def _parts(count: int) -> list[int]:
@@ -190,7 +194,7 @@ def _parts(count: int) -> list[int]:
     return [d for d in range(2, min(count, _MOST) + 1) if count % d == 0]
 
 
-def _network(train: Train, sizes: Sizes, world: World) -> Iterator[Fault]:
+def _network(train: Train, sizes: ModelSizes, world: RankLayout) -> Iterator[TrainDiagnostic]:
     """A tensor-parallel group that spans nodes waits for the network in every layer."""
     here = world.ranks_per_node
     if train.tp == 1 or here % train.tp == 0:
@@ -205,7 +209,7 @@ def _network(train: Train, sizes: Sizes, world: World) -> Iterator[Fault]:
     )
     fits = [d for d in range(here, 1, -1) if _fits("tp", d, train, sizes, world)]
     hint = f"write tp: {fits[0]} and more pp or dp" if fits else "write pp instead of tp"
-    yield Fault("J234", message, ("tp",), hint)
+    yield TrainDiagnostic("J234", message, ("tp",), hint)
 
 
 def _named(fabric: str | None) -> str:

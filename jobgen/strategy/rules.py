@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from jobgen.strategy.values import TRAITS, Fault, Trait
+from jobgen.strategy.spec import TRAITS, TrainDiagnostic, Trait
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
@@ -29,7 +29,7 @@ _LAUNCHERS: dict[str, tuple[str, ...]] = {
 """Framework → the launchers that go with it; the others go with all that start ranks."""
 
 
-def faults(train: Train, framework: str) -> Iterator[Fault]:
+def faults(train: Train, framework: str) -> Iterator[TrainDiagnostic]:
     """What cannot work, whatever the cluster is."""
     trait = TRAITS[train.strategy.type]
     yield from _framework(train, trait, framework)
@@ -38,16 +38,16 @@ def faults(train: Train, framework: str) -> Iterator[Fault]:
     yield from _config(train, framework)
 
 
-def launcher(framework: str, chosen: str) -> Iterator[Fault]:
+def launcher(framework: str, chosen: str) -> Iterator[TrainDiagnostic]:
     """A framework whose configuration this launcher would not hand over."""
     known = _LAUNCHERS.get(framework, ())
     if known and chosen not in known:
         message = f"framework: {framework} gets its configuration from {' or '.join(known)}, "
         message += f"and the launcher is {chosen}"
-        yield Fault("J236", message, ("framework",), f"write launcher: {known[0]}")
+        yield TrainDiagnostic("J236", message, ("framework",), f"write launcher: {known[0]}")
 
 
-def _framework(train: Train, trait: Trait, framework: str) -> Iterator[Fault]:
+def _framework(train: Train, trait: Trait, framework: str) -> Iterator[TrainDiagnostic]:
     if framework in trait.frameworks:
         return
     known = [name for name, other in TRAITS.items() if framework in other.frameworks]
@@ -55,10 +55,10 @@ def _framework(train: Train, trait: Trait, framework: str) -> Iterator[Fault]:
     message = f"{framework} has no {trait.title}"
     hint = f"{framework} knows {', '.join(known)}; {train.strategy.type} runs with {frameworks}"
     path = ("framework",) if train.framework else ("strategy",)
-    yield Fault("J236", message, path, hint)
+    yield TrainDiagnostic("J236", message, path, hint)
 
 
-def _settings(train: Train, trait: Trait) -> Iterator[Fault]:
+def _settings(train: Train, trait: Trait) -> Iterator[TrainDiagnostic]:
     for name, owners in _SETTINGS.items():
         value = getattr(train.strategy, name)
         default = train.strategy.keys[name].default
@@ -66,55 +66,57 @@ def _settings(train: Train, trait: Trait) -> Iterator[Fault]:
             message = (
                 f"strategy.{name} is a setting of {' and '.join(owners)}, not of {trait.title}"
             )
-            yield Fault("J236", message, ("strategy", name), "remove it")
+            yield TrainDiagnostic("J236", message, ("strategy", name), "remove it")
 
 
-def _offload(train: Train, trait: Trait) -> Iterator[Fault]:
+def _offload(train: Train, trait: Trait) -> Iterator[TrainDiagnostic]:
     asked = train.offload
     if asked.what == "none":
         return
     if asked.to == "nvme" and asked.path is None:
         message = "offload to nvme needs a directory on the node's own disk"
-        yield Fault(
+        yield TrainDiagnostic(
             "J235", message, ("offload", "to"), "add path: /local/scratch, or write to: cpu"
         )
     if asked.to == "cpu" and asked.path is not None:
         message = "offload.path is the directory of nvme, and the offload goes to cpu"
-        yield Fault("J235", message, ("offload", "path"), "write to: nvme, or remove it")
+        yield TrainDiagnostic("J235", message, ("offload", "path"), "write to: nvme, or remove it")
     yield from _offloaded(asked.what, asked.to, trait)
 
 
-def _offloaded(what: str, to: str, trait: Trait) -> Iterator[Fault]:
+def _offloaded(what: str, to: str, trait: Trait) -> Iterator[TrainDiagnostic]:
     path = ("offload",)
     if trait.family not in {"fsdp", "fsdp2", "zero"} or (
         trait.family == "fsdp" and not trait.stage
     ):
         message = f"{trait.title} keeps everything on every GPU: nothing of it can be offloaded"
-        yield Fault("J235", message, path, "write strategy: zero2 or fsdp2, or remove offload")
+        yield TrainDiagnostic(
+            "J235", message, path, "write strategy: zero2 or fsdp2, or remove offload"
+        )
     elif trait.family == "zero" and what in {"params", "both"} and trait.stage < 3:
         message = (
             f"parameters are whole on every GPU below ZeRO-3: {trait.title} cannot offload them"
         )
-        yield Fault("J235", message, path, "write strategy: zero3, or offload: optimizer")
+        yield TrainDiagnostic("J235", message, path, "write strategy: zero3, or offload: optimizer")
     elif trait.family == "zero" and to == "nvme" and trait.stage < 3:
         message = f"DeepSpeed offloads to NVMe in ZeRO-3 only, and this is {trait.title}"
-        yield Fault("J235", message, path, "write strategy: zero3, or to: cpu")
+        yield TrainDiagnostic("J235", message, path, "write strategy: zero3, or to: cpu")
     elif trait.family != "zero" and to == "nvme":
         message = f"only DeepSpeed offloads to NVMe, and this is {trait.title}"
-        yield Fault("J235", message, path, "write strategy: zero3, or to: cpu")
+        yield TrainDiagnostic("J235", message, path, "write strategy: zero3, or to: cpu")
     elif trait.family != "zero" and what != "both":
         message = (
             f"{trait.title} offloads parameters, gradients and optimizer together or not at all"
         )
-        yield Fault("J235", message, path, "write offload: both")
+        yield TrainDiagnostic("J235", message, path, "write offload: both")
 
 
-def _config(train: Train, framework: str) -> Iterator[Fault]:
+def _config(train: Train, framework: str) -> Iterator[TrainDiagnostic]:
     if train.config is None:
         return
     zero = TRAITS[train.strategy.type].family == "zero" and framework in _DEEPSPEED
     if not zero and framework != "deepspeed":
         message = "train.config is a DeepSpeed configuration, and DeepSpeed is not used"
-        yield Fault(
+        yield TrainDiagnostic(
             "J236", message, ("config",), "remove it, or write strategy: zero1, zero2 or zero3"
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from jobgen.strategy.shapes.values import Kind, Model, Tensor
-from jobgen.strategy.values import Batch, Mesh, Offloaded
+from jobgen.strategy.shapes.architecture import Kind, Model, Tensor
+from jobgen.strategy.spec import Batch, Mesh, Offloaded
 
 LINEAR: tuple[Kind, ...] = ("attention", "mlp", "expert", "shared")
 """Kinds of tensors that are linear layers inside of a layer."""
@@ -44,7 +44,7 @@ class Adapters(NamedTuple):
     """Names of the tensors that have adapters; empty means every linear layer."""
     bits: int = 16
     """Of a frozen linear layer's element: 4 for QLoRA."""
-    whole: tuple[str, ...] = ()
+    trained_fully: tuple[str, ...] = ()
     """Kinds of tensors that are trained whole: embedding, head."""
     dropout: bool = True
     """Each adapter's input is kept once more, with the mask of what was dropped."""
@@ -101,7 +101,7 @@ class Setup(NamedTuple):
     adapters: Adapters | None = None
     step_in_backward: bool = False
     """The optimizer's step is done parameter by parameter while gradients come."""
-    whole: bool = False
+    keeps_full_copy: bool = False
     """The whole model is on the GPU in 16 bits once: full state dicts of FSDP, or weights that are
     quantized only then."""
     world_per_node: int = 8

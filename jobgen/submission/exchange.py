@@ -11,9 +11,8 @@ from jobgen.model.record import RunRecord
 from jobgen.scheduler import Attempt, Scheduler, scheduler_for
 from jobgen.shell import Command
 from jobgen.submission import scripts
-from jobgen.submission.machine import step
+from jobgen.submission.program_report import record_estimate
 from jobgen.submission.replies import list_questions
-from jobgen.submission.report import record_estimate
 from jobgen.submission.states import (
     Begin,
     Bury,
@@ -26,6 +25,7 @@ from jobgen.submission.states import (
     Start,
     State,
 )
+from jobgen.submission.transitions import step
 
 if TYPE_CHECKING:
     from jobgen.model.bundle import Bundle

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from jobgen.model.events import Failure, Silence, list_failures, list_silences
+from jobgen.model.events import RankFailure, Silence, list_failures, list_silences
 from jobgen.model.record import JobId
-from jobgen.submission.report import report
+from jobgen.submission.program_report import report
 from jobgen.submission.wire import number
 
 LONGEST = 300
@@ -28,7 +28,7 @@ class Ended:
     """Why the script ended before the program was started, in its own words."""
 
 
-class Unfit(NamedTuple):
+class UnfitNode(NamedTuple):
     """A node that the preflight of one start named."""
 
     start: int
@@ -50,15 +50,15 @@ class Markers:
     full: bool = False
     """Whether an end could not be written down: the disk took a name, and no bytes."""
     missing: bool = False
-    unfit: tuple[Unfit, ...] = ()
+    unfit: tuple[UnfitNode, ...] = ()
     """Nodes that a preflight named, in order of the starts."""
-    failures: tuple[Failure, ...] = ()
+    failures: tuple[RankFailure, ...] = ()
     """Ranks that failed, of each start the first one first."""
     silences: tuple[Silence, ...] = ()
     """Ranks that ended well while the others seem to wait for them."""
     report: Mapping[str, float] = field(default_factory=dict)
     """What the program reported of itself."""
-    whole: bool = True
+    complete: bool = True
     """Whether every marker was read; what is missing from others proves nothing."""
 
     @property
@@ -118,7 +118,7 @@ def read_markers(told: Mapping[str, list[str]]) -> Markers:
             s for task, start, text in recorded for s in list_silences(start + 1, text, task)
         ),
         report=report(told.get("report", [])),
-        whole="looked" in told,
+        complete="looked" in told,
     )
 
 
@@ -167,12 +167,12 @@ def _ended(words: str) -> Ended | None:
     return Ended(int(code), time, said.get("node", ""), killed, why.strip()[:LONGEST])
 
 
-def _unfit(texts: list[str]) -> tuple[Unfit, ...]:
+def _unfit(texts: list[str]) -> tuple[UnfitNode, ...]:
     """Lines ``bad NODE WHAT FIX`` with tabs between; what makes no sense is left out."""
     found = set()
     for _, restart, lines in _tasks(texts):
         for line in lines.split("\n"):
             level, *words = line.split("\t")
             if level in ("bad", "wrong") and len(words) >= 2:
-                found.add(Unfit(restart + 1, words[0][:LONGEST], words[1][:LONGEST]))
+                found.add(UnfitNode(restart + 1, words[0][:LONGEST], words[1][:LONGEST]))
     return tuple(sorted(found))

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from jobgen.model.record import JobId
-from jobgen.scheduler import Found, Scheduler
+from jobgen.scheduler import OwnJob, Scheduler
 from jobgen.shell import Command, Result, split_lines
 from jobgen.submission import wire
-from jobgen.submission.states import Mark, Missing, Report, Resolved, Staged
+from jobgen.submission.states import Mark, Report, Resolved, RunDirectoryMissing, Staged
 
 PAST_DAYS = 2
 """How far back the accounting is searched for a run whose answer was lost."""
@@ -38,7 +38,7 @@ def read_stage(result: Result) -> Staged | FailedReply:
 
 def read_start(
     result: Result, scheduler: Scheduler, attempt: int
-) -> Report | Missing | FailedReply:
+) -> Report | RunDirectoryMissing | FailedReply:
     """The answer of ``start``. One that makes no sense is a report that knows nothing."""
     try:
         reply = wire.table(wire.frames(result.out))
@@ -46,7 +46,7 @@ def read_start(
         return Report(attempt, 0.0)
     if "failed" in reply:
         return _read_failure(reply)
-    return Missing() if "missing" in reply else _read_report(reply, scheduler, attempt)
+    return RunDirectoryMissing() if "missing" in reply else _read_report(reply, scheduler, attempt)
 
 
 def list_questions(scheduler: Scheduler) -> dict[str, Command]:
@@ -58,21 +58,21 @@ def list_questions(scheduler: Scheduler) -> dict[str, Command]:
 
 def read_resolve(
     result: Result, scheduler: Scheduler, attempt: int, token: str
-) -> Resolved | Missing:
+) -> Resolved | RunDirectoryMissing:
     """The answers of ``resolve`` and of its questions."""
     try:
         reply = wire.table(wire.frames(result.out))
     except wire.GarbledError:
         return Resolved(Report(attempt, 0.0), alive=True)
     if "missing" in reply:
-        return Missing()
+        return RunDirectoryMissing()
     settings = scheduler.settings(wire.answer(reply, "config"))
-    found = scheduler.found(wire.answer(reply, "find"))
-    past = scheduler.found(wire.answer(reply, "past"))
+    found = scheduler.parse_own_jobs(wire.answer(reply, "find"))
+    past = scheduler.parse_own_jobs(wire.answer(reply, "past"))
     return Resolved(
         _read_report(reply, scheduler, attempt),
         alive=reply.get("alive") != "no",
-        found=None if found is None else _select_ours(found, token),
+        jobs=None if found is None else _select_ours(found, token),
         past=_select_ours(past or (), token),
         ttl=float(settings.ttl),
         message_timeout=float(settings.message_timeout),
@@ -115,7 +115,7 @@ def _read_mark(text: str) -> Mark | None:
     return Mark(host, int(rest), float(time))
 
 
-def _select_ours(found: Sequence[Found], token: str) -> tuple[JobId, ...]:
+def _select_ours(found: Sequence[OwnJob], token: str) -> tuple[JobId, ...]:
     return tuple(each.job for each in found if each.of(token))
 
 

@@ -152,7 +152,7 @@ class Resolved:
 
     report: Report
     alive: bool = False
-    found: tuple[JobId, ...] | None = None
+    jobs: tuple[JobId, ...] | None = None
     """Jobs whose comment names this run; None where the scheduler did not answer."""
     past: tuple[JobId, ...] = ()
     """The same out of the accounting."""
@@ -161,7 +161,7 @@ class Resolved:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class RunDirectoryMissing:
     """The run directory is not there, or is another run's."""
 
 
@@ -187,7 +187,7 @@ class CancelAsked:
     """The user wants it gone."""
 
 
-Fact = Begin | Staged | Report | Resolved | Missing | Sighting | CancelAsked
+Fact = Begin | Staged | Report | Resolved | RunDirectoryMissing | Sighting | CancelAsked
 
 
 # What is to be done. The last effect of a step may bring back a fact; those before it do not.

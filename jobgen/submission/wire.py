@@ -33,7 +33,7 @@ def frames(data: bytes) -> Frames:
     return found
 
 
-def whole(data: bytes) -> Frames:
+def parse_complete_frames(data: bytes) -> Frames:
     """The frames that arrived whole, of an answer that may have been cut off."""
     found: Frames = []
     at = 0

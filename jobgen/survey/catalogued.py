@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from jobgen.data import Gpu, gpus
+from jobgen.data import GpuModel, gpus
 
 _MEANINGLESS = frozenset(
     {"nvidia", "tesla", "geforce", "quadro", "amd", "instinct", "graphics", "generation", "gpu"}
@@ -95,14 +95,14 @@ def _parts(token: str) -> set[str]:
     return {"rtx", rest} if rest not in (token, "") else {token}
 
 
-def _fits(asked: _Words, gpu: Gpu) -> bool:
+def _fits(asked: _Words, gpu: GpuModel) -> bool:
     ours = _words(gpu.name)
     same = asked.family - {"rtx"} == ours.family - {"rtx"}
     form = not asked.form or not ours.form or asked.form == ours.form
     return same and form and asked.memory in (None, gpu.memory_gib)
 
 
-def _holds(gpu: Gpu, memory_mib: float | None) -> bool:
+def _holds(gpu: GpuModel, memory_mib: float | None) -> bool:
     if memory_mib is None:
         return True
     whole = gpu.memory_gib * 1024

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from jobgen.survey.catalogued import sliced
-from jobgen.survey.slurm import Gres, Node, Partition, Site, seconds
-from jobgen.survey.values import named
+from jobgen.survey.draft import named
+from jobgen.survey.slurm_site import Gres, Partition, SlurmNode, SlurmSite, seconds
 
 
 class Kind(NamedTuple):
@@ -34,7 +34,7 @@ class Kind(NamedTuple):
     how: str = "scontrol show node"
 
     @property
-    def words(self) -> str:
+    def describe(self) -> str:
         """The kind in words: 4 nodes of 8 a100."""
         each = f"{self.gpus} {self.gpu_type or 'GPUs'}" if self.gpus else "no GPU"
         return f"{self.number} node{'' if self.number == 1 else 's'} of {each}"
@@ -53,7 +53,7 @@ class Choice(NamedTuple):
     """GPUs of other types, or slices of GPUs, on the same nodes: 14 a100_1g.5gb."""
 
 
-def choose(site: Site, wanted: str = "") -> Choice | None:
+def choose(site: SlurmSite, wanted: str = "") -> Choice | None:
     """The partition asked for, or the one with the most GPUs; None where there is none such.
 
     Those whose lists let an account of the user in come first. Of partitions with as many GPUs the
@@ -92,7 +92,7 @@ def choose(site: Site, wanted: str = "") -> Choice | None:
     return Choice(best, partition, tuple(others), tuple(elsewhere), _also(site, best))
 
 
-def kinds(site: Site) -> tuple[Kind, ...]:
+def kinds(site: SlurmSite) -> tuple[Kind, ...]:
     """Every kind of node of every partition: of scontrol, else of sinfo."""
     if any(node.partitions for node in site.nodes):
         names = [p.name for p in site.partitions]
@@ -105,8 +105,8 @@ def kinds(site: Site) -> tuple[Kind, ...]:
     return tuple(_of_groups(site))
 
 
-def _of_nodes(partition: str, nodes: Sequence[Node]) -> Iterable[Kind]:
-    alike: dict[tuple[str, int], list[Node]] = {}
+def _of_nodes(partition: str, nodes: Sequence[SlurmNode]) -> Iterable[Kind]:
+    alike: dict[tuple[str, int], list[SlurmNode]] = {}
     for node in nodes:
         alike.setdefault(_gpus(node.gres), []).append(node)
     for (gpu_type, gpus), mine in alike.items():
@@ -124,7 +124,7 @@ def _of_nodes(partition: str, nodes: Sequence[Node]) -> Iterable[Kind]:
         )
 
 
-def _of_groups(site: Site) -> Iterable[Kind]:
+def _of_groups(site: SlurmSite) -> Iterable[Kind]:
     found: dict[tuple[str, str, int], Kind] = {}
     for group in site.groups:
         gpu_type, gpus = _gpus(group.gres)
@@ -155,7 +155,7 @@ def _gpus(found: tuple[Gres, ...]) -> tuple[str, int]:
     return (best.type, best.number) if best and best.number else ("", 0)
 
 
-def gpu_types(site: Site, partition: str) -> tuple[str, ...]:
+def gpu_types(site: SlurmSite, partition: str) -> tuple[str, ...]:
     """The types of GPUs, and of slices of them, in the partition's nodes."""
     every = [node.gres for node in site.nodes if partition in node.partitions]
     every = every or [group.gres for group in site.groups if group.partition == partition]
@@ -163,7 +163,7 @@ def gpu_types(site: Site, partition: str) -> tuple[str, ...]:
     return tuple(sorted(names - {""}))
 
 
-def _also(site: Site, kind: Kind) -> tuple[str, ...]:
+def _also(site: SlurmSite, kind: Kind) -> tuple[str, ...]:
     """What other GPUs the nodes of the kind have."""
     names = set(kind.nodes)
     every = [node.gres for node in site.nodes if node.name in names]
@@ -188,14 +188,14 @@ def _open(about: dict[str, Partition], name: str) -> bool:
     return name not in about or (about[name].state in ("UP", "") and not about[name].root_only)
 
 
-def _mine(site: Site, partition: Partition | None) -> bool:
+def _mine(site: SlurmSite, partition: Partition | None) -> bool:
     """Whether its lists let an account of the user in, as far as one knows."""
     if not partition or not site.associations:
         return not site.partitions or not site.associations
     return bool(accounts(site, partition))
 
 
-def accounts(site: Site, partition: Partition) -> tuple[str, ...]:
+def accounts(site: SlurmSite, partition: Partition) -> tuple[str, ...]:
     """The user's accounts that the partition lets in."""
     names = (
         one.account
@@ -205,7 +205,7 @@ def accounts(site: Site, partition: Partition) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _default(site: Site) -> str:
+def _default(site: SlurmSite) -> str:
     told = (p.name for p in site.partitions if p.default)
     return next(told, next((g.partition for g in site.groups if g.default), ""))
 
@@ -216,7 +216,7 @@ def _span(partition: Partition | None) -> float:
     return float("inf") if limit is None else limit
 
 
-def _seen(site: Site, name: str) -> Partition:
+def _seen(site: SlurmSite, name: str) -> Partition:
     """A partition of which only sinfo told."""
     group = next((g for g in site.groups if g.partition == name), None)
     return Partition(name, max_time=group.max_time if group else "")
@@ -234,13 +234,13 @@ def notes(choice: Choice, wanted: str) -> tuple[str, ...]:
         more = any(_whole(k) > _whole(kind) for k in choice.elsewhere)
         most = "it has the most GPUs" if kind.gpus else "none has GPUs"
         most = "it has the most GPUs that are open to you" if more else most
-        others = named(f"{k.partition} ({k.words})" for k in choice.elsewhere)
+        others = named(f"{k.partition} ({k.describe})" for k in choice.elsewhere)
         said.append(
-            f"partition {kind.partition} ({kind.words}) was taken: {most}; "
+            f"partition {kind.partition} ({kind.describe}) was taken: {most}; "
             f"others: {others}; --partition chooses"
         )
     if choice.others:
-        others = named(k.words for k in choice.others)
+        others = named(k.describe for k in choice.others)
         said.append(f"partition {kind.partition} also has {others}: not in this profile")
     if choice.also:
         said.append(f"nodes of this kind also have {named(choice.also)}: not in this profile")

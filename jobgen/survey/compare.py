@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.loaded import Loaded
 from jobgen.survey.choice import Choice, accounts
-from jobgen.survey.slurm import Site
-from jobgen.survey.values import Draft, Path, named
+from jobgen.survey.draft import Draft, Path, named
+from jobgen.survey.slurm_site import SlurmSite
 
 ROOM = 0.10
 """How much the memory may differ: Slurm is often told somewhat less than the machine has."""
 
 
-class Difference(NamedTuple):
+class ProfileDifference(NamedTuple):
     """One key: what the profile says and where, what was found and how."""
 
     key: str
-    said: str
+    stated: str
     place: str
-    found: str
+    measured: str
     how: str
     wrong: bool = True
     """False where the profile says nothing of it: no mistake, but it could."""
@@ -30,7 +30,7 @@ class Difference(NamedTuple):
 class Comparison(NamedTuple):
     """A profile against a machine."""
 
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[ProfileDifference, ...] = ()
     same: tuple[str, ...] = ()
     """Keys that agree."""
     unseen: tuple[tuple[str, str], ...] = ()
@@ -38,13 +38,13 @@ class Comparison(NamedTuple):
     notes: tuple[str, ...] = ()
 
     @property
-    def wrong(self) -> tuple[Difference, ...]:
+    def wrong(self) -> tuple[ProfileDifference, ...]:
         """Where the profile says something else than the machine."""
         return tuple(one for one in self.differences if one.wrong)
 
 
 def compare(profile: Loaded[ClusterProfile], found: ClusterProfile, draft: Draft) -> Comparison:
-    """``found`` is the profile that ``draft`` makes, so that both are in the same units."""
+    """``measured`` is the profile that ``draft`` makes, so that both are in the same units."""
     differences, same = [], []
     for line in draft.lines:
         rule = _RULES.get(line.path)
@@ -57,9 +57,9 @@ def compare(profile: Loaded[ClusterProfile], found: ClusterProfile, draft: Draft
             if rule(ours, theirs):
                 same.append(key)
             else:
-                differences.append(Difference(key, _words(ours), place, shown, line.how))
+                differences.append(ProfileDifference(key, _words(ours), place, shown, line.how))
         elif line.path not in _OPTIONAL:
-            differences.append(Difference(key, "", "", shown, line.how, wrong=False))
+            differences.append(ProfileDifference(key, "", "", shown, line.how, wrong=False))
     unseen = [
         (".".join(gap.path), gap.why)
         for gap in draft.gaps
@@ -68,7 +68,7 @@ def compare(profile: Loaded[ClusterProfile], found: ClusterProfile, draft: Draft
     return Comparison(tuple(differences), tuple(same), tuple(unseen), draft.notes)
 
 
-def partition(profile: Loaded[ClusterProfile], site: Site) -> Difference | None:
+def partition(profile: Loaded[ClusterProfile], site: SlurmSite) -> ProfileDifference | None:
     """The difference where the profile's partition is not there."""
     path = ("defaults", "slurm", "partition")
     wanted = profile.value.defaults.slurm.get("partition")
@@ -78,10 +78,12 @@ def partition(profile: Loaded[ClusterProfile], site: Site) -> Difference | None:
     if not wanted or not known or all(name in known for name in wanted.split(",")):
         return None
     place = str(profile.why(*path))
-    return Difference(".".join(path), wanted, place, named(known), "scontrol show partition")
+    return ProfileDifference(".".join(path), wanted, place, named(known), "scontrol show partition")
 
 
-def account(profile: Loaded[ClusterProfile], site: Site, choice: Choice) -> Difference | None:
+def account(
+    profile: Loaded[ClusterProfile], site: SlurmSite, choice: Choice
+) -> ProfileDifference | None:
     """The difference where the profile's account is not the user's, or not for the partition."""
     path = ("defaults", "slurm", "account")
     wanted, mine = profile.value.defaults.slurm.get("account"), accounts(site, choice.partition)
@@ -89,7 +91,7 @@ def account(profile: Loaded[ClusterProfile], site: Site, choice: Choice) -> Diff
         return None
     how = f"sacctmgr show assoc: yours for partition {choice.partition.name}"
     found = named(sorted(mine)) or "none"
-    return Difference(".".join(path), wanted, str(profile.why(*path)), found, how)
+    return ProfileDifference(".".join(path), wanted, str(profile.why(*path)), found, how)
 
 
 def _at(profile: ClusterProfile, path: Path) -> Any:

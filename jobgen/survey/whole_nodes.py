@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from jobgen.shell import Result, join
 from jobgen.survey.choice import Choice
-from jobgen.survey.values import Gap, Line
+from jobgen.survey.draft import Gap, ProfileLine
 
 PATH = ("refuses",)
 _PLAIN = "plain"
@@ -32,7 +32,7 @@ def questions(choice: Choice, slurm: Sequence[tuple[str, str]]) -> dict[str, str
     }
 
 
-def entry(answers: Mapping[str, Result]) -> Line | Gap:
+def entry(answers: Mapping[str, Result]) -> ProfileLine | Gap:
     """What the site refuses of a job that it takes otherwise; an empty list where it takes both."""
     plain = answers[_PLAIN]
     if plain.code != 0:
@@ -43,7 +43,7 @@ def entry(answers: Mapping[str, Result]) -> Line | Gap:
         if answers[name].code not in (0, _NO_ANSWER)
     }
     how = "; ".join(refused.values()) or f"takes {' and '.join(_REQUESTS.values())}"
-    return Line(PATH, tuple(refused), f"sbatch --test-only {how}")
+    return ProfileLine(PATH, tuple(refused), f"sbatch --test-only {how}")
 
 
 def _last_line(answer: Result) -> str:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 
-from jobgen.survey.values import Draft, Gap, Line, Path, Scalar
+from jobgen.survey.draft import Draft, Gap, Path, ProfileLine, Scalar
 
 NEEDED = frozenset({("nodes", "gpu"), ("network", "fabric")})
 """Keys that a profile has to have where they apply: written as ``unknown`` until somebody knows."""
@@ -26,7 +26,7 @@ def _lines(draft: Draft) -> Iterator[str]:
     real = {
         one.path[:depth]
         for one in draft.entries
-        if isinstance(one, Line) or one.path in NEEDED
+        if isinstance(one, ProfileLine) or one.path in NEEDED
         for depth in range(1, len(one.path))
     }
     before: Path = ()
@@ -39,9 +39,9 @@ def _lines(draft: Draft) -> Iterator[str]:
         yield entry(one)
 
 
-def entry(one: Line | Gap) -> str:
+def entry(one: ProfileLine | Gap) -> str:
     """The line of one fact, or of what was not found."""
-    if isinstance(one, Line):
+    if isinstance(one, ProfileLine):
         return _with(f"{_indent(one.path)}{one.path[-1]}: {_scalar(one.value)}", one.how)
     maybe = " or ".join(one.maybe)
     if one.path in NEEDED:

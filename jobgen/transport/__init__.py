@@ -67,7 +67,7 @@ def connect(login: Login, *, say: Callable[[str], None] | None = None) -> Transp
     ``say`` receives lines that a person should see (banner, prompts of a two-factor login).
     """
     if login.backend == "local":
-        from jobgen.transport.local import LocalTransport
+        from jobgen.transport.this_machine import LocalTransport
 
         return LocalTransport()
     if login.backend == "openssh":

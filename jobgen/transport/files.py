@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from jobgen.errors import JobgenError, Problem
+from jobgen.errors import Diagnostic, JobgenError
 from jobgen.shell import Result, script
 from jobgen.transport import DEADLINE, Payload, Transport
 
@@ -212,6 +212,8 @@ def read_at(
         return None
     size, newline, data = result.out.partition(b"\n")
     if not newline or not size.isdigit() or len(data) < min(limit, int(size) - offset):
-        problem = Problem("J410", f"{path} cannot be read there: {_complaint(result)}", hint=TOOLS)
+        problem = Diagnostic(
+            "J410", f"{path} cannot be read there: {_complaint(result)}", hint=TOOLS
+        )
         raise JobgenError(problem)
     return Chunk(path, offset, data, int(size))

@@ -45,7 +45,7 @@ _SHORT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class HostKeyLine:
     """One line that is about the host."""
 
     marker: Marker
@@ -56,7 +56,7 @@ class Line:
     @property
     def place(self) -> str:
         """``file:line``, with the home directory as ``~``."""
-        return f"{shown(self.file)}:{self.number}"
+        return f"{display_path(self.file)}:{self.number}"
 
 
 class Trust(Enum):
@@ -70,17 +70,17 @@ class Trust(Enum):
     """Unknown as it is, but an authority is trusted that may have signed it."""
 
 
-def lines_about(name: str, files: Sequence[Path]) -> tuple[Line, ...]:
+def lines_about(name: str, files: Sequence[Path]) -> tuple[HostKeyLine, ...]:
     """The lines for a host of this name (``host`` or ``[host]:port``), file by file."""
     return tuple(line for file in files for line in _read(file, name))
 
 
-def judge(key: HostKey, lines: Sequence[Line]) -> tuple[Trust, Line | None]:
+def judge(key: HostKey, lines: Sequence[HostKeyLine]) -> tuple[Trust, HostKeyLine | None]:
     """Whether this key is the host's, and the line that decided."""
     equal = [x for x in lines if x.key == key]
     plain = [x for x in lines if not x.marker]
     # revoked wins over everything, wherever it stands
-    table: Sequence[tuple[Trust, Sequence[Line]]] = (
+    table: Sequence[tuple[Trust, Sequence[HostKeyLine]]] = (
         (Trust.REVOKED, [x for x in equal if x.marker == "@revoked"]),
         (Trust.KNOWN, [x for x in equal if not x.marker]),
         (Trust.CHANGED, [x for x in plain if x.key.type == key.type]),
@@ -92,12 +92,12 @@ def judge(key: HostKey, lines: Sequence[Line]) -> tuple[Trust, Line | None]:
     return Trust.UNKNOWN, plain[0] if plain else None
 
 
-def shown(path: Path) -> str:
+def display_path(path: Path) -> str:
     """The path for people: ``~/.ssh/known_hosts``."""
     return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)
 
 
-def _read(file: Path, name: str) -> Iterator[Line]:
+def _read(file: Path, name: str) -> Iterator[HostKeyLine]:
     try:
         text = file.read_bytes().decode("utf-8", "replace")
     except OSError:
@@ -112,7 +112,7 @@ def _read(file: Path, name: str) -> Iterator[Line]:
             blob = base64.b64decode(fields[2], validate=True)
         except (binascii.Error, ValueError):
             continue
-        yield Line(marker, HostKey(fields[1], blob), file, number)
+        yield HostKeyLine(marker, HostKey(fields[1], blob), file, number)
 
 
 def _matches(patterns: str, name: str) -> bool:

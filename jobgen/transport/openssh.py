@@ -10,14 +10,14 @@ from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
 
-from jobgen.errors import Problem, Unreachable
+from jobgen.errors import Diagnostic, Unreachable
 from jobgen.model.record import Login
 from jobgen.shell import split_lines
 from jobgen.transport.known_hosts import lines_about
 from jobgen.transport.pipes import PipeChannel
+from jobgen.transport.prompts import Terminal, plain
 from jobgen.transport.protocol import BOOTSTRAP, Session
 from jobgen.transport.route import Route, config_words, route
-from jobgen.transport.terminal import Terminal, plain
 
 _WITH_PERSON = 240.0
 """Seconds in which somebody finds a telephone and types a code."""
@@ -88,7 +88,7 @@ class OpensshTransport(Session):
 
     def __init__(self, login: Login, *, say: Callable[[str], None] | None = None) -> None:
         if not shutil.which("ssh"):
-            problem = Problem(
+            problem = Diagnostic(
                 "J401",
                 "backend openssh needs the ssh program, and there is none on PATH",
                 hint="install the OpenSSH client, or write `backend: paramiko` under ssh:",
@@ -132,7 +132,7 @@ def _refuse_unchecked_jumps(target: Route) -> None:
     # our options are not handed on to the ssh that connects to a jump host
     for hop in target.jumps():
         if hop.host_key_checking in _OFF:
-            problem = Problem(
+            problem = Diagnostic(
                 "J406",
                 f"{target.label}: for its jump host {hop.host} the ssh configuration says "
                 "StrictHostKeyChecking no, so anybody could stand in for it",
@@ -146,7 +146,7 @@ def _pinned(target: Route, fingerprint: str) -> Path:
     lines = lines_about(target.known_name, target.known_hosts)
     wanted = [x for x in lines if not x.marker and x.key.fingerprint == fingerprint.rstrip("=")]
     if not wanted:
-        problem = Problem(
+        problem = Diagnostic(
             "J406",
             f"{target.label}: known_hosts has no key with the fingerprint {fingerprint} that the "
             "cluster profile names",
@@ -175,4 +175,4 @@ def _explained(program: SshProgram, target: Route) -> Unreachable | None:
     where = [line for line in lines if line.startswith("Offending")]
     what = "; ".join([f"{target.label}: {said}", *where])
     filled = hint.format(host=target.host, name=target.known_name)
-    return Unreachable(Problem(problem_code, what, hint=filled))
+    return Unreachable(Diagnostic(problem_code, what, hint=filled))

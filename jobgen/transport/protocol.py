@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import TracebackType
 from typing import NoReturn, Protocol, Self
 
-from jobgen.errors import Problem, Unreachable
+from jobgen.errors import Diagnostic, Unreachable
 from jobgen.shell import Result, split_lines
 from jobgen.transport import DEADLINE, Payload
 
@@ -120,7 +120,7 @@ class Session:
     ) -> Result:
         """What the script printed and its exit code; see ``Transport.call``."""
         if self._ended:
-            problem = Problem(
+            problem = Diagnostic(
                 "J409",
                 f"{self._where}: the connection has ended: {self._ended}",
                 hint="run the command again",
@@ -130,8 +130,8 @@ class Session:
         printed: list[bytes] = []
         errors: list[bytes] = []
         answers = {
-            OUT: Answer(nonce, sink or printed.append),
-            ERR: Answer(nonce, errors.append),
+            OUT: ReplyStream(nonce, sink or printed.append),
+            ERR: ReplyStream(nonce, errors.append),
         }
         # a full socket can hold a sender for ever; only closing it from outside lets go
         guard = threading.Timer(deadline + 0.2, self._channel.abort)
@@ -176,7 +176,7 @@ class Session:
             yield head
 
     def _converse(
-        self, outgoing: Iterator[bytes], answers: dict[int, Answer], until: float
+        self, outgoing: Iterator[bytes], answers: dict[int, ReplyStream], until: float
     ) -> None:
         data = memoryview(b"")
         more = True
@@ -198,12 +198,12 @@ class Session:
                 late = time.monotonic() >= until
                 raise Lost(_LATE if late else "the connection was lost")
 
-    def _fail(self, how: str, deadline: float, answers: dict[int, Answer]) -> NoReturn:
+    def _fail(self, how: str, deadline: float, answers: dict[int, ReplyStream]) -> NoReturn:
         what = f"no answer within {deadline:g} s" if how == _LATE else how
         why = self._channel.epitaph() or _noise(answers)
         self._channel.abort()
         self._ended = what
-        problem = Problem(
+        problem = Diagnostic(
             "J409",
             f"{self._where}: {what}" + (f": {why}" if why else ""),
             hint="what was asked may or may not have been done; run the same command again, "
@@ -228,7 +228,7 @@ class Session:
         self.close()
 
 
-class Answer:
+class ReplyStream:
     """One stream of one answer: finds the marks, hands over what stands between them."""
 
     def __init__(self, nonce: str, sink: Callable[[bytes], object]) -> None:
@@ -282,7 +282,7 @@ class Answer:
             del self._held[:count]
 
 
-def _noise(answers: dict[int, Answer]) -> str:
+def _noise(answers: dict[int, ReplyStream]) -> str:
     """What the other side said instead of an answer, printable, its last line."""
     text = (answers[ERR].noise or answers[OUT].noise).decode("utf-8", "replace")
     lines = [line for line in split_lines(text) if line.strip()]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from jobgen.errors import Problem, Unreachable
+from jobgen.errors import Diagnostic, Unreachable
 from jobgen.shell import split_lines
 
 CONFIG_VARIABLE = "JOBGEN_SSH_CONFIG"
@@ -95,7 +95,7 @@ def route(host: str, user: str = "", port: int | None = None) -> Route:
 
         return of(host, options(host, user, port))
     except subprocess.TimeoutExpired:
-        problem = Problem(
+        problem = Diagnostic(
             "J401",
             f"{host}: ssh -G took more than {_PATIENCE:g} s to read the ssh configuration",
             hint="look for a slow `Match exec` in ~/.ssh/config",
@@ -103,7 +103,7 @@ def route(host: str, user: str = "", port: int | None = None) -> Route:
         raise Unreachable(problem) from None
     if done.returncode:
         said = done.stderr.decode("utf-8", "replace").strip()
-        problem = Problem(
+        problem = Diagnostic(
             "J401",
             f"{host}: ssh cannot read its configuration: {said}",
             hint=f"ssh -G {host} shows the same",
@@ -122,7 +122,7 @@ def check_names(host: str, user: str) -> None:
     """Raise Unreachable where a name could be read as an option or by a shell."""
     for what, text, pattern in (("host", host, _HOST), ("user", user or "x", _USER)):
         if not pattern.fullmatch(text):
-            problem = Problem(
+            problem = Diagnostic(
                 "J401",
                 f"{text!r} is not the name of a {what}",
                 hint=f"correct ssh.{what} in the cluster profile",
@@ -190,7 +190,7 @@ def _me() -> str:
 def _parse_jump(text: str) -> tuple[str, str, int | None]:
     found = _JUMP.fullmatch(text.strip())
     if not found:
-        problem = Problem(
+        problem = Diagnostic(
             "J401",
             f"ProxyJump {text!r} in the ssh configuration is no host",
             hint="it is written [user@]host[:port], several with commas",

@@ -5,7 +5,7 @@
 
 from jobgen.upload.ignore import Rules
 from jobgen.upload.manifest import Entry, Ignored, Manifest
-from jobgen.upload.stream import MANIFEST, SOURCE, Stream, payload
+from jobgen.upload.tar_stream import MANIFEST, SOURCE, TarStream, payload
 from jobgen.upload.walk import scan
 
 __all__ = [
@@ -15,7 +15,7 @@ __all__ = [
     "Ignored",
     "Manifest",
     "Rules",
-    "Stream",
+    "TarStream",
     "payload",
     "scan",
 ]

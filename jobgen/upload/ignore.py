@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from jobgen.data.secret_rules import name_kind
-from jobgen.errors import Invalid, Problem
+from jobgen.errors import Diagnostic, Invalid
 from jobgen.shell import split_lines
 
 OWN, GIT = ".jobgenignore", ".gitignore"
@@ -29,7 +29,7 @@ NEVER = frozenset({".git"})
 """Names that are left out whatever the rules say."""
 
 
-class Asked(Protocol):
+class WorkdirRules(Protocol):
     """What job.yaml says under ``workdir``: patterns, another ignore file, the most bytes."""
 
     @property
@@ -44,7 +44,7 @@ class Asked(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The rules of a job that says nothing under ``workdir``; see ``Asked``."""
+    """The rules of a job that says nothing under ``workdir``; see ``WorkdirRules``."""
 
     ignore: tuple[str, ...] = ()
     ignore_file: str | None = None
@@ -58,7 +58,7 @@ class Ignorer:
     come before all of them.
     """
 
-    def __init__(self, root: Path, rules: Asked) -> None:
+    def __init__(self, root: Path, rules: WorkdirRules) -> None:
         self.source = _source(root, rules)
         self._root = root
         self._nested = not rules.ignore_file
@@ -101,7 +101,7 @@ class Ignorer:
             if _STARS.search(line):
                 hint = "** takes any number of directories; a few * are enough for names"
                 message = f"an ignore pattern has too many * to be read: {line[:40]!r}"
-                raise Invalid(Problem("J190", message, hint=hint))
+                raise Invalid(Diagnostic("J190", message, hint=hint))
         # "!*" or "!src/" open a whole tree; only a pattern with letters of its own names a secret
         last = [p[1:].rpartition("/")[2].rstrip() for p in lines if p.startswith("!")]
         self._named += [p for p in last if p.strip("*?")]
@@ -133,10 +133,10 @@ def _names_directory(regex: re.Pattern[str], path: str) -> bool:
     return any(f.end(_BELOW) == len(whole) for f in found if f)
 
 
-def _source(root: Path, rules: Asked) -> str:
+def _source(root: Path, rules: WorkdirRules) -> str:
     if rules.ignore_file:
         if not (root / rules.ignore_file).is_file():
-            problem = Problem(
+            problem = Diagnostic(
                 "J190",
                 f"workdir.ignore_file: there is no file {rules.ignore_file} in {root.name}/",
                 hint="leave the key out to use .jobgenignore, else .gitignore",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from jobgen.errors import JobgenError, Problem
+from jobgen.errors import Diagnostic, JobgenError
 
 _READ = 1 << 20
 _LOG = re.compile(r"\.(?:log|out|err|txt|csv|jsonl)$|(?:^|[/.])events\.out\.tfevents\.")
@@ -138,7 +138,7 @@ def _check_unchanged(entry: Entry, descriptor: int, grown: set[str]) -> None:
 
 
 def _changed(entry: Entry, what: str) -> JobgenError:
-    problem = Problem(
+    problem = Diagnostic(
         "J196",
         f"{entry.path} changed while the working directory was being sent: {what}",
         hint="nothing was submitted; run the same command again when the file is at rest, "

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from jobgen.errors import Invalid, Problem
-from jobgen.upload.ignore import NEVER, Asked, Ignorer, Rules
+from jobgen.errors import Diagnostic, Invalid
+from jobgen.upload.ignore import NEVER, Ignorer, Rules, WorkdirRules
 from jobgen.upload.manifest import Entry, Ignored, Manifest, stamp_of
 
 WEIGHED = 10_000
@@ -19,11 +19,11 @@ WEIGHED = 10_000
 _MOST_SHOWN = 10
 
 
-def scan(root: Path, rules: Asked | None = None) -> Manifest:
+def scan(root: Path, rules: WorkdirRules | None = None) -> Manifest:
     """The manifest of this directory. Raises Invalid with all that cannot be sent."""
     rules = rules or Rules()
     if not root.is_dir():
-        problem = Problem("J180", f"workdir: {root} is not a directory")
+        problem = Diagnostic("J180", f"workdir: {root} is not a directory")
         raise Invalid(problem)
     walk = _Walk(root.resolve(), rules)
     walk.run()
@@ -39,7 +39,7 @@ def scan(root: Path, rules: Asked | None = None) -> Manifest:
 class _Walk:
     """One walk; directories in the order of their names' bytes, so that it is always the same."""
 
-    def __init__(self, root: Path, rules: Asked) -> None:
+    def __init__(self, root: Path, rules: WorkdirRules) -> None:
         self.root = root
         self.ignorer = Ignorer(root, rules)
         self.entries: list[Entry] = []
@@ -48,7 +48,7 @@ class _Walk:
         self.left_out: dict[str, list[int]] = {}
         self.own_output = _own_output()
         self.budget = WEIGHED
-        self.wrong: dict[Callable[[str], Problem], list[str]] = {}
+        self.wrong: dict[Callable[[str], Diagnostic], list[str]] = {}
 
     def run(self) -> None:
         # a stack and not recursion: a tree may be deeper than Python's
@@ -168,7 +168,7 @@ class _Walk:
             self.ignorer.source if (self.root / self.ignorer.source).is_file() else "",
         )
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[Diagnostic]:
         return [problem(_shown(paths)) for problem, paths in self.wrong.items()]
 
 
@@ -193,41 +193,41 @@ def _climbs_out(path: str, target: str) -> bool:
     return False
 
 
-def _leaving(paths: str) -> Problem:
-    return Problem(
+def _leaving(paths: str) -> Diagnostic:
+    return Diagnostic(
         "J191",
         f"workdir: symbolic links that lead out of the working directory: {paths}",
         hint="add them to the ignore file, or copy what they point to into the directory",
     )
 
 
-def _special(paths: str) -> Problem:
-    return Problem(
+def _special(paths: str) -> Diagnostic:
+    return Diagnostic(
         "J192",
         f"workdir: neither file, directory nor link (socket, pipe or device): {paths}",
         hint="add them to the ignore file",
     )
 
 
-def _control(paths: str) -> Problem:
-    return Problem(
+def _control(paths: str) -> Diagnostic:
+    return Diagnostic(
         "J193",
         f"workdir: names with control characters: {paths}",
         hint="rename them, or add them to the ignore file",
     )
 
 
-def _unreadable(paths: str) -> Problem:
-    return Problem(
+def _unreadable(paths: str) -> Diagnostic:
+    return Diagnostic(
         "J194",
         f"workdir: you may not read: {paths}",
         hint="change their mode, or add them to the ignore file",
     )
 
 
-def _too_big(manifest: Manifest, limit: int) -> Problem:
+def _too_big(manifest: Manifest, limit: int) -> Diagnostic:
     biggest = ", ".join(f"{_printable(e.path)} {_size(e.size)}" for e in manifest.largest())
-    return Problem(
+    return Diagnostic(
         "J195",
         f"workdir: {_size(manifest.total)} in {len(manifest.files)} files to send, the limit is "
         f"{_size(limit)} (workdir.max_size); the biggest: {biggest}",

@@ -17,7 +17,7 @@ from jobgen.errors import Unreachable
 from jobgen.model.record import Login
 from jobgen.shell import Result
 from jobgen.transport import Payload
-from jobgen.transport.local import LocalTransport
+from jobgen.transport.this_machine import LocalTransport
 
 CLUSTER = """\
 name: here

@@ -121,7 +121,7 @@ def test_the_planner_counts_with_measured_links(world: World, job: Job, machine:
     plain, known = (advised(machine, links=[found], calibrated=on).advice for on in (False, True))
     assert plain is not None
     assert known is not None
-    one, two = (advice.shown.step for advice in (plain, known) if advice.shown)
+    one, two = (advice.first_option.step for advice in (plain, known) if advice.first_option)
     assert one is not None
     assert two is not None
     sent = [sum(v.seconds for v in step.volumes if v.link == "network") for step in (one, two)]

@@ -17,7 +17,7 @@ from jobgen.app.prepare import Ready, prepare
 from jobgen.app.submit import dry_run, submit
 from jobgen.app.world import World
 from jobgen.model.record import JobState
-from jobgen.submission.report import EXPECTED
+from jobgen.submission.program_report import EXPECTED
 
 Job = Callable[..., Path]
 TRAIN = "train: {model: gpt2, strategy: auto, seq_len: 1024, micro_batch: 8}"

@@ -12,7 +12,7 @@ from jobgen.app.explaining import explain
 from jobgen.cli.output import Ink
 from jobgen.cli.screens import explain as screens
 from jobgen.data import codes
-from jobgen.data.variables import catalogue
+from jobgen.data.env_variables import catalogue
 from jobgen.errors import Missing
 
 TABLES = Path(jobgen.data.__file__).parent

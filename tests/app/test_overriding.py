@@ -15,7 +15,7 @@ from jobgen.app.overriding import overridden
 from jobgen.app.prepare import Ready, prepare
 from jobgen.app.world import World
 from jobgen.catalog import Catalog, TemplateFile
-from jobgen.errors import Invalid, Problem
+from jobgen.errors import Diagnostic, Invalid
 from jobgen.render import render
 from tests.resolve.made import job as text
 from tests.resolve.made import plan
@@ -46,8 +46,8 @@ def ready(world: World, job: Job) -> Callable[[], Ready]:
 
 
 @pytest.fixture
-def refused(ready: Callable[[], Ready]) -> Callable[[], Problem]:
-    def raises() -> Problem:
+def refused(ready: Callable[[], Ready]) -> Callable[[], Diagnostic]:
+    def raises() -> Diagnostic:
         with pytest.raises(Invalid) as caught:
             ready()
         (problem,) = caught.value.problems
@@ -121,14 +121,18 @@ def test_a_template_may_include_one_of_its_own(ready: Callable[[], Ready], put: 
     ]
 
 
-def test_a_template_that_nothing_uses_is_refused(refused: Callable[[], Problem], put: Put) -> None:
+def test_a_template_that_nothing_uses_is_refused(
+    refused: Callable[[], Diagnostic], put: Put
+) -> None:
     put(PROGRAM, "progam.sh.j2")
     problem = refused()
     assert (problem.code, str(problem.place)) == ("J242", "src/templates/slurm/progam.sh.j2")
     assert problem.hint.startswith("did you mean program.sh.j2? there are: ")
 
 
-def test_a_template_that_holds_a_token_is_refused(refused: Callable[[], Problem], put: Put) -> None:
+def test_a_template_that_holds_a_token_is_refused(
+    refused: Callable[[], Diagnostic], put: Put
+) -> None:
     put("one\nexport HF_TOKEN=hf_" + "aB3dE5gH7j" * 4)
     problem = refused()
     assert (problem.code, str(problem.place)) == ("J197", "src/templates/slurm/program.sh.j2:2")
@@ -160,7 +164,7 @@ def test_other_files_named_templates_are_not_looked_at(
     ],
 )
 def test_a_mistake_is_told_with_its_place(
-    refused: Callable[[], Problem], put: Put, text: str, line: int, words: str
+    refused: Callable[[], Diagnostic], put: Put, text: str, line: int, words: str
 ) -> None:
     put(text)
     problem = refused()
@@ -171,7 +175,7 @@ def test_a_mistake_is_told_with_its_place(
     assert words in problem.message
 
 
-def test_the_name_that_was_meant_is_told(refused: Callable[[], Problem], put: Put) -> None:
+def test_the_name_that_was_meant_is_told(refused: Callable[[], Diagnostic], put: Put) -> None:
     put("{{ wrold }}")
     told = "did you mean world? a template sees: all_cpus, array, before, "
     assert refused().hint.startswith(told)
@@ -193,7 +197,7 @@ ENDLESS = f"\n{ROUNDS}{ROUNDS}{ROUNDS}{{% endfor %}}{{% endfor %}}{{% endfor %}}
     ],
 )
 def test_a_template_that_does_not_come_to_an_end_is_stopped(
-    refused: Callable[[], Problem],
+    refused: Callable[[], Diagnostic],
     monkeypatch: pytest.MonkeyPatch,
     put: Put,
     text: str,
@@ -209,7 +213,7 @@ def test_a_template_that_does_not_come_to_an_end_is_stopped(
 
 
 def test_a_process_that_only_sleeps_is_stopped_too(
-    refused: Callable[[], Problem], monkeypatch: pytest.MonkeyPatch, put: Put
+    refused: Callable[[], Diagnostic], monkeypatch: pytest.MonkeyPatch, put: Put
 ) -> None:
     monkeypatch.setattr(overriding, "SECONDS", 0.1)
     monkeypatch.setattr(overriding, "_START", f"import time; time.sleep({HANG})")
@@ -233,7 +237,7 @@ def test_a_template_is_given_nothing_of_the_environment(
     assert set(caught.value.problems[0].message.split()) <= {"LC_CTYPE", "LD_LIBRARY_PATH"}
 
 
-def test_bytes_that_are_no_text_are_refused(refused: Callable[[], Problem], put: Put) -> None:
+def test_bytes_that_are_no_text_are_refused(refused: Callable[[], Diagnostic], put: Put) -> None:
     put("").write_bytes(b"\xff")
     assert refused().message == "this is no UTF-8 text"
 

@@ -23,7 +23,7 @@ from jobgen.shell import Result
 from jobgen.submission.exchange import list_run_files, make_record
 from jobgen.submission.states import Phase, State
 from jobgen.transport import Payload
-from jobgen.transport.local import LocalTransport
+from jobgen.transport.this_machine import LocalTransport
 
 Job = Callable[..., Path]
 RUN = 'echo "$SLURM_JOB_ID" >>"$JOBGEN_RUN_DIR/../executed"'

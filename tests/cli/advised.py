@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobgen.strategy.choice.values import Advice, Lever, Offer, Option, Scale
-from jobgen.strategy.estimate import GIB, Component, Machine, Memory, Moment, Step, Verdict, Volume
+from jobgen.strategy.choice.offer import Advice, Lever, Offer, Scale, StrategyOption
+from jobgen.strategy.estimate import (
+    GIB,
+    ClusterHardware,
+    Component,
+    GpuMemory,
+    Moment,
+    StepTime,
+    Verdict,
+    Volume,
+)
 from jobgen.strategy.setup import Recipe, Setup
-from jobgen.strategy.shapes.values import Architecture, Layer, Model, Tensor
-from jobgen.strategy.values import Batch, Mesh
+from jobgen.strategy.shapes.architecture import Architecture, Layer, Model, Tensor
+from jobgen.strategy.spec import Batch, Mesh
 
-A100 = Machine(
+A100 = ClusterHardware(
     gpu="A100-SXM4-80GB",
     memory=80 * GIB,
     peak=312e12,
@@ -53,16 +62,16 @@ def component(name: str, gib: float) -> Component:
     )
 
 
-def memory(*gib: float, moment: Moment = "backward", **more: Any) -> Memory:
+def memory(*gib: float, moment: Moment = "backward", **more: Any) -> GpuMemory:
     """A memory of these parts, in the order of ``KINDS``."""
     parts = tuple(component(name, size) for name, size in zip(KINDS, gib, strict=False))
     total = sum(part.bytes for part in parts)
-    return Memory(parts, moment, total * 0.94, total * 1.06, **more)
+    return GpuMemory(parts, moment, total * 0.94, total * 1.06, **more)
 
 
-def step(compute: float, exposed: float, *, bubble: float = 0.0, offload: float = 0.0) -> Step:
+def step(compute: float, exposed: float, *, bubble: float = 0.0, offload: float = 0.0) -> StepTime:
     """A step of 131072 tokens on 16 ranks."""
-    return Step(
+    return StepTime(
         compute,
         (
             Volume("all-gather of parameters", "node", 15e9, 0.4, exposed * 0.25),
@@ -96,15 +105,17 @@ def setup(strategy: str = "fsdp", nodes: int = 2, recompute: str = "none") -> Se
 def option(
     name: str,
     title: str,
-    found: Memory,
-    speed: Step | None,
+    found: GpuMemory,
+    speed: StepTime | None,
     verdict: Verdict,
     note: str = "",
     *,
     chosen: bool = False,
-) -> Option:
+) -> StrategyOption:
     """One row."""
-    return Option(name, title, setup(name.partition("+")[0]), found, speed, verdict, note, chosen)
+    return StrategyOption(
+        name, title, setup(name.partition("+")[0]), found, speed, verdict, note, chosen
+    )
 
 
 DDP = option(

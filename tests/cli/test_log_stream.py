@@ -8,11 +8,11 @@ from jobgen.app.logs import Event
 from jobgen.cli.call import Call
 from jobgen.cli.log_stream import Stream, folded
 from jobgen.cli.output import Output
-from jobgen.follow import Lines, Source
+from jobgen.follow import Lines, LogSource
 
 
-def rank(number: int, node: str = "n01", stream: str = "out") -> Source:
-    return Source(node, number, "err" if stream == "err" else "out")
+def rank(number: int, node: str = "n01", stream: str = "out") -> LogSource:
+    return LogSource(node, number, "err" if stream == "err" else "out")
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def test_every_line_has_its_node_and_rank_in_columns_that_stay(
         [
             Lines(rank(0), b"a\nb\n"),
             Lines(rank(11, "n02", "err"), b"oops\n"),
-            Lines(Source("", None, "job"), b"jobgen: hello\n"),
+            Lines(LogSource("", None, "job"), b"jobgen: hello\n"),
         ]
     )
     assert capsysbinary.readouterr().out.splitlines() == [
@@ -113,7 +113,7 @@ def test_of_an_array_every_line_names_its_element(
     capsysbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     stream = Stream(Call(Output({})), ranks=2, array=True)
-    one, other = Source("n1", 0, "out", "3"), Source("n1", 0, "out", "12")
+    one, other = LogSource("n1", 0, "out", "3"), LogSource("n1", 0, "out", "12")
     stream.show([Lines(one, b"x\n"), Lines(one, b"y\n", (other,)), Lines(other, b"z\n")])
     assert capsysbinary.readouterr().out.splitlines() == [
         b"n1  e3 r0 | x",
@@ -135,7 +135,7 @@ def test_nodes_and_ranks_give_the_width(
     nodes: str, ranks: int, prefix: bytes, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     stream = Stream(Call(Output({})), nodes=nodes, ranks=ranks)
-    stream.show([Lines(Source("n1", 0, "out"), b"x\n")])
+    stream.show([Lines(LogSource("n1", 0, "out"), b"x\n")])
     assert capsysbinary.readouterr().out == prefix + b"x\n"
 
 

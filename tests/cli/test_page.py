@@ -14,7 +14,7 @@ from jobgen.cli.output import safe
 from jobgen.cli.page import bars, paints, shapes
 from jobgen.cli.page.plan_page import write_plan_page
 from jobgen.cli.screens.memory import gib
-from jobgen.strategy.choice.values import Advice, Offer
+from jobgen.strategy.choice.offer import Advice, Offer
 from jobgen.strategy.estimate import GIB
 from tests.cli import advised as made
 from tests.cli.test_screens_memory import hostile

@@ -13,8 +13,8 @@ from jobgen.cli.layout import columns
 from jobgen.cli.output import Ink
 from jobgen.cli.screens import advice, memory, offers, remedies, scaling, strategies
 from jobgen.cli.screens.stack import bar, letters, shares
-from jobgen.strategy.choice.offers import break_even
-from jobgen.strategy.choice.values import Advice, Offer
+from jobgen.strategy.choice.offer import Advice, Offer
+from jobgen.strategy.choice.price_comparison import break_even
 from jobgen.strategy.estimate import GIB, Component, Moment, Volume
 from tests.cli import advised as made
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from jobgen.app.monitoring import Watched
 from jobgen.cli.output import Ink
 from jobgen.cli.screens.monitor import data, section
-from jobgen.monitor.facts import overall, remarks
+from jobgen.monitor.findings import overall, remarks
 from jobgen.monitor.summary import nodes
 
 HERE = Path(__file__).parent / "monitor"

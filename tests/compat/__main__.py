@@ -89,7 +89,7 @@ def _leave_unsent(home: Path, work: Path) -> None:
     from jobgen.app.submit import submit
     from jobgen.app.world import World
     from jobgen.errors import Unreachable
-    from jobgen.transport.local import LocalTransport
+    from jobgen.transport.this_machine import LocalTransport
 
     class Cut(LocalTransport):
         def call(self, script: str, *rest: Any, **more: Any) -> Any:

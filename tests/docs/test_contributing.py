@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from jobgen.fabric import site
-from jobgen.launch import Request
+from jobgen.fabric import network_settings
+from jobgen.launch import LaunchRequest
 from jobgen.load import load_cluster
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.plan import Part, Setting, Shape
@@ -99,7 +99,7 @@ def test_the_checks_of_a_job_follow_from_the_row(
 
 def test_the_launcher_starts_every_rank_through_rank_sh() -> None:
     shape = Shape(2, 8, 8, 96, 1, 3600)
-    made = run("launcher", {})["launch"](Request(Launcher(), shape, '"$SLURMD_NODENAME"'))
+    made = run("launcher", {})["launch"](LaunchRequest(Launcher(), shape, '"$SLURMD_NODENAME"'))
     assert made.node.scope == "node"
     assert "--world_size=16" in made.node.text
     assert made.node.text.endswith(
@@ -116,8 +116,15 @@ def test_the_network_says_why() -> None:
     keys: dict[str, Any] = {"name": "c", "scheduler": "slurm", "paths": {"root": "/r"}}
     keys |= {"nodes": {"count": 2}, "network": {"fabric": "none", "socket_ifname": "hsn0"}}
     cluster = ClusterProfile.read(keys)
-    here = site.Site(cluster.network, cluster.nodes, cluster.versions, lambda *path: "here")
-    known = {"Site": site.Site, "sockets": site.sockets, "Part": Part, "Setting": Setting}
+    here = network_settings.NetworkSite(
+        cluster.network, cluster.nodes, cluster.versions, lambda *path: "here"
+    )
+    known = {
+        "Site": network_settings.NetworkSite,
+        "sockets": network_settings.sockets,
+        "Part": Part,
+        "Setting": Setting,
+    }
     made = run("network", known)["weave"](here).env
     assert set(made) == {"NCCL_NET", "NCCL_SOCKET_IFNAME"}
     assert all(setting.why and setting.place for setting in made.values())

@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 
 from jobgen.load import load_job
-from jobgen.strategy import Mesh, World, decide
-from jobgen.strategy.sizes import sizes
-from jobgen.strategy.states import Held, Shape, divided, states
+from jobgen.strategy import Mesh, RankLayout, decide
+from jobgen.strategy.model_sizes import sizes
+from jobgen.strategy.sharded_bytes import RankStates, Shape, divided, states
 from tests.cluster import Cluster
 from tests.cluster.layout import REPOSITORY, UID
 from tests.e2e.runs import LAUNCHERS, NOT_ASKED, Run, hold, submit, write
@@ -171,7 +171,7 @@ class Outcome:
 
     losses: tuple[float, ...]
     """Of every step, the first half from the first job and the rest from the second."""
-    held: tuple[Held, ...]
+    held: tuple[RankStates, ...]
     """By rank, as measured in the process: what the optimizer holds is one number, so ``master``
     is among ``moments``."""
     resumed: int
@@ -263,17 +263,19 @@ def report(done: Run, restart: int = 0) -> dict[int, dict[str, Any]]:
     return {each["rank"]: each for each in said}
 
 
-def _held(case: Case, said: Mapping[str, int]) -> Held:
+def _held(case: Case, said: Mapping[str, int]) -> RankStates:
     # ZeRO reduces into a bucket, and keeps views of it: its gradients are counted by elements
     grads = "grad_shard_bytes" if "zero" in str(case.strategy) else "grad_bytes"
-    return Held(said["param_bytes"], said[grads], 0, said["optim_bytes"], said["counter_bytes"])
+    return RankStates(
+        said["param_bytes"], said[grads], 0, said["optim_bytes"], said["counter_bytes"]
+    )
 
 
-def expected(case: Case) -> tuple[Held, ...]:
+def expected(case: Case) -> tuple[RankStates, ...]:
     """What the formulas say of every rank, in the form that is measured."""
     spec = load_job(yaml.safe_dump(job(case, case.launchers[0], "ckpt", STEPS)), "job.yaml").value
     assert spec.train is not None
-    world = World(2, 2, "ethernet", gpus=False)
+    world = RankLayout(2, 2, "ethernet", gpus=False)
     known, _ = sizes(spec.train, {})
     decided = decide(spec.train, known, world, launcher=case.launchers[0])
     said = (states(decided, _units(decided.mesh, rank), rank) for rank in range(world.ranks))

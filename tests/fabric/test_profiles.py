@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from jobgen.catalog import Catalog
-from jobgen.data.variables import release, variable
+from jobgen.data.env_variables import release, variable
 from jobgen.fabric.variables import judge
-from jobgen.fabric.variables.where import on
+from jobgen.fabric.variables.profile_context import on
 from jobgen.load import load_cluster, load_job
 from jobgen.model.facts import Facts
 from jobgen.model.network import FABRICS

@@ -2,17 +2,17 @@
 
 import pytest
 
-from jobgen.follow.source import Source, source_of
+from jobgen.follow.source import LogSource, source_of
 
 
 def test_a_rank_is_read_from_its_file_name() -> None:
     found = source_of("logs/3/2/gpu-01.cluster.example.17.err")
-    assert found == Source("gpu-01.cluster.example", 17, "err", task="3", restart=2)
+    assert found == LogSource("gpu-01.cluster.example", 17, "err", task="3", restart=2)
 
 
 def test_the_jobs_own_log_has_no_rank() -> None:
-    assert source_of("logs/job-812345.out") == Source("", None, "job")
-    assert source_of("logs/job-812345_7.out") == Source("", None, "job", task="7")
+    assert source_of("logs/job-812345.out") == LogSource("", None, "job")
+    assert source_of("logs/job-812345_7.out") == LogSource("", None, "job", task="7")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jobgen.catalog import Catalog, Parent
-from jobgen.errors import Invalid, Place, Problem
+from jobgen.errors import Diagnostic, Invalid, Place
 from jobgen.load import check, load_cluster
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.loaded import Loaded
@@ -36,7 +36,7 @@ def load(
     return load_cluster(text(more, **changed), "c1.yaml", parent=parent)
 
 
-def problem(more: str = "", **changed: str) -> Problem:
+def problem(more: str = "", **changed: str) -> Diagnostic:
     with pytest.raises(Invalid) as caught:
         load(more, **changed)
     (one,) = caught.value.problems

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.errors import Invalid, Place, Problem
+from jobgen.errors import Diagnostic, Invalid, Place
 from jobgen.load import check, kind, load_job
 from jobgen.model.job import JobSpec
 from jobgen.model.loaded import Loaded
@@ -26,13 +26,15 @@ def load(more: str = "", *, sets: tuple[str, ...] = (), **changed: str) -> Loade
     return load_job(text(more, **changed), "job.yaml", sets=sets)
 
 
-def problems(more: str = "", *, sets: tuple[str, ...] = (), **changed: str) -> tuple[Problem, ...]:
+def problems(
+    more: str = "", *, sets: tuple[str, ...] = (), **changed: str
+) -> tuple[Diagnostic, ...]:
     with pytest.raises(Invalid) as caught:
         load(more, sets=sets, **changed)
     return caught.value.problems
 
 
-def problem(more: str = "", *, sets: tuple[str, ...] = (), **changed: str) -> Problem:
+def problem(more: str = "", *, sets: tuple[str, ...] = (), **changed: str) -> Diagnostic:
     (one,) = problems(more, sets=sets, **changed)
     return one
 

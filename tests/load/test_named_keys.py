@@ -15,7 +15,7 @@ import yaml
 import jobgen
 from jobgen.cli.main import ROOT as PROGRAM
 from jobgen.data import codes, sbatch_options
-from jobgen.load.words import FOREIGN, LATER, form_of
+from jobgen.load.aliases import FOREIGN, LATER, form_of
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.form import Form, Key
 from jobgen.model.job import JobSpec

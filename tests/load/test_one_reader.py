@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.errors import Problem
+from jobgen.errors import Diagnostic
 from jobgen.load import check, read_job
-from jobgen.load.script import read_directive
+from jobgen.load.sbatch_script import read_directive
 from jobgen.resolve.program import read
 from jobgen.shell.exports import list_exports
 from jobgen.shell.programs import read_started
@@ -187,7 +187,7 @@ def test_any_nesting_is_read_as_bash_runs_it(text: str) -> None:
     assert started.env.items() <= exported.items()
 
 
-def judge_variables(problems: tuple[Problem, ...]) -> list[tuple[str, str, int]]:
+def judge_variables(problems: tuple[Diagnostic, ...]) -> list[tuple[str, str, int]]:
     """What is reported about NCCL's variables: code, message and line."""
     return [(p.code, p.message, p.place.line) for p in problems if p.place and "NCCL" in p.message]
 

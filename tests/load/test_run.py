@@ -6,13 +6,13 @@ import textwrap
 
 import pytest
 
-from jobgen.errors import Problem
+from jobgen.errors import Diagnostic
 from jobgen.load import check
 
 KEYS = {"name": "demo", "nodes": "2", "gpus_per_node": "8", "time": "2h"}
 
 
-def lint(run: str, launcher: str = "torchrun", **keys: str) -> list[Problem]:
+def lint(run: str, launcher: str = "torchrun", **keys: str) -> list[Diagnostic]:
     """What lint reports about a job with this command."""
     block = "|\n" + textwrap.indent(run, "  ")
     lines = {**KEYS, **keys, "launcher": launcher, "run": block}
@@ -25,11 +25,11 @@ def errors(run: str, launcher: str = "torchrun", **keys: str) -> list[str]:
     return [f"{p.code}:{line(p, launcher, keys)}" for p in lint(run, launcher, **keys) if bad(p)]
 
 
-def bad(problem: Problem) -> bool:
+def bad(problem: Diagnostic) -> bool:
     return problem.severity == "error"
 
 
-def line(problem: Problem, launcher: str, keys: dict[str, str]) -> int:
+def line(problem: Diagnostic, launcher: str, keys: dict[str, str]) -> int:
     above = sum(1 for value in {**KEYS, **keys, "launcher": launcher, "run": "|"}.values() if value)
     assert problem.place
     return problem.place.line - above

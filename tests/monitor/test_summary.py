@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.monitor.facts import overall, remarks
+from jobgen.monitor.findings import overall, remarks
 from jobgen.monitor.summary import nodes
 
 GOOD = """node n1 samples=9 first=100 last=370 load=2.5 cpu=50 mem=10 mem_total=20 rx=5 tx=6
@@ -34,7 +34,7 @@ def test_names_numbers_and_reasons_that_are_none_are_passed_over() -> None:
         None,
     )
     (gpu,) = node.gpus
-    assert (gpu.util, dict(gpu.held)) == (None, {"hw_thermal": 1.0})
+    assert (gpu.util, dict(gpu.clock_limits)) == (None, {"hw_thermal": 1.0})
     assert gpu.now is not None
     assert gpu.now.reasons == ("idle",)
 

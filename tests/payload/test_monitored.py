@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobgen.monitor.summary import MIB, Node, nodes
+from jobgen.monitor.summary import MIB, NodeSummary, nodes
 from jobgen.submission import scripts, wire
 from tests.inputs import ONE_FOLDER
 from tests.waiting import HANG
@@ -50,7 +50,7 @@ def told(folder: Path, awk: str = "") -> dict[str, list[str]]:
     return {key: [text for word, text in found if word == key] for key, _ in found}
 
 
-def summed(folder: Path) -> tuple[Node, ...]:
+def summed(folder: Path) -> tuple[NodeSummary, ...]:
     return nodes(told(folder).get("monitor", []))
 
 
@@ -70,7 +70,7 @@ def test_a_gpu_and_its_node_are_summed_up(tmp_path: Path) -> None:
     assert (first.util, first.p10, first.idle, first.clock) == (94.5, 90, 0, 1755)
     assert (first.memory, first.memory_total) == (60270 * MIB, 81559 * MIB)
     assert (first.temperature, first.power, first.limit, first.clock_max) == (40, 500.5, 700, 1980)
-    assert first.held == {"sw_power_cap": 1.0, "hw_thermal": 0.3}
+    assert first.clock_limits == {"sw_power_cap": 1.0, "hw_thermal": 0.3}
     assert (second.util, second.idle, second.clock) == (0, 1, None)
     assert second.now is not None
     assert (second.now.time, second.now.clock, second.now.reasons) == (START + 270, 345, ("idle",))
@@ -159,7 +159,7 @@ def test_the_sums_are_those_of_a_plain_reading(
         assert seen.p10 is not None
         assert sum(int(u) <= seen.p10 for u in utils) >= len(utils) / 10
         assert sum(int(u) < seen.p10 for u in utils) < len(utils) / 10
-    assert seen.held == {
+    assert seen.clock_limits == {
         why: count / len(samples)
         for why, count in Counter(why for _, _, why in samples if why).items()
     }

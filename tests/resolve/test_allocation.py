@@ -51,7 +51,7 @@ def codes(found: Plan) -> list[str]:
 def test_a_job_that_takes_all_gpus_takes_the_whole_node(cluster: str, gpus: str) -> None:
     found = plan(job(gpus_per_node=gpus), cluster)
     assert asked(found) == {"exclusive": "", "mem": "0"}
-    assert found.shape.whole
+    assert found.shape.whole_nodes
     assert found.shape.cpus_per_task is None
     assert '--cpus-per-task="$cpus"' in words(found)
     assert found.env["OMP_NUM_THREADS"].value == "$JOBGEN_CPUS_PER_RANK"

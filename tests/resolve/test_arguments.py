@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from jobgen.model.plan import Check
+from jobgen.model.plan import PlanCheck
 from tests.resolve.made import job, plan
 
 LLAMA = "model: meta-llama/Llama-3.1-8B"
 
 
-def differing(run: str, train: str, **facts: object) -> list[Check]:
+def differing(run: str, train: str, **facts: object) -> list[PlanCheck]:
     launcher = "torchrun" if "\n" in run else ""
     text = job(run=run, train=f"{{{train}}}", gpus_per_node="8", launcher=launcher)
     return [check for check in plan(text, **facts).checks if check.code == "J255"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobgen.model.plan import Check, Plan
+from jobgen.model.plan import Plan, PlanCheck
 from tests.resolve.made import job, plan
 
 ARRAY = "{array: 0-9%2}"
@@ -19,7 +19,7 @@ TRAIN = {
 }
 
 
-def shared(made: Plan) -> list[Check]:
+def shared(made: Plan) -> list[PlanCheck]:
     return [check for check in made.checks if check.code == "J258"]
 
 
@@ -72,7 +72,7 @@ def test_a_folder_that_names_the_element_is_taken_as_it_is(folder: str) -> None:
 def test_an_argument_of_run_that_names_one_folder_for_all_is_a_warning(
     framework: str, run: str, option: str
 ) -> None:
-    def check(folder: str, **keys: str) -> list[Check]:
+    def check(folder: str, **keys: str) -> list[PlanCheck]:
         text = job(run=run.format(folder), train=TRAIN[framework], **keys)
         return shared(plan(text))
 

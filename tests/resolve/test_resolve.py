@@ -397,14 +397,14 @@ def test_facts_change_no_byte_of_the_plan_that_is_rendered() -> None:
 def test_an_image_is_named_as_its_runtime_writes_it() -> None:
     import doctest
 
-    from jobgen.resolve import container
+    from jobgen.resolve import container_command
 
-    assert doctest.testmod(container).failed == 0
-    assert container.image("ubuntu:24.04", "pyxis") == "ubuntu:24.04"
-    assert container.image("docker://ghcr.io/a/b", "pyxis") == "ghcr.io#a/b"
-    assert container.image("docker://ghcr.io/a/b", "docker") == "ghcr.io/a/b"
-    assert container.image("oras://ghcr.io/a/b", "apptainer") == "oras://ghcr.io/a/b"
-    assert container.image("$SCRATCH/a.sif", "apptainer") == "$SCRATCH/a.sif"
+    assert doctest.testmod(container_command).failed == 0
+    assert container_command.image("ubuntu:24.04", "pyxis") == "ubuntu:24.04"
+    assert container_command.image("docker://ghcr.io/a/b", "pyxis") == "ghcr.io#a/b"
+    assert container_command.image("docker://ghcr.io/a/b", "docker") == "ghcr.io/a/b"
+    assert container_command.image("oras://ghcr.io/a/b", "apptainer") == "oras://ghcr.io/a/b"
+    assert container_command.image("$SCRATCH/a.sif", "apptainer") == "$SCRATCH/a.sif"
 
 
 def test_the_sites_setup_runs_outside_of_a_container() -> None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from jobgen.model.plan import Check
+from jobgen.model.plan import PlanCheck
 from tests.resolve.made import job, plan
 
 FILES = frozenset({"ds.py", "conf/ds.json", "sub/ds.py", "sub/near.json"})
 
 
-def missing(run: str, files: frozenset[str] | None = FILES, **keys: str) -> list[Check]:
+def missing(run: str, files: frozenset[str] | None = FILES, **keys: str) -> list[PlanCheck]:
     text = job(run=f"|\n  {run}", launcher="torchrun", **keys)
     return [check for check in plan(text, workdir_files=files).checks if check.code == "J220"]
 

@@ -39,9 +39,9 @@ def _plain(read: object) -> Any:
         return [
             f"{f.job} {f.mark or f.workdir} {f.attempt}"
             for f in read
-            if isinstance(f, scheduler.Found)
+            if isinstance(f, scheduler.OwnJob)
         ]
-    if isinstance(read, scheduler.Settings):
+    if isinstance(read, scheduler.SchedulerSettings):
         names = ("ttl", "min_job_age", "message_timeout", "accounting", "version")
         return {name: getattr(read, name) for name in names}
     if isinstance(read, scheduler.Tested):

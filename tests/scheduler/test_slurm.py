@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from jobgen.model.observation import Observation, mark_of
 from jobgen.model.record import JobId, JobState
-from jobgen.scheduler import Attempt, whole
+from jobgen.scheduler import Attempt, merge_observations
 from jobgen.scheduler.reasons import in_words, pending_reason
 from jobgen.scheduler.slurm import HISTORY, QUERY, SlurmScheduler
-from jobgen.scheduler.words import SEPARATOR, seconds, state
+from jobgen.scheduler.slurm_format import SEPARATOR, seconds, state
 from jobgen.shell import Command, Result
 
 SLURM = SlurmScheduler()
@@ -160,7 +160,7 @@ def test_an_array_runs_while_one_of_its_tasks_runs() -> None:
         _seen(JobId(5), JobState.PENDING),
         _seen(JobId(6), JobState.FAILED),
     ]
-    told = whole(JobId(5), parts)
+    told = merge_observations(JobId(5), parts)
     assert told is not None
     assert (told.job, told.state) == (JobId(5), JobState.RUNNING)
 
@@ -170,13 +170,13 @@ def test_an_array_that_ended_failed_if_one_task_failed() -> None:
         _seen(JobId(5, task=0), JobState.COMPLETED),
         _seen(JobId(5, task=1), JobState.FAILED),
     ]
-    told = whole(JobId(5), parts)
+    told = merge_observations(JobId(5), parts)
     assert told is not None
     assert told.state is JobState.FAILED
 
 
 def test_a_job_that_nobody_mentions_is_not_there() -> None:
-    assert whole(JobId(5), [_seen(JobId(6), JobState.RUNNING)]) is None
+    assert merge_observations(JobId(5), [_seen(JobId(6), JobState.RUNNING)]) is None
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobgen.resolve.container import _CONVERT
+from jobgen.resolve.container_command import _CONVERT
 from jobgen.resolve.docker import _AMD, _NVIDIA
 from jobgen.shell.simple_commands import read_script
 from tests.load.test_jobs import problem

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.errors import Invalid, Place
-from jobgen.source import Flag, Real, Whole, parse, resolved, scan
+from jobgen.source import Flag, Real, WrittenInt, parse, resolved, scan
 
 
 def codes(text: str) -> list[str]:
@@ -52,7 +52,7 @@ def test_what_yaml_1_1_would_change_stays_text(text: str) -> None:
 )
 def test_a_number_knows_its_value_and_how_it_was_written(text: str, value: float) -> None:
     number = resolved(text)
-    assert isinstance(number, (Whole, Real))
+    assert isinstance(number, (WrittenInt, Real))
     assert number == value
     assert number.text == text
 

@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from jobgen.model.train import FRAMEWORKS, STRATEGIES, Parallel, Train
-from jobgen.strategy import TRAITS, World, decide, faults
-from jobgen.strategy.frameworks import Configured, Request, configure
-from jobgen.strategy.sizes import known_architecture, sizes
-from jobgen.strategy.values import Fault
+from jobgen.strategy import TRAITS, RankLayout, decide, faults
+from jobgen.strategy.frameworks import Configured, FrameworkRequest, configure
+from jobgen.strategy.model_sizes import known_architecture, sizes
+from jobgen.strategy.spec import TrainDiagnostic
 
 SHAPE = {"layers": 8, "hidden": 64, "heads": 8, "kv_heads": 4, "ffn": 256}
 EXPERTS = {**SHAPE, "experts": 4}
@@ -50,8 +50,8 @@ KINDS: tuple[Mapping[str, Any], ...] = (
 
 _axis = st.sampled_from([1, 1, 1, 2, 3, 4, 8, 16])
 _count = st.none() | st.integers(1, 512)
-worlds: st.SearchStrategy[World] = st.builds(
-    World,
+worlds: st.SearchStrategy[RankLayout] = st.builds(
+    RankLayout,
     st.integers(1, 4),
     st.integers(1, 8),
     st.sampled_from(["infiniband", "ethernet", None]),
@@ -99,34 +99,36 @@ def train(framework: str, **keys: Any) -> Train:
     return Train(framework=framework, strategy=kind, **keys)
 
 
-def refused(asked: Train, world: World) -> list[Fault]:
+def refused(asked: Train, world: RankLayout) -> list[TrainDiagnostic]:
     """What the strategy itself says against it."""
     return list(faults(asked, sizes(asked, {})[0], world, launcher="torchrun"))
 
 
-def request(asked: Train, nodes: int = 2, each: int = 4, **more: Any) -> Request:
+def request(asked: Train, nodes: int = 2, each: int = 4, **more: Any) -> FrameworkRequest:
     """What its framework is asked. The strategy has nothing against it."""
-    world = World(nodes, each, "infiniband")
+    world = RankLayout(nodes, each, "infiniband")
     assert refused(asked, world) == []
     decided = decide(asked, sizes(asked, {})[0], world, launcher="torchrun")
-    return Request(decided, nodes, each, **{"model": known_architecture(asked, {}), **more})
+    return FrameworkRequest(
+        decided, nodes, each, **{"model": known_architecture(asked, {}), **more}
+    )
 
 
 def made(
     framework: str, *, words: tuple[str, ...] = (), gpus: bool = True, **keys: Any
 ) -> Configured:
     """What this framework's programs are given on two nodes of four ranks."""
-    return configure(request(train(framework, **{**BATCH, **keys}), words=words, gpus=gpus))
+    return configure(request(train(framework, **{**BATCH, **keys}), run_args=words, gpus=gpus))
 
 
-def grid(framework: str) -> Iterator[tuple[Request, Configured]]:
+def grid(framework: str) -> Iterator[tuple[FrameworkRequest, Configured]]:
     """All that strategy and framework have nothing against: kinds x degrees x settings."""
     for kind in KINDS:
         for degrees in DEGREES:
             for setting in SETTINGS:
                 keys = {"model": EXPERTS, **BATCH, **degrees, **setting}
                 asked = train(framework, strategy=kind, **keys)
-                if refused(asked, World(2, 4, "infiniband")):
+                if refused(asked, RankLayout(2, 4, "infiniband")):
                     continue
                 one = request(asked)
                 given = configure(one)

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from jobgen.strategy import TRAITS
-from jobgen.strategy.frameworks import Configured, Request
+from jobgen.strategy.frameworks import Configured, FrameworkRequest
 from tests.strategy import worlds
 from tests.strategy.worlds import asked, content, environment
 
@@ -49,7 +49,7 @@ def paths(strategy: str | Mapping[str, Any], **keys: Any) -> list[tuple[str, ...
     return [fault.path for fault in given(strategy, **keys).faults]
 
 
-def grid() -> Iterator[tuple[Request, Configured]]:
+def grid() -> Iterator[tuple[FrameworkRequest, Configured]]:
     return worlds.grid("accelerate", *KINDS, launcher="accelerate")
 
 
@@ -192,7 +192,7 @@ def test_accelerate_reads_the_deepspeed_configuration_whole(
         assert read.train_batch_size == strategy.batch.total
 
 
-def launched(place: Path, request: Request) -> dict[str, str]:
+def launched(place: Path, request: FrameworkRequest) -> dict[str, str]:
     """The environment that ``accelerate launch`` would give to the ranks of the second node."""
     from accelerate.commands import launch
     from accelerate.utils.launch import prepare_deepspeed_cmd_env, prepare_multi_gpu_env
@@ -212,7 +212,7 @@ def launched(place: Path, request: Request) -> dict[str, str]:
     return dict(env)
 
 
-def sharded(env: Mapping[str, str], request: Request) -> None:
+def sharded(env: Mapping[str, str], request: FrameworkRequest) -> None:
     """accelerate's plugin, made from that environment, says what the strategy says."""
     from accelerate import FullyShardedDataParallelPlugin
     from accelerate.parallelism_config import ParallelismConfig

@@ -8,7 +8,7 @@ import pytest
 
 from jobgen.model.train import Train
 from jobgen.strategy.batch import batch, faults
-from jobgen.strategy.values import Batch
+from jobgen.strategy.spec import Batch
 
 RANKS = 4
 

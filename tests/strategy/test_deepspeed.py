@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobgen.strategy import Sizes, Strategy
+from jobgen.strategy import ModelSizes, Strategy
 from jobgen.strategy.frameworks import Configured
 from tests.strategy import worlds
 from tests.strategy.worlds import LLAMA, asked, content, given, grid
@@ -70,7 +70,7 @@ def test_buckets_of_stage_3_follow_the_model_where_it_is_known() -> None:
     assert zero["reduce_bucket_size"] == 64 * 64
     assert zero["stage3_prefetch_bucket_size"] == int(0.9 * 64 * 64)
     assert zero["stage3_param_persistence_threshold"] == 640
-    assert config("zero3", sizes=Sizes())["zero_optimization"] == {"stage": 3}
+    assert config("zero3", sizes=ModelSizes())["zero_optimization"] == {"stage": 3}
 
 
 def test_cpus_pin_no_memory_and_overlap_nothing() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jobgen.data import deepspeed_keys
-from jobgen.strategy.dsconfig import own
+from jobgen.strategy.dsconfig import user_config
 from jobgen.strategy.frameworks import Configured, configure
 from tests.strategy import worlds
 from tests.strategy.worlds import asked, content
@@ -215,9 +215,9 @@ def test_the_trainer_is_told_what_only_the_file_says() -> None:
 
 
 def test_unknown_keys_are_judged_without_a_strategy() -> None:
-    found, faults = own.read(b'{"zero_optimisation": {}}', "ds.json")
+    found, faults = user_config.read(b'{"zero_optimisation": {}}', "ds.json")
     assert not faults
-    (fault,) = own.unknown(found, auto=True)
+    (fault,) = user_config.unknown(found, auto=True)
     assert fault.message.startswith("ds.json:1: zero_optimisation is no key")
 
 

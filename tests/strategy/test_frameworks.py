@@ -14,9 +14,9 @@ from jobgen.model.job import JobSpec
 from jobgen.model.train import Offload, Parallel, Train
 from jobgen.model.trained import ModelShape
 from jobgen.shell import Raw, expandable
-from jobgen.strategy import TRAITS, World, decide, faults
-from jobgen.strategy.frameworks import MODULES, Request, configure
-from jobgen.strategy.sizes import known_architecture, sizes
+from jobgen.strategy import TRAITS, RankLayout, decide, faults
+from jobgen.strategy.frameworks import MODULES, FrameworkRequest, configure
+from jobgen.strategy.model_sizes import known_architecture, sizes
 from tests.strategy.made import jobs, worlds
 
 FORMS = {"strategy": Parallel, "offload": Offload, "model": ModelShape}
@@ -35,7 +35,7 @@ more: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 @given(jobs, worlds, more)
 @settings(max_examples=60)
 def test_whatever_is_accepted_is_configured_or_refused_with_a_way_out(
-    framework: str, keys: dict[str, Any], world: World, others: dict[str, Any]
+    framework: str, keys: dict[str, Any], world: RankLayout, others: dict[str, Any]
 ) -> None:
     kinds = [name for name, trait in TRAITS.items() if framework in trait.frameworks]
     kind = keys["strategy"]
@@ -48,7 +48,7 @@ def test_whatever_is_accepted_is_configured_or_refused_with_a_way_out(
     decided = decide(train, known, world, launcher="")
     arch = known_architecture(train, {})
     given = configure(
-        Request(decided, world.nodes, world.ranks_per_node, gpus=world.gpus, model=arch)
+        FrameworkRequest(decided, world.nodes, world.ranks_per_node, gpus=world.gpus, model=arch)
     )
     for fault in given.faults:
         first, *rest = fault.path

@@ -13,7 +13,7 @@ import pytest
 
 from jobgen.shell import join
 from jobgen.strategy import TRAITS
-from jobgen.strategy.frameworks import Configured, Request, torch
+from jobgen.strategy.frameworks import Configured, FrameworkRequest, torch
 from tests.strategy import worlds
 from tests.strategy.worlds import content, environment, ranks
 
@@ -79,7 +79,7 @@ def test_what_the_trainer_cannot_do_is_refused() -> None:
     assert paths("ddp", activation_checkpointing="selective") == [("activation_checkpointing",)]
 
 
-def grid() -> Iterator[tuple[Request, Configured]]:
+def grid() -> Iterator[tuple[FrameworkRequest, Configured]]:
     return worlds.grid("hf-trainer", *KINDS)
 
 
@@ -120,7 +120,7 @@ def parsed(found: Configured, folder: Path) -> Any:
     return args
 
 
-def shared(args: Any, request: Request) -> None:
+def shared(args: Any, request: FrameworkRequest) -> None:
     """What goes by words under every strategy."""
     strategy = request.strategy
     assert strategy.batch
@@ -154,7 +154,7 @@ def sharded_by_deepspeed(args: Any, found: Configured, patch: pytest.MonkeyPatch
     assert read.zero_config.gather_16bit_weights_on_model_save is (read.zero_config.stage == 3)
 
 
-def sharded_by_fsdp(args: Any, request: Request) -> None:
+def sharded_by_fsdp(args: Any, request: FrameworkRequest) -> None:
     """What the Trainer hands to accelerate's plugin, and the plugin made from it."""
     from accelerate import FullyShardedDataParallelPlugin
 

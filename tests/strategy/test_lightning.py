@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from jobgen.shell import quote
-from jobgen.strategy.frameworks import Configured, Request, configure
+from jobgen.strategy.frameworks import Configured, FrameworkRequest, configure
 from tests.products import one_of_each
 from tests.strategy.made import BATCH, grid, made, request, train
 
@@ -64,7 +64,7 @@ def read(parser: Any, given: Configured, bundle: Path) -> tuple[Any, Any]:
         return trainer, kind(**values)
 
 
-def differences(trainer: Any, strategy: Any, one: Request) -> Mapping[str, Any]:
+def differences(trainer: Any, strategy: Any, one: FrameworkRequest) -> Mapping[str, Any]:
     """Key → what Lightning has and what was meant, where they are not the same."""
     said = one.strategy
     assert said.batch is not None
@@ -85,7 +85,7 @@ def differences(trainer: Any, strategy: Any, one: Request) -> Mapping[str, Any]:
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 
 
-def _ddp(made: Any, one: Request) -> dict[str, tuple[Any, Any]]:
+def _ddp(made: Any, one: FrameworkRequest) -> dict[str, tuple[Any, Any]]:
     keys, said = made._ddp_kwargs, one.strategy
     hook = made._ddp_comm_hook
     wanted = None if said.hook == "none" else f"{said.hook}_compress_hook"
@@ -97,7 +97,7 @@ def _ddp(made: Any, one: Request) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def _fsdp(made: Any, one: Request) -> dict[str, tuple[Any, Any]]:
+def _fsdp(made: Any, one: FrameworkRequest) -> dict[str, tuple[Any, Any]]:
     said = one.strategy
     hybrid = (said.mesh.replicate, said.mesh.shard) if said.name == "fsdp-hybrid" else None
     mesh = made.kwargs.get("device_mesh")
@@ -109,7 +109,7 @@ def _fsdp(made: Any, one: Request) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def _fsdp2(made: Any, one: Request) -> dict[str, tuple[Any, Any]]:
+def _fsdp2(made: Any, one: FrameworkRequest) -> dict[str, tuple[Any, Any]]:
     mesh = one.strategy.mesh
     return {
         "data": (made._data_parallel_size, mesh.data),
@@ -117,7 +117,7 @@ def _fsdp2(made: Any, one: Request) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def _zero(made: Any, one: Request) -> dict[str, tuple[Any, Any]]:
+def _zero(made: Any, one: FrameworkRequest) -> dict[str, tuple[Any, Any]]:
     config, said = made.config, one.strategy
     assert said.batch is not None
     return {

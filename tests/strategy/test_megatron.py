@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jobgen.shell import Raw
-from jobgen.strategy.frameworks import Configured, Request
+from jobgen.strategy.frameworks import Configured, FrameworkRequest
 from tests.strategy.made import BATCH, CHECKPOINTS, SHAPE, grid, made, request, train
 from tests.strategy.megatron import make_parser
 
@@ -26,7 +26,7 @@ def read(given: Configured) -> argparse.Namespace:
     return PARSER.parse_args([str(arg) for arg in given.args])
 
 
-def meant(one: Request) -> dict[str, Any]:
+def meant(one: FrameworkRequest) -> dict[str, Any]:
     """What the strategy says, in Megatron-LM's names; None where nothing is to be said."""
     strategy = one.strategy
     mesh, batch = strategy.mesh, strategy.batch
@@ -112,7 +112,7 @@ def test_sizes_of_a_config_file_are_not_passed_on_and_said_so() -> None:
     one = request(train("megatron", model="model/config.json", seq_len=64, **BATCH))
     assert one.strategy.sizes.name == "model/config.json"
     from jobgen.strategy.frameworks import configure
-    from jobgen.strategy.sizes import sizes
+    from jobgen.strategy.model_sizes import sizes
 
     known, found = sizes(train("megatron", model="c.json"), {"c.json": text.encode()})
     assert not found

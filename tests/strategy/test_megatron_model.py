@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from jobgen.data import shapes
 from jobgen.model.train import Train
-from jobgen.strategy import World, decide
-from jobgen.strategy.frameworks import Configured, Request, configure
+from jobgen.strategy import RankLayout, decide
+from jobgen.strategy.frameworks import Configured, FrameworkRequest, configure
+from jobgen.strategy.model_sizes import known_architecture, sizes
 from jobgen.strategy.shapes import model
-from jobgen.strategy.shapes.values import Architecture
-from jobgen.strategy.sizes import known_architecture, sizes
+from jobgen.strategy.shapes.architecture import Architecture
 from tests.strategy import megatron
 from tests.strategy.made import request, train
 
@@ -210,7 +210,7 @@ LLAMA = "layers: 8, hidden: 64, heads: 8, ffn: 192, vocab: 1000"
     ],
 )
 def test_another_model_in_run_is_refused(words: str, other: str) -> None:
-    given, _ = described(asked(read(LLAMA)), words=tuple(words.split()))
+    given, _ = described(asked(read(LLAMA)), run_args=tuple(words.split()))
     (fault,) = given.faults
     assert (fault.code, fault.path) == ("J252", ("model",))
     assert fault.message.endswith(f": {other}")
@@ -219,8 +219,8 @@ def test_another_model_in_run_is_refused(words: str, other: str) -> None:
 
 def test_learned_positions_and_rotary_ones_in_run_are_two_models() -> None:
     words = ("--use-rotary-position-embeddings",)
-    assert not described(asked(read(LLAMA)), words=words)[0].faults
-    assert described(asked(read(f"{LLAMA}, positions: 1024")), words=words)[0].faults
+    assert not described(asked(read(LLAMA)), run_args=words)[0].faults
+    assert described(asked(read(f"{LLAMA}, positions: 1024")), run_args=words)[0].faults
 
 
 @pytest.mark.parametrize(
@@ -233,12 +233,12 @@ def test_learned_positions_and_rotary_ones_in_run_are_two_models() -> None:
     ],
 )
 def test_the_same_model_in_run_is_taken(words: str) -> None:
-    assert not described(asked(read(LLAMA)), words=tuple(words.split()))[0].faults
+    assert not described(asked(read(LLAMA)), run_args=tuple(words.split()))[0].faults
 
 
 def test_the_vocabulary_is_padded_as_run_asks() -> None:
     def rows(*words: str, tp: int = 1) -> int | None:
-        given, _ = described(asked(read(LLAMA), tp=tp), words=words)
+        given, _ = described(asked(read(LLAMA), tp=tp), run_args=words)
         assert not given.faults
         count = megatron.validated([str(word) for word in given.args]).padded_vocab_size
         return None if count is None else int(count)
@@ -252,13 +252,13 @@ def test_the_vocabulary_is_padded_as_run_asks() -> None:
 
 def test_a_model_of_the_programs_own_is_left_to_it() -> None:
     for name in ("--yaml-cfg", "--use-checkpoint-args"):
-        given, _ = described(asked("google/gemma-2b"), words=(name,))
+        given, _ = described(asked("google/gemma-2b"), run_args=(name,))
         assert not given.faults
         assert "--num-layers" not in given.args
         assert any(name in note.message for note in given.notes)
-    given, _ = described(asked(read(LLAMA)), words=("--spec", "my.layers", "spec"))
+    given, _ = described(asked(read(LLAMA)), run_args=("--spec", "my.layers", "spec"))
     assert "--num-layers" in given.args
-    given, _ = described(asked("google/gemma-2b"), words=("--spec", "my.layers", "spec"))
+    given, _ = described(asked("google/gemma-2b"), run_args=("--spec", "my.layers", "spec"))
     assert not given.faults
     assert "--num-layers" not in given.args
 
@@ -268,8 +268,8 @@ def of_config(data: dict[str, Any]) -> Configured:
     one = asked("model/config.json")
     known, found = sizes(one, texts)
     assert not found
-    decided = decide(one, known, World(2, 4, "infiniband"), launcher="torchrun")
-    return configure(Request(decided, 2, 4, model=known_architecture(one, texts)))
+    decided = decide(one, known, RankLayout(2, 4, "infiniband"), launcher="torchrun")
+    return configure(FrameworkRequest(decided, 2, 4, model=known_architecture(one, texts)))
 
 
 CONFIG = {

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobgen.model.train import Offload, Parallel, Train
-from jobgen.strategy import Fault, Mesh, Sizes, World, decide, faults
+from jobgen.strategy import Mesh, ModelSizes, RankLayout, TrainDiagnostic, decide, faults
 from jobgen.strategy.mesh import mesh
-from jobgen.strategy.sizes import sizes
+from jobgen.strategy.model_sizes import sizes
 from tests.strategy.made import jobs, worlds
 
-LLAMA = Sizes(layers=32, hidden=4096, heads=32, kv_heads=8, ffn=14336)
-TWO = World(2, 8, "infiniband")
+LLAMA = ModelSizes(layers=32, hidden=4096, heads=32, kv_heads=8, ffn=14336)
+TWO = RankLayout(2, 8, "infiniband")
 
 
 def asked(**keys: Any) -> Train:
@@ -25,18 +25,20 @@ def asked(**keys: Any) -> Train:
     return Train(strategy=Parallel(**({"type": kind} if isinstance(kind, str) else kind)), **keys)
 
 
-def found(world: World | None = TWO, known: Sizes = LLAMA, **keys: Any) -> list[Fault]:
+def found(
+    world: RankLayout | None = TWO, known: ModelSizes = LLAMA, **keys: Any
+) -> list[TrainDiagnostic]:
     return list(faults(asked(**keys), known, world))
 
 
-def one(world: World | None = TWO, known: Sizes = LLAMA, **keys: Any) -> Fault:
+def one(world: RankLayout | None = TWO, known: ModelSizes = LLAMA, **keys: Any) -> TrainDiagnostic:
     (fault,) = found(world, known, **keys)
     return fault
 
 
 @given(jobs, worlds)
 def test_what_is_accepted_divides_the_ranks_and_the_batch_exactly(
-    keys: dict[str, Any], world: World
+    keys: dict[str, Any], world: RankLayout
 ) -> None:
     train = asked(**keys)
     known = sizes(train, {})[0]
@@ -66,7 +68,7 @@ FORMS = {"strategy": Parallel, "offload": Offload}
 
 @given(jobs, worlds | st.none())
 def test_every_refusal_names_a_key_of_train_once_and_has_a_hint(
-    keys: dict[str, Any], world: World | None
+    keys: dict[str, Any], world: RankLayout | None
 ) -> None:
     train = asked(**keys)
     refused = list(faults(train, sizes(train, {})[0], world, launcher="torchrun"))
@@ -86,7 +88,7 @@ _WRITTEN = re.compile(r"(\w+): ((?:\d+\b(?:, | or )?)+)")
 
 @given(jobs, worlds)
 @settings(max_examples=300)
-def test_every_number_of_a_hint_is_taken(keys: dict[str, Any], world: World) -> None:
+def test_every_number_of_a_hint_is_taken(keys: dict[str, Any], world: RankLayout) -> None:
     train = asked(**keys)
     known = sizes(train, {})[0]
     for fault in faults(train, known, world, launcher="torchrun"):
@@ -133,7 +135,7 @@ def test_a_degree_that_divides_no_heads_gets_the_nearest_that_do() -> None:
 
 
 def test_a_hint_stays_inside_the_node_and_the_ranks() -> None:
-    fault = one(World(3, 8, "infiniband"), Sizes(heads=12), tp=5)
+    fault = one(RankLayout(3, 8, "infiniband"), ModelSizes(heads=12), tp=5)
     assert fault.hint == "write tp: 4 or 2"
 
 
@@ -151,22 +153,22 @@ def test_context_parallel_takes_two_pieces_of_the_sequence_a_rank() -> None:
 
 @pytest.mark.parametrize("fabric", ["ethernet", "none"])
 def test_tensor_parallel_across_nodes_needs_a_fast_network(fabric: str) -> None:
-    wide = Sizes(layers=32, heads=64, kv_heads=64)
+    wide = ModelSizes(layers=32, heads=64, kv_heads=64)
     assert found(TWO, wide, tp=16) == []
-    fault = one(World(2, 8, fabric), wide, tp=16)
+    fault = one(RankLayout(2, 8, fabric), wide, tp=16)
     assert (fault.code, fault.path) == ("J234", ("tp",))
     assert "write tp: 8" in fault.hint
 
 
 def test_a_tensor_group_that_straddles_nodes_is_refused_on_any_network() -> None:
-    fault = one(World(2, 6, "infiniband"), Sizes(heads=12), tp=4)
+    fault = one(RankLayout(2, 6, "infiniband"), ModelSizes(heads=12), tp=4)
     assert fault.code == "J234"
     assert "write tp: 6" in fault.hint
 
 
 def test_reshard_over_all_that_share_is_no_part_of_them() -> None:
     kind = {"type": "fsdp2", "reshard_after_forward": 8}
-    fault = one(World(1, 8), strategy=kind)
+    fault = one(RankLayout(1, 8), strategy=kind)
     assert fault.path == ("strategy", "reshard_after_forward")
     assert fault.hint == "write true, 2, 4"
 

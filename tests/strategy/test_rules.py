@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from jobgen.model.train import Offload, Parallel, Train
-from jobgen.strategy import TRAITS, Fault, framework
+from jobgen.strategy import TRAITS, TrainDiagnostic, framework
 from jobgen.strategy.frameworks import MODULES
 from jobgen.strategy.rules import faults, launcher
 
 
-def refused(strategy: Any = "ddp", framework: str = "torch", **keys: Any) -> list[Fault]:
+def refused(strategy: Any = "ddp", framework: str = "torch", **keys: Any) -> list[TrainDiagnostic]:
     kind = {"type": strategy} if isinstance(strategy, str) else strategy
     return list(faults(Train(strategy=Parallel(**kind), framework=framework, **keys), framework))
 
 
-def one(*args: Any, **keys: Any) -> Fault:
+def one(*args: Any, **keys: Any) -> TrainDiagnostic:
     (fault,) = refused(*args, **keys)
     return fault
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jobgen.shell import Raw
-from jobgen.strategy.frameworks import Configured, Request, configure
+from jobgen.strategy.frameworks import Configured, FrameworkRequest, configure
 from tests.strategy.made import CHECKPOINTS, grid, made, request, train
 
 PARSED = pytest.mark.train("torch", "tyro", "torchtitan")
@@ -28,7 +28,7 @@ def read(given: Configured, *model: str) -> Any:
         return ConfigManager().parse_args([*words, *map(str, given.args)])
 
 
-def differences(config: Any, one: Request) -> dict[str, tuple[Any, Any]]:
+def differences(config: Any, one: FrameworkRequest) -> dict[str, tuple[Any, Any]]:
     """Key → what torchtitan has and what was meant, where they are not the same."""
     strategy = one.strategy
     mesh, batch, division, training = (

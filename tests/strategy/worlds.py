@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from jobgen.model.train import Offload, Parallel, Train
-from jobgen.strategy import Sizes, World, decide, faults
-from jobgen.strategy.frameworks import Configured, Request, configure
+from jobgen.strategy import ModelSizes, RankLayout, decide, faults
+from jobgen.strategy.frameworks import Configured, FrameworkRequest, configure
 
 RANKS = 8
-LLAMA = Sizes("org/model", 4, 64, 8, 8, 256, 1000)
+LLAMA = ModelSizes("org/model", 4, 64, 8, 8, 256, 1000)
 PRECISIONS = ("fp32", "bf16", "fp16")
 BATCHES: tuple[Mapping[str, int], ...] = (
     {"micro_batch": 2, "gradient_accumulation": 4},
@@ -41,21 +41,21 @@ def asked(
     *,
     launcher: str = "torchrun",
     gpus: bool = True,
-    sizes: Sizes = LLAMA,
+    sizes: ModelSizes = LLAMA,
     config: bytes | None = None,
     **keys: Any,
-) -> Request | None:
+) -> FrameworkRequest | None:
     """The request on two nodes of four ranks; None where the strategy itself says no."""
     kind = {"type": strategy} if isinstance(strategy, str) else strategy
     offload = keys.pop("offload", {"what": "none"})
     train = Train(
         framework=framework, strategy=Parallel(**kind), offload=Offload(**offload), **keys
     )
-    world = World(2, 4, "infiniband", gpus=gpus)
+    world = RankLayout(2, 4, "infiniband", gpus=gpus)
     if list(faults(train, sizes, world, launcher=launcher)):
         return None
     decided = decide(train, sizes, world, launcher=launcher, config=config)
-    return Request(decided, 2, 4, gpus)
+    return FrameworkRequest(decided, 2, 4, gpus)
 
 
 def given(framework: str, strategy: str | Mapping[str, Any], **keys: Any) -> Configured:
@@ -72,7 +72,7 @@ def content(found: Configured, path: str) -> bytes:
 
 def grid(
     framework: str, *kinds: str | Mapping[str, Any], launcher: str = "torchrun"
-) -> Iterator[tuple[Request, Configured]]:
+) -> Iterator[tuple[FrameworkRequest, Configured]]:
     """Strategies x precision x offload x batch x extras x GPUs, as far as nobody refuses it."""
     for kind in kinds:
         for precision in PRECISIONS:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from jobgen.submission import machine
+from jobgen.submission import transitions
 from jobgen.submission.states import Begin, Effect, Phase, Resolve
 from tests.submission import world as worlds
 from tests.submission.world import Job, Sbatch, World
@@ -271,8 +271,8 @@ def test_without_the_claim_it_runs_twice() -> None:
 def test_without_the_confirmation_an_id_that_was_lost_counts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def hasty(*args: object) -> machine.Step:
-        state, effects = machine.step(*args)  # type: ignore[arg-type]
+    def hasty(*args: object) -> transitions.Step:
+        state, effects = transitions.step(*args)  # type: ignore[arg-type]
         if state.phase is Phase.SUBMITTED:
             state = replace(state, phase=Phase.CONFIRMED)
         return state, effects

@@ -8,7 +8,7 @@ from jobgen.model.record import JobId, Login, Site
 from jobgen.scheduler import scheduler_for
 from jobgen.shell import Result
 from jobgen.submission.replies import FailedReply, read_resolve, read_stage, read_start
-from jobgen.submission.states import Missing, Report, Resolved, Staged
+from jobgen.submission.states import Report, Resolved, RunDirectoryMissing, Staged
 
 SLURM = scheduler_for(Site("big", "slurm", Login("paramiko", "big"), "/scratch"))
 
@@ -54,8 +54,8 @@ def test_noise_instead_of_an_answer_is_quoted_and_concludes_nothing() -> None:
 
 
 def test_a_missing_run_directory_is_told_from_silence() -> None:
-    assert read_start(reply(missing=""), SLURM, 1) == Missing()
-    assert read_resolve(reply(missing=""), SLURM, 1, "t") == Missing()
+    assert read_start(reply(missing=""), SLURM, 1) == RunDirectoryMissing()
+    assert read_resolve(reply(missing=""), SLURM, 1, "t") == RunDirectoryMissing()
 
 
 def test_an_accepted_attempt_has_its_id() -> None:

@@ -425,7 +425,7 @@ def test_an_end_without_a_word_is_seen(run: Path) -> None:
     (state / ".exit").touch()
     seen = read_markers(dict(split(frames(shell(script)), "run"))[str(run)])
     assert seen.full
-    assert seen.whole
+    assert seen.complete
 
 
 BREAKS = {
@@ -446,13 +446,13 @@ def test_a_look_that_was_broken_off_is_not_whole(run: Path, tool: tuple[str, str
     (state / "exit.0").write_text("rc=3\nnode=n1\ntime=5\njob=42\nend=done\n")
     (state / "report").write_text('{"peak": 7}')
     script = scripts.observe([str(run)], {})
-    assert read_markers(dict(split(frames(shell(script)), "run"))[str(run)]).whole
+    assert read_markers(dict(split(frames(shell(script)), "run"))[str(run)]).complete
     name, body = tool
     (run / "bin").mkdir()
     (run / "bin" / name).write_text(f"#!/bin/sh\nreal={shutil.which(name)}\n{body}\n")
     (run / "bin" / name).chmod(0o755)
     path = f"{run / 'bin'}:{os.environ['PATH']}"
-    assert not read_markers(dict(split(frames(shell(script, path)), "run"))[str(run)]).whole
+    assert not read_markers(dict(split(frames(shell(script, path)), "run"))[str(run)]).complete
 
 
 def shell(script: str, path: str = os.environ["PATH"]) -> bytes:

@@ -6,8 +6,8 @@ import random
 from collections import Counter
 from collections.abc import Callable
 
-from jobgen.submission.machine import ATTEMPTS, step
 from jobgen.submission.states import Begin, CancelAsked, Phase
+from jobgen.submission.transitions import ATTEMPTS, step
 from tests.submission.world import World
 
 STORMS = 3000

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from jobgen.model.record import JobId
-from jobgen.submission.machine import step
 from jobgen.submission.states import (
     Begin,
     Bury,
@@ -21,18 +20,19 @@ from jobgen.submission.states import (
     Effect,
     Fact,
     Mark,
-    Missing,
     Phase,
     Record,
     Report,
     Resolve,
     Resolved,
+    RunDirectoryMissing,
     Sighting,
     Stage,
     Staged,
     Start,
     State,
 )
+from jobgen.submission.transitions import step
 
 TTL, MESSAGE_TIMEOUT, MIN_JOB_AGE, SAVED_AFTER = 20.0, 5.0, 120.0, 5.0
 
@@ -197,7 +197,7 @@ class World:
             self.scancel(effect.jobs)
             return None
         if self.directory is None:
-            return Missing() if isinstance(effect, Start | Resolve) else None
+            return RunDirectoryMissing() if isinstance(effect, Start | Resolve) else None
         return self._inside(effect, self.directory)
 
     def _inside(self, effect: Effect, directory: Directory) -> Fact | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from jobgen.survey import slurm
+from jobgen.survey import slurm_site
 from jobgen.survey.hardware import (
     amd_topo,
     efa,
@@ -16,10 +16,10 @@ from jobgen.survey.hardware import (
     ibv_devinfo,
     ip,
     lscpu,
-    node,
     nvidia_query,
     nvlink,
     query,
+    system_info,
     topo,
     topology,
     topology_words,
@@ -57,18 +57,21 @@ PARSERS: dict[str, tuple[Parser, str]] = {
     "lscpu": (lscpu.parse, "hardware/lscpu-*.txt"),
     "ip": (ip.parse, "hardware/ip-*.txt"),
     "fi_info": (efa.parse, "hardware/fi_info-*.txt"),
-    "ethtool": (node.ethernet, "hardware/ethtool-*.txt"),
-    "df": (node.disks, "hardware/df-*.txt"),
-    "meminfo": (node.memory, "hardware/meminfo.txt"),
-    "versions": (lambda text: (node.cuda(text), node.driver(text)), "hardware/version-*.txt"),
-    "modules": (node.modules, "hardware/modules-*.txt"),
+    "ethtool": (system_info.ethernet, "hardware/ethtool-*.txt"),
+    "df": (system_info.disks, "hardware/df-*.txt"),
+    "meminfo": (system_info.memory, "hardware/meminfo.txt"),
+    "versions": (
+        lambda text: (system_info.cuda(text), system_info.driver(text)),
+        "hardware/version-*.txt",
+    ),
+    "modules": (system_info.modules, "hardware/modules-*.txt"),
     "xid": (xid.parse, "hardware/xid-*.txt"),
-    "sinfo": (slurm.groups, "sites/*/sinfo.txt"),
-    "scontrol show node": (slurm.nodes, "sites/*/node*.txt"),
-    "scontrol show partition": (slurm.partitions, "sites/*/partition*.txt"),
-    "scontrol show config": (slurm.settings, "sites/*/config.txt"),
-    "sacctmgr show assoc": (slurm.associations, "sites/*/assoc.txt"),
-    "sacctmgr show qos": (slurm.qualities, "sites/*/qos.txt"),
+    "sinfo": (slurm_site.groups, "sites/*/sinfo.txt"),
+    "scontrol show node": (slurm_site.nodes, "sites/*/node*.txt"),
+    "scontrol show partition": (slurm_site.partitions, "sites/*/partition*.txt"),
+    "scontrol show config": (slurm_site.settings, "sites/*/config.txt"),
+    "sacctmgr show assoc": (slurm_site.associations, "sites/*/assoc.txt"),
+    "sacctmgr show qos": (slurm_site.qualities, "sites/*/qos.txt"),
 }
 """Name → parser and its fact files. Each takes any text and raises nothing."""
 

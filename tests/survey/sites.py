@@ -12,9 +12,9 @@ from jobgen.app.surveying import Survey
 from jobgen.load import check
 from jobgen.shell import Result
 from jobgen.survey import choice, write
-from jobgen.survey.node import Probe
-from jobgen.survey.slurm import commands, site
-from jobgen.survey.values import Draft, Login, folders
+from jobgen.survey.draft import Draft, LoginHost, folders
+from jobgen.survey.node_profile import Probe
+from jobgen.survey.slurm_site import commands, site
 
 SITES = Path(__file__).parents[1] / "facts" / "sites"
 HOME = "HOME nfs 734003200 /home/ann\nSCRATCH lustre 9734003200 /scratch/ann"
@@ -33,7 +33,7 @@ def answers(release: str, **changed: str) -> dict[str, Result]:
 
 def survey(told: Mapping[str, Result]) -> Survey:
     """These answers as ``cluster add`` has them."""
-    return Survey(site(told, "ann"), Login("ann", "/home/ann", "login", folders(HOME)))
+    return Survey(site(told, "ann"), LoginHost("ann", "/home/ann", "login", folders(HOME)))
 
 
 def made(told: Survey, node: Probe | None = None, **words: Any) -> tuple[Draft, str] | None:

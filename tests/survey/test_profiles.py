@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from jobgen.load import check, load_cluster
 from jobgen.shell import Result
 from jobgen.survey import choice, compare, write
-from jobgen.survey.node import Probe, probe
-from jobgen.survey.slurm import Site
-from jobgen.survey.values import Draft, Folder, Gap, Line, folders
+from jobgen.survey.draft import Draft, Gap, ProfileLine, WritableFolder, folders
+from jobgen.survey.node_profile import Probe, probe
+from jobgen.survey.slurm_site import SlurmSite
 from tests.survey.sites import answers, made, of_nodes, survey
 
 FACTS = Path(__file__).parents[1] / "facts" / "hardware"
@@ -212,8 +212,8 @@ def test_scratch_is_taken_before_the_home() -> None:
 def test_folders_are_read() -> None:
     text = "HOME nfs 5 /home/ann/\nSCRATCH lustre x /s\n- ext2/ext3 7 /a b\n\nnonsense"
     assert folders(text) == (
-        Folder("HOME", "nfs", 5, "/home/ann"),
-        Folder("", "ext2/ext3", 7, "/a b"),
+        WritableFolder("HOME", "nfs", 5, "/home/ann"),
+        WritableFolder("", "ext2/ext3", 7, "/a b"),
     )
 
 
@@ -345,7 +345,7 @@ def test_the_default_partition_wins_among_equals() -> None:
     assert [kind.partition for kind in chosen.elsewhere] == ["a", "c"]
     assert choice.choose(found, "c") is not None
     assert choice.choose(found, "d") is None
-    assert choice.choose(Site()) is None
+    assert choice.choose(SlurmSite()) is None
 
 
 HOSTILE = st.text(st.characters(exclude_categories=()), max_size=40)
@@ -356,7 +356,7 @@ HOSTILE = st.text(st.characters(exclude_categories=()), max_size=40)
     st.lists(st.tuples(HOSTILE, HOSTILE | st.booleans() | st.integers(0, 99)), max_size=4), HOSTILE
 )
 def test_no_words_of_others_break_out_of_their_line(rows: list[tuple[str, Any]], note: str) -> None:
-    entries = [Line(("paths", f"k{n}"), value, why) for n, (why, value) in enumerate(rows)]
+    entries = [ProfileLine(("paths", f"k{n}"), value, why) for n, (why, value) in enumerate(rows)]
     text = write.text((note,), Draft((*entries, Gap(("limits", "time"), note, (note,)))))
     lines = text.splitlines()
     assert text.isascii()
@@ -371,7 +371,7 @@ def test_no_words_of_others_break_out_of_their_line(rows: list[tuple[str, Any]],
 def test_a_value_comes_back_as_it_was(value: str) -> None:
     from jobgen.source import scan
 
-    text = write.text((), Draft((Line(("name",), value, "x"),)))
+    text = write.text((), Draft((ProfileLine(("name",), value, "x"),)))
     assert scan(text, "x").data["name"] == value
 
 
@@ -388,7 +388,9 @@ def test_a_name_that_no_profile_can_hold_is_a_comment() -> None:
     assert {"nodes.cpus", "gpu_type"} <= set(gaps(draft))
 
 
-def compared(text: str, release: str = "24.11", **words: Any) -> dict[str, compare.Difference]:
+def compared(
+    text: str, release: str = "24.11", **words: Any
+) -> dict[str, compare.ProfileDifference]:
     found = made(survey(answers(release)), **words)
     assert found is not None
     mine = load_cluster(text, "mine.yaml")

@@ -138,7 +138,7 @@ def test_keys_of_every_kind_let_in(
     if not passphrase:
         works(Login(backend, "login"))
     elif backend == "paramiko":
-        monkeypatch.setattr("jobgen.transport.terminal.Terminal.there", True)
+        monkeypatch.setattr("jobgen.transport.prompts.Terminal.there", True)
         answers = iter(["wrong", passphrase])
         monkeypatch.setattr("getpass.getpass", lambda _: next(answers))
         works(Login(backend, "login"))

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import jobgen
 from jobgen.app.world import World
-from jobgen.errors import JobgenError, Problem
+from jobgen.errors import Diagnostic, JobgenError
 from jobgen.shell import split_lines
 from jobgen.survey.health import Answer
-from jobgen.survey.health.client import LOCAL, Folder, Machine
+from jobgen.survey.health.client import LOCAL, ClientMachine, StateFolder
 
 PATIENCE = 5.0
 """Seconds for each program."""
@@ -25,11 +25,11 @@ _KEYS = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
 _BASH = 'printf "%s" "$BASH_VERSION"'
 
 
-def look(world: World) -> Machine:
+def look(world: World) -> ClientMachine:
     """This machine as it is found now."""
     path = world.environ.get("PATH", os.defpath)
     problem, runs = _ledger(world)
-    return Machine(
+    return ClientMachine(
         jobgen=jobgen.__version__,
         python=platform.python_version(),
         system=f"{platform.system()} {platform.release()} {platform.machine()}",
@@ -82,16 +82,16 @@ def _installed(name: str) -> str:
         return ""
 
 
-def _folder(world: World, path: Path) -> Folder:
+def _folder(world: World, path: Path) -> StateFolder:
     """What holds for a folder, or for the nearest above it that is there."""
     at = next((p for p in (path, *path.parents) if p.is_dir()), Path("/"))
     try:
         status, free = at.stat(), shutil.disk_usage(at).free
     except OSError:
-        return Folder(_label(world, path), there=False, writable=False)
+        return StateFolder(_label(world, path), there=False, writable=False)
     loose = status.st_uid != os.geteuid() or bool(status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
     there = at == path
-    return Folder(
+    return StateFolder(
         _label(world, path),
         there=there,
         writable=os.access(at, os.W_OK | os.X_OK),
@@ -119,7 +119,7 @@ def _kind(path: Path) -> str:
     return next((known[p] for p in (path.resolve(), *path.resolve().parents) if p in known), "")
 
 
-def _ledger(world: World) -> tuple[Problem | None, int]:
+def _ledger(world: World) -> tuple[Diagnostic | None, int]:
     """What is wrong with the notebook, and how many runs it has."""
     try:
         runs = len(world.ledger.runs())

@@ -6,7 +6,7 @@ import time
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
 
-from jobgen.errors import JobgenError, Problem, Unreachable
+from jobgen.errors import Diagnostic, JobgenError, Unreachable
 from jobgen.submission import wire
 from jobgen.survey.health import (
     Answer,
@@ -18,7 +18,7 @@ from jobgen.survey.health import (
     questions,
     reach,
     reality,
-    slurm,
+    slurm_checks,
 )
 from jobgen.survey.health.host import Clock
 
@@ -67,23 +67,23 @@ def findings(
                 yield from reality.findings(_compared(world, name, transport), name)
 
 
-def _way(login: Login) -> reach.Way:
+def _way(login: Login) -> reach.ConnectionProgress:
     """Where ssh's configuration leads, before anything is sent."""
     from jobgen.transport.known_hosts import lines_about
     from jobgen.transport.route import route
 
     if not login.host:
-        return reach.Way("this machine")
+        return reach.ConnectionProgress("this machine")
     begun = time.monotonic()
     try:
         target = route(login.host, login.user, login.port)
         through = [hop.host for hop in target.jumps()]
     except Unreachable as error:
-        return reach.Way(login.host, problem=error.problems[0])
+        return reach.ConnectionProgress(login.host, problem=error.problems[0])
     known = [line.place for line in lines_about(target.known_name, target.known_hosts)]
     via = f", through {', '.join(through)}" if through else ""
     via = f"{via}, by a ProxyCommand" if target.proxy_command and not through else via
-    return reach.Way(
+    return reach.ConnectionProgress(
         login.host,
         target=f"{target.user}@{target.hostname} port {target.port}{via}",
         key="the profile's fingerprint" if login.fingerprint else (known or [""])[0],
@@ -91,7 +91,9 @@ def _way(login: Login) -> reach.Way:
     )
 
 
-def _first(transport: Transport, way: reach.Way) -> tuple[reach.Way, Clock | None]:
+def _first(
+    transport: Transport, way: reach.ConnectionProgress
+) -> tuple[reach.ConnectionProgress, Clock | None]:
     """The login shell wakes, and tells the time once it is awake."""
     begun = time.monotonic()
     try:
@@ -120,10 +122,10 @@ def _rest(
     there = f"On {value.ssh.host}" if value.ssh else "On this machine"
     yield from judged(there, host.ROWS, host.Host(told, clock, on_slurm))
     if on_slurm:
-        site = slurm.Site(told, value, profile.why, refusal)
-        yield from judged("Slurm", slurm.ROWS, site)
+        site = slurm_checks.SlurmComparison(told, value, profile.why, refusal)
+        yield from judged("Slurm", slurm_checks.ROWS, site)
     several = on_slurm and value.nodes.count > 1
-    where = disk.Disk(told, root, profile.why("paths", "root"), several)
+    where = disk.DiskAnswers(told, root, profile.why("paths", "root"), several)
     yield from judged("Run directories", disk.ROWS, where)
     if lost:
         verdict = failed(lost.message, lost.hint, lost.code)
@@ -132,7 +134,7 @@ def _rest(
     return told
 
 
-def _compared(world: World, name: str, transport: Transport) -> Comparison | Problem:
+def _compared(world: World, name: str, transport: Transport) -> Comparison | Diagnostic:
     """How the profile compares with what Slurm tells; or why that cannot be said."""
     from jobgen.app import checking, surveying
 
@@ -144,7 +146,7 @@ def _compared(world: World, name: str, transport: Transport) -> Comparison | Pro
 
 def ask(
     transport: Transport, script: str, deadline: float = questions.DEADLINE
-) -> tuple[Told, Problem | None]:
+) -> tuple[Told, Diagnostic | None]:
     """The answers that came, and what cut them off; nothing where all of them came."""
     held = bytearray()
 
@@ -156,7 +158,7 @@ def ask(
         transport.call(script, deadline=deadline, sink=keep)
     except Unreachable as error:
         lost = error.problems[0]
-    return questions.answers(wire.whole(bytes(held))), lost
+    return questions.answers(wire.parse_complete_frames(bytes(held))), lost
 
 
 def trial(world: World, profile: Loaded[ClusterProfile]) -> tuple[str, str]:

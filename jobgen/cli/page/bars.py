@@ -9,8 +9,8 @@ from jobgen.cli.page.paints import PAINTS, fill_of, paint_of
 from jobgen.cli.page.shapes import Box, Frame, Label, Legend, Picture, Stroke, fit, ticks
 from jobgen.cli.screens.memory import gib, percent, runs, seconds
 from jobgen.cli.screens.stack import LETTERS, MEANT, letters
-from jobgen.strategy.choice.values import Advice, Option
-from jobgen.strategy.estimate import GIB, Step, Verdict
+from jobgen.strategy.choice.offer import Advice, StrategyOption
+from jobgen.strategy.estimate import GIB, StepTime, Verdict
 
 _FRAME = Frame(0.5, 99.0)
 _ROW, _HEIGHT = 68, 22
@@ -77,7 +77,7 @@ def memory_bars(advice: Advice) -> list[Bar]:
     return rows
 
 
-def _judge(option: Option, advice: Advice) -> str:
+def _judge(option: StrategyOption, advice: Advice) -> str:
     """A verdict that is short enough to stand above a bar."""
     if option.verdict == "unknown":
         return "unknown"
@@ -104,7 +104,7 @@ def step_bars(advice: Advice) -> list[Bar]:
     return rows
 
 
-def divide_step(step: Step) -> list[tuple[str, str, float]]:
+def divide_step(step: StepTime) -> list[tuple[str, str, float]]:
     """What a step's time goes into: name, letter, seconds."""
     links = {"node": 0.0, "network": 0.0}
     for volume in step.volumes:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from jobgen.cli.page.shapes import Dot, Frame, Label, Picture, Point, Stroke, ticks
 from jobgen.cli.screens.memory import percent, runs
 from jobgen.cli.screens.scaling import ideal
-from jobgen.strategy.choice.values import Scale
+from jobgen.strategy.choice.offer import Scale
 
 _TALL, _TOP = 250, 26
 _LABELS = 9

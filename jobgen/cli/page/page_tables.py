@@ -11,15 +11,15 @@ from jobgen.cli.screens import offers as side_by_side
 from jobgen.cli.screens.memory import WORDS, gib, mfu, percent, runs, seconds
 from jobgen.cli.screens.remedies import slower
 from jobgen.cli.screens.scaling import ideal
-from jobgen.strategy.choice.values import Advice, Offer, Option
+from jobgen.strategy.choice.offer import Advice, Offer, StrategyOption
 
 
-def _choose(options: Sequence[Option]) -> int:
+def _choose(options: Sequence[StrategyOption]) -> int:
     """The place of the chosen one; -1 where none is."""
     return next((number for number, option in enumerate(options) if option.chosen), -1)
 
 
-def _title(option: Option) -> str:
+def _title(option: StrategyOption) -> str:
     return f"\u25b6 {option.title}" if option.chosen else option.title
 
 
@@ -36,7 +36,7 @@ def list_memory(advice: Advice) -> PageTable:
     return PageTable(caption, heads, rows, 1, _choose(advice.options))
 
 
-def _memory(option: Option, names: Sequence[str], away: Sequence[str]) -> list[object]:
+def _memory(option: StrategyOption, names: Sequence[str], away: Sequence[str]) -> list[object]:
     memory = option.memory
     amounts = dict.fromkeys(names, 0.0)
     for part in memory.components:
@@ -131,7 +131,7 @@ def compare_offers(offers: Sequence[Offer], tokens: float) -> Sequence[Item]:
 
 def list_assumptions(advice: Advice) -> Sequence[Item]:
     """What the answer holds for."""
-    option = advice.shown
+    option = advice.first_option
     if option is None:
         return ()
     setup, machine = option.setup, advice.machine
@@ -156,7 +156,7 @@ def list_assumptions(advice: Advice) -> Sequence[Item]:
 
 def list_formulas(advice: Advice) -> Sequence[Item]:
     """Every formula with its inputs and its source."""
-    option = advice.shown
+    option = advice.first_option
     if option is None:
         return ()
     rows = [

@@ -8,7 +8,7 @@ from jobgen.cli.page import bars, curves, page_tables
 from jobgen.cli.page.paints import PATTERNS
 from jobgen.cli.page.shapes import Banner, Bullets, Item, Page, Paragraph, Section, write_page
 from jobgen.cli.screens.memory import expected, gib, verdict
-from jobgen.strategy.choice.values import Advice, Offer
+from jobgen.strategy.choice.offer import Advice, Offer
 
 
 def write_plan_page(
@@ -19,7 +19,7 @@ def write_plan_page(
     The same answer gives the same bytes: no time, no name of a machine is in it. Numbers in a
     picture stand in a table below it too.
     """
-    shown = advice.shown
+    shown = advice.first_option
     name = title or (shown.setup.model.sizes.name if shown else "") or "Plan"
     doubts = dict.fromkeys((*advice.doubts, *(shown.memory.doubts if shown else ())))
     parts: Sequence[tuple[str, str, Sequence[Item]]] = (
@@ -42,7 +42,7 @@ def write_plan_page(
 
 
 def _head(advice: Advice) -> list[Item]:
-    shown = advice.shown
+    shown = advice.first_option
     summary = f"{advice.machine.gpu}, limit {gib(advice.limit)} GiB on each GPU"
     head: list[Item] = []
     if shown is not None:

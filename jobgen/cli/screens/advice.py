@@ -9,8 +9,8 @@ from jobgen.cli.layout import clip, described
 from jobgen.cli.output import Ink, safe
 from jobgen.cli.screens import memory, remedies, scaling, strategies
 from jobgen.cli.screens.memory import breakdown, gib, mfu, said
-from jobgen.strategy.choice.values import Advice, Lever, Option
-from jobgen.strategy.estimate import Component, Machine, Memory, Step
+from jobgen.strategy.choice.offer import Advice, Lever, StrategyOption
+from jobgen.strategy.estimate import ClusterHardware, Component, GpuMemory, StepTime
 
 
 def screen(advice: Advice, ink: Ink, *, reasons: bool = False) -> str:
@@ -27,7 +27,7 @@ def screen(advice: Advice, ink: Ink, *, reasons: bool = False) -> str:
 
 def why(advice: Advice, ink: Ink) -> str:
     """Every formula with its inputs and its source, and how the strategy was chosen."""
-    option = advice.shown
+    option = advice.first_option
     parts = [_listed("How it was chosen", advice.why, ink)]
     if option is not None:
         rows = [
@@ -96,7 +96,7 @@ def _lever_data(lever: Lever) -> dict[str, Any]:
     }
 
 
-def option_data(option: Option, advice: Advice) -> dict[str, Any]:
+def option_data(option: StrategyOption, advice: Advice) -> dict[str, Any]:
     """One row of the table as plain data."""
     setup = option.setup
     return {
@@ -118,7 +118,7 @@ def option_data(option: Option, advice: Advice) -> dict[str, Any]:
     }
 
 
-def _memory_data(memory: Memory, limit: float) -> dict[str, Any]:
+def _memory_data(memory: GpuMemory, limit: float) -> dict[str, Any]:
     """One option's memory as plain data."""
     total = memory.nvidia_smi
     return {
@@ -147,7 +147,7 @@ def _memory_data(memory: Memory, limit: float) -> dict[str, Any]:
     }
 
 
-def _step_data(step: Step | None, machine: Machine) -> dict[str, Any] | None:
+def _step_data(step: StepTime | None, machine: ClusterHardware) -> dict[str, Any] | None:
     """One option's step as plain data."""
     if step is None or step.seconds <= 0:
         return None

@@ -11,9 +11,9 @@ from jobgen.cli.output import Ink, safe
 
 if TYPE_CHECKING:
     from jobgen.app.explaining import Explained
-    from jobgen.data import Code, Variable
-    from jobgen.data.variables import Hearsay
-    from jobgen.fabric.variables import Finding
+    from jobgen.data import Code, EnvVariable
+    from jobgen.data.env_variables import Hearsay
+    from jobgen.fabric.variables import VariableDiagnostic
 
 _WIDEST = 100
 _FACTS = (
@@ -66,7 +66,7 @@ def _codes(codes: Sequence[Code], ink: Ink, more: int) -> str:
     return "\n".join(parts)
 
 
-def _variable(row: Variable, asked: str, ink: Ink) -> str:
+def _variable(row: EnvVariable, asked: str, ink: Ink) -> str:
     """Meaning first, then a line for each fact that is known."""
     width = min(ink.width, _WIDEST)
     title = row.name if row.name == asked else f"{asked}, of {row.name}"
@@ -98,7 +98,7 @@ def _hearsay(said: Hearsay, found: Explained, ink: Ink) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _finding(said: Finding, ink: Ink) -> str:
+def _finding(said: VariableDiagnostic, ink: Ink) -> str:
     """What the judge says of a value."""
     width = min(ink.width, _WIDEST)
     label = ink(said.severity, f"{said.severity}[{said.code}]:")

@@ -9,7 +9,7 @@ from jobgen.app.prepare import refusal
 from jobgen.cli import diagnostics
 from jobgen.cli.layout import count
 from jobgen.cli.output import Ink
-from jobgen.errors import Exit, Place, Problem
+from jobgen.errors import Diagnostic, Exit, Place
 
 if TYPE_CHECKING:
     from jobgen.app.linting import LintedFile
@@ -44,10 +44,10 @@ def exit_code(files: Sequence[LintedFile]) -> Exit:
     return kind.exit if kind else Exit.DONE
 
 
-def _placed(files: Sequence[LintedFile]) -> list[Problem]:
+def _placed(files: Sequence[LintedFile]) -> list[Diagnostic]:
     """Every problem; one that stands on no line, with the file that has it."""
     return [p._replace(place=p.place or Place(f.label)) for f in files for p in f.problems]
 
 
-def _all(files: Sequence[LintedFile]) -> list[Problem]:
+def _all(files: Sequence[LintedFile]) -> list[Diagnostic]:
     return [problem for file in files for problem in file.problems]

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from jobgen.cli.layout import clip, columns, fold, size
 from jobgen.cli.output import Ink, safe
 from jobgen.cli.screens.stack import bar, letters, style
-from jobgen.strategy.choice.values import Advice, Option
-from jobgen.strategy.estimate import GIB, Component, Machine, Memory, Step, Verdict
+from jobgen.strategy.choice.offer import Advice, StrategyOption
+from jobgen.strategy.estimate import GIB, ClusterHardware, Component, GpuMemory, StepTime, Verdict
 from jobgen.strategy.setup import Setup
 
 WORDS: dict[Verdict, str] = {"fits": "yes", "tight": "tight", "no": "no", "unknown": "?"}
@@ -43,14 +43,14 @@ def said(text: object, width: int, indent: str = "") -> str:
     return fold(" ".join(words), width, indent)
 
 
-def runs(option: Option) -> bool:
+def runs(option: StrategyOption) -> bool:
     """Whether its speed means anything: what does not fit has none."""
     return option.verdict != "no"
 
 
 def screen(advice: Advice, ink: Ink) -> str:
     """The section of the option that was chosen, or of the one that comes nearest."""
-    option = advice.shown
+    option = advice.first_option
     if option is None:
         return ""
     memory = option.memory
@@ -64,7 +64,7 @@ def screen(advice: Advice, ink: Ink) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def setting(option: Option) -> str:
+def setting(option: StrategyOption) -> str:
     """What is estimated: ``FSDP, bf16-mixed, seq_len 2048 (assumed), micro-batch 2``."""
     setup = option.setup
     return ", ".join([safe(option.title), safe(setup.recipe.name), *sizes(setup)])
@@ -81,7 +81,7 @@ def sizes(setup: Setup) -> list[str]:
     return words
 
 
-def _title(option: Option, limit: float, ink: Ink) -> list[str]:
+def _title(option: StrategyOption, limit: float, ink: Ink) -> list[str]:
     """The strategy at the left and the limit at the right, or the limit below."""
     head = "Memory per GPU"
     right = f"limit {gib(limit)} GiB"
@@ -119,7 +119,7 @@ def _bar(parts: Sequence[Component], limit: float, ink: Ink) -> str:
     return f"  {bar(parts, limit, ink.width - 4 - columns(share), ink)} {share}"
 
 
-def _sentences(option: Option, advice: Advice, ink: Ink) -> list[str]:
+def _sentences(option: StrategyOption, advice: Advice, ink: Ink) -> list[str]:
     memory = option.memory
     found = verdict(option, advice.limit)
     word = found.partition(":")[0]
@@ -136,7 +136,7 @@ def _sentences(option: Option, advice: Advice, ink: Ink) -> list[str]:
     return [f"  {painted}", *lines]
 
 
-def expected(memory: Memory, limit: float) -> str:
+def expected(memory: GpuMemory, limit: float) -> str:
     """The peak in each metric, with the interval of the one that the limit is about."""
     low, high = gib(memory.low), gib(memory.high)
     return (
@@ -146,7 +146,7 @@ def expected(memory: Memory, limit: float) -> str:
     )
 
 
-def verdict(option: Option, limit: float) -> str:
+def verdict(option: StrategyOption, limit: float) -> str:
     """Whether it fits and by how much, or why nobody can say."""
     memory = option.memory
     free = limit - memory.nvidia_smi
@@ -163,7 +163,7 @@ def verdict(option: Option, limit: float) -> str:
     return f"{option.verdict}: {part} headroom ({gib(free)} GiB){top}"
 
 
-def _shrinking(memory: Memory) -> list[str]:
+def _shrinking(memory: GpuMemory) -> list[str]:
     """Which parts more GPUs make smaller, and how much is left however many there are."""
     parts = [part for part in memory.components if part.bytes > 0]
     smaller = [part for part in parts if part.shrinks]
@@ -174,7 +174,7 @@ def _shrinking(memory: Memory) -> list[str]:
     return [f"more GPUs make smaller: {names}; {gib(stays)} GiB stay"]
 
 
-def _beside(memory: Memory, machine: Machine) -> list[str]:
+def _beside(memory: GpuMemory, machine: ClusterHardware) -> list[str]:
     """What is needed outside of the GPU, where it is needed."""
     told = []
     if memory.host > 0:
@@ -188,7 +188,7 @@ def _beside(memory: Memory, machine: Machine) -> list[str]:
     return [f"beside the GPU: {'; '.join(told)}"] if told else []
 
 
-def speed(step: Step, machine: Machine) -> str:
+def speed(step: StepTime, machine: ClusterHardware) -> str:
     """A step in seconds and what takes them, tokens for each GPU, and model FLOPs utilization."""
     spent = [f"{name} {seconds(amount)}" for name, amount in breakdown(step).items() if amount > 0]
     if step.seconds <= 0:
@@ -197,13 +197,13 @@ def speed(step: Step, machine: Machine) -> str:
     return f"{told}, MFU {percent(mfu(step, machine))}" if machine.peak > 0 else told
 
 
-def mfu(step: Step, machine: Machine) -> float:
+def mfu(step: StepTime, machine: ClusterHardware) -> float:
     """Model FLOPs utilization: the part of the peak that useful arithmetic reaches."""
     whole = step.seconds * machine.peak
     return step.flops / whole if whole > 0 else 0.0
 
 
-def breakdown(step: Step) -> dict[str, float]:
+def breakdown(step: StepTime) -> dict[str, float]:
     """Seconds of a step by what takes them; they sum to it."""
     return {
         "compute": step.compute,

@@ -11,8 +11,8 @@ from jobgen.model.units import Walltime
 
 if TYPE_CHECKING:
     from jobgen.app.monitoring import Watched
-    from jobgen.monitor.facts import Remark
-    from jobgen.monitor.summary import Gpu, Node
+    from jobgen.monitor.findings import Remark
+    from jobgen.monitor.summary import GpuSummary, NodeSummary
 
 MOST = 16
 """Nodes that have a row; those with a remark come first."""
@@ -44,14 +44,14 @@ def section(watched: Watched, now: float, ink: Ink, *, gpus: bool) -> str:
     return "\n".join(part for part in parts if part)
 
 
-def _shown(watched: Watched) -> list[Node]:
+def _shown(watched: Watched) -> list[NodeSummary]:
     told = {remark.node for remark in watched.remarks}
     first = sorted(watched.nodes, key=lambda node: node.name not in told)[:MOST]
     chosen = {node.name for node in first}
     return [node for node in watched.nodes if node.name in chosen]
 
 
-def _gpus(node: Node) -> tuple[str, ...]:
+def _gpus(node: NodeSummary) -> tuple[str, ...]:
     gpus = node.gpus
     fullest = max(gpus, key=lambda gpu: gpu.memory or 0.0, default=None)
     return (
@@ -66,7 +66,7 @@ def _gpus(node: Node) -> tuple[str, ...]:
     )
 
 
-def _node(node: Node) -> tuple[str, ...]:
+def _node(node: NodeSummary) -> tuple[str, ...]:
     return (
         safe(node.name),
         "-" if node.load is None else f"{node.load:.1f}",
@@ -77,7 +77,7 @@ def _node(node: Node) -> tuple[str, ...]:
     )
 
 
-def _live(nodes: Sequence[Node], now: float, ink: Ink) -> str:
+def _live(nodes: Sequence[NodeSummary], now: float, ink: Ink) -> str:
     """The newest sample of every GPU."""
     rows, newest = [], 0.0
     for node in nodes:
@@ -126,11 +126,11 @@ def _indices(gpus: Sequence[int]) -> str:
     return f" GPU{'s' if len(gpus) > 1 else ''} {listed}"
 
 
-def _held(gpus: Sequence[Gpu]) -> str:
+def _held(gpus: Sequence[GpuSummary]) -> str:
     """The reasons, each with the largest share that it had on any GPU."""
     shares: dict[str, float] = {}
     for gpu in gpus:
-        for reason, share in gpu.held.items():
+        for reason, share in gpu.clock_limits.items():
             shares[reason] = max(share, shares.get(reason, 0.0))
     told = sorted(shares.items(), key=lambda item: -item[1])
     words = [f"{word} {100 * share:.0f}%" for key, share in told for word in _words([key])]
@@ -138,12 +138,12 @@ def _held(gpus: Sequence[Gpu]) -> str:
 
 
 def _words(reasons: Iterable[str]) -> list[str]:
-    from jobgen.monitor.facts import REASONS
+    from jobgen.monitor.findings import REASONS
 
     return [REASONS[reason] for reason in reasons if reason in REASONS]
 
 
-def _watts(gpus: Sequence[Gpu]) -> str:
+def _watts(gpus: Sequence[GpuSummary]) -> str:
     from jobgen.monitor.summary import mean
 
     power, limit = mean(gpu.power for gpu in gpus), _most(gpu.limit for gpu in gpus)

@@ -8,8 +8,8 @@ from typing import Any
 from jobgen.cli.layout import clip, columns, pad, write_hours
 from jobgen.cli.output import Ink, safe
 from jobgen.cli.screens.memory import STYLES, WORDS, gib, runs, said, seconds
-from jobgen.strategy.choice.offers import break_even
-from jobgen.strategy.choice.values import Offer
+from jobgen.strategy.choice.offer import Offer
+from jobgen.strategy.choice.price_comparison import break_even
 
 HEADS = (
     "strategy",

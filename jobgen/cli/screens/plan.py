@@ -18,7 +18,7 @@ from jobgen.shell import join, split_lines
 if TYPE_CHECKING:
     from jobgen.app.planning import Cost, Planned
     from jobgen.app.prepare import Ready
-    from jobgen.model.plan import Check, Decision, Plan
+    from jobgen.model.plan import Decision, Plan, PlanCheck
     from jobgen.upload import Manifest
 
 MARKS = {"ok": ("good", "[ok]  "), "warn": ("warning", "[warn]"), "fail": ("error", "[fail]")}
@@ -42,7 +42,7 @@ def screen(
     words: Words,
     ink: Ink,
     estimates: str = "",
-    failed: Sequence[Check] = (),
+    failed: Sequence[PlanCheck] = (),
 ) -> str:
     """Everything that was decided, with the planner's estimates, and what to do next."""
     ready = planned.ready
@@ -196,7 +196,7 @@ def _since(planned: Planned, ink: Ink) -> str:
     return f"{ink('strong', 'Last run')}  {safe(planned.last.alias)}: {found}\n"
 
 
-def checks(found: Iterable[Check], ink: Ink, title: str = "Checks") -> str:
+def checks(found: Iterable[PlanCheck], ink: Ink, title: str = "Checks") -> str:
     """Each check with its result, its line, and what to do."""
     lines = []
     for check in found:
@@ -260,7 +260,7 @@ def _decision(decision: Decision[Any]) -> dict[str, Any]:
     return {"value": decision.value, "why": decision.why, "place": str(decision.place)}
 
 
-def _check_data(check: Check) -> dict[str, Any]:
+def _check_data(check: PlanCheck) -> dict[str, Any]:
     return {
         "status": check.status,
         "code": check.code,

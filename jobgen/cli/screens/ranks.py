@@ -11,9 +11,9 @@ from jobgen.cli.output import safe
 from jobgen.model.record import RunRecord
 
 if TYPE_CHECKING:
-    from jobgen.model.events import Failure, Silence
+    from jobgen.model.events import RankFailure, Silence
 
-Row = TypeVar("Row", "Failure", "Silence")
+Row = TypeVar("Row", "RankFailure", "Silence")
 
 
 def describe_ranks(record: RunRecord) -> list[str]:
@@ -43,7 +43,7 @@ def error_log_command(record: RunRecord) -> str:
     return f"jobgen logs {safe(record.alias)}{task}{rank} --stderr -n 50"
 
 
-def _describe_failure(failure: Failure, *, first: bool) -> str:
+def _describe_failure(failure: RankFailure, *, first: bool) -> str:
     when = "failed first" if first else "failed in the same second"
     node = safe(failure.node)
     who = (
@@ -54,7 +54,7 @@ def _describe_failure(failure: Failure, *, first: bool) -> str:
     return f"{who} {when}: {_describe_end(failure)}"
 
 
-def _describe_end(failure: Failure) -> str:
+def _describe_end(failure: RankFailure) -> str:
     """``exit code 7``, ``killed by SIGKILL (exit code 137)``."""
     if not failure.signal:
         return f"exit code {failure.code}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jobgen.cli.output import Ink
 from jobgen.cli.screens.memory import gib, percent, said
-from jobgen.strategy.choice.values import Advice, Lever
+from jobgen.strategy.choice.offer import Advice, Lever
 
 
 def screen(advice: Advice, ink: Ink) -> str:

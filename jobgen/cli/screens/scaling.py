@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jobgen.cli.layout import columns, pad
 from jobgen.cli.output import Ink, safe
 from jobgen.cli.screens.memory import STYLES, WORDS, gib, percent, runs, said
-from jobgen.strategy.choice.values import Scale
+from jobgen.strategy.choice.offer import Scale
 
 _HEADS = ("NODES", "GPUS", "GPU MEM", "FITS", "TOKENS/S", "EFF.")
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from jobgen.cli.layout import clip, columns, pad
 from jobgen.cli.output import Ink, safe
 from jobgen.cli.screens.memory import STYLES, WORDS, gib, percent, runs, said, seconds
-from jobgen.strategy.choice.values import Advice, Option
-from jobgen.strategy.estimate import Step
+from jobgen.strategy.choice.offer import Advice, StrategyOption
+from jobgen.strategy.estimate import StepTime
 
 _HEADS = ("STRATEGY", "GPU MEM", "FITS", "EST. STEP", "TOK/S/GPU", "EXPOSED")
 _DROPPED = (5, 4, 3)
@@ -34,14 +34,14 @@ def screen(advice: Advice, ink: Ink) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def _fastest(options: Sequence[Option]) -> float:
+def _fastest(options: Sequence[StrategyOption]) -> float:
     """Seconds for each token of the fastest that can run, or 0: strategies differ in how many ranks
     see different samples, and so in the tokens of a step."""
     steps = [o.step for o in options if o.step and runs(o) and o.step.seconds > 0]
     return min((step.seconds / step.tokens for step in steps), default=0.0)
 
 
-def _cells(option: Option, fastest: float, ink: Ink) -> tuple[str, ...]:
+def _cells(option: StrategyOption, fastest: float, ink: Ink) -> tuple[str, ...]:
     step = option.step if runs(option) else None
     timed = step is not None and step.seconds > 0
     return (
@@ -54,13 +54,13 @@ def _cells(option: Option, fastest: float, ink: Ink) -> tuple[str, ...]:
     )
 
 
-def _time(step: Step, fastest: float, ink: Ink) -> str:
+def _time(step: StepTime, fastest: float, ink: Ink) -> str:
     """In multiples of the fastest, token for token; with seconds where the screen is wide."""
     times = f"{step.seconds / step.tokens / fastest:.2f}x"
     return f"{times} {seconds(step.seconds)}" if ink.width >= 100 else times
 
 
-def exposed(step: Step) -> float:
+def exposed(step: StepTime) -> float:
     """The part of a step in which only the network works."""
     whole = step.seconds
     return sum(volume.exposed for volume in step.volumes) / whole if whole > 0 else 0.0
@@ -88,7 +88,7 @@ def _joined(cells: Sequence[str], widths: Sequence[int], gap: str) -> str:
     return gap.join([*fixed, *cells[len(widths) :]])
 
 
-def _row(option: Option, cells: Sequence[str], widths: Sequence[int], ink: Ink) -> str:
+def _row(option: StrategyOption, cells: Sequence[str], widths: Sequence[int], ink: Ink) -> str:
     mark = "> " if option.chosen else "  "
     name, *rest = _joined(cells, widths, "\0").split("\0")
     rest[1] = ink(STYLES[option.verdict], rest[1].rstrip()) + rest[1][len(rest[1].rstrip()) :]

@@ -11,11 +11,11 @@ from jobgen.cli.layout import count, described, size, table
 from jobgen.cli.output import Ink, safe
 from jobgen.cli.screens import plan as plans
 from jobgen.cli.screens.run_files import where
-from jobgen.errors import Problem
+from jobgen.errors import Diagnostic
 
 if TYPE_CHECKING:
     from jobgen.app.prepare import Ready
-    from jobgen.model.plan import Check, Plan
+    from jobgen.model.plan import Plan, PlanCheck
     from jobgen.model.record import RunRecord
     from jobgen.submission.exchange import DryRun
 
@@ -96,7 +96,7 @@ def dry_data(ready: Ready, dry: DryRun) -> dict[str, Any]:
     }
 
 
-def failing(checks: Iterable[Check]) -> list[Problem]:
+def failing(checks: Iterable[PlanCheck]) -> list[Diagnostic]:
     """Checks that are not ok, as warnings: --force has overruled them."""
     return [judge(c)._replace(severity="warning") for c in checks if c.status != "ok"]
 

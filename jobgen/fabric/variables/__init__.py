@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from jobgen.data.variables import variable
-from jobgen.fabric.variables import advice, contents, names, network, pairs
-from jobgen.fabric.variables.values import Case, Context, Finding
+from jobgen.data.env_variables import variable
+from jobgen.fabric.variables import advice, conflicts, contents, names, network_rules
+from jobgen.fabric.variables.judgement import Context, VariableCase, VariableDiagnostic
 
-__all__ = ["CODES", "Context", "Finding", "judge"]
+__all__ = ["CODES", "Context", "VariableDiagnostic", "judge"]
 
 CODES = frozenset({"J303", "J304", "J308", *(f"J3{number}" for number in range(10, 26))})
 """Every code that a finding may have."""
 
-Rule = Callable[[Case], Finding | None]
+Rule = Callable[[VariableCase], VariableDiagnostic | None]
 _NAME_RULES: tuple[Rule, ...] = (
     names.moved, names.folklore, names.foreign, names.small, names.unknown, names.obsolete,
     names.not_yet,
@@ -25,9 +25,9 @@ _NAME_RULES: tuple[Rule, ...] = (
 """Of these the first speaks, and ends the matter: the value of such a name means nothing."""
 _RULES: tuple[Rule, ...] = (
     contents.list_syntax, contents.kinds, contents.ucx_devices, contents.prefix, contents.value,
-    contents.port, contents.sockets, contents.threads, network.clash, network.loopback,
-    network.inside, network.devices, pairs.pair, pairs.bounds, pairs.filters, pairs.interfaces,
-    advice.launchers,
+    contents.port, contents.sockets, contents.threads, network_rules.clash, network_rules.loopback,
+    network_rules.inside, network_rules.devices, conflicts.pair, conflicts.bounds,
+    conflicts.filters, conflicts.interfaces, advice.launchers,
 )  # fmt: skip
 """Of these every one speaks."""
 _ADVICE: tuple[Rule, ...] = (
@@ -37,15 +37,15 @@ _ADVICE: tuple[Rule, ...] = (
 """Of these the first speaks, where nothing else was said, and never of a site's own facts."""
 
 
-def judge(name: str, value: str | None, context: Context) -> tuple[Finding, ...]:
+def judge(name: str, value: str | None, context: Context) -> tuple[VariableDiagnostic, ...]:
     """What is to be said of a variable; nothing where it is right, or of another field.
 
     ``value`` is None where only the run knows it. ``context.others`` holds every variable that the
     ranks will find; without it, nothing is said of two that do not go together.
     """
-    if context.kind == "job" and value is not None and context.own.get(name) == value:
+    if context.kind == "job" and value is not None and context.defaults.get(name) == value:
         return ()  # jobgen would set the same
-    case = Case(name, value, variable(name), context)
+    case = VariableCase(name, value, variable(name), context)
     final = next(_said(_NAME_RULES, case), None)
     if final is not None:
         return (final,)
@@ -55,5 +55,5 @@ def judge(name: str, value: str | None, context: Context) -> tuple[Finding, ...]
     return tuple(_said(_ADVICE, case))[:1]
 
 
-def _said(rules: Iterable[Rule], case: Case) -> Iterator[Finding]:
+def _said(rules: Iterable[Rule], case: VariableCase) -> Iterator[VariableDiagnostic]:
     return (finding for rule in rules if (finding := rule(case)) is not None)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from jobgen.data.variables import LAST_READ, release
+from jobgen.data.env_variables import LAST_READ, release
 from jobgen.fabric.variables import legal
-from jobgen.fabric.variables.values import Case, Finding
+from jobgen.fabric.variables.judgement import VariableCase, VariableDiagnostic
 
 _DEBUG = {
     "NCCL_DEBUG": {"INFO", "TRACE", "ABORT"},
@@ -47,7 +47,7 @@ _PINNED = frozenset({"tcpx", "tcpxo", "gib"})
 """Networks whose maker fixes NCCL's tuning himself."""
 
 
-def debugging(case: Case) -> Finding | None:
+def debugging(case: VariableCase) -> VariableDiagnostic | None:
     """A switch for finding faults that was left on."""
     if case.value is None:
         return None
@@ -59,18 +59,18 @@ def debugging(case: Case) -> Finding | None:
         on = on and case.text.upper() not in _OFF
     if not on:
         return None
-    message = f"{case.shown} is for debugging: {_cost(case)}"
-    return Finding("J308", message, "remove it once the fault is found", "note")
+    message = f"{case.format_assignment} is for debugging: {_cost(case)}"
+    return VariableDiagnostic("J308", message, "remove it once the fault is found", "note")
 
 
-def _cost(case: Case) -> str:
+def _cost(case: VariableCase) -> str:
     if case.text.upper() == "DETAIL":  # PyTorch compares every collective between all ranks
         return _SLOWS
     meaning = case.row.meaning if case.row else ""
     return _COST.get(case.name) or meaning
 
 
-def forced(case: Case) -> Finding | None:
+def forced(case: VariableCase) -> VariableDiagnostic | None:
     """Algorithms and protocols chosen by hand, which NCCL chooses by size and topology."""
     if case.name not in _FORCED or case.value is None or case.context.fabric in _PINNED:
         return None
@@ -79,13 +79,16 @@ def forced(case: Case) -> Finding | None:
         return None  # over EFA, only the simple protocol worked then
     if "LL128" in case.text.upper().lstrip("^").split(",") and not case.text.startswith("^"):
         only = case.text.upper() == "LL128"
-        message = f"{case.shown}: LL128 corrupts data where the hardware does not keep its order"
-        return Finding("J315", message, "remove it", "warning" if only else "note")
-    message = f"{case.shown} takes NCCL's choice away for every size of message"
-    return Finding("J315", message, "remove it, or say next to it what was measured", "note")
+        written = case.format_assignment
+        message = f"{written}: LL128 corrupts data where the hardware does not keep its order"
+        return VariableDiagnostic("J315", message, "remove it", "warning" if only else "note")
+    message = f"{case.format_assignment} takes NCCL's choice away for every size of message"
+    return VariableDiagnostic(
+        "J315", message, "remove it, or say next to it what was measured", "note"
+    )
 
 
-def gid(case: Case) -> Finding | None:
+def gid(case: VariableCase) -> VariableDiagnostic | None:
     """A fixed entry of the GID table, which NCCL finds itself since 2.21."""
     if case.name != "NCCL_IB_GID_INDEX" or not case.text.isdecimal():
         return None
@@ -93,10 +96,12 @@ def gid(case: Case) -> Finding | None:
     if installed and release(installed) < (2, 21):
         return None
     message = f"{case.name} is needless: NCCL from 2.21 finds the RoCE v2 entry itself"
-    return Finding("J310", message, "remove it: a wrong index ends in ibv_modify_qp failed", "note")
+    return VariableDiagnostic(
+        "J310", message, "remove it: a wrong index ends in ibv_modify_qp failed", "note"
+    )
 
 
-def default(case: Case) -> Finding | None:
+def default(case: VariableCase) -> VariableDiagnostic | None:
     """A value that holds anyway."""
     row = case.row
     if row is None or not case.text or row.owner not in {"nccl", "pytorch", "aws-ofi-nccl"}:
@@ -108,25 +113,31 @@ def default(case: Case) -> Finding | None:
     if program == "nccl" and installed and release(installed) < (2, 23):
         return None  # the table's defaults are those of the last release
     since = f" (NCCL {LAST_READ})" if row.owner == "nccl" else ""
-    return Finding("J313", f"{case.shown} is the default{since}", "remove it", "note")
+    return VariableDiagnostic(
+        "J313", f"{case.format_assignment} is the default{since}", "remove it", "note"
+    )
 
 
-def tuning(case: Case) -> Finding | None:
+def tuning(case: VariableCase) -> VariableDiagnostic | None:
     """A knob of tuning, or a way round a fault."""
     row = case.row
     if row is None or row.use != "tuning" or case.name in _FORCED:
         return None
     message = f"{case.name} is tuning, or a way round a fault: NCCL's makers advise against it"
-    return Finding("J315", message, "remove it, or say next to it what was measured", "note")
+    return VariableDiagnostic(
+        "J315", message, "remove it, or say next to it what was measured", "note"
+    )
 
 
-def internal(case: Case) -> Finding | None:
+def internal(case: VariableCase) -> VariableDiagnostic | None:
     """A knob of NCCL's insides."""
     row = case.row
     if row is None or row.use != "internal":
         return None
     message = f"{case.name} is not documented: the next release may read it otherwise"
-    return Finding("J325", message, "remove it, unless its maker told you to set it", "note")
+    return VariableDiagnostic(
+        "J325", message, "remove it, unless its maker told you to set it", "note"
+    )
 
 
 _LAUNCHERS = {
@@ -140,34 +151,40 @@ _LAUNCHERS = {
 }
 
 
-def launchers(case: Case) -> Finding | None:
+def launchers(case: VariableCase) -> VariableDiagnostic | None:
     """What a launcher sets, set by hand."""
     if case.name.startswith("PET_"):
         message = f"{case.name} changes torchrun's {_option(case.name)} behind the command line"
-        return Finding("J322", message, "remove it: jobgen writes torchrun's options itself")
+        return VariableDiagnostic(
+            "J322", message, "remove it: jobgen writes torchrun's options itself"
+        )
     if case.row is not None and case.row.use == "launcher" and case.name not in _LAUNCHERS:
         message = f"{case.name} is set by the launcher for its ranks"
-        return Finding("J322", message, "remove it")
+        return VariableDiagnostic("J322", message, "remove it")
     if case.name not in _LAUNCHERS:
         return None
     if case.context.kind == "script":
         return _by_hand(case)
-    return Finding("J322", f"{case.name}: {_LAUNCHERS[case.name]}", "remove it")
+    return VariableDiagnostic("J322", f"{case.name}: {_LAUNCHERS[case.name]}", "remove it")
 
 
-def _by_hand(case: Case) -> Finding | None:
+def _by_hand(case: VariableCase) -> VariableDiagnostic | None:
     """In a script somebody has to set them; what is wrong is a fixed value."""
     text, many = case.text, (case.context.nodes or 1) > 1
     if case.name in {"RANK", "LOCAL_RANK", "GROUP_RANK"} and text.isdecimal():
-        message = f"{case.shown} is the same for every rank"
-        return Finding("J322", message, "take it from $SLURM_PROCID and $SLURM_LOCALID in the step")
+        message = f"{case.format_assignment} is the same for every rank"
+        return VariableDiagnostic(
+            "J322", message, "take it from $SLURM_PROCID and $SLURM_LOCALID in the step"
+        )
     if case.name == "MASTER_ADDR" and text.lower() in {"localhost", "127.0.0.1", "::1"}:
         if not many:
             return None
-        return Finding("J322", f"{case.shown} is another machine on every node", _HEAD)
+        return VariableDiagnostic(
+            "J322", f"{case.format_assignment} is another machine on every node", _HEAD
+        )
     if case.name == "MASTER_PORT" and text.isdecimal():
-        message = f"{case.shown} is the same in every job: two of them on a node meet"
-        return Finding(
+        message = f"{case.format_assignment} is the same in every job: two of them on a node meet"
+        return VariableDiagnostic(
             "J322", message, "write MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))", "note"
         )
     return None

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from jobgen.errors import Severity
 from jobgen.fabric.variables import legal
-from jobgen.fabric.variables.values import Case, Finding
+from jobgen.fabric.variables.judgement import VariableCase, VariableDiagnostic
 
 _PREFIXED = frozenset({"NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME"})
 """Lists whose entries are prefixes, unless = stands before the list."""
@@ -41,7 +41,7 @@ class _List(NamedTuple):
     entries: list[str]
 
 
-def list_syntax(case: Case) -> Finding | None:
+def list_syntax(case: VariableCase) -> VariableDiagnostic | None:
     """A list that its reader takes apart otherwise than it looks."""
     if case.name not in _LISTS or case.value is None:
         return None
@@ -53,7 +53,9 @@ def list_syntax(case: Case) -> Finding | None:
     right = ",".join(dict.fromkeys(name for name in names if name))
     head = re.match(r"[\^=]*", case.text)
     sign = "" if case.name in _EXACT or head is None else "".join(sorted(head.group()[:2])[::-1])
-    return Finding("J319", f"{case.shown}: {fault}", f"write {case.name}={sign}{right}"[:300])
+    return VariableDiagnostic(
+        "J319", f"{case.format_assignment}: {fault}", f"write {case.name}={sign}{right}"[:300]
+    )
 
 
 _FAULTS: tuple[tuple[Callable[[_List], bool], str], ...] = (
@@ -134,16 +136,18 @@ _KINDS = (
 )
 
 
-def kinds(case: Case) -> Finding | None:
+def kinds(case: VariableCase) -> VariableDiagnostic | None:
     """An interface where a card is meant, an address, or a pattern."""
     entries = [e.strip().partition(":")[0] for e in case.text.lstrip("^=").split(",")]
     for kind in _KINDS:
         if case.name in kind.names and any(re.fullmatch(kind.entry, e) for e in entries):
-            return Finding("J319", f"{case.shown}: {kind.says}", kind.hint, kind.severity)
+            return VariableDiagnostic(
+                "J319", f"{case.format_assignment}: {kind.says}", kind.hint, kind.severity
+            )
     return None
 
 
-def ucx_devices(case: Case) -> Finding | None:
+def ucx_devices(case: VariableCase) -> VariableDiagnostic | None:
     """A card for UCX without its port."""
     if case.name != "UCX_NET_DEVICES" or case.value is None:
         return None
@@ -151,10 +155,12 @@ def ucx_devices(case: Case) -> Finding | None:
     if not bare:
         return None
     hint = f"write {case.name}={case.text.replace(bare[0], bare[0] + ':1', 1)}"
-    return Finding("J319", f"{case.shown}: UCX wants a card's port too", hint)
+    return VariableDiagnostic(
+        "J319", f"{case.format_assignment}: UCX wants a card's port too", hint
+    )
 
 
-def prefix(case: Case) -> Finding | None:
+def prefix(case: VariableCase) -> VariableDiagnostic | None:
     """A name that is the beginning of other names: mlx5_1 also takes mlx5_10 to mlx5_19."""
     if case.name not in _PREFIXED or not case.text or case.text.lstrip("^").startswith("="):
         return None
@@ -167,13 +173,13 @@ def prefix(case: Case) -> Finding | None:
         return None
     sign = "^=" if case.text.startswith("^") else "="
     short, taken = caught
-    message = f"{case.shown}: names are prefixes, so {short} also takes {taken}"
+    message = f"{case.format_assignment}: names are prefixes, so {short} also takes {taken}"
     hint = f"write {case.name}={sign}{case.text.lstrip('^')}: = takes names as they are"
     # machines with ten cards of a kind are usual, with twenty rare
     rare = short[-2:].isdecimal() or "bond" in short
     rare = rare or (len(entries) >= _LIST and not short.endswith("1"))
     mild = case.name != "NCCL_IB_HCA" or rare or _all_cards(entries)
-    return Finding("J318", message, hint, "note" if mild else "warning")
+    return VariableDiagnostic("J318", message, hint, "note" if mild else "warning")
 
 
 def _taken(short: str, entries: list[str]) -> str:
@@ -196,7 +202,7 @@ _RCCL = frozenset({"NCCL_DEBUG", "NCCL_ALGO", "NCCL_PROTO"}) | {
 """Variables of which RCCL takes more values: it has 112 channels and more (ROCm's documents)."""
 
 
-def value(case: Case) -> Finding | None:
+def value(case: VariableCase) -> VariableDiagnostic | None:
     """A value that its reader does not know."""
     if case.row is None or not case.text:
         return None
@@ -208,22 +214,26 @@ def value(case: Case) -> Finding | None:
     # a word that the reader ignores leaves the default; a log level harms nobody
     mild = case.row.category == "logging" or case.name == "FI_LOG_LEVEL"
     mild = mild or (case.row.type == "bool" and case.context.fabric in _FORKS)
-    return Finding("J320", f"{case.shown} {wrong}", right, "note" if mild else "warning")
+    return VariableDiagnostic(
+        "J320", f"{case.format_assignment} {wrong}", right, "note" if mild else "warning"
+    )
 
 
-def port(case: Case) -> Finding | None:
+def port(case: VariableCase) -> VariableDiagnostic | None:
     """A port that nobody can listen on."""
     if case.name not in {"MASTER_PORT", "TORCHELASTIC_HEALTH_CHECK_PORT"} or not case.text:
         return None
     if case.text.isdecimal() and 1 <= int(case.text) <= 65535:
         return None
-    return Finding("J320", f"{case.shown} is no port", "a number from 1024 to 65535")
+    return VariableDiagnostic(
+        "J320", f"{case.format_assignment} is no port", "a number from 1024 to 65535"
+    )
 
 
 _MOST_SOCKETS = 64
 
 
-def sockets(case: Case) -> Finding | None:
+def sockets(case: VariableCase) -> VariableDiagnostic | None:
     """More sockets for a connection than NCCL opens."""
     names = ("NCCL_NSOCKS_PERTHREAD", "NCCL_SOCKET_NTHREADS")
     if case.name not in names or not case.text.isdecimal():
@@ -234,23 +244,29 @@ def sockets(case: Case) -> Finding | None:
     if product <= _MOST_SOCKETS or (other.isdecimal() and case.name == names[1]):
         return None
     message = f"{names[1]} times {names[0]} is {product}, and NCCL takes {_MOST_SOCKETS} at most"
-    return Finding("J321", message, f"write {names[1]}=4 and {names[0]}=4")
+    return VariableDiagnostic("J321", message, f"write {names[1]}=4 and {names[0]}=4")
 
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
-def threads(case: Case) -> Finding | None:
+def threads(case: VariableCase) -> VariableDiagnostic | None:
     """Threads that are none, or more than there are CPUs for."""
     if case.name not in _THREADS or not case.text:
         return None
     first = case.text.split(",")[0].strip()
     if not first.isdecimal() or int(first) < 1:
-        return Finding(
-            "J323", f"{case.shown} is no number of threads", "a rank's share of the CPUs"
+        return VariableDiagnostic(
+            "J323",
+            f"{case.format_assignment} is no number of threads",
+            "a rank's share of the CPUs",
         )
     cpus, ranks = case.context.cpus, case.context.ranks or 1
     if cpus is None or int(first) * ranks <= cpus:
         return None
-    message = f"{case.shown}: {ranks} ranks of a node then have {int(first) * ranks} threads"
-    return Finding("J323", f"{message} on {cpus} CPUs", f"at most {max(1, cpus // ranks)}")
+    message = (
+        f"{case.format_assignment}: {ranks} ranks of a node then have {int(first) * ranks} threads"
+    )
+    return VariableDiagnostic(
+        "J323", f"{message} on {cpus} CPUs", f"at most {max(1, cpus // ranks)}"
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jobgen.data import Variable
+from jobgen.data import EnvVariable
 
 _INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|\d+)")
 _WORDS = re.compile(r"[A-Za-z][\w.]*")
@@ -22,7 +22,7 @@ _DEFAULT = re.compile(
 )
 
 
-def complaint(row: Variable, value: str) -> tuple[str, str]:
+def complaint(row: EnvVariable, value: str) -> tuple[str, str]:
     """(what is wrong with the value, what is right); two empty texts where nothing is."""
     special = _SPECIAL.get(row.name)
     if special is not None:
@@ -39,13 +39,13 @@ def complaint(row: Variable, value: str) -> tuple[str, str]:
     return _word(row, value) if row.type == "enum" else ("", "")
 
 
-def default(row: Variable) -> str:
+def default(row: EnvVariable) -> str:
     """The default as it would be written down; empty where it is none, or made at run time."""
     found = _DEFAULT.match(row.default)
     return found.group(1) or found.group(2) if found else ""
 
 
-def _number(row: Variable, value: str) -> tuple[str, str]:
+def _number(row: EnvVariable, value: str) -> tuple[str, str]:
     right = f"{row.name} takes {row.values}"
     if _INTEGER.fullmatch(value):
         hexadecimal = value.lower().lstrip("+-").startswith("0x")
@@ -57,7 +57,7 @@ def _number(row: Variable, value: str) -> tuple[str, str]:
     return f"is no number: NCCL reads {digits.group(1) if digits else 0}", right
 
 
-def _bounded(row: Variable, number: int) -> str:
+def _bounded(row: EnvVariable, number: int) -> str:
     """What is wrong with a number; empty where nothing is."""
     if number < 0 and str(number) in row.values + row.default:
         return ""
@@ -76,7 +76,7 @@ _YES_NO = frozenset({"y", "yes", "1", "t", "true", "n", "no", "0", "f", "false"}
 _OPTION = r"\w+:(\[[^]]*\]|[^,\[\]]+)"
 
 
-def _torch(row: Variable, value: str) -> tuple[str, str]:
+def _torch(row: EnvVariable, value: str) -> tuple[str, str]:
     """PyTorch stops at a value that it cannot read (torch/csrc/distributed/c10d/Utils.hpp)."""
     if row.name in {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}:
         known = re.fullmatch(rf"{_OPTION}(,{_OPTION})*,?", "".join(value.split()))
@@ -92,7 +92,7 @@ def _torch(row: Variable, value: str) -> tuple[str, str]:
     return "", ""
 
 
-def _word(row: Variable, value: str) -> tuple[str, str]:
+def _word(row: EnvVariable, value: str) -> tuple[str, str]:
     """One of a list such as ``VERSION,WARN,INFO``, in either case."""
     listed = row.values.partition(";")[0].partition(" (")[0]
     words = [w.strip().split(" ")[0] for w in listed.split(",")]
@@ -118,18 +118,18 @@ def _listed(value: str, kind: str, words: frozenset[str]) -> tuple[str, str]:
     return "", ""
 
 
-def _parts(row: Variable, value: str) -> tuple[str, str]:
+def _parts(row: EnvVariable, value: str) -> tuple[str, str]:
     words = row.values.partition(";")[0].lower().split(",")
     return _listed(value, "part of the log", frozenset(words))
 
 
-def _addresses(row: Variable, value: str) -> tuple[str, str]:
+def _addresses(row: EnvVariable, value: str) -> tuple[str, str]:
     if re.match(r"[\da-fA-F.:]+/\d", value):
         return "", ""
     return "is no range, and is not followed", f"{row.name} takes such as 10.0.0.0/8"
 
 
-def _net(row: Variable, value: str) -> tuple[str, str]:
+def _net(row: EnvVariable, value: str) -> tuple[str, str]:
     right = _NETS.get(value.lower())
     if right is None:
         return "", ""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from jobgen.data.variables import LAST_READ, catalogue, hearsay, release, wrong
+from jobgen.data.env_variables import LAST_READ, catalogue, hearsay, release, wrong
 from jobgen.errors import Severity
-from jobgen.fabric.variables.values import Case, Finding
+from jobgen.fabric.variables.judgement import VariableCase, VariableDiagnostic
 
 WHOLE = ("NCCL_", "TORCH_NCCL_", "GLOO_", "TORCHELASTIC_", "RCCL_")
 """Families of which the catalogue holds every name, so that another one is unknown."""
@@ -22,7 +22,7 @@ _VENDOR = {("NCCL_PLUGIN_PATH", fabric) for fabric in ("tcpx", "tcpxo", "gib")}
 _RENAMED = r"renamed|missing prefix"
 
 
-def moved(case: Case) -> Finding | None:
+def moved(case: VariableCase) -> VariableDiagnostic | None:
     """A variable of PyTorch under the prefix of NCCL."""
     if not case.name.startswith("NCCL_"):
         return None
@@ -33,47 +33,49 @@ def moved(case: Case) -> Finding | None:
     if said is not None and not (re.search(_RENAMED, said.why) or now in said.instead):
         return None
     message = f"{case.name} is PyTorch's, not NCCL's, and is called {now} since torch 2.2"
-    return Finding("J312", message, f"write instead: {said.instead if said else now}")
+    return VariableDiagnostic("J312", message, f"write instead: {said.instead if said else now}")
 
 
-def folklore(case: Case) -> Finding | None:
+def folklore(case: VariableCase) -> VariableDiagnostic | None:
     """A name or a value that only hearsay knows."""
     if case.context.maker == "amd" and case.name == "NCCL_DEBUG":
         return None  # RCCL knows ERROR and NONE
     said = wrong(case.name, case.text if case.value is not None else None)
     if said is None:
         return None
-    shown = case.name if wrong(case.name) else case.shown
+    shown = case.name if wrong(case.name) else case.format_assignment
     reads = (case.name, case.context.fabric) in _VENDOR
     own = case.name == "NODE_RANK" and case.context.kind == "script"
     harmless = reads or own or said.instead == "none"
     hint = "remove it" if said.instead == "none" else f"write instead: {said.instead}"
-    return Finding("J304", f"{shown}: {said.why}", hint, "note" if harmless else "warning")
+    return VariableDiagnostic(
+        "J304", f"{shown}: {said.why}", hint, "note" if harmless else "warning"
+    )
 
 
-def foreign(case: Case) -> Finding | None:
+def foreign(case: VariableCase) -> VariableDiagnostic | None:
     """A name of AMD's library that is spelled like NVIDIA's, or on the wrong GPUs."""
     prefix, _, rest = case.name.partition("_")
     if prefix == "RCCL" and case.row is None and f"NCCL_{rest}" in catalogue():
         message = f"nothing reads {case.name}: RCCL keeps NCCL's names"
-        return Finding("J324", message, f"write instead: NCCL_{rest}")
+        return VariableDiagnostic("J324", message, f"write instead: NCCL_{rest}")
     if case.row is None or case.row.owner not in {"rccl", "rocm"}:
         return None
     if case.context.maker != "nvidia":
         return None
     message = f"{case.name} is of AMD's software, and this cluster's GPUs are NVIDIA's"
-    return Finding("J324", message, "remove it", "note")
+    return VariableDiagnostic("J324", message, "remove it", "note")
 
 
-def small(case: Case) -> Finding | None:
+def small(case: VariableCase) -> VariableDiagnostic | None:
     """A known name in small letters."""
     if case.row is not None or case.name.isupper() or case.name.upper() not in catalogue():
         return None
     message = f"nothing reads {case.name}: names of variables keep their case"
-    return Finding("J303", message, f"did you mean '{case.name.upper()}'?")
+    return VariableDiagnostic("J303", message, f"did you mean '{case.name.upper()}'?")
 
 
-def unknown(case: Case) -> Finding | None:
+def unknown(case: VariableCase) -> VariableDiagnostic | None:
     """A name that is in no table, of a family that is known whole."""
     if case.row is not None or not case.name.startswith(WHOLE) or not case.name.isupper():
         return None
@@ -83,11 +85,13 @@ def unknown(case: Case) -> Finding | None:
         return None
     message, said = f"nothing reads {case.name}", wrong(near)
     if said is not None:
-        return Finding("J303", f"{message}, nor {near}", f"write instead: {said.instead}")
+        return VariableDiagnostic(
+            "J303", f"{message}, nor {near}", f"write instead: {said.instead}"
+        )
     if near:
-        return Finding("J303", message, f"did you mean '{near}'?")
+        return VariableDiagnostic("J303", message, f"did you mean '{near}'?")
     sure = case.name.startswith(("NCCL_", "TORCH_NCCL_")) and case.context.maker != "amd"
-    return Finding("J303", message, _NOWHERE, "warning" if sure else "note")
+    return VariableDiagnostic("J303", message, _NOWHERE, "warning" if sure else "note")
 
 
 _NOWHERE = "remove it: no release of the program that its prefix names has had it"
@@ -105,7 +109,7 @@ def nearest(name: str, share: float = 0.8) -> str:
     return (nearer or found or [""])[0]
 
 
-def obsolete(case: Case) -> Finding | None:
+def obsolete(case: VariableCase) -> VariableDiagnostic | None:
     """A variable that the installed release, or else the current one, no longer reads."""
     row = case.row
     if row is None:
@@ -122,14 +126,14 @@ def obsolete(case: Case) -> Finding | None:
     lately = row.owner == "nccl" and not case.release()[1]
     lately = lately and (amd or release(row.until) >= _LATELY)
     severity: Severity = "note" if lately else "warning"
-    return Finding("J310", message, _successor(row.successor), severity)
+    return VariableDiagnostic("J310", message, _successor(row.successor), severity)
 
 
 _LATELY = (2, 29)
 """Of NCCL. What RCCL reads, the table does not say: AMD's documents set what NCCL has dropped."""
 
 
-def needless(case: Case) -> Finding | None:
+def needless(case: VariableCase) -> VariableDiagnostic | None:
     """A variable that current releases do without."""
     row = case.row
     if row is None or row.use != "needless":
@@ -140,14 +144,14 @@ def needless(case: Case) -> Finding | None:
     if installed and release(installed) < _NEEDLESS.get(program, (0,)):
         return None
     message = f"{case.name} is needless: {row.successor or row.meaning}"
-    return Finding("J310", message, "remove it", "note")
+    return VariableDiagnostic("J310", message, "remove it", "note")
 
 
 _NEEDLESS = {"libfabric": (1, 18)}
 """Program → the release from which its variables marked obsolete are needless."""
 
 
-def not_yet(case: Case) -> Finding | None:
+def not_yet(case: VariableCase) -> VariableDiagnostic | None:
     """A variable that the installed release does not know yet."""
     row = case.row
     program, installed = case.release()
@@ -157,10 +161,10 @@ def not_yet(case: Case) -> Finding | None:
     if not since or release(installed) >= since:
         return None
     message = f"{case.name} exists since {program} {row.since}, and {installed} is installed"
-    return Finding("J311", message, "remove it, or update the profile's versions")
+    return VariableDiagnostic("J311", message, "remove it, or update the profile's versions")
 
 
-def deprecated(case: Case) -> Finding | None:
+def deprecated(case: VariableCase) -> VariableDiagnostic | None:
     """A variable that still works, and has a better name."""
     row = case.row
     if row is None or (row.until and row.until != "-"):
@@ -171,7 +175,9 @@ def deprecated(case: Case) -> Finding | None:
         if installed and since and release(installed) < release(since.group()):
             return None
         said = row.successor or "its makers advise against it"
-        return Finding("J314", f"{case.name} is old: {said}", _successor(row.successor), "note")
+        return VariableDiagnostic(
+            "J314", f"{case.name} is old: {said}", _successor(row.successor), "note"
+        )
     return None
 
 

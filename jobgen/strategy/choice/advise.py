@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 
 from jobgen import strategy
 from jobgen.strategy.choice.ladder import LEVELS, Rung, rungs
+from jobgen.strategy.choice.offer import Advice, StrategyOption
 from jobgen.strategy.choice.setups import Ask, assume_length, setup
-from jobgen.strategy.choice.values import Advice, Option
-from jobgen.strategy.estimate import GIB, Component, Memory, Verdict
+from jobgen.strategy.estimate import GIB, Component, GpuMemory, Verdict
 from jobgen.strategy.memory import estimate
-from jobgen.strategy.values import TRAITS
+from jobgen.strategy.spec import TRAITS
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
-    from jobgen.strategy.estimate import Step
+    from jobgen.strategy.estimate import StepTime
     from jobgen.strategy.setup import Setup
 
 _SHOWN = 2
 """Options of a level that are shown beside the chosen one, where the level has many."""
 
 
-def option(rung: Rung, ask: Ask, *, speed: bool = True) -> Option:
+def option(rung: Rung, ask: Ask, *, speed: bool = True) -> StrategyOption:
     """What is expected of one rung; its speed only where it fits, and is wanted."""
     decided = strategy.decide(rung.train, ask.sizes, ask.world, launcher=ask.launcher)
     asked = setup(decided, ask, rung.train)
@@ -31,7 +31,7 @@ def option(rung: Rung, ask: Ask, *, speed: bool = True) -> Option:
     host = memory.host > (ask.machine.node_memory or float("inf"))
     if host and verdict != "no":
         verdict = "no"
-    return Option(
+    return StrategyOption(
         name=rung.name,
         title=_title(rung.train),
         setup=asked,
@@ -42,7 +42,7 @@ def option(rung: Rung, ask: Ask, *, speed: bool = True) -> Option:
     )
 
 
-def _step(asked: Setup, ask: Ask) -> Step:
+def _step(asked: Setup, ask: Ask) -> StepTime:
     from jobgen.strategy.speed import step
 
     return step(asked, ask.machine)
@@ -59,7 +59,7 @@ def _title(train: Train) -> str:
     return ", ".join(parts)
 
 
-def _note(memory: Memory, verdict: Verdict, ask: Ask, *, host: bool) -> str:
+def _note(memory: GpuMemory, verdict: Verdict, ask: Ask, *, host: bool) -> str:
     """Why it does not fit, or how much room it leaves."""
     limit = ask.machine.memory
     if host:
@@ -77,7 +77,7 @@ def _gib(part: Component) -> str:
     return f"{size:.1f} GiB" if size < 100 else f"{size:.0f} GiB"
 
 
-def first(ask: Ask) -> tuple[Rung, Option] | None:
+def first(ask: Ask) -> tuple[Rung, StrategyOption] | None:
     """The simplest that fits; where nothing fits with room to spare, the simplest that is tight."""
     tight = None
     for rung in rungs(ask):
@@ -89,7 +89,7 @@ def first(ask: Ask) -> tuple[Rung, Option] | None:
     return tight
 
 
-def least(ask: Ask) -> tuple[Rung, Option] | None:
+def least(ask: Ask) -> tuple[Rung, StrategyOption] | None:
     """What needs least memory; None where nothing goes with these ranks at all."""
     pairs = ((rung, option(rung, ask, speed=False)) for rung in rungs(ask))
     return min(pairs, key=lambda pair: pair[1].memory.nvidia_smi, default=None)
@@ -133,7 +133,7 @@ def _own(ask: Ask) -> str:
     return "+".join(parts)
 
 
-def _tried(ask: Ask) -> Iterator[tuple[Rung, Option]]:
+def _tried(ask: Ask) -> Iterator[tuple[Rung, StrategyOption]]:
     """Level by level, until one has something that fits: simpler is better."""
     level, able = 0, False
     for rung in rungs(ask):
@@ -146,9 +146,11 @@ def _tried(ask: Ask) -> Iterator[tuple[Rung, Option]]:
         yield rung, found
 
 
-def _shown(pairs: Iterable[tuple[Rung, Option]], chosen: Option | None) -> Iterator[Option]:
+def _shown(
+    pairs: Iterable[tuple[Rung, StrategyOption]], chosen: StrategyOption | None
+) -> Iterator[StrategyOption]:
     """All of the first level, of others those that need least, and the chosen one."""
-    levels: dict[int, list[Option]] = {}
+    levels: dict[int, list[StrategyOption]] = {}
     for rung, tried in pairs:
         levels.setdefault(rung.level, []).append(tried)
     seen = set()
@@ -163,7 +165,9 @@ def _shown(pairs: Iterable[tuple[Rung, Option]], chosen: Option | None) -> Itera
         yield chosen._replace(chosen=True)
 
 
-def _why(pairs: Iterable[tuple[Rung, Option]], chosen: Option | None) -> Iterator[str]:
+def _why(
+    pairs: Iterable[tuple[Rung, StrategyOption]], chosen: StrategyOption | None
+) -> Iterator[str]:
     """A sentence for each rung on the way up."""
     for rung, found in pairs:
         need = f"{found.memory.nvidia_smi / GIB:.1f} GiB"

@@ -9,7 +9,7 @@ from jobgen import strategy
 from jobgen.model.train import Offload
 from jobgen.strategy.choice.setups import Ask
 from jobgen.strategy.mesh import balanced
-from jobgen.strategy.values import TRAITS, World
+from jobgen.strategy.spec import TRAITS, RankLayout
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
@@ -143,4 +143,4 @@ def _offloaded(ask: Ask, names: list[str]) -> Iterator[Rung]:
 
 def other(ask: Ask, nodes: int) -> Ask:
     """The same on another number of nodes."""
-    return ask._replace(world=World(**{**ask.world._asdict(), "nodes": nodes}))
+    return ask._replace(world=RankLayout(**{**ask.world._asdict(), "nodes": nodes}))

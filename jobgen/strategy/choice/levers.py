@@ -8,8 +8,8 @@ from jobgen import strategy
 from jobgen.model.train import Offload
 from jobgen.strategy.choice.advise import first, fits, option
 from jobgen.strategy.choice.ladder import Rung, other
+from jobgen.strategy.choice.offer import Lever, StrategyOption
 from jobgen.strategy.choice.setups import Ask
-from jobgen.strategy.choice.values import Lever, Option
 from jobgen.strategy.memory import estimate
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.speed import step
@@ -18,14 +18,14 @@ MOST = 4096
 """Nodes, where the search for the fewest that work ends."""
 
 
-def levers(start: Option, ask: Ask) -> tuple[Lever, ...]:
+def levers(start: StrategyOption, ask: Ask) -> tuple[Lever, ...]:
     """Single changes of this option that save memory: those that make it fit first, of these the
     cheapest, then those that save most."""
     found = [lever for lever in _all(start, ask) if lever.saves > 0]
     return tuple(sorted(found, key=lambda one: (not one.fits, one.slower if one.fits else 0)))
 
 
-def _all(start: Option, ask: Ask) -> Iterator[Lever]:
+def _all(start: StrategyOption, ask: Ask) -> Iterator[Lever]:
     own, train = start.setup, ask.train
     before = step(own, ask.machine).seconds / own.batch.total
     for change, asked in _setups(own):
@@ -64,7 +64,7 @@ def _setups(own: Setup) -> Iterator[tuple[str, Setup]]:
         yield "train.optimizer: adamw8bit", own._replace(recipe=lean)
 
 
-def _lever(change: str, start: Option, asked: Setup, ask: Ask, before: float) -> Lever:
+def _lever(change: str, start: StrategyOption, asked: Setup, ask: Ask, before: float) -> Lever:
     """Slower is by the seconds of a sample."""
     memory = estimate(asked).scaled(ask.factor)
     after = step(asked, ask.machine).seconds / asked.batch.total

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 from jobgen import strategy
 from jobgen.strategy.choice.advise import first, least, option
 from jobgen.strategy.choice.ladder import Rung, other
+from jobgen.strategy.choice.offer import Scale, StrategyOption
 from jobgen.strategy.choice.setups import Ask
-from jobgen.strategy.choice.values import Option, Scale
 
 
 def scale(ask: Ask, counts: Iterable[int], *, auto: bool) -> tuple[Scale, ...]:
     """A row for each number of nodes, with the efficiency against the smallest that fits. Numbers
     that the job's batch or layout do not go with are left out."""
-    rows: list[tuple[int, Option]] = []
+    rows: list[tuple[int, StrategyOption]] = []
     for nodes in sorted(set(counts)):
         there = other(ask, nodes)
         found = _option(there, auto=auto)
@@ -27,7 +27,7 @@ def scale(ask: Ask, counts: Iterable[int], *, auto: bool) -> tuple[Scale, ...]:
     )
 
 
-def _option(ask: Ask, *, auto: bool) -> Option | None:
+def _option(ask: Ask, *, auto: bool) -> StrategyOption | None:
     if auto:
         best = first(ask) or least(ask)
         return option(best[0], ask) if best else None
@@ -37,6 +37,6 @@ def _option(ask: Ask, *, auto: bool) -> Option | None:
     return option(Rung(0, ask.train.strategy.type, ask.train), ask)
 
 
-def _rate(found: Option) -> float:
+def _rate(found: StrategyOption) -> float:
     """Tokens for each second, of all ranks."""
     return found.step.rate * found.step.ranks if found.step else 0.0

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from jobgen.strategy.estimate import Machine
+from jobgen.strategy.estimate import ClusterHardware
 from jobgen.strategy.memory.recipes import recipe
 from jobgen.strategy.setup import Adapters, Recipe, Setup
-from jobgen.strategy.shapes.values import Model
-from jobgen.strategy.values import Batch, Sizes, Strategy, World
+from jobgen.strategy.shapes.architecture import Model
+from jobgen.strategy.spec import Batch, ModelSizes, RankLayout, Strategy
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
@@ -24,9 +24,9 @@ class Ask(NamedTuple):
 
     train: Train
     model: Model
-    sizes: Sizes
-    world: World
-    machine: Machine
+    sizes: ModelSizes
+    world: RankLayout
+    machine: ClusterHardware
     launcher: str
     fixed: frozenset[str] = frozenset()
     """Keys of ``train`` that the job writes itself: they are not varied."""

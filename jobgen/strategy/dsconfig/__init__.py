@@ -11,23 +11,23 @@ import json
 
 from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import Setting, by_rule
-from jobgen.strategy.dsconfig import made, own
+from jobgen.strategy.dsconfig import generate, user_config
 from jobgen.strategy.dsconfig.chosen import Written, get, refused
-from jobgen.strategy.frameworks import Request
+from jobgen.strategy.frameworks import FrameworkRequest
 
 __all__ = ["FILE", "Written", "explained", "file", "written"]
 
 FILE = "ds_config.json"
 
 
-def written(request: Request, reader: str) -> Written:
+def written(request: FrameworkRequest, reader: str) -> Written:
     """What ds_config.json holds, why, and what cannot work."""
-    asked = tuple(made.chosen(request, reader))
-    faults = tuple(made.faults(request, reader))
+    asked = tuple(generate.chosen(request, reader))
+    faults = tuple(generate.faults(request, reader))
     if request.strategy.config is not None:
-        found = own.merged(request, reader, asked)
+        found = user_config.merged(request, reader, asked)
         return found._replace(faults=(*faults, *found.faults))
-    if faults or (fault := made.no_batch(request, reader)) is None:
+    if faults or (fault := generate.no_batch(request, reader)) is None:
         return refused(asked, faults)
     return refused(asked, (fault,))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from jobgen.strategy.values import Fault
+from jobgen.strategy.spec import TrainDiagnostic
 
 Path = tuple[str, ...]
 
 
-class Chosen(NamedTuple):
+class ChosenKey(NamedTuple):
     """One key: where it stands, its value, and why jobgen chose it where the job does not say."""
 
     path: Path
@@ -25,10 +25,10 @@ class Written(NamedTuple):
 
     values: Mapping[str, Any]
     why: Mapping[str, str] = {}
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[TrainDiagnostic, ...] = ()
 
 
-def refused(asked: Iterable[Chosen], faults: tuple[Fault, ...] = ()) -> Written:
+def refused(asked: Iterable[ChosenKey], faults: tuple[TrainDiagnostic, ...] = ()) -> Written:
     """These keys alone, with the faults that were found."""
     values: dict[str, Any] = {}
     for each in asked:

@@ -17,7 +17,7 @@ from jobgen.strategy.dsconfig.chosen import Path
 _MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|\n')
 
 
-class Finding(NamedTuple):
+class KeyDiagnostic(NamedTuple):
     """What is wrong with a key, and what to write."""
 
     path: Path
@@ -43,33 +43,33 @@ def lines(text: str) -> Mapping[Path, int]:
     return found
 
 
-def findings(values: Mapping[str, Any], *, auto: bool) -> Iterator[Finding]:
+def findings(values: Mapping[str, Any], *, auto: bool) -> Iterator[KeyDiagnostic]:
     """What DeepSpeed would not read as it is meant. ``auto``: somebody fills that word in."""
     yield from _inside(values, (), auto=auto)
 
 
-def _inside(values: Mapping[str, Any], path: Path, *, auto: bool) -> Iterator[Finding]:
+def _inside(values: Mapping[str, Any], path: Path, *, auto: bool) -> Iterator[KeyDiagnostic]:
     for name, value in values.items():
         here = (*path, name)
         known = _known(here)
         if known is None:
-            yield Finding(here, *_unknown(here))
+            yield KeyDiagnostic(here, *_unknown(here))
         elif known.status == "removed":
             message = f"{'.'.join(here)} is gone from DeepSpeed, and 0.19 stops at it"
-            yield Finding(here, message, "remove it")
+            yield KeyDiagnostic(here, message, "remove it")
         elif known.status == "deprecated":
             message = f"{'.'.join(here)} is a name that DeepSpeed gave up"
-            yield Finding(here, message, f"write {known.instead}")
+            yield KeyDiagnostic(here, message, f"write {known.instead}")
         else:
             yield from _value(known, value, here, auto=auto)
 
 
-def _value(known: DeepSpeedKey, value: Any, path: Path, *, auto: bool) -> Iterator[Finding]:
+def _value(known: DeepSpeedKey, value: Any, path: Path, *, auto: bool) -> Iterator[KeyDiagnostic]:
     name = ".".join(path)
     if known.kind == "block" and isinstance(value, dict):
         yield from _inside(value, path, auto=auto)
     elif known.kind == "block" and value is not None:
-        yield Finding(path, f"{name} is a mapping of settings", f"such as {_example(path)}")
+        yield KeyDiagnostic(path, f"{name} is a mapping of settings", f"such as {_example(path)}")
     elif known.kind == "free" and isinstance(value, dict) and path[-1] == "params" and not auto:
         for inner, held in value.items():
             if held == "auto":
@@ -78,9 +78,9 @@ def _value(known: DeepSpeedKey, value: Any, path: Path, *, auto: bool) -> Iterat
         yield _auto(path)
 
 
-def _auto(path: Path) -> Finding:
+def _auto(path: Path) -> KeyDiagnostic:
     message = f'{".".join(path)} is "auto", which only accelerate and the Trainer fill in'
-    return Finding(path, message, "write a value, or remove it")
+    return KeyDiagnostic(path, message, "write a value, or remove it")
 
 
 def _known(path: Path) -> DeepSpeedKey | None:

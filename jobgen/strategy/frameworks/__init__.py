@@ -14,10 +14,10 @@ from jobgen.errors import Place
 from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import NOWHERE, Setting
 from jobgen.shell import Word
-from jobgen.strategy.values import Fault, Note, Strategy
+from jobgen.strategy.spec import Note, Strategy, TrainDiagnostic
 
 if TYPE_CHECKING:
-    from jobgen.strategy.shapes.values import Architecture
+    from jobgen.strategy.shapes.architecture import Architecture
 
 MODULES: Mapping[str, str] = {
     "torch": "jobgen.strategy.frameworks.torch",
@@ -31,7 +31,7 @@ MODULES: Mapping[str, str] = {
 """Framework → its module, imported when it is used. ``none`` has none: nothing is rendered."""
 
 
-class Request(NamedTuple):
+class FrameworkRequest(NamedTuple):
     """What a framework is told beside the strategy."""
 
     strategy: Strategy
@@ -41,7 +41,7 @@ class Request(NamedTuple):
     """Whether the ranks have GPUs; without, the program computes on CPUs, over gloo."""
     place: Place = NOWHERE
     """The line of job.yaml that asks for it."""
-    words: tuple[str, ...] = ()
+    run_args: tuple[str, ...] = ()
     """What ``run`` says itself, word by word."""
     stops: bool = False
     """Whether the job is asked to save before its end (``checkpoint``)."""
@@ -62,7 +62,7 @@ class Configured(NamedTuple):
     """What was chosen that the job does not say: key or option of the framework → its value."""
     notes: tuple[Note, ...] = ()
     """What a person should know."""
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[TrainDiagnostic, ...] = ()
     """What this framework cannot do."""
     saves: Literal["program", "wrapper", "signal", "interval"] = "program"
     """Who saves when the job is asked to stop: the program itself by the stop file, jobgen's
@@ -72,10 +72,10 @@ class Configured(NamedTuple):
 
 
 class _Module(Protocol):
-    def configure(self, request: Request) -> Configured: ...
+    def configure(self, request: FrameworkRequest) -> Configured: ...
 
 
-def configure(request: Request) -> Configured:
+def configure(request: FrameworkRequest) -> Configured:
     """The strategy in the words of its framework; nothing where there is no framework.
 
     What it cannot do is said once for each key, and for each line of the user's own file.
@@ -84,7 +84,7 @@ def configure(request: Request) -> Configured:
     if name is None:
         return Configured()
     made = cast(_Module, import_module(name)).configure(request)
-    first: dict[tuple[str, ...], Fault] = {}
+    first: dict[tuple[str, ...], TrainDiagnostic] = {}
     for fault in made.faults:
         line = (fault.message,) if fault.path == ("config",) else ()
         first.setdefault((*fault.path, *line), fault)

@@ -12,8 +12,8 @@ from typing import Any
 
 from jobgen.model.plan import Setting
 from jobgen.strategy import dsconfig
-from jobgen.strategy.frameworks import Configured, Request, fsdp, options, torch
-from jobgen.strategy.values import Fault, Note
+from jobgen.strategy.frameworks import Configured, FrameworkRequest, fsdp, program_options, torch
+from jobgen.strategy.spec import Note, TrainDiagnostic
 
 _KINDS = {"ddp": "MULTI_GPU", "fsdp": "FSDP", "fsdp2": "FSDP", "zero": "DEEPSPEED"}
 """Family → ``distributed_type``. MULTI_GPU starts ranks on CPUs, too; MULTI_CPU would start one."""
@@ -31,7 +31,7 @@ _NOT_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "nu
 """What YAML 1.1 reads as something else than a word, in whatever case."""
 
 
-def configure(request: Request) -> Configured:
+def configure(request: FrameworkRequest) -> Configured:
     """The launcher's file, strategy.json, and for ZeRO a ds_config.json."""
     zero = request.strategy.trait.family == "zero"
     found = dsconfig.written(request, "accelerate") if zero else dsconfig.Written({})
@@ -47,7 +47,7 @@ def configure(request: Request) -> Configured:
     )
 
 
-def _sections(request: Request) -> Iterator[tuple[str, Any]]:
+def _sections(request: FrameworkRequest) -> Iterator[tuple[str, Any]]:
     """Keys of the file, in its order; a mapping is a block."""
     strategy, world = request.strategy, request.nodes * request.ranks_per_node
     family = strategy.trait.family
@@ -69,7 +69,7 @@ def _sections(request: Request) -> Iterator[tuple[str, Any]]:
         yield "parallelism_config", degrees
 
 
-def _fsdp(request: Request) -> Iterator[tuple[str, str | bool | int]]:
+def _fsdp(request: FrameworkRequest) -> Iterator[tuple[str, str | bool | int]]:
     first = request.strategy.trait.family == "fsdp"
     for setting in fsdp.settings(request):
         yield f"fsdp_{setting.name}", setting.value
@@ -79,7 +79,7 @@ def _fsdp(request: Request) -> Iterator[tuple[str, str | bool | int]]:
             yield "fsdp_offload_params", bool(request.strategy.offload)
 
 
-def _degrees(request: Request) -> Mapping[str, int]:
+def _degrees(request: FrameworkRequest) -> Mapping[str, int]:
     """FSDP2 over a mesh of more than one dimension."""
     mesh = request.strategy.mesh
     plain = mesh.replicate == mesh.tp == mesh.cp == 1
@@ -89,7 +89,7 @@ def _degrees(request: Request) -> Mapping[str, int]:
     return {**sizes, "parallelism_config_cp_size": mesh.cp}
 
 
-def _variables(request: Request) -> dict[str, Setting]:
+def _variables(request: FrameworkRequest) -> dict[str, Setting]:
     strategy, place = request.strategy, request.place
     family = strategy.trait.family
     found: dict[str, Setting] = {}
@@ -111,14 +111,14 @@ def _variables(request: Request) -> dict[str, Setting]:
     return found
 
 
-def _chosen(request: Request) -> Iterator[tuple[str, Setting]]:
+def _chosen(request: FrameworkRequest) -> Iterator[tuple[str, Setting]]:
     if request.strategy.trait.family in {"fsdp", "fsdp2"}:
         for one in fsdp.settings(request):
             if one.why:
-                yield f"fsdp_config.fsdp_{one.name}", options.chosen(one.value, one.why)
+                yield f"fsdp_config.fsdp_{one.name}", program_options.chosen(one.value, one.why)
 
 
-def _notes(request: Request) -> Iterator[Note]:
+def _notes(request: FrameworkRequest) -> Iterator[Note]:
     strategy = request.strategy
     family, title = strategy.trait.family, strategy.trait.title
     if family == "ddp":
@@ -139,7 +139,7 @@ def _notes(request: Request) -> Iterator[Note]:
         yield Note(message, ("train", "cp"))
 
 
-def _ddp(request: Request) -> Iterator[Note]:
+def _ddp(request: FrameworkRequest) -> Iterator[Note]:
     strategy = request.strategy
     said = {
         "bucket_cap_mb": strategy.bucket_mb != 25,
@@ -155,17 +155,19 @@ def _ddp(request: Request) -> Iterator[Note]:
         )
 
 
-def _faults(request: Request) -> Iterator[Fault]:
+def _faults(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
     strategy = request.strategy
     if strategy.trait.family in {"fsdp", "fsdp2"}:
         yield from fsdp.faults(request, "accelerate")
     for axis in ("pp", "ep"):
         if strategy.trait.family == "fsdp2" and getattr(strategy.mesh, axis) > 1:
             message = f"accelerate has no {axis} for programs"
-            yield Fault("J236", message, (axis,), f"remove {axis}, or write framework: torch")
+            yield TrainDiagnostic(
+                "J236", message, (axis,), f"remove {axis}, or write framework: torch"
+            )
     if strategy.trait.family != "zero" and strategy.recompute == "selective":
         message = "accelerate recomputes whole layers, or nothing"
-        yield Fault("J236", message, ("activation_checkpointing",), "write full")
+        yield TrainDiagnostic("J236", message, ("activation_checkpointing",), "write full")
 
 
 def _yaml(sections: Mapping[str, Any]) -> str:

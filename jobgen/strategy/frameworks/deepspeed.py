@@ -10,14 +10,14 @@ from collections.abc import Iterator
 
 from jobgen.model.plan import Setting
 from jobgen.strategy import dsconfig
-from jobgen.strategy.frameworks import Configured, Request, options, torch
-from jobgen.strategy.values import Note
+from jobgen.strategy.frameworks import Configured, FrameworkRequest, program_options, torch
+from jobgen.strategy.spec import Note
 
 _NAME = "JOBGEN_DEEPSPEED_CONFIG"
 _OFFLOAD = ("train", "offload")
 
 
-def configure(request: Request) -> Configured:
+def configure(request: FrameworkRequest) -> Configured:
     """``ds_config.json``, and the variable that names it."""
     found = dsconfig.written(request, "deepspeed")
     beside = torch.configure(request)
@@ -28,11 +28,11 @@ def configure(request: Request) -> Configured:
         env={_NAME: Setting(place, why, request.place), **beside.env},
         chosen=dsconfig.explained(found),
         notes=tuple(_notes(request)),
-        faults=(*found.faults, *options.plain_ddp(request.strategy, "DeepSpeed")),
+        faults=(*found.faults, *program_options.plain_ddp(request.strategy, "DeepSpeed")),
     )
 
 
-def _notes(request: Request) -> Iterator[Note]:
+def _notes(request: FrameworkRequest) -> Iterator[Note]:
     strategy = request.strategy
     if strategy.recompute != "none":
         yield Note(

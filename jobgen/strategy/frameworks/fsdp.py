@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from jobgen.strategy.frameworks import Request
+from jobgen.strategy.frameworks import FrameworkRequest
 from jobgen.strategy.frameworks.torch import SHARDING
-from jobgen.strategy.values import Fault
+from jobgen.strategy.spec import TrainDiagnostic
 
 
-class Setting(NamedTuple):
+class FsdpSetting(NamedTuple):
     """One setting of FSDP: its name without a prefix, its value, and why where jobgen chose it."""
 
     name: str
@@ -21,41 +21,41 @@ class Setting(NamedTuple):
     why: str = ""
 
 
-def settings(request: Request) -> Iterator[Setting]:
+def settings(request: FrameworkRequest) -> Iterator[FsdpSetting]:
     """The settings, in the order of the file. ``resharding`` says the strategy itself."""
     strategy = request.strategy
     version = 2 if strategy.trait.family == "fsdp2" else 1
-    yield Setting("version", version)
+    yield FsdpSetting("version", version)
     why = "layers are sharded, and recomputed, one by one"
     if not strategy.wrap:
         why += ": those that the model names in _no_split_modules"
-    yield Setting("auto_wrap_policy", "TRANSFORMER_BASED_WRAP", why)
+    yield FsdpSetting("auto_wrap_policy", "TRANSFORMER_BASED_WRAP", why)
     if strategy.wrap:
-        yield Setting("transformer_layer_cls_to_wrap", ",".join(strategy.wrap))
+        yield FsdpSetting("transformer_layer_cls_to_wrap", ",".join(strategy.wrap))
     why = "every rank writes its shard: checkpoints load on another number of ranks, too"
-    yield Setting("state_dict_type", "SHARDED_STATE_DICT", why)
-    yield Setting("activation_checkpointing", strategy.recompute == "full")
+    yield FsdpSetting("state_dict_type", "SHARDED_STATE_DICT", why)
+    yield FsdpSetting("activation_checkpointing", strategy.recompute == "full")
     name = strategy.sizes.name
     hub = bool(name) and not name.endswith(".json") and request.gpus
     why = "rank 0 alone reads the model's weights" if hub else "every rank makes the model itself"
-    yield Setting("cpu_ram_efficient_loading", hub, why)
+    yield FsdpSetting("cpu_ram_efficient_loading", hub, why)
     if version == 1:
         yield from _first(request)
 
 
-def _first(request: Request) -> Iterator[Setting]:
+def _first(request: FrameworkRequest) -> Iterator[FsdpSetting]:
     """What only FSDP1 has."""
     why = "all ranks start from rank 0's weights"
     if not request.gpus:
         why = "every rank makes the model from the same seed: accelerate's broadcast needs a GPU"
-    yield Setting("sync_module_states", request.gpus, why)
+    yield FsdpSetting("sync_module_states", request.gpus, why)
     why = "parameters keep their names, groups and shapes"
-    yield Setting("use_orig_params", value=True, why=why)
+    yield FsdpSetting("use_orig_params", value=True, why=why)
     why = "the next layer is gathered while this one's gradients are computed; torch's default"
-    yield Setting("backward_prefetch", "BACKWARD_PRE", why)
+    yield FsdpSetting("backward_prefetch", "BACKWARD_PRE", why)
 
 
-def resharding(request: Request) -> str | bool:
+def resharding(request: FrameworkRequest) -> str | bool:
     """The ShardingStrategy of FSDP1; whether FSDP2 frees what it gathered."""
     strategy = request.strategy
     if strategy.trait.family == "fsdp2":
@@ -63,17 +63,19 @@ def resharding(request: Request) -> str | bool:
     return SHARDING[strategy.name]
 
 
-def faults(request: Request, title: str) -> Iterator[Fault]:
+def faults(request: FrameworkRequest, title: str) -> Iterator[TrainDiagnostic]:
     """What the plugin cannot say."""
     strategy, mesh = request.strategy, request.strategy.mesh
     if not isinstance(strategy.reshard, bool):
         message = f"{title} takes true or false for reshard_after_forward, not {strategy.reshard}"
         path = ("strategy", "reshard_after_forward")
-        yield Fault("J236", message, path, "write true, or framework: torch")
+        yield TrainDiagnostic("J236", message, path, "write true, or framework: torch")
     if strategy.name == "fsdp-hybrid" and not request.gpus:
         message = "HYBRID_SHARD shards over the GPUs of a node, and these ranks have none"
-        yield Fault("J236", message, ("strategy",), "write strategy: {type: fsdp2, shard: N}")
+        yield TrainDiagnostic(
+            "J236", message, ("strategy",), "write strategy: {type: fsdp2, shard: N}"
+        )
     elif strategy.name == "fsdp-hybrid" and mesh.shard != request.ranks_per_node:
         message = f"{title} shards HYBRID_SHARD over the {request.ranks_per_node} ranks of a node"
         hint = f"remove shard, or write strategy: {{type: fsdp2, shard: {mesh.shard}}}"
-        yield Fault("J236", message, ("strategy", "shard"), hint)
+        yield TrainDiagnostic("J236", message, ("strategy", "shard"), hint)

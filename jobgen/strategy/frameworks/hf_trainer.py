@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from jobgen.model.bundle import BundleFile
 from jobgen.shell import Raw
 from jobgen.strategy import dsconfig
-from jobgen.strategy.frameworks import Configured, Request, fsdp, options
-from jobgen.strategy.frameworks.options import Option
-from jobgen.strategy.values import Fault, Note
+from jobgen.strategy.frameworks import Configured, FrameworkRequest, fsdp, program_options
+from jobgen.strategy.frameworks.program_options import ProgramOption
+from jobgen.strategy.spec import Note, TrainDiagnostic
 
 FILE = "fsdp_config.json"
 _BUNDLE = '"$JOBGEN_BUNDLE_DIR/{}"'
@@ -26,7 +26,7 @@ _BATCH = {
 }
 
 
-def configure(request: Request) -> Configured:
+def configure(request: FrameworkRequest) -> Configured:
     """The words, and the files that they name."""
     family = request.strategy.trait.family
     files: tuple[BundleFile, ...] = ()
@@ -39,11 +39,14 @@ def configure(request: Request) -> Configured:
     asked = (*_options(request), *_same_as(found, request))
     return Configured(
         files=files,
-        args=options.words(asked, "="),
+        args=program_options.format_options(asked, "="),
         chosen={
-            **options.explained(asked),
+            **program_options.explained(asked),
             **dsconfig.explained(found),
-            **{f"fsdp_config.{s.name}": options.chosen(s.value, s.why) for s in _fsdp(request)},
+            **{
+                f"fsdp_config.{s.name}": program_options.chosen(s.value, s.why)
+                for s in _fsdp(request)
+            },
         },
         notes=tuple(_notes(request)),
         faults=(*found.faults, *_faults(request)),
@@ -51,51 +54,51 @@ def configure(request: Request) -> Configured:
     )
 
 
-def _options(request: Request) -> Iterator[Option]:
+def _options(request: FrameworkRequest) -> Iterator[ProgramOption]:
     strategy = request.strategy
     family = strategy.trait.family
     if strategy.batch:
-        yield Option("--per_device_train_batch_size", strategy.batch.micro)
-        yield Option("--gradient_accumulation_steps", strategy.batch.accumulation)
+        yield ProgramOption("--per_device_train_batch_size", strategy.batch.micro)
+        yield ProgramOption("--gradient_accumulation_steps", strategy.batch.accumulation)
     if strategy.precision != "fp32":
-        yield Option(f"--{strategy.precision}", "true")
+        yield ProgramOption(f"--{strategy.precision}", "true")
     if strategy.clipping is not None:
-        yield Option("--max_grad_norm", float(strategy.clipping))
+        yield ProgramOption("--max_grad_norm", float(strategy.clipping))
     if strategy.recompute == "full" and family not in {"fsdp", "fsdp2"}:
-        yield Option("--gradient_checkpointing", "true")
+        yield ProgramOption("--gradient_checkpointing", "true")
     if not request.gpus:
-        yield Option("--use_cpu", "true", "there is no GPU: the ranks are joined over gloo")
+        yield ProgramOption("--use_cpu", "true", "there is no GPU: the ranks are joined over gloo")
     if family == "ddp":
         yield from _ddp(request)
     elif family == "zero":
-        yield Option("--deepspeed", Raw(_BUNDLE.format(dsconfig.FILE)))
+        yield ProgramOption("--deepspeed", Raw(_BUNDLE.format(dsconfig.FILE)))
     else:
-        yield Option("--fsdp", Raw(f"'{_fsdp_words(request)}'"))
-        yield Option("--fsdp_config", Raw(_BUNDLE.format(FILE)))
+        yield ProgramOption("--fsdp", Raw(f"'{_fsdp_words(request)}'"))
+        yield ProgramOption("--fsdp_config", Raw(_BUNDLE.format(FILE)))
 
 
-def _same_as(found: dsconfig.Written, request: Request) -> Iterator[Option]:
+def _same_as(found: dsconfig.Written, request: FrameworkRequest) -> Iterator[ProgramOption]:
     """What a file of the user's says alone: the Trainer stops where its own default differs."""
     why = "as the DeepSpeed configuration says"
     strategy = request.strategy
     clipping = found.values.get("gradient_clipping")
     if strategy.clipping is None and isinstance(clipping, int | float):
-        yield Option("--max_grad_norm", float(clipping), why)
+        yield ProgramOption("--max_grad_norm", float(clipping), why)
     if strategy.batch is None:
         for option, key in _BATCH.items():
             if isinstance(count := found.values.get(key), int):
-                yield Option(option, count, why)
+                yield ProgramOption(option, count, why)
 
 
-def _ddp(request: Request) -> Iterator[Option]:
+def _ddp(request: FrameworkRequest) -> Iterator[ProgramOption]:
     strategy = request.strategy
     if strategy.bucket_mb != 25:
-        yield Option("--ddp_bucket_cap_mb", strategy.bucket_mb)
+        yield ProgramOption("--ddp_bucket_cap_mb", strategy.bucket_mb)
     if strategy.static_graph:
-        yield Option("--ddp_static_graph", "true")
+        yield ProgramOption("--ddp_static_graph", "true")
 
 
-def _fsdp_words(request: Request) -> str:
+def _fsdp_words(request: FrameworkRequest) -> str:
     """``--fsdp``: the strategy, in the words of transformers 4."""
     resharding = fsdp.resharding(request)
     if isinstance(resharding, bool):
@@ -104,7 +107,7 @@ def _fsdp_words(request: Request) -> str:
     return f"{resharding.lower()} auto_wrap{offload}"
 
 
-def _fsdp_config(request: Request) -> BundleFile:
+def _fsdp_config(request: FrameworkRequest) -> BundleFile:
     values: dict[str, str | bool | int | list[str]] = {}
     for name, value, _ in fsdp.settings(request):
         values[name] = value.split(",") if name == "transformer_layer_cls_to_wrap" else value  # type: ignore[union-attr]
@@ -117,19 +120,19 @@ def _fsdp_config(request: Request) -> BundleFile:
     return BundleFile(FILE, (json.dumps(values, indent=2) + "\n").encode())
 
 
-def _fsdp(request: Request) -> Iterator[fsdp.Setting]:
+def _fsdp(request: FrameworkRequest) -> Iterator[fsdp.FsdpSetting]:
     """What of FSDP's settings jobgen chose."""
     if request.strategy.trait.family in {"fsdp", "fsdp2"}:
         yield from (setting for setting in fsdp.settings(request) if setting.why)
 
 
-def _notes(request: Request) -> Iterator[Note]:
+def _notes(request: FrameworkRequest) -> Iterator[Note]:
     if request.strategy.trait.family == "fsdp":
         message = "transformers 5 calls FSDP1 deprecated, and will drop it: strategy: fsdp2 stays"
         yield Note(message, ("train", "strategy"))
 
 
-def _faults(request: Request) -> Iterator[Fault]:
+def _faults(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
     strategy = request.strategy
     family = strategy.trait.family
     if family in {"fsdp", "fsdp2"}:
@@ -137,22 +140,26 @@ def _faults(request: Request) -> Iterator[Fault]:
         yield from _mesh(request)
         if not request.gpus:
             message = f"{_TITLE} shards on GPUs only: on CPUs it would train as DDP, and not say so"
-            yield Fault("J236", message, ("strategy",), "write strategy: zero2, or ddp")
+            yield TrainDiagnostic("J236", message, ("strategy",), "write strategy: zero2, or ddp")
     if strategy.hook != "none":
         message = f"{_TITLE} has no option for a hook of DDP"
-        yield Fault("J236", message, ("strategy", "hook"), "remove it, or write framework: torch")
+        yield TrainDiagnostic(
+            "J236", message, ("strategy", "hook"), "remove it, or write framework: torch"
+        )
     if family != "zero" and strategy.recompute == "selective":
         message = f"{_TITLE} recomputes whole layers, or nothing"
-        yield Fault("J236", message, ("activation_checkpointing",), "write full")
+        yield TrainDiagnostic("J236", message, ("activation_checkpointing",), "write full")
 
 
-def _mesh(request: Request) -> Iterator[Fault]:
+def _mesh(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
     mesh = request.strategy.mesh
     for axis in ("tp", "pp", "cp", "ep"):
         if getattr(mesh, axis) > 1:
             message = f"{_TITLE} has no option for {axis}"
-            yield Fault("J236", message, (axis,), f"remove {axis}, or write framework: accelerate")
+            yield TrainDiagnostic(
+                "J236", message, (axis,), f"remove {axis}, or write framework: accelerate"
+            )
     if request.strategy.trait.family == "fsdp2" and mesh.replicate > 1:
         message = f"{_TITLE} has no option for FSDP2 over a part of the ranks"
         hint = "remove shard, or write framework: accelerate"
-        yield Fault("J236", message, ("strategy", "shard"), hint)
+        yield TrainDiagnostic("J236", message, ("strategy", "shard"), hint)

@@ -14,9 +14,9 @@ from typing import NamedTuple
 from jobgen.model.bundle import BundleFile
 from jobgen.shell import Raw
 from jobgen.strategy import frameworks
-from jobgen.strategy.frameworks import Configured, Request, options, torch
-from jobgen.strategy.frameworks.options import CHECKPOINTS, Option
-from jobgen.strategy.values import Fault, Note, Strategy
+from jobgen.strategy.frameworks import Configured, FrameworkRequest, program_options, torch
+from jobgen.strategy.frameworks.program_options import CHECKPOINTS, ProgramOption
+from jobgen.strategy.spec import Note, Strategy, TrainDiagnostic
 
 TITLE = "Lightning"
 DS_CONFIG = "ds_config.json"
@@ -34,13 +34,13 @@ _HOOKS = "torch.distributed.algorithms.ddp_comm_hooks.default_hooks."
 class _Told(NamedTuple):
     """The arguments of a strategy's class, and the files that they name."""
 
-    options: tuple[Option, ...]
+    options: tuple[ProgramOption, ...]
     files: tuple[BundleFile, ...] = ()
     notes: tuple[Note, ...] = ()
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[TrainDiagnostic, ...] = ()
 
 
-def configure(request: Request) -> Configured:
+def configure(request: FrameworkRequest) -> Configured:
     """Its options, strategy.json, and the DeepSpeed configuration where it is that."""
     found = tuple(_faults(request))
     told = _zero(request) if request.strategy.trait.family == "zero" else _Told(_own(request))
@@ -52,65 +52,65 @@ def configure(request: Request) -> Configured:
     return Configured(
         files=tuple(files.values()),
         env=document.env,
-        args=options.words(chosen, "="),
-        chosen=options.explained(chosen),
+        args=program_options.format_options(chosen, "="),
+        chosen=program_options.explained(chosen),
         notes=(*told.notes, *_notes(request)),
         saves="wrapper",
     )
 
 
-def _trainer(request: Request) -> Iterator[Option]:
+def _trainer(request: FrameworkRequest) -> Iterator[ProgramOption]:
     strategy = request.strategy
-    yield Option("--trainer.accelerator", "gpu" if request.gpus else "cpu")
-    yield Option("--trainer.devices", request.ranks_per_node)
-    yield Option("--trainer.num_nodes", request.nodes)
-    yield Option("--trainer.precision", _PRECISION[strategy.precision])
+    yield ProgramOption("--trainer.accelerator", "gpu" if request.gpus else "cpu")
+    yield ProgramOption("--trainer.devices", request.ranks_per_node)
+    yield ProgramOption("--trainer.num_nodes", request.nodes)
+    yield ProgramOption("--trainer.precision", _PRECISION[strategy.precision])
     if strategy.batch:
-        yield Option("--trainer.accumulate_grad_batches", strategy.batch.accumulation)
+        yield ProgramOption("--trainer.accumulate_grad_batches", strategy.batch.accumulation)
     if strategy.clipping is not None and strategy.trait.family != "zero":
-        yield Option("--trainer.gradient_clip_val", strategy.clipping)
-    if not options.said(request.words, "--trainer.default_root_dir"):
+        yield ProgramOption("--trainer.gradient_clip_val", strategy.clipping)
+    if not program_options.has_option(request.run_args, "--trainer.default_root_dir"):
         reason = "where Lightning keeps its checkpoints, if no logger says otherwise"
-        yield Option("--trainer.default_root_dir", CHECKPOINTS, reason)
+        yield ProgramOption("--trainer.default_root_dir", CHECKPOINTS, reason)
     # the class stands before its arguments, which come next
-    yield Option("--trainer.strategy", _STRATEGIES + _CLASSES[strategy.trait.family])
+    yield ProgramOption("--trainer.strategy", _STRATEGIES + _CLASSES[strategy.trait.family])
 
 
-def _own(request: Request) -> tuple[Option, ...]:
+def _own(request: FrameworkRequest) -> tuple[ProgramOption, ...]:
     """The arguments of its strategy's class, where that is Lightning's or torch's own."""
     made = {"ddp": _ddp, "fsdp": _fsdp, "fsdp2": _fsdp2}[request.strategy.trait.family]
     return tuple(o._replace(name=f"--trainer.strategy.{o.name}") for o in made(request.strategy))
 
 
-def _ddp(strategy: Strategy) -> Iterator[Option]:
-    yield Option("bucket_cap_mb", strategy.bucket_mb)
-    yield Option("static_graph", _yes(strategy.static_graph))
+def _ddp(strategy: Strategy) -> Iterator[ProgramOption]:
+    yield ProgramOption("bucket_cap_mb", strategy.bucket_mb)
+    yield ProgramOption("static_graph", _yes(strategy.static_graph))
     reason = "gradients live in the buckets that are reduced, not twice"
-    yield Option("gradient_as_bucket_view", "true", reason)
+    yield ProgramOption("gradient_as_bucket_view", "true", reason)
     if strategy.hook != "none":
-        yield Option("ddp_comm_hook", f"{_HOOKS}{strategy.hook}_compress_hook")
+        yield ProgramOption("ddp_comm_hook", f"{_HOOKS}{strategy.hook}_compress_hook")
 
 
-def _fsdp(strategy: Strategy) -> Iterator[Option]:
-    yield Option("sharding_strategy", torch.SHARDING[strategy.name])
+def _fsdp(strategy: Strategy) -> Iterator[ProgramOption]:
+    yield ProgramOption("sharding_strategy", torch.SHARDING[strategy.name])
     if strategy.name == "fsdp-hybrid":
-        yield Option("device_mesh", f"[{strategy.mesh.replicate},{strategy.mesh.shard}]")
+        yield ProgramOption("device_mesh", f"[{strategy.mesh.replicate},{strategy.mesh.shard}]")
     if strategy.offload:
-        yield Option("cpu_offload", "true")
+        yield ProgramOption("cpu_offload", "true")
     if strategy.wrap:
-        yield Option("auto_wrap_policy", json.dumps(strategy.wrap))
+        yield ProgramOption("auto_wrap_policy", json.dumps(strategy.wrap))
     if strategy.recompute == "full":
-        yield Option("activation_checkpointing", json.dumps(strategy.wrap))
+        yield ProgramOption("activation_checkpointing", json.dumps(strategy.wrap))
     reason = "every rank saves its own part, and other numbers of ranks can load it"
-    yield Option("state_dict_type", "sharded", reason)
+    yield ProgramOption("state_dict_type", "sharded", reason)
 
 
-def _fsdp2(strategy: Strategy) -> Iterator[Option]:
-    yield Option("data_parallel_size", strategy.mesh.data)
-    yield Option("tensor_parallel_size", strategy.mesh.tp)
+def _fsdp2(strategy: Strategy) -> Iterator[ProgramOption]:
+    yield ProgramOption("data_parallel_size", strategy.mesh.data)
+    yield ProgramOption("tensor_parallel_size", strategy.mesh.tp)
 
 
-def _zero(request: Request) -> _Told:
+def _zero(request: FrameworkRequest) -> _Told:
     """DeepSpeed's own configuration, without the one key that Lightning insists to set itself."""
     strategy = request.strategy._replace(framework="deepspeed")
     made = frameworks.configure(request._replace(strategy=strategy))
@@ -120,7 +120,7 @@ def _zero(request: Request) -> _Told:
     config = json.loads(files[DS_CONFIG].content)
     config.pop("gradient_accumulation_steps", None)
     text = json.dumps(config, indent=2) + "\n"
-    named = Option("--trainer.strategy.config", Raw(f'"$JOBGEN_BUNDLE_DIR/{DS_CONFIG}"'))
+    named = ProgramOption("--trainer.strategy.config", Raw(f'"$JOBGEN_BUNDLE_DIR/{DS_CONFIG}"'))
     files[DS_CONFIG] = files[DS_CONFIG]._replace(content=text.encode())
     return _Told((named,), tuple(files.values()), made.notes)
 
@@ -129,53 +129,57 @@ def _yes(value: bool) -> str:
     return "true" if value else "false"
 
 
-def _faults(request: Request) -> Iterator[Fault]:
+def _faults(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
     strategy = request.strategy
     family = strategy.trait.family
     if not request.gpus and family in {"fsdp", "zero"}:
         message = f"{TITLE} runs {strategy.trait.title} on GPUs only, and these ranks have none"
-        yield Fault("J236", message, ("strategy",), "write strategy: ddp, or ask for GPUs")
+        yield TrainDiagnostic(
+            "J236", message, ("strategy",), "write strategy: ddp, or ask for GPUs"
+        )
     if family == "fsdp":
         yield from _fsdp_faults(strategy)
     if family == "fsdp2":
         yield from _fsdp2_faults(strategy)
 
 
-def _fsdp_faults(strategy: Strategy) -> Iterator[Fault]:
+def _fsdp_faults(strategy: Strategy) -> Iterator[TrainDiagnostic]:
     if strategy.clipping:
         message = f"{TITLE} does not clip the norm of gradients under {strategy.trait.title}"
         hint = "write strategy: fsdp2, or remove it"
-        yield Fault("J236", message, ("gradient_clipping",), hint)
+        yield TrainDiagnostic("J236", message, ("gradient_clipping",), hint)
     named = [name for name in strategy.wrap if "." not in name]
     if named:
         message = f"{TITLE} imports the classes that it wraps, and {named[0]} names no module"
         hint = f"write the whole path, such as model.{named[0]}"
-        yield Fault("J236", message, ("wrap",), hint)
+        yield TrainDiagnostic("J236", message, ("wrap",), hint)
     if strategy.recompute == "selective" or (strategy.recompute == "full" and not strategy.wrap):
         message = f"{TITLE} recomputes whole layers, of the classes that wrap names"
         hint = "write activation_checkpointing: full, and wrap: [model.Block]"
-        yield Fault("J236", message, ("activation_checkpointing",), hint)
+        yield TrainDiagnostic("J236", message, ("activation_checkpointing",), hint)
 
 
-def _fsdp2_faults(strategy: Strategy) -> Iterator[Fault]:
+def _fsdp2_faults(strategy: Strategy) -> Iterator[TrainDiagnostic]:
     """ModelParallelStrategy has a mesh of two dimensions, data and tensor."""
     for axis in ("pp", "cp", "ep"):
         degree = getattr(strategy.mesh, axis)
         if degree > 1:
             message = f"{TITLE}'s mesh has data and tensor parallel ranks, and no {axis}"
             hint = f"remove {axis}, or write framework: torch"
-            yield Fault("J232", message, (axis,), hint)
+            yield TrainDiagnostic("J232", message, (axis,), hint)
     if strategy.mesh.replicate > 1:
         message = f"{TITLE} shards over all data parallel ranks, and keeps no copies"
-        yield Fault("J236", message, ("strategy", "shard"), "remove it, or write fsdp-hybrid")
+        yield TrainDiagnostic(
+            "J236", message, ("strategy", "shard"), "remove it, or write fsdp-hybrid"
+        )
     if strategy.precision == "fp16":
         message = f"{TITLE} scales no loss under ModelParallelStrategy"
-        yield Fault("J236", message, ("precision",), "write precision: bf16")
+        yield TrainDiagnostic("J236", message, ("precision",), "write precision: bf16")
 
 
-def _notes(request: Request) -> Iterator[Note]:
+def _notes(request: FrameworkRequest) -> Iterator[Note]:
     strategy = request.strategy
-    if not request.stops and not options.said(request.words, "--ckpt_path"):
+    if not request.stops and not program_options.has_option(request.run_args, "--ckpt_path"):
         yield Note(
             "--ckpt_path=last behind fit in run goes on from the last checkpoint, "
             "where ModelCheckpoint(save_last=True) keeps one",

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from jobgen.strategy.frameworks import Request
-from jobgen.strategy.frameworks.options import Option, read_values, said
-from jobgen.strategy.shapes.values import Architecture, Experts, Mla
-from jobgen.strategy.values import Fault, Note
+from jobgen.strategy.frameworks import FrameworkRequest
+from jobgen.strategy.frameworks.program_options import ProgramOption, has_option, read_values
+from jobgen.strategy.shapes.architecture import Architecture, Experts, Mla
+from jobgen.strategy.spec import Note, TrainDiagnostic
 
 DIVISOR = 128
 """Megatron-LM's default for --make-vocab-size-divisible-by."""
@@ -46,13 +46,15 @@ _DEFAULTS = {
 """What no size of the model says, with Megatron-LM's value."""
 
 
-def describe_model(request: Request) -> tuple[tuple[Option, ...], tuple[Fault, ...]]:
+def describe_model(
+    request: FrameworkRequest,
+) -> tuple[tuple[ProgramOption, ...], tuple[TrainDiagnostic, ...]]:
     """The model's arguments, or why they cannot be passed; neither where run brings a model.
 
     Only a model that is known without doubt is passed. ``--spec`` in run brings layers of its own
     for the sizes that are passed, and other arguments a whole model.
     """
-    arch, builder = request.model, _find_builder(request.words)
+    arch, builder = request.model, _find_builder(request.run_args)
     if arch is None or builder not in {"", "--spec"}:
         return (), ()
     found = tuple(_check_model(arch, request))
@@ -67,23 +69,23 @@ def _find_builder(words: Sequence[str]) -> str:
     return next((name for name in read_values(words) if name in _BUILDERS), "")
 
 
-def _list_options(arch: Architecture, request: Request) -> Iterator[Option]:
-    yield Option("--num-layers", arch.layers)
-    yield Option("--hidden-size", arch.hidden)
-    yield Option("--ffn-hidden-size", arch.ffn)
-    yield Option("--num-attention-heads", arch.heads)
+def _list_options(arch: Architecture, request: FrameworkRequest) -> Iterator[ProgramOption]:
+    yield ProgramOption("--num-layers", arch.layers)
+    yield ProgramOption("--hidden-size", arch.hidden)
+    yield ProgramOption("--ffn-hidden-size", arch.ffn)
+    yield ProgramOption("--num-attention-heads", arch.heads)
     yield from _latent(arch.mla) if arch.mla else _heads(arch)
     if arch.gated:
-        yield Option("--swiglu", None, _explain(arch, "gated"))
+        yield ProgramOption("--swiglu", None, _explain(arch, "gated"))
     norm = "LayerNorm" if arch.layer_norm else "RMSNorm"
-    yield Option("--normalization", norm, _explain(arch, "norm"))
+    yield ProgramOption("--normalization", norm, _explain(arch, "norm"))
     for name in _BIASES[_biases(arch)]:
-        yield Option(name, None, _explain(arch, "bias"))
+        yield ProgramOption(name, None, _explain(arch, "bias"))
     yield from _positions(arch, request)
     if arch.experts and arch.experts.sparse(arch.layers):
-        yield from _experts(arch, arch.experts, request.words)
+        yield from _experts(arch, arch.experts, request.run_args)
     if not arch.tied:
-        yield Option("--untie-embeddings-and-output-weights")
+        yield ProgramOption("--untie-embeddings-and-output-weights")
     yield from _vocabulary(arch, request)
 
 
@@ -91,24 +93,24 @@ def _explain(arch: Architecture, key: str) -> str:
     return f"assumed: train.model leaves {key} open" if key in arch.assumed else ""
 
 
-def _heads(arch: Architecture) -> Iterator[Option]:
-    yield Option("--kv-channels", arch.head_dim)
+def _heads(arch: Architecture) -> Iterator[ProgramOption]:
+    yield ProgramOption("--kv-channels", arch.head_dim)
     if arch.kv_heads != arch.heads:
-        yield Option("--group-query-attention")
-        yield Option("--num-query-groups", arch.kv_heads)
+        yield ProgramOption("--group-query-attention")
+        yield ProgramOption("--num-query-groups", arch.kv_heads)
     if arch.qk_norm:
-        yield Option("--qk-layernorm")
+        yield ProgramOption("--qk-layernorm")
 
 
-def _latent(mla: Mla) -> Iterator[Option]:
-    yield Option("--multi-latent-attention")
+def _latent(mla: Mla) -> Iterator[ProgramOption]:
+    yield ProgramOption("--multi-latent-attention")
     if mla.q_rank is not None:
-        yield Option("--q-lora-rank", mla.q_rank)
-    yield Option("--kv-lora-rank", mla.kv_rank)
-    yield Option("--qk-head-dim", mla.nope_dim)
-    yield Option("--qk-pos-emb-head-dim", mla.rope_dim)
-    yield Option("--v-head-dim", mla.v_dim)
-    yield Option("--qk-layernorm", None, "the norms of compressed queries, keys and values")
+        yield ProgramOption("--q-lora-rank", mla.q_rank)
+    yield ProgramOption("--kv-lora-rank", mla.kv_rank)
+    yield ProgramOption("--qk-head-dim", mla.nope_dim)
+    yield ProgramOption("--qk-pos-emb-head-dim", mla.rope_dim)
+    yield ProgramOption("--v-head-dim", mla.v_dim)
+    yield ProgramOption("--qk-layernorm", None, "the norms of compressed queries, keys and values")
 
 
 def _biases(arch: Architecture) -> tuple[bool, bool, bool]:
@@ -118,33 +120,35 @@ def _biases(arch: Architecture) -> tuple[bool, bool, bool]:
     return arch.qkv_bias, arch.out_bias, mlp
 
 
-def _positions(arch: Architecture, request: Request) -> Iterator[Option]:
-    words, seq_len = request.words, request.strategy.seq_len
+def _positions(arch: Architecture, request: FrameworkRequest) -> Iterator[ProgramOption]:
+    words, seq_len = request.run_args, request.strategy.seq_len
     kind = "learned_absolute" if arch.positions else "rope"
-    yield Option("--position-embedding-type", kind, _explain(arch, "positions"))
+    yield ProgramOption("--position-embedding-type", kind, _explain(arch, "positions"))
     if arch.positions:
-        yield Option("--max-position-embeddings", arch.positions)
+        yield ProgramOption("--max-position-embeddings", arch.positions)
         return
-    yield Option("--rotary-percent", arch.rotary_percent)
-    if arch.rotary_base and not said(words, "--rotary-base"):
-        yield Option("--rotary-base", arch.rotary_base)
+    yield ProgramOption("--rotary-percent", arch.rotary_percent)
+    if arch.rotary_base and not has_option(words, "--rotary-base"):
+        yield ProgramOption("--rotary-base", arch.rotary_base)
     most = seq_len or arch.most
-    if most and not said(words, "--max-position-embeddings"):
-        yield Option("--max-position-embeddings", most, "Megatron-LM asks for it; rope ignores it")
+    if most and not has_option(words, "--max-position-embeddings"):
+        yield ProgramOption(
+            "--max-position-embeddings", most, "Megatron-LM asks for it; rope ignores it"
+        )
 
 
-def _experts(arch: Architecture, experts: Experts, words: Iterable[str]) -> Iterator[Option]:
-    yield Option("--num-experts", experts.count)
-    yield Option("--moe-router-topk", experts.active, _explain(arch, "experts_active"))
-    if experts.active == 1 and not said(words, "--moe-router-score-function"):
+def _experts(arch: Architecture, experts: Experts, words: Iterable[str]) -> Iterator[ProgramOption]:
+    yield ProgramOption("--num-experts", experts.count)
+    yield ProgramOption("--moe-router-topk", experts.active, _explain(arch, "experts_active"))
+    if experts.active == 1 and not has_option(words, "--moe-router-score-function"):
         reason = "Megatron-LM asks for it with one expert a token, whose softmax would be 1"
-        yield Option("--moe-router-pre-softmax", None, reason)
-    yield Option("--moe-ffn-hidden-size", experts.ffn)
-    yield Option("--moe-layer-freq", _frequency(arch.layers, experts))
+        yield ProgramOption("--moe-router-pre-softmax", None, reason)
+    yield ProgramOption("--moe-ffn-hidden-size", experts.ffn)
+    yield ProgramOption("--moe-layer-freq", _frequency(arch.layers, experts))
     if experts.shared_ffn:
-        yield Option("--moe-shared-expert-intermediate-size", experts.shared_ffn)
+        yield ProgramOption("--moe-shared-expert-intermediate-size", experts.shared_ffn)
         if experts.shared_gate:
-            yield Option("--moe-shared-expert-gate")
+            yield ProgramOption("--moe-shared-expert-gate")
 
 
 def _frequency(layers: int, experts: Experts) -> str:
@@ -160,9 +164,9 @@ def _frequency(layers: int, experts: Experts) -> str:
     return "+".join(parts)
 
 
-def _vocabulary(arch: Architecture, request: Request) -> Iterator[Option]:
+def _vocabulary(arch: Architecture, request: FrameworkRequest) -> Iterator[ProgramOption]:
     """The embedding's rows; without this, they follow from whatever tokenizer run names."""
-    own, tp = read_values(request.words), request.strategy.mesh.tp
+    own, tp = read_values(request.run_args), request.strategy.mesh.tp
     padded = own.get("--padded-vocab-size") or ""
     if not arch.vocab or (padded.isdecimal() and int(padded) >= arch.vocab):
         return
@@ -170,41 +174,43 @@ def _vocabulary(arch: Architecture, request: Request) -> Iterator[Option]:
     divisor = int(asked) if asked.isdecimal() and int(asked) else DIVISOR
     rows = -(-arch.vocab // (divisor * tp)) * divisor * tp
     reason = f"vocab {arch.vocab}, padded to a multiple of {divisor} x tp {tp}"
-    yield Option("--padded-vocab-size", rows, reason if rows != arch.vocab else "")
+    yield ProgramOption("--padded-vocab-size", rows, reason if rows != arch.vocab else "")
 
 
-def _check_model(arch: Architecture, request: Request) -> Iterator[Fault]:
+def _check_model(arch: Architecture, request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
     """What no argument can say of this model."""
     lacking = [what for has, what in _list_lacking(arch) if has]
     if lacking:
         name = arch.name or "train.model"
         message = f"Megatron-LM's arguments cannot describe {name}: {', '.join(lacking)}"
         hint = "write the sizes of a model without it as a mapping, or, if the program builds its "
-        yield Fault("J252", message, ("model",), f"{hint}own layers, name them in run by --spec")
+        yield TrainDiagnostic(
+            "J252", message, ("model",), f"{hint}own layers, name them in run by --spec"
+        )
         return
     if _biases(arch) not in _BIASES:
         message = "Megatron-LM has biases in all linear layers, in none, or in those of queries, "
         hint = "write bias: true without qkv_bias, or bias: false"
-        yield Fault("J252", f"{message}keys and values only", ("model", "qkv_bias"), hint)
+        yield TrainDiagnostic("J252", f"{message}keys and values only", ("model", "qkv_bias"), hint)
     seq_len = request.strategy.seq_len
     if arch.positions and seq_len is not None and seq_len > arch.positions:
         message = f"seq_len {seq_len} is longer than the {arch.positions} learned positions"
         hint = f"write positions: {seq_len}, or seq_len: {arch.positions}"
-        yield Fault("J252", message, ("model", "positions"), hint)
+        yield TrainDiagnostic("J252", message, ("model", "positions"), hint)
     if arch.experts and arch.experts.bias:
         yield from _check_expert_biases(arch.experts, request)
 
 
-def _check_expert_biases(experts: Experts, request: Request) -> Iterator[Fault]:
+def _check_expert_biases(experts: Experts, request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
     tp, path = request.strategy.mesh.tp, ("model", "bias")
-    apart = read_values(request.words).get("--expert-tensor-parallel-size") == "1"
+    apart = read_values(request.run_args).get("--expert-tensor-parallel-size") == "1"
     if experts.shared_ffn:
         message = "Megatron-LM has no biases where experts stand beside a shared one"
-        yield Fault("J252", message, path, "write bias: false, or remove shared_ffn")
+        yield TrainDiagnostic("J252", message, path, "write bias: false, or remove shared_ffn")
     elif tp > 1 and not apart:
         message = f"Megatron-LM does not divide experts with biases over tp {tp}"
         hint = "write bias: false, or --expert-tensor-parallel-size 1 in run"
-        yield Fault("J252", message, path, hint)
+        yield TrainDiagnostic("J252", message, path, hint)
 
 
 def _list_lacking(arch: Architecture) -> Iterator[tuple[bool, str]]:
@@ -222,12 +228,14 @@ def _list_lacking(arch: Architecture) -> Iterator[tuple[bool, str]]:
     yield bool(arch.name) and _biases(arch) not in _BIASES, "biases in some of its linear layers"
 
 
-def _check_run(options: Iterable[Option], arch: Architecture, request: Request) -> Iterator[Fault]:
+def _check_run(
+    options: Iterable[ProgramOption], arch: Architecture, request: FrameworkRequest
+) -> Iterator[TrainDiagnostic]:
     """Arguments of run that describe another model than these."""
     passed = {option.name: option.value for option in options}
     refused = (*_SHAPING, "--use-rotary-position-embeddings") if arch.positions else _SHAPING
     other = []
-    for name, value in read_values(request.words).items():
+    for name, value in read_values(request.run_args).items():
         expected = passed.get(name)
         if name not in passed and name in refused:
             other.append(name)
@@ -236,7 +244,7 @@ def _check_run(options: Iterable[Option], arch: Architecture, request: Request) 
     if other:
         message = f"run describes another model than train.model: {', '.join(other)}"
         hint = "remove it from run, which gets the arguments of train.model, or change train.model"
-        yield Fault("J252", message, ("model",), hint)
+        yield TrainDiagnostic("J252", message, ("model",), hint)
 
 
 def _differ(own: str, passed: str | float) -> bool:
@@ -249,9 +257,9 @@ def _differ(own: str, passed: str | float) -> bool:
         return own != passed
 
 
-def list_notes(request: Request) -> Iterator[Note]:
+def list_notes(request: FrameworkRequest) -> Iterator[Note]:
     """What of the model stays with Megatron-LM or with run."""
-    arch, words, name = request.model, request.words, request.strategy.sizes.name
+    arch, words, name = request.model, request.run_args, request.strategy.sizes.name
     builder = _find_builder(words)
     if builder and (arch or name):
         message = f"run has {builder}: the planner counts train.model, the program builds its own"
@@ -271,14 +279,14 @@ def list_notes(request: Request) -> Iterator[Note]:
         for option in (name for name in read_values(words) if name in _UNCOUNTED):
             message = f"run has {option}, whose parameters the planner does not count"
             yield Note(message, ("run",))
-    if words and not builder and not said(words, "--tokenizer-type"):
+    if words and not builder and not has_option(words, "--tokenizer-type"):
         yield Note("Megatron-LM needs a tokenizer: write --tokenizer-type in run", ("run",))
 
 
 def _list_defaults(arch: Architecture, words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     rotated = not arch.positions and arch.rotary_base is None
     for option, value in _DEFAULTS.items():
-        if said(words, option):
+        if has_option(words, option):
             continue
         if (option == "--rotary-base" and not rotated) or ("moe" in option and not arch.experts):
             continue

@@ -12,8 +12,8 @@ from typing import Any
 
 from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import Setting
-from jobgen.strategy.frameworks import Configured, Request
-from jobgen.strategy.values import Note, Strategy
+from jobgen.strategy.frameworks import Configured, FrameworkRequest
+from jobgen.strategy.spec import Note, Strategy
 
 FILE = "strategy.json"
 SHARDING = {
@@ -27,7 +27,7 @@ _AXES = {"pp": "pp", "replicate": "dp_replicate", "shard": "dp_shard", "cp": "cp
 """Degree → its dimension of the mesh, outermost first: tensor parallel ranks are neighbours."""
 
 
-def configure(request: Request) -> Configured:
+def configure(request: FrameworkRequest) -> Configured:
     """``strategy.json`` and the variable that names it."""
     text = json.dumps(document(request), indent=2) + "\n"
     why = "everything that was decided of the training, for programs that use torch alone"
@@ -48,7 +48,7 @@ def _notes(strategy: Strategy) -> Iterator[Note]:
         )
 
 
-def document(request: Request) -> Mapping[str, Any]:
+def document(request: FrameworkRequest) -> Mapping[str, Any]:
     """What ``strategy.json`` holds. Counts are of ranks, samples and tokens; ``bucket_mb`` MiB."""
     strategy = request.strategy
     batch = strategy.batch

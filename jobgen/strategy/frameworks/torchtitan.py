@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator
 from math import prod
 
-from jobgen.strategy.frameworks import Configured, Request, options
-from jobgen.strategy.frameworks.options import CHECKPOINTS, Option
+from jobgen.strategy.frameworks import Configured, FrameworkRequest, program_options
+from jobgen.strategy.frameworks.program_options import CHECKPOINTS, ProgramOption
 from jobgen.strategy.shapes import model
-from jobgen.strategy.values import Fault, Note, Strategy
+from jobgen.strategy.spec import Note, Strategy, TrainDiagnostic
 
 TITLE = "torchtitan"
 RECOMPUTE = "activation-checkpoint:"
@@ -30,88 +30,90 @@ _DEGREES = {
 }
 
 
-def configure(request: Request) -> Configured:
+def configure(request: FrameworkRequest) -> Configured:
     """Its options; what it refuses, as faults."""
     found = tuple(_faults(request))
     if found:
         return Configured(faults=found)
     chosen = tuple(_options(request))
     return Configured(
-        args=(*options.words(chosen), RECOMPUTE + request.strategy.recompute),
-        chosen=options.explained(chosen),
+        args=(*program_options.format_options(chosen), RECOMPUTE + request.strategy.recompute),
+        chosen=program_options.explained(chosen),
         notes=tuple(_notes(request)),
         saves="interval",
     )
 
 
-def _options(request: Request) -> Iterator[Option]:
+def _options(request: FrameworkRequest) -> Iterator[ProgramOption]:
     strategy = request.strategy
     mesh = strategy.mesh._asdict()
     for axis, name in _DEGREES.items():
         # all are said: what the configuration of the model has must not divide the ranks otherwise
-        yield Option(f"--parallelism.{name}", mesh[axis])
+        yield ProgramOption(f"--parallelism.{name}", mesh[axis])
     if strategy.trait.family == "fsdp2":
         policy = "always" if strategy.reshard else "never"
-        yield Option("--parallelism.fsdp_reshard_after_forward", policy)
+        yield ProgramOption("--parallelism.fsdp_reshard_after_forward", policy)
     yield from _batch(strategy)
     if strategy.seq_len is not None:
-        yield Option("--training.seq_len", strategy.seq_len)
-    yield Option("--training.dtype", "float32", "parameters, and the optimizer's state, in fp32")
-    yield Option("--training.mixed_precision_param", _DTYPE[strategy.precision])
+        yield ProgramOption("--training.seq_len", strategy.seq_len)
+    yield ProgramOption(
+        "--training.dtype", "float32", "parameters, and the optimizer's state, in fp32"
+    )
+    yield ProgramOption("--training.mixed_precision_param", _DTYPE[strategy.precision])
     if strategy.clipping is not None:
-        yield Option("--training.max_norm", strategy.clipping)
+        yield ProgramOption("--training.max_norm", strategy.clipping)
     if strategy.offload:
-        yield Option("--training.enable_cpu_offload")
+        yield ProgramOption("--training.enable_cpu_offload")
     if strategy.mesh.pp > 1 or strategy.mesh.ep > 1:
         reason = "its CUDA graphs work neither with pp nor with most dispatchers of experts"
-        yield Option("--training.disable_cuda_graphs", None, reason)
+        yield ProgramOption("--training.disable_cuda_graphs", None, reason)
     yield from _checkpoints(request)
 
 
-def _batch(strategy: Strategy) -> Iterator[Option]:
+def _batch(strategy: Strategy) -> Iterator[ProgramOption]:
     """With pp one forward pass of the schedule is the whole step, micro-batch by micro-batch."""
     batch = strategy.batch
     if batch is None:
         return
     if strategy.mesh.pp > 1:
         reason = "all micro-batches of a step go through the pipeline at once, which keeps it full"
-        yield Option("--training.local_batch_size", batch.micro * batch.accumulation, reason)
-        yield Option("--parallelism.pipeline_parallel_microbatch_size", batch.micro)
+        yield ProgramOption("--training.local_batch_size", batch.micro * batch.accumulation, reason)
+        yield ProgramOption("--parallelism.pipeline_parallel_microbatch_size", batch.micro)
     else:
-        yield Option("--training.local_batch_size", batch.micro)
-    yield Option("--training.global_batch_size", batch.total)
+        yield ProgramOption("--training.local_batch_size", batch.micro)
+    yield ProgramOption("--training.global_batch_size", batch.total)
 
 
-def _checkpoints(request: Request) -> Iterator[Option]:
+def _checkpoints(request: FrameworkRequest) -> Iterator[ProgramOption]:
     """Saved in torch's distributed format, which any number of ranks loads; run's own stays."""
     reason = "a job that starts again goes on from its checkpoint"
     own = ("--checkpoint.enable", "--checkpoint.no-enable", "--checkpoint.no_enable")
-    if not options.said(request.words, *own):
-        yield Option("--checkpoint.enable", None, reason)
-    if not options.said(request.words, "--checkpoint.folder"):
-        yield Option("--checkpoint.folder", CHECKPOINTS, reason)
+    if not program_options.has_option(request.run_args, *own):
+        yield ProgramOption("--checkpoint.enable", None, reason)
+    if not program_options.has_option(request.run_args, "--checkpoint.folder"):
+        yield ProgramOption("--checkpoint.folder", CHECKPOINTS, reason)
 
 
-def _faults(request: Request) -> Iterator[Fault]:
+def _faults(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
     strategy = request.strategy
-    yield from options.on_gpus(request.gpus, TITLE)
-    yield from options.whole_layers(strategy, TITLE)
-    yield from options.plain_ddp(strategy, TITLE)
+    yield from program_options.on_gpus(request.gpus, TITLE)
+    yield from program_options.whole_layers(strategy, TITLE)
+    yield from program_options.plain_ddp(strategy, TITLE)
     if strategy.precision not in _DTYPE:
         message = f"{TITLE} computes in bf16 or fp32, and scales no loss"
-        yield Fault("J236", message, ("precision",), "write precision: bf16")
+        yield TrainDiagnostic("J236", message, ("precision",), "write precision: bf16")
     if not isinstance(strategy.reshard, bool):
         message = f"{TITLE} reshards after every forward pass or never, not over some of the ranks"
         path = ("strategy", "reshard_after_forward")
-        yield Fault("J236", message, path, "write true or false")
-    if any(word.startswith(RECOMPUTE) for word in request.words):
+        yield TrainDiagnostic("J236", message, path, "write true or false")
+    if any(word.startswith(RECOMPUTE) for word in request.run_args):
         message = f"run has {RECOMPUTE} itself, and {TITLE} takes no option behind it"
         hint = "remove it from run, and write activation_checkpointing: none, selective or full"
-        yield Fault("J236", message, ("activation_checkpointing",), hint)
+        yield TrainDiagnostic("J236", message, ("activation_checkpointing",), hint)
     yield from _divided(strategy)
 
 
-def _divided(strategy: Strategy) -> Iterator[Fault]:
+def _divided(strategy: Strategy) -> Iterator[TrainDiagnostic]:
     """Sequences over tp and cp; experts inside the ranks that one copy is sharded over."""
     mesh, length = strategy.mesh, strategy.seq_len
     step = mesh.tp * (2 * mesh.cp if mesh.cp > 1 else 1)
@@ -119,14 +121,16 @@ def _divided(strategy: Strategy) -> Iterator[Fault]:
         message = f"seq_len {length} is no multiple of {step} = tp {mesh.tp}"
         message += f" x 2 x cp {mesh.cp}" if mesh.cp > 1 else ""
         near = -(-length // step) * step
-        yield Fault("J233", message, ("seq_len",), f"write seq_len: {near}")
+        yield TrainDiagnostic("J233", message, ("seq_len",), f"write seq_len: {near}")
     within = prod((mesh.shard, mesh.cp, mesh.tp))
     if within % mesh.ep:
         message = f"ep {mesh.ep} does not divide the {within} ranks of one copy of the model"
-        yield Fault("J231", message, ("ep",), "write strategy: fsdp2, which shards over all ranks")
+        yield TrainDiagnostic(
+            "J231", message, ("ep",), "write strategy: fsdp2, which shards over all ranks"
+        )
 
 
-def _notes(request: Request) -> Iterator[Note]:
+def _notes(request: FrameworkRequest) -> Iterator[Note]:
     strategy = request.strategy
     if request.stops:
         yield Note(
@@ -138,7 +142,9 @@ def _notes(request: Request) -> Iterator[Note]:
         message = "train.model is not passed on: --module and --config in run name the model"
         yield Note(message, ("train", "model"))
     yield from _other_size(request)
-    if strategy.clipping is None and not options.said(request.words, *_named("training.max_norm")):
+    if strategy.clipping is None and not program_options.has_option(
+        request.run_args, *_named("training.max_norm")
+    ):
         message = "torchtitan clips gradients at 1.0 unless gradient_clipping says otherwise"
         yield Note(message, ("train", "framework"))
     if strategy.mesh.pp > 1 and strategy.reshard is True and strategy.trait.family == "fsdp2":
@@ -159,9 +165,9 @@ def _notes(request: Request) -> Iterator[Note]:
         yield Note(message, ("train", "cp"))
 
 
-def _other_size(request: Request) -> Iterator[Note]:
+def _other_size(request: FrameworkRequest) -> Iterator[Note]:
     """A configuration whose name has another size than the planned model: ``llama3_70b``."""
-    name = options.read_values(request.words).get("--config") or ""
+    name = program_options.read_values(request.run_args).get("--config") or ""
     size = _SIZE.search(name)
     if size is None or request.model is None or not request.model.vocab:
         return

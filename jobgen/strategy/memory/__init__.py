@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from jobgen.strategy.estimate import Component, Memory, Moment
+from jobgen.strategy.estimate import Component, GpuMemory, Moment
 from jobgen.strategy.memory.activations import Kept, kept
-from jobgen.strategy.memory.held import Held, Stage, held, stages
+from jobgen.strategy.memory.memory_states import GpuStates, PipelineStage, divide_states, stages
 from jobgen.strategy.memory.outside import cache, checkpoint, context, node
 from jobgen.strategy.memory.transient import transient
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.values import TRAITS
+from jobgen.strategy.spec import TRAITS
 
 __all__ = ["at_peak", "estimate", "in_flight"]
 
@@ -41,7 +41,7 @@ class Parts(NamedTuple):
         return sum(self[1:])
 
 
-def estimate(setup: Setup) -> Memory:
+def estimate(setup: Setup) -> GpuMemory:
     """The memory of the GPU that holds most, at its peak. Bytes."""
     peak = at_peak(setup)[1]
     beyond = {"cache": _cache(setup, peak), "context": context(setup)}
@@ -54,7 +54,7 @@ def estimate(setup: Setup) -> Memory:
     whole = sum(sizes.values())
     error = STAGED if setup.mesh.pp > 1 else ERROR
     beside = node(setup)
-    return Memory(
+    return GpuMemory(
         components,
         peak.moment,
         whole * (1 - error),
@@ -68,12 +68,12 @@ def estimate(setup: Setup) -> Memory:
     )
 
 
-def at_peak(setup: Setup) -> tuple[Stage, Parts]:
+def at_peak(setup: Setup) -> tuple[PipelineStage, Parts]:
     """The stage of the pipeline whose GPUs reserve most, and what they hold then."""
     return max(_all_moments(setup), key=lambda each: each[1].total + _cache(setup, each[1]))
 
 
-def _all_moments(setup: Setup) -> Iterator[tuple[Stage, Parts]]:
+def _all_moments(setup: Setup) -> Iterator[tuple[PipelineStage, Parts]]:
     return ((stage, parts) for stage in stages(setup) for parts in _moments(setup, stage))
 
 
@@ -90,9 +90,9 @@ _SHRINKS = {
 """Stage → what more data-parallel ranks make smaller."""
 
 
-def _moments(setup: Setup, stage: Stage) -> tuple[Parts, ...]:
+def _moments(setup: Setup, stage: PipelineStage) -> tuple[Parts, ...]:
     """The three moments that can be the peak of this stage."""
-    states = held(setup, stage)
+    states = divide_states(setup, stage)
     extra = transient(setup, stage)
     micro = kept(setup)
     flight = in_flight(setup, stage)
@@ -128,16 +128,16 @@ def _moments(setup: Setup, stage: Stage) -> tuple[Parts, ...]:
     )
 
 
-def _whole(setup: Setup, stage: Stage, states: Held) -> tuple[Parts, ...]:
+def _whole(setup: Setup, stage: PipelineStage, states: GpuStates) -> tuple[Parts, ...]:
     """The model in 16 bits once more: FSDP's full state dict, or what is still to be quantized."""
-    if not setup.whole:
+    if not setup.keeps_full_copy:
         return ()
     again = 2.0 * stage.params
     params = states.params if setup.mesh.shard > 1 else 0.0
     return (Parts("load", params, 0.0, 0.0, states.moments, again, 0.0, 0.0, 0.0, 0.0),)
 
 
-def in_flight(setup: Setup, stage: Stage) -> float:
+def in_flight(setup: Setup, stage: PipelineStage) -> float:
     """Micro-batches whose activations the stage holds at once: as many as there are stages behind
     it, with one-forward-one-backward (arXiv:2104.04473, section 2.2)."""
     pp, v = setup.mesh.pp, setup.chunks
@@ -152,7 +152,7 @@ def _ends(setup: Setup, micro: Kept) -> float:
     return micro.input if setup.mesh.pp > 1 else 0.0
 
 
-def _grads_before(setup: Setup, states: Held) -> float:
+def _grads_before(setup: Setup, states: GpuStates) -> float:
     """Gradients that exist when the backward pass begins: those of earlier micro-batches, or all
     where their memory is kept from step to step. FSDP's lie in the pool of a stream of their own.
     """

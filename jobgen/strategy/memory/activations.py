@@ -13,11 +13,11 @@ from jobgen.strategy.memory.layer import (
     FP32,
     along,
     autocast,
+    keep_all,
     keeps_input,
     norm,
     residual,
     selective,
-    whole,
 )
 from jobgen.strategy.setup import Setup
 
@@ -42,7 +42,7 @@ class Kept(NamedTuple):
 def kept(setup: Setup) -> Kept:
     """The bytes for one micro-batch on one rank."""
     tokens, h = setup.tokens, setup.model.sizes.hidden
-    everything = whole(setup)
+    everything = keep_all(setup)
     input_ = residual(setup) * h / along(setup)
     layer = {"none": everything, "selective": selective(setup), "full": input_}[setup.recompute]
     again = 0.0

@@ -30,7 +30,7 @@ def residual(setup: Setup) -> int:
     return FP32 if autocast(setup) else setup.recipe.compute
 
 
-def whole(setup: Setup) -> float:
+def keep_all(setup: Setup) -> float:
     """Where nothing is computed again."""
     sizes = setup.model.sizes
     wide = _norms(setup) + _experts_wide(setup)
@@ -189,7 +189,7 @@ def selective(setup: Setup) -> float:
     (distributed/activation_checkpoint.py, ``SelectiveAC``).
     """
     if setup.framework == "megatron":
-        return whole(setup._replace(flash=True))
+        return keep_all(setup._replace(flash=True))
     sizes, width, tp = setup.model.sizes, setup.recipe.compute, setup.mesh.tp
     narrow = sum(size for size, wide in _saved(setup) if not wide) + sizes.heads * sizes.head_dim
     wide = sum(size for size, wide in _saved(setup) if wide)

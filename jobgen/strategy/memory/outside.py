@@ -5,9 +5,16 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from jobgen.strategy.estimate import GIB
-from jobgen.strategy.memory.held import Held, Stage, held, shards, stages, trains
+from jobgen.strategy.memory.memory_states import (
+    GpuStates,
+    PipelineStage,
+    divide_states,
+    shards,
+    stages,
+    trains,
+)
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.values import TRAITS, Offloaded
+from jobgen.strategy.spec import TRAITS, Offloaded
 
 CONTEXT = 0.5 * GIB
 """Of a process that has run a kernel, with lazy loading (0.47 GiB seen on an A100:
@@ -62,13 +69,13 @@ def cache(setup: Setup, allocated: float, activations: float, logits: float) -> 
     return CACHE * allocated + narrow + loose
 
 
-class Node(NamedTuple):
+class NodeMemory(NamedTuple):
     """Bytes of one node's memory and disk."""
 
     host: float
     pinned: float
     nvme: float
-    away: Held = Held(0.0, 0.0, 0.0, 0.0)
+    away: GpuStates = GpuStates(0.0, 0.0, 0.0, 0.0)
     """What of the states of its GPUs lies in ``host`` or ``nvme``. Gradients are fp32 there."""
 
 
@@ -77,28 +84,28 @@ _SPARE = 1.5
 ``estimate_zero3_model_states_mem_needs``: additional_buffer_factor)."""
 
 
-def node(setup: Setup) -> Node:
+def node(setup: Setup) -> NodeMemory:
     """What offloading needs on every node: what its GPUs no longer hold, and room to work."""
     offload = setup.offload
     if not offload:
-        return Node(0.0, 0.0, 0.0)
+        return NodeMemory(0.0, 0.0, 0.0)
     ranks = min(setup.world_per_node, setup.mesh.world)
     away = max((_away(setup, stage, ranks) for stage in stages(setup)), key=lambda held: held.total)
     pinned = away.grads + away.params
     if offload.to == "nvme":
-        return Node(_SPARE * pinned, pinned, away.total, away)
-    return Node(_SPARE * away.total, pinned, 0.0, away)
+        return NodeMemory(_SPARE * pinned, pinned, away.total, away)
+    return NodeMemory(_SPARE * away.total, pinned, 0.0, away)
 
 
-def _away(setup: Setup, stage: Stage, ranks: int) -> Held:
+def _away(setup: Setup, stage: PipelineStage, ranks: int) -> GpuStates:
     """What these ranks would hold themselves. The optimizer's gradients come to it as fp32."""
-    here = held(setup, stage)
-    all_ = held(setup._replace(offload=Offloaded()), stage)
+    here = divide_states(setup, stage)
+    all_ = divide_states(setup._replace(offload=Offloaded()), stage)
     grads = 0.0
     if setup.offload.optimizer:
         level = TRAITS[setup.strategy].stage
         grads = 4.0 * trains(setup, stage)[0] / (shards(setup) if level else 1)
-    return Held(
+    return GpuStates(
         ranks * (all_.params - here.params),
         ranks * grads,
         ranks * (all_.master - here.master),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from jobgen.strategy.memory.held import Stage, shards, trains
+from jobgen.strategy.memory.memory_states import PipelineStage, shards, trains
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.values import TRAITS
+from jobgen.strategy.spec import TRAITS
 
 
 class Transient(NamedTuple):
@@ -37,12 +37,12 @@ _UNITS = 2
 distributed/fsdp/_limiter_utils.py, ``_FreeEventQueue``; FSDP2 prefetches one)."""
 
 
-def transient(setup: Setup, stage: Stage) -> Transient:
+def transient(setup: Setup, stage: PipelineStage) -> Transient:
     """What the strategy's family needs beside its states."""
     return _FAMILIES[TRAITS[setup.strategy].family](setup, stage)
 
 
-def _copied(setup: Setup, stage: Stage) -> Transient:
+def _copied(setup: Setup, stage: PipelineStage) -> Transient:
     """DDP. Autocast keeps a cast copy of every matrix until its backward pass."""
     recipe, sizes = setup.recipe, setup.model.sizes
     head = sizes.vocab * sizes.hidden / setup.mesh.tp if stage.last else 0.0
@@ -54,7 +54,7 @@ def _copied(setup: Setup, stage: Stage) -> Transient:
     return Transient(cast, 0.0, 0.0, step, returning=None if setup.recompute == "none" else again)
 
 
-def _gathered(setup: Setup, stage: Stage) -> Transient:
+def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     """FSDP: two layers, and the root for the whole of the step."""
     recipe, cut = setup.recipe, shards(setup)
     trained, frozen = trains(setup, stage)
@@ -83,7 +83,7 @@ def _gathered(setup: Setup, stage: Stage) -> Transient:
     return Transient(at_loss, backward, pool, _step(setup, stage.params, cut), params)
 
 
-def _zero(setup: Setup, stage: Stage) -> Transient:
+def _zero(setup: Setup, stage: PipelineStage) -> Transient:
     """DeepSpeed's ZeRO, with its default buckets."""
     recipe, cut = setup.recipe, shards(setup)
     trained, _ = trains(setup, stage)
@@ -111,7 +111,7 @@ def _step(setup: Setup, trained: float, cut: int) -> float:
     return trained / cut * setup.recipe.moments / 2
 
 
-_FAMILIES: dict[str, Callable[[Setup, Stage], Transient]] = {
+_FAMILIES: dict[str, Callable[[Setup, PipelineStage], Transient]] = {
     "ddp": _copied,
     "3d": _copied,
     "fsdp": _gathered,

@@ -1,9 +1,9 @@
 """The sizes of transformers, exact to the parameter: ``model(known("Llama-3.1-8B")).count``."""
 
+from jobgen.strategy.shapes.architecture import Architecture, Experts, Layer, Mla, Model, Tensor
 from jobgen.strategy.shapes.count import model
 from jobgen.strategy.shapes.read import read
 from jobgen.strategy.shapes.table import configured, known, near
-from jobgen.strategy.shapes.values import Architecture, Experts, Layer, Mla, Model, Tensor
 from jobgen.strategy.shapes.written import written
 
 __all__ = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobgen.strategy.shapes.values import (
+from jobgen.strategy.shapes.architecture import (
     Architecture,
     Experts,
     Kind,

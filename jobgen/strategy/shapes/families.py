@@ -43,7 +43,7 @@ LATENT: Keys = {
 _NONE: Mapping[str, Any] = {}
 
 
-class Family(NamedTuple):
+class ModelFamily(NamedTuple):
     """How the models of one type are built."""
 
     has: Mapping[str, Any] = _NONE
@@ -76,18 +76,18 @@ _GEMMA_1 = {
 }
 _GEMMA = {**_GEMMA_1, "norms": 4}
 
-LLAMA = Family(flags=_BIASES)
-_QWEN2 = Family({"qkv_bias": True}, _TIED)
-_QWEN3 = Family({"qk_norm": "head"}, _BIAS, defaults={"head_dim": 128})
-_MIXTRAL = Family(flags=_TIED, experts=_NONE)
-_GEMMA3 = Family(
+LLAMA = ModelFamily(flags=_BIASES)
+_QWEN2 = ModelFamily({"qkv_bias": True}, _TIED)
+_QWEN3 = ModelFamily({"qk_norm": "head"}, _BIAS, defaults={"head_dim": 128})
+_MIXTRAL = ModelFamily(flags=_TIED, experts=_NONE)
+_GEMMA3 = ModelFamily(
     {**_GEMMA, "qk_norm": "head"},
     _BIAS,
     defaults={"heads": 8, "kv_heads": 4, "head_dim": 256, "vocab": 262_208},
 )
 """Its files on the Hub say only what differs from Gemma3TextConfig."""
-_DEEPSEEK = Family(flags=_BIASES, experts=_NONE, latent=True)
-_OLMO2 = Family({"qk_norm": "hidden"}, _BIAS)
+_DEEPSEEK = ModelFamily(flags=_BIASES, experts=_NONE, latent=True)
+_OLMO2 = ModelFamily({"qk_norm": "hidden"}, _BIAS)
 _HALF = {"rotary": "part", "rotary_percent": 0.5}
 _QUARTER = {"rotary": "part", "rotary_percent": 0.25}
 _GLM = {
@@ -113,11 +113,11 @@ _GPTJ = {
     **_QUARTER,
 }
 
-FAMILIES: Mapping[str, Family] = {
+FAMILIES: Mapping[str, ModelFamily] = {
     "llama": LLAMA,
-    "mistral": Family(flags=_TIED),
+    "mistral": ModelFamily(flags=_TIED),
     "mixtral": _MIXTRAL,
-    "qwen": Family(
+    "qwen": ModelFamily(
         {"qkv_bias": True, "fused_qkv": True},
         _TIED,
         {"head_dim": ("kv_channels",), "most": ("seq_length",)},
@@ -127,45 +127,47 @@ FAMILIES: Mapping[str, Family] = {
     "qwen2_vl_text": _QWEN2,
     "qwen2_5_vl": _QWEN2,
     "qwen2_5_vl_text": _QWEN2,
-    "qwen2_moe": Family(
+    "qwen2_moe": ModelFamily(
         {"qkv_bias": True},
         {**_TIED, "qkv_bias": ("qkv_bias",)},
         experts={"shared_gate": True},
     ),
     "qwen3": _QWEN3,
     "qwen3_vl_text": _QWEN3,
-    "qwen3_moe": Family({"qk_norm": "head"}, _BIAS, experts=_NONE),
-    "gemma": Family(_GEMMA_1, _BIAS, defaults={"head_dim": 256}),
-    "gemma2": Family({**_GEMMA, "softcap": True}, _BIAS, defaults={"head_dim": 256}),
+    "qwen3_moe": ModelFamily({"qk_norm": "head"}, _BIAS, experts=_NONE),
+    "gemma": ModelFamily(_GEMMA_1, _BIAS, defaults={"head_dim": 256}),
+    "gemma2": ModelFamily({**_GEMMA, "softcap": True}, _BIAS, defaults={"head_dim": 256}),
     "gemma3_text": _GEMMA3,
     "gemma3": _GEMMA3,
-    "phi": Family({**_GPT, **_WRITTEN, "head_bias": True, "norms": 1, **_HALF}, _TIED, four=True),
-    "phi3": Family({"fused_qkv": True, "fused_gate_up": True, "rotary": "part"}, _TIED),
-    "gpt2": Family(
+    "phi": ModelFamily(
+        {**_GPT, **_WRITTEN, "head_bias": True, "norms": 1, **_HALF}, _TIED, four=True
+    ),
+    "phi3": ModelFamily({"fused_qkv": True, "fused_gate_up": True, "rotary": "part"}, _TIED),
+    "gpt2": ModelFamily(
         {**_LEARNED, **_WRITTEN, "tied": True, "fused_qkv": True, "transposed": True},
         _TIED,
         _N,
         four=True,
         learned=0,
     ),
-    "gpt_neo": Family(
+    "gpt_neo": ModelFamily(
         {**_LEARNED, **_WRITTEN, "qkv_bias": False, "tied": True},
         _TIED,
         {"layers": ("num_layers",), "heads": ("num_heads",)},
         four=True,
         learned=0,
     ),
-    "gpt_neox": Family(
+    "gpt_neox": ModelFamily(
         {**_GPT, **_QUARTER, "fused_qkv": True, "parallel": True},
         {**_BIAS, "use_parallel_residual": ("parallel",)},
         four=True,
     ),
-    "gpt_bigcode": Family(
+    "gpt_bigcode": ModelFamily(
         {**_LEARNED, "tied": True, "fused_qkv": True}, _TIED, _N, four=True, learned=0
     ),
-    "gptj": Family(_GPTJ, _TIED, _N, four=True),
-    "codegen": Family({**_GPTJ, "fused_qkv": True}, _TIED, _N, four=True),
-    "gpt_oss": Family(
+    "gptj": ModelFamily(_GPTJ, _TIED, _N, four=True),
+    "codegen": ModelFamily({**_GPTJ, "fused_qkv": True}, _TIED, _N, four=True),
+    "gpt_oss": ModelFamily(
         {
             "sinks": True,
             "qkv_bias": True,
@@ -176,7 +178,7 @@ FAMILIES: Mapping[str, Family] = {
         defaults={"head_dim": 64},
         experts={"bias": True, "transposed": True, "router_bias": True},
     ),
-    "falcon": Family(
+    "falcon": ModelFamily(
         {**_PLAIN, "tied": True, "fused_qkv": True},
         {**_TIED, "bias": ("qkv_bias", "out_bias", "mlp_bias")},
         {
@@ -185,13 +187,13 @@ FAMILIES: Mapping[str, Family] = {
         },
         four=True,
     ),
-    "opt": Family(
+    "opt": ModelFamily(
         {**_LEARNED, "tied": True, "activation": "relu"},
         {**_TIED, "enable_bias": ("qkv_bias", "out_bias", "mlp_bias")},
         {"ffn": ("ffn_dim",), "embedding_dim": ("word_embed_proj_dim",)},
         learned=2,
     ),
-    "bloom": Family(
+    "bloom": ModelFamily(
         {**_LEARNED, "tied": True, "fused_qkv": True, "embedding_norm": True},
         _TIED,
         {
@@ -203,7 +205,7 @@ FAMILIES: Mapping[str, Family] = {
         },
         four=True,
     ),
-    "mpt": Family(
+    "mpt": ModelFamily(
         {**_PLAIN, "tied": True, "norm_bias": False, "fused_qkv": True, "rotary": ""},
         _TIED,
         {
@@ -219,30 +221,34 @@ FAMILIES: Mapping[str, Family] = {
     "deepseek_v2": _DEEPSEEK,
     "deepseek_v3": _DEEPSEEK,
     "kimi_k2": _DEEPSEEK,
-    "olmo": Family({"norms": 0, "final_norm": False}, _BIAS),
+    "olmo": ModelFamily({"norms": 0, "final_norm": False}, _BIAS),
     "olmo2": _OLMO2,
     "olmoe": _OLMO2._replace(experts=_NONE),
-    "starcoder2": Family(
+    "starcoder2": ModelFamily(
         {**_GPT, "tied": True},
         {**_TIED, "use_bias": ("qkv_bias", "out_bias", "mlp_bias")},
         four=True,
     ),
-    "stablelm": Family(
+    "stablelm": ModelFamily(
         {**_QUARTER, "layer_norm": True},
         {**_TIED, "use_qkv_bias": ("qkv_bias",)},
     ),
-    "cohere": Family({"layer_norm": True, "norm_bias": False, "norms": 1, "tied": True}, _BIAS),
+    "cohere": ModelFamily(
+        {"layer_norm": True, "norm_bias": False, "norms": 1, "tied": True}, _BIAS
+    ),
     "granite": LLAMA._replace(
         has={"special": "multipliers of embeddings, attention, residuals and logits"}
     ),
-    "smollm3": Family({"tied": True, "special": "layers without positions"}, _BIASES),
-    "glm": Family(_GLM, {**_TIED, "attention_bias": ("qkv_bias",)}, defaults={"head_dim": 128}),
-    "glm4": Family(
+    "smollm3": ModelFamily({"tied": True, "special": "layers without positions"}, _BIASES),
+    "glm": ModelFamily(
+        _GLM, {**_TIED, "attention_bias": ("qkv_bias",)}, defaults={"head_dim": 128}
+    ),
+    "glm4": ModelFamily(
         {**_GLM, "norms": 4},
         {**_TIED, "attention_bias": ("qkv_bias",)},
         defaults={"head_dim": 128},
     ),
-    "baichuan": Family({"fused_qkv": True}, _TIED),
-    "internlm2": Family({"fused_qkv": True}, {**_TIED, "bias": ("qkv_bias", "out_bias")}),
+    "baichuan": ModelFamily({"fused_qkv": True}, _TIED),
+    "internlm2": ModelFamily({"fused_qkv": True}, {**_TIED, "bias": ("qkv_bias", "out_bias")}),
 }
 """``model_type`` → how it is built."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jobgen.model.units import clip
-from jobgen.strategy.shapes.families import EXPERTS, FAMILIES, KEYS, LATENT, LLAMA, Family
-from jobgen.strategy.shapes.values import Architecture, Experts, Mla
+from jobgen.strategy.shapes.architecture import Architecture, Experts, Mla
+from jobgen.strategy.shapes.families import EXPERTS, FAMILIES, KEYS, LATENT, LLAMA, ModelFamily
 
 MOST = 1 << 31
 """No size of a model is larger; what is, was not meant."""
@@ -87,7 +87,7 @@ def _text(config: Mapping[str, object]) -> tuple[Mapping[str, object], list[str]
     return {**outer, **inner}, doubts
 
 
-def _built(data: _Config, family: Family, name: str) -> Architecture | None:
+def _built(data: _Config, family: ModelFamily, name: str) -> Architecture | None:
     keys = {**KEYS, **family.keys}
     optional = (*_OPTIONAL, "ffn") if family.four else _OPTIONAL
     found = {
@@ -113,7 +113,7 @@ def _built(data: _Config, family: Family, name: str) -> Architecture | None:
     return None if data.faults else Architecture(name=name, **fields)
 
 
-def _flags(data: _Config, family: Family) -> dict[str, bool]:
+def _flags(data: _Config, family: ModelFamily) -> dict[str, bool]:
     return {
         field: data.flag(key)
         for key, fields in family.flags.items()
@@ -159,7 +159,7 @@ def _experts(data: _Config, layers: int, ffn: int) -> Experts:
     )
 
 
-def _like(data: Mapping[str, object]) -> Family:
+def _like(data: Mapping[str, object]) -> ModelFamily:
     """Llama's family, with what the file of an unknown type says otherwise."""
     has: dict[str, Any] = {}
     if "rms_norm_eps" not in data and ("layer_norm_eps" in data or "layer_norm_epsilon" in data):
@@ -170,7 +170,7 @@ def _like(data: Mapping[str, object]) -> Family:
     some = any(isinstance(count, int) and count > 1 for count in counts)
     latent = data.get("kv_lora_rank") is not None
     flags = {**LLAMA.flags, "qkv_bias": ("qkv_bias",)}
-    return Family(has, flags, four=True, experts={} if some else None, latent=latent)
+    return ModelFamily(has, flags, four=True, experts={} if some else None, latent=latent)
 
 
 def _falcon(arch: Architecture, data: _Config) -> Architecture:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cache
 
-from jobgen.data import Shape, shapes
+from jobgen.data import HubModel, shapes
+from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.shapes.families import FAMILIES, KEYS
 from jobgen.strategy.shapes.read import read
-from jobgen.strategy.shapes.values import Architecture
 
 _WORDS: Mapping[str, object] = {"true": True, "false": False, "null": None}
 
@@ -38,7 +38,7 @@ def near(name: str) -> list[str]:
     return [spelled[word] for word in get_close_matches(last, spelled, n=3, cutoff=0.75)]
 
 
-def config(row: Shape) -> dict[str, object]:
+def config(row: HubModel) -> dict[str, object]:
     """What the model's config.json says of its sizes, in the words of its type."""
     keys = {**KEYS, **FAMILIES[row.type].keys}
     said = {keys[size][0]: count for size, count in row.sizes.items() if count and keys[size]}
@@ -54,8 +54,8 @@ def _value(word: str) -> object:
 
 
 @cache
-def _index() -> Mapping[str, Shape]:
-    found: dict[str, Shape] = {}
+def _index() -> Mapping[str, HubModel]:
+    found: dict[str, HubModel] = {}
     for row in shapes():
         for name in _names(row):
             found[name.lower()] = row
@@ -63,6 +63,6 @@ def _index() -> Mapping[str, Shape]:
     return found
 
 
-def _names(row: Shape) -> Iterator[str]:
+def _names(row: HubModel) -> Iterator[str]:
     yield row.id
     yield from row.aliases

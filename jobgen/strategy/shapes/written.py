@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jobgen.strategy.shapes.values import Architecture, Experts
+from jobgen.strategy.shapes.architecture import Architecture, Experts
 
 if TYPE_CHECKING:
     from jobgen.model.trained import ModelShape

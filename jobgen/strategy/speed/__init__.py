@@ -1,6 +1,6 @@
 """How long a step takes: what is computed, what is sent, and what of it lies side by side."""
 
-from jobgen.strategy.speed.machine import machine
+from jobgen.strategy.speed.machine_model import machine
 from jobgen.strategy.speed.step import step
 from jobgen.strategy.speed.traffic import volumes
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from jobgen.strategy.estimate import Machine
+from jobgen.strategy.estimate import ClusterHardware
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.shapes.values import Architecture, Tensor
+from jobgen.strategy.shapes.architecture import Architecture, Tensor
+from jobgen.strategy.spec import Batch, Mesh, Offloaded
 from jobgen.strategy.speed import products, rates
-from jobgen.strategy.values import Batch, Mesh, Offloaded
 
 _LORA_OPS = 7
 """More for each adapter: dropout, two casts, two products, scaling, a sum."""
@@ -20,7 +20,7 @@ _FUSED_LOSS_BYTES = 8
 """Compiled, or in chunks: read three times, written once, in 16 bits."""
 
 
-class Times(NamedTuple):
+class LayerTimes(NamedTuple):
     """Seconds of one layer, or of what stands outside of them, in one micro-batch on one rank."""
 
     forward: float
@@ -51,12 +51,12 @@ def dims(sizes: Architecture) -> tuple[int, int]:
     return sizes.mla.nope_dim + sizes.mla.rope_dim, sizes.mla.v_dim
 
 
-def layers(setup: Setup, machine: Machine) -> Times:
+def layers(setup: Setup, machine: ClusterHardware) -> LayerTimes:
     """A layer's times, on the average of all."""
     return _layers(_what_counts(setup), machine)
 
 
-def head(setup: Setup, machine: Machine) -> Times:
+def head(setup: Setup, machine: ClusterHardware) -> LayerTimes:
     """Times of the output layer and the loss, on the rank that has them."""
     return _head(_what_counts(setup), machine)
 
@@ -77,18 +77,20 @@ def _what_counts(setup: Setup) -> Setup:
 
 
 @lru_cache(maxsize=1024)
-def _layers(setup: Setup, machine: Machine) -> Times:
+def _layers(setup: Setup, machine: ClusterHardware) -> LayerTimes:
     kinds = [(_layer(setup, machine, layer.tensors), layer.times) for layer in setup.model.layers]
     count = sum(times for _, times in kinds) or 1
-    means = (sum(one[i] * times for one, times in kinds) / count for i in range(len(Times._fields)))
-    return Times(*means)
+    means = (
+        sum(one[i] * times for one, times in kinds) / count for i in range(len(LayerTimes._fields))
+    )
+    return LayerTimes(*means)
 
 
-def _layer(setup: Setup, machine: Machine, tensors: tuple[Tensor, ...]) -> Times:
+def _layer(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) -> LayerTimes:
     linear = products.of_layer(setup, machine, tensors)
     core = attention(setup, machine)
     rest = elementwise(setup, tensors) / rates.memory(machine)
-    return Times(
+    return LayerTimes(
         linear.forward + core.forward + rest,
         linear.backward + core.backward + 2 * rest,
         core.forward,
@@ -115,7 +117,7 @@ def kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
     return linear + 3 + 2 + norms + turned + 1 + sizes.gated + _LORA_OPS * adapted
 
 
-def attention(setup: Setup, machine: Machine) -> products.Both:
+def attention(setup: Setup, machine: ClusterHardware) -> products.Both:
     """Seconds of the attention of one layer: products of queries and keys, scores and values.
 
     Without regard to a mask 2 s (d_qk + d_v) FLOPs for a token and a head. FlashAttention skips
@@ -169,13 +171,13 @@ def _ffn(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _head(setup: Setup, machine: Machine) -> Times:
+def _head(setup: Setup, machine: ClusterHardware) -> LayerTimes:
     sizes = setup.model.sizes
-    frozen = setup.adapters is not None and "head" not in setup.adapters.whole
+    frozen = setup.adapters is not None and "head" not in setup.adapters.trained_fully
     one = products.product(setup, sizes.hidden, sizes.vocab, narrow=False, frozen=frozen)
     took = products.seconds(one, machine)
     each = _LOSS_BYTES.get(setup.loss, _FUSED_LOSS_BYTES)
     if setup.compiled:
         each = _FUSED_LOSS_BYTES
     half = setup.tokens * sizes.vocab / setup.mesh.tp * each / 2 / rates.memory(machine)
-    return Times(took.forward + half, took.backward + half, calls=10)
+    return LayerTimes(took.forward + half, took.backward + half, calls=10)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import NamedTuple
 
-from jobgen.strategy.estimate import Machine
+from jobgen.strategy.estimate import ClusterHardware
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.shapes.values import Tensor
+from jobgen.strategy.shapes.architecture import Tensor
 from jobgen.strategy.speed import rates
 
 _UNPACKED = 16.0
@@ -67,7 +67,7 @@ def product(setup: Setup, inner: int, outer: int, *, narrow: bool, frozen: bool)
     return base._replace(narrow=True, cast=each, weights_cast=each / seldom)
 
 
-def of_layer(setup: Setup, machine: Machine, tensors: tuple[Tensor, ...]) -> Both:
+def of_layer(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) -> Both:
     """Seconds of all matrix products of a layer but those of attention."""
     ahead = back = 0.0
     narrow, frozen = is_narrow(setup), setup.adapters is not None
@@ -88,7 +88,7 @@ def of_layer(setup: Setup, machine: Machine, tensors: tuple[Tensor, ...]) -> Bot
     return Both(ahead, back)
 
 
-def seconds(one: Product, machine: Machine) -> Both:
+def seconds(one: Product, machine: ClusterHardware) -> Both:
     """Seconds of one matrix product forward, and of the one or two backward.
 
     Tensor cores multiply at the rate of a large product; operands that do not fit in caches are
@@ -112,7 +112,7 @@ def seconds(one: Product, machine: Machine) -> Both:
     return Both(ahead, back)
 
 
-def adapters(setup: Setup, machine: Machine, tensor: Tensor, one: Product) -> Both:
+def adapters(setup: Setup, machine: ClusterHardware, tensor: Tensor, one: Product) -> Both:
     """Seconds of what LoRA adds to one tensor: dropout, two thin products, a scaled sum; and of
     making frozen weights of 4 bits 16 bits wide: forward, and again backward where that is one
     kernel, whose result is not kept."""
@@ -151,4 +151,4 @@ def trained(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     added = sum(
         t.times * prod(t.shape[:-2]) * lora.rank * sum(t.shape[-2:]) for t in tensors if lora.has(t)
     )
-    return float(added + sum(t.count for t in tensors if t.kind in lora.whole))
+    return float(added + sum(t.count for t in tensors if t.kind in lora.trained_fully))

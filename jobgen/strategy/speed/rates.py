@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobgen.strategy.estimate import Machine
+from jobgen.strategy.estimate import ClusterHardware
 
 MATMUL = {
     "Ampere": 0.869,
@@ -69,7 +69,7 @@ ZeRO-Offload (arXiv 2101.06840), 2.57 s and 14.76 s for ten billion."""
 CPU_ADAM_TORCH = 1.476e-9
 
 
-def matmul(machine: Machine, *, narrow: bool = False) -> float:
+def matmul(machine: ClusterHardware, *, narrow: bool = False) -> float:
     """FLOP/s of a large matrix product, in 8-bit types where ``narrow``."""
     if narrow and machine.fast8:
         return machine.fast8 * TYPICAL * MATMUL_8.get(machine.architecture, 0.71)
@@ -77,7 +77,7 @@ def matmul(machine: Machine, *, narrow: bool = False) -> float:
     return machine.peak * (known or TYPICAL * MATMUL.get(machine.architecture, OTHERS))
 
 
-def attention(machine: Machine, framework: str) -> float:
+def attention(machine: ClusterHardware, framework: str) -> float:
     """FLOP/s of attention that keeps no matrix of scores."""
     part = FLASH.get(machine.architecture, FLASH_OTHERS)
     if framework in OLD:
@@ -87,13 +87,13 @@ def attention(machine: Machine, framework: str) -> float:
     return machine.peak * part
 
 
-def vector(machine: Machine) -> float:
+def vector(machine: ClusterHardware) -> float:
     """FLOP/s of a matrix product without tensor cores, which reaches the same part of its peak."""
     named = (times for begin, times in GRAPHICS.items() if machine.gpu.startswith(begin))
     faster = next(named, None) or VECTOR.get(machine.architecture, VECTOR_OTHERS)
     return matmul(machine) / faster
 
 
-def memory(machine: Machine) -> float:
+def memory(machine: ClusterHardware) -> float:
     """Bytes per second of a kernel that only reads and writes."""
     return machine.bandwidth * MEMORY

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jobgen.strategy.estimate import Machine, Step, Volume
+from jobgen.strategy.estimate import ClusterHardware, StepTime, Volume
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.speed import compute, links, rates, traffic
-from jobgen.strategy.speed.compute import Times
-from jobgen.strategy.speed.links import Load
+from jobgen.strategy.spec import TRAITS
+from jobgen.strategy.speed import collectives, compute, rates, traffic
+from jobgen.strategy.speed.collectives import Load
+from jobgen.strategy.speed.compute import LayerTimes
+from jobgen.strategy.speed.step_formulas import lines
 from jobgen.strategy.speed.traffic import Traffic
-from jobgen.strategy.speed.why import lines
-from jobgen.strategy.values import TRAITS
 
 _FP32 = 4
 
@@ -30,7 +30,7 @@ class Passes(NamedTuple):
         return self.forward + self.backward
 
 
-def step(setup: Setup, machine: Machine) -> Step:
+def step(setup: Setup, machine: ClusterHardware) -> StepTime:
     """How long one step of the optimizer takes, by what takes the time.
 
     Seconds. What can be sent beside the forward or the backward pass is exposed only as far as it
@@ -46,7 +46,7 @@ def step(setup: Setup, machine: Machine) -> Step:
     bubble = (mesh.pp - 1) / setup.chunks * each
     update, moved = _update(setup, machine, passes)
     flops = compute.flops(setup) * setup.tokens * micro / mesh.tp / mesh.pp
-    return Step(
+    return StepTime(
         compute=computing,
         volumes=tuple(found),
         bubble=bubble,
@@ -60,7 +60,7 @@ def step(setup: Setup, machine: Machine) -> Step:
     )
 
 
-def _passes(setup: Setup, machine: Machine) -> Passes:
+def _passes(setup: Setup, machine: ClusterHardware) -> Passes:
     """Times of one micro-batch on the stage that takes longest.
 
     Each stage has its part of the layers; the last has the output layer and the loss too, and one
@@ -75,7 +75,7 @@ def _passes(setup: Setup, machine: Machine) -> Passes:
     return max(_stage(setup, one, most, None), final, key=lambda passes: passes.both)
 
 
-def _stage(setup: Setup, one: Times, layers: int, out: Times | None) -> Passes:
+def _stage(setup: Setup, one: LayerTimes, layers: int, out: LayerTimes | None) -> Passes:
     """Forward and backward of so many layers; Python may be slower than the GPU."""
     forward, backward = one.forward * layers, one.backward * layers
     calls = one.calls * layers
@@ -93,7 +93,7 @@ def _stage(setup: Setup, one: Times, layers: int, out: Times | None) -> Passes:
     )
 
 
-def _again(setup: Setup, one: Times) -> float:
+def _again(setup: Setup, one: LayerTimes) -> float:
     """Seconds of a layer that the backward pass computes again.
 
     Selective: what stands between queries, keys and values and their result (Megatron-LM, arXiv
@@ -109,7 +109,7 @@ def _again(setup: Setup, one: Times) -> float:
     return one.attention
 
 
-def _exposed(setup: Setup, machine: Machine, passes: Passes) -> tuple[list[Volume], float]:
+def _exposed(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[list[Volume], float]:
     """Every volume, with the part of its seconds that nothing is computed beside; and the seconds
     of all in which something is."""
     micro = setup.batch.accumulation
@@ -123,7 +123,7 @@ def _exposed(setup: Setup, machine: Machine, passes: Passes) -> tuple[list[Volum
     beside = 0.0
     for one in traffic.traffic(setup):
         sent, took = traffic.of(one, machine)
-        length = links.longest(took)
+        length = collectives.longest(took)
         open_ = length
         if one.when in room:
             over = max(0.0, length - room[one.when])
@@ -135,15 +135,15 @@ def _exposed(setup: Setup, machine: Machine, passes: Passes) -> tuple[list[Volum
     return found, beside
 
 
-def _alone(one: Traffic, machine: Machine, micro: int) -> float:
+def _alone(one: Traffic, machine: ClusterHardware, micro: int) -> float:
     """Seconds of the first, or the last, which nothing lies beside."""
     if not one.first:
         return 0.0
-    each = links.longest(links.both(one.what, one.ranks, one.first, machine)[1])
+    each = collectives.longest(collectives.both(one.what, one.ranks, one.first, machine)[1])
     return each * (micro if one.when != "last" else 1)
 
 
-def _update(setup: Setup, machine: Machine, passes: Passes) -> tuple[float, float]:
+def _update(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[float, float]:
     """Seconds of the optimizer's work, and of moving what is offloaded.
 
     In place: parameters, gradients, master and moments are read, and all but gradients written. One
@@ -151,7 +151,7 @@ def _update(setup: Setup, machine: Machine, passes: Passes) -> tuple[float, floa
     each element. Clipping reads gradients twice and writes them once.
     """
     trait, recipe, mesh = TRAITS[setup.strategy], setup.recipe, setup.mesh
-    mine = traffic.held(setup, learned=True).params
+    mine = traffic.count_largest_stage(setup, learned=True).params
     shards = mesh.shard * mesh.cp if trait.stage else 1
     local = mine / shards
     states = recipe.params + recipe.master + recipe.moments
@@ -169,7 +169,9 @@ def _update(setup: Setup, machine: Machine, passes: Passes) -> tuple[float, floa
     return update, _activations(setup, machine, passes)
 
 
-def _on_host(setup: Setup, machine: Machine, local: float, states: float) -> tuple[float, float]:
+def _on_host(
+    setup: Setup, machine: ClusterHardware, local: float, states: float
+) -> tuple[float, float]:
     """CPU Adam over the parameters of all ranks of the node, gradients down and parameters up."""
     ranks = min(setup.world_per_node, setup.mesh.world)
     each = rates.CPU_ADAM if setup.framework == "deepspeed" else rates.CPU_ADAM_TORCH
@@ -182,7 +184,7 @@ def _on_host(setup: Setup, machine: Machine, local: float, states: float) -> tup
     return each * local * ranks, moved
 
 
-def _activations(setup: Setup, machine: Machine, passes: Passes) -> float:
+def _activations(setup: Setup, machine: ClusterHardware, passes: Passes) -> float:
     """Seconds of moving checkpoints to the host and back, as far as computing does not hide it."""
     if not setup.offload_activations:
         return 0.0

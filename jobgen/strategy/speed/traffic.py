@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from jobgen.strategy.estimate import Machine, Volume
+from jobgen.strategy.estimate import ClusterHardware, Volume
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.speed import links
-from jobgen.strategy.speed.links import Collective, Group, Load
+from jobgen.strategy.spec import TRAITS
+from jobgen.strategy.speed import collectives
+from jobgen.strategy.speed.collectives import Collective, Load, RankGroup
 from jobgen.strategy.speed.products import trained
-from jobgen.strategy.values import TRAITS
 
 When = Literal["forward", "backward", "last", "update", "layer", "ring", "boundary"]
 _BUCKET = 25 << 20
@@ -24,7 +24,7 @@ class Traffic(NamedTuple):
 
     what: Collective
     of: str
-    ranks: Group
+    ranks: RankGroup
     payload: float
     """Bytes of each, in all ranks together."""
     times: float
@@ -37,7 +37,7 @@ class Traffic(NamedTuple):
     """Bytes of the one that nothing lies beside: the first, or the last."""
 
 
-class Slice(NamedTuple):
+class StageSlice(NamedTuple):
     """What the busiest stage of the pipeline holds, in elements that tp has divided."""
 
     params: float
@@ -54,7 +54,7 @@ class Slice(NamedTuple):
         return self.params - self.experts
 
 
-def held(setup: Setup, *, learned: bool = False) -> Slice:
+def count_largest_stage(setup: Setup, *, learned: bool = False) -> StageSlice:
     """Parameters of the stage with most of them; those that are trained where ``learned``."""
     model, mesh = setup.model, setup.mesh
     adapted = learned and setup.adapters is not None
@@ -69,7 +69,7 @@ def held(setup: Setup, *, learned: bool = False) -> Slice:
     root = trained(setup, model.root) if adapted else float(model.outside)
     if mesh.pp > 1 and not model.sizes.tied:
         root /= 2
-    return Slice(
+    return StageSlice(
         (params / mesh.pp + root) / mesh.tp,
         experts / mesh.pp / mesh.tp,
         units / mesh.pp + 1,
@@ -87,7 +87,7 @@ def traffic(setup: Setup) -> Iterator[Traffic]:
     yield from _pipeline(setup)
 
 
-def volumes(setup: Setup, machine: Machine) -> tuple[Volume, ...]:
+def volumes(setup: Setup, machine: ClusterHardware) -> tuple[Volume, ...]:
     """What one rank sends in one step over each kind of link, with the seconds it takes.
 
     ``exposed`` is here as if nothing were computed beside it; ``step`` knows what is.
@@ -99,9 +99,9 @@ def volumes(setup: Setup, machine: Machine) -> tuple[Volume, ...]:
     return tuple(found)
 
 
-def of(one: Traffic, machine: Machine) -> tuple[Load, Load]:
+def of(one: Traffic, machine: ClusterHardware) -> tuple[Load, Load]:
     """Bytes and seconds of all collectives of one kind in a step, on either link."""
-    sent, took = links.both(one.what, one.ranks, one.payload, machine)
+    sent, took = collectives.both(one.what, one.ranks, one.payload, machine)
     n = one.times
     return Load(sent.node * n, sent.network * n), Load(took.node * n, took.network * n)
 
@@ -125,8 +125,8 @@ def _data(setup: Setup) -> Iterator[Traffic]:
     What torch 2.13 was seen to send: tests/strategy/speed/test_sent.py.
     """
     ep = setup.mesh.ep
-    whole = held(setup)
-    learned = held(setup, learned=True) if setup.adapters else whole
+    whole = count_largest_stage(setup)
+    learned = count_largest_stage(setup, learned=True) if setup.adapters else whole
     parts = [(whole.dense, learned.dense, 1)]
     if whole.experts:
         parts.append((whole.experts / ep, learned.experts / ep, ep))
@@ -136,14 +136,14 @@ def _data(setup: Setup) -> Iterator[Traffic]:
 
 
 def _states(
-    setup: Setup, params: float, gradients: float, divided: int, whole: Slice
+    setup: Setup, params: float, gradients: float, divided: int, whole: StageSlice
 ) -> Iterator[Traffic]:
     trait = TRAITS[setup.strategy]
     stage = trait.stage if setup.mesh.shard * setup.mesh.cp > 1 else 0
     micro = setup.batch.accumulation
     reduced, gathered = setup.recipe.reduce * gradients, setup.recipe.compute * params
-    everyone = _fewer(links.group(setup, "cp", "shard", "replicate"), divided)
-    shards = _fewer(links.group(setup, "cp", "shard"), divided)
+    everyone = _fewer(collectives.group(setup, "cp", "shard", "replicate"), divided)
+    shards = _fewer(collectives.group(setup, "cp", "shard"), divided)
     if stage == 0:
         bucket = min(_BUCKET, reduced)
         yield Traffic("all-reduce", "gradients", everyone, reduced, 1, "last", bucket)
@@ -170,7 +170,7 @@ def _states(
             "reduce-scatter", "gradients", shards, reduced / n, micro * n, "backward", last
         )
     if setup.mesh.replicate > 1:
-        copies = links.group(setup, "replicate")
+        copies = collectives.group(setup, "replicate")
         mine = reduced / shards.size
         if stage > 1 and trait.family != "zero":
             yield Traffic("all-reduce", "gradients", copies, mine, micro, "backward")
@@ -178,18 +178,18 @@ def _states(
             yield Traffic("all-reduce", "gradients", copies, mine, 1, "last", min(_BUCKET, mine))
 
 
-def _fewer(ranks: Group, divided: int) -> Group:
+def _fewer(ranks: RankGroup, divided: int) -> RankGroup:
     """The ranks that hold the same experts: neighbours hold others."""
     size = max(1, ranks.size // divided)
-    return Group(size, max(1, min(size, ranks.inside // divided)))
+    return RankGroup(size, max(1, min(size, ranks.inside // divided)))
 
 
-def _again(setup: Setup, shards: Group, stage: int) -> Group | None:
+def _again(setup: Setup, shards: RankGroup, stage: int) -> RankGroup | None:
     """The ranks that parameters are gathered from again in the backward pass."""
     if stage < 3 or (setup.strategy == "fsdp2" and setup.reshard is False):
         return None
     if setup.strategy == "fsdp2" and setup.reshard is not True:
-        return links.part(shards, int(setup.reshard))
+        return collectives.part(shards, int(setup.reshard))
     return shards
 
 
@@ -204,7 +204,7 @@ def _tensor(setup: Setup) -> Iterator[Traffic]:
     mesh = setup.mesh
     if mesh.tp == 1:
         return
-    ranks = links.group(setup, "tp")
+    ranks = collectives.group(setup, "tp")
     payload = float(setup.tokens * setup.model.sizes.hidden * setup.recipe.compute)
     each = 2.0 * _layers(setup) * setup.batch.accumulation
     again = 1 + (setup.recompute == "full")
@@ -231,7 +231,7 @@ def _context(setup: Setup) -> Iterator[Traffic]:
     payload = float(setup.tokens * width * setup.recipe.compute)
     passes = 3 + (setup.recompute == "full")
     times = float(passes * (mesh.cp - 1) * _layers(setup) * setup.batch.accumulation)
-    yield Traffic("send", "keys and values", links.group(setup, "cp"), payload, times, "ring")
+    yield Traffic("send", "keys and values", collectives.group(setup, "cp"), payload, times, "ring")
 
 
 def _kv(setup: Setup) -> float:
@@ -259,9 +259,9 @@ def _experts(setup: Setup) -> Iterator[Traffic]:
     yield Traffic("all-to-all", "tokens", ranks, payload, times, "layer")
 
 
-def _neighbours(setup: Setup, size: int) -> Group:
+def _neighbours(setup: Setup, size: int) -> RankGroup:
     """The first ``size`` of the ranks that experts are spread over."""
-    return links.part(links.group(setup, "cp", "shard", "replicate"), size)
+    return collectives.part(collectives.group(setup, "cp", "shard", "replicate"), size)
 
 
 def _pipeline(setup: Setup) -> Iterator[Traffic]:
@@ -274,7 +274,7 @@ def _pipeline(setup: Setup) -> Iterator[Traffic]:
         return
     payload = setup.tokens * sizes.hidden * setup.recipe.compute / mesh.tp
     each = float(setup.batch.accumulation * setup.chunks)
-    ranks, beside = links.group(setup, "pp"), setup.chunks > 1
+    ranks, beside = collectives.group(setup, "pp"), setup.chunks > 1
     yield Traffic("send", "activations", ranks, payload, each, "forward" if beside else "boundary")
     yield Traffic("send", "activations", ranks, payload, each, "backward" if beside else "boundary")
 

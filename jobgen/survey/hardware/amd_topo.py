@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from jobgen.survey.hardware.text import lines, whole
+from jobgen.survey.hardware.text import lines, parse_integer
 
 MOST = 64
 """GPUs that are read."""
@@ -26,7 +26,7 @@ _GPU = re.compile(r"GPU[0-9]{1,4}|[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _NUMA = re.compile(r"GPU\[([0-9]{1,4})\] *: \(Topology\) Numa (Node|Affinity): (-?[0-9]{1,6})")
 
 
-class Matrix(NamedTuple):
+class AmdMatrix(NamedTuple):
     """A topology. Each mapping holds (row, column); ``kinds`` are XGMI or PCIE.
 
     GPUs are GPU0 and on, as rocm-smi says, or bus addresses, as amd-smi does.
@@ -39,7 +39,7 @@ class Matrix(NamedTuple):
     numa: Mapping[str, int] = {}
 
 
-def parse(text: str) -> Matrix:
+def parse(text: str) -> AmdMatrix:
     """The topology; one without GPUs where the text holds none."""
     tables: dict[str, dict[tuple[str, str], str]] = {name: {} for name in _TABLES.values()}
     numa: dict[str, int] = {}
@@ -61,7 +61,7 @@ def parse(text: str) -> Matrix:
             here.update(
                 {(row[0], c): w for c, w in zip(columns, row[1:], strict=False) if c != row[0]}
             )
-    return Matrix(
+    return AmdMatrix(
         tuple(order),
         _whole(tables["weights"]),
         _whole(tables["hops"]),
@@ -71,5 +71,5 @@ def parse(text: str) -> Matrix:
 
 
 def _whole(table: Mapping[tuple[str, str], str]) -> Mapping[tuple[str, str], int]:
-    numbers = {pair: whole(word) for pair, word in table.items()}
+    numbers = {pair: parse_integer(word) for pair, word in table.items()}
     return {pair: number for pair, number in numbers.items() if number is not None}

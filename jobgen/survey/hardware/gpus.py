@@ -17,7 +17,7 @@ _LOST = re.compile(
 )
 
 
-class Slice(NamedTuple):
+class MigSlice(NamedTuple):
     """A MIG device: its profile such as 1g.10gb, its number and its UUID."""
 
     profile: str
@@ -25,26 +25,26 @@ class Slice(NamedTuple):
     uuid: str
 
 
-class Gpu(NamedTuple):
+class ListedGpu(NamedTuple):
     """A GPU as listed."""
 
     number: int
     name: str
     uuid: str
-    slices: tuple[Slice, ...] = ()
+    slices: tuple[MigSlice, ...] = ()
 
 
-def parse(text: str) -> tuple[Gpu, ...]:
+def parse(text: str) -> tuple[ListedGpu, ...]:
     """Every GPU of ``nvidia-smi -L``, in its order."""
-    found: list[Gpu] = []
-    slices: list[Slice] = []
+    found: list[ListedGpu] = []
+    slices: list[MigSlice] = []
     for line in lines(text):
         words = line.strip()
         if match := _GPU.fullmatch(words):
             slices = []
-            found.append(Gpu(int(match[1]), match[2].strip(), match[3]))
+            found.append(ListedGpu(int(match[1]), match[2].strip(), match[3]))
         elif found and len(slices) < 64 and (match := _MIG.fullmatch(words)):
-            slices.append(Slice(match[1], int(match[2]), match[3]))
+            slices.append(MigSlice(match[1], int(match[2]), match[3]))
             found[-1] = found[-1]._replace(slices=tuple(slices))
     return tuple(found)
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from jobgen.survey.hardware.ports import Port, state
-from jobgen.survey.hardware.text import first_number, lines, whole
+from jobgen.survey.hardware.text import first_number, lines, parse_integer
 
 _CARD = re.compile(r"CA '([A-Za-z0-9_.-]{1,64})'")
 _PORT = re.compile(r"[Pp]ort ([0-9]{1,3}):")
@@ -25,7 +25,7 @@ def parse(text: str) -> tuple[Port, ...]:
             physical=port.get("Physical state", ""),
             layer=port.get("Link layer", "").lower(),
             gbps=first_number(port.get("Rate", "")),
-            lid=whole(port.get("Base lid", "")),
+            lid=parse_integer(port.get("Base lid", "")),
             firmware=card.get("Firmware version", ""),
             model=card.get("CA type", ""),
             guid=port.get("Port GUID", ""),

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from jobgen.survey.hardware.ports import Gid, Port, state
-from jobgen.survey.hardware.text import fields, first_number, whole
+from jobgen.survey.hardware.text import fields, first_number, parse_integer
 
 _DEVICE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _PORT = re.compile(r"[0-9]{1,3}")
@@ -27,8 +27,8 @@ def parse(text: str) -> tuple[Port, ...]:
             physical=_plain(port, "phys_state"),
             layer=port.get("link_layer", "").lower(),
             gbps=_rate(port),
-            mtu=whole(_plain(port, "active_mtu")),
-            lid=whole(port.get("port_lid", "")),
+            mtu=parse_integer(_plain(port, "active_mtu")),
+            lid=parse_integer(port.get("port_lid", "")),
             firmware=card.get("fw_ver", ""),
             model=card.get("board_id", ""),
             guid=card.get("node_guid", ""),

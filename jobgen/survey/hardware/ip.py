@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from jobgen.survey.hardware.text import LIMIT, lines, whole
+from jobgen.survey.hardware.text import LIMIT, lines, parse_integer
 
 _NAME = r"([A-Za-z0-9_.-]{1,32})(?:@[A-Za-z0-9_.-]{1,32})?"
 _LONG = re.compile(r"[0-9]{1,9}: " + _NAME + r":? +(.*)")
@@ -75,7 +75,7 @@ def _long(known: Interface, words: str) -> Interface:
     parts = words.replace("\\", " ").split()[:64]
     for key, value in pairwise(parts):
         if key == "mtu":
-            known = known._replace(mtu=whole(value))
+            known = known._replace(mtu=parse_integer(value))
         elif key == "state":
             known = known._replace(state=value[:32])
         elif key.startswith("link/"):

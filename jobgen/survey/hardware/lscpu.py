@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from jobgen.survey.hardware.text import LIMIT, fields, lines, whole
+from jobgen.survey.hardware.text import LIMIT, fields, lines, parse_integer
 
 _NUMA = re.compile(r"NUMA node([0-9]{1,4}) CPU\(s\)")
 _DEPTH = 8
@@ -45,7 +45,7 @@ def parse(text: str) -> Cpus | None:
     for name, value in pairs:
         found.setdefault(name, value)
         # a processor with cores of several kinds has one such line for each of them
-        kinds += whole(value) or 0 if name.startswith("Core(s) per ") else 0
+        kinds += parse_integer(value) or 0 if name.startswith("Core(s) per ") else 0
     if "Architecture" not in found and "CPU(s)" not in found:
         return None
     clusters = _whole(found, "Cluster(s)") if not _whole(found, "Socket(s)") else 0
@@ -64,7 +64,7 @@ def parse(text: str) -> Cpus | None:
 
 
 def _whole(found: dict[str, str], name: str) -> int:
-    return whole(found.get(name, "")) or 0
+    return parse_integer(found.get(name, "")) or 0
 
 
 def _json(text: str) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from jobgen.survey.hardware.query import reading
-from jobgen.survey.hardware.text import lines, whole
+from jobgen.survey.hardware.text import lines, parse_integer
 
 _GPU = re.compile(r"GPU ([0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])")
 _DEPTH = 8
@@ -60,7 +60,7 @@ class Health(NamedTuple):
         return tuple(r for r in self.reasons if r not in HARMLESS)
 
 
-class Answer(NamedTuple):
+class GpuAnswer(NamedTuple):
     """The whole answer."""
 
     driver: str = ""
@@ -68,7 +68,7 @@ class Answer(NamedTuple):
     gpus: tuple[Health, ...] = ()
 
 
-def parse(text: str) -> Answer:
+def parse(text: str) -> GpuAnswer:
     """What ``nvidia-smi -q`` said of the driver and of each GPU."""
     head: Tree = {}
     gpus = []
@@ -78,7 +78,7 @@ def parse(text: str) -> Answer:
         else:
             head = tree
     driver, cuda = head.get(("Driver Version",), ""), head.get(("CUDA Version",), "")
-    return Answer(driver[:32], cuda[:32], tuple(gpus))
+    return GpuAnswer(driver[:32], cuda[:32], tuple(gpus))
 
 
 def _sections(text: str) -> Iterator[tuple[str, Tree]]:
@@ -106,7 +106,7 @@ def _sections(text: str) -> Iterator[tuple[str, Tree]]:
 
 def _health(bus: str, tree: Tree) -> Health:
     total, used = ("FB Memory Usage", "Total"), ("FB Memory Usage", "Used")
-    remapped = [whole(tree.get(("Remapped Rows", k), "")) for k in _REMAPPED]
+    remapped = [parse_integer(tree.get(("Remapped Rows", k), "")) for k in _REMAPPED]
     return Health(
         bus,
         tree.get(("Product Name",), ""),
@@ -168,6 +168,10 @@ def _errors(tree: Tree, when: str, which: re.Pattern[str]) -> int | None:
     found: dict[str, int] = {}
     for path, value in tree.items():
         kind = next((step for step in path[2:] if which.fullmatch(step)), "")
-        if path[:2] == ("ECC Errors", when) and kind and (count := whole(value)) is not None:
+        if (
+            path[:2] == ("ECC Errors", when)
+            and kind
+            and (count := parse_integer(value)) is not None
+        ):
             found[path[-1]] = count
     return found.get("Total", sum(found.values())) if found else None

@@ -32,7 +32,7 @@ def fields(text: str, mark: str = ":") -> Iterator[tuple[str, str]]:
             yield name.strip(), value.strip()
 
 
-def whole(word: str) -> int | None:
+def parse_integer(word: str) -> int | None:
     """A whole number of at most 18 digits; None for anything else."""
     return int(word) if re.fullmatch(r"[0-9]{1,18}", word) else None
 
@@ -54,7 +54,11 @@ def ranges(words: str) -> tuple[range, ...]:
     for part in words.split(","):
         span, _, step = part.strip().partition(":")
         first, _, last = span.partition("-")
-        low, high, by = whole(first), whole(last or first), whole(step or "1")
+        low, high, by = (
+            parse_integer(first),
+            parse_integer(last or first),
+            parse_integer(step or "1"),
+        )
         if low is None or high is None or not by or high < low:
             return ()
         found.append(range(low, high + 1, by))

@@ -30,7 +30,7 @@ class Affinity(NamedTuple):
     gpu_numa: str = ""
 
 
-class Matrix(NamedTuple):
+class TopologyMatrix(NamedTuple):
     """A topology as printed. ``links`` holds (row, column) → word such as NV18, PIX or SYS;
     ``devices`` NIC0 → mlx5_0; ``legend`` the words that the text explains: X, SYS, NV#."""
 
@@ -50,7 +50,7 @@ class Matrix(NamedTuple):
         return self.devices.get(nic, nic)
 
 
-def parse(text: str) -> Matrix:
+def parse(text: str) -> TopologyMatrix:
     """The first matrix of the text; one without GPUs where there is none."""
     columns: Sequence[str] = ()
     tail: Sequence[str] = ()
@@ -73,7 +73,11 @@ def parse(text: str) -> Matrix:
     pairs = ((row, zip(columns, cells, strict=False)) for row, (cells, _) in rows.items())
     links = {(row, column): link for row, cells in pairs for column, link in cells}
     affinity = {row: where for row, (_, where) in rows.items() if row in gpus}
-    return Matrix(gpus, nics, links, affinity, devices, tuple(legend)[:MOST]) if links else Matrix()
+    return (
+        TopologyMatrix(gpus, nics, links, affinity, devices, tuple(legend)[:MOST])
+        if links
+        else TopologyMatrix()
+    )
 
 
 def _header(words: str) -> tuple[Sequence[str], Sequence[str]]:

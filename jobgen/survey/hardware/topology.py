@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from jobgen.survey.hardware import amd_topo
 from jobgen.survey.hardware.ports import Port
-from jobgen.survey.hardware.topo import Matrix
+from jobgen.survey.hardware.topo import TopologyMatrix
 
 NEAR = ("PIX", "PXB")
 """Links that do not leave the PCIe switches: NCCL's default limits for P2P and GPUDirect RDMA."""
@@ -27,7 +27,7 @@ MOST_NVLINKS = 18
 More than this in sum, to all peers, needs a switch."""
 
 
-class Gpu(NamedTuple):
+class TopologyGpu(NamedTuple):
     """One GPU: its CPUs and NUMA node as printed, its nearest NICs and the link to them.
 
     ``rail`` are the NICs that are this GPU's share where several GPUs have the same ones near.
@@ -57,7 +57,7 @@ class Topology(NamedTuple):
     memory is a NUMA node, as on Grace Hopper and Grace Blackwell. ``cut``: links are missing.
     """
 
-    gpus: tuple[Gpu, ...] = ()
+    gpus: tuple[TopologyGpu, ...] = ()
     intra: str = ""
     pairs: Mapping[str, int] = {}
     islands: tuple[tuple[str, ...], ...] = ()
@@ -83,7 +83,7 @@ class Topology(NamedTuple):
         return ",".join(self.compute) if self.named and not self.cut else ""
 
 
-def explain(matrix: Matrix, ports: Sequence[Port] = ()) -> Topology:
+def explain(matrix: TopologyMatrix, ports: Sequence[Port] = ()) -> Topology:
     """The facts of a matrix; ``ports``, of ibstat or ibv_devinfo, tell which NICs are up and fast.
 
     The NICs for training are those behind a PCIe switch with a GPU. Where no NIC is, as in many
@@ -123,7 +123,7 @@ def explain(matrix: Matrix, ports: Sequence[Port] = ()) -> Topology:
     )
 
 
-def explain_amd(matrix: amd_topo.Matrix) -> Topology:
+def explain_amd(matrix: amd_topo.AmdMatrix) -> Topology:
     """The same of AMD GPUs. Their tables hold no NICs: NUMA nodes are all that is told of them."""
     pairs = {
         (a, b): matrix.kinds.get((a, b)) or matrix.kinds.get((b, a), "")
@@ -134,7 +134,7 @@ def explain_amd(matrix: amd_topo.Matrix) -> Topology:
     islands = _islands(matrix.gpus, joined)
     told = bool(pairs) and all(word in ("XGMI", "PCIE") for word in pairs.values())
     return Topology(
-        tuple(Gpu(gpu, numa=str(matrix.numa.get(gpu, ""))) for gpu in matrix.gpus),
+        tuple(TopologyGpu(gpu, numa=str(matrix.numa.get(gpu, ""))) for gpu in matrix.gpus),
         ("infinity-fabric" if islands else "pcie") if told else "",
         Counter(word for word in pairs.values() if word),
         islands,
@@ -147,12 +147,16 @@ def nvlinks(word: str) -> int:
     return int(word[2:]) if word.startswith("NV") else 0
 
 
-def _gpu(matrix: Matrix, gpu: str, link: str, near: tuple[str, ...], rail: tuple[str, ...]) -> Gpu:
+def _gpu(
+    matrix: TopologyMatrix, gpu: str, link: str, near: tuple[str, ...], rail: tuple[str, ...]
+) -> TopologyGpu:
     where = matrix.affinity.get(gpu)
-    return Gpu(gpu, where.cpus if where else "", where.numa if where else "", link, near, rail)
+    return TopologyGpu(
+        gpu, where.cpus if where else "", where.numa if where else "", link, near, rail
+    )
 
 
-def _nearest(matrix: Matrix, gpu: str) -> tuple[str, tuple[str, ...]]:
+def _nearest(matrix: TopologyMatrix, gpu: str) -> tuple[str, tuple[str, ...]]:
     """The best link of a GPU to any NIC, and the NICs that have it."""
     for word in (*NEAR, *FAR):
         found = [matrix.device(n) for n in matrix.nics if matrix.link(gpu, n) == word]
@@ -234,7 +238,7 @@ REFUSALS = {
 """Word of ``nvidia-smi topo -p2p`` → why two GPUs cannot reach each other's memory: its legend."""
 
 
-def refused(matrix: Matrix) -> tuple[tuple[str, str, str], ...]:
+def refused(matrix: TopologyMatrix) -> tuple[tuple[str, str, str], ...]:
     """The pairs of a ``topo -p2p r`` that have no peer to peer access, and why."""
     pairs = ((a, b) for i, a in enumerate(matrix.gpus) for b in matrix.gpus[i + 1 :])
     words = ((a, b, REFUSALS.get(matrix.link(a, b))) for a, b in pairs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from jobgen.survey.hardware.topology import FAR, Gpu, Topology, nvlinks
+from jobgen.survey.hardware.topology import FAR, Topology, TopologyGpu, nvlinks
 
 MEANING = {
     "NV": ("NVLinks, bonded", "peer to peer over NVLink: the fastest way inside a node"),
@@ -152,7 +152,7 @@ def _nics(topology: Topology) -> Iterator[str]:
         yield f"Not for training (storage, management, slower or down): {','.join(topology.others)}"
 
 
-def _distance(topology: Topology, far: Sequence[Gpu]) -> Iterator[str]:
+def _distance(topology: Topology, far: Sequence[TopologyGpu]) -> Iterator[str]:
     """How the GPUs reach the NICs; ``far`` are those without one behind their switches."""
     if far and topology.grace:
         yield (
@@ -173,7 +173,7 @@ def _distance(topology: Topology, far: Sequence[Gpu]) -> Iterator[str]:
         )
 
 
-def _some_far(topology: Topology, far: Sequence[Gpu]) -> Iterator[str]:
+def _some_far(topology: Topology, far: Sequence[TopologyGpu]) -> Iterator[str]:
     everyone = len(far) == len(topology.gpus)
     names = "No GPU" if everyone else _list([gpu.name for gpu in far])
     nearest = ", ".join(sorted({gpu.link for gpu in far if gpu.link}, key=_rank)) or "none"

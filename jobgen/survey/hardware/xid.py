@@ -21,7 +21,7 @@ class Xid(NamedTuple):
 
     bus: str
     number: int
-    words: str
+    meaning: str
 
 
 def parse(text: str) -> tuple[Xid, ...]:

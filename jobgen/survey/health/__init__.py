@@ -26,7 +26,7 @@ class Verdict(NamedTuple):
     """What a check comes to: what was seen, and where it is not well, what to do."""
 
     status: Status
-    found: str
+    observed: str
     fix: str = ""
     code: str = ""
     """For ``jobgen explain``; empty where there is no more to say."""
@@ -34,7 +34,7 @@ class Verdict(NamedTuple):
     """How long what was asked took."""
 
 
-class Row(NamedTuple, Generic[Case]):
+class CheckRow(NamedTuple, Generic[Case]):
     """One check of a table; its verdict is None where it does not apply."""
 
     id: str
@@ -70,7 +70,7 @@ class Answer(NamedTuple):
         return self.code in LATE
 
     @property
-    def words(self) -> str:
+    def summarize(self) -> str:
         """What it complained of, or else printed, as one line."""
         lines = [line.strip() for line in split_lines(self.err.strip() or self.out)]
         return "; ".join(line for line in lines if line)[:400]
@@ -80,7 +80,7 @@ Answers = Mapping[str, Answer]
 """By the question's key. One that is not there was not asked."""
 
 
-def judged(group: str, rows: Sequence[Row[Case]], case: Case) -> Iterator[Finding]:
+def judged(group: str, rows: Sequence[CheckRow[Case]], case: Case) -> Iterator[Finding]:
     """The findings of a table of checks, in its order."""
     for row in rows:
         verdict = row.judge(case)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from jobgen.errors import Problem
+from jobgen.errors import Diagnostic
 from jobgen.shell import split_lines
-from jobgen.survey.health import Answer, Row, Verdict, failed, unknown, warned, well
+from jobgen.survey.health import Answer, CheckRow, Verdict, failed, unknown, warned, well
 
 LITTLE, SCARCE = 20 << 20, 1 << 30
 """Bytes: too little for the notebook, and little enough to say so."""
@@ -19,7 +19,7 @@ LOCAL = ("bash", "setsid", "timeout", "tar", "sha256sum", "find", "stat", "tail"
 NETWORKED = frozenset({"nfs", "nfs4", "cifs", "lustre", "gpfs", "beegfs", "afs", "ceph", "9p"})
 
 
-class Folder(NamedTuple):
+class StateFolder(NamedTuple):
     """A folder of jobgen's own, or the nearest there is above it."""
 
     path: str
@@ -34,16 +34,16 @@ class Folder(NamedTuple):
     """Whether others may write into it, or it is another's."""
 
 
-class Machine(NamedTuple):
+class ClientMachine(NamedTuple):
     """What was found here."""
 
     jobgen: str
     python: str
     system: str
     paramiko: str
-    state: Folder
-    config: Folder
-    ledger: Problem | None
+    state: StateFolder
+    config: StateFolder
+    ledger: Diagnostic | None
     """What is wrong with the notebook; None where nothing is."""
     runs: int
     now: float
@@ -63,7 +63,7 @@ class Machine(NamedTuple):
     """The release of torch that ``python3`` on PATH would import; exit 1 where it has none."""
 
 
-def _version(machine: Machine) -> Verdict:
+def _version(machine: ClientMachine) -> Verdict:
     found = f"jobgen {machine.jobgen}, Python {machine.python}, {machine.system}"
     major = machine.paramiko.partition(".")[0]
     if major.isascii() and major.isdecimal() and int(major) < 5:
@@ -72,7 +72,7 @@ def _version(machine: Machine) -> Verdict:
     return well(found)
 
 
-def _state(machine: Machine) -> Verdict:
+def _state(machine: ClientMachine) -> Verdict:
     folder = machine.state
     elsewhere = "or set JOBGEN_STATE_HOME to a folder of yours"
     if not folder.writable:
@@ -87,14 +87,14 @@ def _state(machine: Machine) -> Verdict:
     return well(found)
 
 
-def _ledger(machine: Machine) -> Verdict:
+def _ledger(machine: ClientMachine) -> Verdict:
     if machine.ledger is not None:
         return failed(machine.ledger.message, machine.ledger.hint, "J434")
     number = f"{machine.runs} run{'s' if machine.runs != 1 else ''}"
     return well(f"{number}, nobody holds it" if machine.runs else "empty")
 
 
-def _config(machine: Machine) -> Verdict:
+def _config(machine: ClientMachine) -> Verdict:
     folder = machine.config
     if folder.loose:
         fix = f"chmod go-w {folder.path}; see who owns it: ls -ld {folder.path}"
@@ -102,7 +102,7 @@ def _config(machine: Machine) -> Verdict:
     return well(folder.path if folder.there else f"{folder.path} (not there, and not needed)")
 
 
-def _clock(machine: Machine) -> Verdict:
+def _clock(machine: ClientMachine) -> Verdict:
     if machine.now < machine.newest - BEHIND:
         return failed(
             "this machine's clock is before the day on which jobgen was installed",
@@ -112,14 +112,14 @@ def _clock(machine: Machine) -> Verdict:
     return well("not before the day on which jobgen was installed")
 
 
-def _ssh(machine: Machine) -> Verdict:
+def _ssh(machine: ClientMachine) -> Verdict:
     if not machine.ssh.ok:
         fix = "install the OpenSSH client"
         return warned("no ssh program: Include and Match of ~/.ssh/config stay unread", fix)
-    return well(machine.ssh.words.partition(",")[0])
+    return well(machine.ssh.summarize.partition(",")[0])
 
 
-def _keys(machine: Machine) -> Verdict:
+def _keys(machine: ClientMachine) -> Verdict:
     held = len(split_lines(machine.agent.out)) if machine.agent.ok else 0
     files = f"{', '.join(machine.keys[:4])} in ~/.ssh" if machine.keys else ""
     if held:
@@ -138,13 +138,13 @@ def _keys(machine: Machine) -> Verdict:
     return well(f"{files}; no agent holds one (ssh-add, for keys with a passphrase)")
 
 
-def _git(machine: Machine) -> Verdict:
+def _git(machine: ClientMachine) -> Verdict:
     if not machine.git.ok:
         return warned("not there: runs will not tell of which commit they are", "install git")
-    return well(machine.git.words)
+    return well(machine.git.summarize)
 
 
-def _programs(machine: Machine) -> Verdict:
+def _programs(machine: ClientMachine) -> Verdict:
     gone = [name for name, there in machine.programs.items() if not there]
     if gone:
         fix = "install them (coreutils, util-linux, tar); -c local needs them"
@@ -156,7 +156,7 @@ def _programs(machine: Machine) -> Verdict:
     return well(f"bash {machine.bash.out[:20].strip()}, and all that job scripts use")
 
 
-def _torch(machine: Machine) -> Verdict:
+def _torch(machine: ClientMachine) -> Verdict:
     answer = machine.torch
     if answer.late:
         return unknown("python3 does not answer in time")
@@ -178,17 +178,19 @@ def _size(size: int) -> str:
     return f"{amount:.3g} TiB"
 
 
-ROWS: tuple[Row[Machine], ...] = (
-    Row("client.version", "jobgen, Python and paramiko fit together", _version),
-    Row("client.state", "the folder of jobgen's notebook can be written, and has room", _state),
-    Row("client.ledger", "the notebook can be read, and nobody holds it", _ledger),
-    Row("client.config", "nobody else can change your profiles", _config),
-    Row("client.clock", "the clock is not plainly wrong", _clock),
-    Row("client.ssh", "ssh reads your ssh configuration", _ssh),
-    Row("client.keys", "there is a key to log in with", _keys),
-    Row("client.git", "git tells of which commit a run is", _git),
+ROWS: tuple[CheckRow[ClientMachine], ...] = (
+    CheckRow("client.version", "jobgen, Python and paramiko fit together", _version),
+    CheckRow(
+        "client.state", "the folder of jobgen's notebook can be written, and has room", _state
+    ),
+    CheckRow("client.ledger", "the notebook can be read, and nobody holds it", _ledger),
+    CheckRow("client.config", "nobody else can change your profiles", _config),
+    CheckRow("client.clock", "the clock is not plainly wrong", _clock),
+    CheckRow("client.ssh", "ssh reads your ssh configuration", _ssh),
+    CheckRow("client.keys", "there is a key to log in with", _keys),
+    CheckRow("client.git", "git tells of which commit a run is", _git),
 )
-LOCAL_ROWS: tuple[Row[Machine], ...] = (
-    Row("local.programs", "job scripts can run here", _programs),
-    Row("local.torch", "the python3 of a job here has torch", _torch),
+LOCAL_ROWS: tuple[CheckRow[ClientMachine], ...] = (
+    CheckRow("local.programs", "job scripts can run here", _programs),
+    CheckRow("local.torch", "the python3 of a job here has torch", _torch),
 )

@@ -9,7 +9,7 @@ from jobgen.errors import Place
 from jobgen.survey.health import (
     Answer,
     Answers,
-    Row,
+    CheckRow,
     Verdict,
     every,
     failed,
@@ -41,10 +41,10 @@ _QUOTA = re.compile(
 """Used, soft and hard limit of blocks (KiB) and of files, as quota(1) and ``lfs quota`` print."""
 
 
-class Disk(NamedTuple):
+class DiskAnswers(NamedTuple):
     """What was answered about it."""
 
-    told: Answers
+    answers: Answers
     root: str
     """``paths.root``, as the profile writes it."""
     place: Place
@@ -55,16 +55,16 @@ class Disk(NamedTuple):
     @property
     def answer(self) -> Answer:
         """What was found of the directory."""
-        return self.told.get("disk", Answer())
+        return self.answers.get("disk", Answer())
 
     @property
-    def found(self) -> dict[str, str]:
+    def by_name(self) -> dict[str, str]:
         """The same by its words."""
         return fields(self.answer.out)
 
 
-def _root(disk: Disk) -> Verdict:
-    answer, told = disk.answer, disk.found
+def _root(disk: DiskAnswers) -> Verdict:
+    answer, told = disk.answer, disk.by_name
     if answer.late:
         step = _STEPS.get((every(answer.out, "doing") or [""])[-1], "looking at it")
         return failed(
@@ -95,8 +95,8 @@ _WRONG = (
 )
 
 
-def _replaceable(disk: Disk) -> Verdict | None:
-    told = disk.found
+def _replaceable(disk: DiskAnswers) -> Verdict | None:
+    told = disk.by_name
     fix = f"set paths.root ({disk.place}) to a directory that only you may change"
     if "everyone" in told:
         what = "everyone may write to {}, which has no sticky bit, and replace run directories"
@@ -109,8 +109,8 @@ def _replaceable(disk: Disk) -> Verdict | None:
     return well("nobody else may write above them") if "at" in told else None
 
 
-def _free(disk: Disk) -> Verdict | None:
-    row = disk.found.get("free", "").split()
+def _free(disk: DiskAnswers) -> Verdict | None:
+    row = disk.by_name.get("free", "").split()
     if len(row) < 6 or not _count(row[3]):
         return None
     free = int(row[3])
@@ -121,8 +121,8 @@ def _free(disk: Disk) -> Verdict | None:
     return warned(f"{found} on {row[5]}", fix, "J428") if free < SCARCE else well(found)
 
 
-def _inodes(disk: Disk) -> Verdict | None:
-    row = disk.found.get("inodes", "").split()
+def _inodes(disk: DiskAnswers) -> Verdict | None:
+    row = disk.by_name.get("inodes", "").split()
     # several file systems count none, and say 0 of 0, or a dash
     if len(row) < 6 or not _count(row[1]) or not _count(row[3]) or not int(row[1]):
         return None
@@ -135,14 +135,14 @@ def _inodes(disk: Disk) -> Verdict | None:
     return well(f"room for {free} more files")
 
 
-def _quota(disk: Disk) -> Verdict | None:
+def _quota(disk: DiskAnswers) -> Verdict | None:
     seen = None
     for key in ("lustre", "quota"):
-        for found in _QUOTA.finditer(disk.told.get(key, Answer()).out):
+        for found in _QUOTA.finditer(disk.answers.get(key, Answer()).out):
             seen = _judged_quota(found)
             if seen.status != "ok":
                 return seen
-    hung = any(disk.told.get(key, Answer()).late for key in ("lustre", "quota"))
+    hung = any(disk.answers.get(key, Answer()).late for key in ("lustre", "quota"))
     return unknown("quota does not answer in time") if hung and seen is None else seen
 
 
@@ -163,40 +163,40 @@ def _judged_quota(found: re.Match[str]) -> Verdict:
     return well(f"{_size(int(found[1]))} used" + (f" of {_size(hard)}" if hard else ", no limit"))
 
 
-def _shared(disk: Disk) -> Verdict | None:
-    kind = disk.found.get("type", "")
+def _shared(disk: DiskAnswers) -> Verdict | None:
+    kind = disk.by_name.get("type", "")
     if not kind or not disk.several:
         return None
     if kind in OWN:
         return warned(
             f"{kind} is a login host's own kind of disk: nodes may not see it",
-            f"see: srun ls -d {disk.found.get('root', disk.root)}; else correct paths.root "
+            f"see: srun ls -d {disk.by_name.get('root', disk.root)}; else correct paths.root "
             f"({disk.place})",
             "J429",
         )
     return well(kind)
 
 
-def _programs(disk: Disk) -> Verdict | None:
-    if "noexec" in disk.found:
+def _programs(disk: DiskAnswers) -> Verdict | None:
+    if "noexec" in disk.by_name:
         fix = "keep programs elsewhere, or start them by name: bash run.sh, python train.py"
         return warned("mounted noexec: no file there can be run as a program", fix, "J427")
     return None
 
 
-def _runs(disk: Disk) -> Verdict | None:
-    told = disk.found.get("runs", "")
+def _runs(disk: DiskAnswers) -> Verdict | None:
+    told = disk.by_name.get("runs", "")
     if not _count(told):
         return None
     number = int(told)
-    answer = disk.told.get("runs", Answer())
+    answer = disk.answers.get("runs", Answer())
     used = answer.out.split()
     size = f", {_size(int(used[0]))}" if answer.ok and used and _count(used[0]) else ""
     size = ", too many files to add up" if answer.late else size
     found = f"{number} run director{'y' if number == 1 else 'ies'}{size}"
     if number > MANY_RUNS:
         fix = "remove those of ended jobs that you have no more use for"
-        return warned(found, f"{fix}: ls -t {disk.found.get('root', disk.root)}")
+        return warned(found, f"{fix}: ls -t {disk.by_name.get('root', disk.root)}")
     return well(found)
 
 
@@ -213,13 +213,13 @@ def _size(kib: int) -> str:
     return f"{size:.3g} TiB" if size < 1024 else f"{size / 1024:.3g} PiB"
 
 
-ROWS: tuple[Row[Disk], ...] = (
-    Row("disk.root", "paths.root is there, or can be made, and can be written", _root),
-    Row("disk.replaceable", "nobody can replace run directories", _replaceable),
-    Row("disk.free", "there is room", _free),
-    Row("disk.inodes", "there is room for more files", _inodes),
-    Row("disk.quota", "your quota is not used up", _quota),
-    Row("disk.shared", "it is a file system that nodes see too", _shared),
-    Row("disk.programs", "programs can be run from it", _programs),
-    Row("disk.runs", "old runs do not pile up", _runs),
+ROWS: tuple[CheckRow[DiskAnswers], ...] = (
+    CheckRow("disk.root", "paths.root is there, or can be made, and can be written", _root),
+    CheckRow("disk.replaceable", "nobody can replace run directories", _replaceable),
+    CheckRow("disk.free", "there is room", _free),
+    CheckRow("disk.inodes", "there is room for more files", _inodes),
+    CheckRow("disk.quota", "your quota is not used up", _quota),
+    CheckRow("disk.shared", "it is a file system that nodes see too", _shared),
+    CheckRow("disk.programs", "programs can be run from it", _programs),
+    CheckRow("disk.runs", "old runs do not pile up", _runs),
 )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from jobgen.survey.health import (
     Answer,
     Answers,
-    Row,
+    CheckRow,
     Verdict,
     every,
     failed,
@@ -32,21 +32,21 @@ class Clock(NamedTuple):
     """The time there, and when here it was asked for and came; seconds since 1970."""
 
     there: float | None
-    asked: float
+    asked_at: float
     came: float
 
     @property
     def ahead(self) -> float:
         """Seconds by which the clock there is ahead, at least, whatever the way took."""
-        if self.there is None or self.asked <= self.there <= self.came:
+        if self.there is None or self.asked_at <= self.there <= self.came:
             return 0.0
-        return self.there - (self.asked if self.there < self.asked else self.came)
+        return self.there - (self.asked_at if self.there < self.asked_at else self.came)
 
 
 class Host(NamedTuple):
     """What the login host answered."""
 
-    told: Answers
+    answers: Answers
     clock: Clock | None
     slurm: bool = True
     """Whether Slurm is expected there."""
@@ -54,7 +54,7 @@ class Host(NamedTuple):
     @property
     def shell(self) -> Answer:
         """What the account told of itself."""
-        return self.told.get("shell", Answer())
+        return self.answers.get("shell", Answer())
 
 
 def time_there(text: str) -> float | None:
@@ -76,7 +76,7 @@ def _clock(host: Host) -> Verdict | None:
         return failed(f"it is {way}: munge and Kerberos refuse such times", fix, "J430")
     if abs(ahead) > CLOCK_OFF:
         return warned(f"it is {way}: times and ages will look wrong", fix, "J430")
-    return well("the same time here and there", clock.came - clock.asked)
+    return well("the same time here and there", clock.came - clock.asked_at)
 
 
 def _account(host: Host) -> Verdict:
@@ -169,13 +169,13 @@ def _commands(host: Host) -> Verdict | None:
     return well(fields(host.shell.out).get("sbatch", "") or "there")
 
 
-ROWS: tuple[Row[Host], ...] = (
-    Row("host.account", "who and where commands run", _account),
-    Row("host.clock", "the clocks agree", _clock),
-    Row("host.bash", "bash is new enough for job scripts", _bash),
-    Row("host.programs", "the programs are there that jobgen's scripts use", _programs),
-    Row("host.locale", "the locale that arrives there exists", _locale),
-    Row("host.umask", "what jobs write is not everybody's to change", _umask),
-    Row("host.variables", "no variable changes Slurm's commands behind your back", _strays),
-    Row("slurm.commands", "sbatch, squeue, scancel and scontrol are on PATH", _commands),
+ROWS: tuple[CheckRow[Host], ...] = (
+    CheckRow("host.account", "who and where commands run", _account),
+    CheckRow("host.clock", "the clocks agree", _clock),
+    CheckRow("host.bash", "bash is new enough for job scripts", _bash),
+    CheckRow("host.programs", "the programs are there that jobgen's scripts use", _programs),
+    CheckRow("host.locale", "the locale that arrives there exists", _locale),
+    CheckRow("host.umask", "what jobs write is not everybody's to change", _umask),
+    CheckRow("host.variables", "no variable changes Slurm's commands behind your back", _strays),
+    CheckRow("slurm.commands", "sbatch, squeue, scancel and scontrol are on PATH", _commands),
 )

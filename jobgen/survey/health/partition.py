@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from jobgen.survey.slurm.partitions import Partition
+from jobgen.survey.slurm_site.partitions import Partition
 
 _TIME = re.compile(r"(?:(\d{1,5})-)?(\d{1,4}):(\d{2}):(\d{2})", re.ASCII)
 

@@ -37,7 +37,7 @@ class Question(NamedTuple):
     key: str
     group: str
     seconds: int
-    words: Sequence[Word]
+    argv: Sequence[Word]
     gate: bool = False
     """Whether the rest of its group is left out where it fails."""
 
@@ -85,7 +85,7 @@ def script(questions: Iterable[Question]) -> str:
             lines.append("clean_environment")  # as before every command of jobgen's
         call = ("probe", question.group or "-", question.key, str(question.seconds))
         gate = f" || leave_out {join([question.group])}" if question.gate else ""
-        lines.append(f"{Command((*call, *question.words))}{gate}")
+        lines.append(f"{Command((*call, *question.argv))}{gate}")
     return "\n".join([*lines, ""])
 
 

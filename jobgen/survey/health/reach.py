@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from jobgen.errors import Problem
+from jobgen.errors import Diagnostic
 from jobgen.shell import split_lines
-from jobgen.survey.health import Row, Verdict, unknown, warned, well
+from jobgen.survey.health import CheckRow, Verdict, unknown, warned, well
 
 STEPS = ("route", "network", "host key", "login", "shell")
 _AT = {
@@ -26,7 +26,7 @@ SLOW_SHELL = 3.0
 """Seconds a login shell may need until it answers; every connection pays them."""
 
 
-class Way(NamedTuple):
+class ConnectionProgress(NamedTuple):
     """How far the connection came."""
 
     host: str
@@ -35,7 +35,7 @@ class Way(NamedTuple):
     """Where ssh's configuration leads: ``ann@login1.example.org port 22, through gate``."""
     key: str = ""
     """Where the host key is known from: a line of known_hosts, or the profile."""
-    problem: Problem | None = None
+    problem: Diagnostic | None = None
     """What ended it; None where it is up."""
     took: Mapping[str, float] = {}
     """Step → seconds."""
@@ -48,7 +48,7 @@ class Way(NamedTuple):
         return "" if self.problem is None else _AT.get(self.problem.code, STEPS[-1])
 
 
-def _step(name: str, way: Way, found: str) -> Verdict:
+def _step(name: str, way: ConnectionProgress, found: str) -> Verdict:
     if way.problem is None or STEPS.index(name) < STEPS.index(way.broken):
         return well(found, way.took.get(name))
     if name != way.broken:
@@ -57,23 +57,23 @@ def _step(name: str, way: Way, found: str) -> Verdict:
     return Verdict("failed", problem.message, problem.hint, problem.code, way.took.get(name))
 
 
-def _route(way: Way) -> Verdict:
+def _route(way: ConnectionProgress) -> Verdict:
     return _step("route", way, f"{way.host} is {way.target}")
 
 
-def _network(way: Way) -> Verdict:
+def _network(way: ConnectionProgress) -> Verdict:
     return _step("network", way, "it answers")
 
 
-def _host_key(way: Way) -> Verdict:
+def _host_key(way: ConnectionProgress) -> Verdict:
     return _step("host key", way, f"known from {way.key}" if way.key else "verified")
 
 
-def _login(way: Way) -> Verdict:
+def _login(way: ConnectionProgress) -> Verdict:
     return _step("login", way, "logged in")
 
 
-def _shell(way: Way) -> Verdict:
+def _shell(way: ConnectionProgress) -> Verdict:
     verdict = _step("shell", way, "runs commands")
     if verdict.status == "ok" and (verdict.seconds or 0) > SLOW_SHELL:
         fix = "see what ~/.bashrc and its like do there: each connection waits for it"
@@ -81,7 +81,7 @@ def _shell(way: Way) -> Verdict:
     return verdict
 
 
-def _noise(way: Way) -> Verdict | None:
+def _noise(way: ConnectionProgress) -> Verdict | None:
     if way.problem is not None:
         return None
     lines = [line.strip() for line in split_lines(way.noise) if line.strip()]
@@ -95,11 +95,11 @@ def _noise(way: Way) -> Verdict | None:
     )
 
 
-ROWS: tuple[Row[Way], ...] = (
-    Row("ssh.route", "the ssh configuration leads to the host", _route),
-    Row("ssh.network", "its name is resolved and its port answers", _network),
-    Row("ssh.host-key", "its key is the one that is known", _host_key),
-    Row("ssh.login", "a key of yours is accepted", _login),
-    Row("ssh.shell", "the login shell runs a command, soon", _shell),
-    Row("ssh.noise", "the login shell prints nothing of its own accord", _noise),
+ROWS: tuple[CheckRow[ConnectionProgress], ...] = (
+    CheckRow("ssh.route", "the ssh configuration leads to the host", _route),
+    CheckRow("ssh.network", "its name is resolved and its port answers", _network),
+    CheckRow("ssh.host-key", "its key is the one that is known", _host_key),
+    CheckRow("ssh.login", "a key of yours is accepted", _login),
+    CheckRow("ssh.shell", "the login shell runs a command, soon", _shell),
+    CheckRow("ssh.noise", "the login shell prints nothing of its own accord", _noise),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobgen.errors import Problem
-from jobgen.survey.compare import Comparison, Difference
+from jobgen.errors import Diagnostic
+from jobgen.survey.compare import Comparison, ProfileDifference
 from jobgen.survey.health import Finding, Verdict, unknown, warned, well
 
 GROUP = "The profile against the machine"
@@ -14,9 +14,9 @@ _ELSEWHERE = ("defaults.", "limits.", "slurm_version", "accounting")
 """Keys that other checks have judged already."""
 
 
-def findings(found: Comparison | Problem, name: str) -> Iterator[Finding]:
+def findings(found: Comparison | Diagnostic, name: str) -> Iterator[Finding]:
     """A finding for each key that differs; one where none does, or where nobody could look."""
-    if isinstance(found, Problem):
+    if isinstance(found, Diagnostic):
         yield Finding("profile.keys", GROUP, _ASKS, unknown(f"not compared: {found.message}"))
         return
     wrong = [one for one in found.wrong if not one.key.startswith(_ELSEWHERE)]
@@ -30,6 +30,6 @@ def findings(found: Comparison | Problem, name: str) -> Iterator[Finding]:
         yield Finding("profile.keys", GROUP, _ASKS, well(f"{keys}{more}"))
 
 
-def _differs(one: Difference) -> Verdict:
-    found = f"{one.said} in the profile, {one.found} by {one.how}"
+def _differs(one: ProfileDifference) -> Verdict:
+    found = f"{one.stated} in the profile, {one.measured} by {one.how}"
     return warned(found, f"correct {one.key} ({one.place})", "J436")

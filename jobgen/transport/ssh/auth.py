@@ -11,10 +11,10 @@ from pathlib import Path
 import paramiko
 from paramiko.agent import AgentSSH
 
-from jobgen.errors import Problem, Unreachable
-from jobgen.transport.known_hosts import HostKey, shown
+from jobgen.errors import Diagnostic, Unreachable
+from jobgen.transport.known_hosts import HostKey, display_path
+from jobgen.transport.prompts import Terminal
 from jobgen.transport.route import Route
-from jobgen.transport.terminal import Terminal
 
 MOST_KEYS = 5
 """sshd hangs up after six failures, and some sites lock the account."""
@@ -66,7 +66,7 @@ def log_in(
         raise lost(hop.label)
     tried = "; ".join(attempt.tried) or "nothing: there is no key in the agent or in ~/.ssh"
     raise Unreachable(
-        Problem(
+        Diagnostic(
             "J405",
             f"{hop.label}: permission denied for user {hop.user}; tried: {tried}",
             hint=attempt.hint(),
@@ -76,7 +76,7 @@ def log_in(
 
 def lost(where: str) -> Unreachable:
     """The error for a connection that broke before the login was done."""
-    problem = Problem(
+    problem = Diagnostic(
         "J409",
         f"{where}: the connection was lost during login",
         hint="run the same command again; nothing was sent",
@@ -168,7 +168,7 @@ class _Attempt:
     def hint(self) -> str:
         """What to do next."""
         if self.locked:
-            return f"ssh-add {shown(self.locked)}"
+            return f"ssh-add {display_path(self.locked)}"
         if {"keyboard-interactive", "password"} & set(self.wanted) and not self.terminal.there:
             return (
                 "run it from a terminal, or log in once with ssh and ControlMaster and write "
@@ -213,18 +213,20 @@ def _keys(
             key_in_file = _load(path, hop, attempt)
             if key_in_file and key_in_file.asbytes() not in offered:
                 offered.add(key_in_file.asbytes())
-                yield shown(path), key_in_file
+                yield display_path(path), key_in_file
 
 
 def _load(path: Path, hop: Route, attempt: _Attempt) -> paramiko.PKey | None:
     """The key in a file; None, and why, where it cannot be used."""
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
-        attempt.tried.append(f"{shown(path)}: others may read it, so it is not used (chmod 600)")
+        attempt.tried.append(
+            f"{display_path(path)}: others may read it, so it is not used (chmod 600)"
+        )
         return None
     try:
         key = _unlocked(path, attempt)
     except (paramiko.SSHException, ValueError, OSError) as error:
-        attempt.tried.append(f"{shown(path)}: it cannot be used ({error})")
+        attempt.tried.append(f"{display_path(path)}: it cannot be used ({error})")
         return None
     if key and key.public_blob is None:
         for certificate in hop.certificate_files:
@@ -241,10 +243,10 @@ def _unlocked(path: Path, attempt: _Attempt) -> paramiko.PKey | None:
         pass
     if not attempt.terminal.there:
         attempt.locked = attempt.locked or path
-        attempt.tried.append(f"{shown(path)}: it needs a passphrase")
+        attempt.tried.append(f"{display_path(path)}: it needs a passphrase")
         return None
     for left in reversed(range(MOST_QUESTIONS)):
-        text = attempt.terminal.ask(f"Enter passphrase for key '{shown(path)}': ")
+        text = attempt.terminal.ask(f"Enter passphrase for key '{display_path(path)}': ")
         try:
             return _parse(path, text)
         except (paramiko.SSHException, ValueError):

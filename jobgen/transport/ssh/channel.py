@@ -6,7 +6,7 @@ import contextlib
 
 import paramiko
 
-from jobgen.errors import Problem, Unreachable
+from jobgen.errors import Diagnostic, Unreachable
 from jobgen.transport.protocol import BOOTSTRAP, ERR, OUT, Received
 from jobgen.transport.ssh.auth import lost
 from jobgen.transport.ssh.link import WINDOW, Link
@@ -32,7 +32,7 @@ class SshChannel:
             link.close()
             if not alive:
                 raise lost(where) from None
-            problem = Problem(
+            problem = Diagnostic(
                 "J404",
                 f"the server let us in, but runs no command: {error}",
                 hint="an account that may only copy files, or has too many sessions, cannot do it",

@@ -10,7 +10,7 @@ from typing import Any
 
 import paramiko
 
-from jobgen.errors import Problem, Unreachable
+from jobgen.errors import Diagnostic, Unreachable
 
 _UNREAD = re.compile(r"^\s*(include|match)\b", re.IGNORECASE | re.MULTILINE)
 
@@ -25,7 +25,7 @@ def options(host: str, user: str, port: int | None) -> dict[str, list[str]]:
     if path.is_file():
         text = path.read_text("utf-8", "replace")
         if _UNREAD.search(text):
-            problem = Problem(
+            problem = Diagnostic(
                 "J401",
                 f"{path} has Include or Match, which only the ssh program reads rightly, and "
                 "there is none on PATH",

@@ -15,11 +15,11 @@ from typing import NoReturn, Protocol, cast
 
 import paramiko
 
-from jobgen.errors import Problem, Unreachable
+from jobgen.errors import Diagnostic, Unreachable
+from jobgen.transport.prompts import Terminal
 from jobgen.transport.route import Route
 from jobgen.transport.ssh.auth import log_in
 from jobgen.transport.ssh.trust import Pin, key_types, verify
-from jobgen.transport.terminal import Terminal
 
 KEEPALIVE = 15.0
 SILENCE = 45.0
@@ -292,4 +292,4 @@ def _by_command(hop: Route) -> Plug:
 
 
 def _fail(hop: Route, code: str, what: str, hint: str) -> NoReturn:
-    raise Unreachable(Problem(code, f"{hop.label}: {what}", hint=hint)) from None
+    raise Unreachable(Diagnostic(code, f"{hop.label}: {what}", hint=hint)) from None

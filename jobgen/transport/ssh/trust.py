@@ -8,8 +8,15 @@ from typing import NamedTuple, NoReturn
 
 import paramiko
 
-from jobgen.errors import Problem, Unreachable
-from jobgen.transport.known_hosts import HostKey, Line, Trust, judge, lines_about, shown
+from jobgen.errors import Diagnostic, Unreachable
+from jobgen.transport.known_hosts import (
+    HostKey,
+    HostKeyLine,
+    Trust,
+    display_path,
+    judge,
+    lines_about,
+)
 from jobgen.transport.route import PORT, Route
 
 _RSA = ("rsa-sha2-512", "rsa-sha2-256")
@@ -65,17 +72,19 @@ def _compare(hop: Route, key: HostKey, pin: str) -> None:
         )
 
 
-def _changed(hop: Route, key: HostKey, line: Line) -> NoReturn:
+def _changed(hop: Route, key: HostKey, line: HostKeyLine) -> NoReturn:
     _refuse(
         "J407",
         f"{hop.label}: THE HOST KEY HAS CHANGED: it is {key}, but {line.place} has {line.key}; "
         "not connecting",
         "somebody may be listening in; if your site says that the new key is right: "
-        f"ssh-keygen -f {shown(line.file)} -R '{hop.known_name}'",
+        f"ssh-keygen -f {display_path(line.file)} -R '{hop.known_name}'",
     )
 
 
-def _unknown(hop: Route, key: HostKey, judged: tuple[Trust, Line | None], pin: Pin) -> NoReturn:
+def _unknown(
+    hop: Route, key: HostKey, judged: tuple[Trust, HostKeyLine | None], pin: Pin
+) -> NoReturn:
     trust, line = judged
     port = "" if hop.port == PORT else f"-p {hop.port} "
     hint = (
@@ -93,7 +102,7 @@ def _unknown(hop: Route, key: HostKey, judged: tuple[Trust, Line | None], pin: P
     _refuse("J406", f"{hop.label}: unknown host key {key}{note}", hint)
 
 
-def _lines(hop: Route) -> tuple[Line, ...]:
+def _lines(hop: Route) -> tuple[HostKeyLine, ...]:
     lines = lines_about(hop.known_name, hop.known_hosts)
     if hop.port != PORT and not lines and not hop.host_key_alias:
         # as ssh: a host on another port may be known by its bare name
@@ -106,4 +115,4 @@ def _type_in(blob: bytes) -> str:
 
 
 def _refuse(code: str, message: str, hint: str) -> NoReturn:
-    raise Unreachable(Problem(code, message, hint=hint))
+    raise Unreachable(Diagnostic(code, message, hint=hint))

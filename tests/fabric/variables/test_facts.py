@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobgen.fabric.variables import Context, judge, where
+from jobgen.fabric.variables import Context, judge, profile_context
 from jobgen.load.judged import concerns
 
 FACTS = Path(__file__).parents[2] / "facts"
@@ -57,7 +57,7 @@ def judged(row: dict[str, str]) -> Iterator[tuple[str, str, str, str]]:
         "script",
         setup=True,
         nodes=int(row["nodes"]) if row["nodes"].isdigit() else None,
-        fabric=where.guessed(env),
+        fabric=profile_context.guessed(env),
         others=env,
     )
     for name, value in env.items():

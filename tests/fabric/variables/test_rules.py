@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.data import codes
-from jobgen.data.variables import catalogue
-from jobgen.fabric.variables import CODES, Context, Finding, judge
+from jobgen.data.env_variables import catalogue
+from jobgen.fabric.variables import CODES, Context, VariableDiagnostic, judge
 
 IB = Context(fabric="infiniband", nodes=2, maker="nvidia", intra="nvswitch", gpus=8)
 ROCE = IB._replace(fabric="roce")
@@ -17,7 +17,9 @@ TCP = IB._replace(fabric="ethernet", intra="pcie")
 AMD = IB._replace(maker="amd", intra="infinity-fabric")
 
 
-def said(name: str, value: str | None, context: Context = IB, **others: str) -> tuple[Finding, ...]:
+def said(
+    name: str, value: str | None, context: Context = IB, **others: str
+) -> tuple[VariableDiagnostic, ...]:
     """What the judge says of a variable among others."""
     return judge(name, value, context._replace(others={name: value, **others}))
 

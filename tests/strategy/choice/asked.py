@@ -7,10 +7,10 @@ from typing import Any
 from jobgen.data import gpus
 from jobgen.model.train import Train
 from jobgen.strategy.choice.setups import VARIED, Ask
+from jobgen.strategy.model_sizes import sizes
 from jobgen.strategy.shapes import known, model
-from jobgen.strategy.sizes import sizes
-from jobgen.strategy.speed.machine import built
-from jobgen.strategy.values import World
+from jobgen.strategy.spec import RankLayout
+from jobgen.strategy.speed.machine_model import built
 
 A100 = "A100-SXM4-80GB"
 H100 = "H100-SXM5-80GB"
@@ -24,5 +24,5 @@ def ask(name: str, nodes: int = 2, *, gpu: str = A100, ranks: int = 8, **train: 
     asked = Train(model=name, **words)
     machine = built(gpus()[gpu], ranks, 25e9, "infiniband", memory=1e12)
     fixed = frozenset(key for key in VARIED if key in train)
-    world = World(nodes, ranks, "infiniband")
+    world = RankLayout(nodes, ranks, "infiniband")
     return Ask(asked, model(found), sizes(asked, {})[0], world, machine, "torchrun", fixed)

@@ -10,8 +10,8 @@ from jobgen import strategy
 from jobgen.strategy.choice.advise import advise, first, least, option
 from jobgen.strategy.choice.ladder import Rung, other, rungs
 from jobgen.strategy.choice.levers import levers, smallest
+from jobgen.strategy.choice.offer import StrategyOption
 from jobgen.strategy.choice.scale import scale
-from jobgen.strategy.choice.values import Option
 from tests.effort import count_calls
 from tests.strategy.choice.asked import H100, ask
 
@@ -127,7 +127,7 @@ def test_what_needs_least_is_found_where_nothing_fits() -> None:
 
 def test_a_search_over_thousands_of_gpus_takes_less_than_a_second() -> None:
     asked = ask("meta-llama/Llama-3.1-405B", 2048, gpu=H100, framework="megatron", seq_len=8192)
-    every: list[Option] = []
+    every: list[StrategyOption] = []
     calls = count_calls(lambda: every.extend(option(rung, asked) for rung in rungs(asked)))
     assert calls < 500_000
     assert len(every) > 30

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from jobgen.strategy.memory.recipes import RECIPES, recipe
 from jobgen.strategy.setup import Adapters, Setup
 from jobgen.strategy.shapes import Architecture, Experts, model
-from jobgen.strategy.values import TRAITS, Batch, Mesh
+from jobgen.strategy.spec import TRAITS, Batch, Mesh
 
 LLAMA = Architecture("Llama-3.1-8B", 32, 4096, 32, 8, 128, 14336, 128256)
 MODELS = tuple(
@@ -74,5 +74,5 @@ def setups(draw: st.DrawFn, shard: int | None = None) -> Setup:
         sequence_parallel=draw(st.booleans()),
         adapters=draw(st.sampled_from((None, None, Adapters(8, ()), Adapters(16, (), bits=4)))),
         step_in_backward=draw(st.booleans()),
-        whole=draw(st.booleans()),
+        keeps_full_copy=draw(st.booleans()),
     )

@@ -8,7 +8,7 @@ from jobgen.strategy.memory.activations import kept
 from jobgen.strategy.memory.recipes import RECIPES
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes import Architecture, Experts, model
-from jobgen.strategy.values import Batch, Mesh
+from jobgen.strategy.spec import Batch, Mesh
 
 H, A, G, D, F = 512, 8, 2, 64, 1376
 LLAMA = Architecture("llama", 2, H, A, G, D, F, 1000)

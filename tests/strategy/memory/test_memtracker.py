@@ -10,7 +10,7 @@ from jobgen.strategy.memory.activations import Kept, kept
 from jobgen.strategy.memory.recipes import RECIPES
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes import model, read
-from jobgen.strategy.values import Batch, Mesh
+from jobgen.strategy.spec import Batch, Mesh
 
 pytestmark = [
     pytest.mark.slow,

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from jobgen.strategy.estimate import Memory, Metric
+from jobgen.strategy.estimate import GpuMemory, Metric
 from jobgen.strategy.memory import estimate
 from jobgen.strategy.memory.activations import kept
-from jobgen.strategy.memory.held import held, stages
+from jobgen.strategy.memory.memory_states import divide_states, stages
 from jobgen.strategy.memory.outside import node
 from jobgen.strategy.memory.recipes import recipe
 from jobgen.strategy.setup import Adapters, Setup
-from jobgen.strategy.values import TRAITS, Batch, Mesh, Offloaded
+from jobgen.strategy.spec import TRAITS, Batch, Mesh, Offloaded
 from tests.strategy.memory.setups import MODELS, setups
 
 ALMOST = 1 + 1e-9
@@ -43,7 +43,7 @@ def test_a_longer_sequence_never_needs_less(short: Setup, more: int) -> None:
     assert _no_less(estimate(short._replace(seq=short.seq + more)), estimate(short))
 
 
-def _no_less(large: Memory, small: Memory) -> bool:
+def _no_less(large: GpuMemory, small: GpuMemory) -> bool:
     return large.nvidia_smi * ALMOST >= small.nvidia_smi and (
         large.of("reserved") * ALMOST >= small.of("reserved")
     )
@@ -69,7 +69,7 @@ TWO_PEAKS = Setup(
     flash=False,
     loose=True,
     adapters=Adapters(16, (), bits=4),
-    whole=True,
+    keeps_full_copy=True,
 )
 """Most is reserved while the loss is computed, for lengths vary; most is allocated at the load."""
 
@@ -95,8 +95,8 @@ def test_offloading_moves_states_and_loses_none(
     away = setup._replace(offload=Offloaded(optimizer=True, params=params, to=to))
     ranks = min(setup.world_per_node, setup.mesh.world)
     outside = node(away)
-    largest = max(stages(setup), key=lambda stage: held(setup, stage).total)
-    before, after = held(setup, largest), held(away, largest)
+    largest = max(stages(setup), key=lambda stage: divide_states(setup, stage).total)
+    before, after = divide_states(setup, largest), divide_states(away, largest)
     for kind in ("params", "master", "moments"):
         here, there = getattr(after, kind), getattr(outside.away, kind)
         assert ranks * here + there == pytest.approx(ranks * getattr(before, kind)), kind
@@ -122,7 +122,7 @@ def test_what_is_computed_again_is_not_kept(setup: Setup) -> None:
 def test_each_stage_of_zero_holds_less(setup: Setup) -> None:
     mesh = setup.mesh._replace(replicate=1, shard=8)
     one, two, three = (
-        [held(asked, stage).total for stage in stages(asked)]
+        [divide_states(asked, stage).total for stage in stages(asked)]
         for asked in (setup._replace(strategy=f"zero{n}", mesh=mesh) for n in (1, 2, 3))
     )
     assert all(a > b > c for a, b, c in zip(one, two, three, strict=True))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from jobgen.model.train import Parallel, Train
-from jobgen.strategy import Sizes, World, decide
-from jobgen.strategy.memory.held import held, stages
+from jobgen.strategy import ModelSizes, RankLayout, decide
+from jobgen.strategy.memory.memory_states import divide_states, stages
 from jobgen.strategy.memory.recipes import RECIPES
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes import Architecture, model
-from jobgen.strategy.states import Unit, states
-from jobgen.strategy.values import Batch
+from jobgen.strategy.sharded_bytes import Unit, states
+from jobgen.strategy.spec import Batch
 
 MODEL = model(Architecture("small", 4, 256, 8, 2, 32, 688, 4000))
 UNITS: tuple[Unit, ...] = (
@@ -37,9 +37,9 @@ CASES = {
 def test_states_are_the_measured_ones_up_to_padding(name: str, recipe: str) -> None:
     assert MODEL.count > 4e6
     train = Train(strategy=Parallel(type=name), precision="bf16")  # type: ignore[arg-type]
-    strategy = decide(train, Sizes(), World(2, RANKS // 2, "none"), launcher="torchrun")
+    strategy = decide(train, ModelSizes(), RankLayout(2, RANKS // 2, "none"), launcher="torchrun")
     setup = Setup(MODEL, name, strategy.mesh, Batch(1, 1, RANKS), 128, RECIPES[recipe])
-    said, exact = held(setup, stages(setup)[0]), states(strategy, UNITS)
+    said, exact = divide_states(setup, stages(setup)[0]), states(strategy, UNITS)
     assert said.params == pytest.approx(exact.params, rel=PADDING)
     assert said.master == pytest.approx(exact.master, rel=PADDING)
     assert said.moments == pytest.approx(exact.moments, rel=PADDING)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jobgen.data import Shape, shapes
+from jobgen.data import HubModel, shapes
 from jobgen.strategy.shapes import Architecture, known, model, read
 from jobgen.strategy.shapes.families import FAMILIES
 from jobgen.strategy.shapes.table import config
@@ -46,7 +46,7 @@ def ours(arch: Architecture) -> Counter[tuple[int, ...]]:
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_a_model_of_the_hub_has_these_tensors(row: Shape) -> None:
+def test_a_model_of_the_hub_has_these_tensors(row: HubModel) -> None:
     settings = configured(row.type, config(row))
     arch = known(row.id)
     assert arch is not None

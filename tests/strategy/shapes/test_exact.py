@@ -57,7 +57,8 @@ def test_without_the_libraries_it_says_what_to_install() -> None:
 
 def test_the_table_is_read_without_torch() -> None:
     code = (
-        "import sys; from jobgen.strategy.shapes import known, model; import jobgen.strategy.sizes;"
+        "import sys; from jobgen.strategy.shapes import known, model;"
+        "import jobgen.strategy.model_sizes;"
         "model(known('Llama-3.1-405B')).count; print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.data import Shape, shapes
+from jobgen.data import HubModel, shapes
 from jobgen.strategy.shapes import Architecture, known, model, read
 from jobgen.strategy.shapes.families import EXPERTS, FAMILIES, KEYS, LATENT
 from jobgen.strategy.shapes.table import config
@@ -24,7 +24,7 @@ LLAMA = {
 
 
 @pytest.mark.parametrize("row", shapes(), ids=lambda row: row.id)
-def test_what_the_table_writes_is_read_as_it_is_known(row: Shape) -> None:
+def test_what_the_table_writes_is_read_as_it_is_known(row: HubModel) -> None:
     assert read(config(row), row.id) == (known(row.id), "")
 
 
@@ -162,6 +162,6 @@ def test_whatever_a_file_says_a_model_is_whole_or_missing(
     st.sampled_from(["num_hidden_layers", "hidden_size", "vocab_size", "model_type"]),
     values,
 )
-def test_one_hostile_value_never_breaks_the_reading(row: Shape, key: str, value: object) -> None:
+def test_one_hostile_value_never_breaks_the_reading(row: HubModel, key: str, value: object) -> None:
     arch, why = read({**config(row), key: value}, row.id)
     assert why or arch is not None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.data import Shape, shapes
+from jobgen.data import HubModel, shapes
 from jobgen.strategy.shapes import known, model, near
 from jobgen.strategy.shapes.families import FAMILIES
 
@@ -16,7 +16,7 @@ ROWS = {row.id: row for row in shapes()}
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_each_row_counts_to_its_parameters(row: Shape) -> None:
+def test_each_row_counts_to_its_parameters(row: HubModel) -> None:
     arch = known(row.id)
     assert arch is not None
     built = model(arch)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobgen.strategy.estimate import Machine
+from jobgen.strategy.estimate import ClusterHardware
 from jobgen.strategy.setup import Recipe, Setup
+from jobgen.strategy.shapes.architecture import Architecture, Experts
 from jobgen.strategy.shapes.count import model
-from jobgen.strategy.shapes.values import Architecture, Experts
-from jobgen.strategy.values import Batch, Mesh
+from jobgen.strategy.spec import Batch, Mesh
 
-A100 = Machine(
+A100 = ClusterHardware(
     gpu="A100-SXM4-80GB",
     memory=80 << 30,
     peak=312e12,

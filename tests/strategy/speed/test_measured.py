@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.data import gpus
-from jobgen.strategy.speed.links import Group, both, longest, measured, reached
-from jobgen.strategy.speed.machine import built
+from jobgen.strategy.speed.collectives import RankGroup, both, longest, measured, reached
+from jobgen.strategy.speed.machine_model import built
 
 MACHINE = built(gpus()["A100-SXM4-80GB"], 8, 25e9, "infiniband")
 SIZE = 4 << 30
@@ -23,7 +23,7 @@ def took(busbw: float, ranks: int) -> float:
 def test_an_all_reduce_between_nodes_takes_what_was_measured(
     nodes: int, each: int, busbw: float
 ) -> None:
-    ranks = Group(nodes * each, each)
+    ranks = RankGroup(nodes * each, each)
     links = measured(busbw, 0.0, ranks)
     assert links.link == 0
     _, seconds = both("all-reduce", ranks, SIZE, MACHINE._replace(measured=links))
@@ -32,7 +32,7 @@ def test_an_all_reduce_between_nodes_takes_what_was_measured(
 
 @given(st.floats(1e9, 4e11))
 def test_and_so_does_one_inside_a_node(busbw: float) -> None:
-    ranks = Group(8, 8)
+    ranks = RankGroup(8, 8)
     links = measured(busbw, 1e-5, ranks)
     assert (links.network, links.hop) == (0, 0)
     _, seconds = both("all-reduce", ranks, SIZE, MACHINE._replace(measured=links))
@@ -40,7 +40,7 @@ def test_and_so_does_one_inside_a_node(busbw: float) -> None:
 
 
 def test_beginning_takes_what_was_measured() -> None:
-    ranks = Group(16, 8)
+    ranks = RankGroup(16, 8)
     machine = MACHINE._replace(measured=measured(100e9, 500e-6, ranks))
     assert longest(both("all-reduce", ranks, 1024, machine)[1]) == pytest.approx(500e-6, rel=0.05)
     assert longest(both("all-reduce", ranks, 1024, MACHINE)[1]) < 100e-6
@@ -48,5 +48,5 @@ def test_beginning_takes_what_was_measured() -> None:
 
 def test_what_was_not_measured_stays_as_others_reach_it() -> None:
     usual = reached(MACHINE)
-    inside = reached(MACHINE._replace(measured=measured(200e9, 0.0, Group(8, 8))))
+    inside = reached(MACHINE._replace(measured=measured(200e9, 0.0, RankGroup(8, 8))))
     assert inside == (200e9, usual[1])

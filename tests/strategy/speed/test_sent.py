@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from jobgen.strategy.setup import Recipe, Setup
-from jobgen.strategy.shapes.values import Architecture, Layer, Model, Tensor
+from jobgen.strategy.shapes.architecture import Architecture, Layer, Model, Tensor
+from jobgen.strategy.spec import Batch, Mesh
 from jobgen.strategy.speed.traffic import traffic
-from jobgen.strategy.values import Batch, Mesh
 
 RANKS = 4
 FP32 = Recipe("fp32", 4, 4, 0, 8, compute=4, reduce=4)

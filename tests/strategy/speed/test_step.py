@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.strategy.estimate import Machine, Step
+from jobgen.strategy.estimate import ClusterHardware, StepTime
 from jobgen.strategy.setup import Adapters, Recipe, Setup
+from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.shapes.count import model
-from jobgen.strategy.shapes.values import Architecture
+from jobgen.strategy.spec import Mesh, Offloaded
 from jobgen.strategy.speed import step
-from jobgen.strategy.values import Mesh, Offloaded
 from tests.strategy.speed.setups import A100, AUTOCAST, H100, LLAMA, MIXED, setup
 
 PURE = Recipe("pure", 2, 2, 0, 4)
@@ -31,7 +31,7 @@ def llama(**keys: Any) -> Setup:
     return setup(keys.pop("strategy", "fsdp2"), **(base | keys))
 
 
-def exposed(found: Step) -> float:
+def exposed(found: StepTime) -> float:
     return sum(volume.exposed for volume in found.volumes)
 
 
@@ -81,7 +81,7 @@ def exposed(found: Step) -> float:
     ids=["torchtune-3b", "mpt-7b-a100", "mpt-7b-h100", "mpt-7b-h100x512", "titan-70b"],
 )
 def test_published_runs_are_met_within_fifteen_per_cent(
-    asked: Setup, machine: Machine, rate: float
+    asked: Setup, machine: ClusterHardware, rate: float
 ) -> None:
     assert step(asked, machine).rate == pytest.approx(rate, rel=0.15)
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.strategy.setup import Adapters, Setup
+from jobgen.strategy.spec import Mesh
 from jobgen.strategy.speed import volumes
-from jobgen.strategy.values import Mesh
 from tests.strategy.speed.setups import A100, AUTOCAST, LLAMA, MIXED, SMALL, SPARSE, setup
 
 P = SMALL.count

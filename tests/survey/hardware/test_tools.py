@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.survey.hardware import gpus, ip, lscpu, node, nvidia_query, query, text, topo
+from jobgen.survey.hardware import gpus, ip, lscpu, nvidia_query, query, system_info, text, topo
 from jobgen.survey.hardware.ports import state
 from jobgen.survey.hardware.query import Reading
 from tests.survey.facts import FACTS
@@ -171,32 +171,32 @@ def test_both_ways_to_ask_lscpu_agree() -> None:
 
 
 def test_the_memory_and_the_disks_of_this_machine_are_read() -> None:
-    assert (node.memory(Path("/proc/meminfo").read_text()) or 0) > 2**20
-    assert "/" in {disk.mount for disk in node.disks(output("df", "-Pk"))}
+    assert (system_info.memory(Path("/proc/meminfo").read_text()) or 0) > 2**20
+    assert "/" in {disk.mount for disk in system_info.disks(output("df", "-Pk"))}
 
 
 def test_versions_are_found_where_tools_print_them() -> None:
     nvcc = (
         "Cuda compilation tools, release 12.9, V12.9.86\nBuild cuda_12.9.r12.9/compiler.36037853_0"
     )
-    assert node.cuda(nvcc) == "12.9"
+    assert system_info.cuda(nvcc) == "12.9"
     proc = (
         "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024"
     )
-    assert node.driver(proc) == "535.183.01"
-    assert node.driver("570.172.08\n") == "570.172.08"
-    assert node.driver("command not found") == ""
+    assert system_info.driver(proc) == "535.183.01"
+    assert system_info.driver("570.172.08\n") == "570.172.08"
+    assert system_info.driver("command not found") == ""
 
 
 def test_modules_are_named_as_they_are_loaded() -> None:
     avail = "/apps/modulefiles/Core:\ncuda/\ncuda/12.2(default)\ncuda/12.8 (D)\nanaconda3\n"
-    assert node.modules(avail) == ("cuda/12.2", "cuda/12.8", "anaconda3")
+    assert system_info.modules(avail) == ("cuda/12.2", "cuda/12.8", "anaconda3")
     spider = (
         "-----\nThe following is a list of the modules currently available:\n-----\n"
         "  cuda: cuda/11.8.0, cuda/12.1.1, ...\n    NVIDIA's toolkit: compilers, libraries\n"
         "To learn more about a package execute:\n"
     )
-    assert node.modules(spider) == ("cuda/11.8.0", "cuda/12.1.1")
+    assert system_info.modules(spider) == ("cuda/11.8.0", "cuda/12.1.1")
 
 
 def test_control_characters_never_come_through() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from jobgen.load import load_cluster
 from jobgen.model.cluster import ClusterProfile
-from jobgen.survey.health import Answer, Finding, disk, host, judged, slurm
+from jobgen.survey.health import Answer, Finding, disk, host, judged, slurm_checks
 from jobgen.survey.health.host import Clock
 
 PROFILE = """\
@@ -102,6 +102,8 @@ def findings(told: Mapping[str, Answer], clock: Clock | None = None, **keys: str
     value: ClusterProfile = loaded.value
     return [
         *judged("host", host.ROWS, host.Host(told, clock)),
-        *judged("slurm", slurm.ROWS, slurm.Site(told, value, loaded.why)),
-        *judged("disk", disk.ROWS, disk.Disk(told, value.paths.root, "hpc.yaml:4", several=True)),
+        *judged("slurm", slurm_checks.ROWS, slurm_checks.SlurmComparison(told, value, loaded.why)),
+        *judged(
+            "disk", disk.ROWS, disk.DiskAnswers(told, value.paths.root, "hpc.yaml:4", several=True)
+        ),
     ]

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from jobgen.errors import Problem
+from jobgen.errors import Diagnostic
 from jobgen.survey.health import Answer, judged
-from jobgen.survey.health.client import LOCAL, LOCAL_ROWS, ROWS, Folder, Machine
+from jobgen.survey.health.client import LOCAL, LOCAL_ROWS, ROWS, ClientMachine, StateFolder
 
-FINE = Folder("~/.local/state/jobgen", there=True, writable=True, free=50 << 30)
-WELL = Machine(
+FINE = StateFolder("~/.local/state/jobgen", there=True, writable=True, free=50 << 30)
+WELL = ClientMachine(
     jobgen="1.0.0",
     python="3.11.7",
     system="Linux",
@@ -36,7 +36,7 @@ WELL = Machine(
 def verdicts(**changes: Any) -> dict[str, tuple[str, str]]:
     machine = WELL._replace(**changes)
     found = [*judged("here", ROWS, machine), *judged("local", LOCAL_ROWS, machine)]
-    return {f.id: (f.verdict.status, f"{f.verdict.found} {f.verdict.fix}") for f in found}
+    return {f.id: (f.verdict.status, f"{f.verdict.observed} {f.verdict.fix}") for f in found}
 
 
 def test_all_is_well() -> None:
@@ -51,7 +51,7 @@ def test_all_is_well() -> None:
         ({"state": FINE._replace(free=1 << 20)}, "client.state", "failed", "1 MiB free"),
         ({"state": FINE._replace(free=500 << 20)}, "client.state", "warning", "500 MiB free"),
         ({"state": FINE._replace(kind="nfs4")}, "client.state", "ok", "on nfs4"),
-        ({"ledger": Problem("J000", "held", hint="wait")}, "client.ledger", "failed", "wait"),
+        ({"ledger": Diagnostic("J000", "held", hint="wait")}, "client.ledger", "failed", "wait"),
         ({"config": FINE._replace(loose=True)}, "client.config", "warning", "chmod go-w"),
         ({"now": 1.0}, "client.clock", "failed", "timedatectl"),
         ({"ssh": Answer(127)}, "client.ssh", "warning", "OpenSSH client"),

@@ -9,7 +9,7 @@ from pathlib import Path
 from jobgen.app.doctor.remote import ask
 from jobgen.survey.health import Answer
 from jobgen.survey.health.questions import Question, answers, disk, script, shell, slurm
-from jobgen.transport.local import LocalTransport
+from jobgen.transport.this_machine import LocalTransport
 from tests.waiting import HANG
 
 
@@ -29,7 +29,7 @@ def test_an_answer_is_what_the_command_said() -> None:
     assert found["one"].code == 3
     assert (found["one"].out, found["one"].err.strip()) == ("a", "b")
     assert found["one"].seconds is not None
-    assert (found["two"].code, found["two"].out, found["two"].words) == (0, "x y", "x y")
+    assert (found["two"].code, found["two"].out, found["two"].summarize) == (0, "x y", "x y")
 
 
 def test_a_program_that_is_not_there() -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from jobgen.errors import Problem
+from jobgen.errors import Diagnostic
 from jobgen.survey.health import judged
-from jobgen.survey.health.reach import ROWS, Way
+from jobgen.survey.health.reach import ROWS, ConnectionProgress
 
-WAY = Way("hpc", "ann@login port 22", "~/.ssh/known_hosts:3", took={"shell": 0.2})
+WAY = ConnectionProgress("hpc", "ann@login port 22", "~/.ssh/known_hosts:3", took={"shell": 0.2})
 
 
-def verdicts(way: Way) -> dict[str, str]:
+def verdicts(way: ConnectionProgress) -> dict[str, str]:
     return {f.id: f.verdict.status for f in judged("ssh", ROWS, way)}
 
 
@@ -30,7 +30,7 @@ def test_all_is_well() -> None:
     ],
 )
 def test_a_fault_belongs_to_its_step(code: str, step: str) -> None:
-    found = list(verdicts(WAY._replace(problem=Problem(code, "no", hint="do"))).items())
+    found = list(verdicts(WAY._replace(problem=Diagnostic(code, "no", hint="do"))).items())
     names = [name for name, _ in found]
     at = names.index(f"ssh.{step}")
     assert [status for _, status in found[:at]] == ["ok"] * at

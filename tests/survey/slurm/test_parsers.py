@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.shell import Result
-from jobgen.survey.slurm import (
+from jobgen.survey.slurm_site import (
     Association,
     Gres,
-    Group,
-    Node,
+    NodeGroup,
     Partition,
     Qos,
+    SlurmNode,
     associations,
     clock,
     commands,
@@ -44,10 +44,10 @@ def fact(release: str, name: str) -> str:
     return (SITES / release / f"{name}.txt").read_text()
 
 
-def node(name: str, release: str, **more: object) -> Node:
+def node(name: str, release: str, **more: object) -> SlurmNode:
     usual = {"state": ("IDLE",), "cpus": 64, "memory": 512000, "cores_per_socket": 1}
     told = {"sockets": 64, "threads_per_core": 1, "version": release, "system": KERNEL}
-    return Node(name=name, **{**usual, **told, **more})  # type: ignore[arg-type]
+    return SlurmNode(name=name, **{**usual, **told, **more})  # type: ignore[arg-type]
 
 
 A100, H100 = (Gres("gpu", "a100", 8),), (Gres("gpu", "h100", 4),)
@@ -58,7 +58,7 @@ DRAINED = {
 }
 
 
-def expected(release: str) -> tuple[Node, ...]:
+def expected(release: str) -> tuple[SlurmNode, ...]:
     """The three nodes as they were configured."""
     out = {"state": ("IDLE", "DRAIN"), "reason": DRAINED[release]}
     if release == "22.05":
@@ -260,8 +260,8 @@ def test_the_configuration_is_read(release: str, key: str, value: str) -> None:
     assert settings(fact(release, "config"))[key] == value
 
 
-def group(name: str, *rest: Any) -> Group:
-    return Group(name.rstrip("*"), name.endswith("*"), *rest)
+def group(name: str, *rest: Any) -> NodeGroup:
+    return NodeGroup(name.rstrip("*"), name.endswith("*"), *rest)
 
 
 def test_sinfo_is_read_exactly() -> None:

@@ -1,0 +1,80 @@
+"""The catalogue of environment variables: NCCL, what lies around it, and what only hearsay knows.
+
+Three tables: nccl_env.csv (NCCL, PyTorch and their plug-ins), env_variables.csv (libfabric, UCX,
+CUDA, OpenMP, RCCL, launchers …), nccl_folklore.csv (names and values that nothing reads).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
+
+from jobgen.data import EnvVariable, lines, nccl_folklore, nccl_variables
+
+
+class Hearsay(NamedTuple):
+    """A name, or a value of a name, that is passed on though nothing reads it."""
+
+    entry: str
+    """The row of the table, as it stands there."""
+    why: str
+    instead: str
+    """What to write; ``none`` where there is nothing to write."""
+
+
+PATTERNS = (("PET_", "PET_<OPTION>"),)
+"""Prefix → the row that speaks for all names with it."""
+
+
+@cache
+def catalogue() -> Mapping[str, EnvVariable]:
+    """Every variable that some program reads, by its name, in the order of the tables."""
+    known = {name: v for name, v in nccl_variables().items() if v.owner != "folklore"}
+    for fields in lines("env_variables.csv"):
+        known.setdefault(fields[0], EnvVariable._make(fields))
+    return known
+
+
+@cache
+def hearsay() -> Mapping[tuple[str, str], Hearsay]:
+    """(name, value) → the row that speaks of it; the value is empty where any is wrong."""
+    found = {}
+    for entry, (why, instead) in nccl_folklore().items():
+        for word in entry.split(" / "):
+            name, _, values = word.partition(" ")[0].partition("=")
+            for value in values.split("|"):
+                found[name, value.upper()] = Hearsay(entry, why, instead)
+    return found
+
+
+def variable(name: str) -> EnvVariable | None:
+    """The row of this name, or the one of its family; None where there is none."""
+    found = catalogue().get(name)
+    if found is not None:
+        return found
+    row = next((row for prefix, row in PATTERNS if name.startswith(prefix)), "")
+    return catalogue().get(row)
+
+
+def wrong(name: str, value: str | None = None) -> Hearsay | None:
+    """What only hearsay knows under this name, or under this name with this value."""
+    table = hearsay()
+    found = table.get((name, ""))
+    if found is None and value is not None:
+        found = table.get((name, value.upper()))
+    return found
+
+
+def release(text: str) -> tuple[int, ...]:
+    """A release as numbers, from the start of a text such as ``2.21.5 plugins``; empty is none."""
+    found = re.match(r"v?(\d+(?:\.\d+)+)", text.strip())
+    numbers = [int(part) for part in found.group(1).split(".")] if found else []
+    while len(numbers) > 2 and not numbers[-1]:
+        numbers.pop()
+    return tuple(numbers)
+
+
+LAST_READ = "2.30.7"
+"""The release of NCCL that the table was read from."""

@@ -1,0 +1,219 @@
+"""Rules about the network: settings that fight with what the cluster has."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from jobgen.errors import Severity
+from jobgen.fabric.variables.judgement import VariableCase, VariableDiagnostic
+
+RDMA = frozenset({"infiniband", "roce"})
+_VERBS = RDMA | {"gib"}
+_TCP = frozenset({"ethernet", "none"})
+_PLUGGED = frozenset({"efa", "tcpx", "tcpxo", "gib", "slingshot"})
+_ALL = RDMA | _TCP | _PLUGGED
+_NVLINKED = frozenset({"nvlink", "nvswitch"})
+_CALLED = {
+    "infiniband": "InfiniBand",
+    "roce": "RoCE",
+    "ethernet": "plain Ethernet",
+    "efa": "EFA",
+    "tcpx": "GPUDirect-TCPX",
+    "tcpxo": "GPUDirect-TCPXO",
+    "gib": "gIB",
+    "slingshot": "Slingshot",
+    "none": "nothing special",
+}
+
+_NETS = {
+    "ib": _VERBS,
+    "socket": _TCP,
+    "aws libfabric": frozenset({"efa", "slingshot"}),
+    "libfabric": frozenset({"efa", "slingshot"}),
+    "ofi": frozenset({"efa", "slingshot"}),
+    "gib": frozenset({"gib"}),
+    "gpudirecttcpx_v7": frozenset({"tcpx"}),
+    "fastrak": frozenset({"tcpxo"}),
+}
+"""What NCCL_NET may name → the networks that have it."""
+
+
+class Clash(NamedTuple):
+    """A setting that a kind of network makes wrong, or makes superfluous."""
+
+    name: str
+    """A pattern of names."""
+    value: str
+    """A pattern of values; empty: any."""
+    fabrics: frozenset[str]
+    says: str
+    hint: str
+    severity: Severity = "warning"
+
+
+_SELF = "remove it"
+CLASHES = (
+    Clash(
+        "NCCL_IB_DISABLE",
+        "1",
+        RDMA,
+        "switches {fabric} off, and NCCL crawls over TCP",
+        "remove it; NCCL_NET=IB makes a silent fall-back to TCP an error",
+    ),
+    Clash(
+        "NCCL_IB_HCA",
+        "",
+        _TCP | {"efa", "tcpx", "tcpxo"},
+        "names RDMA cards, and the network is {fabric}",
+        "remove it, or correct network.fabric of the profile",
+    ),
+    Clash(
+        "NCCL_IB_(GID_INDEX|ADDR_FAMILY|ADDR_RANGE|ROCE_VERSION_NUM)",
+        "(?!-1$).*",
+        frozenset({"infiniband"}),
+        "is for RoCE, and the network is InfiniBand",
+        _SELF,
+    ),
+    Clash(
+        "NCCL_IB_(?!DISABLE|HCA).*",
+        "",
+        _TCP | {"efa", "tcpx", "tcpxo"},
+        "is of the IB transport, which {fabric} does not use",
+        _SELF,
+        "note",
+    ),
+    Clash(
+        "NCCL_(SOCKET_NTHREADS|NSOCKS_PERTHREAD)",
+        "",
+        RDMA | {"efa"},
+        "is of the TCP transport, which {fabric} does not use",
+        _SELF,
+        "note",
+    ),
+    Clash(
+        "FI_PROVIDER",
+        "(?!.*efa).+",
+        frozenset({"efa"}),
+        "takes another way than EFA's",
+        "remove it: the plug-in chooses efa",
+    ),
+    Clash("FI_PROVIDER", ".*efa.*", _ALL - {"efa"}, "asks for EFA, which is not here", _SELF),
+    Clash("FI_EFA_.*", "", _ALL - {"efa"}, "is of EFA, which is not here", _SELF, "note"),
+    Clash(
+        "OFI_NCCL_.*",
+        "",
+        _ALL - {"efa", "slingshot"},
+        "is of a plug-in that {fabric} does not use",
+        _SELF,
+        "note",
+    ),
+    Clash("RDMAV_FORK_SAFE", "", frozenset({"efa"}), "breaks EFA on newer kernels", _SELF),
+    Clash(
+        "NCCL_GPUDIRECTTCPX_.*",
+        "",
+        _ALL - {"tcpx"},
+        "is of GPUDirect-TCPX, which is not here",
+        _SELF,
+        "note",
+    ),
+    Clash("NCCL_FASTRAK_.*", "", _ALL - {"tcpxo"}, "is of TCPXO, which is not here", _SELF, "note"),
+    Clash(
+        "NCCL_NET_PLUGIN",
+        "none",
+        _PLUGGED,
+        "keeps out the plug-in that {fabric} needs, and NCCL crawls over TCP",
+        _SELF,
+    ),
+    Clash(
+        "NCCL_COLLNET_ENABLE",
+        "1",
+        _ALL - _VERBS,
+        "is for SHARP, which switches of InfiniBand have",
+        _SELF,
+    ),
+)
+
+
+def clash(case: VariableCase) -> VariableDiagnostic | None:
+    """A setting that does not go with the cluster's network."""
+    fabric = case.context.fabric
+    if not fabric or case.value is None or case.context.simulated:
+        return None
+    if case.name == "NCCL_NET":
+        return _net(case, fabric)
+    for row in CLASHES:
+        if fabric in row.fabrics and re.fullmatch(row.name, case.name):
+            if row.value and not re.fullmatch(row.value, case.text, re.IGNORECASE):
+                continue
+            says = row.says.format(fabric=_CALLED.get(fabric, fabric))
+            return VariableDiagnostic(
+                "J316", f"{case.format_assignment} {says}", row.hint, row.severity
+            )
+    return None
+
+
+def _net(case: VariableCase, fabric: str) -> VariableDiagnostic | None:
+    at_home = _NETS.get(case.text.lower())
+    if at_home is None or fabric in at_home:
+        return None
+    message = f"{case.format_assignment}, and the network is {_CALLED.get(fabric, fabric)}"
+    lame = case.text.lower() == "socket"
+    more = ": NCCL crawls over TCP" if lame else ": NCCL finds no such network and stops"
+    mild: Severity = "note" if lame and fabric not in RDMA | _PLUGGED else "warning"
+    return VariableDiagnostic(
+        "J316", message + more, "remove it: jobgen sets what the network needs", mild
+    )
+
+
+def loopback(case: VariableCase) -> VariableDiagnostic | None:
+    """Several nodes that are told to talk over the loopback of one."""
+    if not re.fullmatch("(NCCL|GLOO|TP)_SOCKET_IFNAME|NCCL_OOB_NET_IFNAME", case.name):
+        return None
+    names = case.text.lstrip("=").split(",")
+    if case.context.simulated or not case.text or any(n not in {"lo", "lo0"} for n in names):
+        return None
+    if (case.context.nodes or 1) < 2:
+        return None
+    written, nodes = case.format_assignment, case.context.nodes
+    message = f"{written}: {nodes} nodes cannot reach each other over loopback"
+    return VariableDiagnostic("J316", message, "name the interface that joins the nodes", "error")
+
+
+def inside(case: VariableCase) -> VariableDiagnostic | None:
+    """Peer access switched off on a node whose GPUs are joined by NVLink."""
+    off = (case.name == "NCCL_P2P_DISABLE" and case.on) or (
+        case.name == "NCCL_P2P_LEVEL" and case.text.upper() in {"LOC", "0"}
+    )
+    if not off or case.context.intra not in _NVLINKED | {"infinity-fabric"}:
+        return None
+    link = {"infinity-fabric": "Infinity Fabric"}.get(case.context.intra, "NVLink")
+    message = (
+        f"{case.format_assignment} switches {link} off, and data goes through the host's memory"
+    )
+    return VariableDiagnostic("J316", message, "remove it: it is for cards without peer access")
+
+
+def devices(case: VariableCase) -> VariableDiagnostic | None:
+    """GPUs chosen by hand on a node where Slurm hands them out."""
+    if case.name not in {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}:
+        return None
+    if not case.text or case.context.kind == "cluster":
+        return None
+    if case.text in {"-1", "NoDevFiles"}:
+        return None  # the program is to see no GPU
+    chosen = case.text.split(",")
+    ranks = case.context.ranks or case.context.gpus
+    if ranks is not None and len(chosen) < ranks:
+        message = (
+            f"{case.format_assignment} leaves {len(chosen)} GPUs to the {ranks} ranks of each node"
+        )
+        return VariableDiagnostic(
+            "J322", message, "name one for each rank, or remove it: Slurm sets it"
+        )
+    whole = case.context.gpus in {None, len(chosen)}
+    if whole and chosen == [str(index) for index in range(len(chosen))]:
+        return VariableDiagnostic(
+            "J322", f"{case.name} is set by Slurm for each step", "remove it", "note"
+        )
+    return None

@@ -1,0 +1,148 @@
+"""Rules about shell text: what ``run:`` starts, quotes, arguments, variables expanded too early."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jobgen.errors import Place
+from jobgen.load.job_rules import read_launcher
+from jobgen.load.tree import Path, Tree, dotted
+from jobgen.model.loaded import PlacedProgram
+from jobgen.model.units import clip
+from jobgen.shell import names_in
+from jobgen.shell.programs import StartedProgram
+from jobgen.shell.script_variables import find_arguments
+
+if TYPE_CHECKING:
+    from jobgen.model.cluster import ClusterProfile
+
+_RUN = ("run",)
+_EXPANDED: tuple[Path, ...] = (
+    ("env",),
+    ("nccl", "env"),
+    ("checkpoint", "dir"),
+    ("container", "image"),
+    ("container", "mounts"),
+    ("defaults", "env"),
+    ("network", "env"),
+)
+"""Values in which the batch script expands ``$NAME``."""
+_FOLDERS = frozenset({"PWD", "OLDPWD"})
+_OF_RANKS = frozenset(
+    {"RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"}
+    | {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURMD_NODENAME", "HOSTNAME"}
+)
+"""Variables that only a rank has, or that differ between nodes."""
+
+
+def check_job(tree: Tree, cluster: ClusterProfile | None) -> None:
+    """Check the shell text of a job; what the launcher decides, as far as the launcher is known."""
+    for top in (_RUN, ("setup",)):
+        _check_text(tree, top)
+    check_variables(tree)
+    run = tree.shell(*_RUN)
+    for program in (one for one in run.started if one.is_training):
+        _, place = run.locate(program.start, program.end)
+        tree.programs.append(PlacedProgram(program, place))
+        _check_path(tree, program, place)
+    if tree.programs:
+        _check_programs(tree, cluster)
+
+
+def check_profile(tree: Tree) -> None:
+    """Check the shell text of a cluster's profile."""
+    _check_text(tree, ("defaults", "setup"))
+    check_variables(tree)
+
+
+def check_variables(tree: Tree) -> None:
+    """Check values whose variables the batch script expands, before any rank starts."""
+    for top in _EXPANDED:
+        for path, value in tree.scalars(*top):
+            for name in names_in(value) if isinstance(value, str) and "$" in value else ():
+                _check_variable(tree, path, name)
+
+
+def _check_variable(tree: Tree, path: Path, name: str) -> None:
+    if name in _FOLDERS:
+        message = f"{dotted(path)}: ${name} is the run directory, in which the batch script runs"
+        hint = "the program starts in $JOBGEN_WORK_DIR"
+        tree.note("J165", message, path, hint, "note")
+    elif name in _OF_RANKS:
+        message = f"{dotted(path)}: ${name} is expanded by the batch script, once for all ranks"
+        tree.note("J165", message, path, "export it in run:, which every rank reads for itself")
+
+
+# ---- text
+
+
+def _check_text(tree: Tree, top: Path) -> None:
+    """Check one block of shell text, which may be a list of lines."""
+    shell = tree.shell(*top)
+    opened = shell.script.open_quote
+    if opened is not None:
+        message = f"{dotted(top)}: a quote is not closed"
+        _, place = shell.locate(opened, opened + 1)
+        tree.say("J213", message, top, "close it, or write \\'", place=place)
+        return
+    for word in find_arguments(shell.script):
+        message = f"{dotted(top)}: {word.text} is empty: {dotted(top)} has no arguments"
+        hint = "write the value, ${NAME} of vars:, or set -- ARGUMENTS before it"
+        _, place = shell.locate(word.start, word.end)
+        tree.say("J164", message, top, hint, place=place)
+
+
+# ---- programs
+
+
+def _check_path(tree: Tree, program: StartedProgram, place: Place | None) -> None:
+    """The program lies in the workdir, in the container's image, or on the cluster."""
+    script = program.script
+    if script.startswith("/"):
+        if "container" not in tree.data:
+            message = f"run: '{clip(script)}' is not uploaded and not checked"
+            hint = "every node must have it; a file of the workdir is named relative to that"
+            tree.note("J224", message, _RUN, hint, "note", place=place)
+        return
+    depth = 0
+    for part in f"{program.folder or ''}/{script}".split("/"):
+        depth += -1 if part == ".." else part not in {"", "."}
+        if depth < 0:
+            break
+    if script.startswith("~") or (depth < 0 and program.folder is not None):
+        message = f"run: '{clip(script)}' lies outside the workdir, which is what gets uploaded"
+        hint = "set workdir: to the folder that holds it, and name it relative to that"
+        if script.startswith("~"):
+            hint += f"; on the cluster it is $HOME{clip(script[1:])}"
+        tree.say("J136", message, _RUN, hint, place=place)
+
+
+def _check_programs(tree: Tree, cluster: ClusterProfile | None) -> None:
+    from jobgen.launch.nesting import RankStart, check_programs
+
+    nodes = _nodes(tree)
+    job = RankStart(read_launcher(tree), nodes, _world(tree, nodes, cluster), tree.text("name"))
+    for problem in check_programs(tree.programs, job):
+        if problem.severity == "error":
+            tree.say(problem.code, problem.message, _RUN, problem.hint, place=problem.place)
+        else:
+            tree.note(problem.code, problem.message, _RUN, problem.hint, place=problem.place)
+
+
+def _world(tree: Tree, nodes: int, cluster: ClusterProfile | None) -> int:
+    """Ranks of the job, at least."""
+    gpus = _count(tree, "gpus_per_node")
+    if gpus is None and cluster is not None:
+        gpus = cluster.nodes.gpus_per_node
+    each = gpus or _count(tree, "procs_per_node") or (cluster and cluster.procs_per_node) or 1
+    return nodes * each
+
+
+def _nodes(tree: Tree) -> int:
+    most = tree.text("nodes").rpartition(":")[2]
+    return int(most) if most.isdecimal() and len(most) < 7 else 1
+
+
+def _count(tree: Tree, key: str) -> int | None:
+    value = tree.text(key)
+    return int(value) if value.isdecimal() and len(value) < 7 else None

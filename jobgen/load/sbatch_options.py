@@ -1,0 +1,201 @@
+"""Options of sbatch under ``slurm:``: known or not, ours or theirs, and put into one form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from jobgen.load.sbatch_values import Bad, checked, unsafe
+from jobgen.load.tree import Path, Tree, dotted, written
+from jobgen.model.fields import described, suggest
+from jobgen.model.units import clip
+
+if TYPE_CHECKING:
+    from jobgen.data import SbatchOption
+
+_OURS = (
+    (
+        {"gres", "tres-per-task"},
+        r"(^|[,/:])gpu\b",
+        "GPUs",
+        "use the key 'gpus_per_node': jobgen asks in the way the cluster's profile says",
+    ),
+    ({"tres-per-task"}, r"(^|,)cpu\b", "CPUs", "use the key 'cpus_per_task', for each rank"),
+)
+"""Options, a pattern in their values, what it asks for, and the key of a job to write instead."""
+_FREE = {"comment", "extra"}
+"""Options whose value is free text, spaces and all."""
+
+
+def _catalogue() -> Mapping[str, SbatchOption]:
+    from jobgen.data import sbatch_options
+
+    return sbatch_options()
+
+
+def settle(tree: Tree, path: Path) -> None:
+    """Check the options at this path, and put them into one form: name → value, '' for a flag."""
+    given = tree.get(*path)
+    if not isinstance(given, dict):
+        return
+    settled: dict[str, Any] = {}
+    for word, value in list(given.items()):
+        if word == "extra":
+            continue
+        name = word.replace("_", "-")
+        option = _known(tree, (*path, word), name)
+        if option is None:
+            continue
+        if name in settled:
+            tree.contradict(
+                f"{dotted((*path, word))} stands here twice", [(*path, word)], "keep one"
+            )
+            continue
+        settled[name] = _value(tree, (*path, word), option, value)
+        _move(tree, (*path, word), (*path, name))
+    words = _extra(tree, (*path, "extra"), given.get("extra"), settled)
+    if words:
+        settled["extra"] = words
+    given.clear()
+    given.update(settled)
+
+
+def _known(tree: Tree, path: Path, name: str) -> SbatchOption | None:
+    """The option, where it may stand here; None where it may not, which has been said."""
+    options = _catalogue()
+    option = options.get(name)
+    if option is None:
+        if not tree.enough("J140"):
+            _unknown(tree, path, name)
+    elif option.rule == "refuse":
+        _managed(tree, path, option)
+    elif option.removed and not option.old:
+        message = f"{dotted(path)}: sbatch has no --{name} since Slurm {option.removed}"
+        tree.say("J142", message, path, _now(option), place=tree.place(path, of_key=True))
+    else:
+        if option.removed:
+            message = f"{dotted(path)}: --{name} is gone after Slurm {option.removed}"
+            tree.note("J142", message, path, option.meaning)
+        return option
+    return None
+
+
+_RENAMED = {"mem_bind": "mem-bind", "share": "oversubscribe", "workdir": "chdir"}
+
+
+def _now(option: SbatchOption) -> str:
+    """What to write instead of an option that is gone."""
+    successor = _catalogue().get(_RENAMED.get(option.name, ""))
+    if successor is None:
+        return option.meaning
+    return f"use {_instead(successor)}" if successor.key else f"write {successor.name}"
+
+
+def _instead(option: SbatchOption) -> str:
+    """The key or the command that does what an option does."""
+    return option.key if option.key.startswith("jobgen ") else f"the key '{option.key}'"
+
+
+def _managed(tree: Tree, path: Path, option: SbatchOption) -> None:
+    place = tree.place(path, of_key=True)
+    if option.key:
+        message = f"{dotted(path)}: jobgen writes --{option.name} itself"
+        tree.say("J141", message, path, f"use {_instead(option)}: {option.why}", place=place)
+    else:
+        message = f"{dotted(path)}: --{option.name} has no place in a job"
+        tree.say("J144", message, path, option.why, place=place)
+
+
+def _unknown(tree: Tree, path: Path, name: str) -> None:
+    options = _catalogue()
+    shorts = {o.short: o.name for o in options.values() if o.short and not o.removed}
+    bare = name.lstrip("-")
+    hint = suggest(bare, [n for n, o in options.items() if not o.removed or o.old])
+    if bare in shorts:
+        hint = f"write the long name: {shorts[bare]}"
+    elif bare in options:
+        hint = f"write it without dashes: {bare}"
+    hint = hint or "options of a site's plug-in go under extra: ['--name=value']"
+    message = f"{dotted(path)}: sbatch has no option '{clip(name)}'"
+    tree.say("J140", message, path, hint, place=tree.place(path, of_key=True))
+
+
+def _value(tree: Tree, path: Path, option: SbatchOption, value: Any) -> str | None:
+    """The value as Slurm reads it; '' for a flag, None where it is switched off."""
+    name = dotted(path)
+    flag = getattr(value, "flag", value)
+    if isinstance(value, (dict, list)) or value is None:
+        if isinstance(value, list) and all(isinstance(v, str) for v in value):
+            return _checked(tree, path, option, ",".join(value))
+        hint = "write true for a flag" if option.takes != "required" else option.form
+        tree.say("J143", f"{name}: a word was expected, got {described(value)}", path, hint)
+        return ""
+    if isinstance(flag, bool):
+        return _flag(tree, path, option, on=flag)
+    if option.takes == "no":
+        tree.say("J143", f"{name}: the option takes no value", path, "write true or false")
+        return ""
+    return _checked(tree, path, option, written(value))
+
+
+def _flag(tree: Tree, path: Path, option: SbatchOption, *, on: bool) -> str | None:
+    if option.takes != "required":
+        return "" if on else None
+    words = {"yes/no": ("no", "yes"), "0/1": ("0", "1")}.get(option.form)
+    if words:
+        return words[on]
+    message = f"{dotted(path)}: a value was expected, got {str(on).lower()}"
+    tree.say("J143", message, path, f"its value: {option.form}")
+    return ""
+
+
+def _checked(tree: Tree, path: Path, option: SbatchOption, value: str) -> str:
+    wrong = unsafe(value, free=option.name in _FREE)
+    if wrong:
+        tree.say("J145", f"{dotted(path)}: {wrong}", path, "a directive is read by no shell")
+        return ""
+    for names, pattern, what, hint in _OURS:
+        if option.name in names and re.search(pattern, value):
+            tree.say("J141", f"{dotted(path)}: jobgen asks for the {what} itself", path, hint)
+            return ""
+    try:
+        return checked(option, value)
+    except Bad as bad:
+        what, hint = bad.args
+        shown = "" if f"'{value}'" in what else f", got '{clip(value)}'"
+        tree.say("J143", f"{dotted(path)}: {what}{shown}", path, hint)
+        return ""
+
+
+def _extra(tree: Tree, path: Path, given: Any, settled: dict[str, Any]) -> list[str]:
+    """Words for site plug-ins; an option that sbatch itself knows joins the others."""
+    if given is None:
+        return []
+    if not isinstance(given, list):
+        tree.say("J146", f"{dotted(path)}: a list was expected", path, "write ['--name=value']")
+        return []
+    words = []
+    for index, item in enumerate(given):
+        here = (*path, index)
+        word = written(item) if not isinstance(item, (dict, list)) else ""
+        name, _, value = word.removeprefix("--").partition("=")
+        if not re.match(r"--[A-Za-z][A-Za-z0-9_-]*(=|$)", word, re.ASCII):
+            hint = "write '--name' or '--name=value'"
+            tree.say("J146", f"{dotted(here)}: '{clip(word)}' is no long option", here, hint)
+        elif name in _catalogue():
+            option = _known(tree, here, name)
+            if option is not None and name not in settled:
+                settled[name] = _checked(tree, here, option, value) if value else ""
+        elif wrong := unsafe(value or "x", free=True):
+            tree.say("J145", f"{dotted(here)}: {wrong}", here, "a directive is read by no shell")
+        else:
+            words.append(word)
+    return words
+
+
+def _move(tree: Tree, old: Path, new: Path) -> None:
+    """Let the settled name have the place of the written one."""
+    for table in (tree.places, tree.values):
+        if old in table:
+            table[new] = table[old]

@@ -1,0 +1,97 @@
+"""The nodes and what is installed on them, as a profile describes them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+from jobgen.model.fields import RELEASE, SIZE, YES, check_integer, one_of, suggest, text
+from jobgen.model.form import Check, Form, check_list, key, refuse
+from jobgen.model.units import Release, clip
+
+INTRA = ("nvswitch", "nvlink", "infinity-fabric", "pcie")
+_CPUS = r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*"
+UNKNOWN = "unknown"
+"""What `cluster add` writes for a GPU or a fabric that nobody has looked at yet."""
+
+
+def gpu(value: object) -> str | None:
+    """A GPU of the catalogue, by its name or one of its other names; None where it is unknown."""
+    from jobgen.data import gpus
+
+    word = text(value)
+    if word == UNKNOWN:
+        return None
+    known = gpus()
+    found = next((g.name for g in known.values() if word in (g.name, *g.aliases)), None)
+    if found is None:
+        family = [n for n in known if n.lower().startswith(word.lower()[:8])] or list(known)
+        few = ", ".join(family[:6])
+        hint = suggest(word, list(known)) or f"known: {few}; all: jobgen schema cluster"
+        raise refuse("J176", f"unknown GPU '{clip(word)}'", hint)
+    return found
+
+
+def cpu_list(value: object) -> str:
+    """A list of CPUs as the kernel writes it."""
+    word = text(value)
+    if not re.fullmatch(_CPUS, word, re.ASCII):
+        raise refuse("J186", f"'{clip(word)}' is not a list of CPUs", "such as 48-55,112-119")
+    return word
+
+
+class Nodes(Form):
+    """The nodes, which are alike."""
+
+    count: int = key(check_integer(1, 65_536), doc="Number of nodes.")
+    gpus_per_node: int = key(check_integer(0, 1024), default=0, doc="GPUs on each node.")
+    gpu: str | None = key(
+        Check(gpu, {"anyOf": [{"form": "gpu"}, {"const": UNKNOWN}]}),
+        default=None,
+        doc="The GPU, a name of the GPU catalogue; unknown is an answer too.",
+    )
+    cpus: int | None = key(
+        check_integer(1, 65_536),
+        default=None,
+        doc="CPUs of each node as Slurm counts them (sinfo -o %c): cores, or threads.",
+    )
+    gpu_cpus: tuple[str, ...] = key(
+        check_list(
+            Check(cpu_list, {"title": "a CPU list", "type": "string", "pattern": f"^{_CPUS}$"})
+        ),
+        default=(),
+        doc="CPUs near each GPU, such as '48-55,112-119', in the order of the GPUs; left out, jobs "
+        "find them on the node.",
+    )
+    mem: int | None = key(SIZE, default=None, doc="Memory of each node, such as 1TiB.")
+    intra: Literal["nvswitch", "nvlink", "infinity-fabric", "pcie"] | None = key(
+        one_of("link", INTRA, aliases={"xgmi": "infinity-fabric"}),
+        default=None,
+        doc="What joins the GPUs of a node: nvswitch, nvlink, infinity-fabric (AMD) or pcie.",
+    )
+    peer_access: bool | None = key(
+        YES,
+        default=None,
+        doc="false: its GPUs cannot read each other's memory, and the driver may not know it.",
+    )
+    nvlink_nodes: int | None = key(
+        check_integer(2, 1024),
+        default=None,
+        doc="Nodes whose GPUs share one NVLink domain, 18 in a GB200 NVL72 rack.",
+    )
+
+
+def _versions(program: str) -> Any:
+    return key(RELEASE, default=None, doc=f"The release of {program}.")
+
+
+class Versions(Form):
+    """What is installed there, where it matters: only what is written here is relied on."""
+
+    nccl: Release | None = _versions("NCCL that the programs use")
+    rccl: Release | None = _versions("RCCL, on AMD GPUs")
+    cuda: Release | None = _versions("CUDA")
+    driver: Release | None = _versions("the GPUs' driver")
+    libfabric: Release | None = _versions("libfabric")
+    ofi_nccl: Release | None = _versions("the plug-in aws-ofi-nccl")
+    torch: Release | None = _versions("PyTorch")

@@ -1,0 +1,274 @@
+"""The container around the program: the job's, else the cluster's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from jobgen.errors import Diagnostic, Place
+from jobgen.launch import expand_args
+from jobgen.model.launchers import LAUNCHERS
+from jobgen.model.plan import ContainerPlan, Mount, Part, SelfEvident, Setting, Shape
+from jobgen.resolve.docker import Devices, devices
+from jobgen.resolve.inputs import Inputs
+from jobgen.resolve.rank_environment import ALWAYS, precedence
+from jobgen.resolve.start import NODE, Lines
+from jobgen.shell import Raw, Word, expandable
+
+if TYPE_CHECKING:
+    from jobgen.model.container import Container
+
+_WHY = {"apptainer": "An image's own variables would win over these, so they are set again inside."}
+_SET_AGAIN = 'eval "$JOBGEN_ENV"; unset JOBGEN_ENV; exec bash "$0"'
+_CONVERT = """\
+# The first rank converts the image into apptainer's cache; the others wait and find it there.
+converted=$JOBGEN_STATE_DIR/image.$JOBGEN_RESTART
+if [[ $SLURM_PROCID == 0 ]]; then
+    apptainer exec IMAGE true
+    echo "$?" >"$converted" || die 96 "cannot write $converted"
+fi
+until [[ -s $converted ]]; do sleep 1; done
+[[ $(<"$converted") == 0 ]] || die 96 'apptainer cannot convert 'IMAGE"""
+_OF_THE_IMAGE = ("PATH", "LD_LIBRARY_PATH")
+"""What apptainer sets inside by itself; --nv puts the driver's libraries there."""
+_RDMA = ("infiniband", "roce", "efa", "gib")
+_OF_THE_NODE = (
+    "SLURM_JOB_ID",
+    "SLURM_NNODES",
+    "SLURM_NTASKS",
+    "SLURM_NODEID",
+    "SLURM_PROCID",
+    "SLURM_LOCALID",
+    "SLURMD_NODENAME",
+    "CUDA_VISIBLE_DEVICES",
+    "JOBGEN_GUARD",
+)
+"""What Slurm gives each task, for a runtime that takes nothing along by itself."""
+
+
+def container(
+    look: Inputs, shape: Shape, env: Mapping[str, Setting], needed: Sequence[Mount] = ()
+) -> ContainerPlan | None:
+    """What every node enters before the setup; ``env`` is to be taken along.
+
+    ``needed`` is what the network mounts beside what the container asks for.
+    """
+    asked, place = _asked(look)
+    if asked is None:
+        return None
+    mounts = _mounts(asked, needed)
+    return ContainerPlan(
+        runtime=asked.runtime,
+        image=image(asked.image, asked.runtime),
+        mounts=tuple(_mount(text) for text in mounts),
+        args=asked.args,
+        workdir=asked.workdir or "",
+        setup=() if asked.runtime == "pyxis" else site_setup(look),
+        before=_before(look, asked, shape),
+        why=_WHY.get(asked.runtime, ""),
+        enter=_ENTER[asked.runtime](look, asked.replace(mounts=mounts), shape, env),
+        place=place,
+    )
+
+
+def srun_options(look: Inputs, names: Iterable[str], needed: Sequence[Mount] = ()) -> Lines:
+    """pyxis: the container as options of srun, which its plug-in adds."""
+    asked, _ = _asked(look)
+    if asked is None or asked.runtime != "pyxis":
+        return ()
+    mounts = expandable(",".join(["$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR", *_mounts(asked, needed)]))
+    return (
+        (Raw(f"--container-image={expandable(image(asked.image, asked.runtime))}"),),
+        (Raw(f"--container-mounts={mounts}"),),
+        # the image's own values would win over variables that are not named
+        (f"--container-env={','.join((*ALWAYS, *names))}",),
+        expand_args(asked.args),
+    )
+
+
+def image(name: str, runtime: str) -> str:
+    """The image as its runtime writes it: only Docker takes a registry's name as people know it.
+
+    >>> image("nvcr.io/nvidia/pytorch:25.09-py3", "pyxis")
+    'nvcr.io#nvidia/pytorch:25.09-py3'
+    >>> image("nvcr.io/nvidia/pytorch:25.09-py3", "apptainer")
+    'docker://nvcr.io/nvidia/pytorch:25.09-py3'
+    >>> image("/shared/torch.sqsh", "pyxis")
+    '/shared/torch.sqsh'
+    """
+    if _is_file(name) or runtime == "docker":
+        return name.removeprefix("docker://") if runtime == "docker" else name
+    if runtime == "apptainer":
+        return name if "://" in name else f"docker://{name}"
+    name = name.removeprefix("docker://")
+    registry, slash, rest = name.partition("/")
+    if slash and "#" not in name and re.search(r"[.:]|^localhost$", registry):
+        return f"{registry}#{rest}"
+    return name
+
+
+def _is_file(name: str) -> bool:
+    return name.startswith(("/", ".", "$", "~")) or name.endswith((".sqsh", ".sif"))
+
+
+def part(look: Inputs, shape: Shape) -> Part:
+    """What makes the HCAs visible inside."""
+    asked, _ = _asked(look)
+    if asked is None or asked.runtime != "pyxis" or not shape.gpus_per_node or shape.nodes < 2:
+        return Part("container")
+    if look.cluster.network.fabric not in {"infiniband", "roce"}:
+        return Part("container")
+    why = "enroot hides the HCAs unless MELLANOX_VISIBLE_DEVICES names them"
+    place = look.by_cluster("network", "fabric")
+    return Part("container", env={"MELLANOX_VISIBLE_DEVICES": Setting("all", why, place)})
+
+
+def site_setup(look: Inputs) -> tuple[Setting, ...]:
+    """The cluster's lines. They are about its own software, so they run outside of a container."""
+    place = look.by_cluster("defaults", "setup")
+    lines = look.cluster.defaults.setup
+    return tuple(Setting(line, SelfEvident.CLUSTER_DEFAULT, place) for line in lines)
+
+
+def notes(look: Inputs) -> list[Diagnostic]:
+    """What a container leaves out, and what every node does again."""
+    asked, _ = _asked(look)
+    if asked is None or asked.runtime != "pyxis":
+        return []
+    return [*_imports(look, asked), *_no_setup(look)]
+
+
+def _imports(look: Inputs, asked: Container) -> list[Diagnostic]:
+    """pyxis: srun has each node import an image that is no file."""
+    name = image(asked.image, asked.runtime)
+    if look.job.nodes < 2 or _is_file(name):
+        return []
+    message = f"each of the {look.job.nodes} nodes imports {name} from its registry"
+    hint = f"import it once, enroot import -o FILE.sqsh 'docker://{name}' on a shared disk, and "
+    hint += "write its path as image; not needed where the site's pyxis keeps a cache"
+    asks = look.spec if look.job.container is not None else look.profile
+    keys = ("container",) if look.job.container is not None else ("defaults", "container")
+    return [Diagnostic("J219", message, asks.at(*keys), hint, severity="note")]
+
+
+def _no_setup(look: Inputs) -> list[Diagnostic]:
+    if not look.cluster.defaults.setup:
+        return []
+    message = "the cluster's setup is left out: srun enters the container before any line runs"
+    place = look.profile.at("defaults", "setup")
+    hint = "what the program needs of it stands under setup: in the job, and runs inside"
+    return [Diagnostic("J218", message, place, hint, severity="note")]
+
+
+def problems(look: Inputs, launcher: str) -> list[Diagnostic]:
+    """Containers that cannot be entered on this cluster, or by this launcher."""
+    asked, _ = _asked(look)
+    if asked is None:
+        return []
+    if asked.runtime == "pyxis" and look.local:
+        message = "container: pyxis is a plug-in of Slurm, and this machine has none"
+        hint = "write runtime: docker or apptainer, or name another cluster with -c"
+        return [look.wrong_job("J216", message, "container", "runtime", hint=hint)]
+    over_ssh = "ssh" in LAUNCHERS[launcher].settings and look.job.launcher.ssh == "pdsh"
+    if over_ssh and look.job.nodes > 1:
+        message = f"{launcher} over pdsh starts its ranks by ssh, outside of any container"
+        hint = f"leave ssh: pdsh out: srun then starts {launcher} in the container of every node"
+        return [look.wrong_job("J216", message, "launcher", "ssh", hint=hint)]
+    return _unknown_gpus(look, asked)
+
+
+def _unknown_gpus(look: Inputs, asked: Container) -> list[Diagnostic]:
+    """Part of a node's GPUs under docker, on a cluster whose Slurm does not assign GPUs."""
+    there, wanted = look.cluster.nodes.gpus_per_node, look.job.gpus_per_node
+    part = wanted is not None and 0 < wanted < there
+    if asked.runtime != "docker" or look.cluster.gpu_request != "none" or not part:
+        return []
+    message = f"docker on {wanted} of a node's {there} GPUs, and Slurm assigns no GPUs here"
+    hint = f"docker would get all of them; write gpus_per_node: {there}, or use another runtime"
+    return [look.wrong_job("J216", message, "gpus_per_node", hint=hint)]
+
+
+def _asked(look: Inputs) -> tuple[Container | None, Place]:
+    if look.job.container is not None:
+        return look.job.container, look.by_job("container")
+    return look.cluster.defaults.container, look.by_cluster("defaults", "container")
+
+
+def _pyxis(_look: Inputs, _asked: Container, _shape: Shape, _env: Mapping[str, Setting]) -> Lines:
+    return ()
+
+
+def _apptainer(_look: Inputs, asked: Container, shape: Shape, env: Mapping[str, Setting]) -> Lines:
+    """The environment comes along by itself, but an image's own values win over it.
+
+    So it is handed over as text too and set again inside: ``--env`` would end a value at a comma
+    and evaluate its ``$`` (apptainer-userdocs, environment_and_metadata).
+    """
+    cards = "--rocm" if shape.amd else "--nv"
+    gpus: tuple[Word, ...] = (cards,) if shape.gpus_per_node else ()
+    binds = ['"$JOBGEN_RUN_DIR"', *(expandable(mount) for mount in asked.mounts)]
+    kept = precedence(shape, {name: s for name, s in env.items() if name not in _OF_THE_IMAGE})
+    return (
+        (Raw('JOBGEN_ENV="$(declare -p'), *kept.gpus),
+        *_wrapped(kept.names),
+        (Raw('2>/dev/null)"'),),
+        ("exec", "apptainer", "exec", *gpus),
+        *((Raw(f"--bind={bind}"),) for bind in binds),
+        expand_args(asked.args),
+        (Raw(expandable(image(asked.image, asked.runtime))),),
+        ("bash", "-c", _SET_AGAIN, NODE),
+    )
+
+
+def _docker(look: Inputs, asked: Container, shape: Shape, env: Mapping[str, Setting]) -> Lines:
+    """Nothing comes along by itself: no device, no variable, no user, no end with the job."""
+    gpus = _devices(look, shape)
+    visible = ("ROCR_VISIBLE_DEVICES",) if shape.amd else ()
+    named = tuple(n for n in (*_OF_THE_NODE, *visible, *ALWAYS, *env) if n not in gpus.hidden)
+    rdma = look.cluster.network.fabric in _RDMA and shape.nodes > 1 and shape.gpus_per_node
+    cards: tuple[Word, ...] = ("--device=/dev/infiniband", "--cap-add=IPC_LOCK") if rdma else ()
+    binds = ['"$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR"', *(expandable(mount) for mount in asked.mounts)]
+    return (
+        ("JOBGEN_GUARD=1", "exec", "docker", "run", "--rm", "--init"),
+        (*gpus.options, *cards),
+        (Raw('--user="$(id -u):$(id -g)"'), "--network=host", "--ipc=host"),
+        ("--ulimit=memlock=-1", "--ulimit=stack=67108864"),
+        *((Raw(f"--volume={bind}"),) for bind in binds),
+        *_wrapped(tuple(f"--env={name}" for name in named)),
+        expand_args(asked.args),
+        (Raw(expandable(image(asked.image, asked.runtime))),),
+        ("bash", NODE),
+    )
+
+
+def _before(look: Inputs, asked: Container, shape: Shape) -> str:
+    if asked.runtime == "docker":
+        return _devices(look, shape).before
+    name = image(asked.image, asked.runtime)
+    if asked.runtime != "apptainer" or "://" not in name:
+        return ""
+    return _CONVERT.replace("IMAGE", expandable(name))
+
+
+def _devices(look: Inputs, shape: Shape) -> Devices:
+    return devices(shape, look.cluster.nodes.gpus_per_node)
+
+
+def _wrapped(words: tuple[Word, ...], count: int = 4) -> Lines:
+    """A few words a line."""
+    return tuple(words[i : i + count] for i in range(0, len(words), count))
+
+
+_ENTER = {"pyxis": _pyxis, "apptainer": _apptainer, "docker": _docker}
+
+
+def _mounts(asked: Container, needed: Sequence[Mount]) -> tuple[str, ...]:
+    """What is asked for, then what the network needs and nobody has put at the same place."""
+    taken = {_mount(text).target for text in asked.mounts}
+    return (*asked.mounts, *(f"{m.source}:{m.target}" for m in needed if m.target not in taken))
+
+
+def _mount(text: str) -> Mount:
+    source, target, *flags = text.split(":")
+    return Mount(source, target, readonly="ro" in flags)

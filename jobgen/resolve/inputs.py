@@ -1,0 +1,77 @@
+"""The two files and the facts, and how a decision names the line that it came from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from jobgen.errors import Diagnostic, Place
+
+if TYPE_CHECKING:
+    from jobgen.model.cluster import ClusterProfile
+    from jobgen.model.facts import Facts
+    from jobgen.model.job import JobSpec
+    from jobgen.model.loaded import Loaded
+
+Key = str | int
+
+
+class Inputs(NamedTuple):
+    """What everything is decided from."""
+
+    spec: Loaded[JobSpec]
+    profile: Loaded[ClusterProfile]
+    facts: Facts
+
+    @property
+    def job(self) -> JobSpec:
+        """The job's values."""
+        return self.spec.value
+
+    @property
+    def cluster(self) -> ClusterProfile:
+        """The cluster's values."""
+        return self.profile.value
+
+    @property
+    def local(self) -> bool:
+        """Whether the nodes are simulated on this machine."""
+        return self.cluster.scheduler == "local"
+
+    def has_older_slurm(self, release: tuple[int, ...]) -> bool:
+        """Whether the cluster is known to have an older Slurm than this release."""
+        parts = (self.cluster.slurm_version or "").split(".")
+        there = tuple(int(part) for part in parts if part.isdigit())
+        return bool(there) and there < release
+
+    def has_written(self, *path: Key) -> bool:
+        """Whether the job, or ``--set``, has this key."""
+        return path in self.spec.places or path in self.spec.overrides
+
+    def by_job(self, *path: Key) -> Place:
+        """``job.yaml:12``, without the folders: the same job gives the same bytes everywhere."""
+        place = self.spec.why(*path)
+        if place.kind == "option":
+            return place
+        return place._replace(file=place.file.rpartition("/")[2])
+
+    def by_cluster(self, *path: Key) -> Place:
+        """``cluster a100x16:31``, wherever the profile was found, or the one that it extends."""
+        place = self.profile.at(*path)
+        name = self.cluster.name
+        if place.file != self.profile.label:
+            name = stem(place.file)
+        return Place(f"cluster {name}", place.line)
+
+    def wrong_job(self, code: str, message: str, *path: Key, hint: str = "") -> Diagnostic:
+        """A problem in the job file."""
+        return Diagnostic(code, message, self.spec.at(*path), hint, also=())
+
+    def limit(self, *path: Key) -> tuple[Place, ...]:
+        """The line of the profile that sets a limit, to be shown beside the job's line."""
+        place = self.profile.at(*path)
+        return (place,) if place.line else ()
+
+
+def stem(label: str) -> str:
+    """The name by which -c finds the profile of this label."""
+    return label.rpartition("/")[2].removesuffix(".yaml").removesuffix(".yml")

@@ -1,0 +1,40 @@
+"""Whether the nodes and their GPUs are watched while the program runs, and how often."""
+
+from __future__ import annotations
+
+from jobgen.errors import Diagnostic
+from jobgen.model.plan import MonitorPlan, Part, Shape
+from jobgen.monitor import NO_GPUS, SHARES_GPUS
+from jobgen.resolve.allocation import name_gpus
+from jobgen.resolve.inputs import Inputs
+from jobgen.resolve.shape import Sized
+from jobgen.shell import Word
+
+_NOTHING = Part("monitor")
+
+
+def monitoring(look: Inputs, shape: Shape, sized: Sized) -> tuple[MonitorPlan | None, Part]:
+    """The monitor that the job asks for, with its script; None where it asks for none."""
+    every = look.job.monitor
+    if every is None:
+        return None, _NOTHING
+    from jobgen.monitor import file, monitor
+
+    place = look.by_job("monitor")
+    sized.decide("monitor", str(every), "how often each node and its GPUs are looked at", place)
+    gpus = share_gpus(look, shape)
+    notes = (_too_old(look),) if gpus == NO_GPUS else ()
+    plan = monitor(shape, every.seconds, place, gpus)
+    return plan, Part("monitor", files=(file(),), notes=notes)
+
+
+def share_gpus(look: Inputs, shape: Shape) -> tuple[Word, ...]:
+    """The GPUs of a step beside the program's; none before the release that shares them."""
+    old = look.has_older_slurm(SHARES_GPUS) and shape.gpus_per_node > 0
+    return NO_GPUS if old else name_gpus(look, shape)
+
+
+def _too_old(look: Inputs) -> Diagnostic:
+    message = f"Slurm {look.cluster.slurm_version} lends a GPU to one step at a time"
+    hint = "where Slurm hides GPUs, only the nodes' load, memory and network are written down"
+    return Diagnostic("J266", message, look.spec.at("monitor"), hint, severity="note")

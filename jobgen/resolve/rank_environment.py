@@ -1,0 +1,170 @@
+"""What every rank finds in its environment, and who said so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from jobgen.errors import Diagnostic
+from jobgen.model.launchers import LAUNCHERS
+from jobgen.model.plan import Part, Precedence, SelfEvident, Setting, Shape, by_rule
+from jobgen.resolve.checkpoint_folder import choose_folder
+from jobgen.resolve.inputs import Inputs
+from jobgen.resolve.start import CPUS_PER_RANK
+from jobgen.shell import names_in
+
+ALWAYS = (
+    "JOBGEN_NAME",
+    "JOBGEN_RUN_DIR",
+    "JOBGEN_TOKEN",
+    "JOBGEN_BUNDLE_DIR",
+    "JOBGEN_WORK_DIR",
+    "JOBGEN_STATE_DIR",
+    "JOBGEN_LOG_DIR",
+    "JOBGEN_STOP_FILE",
+    "JOBGEN_STOPPED_FILE",
+    "JOBGEN_REPORT_FILE",
+    "JOBGEN_RESTART",
+    "JOBGEN_WORLD_SIZE",
+    "JOBGEN_MIN_WORLD_SIZE",
+    "JOBGEN_RANKS_PER_NODE",
+    CPUS_PER_RANK,
+    "JOBGEN_SECRETS",
+    "MASTER_ADDR",
+    "MASTER_PORT",
+    "RDZV_ID",
+)
+"""What job.sbatch exports in every job, for containers that have to be told names."""
+
+
+_RENDEZVOUS = ("MASTER_ADDR", "MASTER_PORT", "RDZV_ID")
+_GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
+"""What Slurm says of a task's GPUs."""
+
+
+def base(look: Inputs, shape: Shape, launcher: str) -> Part:
+    """What holds for every job: where checkpoints go, threads, NCCL's warnings."""
+    env = {"JOBGEN_CHECKPOINT_DIR": choose_folder(look, shape)}
+    if LAUNCHERS[launcher].task != "command" or look.job.launcher.type is None:
+        threads = _threads(shape)
+        if threads:
+            env["OMP_NUM_THREADS"] = threads
+    if shape.gpus_per_node and shape.nodes * shape.gpus_per_node > 1:
+        env |= _nccl_debug(look, shape)
+    return Part("jobgen", env=env, notes=tuple(_unknown_network(look, shape)))
+
+
+def _nccl_debug(look: Inputs, shape: Shape) -> dict[str, Setting]:
+    """What NCCL prints: why it fails; on an unknown network also what it chose."""
+    if ("nccl", "debug") in look.spec.places:
+        place = look.by_job("nccl", "debug")
+        return {"NCCL_DEBUG": Setting(look.job.nccl.debug, SelfEvident.AS_ASKED, place)}
+    if not _is_unknown(look, shape):
+        why = "NCCL says why it fails, and nothing else"
+        return {"NCCL_DEBUG": Setting(look.job.nccl.debug, why, by_rule("nccl"))}
+    why = "the network is unknown: NCCL prints which one it uses (NET/IB, NET/Socket)"
+    place = look.by_cluster("network", "fabric")
+    return {
+        "NCCL_DEBUG": Setting("INFO", why, place),
+        "NCCL_DEBUG_SUBSYS": Setting("INIT,NET", "these lines alone", place),
+    }
+
+
+def _is_unknown(look: Inputs, shape: Shape) -> bool:
+    return shape.nodes > 1 and look.cluster.network.fabric == "unknown"
+
+
+def _unknown_network(look: Inputs, shape: Shape) -> list[Diagnostic]:
+    """NCCL on a network that the profile does not know may use TCP, and the job still runs."""
+    if not shape.gpus_per_node or not _is_unknown(look, shape):
+        return []
+    name = look.cluster.name
+    message = f"the network of {name} is unknown: NCCL chooses one, and TCP where it finds no other"
+    hint = f"find out: jobgen cluster check {name}"
+    place = look.profile.at("network", "fabric")
+    return [Diagnostic("J229", message, place, hint, severity="warning")]
+
+
+def _threads(shape: Shape) -> Setting | None:
+    """OMP_NUM_THREADS: the rank's share of CPUs; torchrun would set 1, others all cores."""
+    if shape.cpus_per_task is None and shape.whole_nodes and shape.world > 1:
+        why = "a rank's share of the node's CPUs; torchrun alone would set 1"
+        return Setting(f"${CPUS_PER_RANK}", why, by_rule("threads"))
+    if shape.cpus_per_task is None:
+        if shape.world == 1:
+            return None
+        why = "a rank's share of CPUs is not known: with one thread none disturbs another"
+        return Setting("1", why, by_rule("threads"))
+    each = shape.ranks_per_node // shape.tasks_per_node
+    count = max(1, shape.cpus_per_task // each)
+    why = f"a rank's share of {shape.cpus_per_task} CPUs; torchrun alone would set 1"
+    return Setting(str(count), why, by_rule("threads"))
+
+
+def merge(look: Inputs, parts: Iterable[Part], notes: list[Diagnostic]) -> dict[str, Setting]:
+    """The parts' variables, then the cluster's, nccl.env and env: the later wins, and says so."""
+    merged, problems = _join(parts)
+    notes += problems
+    site = {
+        name: Setting(value, SelfEvident.CLUSTER_DEFAULT, look.by_cluster("defaults", "env", name))
+        for name, value in look.cluster.defaults.env.items()
+    }
+    tuned = {
+        name: Setting(value, SelfEvident.AS_ASKED, look.by_job("nccl", "env", name))
+        for name, value in look.job.nccl.env.items()
+    }
+    asked = {
+        name: Setting(value, SelfEvident.AS_ASKED, look.by_job("env", name))
+        for name, value in look.job.env.items()
+    }
+    for layer in (site, tuned, asked):
+        _over(merged, layer, notes)
+    return merged
+
+
+def precedence(shape: Shape, env: Mapping[str, Setting]) -> Precedence:
+    """What no script of the site or of a vendor may change.
+
+    A value that extends itself (``PATH: $HOME/bin:$PATH``) is set again instead, because the old
+    one does not hold what the site's modules have added.
+    """
+    again = {name: setting for name, setting in env.items() if name in names_in(setting.value)}
+    names = tuple(name for name in (*_RENDEZVOUS, *env) if name not in again)
+    gpus = _GPUS if shape.gpus_per_node else ()
+    return Precedence(tuple(name for name in gpus if name not in env), names, again)
+
+
+def _join(parts: Iterable[Part]) -> tuple[dict[str, Setting], list[Diagnostic]]:
+    merged: dict[str, Setting] = {}
+    owner: dict[str, str] = {}
+    problems = []
+    for part in parts:
+        for name, setting in part.env.items():
+            if name in merged and merged[name].value != setting.value:
+                message = (
+                    f"{owner[name]} sets {name}={merged[name].value}, "
+                    f"and {part.name} sets {name}={setting.value}"
+                )
+                problems.append(Diagnostic("J211", message, hint="set it under env, which wins"))
+            merged[name] = setting
+            owner[name] = part.name
+    return merged, problems
+
+
+def _over(
+    merged: dict[str, Setting], layer: Mapping[str, Setting], notes: list[Diagnostic]
+) -> None:
+    """Put a layer over the others. A variable that moves comes later, so $NAME sees the rest."""
+    for name, setting in layer.items():
+        before = merged.pop(name, None)
+        why = setting.why
+        if before is not None and before.value != setting.value:
+            why += f", instead of {before.value} ({before.place})"
+            notes.append(
+                Diagnostic(
+                    "J212",
+                    f"{name}={setting.value} ({setting.place}) replaces {before.value}: "
+                    f"{before.why}",
+                    severity="note",
+                )
+            )
+        merged[name] = Setting(setting.value, why, setting.place)

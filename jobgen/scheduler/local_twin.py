@@ -1,0 +1,105 @@
+"""This machine as a scheduler: Slurm's own commands, said to the stand-ins that ship with jobgen.
+
+The words and the answers are Slurm's, so everything that reads or writes them is SlurmScheduler's.
+What differs is who answers: this Python and ``jobgen.payload.localslurm``, with the state of the
+jobs beside the run directories.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from jobgen.model.observation import Observation
+from jobgen.model.record import JobId
+from jobgen.payload import localslurm
+from jobgen.scheduler import Attempt, OwnJob, SchedulerSettings, Tested
+from jobgen.scheduler.slurm import SlurmScheduler
+from jobgen.shell import Command, Raw, Result, expandable
+
+STATE = ".local"
+"""The folder under the root of all runs where the stand-ins keep what they know."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalScheduler:
+    """The adapter of the local cluster. ``root`` may hold ``$HOME`` and other names."""
+
+    root: str
+    accounting: Literal["none"] = "none"
+    slurm: SlurmScheduler = field(default_factory=lambda: SlurmScheduler(accounting="none"))
+
+    def submit(self, attempt: Attempt, options: Sequence[str] = ()) -> Command:
+        """The sbatch command of one attempt."""
+        return self._here(self.slurm.submit(attempt, options))
+
+    def submitted(self, result: Result) -> JobId | None:
+        """The id that sbatch printed."""
+        return self.slurm.submitted(result)
+
+    def refused(self, result: Result) -> bool:
+        """Whether sbatch was definitely refused."""
+        return self.slurm.refused(result)
+
+    def query(self, jobs: Sequence[JobId]) -> Command:
+        """One squeue for all these jobs; ended ones stay visible for a week."""
+        return self._here(self.slurm.query(jobs))
+
+    def states(self, result: Result) -> Mapping[JobId, Observation] | None:
+        """What it told."""
+        seen = self.slurm.states(result)
+        if seen is None:
+            return None
+        return {job: replace(observed, source="local") for job, observed in seen.items()}
+
+    def history(self, jobs: Sequence[JobId]) -> Command | None:
+        """There is no accounting: squeue remembers long enough."""
+        return self.slurm.history(jobs)
+
+    def past(self, result: Result) -> Mapping[JobId, Observation] | None:
+        """There is no accounting."""
+        return self.slurm.past(result)
+
+    def find(self) -> Command:
+        """All jobs of this user with their comments."""
+        return self._here(self.slurm.find())
+
+    def find_past(self, days: int) -> Command | None:
+        """There is no accounting."""
+        return self.slurm.find_past(days)
+
+    def parse_own_jobs(self, result: Result) -> tuple[OwnJob, ...] | None:
+        """Ours among them."""
+        return self.slurm.parse_own_jobs(result)
+
+    def cancel(self, jobs: Sequence[JobId], *, signal: str = "") -> Command:
+        """scancel; with ``signal`` to the batch shell only."""
+        return self._here(self.slurm.cancel(jobs, signal=signal))
+
+    def test_only(self, entry: str, options: Sequence[str] = ()) -> Command:
+        """``sbatch --test-only``."""
+        return self._here(self.slurm.test_only(entry, options))
+
+    def tested(self, result: Result) -> Tested:
+        """What it said."""
+        return self.slurm.tested(result)
+
+    def configuration(self) -> Command:
+        """``scontrol show config``."""
+        return self._here(self.slurm.configuration())
+
+    def settings(self, result: Result) -> SchedulerSettings:
+        """The lifetimes in it."""
+        return self.slurm.settings(result)
+
+    def _here(self, command: Command) -> Command:
+        # isolated and without site-packages: neither PYTHONPATH nor a broken .pth gets in between
+        program = (sys.executable, "-I", "-S", localslurm.FOLDER)
+        return Command((*program, "--state", _state(self.root), *command.words))
+
+
+def _state(root: str) -> str | Raw:
+    folder = f"{root.rstrip('/')}/{STATE}"
+    return Raw(expandable(folder)) if "$" in folder else folder

@@ -1,0 +1,97 @@
+"""What the planner answers: strategies side by side, the one that was chosen, and what would help.
+
+Bytes, seconds, tokens for each second; a part is 1.0 for all of it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jobgen.strategy.estimate import ClusterHardware, GpuMemory, StepTime, Verdict
+from jobgen.strategy.setup import Setup
+
+
+class StrategyOption(NamedTuple):
+    """One way to train, with what is expected of it: a row of the table."""
+
+    name: str
+    """Short and different in every row: ``fsdp``, ``fsdp+full``, ``zero3+cpu``."""
+    title: str
+    """In the words of the field: ``FSDP FULL_SHARD, full recompute``."""
+    setup: Setup
+    memory: GpuMemory
+    step: StepTime | None
+    """None where the speed is not known."""
+    verdict: Verdict
+    note: str = ""
+    """Why it was chosen, why not, or why the verdict is unknown."""
+    chosen: bool = False
+
+
+class Lever(NamedTuple):
+    """One cheap change where nothing fits."""
+
+    change: str
+    """As it is written in the job: ``train.activation_checkpointing: full``."""
+    saves: float
+    """Bytes of a GPU."""
+    slower: float
+    """The part that a step takes longer: 0.33 for a third; below 0 where it takes less."""
+    memory: float
+    """Bytes of a GPU after it."""
+    fits: bool
+
+
+class Scale(NamedTuple):
+    """The same job on so many nodes."""
+
+    nodes: int
+    option: StrategyOption
+    rate: float
+    """Tokens for each second, of all ranks together; 0 where it is not known."""
+    efficiency: float
+    """Of the rate that the smallest number of nodes that fits would give, multiplied."""
+
+
+class Offer(NamedTuple):
+    """The same work on one cluster: a column of the comparison."""
+
+    cluster: str
+    option: StrategyOption
+    gpu_hours: float
+    """For the work that is compared."""
+    amount: float | None = None
+    """Money for these GPU-hours; None where the profile has no price."""
+    currency: str = ""
+    owned: float | None = None
+    """What the hardware cost to buy, where it is owned; ``amount`` is then what running costs."""
+
+
+class Advice(NamedTuple):
+    """Everything that the planner says of one job on one cluster."""
+
+    machine: ClusterHardware
+    limit: float
+    """Bytes of a GPU that may be used."""
+    options: tuple[StrategyOption, ...]
+    """The simplest first."""
+    chosen: StrategyOption | None
+    """None where nothing fits, and nothing was asked for by name."""
+    levers: tuple[Lever, ...] = ()
+    """The cheapest first."""
+    smallest_by: str = ""
+    """The title of what fits on them."""
+    smallest_nodes: int | None = None
+    """The fewest nodes on which some strategy fits; None where it was not looked for, or none."""
+    scale: tuple[Scale, ...] = ()
+    doubts: tuple[str, ...] = ()
+    """What could make the whole answer wrong, and what was assumed."""
+    why: tuple[str, ...] = ()
+    """How the choice was made, a sentence for each rung of the ladder."""
+
+    @property
+    def first_option(self) -> StrategyOption | None:
+        """What is drawn first: the chosen one, else the one that needs least memory."""
+        if self.chosen is not None:
+            return self.chosen
+        return min(self.options, key=lambda option: option.memory.nvidia_smi, default=None)

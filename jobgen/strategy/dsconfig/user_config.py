@@ -1,0 +1,234 @@
+"""The user's own ds_config.json: judged, then completed with what ``train`` says.
+
+Where the file and ``train`` contradict each other, neither is preferred: both are named.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, NoReturn
+
+from jobgen.strategy.dsconfig import keys
+from jobgen.strategy.dsconfig.chosen import ChosenKey, Path, Written, get, put
+from jobgen.strategy.frameworks import FrameworkRequest
+from jobgen.strategy.spec import TrainDiagnostic
+
+_TOTAL, _MICRO, _STEPS = _BATCH = (
+    ("train_batch_size",),
+    ("train_micro_batch_size_per_gpu",),
+    ("gradient_accumulation_steps",),
+)
+_ZERO = "zero_optimization"
+_OFFLOADS = ("offload_optimizer", "offload_param")
+_EXACT: Mapping[Path, str] = {
+    ("gradient_clipping",): "gradient_clipping",
+    (_ZERO, "stage"): "strategy",
+    (_ZERO, "offload_optimizer", "device"): "offload",
+    (_ZERO, "offload_param", "device"): "offload",
+    (_ZERO, "offload_optimizer", "nvme_path"): "offload.path",
+    (_ZERO, "offload_param", "nvme_path"): "offload.path",
+    **dict(zip(_BATCH, ("global_batch", "micro_batch", "gradient_accumulation"), strict=True)),
+}
+"""Key of the file → the key of ``train`` that says the same."""
+
+
+class UserConfig(NamedTuple):
+    """The file as it was read."""
+
+    name: str
+    values: Mapping[str, Any]
+    lines: Mapping[Path, int]
+
+    def at(self, path: Path) -> str:
+        """Its name, with the line of the key or of the block that it would stand in."""
+        while path and path not in self.lines:
+            path = path[:-1]
+        return f"{self.name}:{self.lines[path]}" if path else self.name
+
+
+class _RepeatedError(ValueError):
+    pass
+
+
+def read(content: bytes, name: str) -> tuple[UserConfig, list[TrainDiagnostic]]:
+    """The mapping in the file; an empty one, and why, where there is none."""
+    try:
+        text = content.decode("utf-8-sig")
+        values = json.loads(text, object_pairs_hook=_once, parse_constant=_constant)
+    except (ValueError, RecursionError) as error:
+        hint = "no comments and no comma at the end: only DeepSpeed itself would read past them"
+        return UserConfig(name, {}, {}), [_fault(f"{name} is no JSON: {error}", hint)]
+    if not isinstance(values, dict):
+        return UserConfig(name, {}, {}), [
+            _fault(f"{name} holds no mapping", '{"train_batch_size": …}')
+        ]
+    return UserConfig(name, values, keys.lines(text)), []
+
+
+def check(found: UserConfig, ranks: int, reader: str) -> Iterator[TrainDiagnostic]:
+    """What DeepSpeed, with so many data parallel ranks, would refuse or not read as it is meant."""
+    yield from unknown(found, auto=reader != "deepspeed")
+    yield from _combinations(found)
+    yield from _arithmetic(found, ranks, reader)
+
+
+def unknown(found: UserConfig, *, auto: bool) -> Iterator[TrainDiagnostic]:
+    """Keys that DeepSpeed does not know, or would not read as they are meant."""
+    for path, message, hint in keys.findings(found.values, auto=auto):
+        yield _fault(f"{found.at(path)}: {message}", hint)
+
+
+def merged(request: FrameworkRequest, reader: str, asked: tuple[ChosenKey, ...]) -> Written:
+    """The file with what ``train`` says filled in."""
+    found, faults = read(request.strategy.config or b"", request.strategy.config_name)
+    if faults:
+        return Written({}, faults=tuple(faults))
+    values = json.loads(json.dumps(found.values))
+    why = {}
+    for each in asked:
+        held = get(found.values, each.path)
+        if held is None and not _fills(each, found):
+            continue
+        if held is None or held == "auto":
+            put(values, each.path, each.value)
+            said = f"train.{'.'.join(each.key)} says it" if each.key else each.why
+            why[".".join(each.path)] = f"{found.name} leaves it open: {said}"
+    for name in ("fp16", "bf16"):
+        if get(values, (name, "enabled")) == "auto":
+            put(values, (name, "enabled"), request.strategy.precision == name)
+    completed = found._replace(values=values)
+    faults = [
+        *check(completed, request.strategy.mesh.data, reader),
+        *_contradictions(request, found),
+    ]
+    return Written(values, why, tuple(faults))
+
+
+def _fills(each: ChosenKey, found: UserConfig) -> bool:
+    """What the job says goes in; what jobgen would choose only where a block of ours needs it."""
+    if each.key:
+        return True
+    return each.path == ("zero_force_ds_cpu_optimizer",) and "optimizer" not in found.values
+
+
+def _combinations(found: UserConfig) -> Iterator[TrainDiagnostic]:
+    """What DeepSpeed refuses, or forgets, of the values together."""
+    values = found.values
+    if _on(values, "fp16") and _on(values, "bf16"):
+        message = f"{found.at(('fp16',))}: fp16 and bf16 are both enabled"
+        yield _fault(message, "keep one of them; train.precision says bf16 where it is left out")
+    stage = get(values, (_ZERO, "stage")) or 0
+    for name in _OFFLOADS:
+        path = (_ZERO, name)
+        device = get(values, (*path, "device"))
+        if device in {"cpu", "nvme"} and name == "offload_param" and stage != 3:
+            message = f"{found.at(path)}: parameters are offloaded in ZeRO-3 only, not in {stage}"
+            yield _fault(message, "write stage 3, or remove offload_param", "J235")
+        if device == "nvme":
+            yield from _nvme(found, path, stage)
+    stages = get(values, ("pipeline", "stages"))
+    if isinstance(stages, int) and stages > 1 and stage >= 2:
+        message = f"{found.at(('pipeline',))}: ZeRO-{stage} does not go with a pipeline"
+        yield _fault(message, "write stage 1", "J232")
+
+
+def _nvme(found: UserConfig, path: Path, stage: int) -> Iterator[TrainDiagnostic]:
+    where = found.at(path)
+    place = get(found.values, (*path, "nvme_path"))
+    if not place:
+        yield _fault(f"{where}: nvme has no nvme_path", "such as /local/scratch", "J235")
+    elif "$" in str(place):
+        message = f"{where}: nothing expands the variable in {place}: it stands in a JSON file"
+        yield _fault(message, "write it out, such as /local/scratch", "J235")
+    if stage != 3:
+        message = f"{where}: DeepSpeed offloads to NVMe in ZeRO-3 only, not in {stage}"
+        yield _fault(message, 'write stage 3, or "device": "cpu"', "J235")
+
+
+def _contradictions(request: FrameworkRequest, found: UserConfig) -> Iterator[TrainDiagnostic]:
+    """Values of the file that ``train`` says otherwise."""
+    from jobgen.strategy.dsconfig import generate
+
+    said = {each.path: each for each in generate.chosen(request, "deepspeed")}
+    for path, key in _EXACT.items():
+        held = get(found.values, path)
+        if held is None or held == "auto":
+            continue
+        each = said.get(path)
+        if each is None and path[-1] == "device" and held != "none":
+            yield _differ(found, path, held, f"train.{key} leaves it on the GPU")
+        elif each is not None and each.key and not _same(held, each.value):
+            said_so = _product(request) if path in _BATCH else f"train.{key} makes it {each.value}"
+            yield _differ(found, path, held, said_so)
+    for name in ("fp16", "bf16"):
+        path = (name, "enabled")
+        held, wanted = get(found.values, path), request.strategy.precision
+        if isinstance(held, bool) and held != (wanted == name):
+            yield _differ(found, path, json.dumps(held), f"train.precision is {wanted}")
+
+
+def _product(request: FrameworkRequest) -> str:
+    batch = request.strategy.batch
+    if batch is None:
+        return ""
+    return (
+        f"train: makes the batch {batch.micro} x {batch.accumulation} x {batch.ranks} ranks = "
+        f"{batch.total}"
+    )
+
+
+def _differ(found: UserConfig, path: Path, held: object, said: str) -> TrainDiagnostic:
+    message = f"{found.at(path)}: {'.'.join(path)} is {held}, and {said}"
+    return _fault(message, f"write the same in both, or remove it from {found.name}")
+
+
+def _arithmetic(found: UserConfig, ranks: int, reader: str) -> Iterator[TrainDiagnostic]:
+    """global = micro x accumulation x ranks, as DeepSpeed itself completes and checks it."""
+    given = [get(found.values, path) for path in _BATCH]
+    numbers = [n for n in given if n is not None and n != "auto"]
+    wrong = next((n for n in numbers if not isinstance(n, int) or n is True or n < 1), None)
+    if wrong is not None:
+        yield _fault(f"{found.name}: a batch of {wrong}", "whole numbers from 1 on", "J230")
+        return
+    total, micro, steps = (n if isinstance(n, int) else None for n in given)
+    if total is None and micro is None:
+        if reader == "deepspeed":
+            hint = f'write "{_MICRO[0]}": 1, or what fits'
+            yield _fault(f"{found.name} sets no batch", hint)
+        return
+    if total is None:
+        return
+    micro = micro or max(1, total // ranks // (steps or 1))
+    steps = steps or max(1, total // micro // ranks)
+    if total != micro * steps * ranks:
+        message = (
+            f"{found.at(_TOTAL)}: train_batch_size {total} is not {micro} x {steps} x {ranks} ranks"
+        )
+        hint = f"write {micro * steps * ranks}, or leave it out"
+        yield _fault(message, hint, "J230")
+
+
+def _on(values: Mapping[str, Any], name: str) -> bool:
+    return get(values, (name, "enabled")) is True
+
+
+def _same(held: object, wanted: object) -> bool:
+    return held == wanted and isinstance(held, bool) == isinstance(wanted, bool)
+
+
+def _fault(message: str, hint: str, code: str = "J237") -> TrainDiagnostic:
+    return TrainDiagnostic(code, message, ("config",), hint)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise _RepeatedError(f"'{name}' stands there twice")
+        found[name] = value
+    return found
+
+
+def _constant(word: str) -> NoReturn:
+    raise ValueError(f"{word} is no number of JSON")

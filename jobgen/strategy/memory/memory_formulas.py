@@ -1,0 +1,261 @@
+"""Why each component of the memory is as large as it is: its formula with numbers, and its source.
+
+A formula is a sum of products, kept as factors, so that it can be checked against the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import isclose, prod
+from typing import NamedTuple
+
+from jobgen.strategy.estimate import Component, GpuMemory
+from jobgen.strategy.memory import Parts, at_peak, in_flight
+from jobgen.strategy.memory.activations import Kept, kept
+from jobgen.strategy.memory.memory_states import PipelineStage, shards, trains
+from jobgen.strategy.memory.outside import CACHE, COMMUNICATOR, CONTEXT, KERNELS, communicators
+from jobgen.strategy.setup import Setup
+from jobgen.strategy.spec import TRAITS
+
+Factors = tuple[tuple[float, str], ...]
+"""Numbers, and what each is."""
+
+
+class Term(NamedTuple):
+    """A product, divided by ranks."""
+
+    factors: Factors
+    divisors: Factors = ()
+
+    @property
+    def bytes(self) -> float:
+        """What it comes to."""
+        below = prod(number for number, _ in self.divisors)
+        return prod(number for number, _ in self.factors) / below
+
+    def __str__(self) -> str:
+        over = "".join(
+            f" / {_number(number)} {what}" for number, what in self.divisors if number != 1
+        )
+        return (
+            " x ".join(f"{_number(number)} {what}".rstrip() for number, what in self.factors) + over
+        )
+
+
+class Why(NamedTuple):
+    """A component's formula: the sum of its terms is its bytes."""
+
+    text: str
+    terms: tuple[Term, ...]
+    source: str
+
+    @property
+    def bytes(self) -> float:
+        """What the terms come to."""
+        return sum(term.bytes for term in self.terms)
+
+    @property
+    def formula(self) -> str:
+        """One line: in words, and in numbers."""
+        return f"{self.text}: " + " + ".join(str(term) for term in self.terms if term.bytes)
+
+
+class _Case(NamedTuple):
+    """What the builders read: the setup, and the stage and the moment of the peak."""
+
+    setup: Setup
+    stage: PipelineStage
+    parts: Parts
+    micro: Kept
+    size: float
+    """Bytes of the component."""
+
+
+def explained(setup: Setup, memory: GpuMemory) -> GpuMemory:
+    """The same memory, each component with its formula and its source."""
+    found = whys(setup, memory)
+    said = (_said(component, found.get(component.name)) for component in memory.components)
+    return memory._replace(components=tuple(said))
+
+
+def whys(setup: Setup, memory: GpuMemory) -> dict[str, Why]:
+    """Component → why it is as large as it is. Those of no bytes are left out."""
+    stage, parts = at_peak(setup)
+    case = _Case(setup, stage, parts, kept(setup), 0.0)
+    return {
+        component.name: _BUILDERS[component.name](case._replace(size=component.bytes))
+        for component in memory.components
+        if component.bytes
+    }
+
+
+def _said(component: Component, why: Why | None) -> Component:
+    return component._replace(formula=why.formula, source=why.source) if why else component
+
+
+def _number(value: float) -> str:
+    """Whole below a million, else at most four digits: 16384, 8.03e9, 0.065."""
+    if value < 1e6 and value == round(value):
+        return str(round(value))
+    text = f"{value:.4g}"
+    return text.replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
+
+
+_DIVIDED = {
+    "ddp": "torch 2.13, nn/parallel/distributed.py",
+    "3d": "Megatron-LM, arXiv:1909.08053 and arXiv:2104.04473",
+    "fsdp": "torch 2.13, distributed/fsdp; ZeRO, arXiv:1910.02054, section 5",
+    "fsdp2": "torch 2.13, distributed/fsdp/_fully_shard; ZeRO, arXiv:1910.02054, section 5",
+    "zero": "ZeRO, arXiv:1910.02054, section 5",
+}
+"""Family → where it is said what it divides."""
+
+
+def _state(what: str, least: int, width: Callable[[Setup], float]) -> Callable[[_Case], Why]:
+    """Of states that are divided from this stage of ZeRO on."""
+
+    def build(case: _Case) -> Why:
+        setup, trait = case.setup, TRAITS[case.setup.strategy]
+        level = 3 if setup.strategy == "fsdp-grad-op" else trait.stage
+        ranks = ((float(shards(setup)), "ranks"),) if level >= least else ()
+        trained, frozen = trains(setup, case.stage)
+        if what == "gradients" and setup.step_in_backward:
+            trained = case.stage.largest
+        terms = [Term(((width(setup), "B/parameter"), (trained, _counted(setup))), ranks)]
+        if what == "parameters" and frozen:
+            terms.append(Term(((frozen, "B frozen"),), ranks))
+        rest = case.size - sum(term.bytes for term in terms)
+        if not isclose(rest, 0.0, abs_tol=1e-6 * case.size):
+            terms.append(Term(((rest, "B of embeddings in wider types"),)))
+        source = f"{setup.recipe.note}; {_DIVIDED[trait.family]}".removeprefix("; ")
+        return Why(f"{what}, {setup.recipe.name}", tuple(terms), source)
+
+    return build
+
+
+def _counted(setup: Setup) -> str:
+    """What the number of trained parameters counts."""
+    if setup.adapters is None:
+        return "parameters"
+    times = setup.adapters.width / setup.recipe.params
+    return f"trained parameters, each of an adapter counted {_number(times)} times"
+
+
+_GATHERED = {
+    "ddp": ("copies of weights that autocast keeps", "torch 2.13, autocast_mode.cpp, cached casts"),
+    "3d": ("copies of weights that autocast keeps", "torch 2.13, autocast_mode.cpp, cached casts"),
+    "fsdp": ("layers gathered at once, and the root", "torch 2.13, distributed/fsdp"),
+    "fsdp2": ("layers gathered at once, and the root", "torch 2.13, distributed/fsdp/_fully_shard"),
+    "zero": ("live parameters", "DeepSpeed, runtime/zero/config.py, max_live_parameters"),
+}
+
+
+def _gathered(case: _Case) -> Why:
+    words, source = _GATHERED[TRAITS[case.setup.strategy].family]
+    if case.parts.moment == "load":
+        words, source = "the whole model in 16 bits", "torch 2.13, FSDP's full state dict"
+    return _elements(words, case.size, case.setup.recipe.compute, source)
+
+
+_BUCKETS = {
+    "fsdp": ("gradients of the largest unit, whole", "torch 2.13, distributed/fsdp"),
+    "fsdp2": ("gradients of the largest unit, whole", "torch 2.13, distributed/fsdp/_fully_shard"),
+    "zero": ("buckets of gradients", "DeepSpeed, runtime/zero/config.py, reduce_bucket_size"),
+}
+
+
+def _buckets(case: _Case) -> Why:
+    words, source = _BUCKETS[TRAITS[case.setup.strategy].family]
+    return _elements(words, case.size, case.setup.recipe.reduce, source)
+
+
+def _elements(words: str, size: float, width: float, source: str) -> Why:
+    return Why(words, (Term(((width, "B"), (size / width, "elements"))),), source)
+
+
+_KEPT = {
+    "none": "what autograd keeps of each layer",
+    "selective": "what is not computed again of each layer",
+    "full": "each layer's input",
+}
+_COUNTED = "transformers 5 and torch 2.13, saved tensors counted; arXiv:2205.05198, section 4"
+
+
+def _activations(case: _Case) -> Why:
+    setup, micro, tokens = case.setup, case.micro, float(max(1, case.setup.tokens))
+    flight = in_flight(setup, case.stage)
+    one = micro.layer * flight
+    layers = min(case.stage.layers, max(1.0, case.size * (1 + 1e-9) // one))
+    factors: Factors = ((layers, "layers"), (tokens, "tokens"), (micro.layer / tokens, "B"))
+    if flight != 1:
+        factors = (*factors, (flight, "micro-batches"))
+    terms = [Term(factors)]
+    rest = case.size - terms[0].bytes
+    if rest > 1e-6 * case.size:
+        terms.append(Term(((tokens, "tokens"), (rest / tokens, "B at the end"))))
+    return Why(_KEPT[setup.recompute], tuple(terms), _COUNTED)
+
+
+_LOSS = {
+    "plain": ("log-softmax, its gradient and the logits', in fp32", "torch 2.13, cross_entropy"),
+    "narrow": ("logits, log-softmax and two gradients", "torch 2.13, cross_entropy"),
+    "compiled": ("logits and their gradient", "torch 2.13, torch.compile"),
+    "chunked": ("logits, and an eighth of what the loss makes", "torchtune, modules/loss"),
+    "fused": ("nothing", "Liger-Kernel, ops/fused_linear_cross_entropy.py"),
+}
+
+
+def _logits(case: _Case) -> Why:
+    setup = case.setup
+    words, source = _LOSS[setup.loss]
+    count = float(setup.tokens), float(setup.model.sizes.vocab)
+    tp = float(setup.mesh.tp)
+    each = case.size * tp / (count[0] * count[1])
+    factors = ((each, "B"), (count[0], "tokens"), (count[1], "words"))
+    return Why(words, (Term(factors, ((tp, "ranks"),)),), source)
+
+
+def _temporary(case: _Case) -> Why:
+    if case.parts.moment == "step":
+        return _elements("the optimizer's copies", case.size, 4.0, "torch 2.13, optim/adamw.py")
+    tokens = float(max(1, case.setup.tokens))
+    words = "one layer going backward"
+    if case.setup.recompute != "none":
+        words += ", computed again"
+    return Why(words, (Term(((tokens, "tokens"), (case.size / tokens, "B"))),), _COUNTED)
+
+
+def _context(case: _Case) -> Why:
+    count = communicators(case.setup)
+    terms = [Term(((CONTEXT, "B of CUDA"),))]
+    if count:
+        terms.append(Term(((KERNELS, "B of NCCL's kernels"),)))
+        many = "communicator" if count == 1 else "communicators"
+        terms.append(Term(((float(count), many), (COMMUNICATOR, "B"))))
+    source = "stas00/ml-engineering, debug/nvidia-debug.md; NCCL, src/init.cc and src/include"
+    return Why("CUDA and NCCL", tuple(terms), source)
+
+
+def _cache(case: _Case) -> Why:
+    terms = [Term(((CACHE, ""), (case.parts.total, "B allocated")))]
+    rest = case.size - terms[0].bytes
+    if rest > 1e-6 * case.size:
+        terms.append(Term(((rest, "B of blocks that nothing else fits into"),)))
+    source = "torch 2.13, c10/cuda/CUDACachingAllocator.cpp"
+    return Why("the allocator's blocks that are not full", tuple(terms), source)
+
+
+_BUILDERS: Mapping[str, Callable[[_Case], Why]] = {
+    "params": _state("parameters", 3, lambda setup: setup.recipe.params),
+    "grads": _state("gradients", 2, lambda setup: setup.recipe.grads),
+    "master": _state("fp32 copies of the parameters", 1, lambda setup: setup.recipe.master),
+    "moments": _state("the optimizer's moments", 1, lambda setup: setup.recipe.moments),
+    "gathered": _gathered,
+    "buckets": _buckets,
+    "activations": _activations,
+    "logits": _logits,
+    "temporary": _temporary,
+    "cache": _cache,
+    "context": _context,
+}
+"""Component → how its formula is built."""

@@ -1,0 +1,187 @@
+"""Bytes of parameters, gradients and optimizer state on one GPU, and how many of them train."""
+
+from __future__ import annotations
+
+from math import ceil, prod
+from typing import NamedTuple
+
+from jobgen.strategy.mesh import balanced
+from jobgen.strategy.setup import LINEAR, Adapters, Setup
+from jobgen.strategy.shapes.architecture import Kind
+from jobgen.strategy.spec import TRAITS
+
+
+class PipelineStage(NamedTuple):
+    """What one stage of the pipeline has, of one tensor parallel rank. Elements."""
+
+    layers: float
+    inside: float
+    """Of all its layers together."""
+    outside: float
+    """Embedding, or last norm and output layer; all of it without a pipeline."""
+    largest: float
+    """Of its largest layer."""
+    first: bool
+    last: bool
+
+    @property
+    def params(self) -> float:
+        """All its parameters."""
+        return self.inside + self.outside
+
+
+_FRONT: tuple[Kind, ...] = ("embedding", "position")
+_BACK: tuple[Kind, ...] = ("head", "norm")
+
+
+def stages(setup: Setup) -> tuple[PipelineStage, ...]:
+    """The stages that may need most: the first and the last, or the only one."""
+    model, mesh = setup.model, setup.mesh
+    inside = (model.count - model.outside) / mesh.tp
+    largest = model.largest / mesh.tp
+    if mesh.ep > 1:
+        inside -= model.of("expert") * (1 - 1 / mesh.ep) / mesh.tp
+        largest -= _expert_part(setup) * (1 - 1 / mesh.ep) / mesh.tp
+    count = model.sizes.layers
+    if mesh.pp == 1:
+        whole = model.outside / mesh.tp
+        return (PipelineStage(count, inside, whole, largest, first=True, last=True),)
+    each = layers(count, mesh.pp, setup.chunks)
+    root = {kind: sum(t.count for t in model.root if t.kind == kind) for kind in _FRONT + _BACK}
+    front = sum(root[kind] for kind in _FRONT) / mesh.tp
+    back = sum(root[kind] for kind in _BACK) / mesh.tp
+    if model.sizes.tied:
+        back += root["embedding"] / mesh.tp
+    part = inside / count * each
+    return (
+        PipelineStage(each, part, front, largest, first=True, last=False),
+        PipelineStage(each, part, back, largest, first=False, last=True),
+    )
+
+
+def layers(count: int, stages: int, chunks: int = 1) -> float:
+    """Layers of the first stage. Where they do not divide evenly, embedding and output layer count
+    as a layer each if that comes out even, as Megatron's uneven splits do."""
+    if count % stages and balanced(count, stages):
+        return (count + 2) // stages - 1
+    return ceil(count / stages / chunks) * chunks
+
+
+def _expert_part(setup: Setup) -> float:
+    return max(
+        sum(tensor.count for tensor in layer.tensors if tensor.kind == "expert")
+        for layer in setup.model.layers
+    )
+
+
+class GpuStates(NamedTuple):
+    """Bytes on one GPU between two steps, gradients included."""
+
+    params: float
+    grads: float
+    master: float
+    moments: float
+
+    @property
+    def total(self) -> float:
+        """All."""
+        return sum(self)
+
+
+def shards(setup: Setup) -> int:
+    """Ranks that sharded states are divided over: those of the sequence share them too."""
+    return setup.mesh.shard * setup.mesh.cp
+
+
+def divide_states(setup: Setup, stage: PipelineStage) -> GpuStates:
+    """States of this stage on one GPU, as the strategy divides them."""
+    cut = shards(setup)
+    level = TRAITS[setup.strategy].stage
+    if setup.strategy == "fsdp-grad-op":
+        level = 3  # gathered parameters are counted where they are gathered
+    trained, frozen = trains(setup, stage)
+    recipe = setup.recipe
+    by_params, by_grads, by_state = (cut if level >= least else 1 for least in (3, 2, 1))
+    found = GpuStates(
+        (trained * recipe.params + frozen) / by_params,
+        trained * recipe.grads / by_grads,
+        trained * recipe.master / by_state,
+        trained * recipe.moments / by_state,
+    )
+    if recipe.embedding_moments is not None and setup.adapters is None:
+        wide = recipe.embedding_moments - recipe.moments
+        found = found._replace(moments=found.moments + _embedded(setup, stage) * wide / by_state)
+    if setup.step_in_backward:
+        found = found._replace(grads=stage.largest * recipe.grads / by_grads)
+    return _outside(setup, found)
+
+
+def _embedded(setup: Setup, stage: PipelineStage) -> float:
+    """Elements of embeddings that this stage has."""
+    return setup.model.of(*_FRONT) / setup.mesh.tp if stage.first else 0.0
+
+
+def _outside(setup: Setup, found: GpuStates) -> GpuStates:
+    """Without what is offloaded. Gradients go with the optimizer, which works where it lies."""
+    if setup.offload.optimizer:
+        grads = 0.0 if TRAITS[setup.strategy].stage >= 2 else found.grads
+        found = found._replace(grads=grads, master=0.0, moments=0.0)
+    if setup.offload.params:
+        found = found._replace(params=0.0)
+    return found
+
+
+def trains(setup: Setup, stage: PipelineStage) -> tuple[float, float]:
+    """Elements of this stage that are trained, and bytes of those that are frozen.
+
+    An adapter's element counts as as many of the recipe's width as it is wide.
+    """
+    adapters = setup.adapters
+    if adapters is None:
+        return stage.params, 0.0
+    part = stage.inside * setup.mesh.tp / max(1, setup.model.count - setup.model.outside)
+    linear = _linear(setup) * part / setup.mesh.tp
+    other = stage.params - linear
+    frozen = linear * _frozen(adapters) + other * 2.0
+    whole = 0.0
+    for kind in adapters.trained_fully:
+        # a copy is trained, and the frozen one stays (peft, utils/other.py, ModulesToSaveWrapper)
+        whole += _whole_kind(setup, kind) / setup.mesh.tp
+    wide = adapters.width / setup.recipe.params
+    return wide * _adapted(setup) * part / setup.mesh.tp + whole, frozen
+
+
+def _whole_kind(setup: Setup, kind: str) -> float:
+    sizes = setup.model.sizes
+    return sizes.vocab * sizes.hidden if kind in {"embedding", "head"} else 0.0
+
+
+def _frozen(adapters: Adapters) -> float:
+    """Bytes of a frozen element. Of four bits: nf4 with a scale for each 64, themselves in 8 bits
+    (QLoRA, arXiv:2305.14314, section 3: 0.127 bits more)."""
+    return 0.5 + 0.127 / 8 if adapters.bits == 4 else adapters.bits / 8
+
+
+def _linear(setup: Setup) -> float:
+    """Elements of linear layers inside the layers."""
+    return float(
+        sum(
+            tensor.count * times
+            for tensor, times in setup.model.tensors()
+            if tensor.kind in LINEAR and len(tensor.shape) > 1
+        )
+    )
+
+
+def _adapted(setup: Setup) -> float:
+    """Elements of all adapters: rank x (inputs + outputs) of each matrix that has one."""
+    adapters = setup.adapters
+    if adapters is None:
+        return 0.0
+    total = 0.0
+    for tensor, times in setup.model.tensors():
+        if not adapters.has(tensor):
+            continue
+        matrices = prod(tensor.shape[:-2]) * tensor.times * times
+        total += adapters.rank * (tensor.shape[-1] + tensor.shape[-2]) * matrices
+    return total

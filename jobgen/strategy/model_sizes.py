@@ -1,0 +1,110 @@
+"""The sizes of a transformer: from job.yaml's own mapping, a config.json, or an id of the Hub."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from jobgen.model.units import clip
+from jobgen.strategy.shapes.architecture import Architecture
+from jobgen.strategy.shapes.families import EXPERTS, KEYS
+from jobgen.strategy.shapes.read import read
+from jobgen.strategy.shapes.table import known, near
+from jobgen.strategy.shapes.written import written
+from jobgen.strategy.spec import ModelSizes, TrainDiagnostic
+
+if TYPE_CHECKING:
+    from jobgen.model.train import Train
+
+_NAMES = {size: KEYS[size] for size in ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab")}
+"""Size → its keys, for a file that does not say enough for an Architecture."""
+
+
+def sizes(train: Train, texts: Mapping[str, bytes]) -> tuple[ModelSizes, list[TrainDiagnostic]]:
+    """The sizes as far as they are known. ``texts`` are files of the workdir that app has read."""
+    if train.model is None:
+        return ModelSizes(), []
+    if not isinstance(train.model, str):
+        return _of(written(train.model)), []
+    content = texts.get(train.model)
+    if content is None:
+        arch = known(train.model)
+        return (_of(arch, train.model) if arch else ModelSizes(train.model)), []
+    data = _mapping(train.model, content)
+    if isinstance(data, TrainDiagnostic):
+        return ModelSizes(train.model), [data]
+    arch, doubt = read(data, train.model)
+    return (_of(arch, train.model) if arch and not doubt else _part(train.model, data)), []
+
+
+def architecture(train: Train, texts: Mapping[str, bytes]) -> tuple[Architecture | None, str]:
+    """All sizes of the model, and in words what is missing or in doubt; empty where all is known.
+
+    Unlike ``sizes`` it has all or nothing. A file that cannot be read is ``sizes``' to say.
+    """
+    if train.model is None:
+        return None, "train.model does not say which model it is"
+    if not isinstance(train.model, str):
+        shape = written(train.model)
+        return shape, "" if shape.vocab else "without vocab, embeddings and logits are not counted"
+    content = texts.get(train.model)
+    if content is not None:
+        data = _mapping(train.model, content)
+        return (
+            (None, data.message) if isinstance(data, TrainDiagnostic) else read(data, train.model)
+        )
+    arch = known(train.model)
+    if arch is not None:
+        return arch, ""
+    like = f"; known are {', '.join(near(train.model))}" if near(train.model) else ""
+    return None, f"the sizes of '{clip(train.model, 80)}' are not known{like}"
+
+
+def known_architecture(train: Train, texts: Mapping[str, bytes]) -> Architecture | None:
+    """The model if nothing about it is in doubt. A mapping may leave its vocabulary open."""
+    arch, doubt = architecture(train, texts)
+    written_down = train.model is not None and not isinstance(train.model, str)
+    return arch if written_down or not doubt else None
+
+
+def _mapping(name: str, content: bytes) -> dict[str, Any] | TrainDiagnostic:
+    try:
+        data = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        message = f"{name} is no JSON: {error}"
+        return TrainDiagnostic("J237", message, ("model",), "a model's config.json")
+    if not isinstance(data, dict):
+        return TrainDiagnostic(
+            "J237", f"{name} holds no mapping", ("model",), "a model's config.json"
+        )
+    return data
+
+
+def _of(arch: Architecture, name: str = "") -> ModelSizes:
+    return ModelSizes(
+        name,
+        layers=arch.layers,
+        hidden=arch.hidden,
+        heads=arch.heads,
+        kv_heads=arch.kv_heads,
+        ffn=arch.ffn,
+        vocab=arch.vocab or None,
+        experts=arch.experts.count if arch.experts else None,
+    )
+
+
+def _part(name: str, data: Mapping[str, Any]) -> ModelSizes:
+    """What a file says that does not say everything."""
+    inner = data.get("text_config")  # of a model that also sees or hears
+    data = inner if isinstance(inner, dict) else data
+    found = {size: _first(data, keys) for size, keys in _NAMES.items()}
+    if found["kv_heads"] is None:
+        found["kv_heads"] = 1 if data.get("multi_query") is True else found["heads"]
+    return ModelSizes(name, **found, experts=_first(data, EXPERTS["count"]))
+
+
+def _first(data: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
+    values = (data.get(key) for key in keys)
+    found = (v for v in values if isinstance(v, int) and not isinstance(v, bool) and v > 0)
+    return next(found, None)

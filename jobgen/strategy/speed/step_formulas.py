@@ -1,0 +1,68 @@
+"""The formulas of a step with their inputs and their sources, as ``--why`` prints them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from jobgen.strategy.estimate import ClusterHardware, Volume
+from jobgen.strategy.setup import Setup
+from jobgen.strategy.speed import rates
+from jobgen.strategy.speed.products import is_narrow
+
+_SENT = {
+    "all-gather": "(n - 1) / n of what n ranks gather",
+    "reduce-scatter": "(n - 1) / n of what n ranks reduce",
+    "all-reduce": "2 (n - 1) / n of what n ranks reduce",
+    "all-to-all": "(n - 1) / n of what n ranks exchange",
+    "send": "all of it, to one neighbour",
+}
+_RINGS = (
+    "over k nodes of g ranks (k - 1) / k / g of it by each card (stas00/ml-engineering, network)"
+)
+
+
+def lines(
+    setup: Setup, machine: ClusterHardware, passes: tuple[float, float], volumes: Iterable[Volume]
+) -> Iterator[str]:
+    """Each formula in one line; ``passes`` are the seconds of one micro-batch, either way."""
+    yield _flops(setup)
+    rate = rates.matmul(machine, narrow=is_narrow(setup)) / 1e12
+    yield (
+        f"matrix products: FLOPs / {rate:.0f} TFLOP/s, what large ones reach of the datasheet's "
+        f"{machine.peak / 1e12:.0f} in 16 bits (stas00/ml-engineering, compute/accelerator; "
+        "pytorch/ao, roofline_utils.py)"
+    )
+    yield (
+        f"everything else: bytes / ({machine.bandwidth / 1e12:.2f} TB/s x {rates.MEMORY}) "
+        "(pytorch/ao, roofline_utils.py)"
+    )
+    forward, backward = passes
+    yield f"one micro-batch: {forward:.3g} s forward, {backward:.3g} s backward"
+    if setup.mesh.world > 1:
+        yield (
+            f"x {rates.SLOWEST} for the slowest of all GPUs (arXiv 2208.11035), and "
+            f"{rates.CONTENTION:.1%} more while something is sent beside it (arXiv 2507.03114)"
+        )
+    yield from _sent(volumes)
+    if machine.measured and machine.measured.source:
+        yield f"links as they were measured: {machine.measured.source}"
+    if setup.mesh.pp > 1:
+        yield (
+            f"bubble: ({setup.mesh.pp} stages - 1) / {setup.chunks} of a micro-batch's time "
+            "(arXiv 2104.04473)"
+        )
+
+
+def _flops(setup: Setup) -> str:
+    each = 4 if setup.adapters else 6
+    return (
+        f"model FLOPs of a token: {each} x {setup.model.active:,} parameters that it passes + "
+        f"12 x layers x heads' width x {setup.seq} tokens (PaLM, arXiv 2204.02311, appendix B)"
+    )
+
+
+def _sent(volumes: Iterable[Volume]) -> Iterator[str]:
+    kinds = dict.fromkeys(volume.what.partition(" ")[0] for volume in volumes)
+    yield from (f"{kind}: each rank sends {_SENT[kind]}" for kind in kinds)
+    if any(volume.link == "network" for volume in volumes):
+        yield _RINGS

@@ -1,0 +1,303 @@
+"""Slurm as the profile expects it: the controller, accounting, partition, account, a job's request.
+
+What is printed differs little between 20.02 and 26.05; what is not understood is not judged.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from jobgen.errors import Place
+from jobgen.model.cluster import ClusterProfile
+from jobgen.shell import split_lines
+from jobgen.survey.health import (
+    Answer,
+    Answers,
+    CheckRow,
+    Verdict,
+    failed,
+    fields,
+    unanswered,
+    unknown,
+    warned,
+    well,
+)
+from jobgen.survey.health.partition import fault, most_nodes, named, seconds
+from jobgen.survey.health.questions import ASSOCIATION
+from jobgen.survey.slurm_site.fields import settings
+from jobgen.survey.slurm_site.partitions import Partition, partitions
+
+SLOW = 3.0
+"""Seconds after which an answer of the controller is slow."""
+_NO_ACCOUNTING = re.compile(r"storage is disabled|not running a supported accounting_storage", re.I)
+_RELEASE = re.compile(r"(\d{2})\.(\d{2})(?:\.\d{1,3})?", re.ASCII)
+
+
+class SlurmComparison(NamedTuple):
+    """What Slurm answered, and the profile it is held against."""
+
+    answers: Answers
+    profile: ClusterProfile
+    where: Callable[..., Place]
+    """Keys of the profile → ``hpc.yaml:12``."""
+    refusal: str = ""
+    """Why no job of this profile could be made to be tried; empty where one could."""
+
+    def answer(self, key: str) -> Answer:
+        """What a question brought."""
+        return self.answers.get(key, Answer())
+
+    @property
+    def configuration(self) -> Mapping[str, str]:
+        """``scontrol show config`` by its keys."""
+        return settings(self.answer("config").out)
+
+    def option(self, name: str) -> str:
+        """An option of sbatch among the profile's defaults; empty where it has none."""
+        return self.profile.defaults.slurm.get(name) or ""
+
+    @property
+    def partitions(self) -> Sequence[Partition]:
+        """Those that the controller told of."""
+        return partitions(self.answer("partitions").out)
+
+    @property
+    def wanted(self) -> list[Partition]:
+        """Those of the profile's defaults that exist, else the cluster's default one."""
+        return named(self.partitions, self.option("partition"))
+
+    @property
+    def associations(self) -> list[dict[str, str]]:
+        """Account, QOS and limits that the accounting has for this user on this cluster."""
+        lines = (line.split("|") for line in split_lines(self.answer("association").out))
+        here = ("", self.configuration.get("ClusterName", "").lower())
+        found = [
+            dict(zip(ASSOCIATION, line, strict=True))
+            for line in lines
+            if len(line) == len(ASSOCIATION) and line[0].strip()
+        ]
+        return [a for a in found if here[1] == "" or a["cluster"].strip().lower() in here]
+
+    @property
+    def enforced(self) -> bool:
+        """Whether the controller refuses accounts that the accounting does not know."""
+        said = self.configuration.get("AccountingStorageEnforce", "").lower()
+        return any(word in said for word in ("associations", "limits", "qos", "all", "safe"))
+
+
+def _controller(site: SlurmComparison) -> Verdict:
+    answer = site.answer("ping")
+    fix = "try it there: scontrol ping; if it lasts, tell your site. Nothing submitted is lost"
+    if answer.late or (not answer.ok and "DOWN" in answer.out):
+        late = "within its time" if answer.late else "the connection of scontrol ping"
+        return failed(f"slurmctld does not answer {late}", fix, "J421")
+    if (bad := unanswered(answer, "scontrol")) or not answer.ok:
+        return bad or failed(f"scontrol ping: {answer.summarize}", fix, "J421")
+    if site.answer("queue").late or site.answer("config").late:
+        return failed("slurmctld answers a ping and no question", fix, "J421")
+    slowest = max((site.answer(key).seconds or 0.0) for key in ("config", "partitions", "queue"))
+    if slowest > SLOW:
+        return warned(f"slurmctld is slow: {slowest:.1f} s", "ask it seldom", "J421")
+    return well("slurmctld answers", site.answer("queue").seconds or answer.seconds)
+
+
+def _version(site: SlurmComparison) -> Verdict:
+    printed = site.configuration.get("SLURM_VERSION") or site.answer("version").out
+    found = _RELEASE.search(printed)
+    if not found:
+        return unanswered(site.answer("version"), "sbatch") or unknown("no version is told")
+    real = f"{found[1]}.{found[2]}"
+    said = site.profile.slurm_version
+    if said is None or said == real:
+        return well(f"Slurm {found[0]}")
+    fix = f'write slurm_version: "{real}" ({site.where("slurm_version")})'
+    if said > real:
+        return failed(f"Slurm {found[0]}, older than the profile's {said}", fix, "J422")
+    return warned(f"Slurm {found[0]}, newer than the profile's {said}", fix, "J422")
+
+
+def _accounting(site: SlurmComparison) -> Verdict:
+    answer, said = site.answer("past"), site.profile.accounting
+    where = site.where("accounting")
+    storage = site.configuration.get("AccountingStorageType", "unknown")
+    off = storage in ("accounting_storage/none", "") or _NO_ACCOUNTING.search(answer.summarize)
+    if off:
+        if said == "sacct":
+            fix = f"write accounting: none ({where})"
+            return failed("the profile says sacct, and this Slurm keeps no accounting", fix, "J423")
+        return well("none is kept: how jobs ended is read from their run directories")
+    if answer.ok:
+        return well("sacct answers", answer.seconds)
+    if (bad := unanswered(answer, "sacct")) and bad.status == "unknown":
+        return bad
+    found = "sacct does not answer" if answer.late else f"sacct: {answer.summarize}"
+    fix = "slurmdbd may be down: ask your site"
+    if said == "sacct":
+        return failed(found, f"{fix}; until then accounting: auto ({where})", "J423")
+    return warned(found, f"{fix}; jobs run on, their ends are read from run directories", "J423")
+
+
+def _partition(site: SlurmComparison) -> Verdict:
+    if (bad := unanswered(site.answer("partitions"), "scontrol")) or not site.partitions:
+        return bad or unknown("scontrol tells of no partition")
+    asked = site.option("partition")
+    where = site.where("defaults", "slurm", "partition")
+    seen = ", ".join(p.name for p in site.partitions[:12])
+    known = {p.name for p in site.partitions}
+    for name in filter(None, asked.split(",")):
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            guess = f"did you mean '{near[0]}'? " if near else ""
+            fix = f"{guess}correct defaults.slurm.partition ({where}); there are: {seen}"
+            return failed(f"there is no partition '{name}'", fix, "J424")
+    if not site.wanted:
+        fix = f"write defaults: {{slurm: {{partition: NAME}}}} ({where}); there are: {seen}"
+        return failed("none is named, and this Slurm has no default one", fix, "J424")
+    groups = fields(site.answer("shell").out).get("groups", "").split()
+    asks = (site.option("account"), site.option("qos"))
+    faults = [text for p in site.wanted if (text := fault(p, *asks, groups))]
+    if len(faults) == len(site.wanted):
+        return failed(faults[0], f"use another ({where}); there are: {seen}", "J424")
+    names = ", ".join(p.name for p in site.wanted)
+    return well(names if asked else f"{names}, the default one")
+
+
+def _sizes(site: SlurmComparison) -> Verdict | None:
+    """The profile's limits against those of the partition: what it promises must be had."""
+    if not site.wanted:
+        return None
+    limits, count = site.profile.limits, site.profile.nodes.count
+    times = [seconds(p) for p in site.wanted]
+    longest = None if None in times else max(time for time in times if time is not None)
+    most, total = max(map(most_nodes, site.wanted)), max(p.total_nodes for p in site.wanted)
+    name = f"partition {site.wanted[0].name}"
+    found, key = "", ("limits", "nodes")
+    if limits.time and longest is not None and limits.time.seconds > longest:
+        found = f"limits.time is {limits.time}, {name} allows {_hours(longest)}"
+        key = ("limits", "time")
+    elif count > total:
+        found, key = f"nodes.count is {count}, {name} has {total}", ("nodes", "count")
+    elif (limits.nodes or count) > most:
+        found = f"a job may have {limits.nodes or count} nodes by the profile, {name} allows {most}"
+    if found:
+        return warned(found, f"correct {'.'.join(key)} ({site.where(*key)})", "J424")
+    time = "no time limit" if longest is None else f"jobs up to {_hours(longest)}"
+    return well(f"{most} node{'s' if most != 1 else ''}, {time}")
+
+
+def _hours(time: int) -> str:
+    days, hours, minutes = time // 86400, time // 3600 % 24, time // 60 % 60
+    parts = ((days, "d"), (hours, "h"), (minutes, "m"))
+    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0m"
+
+
+def _account(site: SlurmComparison) -> Verdict | None:
+    answer = site.answer("association")
+    if not answer.ok:
+        return None
+    asked, where = site.option("account"), site.where("defaults", "slurm", "account")
+    known = list(dict.fromkeys(a["account"] for a in site.associations))
+    if asked and asked.lower() not in (name.lower() for name in known):
+        there = f"yours are: {', '.join(known[:12])}" if known else "you have none here"
+        fix = f"correct defaults.slurm.account ({where}); {there}"
+        if site.enforced:
+            return failed(f"'{asked}' is no account of yours", fix, "J425")
+        if known:
+            found = f"'{asked}' is no account of yours; this Slurm takes it all the same"
+            return warned(found, fix, "J425")
+    if not known and site.enforced:
+        fix = "ask your site for an account: sacctmgr show association user=NAME shows none"
+        return failed("you have no account here, and jobs need one", fix, "J425")
+    if asked:
+        return well(asked)
+    return well(f"your default one, of {', '.join(known[:6])}" if known else "none is needed")
+
+
+def _qos(site: SlurmComparison) -> Verdict | None:
+    asked = site.option("qos")
+    mine = _mine(site)
+    if not asked or not site.answer("association").ok or not mine:
+        return None
+    names = (name.strip().lstrip("+") for a in mine for name in a["qos"].split(","))
+    allowed = sorted(set(filter(None, names)))
+    if asked.lower() in (name.lower() for name in allowed):
+        return well(asked)
+    fix = (
+        f"correct defaults.slurm.qos ({site.where('defaults', 'slurm', 'qos')}); "
+        f"yours are: {', '.join(allowed) or 'none'}"
+    )
+    judge = failed if site.enforced else warned
+    return judge(f"'{asked}' is no QOS of yours", fix, "J425")
+
+
+def _mine(site: SlurmComparison) -> list[dict[str, str]]:
+    """The associations of the profile's account, or all of them."""
+    asked = site.option("account").lower()
+    return [a for a in site.associations if not asked or a["account"].lower() == asked]
+
+
+def _limits(site: SlurmComparison) -> Verdict | None:
+    mine = _mine(site)
+    told = [(a["maxjobs"].strip(), a["maxsubmit"].strip()) for a in mine]
+    if not told:
+        return None
+    if all("0" in pair for pair in told):
+        fix = "ask your site: your account is closed, or its time is used up"
+        return failed(
+            "your account may have no jobs at all (MaxJobs or MaxSubmit is 0)", fix, "J425"
+        )
+    running = sum(line.strip() != "" for line in split_lines(site.answer("queue").out))
+    words = [f"at most {jobs} running" for jobs, _ in told[:1] if jobs]
+    words += [f"at most {most} submitted" for _, most in told[:1] if most]
+    return well(f"{', '.join(words) or 'none of jobs'}; yours in the queue now: {running}")
+
+
+_HINTS = (
+    ("invalid partition|partition name", "correct defaults.slurm.partition ({partition})"),
+    ("account", "correct defaults.slurm.account ({account})"),
+    ("qos", "correct defaults.slurm.qos ({qos})"),
+    ("feature|constraint", "correct defaults.slurm.constraint ({constraint})"),
+    ("gres|TRES", "see sinfo -o '%P %G' there; correct gpu_request, gpu_type or nodes ({nodes})"),
+    (
+        "node configuration",
+        "no node has so many GPUs or CPUs: correct nodes ({nodes}), as sinfo tells",
+    ),
+    ("time limit", "give a time limit that the partition allows"),
+    ("unrecognized option|invalid option", "take that option out of defaults.slurm ({slurm})"),
+)
+
+
+def _test(site: SlurmComparison) -> Verdict:
+    if site.refusal:
+        return unknown(f"no job could be made of this profile: {site.refusal}")
+    answer = site.answer("test")
+    if bad := unanswered(answer, "sbatch"):
+        return bad
+    if answer.ok:
+        start = re.search(r"to start at (\S{1,40})", answer.err + answer.out)
+        when = f"; a node with all its GPUs by {start[1]}" if start else ""
+        return well(f"sbatch --test-only takes it{when}", answer.seconds)
+    places = {
+        key: site.where("defaults", "slurm", key)
+        for key in ("partition", "account", "qos", "constraint")
+    }
+    places |= {"nodes": site.where("nodes"), "slurm": site.where("defaults", "slurm")}
+    hints = [hint for words, hint in _HINTS if re.search(words, answer.summarize, re.IGNORECASE)]
+    fix = hints[0].format_map(places) if hints else "compare with your site's example of a job"
+    return failed(f"sbatch --test-only: {answer.summarize}", fix, "J426")
+
+
+ROWS: tuple[CheckRow[SlurmComparison], ...] = (
+    CheckRow("slurm.controller", "the controller answers", _controller),
+    CheckRow("slurm.version", "Slurm's release is the profile's", _version),
+    CheckRow("slurm.accounting", "accounting is what the profile says", _accounting),
+    CheckRow("slurm.partition", "the partition is there, up, and open to you", _partition),
+    CheckRow("slurm.sizes", "the profile's limits are the partition's", _sizes),
+    CheckRow("slurm.account", "the account is yours", _account),
+    CheckRow("slurm.qos", "the QOS is yours", _qos),
+    CheckRow("slurm.limits", "you may have jobs", _limits),
+    CheckRow("slurm.request", "a job of this profile would be taken (nothing is submitted)", _test),
+)

@@ -1,0 +1,90 @@
+"""``scontrol show node``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from jobgen.survey.slurm_site.fields import (
+    MARKS,
+    Gres,
+    gres,
+    memory,
+    number,
+    read_value,
+    records,
+    split_list,
+)
+
+
+class SlurmNode(NamedTuple):
+    """A node as the controller knows it."""
+
+    name: str
+    state: tuple[str, ...] = ()
+    """Base state and flags: IDLE, DRAIN."""
+    cpus: int = 0
+    """CPUs that jobs can have, as Slurm counts them."""
+    sockets: int = 0
+    cores_per_socket: int = 0
+    threads_per_core: int = 0
+    memory: int = 0
+    """MiB that jobs may ask for (RealMemory); 0 where the site has not said."""
+    gres: tuple[Gres, ...] = ()
+    features: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+    version: str = ""
+    """Slurm's release on that node; empty where it has not registered."""
+    system: str = ""
+    reason: str = ""
+    kept: bool = False
+    """Whether it keeps CPUs or memory for the system (CoreSpecCount, MemSpecLimit): not in these
+    numbers, as a job that asks for them is refused."""
+
+    @property
+    def gpus(self) -> tuple[Gres, ...]:
+        """Its GPUs, a row for each type."""
+        return tuple(one for one in self.gres if one.name == "gpu" and one.number)
+
+    @property
+    def usable(self) -> bool:
+        """Whether jobs can run on it now, or could when it is free."""
+        out = _OUT - {"NOT_RESPONDING"} if "POWERING_UP" in self.state else _OUT
+        return not out.intersection(self.state)
+
+
+_OUT = frozenset(
+    {"DOWN", "DRAIN", "DRAINED", "DRAINING", "FAIL", "FAILING", "INVAL", "INVALID_REG", "UNKNOWN"}
+    | {"NOT_RESPONDING", "ERROR", "FUTURE"}
+)
+
+
+def nodes(text: str) -> tuple[SlurmNode, ...]:
+    """The nodes in ``scontrol show node``, one line each (``-o``) or several.
+
+    Nodes that are only planned (FUTURE) are left out.
+    """
+    found = (_node(record) for record in records(text, "NodeName"))
+    return tuple(node for node in found if node.name and "FUTURE" not in node.state)
+
+
+def _node(record: Mapping[str, str]) -> SlurmNode:
+    get = record.get
+    total, for_jobs = number(get("CPUTot", "")), number(get("CPUEfctv", ""))
+    real, own = memory(get("RealMemory", "")), number(get("MemSpecLimit", ""))
+    return SlurmNode(
+        name=read_value(get("NodeName", "")),
+        state=tuple(w for word in get("State", "").split("+") if (w := word.rstrip(MARKS))),
+        cpus=min(total, for_jobs or total),
+        sockets=number(get("Sockets", "")),
+        cores_per_socket=number(get("CoresPerSocket", "")),
+        threads_per_core=number(get("ThreadsPerCore", "")),
+        memory=max(0, real - own),
+        gres=gres(get("Gres", "")),
+        features=split_list(get("AvailableFeatures", "")),
+        partitions=split_list(get("Partitions", "")),
+        version=read_value(get("Version", "")),
+        system=read_value(get("OS", "")),
+        reason=read_value(get("Reason", "")),
+        kept=0 < for_jobs < total or 0 < own < real,
+    )

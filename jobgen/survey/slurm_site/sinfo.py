@@ -1,0 +1,48 @@
+"""``sinfo``: where ``scontrol`` tells nothing, and what is idle now."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jobgen.shell import split_lines
+from jobgen.survey.slurm_site.fields import MARKS, Gres, gres, memory, number, read_value
+
+FORMAT = "%P|%a|%l|%D|%T|%c|%m|%G|%N"
+
+
+class NodeGroup(NamedTuple):
+    """Nodes of one partition that are alike, and in the same state."""
+
+    partition: str
+    default: bool
+    available: str
+    """Whether the partition is up: up, down, drain, inact."""
+    max_time: str
+    """As Slurm writes it, ``7-00:00:00``; empty where there is no limit."""
+    number: int
+    state: str
+    cpus: int
+    memory: int
+    """MiB of each node; 0 where the site has not said."""
+    gres: tuple[Gres, ...]
+    nodes: str
+
+
+def groups(text: str) -> tuple[NodeGroup, ...]:
+    """The rows of ``sinfo -h -e -o`` in ``FORMAT``."""
+    return tuple(
+        NodeGroup(
+            partition=row[0].strip().rstrip("*"),
+            default=row[0].strip().endswith("*"),
+            available=read_value(row[1]),
+            max_time="" if row[2].strip() == "infinite" else read_value(row[2]),
+            number=number(row[3]),
+            state=row[4].strip().rstrip(MARKS),
+            cpus=number(row[5]),
+            memory=memory(row[6]),
+            gres=gres(row[7]),
+            nodes=read_value(row[8]),
+        )
+        for line in split_lines(text)
+        if len(row := line.split("|")) == 9 and row[0].strip().rstrip("*")
+    )

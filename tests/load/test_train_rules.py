@@ -1,0 +1,140 @@
+"""``train:`` in job.yaml, before any cluster: what is read, and what no cluster could mend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobgen.errors import Diagnostic, Invalid
+from jobgen.load import load_job
+from jobgen.model.train import STRATEGIES, Train
+from jobgen.model.trained import ModelShape
+
+JOB = "name: demo\nnodes: 2\ngpus_per_node: 8\ntime: 2h\nrun: train.py\n"
+
+
+def read(train: str, text: str = JOB) -> Train:
+    found = load_job(f"{text}train: {train}\n", "job.yaml").value.train
+    assert found is not None
+    return found
+
+
+def problems(train: str, text: str = JOB) -> tuple[Diagnostic, ...]:
+    with pytest.raises(Invalid) as caught:
+        read(train, text)
+    return caught.value.problems
+
+
+def problem(train: str, text: str = JOB) -> Diagnostic:
+    (one,) = problems(train, text)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("word", "wanted"),
+    [
+        *((name, name) for name in STRATEGIES),
+        ("FSDP", "fsdp"),
+        ("hybrid", "fsdp-hybrid"),
+        ("HYBRID_SHARD", "fsdp-hybrid"),
+        ("full_shard", "fsdp"),
+        ("shard_grad_op", "fsdp-grad-op"),
+        ("zero-3", "zero3"),
+        ("ZeRO3", "zero3"),
+    ],
+)
+def test_a_strategy_is_known_by_its_names(word: str, wanted: str) -> None:
+    assert read(f"{{strategy: {word}}}").strategy.type == wanted
+
+
+def test_a_word_and_a_mapping_are_the_same() -> None:
+    assert read("{strategy: fsdp2}") == read("{strategy: {type: fsdp2}}")
+    assert read("{strategy: zero3, offload: both}") == read(
+        "{strategy: zero3, offload: {what: both, to: cpu}}"
+    )
+
+
+def test_sizes_are_a_mapping_and_a_file_is_a_path() -> None:
+    shape = read("{model: {layers: 2, hidden: 64, heads: 4}}").model
+    assert isinstance(shape, ModelShape)
+    assert shape.kv_heads is None
+    assert read("{model: model/config.json}").model == "model/config.json"
+    assert problem("{model: /models/config.json}").code == "J136"
+
+
+def test_a_typo_is_answered_with_the_word() -> None:
+    found = problem("{strategy: fsdp3}")
+    assert "fsdp" in f"{found.message} {found.hint}"
+    found = problem("{gradient_acumulation: 2}")
+    assert "gradient_accumulation" in f"{found.message} {found.hint}"
+
+
+@pytest.mark.parametrize(
+    ("train", "code", "key"),
+    [
+        ("{strategy: zero3, pp: 2}", "J232", "pp"),
+        ("{strategy: ddp, offload: both}", "J235", "offload"),
+        ("{strategy: zero2, offload: params}", "J235", "offload"),
+        ("{strategy: zero3, offload: {what: both, to: nvme}}", "J235", "to"),
+        ("{strategy: {type: fsdp, bucket_mb: 50}}", "J236", "bucket_mb"),
+        ("{framework: megatron, strategy: fsdp}", "J236", "framework"),
+        ("{global_batch: 100, micro_batch: 3}", "J230", "global_batch"),
+        ("{strategy: 3d, tp: 3, model: {layers: 2, hidden: 64, heads: 4}}", "J233", "tp"),
+        ("{strategy: 3d, tp: 3, model: meta-llama/Llama-3.1-8B}", "J233", "tp"),
+        ("{strategy: 3d, tp: 32}", "J231", "tp"),
+        ("{dp: 3}", "J231", "dp"),
+    ],
+)
+def test_what_no_cluster_could_mend_is_refused_at_its_key(train: str, code: str, key: str) -> None:
+    found = problem(train)
+    assert found.code == code
+    assert found.message.startswith("train: ")
+    assert found.hint
+    assert found.place is not None
+    assert found.place.line == 6
+    value = train.index(f"{key}: ") + len(f"{key}: ")
+    assert found.place.col == len("train: ") + value + 1
+
+
+def test_a_key_that_is_not_there_is_pointed_at_through_train() -> None:
+    text = JOB.replace("gpus_per_node: 8\n", "gpus_per_node: 8\nlauncher: deepspeed\n")
+    found = problem("{framework: lightning}", text)
+    assert (found.code, found.hint) == ("J236", "write launcher: srun")
+
+
+def test_without_the_ranks_only_what_every_world_has_is_said() -> None:
+    text = JOB.replace("gpus_per_node: 8\n", "")
+    assert read("{global_batch: 100, micro_batch: 3, dp: 3}", text).dp == 3
+    assert problem("{strategy: zero3, pp: 2}", text).code == "J232"
+
+
+def test_two_faults_are_both_said() -> None:
+    codes = [p.code for p in problems("{strategy: fsdp, pp: 2, framework: megatron}")]
+    assert sorted(codes) == ["J232", "J236"]
+
+
+words = st.sampled_from([*STRATEGIES, "megatron", "bf16", "full", "none", "", "~", "1", "x: y"])
+anything = st.recursive(
+    words | st.integers(-2, 2**70).map(str) | st.floats().map(str) | st.just("null"),
+    lambda inner: (
+        st.lists(inner, max_size=2).map(lambda v: f"[{', '.join(v)}]")
+        | st.dictionaries(st.sampled_from([*Train.keys, "type", "what"]), inner, max_size=3).map(
+            lambda d: "{" + ", ".join(f"{k}: {v or 'null'}" for k, v in d.items()) + "}"
+        )
+    ),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.sampled_from(list(Train.keys)), anything, max_size=5))
+def test_whatever_is_written_is_read_or_refused_with_a_place(keys: dict[str, Any]) -> None:
+    text = "{" + ", ".join(f"{k}: {v or 'null'}" for k, v in keys.items()) + "}"
+    try:
+        refused: tuple[Diagnostic, ...] = ()
+        read(text)
+    except Invalid as error:
+        refused = error.problems
+    assert all(p.place and p.message for p in refused)

@@ -1,0 +1,143 @@
+"""The sizes of a model: from job.yaml's mapping, and from files as transformers writes them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobgen.model.train import Train
+from jobgen.strategy.model_sizes import architecture, sizes
+from jobgen.strategy.spec import ModelSizes
+
+FILE = "model/config.json"
+
+
+def read(data: Any) -> ModelSizes:
+    known, found = sizes(Train(model=FILE), {FILE: json.dumps(data).encode()})
+    assert found == []
+    return known
+
+
+def test_a_mapping_fills_what_it_leaves_out() -> None:
+    shape = {"layers": 2, "hidden": 64, "heads": 4}
+    known, found = sizes(Train(model=shape), {})
+    assert known == ModelSizes(layers=2, hidden=64, heads=4, kv_heads=4, ffn=256)
+    assert found == []
+
+
+@pytest.mark.parametrize("model", [None, "acme/Unheard-Of-8B", FILE])
+def test_without_the_file_nothing_is_known(model: str | None) -> None:
+    train = Train(model=model) if model else Train()
+    assert sizes(train, {}) == (ModelSizes(model or ""), [])
+
+
+@pytest.mark.parametrize("model", ["meta-llama/Llama-3.1-8B", "llama-3.1-8b-INSTRUCT"])
+def test_an_id_of_the_hub_is_known_without_a_file(model: str) -> None:
+    wanted = ModelSizes(model, 32, 4096, 32, 8, 14336, 128256)
+    assert sizes(Train(model=model), {}) == (wanted, [])
+
+
+def test_a_file_of_the_workdir_comes_before_the_hub() -> None:
+    content = json.dumps({"num_hidden_layers": 3}).encode()
+    assert sizes(Train(model="gpt2"), {"gpt2": content}) == (ModelSizes("gpt2", layers=3), [])
+
+
+def test_a_known_type_is_read_as_transformers_builds_it() -> None:
+    """Falcon-7B's file says num_kv_heads: 71, and its model has one."""
+    data = {
+        "model_type": "falcon",
+        "num_hidden_layers": 32,
+        "hidden_size": 4544,
+        "num_attention_heads": 71,
+        "num_kv_heads": 71,
+        "vocab_size": 65024,
+        "multi_query": True,
+    }
+    assert read(data) == ModelSizes(FILE, 32, 4544, 71, 1, 4 * 4544, 65024)
+
+
+@pytest.mark.parametrize(
+    ("model", "files", "words"),
+    [
+        (None, {}, "does not say which model"),
+        ("meta-llama/Llama-3.1-9B", {}, "meta-llama/Llama-3.1-8B"),
+        (FILE, {FILE: b"{"}, "is no JSON"),
+        (FILE, {FILE: b'{"model_type": "llama"}'}, "hidden_size is missing"),
+        (FILE, {FILE: b'{"model_type": "llama", "vocab_size": -1}'}, "vocab_size is no whole"),
+    ],
+)
+def test_what_keeps_a_model_unknown_is_said(
+    model: str | None, files: dict[str, bytes], words: str
+) -> None:
+    arch, why = architecture(Train(model=model), files)
+    assert arch is None
+    assert words in why
+
+
+def test_a_whole_architecture_is_known_or_in_doubt() -> None:
+    arch, why = architecture(Train(model="gpt2"), {})
+    assert (arch and arch.positions, why) == (1024, "")
+    arch, why = architecture(Train(model={"layers": 2, "hidden": 64, "heads": 4}), {})
+    assert arch is not None
+    assert "vocab" in why
+
+
+@pytest.mark.parametrize(
+    ("data", "wanted"),
+    [
+        (
+            {
+                "num_hidden_layers": 32,
+                "hidden_size": 4096,
+                "num_attention_heads": 32,
+                "num_key_value_heads": 8,
+                "intermediate_size": 14336,
+                "vocab_size": 128256,
+            },
+            ModelSizes(FILE, 32, 4096, 32, 8, 14336, 128256),
+        ),
+        (
+            {"n_layer": 12, "n_embd": 768, "n_head": 12, "n_inner": None, "vocab_size": 50257},
+            ModelSizes(FILE, 12, 768, 12, 12, None, 50257),
+        ),
+        ({"n_head": 71, "multi_query": True}, ModelSizes(FILE, heads=71, kv_heads=1)),
+        (
+            {"text_config": {"num_hidden_layers": 4}, "vision_config": {}},
+            ModelSizes(FILE, layers=4),
+        ),
+        ({"num_local_experts": 8, "num_hidden_layers": True}, ModelSizes(FILE, experts=8)),
+    ],
+)
+def test_files_of_transformers_are_understood(data: dict[str, Any], wanted: ModelSizes) -> None:
+    assert read(data) == wanted
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\xff\xfe", b"[1]", b'"x"', b"[" * 100_000, b"1" * 5000]
+)
+def test_a_file_that_is_no_mapping_is_a_fault(content: bytes) -> None:
+    known, (fault,) = sizes(Train(model=FILE), {FILE: content})
+    assert known == ModelSizes(FILE)
+    assert (fault.code, fault.path) == ("J237", ("model",))
+    assert len(fault.message) < 300
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=5,
+)
+keys = st.sampled_from(
+    ["hidden_size", "n_head", "num_attention_heads", "n_layer", "text_config", "multi_query"]
+)
+
+
+@given(st.dictionaries(keys, values | st.dictionaries(keys, values)))
+def test_whatever_the_file_says_sizes_are_positive_or_unknown(data: dict[str, Any]) -> None:
+    found = read(data)._asdict()
+    assert found.pop("name") == FILE
+    assert all(v is None or (type(v) is int and v > 0) for v in found.values())
