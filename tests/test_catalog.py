@@ -189,7 +189,7 @@ def test_a_profile_extends_another_found_in_the_same_places(
     assert found.parent is not None
     loaded = load_cluster(found.text, found.label, parent=found.parent)
     assert (loaded.value.nodes.count, loaded.value.nodes.gpus_per_node) == (1, 8)
-    assert loaded.why("nodes", "gpu").startswith("clusters/a100x16.yaml:")
+    assert str(loaded.why("nodes", "gpu")).startswith("clusters/a100x16.yaml:")
 
 
 def test_a_profile_may_extend_the_shipped_one_of_its_name(folders: tuple[Path, Path, Path]) -> None:

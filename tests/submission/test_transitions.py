@@ -172,8 +172,8 @@ def report(**values: Any) -> Report:
     return Report(1, values.pop("now", 1002.0), host=values.pop("host", "login1"), **values)
 
 
-def resolved(*, alive: bool = False, found: Any = (), **values: Any) -> Resolved:
-    return Resolved(report(**values), alive, found, (), TTL, 5.0)
+def resolved(*, alive: bool = False, jobs: Any = (), **values: Any) -> Resolved:
+    return Resolved(report(**values), alive, jobs, (), TTL, 5.0)
 
 
 def test_the_way_when_nothing_goes_wrong() -> None:
