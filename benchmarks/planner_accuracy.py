@@ -52,7 +52,7 @@ def memory(rows: Iterable[Row]) -> list[Scored]:
 
 def steps(rows: Iterable[Row]) -> list[Scored]:
     """The rows with a measured step of a known batch on a known network."""
-    from jobgen.strategy.speed import step
+    from jobgen.strategy.speed.step_time import step
 
     found = []
     for one in rows:

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 from jobgen.app import clusters, probing
 from jobgen.app.permissions import trust_profile
-from jobgen.app.surveying import Survey, survey, try_requests
+from jobgen.app.site_survey import Survey, survey, try_requests
 from jobgen.app.world import World
 from jobgen.errors import Diagnostic, Invalid, JobgenError, Missing
 from jobgen.model.record import Login
@@ -23,7 +23,7 @@ from jobgen.survey.draft import Draft, Gap, ProfileLine, named
 from jobgen.survey.node_profile import Probe
 
 
-class Wanted(NamedTuple):
+class ProfileRequest(NamedTuple):
     """What the words of the command say."""
 
     name: str
@@ -55,7 +55,7 @@ Leave = Callable[[Choice, tuple[tuple[str, str], ...]], bool]
 """Asks whether a job may be submitted for this choice, with these options."""
 
 
-def destination(world: World, wanted: Wanted) -> Path | None:
+def destination(world: World, wanted: ProfileRequest) -> Path | None:
     """Where the profile goes; None for standard output. Raises Invalid for words that it cannot
     hold."""
     from jobgen.model.cluster import host, user
@@ -80,7 +80,7 @@ def destination(world: World, wanted: Wanted) -> Path | None:
 
 
 def add(
-    world: World, wanted: Wanted, leave: Leave, *, say: Callable[[str], None] | None = None
+    world: World, wanted: ProfileRequest, leave: Leave, *, say: Callable[[str], None] | None = None
 ) -> Added:
     """Ask the site, with leave a node, and make the profile; ``save`` writes it.
 
@@ -119,13 +119,13 @@ def choose(found: Survey, partition: str) -> Choice:
     return chosen
 
 
-def drafted(found: Survey, chosen: Choice, wanted: Wanted) -> Draft:
+def drafted(found: Survey, chosen: Choice, wanted: ProfileRequest) -> Draft:
     """What the login host tells, before a node is asked."""
     said = site_profile.UserFacts(wanted.account, wanted.qos, wanted.root)
     return Draft(tuple(site_profile.entries(found.site, found.login, chosen, said)))
 
 
-def completed(draft: Draft, chosen: Choice, told: Probe | None, wanted: Wanted) -> Draft:
+def completed(draft: Draft, chosen: Choice, told: Probe | None, wanted: ProfileRequest) -> Draft:
     """The draft with what a node told, or with why none was asked; and its first lines."""
     gpus = chosen.kind.gpus
     rest = list(node_profile.entries(told, gpus)) if told else list(_not_asked(gpus))
@@ -187,7 +187,7 @@ def save(world: World, added: Added) -> None:
         trust_profile(world, profile.file, profile.site)
 
 
-def _login(wanted: Wanted) -> Login:
+def _login(wanted: ProfileRequest) -> Login:
     return Login(wanted.backend, wanted.host, wanted.user) if wanted.host else Login("local")
 
 
@@ -212,7 +212,7 @@ def _not_asked(gpus: int) -> tuple[Gap, ...]:
     return (*inside, *(Gap(("network", key), why) for key in keys))
 
 
-def _first(wanted: Wanted) -> tuple[ProfileLine | Gap, ...]:
+def _first(wanted: ProfileRequest) -> tuple[ProfileLine | Gap, ...]:
     """Name, scheduler and the way in."""
     first = [
         ProfileLine(("name",), wanted.name, "as asked"),
@@ -227,7 +227,7 @@ def _first(wanted: Wanted) -> tuple[ProfileLine | Gap, ...]:
     return tuple(first)
 
 
-def _head(wanted: Wanted) -> tuple[str, ...]:
+def _head(wanted: ProfileRequest) -> tuple[str, ...]:
     host = wanted.host or "this machine"
     return (
         f"What `jobgen cluster add {wanted.name}` found on {host}; behind each line, how.",

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.app.calibrating import Linked, Measured, measured_links
-from jobgen.app.prepare import Ready, prepare
+from jobgen.app.prepare import PreparedJob, prepare
 from jobgen.app.world import World
 from jobgen.errors import Missing
 
@@ -30,7 +30,7 @@ class Advised(NamedTuple):
 
 
 def advised(
-    ready: Ready,
+    ready: PreparedJob,
     nodes: Sequence[int] = (),
     *,
     why: bool = False,
@@ -81,7 +81,7 @@ def _explained(found: Advice) -> Advice:
     return found._replace(options=options, chosen=chosen)
 
 
-def counted(ready: Ready) -> str:
+def counted(ready: PreparedJob) -> str:
     """A sentence on the model's parameters: as transformers builds it, beside the planner's count.
 
     Raises Missing where it cannot be built here.

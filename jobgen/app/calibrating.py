@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from jobgen.app.prepare import Ready
+from jobgen.app.prepare import PreparedJob
 from jobgen.app.world import World
 from jobgen.submission.program_report import ALLOCATED, EXPECTED, RESERVED, SPEED
 
@@ -54,10 +54,10 @@ class Linked(NamedTuple):
         return f"{rate}, measured by bench allreduce on {self.cluster} ({self.alias})"
 
 
-def linked(world: World, ready: Ready) -> tuple[Linked, ...]:
+def linked(world: World, ready: PreparedJob) -> tuple[Linked, ...]:
     """The newest benches of these links, over NCCL: one between nodes and one inside a node."""
     from jobgen.app.benching.allreduce import digest
-    from jobgen.bench.job import NAME
+    from jobgen.bench.bench_job import NAME
 
     wanted = digest(ready.profile.value)
     runs = world.ledger.runs(cluster=ready.plan.cluster, name=NAME, limit=50)
@@ -100,7 +100,7 @@ def measured_links(machine: ClusterHardware, found: Sequence[Linked]) -> Cluster
     return machine._replace(measured=known) if found else machine
 
 
-def measured(world: World, ready: Ready) -> tuple[Measured, ...]:
+def measured(world: World, ready: PreparedJob) -> tuple[Measured, ...]:
     """The newest runs of this name on this cluster that reported their peak, the newest first."""
     plan = ready.plan
     runs = world.ledger.runs(cluster=plan.cluster, name=plan.name, limit=50)

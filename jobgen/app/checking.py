@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.app import adding, clusters, probing
-from jobgen.app.adding import Wanted
-from jobgen.app.surveying import Survey, survey, try_requests
+from jobgen.app.adding import ProfileRequest
+from jobgen.app.site_survey import Survey, survey, try_requests
 from jobgen.app.world import World
 from jobgen.errors import Diagnostic, Usage
 from jobgen.survey import compare, write
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from jobgen.survey.node_profile import Probe
 
 
-class Checked(NamedTuple):
+class CheckedProfile(NamedTuple):
     """A profile, and how it compares with its machine."""
 
     file: ClusterFile
     profile: Loaded[ClusterProfile]
-    found: Comparison
+    comparison: Comparison
     survey: Survey
     probed: str = ""
     """The node that was looked at; empty where none was."""
@@ -41,7 +41,7 @@ def check(
     known: Survey | None = None,
     patience: float = probing.PATIENCE,
     say: Callable[[str], None] | None = None,
-) -> Checked:
+) -> CheckedProfile:
     """Compare a profile with its site; a node is asked only where ``leave`` says so.
 
     ``known`` are the answers of a caller that has asked already: then nothing is contacted.
@@ -77,16 +77,16 @@ def _compared(
     found: Survey,
     told: Probe | None,
     refuses: ProfileLine | Gap | None = None,
-) -> Checked:
+) -> CheckedProfile:
     from jobgen.load import load_cluster
 
     wrong = compare.partition(profile, found.site)
     if wrong:
-        return Checked(file, profile, Comparison((wrong,)), found)
+        return CheckedProfile(file, profile, Comparison((wrong,)), found)
     partition = _partition(profile.value)
     chosen = adding.choose(found, partition)
     # the root is the profile's own choice, so it is not compared
-    wanted = Wanted(profile.value.name, partition=partition, root=profile.value.paths.root)
+    wanted = ProfileRequest(profile.value.name, partition=partition, root=profile.value.paths.root)
     draft = adding.drafted(found, chosen, wanted)
     if refuses and (profile.value.refuses or isinstance(refuses, Gap) or refuses.value):
         draft = draft._replace(entries=(*draft.entries, refuses))
@@ -96,7 +96,7 @@ def _compared(
     account = compare.account(profile, found.site, chosen)
     if account:
         result = result._replace(differences=(*result.differences, account))
-    return Checked(file, profile, result, found, told.node if told else "")
+    return CheckedProfile(file, profile, result, found, told.node if told else "")
 
 
 def _slurm(

@@ -19,7 +19,7 @@ class Explained(NamedTuple):
     codes: tuple[Code, ...] = ()
     variables: tuple[EnvVariable, ...] = ()
     hearsay: tuple[Hearsay, ...] = ()
-    asked: str = ""
+    variable: str = ""
     """The word that was asked for, where it is a variable."""
     more: int = 0
     """Variables that are known besides."""
@@ -85,7 +85,7 @@ def _family(word: str) -> Explained | None:
     said = {h.entry: h for (name, _), h in hearsay().items() if pattern.fullmatch(name)}
     if not rows and not said:
         return None
-    return Explained(variables=rows, hearsay=tuple(said.values()), asked=word)
+    return Explained(variables=rows, hearsay=tuple(said.values()), variable=word)
 
 
 def _spelled(word: str, names: list[str]) -> str:

@@ -11,7 +11,7 @@ from jobgen.errors import TimedOut, Unreachable
 from jobgen.model.record import JobState, RunRecord
 
 if TYPE_CHECKING:
-    from jobgen.app.monitoring import Watched
+    from jobgen.app.monitor_reports import Watched
     from jobgen.transport import Transport
 
 FRESH = 10.0
@@ -31,7 +31,7 @@ class Happening(NamedTuple):
     text: str
 
 
-class Shown(NamedTuple):
+class RunView(NamedTuple):
     """One run: its record, what happened to it, and where its files are."""
 
     record: RunRecord
@@ -99,13 +99,13 @@ def ls(
     return tuple(r for r in records if not wanted or r.state in wanted)
 
 
-def show(world: World, ref: str, *, cached: bool = False) -> Shown:
+def show(world: World, ref: str, *, cached: bool = False) -> RunView:
     """One run, asked about anew. Raises Missing."""
-    from jobgen.app import monitoring
+    from jobgen.app import monitor_reports
 
     record = world.ledger.get(ref)
-    watched = monitoring.remembered(record)
-    if not cached and not monitoring.settled(record):
+    watched = monitor_reports.remembered(record)
+    if not cached and not monitor_reports.settled(record):
         record, watched = _looked(world, record, watched)
     elif not cached:
         record = refreshed(world, (record,))[0]
@@ -115,20 +115,20 @@ def show(world: World, ref: str, *, cached: bool = False) -> Shown:
         names = ["bundle/job.sbatch", "src", "logs", "bundle/plan.json"]
         names += ["state"] if watched is not None else []
         files = tuple((name, f"{record.directory}/{name}") for name in names)
-    return Shown(record, events, files, watched)
+    return RunView(record, events, files, watched)
 
 
 def _looked(
     world: World, record: RunRecord, watched: Watched | None
 ) -> tuple[RunRecord, Watched | None]:
     """The record asked about anew and what its monitors saw, over one connection."""
-    from jobgen.app import monitoring
+    from jobgen.app import monitor_reports
 
     try:
         with world.connect(record.site.login) as transport:
             if not record.settled:
                 record = observe(world, transport, (record,))[0]
-            watched = monitoring.look(transport, world.ledger, record)
+            watched = monitor_reports.read_monitors(transport, world.ledger, record)
     except Unreachable as error:
         world.say(f"{record.site.cluster}: {error}; showing what was last heard")
     return record, watched

@@ -35,7 +35,7 @@ TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StreamEvent:
     """Something that happened beside the lines: a state, a lost or regained link, a truncation."""
 
     kind: Literal["state", "lost", "back", "truncated", "unread", "empty", "restart", "end"]
@@ -172,7 +172,7 @@ def ahead() -> Iterator[Callable[[Callable[[], Seen]], Callable[[], Seen]]]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def show(world: World, ref: str, view: View) -> Iterator[Lines | Event]:
+def show(world: World, ref: str, view: View) -> Iterator[Lines | StreamEvent]:
     """What the logs hold now; an event where that is nothing.
 
     Raises Missing where the job has no files yet, and Unread at the end where something is missing.
@@ -188,7 +188,7 @@ def show(world: World, ref: str, view: View) -> Iterator[Lines | Event]:
         yield from tail.read(transport, record, world.now)
         if not tail.unread and not tail.follower.sources():
             record = jobs.observe(world, transport, (record,))[0]
-            yield Event("empty", _no_output(record, view))
+            yield StreamEvent("empty", _no_output(record, view))
     yield from tail.follower.close(world.now())
     tail.check(record)
 
@@ -199,7 +199,7 @@ def _no_output(record: RunRecord, view: View) -> str:
     return f"{record.alias}: no output{which}{yet}; the job is {jobs.in_words(record)}"
 
 
-def follow(world: World, ref: str, view: View) -> Iterator[Lines | Event]:
+def follow(world: World, ref: str, view: View) -> Iterator[Lines | StreamEvent]:
     """The lines as they come until the job has ended and all is read; events between them.
 
     Raises Unread at the end where something could not be read.
@@ -214,14 +214,14 @@ class _Session:
     record: RunRecord
     tail: _Tail
     transport: Transport | None = None
-    asked: float = 0.0
+    last_query: float = 0.0
     """When the state was last asked for."""
     wait: float = 1.0
     """Seconds until it is asked for again."""
     lost: float = 0.0
-    said: tuple[JobState, str, int] | None = None
+    last_state: tuple[JobState, str, int] | None = None
 
-    def run(self) -> Iterator[Lines | Event]:
+    def run(self) -> Iterator[Lines | StreamEvent]:
         """Look, show, wait; until it has ended and two looks found nothing."""
         pause = POLL
         try:
@@ -242,47 +242,47 @@ class _Session:
         finally:
             self._hang_up()
         yield from self.tail.follower.close(self.world.now())
-        yield Event("end", jobs.in_words(self.record), self.world.now())
+        yield StreamEvent("end", jobs.in_words(self.record), self.world.now())
         self.tail.check(self.record)
 
-    def _reconnect(self) -> Iterator[Event]:
+    def _reconnect(self) -> Iterator[StreamEvent]:
         if self.transport is None:
             self.transport = self.world.connect(self.record.site.login)
             if self.lost:
-                yield Event("back", "connection is back", self.world.now())
-                self.lost, self.asked = 0.0, 0.0
+                yield StreamEvent("back", "connection is back", self.world.now())
+                self.lost, self.last_query = 0.0, 0.0
 
-    def _broken(self, error: Unreachable) -> Iterator[Event]:
+    def _broken(self, error: Unreachable) -> Iterator[StreamEvent]:
         self._hang_up()
-        if not self.tail.offsets and not self.lost and self.said is None:
+        if not self.tail.offsets and not self.lost and self.last_state is None:
             raise error
         if not self.lost:
             self.lost = self.world.now()
-            yield Event("lost", f"connection lost: {error}; trying again", self.lost)
+            yield StreamEvent("lost", f"connection lost: {error}; trying again", self.lost)
 
     def _hang_up(self) -> None:
         if self.transport is not None:
             self.transport.close()
             self.transport = None
 
-    def _state(self) -> Iterator[Event]:
+    def _state(self) -> Iterator[StreamEvent]:
         """Ask, but not more often than the controller should be asked."""
         now = self.world.now()
-        if self.record.ended or now - self.asked < self.wait or self.transport is None:
+        if self.record.ended or now - self.last_query < self.wait or self.transport is None:
             return
         self.record = jobs.observe(self.world, self.transport, (self.record,))[0]
-        self.asked = self.world.now()
+        self.last_query = self.world.now()
         said = (self.record.state, self.record.reason, self.record.restarts)
-        if said == self.said:
+        if said == self.last_state:
             self.wait = jobs.patience(self.record, self.wait)
             return
-        if self.said and said[2] > self.said[2]:
-            yield Event("restart", f"restart {said[2]}", now)
-        self.wait, self.said = 1.0, said
+        if self.last_state and said[2] > self.last_state[2]:
+            yield StreamEvent("restart", f"restart {said[2]}", now)
+        self.wait, self.last_state = 1.0, said
         if not self.record.ended:  # the end is told after the last line
-            yield Event("state", jobs.in_words(self.record), now)
+            yield StreamEvent("state", jobs.in_words(self.record), now)
 
-    def _lines(self) -> Generator[Lines | Event, None, bool]:
+    def _lines(self) -> Generator[Lines | StreamEvent, None, bool]:
         """All that is there now; returns whether anything was."""
         if not self.record.directory or self.transport is None:
             return False
@@ -290,10 +290,12 @@ class _Session:
         moved = yield from self.tail.read(self.transport, self.record, self.world.now)
         if self.tail.unread and not before:
             text = f"not all logs can be read: {self.tail.unread}; trying again"
-            yield Event("unread", text, self.world.now())
+            yield StreamEvent("unread", text, self.world.now())
         while self.tail.truncated:
             path = self.tail.truncated.pop()
-            yield Event("truncated", f"{path} was truncated: from its beginning", self.world.now())
+            yield StreamEvent(
+                "truncated", f"{path} was truncated: from its beginning", self.world.now()
+            )
         if not self.tail.settled:
             self.tail.settled = True
             yield from self.tail.follower.settle(self.world.now())

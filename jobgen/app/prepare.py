@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from jobgen.upload import Manifest
 
 
-class Ready(NamedTuple):
+class PreparedJob(NamedTuple):
     """All that is decided before anything happens."""
 
     job: Loaded[JobSpec]
@@ -44,7 +44,7 @@ class Ready(NamedTuple):
     """What the planner is asked about other strategies; None without ``train``."""
 
 
-class Made(NamedTuple):
+class GeneratedJob(NamedTuple):
     """A job file that jobgen wrote itself, in a folder that places must not name."""
 
     label: str
@@ -65,10 +65,10 @@ class JobFile(NamedTuple):
     """The folder whose profiles it may name."""
 
 
-class Examined(NamedTuple):
+class ExaminedJob(NamedTuple):
     """Everything that is known of a job on a cluster before it is submitted."""
 
-    ready: Ready | None
+    ready: PreparedJob | None
     """None if an error leaves nothing to submit."""
     problems: tuple[Diagnostic, ...]
     """Of both files and of what follows from them, in the order of the lines."""
@@ -88,8 +88,8 @@ def prepare(
     sets: Sequence[str] = (),
     *,
     with_upload: bool = True,
-    made: Made | None = None,
-) -> Ready:
+    made: GeneratedJob | None = None,
+) -> PreparedJob:
     """The plan of a job on a cluster, its files, and what would be uploaded. Touches nothing.
 
     Raises Invalid with every problem and failed check, and Missing for an unknown cluster.
@@ -101,7 +101,7 @@ def prepare(
     return examined.ready
 
 
-def _read_file(world: World, job: Path, made: Made | None) -> JobFile:
+def _read_file(world: World, job: Path, made: GeneratedJob | None) -> JobFile:
     label = made.label if made else world.label(job)
     text = world.read(job, label)
     base = job.resolve().parent
@@ -115,7 +115,7 @@ def examine(
     sets: Sequence[str] = (),
     *,
     with_upload: bool = True,
-) -> Examined:
+) -> ExaminedJob:
     """Every check that comes before a connection, whatever the others find. Touches nothing.
 
     Raises Missing if nothing but the cluster is wrong.
@@ -138,7 +138,7 @@ def examine(
     except Invalid as error:
         problems += error.problems
     if spec is None or profile is None:
-        return Examined(None, arrange((*problems, *read.notes)), ())
+        return ExaminedJob(None, arrange((*problems, *read.notes)), ())
     gathered = gather(world, spec, file.base, profile.loaded.value.name if with_upload else None)
     files = _Files(profile, file.base, catalog)
     problems += gathered.problems
@@ -156,11 +156,11 @@ _INDEPENDENT = frozenset({"J201", "J202", "J203", "J206", "J207", "J209", "J220"
 """Codes that follow from one key of the job, whatever is wrong with the others."""
 
 
-def _keep_independent(examined: Examined, known: Sequence[Diagnostic]) -> Examined:
+def _keep_independent(examined: ExaminedJob, known: Sequence[Diagnostic]) -> ExaminedJob:
     """What also holds when the keys that are wrong are mended."""
     problems = (p for p in examined.problems if p in known or p.code in _INDEPENDENT)
     checks = tuple(check for check in examined.checks if check.code in _INDEPENDENT)
-    return Examined(None, tuple(problems), checks)
+    return ExaminedJob(None, tuple(problems), checks)
 
 
 class _Files(NamedTuple):
@@ -171,7 +171,7 @@ class _Files(NamedTuple):
 
 def _decide(
     world: World, gathered: Gathered, files: _Files, problems: list[Diagnostic]
-) -> Examined:
+) -> ExaminedJob:
     """The plan and its files; with errors, what else is wrong."""
     from jobgen import resolve
 
@@ -179,10 +179,10 @@ def _decide(
     found = resolve.examine(gathered.job, profile, gathered.facts)
     if problems or found.plan is None:
         every = (*problems, *_new(found.problems, problems))
-        return Examined(None, arrange(every), found.checks)
+        return ExaminedJob(None, arrange(every), found.checks)
     notes = (*clusters.note_hidden(files.profile.file), *found.plan.notes)
     plan, bundle = _render(world, files.catalog, found.plan._replace(notes=notes))
-    ready = Ready(
+    ready = PreparedJob(
         gathered.job,
         profile,
         files.profile.file,
@@ -195,10 +195,10 @@ def _decide(
         gathered.manifest,
         found.planner_request,
     )
-    return Examined(ready, arrange(plan.notes), plan.checks)
+    return ExaminedJob(ready, arrange(plan.notes), plan.checks)
 
 
-def make_standalone(world: World, ready: Ready) -> Ready:
+def make_standalone(world: World, ready: PreparedJob) -> PreparedJob:
     """The same job with files for a person who keeps them, without what a submission needs."""
     catalog = world.catalog(beside=ready.base)
     return ready._replace(bundle=_render(world, catalog, ready.plan, standalone=True)[1])
@@ -262,7 +262,7 @@ def refusal(problems: Sequence[Diagnostic]) -> type[JobgenError] | None:
     return Unfit if errors else None
 
 
-def refuse_failing(ready: Ready) -> None:
+def refuse_failing(ready: PreparedJob) -> None:
     """Raise the error of the failed checks of the plan, if any, with the warnings behind them."""
     from jobgen.resolve.checks import UNSET
 

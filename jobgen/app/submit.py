@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jobgen.app import provenance, secret
 from jobgen.app.context import Progress, RunContext, SubmitStage, silent
 from jobgen.app.permissions import require_login, require_secrets, require_workdir
-from jobgen.app.prepare import Ready
+from jobgen.app.prepare import PreparedJob
 from jobgen.app.submission_driver import carry_out
 from jobgen.app.world import World
 from jobgen.errors import JobgenError
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jobgen.upload import TarStream
 
 
-def dry_run(ready: Ready) -> exchange.DryRun:
+def dry_run(ready: PreparedJob) -> exchange.DryRun:
     """What ``submit`` would send, made by the code that sends it. Touches nothing."""
     record = exchange.make_record(ready.plan, ready.bundle.digest, ready.site)
     uploads = len(ready.manifest.files) if ready.manifest else 0
@@ -30,7 +30,7 @@ def dry_run(ready: Ready) -> exchange.DryRun:
 
 def submit(
     world: World,
-    ready: Ready,
+    ready: PreparedJob,
     *,
     progress: Progress = silent,
     about: Mapping[str, Any] | None = None,
@@ -92,7 +92,10 @@ def _begin(world: World, record: RunRecord, bundle: Bundle) -> RunRecord:
 
 
 def make_payload(
-    world: World, ready: Ready, files: tuple[BundleFile, ...], delivery: BundleFile | None = None
+    world: World,
+    ready: PreparedJob,
+    files: tuple[BundleFile, ...],
+    delivery: BundleFile | None = None,
 ) -> Payload:
     """The tar of the run directory; ``delivery`` holds the values of secrets."""
     from jobgen.upload import payload

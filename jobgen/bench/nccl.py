@@ -17,7 +17,7 @@ _ROW = re.compile(r"\s*\d+\s+\d+\s+\w+\s+\S+")
 TCP = ("socket", "fastsocket")
 
 
-class Paths(NamedTuple):
+class NcclPaths(NamedTuple):
     """How NCCL sends."""
 
     network: str = ""
@@ -33,7 +33,7 @@ class Paths(NamedTuple):
         return self.network.lower() in TCP
 
 
-class Row(NamedTuple):
+class NcclTestsRow(NamedTuple):
     """A line of nccl-tests' table, out of place. Bytes, seconds, bytes per second."""
 
     bytes: int
@@ -48,14 +48,14 @@ class Table(NamedTuple):
 
     ranks: int
     """As many as it named; 0 where it named none."""
-    rows: tuple[Row, ...]
+    rows: tuple[NcclTestsRow, ...]
     average: float | None = None
     """Bytes per second, over all sizes: small ones too."""
     failed: bool = False
     """Whether it says so of its results."""
 
 
-def paths(lines: Sequence[str]) -> Paths:
+def paths(lines: Sequence[str]) -> NcclPaths:
     """What NCCL's log says of networks. Any text is taken; what is not understood says nothing."""
     network, direct = "", None
     inside: dict[str, None] = {}
@@ -68,7 +68,7 @@ def paths(lines: Sequence[str]) -> Paths:
             direct = bool(direct) or "GDRDMA" in line
         elif path:
             inside[path[1]] = None
-    return Paths(network[:60], direct, tuple(inside))
+    return NcclPaths(network[:60], direct, tuple(inside))
 
 
 def table(text: str) -> Table:
@@ -92,7 +92,7 @@ def table(text: str) -> Table:
     return Table(ranks, tuple(rows), gigas, failed)
 
 
-def _row(words: list[str]) -> Row | None:
+def _row(words: list[str]) -> NcclTestsRow | None:
     """size count type redop [root] time algbw busbw #wrong, and the same in place."""
     rest = words[3:]
     if rest and not _number(rest[0]) and not rest[0].lstrip("-").isdigit():
@@ -105,7 +105,7 @@ def _row(words: list[str]) -> Row | None:
         return None
     micro, algorithm, bus = (number or 0.0 for number in numbers)
     wrong = _number(rest[3])
-    return Row(int(size), micro / 1e6, algorithm * 1e9, bus * 1e9, int(wrong or 0))
+    return NcclTestsRow(int(size), micro / 1e6, algorithm * 1e9, bus * 1e9, int(wrong or 0))
 
 
 def _number(word: str) -> float | None:

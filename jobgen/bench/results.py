@@ -43,7 +43,7 @@ class Point(NamedTuple):
         return (self.p90 - self.p10) / self.median
 
 
-class Pair(NamedTuple):
+class PairResult(NamedTuple):
     """An all-reduce within two nodes."""
 
     a: str
@@ -63,8 +63,8 @@ class Bench(NamedTuple):
     versions: tuple[tuple[str, str], ...] = ()
     """torch, nccl."""
     points: tuple[Point, ...] = ()
-    pairs: tuple[Pair, ...] = ()
-    said: tuple[str, ...] = ()
+    pairs: tuple[PairResult, ...] = ()
+    network_lines: tuple[str, ...] = ()
     """NCCL's own words of networks and paths."""
     skipped: tuple[tuple[str, str], ...] = ()
     """What was not measured, and why."""
@@ -134,12 +134,12 @@ def _pair(found: Bench, said: Mapping[str, Any]) -> Bench:
     a, b = _text(said.get("a")), _text(said.get("b"))
     if point is None or not a or not b or a == b:
         return found
-    pair = Pair(a, b, point._replace(wrong=()), any(point.wrong))
+    pair = PairResult(a, b, point._replace(wrong=()), any(point.wrong))
     return found._replace(pairs=(*found.pairs, pair))
 
 
 def _net(found: Bench, said: Mapping[str, Any]) -> Bench:
-    return found._replace(said=_words(said.get("lines")))
+    return found._replace(network_lines=_words(said.get("lines")))
 
 
 def _skipped(found: Bench, said: Mapping[str, Any]) -> Bench:

@@ -19,7 +19,7 @@ SHARE = 0.1
 """Of a step: less than that holds nothing back."""
 
 
-class Run(NamedTuple):
+class ScalingRun(NamedTuple):
     """One size: what the program reported of itself."""
 
     nodes: int
@@ -31,10 +31,10 @@ class Run(NamedTuple):
     """Part of the looks of the GPU monitor at which a clock was held down."""
 
 
-class Row(NamedTuple):
+class ScalingRow(NamedTuple):
     """One size beside the smallest. Rates are units for each second of all ranks."""
 
-    run: Run
+    run: ScalingRun
     rate: float
     """0 where nothing was reported."""
     low: float
@@ -59,10 +59,10 @@ class Scaling(NamedTuple):
     """tokens or samples; empty where no run reported any."""
     kind: Literal["weak", "strong", ""]
     """Whether what all ranks did in a step grew with them, as reported."""
-    rows: tuple[Row, ...]
+    rows: tuple[ScalingRow, ...]
 
 
-def scaling(runs: Sequence[Run]) -> Scaling:
+def scaling(runs: Sequence[ScalingRun]) -> Scaling:
     """The rows, by number of nodes. The ideal is the smallest size that reported, multiplied."""
     ordered = sorted(runs, key=lambda run: run.nodes)
     unit = _unit(ordered)
@@ -72,7 +72,7 @@ def scaling(runs: Sequence[Run]) -> Scaling:
     return Scaling(unit, _kind(known), rows)
 
 
-def rate(run: Run, unit: str) -> float:
+def rate(run: ScalingRun, unit: str) -> float:
     """Units for each second; 0 where the report has none."""
     second, step = UNITS[unit]
     if run.report.get(second, 0.0) > 0:
@@ -81,14 +81,14 @@ def rate(run: Run, unit: str) -> float:
     return max(run.report.get(step, 0.0), 0.0) / seconds if seconds > _LEAST else 0.0
 
 
-def _unit(runs: Sequence[Run]) -> str:
+def _unit(runs: Sequence[ScalingRun]) -> str:
     """What most of the runs have reported; tokens before samples."""
     told = {unit: sum(rate(run, unit) > 0 for run in runs) for unit in UNITS}
     best = max(told, key=lambda unit: told[unit])
     return best if told[best] else ""
 
 
-def _kind(known: Sequence[Run]) -> Literal["weak", "strong", ""]:
+def _kind(known: Sequence[ScalingRun]) -> Literal["weak", "strong", ""]:
     steps = [
         run.report.get("samples_per_step") or run.report.get("tokens_per_step") for run in known
     ]
@@ -98,19 +98,19 @@ def _kind(known: Sequence[Run]) -> Literal["weak", "strong", ""]:
     return "strong" if last < 1.01 * first else "weak"
 
 
-def _row(run: Run, unit: str, base: Run | None) -> Row:
+def _row(run: ScalingRun, unit: str, base: ScalingRun | None) -> ScalingRow:
     found = rate(run, unit) if unit else 0.0
     ideal = rate(base, unit) / base.nodes * run.nodes if base else 0.0
     step = run.report.get("step_s", 0.0)
     slow, fast = run.report.get("step_p90_s", step), run.report.get("step_p10_s", step)
     low = found * (step / slow) if slow >= step > 0 else found
     high = found * (step / fast) if step >= fast > _LEAST else found
-    row = Row(run, found, low, high, ideal, "unknown", "")
+    row = ScalingRow(run, found, low, high, ideal, "unknown", "")
     cause, text, step_next = _judged(row, base)
     return row._replace(cause=cause, text=text, next=step_next)
 
 
-def _judged(row: Row, base: Run | None) -> tuple[Cause, str, str]:
+def _judged(row: ScalingRow, base: ScalingRun | None) -> tuple[Cause, str, str]:
     """What takes most of a step, where it takes enough of it to matter."""
     run = row.run
     if not row.rate:
@@ -154,7 +154,7 @@ _NAMED: dict[Cause, tuple[str, str]] = {
 }
 
 
-def _shares(run: Run) -> dict[Cause, float]:
+def _shares(run: ScalingRun) -> dict[Cause, float]:
     """Parts of a step in which nothing was computed, as far as the program told them."""
     step = run.report.get("step_s", 0.0)
     if step <= _LEAST:
@@ -163,7 +163,7 @@ def _shares(run: Run) -> dict[Cause, float]:
     return {cause: min(max(s, 0.0) / step, 1.0) for cause, s in told if s is not None}
 
 
-def _grown(run: Run, base: Run | None) -> dict[Cause, float]:
+def _grown(run: ScalingRun, base: ScalingRun | None) -> dict[Cause, float]:
     """The part of a step by which computing itself is longer than the smallest size's for as much
     work; nothing where the program did not tell all else."""
     shares = _shares(run)
@@ -178,7 +178,7 @@ def _grown(run: Run, base: Run | None) -> dict[Cause, float]:
     return {"other": max(1 - sum(shares.values()) - ideal / step, 0.0)}
 
 
-def _work(run: Run) -> float:
+def _work(run: ScalingRun) -> float:
     """What one rank does in a step; 0 where it was not told."""
     done = run.report.get("samples_per_step") or run.report.get("tokens_per_step") or 0.0
     return done / run.ranks if run.ranks else 0.0

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 from jobgen.bench.formulas import factor
-from jobgen.bench.nccl import Paths, paths
+from jobgen.bench.message_sizes import MOST
+from jobgen.bench.nccl import NcclPaths, paths
 from jobgen.bench.results import Bench, Point
-from jobgen.bench.sizes import MOST
 from jobgen.fabric.limits import Limit
 
 _TCP = ("ethernet", "none", "loopback")
@@ -21,7 +21,7 @@ _FILLED = 1e-3
 """Seconds on the links alone: in less, it is the beginning of a message that takes the time."""
 
 
-class Case(NamedTuple):
+class BenchCase(NamedTuple):
     """What is judged."""
 
     bench: Bench
@@ -46,9 +46,9 @@ class Case(NamedTuple):
         return self.top.bus / self.limit.rate if self.limit else 0.0
 
     @property
-    def paths(self) -> Paths:
+    def paths(self) -> NcclPaths:
         """How NCCL sends."""
-        return paths(self.bench.said)
+        return paths(self.bench.network_lines)
 
     @property
     def enough(self) -> bool:
@@ -56,7 +56,7 @@ class Case(NamedTuple):
         return bool(self.limit and self.limit.expected) and self.top.bus >= _expected(self)
 
 
-class Verdict(NamedTuple):
+class BenchVerdict(NamedTuple):
     """A sentence, and the next step."""
 
     mark: Literal["good", "bad", "open"]
@@ -74,16 +74,16 @@ def top(points: tuple[Point, ...]) -> Point | None:
     return max(large, key=lambda point: point.bus, default=None)
 
 
-def verdict(case: Case) -> Verdict:
+def verdict(case: BenchCase) -> BenchVerdict:
     """The first rule that holds."""
     return next(found for rule in _RULES if (found := rule(case)) is not None)
 
 
-def _expected(case: Case) -> float:
+def _expected(case: BenchCase) -> float:
     return case.limit.expected if case.limit else 0.0
 
 
-def _wrong(case: Case) -> Verdict | None:
+def _wrong(case: BenchCase) -> BenchVerdict | None:
     bench = case.bench
     if not bench.faulty:
         return None
@@ -91,66 +91,70 @@ def _wrong(case: Case) -> Verdict | None:
     if not bench.wrong:
         where = f"between {' and '.join(bench.wrong_pairs[0])}"
     text = f"results were WRONG {where}: memory, a GPU or a card corrupts data"
-    return Verdict("bad", text, "leave that node out and have it tested (dcgmi diag -r 3)")
+    return BenchVerdict("bad", text, "leave that node out and have it tested (dcgmi diag -r 3)")
 
 
-def _alone(case: Case) -> Verdict | None:
+def _alone(case: BenchCase) -> BenchVerdict | None:
     if case.bench.ranks > 1:
         return None
-    return Verdict("open", "one rank alone sends nothing", "ask for more: --nodes 2")
+    return BenchVerdict("open", "one rank alone sends nothing", "ask for more: --nodes 2")
 
 
-def _no_gpu(case: Case) -> Verdict | None:
+def _no_gpu(case: BenchCase) -> BenchVerdict | None:
     if not case.gpus or case.bench.backend != "gloo":
         return None
     text = "torch sees no GPU on these nodes, so gloo was measured and not NCCL"
-    return Verdict("bad", text, "--like job.yaml takes the setup and container of a job that does")
+    return BenchVerdict(
+        "bad", text, "--like job.yaml takes the setup and container of a job that does"
+    )
 
 
-def _tcp(case: Case) -> Verdict | None:
+def _tcp(case: BenchCase) -> BenchVerdict | None:
     if not case.rdma or not case.paths.tcp:
         return None
     text = f"{_part(case)}NCCL is on TCP (NET/{case.paths.network}), not on the {case.fabric}"
-    return Verdict("bad", text, f"NCCL_NET={case.net} makes that an error: {_WHY}")
+    return BenchVerdict("bad", text, f"NCCL_NET={case.net} makes that an error: {_WHY}")
 
 
 _WHY = "the plug-in, the cards in network.ib_hca, /dev/infiniband in the container, memlock"
 
 
-def _unknown(case: Case) -> Verdict | None:
+def _unknown(case: BenchCase) -> BenchVerdict | None:
     if case.limit is not None:
         return None
     if case.fabric == "loopback":
         text = f"{_rate(case.top.bus)} over this machine's loopback, which is no network"
-        return Verdict("open", text, "the same command with -c NAME measures a cluster")
+        return BenchVerdict("open", text, "the same command with -c NAME measures a cluster")
     if case.fabric == "none" and case.nodes > 1:
         text = f"{_rate(case.top.bus)}; the profile names no network to hold it against"
         step = "network: {fabric, nics, nic_gbps} of the profile say what its links carry"
-        return Verdict("open", text, step)
+        return BenchVerdict("open", text, step)
     text = f"{_rate(case.top.bus)}; the profile does not say what its links carry"
     key = "network.nics and network.nic_gbps" if case.nodes > 1 else "nodes.gpu and nodes.intra"
-    return Verdict("open", text, f"write {key} into the profile")
+    return BenchVerdict("open", text, f"write {key} into the profile")
 
 
-def _healthy(case: Case) -> Verdict | None:
+def _healthy(case: BenchCase) -> BenchVerdict | None:
     if not case.enough or case.limit is None:
         return None
     least = f"{_expected(case) / 1e9:.3g} GB/s"
-    return Verdict("good", f"{_part(case)}healthy (at least {least}: {case.limit.source})")
+    return BenchVerdict("good", f"{_part(case)}healthy (at least {least}: {case.limit.source})")
 
 
-def _unexpected(case: Case) -> Verdict | None:
+def _unexpected(case: BenchCase) -> BenchVerdict | None:
     if case.limit is None or case.limit.expected:
         return None
-    return Verdict("open", f"{_part(case)}{case.limit.source}")
+    return BenchVerdict("open", f"{_part(case)}{case.limit.source}")
 
 
-def _small(case: Case) -> Verdict | None:
+def _small(case: BenchCase) -> BenchVerdict | None:
     largest = case.bench.of(case.top.op)[-1].bytes
     sent = largest * factor(case.top.op, case.bench.ranks)
     if case.limit is None or sent / case.limit.rate >= _FILLED:
         return None
-    return Verdict("open", f"{_part(case)}messages too small to fill the links", _larger(largest))
+    return BenchVerdict(
+        "open", f"{_part(case)}messages too small to fill the links", _larger(largest)
+    )
 
 
 def _larger(size: int) -> str:
@@ -159,54 +163,56 @@ def _larger(size: int) -> str:
     return f"measure larger ones: --sizes {least}M..{most}G"
 
 
-def _rising(case: Case) -> Verdict | None:
+def _rising(case: BenchCase) -> BenchVerdict | None:
     points = case.bench.of(case.top.op)
     if len(points) < 2 or points[-1].bus < _RISING * points[-2].bus:
         return None
     text = f"{_part(case)}bandwidth still grows at the largest message"
-    return Verdict("open", text, _larger(points[-1].bytes))
+    return BenchVerdict("open", text, _larger(points[-1].bytes))
 
 
-def _gloo(case: Case) -> Verdict | None:
+def _gloo(case: BenchCase) -> BenchVerdict | None:
     if case.bench.backend != "gloo":
         return None
     text = f"{_part(case)}gloo sends over one TCP stream to each neighbour"
     step = "look at the interface (socket_ifname), its rate (ethtool), and who else is sending"
-    return Verdict("bad", text, f"{step}; --pairs names a slow node")
+    return BenchVerdict("bad", text, f"{step}; --pairs names a slow node")
 
 
-def _probably_tcp(case: Case) -> Verdict | None:
+def _probably_tcp(case: BenchCase) -> BenchVerdict | None:
     if case.share >= _TCP_LIKELY or not case.rdma:
         return None
     name = case.paths.network
     if name:
         text = f"{_part(case)}although NCCL uses {name}: most cards seem to lie idle"
-        return Verdict("bad", text, "compare network.ib_hca with ibdev2netdev on a node")
+        return BenchVerdict("bad", text, "compare network.ib_hca with ibdev2netdev on a node")
     text = f"{_part(case)}NCCL is probably on TCP"
-    return Verdict("bad", text, f"NCCL_NET={case.net} makes that an error: {_WHY}")
+    return BenchVerdict("bad", text, f"NCCL_NET={case.net} makes that an error: {_WHY}")
 
 
-def _no_direct(case: Case) -> Verdict | None:
+def _no_direct(case: BenchCase) -> BenchVerdict | None:
     if not case.rdma or case.paths.direct is not False:
         return None
     text = f"{_part(case)}GPUs' memory goes through the CPU's (no GPUDirect RDMA)"
-    return Verdict("bad", text, "load nvidia-peermem or use dma-buf; turn ACS off in the BIOS")
+    return BenchVerdict("bad", text, "load nvidia-peermem or use dma-buf; turn ACS off in the BIOS")
 
 
-def _uneven(case: Case) -> Verdict | None:
+def _uneven(case: BenchCase) -> BenchVerdict | None:
     if case.top.spread < _WIDE:
         return None
     text = f"{_part(case)}repetitions differ by {case.top.spread:.0%}: others use the same links"
-    return Verdict("bad", text, "measure again at another hour, or on exclusive nodes")
+    return BenchVerdict("bad", text, "measure again at another hour, or on exclusive nodes")
 
 
-def _low(case: Case) -> Verdict:
+def _low(case: BenchCase) -> BenchVerdict:
     text = f"{_part(case)}below the {_expected(case) / 1e9:.3g} GB/s that are expected"
     step = "--pairs names a slow node" if case.nodes > 2 else "compare with other nodes"
-    return Verdict("bad", text, f"{step}; jobgen cluster check compares the profile with a node")
+    return BenchVerdict(
+        "bad", text, f"{step}; jobgen cluster check compares the profile with a node"
+    )
 
 
-_RULES: tuple[Callable[[Case], Verdict | None], ...] = (
+_RULES: tuple[Callable[[BenchCase], BenchVerdict | None], ...] = (
     _wrong,
     _alone,
     _no_gpu,
@@ -224,7 +230,7 @@ _RULES: tuple[Callable[[Case], Verdict | None], ...] = (
 )
 
 
-def _part(case: Case) -> str:
+def _part(case: BenchCase) -> str:
     return f"{case.share:.0%} of the limit: " if case.limit else ""
 
 

@@ -15,8 +15,8 @@ from jobgen.cli.output import safe, write_page
 from jobgen.errors import Exit, Usage
 
 if TYPE_CHECKING:
-    from jobgen.app.benching.allreduce import Wanted
-    from jobgen.app.prepare import Ready
+    from jobgen.app.benching.allreduce import AllreduceRequest
+    from jobgen.app.prepare import PreparedJob
     from jobgen.model.record import RunRecord
 
 _LIMIT = 4 << 20
@@ -45,7 +45,7 @@ def allreduce(call: Call, options: AllreduceOptions) -> int:
     from jobgen.app.benching import allreduce as app
 
     if options.read:
-        return told(call, options.read, options)
+        return show_result(call, options.read, options)
     # an earlier answer that is none is refused now, and not after the job
     former(options.compare)
     with app.ready(call.world, _wanted(options), call.flags.cluster, call.flags.sets) as made:
@@ -53,14 +53,14 @@ def allreduce(call: Call, options: AllreduceOptions) -> int:
             return _written(call, made, options.write)
         sent = _sent(call, made, options)
     if not isinstance(sent, Exit):
-        return awaited(call, [sent], "allreduce", lambda: told(call, sent.alias, options))
+        return awaited(call, [sent], "allreduce", lambda: show_result(call, sent.alias, options))
     return sent
 
 
-def _wanted(options: AllreduceOptions) -> Wanted:
-    from jobgen.app.benching.allreduce import Wanted
+def _wanted(options: AllreduceOptions) -> AllreduceRequest:
+    from jobgen.app.benching.allreduce import AllreduceRequest
 
-    return Wanted(
+    return AllreduceRequest(
         options.nodes,
         options.ops,
         options.sizes or (),
@@ -71,7 +71,7 @@ def _wanted(options: AllreduceOptions) -> Wanted:
     )
 
 
-def _sent(call: Call, made: Ready, options: AllreduceOptions) -> RunRecord | Exit:
+def _sent(call: Call, made: PreparedJob, options: AllreduceOptions) -> RunRecord | Exit:
     """The submitted run; or the exit code where nothing was to be sent."""
     from jobgen.app import submit as app
     from jobgen.app.benching import allreduce
@@ -103,7 +103,7 @@ def awaited(call: Call, records: list[RunRecord], kind: str, show: Any) -> int:
     return detachable.code
 
 
-def told(call: Call, ref: str, options: AllreduceOptions) -> int:
+def show_result(call: Call, ref: str, options: AllreduceOptions) -> int:
     """The result of one bench: on the screen, as JSON, as a page. 1 where it is not good."""
     from jobgen.app.benching.allreduce import read
     from jobgen.cli.screens import bench as screens
@@ -140,7 +140,7 @@ def former(path: Path | None) -> Mapping[str, Any] | None:
     return data
 
 
-def _written(call: Call, made: Ready, folder: Path) -> int:
+def _written(call: Call, made: PreparedJob, folder: Path) -> int:
     """The job's folder, to be read, changed and submitted by hand."""
     try:
         shutil.copytree(made.base, folder)

@@ -105,11 +105,13 @@ class Call:
 
     def complain(self, problems: Iterable[Diagnostic]) -> None:
         """Problems on standard error; warnings and notes are talk, errors are not."""
-        from jobgen.cli.diagnostics import one
+        from jobgen.cli.diagnostics import format_problem
 
         for problem in problems:
             level = 2 if problem.severity == "error" else 1
-            self.output.say(one(problem, self.texts, self.output.talk).rstrip("\n"), level=level)
+            self.output.say(
+                format_problem(problem, self.texts, self.output.talk).rstrip("\n"), level=level
+            )
 
     def confirm(self, question: str) -> bool:
         """Ask yes or no. Raises Usage where nobody can be asked; ``-y`` answers yes."""

@@ -20,7 +20,7 @@ _SHOWN_TAB = "    "
 def screen(problems: Sequence[Diagnostic], texts: Mapping[str, str], ink: Ink) -> str:
     """All problems, each with its line from ``texts`` (label → text), and how many they are."""
     texts = masked(problems, texts)
-    parts = [one(problem, texts, ink) for problem in problems]
+    parts = [format_problem(problem, texts, ink) for problem in problems]
     placed = [p for p in problems if p.place is not None]
     if placed:
         parts.append(summary(problems, ink))
@@ -38,7 +38,7 @@ def masked(problems: Iterable[Diagnostic], texts: Mapping[str, str]) -> Mapping[
     return shown
 
 
-def one(problem: Diagnostic, texts: Mapping[str, str], ink: Ink) -> str:
+def format_problem(problem: Diagnostic, texts: Mapping[str, str], ink: Ink) -> str:
     """One problem on as many lines as it takes, with a newline at its end."""
     code = "" if problem.code == PLAIN else f"[{problem.code}]"
     place = f"{safe(mask_tokens(str(problem.place)))}: " if problem.place else ""

@@ -13,8 +13,8 @@ from jobgen.errors import Exit, Missing
 
 if TYPE_CHECKING:
     from jobgen.app.advising import Advised, Compared
-    from jobgen.app.planning import Planned
-    from jobgen.app.prepare import Ready
+    from jobgen.app.plan_extras import Planned
+    from jobgen.app.prepare import PreparedJob
     from jobgen.model.plan import PlanCheck
 
 
@@ -39,10 +39,10 @@ class PlanOptions(NamedTuple):
         return self.against or ("last" if self.diff or self.exit_code else None)
 
 
-class Said(NamedTuple):
+class PlannerAnswer(NamedTuple):
     """What the planner said, and whether its reasons are wanted."""
 
-    found: Advised
+    advice: Advised
     compared: Compared | None = None
     why: bool = False
     counted: str = ""
@@ -60,7 +60,9 @@ def _names(options: PlanOptions) -> list[str]:
     return [name for name in (options.compare or "").split(",") if name]
 
 
-def said(call: Call, ready: Ready, job: Path, options: PlanOptions) -> Said:
+def answer_planner(
+    call: Call, ready: PreparedJob, job: Path, options: PlanOptions
+) -> PlannerAnswer:
     """The answer to everything that was asked for, its files written. Raises like ``prepare``, and
     Usage where there is nothing to draw."""
     from jobgen.app.advising import advised, compared, counted
@@ -86,13 +88,13 @@ def said(call: Call, ready: Ready, job: Path, options: PlanOptions) -> Said:
     names = _names(options)
     beside = compared(call.world, job, names, call.flags.sets) if names else None
     exact = counted(ready) if options.exact else ""
-    answer = Said(found, beside, options.why, exact, tuple(_failing(found, ready)))
+    answer = PlannerAnswer(found, beside, options.why, exact, tuple(_failing(found, ready)))
     if options.html is not None:
         _write_page(answer, ready, options.html)
     return answer
 
 
-def _failing(found: Advised, ready: Ready) -> Iterator[PlanCheck]:
+def _failing(found: Advised, ready: PreparedJob) -> Iterator[PlanCheck]:
     from jobgen.model.plan import PlanCheck
     from jobgen.resolve.planner_request import UNFIT
 
@@ -105,7 +107,7 @@ def _failing(found: Advised, ready: Ready) -> Iterator[PlanCheck]:
         yield PlanCheck("fail", "calibrated: it does not fit", UNFIT, calibrated.note)
 
 
-def ended(said: Said, planned: Planned, options: PlanOptions) -> Exit:
+def ended(said: PlannerAnswer, planned: Planned, options: PlanOptions) -> Exit:
     """The exit code: of failed checks, unless forced, and of differences with --exit-code."""
     from jobgen.app.prepare import judge, refusal
 
@@ -115,9 +117,9 @@ def ended(said: Said, planned: Planned, options: PlanOptions) -> Exit:
     return Exit.DIFFERENT if options.exit_code and planned.differences else Exit.DONE
 
 
-def section(said: Said, ink: Ink) -> str:
+def section(said: PlannerAnswer, ink: Ink) -> str:
     """What stands on the screen; a line where something is missing, nothing without ``train``."""
-    found = said.found
+    found = said.advice
     if found.advice is None and not found.missing:
         return ""
     parts = [f"Model  {fold(safe(said.counted), ink.width - 7, '  ')}\n" if said.counted else ""]
@@ -155,11 +157,11 @@ def _measured(found: Advised) -> str:
     return table(rows, indent="  ")
 
 
-def data(said: Said) -> dict[str, Any]:
+def data(said: PlannerAnswer) -> dict[str, Any]:
     """The same as plain data."""
     from jobgen.cli.screens import advice, offers
 
-    found = said.found
+    found = said.advice
     told: dict[str, Any] = {"estimate": advice.data(found.advice) if found.advice else None}
     if found.missing:
         told["estimate_missing"] = found.missing
@@ -185,14 +187,14 @@ def data(said: Said) -> dict[str, Any]:
     return told
 
 
-def _write_page(said: Said, ready: Ready, path: Path) -> None:
+def _write_page(said: PlannerAnswer, ready: PreparedJob, path: Path) -> None:
     """Write the estimates as a page. Raises Usage where there are none."""
     from jobgen.cli.page.plan_page import write_plan_page
     from jobgen.errors import Usage
 
-    advice = said.found.advice
+    advice = said.advice.advice
     if advice is None:
-        missing = said.found.missing or "the job has no train:"
+        missing = said.advice.missing or "the job has no train:"
         raise Usage(f"there is nothing to draw: {missing}", hint="jobgen explain J250")
     title = f"{ready.plan.name} on {ready.plan.cluster}"
     compared = said.compared

@@ -15,7 +15,7 @@ from jobgen.cli.output import safe
 from jobgen.follow import Lines, LogSource
 
 if TYPE_CHECKING:
-    from jobgen.app.logs import Event
+    from jobgen.app.logs import StreamEvent
 
 _COLOURS = ("36", "32", "33", "35", "34", "96", "92", "93", "95", "94")
 _WIDEST_NODE = 20
@@ -52,7 +52,7 @@ class Stream:
         self._bar_drawn = False
         self._bar_written = -math.inf
 
-    def show(self, items: Iterable[Lines | Event]) -> None:
+    def show(self, items: Iterable[Lines | StreamEvent]) -> None:
         """Everything that comes, as it comes."""
         for item in items:
             if isinstance(item, Lines) and item.bar:
@@ -116,7 +116,7 @@ class Stream:
                 }
             )
 
-    def _event(self, event: Event) -> None:
+    def _event(self, event: StreamEvent) -> None:
         if self._call.flags.json:
             self._call.line({"event": event.kind, "text": event.text, "t": event.t})
             return

@@ -85,7 +85,7 @@ class Sizes(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The bytes."""
-        from jobgen.bench.sizes import parse
+        from jobgen.bench.message_sizes import parse
 
         try:
             return value if isinstance(value, tuple) else parse(value)

@@ -19,7 +19,7 @@ BAR = 10
 
 
 @dataclass
-class Bar:
+class ProgressBar:
     """Called with every stage; writes to standard error."""
 
     output: Output

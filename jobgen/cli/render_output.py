@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jobgen.app import rendering as app
+from jobgen.app import rendered_files as app
 from jobgen.app.prepare import judge
 from jobgen.cli.call import Call
 from jobgen.cli.screens import render as screens
 from jobgen.errors import Diagnostic, Exit
 
 if TYPE_CHECKING:
-    from jobgen.app.prepare import Ready
+    from jobgen.app.prepare import PreparedJob
 
 
-def list_failed_lines(ready: Ready) -> list[Diagnostic]:
+def list_failed_lines(ready: PreparedJob) -> list[Diagnostic]:
     """The failed checks of lines of the job but memory, as warnings: nothing is submitted."""
     from jobgen.resolve.planner_request import UNFIT
 
@@ -24,7 +24,7 @@ def list_failed_lines(ready: Ready) -> list[Diagnostic]:
     return [problem._replace(severity="warning") for problem in lines]
 
 
-def show(call: Call, ready: Ready, name: str) -> Exit:
+def show(call: Call, ready: PreparedJob, name: str) -> Exit:
     """Print one file: byte for byte, or on a terminal with what it would obey written out."""
     content = app.file(ready, name)
     if call.output.seen:
@@ -35,7 +35,7 @@ def show(call: Call, ready: Ready, name: str) -> Exit:
     return Exit.DONE
 
 
-def write(call: Call, ready: Ready, folder: Path | None) -> Exit:
+def write(call: Call, ready: PreparedJob, folder: Path | None) -> Exit:
     """Write all files into a folder, where one is named, and say what they are."""
     written = app.write(ready, folder) if folder else ()
     call.answer(
@@ -46,7 +46,7 @@ def write(call: Call, ready: Ready, folder: Path | None) -> Exit:
     return Exit.DONE
 
 
-def check(call: Call, ready: Ready, folder: Path) -> Exit:
+def check(call: Call, ready: PreparedJob, folder: Path) -> Exit:
     """Compare with a folder; 1 where anything differs."""
     found = app.compare(ready, folder)
     call.answer(lambda: screens.compared(found), lambda ink: screens.differences(found, ink))

@@ -12,8 +12,8 @@ from jobgen.cli.output import write_page
 from jobgen.errors import Exit, Usage
 
 if TYPE_CHECKING:
-    from jobgen.app.benching.scaling import Kind
-    from jobgen.app.prepare import Ready
+    from jobgen.app.benching.run_scaling import Kind
+    from jobgen.app.prepare import PreparedJob
 
 
 class ScalingOptions(NamedTuple):
@@ -29,14 +29,14 @@ class ScalingOptions(NamedTuple):
 
 def scaling(call: Call, job: Path | None, options: ScalingOptions) -> int:
     """Send the job at every size, wait, show what it gave; or what is left of that."""
-    from jobgen.app.benching import scaling as app
+    from jobgen.app.benching import run_scaling as app
 
     if options.read:
-        return told(call, options.read.split(","), options)
+        return show_runs(call, options.read.split(","), options)
     if job is None:
         raise Usage("no job is named", hint="jobgen bench scaling job.yaml --nodes 1,2,4")
     former(options.compare)  # one that is none is refused now, and not after the jobs
-    wanted = app.Wanted(job, options.nodes, options.kind)
+    wanted = app.ScalingRequest(job, options.nodes, options.kind)
     made = app.sizes(call.world, wanted, call.flags.cluster, call.flags.sets)
     if options.dry_run:
         return _rehearsed(call, made, job)
@@ -44,17 +44,17 @@ def scaling(call: Call, job: Path | None, options: ScalingOptions) -> int:
         return Exit.USAGE
     sent = app.chain(call.world, made, lambda record: call.output.say(f"sent: {record.alias}"))
     refs = [record.alias for record in sent]
-    return awaited(call, list(sent), "scaling", lambda: told(call, refs, options))
+    return awaited(call, list(sent), "scaling", lambda: show_runs(call, refs, options))
 
 
-def _rehearsed(call: Call, made: tuple[Ready, ...], job: Path) -> Exit:
+def _rehearsed(call: Call, made: tuple[PreparedJob, ...], job: Path) -> Exit:
     """The dry run of each size. Each but the first waits for the one before, whatever its id."""
     from jobgen.app import submit as app
     from jobgen.cli.screens import submit as screens
-    from jobgen.cli.screens.plan import Words
+    from jobgen.cli.screens.plan import Invocation
 
     runs = [(one, app.dry_run(one)) for one in made]
-    words = Words(str(job), call.flags)
+    words = Invocation(str(job), call.flags)
     note = "Each size but the first gets --dependency=afterany:ID of the one before.\n"
 
     def drawn(ink: Any) -> str:
@@ -68,7 +68,7 @@ def _rehearsed(call: Call, made: tuple[Ready, ...], job: Path) -> Exit:
     return Exit.DONE
 
 
-def _wanted(call: Call, made: tuple[Ready, ...]) -> bool:
+def _wanted(call: Call, made: tuple[PreparedJob, ...]) -> bool:
     """Whether to go on: every size passes its checks, and a costly series is asked about."""
     from jobgen.app.prepare import refuse_failing
 
@@ -82,10 +82,10 @@ def _wanted(call: Call, made: tuple[Ready, ...]) -> bool:
     return call.confirm(f"All sizes may use {write_hours(hours)} GPU-hours ({limit}). Submit?")
 
 
-def told(call: Call, refs: list[str], options: ScalingOptions) -> int:
+def show_runs(call: Call, refs: list[str], options: ScalingOptions) -> int:
     """What the runs gave: on the screen, as JSON, as a page. 1 where one of them did not end
     well."""
-    from jobgen.app.benching.scaling import read
+    from jobgen.app.benching.run_scaling import read
     from jobgen.cli.screens import scaled as screens
 
     found, records = read(call.world, refs)

@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 
 from jobgen.cli.call import Call
 from jobgen.cli.layout import count, size, write_hours
-from jobgen.cli.progress_bar import Bar
+from jobgen.cli.progress_bar import ProgressBar
 from jobgen.cli.screens import submit as screens
 from jobgen.errors import Exit
 
 if TYPE_CHECKING:
     from jobgen.app.context import Progress
-    from jobgen.app.prepare import Ready
+    from jobgen.app.prepare import PreparedJob
     from jobgen.model.record import RunRecord
     from jobgen.submission.exchange import DryRun
 
 
-def rehearsed(call: Call, ready: Ready, dry: DryRun, job: str, *, last: str = "") -> Exit:
+def rehearsed(call: Call, ready: PreparedJob, dry: DryRun, job: str, *, last: str = "") -> Exit:
     """Print the dry run; ``last`` stands for its last lines where the job has no file."""
-    from jobgen.cli.screens.plan import Words
+    from jobgen.cli.screens.plan import Invocation
 
-    words = Words(job, call.flags)
+    words = Invocation(job, call.flags)
     call.answer(
         lambda: screens.dry_data(ready, dry),
         lambda ink: screens.dry(ready, dry, words, ink, scripts=call.flags.verbose > 0, last=last),
@@ -31,7 +31,7 @@ def rehearsed(call: Call, ready: Ready, dry: DryRun, job: str, *, last: str = ""
     return Exit.DONE
 
 
-def wanted(call: Call, ready: Ready) -> bool:
+def wanted(call: Call, ready: PreparedJob) -> bool:
     """Whether to go on: notes are shown, and a costly job is asked about."""
     if not call.flags.json:
         call.complain(ready.plan.notes)
@@ -54,7 +54,7 @@ def wanted(call: Call, ready: Ready) -> bool:
 
 def progress(call: Call) -> Progress:
     """The lines [1/3] … on standard error."""
-    return Bar(call.output, time.monotonic)
+    return ProgressBar(call.output, time.monotonic)
 
 
 def accepted(call: Call, record: RunRecord, *, stream: bool) -> None:

@@ -8,21 +8,21 @@ from jobgen.cli.call import Call
 from jobgen.cli.output import is_tty, safe
 
 if TYPE_CHECKING:
-    from jobgen.app.adding import Leave, Wanted
+    from jobgen.app.adding import Leave, ProfileRequest
     from jobgen.survey.choice import Choice
 
 HINT = "no node was asked: --probe submits a job of two minutes that looks at one"
 
 
-def wanted(name: str, chosen: dict[str, Any]) -> Wanted:
+def wanted(name: str, chosen: dict[str, Any]) -> ProfileRequest:
     """The words of ``cluster add`` as a value; ``--from ann@host`` is a user and a host."""
-    from jobgen.app.adding import Wanted
+    from jobgen.app.adding import ProfileRequest
 
     given = {key: value for key, value in chosen.items() if value is not None}
     before, at, host = given.get("host", "").partition("@")
     if at and "user" not in given:
         given |= {"user": before, "host": host}
-    return Wanted(name, **given)
+    return ProfileRequest(name, **given)
 
 
 def leave(call: Call, probe: bool | None) -> Leave:
@@ -43,7 +43,7 @@ def leave(call: Call, probe: bool | None) -> Leave:
     return asked
 
 
-def may_write(call: Call, words: Wanted) -> bool:
+def may_write(call: Call, words: ProfileRequest) -> bool:
     """Whether the profile may be written: a file that is there is not replaced without leave."""
     from jobgen.app.adding import destination
 

@@ -30,7 +30,7 @@ Change: TypeAlias = "tuple[str, RecordChanges, tuple[str, str] | None]"
 """Token, fields to change, and the event (kind, text) that tells why."""
 
 
-class Event(NamedTuple):
+class RunEvent(NamedTuple):
     """One thing that happened to a run; ``time`` is of this machine's clock."""
 
     time: float
@@ -188,11 +188,11 @@ class Ledger(LeasedDatabase):
         rows = self.read("SELECT path, content FROM files WHERE token = ? ORDER BY path", (token,))
         return {path: zlib.decompress(content) for path, content in rows}
 
-    def events(self, token: str) -> tuple[Event, ...]:
+    def events(self, token: str) -> tuple[RunEvent, ...]:
         """What happened to a run, in order."""
         query = "SELECT time, kind, text, data FROM events WHERE token = ? ORDER BY id"
         rows = self.read(query, (token,))
-        return tuple(Event(at, kind, text, json.loads(data)) for at, kind, text, data in rows)
+        return tuple(RunEvent(at, kind, text, json.loads(data)) for at, kind, text, data in rows)
 
     def cursors(self, token: str) -> dict[str, Any]:
         """How far the logs of a run were read."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jobgen.errors import Diagnostic, Place, Severity
 from jobgen.load.judged import MOST, concerns
 from jobgen.model.units import clip
-from jobgen.payload.localslurm.errors import Refused
+from jobgen.payload.localslurm.errors import CommandError
 from jobgen.payload.localslurm.script import directives
 from jobgen.shell.exports import Export, list_exports, read_runner_options
 from jobgen.shell.lexer import ShellWord
@@ -77,7 +77,7 @@ def read_directive(line: str) -> list[str]:
     """The words of a directive, which Slurm splits by its own rules; none of another comment."""
     try:
         return directives(line, "")
-    except Refused:
+    except CommandError:
         return []
 
 

@@ -81,7 +81,7 @@ STOP = Stop()
 def extend_transformers(module: Any) -> None:
     """Add the callback to ``Trainer.train``, which resumes a requeued job."""
 
-    class Save(module.TrainerCallback):  # type: ignore[misc]
+    class SaveInTransformers(module.TrainerCallback):  # type: ignore[misc]
         stopping = False
 
         def on_train_begin(self, *_: Any, **__: Any) -> None:
@@ -102,7 +102,7 @@ def extend_transformers(module: Any) -> None:
 
     @functools.wraps(train)
     def resuming(self: Any, resume_from_checkpoint: Any = None, *words: Any, **options: Any) -> Any:
-        self.add_callback(Save())
+        self.add_callback(SaveInTransformers())
         last = find_last(self.args.output_dir) if RESTARTED else None
         if last:
             print(f"jobgen: resuming from {last}", file=sys.stderr, flush=True)
@@ -130,7 +130,7 @@ def _find_highest(paths: Iterable[Path]) -> str | None:
 def extend_lightning(module: Any) -> None:
     """Add the callback to ``Trainer.fit``, which resumes a requeued job from Lightning's "hpc"."""
 
-    class Save(module.Callback):  # type: ignore[misc]
+    class SaveInLightning(module.Callback):  # type: ignore[misc]
         step = -1
 
         def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
@@ -152,7 +152,7 @@ def extend_lightning(module: Any) -> None:
 
     @functools.wraps(fit)
     def resuming(self: Any, *words: Any, **options: Any) -> Any:
-        self.callbacks.append(Save())
+        self.callbacks.append(SaveInLightning())
         last = find_hpc(self.default_root_dir) if RESTARTED else None
         if last and len(words) < 4:
             print(f"jobgen: resuming from {last}", file=sys.stderr, flush=True)

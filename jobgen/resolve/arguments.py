@@ -120,7 +120,7 @@ def _read(look: Inputs, placed: PlacedProgram, framework: str) -> Iterator[_Foun
             yield _Found(row, shown if _takes(row, value) else name, values, place)
 
 
-class ProgramOption(NamedTuple):
+class ParsedOption(NamedTuple):
     """An option of a program, with its value."""
 
     name: str
@@ -134,13 +134,13 @@ class ProgramOption(NamedTuple):
     """The word that holds the value, which may be the flag itself."""
 
 
-def read_options(program: StartedProgram) -> Iterator[ProgramOption]:
+def read_options(program: StartedProgram) -> Iterator[ParsedOption]:
     """The options of a program."""
     words = program.words
     for name, value, at, value_at in read_long_options([word.text for word in words]):
         flag, holder = words[at], words[value_at]
         expands = flag.expands or holder.expands
-        yield ProgramOption(plain_name(name), value or "", expands, flag, holder)
+        yield ParsedOption(plain_name(name), value or "", expands, flag, holder)
 
 
 def _table(framework: str) -> Mapping[str, RunArgument]:

@@ -142,30 +142,30 @@ def parse(text: str) -> dict[str, list[str]]:
 def of(host: str, options: Options) -> Route:
     """The route that these options describe."""
 
-    def one(key: str, default: str = "") -> str:
+    def get_option(key: str, default: str = "") -> str:
         value = next(iter(options.get(key, ())), default)
         return default if value == "none" else value
 
     def paths(keys: Sequence[str], split: Callable[[str], Sequence[str]]) -> tuple[Path, ...]:
         texts = [part for key in keys for value in options.get(key, ()) for part in split(value)]
-        return tuple(_path(t, host, one("user")) for t in texts if t != "none")
+        return tuple(_path(t, host, get_option("user")) for t in texts if t != "none")
 
-    timeout = one("connecttimeout")
+    timeout = get_option("connecttimeout")
     return Route(
         host=host,
-        hostname=one("hostname", host),
-        port=int(one("port", str(PORT))),
-        user=one("user") or _me(),
+        hostname=get_option("hostname", host),
+        port=int(get_option("port", str(PORT))),
+        user=get_option("user") or _me(),
         identity_files=paths(["identityfile"], lambda v: [v]),
         certificate_files=paths(["certificatefile"], lambda v: [v]),
-        identities_only=one("identitiesonly") == "yes",
+        identities_only=get_option("identitiesonly") == "yes",
         identity_agent=next(iter(options.get("identityagent", ())), "SSH_AUTH_SOCK"),
-        proxy_jump=one("proxyjump"),
-        proxy_command=one("proxycommand"),
+        proxy_jump=get_option("proxyjump"),
+        proxy_command=get_option("proxycommand"),
         known_hosts=paths(["userknownhostsfile", "globalknownhostsfile"], _split_paths),
-        host_key_alias=one("hostkeyalias"),
+        host_key_alias=get_option("hostkeyalias"),
         connect_timeout=float(timeout) if timeout.isdigit() and int(timeout) else 15.0,
-        host_key_checking=one("stricthostkeychecking", "ask"),
+        host_key_checking=get_option("stricthostkeychecking", "ask"),
     )
 
 

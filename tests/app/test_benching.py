@@ -11,9 +11,9 @@ import pytest
 
 from jobgen.app import jobs
 from jobgen.app.advising import advised
-from jobgen.app.benching import allreduce, scaling
+from jobgen.app.benching import allreduce, run_scaling
 from jobgen.app.calibrating import linked
-from jobgen.app.prepare import Ready, prepare
+from jobgen.app.prepare import PreparedJob, prepare
 from jobgen.app.submit import dry_run, submit
 from jobgen.app.world import World
 from jobgen.errors import Missing, Usage
@@ -25,14 +25,14 @@ Job = Callable[..., Path]
 @pytest.mark.parametrize(
     ("cluster", "wanted", "nodes", "limit"),
     [
-        ("here", allreduce.Wanted(), 2, None),
-        ("a100x16", allreduce.Wanted(), 2, 200e9),
-        ("a100x16", allreduce.Wanted(nodes=1), 1, 300e9),
-        ("dgx-h100", allreduce.Wanted(pairs=True, tests=True), 4, 400e9),
+        ("here", allreduce.AllreduceRequest(), 2, None),
+        ("a100x16", allreduce.AllreduceRequest(), 2, 200e9),
+        ("a100x16", allreduce.AllreduceRequest(nodes=1), 1, 300e9),
+        ("dgx-h100", allreduce.AllreduceRequest(pairs=True, tests=True), 4, 400e9),
     ],
 )
 def test_the_job_is_one_like_any_other(
-    world: World, cluster: str, wanted: allreduce.Wanted, nodes: int, limit: float | None
+    world: World, cluster: str, wanted: allreduce.AllreduceRequest, nodes: int, limit: float | None
 ) -> None:
     with allreduce.ready(world, wanted, cluster) as made:
         shape = made.plan.shape
@@ -48,7 +48,7 @@ def test_the_job_is_one_like_any_other(
 
 def test_it_takes_over_what_its_pytorch_needs(world: World, job: Job) -> None:
     like = job("train.py", "setup: [. venv/bin/activate]", "env: {A: b}", "cluster: here")
-    with allreduce.ready(world, allreduce.Wanted(like=like), None) as made:
+    with allreduce.ready(world, allreduce.AllreduceRequest(like=like), None) as made:
         assert [line.value for line in made.plan.setup] == [". venv/bin/activate"]
         assert made.plan.env["A"].value == "b"
         assert made.plan.name == "bench-allreduce"
@@ -87,7 +87,7 @@ RESULT = [
 
 
 @pytest.fixture
-def machine(world: World, job: Job) -> Ready:
+def machine(world: World, job: Job) -> PreparedJob:
     """A job that trains on the nodes of a cluster with GPUs, as far as a plan goes."""
     here = world.config / "clusters" / "here.yaml"
     text = here.read_text().replace("procs_per_node: 1\n", "")
@@ -99,7 +99,7 @@ def machine(world: World, job: Job) -> Ready:
     return prepare(world, path, "here", ["nodes=2"], with_upload=False)
 
 
-def measured(world: World, job: Job, machine: Ready, result: list[dict[str, Any]]) -> None:
+def measured(world: World, job: Job, machine: PreparedJob, result: list[dict[str, Any]]) -> None:
     """A bench on that cluster, whose job writes this result; read back."""
     lines = "".join(json.dumps(line) + "\n" for line in result)
     (job("true").parent / "result").write_text(lines)
@@ -111,7 +111,9 @@ def measured(world: World, job: Job, machine: Ready, result: list[dict[str, Any]
     assert allreduce.read(world, record.alias).bench.points
 
 
-def test_the_planner_counts_with_measured_links(world: World, job: Job, machine: Ready) -> None:
+def test_the_planner_counts_with_measured_links(
+    world: World, job: Job, machine: PreparedJob
+) -> None:
     assert linked(world, machine) == ()
     measured(world, job, machine, RESULT)
     (found,) = linked(world, machine)
@@ -138,13 +140,13 @@ def test_the_planner_counts_with_measured_links(world: World, job: Job, machine:
     ],
 )
 def test_gloo_wrong_sums_and_half_a_bench_calibrate_nothing(
-    world: World, job: Job, machine: Ready, other: list[dict[str, Any]]
+    world: World, job: Job, machine: PreparedJob, other: list[dict[str, Any]]
 ) -> None:
     measured(world, job, machine, other)
     assert linked(world, machine) == ()
 
 
-def test_another_network_is_another_machine(world: World, job: Job, machine: Ready) -> None:
+def test_another_network_is_another_machine(world: World, job: Job, machine: PreparedJob) -> None:
     measured(world, job, machine, RESULT)
     here = world.config / "clusters" / "here.yaml"
     here.write_text(here.read_text().replace("nic_gbps: 200", "nic_gbps: 400"))
@@ -156,14 +158,14 @@ def test_sizes_run_one_after_the_other_and_are_read(world: World, job: Job) -> N
     told = '{"step_s": [9, 1, 1, 1], "samples_per_step": %d}'
     run = f"printf '{told}' $((8 * JOBGEN_WORLD_SIZE)) >$JOBGEN_REPORT_FILE"
     path = job(run)
-    made = scaling.sizes(world, scaling.Wanted(path, (2, 1)), "here")
+    made = run_scaling.sizes(world, run_scaling.ScalingRequest(path, (2, 1)), "here")
     assert [one.plan.shape.nodes for one in made] == [1, 2]
     sent: list[str] = []
-    records = scaling.chain(world, made, lambda record: sent.append(record.alias))
+    records = run_scaling.chain(world, made, lambda record: sent.append(record.alias))
     assert sent == [record.alias for record in records]
     first, second = jobs.wait(world, sent)
     assert second.started >= first.started
-    found, _ = scaling.read(world, sent)
+    found, _ = run_scaling.read(world, sent)
     assert found.kind == "weak"
     assert [row.rate for row in found.rows] == [8, 16]
     assert [row.efficiency for row in found.rows] == [1, 1]
@@ -171,10 +173,10 @@ def test_sizes_run_one_after_the_other_and_are_read(world: World, job: Job) -> N
 
 def test_a_dependency_of_the_jobs_own_is_kept(world: World, job: Job) -> None:
     plain = prepare(world, job("true"), "here")
-    assert scaling.after(plain, None) is plain
-    assert scaling.after(plain, JobId(7)).plan.submit_options == ("--dependency=afterany:7",)
+    assert run_scaling.after(plain, None) is plain
+    assert run_scaling.after(plain, JobId(7)).plan.submit_options == ("--dependency=afterany:7",)
     own = prepare(world, job("true", "slurm: {dependency: singleton}"), "here")
-    assert scaling.after(own, JobId(7)).plan.submit_options == (
+    assert run_scaling.after(own, JobId(7)).plan.submit_options == (
         "--dependency=singleton,afterany:7",
     )
 
@@ -183,11 +185,11 @@ def test_the_global_batch_grows_or_stays(world: World, job: Job) -> None:
     train = "train: {strategy: ddp, micro_batch: 1, global_batch: 8}"
     path = job("train.py", train)
 
-    def batches(kind: scaling.Kind) -> list[int | None]:
-        made = scaling.sizes(world, scaling.Wanted(path, (1, 2), kind), "here")
+    def batches(kind: run_scaling.Kind) -> list[int | None]:
+        made = run_scaling.sizes(world, run_scaling.ScalingRequest(path, (1, 2), kind), "here")
         return [one.job.value.train.global_batch for one in made if one.job.value.train]
 
     assert batches("weak") == [8, 16]
     assert batches("strong") == [8, 8]
     with pytest.raises(Usage, match="global_batch"):
-        scaling.sizes(world, scaling.Wanted(job("true"), (1, 2), "strong"), "here")
+        run_scaling.sizes(world, run_scaling.ScalingRequest(job("true"), (1, 2), "strong"), "here")

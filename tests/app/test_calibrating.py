@@ -13,7 +13,7 @@ import pytest
 from jobgen.app import jobs
 from jobgen.app.advising import advised
 from jobgen.app.calibrating import measured
-from jobgen.app.prepare import Ready, prepare
+from jobgen.app.prepare import PreparedJob, prepare
 from jobgen.app.submit import dry_run, submit
 from jobgen.app.world import World
 from jobgen.model.record import JobState
@@ -25,7 +25,7 @@ GIB = 1 << 30
 
 
 @pytest.fixture
-def ready(world: World, job: Job) -> Ready:
+def ready(world: World, job: Job) -> PreparedJob:
     """A job on a simulated node that is said to have a GPU; it reports 10 GiB."""
     here = world.config / "clusters" / "here.yaml"
     text = here.read_text().replace("procs_per_node: 1\n", "")
@@ -36,7 +36,7 @@ def ready(world: World, job: Job) -> Ready:
     return prepare(world, path, "here")
 
 
-def test_a_reported_peak_stands_beside_what_was_expected(world: World, ready: Ready) -> None:
+def test_a_reported_peak_stands_beside_what_was_expected(world: World, ready: PreparedJob) -> None:
     assert measured(world, ready) == ()
     record = submit(world, ready)
     assert set(record.shape[EXPECTED]) == {"peak_allocated_bytes", "peak_reserved_bytes"}
@@ -50,7 +50,7 @@ def test_a_reported_peak_stands_beside_what_was_expected(world: World, ready: Re
     assert found.expected == pytest.approx(before.chosen.memory.of("allocated"), abs=1)
 
 
-def test_a_submit_takes_the_estimate_of_the_plan(ready: Ready) -> None:
+def test_a_submit_takes_the_estimate_of_the_plan(ready: PreparedJob) -> None:
     entered: set[str] = set()
 
     def watch(frame: FrameType, event: str, _: object) -> None:
@@ -67,7 +67,7 @@ def test_a_submit_takes_the_estimate_of_the_plan(ready: Ready) -> None:
     assert not {name for name in entered if name.startswith(("jobgen.strategy", "jobgen.resolve"))}
 
 
-def test_a_plan_is_scaled_by_it_only_where_asked(world: World, ready: Ready) -> None:
+def test_a_plan_is_scaled_by_it_only_where_asked(world: World, ready: PreparedJob) -> None:
     jobs.wait(world, [submit(world, ready).alias])
     known = measured(world, ready)
     plain, scaled = (advised(ready, measured=known, calibrated=on).advice for on in (False, True))

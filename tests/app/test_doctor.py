@@ -92,7 +92,7 @@ def test_an_agent_that_is_gone_and_one_that_hangs(
     environ = {**world.environ, "SSH_AUTH_SOCK": str(tmp_path / "gone")}
     found = verdicts(replace(world, environ=environ))["client.keys"]
     assert (found.status, "gone" in found.observed) == ("warning", True)
-    monkeypatch.setattr("jobgen.app.doctor.machine.PATIENCE", 0.2)
+    monkeypatch.setattr("jobgen.app.doctor.local_checks.PATIENCE", 0.2)
     stuck = verdicts(programs(ssh_add="exec sleep 20"))["client.keys"]
     assert "does not answer" in stuck.observed
 

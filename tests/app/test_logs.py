@@ -31,7 +31,7 @@ def run(world: World, job: Callable[..., Path], monkeypatch: pytest.MonkeyPatch)
     return record.alias
 
 
-def texts(items: Iterable[Lines | logs.Event]) -> list[str]:
+def texts(items: Iterable[Lines | logs.StreamEvent]) -> list[str]:
     return [text for item in items if isinstance(item, Lines) for text in item.texts()]
 
 
@@ -74,7 +74,7 @@ def ranks(world: World, job: Callable[..., Path]) -> RunRecord:
     return jobs.wait(world, [record.alias])[0]
 
 
-SHOWN: Mapping[str, Callable[[World, str], Iterable[Lines | logs.Event]]] = {
+SHOWN: Mapping[str, Callable[[World, str], Iterable[Lines | logs.StreamEvent]]] = {
     "logs": lambda world, ref: logs.show(world, ref, View()),
     "logs -n": lambda world, ref: logs.show(world, ref, View(lines=5)),
     "logs -f": lambda world, ref: logs.follow(world, ref, View()),
@@ -86,7 +86,7 @@ def test_a_file_that_cannot_be_read_is_an_error_after_all_others(
 ) -> None:
     breaks("dd", "if=*.1.out")
     for shown in SHOWN.values():
-        items: list[Lines | logs.Event] = []
+        items: list[Lines | logs.StreamEvent] = []
         with pytest.raises(logs.Unread, match=r"\.1\.out: broken"):
             items.extend(shown(world, ranks.alias))
         assert texts(items) == ["rank 0"]
@@ -128,7 +128,7 @@ def test_following_goes_on_while_a_look_fails(
         if texts([item]):
             go_on.touch()
     assert texts(items) == ["one", "two"]
-    events = [item.kind for item in items if isinstance(item, logs.Event)]
+    events = [item.kind for item in items if isinstance(item, logs.StreamEvent)]
     assert events.count("unread") == 1
 
 
@@ -137,14 +137,14 @@ def test_no_output_is_reported_with_the_state_of_the_job(
 ) -> None:
     silent = submit(world, prepare(world, job("sleep 60"), "here"))
     (item,) = logs.show(world, silent.alias, View())
-    assert isinstance(item, logs.Event)
+    assert isinstance(item, logs.StreamEvent)
     assert item.kind == "empty"
     assert item.text.startswith(f"{silent.alias}: no output yet; the job is ")
     (item,) = logs.show(world, ranks.alias, View(ranks=(range(7, 8),)))
-    assert isinstance(item, logs.Event)
+    assert isinstance(item, logs.StreamEvent)
     assert item.text == f"{ranks.alias}: no output for these options; the job is COMPLETED"
     (item,) = logs.show(world, ranks.alias, View(stream="err", raw=True))
-    assert isinstance(item, logs.Event)
+    assert isinstance(item, logs.StreamEvent)
     cancel(world, [silent.alias])
 
 
@@ -158,7 +158,7 @@ until [[ -e $JOBGEN_RUN_DIR/go ]]; do sleep 0.1; done
 """
     record = submit(world, prepare(world, job(program), "here"))
     seen: list[str] = []
-    events: list[logs.Event] = []
+    events: list[logs.StreamEvent] = []
     file = Path(record.directory) / "logs" / "0" / "0" / "local1.0.out"
     for item in logs.follow(world, record.alias, VIEW):
         if isinstance(item, Lines):
@@ -176,7 +176,7 @@ until [[ -e $JOBGEN_RUN_DIR/go ]]; do sleep 0.1; done
 
 @pytest.mark.parametrize("reader", [logs.show, logs.follow])
 def test_a_run_directory_that_was_moved_away_is_said(
-    world: World, link: Link, run: str, reader: Callable[..., Iterable[Lines | logs.Event]]
+    world: World, link: Link, run: str, reader: Callable[..., Iterable[Lines | logs.StreamEvent]]
 ) -> None:
     directory = Path(world.ledger.get(run).directory)
     directory.rename(directory.with_name("elsewhere"))
@@ -192,7 +192,7 @@ def test_a_run_directory_that_is_moved_while_its_logs_are_followed_is_said(
     record = submit(world, prepare(world, job("echo first; sleep 2"), "here"))
     directory = Path(record.directory)
 
-    def move(item: Lines | logs.Event) -> None:
+    def move(item: Lines | logs.StreamEvent) -> None:
         if isinstance(item, Lines) and directory.exists():
             directory.rename(directory.with_name("elsewhere"))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobgen.app import jobs, monitoring
+from jobgen.app import jobs, monitor_reports
 from jobgen.app.prepare import prepare
 from jobgen.app.submit import submit
 from jobgen.app.world import World
@@ -57,7 +57,7 @@ def test_a_summary_that_was_cut_is_not_remembered(
         watched = jobs.show(world, record.alias).watched
         assert watched is not None
         assert (watched.nodes, bool(watched.unread)) == ((), True), tool
-        assert monitoring.remembered(world.ledger.get(record.alias)) is None, tool
+        assert monitor_reports.remembered(world.ledger.get(record.alias)) is None, tool
     monkeypatch.setenv("PATH", path)
     watched = jobs.show(world, record.alias).watched
     assert watched is not None

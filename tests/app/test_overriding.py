@@ -12,7 +12,7 @@ import pytest
 
 from jobgen.app import overriding
 from jobgen.app.overriding import overridden
-from jobgen.app.prepare import Ready, prepare
+from jobgen.app.prepare import PreparedJob, prepare
 from jobgen.app.world import World
 from jobgen.catalog import Catalog, TemplateFile
 from jobgen.errors import Diagnostic, Invalid
@@ -40,13 +40,13 @@ def put(world: World) -> Put:
 
 
 @pytest.fixture
-def ready(world: World, job: Job) -> Callable[[], Ready]:
+def ready(world: World, job: Job) -> Callable[[], PreparedJob]:
     path = job("hostname")
     return lambda: prepare(world, path, "here", with_upload=False)
 
 
 @pytest.fixture
-def refused(ready: Callable[[], Ready]) -> Callable[[], Diagnostic]:
+def refused(ready: Callable[[], PreparedJob]) -> Callable[[], Diagnostic]:
     def raises() -> Diagnostic:
         with pytest.raises(Invalid) as caught:
             ready()
@@ -56,7 +56,9 @@ def refused(ready: Callable[[], Ready]) -> Callable[[], Diagnostic]:
     return raises
 
 
-def test_a_template_beside_the_job_is_used_and_named(ready: Callable[[], Ready], put: Put) -> None:
+def test_a_template_beside_the_job_is_used_and_named(
+    ready: Callable[[], PreparedJob], put: Put
+) -> None:
     before = ready()
     assert before.plan.notes == ()
     put(PROGRAM)
@@ -73,7 +75,7 @@ def test_a_template_beside_the_job_is_used_and_named(ready: Callable[[], Ready],
 
 
 def test_the_files_do_not_say_where_the_template_lies(
-    world: World, ready: Callable[[], Ready], put: Put, tmp_path: Path
+    world: World, ready: Callable[[], PreparedJob], put: Put, tmp_path: Path
 ) -> None:
     digests = set()
     for folder in (world.cwd / "src", world.cwd, world.config):
@@ -85,13 +87,15 @@ def test_the_files_do_not_say_where_the_template_lies(
     assert len(digests) == 1
 
 
-def test_a_copy_that_was_not_changed_changes_nothing(ready: Callable[[], Ready], put: Put) -> None:
+def test_a_copy_that_was_not_changed_changes_nothing(
+    ready: Callable[[], PreparedJob], put: Put
+) -> None:
     put(Catalog(()).templates("slurm")["program.sh.j2"])
     assert ready().plan.notes == ()
 
 
 def test_the_nearest_template_of_a_name_wins(
-    world: World, ready: Callable[[], Ready], put: Put
+    world: World, ready: Callable[[], PreparedJob], put: Put
 ) -> None:
     put("own", folder=world.config)
     assert ready().bundle["program.sh"].content == b"own"
@@ -110,7 +114,7 @@ def test_what_is_laid_out_apart_has_the_same_bytes(world: World) -> None:
         assert bundle.digest == here.digest
 
 
-def test_a_template_may_include_one_of_its_own(ready: Callable[[], Ready], put: Put) -> None:
+def test_a_template_may_include_one_of_its_own(ready: Callable[[], PreparedJob], put: Put) -> None:
     put('one\n{% include "_mine.j2" %}')
     put("two {{ name }}", "_mine.j2")
     found = ready()
@@ -139,7 +143,7 @@ def test_a_template_that_holds_a_token_is_refused(
 
 
 def test_other_files_named_templates_are_not_looked_at(
-    world: World, ready: Callable[[], Ready]
+    world: World, ready: Callable[[], PreparedJob]
 ) -> None:
     (world.cwd / "src" / "templates" / "slurm" / "x.j2").mkdir(parents=True)
     (world.cwd / "src" / "templates" / "index.html.j2").write_text("{{ broken")
@@ -222,7 +226,7 @@ def test_a_process_that_only_sleeps_is_stopped_too(
 
 
 def test_a_template_is_given_nothing_of_the_environment(
-    ready: Callable[[], Ready], monkeypatch: pytest.MonkeyPatch, put: Put
+    ready: Callable[[], PreparedJob], monkeypatch: pytest.MonkeyPatch, put: Put
 ) -> None:
     """The interpreter that lays it out is called with nothing but what it needs to start."""
     monkeypatch.setattr(
@@ -243,7 +247,7 @@ def test_bytes_that_are_no_text_are_refused(refused: Callable[[], Diagnostic], p
 
 
 def test_without_a_template_of_ones_own_nothing_more_is_imported(
-    ready: Callable[[], Ready], monkeypatch: pytest.MonkeyPatch
+    ready: Callable[[], PreparedJob], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("overriding", "confined"):
         monkeypatch.delitem(sys.modules, f"jobgen.app.{name}", raising=False)

@@ -14,7 +14,7 @@ import pytest
 from jobgen.app import jobs, submit
 from jobgen.app.cancelling import cancel
 from jobgen.app.context import RunContext
-from jobgen.app.prepare import Ready, prepare
+from jobgen.app.prepare import PreparedJob, prepare
 from jobgen.app.submission_driver import carry_out
 from jobgen.app.world import World
 from jobgen.errors import JobgenError, Unreachable
@@ -77,7 +77,7 @@ def flaky(world: World) -> Callable[..., tuple[World, Flaky]]:
     return make
 
 
-def planned(world: World, ready: Ready) -> RunRecord:
+def planned(world: World, ready: PreparedJob) -> RunRecord:
     """The record of a run of which nothing is sent yet."""
     digest = ready.bundle.digest
     return make_record(ready.plan, digest, ready.site, token=world.token(), now=world.now())

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.bench.nccl import Paths, paths, table
+from jobgen.bench.nccl import NcclPaths, paths, table
 from tests.bench.facts import DIRECT, FOLDER, SOCKET, read
 
 
@@ -43,14 +43,14 @@ def test_results_that_were_wrong_are_told() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (SOCKET, Paths("Socket", None, ("P2P",))),
-        (DIRECT, Paths("IB", True, ())),  # noqa: FBT003
-        (read("efa-2"), Paths("AWS Libfabric", False, ())),  # noqa: FBT003
-        ("", Paths()),
-        ("NET/Socket : Using [0]eth0:10.0.4.51<0>", Paths("Socket")),
+        (SOCKET, NcclPaths("Socket", None, ("P2P",))),
+        (DIRECT, NcclPaths("IB", True, ())),  # noqa: FBT003
+        (read("efa-2"), NcclPaths("AWS Libfabric", False, ())),  # noqa: FBT003
+        ("", NcclPaths()),
+        ("NET/Socket : Using [0]eth0:10.0.4.51<0>", NcclPaths("Socket")),
     ],
 )
-def test_paths(text: str, expected: Paths) -> None:
+def test_paths(text: str, expected: NcclPaths) -> None:
     assert paths(text.splitlines()) == expected
 
 

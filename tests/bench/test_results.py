@@ -28,7 +28,7 @@ def test_a_whole_bench() -> None:
     assert point.bus == point.algorithm * 1.5
     assert [(pair.a, pair.b) for pair in found.pairs] == [("n1", "n2")]
     assert found.wrong == ()
-    assert found.said == ("NET/IB : Using [0]mlx5_0:1/IB",)
+    assert found.network_lines == ("NET/IB : Using [0]mlx5_0:1/IB",)
 
 
 def test_what_was_measured_before_a_job_died_is_kept() -> None:

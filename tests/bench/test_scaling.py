@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.bench.scaling import Run, scaling
+from jobgen.bench.scaling import ScalingRun, scaling
 
 
-def run(nodes: int, step: float = 1.0, **more: float) -> Run:
+def run(nodes: int, step: float = 1.0, **more: float) -> ScalingRun:
     """A run of two ranks on each node, in which every rank does 4 samples in a step."""
     told = {"step_s": step, "samples_per_step": 8.0 * nodes, "data_s": 0.0, "comm_s": 0.0}
     throttled = more.pop("throttled", 0.0)
     report = {key: value for key, value in {**told, **more}.items() if value >= 0}
-    return Run(nodes, 2 * nodes, f"train-{nodes}", "COMPLETED", report, throttled)
+    return ScalingRun(nodes, 2 * nodes, f"train-{nodes}", "COMPLETED", report, throttled)
 
 
 def test_the_ideal_is_the_smallest_multiplied() -> None:
@@ -42,7 +42,7 @@ def test_the_ideal_is_the_smallest_multiplied() -> None:
         (run(2, 1.02, comm_s=-1, data_s=-1), "none", ""),
     ],
 )
-def test_what_holds_it_back(two: Run, cause: str, words: str) -> None:
+def test_what_holds_it_back(two: ScalingRun, cause: str, words: str) -> None:
     row = scaling([run(1), two]).rows[1]
     assert row.cause == cause, row
     assert words in row.text
@@ -64,18 +64,18 @@ def test_strong_scaling_is_recognised() -> None:
 
 def test_tokens_come_before_samples_and_the_spread_is_of_the_steps() -> None:
     told = {"tokens_per_second": 1000.0, "step_s": 1.0, "step_p10_s": 0.8, "step_p90_s": 1.25}
-    found = scaling([Run(1, 8, "a-1", "COMPLETED", told)])
+    found = scaling([ScalingRun(1, 8, "a-1", "COMPLETED", told)])
     (row,) = found.rows
     assert found.unit == "tokens"
     assert (row.low, row.rate, row.high) == (800, 1000, 1250)
 
 
 def test_a_run_that_told_nothing_says_how_to_tell() -> None:
-    died = Run(2, 4, "a-2", "FAILED", {})
+    died = ScalingRun(2, 4, "a-2", "FAILED", {})
     found = scaling([run(1), died])
     assert "FAILED" in found.rows[1].text
     assert "JOBGEN_REPORT_FILE" in found.rows[1].next
-    silent = scaling([Run(1, 2, "a-1", "COMPLETED", {})])
+    silent = scaling([ScalingRun(1, 2, "a-1", "COMPLETED", {})])
     assert silent.unit == ""
     assert "nothing was reported" in silent.rows[0].text
 
@@ -97,7 +97,7 @@ KEYS += ["tokens_per_second", "samples_per_second", "tokens_per_step"]
     )
 )
 def test_any_reports_give_rows(sizes: list[tuple[int, dict[str, Any], str]]) -> None:
-    runs = [Run(nodes, 2 * nodes, f"a-{nodes}", state, told) for nodes, told, state in sizes]
+    runs = [ScalingRun(nodes, 2 * nodes, f"a-{nodes}", state, told) for nodes, told, state in sizes]
     found = scaling(runs)
     assert len(found.rows) == len(runs)
     for row in found.rows:

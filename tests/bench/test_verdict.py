@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from jobgen.bench.results import Bench, Pair, Point
-from jobgen.bench.verdict import Case, top, verdict
+from jobgen.bench.results import Bench, PairResult, Point
+from jobgen.bench.verdict import BenchCase, top, verdict
 from jobgen.fabric.limits import Limit
 from tests.bench.facts import DIRECT, SOCKET
 
@@ -23,19 +23,19 @@ def point(bus: float, size: int = 1 << 30, spread: float = 0.02, wrong: int = 0)
     return Point("all_reduce", size, 2, seconds, seconds - half, seconds + half, 9, (0, wrong))
 
 
-def case(bus: float, limit: Limit | None = IB, **more: Any) -> Case:
+def case(bus: float, limit: Limit | None = IB, **more: Any) -> BenchCase:
     """A case over NCCL on InfiniBand, where nothing else is said."""
     points = more.pop("points", (point(bus),))
     said = tuple(more.pop("said", DIRECT).splitlines())
     backend = more.pop("backend", "nccl")
-    bench = Bench(ranks=more.pop("ranks", 16), backend=backend, points=points, said=said)
+    bench = Bench(ranks=more.pop("ranks", 16), backend=backend, points=points, network_lines=said)
     known = {"fabric": "infiniband", "gpus": True, "nodes": 2, **more}
-    return Case(bench, points[-1], limit, **known)
+    return BenchCase(bench, points[-1], limit, **known)
 
 
 def test_a_pair_with_wrong_results_is_not_healthy() -> None:
     given = case(190e9)
-    broken = Pair("n1", "n2", point(190e9), wrong=True)
+    broken = PairResult("n1", "n2", point(190e9), wrong=True)
     found = verdict(given._replace(bench=given.bench._replace(pairs=(broken,))))
     assert found.mark == "bad"
     assert "WRONG between n1 and n2" in found.text
@@ -79,7 +79,7 @@ def test_a_pair_with_wrong_results_is_not_healthy() -> None:
         (case(1e9, points=(point(1e9, 1 << 16),), said=SOCKET), "bad", "NCCL is on TCP", "IB"),
     ],
 )
-def test_rules(given: Case, mark: str, text: str, step: str) -> None:
+def test_rules(given: BenchCase, mark: str, text: str, step: str) -> None:
     found = verdict(given)
     assert found.mark == mark, found
     assert text in found.text

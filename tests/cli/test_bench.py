@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from jobgen.app.benching.allreduce import Judged
-from jobgen.bench import formulas, pairs
-from jobgen.bench.results import Bench, Pair, Point
-from jobgen.bench.scaling import Run, scaling
-from jobgen.bench.verdict import Verdict
+from jobgen.bench import formulas, node_pairs
+from jobgen.bench.results import Bench, PairResult, Point
+from jobgen.bench.scaling import ScalingRun, scaling
+from jobgen.bench.verdict import BenchVerdict
 from jobgen.cli.main import run
 from jobgen.cli.output import Ink
 from jobgen.cli.page import bench_pages as pages
@@ -41,8 +41,11 @@ def point(size: int, rate: float, ranks: int = 2) -> Point:
 @pytest.fixture
 def judged() -> Judged:
     points = tuple(point(1 << n, 1e8 * 1.2 ** (n - 16)) for n in range(16, 27, 2))
-    faced = (Pair(EVIL, "n2", point(1 << 20, 1e8)), Pair(EVIL, "n3", point(1 << 20, 1e8)))
-    faced += (Pair("n2", "n3", point(1 << 20, 1e9)),)
+    faced = (
+        PairResult(EVIL, "n2", point(1 << 20, 1e8)),
+        PairResult(EVIL, "n3", point(1 << 20, 1e8)),
+    )
+    faced += (PairResult("n2", "n3", point(1 << 20, 1e9)),)
     bench = Bench(
         ranks=6,
         hosts=(EVIL, "n2", "n3"),
@@ -54,10 +57,10 @@ def judged() -> Judged:
         skipped=(("reduce_scatter", "gloo cannot"),),
         ended=True,
     )
-    verdict = Verdict("bad", "60% of the limit: as slow as that", "do this")
+    verdict = BenchVerdict("bad", "60% of the limit: as slow as that", "do this")
     limit = Limit("network", 1.25e9, "1 x 10 Gb/s of each node, one way", 1e9, "a source")
     line = formulas.fit([(p.bytes, p.median) for p in points])
-    nodes = pairs.judged(faced)
+    nodes = node_pairs.judged(faced)
     return Judged(RECORD, bench, limit, (("all_reduce", verdict),), line, nodes, None)
 
 
@@ -100,10 +103,10 @@ def test_the_page_needs_nothing_beside_it(judged: Judged) -> None:
     assert "60% of the limit" in page
 
 
-def told(nodes: int, step: float, **more: float) -> Run:
+def told(nodes: int, step: float, **more: float) -> ScalingRun:
     report = {"step_s": step, "step_p10_s": step * 0.9, "step_p90_s": step * 1.1}
     report |= {"samples_per_step": 8.0 * nodes, "data_s": 0.0, "comm_s": 0.0, **more}
-    return Run(nodes, 8 * nodes, f"train-{nodes}", "COMPLETED", report)
+    return ScalingRun(nodes, 8 * nodes, f"train-{nodes}", "COMPLETED", report)
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

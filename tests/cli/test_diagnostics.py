@@ -21,7 +21,7 @@ TYPO = Diagnostic(
 
 
 def shown(problem: Diagnostic, text: str = TEXT, width: int = 80) -> str:
-    return diagnostics.one(problem, {"job.yaml": text}, Ink(width=width))
+    return diagnostics.format_problem(problem, {"job.yaml": text}, Ink(width=width))
 
 
 def test_a_problem_is_shown_as_people_know_it_from_compilers() -> None:
@@ -101,7 +101,7 @@ def test_nothing_in_a_file_acts_on_the_terminal(
     problem = Diagnostic(
         "J1", words, Place(words or "f", 1, col, end), words, also=(Place(words, 1),)
     )
-    text = diagnostics.one(problem, {words or "f": line}, Ink(width=width))
+    text = diagnostics.format_problem(problem, {words or "f": line}, Ink(width=width))
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from jobgen.app.logs import Event
+from jobgen.app.logs import StreamEvent
 from jobgen.cli.call import Call
 from jobgen.cli.log_stream import Stream, folded
 from jobgen.cli.output import Output
@@ -68,7 +68,10 @@ def test_json_lines_hold_one_line_each_and_no_colour(
     call.flags.json = True
     call.output.color = "always"
     Stream(call).show(
-        [Event("state", "RUNNING on n01", 5.0), Lines(rank(0), b"a\n\xe2\x86\x92\n", (rank(1),))]
+        [
+            StreamEvent("state", "RUNNING on n01", 5.0),
+            Lines(rank(0), b"a\n\xe2\x86\x92\n", (rank(1),)),
+        ]
     )
     out = capsys.readouterr().out
     events = [json.loads(line) for line in out.splitlines()]
@@ -89,7 +92,7 @@ def test_json_lines_hold_one_line_each_and_no_colour(
 
 
 def test_events_are_talk(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
-    Stream(call).show([Event("state", "PENDING \x1b[2J(x)")])
+    Stream(call).show([StreamEvent("state", "PENDING \x1b[2J(x)")])
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err == "PENDING (x)\n"

@@ -4,7 +4,7 @@ import pytest
 
 from jobgen.app.context import SubmitStage
 from jobgen.cli.output import Output
-from jobgen.cli.progress_bar import Bar
+from jobgen.cli.progress_bar import ProgressBar
 
 MIB = 1 << 20
 
@@ -27,7 +27,7 @@ class OnTerminal(Output):
         return True
 
 
-def submit(bar: Bar, clock: Clock) -> None:
+def submit(bar: ProgressBar, clock: Clock) -> None:
     bar(SubmitStage(1, "connect", "hpc-login"))
     clock.now = 0.4
     bar(SubmitStage(1, "connect", "hpc-login", ended=True))
@@ -41,7 +41,7 @@ def test_without_a_terminal_there_is_a_line_for_every_tenth(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     clock = Clock()
-    submit(Bar(Output({}), clock), clock)
+    submit(ProgressBar(Output({}), clock), clock)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "[1/3] connect   hpc-login  0.4 s"
     assert len([ln for ln in lines if "upload" in ln]) == 10
@@ -54,7 +54,7 @@ def test_without_a_terminal_there_is_a_line_for_every_tenth(
 def test_a_terminal_sees_one_line_drawn_over_and_over(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
     output = OnTerminal({"COLUMNS": "60"})
-    submit(Bar(output, clock), clock)
+    submit(ProgressBar(output, clock), clock)
     text = capsys.readouterr().err
     assert text.count("\n") == 3
     assert 20 < text.count("\r") < 80
@@ -65,5 +65,5 @@ def test_quiet_means_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> None
     clock = Clock()
     output = Output({})
     output.quiet = 1
-    submit(Bar(output, clock), clock)
+    submit(ProgressBar(output, clock), clock)
     assert capsys.readouterr().err == ""

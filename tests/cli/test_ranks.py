@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobgen.app.jobs import Shown
+from jobgen.app.jobs import RunView
 from jobgen.cli.output import Ink
 from jobgen.cli.screens import jobs
 from jobgen.cli.screens.ranks import describe_ranks
@@ -46,10 +46,10 @@ def test_a_job_stopped_before_its_end_is_explained_with_the_command_that_goes_on
     assert jobs.ended(record, ink) == (
         f"llama-3  FAILED ({why}, exit 98:0, 1 restart)\n  to go on  {command}\n"
     )
-    text = jobs.shown(Shown(record, (), ()), 2.0, ink)
+    text = jobs.draw_run(RunView(record, (), ()), 2.0, ink)
     assert f"  {why}, exit 98:0, 1 restart\n" in text
     assert f"  to go on  {command}\n" in text
-    assert "to go on" not in jobs.shown(Shown(run(), (), ()), 2.0, ink)
+    assert "to go on" not in jobs.draw_run(RunView(run(), (), ()), 2.0, ink)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_of_an_array_each_element_has_its_first_failure() -> None:
         "element 3: rank 1 on n2 failed first: exit code 7",
         "element 12: rank 0 on n1 failed first: exit code 9",
     ]
-    text = jobs.shown(Shown(record, (), ()), 2.0, Ink(colour=False, width=80))
+    text = jobs.draw_run(RunView(record, (), ()), 2.0, Ink(colour=False, width=80))
     assert "\n  elements: 2 running, 2 failed\n" in text
     assert "jobgen logs llama-3 --task 3 --rank 1 --stderr -n 50" in text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from jobgen.app.monitoring import Watched
+from jobgen.app.monitor_reports import Watched
 from jobgen.cli.output import Ink
 from jobgen.cli.screens.monitor import data, section
 from jobgen.monitor.findings import overall, remarks

@@ -26,7 +26,7 @@ from typing import Any
 
 from jobgen.app.context import RunContext
 from jobgen.app.observing import refresh
-from jobgen.app.prepare import Ready, prepare
+from jobgen.app.prepare import PreparedJob, prepare
 from jobgen.app.submission_driver import carry_out
 from jobgen.app.submit import make_payload
 from jobgen.app.world import World
@@ -144,7 +144,7 @@ def _ended(world: World, ledger: Ledger, token: str) -> RunRecord:
     return record
 
 
-def _record(ledger: Ledger, ready: Ready, token: str) -> RunRecord:
+def _record(ledger: Ledger, ready: PreparedJob, token: str) -> RunRecord:
     try:
         return ledger.get(token)
     except Missing:

@@ -19,7 +19,7 @@ import pytest
 from jobgen.app.cancelling import cancel
 from jobgen.app.context import RunContext
 from jobgen.app.jobs import refreshed
-from jobgen.app.prepare import Ready, prepare
+from jobgen.app.prepare import PreparedJob, prepare
 from jobgen.app.submission_driver import carry_out
 from jobgen.app.submit import make_payload
 from jobgen.app.world import World
@@ -83,7 +83,7 @@ class Desk:
         plain = ready._replace(site=ready.site._replace(login=Login("local")))
         return self._send(plain, options, patience)
 
-    def _send(self, ready: Ready, options: tuple[str, ...], patience: float) -> RunRecord:
+    def _send(self, ready: PreparedJob, options: tuple[str, ...], patience: float) -> RunRecord:
         """As submit does, with further words for sbatch and a patience of its own."""
         world = self.world
         record = make_record(

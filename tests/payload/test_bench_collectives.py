@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.bench import job, results
+from jobgen.bench import bench_job, results
 from jobgen.payload.bench_collectives.arrays import elements
 from jobgen.payload.bench_collectives.external import nccl_tests
 from jobgen.payload.bench_collectives.pairs import neighbours, rounds
 from jobgen.payload.bench_collectives.timing import summary
-from jobgen.payload.bench_collectives.world import backend, told
+from jobgen.payload.bench_collectives.world import backend, read_network_lines
 from tests.bench.facts import SOCKET, read
 from tests.ports import reserved_port
 from tests.waiting import HANG
@@ -81,15 +81,15 @@ def test_the_backend(devices: int, ranks: int, nccl: bool, expected: str) -> Non
 
 
 def test_what_nccl_says_of_networks_is_kept_once() -> None:
-    found = told(SOCKET + SOCKET)
+    found = read_network_lines(SOCKET + SOCKET)
     assert "Using network Socket" in found
     assert len(found) == len(set(found))
     assert not any("Bootstrap" in line for line in found)
 
 
 def test_all_its_modules_are_sent() -> None:
-    there = {path.stem for path in (PAYLOAD / job.PROGRAM).glob("*.py")}
-    assert there == set(job.PARTS)
+    there = {path.stem for path in (PAYLOAD / bench_job.PROGRAM).glob("*.py")}
+    assert there == set(bench_job.PARTS)
 
 
 def test_nccl_tests_where_a_node_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,10 +115,12 @@ def test_one_wrong_element_is_seen(op: str) -> None:
     import torch
 
     from jobgen.payload.bench_collectives.arrays import Array
-    from jobgen.payload.bench_collectives.world import World
+    from jobgen.payload.bench_collectives.world import ProcessGroup
 
     cpu = torch.device("cpu")
-    here = World(torch, rank=1, size=3, local=0, device=cpu, backend="gloo", hosts=("n1",) * 3)
+    here = ProcessGroup(
+        torch, rank=1, size=3, local=0, device=cpu, backend="gloo", hosts=("n1",) * 3
+    )
     array = Array(here, op, 3 * 100, None, 1, 3)
     known = torch.arange(300) % 13
     array.fill()
@@ -147,7 +149,7 @@ def measured(folder: Path, ranks: int, *words: str) -> results.Bench:
             env |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
             env |= {"GLOO_SOCKET_IFNAME": "lo", "PYTHONWARNINGS": "ignore"}
             env |= {"PYTHONPATH": str(PAYLOAD)}
-            command = [sys.executable, "-m", job.PROGRAM, *words, "--out", str(out)]
+            command = [sys.executable, "-m", bench_job.PROGRAM, *words, "--out", str(out)]
             running.append(subprocess.Popen(command, env=env, cwd=folder))
         assert [one.wait(HANG) for one in running] == [0] * ranks
     return results.read(out.read_text())

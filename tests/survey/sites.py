@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from jobgen.app import adding
-from jobgen.app.adding import Wanted
-from jobgen.app.surveying import Survey
+from jobgen.app.adding import ProfileRequest
+from jobgen.app.site_survey import Survey
 from jobgen.load import check
 from jobgen.shell import Result
 from jobgen.survey import choice, write
@@ -38,7 +38,7 @@ def survey(told: Mapping[str, Result]) -> Survey:
 
 def made(told: Survey, node: Probe | None = None, **words: Any) -> tuple[Draft, str] | None:
     """The draft and the text of a profile; None where there is nothing to describe."""
-    wanted = Wanted("mine", "login", **words)
+    wanted = ProfileRequest("mine", "login", **words)
     chosen = choice.choose(told.site, wanted.partition)
     if chosen is None:
         return None

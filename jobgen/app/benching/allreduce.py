@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from jobgen import payload
 from jobgen.app import clusters
-from jobgen.app.prepare import Made, Ready, prepare
+from jobgen.app.prepare import GeneratedJob, PreparedJob, prepare
 from jobgen.app.world import World
-from jobgen.bench import formulas, job, nccl, pairs, results
-from jobgen.bench.verdict import Case, Verdict, top, verdict
+from jobgen.bench import bench_job, formulas, nccl, node_pairs, results
+from jobgen.bench.verdict import BenchCase, BenchVerdict, top, verdict
 from jobgen.errors import Missing, Usage
 from jobgen.fabric.limits import Limit, limit
 from jobgen.model.cluster import ClusterProfile
@@ -25,7 +25,7 @@ KEY = "bench"
 LABEL = "bench allreduce"
 
 
-class Wanted(NamedTuple):
+class AllreduceRequest(NamedTuple):
     """What the command line asks for."""
 
     nodes: int | None = None
@@ -45,11 +45,11 @@ class Judged(NamedTuple):
     record: RunRecord
     bench: results.Bench
     limit: Limit | None
-    verdicts: tuple[tuple[str, Verdict], ...]
+    verdicts: tuple[tuple[str, BenchVerdict], ...]
     """Collective → what it means."""
     fit: formulas.Fit | None
     """Of the all-reduce."""
-    nodes: tuple[pairs.Node, ...]
+    nodes: tuple[node_pairs.NodePairs, ...]
     tests: nccl.Table | None
 
     @property
@@ -60,8 +60,8 @@ class Judged(NamedTuple):
 
 @contextmanager
 def ready(
-    world: World, wanted: Wanted, cluster: str | None, sets: Sequence[str] = ()
-) -> Iterator[Ready]:
+    world: World, wanted: AllreduceRequest, cluster: str | None, sets: Sequence[str] = ()
+) -> Iterator[PreparedJob]:
     """The job that measures, while its files exist. Raises as ``prepare`` does."""
     like = _like(world, wanted.like)
     beside = wanted.like.resolve().parent if wanted.like else None
@@ -70,16 +70,16 @@ def ready(
     asked = _asked(wanted, profile)
     with tempfile.TemporaryDirectory(prefix="jobgen-bench-") as name:
         folder = Path(name)
-        (folder / job.PROGRAM).mkdir()
-        for part in job.PARTS:
-            path = f"{job.PROGRAM}/{part}.py"
+        (folder / bench_job.PROGRAM).mkdir()
+        for part in bench_job.PARTS:
+            path = f"{bench_job.PROGRAM}/{part}.py"
             (folder / path).write_text(payload.text(f"bench_collectives/{part}.py"), "utf-8")
         file = folder / "job.yaml"
-        file.write_text(job.text(asked, profile, like), "utf-8")
-        yield prepare(world, file, named, sets, made=Made(LABEL, beside or folder))
+        file.write_text(bench_job.text(asked, profile, like), "utf-8")
+        yield prepare(world, file, named, sets, made=GeneratedJob(LABEL, beside or folder))
 
 
-def about(made: Ready) -> Mapping[str, Any]:
+def about(made: PreparedJob) -> Mapping[str, Any]:
     """For the record of the run: what its result will be judged by, whatever becomes of the
     profile."""
     profile, size = made.profile.value, made.plan.shape
@@ -117,7 +117,7 @@ def read(world: World, ref: str) -> Judged:
         )
     found = None
     if record.directory:
-        path = f"{record.directory}/state/0/{job.RESULT}"
+        path = f"{record.directory}/state/0/{bench_job.RESULT}"
         with world.connect(record.site.login) as transport:
             found = read_at(transport, path, 0, results.LIMIT)
     if found is None:
@@ -127,14 +127,14 @@ def read(world: World, ref: str) -> Judged:
     return judged._replace(record=_kept(world, judged, told))
 
 
-def _asked(wanted: Wanted, profile: ClusterProfile) -> job.Asked:
-    nodes = wanted.nodes or job.nodes(profile, pairs=wanted.pairs)
+def _asked(wanted: AllreduceRequest, profile: ClusterProfile) -> bench_job.BenchRequest:
+    nodes = wanted.nodes or bench_job.nodes(profile, pairs=wanted.pairs)
     if wanted.pairs and nodes < 2:
         hint = "--nodes 3 or more tells which node is slow"
         raise Usage("--pairs needs two nodes", hint=hint)
-    sizes = wanted.sizes or job.sizes(profile)
+    sizes = wanted.sizes or bench_job.sizes(profile)
     kinds = (wanted.pairs, wanted.tests)
-    return job.Asked(nodes, wanted.ops, sizes, *kinds, seconds=wanted.seconds)
+    return bench_job.BenchRequest(nodes, wanted.ops, sizes, *kinds, seconds=wanted.seconds)
 
 
 def _like(world: World, path: Path | None) -> Mapping[str, Any]:
@@ -156,7 +156,7 @@ def _judged(record: RunRecord, told: Mapping[str, Any], bench: results.Bench) ->
     for op in formulas.OPS:
         best = top(bench.of(op))
         if best is not None:
-            case = Case(
+            case = BenchCase(
                 bench,
                 best,
                 limit,
@@ -168,7 +168,7 @@ def _judged(record: RunRecord, told: Mapping[str, Any], bench: results.Bench) ->
             verdicts.append((op, verdict(case)))
     line = formulas.fit([(p.bytes, p.median) for p in bench.of("all_reduce")])
     table = nccl.table(bench.tests) if bench.tests else None
-    named = pairs.judged(bench.pairs)
+    named = node_pairs.judged(bench.pairs)
     return Judged(record, bench, limit, tuple(verdicts), line, named, table)
 
 

@@ -54,10 +54,10 @@ def _profile(world: World, name: str) -> Profile:
 
 
 def _findings(world: World, name: str, profile: Profile | None) -> Iterator[Finding]:
-    from jobgen.app.doctor import machine, remote
+    from jobgen.app.doctor import local_checks, remote
     from jobgen.survey.health import client
 
-    seen = machine.look(world)
+    seen = local_checks.inspect_machine(world)
     yield from judged(HERE, client.ROWS, seen)
     if profile is None or profile.loaded.value.scheduler == "local":
         yield from judged(LOCAL, client.LOCAL_ROWS, seen)

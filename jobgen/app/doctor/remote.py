@@ -136,10 +136,10 @@ def _rest(
 
 def _compared(world: World, name: str, transport: Transport) -> Comparison | Diagnostic:
     """How the profile compares with what Slurm tells; or why that cannot be said."""
-    from jobgen.app import checking, surveying
+    from jobgen.app import checking, site_survey
 
     try:
-        return checking.check(world, name, known=surveying.survey(transport)).found
+        return checking.check(world, name, known=site_survey.survey(transport)).comparison
     except JobgenError as error:
         return error.problems[0]
 

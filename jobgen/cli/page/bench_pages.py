@@ -13,7 +13,7 @@ from jobgen.cli.page.shapes import Banner, Item, Page, PageTable, Paragraph, Sec
 if TYPE_CHECKING:
     from jobgen.app.benching.allreduce import Judged
     from jobgen.bench.results import Point
-    from jobgen.bench.scaling import Row, Scaling
+    from jobgen.bench.scaling import Scaling, ScalingRow
 
 _MARKS = {"good": "fits", "bad": "no", "open": "unknown"}
 
@@ -104,7 +104,7 @@ def write_scaling_page(scaling: Scaling, title: str) -> str:
     return write_page(Page(title, (Paragraph(summary),), sections))
 
 
-def _list_sizes(rows: Sequence[Row]) -> PageTable:
+def _list_sizes(rows: Sequence[ScalingRow]) -> PageTable:
     heads = ("Nodes", "Ranks", "Run", "Rate", "Ideal", "Efficiency", "What holds it back")
     cells = [
         (

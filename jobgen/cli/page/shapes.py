@@ -22,7 +22,7 @@ class Label(NamedTuple):
 
     x: float
     y: float
-    words: object
+    text: object
     style: str = "ink"
     fill: str = ""
     kind: str = "label"

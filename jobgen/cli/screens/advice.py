@@ -8,7 +8,7 @@ from typing import Any
 from jobgen.cli.layout import clip, described
 from jobgen.cli.output import Ink, safe
 from jobgen.cli.screens import memory, remedies, scaling, strategies
-from jobgen.cli.screens.memory import breakdown, gib, mfu, said
+from jobgen.cli.screens.memory import breakdown, fold_foreign, gib, mfu
 from jobgen.strategy.choice.offer import Advice, Lever, StrategyOption
 from jobgen.strategy.estimate import ClusterHardware, Component, GpuMemory, StepTime
 
@@ -46,7 +46,9 @@ def _formulas(rows: Iterable[tuple[str, str, str]], ink: Ink) -> str:
     """Beside the amounts where there is room, else below."""
     if ink.width >= 60:
         return described([(k, v, safe(why)) for k, v, why in rows], ink.width)
-    return "".join(f"  {k} {v}\n    {said(why, ink.width - 4, '    ')}\n" for k, v, why in rows)
+    return "".join(
+        f"  {k} {v}\n    {fold_foreign(why, ink.width - 4, '    ')}\n" for k, v, why in rows
+    )
 
 
 def _sourced(part: Component) -> str:
@@ -54,7 +56,7 @@ def _sourced(part: Component) -> str:
 
 
 def _listed(title: str, lines: Iterable[str], ink: Ink) -> str:
-    text = "".join(f"  {said(line, ink.width - 4, '    ')}\n" for line in lines)
+    text = "".join(f"  {fold_foreign(line, ink.width - 4, '    ')}\n" for line in lines)
     return f"{ink('strong', title)}\n{text}" if text else ""
 
 

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jobgen.bench.nccl import paths
-from jobgen.bench.pairs import FEWEST
+from jobgen.bench.node_pairs import FEWEST
 from jobgen.cli.layout import columns, fold, pad, size, table
 from jobgen.cli.output import TIMES, Ink, safe
 
 if TYPE_CHECKING:
     from jobgen.app.benching.allreduce import Judged
     from jobgen.bench.nccl import Table
-    from jobgen.bench.pairs import Node
+    from jobgen.bench.node_pairs import NodePairs
     from jobgen.bench.results import Point
-    from jobgen.bench.verdict import Verdict
+    from jobgen.bench.verdict import BenchVerdict
 
 NAMES = {
     "all_reduce": "all-reduce",
@@ -51,7 +51,7 @@ def _head(judged: Judged, ink: Ink) -> str:
     if judged.limit:
         known = judged.limit
         lines.append(f"  limit {known.rate / _GIGA:.4g} GB/s: {safe(known.why)}")
-    network = paths(bench.said).network
+    network = paths(bench.network_lines).network
     lines += [f"  NCCL uses {safe(network)}"] if network else []
     if judged.fit and judged.top:
         begin = f"{seconds(judged.fit.alpha)} to begin"
@@ -101,7 +101,7 @@ def curve(rate: float, limit: float, most: float, width: int) -> str:
     return ("█" * done)[:end] + "░" * (end - done) + "|" + "█" * (done - end)
 
 
-def _verdict(verdict: Verdict, ink: Ink) -> str:
+def _verdict(verdict: BenchVerdict, ink: Ink) -> str:
     word = ink(STYLES[verdict.mark], "Verdict")
     lines = [f"{word}  {fold(safe(verdict.text), ink.width - 9, ' ' * 9)}"]
     if verdict.next:
@@ -109,11 +109,11 @@ def _verdict(verdict: Verdict, ink: Ink) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _nodes(nodes: Sequence[Node], ink: Ink) -> str:
+def _nodes(nodes: Sequence[NodePairs], ink: Ink) -> str:
     """Each node by its pairs, the slow ones first."""
     rows = [("NODE", "MEDIAN", "BEST", "OF THE REST", "")]
     for node in nodes:
-        share = f"{node.share:.0%}" if node.rest else "-"
+        share = f"{node.share:.0%}" if node.others_median else "-"
         word = "slow" if node.slow else ""
         rows.append((safe(node.name), _rate(node.median), _rate(node.best), share, word))
     slow = [safe(node.name) for node in nodes if node.slow]
@@ -184,7 +184,7 @@ def data(judged: Judged) -> dict[str, Any]:
         "backend": bench.backend,
         "device": bench.device,
         "versions": dict(bench.versions),
-        "network": paths(bench.said).network or None,
+        "network": paths(bench.network_lines).network or None,
         "limit": _limit(judged),
         "points": [_point(point) for point in bench.points],
         "verdicts": [

@@ -33,9 +33,9 @@ def screen(found: Explained, ink: Ink) -> str:
     """One code or variable in full, or a list of them."""
     if found.codes:
         return _codes(found.codes, ink, found.more)
-    if len(found.variables) + len(found.hearsay) > 1 and "*" in found.asked:
+    if len(found.variables) + len(found.hearsay) > 1 and "*" in found.variable:
         return _family(found, ink)
-    parts = [_variable(row, found.asked, ink) for row in found.variables]
+    parts = [_variable(row, found.variable, ink) for row in found.variables]
     parts += [_hearsay(said, found, ink) for said in found.hearsay]
     parts += [_finding(said, ink) for said in found.findings if said.code != "J304"]
     return "\n".join(parts)
@@ -85,7 +85,7 @@ def _variable(row: EnvVariable, asked: str, ink: Ink) -> str:
 def _hearsay(said: Hearsay, found: Explained, ink: Ink) -> str:
     """What is wrong with a name or a value, and what to write."""
     width = min(ink.width, _WIDEST)
-    name = said.entry if "=" in said.entry or not found.asked else found.asked
+    name = said.entry if "=" in said.entry or not found.variable else found.variable
     verdict = fold(f"Nothing reads {name}: {said.why}.", width)
     instead = "Write nothing." if said.instead == "none" else f"Write instead: {said.instead}"
     source = "Source: absent from every release of NCCL from 2.3.5 and of PyTorch from 1.13."

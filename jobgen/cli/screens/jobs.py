@@ -14,7 +14,7 @@ from jobgen.model.record import JobState, RunRecord
 from jobgen.shell import split_lines
 
 if TYPE_CHECKING:
-    from jobgen.app.jobs import Shown
+    from jobgen.app.jobs import RunView
 
 OLD = 60.0
 """Seconds after which a value that was last heard is marked by ``~``."""
@@ -127,7 +127,7 @@ def _reason(record: RunRecord) -> str:
 # one job
 
 
-def shown(found: Shown, now: float, ink: Ink, *, gpus: bool = False) -> str:
+def draw_run(found: RunView, now: float, ink: Ink, *, gpus: bool = False) -> str:
     """One job in full: its state, what happened when, its files, the next commands."""
     record = found.record
     name = safe(record.alias)
@@ -263,7 +263,7 @@ def job_data(record: RunRecord) -> dict[str, Any]:
     }
 
 
-def shown_data(found: Shown) -> dict[str, Any]:
+def shown_data(found: RunView) -> dict[str, Any]:
     """The same of one job, with what happened and its files."""
     watched: dict[str, Any] = {}
     if found.watched is not None:

@@ -37,7 +37,7 @@ def percent(part: float) -> str:
     return f"{part * 100:.0f} %"
 
 
-def said(text: object, width: int, indent: str = "") -> str:
+def fold_foreign(text: object, width: int, indent: str = "") -> str:
     """Foreign text folded to a width; a word that is wider than a line is cut."""
     words = (clip(word, width) for word in safe(text).split(" "))
     return fold(" ".join(words), width, indent)
@@ -89,7 +89,7 @@ def _title(option: StrategyOption, limit: float, ink: Ink) -> list[str]:
     if columns(head) + columns(text) + columns(right) + 4 <= ink.width:
         gap = ink.width - columns(head) - columns(text) - columns(right) - 2
         return [f"{ink('strong', head)}  {text}{' ' * gap}{right}"]
-    return [f"{ink('strong', head)}  {right}", f"  {said(text, ink.width - 2, '  ')}"]
+    return [f"{ink('strong', head)}  {right}", f"  {fold_foreign(text, ink.width - 2, '  ')}"]
 
 
 def _legend(parts: Sequence[Component], total: float, ink: Ink) -> list[str]:
@@ -130,8 +130,8 @@ def _sentences(option: StrategyOption, advice: Advice, ink: Ink) -> list[str]:
         *([speed(option.step, advice.machine)] if option.step and runs(option) else []),
         *(f"not modelled: {doubt}" for doubt in memory.doubts),
     ]
-    lines = [f"  {said(text, ink.width - 4, '    ')}" for text in told]
-    shown = said(found, ink.width - 4, "    ")
+    lines = [f"  {fold_foreign(text, ink.width - 4, '    ')}" for text in told]
+    shown = fold_foreign(found, ink.width - 4, "    ")
     painted = ink(STYLES[option.verdict], shown[: len(word)]) + shown[len(word) :]
     return [f"  {painted}", *lines]
 

@@ -10,7 +10,7 @@ from jobgen.cli.output import Ink, safe
 from jobgen.model.units import Walltime
 
 if TYPE_CHECKING:
-    from jobgen.app.monitoring import Watched
+    from jobgen.app.monitor_reports import Watched
     from jobgen.monitor.findings import Remark
     from jobgen.monitor.summary import GpuSummary, NodeSummary
 

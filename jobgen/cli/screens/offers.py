@@ -7,7 +7,7 @@ from typing import Any
 
 from jobgen.cli.layout import clip, columns, pad, write_hours
 from jobgen.cli.output import Ink, safe
-from jobgen.cli.screens.memory import STYLES, WORDS, gib, runs, said, seconds
+from jobgen.cli.screens.memory import STYLES, WORDS, fold_foreign, gib, runs, seconds
 from jobgen.strategy.choice.offer import Offer
 from jobgen.strategy.choice.price_comparison import break_even
 
@@ -39,7 +39,7 @@ def screen(offers: Sequence[Offer], tokens: float, ink: Ink) -> str:
     for first, last in _blocks(widths, ink.width - left):
         lines += [""] if first else []
         lines += _block(offers[first:last], cells[first:last], widths[first:last], ink)
-    lines += [f"  {said(line, ink.width - 4, '    ')}" for line in evens(offers)]
+    lines += [f"  {fold_foreign(line, ink.width - 4, '    ')}" for line in evens(offers)]
     return "".join(line + "\n" for line in lines)
 
 

@@ -7,7 +7,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobgen.cli.call import Flags
-from jobgen.cli.diagnostics import one
+from jobgen.cli.diagnostics import format_problem
 from jobgen.cli.layout import clip, columns, count, described, fold, size, table, write_hours
 from jobgen.cli.output import TIMES, Ink, safe
 from jobgen.cli.screens.render import compared, differences
@@ -16,15 +16,15 @@ from jobgen.model.units import Walltime
 from jobgen.shell import join, split_lines
 
 if TYPE_CHECKING:
-    from jobgen.app.planning import Cost, Planned
-    from jobgen.app.prepare import Ready
+    from jobgen.app.plan_extras import Cost, Planned
+    from jobgen.app.prepare import PreparedJob
     from jobgen.model.plan import Decision, Plan, PlanCheck
     from jobgen.upload import Manifest
 
 MARKS = {"ok": ("good", "[ok]  "), "warn": ("warning", "[warn]"), "fail": ("error", "[fail]")}
 
 
-class Words(NamedTuple):
+class Invocation(NamedTuple):
     """How the person called it, for the commands that are shown."""
 
     job: str
@@ -39,7 +39,7 @@ class Words(NamedTuple):
 
 def screen(
     planned: Planned,
-    words: Words,
+    words: Invocation,
     ink: Ink,
     estimates: str = "",
     failed: Sequence[PlanCheck] = (),
@@ -59,7 +59,7 @@ def screen(
         upload(ready.manifest, ink) if ready.manifest else "",
         _since(planned, ink),
         checks([check for check in plan.checks if check.status != "fail"], ink),
-        "\n".join(one(note, {}, ink) for note in plan.notes),
+        "\n".join(format_problem(note, {}, ink) for note in plan.notes),
         checks(failed, ink, "Fix this first") or f"Next: {words.command('submit')}\n",
     ]
     return "\n".join(part for part in parts if part)
@@ -148,7 +148,7 @@ def _joined(why: str, place: Place) -> str:
     return safe(f"{why} ({place})" if why and place.file else why or place)
 
 
-def _files(ready: Ready, words: Words, ink: Ink) -> str:
+def _files(ready: PreparedJob, words: Invocation, ink: Ink) -> str:
     rows = [
         (f.path, count(f.content.count(b"\n"), "line"), size(len(f.content)))
         for f in ready.bundle.files
@@ -248,7 +248,7 @@ def data(planned: Planned) -> dict[str, Any]:
     }
 
 
-def files_data(ready: Ready) -> list[dict[str, Any]]:
+def files_data(ready: PreparedJob) -> list[dict[str, Any]]:
     """The rendered files: path, sum and length."""
     return [
         {"path": f.path, "sha256": sha256(f.content).hexdigest(), "bytes": len(f.content)}

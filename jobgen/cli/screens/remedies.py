@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobgen.cli.output import Ink
-from jobgen.cli.screens.memory import gib, percent, said
+from jobgen.cli.screens.memory import fold_foreign, gib, percent
 from jobgen.strategy.choice.offer import Advice, Lever
 
 
@@ -17,9 +17,9 @@ def screen(advice: Advice, ink: Ink) -> str:
     if advice.smallest_nodes is not None:
         how = f", by {advice.smallest_by}" if advice.smallest_by else ""
         told = f"Smallest number of nodes that works: {advice.smallest_nodes}{how}"
-        lines.append(said(told, ink.width, "  "))
+        lines.append(fold_foreign(told, ink.width, "  "))
     elif advice.levers and not any(lever.fits for lever in advice.levers):
-        lines += [f"  {said('None of these is enough alone.', ink.width - 2)}"]
+        lines += [f"  {fold_foreign('None of these is enough alone.', ink.width - 2)}"]
     return "".join(line + "\n" for line in lines)
 
 
@@ -27,9 +27,9 @@ def _lever(number: int, lever: Lever, ink: Ink) -> list[str]:
     fits, style = ("fits", "good") if lever.fits else ("too much", "bad")
     less = f"{gib(lever.saves)} GiB less" if lever.saves >= 0 else f"{gib(-lever.saves)} GiB more"
     told = f"{less}{slower(lever.slower)}: {gib(lever.memory)} GiB, {fits}"
-    numbers = said(told, ink.width - 5, "     ").removesuffix(fits)
+    numbers = fold_foreign(told, ink.width - 5, "     ").removesuffix(fits)
     return [
-        f"  {number:<2} {said(lever.change, ink.width - 5, '     ')}",
+        f"  {number:<2} {fold_foreign(lever.change, ink.width - 5, '     ')}",
         f"     {numbers}{ink(style, fits)}",
     ]
 

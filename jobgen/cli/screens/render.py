@@ -12,11 +12,11 @@ from jobgen.cli.output import Ink, safe
 from jobgen.shell import split_lines
 
 if TYPE_CHECKING:
-    from jobgen.app.prepare import Ready
-    from jobgen.app.rendering import Difference
+    from jobgen.app.prepare import PreparedJob
+    from jobgen.app.rendered_files import Difference
 
 
-def written(ready: Ready, folder: Path) -> str:
+def written(ready: PreparedJob, folder: Path) -> str:
     """What was written, and what to do with it."""
     files = ready.bundle.files
     rows = [(f.path, count(f.content.count(b"\n"), "line")) for f in files]
@@ -53,7 +53,7 @@ def compared(found: Sequence[Difference]) -> dict[str, Any]:
     return {"differences": [{"path": d.path, "what": d.what, "diff": d.diff} for d in found]}
 
 
-def data(ready: Ready, paths: Sequence[Path]) -> dict[str, Any]:
+def data(ready: PreparedJob, paths: Sequence[Path]) -> dict[str, Any]:
     """The files as plain data, with what they hold."""
     return {
         "digest": f"sha256:{ready.bundle.digest}",

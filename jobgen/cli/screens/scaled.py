@@ -10,7 +10,7 @@ from jobgen.cli.output import Ink, safe
 from jobgen.cli.screens.bench import curve, seconds
 
 if TYPE_CHECKING:
-    from jobgen.bench.scaling import Row, Scaling
+    from jobgen.bench.scaling import Scaling, ScalingRow
     from jobgen.model.record import RunRecord
 
 _KINDS = {"weak": "weak scaling: a step grows with the ranks", "": ""} | {
@@ -36,7 +36,7 @@ def screen(found: Scaling, ink: Ink, before: Mapping[str, Any] | None = None) ->
     return "".join(f"{line}\n" for line in lines)
 
 
-def _row(row: Row, old: Mapping[int, float]) -> list[str]:
+def _row(row: ScalingRow, old: Mapping[int, float]) -> list[str]:
     step = row.run.report.get("step_s", 0.0)
     spread = (row.high - row.low) / row.rate if row.rate else 0.0
     cells = [
@@ -54,7 +54,7 @@ def _row(row: Row, old: Mapping[int, float]) -> list[str]:
     return cells
 
 
-def _causes(rows: Sequence[Row], ink: Ink) -> list[str]:
+def _causes(rows: Sequence[ScalingRow], ink: Ink) -> list[str]:
     """What holds each size back; the next step once for each cause."""
     lines: list[str] = []
     steps: dict[str, None] = {}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jobgen.cli.layout import columns, pad
 from jobgen.cli.output import Ink, safe
-from jobgen.cli.screens.memory import STYLES, WORDS, gib, percent, runs, said
+from jobgen.cli.screens.memory import STYLES, WORDS, fold_foreign, gib, percent, runs
 from jobgen.strategy.choice.offer import Scale
 
 _HEADS = ("NODES", "GPUS", "GPU MEM", "FITS", "TOKENS/S", "EFF.")
@@ -33,7 +33,8 @@ def screen(scale: Sequence[Scale], ink: Ink) -> str:
     names = dict.fromkeys(safe(one.option.title) for one in scale)
     if len(names) > 1:
         lines += [
-            f"  {said(f'{one.nodes}: {one.option.title}', ink.width - 4, '    ')}" for one in scale
+            f"  {fold_foreign(f'{one.nodes}: {one.option.title}', ink.width - 4, '    ')}"
+            for one in scale
         ]
     return "".join(line + "\n" for line in lines)
 

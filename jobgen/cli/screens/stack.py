@@ -48,7 +48,7 @@ _STYLES = {
 FREE, LIMIT = ".", "|"
 
 
-class Run(NamedTuple):
+class CellRun(NamedTuple):
     """Cells of one kind side by side."""
 
     letter: str
@@ -100,21 +100,21 @@ def bar(parts: Sequence[Component], limit: float, width: int, ink: Ink) -> str:
     whole = max(total, limit)
     counts = shares([part.bytes for part in parts], whole, cells)
     runs = [
-        Run(letter, count, style(part.name))
+        CellRun(letter, count, style(part.name))
         for letter, count, part in zip(letters(parts), counts, parts, strict=True)
     ]
     if not over:
-        runs.append(Run(FREE, cells - sum(counts), "faint"))
+        runs.append(CellRun(FREE, cells - sum(counts), "faint"))
         return f"[{_painted(runs, ink)}{ink('strong', LIMIT)}"
     before, beyond = _split(runs, round(cells * limit / whole))
     return f"[{_painted(before, ink)}{ink('strong', LIMIT)}{_painted(beyond, ink)}]"
 
 
-def _painted(runs: Sequence[Run], ink: Ink) -> str:
+def _painted(runs: Sequence[CellRun], ink: Ink) -> str:
     return "".join(ink(run.style, run.letter * run.cells) for run in runs)
 
 
-def _split(runs: Sequence[Run], at: int) -> tuple[list[Run], list[Run]]:
+def _split(runs: Sequence[CellRun], at: int) -> tuple[list[CellRun], list[CellRun]]:
     before, beyond = [], []
     for run in runs:
         here = min(max(at, 0), run.cells)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jobgen.cli.layout import clip, columns, pad
 from jobgen.cli.output import Ink, safe
-from jobgen.cli.screens.memory import STYLES, WORDS, gib, percent, runs, said, seconds
+from jobgen.cli.screens.memory import STYLES, WORDS, fold_foreign, gib, percent, runs, seconds
 from jobgen.strategy.choice.offer import Advice, StrategyOption
 from jobgen.strategy.estimate import StepTime
 
@@ -96,5 +96,5 @@ def _row(option: StrategyOption, cells: Sequence[str], widths: Sequence[int], in
     if not option.note:
         return line.rstrip()
     if (room := _room(widths, ink)) >= _NOTE:
-        return f"{line}  {said(option.note, room, ' ' * (ink.width - room))}"
-    return f"{line.rstrip()}\n      {said(option.note, ink.width - 6, '      ')}"
+        return f"{line}  {fold_foreign(option.note, room, ' ' * (ink.width - room))}"
+    return f"{line.rstrip()}\n      {fold_foreign(option.note, ink.width - 6, '      ')}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from jobgen.app.prepare import judge
-from jobgen.cli.diagnostics import one
+from jobgen.cli.diagnostics import format_problem
 from jobgen.cli.layout import count, described, size, table
 from jobgen.cli.output import Ink, safe
 from jobgen.cli.screens import plan as plans
@@ -14,14 +14,20 @@ from jobgen.cli.screens.run_files import where
 from jobgen.errors import Diagnostic
 
 if TYPE_CHECKING:
-    from jobgen.app.prepare import Ready
+    from jobgen.app.prepare import PreparedJob
     from jobgen.model.plan import Plan, PlanCheck
     from jobgen.model.record import RunRecord
     from jobgen.submission.exchange import DryRun
 
 
 def dry(
-    ready: Ready, dry: DryRun, words: plans.Words, ink: Ink, *, scripts: bool, last: str = ""
+    ready: PreparedJob,
+    dry: DryRun,
+    words: plans.Invocation,
+    ink: Ink,
+    *,
+    scripts: bool,
+    last: str = "",
 ) -> str:
     """What would be run, in order, and the environment and files of the job; at the end the next
     commands, or ``last``."""
@@ -35,14 +41,14 @@ def dry(
         _files(dry, ink),
         plans.upload(ready.manifest, ink) if ready.manifest else "",
         plans.checks(plan.checks, ink),
-        "\n".join(one(note, {}, ink) for note in plan.notes),
+        "\n".join(format_problem(note, {}, ink) for note in plan.notes),
         last or commands,
     ]
     return "\n".join(part for part in parts if part)
 
 
 def _cost(plan: Plan) -> Any:
-    from jobgen.app.planning import Cost
+    from jobgen.app.plan_extras import Cost
 
     return Cost(plan.gpu_hours, starts=plan.starts)
 
@@ -58,7 +64,7 @@ def _steps(dry: DryRun, ink: Ink, *, scripts: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _environment(ready: Ready, ink: Ink) -> str:
+def _environment(ready: PreparedJob, ink: Ink) -> str:
     plan, origins = ready.plan, ready.facts.secrets
     rows = [(safe(name), safe(d.value), plans.reason(d)) for name, d in plan.env.items()]
     rows += [(name, "***", safe(origins.get(name) or "NOT FOUND")) for name in plan.secrets]
@@ -72,7 +78,7 @@ def _files(dry: DryRun, ink: Ink) -> str:
     return f"{title}  {count(len(rows), 'file')} beside src/\n{table(rows, indent='  ')}"
 
 
-def dry_data(ready: Ready, dry: DryRun) -> dict[str, Any]:
+def dry_data(ready: PreparedJob, dry: DryRun) -> dict[str, Any]:
     """The dry run as plain data."""
     plan = ready.plan
     return {

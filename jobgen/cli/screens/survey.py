@@ -9,7 +9,7 @@ from jobgen.cli.output import Ink, safe
 
 if TYPE_CHECKING:
     from jobgen.app.adding import Added
-    from jobgen.app.checking import Checked
+    from jobgen.app.checking import CheckedProfile
     from jobgen.survey.draft import Draft
 
 _HIDDEN = frozenset({"name", "scheduler", "ssh"})
@@ -73,9 +73,9 @@ def _draft(draft: Draft) -> dict[str, Any]:
     }
 
 
-def checked(seen: Checked, ink: Ink, *, verbose: bool = False) -> str:
+def checked(seen: CheckedProfile, ink: Ink, *, verbose: bool = False) -> str:
     """The differences, each with the profile's line; then what agrees, and what was not seen."""
-    found = seen.found
+    found = seen.comparison
     parts = [f"{ink('strong', safe(seen.profile.value.name))}  {safe(seen.file.label)}\n"]
     for one in found.wrong:
         said = f"{ink('bad', 'differs')}  {safe(one.key)}: {safe(one.stated)} ({safe(one.place)})"
@@ -96,15 +96,15 @@ def checked(seen: Checked, ink: Ink, *, verbose: bool = False) -> str:
     return "".join(parts)
 
 
-def checked_data(seen: Checked) -> dict[str, Any]:
+def checked_data(seen: CheckedProfile) -> dict[str, Any]:
     """The same as plain data."""
     return {
         "name": seen.profile.value.name,
         "file": seen.file.label,
         "node": seen.probed or None,
-        "equal": not seen.found.wrong,
-        "differences": [one._asdict() for one in seen.found.differences],
-        "same": list(seen.found.same),
-        "unseen": [{"key": key, "why": why} for key, why in seen.found.unseen],
-        "notes": list(seen.found.notes),
+        "equal": not seen.comparison.wrong,
+        "differences": [one._asdict() for one in seen.comparison.differences],
+        "same": list(seen.comparison.same),
+        "unseen": [{"key": key, "why": why} for key, why in seen.comparison.unseen],
+        "notes": list(seen.comparison.notes),
     }

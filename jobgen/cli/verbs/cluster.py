@@ -116,7 +116,7 @@ def check(call: Call, name: str, probe: bool | None, patience: float | None) -> 
     call.answer(
         lambda: screens.checked_data(seen), lambda ink: screens.checked(seen, ink, verbose=verbose)
     )
-    return Exit.FAILED if seen.found.wrong else Exit.DONE
+    return Exit.FAILED if seen.comparison.wrong else Exit.DONE
 
 
 @verb("trust", "jobgen cluster trust mine", "jobgen cluster trust ./clusters/mine.yaml")

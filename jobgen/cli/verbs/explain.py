@@ -31,8 +31,8 @@ def command(call: Call, word: str | None, topo: str | None) -> None:
 def _topology(call: Call, path: str, word: str | None) -> None:
     if word:
         raise Usage(f"explain takes --topo or {word}, not both")
-    from jobgen.app import topology
+    from jobgen.app import topology_text
     from jobgen.cli.screens import topology as screens
 
-    found = topology.explain(path)
+    found = topology_text.explain(path)
     call.answer(lambda: screens.data(found), lambda ink: screens.screen(found, ink))

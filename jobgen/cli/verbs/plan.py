@@ -37,7 +37,7 @@ def command(call: Call, job: Path, **chosen: Any) -> int:
 
     If a check fails, exit as submit would: 3 for a line of a file, 6 for memory, else 1.
     """
-    from jobgen.app.planning import plan
+    from jobgen.app.plan_extras import plan
     from jobgen.app.prepare import prepare
     from jobgen.cli import estimating
     from jobgen.cli.screens import plan as screens
@@ -45,8 +45,8 @@ def command(call: Call, job: Path, **chosen: Any) -> int:
     options = estimating.PlanOptions(**chosen)
     ready = prepare(call.world, job, estimating.cluster(call, options), call.flags.sets)
     planned = plan(call.world, ready, diff=options.earlier, context=options.context)
-    said = estimating.said(call, ready, job, options)
-    draw = screens.Words(job=str(job), flags=call.flags)
+    said = estimating.answer_planner(call, ready, job, options)
+    draw = screens.Invocation(job=str(job), flags=call.flags)
     call.answer(
         lambda: {**screens.data(planned), **estimating.data(said)},
         lambda ink: screens.screen(planned, draw, ink, estimating.section(said, ink), said.failed),

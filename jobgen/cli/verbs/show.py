@@ -22,5 +22,5 @@ def command(call: Call, ref: str, gpus: bool, cached: bool) -> None:
     now = call.world.now()
     call.answer(
         lambda: screens.shown_data(shown),
-        lambda ink: screens.shown(shown, now, ink, gpus=gpus),
+        lambda ink: screens.draw_run(shown, now, ink, gpus=gpus),
     )

@@ -16,12 +16,12 @@ from .arrays import FLOAT, Array, elements
 from .external import nccl_tests
 from .pairs import neighbours, pairs
 from .timing import measure
-from .world import World, about, join, told
+from .world import ProcessGroup, about, join, read_network_lines
 
 OPS = ("all_reduce", "all_gather", "reduce_scatter")
 
 
-def sizes(world: World, asked: argparse.Namespace, write: Callable[..., None]) -> float:
+def sizes(world: ProcessGroup, asked: argparse.Namespace, write: Callable[..., None]) -> float:
     """Every collective at every size, over all ranks; GB/s of bus bandwidth of the last one.
 
     As nccl-tests counts it for an all-reduce (NVIDIA/nccl-tests, doc/PERFORMANCE.md).
@@ -85,7 +85,7 @@ def main(words: Sequence[str] | None = None) -> int:
         reached = sizes(world, asked, write)
         if world.log is not None:
             text = world.log.read_text(errors="replace") if world.log.exists() else ""
-            write(kind="net", lines=told(text))
+            write(kind="net", lines=read_network_lines(text))
             shutil.rmtree(world.log.parent, ignore_errors=True)
         if asked.pairs:
             pairs(world, asked, write)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .world import World
+from .world import ProcessGroup
 
 FLOAT = 4
 _PERIOD = 13
@@ -21,7 +21,9 @@ def elements(size: int, ranks: int) -> int:
 class Array:
     """The tensors of one collective and size, among the ranks of a group."""
 
-    def __init__(self, world: World, op: str, count: int, group: Any, place: int, ranks: int):
+    def __init__(
+        self, world: ProcessGroup, op: str, count: int, group: Any, place: int, ranks: int
+    ):
         self.world, self.op, self.count, self.group = world, op, count, group
         self.place, self.ranks = place, ranks
         torch = world.torch

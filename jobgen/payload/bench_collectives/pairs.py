@@ -8,7 +8,7 @@ from typing import Any
 
 from .arrays import FLOAT, Array, elements
 from .timing import measure
-from .world import World
+from .world import ProcessGroup
 
 
 def rounds(count: int) -> Iterator[list[tuple[int, int]]]:
@@ -34,7 +34,7 @@ def neighbours(count: int) -> Iterator[list[tuple[int, int]]]:
 
 
 def pairs(
-    world: World,
+    world: ProcessGroup,
     asked: argparse.Namespace,
     write: Callable[..., None],
     played_in: Callable[[int], Iterable[list[tuple[int, int]]]] = rounds,
@@ -60,7 +60,9 @@ def pairs(
             dist.destroy_process_group(mine["group"])
 
 
-def played(world: World, mine: dict[str, Any], asked: argparse.Namespace) -> dict[str, Any] | None:
+def played(
+    world: ProcessGroup, mine: dict[str, Any], asked: argparse.Namespace
+) -> dict[str, Any] | None:
     """One pair's times, said by the first of its ranks."""
     members = mine["members"]
     count = elements(asked.pair_size, len(members))

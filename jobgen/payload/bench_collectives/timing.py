@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .arrays import FLOAT, Array
-from .world import World
+from .world import ProcessGroup
 
 _SMALL = 1 << 20
 """Bytes below which several calls are timed as one."""
@@ -37,7 +37,7 @@ def summary(seconds: Sequence[float]) -> Times:
     return Times(middle, low, high, len(ordered))
 
 
-def timed(world: World, array: Array, calls: int) -> float:
+def timed(world: ProcessGroup, array: Array, calls: int) -> float:
     """Seconds of one of so many calls in a row, on this rank; all begin together."""
     torch = world.torch
     torch.distributed.barrier(group=array.group)
@@ -56,7 +56,7 @@ def timed(world: World, array: Array, calls: int) -> float:
     return (time.perf_counter() - clock) / calls
 
 
-def slowest(world: World, group: Any, values: Sequence[float]) -> list[float]:
+def slowest(world: ProcessGroup, group: Any, values: Sequence[float]) -> list[float]:
     """The most that any rank of the group has of each."""
     torch = world.torch
     found = torch.tensor(list(values), dtype=torch.float64, device=world.device)
@@ -64,7 +64,9 @@ def slowest(world: World, group: Any, values: Sequence[float]) -> list[float]:
     return [float(value) for value in found.tolist()]
 
 
-def measure(world: World, array: Array, seconds: float, most: int) -> tuple[Times, list[int]]:
+def measure(
+    world: ProcessGroup, array: Array, seconds: float, most: int
+) -> tuple[Times, list[int]]:
     """The times of a collective, and how many elements were wrong on each rank."""
     array.fill()
     array.call()

@@ -12,7 +12,7 @@ _TOLD = re.compile(r"NET/|Using network|\bvia |NVLS|GDRDMA|NCCL version|P2P is d
 _MOST = 60
 
 
-class World(NamedTuple):
+class ProcessGroup(NamedTuple):
     """Who takes part."""
 
     torch: Any
@@ -40,7 +40,7 @@ def backend(devices: int, ranks: int, *, nccl: bool) -> str:
     return "nccl" if nccl and devices >= ranks > 0 else "gloo"
 
 
-def told(text: str) -> list[str]:
+def read_network_lines(text: str) -> list[str]:
     """What NCCL said of networks and paths, each once, without who said it."""
     found: dict[str, None] = {}
     for line in text.split("\n"):
@@ -50,7 +50,7 @@ def told(text: str) -> list[str]:
     return list(found)[:_MOST]
 
 
-def join(torch: Any, environ: dict[str, str]) -> World:
+def join(torch: Any, environ: dict[str, str]) -> ProcessGroup:
     """Meet the others."""
     dist = torch.distributed
     rank, size = int(environ.get("RANK", "0")), int(environ.get("WORLD_SIZE", "1"))
@@ -74,10 +74,10 @@ def join(torch: Any, environ: dict[str, str]) -> World:
     hosts: list[Any] = [None] * size
     name = environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
     dist.all_gather_object(hosts, name)
-    return World(torch, rank, size, local, device, chosen, tuple(hosts), log)
+    return ProcessGroup(torch, rank, size, local, device, chosen, tuple(hosts), log)
 
 
-def about(world: World) -> dict[str, Any]:
+def about(world: ProcessGroup) -> dict[str, Any]:
     """What was measured on."""
     torch = world.torch
     gpu = world.device.type == "cuda"

@@ -5,7 +5,7 @@ from __future__ import annotations
 SUBMISSION = "sbatch: error: Batch job submission failed: "
 
 
-class Refused(Exception):
+class CommandError(Exception):
     """Lines for standard error, and the exit code."""
 
     def __init__(self, *lines: str, code: int = 1) -> None:
@@ -14,17 +14,19 @@ class Refused(Exception):
         self.code = code
 
 
-def usage(program: str, text: str) -> Refused:
+def usage(program: str, text: str) -> CommandError:
     """A wrong option; sbatch and srun end with 255 then, the others with 1."""
     hint = f'Try "{program} --help" for more information'
-    return Refused(f"{program}: {text}", hint, code=255 if program in ("sbatch", "srun") else 1)
+    return CommandError(
+        f"{program}: {text}", hint, code=255 if program in ("sbatch", "srun") else 1
+    )
 
 
-def invalid(program: str, text: str) -> Refused:
+def invalid(program: str, text: str) -> CommandError:
     """A value that cannot be read."""
-    return Refused(f"{program}: error: {text}", code=255)
+    return CommandError(f"{program}: error: {text}", code=255)
 
 
-def submission(reason: str) -> Refused:
+def submission(reason: str) -> CommandError:
     """The controller's refusal of a job."""
-    return Refused(f"{SUBMISSION}{reason}")
+    return CommandError(f"{SUBMISSION}{reason}")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from .environment import spread
-from .errors import Refused
+from .errors import CommandError
 from .hostlist import expand
 
 
@@ -21,7 +21,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Step:
+class StepLayout:
     """What one srun runs."""
 
     command: tuple[str, ...]
@@ -31,7 +31,7 @@ class Step:
     wanted: Mapping[str, str]
     number: int = 0
 
-    def numbered(self, number: int) -> Step:
+    def numbered(self, number: int) -> StepLayout:
         """The same step with this number."""
         return replace(self, number=number)
 
@@ -41,7 +41,7 @@ def layout(
     command: Sequence[str],
     hosts: Sequence[str],
     environ: Mapping[str, str],
-) -> tuple[Step, list[str]]:
+) -> tuple[StepLayout, list[str]]:
     """The step, and what srun complains of. Options beat the variables of the batch job."""
     among = _among(wanted, hosts)
     nodes = _number(wanted, "nodes") or min(len(among), _env(environ, "SLURM_NNODES") or len(among))
@@ -54,16 +54,16 @@ def layout(
         warnings.append(f"Warning: {text}")
         nodes = tasks
     if nodes > len(hosts):
-        raise Refused(f"srun: error: Only allocated {len(hosts)} nodes asked for {nodes}")
+        raise CommandError(f"srun: error: Only allocated {len(hosts)} nodes asked for {nodes}")
     if nodes > len(among):
-        raise Refused("srun: error: Unable to create step: Requested nodes are not available")
+        raise CommandError("srun: error: Unable to create step: Requested nodes are not available")
     if per_node and tasks > per_node * nodes:
         text = "More processors requested than permitted"
-        raise Refused(f"srun: error: Unable to create step for job: {text}")
+        raise CommandError(f"srun: error: Unable to create step for job: {text}")
     used, counts = tuple(among[:nodes]), tuple(spread(tasks, nodes))
     placed = [(node, local) for node, count in enumerate(counts) for local in range(count)]
     found = tuple(Task(rank, n, local, used[n]) for rank, (n, local) in enumerate(placed))
-    return Step(tuple(command), found, used, counts, wanted), warnings
+    return StepLayout(tuple(command), found, used, counts, wanted), warnings
 
 
 def _among(wanted: Mapping[str, str], hosts: Sequence[str]) -> list[str]:
@@ -71,11 +71,11 @@ def _among(wanted: Mapping[str, str], hosts: Sequence[str]) -> list[str]:
         named = expand(wanted.get("nodelist", ""))
         out = expand(wanted.get("exclude", ""))
     except ValueError as error:
-        raise Refused(f"srun: error: Invalid node list: {error}") from None
+        raise CommandError(f"srun: error: Invalid node list: {error}") from None
     missing = [name for name in named if name not in hosts]
     if missing:
         text = "Requested node configuration is not available"
-        raise Refused(f"srun: error: Unable to create step for job: {text}")
+        raise CommandError(f"srun: error: Unable to create step for job: {text}")
     return [name for name in (named or hosts) if name not in out]
 
 
@@ -85,7 +85,7 @@ def _number(wanted: Mapping[str, str], name: str) -> int:
         return 0
     low, _, high = text.partition("-")
     if not low.isdigit() or int(low) == 0 or (high and not high.isdigit()):
-        raise Refused(f'srun: error: Invalid numeric value "{text}" for --{name}.')
+        raise CommandError(f'srun: error: Invalid numeric value "{text}" for --{name}.')
     return int(high or low)
 
 

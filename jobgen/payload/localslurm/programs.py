@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from .errors import Refused
+from .errors import CommandError
 from .store import Store
 
 PROGRAMS = ("sbatch", "squeue", "scancel", "scontrol", "srun", "supervise")
@@ -28,7 +28,7 @@ def main(words: Sequence[str]) -> int:
     try:
         run: Callable[[Store, Sequence[str]], int] = import_module(f".{name}", __package__).main
         return run(Store(Path(state).absolute()), rest[1:])
-    except Refused as refused:
+    except CommandError as refused:
         for line in refused.lines:
             print(line, file=sys.stderr)
         return refused.code

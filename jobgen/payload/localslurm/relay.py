@@ -14,7 +14,7 @@ _LONGEST = 65536
 class _Pipe:
     target: int
     rank: int
-    held: bytearray = field(default_factory=bytearray)
+    pending: bytearray = field(default_factory=bytearray)
 
 
 class Relay:
@@ -63,20 +63,20 @@ class Relay:
         if not data:
             self._close(fd)
             return False
-        pipe.held += data
-        whole = pipe.held.rfind(b"\n") + 1
-        if not whole and len(pipe.held) > _LONGEST:
-            whole = len(pipe.held)
+        pipe.pending += data
+        whole = pipe.pending.rfind(b"\n") + 1
+        if not whole and len(pipe.pending) > _LONGEST:
+            whole = len(pipe.pending)
         if whole:
-            self._hand_on(pipe, bytes(pipe.held[:whole]))
-            del pipe.held[:whole]
+            self._hand_on(pipe, bytes(pipe.pending[:whole]))
+            del pipe.pending[:whole]
         return True
 
     def _close(self, fd: int) -> None:
         pipe = self._pipes.pop(fd)
         os.close(fd)
-        if pipe.held:
-            self._hand_on(pipe, bytes(pipe.held))
+        if pipe.pending:
+            self._hand_on(pipe, bytes(pipe.pending))
 
     def _hand_on(self, pipe: _Pipe, text: bytes) -> None:
         if self._label:

@@ -22,7 +22,7 @@ _PATTERN = re.compile(r"%(%|(\d{0,2})([AaJjNnstux]))")
 
 
 @dataclass(frozen=True)
-class Verdict:
+class EndState:
     """How a start ended: a final state, or REQUEUE."""
 
     state: str
@@ -36,7 +36,7 @@ class Cause:
     """Why a start is being ended before its script was done, and the words in its output."""
 
     state: str
-    words: str
+    text: str
     reason: str = "None"
 
 
@@ -47,7 +47,7 @@ SHUTDOWN = Cause("NODE_FAIL", " DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAI
 DONE = Cause("", "")
 
 
-class Run:
+class LocalRun:
     """One start of a job, from its first process to its last."""
 
     def __init__(self, store: Store, job: Job, wake: Wake, family: processes.Family) -> None:
@@ -65,14 +65,14 @@ class Run:
         self.warned = not job.request.warning or job.request.limit is None
         self.stderr = -1
 
-    def run(self) -> Verdict:
+    def run(self) -> EndState:
         """Run the script until none of its processes is left."""
         for step in (self.store.folder(self.job.request.id) / "steps").iterdir():
             step.unlink()
         try:
             streams = self._open()
         except OSError:
-            return Verdict("FAILED", "JobLaunchFailure", exit=0, signal=53)
+            return EndState("FAILED", "JobLaunchFailure", exit=0, signal=53)
         request = self.job.request
         self.stderr = streams.stderr
         self.batch = processes.spawn(
@@ -162,7 +162,7 @@ class Run:
         elif not (self.cause is REQUEUE and cause is CANCEL):
             return
         if cause.state and cause is not self.cause:
-            self._say(cause.words)
+            self._say(cause.text)
         self.cause = cause
         self._terminate()
 
@@ -191,15 +191,15 @@ class Run:
         with contextlib.suppress(OSError):
             os.write(self.stderr, line.encode())
 
-    def _verdict(self) -> Verdict:
+    def _verdict(self) -> EndState:
         code = os.waitstatus_to_exitcode(self.ended or 0)
         exit_code, number = (code, 0) if code >= 0 else (0, -code)
         if self.cause and self.cause.state:
-            return Verdict(self.cause.state, self.cause.reason, exit_code, number)
+            return EndState(self.cause.state, self.cause.reason, exit_code, number)
         if code == 0:
-            return Verdict("COMPLETED")
+            return EndState("COMPLETED")
         reason = "NonZeroExitCode" if code > 0 else "RaisedSignal"
-        return Verdict("FAILED", reason, exit_code, number)
+        return EndState("FAILED", reason, exit_code, number)
 
     def _open(self) -> processes.Streams:
         request = self.job.request

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from . import FOLDER, asked, options, script, times
+from . import FOLDER, job_request, options, script, times
 from .environment import wrappers
-from .errors import SUBMISSION, Refused, submission
+from .errors import SUBMISSION, CommandError, submission
 from .hostlist import compress
 from .records import Request
 from .store import Store, write
@@ -38,8 +38,8 @@ def main(store: Store, words: Sequence[str]) -> int:
     store.create()
     if "test-only" in wanted:
         return _test_only(store, wanted)
-    request = asked.request(store, wanted, command, arguments)
-    asked.possible(store, request)
+    request = job_request.build_request(store, wanted, command, arguments)
+    job_request.check_feasible(store, request)
     number = _start(store, request, text)
     if "parsable" in wanted:
         print(number)
@@ -51,7 +51,7 @@ def main(store: Store, words: Sequence[str]) -> int:
 def _script(line: Mapping[str, str], rest: list[str]) -> tuple[bytes, str, list[str]]:
     if "wrap" in line:
         if rest:
-            raise Refused("sbatch: error: Script arguments not permitted with --wrap option")
+            raise CommandError("sbatch: error: Script arguments not permitted with --wrap option")
         made = f"#!/bin/sh\n# This script was created by sbatch --wrap.\n\n{line['wrap']}\n"
         return made.encode("utf-8", "surrogateescape"), "", []
     if not rest:
@@ -60,7 +60,7 @@ def _script(line: Mapping[str, str], rest: list[str]) -> tuple[bytes, str, list[
     try:
         return path.read_bytes(), str(path.absolute()), rest[1:]
     except OSError:
-        raise Refused(f"sbatch: error: Unable to open file {path}") from None
+        raise CommandError(f"sbatch: error: Unable to open file {path}") from None
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -75,11 +75,11 @@ def _environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _test_only(store: Store, wanted: Mapping[str, str]) -> int:
     try:
-        request = asked.request(store, wanted, "", ())
-        asked.possible(store, request)
-    except Refused as refused:
+        request = job_request.build_request(store, wanted, "", ())
+        job_request.check_feasible(store, request)
+    except CommandError as refused:
         told = (line.replace(SUBMISSION, "allocation failure: ") for line in refused.lines)
-        raise Refused(*told, code=refused.code) from None
+        raise CommandError(*told, code=refused.code) from None
     processors = (request.ntasks or request.nodes) * (request.cpus_per_task or 1)
     nodes = compress(range(1, request.nodes + 1))
     print(

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from . import options
-from .asked import signal_number
-from .errors import Refused
+from .errors import CommandError
+from .job_request import signal_number
 from .records import Job
 from .store import Store
 
@@ -35,7 +35,7 @@ def _wish(wanted: Mapping[str, str]) -> dict[str, object]:
         return {"do": "cancel"}
     number = signal_number(wanted["signal"])
     if number is None:
-        raise Refused(f"Unknown job signal: {wanted['signal']}")
+        raise CommandError(f"Unknown job signal: {wanted['signal']}")
     return {
         "do": "signal",
         "signal": number,
@@ -47,11 +47,11 @@ def _wish(wanted: Mapping[str, str]) -> dict[str, object]:
 def _chosen(store: Store, wanted: Mapping[str, str], rest: list[str]) -> list[Job | str]:
     for word in rest:
         if not word.partition("_")[0].isdigit():
-            raise Refused(f"scancel: error: Invalid job id {word}")
+            raise CommandError(f"scancel: error: Invalid job id {word}")
     if rest:
         return [store.job(int(word.partition("_")[0])) or word for word in rest]
     if not wanted.keys() & {"name", "user", "me", "state"}:
-        raise Refused("scancel: error: No job identification provided")
+        raise CommandError("scancel: error: No job identification provided")
     return [
         job
         for job in store.jobs(store.active())

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from . import options, run, times
-from .errors import Refused
+from .errors import CommandError
 from .hostlist import compress, expand
 from .records import Job
 from .squeue import elapsed
@@ -32,7 +32,7 @@ def main(store: Store, words: Sequence[str]) -> int:
     }
     name = rest[0].lower() if rest else ""
     if name not in commands:
-        raise Refused(f"invalid keyword: {name}")
+        raise CommandError(f"invalid keyword: {name}")
     commands[name](store, rest)
     return 0
 
@@ -49,17 +49,17 @@ def _show(store: Store, words: list[str]) -> None:
     elif entity == "config":
         print("\n".join(f"{name:<23} = {value}" for name, value in _config(store)))
     else:
-        raise Refused(f"invalid entity:{entity} for keyword:show ")
+        raise CommandError(f"invalid entity:{entity} for keyword:show ")
 
 
 def _hostnames(rest: list[str]) -> None:
     text = rest[0] if rest else os.environ.get("SLURM_JOB_NODELIST", "")
     if not text:
-        raise Refused("scontrol: error: host list is empty")
+        raise CommandError("scontrol: error: host list is empty")
     try:
         print("\n".join(expand(text)))
     except ValueError:
-        raise Refused(f"Invalid hostlist: {text}") from None
+        raise CommandError(f"Invalid hostlist: {text}") from None
 
 
 def _config(store: Store) -> list[tuple[str, str]]:
@@ -90,7 +90,7 @@ def _jobs(store: Store, rest: list[str]) -> None:
 def _job(store: Store, word: str, unknown: str) -> Job:
     job = store.job(int(word)) if word.isdigit() else None
     if job is None:
-        raise Refused(unknown)
+        raise CommandError(unknown)
     return job
 
 
@@ -140,11 +140,11 @@ def _requeue(store: Store, words: list[str]) -> None:
     for word in _ids(words):
         job = _job(store, word, f"Invalid job id specified for job {word}")
         if not job.request.requeue:
-            raise Refused(f"Requested operation is presently disabled for job {word}")
+            raise CommandError(f"Requested operation is presently disabled for job {word}")
         if job.status.state == "PENDING":
-            raise Refused(f"Job is pending execution for job {word}")
+            raise CommandError(f"Job is pending execution for job {word}")
         if not store.ask(int(word), {"do": "requeue"}):
-            raise Refused(f"Job/step already completing or completed for job {word}")
+            raise CommandError(f"Job/step already completing or completed for job {word}")
 
 
 def _update(store: Store, words: list[str]) -> None:
@@ -153,13 +153,13 @@ def _update(store: Store, words: list[str]) -> None:
     job, start = given.pop("jobid", ""), given.pop("starttime", "")
     if given or not job:
         what = next(iter(pairs), "")
-        raise Refused(f"Update of this parameter is not supported: {what}", "Request aborted")
+        raise CommandError(f"Update of this parameter is not supported: {what}", "Request aborted")
     for word in job.split(","):
         _job(store, word, f"Invalid job id specified for job {word}")
         try:
             when = times.begin(start, time.time())
         except ValueError:
-            raise Refused(f"Invalid time specification (pos=0): {start}") from None
+            raise CommandError(f"Invalid time specification (pos=0): {start}") from None
         store.ask(int(word), {"do": "start", "time": when})
 
 
@@ -176,5 +176,5 @@ def _ping(_: Store, __: list[str]) -> None:
 def _ids(words: list[str]) -> list[str]:
     found = [part for word in words[1:] for part in word.split(",") if part]
     if not found:
-        raise Refused(f"too few arguments for keyword:{words[0]}")
+        raise CommandError(f"too few arguments for keyword:{words[0]}")
     return found

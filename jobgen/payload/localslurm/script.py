@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import shlex
 
-from .errors import Refused
+from .errors import CommandError
 
 
 def check(text: bytes) -> None:
     """Refuse what sbatch refuses to take for a script."""
     if not text.strip():
-        raise Refused("sbatch: error: Batch script is empty!")
+        raise CommandError("sbatch: error: Batch script is empty!")
     if not text.startswith(b"#!"):
-        raise Refused(
+        raise CommandError(
             "sbatch: error: This does not look like a batch script.  The first",
             "sbatch: error: line must start with #! followed by the path to an interpreter.",
             "sbatch: error: For instance: #!/bin/sh",
         )
     if b"\0" in text:
-        raise Refused(
+        raise CommandError(
             "sbatch: error: The SLURM controller does not allow scripts that",
             "sbatch: error: contain a NULL character '\\0'.",
         )
     if b"\r\n" in text:
-        raise Refused(
+        raise CommandError(
             "sbatch: error: Batch script contains DOS line breaks (\\r\\n)",
             "sbatch: error: instead of expected UNIX line breaks (\\n).",
         )
@@ -49,7 +49,9 @@ def _words(line: str, place: str) -> list[str]:
         found = shlex.split(line, comments=True)
     except ValueError:
         mark = '"' if line.count('"') % 2 else "'"
-        raise Refused(f"sbatch: fatal: {place}: Unmatched `{mark}` in [{line.strip()}]") from None
+        raise CommandError(
+            f"sbatch: fatal: {place}: Unmatched `{mark}` in [{line.strip()}]"
+        ) from None
     if found[:1] == ["hetjob"] or ":" in found:
-        raise Refused(f"sbatch: error: {place}: this machine runs no heterogeneous jobs")
+        raise CommandError(f"sbatch: error: {place}: this machine runs no heterogeneous jobs")
     return found

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from . import options, times
-from .errors import Refused
+from .errors import CommandError
 from .hostlist import compress
 from .records import Job
 from .store import Store
@@ -123,7 +123,7 @@ def _chosen(store: Store, wanted: Mapping[str, str]) -> list[Job]:
         numbers = _ids(wanted["jobs"])
         known = {job.request.id: job for job in store.jobs(sorted(set(numbers)))}
         if len(numbers) == 1 and not known:
-            raise Refused("slurm_load_jobs error: Invalid job id specified")
+            raise CommandError("slurm_load_jobs error: Invalid job id specified")
         jobs = list(known.values())
     else:
         jobs = store.jobs(store.ids() if set(states) - set(_SHOWN) else store.active())
@@ -139,7 +139,7 @@ def _ids(text: str) -> list[int]:
     words = [word.strip().partition("_")[0] for word in text.split(",") if word.strip()]
     for word in words:
         if not word.isdigit():
-            raise Refused(f"squeue: error: Invalid job id: {text}")
+            raise CommandError(f"squeue: error: Invalid job id: {text}")
     return [int(word) for word in words]
 
 
@@ -152,14 +152,14 @@ def _states(text: str) -> Sequence[str]:
     found = [full.get(word, word) for word in text.upper().split(",")]
     for word in found:
         if word not in CODES:
-            raise Refused(f"squeue: error: Invalid job state specified: {word}")
+            raise CommandError(f"squeue: error: Invalid job state specified: {word}")
     return found
 
 
 def _rows(form: str) -> Callable[[Job | None], str]:
     unknown = [m.group(3) for m in _FIELD.finditer(form) if m.group(3) not in _LETTERS]
     if unknown:
-        raise Refused(f"squeue: error: Invalid job format specification: {unknown[0]}")
+        raise CommandError(f"squeue: error: Invalid job format specification: {unknown[0]}")
 
     def row(job: Job | None) -> str:
         def field(match: re.Match[str]) -> str:
@@ -176,7 +176,7 @@ def _long_rows(form: str) -> Callable[[Job | None], str]:
     for word in form.split(","):
         match = _LONG_FIELD.fullmatch(word.strip())
         if match is None or match.group(1).lower() not in _NAMES:
-            raise Refused(f"squeue: error: Invalid job format specification: {word}")
+            raise CommandError(f"squeue: error: Invalid job format specification: {word}")
         fields.append((*_NAMES[match.group(1).lower()], match.group(2) or "", match.group(3)))
 
     def row(job: Job | None) -> str:

@@ -7,9 +7,9 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from . import options, processes
-from .errors import Refused, invalid
+from .errors import CommandError, invalid
 from .hostlist import expand
-from .layout import Step, layout
+from .layout import StepLayout, layout
 from .records import Job
 from .step import StepRun
 from .store import Store
@@ -35,13 +35,13 @@ def _job(store: Store) -> Job:
     text = os.environ.get("SLURM_JOB_ID", "")
     job = store.job(int(text)) if text.isdigit() else None
     if job is None:
-        raise Refused("srun: error: the local cluster's srun works inside a job only")
+        raise CommandError("srun: error: the local cluster's srun works inside a job only")
     if job.status.ended:
-        raise Refused(f"srun: error: Unable to create step for job {text}: Job has finished")
+        raise CommandError(f"srun: error: Unable to create step for job {text}: Job has finished")
     return job
 
 
-def _registered(store: Store, job: Job, step: Step) -> Step:
+def _registered(store: Store, job: Job, step: StepLayout) -> StepLayout:
     """The step with a number of its own; who runs it is written down, for the supervisor."""
     me = processes.process(os.getpid())
     folder = store.folder(job.request.id) / "steps"

@@ -13,7 +13,7 @@ from pathlib import Path
 from . import processes, times
 from .environment import per_node
 from .hostlist import compress, expand
-from .layout import Step, Task
+from .layout import StepLayout, Task
 from .records import Job
 from .relay import Relay
 from .store import Store
@@ -31,7 +31,9 @@ _KILL_AGAIN = 0.05
 class StepRun:
     """The tasks of one srun."""
 
-    def __init__(self, store: Store, job: Job, step: Step, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, store: Store, job: Job, step: StepLayout, environment: Mapping[str, str]
+    ) -> None:
         self.step = step
         self.name = f"{job.request.id}.{step.number}"
         self.directory = step.wanted.get("chdir", "")
@@ -175,7 +177,7 @@ class StepRun:
             self.wake.wait(_KILL_AGAIN)
 
 
-def _of_step(step: Step) -> dict[str, str]:
+def _of_step(step: StepLayout) -> dict[str, str]:
     tasks, nodes = str(len(step.tasks)), str(len(step.hosts))
     found = {
         "SLURM_NNODES": nodes,
@@ -200,7 +202,7 @@ def _of_step(step: Step) -> dict[str, str]:
     return found
 
 
-def _of_task(task: Task, step: Step) -> dict[str, str]:
+def _of_task(task: Task, step: StepLayout) -> dict[str, str]:
     beside = [str(other.rank) for other in step.tasks if other.node == task.node]
     return {
         "SLURMD_NODENAME": task.host,

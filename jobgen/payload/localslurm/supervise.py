@@ -17,9 +17,9 @@ from typing import Any
 
 from . import processes
 from .records import Job, Status
-from .run import Run, Verdict
+from .run import EndState, LocalRun
+from .schedule import turn
 from .store import Store, here
-from .turn import turn
 from .wake import Wake
 
 _SIGNALS = (signal.SIGCHLD, signal.SIGUSR1, signal.SIGTERM)
@@ -63,7 +63,7 @@ class Supervisor:
             os.write(told, b"accepted")
         os.close(told)
         while self._await_turn():
-            verdict = Run(self.store, self.job, self.wake, self.family).run()
+            verdict = LocalRun(self.store, self.job, self.wake, self.family).run()
             if self._conclude(verdict):
                 break
         self.store.wake()
@@ -155,7 +155,7 @@ class Supervisor:
         elif what == "release":
             self._put(replace(status, reason="None"))
 
-    def _conclude(self, verdict: Verdict) -> bool:
+    def _conclude(self, verdict: EndState) -> bool:
         """Write the end, or go back to the queue; True when the job has ended."""
         with self.store.lock():
             wishes = [wish.get("do") for wish in self.store.mail(self.number)]

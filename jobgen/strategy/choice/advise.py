@@ -43,7 +43,7 @@ def option(rung: Rung, ask: Ask, *, speed: bool = True) -> StrategyOption:
 
 
 def _step(asked: Setup, ask: Ask) -> StepTime:
-    from jobgen.strategy.speed import step
+    from jobgen.strategy.speed.step_time import step
 
     return step(asked, ask.machine)
 

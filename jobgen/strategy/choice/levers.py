@@ -12,7 +12,7 @@ from jobgen.strategy.choice.offer import Lever, StrategyOption
 from jobgen.strategy.choice.setups import Ask
 from jobgen.strategy.memory import estimate
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.speed import step
+from jobgen.strategy.speed.step_time import step
 
 MOST = 4096
 """Nodes, where the search for the fewest that work ends."""

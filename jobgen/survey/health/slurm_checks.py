@@ -27,8 +27,8 @@ from jobgen.survey.health import (
 )
 from jobgen.survey.health.partition import fault, most_nodes, named, seconds
 from jobgen.survey.health.questions import ASSOCIATION
-from jobgen.survey.slurm_site.fields import settings
 from jobgen.survey.slurm_site.partitions import Partition, partitions
+from jobgen.survey.slurm_site.scontrol_fields import settings
 
 SLOW = 3.0
 """Seconds after which an answer of the controller is slow."""

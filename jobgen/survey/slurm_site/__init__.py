@@ -11,9 +11,17 @@ from jobgen.survey.slurm_site.accounts import (
     default_account,
     qualities,
 )
-from jobgen.survey.slurm_site.fields import Gres, clock, gres, records, seconds, settings, tres
 from jobgen.survey.slurm_site.nodes import SlurmNode, nodes
 from jobgen.survey.slurm_site.partitions import Partition, partitions
+from jobgen.survey.slurm_site.scontrol_fields import (
+    Gres,
+    clock,
+    gres,
+    records,
+    seconds,
+    settings,
+    tres,
+)
 from jobgen.survey.slurm_site.sinfo import NodeGroup, groups
 from jobgen.survey.slurm_site.site import ABSENT, SlurmSite, commands, site
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from jobgen.shell import split_lines
-from jobgen.survey.slurm_site.fields import read_value, split_list
+from jobgen.survey.slurm_site.scontrol_fields import read_value, split_list
 
 ASSOCIATION = "Cluster,Account,Partition,QOS,DefaultQOS,MaxWall"
 USER = "User,DefaultAccount"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from jobgen.survey.slurm_site.fields import (
+from jobgen.survey.slurm_site.scontrol_fields import (
     MARKS,
     Gres,
     gres,

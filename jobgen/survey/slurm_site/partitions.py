@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from jobgen.survey.slurm_site.fields import number, read_value, records, split_list, tres
+from jobgen.survey.slurm_site.scontrol_fields import number, read_value, records, split_list, tres
 
 
 class Partition(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from jobgen.shell import split_lines
-from jobgen.survey.slurm_site.fields import MARKS, Gres, gres, memory, number, read_value
+from jobgen.survey.slurm_site.scontrol_fields import MARKS, Gres, gres, memory, number, read_value
 
 FORMAT = "%P|%a|%l|%D|%T|%c|%m|%G|%N"
 

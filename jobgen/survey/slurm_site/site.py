@@ -9,9 +9,9 @@ from typing import NamedTuple
 from jobgen.shell import Command, Result, split_lines
 from jobgen.survey.slurm_site import accounts, sinfo
 from jobgen.survey.slurm_site.accounts import Association, Qos
-from jobgen.survey.slurm_site.fields import settings
 from jobgen.survey.slurm_site.nodes import SlurmNode, nodes
 from jobgen.survey.slurm_site.partitions import Partition, partitions
+from jobgen.survey.slurm_site.scontrol_fields import settings
 from jobgen.survey.slurm_site.sinfo import NodeGroup, groups
 
 _RELEASE = re.compile(r"\b(\d{2}\.\d{2}(?:\.\d{1,3})?)\b", re.ASCII)

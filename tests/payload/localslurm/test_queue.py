@@ -10,10 +10,10 @@ import pytest
 
 from jobgen.payload.localslurm.dependency import Met, met, read
 from jobgen.payload.localslurm.environment import captured, path, per_node, spread
-from jobgen.payload.localslurm.errors import Refused
+from jobgen.payload.localslurm.errors import CommandError
 from jobgen.payload.localslurm.layout import layout
 from jobgen.payload.localslurm.records import Job, Request, Status
-from jobgen.payload.localslurm.turn import turn
+from jobgen.payload.localslurm.schedule import turn
 
 HOSTS = ["local1", "local2"]
 
@@ -120,7 +120,7 @@ def test_a_step_can_be_sent_to_one_node() -> None:
     ],
 )
 def test_a_step_that_does_not_fit_is_refused(wanted: dict[str, str], words: str) -> None:
-    with pytest.raises(Refused, match=words):
+    with pytest.raises(CommandError, match=words):
         layout(wanted, ["x"], HOSTS, {"SLURM_NNODES": "2", "SLURM_NTASKS": "3"})
 
 

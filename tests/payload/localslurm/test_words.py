@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.payload.localslurm import hostlist, options, script, times
-from jobgen.payload.localslurm.errors import Refused
+from jobgen.payload.localslurm.errors import CommandError
 
 
 @given(st.sets(st.integers(1, 60), min_size=1))
@@ -89,7 +89,7 @@ def test_a_wrong_option_is_refused_in_slurms_words(
     program: str, words: list[str], text: str, code: int
 ) -> None:
     tables = {"sbatch": options.SBATCH, "srun": options.SRUN, "squeue": options.SQUEUE}
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(CommandError) as refused:
         options.parse(program, tables[program], words)
     assert refused.value.lines[0] == f"{program}: {text}"
     assert refused.value.code == code
@@ -105,7 +105,7 @@ def test_directives_end_at_the_first_command() -> None:
 
 
 def test_a_quote_without_its_twin_names_the_line() -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(CommandError) as refused:
         script.directives('#!/bin/sh\n#SBATCH --job-name="a\n', "um.sh")
     assert refused.value.lines == (
         'sbatch: fatal: um.sh: line 2: Unmatched `"` in [--job-name="a]',
@@ -122,7 +122,7 @@ def test_a_quote_without_its_twin_names_the_line() -> None:
     ],
 )
 def test_what_sbatch_takes_for_no_script_is_refused(text: bytes, words: str) -> None:
-    with pytest.raises(Refused, match=re.escape(words)):
+    with pytest.raises(CommandError, match=re.escape(words)):
         script.check(text)
 
 

@@ -25,7 +25,7 @@ _KEYS = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
 _BASH = 'printf "%s" "$BASH_VERSION"'
 
 
-def look(world: World) -> ClientMachine:
+def inspect_machine(world: World) -> ClientMachine:
     """This machine as it is found now."""
     path = world.environ.get("PATH", os.defpath)
     problem, runs = _ledger(world)

@@ -23,7 +23,7 @@ _GPU_SIZES = (1 << 20, 1 << 30)
 _CPU_SIZES = (64 << 10, 64 << 20)
 
 
-class Asked(NamedTuple):
+class BenchRequest(NamedTuple):
     """What is to be measured."""
 
     nodes: int
@@ -50,7 +50,7 @@ def sizes(profile: ClusterProfile) -> tuple[int, ...]:
     return tuple(min(size, high) for size in found)
 
 
-def text(asked: Asked, profile: ClusterProfile, like: Mapping[str, Any]) -> str:
+def text(asked: BenchRequest, profile: ClusterProfile, like: Mapping[str, Any]) -> str:
     """The job file. ``like`` is the data of a job whose environment it shares.
 
     Values are written as JSON, which YAML reads as it is meant.
@@ -70,7 +70,7 @@ def text(asked: Asked, profile: ClusterProfile, like: Mapping[str, Any]) -> str:
     return f"# Made by jobgen bench allreduce.\n{''.join(lines)}"
 
 
-def run(asked: Asked) -> str:
+def run(asked: BenchRequest) -> str:
     """The command of every rank."""
     words = ["-m", PROGRAM, "--ops", ",".join(asked.ops), "--sizes", _joined(asked.sizes)]
     words += ["--seconds", f"{asked.seconds:g}"]
@@ -83,7 +83,7 @@ def _joined(numbers: Sequence[int]) -> str:
     return ",".join(map(str, numbers))
 
 
-def _minutes(asked: Asked) -> int:
+def _minutes(asked: BenchRequest) -> int:
     """A time limit with room: ten minutes to start, and ten times what measuring should take."""
     points = len(asked.ops) * len(asked.sizes) + (asked.nodes if asked.pairs else 0)
     return 10 + round(points * asked.seconds * 10 / 60) + (5 if asked.tests else 0)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.bench.sizes import LEAST, MOST, parse
+from jobgen.bench.message_sizes import LEAST, MOST, parse
 
 M, G = 1 << 20, 1 << 30
 

@@ -7,17 +7,17 @@ from itertools import combinations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from jobgen.bench.pairs import judged
-from jobgen.bench.results import Pair, Point
+from jobgen.bench.node_pairs import judged
+from jobgen.bench.results import PairResult, Point
 
 
-def pairs(speeds: list[float]) -> list[Pair]:
+def pairs(speeds: list[float]) -> list[PairResult]:
     """Every pair is as fast as the slower of its two nodes."""
     found = []
     for (i, a), (j, b) in combinations(enumerate(speeds), 2):
         seconds = 1 / min(a, b)
         point = Point("all_reduce", 1 << 20, 2, seconds, seconds, seconds, 3)
-        found.append(Pair(f"n{i}", f"n{j}", point))
+        found.append(PairResult(f"n{i}", f"n{j}", point))
     return found
 
 

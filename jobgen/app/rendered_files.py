@@ -6,7 +6,7 @@ import errno
 from pathlib import Path
 from typing import NamedTuple
 
-from jobgen.app.prepare import Ready
+from jobgen.app.prepare import PreparedJob
 from jobgen.app.world import write_regular
 from jobgen.errors import Missing, Usage
 
@@ -19,7 +19,7 @@ class Difference(NamedTuple):
     diff: str = ""
 
 
-def file(ready: Ready, name: str) -> bytes:
+def file(ready: PreparedJob, name: str) -> bytes:
     """One file of the bundle, byte for byte what is submitted. Raises Missing."""
     found = next((f.content for f in ready.bundle.files if f.path == name), None)
     if found is None:
@@ -28,7 +28,7 @@ def file(ready: Ready, name: str) -> bytes:
     return found
 
 
-def write(ready: Ready, folder: Path) -> tuple[Path, ...]:
+def write(ready: PreparedJob, folder: Path) -> tuple[Path, ...]:
     """Write the bundle into a folder, which is made where it is missing; gives the paths."""
     try:
         return tuple(_write(folder, f.path, f.content, f.mode) for f in ready.bundle.files)
@@ -52,7 +52,7 @@ def _write(folder: Path, name: str, content: bytes, mode: int) -> Path:
     return path
 
 
-def compare(ready: Ready, folder: Path) -> tuple[Difference, ...]:
+def compare(ready: PreparedJob, folder: Path) -> tuple[Difference, ...]:
     """What in a folder differs from the bundle: changed, missing or unknown files."""
     wanted = {f.path: f.content for f in ready.bundle.files}
     there = {str(p.relative_to(folder)): p for p in sorted(folder.rglob("*")) if p.is_file()}

@@ -13,7 +13,7 @@ from jobgen.strategy.setup import Adapters, Recipe, Setup
 from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.shapes.count import model
 from jobgen.strategy.spec import Mesh, Offloaded
-from jobgen.strategy.speed import step
+from jobgen.strategy.speed.step_time import step
 from tests.strategy.speed.setups import A100, AUTOCAST, H100, LLAMA, MIXED, setup
 
 PURE = Recipe("pure", 2, 2, 0, 4)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobgen.app import jobs, monitoring
+from jobgen.app import jobs, monitor_reports
 from jobgen.app.prepare import prepare
 from jobgen.app.submit import submit
 from jobgen.app.world import World
@@ -51,7 +51,7 @@ def test_what_its_monitors_see_is_shown_while_it_runs_and_kept_after_its_end(
     seen = shown[-1]
     assert [node.name for node in seen.nodes] == ["local1", "local2"]
     assert [[gpu.util for gpu in node.gpus] for node in seen.nodes] == [[97.0], [97.0]]
-    assert monitoring.remembered(world.ledger.get(record.alias)) is None
+    assert monitor_reports.remembered(world.ledger.get(record.alias)) is None
 
     Path(world.ledger.get(record.alias).directory, "src", "end").touch()
     (ended,) = jobs.wait(world, [record.alias])
@@ -81,15 +81,17 @@ def test_what_many_nodes_complain_of_is_said_once() -> None:
     record = a_record()
     told = {"monitor": ["node n1 samples=1 first=1 last=1"], "complaints": [said]}
     kept = record._replace(submission={"monitor": told})
-    seen = monitoring.remembered(kept)
+    seen = monitor_reports.remembered(kept)
     assert seen is not None
     assert seen.complaints == ("n0, n1, n2 and 6 more: no nvidia-smi",)
-    without = monitoring.remembered(record._replace(submission={"monitor": {"complaints": [said]}}))
+    without = monitor_reports.remembered(
+        record._replace(submission={"monitor": {"complaints": [said]}})
+    )
     assert without is not None
     assert without.complaints[1:] == ("srun: error: n1",)
 
 
 def a_record() -> RunRecord:
     site = Site("here", "local", Login("local"), "/root")
-    shape = {monitoring.ASKED: 30}
+    shape = {monitor_reports.ASKED: 30}
     return RunRecord("t" * 26, "w-1", "w", site, "d", 0.0, "/root/w", shape=shape)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 from typing import NamedTuple
 
-from jobgen.bench.results import Pair
+from jobgen.bench.results import PairResult
 
 SLOW = 0.85
 """Of the others' bus bandwidth: a node below it is slow."""
@@ -14,7 +14,7 @@ FEWEST = 3
 """Nodes from which on one can be told from the others."""
 
 
-class Node(NamedTuple):
+class NodePairs(NamedTuple):
     """One node's pairs. Bytes per second of bus bandwidth."""
 
     name: str
@@ -22,17 +22,17 @@ class Node(NamedTuple):
     """Of its own pairs."""
     best: float
     """With the best of its partners."""
-    rest: float
+    others_median: float
     """The median of all pairs without it."""
     slow: bool = False
 
     @property
     def share(self) -> float:
         """Its median against the rest; 1 where there is no rest."""
-        return self.median / self.rest if self.rest else 1.0
+        return self.median / self.others_median if self.others_median else 1.0
 
 
-def judged(pairs: Sequence[Pair]) -> tuple[Node, ...]:
+def judged(pairs: Sequence[PairResult]) -> tuple[NodePairs, ...]:
     """Every node, the slowest first.
 
     A node is slow where its median is low against all pairs without it. Where several are slow,
@@ -47,7 +47,7 @@ def judged(pairs: Sequence[Pair]) -> tuple[Node, ...]:
     return tuple(sorted(told, key=lambda node: (not node.slow, node.median)))
 
 
-def _node(name: str, pairs: Sequence[Pair]) -> Node:
+def _node(name: str, pairs: Sequence[PairResult]) -> NodePairs:
     own = [pair.point.bus for pair in pairs if name in (pair.a, pair.b)]
     rest = [pair.point.bus for pair in pairs if name not in (pair.a, pair.b)]
-    return Node(name, median(own), max(own), median(rest) if rest else 0.0)
+    return NodePairs(name, median(own), max(own), median(rest) if rest else 0.0)

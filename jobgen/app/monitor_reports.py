@@ -55,7 +55,7 @@ def remembered(record: RunRecord) -> Watched | None:
     return _watched(record, kept) if every(record) and kept else None
 
 
-def look(transport: Transport, ledger: Ledger, record: RunRecord) -> Watched:
+def read_monitors(transport: Transport, ledger: Ledger, record: RunRecord) -> Watched:
     """What the monitors have seen up to now. Raises Unreachable.
 
     A run that has ended is asked once, and remembered.

@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from jobgen.app.benching.allreduce import KEY
-from jobgen.app.prepare import Ready, prepare
+from jobgen.app.prepare import PreparedJob, prepare
 from jobgen.app.submit import submit
 from jobgen.app.world import World
-from jobgen.bench.scaling import Run, Scaling, scaling
+from jobgen.bench.scaling import Scaling, ScalingRun, scaling
 from jobgen.errors import Usage
 from jobgen.model.record import JobId, RunRecord
 
 if TYPE_CHECKING:
-    from jobgen.app.jobs import Shown
+    from jobgen.app.jobs import RunView
 
 Kind = Literal["weak", "strong"]
 
 
-class Wanted(NamedTuple):
+class ScalingRequest(NamedTuple):
     """What the command line asks for."""
 
     job: Path
@@ -30,8 +30,8 @@ class Wanted(NamedTuple):
 
 
 def sizes(
-    world: World, wanted: Wanted, cluster: str | None, sets: Sequence[str] = ()
-) -> tuple[Ready, ...]:
+    world: World, wanted: ScalingRequest, cluster: str | None, sets: Sequence[str] = ()
+) -> tuple[PreparedJob, ...]:
     """The job at every size, all of them checked before any is sent. Raises as ``prepare`` does."""
     counts = sorted(set(wanted.nodes))
     batch = _batch(world, wanted, cluster, sets) if wanted.kind else None
@@ -45,7 +45,7 @@ def sizes(
 
 
 def chain(
-    world: World, made: Sequence[Ready], sent: Callable[[RunRecord], None]
+    world: World, made: Sequence[PreparedJob], sent: Callable[[RunRecord], None]
 ) -> tuple[RunRecord, ...]:
     """Submit every size so that each begins when the one before has ended, however it has."""
     records: list[RunRecord] = []
@@ -58,7 +58,7 @@ def chain(
     return tuple(records)
 
 
-def after(made: Ready, job: JobId | None) -> Ready:
+def after(made: PreparedJob, job: JobId | None) -> PreparedJob:
     """The same with one more dependency, on sbatch's command line, where it replaces the file's."""
     if job is None:
         return made
@@ -80,16 +80,16 @@ def read(world: World, refs: Sequence[str]) -> tuple[Scaling, tuple[RunRecord, .
     return scaling([_run(one) for one in shown]), tuple(one.record for one in shown)
 
 
-def _run(shown: Shown) -> Run:
+def _run(shown: RunView) -> ScalingRun:
     record, watched = shown.record, shown.watched
     shape = record.shape
     nodes, ranks = int(shape.get("nodes", 1)), int(shape.get("ranks_per_node", 1))
     seen = watched.overall.throttled if watched and watched.overall else None
     told = (record.alias, str(record.state), record.report)
-    return Run(nodes, nodes * ranks, *told, throttled=seen or 0.0)
+    return ScalingRun(nodes, nodes * ranks, *told, throttled=seen or 0.0)
 
 
-def _batch(world: World, wanted: Wanted, cluster: str | None, sets: Sequence[str]) -> int:
+def _batch(world: World, wanted: ScalingRequest, cluster: str | None, sets: Sequence[str]) -> int:
     """The job's own ``train.global_batch``, which is that of the fewest nodes."""
     spec = prepare(world, wanted.job, cluster, sets, with_upload=False).job.value
     batch = spec.train.global_batch if spec.train else None

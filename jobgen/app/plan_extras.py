@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from jobgen.app.prepare import Ready
-from jobgen.app.rendering import Difference, unified
+from jobgen.app.prepare import PreparedJob
+from jobgen.app.rendered_files import Difference, unified
 from jobgen.app.world import World
 from jobgen.errors import Missing
 from jobgen.model.record import RunRecord
@@ -23,7 +23,7 @@ class Cost(NamedTuple):
 class Planned(NamedTuple):
     """A plan with what surrounds it."""
 
-    ready: Ready
+    ready: PreparedJob
     cost: Cost
     last: RunRecord | None
     """The newest run of that name on that cluster."""
@@ -32,7 +32,7 @@ class Planned(NamedTuple):
     against: str = ""
 
 
-def plan(world: World, ready: Ready, *, diff: str | None = None, context: int = 3) -> Planned:
+def plan(world: World, ready: PreparedJob, *, diff: str | None = None, context: int = 3) -> Planned:
     """The plan, its cost, and with ``diff`` (an id, or ``last``) what changed since that run.
 
     Raises Missing where there is no such run.
@@ -55,7 +55,9 @@ def plan(world: World, ready: Ready, *, diff: str | None = None, context: int = 
     return Planned(ready, cost, last, found, record.alias)
 
 
-def _differences(before: dict[str, bytes], ready: Ready, context: int) -> tuple[Difference, ...]:
+def _differences(
+    before: dict[str, bytes], ready: PreparedJob, context: int
+) -> tuple[Difference, ...]:
     now = {f.path: f.content for f in ready.bundle.files}
     found = []
     for name in sorted({*before, *now}):

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import dependency, environment, times
-from .errors import Refused, invalid, submission
+from .errors import CommandError, invalid, submission
 from .records import Request
 from .store import Store
 
@@ -20,7 +20,7 @@ _GPUS = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")
 _UMASK_OF_ALL = 0o077
 
 
-def request(
+def build_request(
     store: Store, wanted: Mapping[str, str], command: str, arguments: Sequence[str]
 ) -> Request:
     """The request with a new id. Raises Refused for a value that cannot be read."""
@@ -31,7 +31,7 @@ def request(
     if array is not None:
         note = "sbatch: error: the local cluster runs no job arrays"
         reason = "Invalid job array specification"
-        raise Refused(note, *submission(reason).lines)
+        raise CommandError(note, *submission(reason).lines)
     export = wanted.get("export", "")
     return Request(
         id=store.next_id(),
@@ -68,14 +68,14 @@ def request(
     )
 
 
-def possible(store: Store, asked: Request) -> None:
+def check_feasible(store: Store, asked: Request) -> None:
     """Refuse a request that could never start."""
     nodes = store.settings().nodes
     if asked.nodes > nodes:
         file = store.root / "slurm.conf"
         note = f"sbatch: note: the local cluster has {nodes} nodes; Nodes={asked.nodes} in {file}"
         refusal = submission("Requested node configuration is not available")
-        raise Refused(f"{note} would change that", *refusal.lines)
+        raise CommandError(f"{note} would change that", *refusal.lines)
 
 
 def _nodes(wanted: Mapping[str, str]) -> int:
@@ -87,7 +87,7 @@ def _nodes(wanted: Mapping[str, str]) -> int:
     low, high = int(match.group(1)), int(match.group(2) or match.group(1))
     if low > high:
         text = f"Maximum node count {high} is less than minimum node count {low}"
-        raise Refused(f"sbatch: error: {text}")
+        raise CommandError(f"sbatch: error: {text}")
     if high == 0:
         raise submission("Node count specification invalid")
     if any(_asks_gpus(wanted.get(name, "")) for name in _GPUS):
@@ -104,7 +104,7 @@ def _count(wanted: Mapping[str, str], name: str) -> int | None:
     if text is None:
         return None
     if not text.isdigit() or int(text) == 0:
-        raise Refused(f'sbatch: error: Invalid numeric value "{text}" for --{name}.')
+        raise CommandError(f'sbatch: error: Invalid numeric value "{text}" for --{name}.')
     return int(text)
 
 
