@@ -29,7 +29,7 @@ def leave(call: Call, probe: bool | None) -> Leave:
     """Who decides whether a job is submitted: the flag, ``-y``, else a person; nobody: no."""
     import sys
 
-    def asked(choice: Choice, slurm: tuple[tuple[str, str], ...]) -> bool:
+    def ask_user(choice: Choice, slurm: tuple[tuple[str, str], ...]) -> bool:
         if probe is not None:
             return probe
         if not call.flags.yes and not (is_tty(sys.stdin) and is_tty(sys.stderr)):
@@ -40,7 +40,7 @@ def leave(call: Call, probe: bool | None) -> Leave:
         question = f"Submit a job of two minutes that looks at one node ({where}{gpus})?"
         return call.confirm(question)
 
-    return asked
+    return ask_user
 
 
 def may_write(call: Call, words: ProfileRequest) -> bool:
