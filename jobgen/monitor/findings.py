@@ -67,7 +67,7 @@ class Overall(NamedTuple):
     """Share of all samples under 5 per cent, 0 to 1."""
     power: float | None
     """Watts of one GPU, the mean of all."""
-    clock_limits: Mapping[str, float]
+    held: Mapping[str, float]
     """Reason → share of the samples in which it held a clock down, the mean of all GPUs."""
     throttled: float | None
     """The largest share, of any GPU, that a harmful reason held its clock down, 0 to 1."""
@@ -80,7 +80,7 @@ class Overall(NamedTuple):
 def overall(nodes: Sequence[NodeSummary]) -> Overall:
     """The whole job."""
     gpus = [gpu for node in nodes for gpu in node.gpus]
-    reasons = {reason for gpu in gpus for reason in gpu.clock_limits if reason in REASONS}
+    reasons = {reason for gpu in gpus for reason in gpu.held if reason in REASONS}
     told = [gpu for gpu in gpus if gpu.util is not None]
     return Overall(
         seconds=max((node.last - node.first for node in nodes), default=0.0),
@@ -88,9 +88,7 @@ def overall(nodes: Sequence[NodeSummary]) -> Overall:
         util=mean(gpu.util for gpu in gpus),
         idle=mean(gpu.idle for gpu in gpus),
         power=mean(gpu.power for gpu in gpus),
-        clock_limits={
-            r: sum(g.clock_limits.get(r, 0.0) for g in gpus) / len(gpus) for r in sorted(reasons)
-        },
+        held={r: sum(g.held.get(r, 0.0) for g in gpus) / len(gpus) for r in sorted(reasons)},
         throttled=max((harm(gpu) for gpu in gpus), default=0.0) if told else None,
         cpu=mean(node.cpu for node in nodes),
         network=mean(map(_traffic, nodes)),
@@ -99,7 +97,7 @@ def overall(nodes: Sequence[NodeSummary]) -> Overall:
 
 def harm(gpu: GpuSummary) -> float:
     """The largest share of the samples in which a harmful reason held the clock down, 0 to 1."""
-    return max((gpu.clock_limits.get(reason, 0.0) for reason in HARMFUL), default=0.0)
+    return max((gpu.held.get(reason, 0.0) for reason in HARMFUL), default=0.0)
 
 
 def remarks(nodes: Sequence[NodeSummary]) -> tuple[Remark, ...]:
@@ -136,7 +134,7 @@ def _throttled(node: NodeSummary) -> Iterable[Remark]:
     if not hot:
         return
     worst = max(hot, key=harm)
-    reason = next(r for r in HARMFUL if worst.clock_limits.get(r, 0.0) == harm(worst))
+    reason = next(r for r in HARMFUL if worst.held.get(r, 0.0) == harm(worst))
     degrees = f", up to {worst.temperature:.0f} C" if worst.temperature is not None else ""
     share = f"{100 * harm(worst):.0f}% of the time{degrees}"
     yield _remark("throttled", node, hot, f"slowed down ({REASONS[reason]}) for {share}")

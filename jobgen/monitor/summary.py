@@ -54,7 +54,7 @@ class GpuSummary(NamedTuple):
     clock: float | None = None
     """The mean of the samples that were not idle."""
     clock_max: float | None = None
-    clock_limits: Mapping[str, float] = {}
+    held: Mapping[str, float] = {}
     """Reason → share of the samples in which it held the clock down, 0 to 1."""
     now: Now | None = None
 
@@ -180,7 +180,7 @@ def _gpu(index: int, words: _Words) -> GpuSummary:
         limit=words.number("limit"),
         clock=words.number("clock"),
         clock_max=words.number("clock_max"),
-        clock_limits=held,
+        held=held,
         now=_now(words),
     )
 

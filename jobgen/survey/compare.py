@@ -19,9 +19,9 @@ class ProfileDifference(NamedTuple):
     """One key: what the profile says and where, what was found and how."""
 
     key: str
-    stated: str
+    said: str
     place: str
-    measured: str
+    found: str
     how: str
     wrong: bool = True
     """False where the profile says nothing of it: no mistake, but it could."""
@@ -44,7 +44,7 @@ class Comparison(NamedTuple):
 
 
 def compare(profile: Loaded[ClusterProfile], found: ClusterProfile, draft: Draft) -> Comparison:
-    """``measured`` is the profile that ``draft`` makes, so that both are in the same units."""
+    """``found`` is the profile that ``draft`` makes, so that both are in the same units."""
     differences, same = [], []
     for line in draft.lines:
         rule = _RULES.get(line.path)

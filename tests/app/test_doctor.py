@@ -51,7 +51,7 @@ def test_the_local_cluster(world: World, tmp_path: Path) -> None:
     found = verdicts(world, "here")
     assert found["local.programs"].status == "ok"
     assert found["disk.root"].status == "ok"
-    assert "can be made" in found["disk.root"].observed
+    assert "can be made" in found["disk.root"].found
     assert not (tmp_path / "root").exists()
     assert not [name for name in found if name.startswith(("slurm.", "ssh."))]
 
@@ -70,7 +70,7 @@ def test_a_notebook_that_another_jobgen_holds(
     other.close()
     world.ledger.close()
     assert held.status == "failed"
-    assert "held by another jobgen" in held.observed
+    assert "held by another jobgen" in held.found
 
 
 def test_a_notebook_that_is_none(world: World) -> None:
@@ -91,10 +91,10 @@ def test_an_agent_that_is_gone_and_one_that_hangs(
 ) -> None:
     environ = {**world.environ, "SSH_AUTH_SOCK": str(tmp_path / "gone")}
     found = verdicts(replace(world, environ=environ))["client.keys"]
-    assert (found.status, "gone" in found.observed) == ("warning", True)
+    assert (found.status, "gone" in found.found) == ("warning", True)
     monkeypatch.setattr("jobgen.app.doctor.local_checks.PATIENCE", 0.2)
     stuck = verdicts(programs(ssh_add="exec sleep 20"))["client.keys"]
-    assert "does not answer" in stuck.observed
+    assert "does not answer" in stuck.found
 
 
 def test_a_python_without_torch(programs: Callable[..., World]) -> None:

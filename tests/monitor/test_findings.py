@@ -22,16 +22,14 @@ def kinds(*nodes: NodeSummary) -> list[tuple[str, str, tuple[int, ...]]]:
 
 
 def test_a_job_that_is_well_is_left_alone() -> None:
-    well = [
-        node(name, *(gpu(n, clock_limits={"sw_power_cap": 0.9}) for n in range(8))) for name in "ab"
-    ]
+    well = [node(name, *(gpu(n, held={"sw_power_cap": 0.9}) for n in range(8))) for name in "ab"]
     assert remarks(well) == ()
 
 
 def test_heat_is_named_with_its_share_and_the_temperature() -> None:
     hot = gpu(
         3,
-        clock_limits={"hw_thermal": 0.12, "hw_slowdown": 0.12, "sw_power_cap": 0.5},
+        held={"hw_thermal": 0.12, "hw_slowdown": 0.12, "sw_power_cap": 0.5},
         temperature=92.0,
     )
     assert remarks([node("a", gpu(0), hot)]) == (
@@ -83,12 +81,12 @@ def test_a_host_that_nearly_ran_out_of_memory_is_named() -> None:
 
 
 def test_the_whole_job_in_a_few_numbers() -> None:
-    hot = gpu(1, util=85.0, clock_limits={"hw_thermal": 0.2, "sw_power_cap": 0.4, "idle": 0.3})
+    hot = gpu(1, util=85.0, held={"hw_thermal": 0.2, "sw_power_cap": 0.4, "idle": 0.3})
     found = overall(
         [
             node(
                 "a",
-                gpu(0, clock_limits={"sw_power_cap": 0.8}),
+                gpu(0, held={"sw_power_cap": 0.8}),
                 hot,
                 cpu=20.0,
                 received=10.0,
@@ -99,7 +97,7 @@ def test_the_whole_job_in_a_few_numbers() -> None:
     )
     assert (found.seconds, found.gpus, found.util, found.cpu) == (3000, 2, 90.0, 30.0)
     assert (found.network, found.throttled) == (50.0, 0.2)
-    assert found.clock_limits == {
+    assert found.held == {
         "hw_thermal": pytest.approx(0.1),
         "sw_power_cap": pytest.approx(0.6),
     }

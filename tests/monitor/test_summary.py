@@ -34,7 +34,7 @@ def test_names_numbers_and_reasons_that_are_none_are_passed_over() -> None:
         None,
     )
     (gpu,) = node.gpus
-    assert (gpu.util, dict(gpu.clock_limits)) == (None, {"hw_thermal": 1.0})
+    assert (gpu.util, dict(gpu.held)) == (None, {"hw_thermal": 1.0})
     assert gpu.now is not None
     assert gpu.now.reasons == ("idle",)
 

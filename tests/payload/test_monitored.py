@@ -70,7 +70,7 @@ def test_a_gpu_and_its_node_are_summed_up(tmp_path: Path) -> None:
     assert (first.util, first.p10, first.idle, first.clock) == (94.5, 90, 0, 1755)
     assert (first.memory, first.memory_total) == (60270 * MIB, 81559 * MIB)
     assert (first.temperature, first.power, first.limit, first.clock_max) == (40, 500.5, 700, 1980)
-    assert first.clock_limits == {"sw_power_cap": 1.0, "hw_thermal": 0.3}
+    assert first.held == {"sw_power_cap": 1.0, "hw_thermal": 0.3}
     assert (second.util, second.idle, second.clock) == (0, 1, None)
     assert second.now is not None
     assert (second.now.time, second.now.clock, second.now.reasons) == (START + 270, 345, ("idle",))
@@ -159,7 +159,7 @@ def test_the_sums_are_those_of_a_plain_reading(
         assert seen.p10 is not None
         assert sum(int(u) <= seen.p10 for u in utils) >= len(utils) / 10
         assert sum(int(u) < seen.p10 for u in utils) < len(utils) / 10
-    assert seen.clock_limits == {
+    assert seen.held == {
         why: count / len(samples)
         for why, count in Counter(why for _, _, why in samples if why).items()
     }

@@ -122,14 +122,30 @@ TEXT = st.lists(
 @given(st.integers(-1, 255), TEXT | st.text(), st.text(max_size=200))
 def test_no_text_whatever_makes_a_parser_raise(code: int, out: str, err: str) -> None:
     said = Result(code, out.encode("utf-8", "surrogatepass"), err.encode("utf-8", "surrogatepass"))
-    for method in ("submitted", "refused", "states", "past", "found", "tested", "settings"):
+    for method in (
+        "submitted",
+        "refused",
+        "states",
+        "past",
+        "parse_own_jobs",
+        "tested",
+        "settings",
+    ):
         getattr(SLURM, method)(said)
 
 
 @given(st.binary(max_size=300), st.binary(max_size=100))
 def test_no_bytes_whatever_make_a_parser_raise(out: bytes, err: bytes) -> None:
     said = Result(0, out, err)
-    for method in ("submitted", "refused", "states", "past", "found", "tested", "settings"):
+    for method in (
+        "submitted",
+        "refused",
+        "states",
+        "past",
+        "parse_own_jobs",
+        "tested",
+        "settings",
+    ):
         getattr(SLURM, method)(said)
 
 

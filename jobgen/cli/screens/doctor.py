@@ -39,7 +39,7 @@ def _finding(finding: Finding, ink: Ink) -> list[str]:
     verdict = finding.verdict
     indent = " " * (_NAME + 6)
     took = f" ({_took(verdict.seconds)})" if verdict.seconds is not None else ""
-    said = fold(f"{safe(verdict.observed)}{took}", max(ink.width - len(indent), 20), indent)
+    said = fold(f"{safe(verdict.found)}{took}", max(ink.width - len(indent), 20), indent)
     lines = [f"  {ink(style, sign)} {pad(finding.id.partition('.')[2], _NAME)}  {said}"]
     if verdict.fix:
         text = fold(safe(verdict.fix), max(ink.width - len(indent) - 5, 20), indent + "     ")

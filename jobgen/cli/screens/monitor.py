@@ -130,7 +130,7 @@ def _held(gpus: Sequence[GpuSummary]) -> str:
     """The reasons, each with the largest share that it had on any GPU."""
     shares: dict[str, float] = {}
     for gpu in gpus:
-        for reason, share in gpu.clock_limits.items():
+        for reason, share in gpu.held.items():
             shares[reason] = max(share, shares.get(reason, 0.0))
     told = sorted(shares.items(), key=lambda item: -item[1])
     words = [f"{word} {100 * share:.0f}%" for key, share in told for word in _words([key])]

@@ -78,11 +78,11 @@ def checked(seen: CheckedProfile, ink: Ink, *, verbose: bool = False) -> str:
     found = seen.comparison
     parts = [f"{ink('strong', safe(seen.profile.value.name))}  {safe(seen.file.label)}\n"]
     for one in found.wrong:
-        said = f"{ink('bad', 'differs')}  {safe(one.key)}: {safe(one.stated)} ({safe(one.place)})"
-        parts.append(f"{said}\n         found {safe(one.measured)}: {safe(one.how)}\n")
+        said = f"{ink('bad', 'differs')}  {safe(one.key)}: {safe(one.said)} ({safe(one.place)})"
+        parts.append(f"{said}\n         found {safe(one.found)}: {safe(one.how)}\n")
     more = [one for one in found.differences if not one.wrong]
     if verbose:
-        rows = [("more", one.key, f"{one.measured}, {one.how}") for one in more]
+        rows = [("more", one.key, f"{one.found}, {one.how}") for one in more]
         rows += [("unseen", key, why) for key, why in found.unseen]
         parts += [f"{word:8} {safe(key)}: {safe(told)}\n" for word, key, told in rows]
     said = f"{count(len(found.wrong), 'key')} differ{'s' if len(found.wrong) == 1 else ''}"

@@ -26,7 +26,7 @@ class Verdict(NamedTuple):
     """What a check comes to: what was seen, and where it is not well, what to do."""
 
     status: Status
-    observed: str
+    found: str
     fix: str = ""
     code: str = ""
     """For ``jobgen explain``; empty where there is no more to say."""

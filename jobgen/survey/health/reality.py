@@ -31,5 +31,5 @@ def findings(found: Comparison | Diagnostic, name: str) -> Iterator[Finding]:
 
 
 def _differs(one: ProfileDifference) -> Verdict:
-    found = f"{one.stated} in the profile, {one.measured} by {one.how}"
+    found = f"{one.said} in the profile, {one.found} by {one.how}"
     return warned(found, f"correct {one.key} ({one.place})", "J436")

@@ -55,4 +55,4 @@ def test_terms_multiply_and_divide() -> None:
     term = Term(((2.0, "B"), (3.0 * GIB, "elements")), ((4.0, "ranks"),))
     assert term.bytes == 1.5 * GIB
     assert str(term) == "2 B x 3.221e9 elements / 4 ranks"
-    assert str(term._replace(factors=((1.0, "ranks"),))) == "2 B x 3.221e9 elements"
+    assert str(term._replace(divisors=((1.0, "ranks"),))) == "2 B x 3.221e9 elements"

@@ -36,7 +36,7 @@ WELL = ClientMachine(
 def verdicts(**changes: Any) -> dict[str, tuple[str, str]]:
     machine = WELL._replace(**changes)
     found = [*judged("here", ROWS, machine), *judged("local", LOCAL_ROWS, machine)]
-    return {f.id: (f.verdict.status, f"{f.verdict.observed} {f.verdict.fix}") for f in found}
+    return {f.id: (f.verdict.status, f"{f.verdict.found} {f.verdict.fix}") for f in found}
 
 
 def test_all_is_well() -> None:

@@ -16,7 +16,7 @@ from tests.survey.health.cases import ANSWERS, findings, partition, with_answers
 def test_real_answers_are_well() -> None:
     found = findings(ANSWERS, Clock(100.5, 100.0, 101.0))
     assert {f.verdict.status for f in found} == {"ok"}
-    said = {f.id: f.verdict.observed for f in found}
+    said = {f.id: f.verdict.found for f in found}
     assert said["slurm.partition"] == "gpu, the default one"
     assert said["slurm.sizes"] == "4 nodes, jobs up to 7d"
     assert said["slurm.limits"] == "at most 100 submitted; yours in the queue now: 2"
@@ -166,7 +166,7 @@ def test_a_fault_is_named(
     found = {f.id: f.verdict for f in findings(with_answers(**changes), **keys)}
     verdict = found[check]
     assert verdict.status == status, verdict
-    assert words in f"{verdict.observed} {verdict.fix}"
+    assert words in f"{verdict.found} {verdict.fix}"
     others = {name for name, v in found.items() if v.status == "failed" and name != check}
     assert not others, "one fault is one finding"
 
@@ -229,6 +229,6 @@ TEXTS = st.one_of(
 def test_no_answer_is_a_bug_and_every_fault_has_a_fix(changed: dict[str, Answer]) -> None:
     for finding in findings(with_answers(**changed), accounting="sacct", **slurm(account="nlp")):
         verdict = finding.verdict
-        assert verdict.observed
+        assert verdict.found
         assert bool(verdict.fix) == (verdict.status in ("failed", "warning"))
         assert verdict.code or verdict.status != "failed"
