@@ -18,7 +18,7 @@ import pytest
 
 import jobgen.payload
 from jobgen.render import render
-from tests.golden.cases import CASES, HERE, planned, rendered, templates
+from tests.golden.cases import CASES, CATALOG, HERE, planned, rendered, templates
 from tests.products import one_of_each
 from tests.shellcheck import shellcheck
 
@@ -46,6 +46,11 @@ def test_a_case_renders_to_its_files(case: str, pytestconfig: pytest.Config) -> 
         if path.is_file()
     }
     assert {file.path: file.content.decode() for file in bundle.files} == there
+
+
+def test_every_shipped_profile_has_a_case() -> None:
+    named = {planned(case).cluster for case in CASES}
+    assert {file.name for file in CATALOG.clusters()} - named == set()
 
 
 def write(place: Path, shipped: Path, content: bytes) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import jobgen
 from jobgen.catalog import shipped
 from jobgen.load import Kind, schema
 from jobgen.load.schemas import keys_of
@@ -16,6 +18,7 @@ from jobgen.model.job import JobSpec
 from jobgen.source import parse
 
 ROOT = Path(__file__).parents[2]
+PACKAGE = Path(jobgen.__file__).parent
 JOBS = [*sorted((ROOT / "examples").rglob("job.yaml")), ROOT / "tests/bad_inputs/good-job.yaml"]
 CLUSTERS = [*shipped("clusters").glob("*.yaml"), ROOT / "tests/bad_inputs/good-cluster.yaml"]
 
@@ -133,6 +136,14 @@ def test_every_key_is_described() -> None:
     for form in (JobSpec, ClusterProfile):
         for name, key in keys_of(form):
             assert key.doc.endswith("."), name
+
+
+def test_every_key_of_a_job_is_read() -> None:
+    """As ``job.KEY`` or ``value.KEY`` outside of the model; two are read while it is loaded."""
+    modules = (path for path in PACKAGE.rglob("*.py") if path.parent.name != "model")
+    texts = [path.read_text(encoding="utf-8") for path in modules]
+    read = {key for text in texts for key in re.findall(r"\b(?:job|value)\.(\w+)", text)}
+    assert JobSpec.keys.keys() - read == {"vars", "version"}
 
 
 @pytest.mark.parametrize("which", ["job", "cluster"])

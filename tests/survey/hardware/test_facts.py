@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from jobgen.survey import hardware, slurm_site
 from jobgen.survey.hardware import topo, topology
 from tests.survey.facts import FACTS, PARSERS, files
 
@@ -18,7 +19,7 @@ CASES = [
     (name, path)
     for name, (_, pattern) in PLAIN.items()
     for path in files(pattern)
-    if path.parent == HARDWARE
+    if path.parent == HARDWARE or path.with_suffix(".json").exists()
 ]
 
 
@@ -80,3 +81,11 @@ def test_every_fact_names_its_source() -> None:
 
 def test_every_parser_has_a_real_text() -> None:
     assert {name for name, (_, pattern) in PARSERS.items() if not files(pattern)} == set()
+
+
+def test_every_module_that_parses_is_tried() -> None:
+    tools, answers = (Path(package.__path__[0]) for package in (hardware, slurm_site))
+    parsers = [path for path in tools.glob("*.py") if "def parse(" in path.read_text()]
+    parsers += [path for path in answers.glob("[a-z]*.py") if path.stem != "site"]
+    tried = {parse.__module__.rpartition(".")[2] for parse, _ in PARSERS.values()}
+    assert {path.stem for path in parsers} - tried == set()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.survey.health import Answer
+from jobgen.survey.health import Answer, disk, host, slurm_checks
 from jobgen.survey.health.host import Clock, time_there
 from tests.survey.health.cases import ANSWERS, findings, partition, with_answers
 
@@ -232,3 +232,11 @@ def test_no_answer_is_a_bug_and_every_fault_has_a_fix(changed: dict[str, Answer]
         assert verdict.found
         assert bool(verdict.fix) == (verdict.status in ("failed", "warning"))
         assert verdict.code or verdict.status != "failed"
+
+
+def test_every_check_has_a_fault() -> None:
+    """Its clock is judged by ``test_clocks``."""
+    (cases,) = test_a_fault_is_named.pytestmark  # type: ignore[attr-defined]
+    faults = {check for _, _, check, status, _ in cases.args[1] if status != "ok"}
+    tables = (host.ROWS, slurm_checks.ROWS, disk.ROWS)
+    assert {row.id for rows in tables for row in rows} - faults == {"host.clock"}
