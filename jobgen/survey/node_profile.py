@@ -174,7 +174,7 @@ def _in_sys(text: str) -> Iterator[Port]:
         name, _, number = parts[0].strip().partition(" ")
         if len(parts) == 4 and re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name):
             layer, rate = parts[1].strip().lower(), first_number(parts[3].strip())
-            yield Port(name, parse_integer(number) or 1, state(parts[2]), "", layer, rate)
+            yield Port(name, parse_integer(number) or 1, state(parts[2]), layer, rate)
 
 
 def _network(told: Probe) -> Iterator[ProfileLine | Gap]:

@@ -10,20 +10,15 @@ from jobgen.survey import slurm_site
 from jobgen.survey.hardware import (
     amd_topo,
     efa,
-    gpus,
-    ibdev2netdev,
     ibstat,
     ibv_devinfo,
     ip,
     lscpu,
-    nvidia_query,
-    nvlink,
     query,
     system_info,
     topo,
     topology,
     topology_words,
-    xid,
 )
 
 FACTS = Path(__file__).parents[1] / "facts"
@@ -35,10 +30,15 @@ def explained(text: str) -> Any:
     ports = (*ibstat.parse(text), *ibv_devinfo.parse(text))
     found = topology.explain(topo.parse(text), ports)
     amd = topology.explain_amd(amd_topo.parse(text))
-    peers = topology.refused(topo.parse(text))
-    return peers, [(t, t.ib_hca, *(say(t) for say in SAID)) for t in (found, amd)]
+    return [(t, t.ib_hca, *(say(t) for say in SAID)) for t in (found, amd)]
 
 
+COLUMNS = (
+    *("uuid", "name", "driver_model.current", "driver_model.pending", "vbios_version"),
+    *("driver_version", "fan.speed", "memory.used", "pci.bus_id", "serial", "compute_cap"),
+    *("pci.sub_device_id", "index"),
+)
+"""The fields of csv-query.txt."""
 SAID = (topology_words.sentences, topology_words.rows, topology_words.meanings)
 
 
@@ -48,24 +48,12 @@ PARSERS: dict[str, tuple[Parser, str]] = {
     "p2p": (topo.parse, "hardware/p2p-*.txt"),
     "ibstat": (ibstat.parse, "hardware/ibstat-*.txt"),
     "ibv_devinfo": (ibv_devinfo.parse, "hardware/ibv_devinfo-*.txt"),
-    "ibdev2netdev": (ibdev2netdev.parse, "hardware/ibdev2netdev*.txt"),
-    "nvidia-smi -q": (nvidia_query.parse, "hardware/q-*.txt"),
-    "nvidia-smi -L": (gpus.parse, "hardware/list-*.txt"),
-    "nvidia-smi CSV": (query.parse, "hardware/csv-*.txt"),
-    "nvlink": (nvlink.parse, "hardware/nvlink-*.txt"),
+    "nvidia-smi CSV": (lambda text: query.parse(text, COLUMNS), "hardware/csv-*.txt"),
     "showtopo": (amd_topo.parse, "hardware/showtopo-*.txt"),
     "lscpu": (lscpu.parse, "hardware/lscpu-*.txt"),
     "ip": (ip.parse, "hardware/ip-*.txt"),
-    "fi_info": (efa.parse, "hardware/fi_info-*.txt"),
-    "ethtool": (system_info.ethernet, "hardware/ethtool-*.txt"),
-    "df": (system_info.disks, "hardware/df-*.txt"),
-    "meminfo": (system_info.memory, "hardware/meminfo.txt"),
-    "versions": (
-        lambda text: (system_info.cuda(text), system_info.driver(text)),
-        "hardware/version-*.txt",
-    ),
+    "fi_info": (efa.devices, "hardware/fi_info-*.txt"),
     "modules": (system_info.modules, "hardware/modules-*.txt"),
-    "xid": (xid.parse, "hardware/xid-*.txt"),
     "sinfo": (slurm_site.groups, "sites/*/sinfo.txt"),
     "scontrol show node": (slurm_site.nodes, "sites/*/node*.txt"),
     "scontrol show partition": (slurm_site.partitions, "sites/*/partition*.txt"),

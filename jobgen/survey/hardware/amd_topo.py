@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from jobgen.survey.hardware.text import lines, parse_integer
+from jobgen.survey.hardware.text import lines
 
 MOST = 64
 """GPUs that are read."""
@@ -27,14 +27,12 @@ _NUMA = re.compile(r"GPU\[([0-9]{1,4})\] *: \(Topology\) Numa (Node|Affinity): (
 
 
 class AmdMatrix(NamedTuple):
-    """A topology. Each mapping holds (row, column); ``kinds`` are XGMI or PCIE.
+    """A topology. ``kinds`` holds (row, column) → XGMI or PCIE.
 
     GPUs are GPU0 and on, as rocm-smi says, or bus addresses, as amd-smi does.
     """
 
     gpus: tuple[str, ...] = ()
-    weights: Mapping[tuple[str, str], int] = {}
-    hops: Mapping[tuple[str, str], int] = {}
     kinds: Mapping[tuple[str, str], str] = {}
     numa: Mapping[str, int] = {}
 
@@ -63,13 +61,6 @@ def parse(text: str) -> AmdMatrix:
             )
     return AmdMatrix(
         tuple(order),
-        _whole(tables["weights"]),
-        _whole(tables["hops"]),
         {pair: word[:16] for pair, word in tables["kinds"].items()},
         numa,
     )
-
-
-def _whole(table: Mapping[tuple[str, str], str]) -> Mapping[tuple[str, str], int]:
-    numbers = {pair: parse_integer(word) for pair, word in table.items()}
-    return {pair: number for pair, number in numbers.items() if number is not None}

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from jobgen.survey.hardware.ports import Port, state
-from jobgen.survey.hardware.text import first_number, lines, parse_integer
+from jobgen.survey.hardware.text import first_number, lines
 
 _CARD = re.compile(r"CA '([A-Za-z0-9_.-]{1,64})'")
 _PORT = re.compile(r"[Pp]ort ([0-9]{1,3}):")
@@ -22,13 +22,8 @@ def parse(text: str) -> tuple[Port, ...]:
             card["CA"],
             int(port["Port"]),
             state=state(port.get("State", "")),
-            physical=port.get("Physical state", ""),
             layer=port.get("Link layer", "").lower(),
             gbps=first_number(port.get("Rate", "")),
-            lid=parse_integer(port.get("Base lid", "")),
-            firmware=card.get("Firmware version", ""),
-            model=card.get("CA type", ""),
-            guid=port.get("Port GUID", ""),
         )
         for card, port in _blocks(text)
     )

@@ -8,32 +8,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from jobgen.survey.hardware.ports import Gid, Port, state
-from jobgen.survey.hardware.text import fields, first_number, parse_integer
+from jobgen.survey.hardware.ports import Port, state
+from jobgen.survey.hardware.text import fields, first_number
 
 _DEVICE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _PORT = re.compile(r"[0-9]{1,3}")
-_GID = re.compile(r"GID\[ {0,4}([0-9]{1,4})\]")
-_ADDRESS = re.compile(r"([0-9A-Fa-f:.]{2,48})(?:, ?([A-Za-z0-9/ ]{1,20}))?")
 
 
 def parse(text: str) -> tuple[Port, ...]:
-    """Every port, in the order printed. ``gbps`` and ``gids`` only of -v."""
+    """Every port, in the order printed. ``gbps`` only of -v."""
     return tuple(
         Port(
             card["hca_id"],
             int(port["port"]),
             state=state(port.get("state", "")),
-            physical=_plain(port, "phys_state"),
             layer=port.get("link_layer", "").lower(),
             gbps=_rate(port),
-            mtu=parse_integer(_plain(port, "active_mtu")),
-            lid=parse_integer(port.get("port_lid", "")),
-            firmware=card.get("fw_ver", ""),
-            model=card.get("board_id", ""),
-            guid=card.get("node_guid", ""),
-            transport=_plain(card, "transport").lower(),
-            gids=_gids(port),
+            transport=card.get("transport", "").partition("(")[0].strip().lower(),
         )
         for card, port in _blocks(text)
     )
@@ -55,19 +46,8 @@ def _blocks(text: str) -> Iterator[tuple[Mapping[str, str], Mapping[str, str]]]:
     return iter(found)
 
 
-def _plain(told: Mapping[str, str], name: str) -> str:
-    """A value without the number behind it: ``4096 (5)``."""
-    return told.get(name, "").partition("(")[0].strip()
-
-
 def _rate(port: Mapping[str, str]) -> float | None:
     """Lanes times the speed of each: ``4X (2)`` and ``50.0 Gbps (64)`` are 200."""
     lanes = first_number(port.get("active_width", "").partition("X")[0])
     lane = first_number(port.get("active_speed", ""))
     return lanes * lane if lanes and lane else None
-
-
-def _gids(port: Mapping[str, str]) -> tuple[Gid, ...]:
-    """The GID table: ``GID[  3]:  ::ffff:10.0.0.1, RoCE v2``."""
-    matches = ((_GID.fullmatch(n), _ADDRESS.fullmatch(v)) for n, v in port.items())
-    return tuple(Gid(int(n[1]), v[1], (v[2] or "").strip()) for n, v in matches if n and v)

@@ -1,33 +1,27 @@
-"""``lscpu``, as text and as JSON (``-J``): sockets, cores, threads and NUMA nodes.
+"""``lscpu``: sockets, cores, threads and NUMA nodes.
 
 Source of the names: util-linux, sys-utils/lscpu.c. Asked for with LC_ALL=C: they are translated.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from jobgen.survey.hardware.text import LIMIT, fields, lines, parse_integer
+from jobgen.survey.hardware.text import fields, parse_integer
 
 _NUMA = re.compile(r"NUMA node([0-9]{1,4}) CPU\(s\)")
-_DEPTH = 8
 
 
 class Cpus(NamedTuple):
     """The processors of a node; 0 and '' where it says nothing. ``numa`` holds (node, CPU list)."""
 
-    architecture: str = ""
-    vendor: str = ""
     model: str = ""
     cpus: int = 0
     sockets: int = 0
     cores_per_socket: int = 0
     threads_per_core: int = 0
     numa: tuple[tuple[int, str], ...] = ()
-    hypervisor: str = ""
 
     @property
     def cores(self) -> int:
@@ -41,8 +35,7 @@ def parse(text: str) -> Cpus | None:
     """What lscpu said; None where the text is none of its answers."""
     found: dict[str, str] = {}
     kinds = 0
-    pairs = _json(text[:LIMIT]) if text.lstrip()[:1] == "{" else fields(text)
-    for name, value in pairs:
+    for name, value in fields(text):
         found.setdefault(name, value)
         # a processor with cores of several kinds has one such line for each of them
         kinds += parse_integer(value) or 0 if name.startswith("Core(s) per ") else 0
@@ -51,36 +44,14 @@ def parse(text: str) -> Cpus | None:
     clusters = _whole(found, "Cluster(s)") if not _whole(found, "Socket(s)") else 0
     nodes = ((_NUMA.fullmatch(name), value) for name, value in found.items())
     return Cpus(
-        found.get("Architecture", ""),
-        found.get("Vendor ID", ""),
         found.get("Model name", ""),
         _whole(found, "CPU(s)"),
         _whole(found, "Socket(s)") or clusters,
         kinds,
         _whole(found, "Thread(s) per core"),
         tuple(sorted((int(m[1]), cpus) for m, cpus in nodes if m)),
-        found.get("Hypervisor vendor", ""),
     )
 
 
 def _whole(found: dict[str, str], name: str) -> int:
     return parse_integer(found.get(name, "")) or 0
-
-
-def _json(text: str) -> Iterator[tuple[str, str]]:
-    """The fields of ``lscpu -J``, which newer releases nest under ``children``."""
-    try:
-        root = json.loads(text)
-    except (ValueError, RecursionError):
-        return
-    rows = root.get("lscpu") if isinstance(root, dict) else None
-    yield from _nested(rows, 0)
-
-
-def _nested(rows: Any, depth: int) -> Iterator[tuple[str, str]]:
-    for row in rows if isinstance(rows, list) and depth < _DEPTH else ():
-        if isinstance(row, dict):
-            name, value = row.get("field"), row.get("data")
-            if isinstance(name, str) and isinstance(value, str):
-                yield name.strip().rstrip(":"), next(lines(value)).strip()
-            yield from _nested(row.get("children"), depth + 1)

@@ -5,35 +5,19 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Gid(NamedTuple):
-    """One entry of a port's GID table; ``kind`` is 'RoCE v2', 'IB/RoCE v1' or ''."""
-
-    number: int
-    address: str
-    kind: str = ""
-
-
 class Port(NamedTuple):
     """A port as one tool described it; '' and None where that tool says nothing.
 
-    ``state`` is active, down, init or armed; ``physical`` as printed (LinkUp, Polling, Disabled);
-    ``layer`` infiniband, ethernet or unspecified (EFA); ``gbps`` the rate one way.
+    ``state`` is active, down, init or armed; ``layer`` infiniband, ethernet or unspecified (EFA);
+    ``gbps`` the rate one way.
     """
 
     device: str
     port: int
     state: str = ""
-    physical: str = ""
     layer: str = ""
     gbps: float | None = None
-    mtu: int | None = None
-    lid: int | None = None
-    firmware: str = ""
-    model: str = ""
-    guid: str = ""
-    netdev: str = ""
     transport: str = ""
-    gids: tuple[Gid, ...] = ()
 
     @property
     def infiniband(self) -> bool:

@@ -46,25 +46,3 @@ def first_number(words: str) -> float | None:
     """The number that a text begins with: 200 of ``200 Gb/sec (4X HDR)``."""
     match = re.match(r"-?[0-9]{1,15}(\.[0-9]{1,15})?(?![0-9.])", words)
     return float(match[0]) if match else None
-
-
-def ranges(words: str) -> tuple[range, ...]:
-    """The ranges of a CPU list such as ``0-15,64-79`` or ``0-62:2``; () where it is none."""
-    found = []
-    for part in words.split(","):
-        span, _, step = part.strip().partition(":")
-        first, _, last = span.partition("-")
-        low, high, by = (
-            parse_integer(first),
-            parse_integer(last or first),
-            parse_integer(step or "1"),
-        )
-        if low is None or high is None or not by or high < low:
-            return ()
-        found.append(range(low, high + 1, by))
-    return tuple(found)
-
-
-def size(words: str) -> int:
-    """How many CPUs a CPU list names; 0 where it is none."""
-    return sum(len(part) for part in ranges(words))

@@ -225,21 +225,3 @@ def _rails(near: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[str, ...]]:
         each, place = len(nics) // len(sharing), sharing.index(gpu)
         found[gpu] = tuple(nics[place * each : (place + 1) * each] if each else nics)
     return found
-
-
-REFUSALS = {
-    "CNS": "the chipset does not support it",
-    "GNS": "the GPU does not support it",
-    "TNS": "the topology does not support it",
-    "NS": "not supported",
-    "DR": "disabled by a registry key of the driver",
-    "U": "unknown",
-}
-"""Word of ``nvidia-smi topo -p2p`` → why two GPUs cannot reach each other's memory: its legend."""
-
-
-def refused(matrix: TopologyMatrix) -> tuple[tuple[str, str, str], ...]:
-    """The pairs of a ``topo -p2p r`` that have no peer to peer access, and why."""
-    pairs = ((a, b) for i, a in enumerate(matrix.gpus) for b in matrix.gpus[i + 1 :])
-    words = ((a, b, REFUSALS.get(matrix.link(a, b))) for a, b in pairs)
-    return tuple((a, b, why) for a, b, why in words if why)
