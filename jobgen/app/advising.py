@@ -142,14 +142,10 @@ def compared(
         tokens = tokens or speed * shown.setup.mesh.world * size.seconds
         hours = tokens / speed / 3600 if speed else 0.0
         price = ready.profile.value.price
-        offers.append(
-            Offer(
-                cluster=name,
-                option=shown,
-                gpu_hours=hours,
-                amount=hours * price.gpu_hour if price and hours else None,
-                currency=price.currency if price else "",
-                owned=price.bought * shown.setup.mesh.world if price and price.bought else None,
-            )
-        )
+        offer = Offer(name, shown, hours)
+        if price:
+            amount = hours * price.gpu_hour if hours else None
+            owned = price.bought * shown.setup.mesh.world if price.bought else None
+            offer = offer._replace(amount=amount, currency=price.currency, owned=owned)
+        offers.append(offer)
     return Compared(tuple(offers), tokens, unknown)

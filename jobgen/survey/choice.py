@@ -129,18 +129,14 @@ def _of_groups(site: SlurmSite) -> Iterable[Kind]:
     for group in site.groups:
         gpu_type, gpus = _gpus(group.gres)
         key = (group.partition, gpu_type, gpus)
-        old = found.get(key)
-        found[key] = Kind(
-            partition=group.partition,
-            gpu_type=gpu_type,
-            gpus=gpus,
-            nodes=(),
-            number=group.number + (old.number if old else 0),
-            cpus=_least((group.cpus, old.cpus if old else 0)),
-            memory=_least((group.memory, old.memory if old else 0)),
-            out=(old.out if old else 0) + (group.number if group.state in _OUT else 0),
-            alike=not old or (old.alike and (old.cpus, old.memory) == (group.cpus, group.memory)),
-            how="sinfo",
+        empty = Kind(*key, nodes=(), number=0, cpus=group.cpus, memory=group.memory, how="sinfo")
+        old = found.get(key, empty)
+        found[key] = old._replace(
+            number=old.number + group.number,
+            cpus=_least((group.cpus, old.cpus)),
+            memory=_least((group.memory, old.memory)),
+            out=old.out + (group.number if group.state in _OUT else 0),
+            alike=old.alike and (old.cpus, old.memory) == (group.cpus, group.memory),
         )
     return found.values()
 

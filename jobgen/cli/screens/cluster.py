@@ -61,7 +61,8 @@ def _facts(cluster: ClusterProfile) -> list[tuple[str, str, tuple[str, ...]]]:
     """Key, value in words, path in the file; only what the profile says."""
     nodes, network, ssh = cluster.nodes, cluster.network, cluster.ssh
     each = f"{nodes.gpus_per_node} {nodes.gpu or 'GPU'}" if nodes.gpus_per_node else "no GPUs"
-    login = f"{ssh.user}@{ssh.host}" if ssh and ssh.user else ssh.host if ssh else "this machine"
+    user = f"{ssh.user}@" if ssh and ssh.user else ""
+    login = f"{user}{ssh.host}" if ssh else "this machine"
     cards = f", {count(network.nics, 'card')}" if network.nics else ""
     speed = f" of {network.nic_gbps} Gbit/s" if network.nics and network.nic_gbps else ""
     facts: list[tuple[str, object, tuple[str, ...]]] = [

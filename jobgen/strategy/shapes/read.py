@@ -181,9 +181,10 @@ def _falcon(arch: Architecture, data: _Config) -> Architecture:
     kv_heads = arch.kv_heads if new else arch.heads
     if not new and data.flag("multi_query", default=True):
         kv_heads = 1
+    norms = 1 if parallel and not two else 2
     return arch._replace(
         kv_heads=kv_heads,
-        norms=1 if parallel and not two else 2,
+        norms=norms,
         parallel=parallel and two,
         rotary="" if data.flag("alibi") else "whole",
     )

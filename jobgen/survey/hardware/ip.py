@@ -115,15 +115,16 @@ def _rows(text: str) -> Iterator[Interface]:
     for row in rows if isinstance(rows, list) else ():
         name = row.get("ifname") if isinstance(row, dict) else None
         if isinstance(name, str) and re.fullmatch(_NAME, name):
-            mtu, flags = row.get("mtu"), row.get("flags")
+            mtu = row["mtu"] if isinstance(row.get("mtu"), int) else None
+            flags = row["flags"] if isinstance(row.get("flags"), list) else ()
             known = Interface(
                 name,
                 _word(row.get("operstate")),
-                mtu if isinstance(mtu, int) else None,
+                mtu,
                 _word(row.get("link_type")),
                 _word(row.get("address")),
                 (),
-                tuple(_word(f) for f in flags) if isinstance(flags, list) else (),
+                tuple(map(_word, flags)),
             )
             for address in _told(row):
                 known = _with(known, address)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from jobgen.survey.hardware import amd_topo
 from jobgen.survey.hardware.ports import Port
-from jobgen.survey.hardware.topo import TopologyMatrix
+from jobgen.survey.hardware.topo import Affinity, TopologyMatrix
 
 NEAR = ("PIX", "PXB")
 """Links that do not leave the PCIe switches: NCCL's default limits for P2P and GPUDirect RDMA."""
@@ -133,9 +133,10 @@ def explain_amd(matrix: amd_topo.AmdMatrix) -> Topology:
     joined = {pair: "NV1" if word == "XGMI" else "" for pair, word in pairs.items()}
     islands = _islands(matrix.gpus, joined)
     told = bool(pairs) and all(word in ("XGMI", "PCIE") for word in pairs.values())
+    intra = "infinity-fabric" if islands else "pcie"
     return Topology(
         tuple(TopologyGpu(gpu, numa=str(matrix.numa.get(gpu, ""))) for gpu in matrix.gpus),
-        ("infinity-fabric" if islands else "pcie") if told else "",
+        intra if told else "",
         Counter(word for word in pairs.values() if word),
         islands,
         cut=not all(pairs.values()),
@@ -150,10 +151,8 @@ def nvlinks(word: str) -> int:
 def _gpu(
     matrix: TopologyMatrix, gpu: str, link: str, near: tuple[str, ...], rail: tuple[str, ...]
 ) -> TopologyGpu:
-    where = matrix.affinity.get(gpu)
-    return TopologyGpu(
-        gpu, where.cpus if where else "", where.numa if where else "", link, near, rail
-    )
+    where = matrix.affinity.get(gpu, Affinity())
+    return TopologyGpu(gpu, where.cpus, where.numa, link, near, rail)
 
 
 def _nearest(matrix: TopologyMatrix, gpu: str) -> tuple[str, tuple[str, ...]]:
