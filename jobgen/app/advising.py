@@ -111,7 +111,7 @@ def counted(ready: PreparedJob) -> str:
 
 
 class Compared(NamedTuple):
-    """Clusters side by side: an offer each, and the tokens that all of them are asked for."""
+    """Clusters side by side: an offer of each, and the tokens that every offer is for."""
 
     offers: tuple[Offer, ...]
     tokens: float
@@ -122,7 +122,7 @@ class Compared(NamedTuple):
 def compared(
     world: World, job: Path, clusters: Sequence[str], sets: Sequence[str] = ()
 ) -> Compared:
-    """The same work on each cluster: as many tokens as the first one does in the job's time.
+    """A job's work on each cluster: as many tokens as the first one does in the job's time.
 
     Raises Invalid and Missing like ``prepare``.
     """

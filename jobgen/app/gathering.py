@@ -105,7 +105,7 @@ def _read_inner(job: JobSpec, workdir: Path, texts: Mapping[str, bytes]) -> dict
 
 
 def _read_inside(workdir: Path, name: str) -> bytes:
-    """A file of the working directory. Raises OSError, for a link that leads out of it, too."""
+    """A file of the working directory. Raises OSError, also for a link that leads outside."""
     path = Path(realpath(workdir / name))
     if not path.is_relative_to(workdir):
         raise OSError(errno.EXDEV, "it lies outside the working directory")

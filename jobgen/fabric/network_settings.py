@@ -1,4 +1,4 @@
-"""What the functions of the networks look at, and the settings that several of them share."""
+"""What the functions of the networks look at, and the settings that several networks share."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def _takes(row: RunArgument, value: str) -> bool:
 
 
 def _translate(row: RunArgument, value: str) -> tuple[str, ...]:
-    """The values of the key that mean the same; nothing where the word is not known."""
+    """The key's values that an argument's value stands for; nothing where it is not known."""
     if not row.values:
         return (value,) if _number(value) is not None else ()
     if _is_flag(row):

@@ -136,7 +136,7 @@ class SlurmScheduler:
         return Command.of("squeue", "--me", "--noheader", "--states=all", f"--format={FIND}")
 
     def find_past(self, days: int) -> Command | None:
-        """The same out of the accounting."""
+        """All jobs of this user in the accounting of the last days; None without accounting."""
         if self.accounting == "none":
             return None
         return _sacct((), f"--starttime=now-{max(1, days)}days", f"--format={FIND_PAST}")

@@ -11,7 +11,7 @@ from jobgen.survey.slurm_site import Gres, Partition, SlurmNode, SlurmSite, seco
 
 
 class Kind(NamedTuple):
-    """Nodes of a partition that have the same GPUs."""
+    """Nodes of a partition with equal GPUs."""
 
     partition: str
     gpu_type: str
@@ -152,7 +152,7 @@ def _gpus(found: tuple[Gres, ...]) -> tuple[str, int]:
 
 
 def gpu_types(site: SlurmSite, partition: str) -> tuple[str, ...]:
-    """The types of GPUs, and of slices of them, in the partition's nodes."""
+    """The types of GPUs, and of GPU slices, in the partition's nodes."""
     every = [node.gres for node in site.nodes if partition in node.partitions]
     every = every or [group.gres for group in site.groups if group.partition == partition]
     names = {g.type for found in every for g in found if g.name == "gpu" and g.number}

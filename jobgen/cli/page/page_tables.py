@@ -105,7 +105,7 @@ def list_levers(advice: Advice) -> Sequence[Item]:
 
 
 def compare_offers(offers: Sequence[Offer], tokens: float) -> Sequence[Item]:
-    """Clusters side by side, and where they cost the same."""
+    """Clusters side by side, and where one becomes cheaper than another."""
     if not offers:
         return ()
     columns = [side_by_side.column(offer) for offer in offers]

@@ -173,7 +173,7 @@ def former(before: Mapping[str, Any] | None, op: str) -> dict[int, float]:
 
 
 def data(judged: Judged) -> dict[str, Any]:
-    """The same as plain data, with units in the names."""
+    """A judged bench as plain data, with units in the names."""
     from jobgen.cli.screens.jobs import job_data
 
     bench = judged.bench

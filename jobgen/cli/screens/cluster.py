@@ -35,7 +35,7 @@ def _labels(file: ClusterFile) -> list[str]:
 
 
 def listed(files: Sequence[ClusterFile]) -> list[dict[str, Any]]:
-    """The same as plain data."""
+    """The profiles of ``cluster ls`` as plain data."""
     return [
         {"name": f.name, "origin": f.origin, "file": f.label, "shadows": _labels(f)} for f in files
     ]
@@ -97,5 +97,5 @@ def trusted(file: ClusterFile, login: str, ink: Ink) -> str:
 
 
 def trusted_data(file: ClusterFile, login: str) -> dict[str, Any]:
-    """The same as plain data."""
+    """A trusted login and its profile as plain data."""
     return {"name": file.name, "file": file.label, "login": login, "asked": file.of_project}

@@ -88,7 +88,7 @@ def _number(found: Examination, status: Status) -> int:
 
 
 def data(found: Examination) -> dict[str, Any]:
-    """The same as plain data."""
+    """An examination as plain data."""
     statuses: tuple[Status, ...] = ("ok", "warning", "failed", "unknown")
     return {
         "cluster": found.cluster or None,

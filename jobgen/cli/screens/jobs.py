@@ -263,7 +263,7 @@ def job_data(record: RunRecord) -> dict[str, Any]:
 
 
 def shown_data(found: RunView) -> dict[str, Any]:
-    """The same of one job, with what happened and its files."""
+    """One job as plain data, with what happened and its files."""
     watched: dict[str, Any] = {}
     if found.watched is not None:
         from jobgen.cli.screens import monitor

@@ -182,7 +182,7 @@ def _chosen(choose: Callable[[list[float]], float], values: Iterable[float | Non
 
 
 def data(watched: Watched) -> dict[str, Any]:
-    """The same as plain data: every node, every GPU."""
+    """What the monitors of a run saw, as plain data: every node, every GPU."""
     return {
         "every": watched.every,
         "overall": watched.overall and watched.overall._asdict(),

@@ -1,4 +1,4 @@
-"""Clusters side by side: the same work, what it takes on each, and what it costs."""
+"""Clusters side by side: what a job's work takes on each, and what it costs."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def money(offer: Offer) -> str:
 
 
 def evens(offers: Sequence[Offer]) -> list[str]:
-    """Where two offers cost the same, in words."""
+    """Where one of two offers becomes cheaper than the other, in words."""
     told = []
     for offer in offers:
         even = break_even(offer, offers)

@@ -31,7 +31,7 @@ class Invocation(NamedTuple):
     flags: Flags
 
     def command(self, verb: str) -> str:
-        """The same call with another verb."""
+        """The command line of this call with another verb."""
         cluster = ("-c", self.flags.cluster) if self.flags.cluster else ()
         sets = [word for one in self.flags.sets for word in ("--set", one)]
         return safe(join(["jobgen", verb, self.job, *cluster, *sets]))
@@ -66,7 +66,7 @@ def screen(
 
 
 def headline(plan: Plan, cost: Cost, ink: Ink) -> str:
-    """What, where, how much of it, and the most that it can use up."""
+    """The first lines of a plan: what runs, where, how large, and the most that it can use up."""
     shape = plan.shape
     nodes = count(shape.nodes, "node")
     if shape.min_nodes is not None:
@@ -87,7 +87,7 @@ def headline(plan: Plan, cost: Cost, ink: Ink) -> str:
 
 
 def _beside(used: int, most: str, ink: Ink) -> str:
-    """The cost on the same line where there is room, else below."""
+    """The cost: beside the headline where there is room, else below."""
     if not most:
         return ""
     return f"  ({most})" if used + columns(most) + 4 <= ink.width else f"\n  {most}"

@@ -66,7 +66,7 @@ def _causes(rows: Sequence[ScalingRow], ink: Ink) -> list[str]:
 
 
 def former(before: Mapping[str, Any] | None, unit: str) -> dict[int, float]:
-    """Nodes → rate of a former answer in the same unit; the rest is passed over."""
+    """Nodes → rate of a previous answer in this unit; anything else is passed over."""
     told = before or {}
     rows = told.get("sizes")
     found = {}
@@ -80,7 +80,7 @@ def former(before: Mapping[str, Any] | None, unit: str) -> dict[int, float]:
 
 
 def data(found: Scaling, records: Sequence[RunRecord]) -> dict[str, Any]:
-    """The same as plain data, with units in the names."""
+    """The runs of a scaling bench as plain data, with units in the names."""
     from jobgen.cli.screens.jobs import job_data
 
     return {

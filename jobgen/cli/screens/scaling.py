@@ -1,4 +1,4 @@
-"""The same job on more and more nodes."""
+"""A job on more and more nodes, as the planner expects it."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def _scheduler(record: RunRecord) -> str:
 
 
 def data(record: RunRecord) -> dict[str, Any]:
-    """The same as plain data."""
+    """A submitted run as plain data."""
     from jobgen.cli.screens.jobs import job_data
 
     name = record.alias

@@ -142,5 +142,5 @@ def _offloaded(ask: Ask, names: list[str]) -> Iterator[Rung]:
 
 
 def other(ask: Ask, nodes: int) -> Ask:
-    """The same on another number of nodes."""
+    """The question for another number of nodes."""
     return ask._replace(world=RankLayout(**{**ask.world._asdict(), "nodes": nodes}))

@@ -1,4 +1,4 @@
-"""Bytes that autograd keeps of one layer, for each token: all of it, or where some is recomputed.
+"""Bytes that autograd keeps of one layer, for each token: all, or where some is recomputed.
 
 Counted tensor by tensor: ``torch.autograd.graph.saved_tensors_hooks`` lists what the layers of
 transformers 5 keep (torch 2.13), and ``tests/strategy/memory/test_memtracker.py`` holds the sums

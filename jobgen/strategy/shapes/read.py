@@ -63,7 +63,7 @@ class _Config:
         return default
 
     def need(self, keys: tuple[str, ...], default: int | None = None) -> int:
-        """The same; a fault where there is none."""
+        """The first of these keys that has a value; a fault where none has, or it is no size."""
         before = len(self.faults)
         value = self.size(keys, default)
         if value is None and len(self.faults) == before:

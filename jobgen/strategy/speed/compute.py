@@ -21,7 +21,7 @@ _FUSED_LOSS_BYTES = 8
 
 
 class LayerTimes(NamedTuple):
-    """Seconds of one layer, or of what stands outside of them, in one micro-batch on one rank."""
+    """Seconds of one layer, or of what is in no layer, in one micro-batch on one rank."""
 
     forward: float
     backward: float

@@ -1,4 +1,4 @@
-"""``nvidia-smi -L``: the GPUs of a node, and what MIG cut of them."""
+"""``nvidia-smi -L``: the GPUs of a node, and the slices that MIG cut."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def explain(matrix: TopologyMatrix, ports: Sequence[Port] = ()) -> Topology:
 
 
 def explain_amd(matrix: amd_topo.AmdMatrix) -> Topology:
-    """The same of AMD GPUs. Their tables hold no NICs: NUMA nodes are all that is told of them."""
+    """AMD GPUs explained. Their tables hold no NICs: NUMA nodes are all that is told of a GPU."""
     pairs = {
         (a, b): matrix.kinds.get((a, b)) or matrix.kinds.get((b, a), "")
         for i, a in enumerate(matrix.gpus)
@@ -206,7 +206,7 @@ def _intra(
 
 
 def _usable(near: Sequence[str], devices: Sequence[str], ports: Sequence[Port]) -> tuple[str, ...]:
-    """The near NICs, less those whose port is down or slower than the fastest of them."""
+    """The near NICs, less those whose port is down or slower than the fastest."""
     active = [p for p in ports if p.state == "active" and p.device in devices]
     if not any(p.device in devices for p in ports):
         return tuple(near)
