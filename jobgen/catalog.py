@@ -70,7 +70,7 @@ class ClusterFile(NamedTuple):
 
     @property
     def texts(self) -> dict[str, str]:
-        """Label → text, of it and of all that it extends."""
+        """Label → text, of this profile and of every one that it extends."""
         found, above = {self.label: self.text}, self.parent
         while above is not None:
             found[above.label], above = above.text, above.parent

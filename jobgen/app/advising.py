@@ -111,7 +111,7 @@ def counted(ready: PreparedJob) -> str:
 
 
 class Compared(NamedTuple):
-    """Clusters side by side: an offer each, and the tokens that all of them are asked for."""
+    """Clusters side by side: an offer of each, and the tokens that every offer is for."""
 
     offers: tuple[Offer, ...]
     tokens: float
@@ -122,7 +122,7 @@ class Compared(NamedTuple):
 def compared(
     world: World, job: Path, clusters: Sequence[str], sets: Sequence[str] = ()
 ) -> Compared:
-    """The same work on each cluster: as many tokens as the first one does in the job's time.
+    """A job's work on each cluster: as many tokens as the first one does in the job's time.
 
     Raises Invalid and Missing like ``prepare``.
     """
@@ -142,14 +142,10 @@ def compared(
         tokens = tokens or speed * shown.setup.mesh.world * size.seconds
         hours = tokens / speed / 3600 if speed else 0.0
         price = ready.profile.value.price
-        offers.append(
-            Offer(
-                cluster=name,
-                option=shown,
-                gpu_hours=hours,
-                amount=hours * price.gpu_hour if price and hours else None,
-                currency=price.currency if price else "",
-                owned=price.bought * shown.setup.mesh.world if price and price.bought else None,
-            )
-        )
+        offer = Offer(name, shown, hours)
+        if price:
+            amount = hours * price.gpu_hour if hours else None
+            owned = price.bought * shown.setup.mesh.world if price.bought else None
+            offer = offer._replace(amount=amount, currency=price.currency, owned=owned)
+        offers.append(offer)
     return Compared(tuple(offers), tokens, unknown)

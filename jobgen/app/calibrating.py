@@ -20,7 +20,7 @@ METRICS = {ALLOCATED: "allocated", RESERVED: "reserved"}
 
 
 class Measured(NamedTuple):
-    """One run's own peak, and what had been expected of it. Bytes."""
+    """The peak memory that one run measured, and what was expected before it. Bytes."""
 
     alias: str
     metric: str

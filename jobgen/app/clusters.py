@@ -22,7 +22,7 @@ class Profile(NamedTuple):
 
     @property
     def site(self) -> Site:
-        """What later verbs need of it."""
+        """What later verbs need of this profile: its name, login, root directory and accounting."""
         profile = self.loaded.value
         login = Login("local")
         if profile.ssh:
@@ -51,7 +51,7 @@ def find(world: World, name: str | None, catalog: Catalog | None = None) -> Prof
 
 
 def note_hidden(file: ClusterFile) -> tuple[Diagnostic, ...]:
-    """Notes on profiles of the same name that are not used, where that may surprise."""
+    """Notes on profiles that are hidden by another's name, where that may surprise."""
     from jobgen.catalog import SHIPPED
 
     hidden = file.shadows

@@ -83,11 +83,10 @@ def gather_files(world: World, spec: Loaded[JobSpec], base: Path) -> Facts:
 def _read_files(facts: Facts, spec: Loaded[JobSpec], manifest: Manifest) -> Facts:
     """The facts with what the program's files mention, so far as a check of the job needs it."""
     job = spec.value
-    return facts._replace(
-        workdir_files=frozenset(f.path for f in manifest.files),
-        sources=read_sources(spec, manifest) if _is_judged(job) else None,
-        stop_file_named=find_word(manifest, b"JOBGEN_STOP_FILE") if job.checkpoint else None,
-    )
+    files = frozenset(f.path for f in manifest.files)
+    sources = read_sources(spec, manifest) if _is_judged(job) else None
+    named = find_word(manifest, b"JOBGEN_STOP_FILE") if job.checkpoint else None
+    return facts._replace(workdir_files=files, sources=sources, stop_file_named=named)
 
 
 def _is_judged(job: JobSpec) -> bool:
@@ -106,7 +105,7 @@ def _read_inner(job: JobSpec, workdir: Path, texts: Mapping[str, bytes]) -> dict
 
 
 def _read_inside(workdir: Path, name: str) -> bytes:
-    """A file of the working directory. Raises OSError, for a link that leads out of it, too."""
+    """A file of the working directory. Raises OSError, also for a link that leads outside."""
     path = Path(realpath(workdir / name))
     if not path.is_relative_to(workdir):
         raise OSError(errno.EXDEV, "it lies outside the working directory")

@@ -111,11 +111,7 @@ def _watched(record: RunRecord, told: dict[str, list[str]]) -> Watched:
     found = nodes(told.get("monitor", []))
     said = "\n".join(told.get("complaints", []))
     complaints = _complaints(_OWN.findall(said))
-    return Watched(
-        every(record),
-        found,
-        overall(found) if found else None,
-        remarks(found),
-        complaints if found else (*complaints, *_SRUN.findall(said)[:3]),
-        unread=_unread(told) if not found else "",
-    )
+    if not found:
+        complaints = (*complaints, *_SRUN.findall(said)[:3])
+        return Watched(every(record), complaints=complaints, unread=_unread(told))
+    return Watched(every(record), found, overall(found), remarks(found), complaints)

@@ -1,4 +1,4 @@
-"""What became of the runs of one cluster: one question for all of them, two where some are gone.
+"""What became of the runs of one cluster: one question for all, two where some are gone.
 
 The scheduler's queue and the markers of all run directories come in one answer. Only for jobs
 that the queue no longer knows, the accounting is asked too. What any command sees is settled here
@@ -54,7 +54,7 @@ class _Look:
     silent: bool = False
 
     def of(self, record: RunRecord) -> Seen:
-        """What was heard of one run; jobs of others under the same id are not its own."""
+        """What the cluster answered of one run; jobs of others under that id do not count."""
         if not self.read(record):
             return Seen(self.now, answered=False)
         return Seen(

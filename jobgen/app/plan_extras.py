@@ -63,6 +63,7 @@ def _differences(
     for name in sorted({*before, *now}):
         old, new = before.get(name, b""), now.get(name, b"")
         if old != new:
-            what = "new" if name not in before else "gone" if name not in now else "different"
+            what = "different" if name in now else "gone"
+            what = what if name in before else "new"
             found.append(Difference(name, what, unified(name, old, new, context=context)))
     return tuple(found)

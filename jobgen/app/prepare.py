@@ -199,7 +199,7 @@ def _decide(
 
 
 def make_standalone(world: World, ready: PreparedJob) -> PreparedJob:
-    """The same job with files for a person who keeps them, without what a submission needs."""
+    """A prepared job with files for a person who keeps them, without what a submission needs."""
     catalog = world.catalog(beside=ready.base)
     return ready._replace(bundle=_render(world, catalog, ready.plan, standalone=True)[1])
 

@@ -89,19 +89,20 @@ def _read_record(site: Site, path: str, words: Mapping[str, str]) -> RunRecord |
         return None
     phase = Phase.SUBMITTED if job else Phase.RESOLVING
     state = State(phase, path, attempt or 1, job=job, cancel="cancel" in words)
-    shape, digest = about.get("shape"), about.get("digest")
+    shape = about.get("shape")
+    sound = _keep_sound(shape) if isinstance(shape, dict) else {}
     record = RunRecord(
         token=token,
         alias=str(about.get("alias", "")),
         name=str(name),
         site=site,
-        digest=str(digest),
+        digest=str(about.get("digest")),
         created=created,
         directory=path,
         job=job,
         state=JobState.PENDING if job else JobState.SUBMITTING,
         submission={"state": state.data(), "options": []},
-        shape=_keep_sound(shape) if isinstance(shape, dict) else {},
+        shape=sound,
     )
     return record if path.endswith(f"/{record.folder}") else None
 

@@ -225,7 +225,7 @@ class _Driver:
             )
 
     def _write_down(self, state: State) -> State:
-        """The state, before anything of it leaves. Another process may have asked to cancel."""
+        """The state as recorded before anything is sent. Another process may want to cancel."""
         before, ledger = self.record, self.context.ledger
         if before.submission and State.of(ledger.get(before.token)).cancel and not state.cancel:
             state, _ = step(state, CancelAsked())
@@ -263,7 +263,7 @@ class _Driver:
         )
 
     def _clear_up(self) -> NoReturn:
-        """A run whose sender is gone: it was never submitted, and nothing of it stays."""
+        """Remove all that is there of a run whose sender is gone: it was never submitted."""
         site = self.record.site
         text = scripts.clear(site.root, self.record.folder, self.record.token)
         self.context.transport.call(text)

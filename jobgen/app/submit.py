@@ -82,7 +82,7 @@ def submit(
 
 
 def _begin(world: World, record: RunRecord, bundle: Bundle) -> RunRecord:
-    """The run as it is written down, with room for what will be known of it."""
+    """The run as it is first recorded, with room for what will be known later."""
     try:
         world.ledger.reserve()
         return world.ledger.begin(record, bundle)

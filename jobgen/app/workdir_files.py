@@ -31,7 +31,7 @@ def read_file(manifest: Manifest, entry: Entry) -> bytes | None:
 
 
 def find_word(manifest: Manifest, word: bytes) -> bool | None:
-    """Whether a file that is not large has the word; None if not all of them could be read."""
+    """Whether any file that is not large has the word; None if some could not be read."""
     small = [entry for entry in manifest.files if entry.size <= LARGEST]
     left = MOST
     for entry in sorted(small, key=lambda entry: not entry.path.endswith((".py", ".sh"))):

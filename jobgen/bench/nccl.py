@@ -93,7 +93,7 @@ def table(text: str) -> Table:
 
 
 def _row(words: list[str]) -> NcclTestsRow | None:
-    """size count type redop [root] time algbw busbw #wrong, and the same in place."""
+    """A row of nccl-tests: size count type redop [root], and twice time algbw busbw #wrong."""
     rest = words[3:]
     if rest and not _number(rest[0]) and not rest[0].lstrip("-").isdigit():
         rest = rest[1:]  # sum, prod, none

@@ -94,7 +94,7 @@ class Bench(NamedTuple):
 
 
 def read(text: str) -> Bench:
-    """What stands in the file; a line that is none of it is passed over."""
+    """The results that stand in a bench job's file; any other line is passed over."""
     found = Bench()
     for said in _lines(text):
         take = _TAKEN.get(str(said.get("kind")))

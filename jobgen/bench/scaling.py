@@ -1,4 +1,4 @@
-"""The same program on more and more nodes: what it gave, and what held it back."""
+"""One program on more and more nodes: what it gave, and what held it back."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _row(run: ScalingRun, unit: str, base: ScalingRun | None) -> ScalingRow:
 
 
 def _judged(row: ScalingRow, base: ScalingRun | None) -> tuple[Cause, str, str]:
-    """What takes most of a step, where it takes enough of it to matter."""
+    """What takes most of a step, where it takes enough time to matter."""
     run = row.run
     if not row.rate:
         text = "nothing was reported" if run.state == "COMPLETED" else f"the run is {run.state}"

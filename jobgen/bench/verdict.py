@@ -66,7 +66,7 @@ class BenchVerdict(NamedTuple):
 
 
 def top(points: tuple[Point, ...]) -> Point | None:
-    """The best bus bandwidth among large messages: the largest, and those at least a quarter of it.
+    """The best bus bandwidth among large messages: from a quarter of the largest size on.
 
     Smaller ones say how long it takes to begin.
     """

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Flags:
-    """What stood on the command line and means the same for every verb."""
+    """The flags of the command line that every verb shares."""
 
     # no dataclass, here and below: making one costs a hundredth of `ls`
     cluster: str | None = None
@@ -61,7 +61,7 @@ class Call:
         return self.world.masked if "world" in self.__dict__ else ()
 
     def settle(self) -> None:
-        """Hand the flags to the output, once all of them are read; the environment comes last."""
+        """Hand the flags to the output, once every one is read; the environment comes last."""
         if self.flags.cluster is None:
             self.flags.cluster = self.output.environ.get("JOBGEN_CLUSTER") or None
         self.output.color, self.output.ascii = self.flags.color, self.flags.ascii
@@ -83,7 +83,7 @@ class Call:
     def envelope(
         self, data: Any, *, warnings: Iterable[Diagnostic] = (), error: JobgenError | None = None
     ) -> None:
-        """One JSON document on standard output, the same shape for every verb."""
+        """One JSON document on standard output, in the shape that all verbs share."""
         from jobgen.cli.diagnostics import as_data
 
         self.line(

@@ -17,7 +17,7 @@ Examples = Sequence[str]
 
 
 class Verb(click.Command):
-    """A verb: its own options, the flags of every verb, and examples before all of them."""
+    """A verb: its own options, the flags of every verb, and examples before any option."""
 
     def __init__(self, *args: Any, examples: Examples = (), **more: Any) -> None:
         super().__init__(*args, **{"context_settings": SETTINGS, **more})

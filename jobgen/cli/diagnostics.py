@@ -119,7 +119,7 @@ def _windowed(text: str, place: Place, room: int) -> tuple[str, int, int]:
 
 
 def _cells(text: str) -> str:
-    return "".join(_SHOWN_TAB if c == "\t" else c if c.isprintable() else safe(c) for c in text)
+    return "".join(_SHOWN_TAB if c == "\t" else safe(c) for c in text)
 
 
 def as_data(problem: Diagnostic) -> dict[str, Any]:

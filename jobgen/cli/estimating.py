@@ -142,7 +142,7 @@ def section(said: PlannerAnswer, ink: Ink) -> str:
 
 
 def _measured(found: Advised) -> str:
-    """Runs that told their own peak, beside what had been expected of them."""
+    """Runs that reported their own peak, beside the peak that was expected."""
     from jobgen.strategy.estimate import GIB
 
     rows = []
@@ -158,7 +158,7 @@ def _measured(found: Advised) -> str:
 
 
 def data(said: PlannerAnswer) -> dict[str, Any]:
-    """The same as plain data."""
+    """The planner's answer as plain data."""
     from jobgen.cli.screens import advice, offers
 
     found = said.advice

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from jobgen.cli.call import Call
 from jobgen.cli.log_stream import Stream
@@ -61,10 +61,11 @@ def select_lines(call: Call, options: LogsOptions) -> View:
         raise Usage(
             "--stderr and --stdout leave nothing", hint="give one of them, or none for both"
         )
+    stream: Literal["all", "out", "err"] = "err" if options.stderr else "all"
     return View(
         ranks=options.ranks,
         nodes=options.nodes,
-        stream="err" if options.stderr else "out" if options.stdout else "all",
+        stream="out" if options.stdout else stream,
         grep=options.grep,
         lines=options.lines,
         task=options.task,

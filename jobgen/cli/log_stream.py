@@ -100,6 +100,7 @@ class Stream:
 
     def _json(self, lines: Lines) -> None:
         source = lines.source
+        extra = {"bar": lines.bar, "also": [s.rank for s in lines.also]}
         for text in lines.texts():
             self._call.line(
                 {
@@ -111,8 +112,7 @@ class Stream:
                     "restart": source.restart,
                     "line": text,
                     "n": 1 + len(lines.also),
-                    **({"bar": True} if lines.bar else {}),
-                    **({"also": [s.rank for s in lines.also]} if lines.also else {}),
+                    **{key: value for key, value in extra.items() if value},
                 }
             )
 
@@ -148,8 +148,8 @@ class Stream:
     def _made(self, sources: tuple[LogSource, ...]) -> str:
         first = sources[0]
         node, rank = self._widths
-        nodes = {s.node for s in sources}
-        name = "job" if first.rank is None else first.node if len(nodes) == 1 else "*"
+        name = first.node if len({s.node for s in sources}) == 1 else "*"
+        name = "job" if first.rank is None else name
         who = f"{pad(clip(safe(name), node), node)} {pad(self._who(sources), rank)}"
         if self._ink.colour:
             who = f"\x1b[{self._nodes[first.node]}m{who}\x1b[0m"
@@ -160,11 +160,10 @@ class Stream:
         ranks = sorted({s.rank for s in sources if s.rank is not None})
         every = len(ranks) > 1 and len(ranks) == len(self._ranks)
         elements = sorted({int(s.task) for s in sources}) if self._array else ()
-        words = (
-            f"e{folded(elements)}" if elements else "",
-            "r*" if every else f"r{folded(ranks)}" if ranks else "",
-        )
-        return " ".join(word for word in words if word)
+        words = [f"e{folded(elements)}"] if elements else []
+        if ranks:
+            words.append("r*" if every else f"r{folded(ranks)}")
+        return " ".join(words)
 
 
 def _plain(text: str) -> str:

@@ -83,8 +83,7 @@ def _wanted(call: Call, made: tuple[PreparedJob, ...]) -> bool:
 
 
 def show_runs(call: Call, refs: list[str], options: ScalingOptions) -> int:
-    """What the runs gave: on the screen, as JSON, as a page. 1 where one of them did not end
-    well."""
+    """Show the runs' rates: on the screen, as JSON, as a page. 1 where a run did not end well."""
     from jobgen.app.benching.run_scaling import read
     from jobgen.cli.screens import scaled as screens
 

@@ -152,7 +152,7 @@ class DeepSpeedKey(NamedTuple):
 
 
 class RunArgument(NamedTuple):
-    """An argument of a training program that sets the same as a key of ``train``."""
+    """An argument of a training program that sets what a key of ``train`` sets."""
 
     framework: str
     """As in ``train.framework``; ``ds_config``: a key of DeepSpeed's file."""

@@ -39,7 +39,7 @@ def catalogue() -> Mapping[str, EnvVariable]:
 
 @cache
 def hearsay() -> Mapping[tuple[str, str], Hearsay]:
-    """(name, value) → the row that speaks of it; the value is empty where any is wrong."""
+    """(name, value) → the row on that variable; the value is empty where any is wrong."""
     found = {}
     for entry, (why, instead) in nccl_folklore().items():
         for word in entry.split(" / "):

@@ -1,4 +1,4 @@
-"""What an all-reduce can reach on a profile's links, and what is to be expected of it.
+"""What an all-reduce can reach on a profile's links, and what is to be expected there.
 
 Bus bandwidth as nccl-tests counts it (NVIDIA/nccl-tests, doc/PERFORMANCE.md): it "should reflect
 the speed of the hardware bottleneck", whatever the number of ranks. Bytes per second, one way.
@@ -111,7 +111,7 @@ def _limit(span: Span, rate: float, why: str, gate: _Gate | None) -> Limit:
 
 
 def _gate(table: tuple[_Gate, ...], gpu: str, ranks: int, rate: float) -> _Gate | None:
-    """The gate of this machine: the same GPUs, eight of them, and links that are no slower."""
+    """The gate of this machine: with its GPUs, for eight ranks, and links that are no slower."""
     if ranks != _EIGHT:
         return None
     found = (gate for gate in table if gpu.startswith(gate.gpus))

@@ -1,4 +1,4 @@
-"""What the functions of the networks look at, and the settings that several of them share."""
+"""What the functions of the networks look at, and the settings that several networks share."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ class NetworkSite(NamedTuple):
         found: Release | None = getattr(self.versions, program)
         if program == "nccl" and found is None:
             found = self.versions.rccl
-        return 0 if found is None else -1 if found < release else 1
+        if found is None:
+            return 0
+        return -1 if found < release else 1
 
 
 def cards(site: NetworkSite) -> Env:

@@ -64,7 +64,7 @@ class Follower:
         return []
 
     def settle(self, now: float) -> list[Lines]:
-        """What was there already has been read: show the last lines of it, and all from now on."""
+        """The last lines of what was there already; from now on, every line is shown."""
         if self._settled:
             return self.tick(now)
         self._settled = True

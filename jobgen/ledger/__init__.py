@@ -93,7 +93,7 @@ class Ledger(LeasedDatabase):
         return self.update_all([(token, changes, event)])[0]
 
     def update_all(self, changes: Sequence[Change]) -> tuple[RunRecord, ...]:
-        """The same for many runs in one commit. Raises Missing where one is not there."""
+        """Change many runs in one commit. Raises Missing where one is not there."""
         try:
             return self._change_all(changes)
         except JobgenError as error:

@@ -184,7 +184,7 @@ def foreign(path: Path) -> str:
 
 
 def near(path: Path, siblings: Mapping[str, Key]) -> str:
-    """The key of the same mapping that was probably meant; empty where none is near."""
+    """The key beside this one that was probably meant; empty where none is near."""
     from jobgen.model.fields import close
 
     words: Sequence[str] = [n for n, k in siblings.items() if not k.hidden]

@@ -1,4 +1,4 @@
-"""The variables that a file sets, and what the judge says of them."""
+"""The variables that a file sets, and what the judge finds in each."""
 
 from __future__ import annotations
 

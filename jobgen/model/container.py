@@ -23,7 +23,7 @@ def image(value: object) -> str:
 
 
 def mount(value: object) -> str:
-    """``src:dst`` or ``src:dst:ro``; a path alone is mounted at the same place."""
+    """``src:dst`` or ``src:dst:ro``; a path alone is both source and target."""
     word = shell_text(line(value))
     if ":" not in word:
         word = f"{word}:{word}"

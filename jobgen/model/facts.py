@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Facts(NamedTuple):
-    """Facts beside the two files. All optional: with none of them, the bytes are the same."""
+    """Facts beside the two files. All optional: where there is none, the bytes do not change."""
 
     workdir_files: frozenset[str] | None = None
     """Relative paths that would be uploaded; None where nobody looked."""

@@ -49,7 +49,7 @@ def close(word: str, words: Sequence[str], cutoff: float = 0.6) -> str:
 
 
 def suggest(word: str, words: Sequence[str], what: str = "known") -> str:
-    """The hint of an unknown word: the nearest, else all of them."""
+    """The hint of an unknown word: the nearest known one, else every known one."""
     near = close(word, words)
     start = f"did you mean '{near}'? " if near else ""
     if len(words) > 12:

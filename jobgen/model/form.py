@@ -112,7 +112,7 @@ class Form:
 
     @classmethod
     def spread(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The mapping with keys that mean several values taken apart; the same by default."""
+        """The mapping with keys that mean several values taken apart; unchanged by default."""
         return data
 
     @classmethod
@@ -200,7 +200,7 @@ def table(name: Check[str], value: Check[T]) -> Check[Mapping[str, T]]:
 
 
 def below(fault: ValueDiagnostic, step: str | int, *, about_key: bool = False) -> ValueDiagnostic:
-    """The same fault as seen from one step above."""
+    """A fault as seen from one step above: ``step`` leads its path."""
     path = (step, *fault.path)
     return ValueDiagnostic(
         fault.code, fault.message, fault.hint, path, fault.about_key or about_key

@@ -78,7 +78,7 @@ OPTIONS = Check(options, {"form": "slurm"})
 
 
 def nodes(value: object) -> int:
-    """A number of nodes. ``MIN:MAX`` was taken apart before; what is left of it is backwards."""
+    """A number of nodes. ``MIN:MAX`` was taken apart before; one that is left is backwards."""
     span = re.fullmatch(_SPAN, value) if isinstance(value, str) else None
     if span and int(span.group(1)) > int(span.group(2)):
         message = f"'{value}' is backwards: {span.group(1)} is more than {span.group(2)}"

@@ -79,9 +79,8 @@ class JobId(NamedTuple):
         job, under, task = body.partition("_")
         if not all(p.isascii() and p.isdigit() for p in (job, task or "0", component or "0")):
             raise ValueError(f"no job id: {text!r}")
-        return cls(
-            int(job), int(task) if under else None, int(component) if plus else None, cluster
-        )
+        element = int(task) if under else None
+        return cls(int(job), element, int(component) if plus else None, cluster)
 
     def __str__(self) -> str:
         task = "" if self.task is None else f"_{self.task}"

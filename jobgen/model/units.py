@@ -98,7 +98,7 @@ class Walltime(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """Memory of a node: an amount in bytes, or all of it."""
+    """Memory of a node: an amount in bytes, or everything that it has."""
 
     bytes: int | None = None
     """None means all that the node has."""

@@ -64,7 +64,8 @@ def files(*, amd: bool = False, full: bool = False) -> tuple[BundleFile, ...]:
 
 def script(*, amd: bool = False, full: bool = False) -> str:
     """``preflight.sh`` with the checks of this vendor's GPUs."""
-    blocks = {"amd" if amd else "nvidia"} | ({"full"} if full else set())
+    blocks = {"amd" if amd else "nvidia"}
+    blocks |= {"full"} if full else set()
     return payload.select_blocks(payload.text(SCRIPT), blocks)
 
 

@@ -152,7 +152,11 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
     launch = next(step for step in plan.steps if step.name == "launch")
     program = next(step for step in plan.steps if step.name == "program")
     before = [step for step in plan.steps if step.scope == "once" and step is not launch]
+    container = plan.container or ContainerPlan("pyxis", "")
     elastic = shape.min_nodes is not None
+    nodes = f"{shape.min_nodes} to {shape.nodes}" if elastic else str(shape.nodes)
+    why = ' ${why:+"why=$why"}' if plan.preflight or stop else ""
+    unless_over = " && -z $grace_over" if stop and stop.requeue else ""
     return {
         "title": comment(_title(plan)),
         "submitted": not standalone,
@@ -167,7 +171,7 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "array": shape.elements is not None,
         "job_id": Raw(_JOB_ID[shape.elements is not None]),
         "all_cpus": shape.whole_nodes and shape.cpus_per_task is None,
-        "nodes": Raw(f"{shape.min_nodes} to {shape.nodes}" if elastic else str(shape.nodes)),
+        "nodes": Raw(nodes),
         "right_hosts": _right_hosts(plan),
         "secrets": " ".join(plan.secrets),
         "env": [
@@ -188,7 +192,7 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
             "grace": stop.grace,
             "max_requeues": stop.max_requeues,
         },
-        "why": Raw(' ${why:+"why=$why"}' if plan.preflight or stop else ""),
+        "why": Raw(why),
         "preflight": plan.preflight
         and {
             "expect": [
@@ -212,20 +216,18 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
             "why": comment(f"every {Walltime(plan.monitor.every)} ({plan.monitor.place})"),
             "start": _lines(plan.monitor.start),
         },
-        "unless_over": Raw(" && -z $grace_over" if stop and stop.requeue else ""),
+        "unless_over": Raw(unless_over),
         "purpose": Raw(_PURPOSE[launch.scope]),
         "cwd": Raw(_cwd(plan.container)),
         "setup": [*site_lines(plan.site_setup, plan.precedence), *setup_lines(plan.setup)],
-        "setup_outside": site_lines(
-            plan.container.setup if plan.container else (), plan.precedence
-        ),
+        "setup_outside": site_lines(container.setup, plan.precedence),
         "launch": Raw(launch.text),
         "place": comment(str(program.place)),
         "text": Raw(program.text),
-        "may_die": bool(plan.container and (plan.container.setup or plan.container.before)),
-        "before_enter": Raw(plan.container.before if plan.container else ""),
-        "why_enter": comment(plan.container.why if plan.container else ""),
-        "enter": _lines(plan.container.enter if plan.container else ()),
+        "may_die": bool(container.setup or container.before),
+        "before_enter": Raw(container.before),
+        "why_enter": comment(container.why),
+        "enter": _lines(container.enter),
     }
 
 

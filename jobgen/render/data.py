@@ -21,6 +21,11 @@ from jobgen.shell import quote
 def plan_data(plan: Plan) -> dict[str, Any]:
     """The decisions as plain data: what ``plan.json`` holds and ``plan --json`` builds on."""
     shape = plan.shape
+    optional = {
+        "caches": plan.caches and _caches(plan.caches),
+        "monitor": plan.monitor and _monitor(plan.monitor),
+        "preflight": plan.preflight and _preflight(plan.preflight),
+    }
     return {
         "schema": 1,
         "name": plan.name,
@@ -52,9 +57,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
         "start": " ".join(quote(word) for line in plan.start for word in line),
         "stop": _plain(plan.stop),
         "container": _plain(plan.container),
-        **({"caches": _caches(plan.caches)} if plan.caches else {}),
-        **({"monitor": _monitor(plan.monitor)} if plan.monitor else {}),
-        **({"preflight": _preflight(plan.preflight)} if plan.preflight else {}),
+        **{key: value for key, value in optional.items() if value},
         "outputs": list(plan.outputs),
         "labels": dict(plan.labels),
         "notes": [note.message for note in plan.notes],

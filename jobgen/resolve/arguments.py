@@ -80,23 +80,24 @@ def check_arguments(
 def _list_expected(planned: PlannedArguments) -> Mapping[str, str | None]:
     """Key of ``train`` → the value that the plan is made for; None where there is none."""
     train, strategy = planned.train, planned.strategy
-    batch, mesh = strategy.batch, strategy.mesh
-    clipping = strategy.clipping
+    mesh, clipping = strategy.mesh, strategy.clipping
+    micro, accumulation, ranks = strategy.batch or (1, 1, mesh.data)
     length = strategy.seq_len or planned.length
+    limit = None if clipping is None else f"{clipping:g}"
     return {
-        "micro_batch": str(batch.micro if batch else 1),
-        "gradient_accumulation": str(batch.accumulation if batch else 1),
-        "global_batch": str(batch.total if batch else mesh.data),
+        "micro_batch": str(micro),
+        "gradient_accumulation": str(accumulation),
+        "global_batch": str(micro * accumulation * ranks),
         "seq_len": str(length) if length else None,
         "precision": strategy.precision,
         "strategy": strategy.name,
-        "gradient_clipping": None if clipping is None else f"{clipping:g}",
+        "gradient_clipping": limit,
         "activation_checkpointing": strategy.recompute,
         "offload": train.offload.what,
         "optimizer": train.optimizer,
         "loss": train.loss,
-        "compiled": "true" if train.compiled else "false",
-        "fp8": "true" if train.fp8 else "false",
+        "compiled": str(train.compiled).lower(),
+        "fp8": str(train.fp8).lower(),
         **{axis: str(getattr(mesh, axis)) for axis in ("tp", "pp", "cp", "ep")},
     }
 
@@ -165,7 +166,7 @@ def _takes(row: RunArgument, value: str) -> bool:
 
 
 def _translate(row: RunArgument, value: str) -> tuple[str, ...]:
-    """The values of the key that mean the same; nothing where the word is not known."""
+    """The key's values that an argument's value stands for; nothing where it is not known."""
     if not row.values:
         return (value,) if _number(value) is not None else ()
     if _is_flag(row):

@@ -37,7 +37,7 @@ class Software(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """A short name of it."""
+        """A short name of this software: what is compiled under another cannot be used."""
         lines = (self.runtime, self.image, *(line.value for line in self.setup))
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:8]
 

@@ -264,7 +264,7 @@ _ENTER = {"pyxis": _pyxis, "apptainer": _apptainer, "docker": _docker}
 
 
 def _mounts(asked: Container, needed: Sequence[Mount]) -> tuple[str, ...]:
-    """What is asked for, then what the network needs and nobody has put at the same place."""
+    """The mounts that are asked for, then what the network needs at targets that are still free."""
     taken = {_mount(text).target for text in asked.mounts}
     return (*asked.mounts, *(f"{m.source}:{m.target}" for m in needed if m.target not in taken))
 

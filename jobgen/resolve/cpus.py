@@ -71,7 +71,7 @@ def _cpus_asked(look: Inputs, asked: int, node: NodeTasks, sized: Sized) -> int:
 
 
 def _cpus_shared(look: Inputs, node: NodeTasks, sized: Sized) -> int | None:
-    """The node's CPUs, as the job's share of its GPUs; None where one of them is not known."""
+    """The node's CPUs by the job's share of its GPUs; None where either number is not known."""
     there, gpus = look.cluster.nodes.cpus, look.cluster.nodes.gpus_per_node
     if there is None or (gpus and not node.gpus) or (look.local and not node.gpus):
         return None

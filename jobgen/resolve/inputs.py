@@ -48,7 +48,7 @@ class Inputs(NamedTuple):
         return path in self.spec.places or path in self.spec.overrides
 
     def by_job(self, *path: Key) -> Place:
-        """``job.yaml:12``, without the folders: the same job gives the same bytes everywhere."""
+        """``job.yaml:12``, without the folders: wherever it lies, a job gives equal bytes."""
         place = self.spec.why(*path)
         if place.kind == "option":
             return place

@@ -85,7 +85,7 @@ def _nodes(look: Inputs, sized: Sized) -> None:
             "J201",
             f"nodes: {asked} is over the {limit} of {look.cluster.name} ({where})",
             "nodes",
-            hint=f"write {least if least and least <= limit else 1}:{limit}"
+            hint=f"write {least}:{limit}"
             if least and least < limit
             else f"write nodes: {limit} or fewer",
         )
@@ -120,8 +120,8 @@ def _gpus(look: Inputs, sized: Sized) -> tuple[int, int]:
             hint=f"write gpus_per_node: {there} or fewer, and more nodes",
         )
         sized.problems.append(found)
-    gpus = there if asked is None else asked if there else 0
-    if gpus:
+    gpus = there if asked is None else asked
+    if gpus and there:
         why = "all that a node has" if asked is None else SelfEvident.AS_ASKED
         place = (
             look.by_cluster("nodes", "gpus_per_node")

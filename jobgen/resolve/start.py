@@ -57,7 +57,7 @@ def start(look: Inputs, shape: Shape, starts: Launch, container: Lines, *, outsi
     )
     # ranks of several GPUs bind themselves, near them; cores would be next to each other
     alone = starts.node.scope == "rank" and shape.gpus_per_node < 2
-    own = look.job.bind == "auto" and alone and size[3:]
+    binding = "cores" if look.job.bind == "auto" and alone and size[3:] else "none"
     # A failed task ends a world of fixed size. One that has finished ends nothing: rank 0 may still
     # write the last checkpoint, and without --wait=0 the site's WaitTime kills it.
     ends = (f"--kill-on-bad-exit={0 if elastic else 1}", "--wait=0")
@@ -65,7 +65,7 @@ def start(look: Inputs, shape: Shape, starts: Launch, container: Lines, *, outsi
         ("srun", *size),
         (
             *name_gpus(look, shape),
-            f"--cpu-bind={'cores' if own else 'none'}",
+            f"--cpu-bind={binding}",
             *_gpu_binding(look, shape),
             *ends,
             "--mpi=none",

@@ -1,4 +1,4 @@
-"""``train:`` → the strategy, and what the program is given of it."""
+"""``train:`` → the strategy, and what the program is given to follow it."""
 
 from __future__ import annotations
 

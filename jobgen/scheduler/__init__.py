@@ -105,7 +105,7 @@ class Scheduler(Protocol):
         """All jobs of this user with their comments."""
 
     def find_past(self, days: int) -> Command | None:
-        """The same out of the accounting of the last days; None without accounting."""
+        """Jobs of this user in the accounting of the last days; None without accounting."""
 
     def parse_own_jobs(self, result: Result) -> tuple[OwnJob, ...] | None:
         """Ours among them; None where the scheduler did not answer."""

@@ -136,7 +136,7 @@ class SlurmScheduler:
         return Command.of("squeue", "--me", "--noheader", "--states=all", f"--format={FIND}")
 
     def find_past(self, days: int) -> Command | None:
-        """The same out of the accounting."""
+        """All jobs of this user in the accounting of the last days; None without accounting."""
         if self.accounting == "none":
             return None
         return _sacct((), f"--starttime=now-{max(1, days)}days", f"--format={FIND_PAST}")
@@ -184,11 +184,12 @@ class SlurmScheduler:
         default = SchedulerSettings()
         ttl = re.search(r"\bttl=(\d{1,9})", found.get("AuthInfo", ""))
         storage = found.get("AccountingStorageType", "")
+        accounting = storage not in ("accounting_storage/none", "(null)") if storage else None
         return SchedulerSettings(
             ttl=int(ttl.group(1)) if ttl else _TTL.get(found.get("AuthType", ""), default.ttl),
             min_job_age=_number(found.get("MinJobAge", ""), default.min_job_age),
             message_timeout=_number(found.get("MessageTimeout", ""), default.message_timeout),
-            accounting=storage not in ("accounting_storage/none", "(null)") if storage else None,
+            accounting=accounting,
             version=found.get("SLURM_VERSION", ""),
         )
 

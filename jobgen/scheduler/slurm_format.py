@@ -59,8 +59,8 @@ def job_id(text: str) -> JobId | None:
     match = _ROW_ID.fullmatch(text.strip())
     if match is None or not text.isascii():
         return None
-    job, task, component = match.groups()
-    return JobId(int(job), int(task) if task else None, int(component) if component else None)
+    task, component = (int(number) if number else None for number in match.group(2, 3))
+    return JobId(int(match[1]), task, component)
 
 
 def printed_id(out: str) -> JobId | None:

@@ -96,7 +96,7 @@ def switches_option(words: Sequence[ShellWord], letter: str, name: str) -> bool 
 
 
 def find_assignments(text: str, depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Name and value of every variable that this text may set, also in texts inside of it.
+    """Name and value of every variable that this text may set, also in texts that it contains.
 
     The value is empty where only the run knows it.
 

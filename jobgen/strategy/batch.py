@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def batch(train: Train, ranks: int) -> Batch | None:
-    """The batch over so many data-parallel ranks; None where the job says nothing of it.
+    """The batch over so many data-parallel ranks; None where the job sets none.
 
     What is left out follows from the rest: the accumulation from the global batch, else it is 1.
     """

@@ -64,7 +64,7 @@ class GpuMemory(NamedTuple):
         return self.of("nvidia-smi")
 
     def scaled(self, factor: float) -> GpuMemory:
-        """The same with every component so many times as large: calibrated by a measured run."""
+        """This memory with each component so many times as large: calibrated by a measured run."""
         parts = tuple(part._replace(bytes=part.bytes * factor) for part in self.components)
         low, high, allocated = (x * factor for x in (self.low, self.high, self.peak_allocated))
         return self._replace(components=parts, low=low, high=high, peak_allocated=allocated)
@@ -111,7 +111,7 @@ class StepTime(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """All of it."""
+        """The whole step: computing, sending that is not hidden, waiting, optimizer, offload."""
         exposed = sum(volume.exposed for volume in self.volumes)
         return self.compute + exposed + self.bubble + self.update + self.offload
 

@@ -30,7 +30,7 @@ _DIVIDES = (
 
 
 def mesh(train: Train, world: RankLayout) -> Mesh:
-    """The mesh of these ranks. What ``faults`` says of it is not looked at here."""
+    """The mesh of these ranks. What ``faults`` reports is not checked here."""
     asked = train.strategy
     data = max(1, world.ranks // (train.tp * train.pp * train.cp))
     shard = (asked.shard or data) if TRAITS[asked.type].stage else 1

@@ -39,7 +39,7 @@ class RankStates(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of it."""
+        """Bytes of every kind together."""
         return sum(self)
 
 
@@ -50,7 +50,7 @@ def states(strategy: Strategy, units: Sequence[Unit], rank: int = 0) -> RankStat
 
 
 def divided(shape: Shape, dimension: int | None, tp: int) -> Shape:
-    """What one tensor parallel rank has of a parameter whose dimension is divided; all of it where
+    """What one tensor parallel rank has of a parameter whose dimension is divided; everything where
     none is. A column-parallel linear layer divides the first dimension of its weight, a
     row-parallel one the second (torch, distributed/tensor/parallel/style.py)."""
     if dimension is None:

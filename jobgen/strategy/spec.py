@@ -163,5 +163,5 @@ class RankLayout(NamedTuple):
 
     @property
     def ranks(self) -> int:
-        """All of them."""
+        """The ranks on all nodes."""
         return self.nodes * self.ranks_per_node

@@ -58,6 +58,7 @@ def make_record(
 ) -> RunRecord:
     """The record of a planned run, before anything is sent. ``digest`` names its bundle."""
     shape = plan.shape
+    optional = {"elements": shape.elements, "monitor": plan.monitor and plan.monitor.every}
     return RunRecord(
         token=token,
         alias=plan.name,
@@ -74,8 +75,7 @@ def make_record(
             "outputs": list(plan.outputs),
             "labels": dict(plan.labels),
             "git": git,
-            **({"elements": shape.elements} if shape.elements else {}),
-            **({"monitor": plan.monitor.every} if plan.monitor else {}),
+            **{key: value for key, value in optional.items() if value},
             **record_estimate(plan.estimate),
         },
     )

@@ -150,7 +150,8 @@ def _vanished(record: RunRecord, seen: Seen) -> RecordChanges:
         unknown: RecordChanges = {"state": JobState.UNKNOWN, "raw": "", "ended": False}
         return {**unknown, "submission": submission, "reason": _ALIVE}
     since = record.submission.get("gone")
-    patience = SILENT if seen.silent else LAGGING if seen.past is not None else SECOND_LOOK
+    patience = LAGGING if seen.past is not None else SECOND_LOOK
+    patience = SILENT if seen.silent else patience
     # the queue forgets no job at once: one that it listed a moment ago may be listed again
     queued = float(record.submission.get("queued", 0.0))
     if since is None or seen.now - since < patience or seen.now - queued < seen.min_job_age:

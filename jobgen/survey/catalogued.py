@@ -53,7 +53,7 @@ def sliced(word: str) -> bool:
 
 
 def product(name: str, memory_mib: float | None) -> tuple[str, ...]:
-    """The same of a product name as nvidia-smi prints it, which is exact.
+    """The GPUs that a product name can mean, as nvidia-smi prints it, which is exact.
 
     ``NVIDIA H200`` is the SXM module there: the others say PCIe or NVL.
     """

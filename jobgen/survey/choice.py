@@ -11,7 +11,7 @@ from jobgen.survey.slurm_site import Gres, Partition, SlurmNode, SlurmSite, seco
 
 
 class Kind(NamedTuple):
-    """Nodes of a partition that have the same GPUs."""
+    """Nodes of a partition with equal GPUs."""
 
     partition: str
     gpu_type: str
@@ -129,18 +129,14 @@ def _of_groups(site: SlurmSite) -> Iterable[Kind]:
     for group in site.groups:
         gpu_type, gpus = _gpus(group.gres)
         key = (group.partition, gpu_type, gpus)
-        old = found.get(key)
-        found[key] = Kind(
-            partition=group.partition,
-            gpu_type=gpu_type,
-            gpus=gpus,
-            nodes=(),
-            number=group.number + (old.number if old else 0),
-            cpus=_least((group.cpus, old.cpus if old else 0)),
-            memory=_least((group.memory, old.memory if old else 0)),
-            out=(old.out if old else 0) + (group.number if group.state in _OUT else 0),
-            alike=not old or (old.alike and (old.cpus, old.memory) == (group.cpus, group.memory)),
-            how="sinfo",
+        empty = Kind(*key, nodes=(), number=0, cpus=group.cpus, memory=group.memory, how="sinfo")
+        old = found.get(key, empty)
+        found[key] = old._replace(
+            number=old.number + group.number,
+            cpus=_least((group.cpus, old.cpus)),
+            memory=_least((group.memory, old.memory)),
+            out=old.out + (group.number if group.state in _OUT else 0),
+            alike=old.alike and (old.cpus, old.memory) == (group.cpus, group.memory),
         )
     return found.values()
 
@@ -156,7 +152,7 @@ def _gpus(found: tuple[Gres, ...]) -> tuple[str, int]:
 
 
 def gpu_types(site: SlurmSite, partition: str) -> tuple[str, ...]:
-    """The types of GPUs, and of slices of them, in the partition's nodes."""
+    """The types of GPUs, and of GPU slices, in the partition's nodes."""
     every = [node.gres for node in site.nodes if partition in node.partitions]
     every = every or [group.gres for group in site.groups if group.partition == partition]
     names = {g.type for found in every for g in found if g.name == "gpu" and g.number}

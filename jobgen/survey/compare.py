@@ -1,4 +1,4 @@
-"""A profile against what was found: the same, different, or not looked at."""
+"""A profile against what was found: equal, different, or not looked at."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Comparison(NamedTuple):
 
 
 def compare(profile: Loaded[ClusterProfile], found: ClusterProfile, draft: Draft) -> Comparison:
-    """``found`` is the profile that ``draft`` makes, so that both are in the same units."""
+    """A profile against ``found``, which ``draft`` makes, so that both are in equal units."""
     differences, same = [], []
     for line in draft.lines:
         rule = _RULES.get(line.path)
@@ -133,7 +133,7 @@ def _at_most(ours: Any, theirs: Any) -> bool:
 
 
 def _cards(ours: Any, theirs: Any) -> bool:
-    """The same cards in any order; a bare prefix of all names will do."""
+    """Whether both name equal NICs, in any order; a bare prefix of all names will do."""
     mine = [name.partition(":")[0] for name in ours.lstrip("=").split(",")]
     there = theirs.split(",")
     prefix = len(mine) == 1 and all(_begins(name, mine[0]) for name in there)

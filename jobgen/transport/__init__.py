@@ -17,7 +17,7 @@ DEADLINE = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """Bytes for the script's standard input: exactly ``size`` of them, made as they are sent."""
+    """``size`` bytes for the script's standard input, made as they are sent."""
 
     size: int
     chunks: Iterable[bytes]

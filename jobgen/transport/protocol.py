@@ -286,4 +286,5 @@ def _noise(answers: dict[int, ReplyStream]) -> str:
     """What the other side said instead of an answer, printable, its last line."""
     text = (answers[ERR].noise or answers[OUT].noise).decode("utf-8", "replace")
     lines = [line for line in split_lines(text) if line.strip()]
-    return "".join(c if c.isprintable() else "?" for c in lines[-1][:200]) if lines else ""
+    last = lines[-1][:200] if lines else ""
+    return "".join(c if c.isprintable() else "?" for c in last)

@@ -1,4 +1,4 @@
-"""How to get to a host: what ``ssh_config`` says of it, as ``ssh -G`` reads that file.
+"""How to get to a host: its settings in ``ssh_config``, as ``ssh -G`` reads that file.
 
 ``ssh`` itself is the parser: it knows Include, Match, tokens and defaults of its own version.
 The environment variable ``JOBGEN_SSH_CONFIG`` names a file to read instead of ``~/.ssh/config``

@@ -30,7 +30,7 @@ _SUM_CHARS = 64
 
 
 class TarStream:
-    """Bytes for one upload: ``size`` of them in ``chunks``; each time they are read anew."""
+    """Bytes for one upload: ``size`` bytes in ``chunks``; each time they are read anew."""
 
     def __init__(self, manifest: Manifest | None, extra: Sequence[BundleFile]) -> None:
         self._manifest = manifest
@@ -169,7 +169,7 @@ def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _ahead(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same pieces; each next one is made while the one before is used."""
+    """These pieces in their order; each next one is made while the one before is used."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool:

@@ -37,7 +37,7 @@ def scan(root: Path, rules: WorkdirRules | None = None) -> Manifest:
 
 
 class _Walk:
-    """One walk; directories in the order of their names' bytes, so that it is always the same."""
+    """One walk; directories in the order of their names' bytes, so that walks can be compared."""
 
     def __init__(self, root: Path, rules: WorkdirRules) -> None:
         self.root = root

@@ -85,11 +85,12 @@ def about(made: PreparedJob) -> Mapping[str, Any]:
     profile, size = made.profile.value, made.plan.shape
     known = limit(profile, size.nodes)
     net = made.plan.env.get("NCCL_NET")
+    fabric = "loopback" if profile.scheduler == "local" else profile.network.fabric
     told = {
         "kind": "allreduce",
         "nodes": size.nodes,
-        "limit": known._asdict() if known else None,
-        "fabric": "loopback" if profile.scheduler == "local" else profile.network.fabric,
+        "limit": known and known._asdict(),
+        "fabric": fabric,
         "gpus": size.gpus_per_node > 0,
         "net": net.value if net else "",
         "profile": digest(profile),

@@ -32,7 +32,7 @@ class ScalingRequest(NamedTuple):
 def sizes(
     world: World, wanted: ScalingRequest, cluster: str | None, sets: Sequence[str] = ()
 ) -> tuple[PreparedJob, ...]:
-    """The job at every size, all of them checked before any is sent. Raises as ``prepare`` does."""
+    """The job at every size, each checked before any is sent. Raises as ``prepare`` does."""
     counts = sorted(set(wanted.nodes))
     batch = _batch(world, wanted, cluster, sets) if wanted.kind else None
     found = []
@@ -59,7 +59,7 @@ def chain(
 
 
 def after(made: PreparedJob, job: JobId | None) -> PreparedJob:
-    """The same with one more dependency, on sbatch's command line, where it replaces the file's."""
+    """A prepared job that waits for ``job`` too: on sbatch's command line, over the file's own."""
     if job is None:
         return made
     plan = made.plan

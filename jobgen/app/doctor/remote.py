@@ -147,7 +147,7 @@ def _compared(world: World, name: str, transport: Transport) -> Comparison | Dia
 def ask(
     transport: Transport, script: str, deadline: float = questions.DEADLINE
 ) -> tuple[Told, Diagnostic | None]:
-    """The answers that came, and what cut them off; nothing where all of them came."""
+    """The answers that came, and what cut them off; nothing where no answer is missing."""
     held = bytearray()
 
     def keep(piece: bytes) -> None:

@@ -106,16 +106,10 @@ def write_scaling_page(scaling: Scaling, title: str) -> str:
 
 def _list_sizes(rows: Sequence[ScalingRow]) -> PageTable:
     heads = ("Nodes", "Ranks", "Run", "Rate", "Ideal", "Efficiency", "What holds it back")
-    cells = [
-        (
-            row.run.nodes,
-            row.run.ranks,
-            row.run.alias,
-            f"{row.rate:.4g}" if row.rate else "-",
-            f"{row.ideal:.4g}" if row.ideal else "-",
-            f"{row.efficiency:.0%}" if row.rate else "-",
-            row.text,
-        )
-        for row in rows
-    ]
+    cells: list[Sequence[object]] = []
+    for row in rows:
+        rates = [f"{rate:.4g}" if rate else "-" for rate in (row.rate, row.ideal)]
+        efficiency = f"{row.efficiency:.0%}" if row.rate else "-"
+        run = row.run
+        cells.append((run.nodes, run.ranks, run.alias, *rates, efficiency, row.text))
     return PageTable("Each number of nodes", heads, cells)

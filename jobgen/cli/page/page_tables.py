@@ -44,12 +44,14 @@ def _memory(option: StrategyOption, names: Sequence[str], away: Sequence[str]) -
             amounts[part.name] += part.bytes
     totals = (memory.nvidia_smi, memory.low, memory.high)
     torch = (memory.of("reserved"), memory.of("allocated"))
+    sizes = (getattr(memory, key) for key in away)
+    elsewhere = [size(amount) if amount else "-" for amount in sizes]
     return [
         _title(option),
         WORDS[option.verdict],
         *map(gib, totals + torch),
         *(gib(amount) if amount else "-" for amount in amounts.values()),
-        *(size(getattr(memory, key)) if getattr(memory, key) else "-" for key in away),
+        *elsewhere,
         memory.moment,
         option.note,
     ]
@@ -68,15 +70,10 @@ def list_steps(advice: Advice) -> PageTable:
         sent = {"node": 0.0, "network": 0.0}
         for volume in step.volumes:
             sent[volume.link] += volume.bytes
-        cells = [
-            _title(option),
-            seconds(step.seconds),
-            f"{step.rate:.0f}",
-            percent(mfu(step, advice.machine)),
-            *(seconds(amount) if amount else "-" for _, _, amount in parts),
-            *(size(amount) if amount else "-" for amount in sent.values()),
-        ]
-        rows.append(cells)
+        cells = [_title(option), seconds(step.seconds), f"{step.rate:.0f}"]
+        times = [seconds(amount) if amount else "-" for _, _, amount in parts]
+        volumes = [size(amount) if amount else "-" for amount in sent.values()]
+        rows.append([*cells, percent(mfu(step, advice.machine)), *times, *volumes])
     sends = ["sent in the node", "sent over the network"]
     top = ["strategy", "step", "tokens/s/GPU", "MFU", *heads, *sends]
     return PageTable("A step of the optimizer", top, rows, chosen=_choose(options))
@@ -87,39 +84,28 @@ def list_scaling(advice: Advice) -> PageTable:
     heads = ["nodes", "GPUs", "GiB per GPU", "fits", "tokens/s", "ideal", "efficiency", "strategy"]
     rows = []
     for one in advice.scale:
-        known = one.rate > 0 and runs(one.option)
-        cells = [
-            one.nodes,
-            one.option.setup.mesh.world,
-            gib(one.option.memory.nvidia_smi),
-            WORDS[one.option.verdict],
-            f"{one.rate:.0f}" if known else "-",
-            f"{ideal(one, advice.scale):.0f}" if known else "-",
-            percent(one.efficiency) if known else "-",
-            one.option.title,
-        ]
-        rows.append(cells)
+        option, rates = one.option, ["-"] * 3
+        if one.rate > 0 and runs(option):
+            rates = [f"{one.rate:.0f}", f"{ideal(one, advice.scale):.0f}", percent(one.efficiency)]
+        memory = (gib(option.memory.nvidia_smi), WORDS[option.verdict])
+        rows.append([one.nodes, option.setup.mesh.world, *memory, *rates, option.title])
     return PageTable("More nodes", heads, rows, 1)
 
 
 def list_levers(advice: Advice) -> Sequence[Item]:
     """The cheapest changes."""
     heads = ["change", "saves, GiB", "then, GiB", "fits", "time"]
-    rows = [
-        (
-            lever.change,
-            gib(lever.saves) if lever.saves >= 0 else f"-{gib(-lever.saves)}",
-            gib(lever.memory),
-            "yes" if lever.fits else "no",
-            slower(lever.slower).removeprefix(", ") or "the same",
-        )
-        for lever in advice.levers
-    ]
+    rows = []
+    for lever in advice.levers:
+        saves = gib(lever.saves) if lever.saves >= 0 else f"-{gib(-lever.saves)}"
+        fits = "yes" if lever.fits else "no"
+        time = slower(lever.slower).removeprefix(", ") or "the same"
+        rows.append((lever.change, saves, gib(lever.memory), fits, time))
     return (PageTable("The cheapest first", heads, rows),) if rows else ()
 
 
 def compare_offers(offers: Sequence[Offer], tokens: float) -> Sequence[Item]:
-    """Clusters side by side, and where they cost the same."""
+    """Clusters side by side, and where one becomes cheaper than another."""
     if not offers:
         return ()
     columns = [side_by_side.column(offer) for offer in offers]

@@ -63,7 +63,8 @@ def _points(judged: Judged, op: str, before: Mapping[str, Any] | None, ink: Ink)
     points = judged.bench.of(op)
     limit = judged.limit.rate if judged.limit else 0.0
     old = former(before, op)
-    heads = [*(_HEADS if limit else _HEADS[:-1]), *(["BEFORE"] if old else [])]
+    heads = list(_HEADS if limit else _HEADS[:-1])
+    heads += ["BEFORE"] if old else []
     rows = [heads, *(_row(point, limit, old, changed=bool(old)) for point in points)]
     widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
     most = max(limit, *(point.bus for point in points))
@@ -172,7 +173,7 @@ def former(before: Mapping[str, Any] | None, op: str) -> dict[int, float]:
 
 
 def data(judged: Judged) -> dict[str, Any]:
-    """The same as plain data, with units in the names."""
+    """A judged bench as plain data, with units in the names."""
     from jobgen.cli.screens.jobs import job_data
 
     bench = judged.bench
@@ -190,8 +191,8 @@ def data(judged: Judged) -> dict[str, Any]:
         "verdicts": [
             {"op": op, "mark": v.mark, "text": v.text, "next": v.next} for op, v in judged.verdicts
         ],
-        "busbw_bytes_s": top.bus if top else None,
-        "alpha_s": judged.fit.alpha if judged.fit else None,
+        "busbw_bytes_s": top and top.bus,
+        "alpha_s": judged.fit and judged.fit.alpha,
         "pairs": [
             {"a": p.a, "b": p.b, **_point(p.point)}
             for p in sorted(bench.pairs, key=lambda p: p[:2])

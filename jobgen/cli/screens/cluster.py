@@ -35,7 +35,7 @@ def _labels(file: ClusterFile) -> list[str]:
 
 
 def listed(files: Sequence[ClusterFile]) -> list[dict[str, Any]]:
-    """The same as plain data."""
+    """The profiles of ``cluster ls`` as plain data."""
     return [
         {"name": f.name, "origin": f.origin, "file": f.label, "shadows": _labels(f)} for f in files
     ]
@@ -61,7 +61,8 @@ def _facts(cluster: ClusterProfile) -> list[tuple[str, str, tuple[str, ...]]]:
     """Key, value in words, path in the file; only what the profile says."""
     nodes, network, ssh = cluster.nodes, cluster.network, cluster.ssh
     each = f"{nodes.gpus_per_node} {nodes.gpu or 'GPU'}" if nodes.gpus_per_node else "no GPUs"
-    login = f"{ssh.user}@{ssh.host}" if ssh and ssh.user else ssh.host if ssh else "this machine"
+    user = f"{ssh.user}@" if ssh and ssh.user else ""
+    login = f"{user}{ssh.host}" if ssh else "this machine"
     cards = f", {count(network.nics, 'card')}" if network.nics else ""
     speed = f" of {network.nic_gbps} Gbit/s" if network.nics and network.nic_gbps else ""
     facts: list[tuple[str, object, tuple[str, ...]]] = [
@@ -96,5 +97,5 @@ def trusted(file: ClusterFile, login: str, ink: Ink) -> str:
 
 
 def trusted_data(file: ClusterFile, login: str) -> dict[str, Any]:
-    """The same as plain data."""
+    """A trusted login and its profile as plain data."""
     return {"name": file.name, "file": file.label, "login": login, "asked": file.of_project}

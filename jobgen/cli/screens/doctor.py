@@ -54,16 +54,16 @@ def _took(seconds: float) -> str:
 def _summary(found: Examination, ink: Ink) -> str:
     failures, warnings, well = (_number(found, status) for status in ("failed", "warning", "ok"))
     unseen = _number(found, "unknown")
-    parts = [
-        ink("bad", f"{count(failures, 'check')} failed") if failures else "",
-        ink("busy", count(warnings, "warning")) if warnings else "",
-        f"{well} well"
-        if failures or warnings
-        else ink("good", f"all is well: {count(well, 'check')}"),
-        f"{unseen} not looked at" if unseen else "",
-    ]
-    text = ", ".join(part for part in parts if part)
-    return f"{text} ({_took(found.seconds)})"
+    parts = []
+    if failures:
+        parts.append(ink("bad", f"{count(failures, 'check')} failed"))
+    if warnings:
+        parts.append(ink("busy", count(warnings, "warning")))
+    all_well = ink("good", f"all is well: {count(well, 'check')}")
+    parts.append(f"{well} well" if parts else all_well)
+    if unseen:
+        parts.append(f"{unseen} not looked at")
+    return f"{', '.join(parts)} ({_took(found.seconds)})"
 
 
 def _next(found: Examination) -> list[str]:
@@ -88,7 +88,7 @@ def _number(found: Examination, status: Status) -> int:
 
 
 def data(found: Examination) -> dict[str, Any]:
-    """The same as plain data."""
+    """An examination as plain data."""
     statuses: tuple[Status, ...] = ("ok", "warning", "failed", "unknown")
     return {
         "cluster": found.cluster or None,

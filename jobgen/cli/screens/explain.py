@@ -30,7 +30,7 @@ _FACTS = (
 
 
 def screen(found: Explained, ink: Ink) -> str:
-    """One code or variable in full, or a list of them."""
+    """One code or variable in full, or a list where there are several."""
     if found.codes:
         return _codes(found.codes, ink, found.more)
     if len(found.variables) + len(found.hearsay) > 1 and "*" in found.variable:
@@ -42,7 +42,7 @@ def screen(found: Explained, ink: Ink) -> str:
 
 
 def data(found: Explained) -> list[dict[str, Any]]:
-    """The same as plain data."""
+    """The explained codes or variables as plain data."""
     return [
         *(code._asdict() for code in found.codes),
         *({"kind": "variable", **row._asdict()} for row in found.variables),

@@ -132,11 +132,10 @@ def draw_run(found: RunView, now: float, ink: Ink, *, gpus: bool = False) -> str
     record = found.record
     name = safe(record.alias)
     job = f"Slurm {record.job}" if record.site.scheduler == "slurm" else f"job {record.job}"
-    head = (
-        f"{ink('strong', name)} ({job if record.job else 'no job id'}, {safe(record.site.cluster)})"
-    )
-    took = elapsed(record, now)
-    during = (" in " if record.ended else " for ") + span(took) if took else ""
+    job = job if record.job else "no job id"
+    head = f"{ink('strong', name)} ({job}, {safe(record.site.cluster)})"
+    took, word = elapsed(record, now), "in" if record.ended else "for"
+    during = f" {word} {span(took)}" if took else ""
     more = info(record)
     lines = [f"{head}  {ink(_style(record.state), state(record))}{during}"]
     lines += [f"  {fold(more, ink.width - 2, '  ')}"] if more else []
@@ -234,7 +233,7 @@ def job_data(record: RunRecord) -> dict[str, Any]:
     return {
         "id": record.alias,
         "name": record.name,
-        "slurm_id": str(record.job) if record.job else None,
+        "slurm_id": record.job and str(record.job),
         "cluster": record.site.cluster,
         "scheduler": record.site.scheduler,
         "state": str(record.state),
@@ -264,7 +263,7 @@ def job_data(record: RunRecord) -> dict[str, Any]:
 
 
 def shown_data(found: RunView) -> dict[str, Any]:
-    """The same of one job, with what happened and its files."""
+    """One job as plain data, with what happened and its files."""
     watched: dict[str, Any] = {}
     if found.watched is not None:
         from jobgen.cli.screens import monitor

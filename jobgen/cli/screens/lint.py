@@ -24,12 +24,12 @@ def screen(files: Sequence[LintedFile], texts: Mapping[str, str], ink: Ink) -> s
 
 
 def github(files: Sequence[LintedFile], _: Mapping[str, str], __: Ink) -> str:
-    """The same as annotations of a GitHub workflow."""
+    """Linted files as annotations of a GitHub workflow."""
     return diagnostics.github(_placed(files))
 
 
 def data(files: Sequence[LintedFile]) -> dict[str, Any]:
-    """The same as plain data."""
+    """Linted files as plain data."""
     return {
         "files": [{"file": f.label, "kind": f.kind, "valid": f.valid} for f in files],
         "diagnostics": [diagnostics.as_data(p) for p in _all(files)],

@@ -182,16 +182,15 @@ def _chosen(choose: Callable[[list[float]], float], values: Iterable[float | Non
 
 
 def data(watched: Watched) -> dict[str, Any]:
-    """The same as plain data: every node, every GPU."""
+    """What the monitors of a run saw, as plain data: every node, every GPU."""
     return {
         "every": watched.every,
-        "overall": watched.overall._asdict() if watched.overall else None,
+        "overall": watched.overall and watched.overall._asdict(),
         "nodes": [
             {
                 **node._asdict(),
                 "gpus": [
-                    {**gpu._asdict(), "now": gpu.now._asdict() if gpu.now else None}
-                    for gpu in node.gpus
+                    {**gpu._asdict(), "now": gpu.now and gpu.now._asdict()} for gpu in node.gpus
                 ],
             }
             for node in watched.nodes

@@ -1,4 +1,4 @@
-"""Clusters side by side: the same work, what it takes on each, and what it costs."""
+"""Clusters side by side: what a job's work takes on each, and what it costs."""
 
 from __future__ import annotations
 
@@ -48,17 +48,12 @@ def column(offer: Offer) -> list[str]:
     option = offer.option
     step = option.step if runs(option) and option.step and option.step.seconds > 0 else None
     gpus = option.setup.mesh.world
-    return [
-        safe(option.title),
-        str(gpus),
-        f"{gib(option.memory.nvidia_smi)} GiB",
-        WORDS[option.verdict],
-        seconds(step.seconds) if step else "-",
-        f"{step.rate:.0f}" if step else "-",
-        f"{write_hours(offer.gpu_hours / gpus)} h" if step else "-",
-        write_hours(offer.gpu_hours, 4) if step else "-",
-        money(offer) if step else "-",
-    ]
+    memory = (f"{gib(option.memory.nvidia_smi)} GiB", WORDS[option.verdict])
+    cells = [safe(option.title), str(gpus), *memory]
+    if not step:
+        return cells + ["-"] * 5
+    hours = (f"{write_hours(offer.gpu_hours / gpus)} h", write_hours(offer.gpu_hours, 4))
+    return [*cells, seconds(step.seconds), f"{step.rate:.0f}", *hours, money(offer)]
 
 
 def money(offer: Offer) -> str:
@@ -69,7 +64,7 @@ def money(offer: Offer) -> str:
 
 
 def evens(offers: Sequence[Offer]) -> list[str]:
-    """Where two offers cost the same, in words."""
+    """Where one of two offers becomes cheaper than the other, in words."""
     told = []
     for offer in offers:
         even = break_even(offer, offers)
@@ -143,8 +138,8 @@ def _offer(offer: Offer, offers: Sequence[Offer]) -> dict[str, Any]:
         "verdict": option.verdict,
         "gpus": option.setup.mesh.world,
         "nvidia_smi_bytes": option.memory.nvidia_smi,
-        "step_seconds": step.seconds if step else None,
-        "tokens_per_second_per_gpu": step.rate if step else None,
+        "step_seconds": step and step.seconds,
+        "tokens_per_second_per_gpu": step and step.rate,
         "gpu_hours": offer.gpu_hours,
         "amount": offer.amount,
         "currency": offer.currency or None,

@@ -31,7 +31,7 @@ class Invocation(NamedTuple):
     flags: Flags
 
     def command(self, verb: str) -> str:
-        """The same call with another verb."""
+        """The command line of this call with another verb."""
         cluster = ("-c", self.flags.cluster) if self.flags.cluster else ()
         sets = [word for one in self.flags.sets for word in ("--set", one)]
         return safe(join(["jobgen", verb, self.job, *cluster, *sets]))
@@ -66,7 +66,7 @@ def screen(
 
 
 def headline(plan: Plan, cost: Cost, ink: Ink) -> str:
-    """What, where, how much of it, and the most that it can use up."""
+    """The first lines of a plan: what runs, where, how large, and the most that it can use up."""
     shape = plan.shape
     nodes = count(shape.nodes, "node")
     if shape.min_nodes is not None:
@@ -87,7 +87,7 @@ def headline(plan: Plan, cost: Cost, ink: Ink) -> str:
 
 
 def _beside(used: int, most: str, ink: Ink) -> str:
-    """The cost on the same line where there is room, else below."""
+    """The cost: beside the headline where there is room, else below."""
     if not most:
         return ""
     return f"  ({most})" if used + columns(most) + 4 <= ink.width else f"\n  {most}"
@@ -212,6 +212,8 @@ def data(planned: Planned) -> dict[str, Any]:
     """Everything that was decided, as plain data."""
     ready, plan, cost = planned.ready, planned.ready.plan, planned.cost
     shape = plan.shape
+    elements = {"elements": shape.elements} if shape.elements else {}
+    changes = {} if planned.differences is None else compared(planned.differences)
     return {
         "name": plan.name,
         "cluster": plan.cluster,
@@ -224,7 +226,7 @@ def data(planned: Planned) -> dict[str, Any]:
             "world_size": shape.world,
             "cpus_per_task": shape.cpus_per_task,
             "seconds": shape.seconds,
-            **({"elements": shape.elements} if shape.elements else {}),
+            **elements,
         },
         "cost": {
             "gpu_hours": cost.gpu_hours,
@@ -240,11 +242,11 @@ def data(planned: Planned) -> dict[str, Any]:
         "setup": [_decision(line) for line in (*plan.site_setup, *plan.setup)],
         "steps": [{"name": s.name, "scope": s.scope, "text": s.text} for s in plan.steps],
         "files": files_data(ready),
-        "upload": _upload_data(ready.manifest) if ready.manifest else None,
+        "upload": ready.manifest and _upload_data(ready.manifest),
         "checks": [_check_data(check) for check in plan.checks],
         "last": planned.last.alias if planned.last else None,
         "digest": f"sha256:{ready.bundle.digest}",
-        **(compared(planned.differences) if planned.differences is not None else {}),
+        **changes,
     }
 
 
@@ -266,7 +268,7 @@ def _check_data(check: PlanCheck) -> dict[str, Any]:
         "code": check.code,
         "message": check.message,
         "hint": check.hint,
-        "file": check.place.file if check.place else None,
+        "file": check.place and check.place.file,
         "line": check.place.line if check.place else 0,
     }
 

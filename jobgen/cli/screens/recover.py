@@ -21,7 +21,7 @@ def screen(found: Recovered, now: float, ink: Ink) -> str:
 
 
 def data(found: Recovered) -> dict[str, Any]:
-    """The same as plain data."""
+    """What was recovered, as plain data."""
     return {
         "recovered": [jobs.job_data(record) for record in found.records],
         "known": found.known,

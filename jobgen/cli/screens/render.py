@@ -49,7 +49,7 @@ def diff(text: str, ink: Ink) -> str:
 
 
 def compared(found: Sequence[Difference]) -> dict[str, Any]:
-    """The same as plain data."""
+    """The files that differ, as plain data."""
     return {"differences": [{"path": d.path, "what": d.what, "diff": d.diff} for d in found]}
 
 

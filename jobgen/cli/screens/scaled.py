@@ -39,15 +39,11 @@ def screen(found: Scaling, ink: Ink, before: Mapping[str, Any] | None = None) ->
 def _row(row: ScalingRow, old: Mapping[int, float]) -> list[str]:
     step = row.run.report.get("step_s", 0.0)
     spread = (row.high - row.low) / row.rate if row.rate else 0.0
-    cells = [
-        str(row.run.nodes),
-        str(row.run.ranks),
-        f"{row.rate:.4g}" if row.rate else "-",
-        f"{row.ideal:.4g}" if row.ideal else "-",
-        f"{row.efficiency:.0%}" if row.rate else "-",
-        f"{spread:.0%}" if spread else "-",
-        seconds(step) if step > 0 else "-",
-    ]
+    rates = [f"{rate:.4g}" if rate else "-" for rate in (row.rate, row.ideal)]
+    cells = [str(row.run.nodes), str(row.run.ranks), *rates]
+    cells.append(f"{row.efficiency:.0%}" if row.rate else "-")
+    cells.append(f"{spread:.0%}" if spread else "-")
+    cells.append(seconds(step) if step > 0 else "-")
     if old:
         was = old.get(row.run.nodes)
         cells.append(f"{row.rate / was - 1:+.0%}" if was and row.rate else "-")
@@ -70,7 +66,7 @@ def _causes(rows: Sequence[ScalingRow], ink: Ink) -> list[str]:
 
 
 def former(before: Mapping[str, Any] | None, unit: str) -> dict[int, float]:
-    """Nodes → rate of a former answer in the same unit; the rest is passed over."""
+    """Nodes → rate of a previous answer in this unit; anything else is passed over."""
     told = before or {}
     rows = told.get("sizes")
     found = {}
@@ -84,7 +80,7 @@ def former(before: Mapping[str, Any] | None, unit: str) -> dict[int, float]:
 
 
 def data(found: Scaling, records: Sequence[RunRecord]) -> dict[str, Any]:
-    """The same as plain data, with units in the names."""
+    """The runs of a scaling bench as plain data, with units in the names."""
     from jobgen.cli.screens.jobs import job_data
 
     return {

@@ -1,4 +1,4 @@
-"""The same job on more and more nodes."""
+"""A job on more and more nodes, as the planner expects it."""
 
 from __future__ import annotations
 
@@ -44,15 +44,11 @@ def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
 
 
 def _scale(one: Scale) -> tuple[str, ...]:
-    known = one.rate > 0 and runs(one.option)
-    return (
-        str(one.nodes),
-        str(one.option.setup.mesh.world),
-        f"{gib(one.option.memory.nvidia_smi)} GiB",
-        WORDS[one.option.verdict],
-        f"{one.rate:.0f}" if known else "-",
-        percent(one.efficiency) if known else "-",
-    )
+    option, rates = one.option, ("-", "-")
+    if one.rate > 0 and runs(option):
+        rates = (f"{one.rate:.0f}", percent(one.efficiency))
+    memory = (f"{gib(option.memory.nvidia_smi)} GiB", WORDS[option.verdict])
+    return (str(one.nodes), str(option.setup.mesh.world), *memory, *rates)
 
 
 def ideal(one: Scale, scale: Sequence[Scale]) -> float:

@@ -43,15 +43,11 @@ def _fastest(options: Sequence[StrategyOption]) -> float:
 
 def _cells(option: StrategyOption, fastest: float, ink: Ink) -> tuple[str, ...]:
     step = option.step if runs(option) else None
-    timed = step is not None and step.seconds > 0
-    return (
-        safe(option.name),
-        f"{gib(option.memory.nvidia_smi)} GiB",
-        WORDS[option.verdict],
-        _time(step, fastest, ink) if step and timed else "-",
-        f"{step.rate:.0f}" if step and timed else "-",
-        percent(exposed(step)) if step and timed else "-",
-    )
+    speed = ("-", "-", "-")
+    if step is not None and step.seconds > 0:
+        speed = (_time(step, fastest, ink), f"{step.rate:.0f}", percent(exposed(step)))
+    memory = f"{gib(option.memory.nvidia_smi)} GiB"
+    return (safe(option.name), memory, WORDS[option.verdict], *speed)
 
 
 def _time(step: StepTime, fastest: float, ink: Ink) -> str:

@@ -80,7 +80,8 @@ def _files(dry: DryRun, ink: Ink) -> str:
 
 def dry_data(ready: PreparedJob, dry: DryRun) -> dict[str, Any]:
     """The dry run as plain data."""
-    plan = ready.plan
+    plan, sent = ready.plan, ready.manifest
+    files, size = (len(sent.files), sent.total) if sent else (0, 0)
     return {
         "dry_run": True,
         "name": plan.name,
@@ -94,10 +95,7 @@ def dry_data(ready: PreparedJob, dry: DryRun) -> dict[str, Any]:
         },
         "secrets": {name: ready.facts.secrets.get(name) or None for name in plan.secrets},
         "files": [{"path": path, "bytes": length} for path, length in dry.files],
-        "upload": {
-            "files": len(ready.manifest.files) if ready.manifest else 0,
-            "bytes": ready.manifest.total if ready.manifest else 0,
-        },
+        "upload": {"files": files, "bytes": size},
         "digest": f"sha256:{ready.bundle.digest}",
     }
 
@@ -126,7 +124,7 @@ def _scheduler(record: RunRecord) -> str:
 
 
 def data(record: RunRecord) -> dict[str, Any]:
-    """The same as plain data."""
+    """A submitted run as plain data."""
     from jobgen.cli.screens.jobs import job_data
 
     name = record.alias

@@ -50,7 +50,7 @@ def _gaps(draft: Draft, ink: Ink) -> str:
 
 
 def added_data(made: Added) -> dict[str, Any]:
-    """The same as plain data."""
+    """An added profile as plain data."""
     return {
         "name": made.draft.get("name"),
         "file": str(made.path) if made.path else None,
@@ -97,7 +97,7 @@ def checked(seen: CheckedProfile, ink: Ink, *, verbose: bool = False) -> str:
 
 
 def checked_data(seen: CheckedProfile) -> dict[str, Any]:
-    """The same as plain data."""
+    """A checked profile as plain data."""
     return {
         "name": seen.profile.value.name,
         "file": seen.file.label,

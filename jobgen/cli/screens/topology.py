@@ -28,7 +28,7 @@ def screen(topology: Topology, ink: Ink) -> str:
 
 
 def data(topology: Topology) -> dict[str, Any]:
-    """The same as plain data."""
+    """An explained topology as plain data."""
     from jobgen.survey.hardware import topology_words as words
 
     told = topology._asdict()

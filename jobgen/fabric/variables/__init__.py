@@ -1,4 +1,4 @@
-"""The judge of environment variables: (name, value, where it stands) → what to say of it.
+"""The judge of environment variables: (name, value, where it stands) → findings.
 
 Pure. The rules stand in one table, each finding has its code (``jobgen explain J316``). What is
 wrong is a warning, an error where the job cannot run; what is needless is a note.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from jobgen.fabric.variables.judgement import Context
 
@@ -23,15 +23,16 @@ def on(
     from jobgen.data import gpus as catalogue
 
     card = catalogue().get(profile.nodes.gpu or "")
-    amd = card is not None and card.link == "infinity-fabric"
+    link = card.link if card else ""
+    fabric = "" if nodes == 1 else profile.network.fabric  # one node uses no network
+    vendor: Literal["amd", "nvidia"] = "amd" if link == "infinity-fabric" else "nvidia"
     versions = profile.versions
     return Context(
-        # one node uses no network
-        fabric="" if nodes == 1 else profile.network.fabric,
+        fabric=fabric,
         nodes=nodes,
         simulated=profile.scheduler == "local",
-        maker="" if card is None else "amd" if amd else "nvidia",
-        intra=profile.nodes.intra or (card.link if card else ""),
+        maker=vendor if card else "",
+        intra=profile.nodes.intra or link,
         gpus=gpus,
         cpus=profile.nodes.cpus,
         ranks=ranks,

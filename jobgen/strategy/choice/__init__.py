@@ -1,1 +1,1 @@
-"""Which strategy: all of them side by side, the simplest that fits, and what to change if none."""
+"""Which strategy: each beside the others, the simplest that fits, and what to change if none."""

@@ -115,7 +115,7 @@ def advise(ask: Ask, *, auto: bool) -> Advice:
         machine=ask.machine,
         limit=ask.machine.memory,
         options=tuple(shown),
-        chosen=chosen._replace(chosen=True) if chosen else None,
+        chosen=chosen and chosen._replace(chosen=True),
         doubts=_doubts(ask),
         why=tuple(_why(pairs, chosen)) if auto else (),
     )

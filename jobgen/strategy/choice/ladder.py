@@ -100,8 +100,8 @@ def _divided(ask: Ask, framework: str, *, pipeline: bool) -> Iterator[Rung]:
 
 
 def _named(name: str, tp: int, pp: int, kind: str) -> str:
-    parts = [name, f"tp{tp}" if tp > 1 else "", f"pp{pp}" if pp > 1 else ""]
-    return "+".join([part for part in parts if part] + ([kind] if kind != "none" else []))
+    parts = [name, *(f"{axis}{ranks}" for axis, ranks in (("tp", tp), ("pp", pp)) if ranks > 1)]
+    return "+".join(parts + ([kind] if kind != "none" else []))
 
 
 def _degrees(ask: Ask, least: int) -> Iterator[int]:
@@ -142,5 +142,5 @@ def _offloaded(ask: Ask, names: list[str]) -> Iterator[Rung]:
 
 
 def other(ask: Ask, nodes: int) -> Ask:
-    """The same on another number of nodes."""
+    """The question for another number of nodes."""
     return ask._replace(world=RankLayout(**{**ask.world._asdict(), "nodes": nodes}))

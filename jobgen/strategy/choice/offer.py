@@ -12,7 +12,7 @@ from jobgen.strategy.setup import Setup
 
 
 class StrategyOption(NamedTuple):
-    """One way to train, with what is expected of it: a row of the table."""
+    """One way to train, with what it is expected to take: a row of the table."""
 
     name: str
     """Short and different in every row: ``fsdp``, ``fsdp+full``, ``zero3+cpu``."""
@@ -43,7 +43,7 @@ class Lever(NamedTuple):
 
 
 class Scale(NamedTuple):
-    """The same job on so many nodes."""
+    """A job on so many nodes: one point of the curve."""
 
     nodes: int
     option: StrategyOption
@@ -54,7 +54,7 @@ class Scale(NamedTuple):
 
 
 class Offer(NamedTuple):
-    """The same work on one cluster: a column of the comparison."""
+    """A job's work on one cluster: a column of the comparison."""
 
     cluster: str
     option: StrategyOption

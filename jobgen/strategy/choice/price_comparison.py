@@ -20,7 +20,7 @@ class Even(NamedTuple):
 
 
 def break_even(offer: Offer, offers: Sequence[Offer]) -> Even | None:
-    """Against the cheapest other offer that is rented, in the same currency; None without one.
+    """Against the cheapest other offer that is rented, in an equal currency; None without one.
 
     The price follows from equal amounts: amount(other) / GPU-hours(this). Buying pays after
     bought / (amount(other) - amount(this)) runs.

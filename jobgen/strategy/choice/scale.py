@@ -1,4 +1,4 @@
-"""The same job on more nodes: what each number of them gives."""
+"""A job on more nodes: what each number of nodes gives."""
 
 from __future__ import annotations
 

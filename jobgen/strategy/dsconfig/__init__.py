@@ -33,7 +33,7 @@ def written(request: FrameworkRequest, reader: str) -> Written:
 
 
 def explained(found: Written) -> dict[str, Setting]:
-    """What of it jobgen chose: the key with its blocks → its value, with the reason."""
+    """What jobgen chose in a configuration: key with its blocks → value, with the reason."""
     values = ((key, get(found.values, tuple(key.split(".")))) for key in found.why)
     return {
         f"{FILE}: {key}": Setting(json.dumps(value), found.why[key], by_rule("train"))

@@ -169,7 +169,7 @@ def _place(request: FrameworkRequest, name: str) -> Iterator[ChosenKey]:
 
 
 def _largest(request: FrameworkRequest) -> int:
-    """Elements of a rank's part of the embedding, in whole KiB of them; 0 where not known."""
+    """Elements of a rank's part of the embedding, in whole 1024s; 0 where not known."""
     sizes, ranks = request.strategy.sizes, request.strategy.mesh.data
     if not sizes.vocab or not sizes.hidden:
         return 0

@@ -39,7 +39,7 @@ def format_options(options: Iterable[ProgramOption], between: str = "") -> tuple
 
 
 def explained(options: Iterable[ProgramOption]) -> Mapping[str, Setting]:
-    """What of them jobgen chose: name → value ('' for a flag), with the reason."""
+    """The options that jobgen chose: name → value ('' for a flag), with the reason."""
     return {o.name: chosen("" if o.value is None else o.value, o.why) for o in options if o.why}
 
 

@@ -1,4 +1,4 @@
-"""Bytes that autograd keeps of one layer, for each token: all of it, or where some is recomputed.
+"""Bytes that autograd keeps of one layer, for each token: all, or where some is recomputed.
 
 Counted tensor by tensor: ``torch.autograd.graph.saved_tensors_hooks`` lists what the layers of
 transformers 5 keep (torch 2.13), and ``tests/strategy/memory/test_memtracker.py`` holds the sums
@@ -69,7 +69,8 @@ def _norms(setup: Setup) -> float:
     read = min(count, 2)
     if autocast(setup) and not setup.compiled:
         # each linear layer casts its input for itself: autocast remembers copies of weights only
-        read = (1 if sizes.fused_qkv else 3) + (1 if sizes.fused_gate_up or not sizes.gated else 2)
+        read = 1 if sizes.fused_qkv else 3
+        read += 1 if sizes.fused_gate_up or not sizes.gated else 2
     inputs = 1 if sizes.parallel and sizes.layer_norm else count
     return inputs * norm(setup) + read * width * h
 

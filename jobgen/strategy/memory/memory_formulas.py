@@ -72,7 +72,7 @@ class _Case(NamedTuple):
 
 
 def explained(setup: Setup, memory: GpuMemory) -> GpuMemory:
-    """The same memory, each component with its formula and its source."""
+    """A GPU's memory, each component with its formula and its source."""
     found = whys(setup, memory)
     said = (_said(component, found.get(component.name)) for component in memory.components)
     return memory._replace(components=tuple(said))

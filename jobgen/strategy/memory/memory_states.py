@@ -1,4 +1,4 @@
-"""Bytes of parameters, gradients and optimizer state on one GPU, and how many of them train."""
+"""Bytes of parameters, gradients and optimizer state on one GPU, and how many parameters train."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def context(setup: Setup) -> float:
 
 
 def communicators(setup: Setup) -> int:
-    """Groups of ranks that one rank belongs to: the world, and each axis that is not all of it.
+    """Groups of ranks that one rank belongs to: the world, and each axis that is smaller.
 
     Megatron and its like have one for tensor and pipeline together too, for the gradients' norm,
     and one for a tied embedding (megatron/core/parallel_state.py).

@@ -127,7 +127,7 @@ class Tensor(NamedTuple):
 
     @property
     def count(self) -> int:  # type: ignore[override]
-        """Elements of all of them."""
+        """Elements of all tensors that are alike, in one layer."""
         return self.times * prod(self.shape)
 
 
@@ -144,7 +144,7 @@ class Layer(NamedTuple):
 
 
 class Model(NamedTuple):
-    """All parameters of a model: its layers by their kinds, and what stands outside of them."""
+    """All parameters of a model: its layers by their kinds, and what stands outside of layers."""
 
     sizes: Architecture
     layers: tuple[Layer, ...]

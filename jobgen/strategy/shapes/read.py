@@ -63,7 +63,7 @@ class _Config:
         return default
 
     def need(self, keys: tuple[str, ...], default: int | None = None) -> int:
-        """The same; a fault where there is none."""
+        """The first of these keys that has a value; a fault where none has, or it is no size."""
         before = len(self.faults)
         value = self.size(keys, default)
         if value is None and len(self.faults) == before:
@@ -181,9 +181,10 @@ def _falcon(arch: Architecture, data: _Config) -> Architecture:
     kv_heads = arch.kv_heads if new else arch.heads
     if not new and data.flag("multi_query", default=True):
         kv_heads = 1
+    norms = 1 if parallel and not two else 2
     return arch._replace(
         kv_heads=kv_heads,
-        norms=1 if parallel and not two else 2,
+        norms=norms,
         parallel=parallel and two,
         rotary="" if data.flag("alibi") else "whole",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from jobgen.strategy.shapes.architecture import Architecture, Experts
 
@@ -24,6 +24,9 @@ def written(shape: ModelShape) -> Architecture:
     newer = ffn != 4 * shape.hidden or kv_heads != shape.heads or shape.experts is not None
     gated = newer if shape.gated is None else shape.gated
     bias = not gated if shape.bias is None else shape.bias
+    layer_norm = not gated if shape.norm is None else shape.norm == "layernorm"
+    qkv_bias = bias if shape.qkv_bias is None else shape.qkv_bias
+    qk_norm: Literal["", "head"] = "head" if shape.qk_norm else ""
     return Architecture(
         name="",
         layers=shape.layers,
@@ -37,12 +40,12 @@ def written(shape: ModelShape) -> Architecture:
         tied=shape.tied,
         positions=shape.positions or 0,
         rotary="" if shape.positions else "whole",
-        layer_norm=not gated if shape.norm is None else shape.norm == "layernorm",
-        qk_norm="head" if shape.qk_norm else "",
-        qkv_bias=bias if shape.qkv_bias is None else shape.qkv_bias,
+        layer_norm=layer_norm,
+        qk_norm=qk_norm,
+        qkv_bias=qkv_bias,
         out_bias=bias,
         mlp_bias=bias,
-        experts=_experts(shape, shape.experts, ffn, bias) if shape.experts else None,
+        experts=_experts(shape, ffn, bias),
         assumed=frozenset(key for key in _OPEN if getattr(shape, key) is None),
     )
 
@@ -51,10 +54,12 @@ _OPEN = ("gated", "norm", "bias", "positions", "experts_active")
 """Keys whose default is a guess at the kind of model, not a size that follows from the others."""
 
 
-def _experts(shape: ModelShape, count: int, ffn: int, bias: bool) -> Experts:
+def _experts(shape: ModelShape, ffn: int, bias: bool) -> Experts | None:
+    if not shape.experts:
+        return None
     return Experts(
-        count=count,
-        active=min(count, shape.experts_active or 2),
+        count=shape.experts,
+        active=min(shape.experts, shape.experts_active or 2),
         ffn=shape.expert_ffn or ffn,
         shared_ffn=shape.shared_ffn or 0,
         router_bias=bias,

@@ -1,4 +1,4 @@
-"""How long a step takes: what is computed, what is sent, and what of it lies side by side."""
+"""How long a step takes: what is computed, what is sent, and what overlaps."""
 
 from jobgen.strategy.speed.machine_model import machine
 from jobgen.strategy.speed.step_time import step

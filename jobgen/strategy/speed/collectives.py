@@ -131,7 +131,7 @@ def measured(busbw: float, alpha: float, ranks: RankGroup) -> MeasuredLinks:
 
 
 def longest(load: Load) -> float:
-    """Seconds of a collective whose links work at the same time."""
+    """Seconds of a collective whose links work side by side."""
     return max(load)
 
 

@@ -21,7 +21,7 @@ _FUSED_LOSS_BYTES = 8
 
 
 class LayerTimes(NamedTuple):
-    """Seconds of one layer, or of what stands outside of them, in one micro-batch on one rank."""
+    """Seconds of one layer, or of what is in no layer, in one micro-batch on one rank."""
 
     forward: float
     backward: float
@@ -154,8 +154,8 @@ def elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     width = float(sizes.hidden * (sizes.norms * norm + sums))
     if setup.sequence_parallel:
         width /= tp
-    gate = (3 if fused else 5) if sizes.gated else 2
-    width += _ffn(setup, tensors) / tp * gate * e
+    gate = 3 if fused else 5
+    width += _ffn(setup, tensors) / tp * (gate if sizes.gated else 2) * e
     if not sizes.positions:
         turned = (sizes.heads + sizes.kv_heads) * sizes.head_dim / tp
         width += turned * (2 * e if fused else 20)

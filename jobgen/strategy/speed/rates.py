@@ -88,7 +88,7 @@ def attention(machine: ClusterHardware, framework: str) -> float:
 
 
 def vector(machine: ClusterHardware) -> float:
-    """FLOP/s of a matrix product without tensor cores, which reaches the same part of its peak."""
+    """FLOP/s of a matrix product without tensor cores, as near to its peak as ``matmul`` is."""
     named = (times for begin, times in GRAPHICS.items() if machine.gpu.startswith(begin))
     faster = next(named, None) or VECTOR.get(machine.architecture, VECTOR_OTHERS)
     return matmul(machine) / faster

@@ -55,7 +55,7 @@ class StageSlice(NamedTuple):
 
 
 def count_largest_stage(setup: Setup, *, learned: bool = False) -> StageSlice:
-    """Parameters of the stage with most of them; those that are trained where ``learned``."""
+    """Parameters of the stage with the most; those that are trained where ``learned``."""
     model, mesh = setup.model, setup.mesh
     adapted = learned and setup.adapters is not None
     params = experts = units = largest = 0.0
@@ -179,7 +179,7 @@ def _states(
 
 
 def _fewer(ranks: RankGroup, divided: int) -> RankGroup:
-    """The ranks that hold the same experts: neighbours hold others."""
+    """The ranks that share their experts: neighbours hold others."""
     size = max(1, ranks.size // divided)
     return RankGroup(size, max(1, min(size, ranks.inside // divided)))
 

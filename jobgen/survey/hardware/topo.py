@@ -126,7 +126,7 @@ def _tabbed(cells: Sequence[str], tail: Sequence[str]) -> Affinity:
 
 
 def _spaced(words: Sequence[str], tail: Sequence[str]) -> Affinity:
-    """The same where a paste made spaces of tabs: what is missing is a first, empty CPU list."""
+    """Where a paste made spaces of tabs: what is missing is a first, empty CPU list."""
     missing = len(tail) - len(words) if words and words[-1] == "N/A" else 0
     return _named(dict(zip(tail[max(0, missing) :], words, strict=False)))
 

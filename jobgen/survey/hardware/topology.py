@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from jobgen.survey.hardware import amd_topo
 from jobgen.survey.hardware.ports import Port
-from jobgen.survey.hardware.topo import TopologyMatrix
+from jobgen.survey.hardware.topo import Affinity, TopologyMatrix
 
 NEAR = ("PIX", "PXB")
 """Links that do not leave the PCIe switches: NCCL's default limits for P2P and GPUDirect RDMA."""
@@ -124,7 +124,7 @@ def explain(matrix: TopologyMatrix, ports: Sequence[Port] = ()) -> Topology:
 
 
 def explain_amd(matrix: amd_topo.AmdMatrix) -> Topology:
-    """The same of AMD GPUs. Their tables hold no NICs: NUMA nodes are all that is told of them."""
+    """AMD GPUs explained. Their tables hold no NICs: NUMA nodes are all that is told of a GPU."""
     pairs = {
         (a, b): matrix.kinds.get((a, b)) or matrix.kinds.get((b, a), "")
         for i, a in enumerate(matrix.gpus)
@@ -133,9 +133,10 @@ def explain_amd(matrix: amd_topo.AmdMatrix) -> Topology:
     joined = {pair: "NV1" if word == "XGMI" else "" for pair, word in pairs.items()}
     islands = _islands(matrix.gpus, joined)
     told = bool(pairs) and all(word in ("XGMI", "PCIE") for word in pairs.values())
+    intra = "infinity-fabric" if islands else "pcie"
     return Topology(
         tuple(TopologyGpu(gpu, numa=str(matrix.numa.get(gpu, ""))) for gpu in matrix.gpus),
-        ("infinity-fabric" if islands else "pcie") if told else "",
+        intra if told else "",
         Counter(word for word in pairs.values() if word),
         islands,
         cut=not all(pairs.values()),
@@ -150,10 +151,8 @@ def nvlinks(word: str) -> int:
 def _gpu(
     matrix: TopologyMatrix, gpu: str, link: str, near: tuple[str, ...], rail: tuple[str, ...]
 ) -> TopologyGpu:
-    where = matrix.affinity.get(gpu)
-    return TopologyGpu(
-        gpu, where.cpus if where else "", where.numa if where else "", link, near, rail
-    )
+    where = matrix.affinity.get(gpu, Affinity())
+    return TopologyGpu(gpu, where.cpus, where.numa, link, near, rail)
 
 
 def _nearest(matrix: TopologyMatrix, gpu: str) -> tuple[str, tuple[str, ...]]:
@@ -207,7 +206,7 @@ def _intra(
 
 
 def _usable(near: Sequence[str], devices: Sequence[str], ports: Sequence[Port]) -> tuple[str, ...]:
-    """The near NICs, less those whose port is down or slower than the fastest of them."""
+    """The near NICs, less those whose port is down or slower than the fastest."""
     active = [p for p in ports if p.state == "active" and p.device in devices]
     if not any(p.device in devices for p in ports):
         return tuple(near)

@@ -26,10 +26,11 @@ def meanings(topology: Topology) -> list[tuple[str, str, str]]:
     cards = () if topology.grace else (gpu.link for gpu in topology.gpus if gpu.link)
     used = [*topology.pairs, *cards]
     rows = []
-    for word in dict.fromkeys(sorted(used, key=_rank)):
-        crossed, does = MEANING["NV" if nvlinks(word) else word] if _known(word) else ("", "")
-        rows.append((word, f"{nvlinks(word)} {crossed}" if nvlinks(word) else crossed, does))
-    return [row for row in rows if row[1]]
+    for word in filter(_known, dict.fromkeys(sorted(used, key=_rank))):
+        links = nvlinks(word)
+        crossed, does = MEANING["NV" if links else word]
+        rows.append((word, f"{links} {crossed}" if links else crossed, does))
+    return rows
 
 
 def rows(topology: Topology) -> list[tuple[str, str, str, str, str]]:
@@ -175,9 +176,9 @@ def _distance(topology: Topology, far: Sequence[TopologyGpu]) -> Iterator[str]:
 
 def _some_far(topology: Topology, far: Sequence[TopologyGpu]) -> Iterator[str]:
     everyone = len(far) == len(topology.gpus)
-    names = "No GPU" if everyone else _list([gpu.name for gpu in far])
     nearest = ", ".join(sorted({gpu.link for gpu in far if gpu.link}, key=_rank)) or "none"
-    has = "has a" if everyone else "has no" if len(far) == 1 else "have no"
+    has = "has no" if len(far) == 1 else "have no"
+    names, has = ("No GPU", "has a") if everyone else (_list([gpu.name for gpu in far]), has)
     yield (
         f"{names} {has} NIC behind the same PCIe switches (nearest: {nearest}): no GPUDirect "
         "RDMA by default, data goes by way of host memory."
@@ -201,8 +202,8 @@ def _known(word: str) -> bool:
 
 def _rank(word: str) -> tuple[int, int]:
     """NVLink first, most links first; then from near to far."""
-    order = list(MEANING)
-    return (0, -nvlinks(word)) if nvlinks(word) else (1, order.index(word) if word in order else 99)
+    links = nvlinks(word)
+    return (0, -links) if links else (1, [*MEANING, word].index(word))
 
 
 def _by_word(pair: tuple[str, int]) -> tuple[int, int]:

@@ -123,9 +123,8 @@ def _keys(machine: ClientMachine) -> Verdict:
     held = len(split_lines(machine.agent.out)) if machine.agent.ok else 0
     files = f"{', '.join(machine.keys[:4])} in ~/.ssh" if machine.keys else ""
     if held:
-        return well(
-            f"{held} key{'s' if held != 1 else ''} in the agent" + (f"; {files}" if files else "")
-        )
+        keys = "key" if held == 1 else "keys"
+        return well(f"{held} {keys} in the agent" + (f"; {files}" if files else ""))
     if machine.agent.late:
         return warned("the ssh agent does not answer", "start it anew, or unset SSH_AUTH_SOCK")
     if machine.socket and machine.agent.code == 2:

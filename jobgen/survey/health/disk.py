@@ -59,7 +59,7 @@ class DiskAnswers(NamedTuple):
 
     @property
     def by_name(self) -> dict[str, str]:
-        """The same by its words."""
+        """What was found of the directory, by name."""
         return fields(self.answer.out)
 
 

@@ -113,9 +113,6 @@ def answers(frames: Iterable[tuple[str, str]]) -> dict[str, Answer]:
 
 def _answer(parts: dict[str, str]) -> Answer:
     code, took = parts.get("code", ""), parts.get("ms", "")
-    return Answer(
-        int(code) if code.isdecimal() and code.isascii() and len(code) < 4 else NOT_ASKED,
-        parts.get("out", ""),
-        parts.get("err", ""),
-        int(took) / 1000 if took.isdecimal() and took.isascii() and len(took) < 9 else None,
-    )
+    exit_code = int(code) if code.isdecimal() and code.isascii() and len(code) < 4 else NOT_ASKED
+    seconds = int(took) / 1000 if took.isdecimal() and took.isascii() and len(took) < 9 else None
+    return Answer(exit_code, parts.get("out", ""), parts.get("err", ""), seconds)

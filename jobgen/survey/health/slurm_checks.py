@@ -234,7 +234,7 @@ def _qos(site: SlurmComparison) -> Verdict | None:
 
 
 def _mine(site: SlurmComparison) -> list[dict[str, str]]:
-    """The associations of the profile's account, or all of them."""
+    """The associations of the profile's account; every one where it names none."""
     asked = site.option("account").lower()
     return [a for a in site.associations if not asked or a["account"].lower() == asked]
 

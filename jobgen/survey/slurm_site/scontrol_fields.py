@@ -102,7 +102,7 @@ def gres(text: str) -> tuple[Gres, ...]:
         count = _count(rest[-1]) if rest else None
         kind = [word for word in (rest[:-1] if count is not None else rest) if word != _SHARED]
         if name and "(" not in item and len(kind) <= 1:
-            found.append(Gres(name, kind[0] if kind else "", 1 if count is None else count))
+            found.append(Gres(name, "".join(kind), 1 if count is None else count))
     return tuple(found)
 
 

@@ -11,7 +11,7 @@ FORMAT = "%P|%a|%l|%D|%T|%c|%m|%G|%N"
 
 
 class NodeGroup(NamedTuple):
-    """Nodes of one partition that are alike, and in the same state."""
+    """Nodes of one partition that are alike, and in one state."""
 
     partition: str
     default: bool
