@@ -33,13 +33,6 @@ _KEPT = frozenset(
     }
 )
 """Settings that decide whether a file counts as changed; none of them names a program."""
-_STATUS = (
-    "--porcelain",
-    "-z",
-    "--no-renames",
-    "--untracked-files=no",
-    "--ignore-submodules=all",
-)
 _WORD = re.compile(r"[A-Za-z0-9]{1,16}")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from jobgen.load.tree import Path, Tree, dotted
 from jobgen.shell.script_variables import switches_option
@@ -74,6 +73,3 @@ def _array(tree: Tree) -> None:
     message = f"slurm.array: {size.describe()}, each with the job's nodes and time"
     hint = "the program reads its index from $SLURM_ARRAY_TASK_ID"
     tree.note("J147", message, ("slurm", "array"), hint, "note")
-
-
-Rule = Callable[[Tree], None]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from jobgen.data import gpus, sbatch_options
 from jobgen.load.aliases import form_of
-from jobgen.model.form import Form, Key
+from jobgen.model.form import Form
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _SCALAR = {"type": ["string", "number", "boolean"]}
@@ -35,16 +35,6 @@ def _completed(
     whole = {"required": top["required"], "properties": needed}
     rest = {name: rule for name, rule in top.items() if name != "required"}
     return rest | {"if": {"required": ["extends"]}, "then": {"required": ["name"]}, "else": whole}
-
-
-def keys_of(kind: type[Form], above: str = "") -> Iterator[tuple[str, Key]]:
-    """Every key of a form with its dotted name, those of inner forms after their own."""
-    for name, key in kind.keys.items():
-        if not key.hidden:
-            yield above + name, key
-            inner = form_of(key)
-            if inner:
-                yield from keys_of(inner, f"{above}{name}.")
 
 
 def _form(kind: type[Form], found: dict[str, Any]) -> dict[str, Any]:

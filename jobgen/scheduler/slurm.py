@@ -7,8 +7,8 @@ and ``sacct -P`` have meant the same since 20.02.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from jobgen.model.observation import Observation, mark_of
@@ -79,25 +79,7 @@ class SlurmScheduler:
         """The rows of squeue; None where it did not answer."""
         if result.code != 0:
             return {} if "Invalid job id specified" in result.error_text else None
-        seen = {}
-        for row in rows(result.text, 10):
-            job, word, reason, nodes, elapsed, left, start, workdir, comment, _ = row
-            known = job_id(job)
-            if known is None:
-                continue
-            seen[known] = Observation(
-                known,
-                state(word),
-                raw=word.strip(),
-                reason=plain(reason),
-                nodes=plain(nodes),
-                elapsed=seconds(elapsed),
-                left=seconds(left),
-                start=plain(start),
-                comment=plain(comment),
-                workdir=workdir.strip(),
-            )
-        return seen
+        return {job: replace(seen, left=seconds(left)) for job, seen, left in _observations(result)}
 
     def history(self, jobs: Sequence[JobId]) -> Command | None:
         """One sacct for these jobs, allocations only."""
@@ -110,26 +92,10 @@ class SlurmScheduler:
         """The rows of sacct; None where accounting is off or did not answer."""
         if result.code != 0 or accounting_off(result):
             return None
-        seen = {}
-        for row in rows(result.text, 10):
-            job, word, reason, nodes, elapsed, code, start, workdir, comment, _ = row
-            known = job_id(job)
-            if known is None:
-                continue
-            seen[known] = Observation(
-                known,
-                state(word),
-                raw=word.strip(),
-                reason=plain(reason),
-                nodes=plain(nodes),
-                elapsed=seconds(elapsed),
-                start=plain(start),
-                exit=code.strip() if re.fullmatch(r"\d+:\d+", code.strip()) else "",
-                comment=plain(comment),
-                workdir=workdir.strip(),
-                source="sacct",
-            )
-        return seen
+        return {
+            job: replace(seen, exit=code if re.fullmatch(r"\d+:\d+", code) else "", source="sacct")
+            for job, seen, code in _observations(result)
+        }
 
     def find(self) -> Command:
         """All jobs of this user that Slurm still knows, with their comments."""
@@ -197,6 +163,27 @@ class SlurmScheduler:
 def accounting_off(result: Result) -> bool:
     """Whether the answer says that this site keeps no accounting."""
     return "accounting storage is disabled" in (result.error_text + result.text)
+
+
+def _observations(result: Result) -> Iterator[tuple[JobId, Observation, str]]:
+    """Each row of squeue or sacct: the job, its observation, and the column they do not share."""
+    for row in rows(result.text, 10):
+        job, word, reason, nodes, elapsed, other, start, workdir, comment, _ = row
+        known = job_id(job)
+        if known is None:
+            continue
+        seen = Observation(
+            known,
+            state(word),
+            raw=word.strip(),
+            reason=plain(reason),
+            nodes=plain(nodes),
+            elapsed=seconds(elapsed),
+            start=plain(start),
+            comment=plain(comment),
+            workdir=workdir.strip(),
+        )
+        yield known, seen, other.strip()
 
 
 def _on(jobs: Sequence[JobId]) -> tuple[str, ...]:

@@ -16,30 +16,11 @@ class Raw(str):
     __slots__ = ()
 
 
-class Secret:
-    """A word whose value is shown only to the shell: ``str()`` and ``repr()`` give stars."""
-
-    __slots__ = ("_value",)
-
-    def __init__(self, value: str) -> None:
-        self._value = value
-
-    def reveal(self) -> str:
-        """The value itself; called only where bytes are about to leave for their one file."""
-        return self._value
-
-    def __str__(self) -> str:
-        return "***"
-
-    def __repr__(self) -> str:
-        return "Secret(***)"
-
-
-Word = str | Raw | Secret
+Word = str | Raw
 
 
 def quote(word: Word) -> str:
-    """One POSIX shell word that means exactly these characters; a Secret is masked whole."""
+    """One POSIX shell word that means exactly these characters."""
     if isinstance(word, Raw):
         return str(word)
     return shlex.quote(str(word))

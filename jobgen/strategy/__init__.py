@@ -13,31 +13,23 @@ from jobgen.model.launchers import get_facts
 from jobgen.strategy import batch, mesh, rules
 from jobgen.strategy.spec import (
     TRAITS,
-    Batch,
-    Mesh,
     ModelSizes,
     Note,
     Offloaded,
     RankLayout,
     Strategy,
     TrainDiagnostic,
-    Trait,
 )
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
 
 __all__ = [
-    "TRAITS",
-    "Batch",
-    "Mesh",
     "ModelSizes",
     "Note",
-    "Offloaded",
     "RankLayout",
     "Strategy",
     "TrainDiagnostic",
-    "Trait",
     "decide",
     "faults",
     "framework",

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 if TYPE_CHECKING:
     from jobgen.model.plan import Estimate
 
-LIMIT = 4096
-"""Bytes of a report that are read; ``observe.sh`` sends no more."""
 _MOST = 32
 _LARGEST = 1e300
 _KEY = re.compile(r"[a-z][a-z0-9_]{0,40}", re.ASCII)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -48,7 +47,7 @@ class _Walk:
         self.left_out: dict[str, list[int]] = {}
         self.own_output = _own_output()
         self.budget = WEIGHED
-        self.wrong: dict[Callable[[str], Diagnostic], list[str]] = {}
+        self.wrong: dict[str, list[str]] = {}
 
     def run(self) -> None:
         # a stack and not recursion: a tree may be deeper than Python's
@@ -69,7 +68,7 @@ class _Walk:
             with os.scandir(self.root / directory) as found:
                 return sorted(found, key=lambda e: os.fsencode(e.name))
         except OSError:
-            self.wrong.setdefault(_unreadable, []).append(directory or ".")
+            self.wrong.setdefault("unreadable", []).append(directory or ".")
             return []
 
     def take(self, path: str, item: os.DirEntry[str]) -> bool:
@@ -84,7 +83,7 @@ class _Walk:
         elif self.ignorer.withholds(path, is_directory):
             self.withheld.append(path)
         elif not item.name.isprintable() and re.search("[\x00-\x1f\x7f-\x9f]", item.name):
-            self.wrong.setdefault(_control, []).append(path)
+            self.wrong.setdefault("control", []).append(path)
         elif is_directory:
             self.entries.append(Entry(path, "dir", 0, 0o755))
             return True
@@ -96,11 +95,11 @@ class _Walk:
         if stat.S_ISLNK(status.st_mode):
             self.link(path)
         elif not stat.S_ISREG(status.st_mode):
-            self.wrong.setdefault(_special, []).append(path)
+            self.wrong.setdefault("special", []).append(path)
         elif (status.st_dev, status.st_ino) in self.own_output:
             self.leave(path, status)
         elif not os.access(item.path, os.R_OK):
-            self.wrong.setdefault(_unreadable, []).append(path)
+            self.wrong.setdefault("unreadable", []).append(path)
         else:
             if self.ignorer.names(path):
                 self.named.add(path)
@@ -113,7 +112,7 @@ class _Walk:
         try:
             written = str(place.readlink())
         except OSError:
-            self.wrong.setdefault(_unreadable, []).append(path)
+            self.wrong.setdefault("unreadable", []).append(path)
             return
         target = written
         ends = Path(os.path.realpath(place))
@@ -126,7 +125,7 @@ class _Walk:
         if inside:
             self.entries.append(Entry(path, "link", 0, 0o777, target))
         else:
-            self.wrong.setdefault(_leaving, []).append(f"{path} -> {written}")
+            self.wrong.setdefault("leaving", []).append(f"{path} -> {written}")
 
     def leave(self, path: str, status: os.stat_result) -> None:
         top = path.partition("/")[0]
@@ -169,7 +168,11 @@ class _Walk:
         )
 
     def problems(self) -> list[Diagnostic]:
-        return [problem(_shown(paths)) for problem, paths in self.wrong.items()]
+        return [
+            Diagnostic(code, f"workdir: {what}: {_shown(self.wrong[kind])}", hint=hint)
+            for kind in self.wrong
+            for code, what, hint in [_PROBLEMS[kind]]
+        ]
 
 
 def _own_output() -> set[tuple[int, int]]:
@@ -193,36 +196,25 @@ def _climbs_out(path: str, target: str) -> bool:
     return False
 
 
-def _leaving(paths: str) -> Diagnostic:
-    return Diagnostic(
+_PROBLEMS = {
+    "leaving": (
         "J191",
-        f"workdir: symbolic links that lead out of the working directory: {paths}",
-        hint="add them to the ignore file, or copy what they point to into the directory",
-    )
-
-
-def _special(paths: str) -> Diagnostic:
-    return Diagnostic(
+        "symbolic links that lead out of the working directory",
+        "add them to the ignore file, or copy what they point to into the directory",
+    ),
+    "special": (
         "J192",
-        f"workdir: neither file, directory nor link (socket, pipe or device): {paths}",
-        hint="add them to the ignore file",
-    )
-
-
-def _control(paths: str) -> Diagnostic:
-    return Diagnostic(
+        "neither file, directory nor link (socket, pipe or device)",
+        "add them to the ignore file",
+    ),
+    "control": (
         "J193",
-        f"workdir: names with control characters: {paths}",
-        hint="rename them, or add them to the ignore file",
-    )
-
-
-def _unreadable(paths: str) -> Diagnostic:
-    return Diagnostic(
-        "J194",
-        f"workdir: you may not read: {paths}",
-        hint="change their mode, or add them to the ignore file",
-    )
+        "names with control characters",
+        "rename them, or add them to the ignore file",
+    ),
+    "unreadable": ("J194", "you may not read", "change their mode, or add them to the ignore file"),
+}
+"""Why entries cannot be sent → code, message and hint."""
 
 
 def _too_big(manifest: Manifest, limit: int) -> Diagnostic:

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import yaml
 
 from jobgen.load import load_job
-from jobgen.strategy import Mesh, RankLayout, decide
+from jobgen.strategy import RankLayout, decide
 from jobgen.strategy.model_sizes import sizes
 from jobgen.strategy.sharded_bytes import RankStates, Shape, divided, states
+from jobgen.strategy.spec import Mesh
 from tests.cluster import Cluster
 from tests.cluster.layout import REPOSITORY, UID
 from tests.e2e.runs import LAUNCHERS, NOT_ASKED, Run, hold, submit, write

@@ -12,7 +12,7 @@ from jobgen.model.facts import Facts
 from jobgen.model.plan import Plan
 from jobgen.render import render
 from jobgen.resolve import examine
-from jobgen.strategy import TRAITS
+from jobgen.strategy.spec import TRAITS
 from tests.golden.cases import templates
 from tests.resolve.made import CPUS, GPUS, LOCAL, job, plan
 

@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from jobgen.model.train import FRAMEWORKS, STRATEGIES, Parallel, Train
-from jobgen.strategy import TRAITS, RankLayout, decide, faults
+from jobgen.strategy import RankLayout, decide, faults
 from jobgen.strategy.frameworks import Configured, FrameworkRequest, configure
 from jobgen.strategy.model_sizes import known_architecture, sizes
-from jobgen.strategy.spec import TrainDiagnostic
+from jobgen.strategy.spec import TRAITS, TrainDiagnostic
 
 SHAPE = {"layers": 8, "hidden": 64, "heads": 8, "kv_heads": 4, "ffn": 256}
 EXPERTS = {**SHAPE, "experts": 4}

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from jobgen.strategy import TRAITS
 from jobgen.strategy.frameworks import Configured, FrameworkRequest
+from jobgen.strategy.spec import TRAITS
 from tests.strategy import worlds
 from tests.strategy.worlds import asked, content, environment
 

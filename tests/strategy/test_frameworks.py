@@ -14,9 +14,10 @@ from jobgen.model.job import JobSpec
 from jobgen.model.train import Offload, Parallel, Train
 from jobgen.model.trained import ModelShape
 from jobgen.shell import Raw, expandable
-from jobgen.strategy import TRAITS, RankLayout, decide, faults
+from jobgen.strategy import RankLayout, decide, faults
 from jobgen.strategy.frameworks import MODULES, FrameworkRequest, configure
 from jobgen.strategy.model_sizes import known_architecture, sizes
+from jobgen.strategy.spec import TRAITS
 from tests.strategy.made import jobs, worlds
 
 FORMS = {"strategy": Parallel, "offload": Offload, "model": ModelShape}

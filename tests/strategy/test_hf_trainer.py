@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from jobgen.shell import join
-from jobgen.strategy import TRAITS
 from jobgen.strategy.frameworks import Configured, FrameworkRequest, torch
+from jobgen.strategy.spec import TRAITS
 from tests.strategy import worlds
 from tests.strategy.worlds import content, environment, ranks
 

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobgen.model.train import Offload, Parallel, Train
-from jobgen.strategy import Mesh, ModelSizes, RankLayout, TrainDiagnostic, decide, faults
+from jobgen.strategy import ModelSizes, RankLayout, TrainDiagnostic, decide, faults
 from jobgen.strategy.mesh import mesh
 from jobgen.strategy.model_sizes import sizes
+from jobgen.strategy.spec import Mesh
 from tests.strategy.made import jobs, worlds
 
 LLAMA = ModelSizes(layers=32, hidden=4096, heads=32, kv_heads=8, ffn=14336)

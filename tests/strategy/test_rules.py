@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from jobgen.model.train import Offload, Parallel, Train
-from jobgen.strategy import TRAITS, TrainDiagnostic, framework
+from jobgen.strategy import TrainDiagnostic, framework
 from jobgen.strategy.frameworks import MODULES
 from jobgen.strategy.rules import faults, launcher
+from jobgen.strategy.spec import TRAITS
 
 
 def refused(strategy: Any = "ddp", framework: str = "torch", **keys: Any) -> list[TrainDiagnostic]:

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from jobgen.survey import slurm_site
 from jobgen.survey.hardware import (
     amd_topo,
     efa,
@@ -20,6 +19,7 @@ from jobgen.survey.hardware import (
     topology,
     topology_words,
 )
+from jobgen.survey.slurm_site import accounts, nodes, partitions, scontrol_fields, sinfo
 
 FACTS = Path(__file__).parents[1] / "facts"
 Parser = Callable[[str], Any]
@@ -54,12 +54,12 @@ PARSERS: dict[str, tuple[Parser, str]] = {
     "ip": (ip.parse, "hardware/ip-*.txt"),
     "fi_info": (efa.devices, "hardware/fi_info-*.txt"),
     "modules": (system_info.modules, "hardware/modules-*.txt"),
-    "sinfo": (slurm_site.groups, "sites/*/sinfo.txt"),
-    "scontrol show node": (slurm_site.nodes, "sites/*/node*.txt"),
-    "scontrol show partition": (slurm_site.partitions, "sites/*/partition*.txt"),
-    "scontrol show config": (slurm_site.settings, "sites/*/config.txt"),
-    "sacctmgr show assoc": (slurm_site.associations, "sites/*/assoc.txt"),
-    "sacctmgr show qos": (slurm_site.qualities, "sites/*/qos.txt"),
+    "sinfo": (sinfo.groups, "sites/*/sinfo.txt"),
+    "scontrol show node": (nodes.nodes, "sites/*/node*.txt"),
+    "scontrol show partition": (partitions.partitions, "sites/*/partition*.txt"),
+    "scontrol show config": (scontrol_fields.settings, "sites/*/config.txt"),
+    "sacctmgr show assoc": (accounts.associations, "sites/*/assoc.txt"),
+    "sacctmgr show qos": (accounts.qualities, "sites/*/qos.txt"),
 }
 """Name → parser and its fact files. Each takes any text and raises nothing."""
 

@@ -7,7 +7,6 @@ import re
 from jobgen.data import EnvVariable
 
 _INTEGER = re.compile(r"[+-]?(0[xX][0-9a-fA-F]+|\d+)")
-_WORDS = re.compile(r"[A-Za-z][\w.]*")
 _RANGE = re.compile(r"(\d+)-(\d+)\b")
 _LEAST = re.compile(r"(>=|>)\s*(-?\d+)")
 _NUMBERS = re.compile(r"(?<![\w.-])-?\d+(?![\w.-])")

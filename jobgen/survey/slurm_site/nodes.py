@@ -25,17 +25,10 @@ class SlurmNode(NamedTuple):
     """Base state and flags: IDLE, DRAIN."""
     cpus: int = 0
     """CPUs that jobs can have, as Slurm counts them."""
-    sockets: int = 0
-    cores_per_socket: int = 0
-    threads_per_core: int = 0
     memory: int = 0
     """MiB that jobs may ask for (RealMemory); 0 where the site has not said."""
     gres: tuple[Gres, ...] = ()
-    features: tuple[str, ...] = ()
     partitions: tuple[str, ...] = ()
-    version: str = ""
-    """Slurm's release on that node; empty where it has not registered."""
-    system: str = ""
     reason: str = ""
     kept: bool = False
     """Whether it keeps CPUs or memory for the system (CoreSpecCount, MemSpecLimit): not in these
@@ -76,15 +69,9 @@ def _node(record: Mapping[str, str]) -> SlurmNode:
         name=read_value(get("NodeName", "")),
         state=tuple(w for word in get("State", "").split("+") if (w := word.rstrip(MARKS))),
         cpus=min(total, for_jobs or total),
-        sockets=number(get("Sockets", "")),
-        cores_per_socket=number(get("CoresPerSocket", "")),
-        threads_per_core=number(get("ThreadsPerCore", "")),
         memory=max(0, real - own),
         gres=gres(get("Gres", "")),
-        features=split_list(get("AvailableFeatures", "")),
         partitions=split_list(get("Partitions", "")),
-        version=read_value(get("Version", "")),
-        system=read_value(get("OS", "")),
         reason=read_value(get("Reason", "")),
         kept=0 < for_jobs < total or 0 < own < real,
     )

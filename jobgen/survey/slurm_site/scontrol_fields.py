@@ -15,10 +15,6 @@ _IN_BRACKETS = re.compile(r"\([^()]*\)")
 _SHARED = "no_consume"
 """Stands between type and number where a job does not use the resource up: man slurm.conf, Gres."""
 _SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
-MOST = 10**15
-"""No number of nodes, cores or megabytes is larger: such a one is nonsense."""
-
-
 MARKS = "*~#!%$@^-"
 """What Slurm puts behind a node's state: man sinfo, NODE STATE CODES. ``DOWN*+CLOUD`` too."""
 

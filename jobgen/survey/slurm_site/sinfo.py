@@ -15,8 +15,6 @@ class NodeGroup(NamedTuple):
 
     partition: str
     default: bool
-    available: str
-    """Whether the partition is up: up, down, drain, inact."""
     max_time: str
     """As Slurm writes it, ``7-00:00:00``; empty where there is no limit."""
     number: int
@@ -34,7 +32,6 @@ def groups(text: str) -> tuple[NodeGroup, ...]:
         NodeGroup(
             partition=row[0].strip().rstrip("*"),
             default=row[0].strip().endswith("*"),
-            available=read_value(row[1]),
             max_time="" if row[2].strip() == "infinite" else read_value(row[2]),
             number=number(row[3]),
             state=row[4].strip().rstrip(MARKS),
