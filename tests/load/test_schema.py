@@ -12,6 +12,7 @@ import pytest
 import jobgen
 from jobgen.catalog import shipped
 from jobgen.load import Kind, schema
+from jobgen.model.job import JobSpec
 from jobgen.source import parse
 
 ROOT = Path(__file__).parents[2]
