@@ -81,8 +81,8 @@ def _final(record: RunRecord, seen: Observation, marks: Markers) -> RecordChange
     elif state is JobState.COMPLETED and end is not None and end.code:
         # Slurm can start a job again after a crash; the copy looks around and ends with 0
         state, reason = JobState.FAILED, "Slurm started it once more after it had ended"
-    elif state is JobState.CANCELLED and _has_finished(end, record):
-        # so does a controller that has forgotten the end, and could not start the job again
+    elif state in _FORGETFUL and _has_finished(end, record):
+        # a controller that crashed has forgotten the end, and lost the job or its node
         state = JobState.FAILED if end.code else JobState.COMPLETED
     if state is JobState.FAILED and not reason:
         reason = end.why if end is not None else _why_failed(seen, marks)
@@ -108,14 +108,19 @@ def _why_failed(seen: Observation, marks: Markers) -> str:
     """Why the script failed and left no exit code."""
     if marks.full:
         return _FULL
-    return _AGAIN if seen.exit == "96:0" and marks.started else ""
+    if not marks.started:
+        return _NO_TRACE
+    return _AGAIN if seen.exit == "96:0" else ""
 
 
 _AGAIN = "its first start was killed without an exit code, and Slurm started it again"
+_NO_TRACE = "its script left no trace in the run directory: it was not started, or killed at once"
 _ALIVE = "the scheduler does not list it; its logs were written to in the last two minutes"
 _FULL = "its end could not be written: the disk of the run directory is full, or a quota is used up"
 _NO_REASON = (JobState.COMPLETED, JobState.CANCELLED)
 """Of these the queue still tells why they had waited."""
+_FORGETFUL = (JobState.CANCELLED, JobState.NODE_FAIL)
+"""What Slurm calls a job whose end it does not remember."""
 _EMPTY_REASONS = ("NonZeroExitCode", "JobLaunchFailure")
 """Said of scripts that ran and failed; 22.05 says the second of a script that was killed."""
 

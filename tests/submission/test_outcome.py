@@ -206,13 +206,21 @@ def test_a_job_that_slurm_started_once_more_keeps_its_own_end() -> None:
     assert (seen.state, seen.exit) == (JobState.FAILED, "3:0")
 
 
-def test_a_job_that_had_ended_when_slurm_gave_up_on_it_keeps_its_own_end() -> None:
-    seen = became(look(queue=queue(JobState.CANCELLED), exit=DONE, marks=STARTED))
-    assert seen.state is JobState.COMPLETED
-    seen = became(look(queue=queue(JobState.CANCELLED, exit="0:0"), exit=BROKEN, marks=STARTED))
+@pytest.mark.parametrize("state", [JobState.CANCELLED, JobState.NODE_FAIL])
+def test_a_job_that_had_ended_when_slurm_gave_up_on_it_keeps_its_own_end(state: JobState) -> None:
+    seen = became(look(queue=queue(state), exit=DONE, marks=STARTED))
+    assert (seen.state, seen.ended) == (JobState.COMPLETED, True)
+    seen = became(look(queue=queue(state, exit="0:0"), exit=BROKEN, marks=STARTED))
     assert (seen.state, seen.exit) == (JobState.FAILED, "3:0")
-    seen = became(look(queue=queue(JobState.CANCELLED), exit=KILLED, marks=STARTED))
-    assert seen.state is JobState.CANCELLED
+    seen = became(look(queue=queue(state), exit=KILLED, marks=STARTED))
+    assert seen.state is state
+
+
+def test_a_failed_job_without_a_trace_of_its_script_says_so() -> None:
+    seen = became(look(queue=queue(JobState.FAILED, exit="0:1", reason="JobLaunchFailure")))
+    assert seen.reason.startswith("its script left no trace")
+    seen = became(look(queue=queue(JobState.FAILED, exit="0:1"), marks=STARTED))
+    assert seen.reason == ""
 
 
 def test_a_second_start_without_an_end_of_the_first_is_the_reason() -> None:
