@@ -28,7 +28,7 @@ from jobgen.strategy.estimate import GIB, Metric
 from jobgen.strategy.memory import estimate
 from jobgen.strategy.memory.recipes import RECIPES
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.shapes import Architecture, model
+from jobgen.strategy.shapes import Architecture, build_model
 from jobgen.strategy.spec import Batch, Mesh
 
 NO_GPU = "no CUDA GPU here: the measurement was not run"
@@ -51,7 +51,7 @@ class Configuration(NamedTuple):
     def setup(self) -> Setup:
         """The same as the planner is asked about it."""
         return Setup(
-            model=model(self.sizes),
+            model=build_model(self.sizes),
             strategy="ddp",
             mesh=Mesh(1, 1),
             batch=Batch(self.micro, 1, 1),
@@ -170,7 +170,7 @@ def apart(one: Configuration, limit: float) -> dict[str, Any]:
         "name": one.name,
         "configuration": {**one._asdict(), "sizes": one.sizes._asdict()},
         "parameters": one.setup.model.count,
-        "estimated": {metric: said.of(metric) for metric in METRICS},
+        "estimated": {metric: said.get_peak(metric) for metric in METRICS},
         "moment": said.moment,
     }
     if said.low > limit:

@@ -45,19 +45,19 @@ def memory(rows: Iterable[Row]) -> list[Scored]:
     found = []
     for one in rows:
         if one.tier in SCORED and one.gib and one.setup is not None:
-            said = estimate(one.setup).of(one.metric) / GIB
+            said = estimate(one.setup).get_peak(one.metric) / GIB
             found.append(Scored(one, said, said / one.gib - 1))
     return found
 
 
 def steps(rows: Iterable[Row]) -> list[Scored]:
     """The rows with a measured step of a known batch on a known network."""
-    from jobgen.strategy.speed.step_time import step
+    from jobgen.strategy.speed.step_time import compute_step
 
     found = []
     for one in rows:
         if one.step and one.setup is not None and one.interconnect and one.fits and one.tier != "X":
-            said = step(one.setup, one.machine).seconds
+            said = compute_step(one.setup, one.machine).seconds
             found.append(Scored(one, said, said / one.step - 1))
     return found
 
@@ -67,7 +67,7 @@ def fits(rows: Iterable[Row]) -> dict[str, Any]:
     calls: dict[bool, list[str]] = {True: [], False: []}
     for one in rows:
         if one.setup is not None and one.tier != "X" and (one.gib or one.tier == "D"):
-            calls[one.fits].append(estimate(one.setup).verdict(one.machine.memory))
+            calls[one.fits].append(estimate(one.setup).judge(one.machine.memory))
     ran = [call in {"fits", "tight"} for call in calls[True]]
     return {
         "oom_rows": len(calls[False]),

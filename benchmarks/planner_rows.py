@@ -22,12 +22,12 @@ from planner_words import framework as named
 
 from jobgen.data import GpuModel, gpus
 from jobgen.strategy.estimate import MIB, ClusterHardware, Metric
-from jobgen.strategy.memory.recipes import recipe
+from jobgen.strategy.memory.recipes import get_recipe
 from jobgen.strategy.setup import Adapters, Recipe, Setup
 from jobgen.strategy.shapes.architecture import Architecture
-from jobgen.strategy.shapes.count import model
+from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Batch, Mesh, Offloaded
-from jobgen.strategy.speed.compute import flops
+from jobgen.strategy.speed.compute import count_flops
 
 
 class Row(NamedTuple):
@@ -128,7 +128,7 @@ def _recipe(said: Mapping[str, str], framework: str) -> Recipe:
     name = meaning(RECIPES, words, "mixed")
     if framework == "megatron" and name == "mixed" and "fp16 grads" not in words:
         name = "main-grads" if "bf16 grads" not in words else name
-    found = recipe(name, meaning(OPTIMIZERS, said["optimizer"], "adamw"))
+    found = get_recipe(name, meaning(OPTIMIZERS, said["optimizer"], "adamw"))
     if framework == "nanotron" and _int(said["dp"], 1) > 1:
         # DDP's buckets in bf16 beside the fp32 accumulators
         found = found._replace(grads=6)
@@ -186,7 +186,7 @@ def _setup(said: Mapping[str, str]) -> Setup:
     micro, gas = _batch(said, data, pp)
     native = framework in {"nanotron", "megatron", "megatron-deepspeed"}
     return Setup(
-        model=model(_shape(said)),
+        model=build_model(_shape(said)),
         strategy=strategy,
         mesh=Mesh(data // shard, shard, tp, pp, cp, _int(said["ep"], 1)),
         batch=Batch(micro, gas, data),
@@ -318,7 +318,7 @@ def _seconds(
         return None
     mesh = setup.mesh
     rate, mfu = _number(said["tok_s_gpu"]), _number(said["mfu_pct"])
-    work = flops(setup) * setup.batch.total * setup.seq / mesh.world
+    work = count_flops(setup) * setup.batch.total * setup.seq / mesh.world
     found = _number(said["step_s"])
     if not found and rate:
         found = setup.batch.total * setup.seq / rate / mesh.world

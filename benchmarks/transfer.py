@@ -25,10 +25,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from jobgen.model.bundle import BundleFile
 from jobgen.model.record import Login
-from jobgen.shell import script
+from jobgen.shell import build_script
 from jobgen.submission import scripts
 from jobgen.transport import Payload, Transport, connect
-from jobgen.upload import TarStream, payload, scan
+from jobgen.upload import TarStream, build_payload, scan
 from tests.transport.proxy import Proxy
 from tests.transport.sshd import MISSING, Client, Sshd
 
@@ -114,7 +114,7 @@ def small(server: Sshd, client: Client, place: Path, rounds: int) -> None:
                 with connect(login) as transport:
                     call = middle(5 * rounds, lambda t=transport: t.call(":"))  # type: ignore[misc]
                     report(f"call, {backend}, {where}", call)
-                    stream = payload(scan(work), EXTRA)
+                    stream = build_payload(scan(work), EXTRA)
                     before = proxy.turns
                     send(transport, stream, place / "out")
                     turns = proxy.turns - before
@@ -145,7 +145,7 @@ def large(server: Sshd, client: Client, place: Path, rounds: int, size: int) -> 
             subprocess.run([*words, command], stdin=file, check=True)
 
     def by_call(transport: Transport) -> None:
-        text = script('cat > "$1"', str(target))
+        text = build_script('cat > "$1"', str(target))
         transport.call(text, Payload(size * MB, pieces(data)), deadline=300)
 
     with connect(Login("paramiko", "login")) as one, connect(Login("openssh", "login")) as two:
@@ -154,10 +154,10 @@ def large(server: Sshd, client: Client, place: Path, rounds: int, size: int) -> 
             "ssh -c aes128-gcm@openssh.com cat": lambda: by_ssh(f"cat > {target}"),
             "one file by call, paramiko": lambda: by_call(one),
             "as submit uploads, paramiko": lambda: send(
-                one, payload(manifest, EXTRA), place / "out"
+                one, build_payload(manifest, EXTRA), place / "out"
             ),
             "as submit uploads, openssh": lambda: send(
-                two, payload(manifest, EXTRA), place / "out"
+                two, build_payload(manifest, EXTRA), place / "out"
             ),
         }
         took: dict[str, list[float]] = {label: [] for label in ways}

@@ -85,7 +85,7 @@ class TemplateFile(NamedTuple):
     label: str
 
 
-def shipped(kind: str) -> Path:
+def find_shipped(kind: str) -> Path:
     """The folder of that kind: inside the wheel, or beside the package in a checkout."""
     packed = Path(__file__).parent / "_data" / kind
     return packed if packed.is_dir() else Path(__file__).parents[1] / kind
@@ -106,7 +106,7 @@ class Catalog(NamedTuple):
         nearest = [pair for pair in folders if pair in unique.values()]
         return cls(tuple((o, f) for o, f in nearest if f), cwd)
 
-    def cluster(self, name: str) -> ClusterFile:
+    def find_cluster(self, name: str) -> ClusterFile:
         """The profile of this name, or in this file. Raises Missing with the nearest names."""
         if "/" in name or name.endswith(_SUFFIXES):
             return self._file(name)
@@ -115,7 +115,7 @@ class Catalog(NamedTuple):
             raise self._missing(name)
         return self._read(found[0], found[1:])
 
-    def clusters(self) -> list[ClusterFile]:
+    def list_clusters(self) -> list[ClusterFile]:
         """Every profile that a name reaches, by name; those hidden are in ``shadows``."""
         by_name: dict[str, list[tuple[str, Path, str]]] = {}
         for entry in self._files():
@@ -123,16 +123,16 @@ class Catalog(NamedTuple):
         named = sorted(by_name.items())
         return [self._read(entries[0], entries[1:]) for _, entries in named]
 
-    def templates(self, kind: str) -> dict[str, str]:
+    def read_templates(self, kind: str) -> dict[str, str]:
         """The shipped templates of a scheduler, file name → text.
 
         The local scheduler runs the very script that Slurm would, so both have one folder.
         """
-        base = shipped("templates")
+        base = find_shipped("templates")
         folder = base / kind if (base / kind).is_dir() else base / "slurm"
         return {p.name: p.read_text(encoding="utf-8") for p in sorted(folder.glob("*.j2"))}
 
-    def own_templates(self, shipped: Mapping[str, str]) -> list[TemplateFile]:
+    def list_overrides(self, shipped: Mapping[str, str]) -> list[TemplateFile]:
         """What lies in ``templates/slurm/`` of those folders and is not as it is shipped.
 
         Each name once, the nearest; usually nothing.
@@ -172,7 +172,7 @@ class Catalog(NamedTuple):
 
         What is byte for byte a shipped profile is that one, wherever a copy of it lies.
         """
-        ours = shipped("clusters")
+        ours = find_shipped("clusters")
         for origin, folder in sorted(self.search, key=lambda pair: pair[0] != OWN):
             if realpath(folder / "clusters") != realpath(ours):
                 for path in _files_in(folder / "clusters", _SUFFIXES):
@@ -198,14 +198,14 @@ class Catalog(NamedTuple):
         above = self._above(path, text, self._extendable(origin), ())
         return ClusterFile(path.stem, text, label, origin, path, hidden, above)
 
-    def parent(self, path: Path, text: str) -> Parent | None:
+    def find_parent(self, path: Path, text: str) -> Parent | None:
         """The profile that this text extends, with its own; None where there is none.
 
         A profile may extend another one of its own name. A shipped one extends a shipped one, and
         one of the user's own never one of a project, whatever of that name lies nearer.
         """
         origin = OWN if self._is_own(path) else ""
-        shipped_one = path.resolve().parent == shipped("clusters").resolve()
+        shipped_one = path.resolve().parent == find_shipped("clusters").resolve()
         allowed = self._extendable(SHIPPED if shipped_one else origin)
         return self._above(path, text, allowed, ())
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobgen.catalog import Catalog, shipped
+from jobgen.catalog import Catalog, find_shipped
 from jobgen.errors import Invalid, Missing
 from jobgen.load import check, load_cluster, load_job
 from jobgen.model.facts import Facts
@@ -42,7 +42,7 @@ def test_the_users_own_profile_wins_and_tells_what_it_hides(
 ) -> None:
     for folder in folders:
         put(folder, "mine")
-    found = catalog(folders).cluster("mine")
+    found = catalog(folders).find_cluster("mine")
     assert (found.origin, found.of_project) == ("your own", False)
     assert "root: /config" in found.text
     assert found.shadows == (
@@ -55,16 +55,16 @@ def test_the_order_is_own_job_here_shipped(folders: tuple[Path, Path, Path]) -> 
     beside, here, config = folders
     for folder, origin in ((here, "here"), (beside, "beside the job"), (config, "your own")):
         put(folder, "local")
-        assert catalog(folders).cluster("local").origin == origin
+        assert catalog(folders).find_cluster("local").origin == origin
 
 
 def test_a_copy_of_a_shipped_profile_is_the_shipped_one(folders: tuple[Path, Path, Path]) -> None:
     for folder in folders:
-        put(folder, "local", (shipped("clusters") / "local.yaml").read_text())
-    found = catalog(folders).cluster("local")
+        put(folder, "local", (find_shipped("clusters") / "local.yaml").read_text())
+    found = catalog(folders).find_cluster("local")
     assert (found.origin, found.shadows, found.of_project) == ("shipped", (), False)
     put(folders[1], "local", found.text + "\n")
-    assert catalog(folders).cluster("local").of_project
+    assert catalog(folders).find_cluster("local").of_project
 
 
 def test_no_profile_of_the_users_own_extends_one_of_a_project(
@@ -72,10 +72,10 @@ def test_no_profile_of_the_users_own_extends_one_of_a_project(
 ) -> None:
     put(folders[2], "mine", "name: mine\nextends: base\n")
     put(folders[1], "base")
-    found = catalog(folders).cluster("mine")
+    found = catalog(folders).find_cluster("mine")
     assert found.parent is None
     put(folders[2], "base")
-    parent = catalog(folders).cluster("mine").parent
+    parent = catalog(folders).find_cluster("mine").parent
     assert parent is not None
     assert "root: /config" in parent.text
 
@@ -86,7 +86,7 @@ def test_an_own_profile_that_is_a_link_extends_no_profile_of_a_project(
     (tmp_path / "dotfiles.yaml").write_text("name: mine\nextends: a100x16\n")
     (folders[2] / "clusters" / "mine.yaml").symlink_to(tmp_path / "dotfiles.yaml")
     put(folders[1], "a100x16")
-    found = catalog(folders).cluster("mine")
+    found = catalog(folders).find_cluster("mine")
     assert [*found.texts][1:] == ["clusters/a100x16.yaml"]
     assert "scheduler: local" not in found.texts["clusters/a100x16.yaml"]
 
@@ -97,11 +97,11 @@ def test_a_file_of_a_project_that_is_a_link_out_of_it_is_not_read(
     (tmp_path / "secret").write_text("key")
     (folders[1] / "clusters" / "evil.yaml").symlink_to(tmp_path / "secret")
     with pytest.raises(Missing):
-        catalog(folders).cluster("evil")
+        catalog(folders).find_cluster("evil")
     (folders[1] / "templates" / "slurm").mkdir(parents=True)
     (folders[1] / "templates" / "slurm" / "x.j2").symlink_to(tmp_path / "secret")
     with pytest.raises(Invalid, match="leads out"):
-        catalog(folders).own_templates({})
+        catalog(folders).list_overrides({})
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder to somebody else")
@@ -111,30 +111,30 @@ def test_templates_of_somebody_else_where_one_happens_to_stand_are_not_used(
     templates = folders[1] / "templates"
     (templates / "slurm").mkdir(parents=True)
     (templates / "slurm" / "x.j2").write_text("echo")
-    assert catalog(folders).own_templates({})
+    assert catalog(folders).list_overrides({})
     os.chown(templates, 64042, 64042)
-    assert not catalog(folders).own_templates({})
+    assert not catalog(folders).list_overrides({})
 
 
 def test_a_path_to_a_profile_of_the_users_own_is_no_projects(
     folders: tuple[Path, Path, Path],
 ) -> None:
-    assert not catalog(folders).cluster(str(put(folders[2], "mine"))).of_project
-    assert catalog(folders).cluster(str(put(folders[0], "mine"))).of_project
+    assert not catalog(folders).find_cluster(str(put(folders[2], "mine"))).of_project
+    assert catalog(folders).find_cluster(str(put(folders[0], "mine"))).of_project
 
 
 def test_a_shipped_profile_needs_nothing() -> None:
-    found = Catalog(()).cluster("local")
+    found = Catalog(()).find_cluster("local")
     assert (found.origin, found.label) == ("shipped", "clusters/local.yaml")
 
 
 def test_a_word_with_a_slash_or_a_suffix_is_a_file(folders: tuple[Path, Path, Path]) -> None:
     put(folders[1], "mine")
     (folders[1] / "x.yaml").write_text(PROFILE.format("x", "x"))
-    assert catalog(folders).cluster("./clusters/mine.yaml").origin == "file"
-    assert catalog(folders).cluster("x.yaml").name == "x"
+    assert catalog(folders).find_cluster("./clusters/mine.yaml").origin == "file"
+    assert catalog(folders).find_cluster("x.yaml").name == "x"
     with pytest.raises(Missing):
-        catalog(folders).cluster("./nowhere.yaml")
+        catalog(folders).find_cluster("./nowhere.yaml")
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_a_word_with_a_slash_or_a_suffix_is_a_file(folders: tuple[Path, Path, Pa
 )
 def test_an_unknown_name_gets_the_nearest_and_the_command_that_lists(name: str, hint: str) -> None:
     with pytest.raises(Missing) as caught:
-        Catalog(()).cluster(name)
+        Catalog(()).find_cluster(name)
     (problem,) = caught.value.problems
     assert problem.hint == hint
     assert caught.value.exit == 7
@@ -158,26 +158,26 @@ def test_an_unknown_name_gets_the_users_own_profiles_if_none_is_near(
     folders: tuple[Path, Path, Path],
 ) -> None:
     with pytest.raises(Missing) as caught:
-        catalog(folders).cluster("qqqqqq")
+        catalog(folders).find_cluster("qqqqqq")
     assert caught.value.problems[0].hint == "jobgen cluster ls lists all"
     for name in ("lab", "one", "two", "zoo"):
         put(folders[1], name)
     with pytest.raises(Missing) as caught:
-        catalog(folders).cluster("qqqqqq")
+        catalog(folders).find_cluster("qqqqqq")
     assert caught.value.problems[0].hint == "yours: lab, one, two; jobgen cluster ls lists all"
 
 
 def test_all_profiles_are_listed_once(folders: tuple[Path, Path, Path]) -> None:
     put(folders[0], "local")
     put(folders[2], "zeus")
-    names = [f.name for f in catalog(folders).clusters()]
+    names = [f.name for f in catalog(folders).list_clusters()]
     assert names == sorted({*names})
     assert {"local", "zeus", "a100x16"} <= set(names)
 
 
 def test_the_checkout_itself_is_not_its_own_shadow() -> None:
-    here = shipped("clusters").parent
-    for found in Catalog.standard(cwd=here, config=here / "none").clusters():
+    here = find_shipped("clusters").parent
+    for found in Catalog.standard(cwd=here, config=here / "none").list_clusters():
         assert (found.origin, found.shadows) == ("shipped", ())
 
 
@@ -185,23 +185,23 @@ def test_a_profile_extends_another_found_in_the_same_places(
     folders: tuple[Path, Path, Path],
 ) -> None:
     put(folders[1], "mine", "name: mine\nextends: 'a100x16'  # ours\nnodes: {count: 1}\n")
-    found = catalog(folders).cluster("mine")
+    found = catalog(folders).find_cluster("mine")
     assert found.parent is not None
     loaded = load_cluster(found.text, found.label, parent=found.parent)
     assert (loaded.value.nodes.count, loaded.value.nodes.gpus_per_node) == (1, 8)
-    assert str(loaded.why("nodes", "gpu")).startswith("clusters/a100x16.yaml:")
+    assert str(loaded.cite("nodes", "gpu")).startswith("clusters/a100x16.yaml:")
 
 
 def test_a_profile_may_extend_the_shipped_one_of_its_name(folders: tuple[Path, Path, Path]) -> None:
     put(folders[2], "a100x16", "name: a100x16\nextends: a100x16\nssh: {host: login}\n")
-    found = catalog(folders).cluster("a100x16")
+    found = catalog(folders).find_cluster("a100x16")
     assert found.parent is not None
     assert found.parent[1] == "clusters/a100x16.yaml"
 
 
 def test_a_site_variant_extends_a_shipped_variant(folders: tuple[Path, Path, Path]) -> None:
     put(folders[1], "ours", "name: ours\nextends: dgx-h200\nnodes: {count: 3}\n")
-    found = catalog(folders).cluster("ours")
+    found = catalog(folders).find_cluster("ours")
     loaded = load_cluster(found.text, found.label, parent=found.parent)
     assert (loaded.value.nodes.count, loaded.value.nodes.gpu) == (3, "H200-SXM5-141GB")
     assert loaded.value.network.fabric == "infiniband"
@@ -212,7 +212,7 @@ def test_a_shipped_variant_extends_what_was_shipped_with_it(
     folders: tuple[Path, Path, Path],
 ) -> None:
     put(folders[1], "dgx-h100", "name: dgx-h100\nextends: dgx-h100\nnodes: {cpus: 2}\n")
-    assert catalog(folders).cluster("dgx-h200").texts.keys() == {
+    assert catalog(folders).find_cluster("dgx-h200").texts.keys() == {
         "clusters/dgx-h200.yaml",
         "clusters/dgx-h100.yaml",
     }
@@ -221,7 +221,7 @@ def test_a_shipped_variant_extends_what_was_shipped_with_it(
 def test_profiles_that_extend_each_other_end(folders: tuple[Path, Path, Path]) -> None:
     put(folders[1], "a", "name: a\nextends: b\n")
     put(folders[1], "b", "name: b\nextends: a\n")
-    found = catalog(folders).cluster("a")
+    found = catalog(folders).find_cluster("a")
     assert len(found.texts) == 2
     problems = check(found.text, found.label, parent=found.parent).problems
     assert [p.code for p in problems] == ["J177"]
@@ -232,22 +232,22 @@ def test_a_profile_that_cannot_be_read_is_named(folders: tuple[Path, Path, Path]
     path.unlink()
     path.symlink_to("mine.yaml")
     with pytest.raises(Missing):
-        catalog(folders).cluster("mine")
+        catalog(folders).find_cluster("mine")
     path.unlink()
     put(folders[1], "mine").chmod(0)
     if os.geteuid():
         with pytest.raises(Invalid):
-            catalog(folders).cluster("mine")
+            catalog(folders).find_cluster("mine")
 
 
 def test_an_endless_profile_is_not_read_to_its_end(folders: tuple[Path, Path, Path]) -> None:
     put(folders[1], "mine", "#" + "x" * (3 << 20))
-    assert len(catalog(folders).cluster("mine").text) == (1 << 20) + 1
+    assert len(catalog(folders).find_cluster("mine").text) == (1 << 20) + 1
 
 
 def test_both_schedulers_have_templates() -> None:
     for scheduler in ("slurm", "local"):
-        assert "job.sbatch.j2" in Catalog(()).templates(scheduler)
+        assert "job.sbatch.j2" in Catalog(()).read_templates(scheduler)
 
 
 def test_listing_is_light() -> None:
@@ -258,7 +258,7 @@ def test_listing_is_light() -> None:
 
 def test_a_plan_names_every_profile_that_it_was_made_from(folders: tuple[Path, Path, Path]) -> None:
     put(folders[1], "ours", "name: ours\nextends: dgx-h200\nnodes: {count: 3}\n")
-    found = catalog(folders).cluster("ours")
+    found = catalog(folders).find_cluster("ours")
     loaded = load_cluster(found.text, found.label, parent=found.parent)
     job = load_job("name: j\nnodes: 2\ntime: 1h\nrun: train.py\n", "job.yaml")
     sources = resolve(job, loaded, Facts()).sources

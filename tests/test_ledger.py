@@ -17,7 +17,7 @@ import pytest
 import jobgen
 from jobgen.errors import JobgenError, Missing, Usage
 from jobgen.ledger import Ledger
-from jobgen.ledger.leases import this_process
+from jobgen.ledger.leases import name_process
 from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.record import JobId, JobState, Login, RunRecord, Site
 
@@ -56,10 +56,10 @@ def test_what_was_written_is_read_again_by_another_process(ledger: Ledger) -> No
 
 def test_reading_a_ledger_that_is_not_there_makes_nothing(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "state" / "ledger.sqlite3")
-    assert ledger.runs() == ()
-    assert ledger.last() is None
-    assert ledger.events("x") == ()
-    assert ledger.bundle("x") == {}
+    assert ledger.list_runs() == ()
+    assert ledger.find_last() is None
+    assert ledger.list_events("x") == ()
+    assert ledger.get_bundle("x") == {}
     with pytest.raises(Missing):
         ledger.get("@last")
     assert list(tmp_path.iterdir()) == []
@@ -81,7 +81,7 @@ def test_one_that_others_can_write_is_refused(ledger: Ledger, what: str) -> None
     path = ledger.path.parent / what
     path.chmod(path.stat().st_mode | 0o020)
     with pytest.raises(JobgenError, match="written by others") as caught:
-        Ledger(ledger.path).runs()
+        Ledger(ledger.path).list_runs()
     assert "chmod go-w" in caught.value.problems[0].hint
 
 
@@ -90,7 +90,7 @@ def test_one_of_another_user_is_refused(ledger: Ledger) -> None:
     ledger.begin(record())
     os.chown(ledger.path, 12345, 12345)
     with pytest.raises(JobgenError, match="another user"):
-        Ledger(ledger.path).runs()
+        Ledger(ledger.path).list_runs()
 
 
 def test_a_link_in_its_place_is_refused(ledger: Ledger, tmp_path: Path) -> None:
@@ -148,12 +148,19 @@ def test_a_few_letters_are_no_name_of_a_run(ledger: Ledger) -> None:
 def test_runs_come_newest_first_and_live_ones_before_the_limit_cuts(ledger: Ledger) -> None:
     for number in range(6):
         ledger.begin(record(number, ended=number > 1, name="a" if number % 2 else "b"))
-    assert [r.created for r in ledger.runs()] == [1005.0, 1004.0, 1003.0, 1002.0, 1001.0, 1000.0]
-    assert [r.created for r in ledger.runs(limit=3)] == [1005.0, 1001.0, 1000.0]
-    assert [r.created for r in ledger.runs(live_only=True)] == [1001.0, 1000.0]
-    assert {r.name for r in ledger.runs(name="a")} == {"a"}
-    assert ledger.runs(cluster="dgx") == ()
-    newest = ledger.last("b")
+    assert [r.created for r in ledger.list_runs()] == [
+        1005.0,
+        1004.0,
+        1003.0,
+        1002.0,
+        1001.0,
+        1000.0,
+    ]
+    assert [r.created for r in ledger.list_runs(limit=3)] == [1005.0, 1001.0, 1000.0]
+    assert [r.created for r in ledger.list_runs(live_only=True)] == [1001.0, 1000.0]
+    assert {r.name for r in ledger.list_runs(name="a")} == {"a"}
+    assert ledger.list_runs(cluster="dgx") == ()
+    newest = ledger.find_last("b")
     assert newest is not None
     assert newest.created == 1004.0
 
@@ -165,7 +172,7 @@ def test_events_are_added_and_stay_in_order(ledger: Ledger) -> None:
     run = ledger.begin(record())
     ledger.update(run.token, state=JobState.RUNNING, event=("running", "RUNNING on n1"))
     ledger.note(run.token, "signal", "USR1 sent", {"signal": "USR1"})
-    told = ledger.events(run.token)
+    told = ledger.list_events(run.token)
     assert [event.kind for event in told] == ["planned", "running", "signal"]
     assert told[1].text == "RUNNING on n1"
     assert told[2].data == {"signal": "USR1"}
@@ -175,7 +182,7 @@ def test_events_are_added_and_stay_in_order(ledger: Ledger) -> None:
 def test_the_rendered_files_are_kept_for_comparison(ledger: Ledger) -> None:
     files = (BundleFile("job.sbatch", b"#!/bin/bash\n" * 500, 0o755), BundleFile("x", b"\0\xff"))
     run = ledger.begin(record(), Bundle(files))
-    assert Ledger(ledger.path).bundle(run.token) == {f.path: f.content for f in files}
+    assert Ledger(ledger.path).get_bundle(run.token) == {f.path: f.content for f in files}
     assert ledger.path.stat().st_size < 100_000
 
 
@@ -185,15 +192,15 @@ def test_many_changes_are_one_commit_or_none(ledger: Ledger) -> None:
         ledger.update_all([(runs[0].token, {"nodes": "n1"}, None), ("gone", {}, None)])
     assert ledger.get("llama-1").nodes == ""
     ledger.update_all([(run.token, {"nodes": "n1"}, ("seen", "")) for run in runs])
-    assert {run.nodes for run in ledger.runs()} == {"n1"}
+    assert {run.nodes for run in ledger.list_runs()} == {"n1"}
 
 
 def test_how_far_logs_were_read_is_kept(ledger: Ledger) -> None:
     run = ledger.begin(record())
-    assert ledger.cursors(run.token) == {}
+    assert ledger.get_cursors(run.token) == {}
     ledger.keep(run.token, {"job.out": [10, "abc"]})
     ledger.keep(run.token, {"job.out": [20, "abc"]})
-    assert ledger.cursors(run.token) == {"job.out": [20, "abc"]}
+    assert ledger.get_cursors(run.token) == {"job.out": [20, "abc"]}
 
 
 def test_fields_and_states_of_a_later_version_do_not_stop_this_one(ledger: Ledger) -> None:
@@ -257,7 +264,7 @@ def _owned_by(ledger: Ledger, owner: str) -> None:
     with sqlite3.connect(ledger.path) as db:
         db.execute("UPDATE runs SET owner = ?", (owner,))
     db.close()
-    assert owner != this_process()
+    assert owner != name_process()
 
 
 # what can go wrong
@@ -268,7 +275,7 @@ def test_a_damaged_file_is_named_with_the_way_out(ledger: Ledger) -> None:
     ledger.close()
     ledger.path.write_bytes(b"no database" * 1000)
     with pytest.raises(JobgenError, match="damaged") as caught:
-        Ledger(ledger.path).runs()
+        Ledger(ledger.path).list_runs()
     assert f"mv {ledger.path}" in caught.value.problems[0].hint
 
 
@@ -280,7 +287,7 @@ def test_pages_that_were_overwritten_are_an_error_and_no_traceback(ledger: Ledge
     data[4096 : 4096 * 6] = os.urandom(4096 * 5)
     ledger.path.write_bytes(data)
     with pytest.raises(JobgenError, match="damaged"):
-        Ledger(ledger.path).runs()
+        Ledger(ledger.path).list_runs()
 
 
 def test_a_ledger_of_a_newer_version_is_left_alone(ledger: Ledger) -> None:
@@ -290,14 +297,14 @@ def test_a_ledger_of_a_newer_version_is_left_alone(ledger: Ledger) -> None:
         db.execute("PRAGMA user_version = 99")
     db.close()
     with pytest.raises(JobgenError, match="newer jobgen"):
-        Ledger(ledger.path).runs()
+        Ledger(ledger.path).list_runs()
 
 
 READ_ONLY = """
 import pathlib
 from jobgen.ledger import Ledger
 mine = Ledger(pathlib.Path("ledger.sqlite3"))
-print(mine.runs()[0].alias)
+print(mine.list_runs()[0].alias)
 try:
     mine.note("x", "y")
 except Exception as error:
@@ -349,7 +356,7 @@ def test_a_process_killed_in_the_middle_leaves_one_of_two_neighbours(ledger: Led
         child.stdout.close()
         after = Ledger(ledger.path)
         assert after.check() == "ok"
-        events = [event.text for event in after.events(run.token) if event.kind == "n"]
+        events = [event.text for event in after.list_events(run.token) if event.kind == "n"]
         assert events[-1:] == ([str(after.get(run.alias).restarts)] if events else [])
         after.close()
 
@@ -367,11 +374,11 @@ def test_a_list_of_the_latest_runs_does_not_read_ten_thousand(ledger: Ledger) ->
     ledger.close()
     begun = time.process_time()
     fresh = Ledger(ledger.path)
-    assert len(fresh.runs(limit=25)) == 25
+    assert len(fresh.list_runs(limit=25)) == 25
     assert fresh.get("r-9999").created == 10_999.0
     assert fresh.get("5000").alias == "r-5000"
     between = time.process_time()
-    assert len(fresh.runs()) == 10_000
+    assert len(fresh.list_runs()) == 10_000
     assert between - begun < (time.process_time() - between) / 10
 
 

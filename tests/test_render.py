@@ -18,7 +18,7 @@ from jobgen.errors import Invalid
 from jobgen.load import load_cluster, load_job
 from jobgen.model.facts import Facts
 from jobgen.render import render
-from jobgen.render.data import plan_data
+from jobgen.render.data import dump_plan
 from jobgen.resolve import resolve
 from tests.golden.cases import templates
 from tests.resolve.made import GPUS, job, plan
@@ -147,7 +147,7 @@ def test_a_directive_is_one_line_and_means_what_was_written(value: str) -> None:
 
 
 def test_the_plan_says_every_decision_with_its_why() -> None:
-    data = plan_data(plan(job(env="{A: b}", mem="0")))
+    data = dump_plan(plan(job(env="{A: b}", mem="0")))
     for part in ("directives", "env", "decisions"):
         assert all(entry["why"] and entry["place"] for entry in data[part].values()), part
     assert data["shape"]["world"] == 16
@@ -156,7 +156,7 @@ def test_the_plan_says_every_decision_with_its_why() -> None:
 
 def test_the_plan_in_the_bundle_is_the_plan() -> None:
     found = plan()
-    assert json.loads(render(found, templates())["plan.json"].content) == plan_data(found)
+    assert json.loads(render(found, templates())["plan.json"].content) == dump_plan(found)
 
 
 RENDER = """
@@ -193,7 +193,7 @@ def test_files_are_sorted_and_scripts_end_with_a_line_end() -> None:
 
 
 def test_the_same_job_renders_for_every_shipped_cluster() -> None:
-    profiles = {file.name: file for file in Catalog((), Path()).clusters()}
+    profiles = {file.name: file for file in Catalog((), Path()).list_clusters()}
     assert {*profiles} >= {"local", "a100x16", "aws-p5", "oci-h100", "gcp-a2-ultra"}
     for name, file in profiles.items():
         assert "docs: " in file.text or file.parent, name

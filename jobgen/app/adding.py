@@ -19,7 +19,7 @@ from jobgen.shell import split_lines
 from jobgen.survey import choice as choices
 from jobgen.survey import node_profile, site_profile, write
 from jobgen.survey.choice import Choice
-from jobgen.survey.draft import Draft, Gap, ProfileLine, named
+from jobgen.survey.draft import Draft, Gap, ProfileLine, join_names
 from jobgen.survey.node_profile import Probe
 
 
@@ -55,10 +55,10 @@ Leave = Callable[[Choice, tuple[tuple[str, str], ...]], bool]
 """Asks whether a job may be submitted for this choice, with these options."""
 
 
-def destination(world: World, wanted: ProfileRequest) -> Path | None:
+def choose_destination(world: World, wanted: ProfileRequest) -> Path | None:
     """Where the profile goes; None for standard output. Raises Invalid for words that it cannot
     hold."""
-    from jobgen.model.cluster import host, user
+    from jobgen.model.cluster import check_host, check_user
     from jobgen.model.fields import NAME
     from jobgen.model.form import Refusal
 
@@ -68,7 +68,7 @@ def destination(world: World, wanted: ProfileRequest) -> Path | None:
         message = f"'{clip(wanted.name)}' is no name for a cluster"
         hint = refusal.faults[0].hint or "such as a100x16"
         raise Invalid(Diagnostic("J416", message, hint=hint)) from refusal
-    for check, word in ((host, wanted.host), (user, wanted.user)):
+    for check, word in ((check_host, wanted.host), (check_user, wanted.user)):
         try:
             check(word or "x")
         except Refusal as refusal:
@@ -86,23 +86,23 @@ def add(
 
     Raises Unreachable, Missing (no Slurm, or no such partition), Refused, TimedOut.
     """
-    path = destination(world, wanted)
+    path = choose_destination(world, wanted)
     tell = say or world.say
     with world.connect(_login(wanted)) as transport:
         found = survey(transport)
         chosen = choose(found, wanted.partition)
-        draft = drafted(found, chosen, wanted)
+        draft = draft_profile(found, chosen, wanted)
         slurm = _slurm(draft)
         refuses = try_requests(transport, chosen, slurm)
         if isinstance(refuses, Gap) or refuses.value:
             draft = draft._replace(entries=(*draft.entries, refuses))
         told = None
         if leave(chosen, slurm):
-            asked = probing.order(chosen, _root(draft), found.login.host, slurm)
+            asked = probing.build_order(chosen, _root(draft), found.login.host, slurm)
             told = probing.run(transport, asked, world, patience=wanted.patience, say=tell)
-    draft = completed(draft, chosen, told, wanted)
-    text = write.text(_head(wanted), draft)
-    label = world.label(path) if path else "standard output"
+    draft = complete_draft(draft, chosen, told, wanted)
+    text = write.format_profile(_head(wanted), draft)
+    label = world.format_path(path) if path else "standard output"
     _valid(text, label)
     return Added(path, label, text, draft, told.node if told else "")
 
@@ -111,7 +111,7 @@ def choose(found: Survey, partition: str) -> Choice:
     """The nodes that the profile is about. Raises Missing where there are none such."""
     chosen = choices.choose(found.site, partition)
     if chosen is None:
-        known = named(dict.fromkeys(k.partition for k in choices.kinds(found.site)), 12)
+        known = join_names(dict.fromkeys(k.partition for k in choices.list_kinds(found.site)), 12)
         closed = "no partition is up and open to users"
         message = f"there is no partition '{partition[:64]}'" if partition else closed
         hint = f"known: {known or 'none with nodes'}; --partition NAME takes one"
@@ -119,38 +119,44 @@ def choose(found: Survey, partition: str) -> Choice:
     return chosen
 
 
-def drafted(found: Survey, chosen: Choice, wanted: ProfileRequest) -> Draft:
+def draft_profile(found: Survey, chosen: Choice, wanted: ProfileRequest) -> Draft:
     """What the login host tells, before a node is asked."""
     said = site_profile.UserFacts(wanted.account, wanted.qos, wanted.root)
-    return Draft(tuple(site_profile.entries(found.site, found.login, chosen, said)))
+    return Draft(tuple(site_profile.list_entries(found.site, found.login, chosen, said)))
 
 
-def completed(draft: Draft, chosen: Choice, told: Probe | None, wanted: ProfileRequest) -> Draft:
+def complete_draft(
+    draft: Draft, chosen: Choice, told: Probe | None, wanted: ProfileRequest
+) -> Draft:
     """The draft with what a node told, or with why none was asked; and its first lines."""
     gpus = chosen.kind.gpus
-    rest = list(node_profile.entries(told, gpus)) if told else list(_not_asked(gpus))
-    more = list(node_profile.notes(told, gpus)) if told else []
+    rest = list(node_profile.list_entries(told, gpus)) if told else list(_not_asked(gpus))
+    more = list(node_profile.list_notes(told, gpus)) if told else []
     if told:
         rest += [
-            site_profile.shared(one, told.node) for one in draft.lines if one.path[0] == "paths"
+            site_profile.mark_shared(one, told.node)
+            for one in draft.lines
+            if one.path[0] == "paths"
         ]
     merged = site_profile.draft(
-        draft.entries, rest, (*choices.notes(chosen, wanted.partition), *more)
+        draft.entries, rest, (*choices.list_notes(chosen, wanted.partition), *more)
     )
-    return sound(merged._replace(entries=(*_first(wanted), *merged.entries)))
+    return drop_unsound(merged._replace(entries=(*_first(wanted), *merged.entries)))
 
 
-def sound(draft: Draft) -> Draft:
+def drop_unsound(draft: Draft) -> Draft:
     """The draft, its values that a profile cannot hold said in a comment: an account's name may
     have a form that sbatch takes and that we do not."""
     from jobgen.load import check
 
     for _ in draft.entries:
-        text = write.text((), draft)
+        text = write.format_profile((), draft)
         lines = split_lines(text)
         places = (p.place for p in check(text, "x").problems if p.severity == "error")
         wrong = {lines[place.line - 1] for place in places if place and place.line}
-        kept = tuple(_as_gap(one) if write.entry(one) in wrong else one for one in draft.entries)
+        kept = tuple(
+            _as_gap(one) if write.format_entry(one) in wrong else one for one in draft.entries
+        )
         if kept == draft.entries:
             break
         draft = draft._replace(entries=kept)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from jobgen.app.calibrating import Linked, Measured, measured_links
+from jobgen.app.calibrating import Linked, Measured, calibrate_links
 from jobgen.app.prepare import PreparedJob, prepare
 from jobgen.app.world import World
 from jobgen.errors import Missing
@@ -29,7 +29,7 @@ class Advised(NamedTuple):
     """Benches that measured this machine's links."""
 
 
-def advised(
+def advise_job(
     ready: PreparedJob,
     nodes: Sequence[int] = (),
     *,
@@ -51,17 +51,19 @@ def advised(
     if calibrated and measured:
         ask = ask._replace(factor=measured[0].factor)
     if calibrated:
-        ask = ask._replace(machine=measured_links(ask.machine, links))
+        ask = ask._replace(machine=calibrate_links(ask.machine, links))
     from jobgen.strategy.choice.advise import advise
 
     found = advise(ask, auto=auto)
     shown = found.first_option
     if shown is not None and shown.verdict == "no":
-        from jobgen.strategy.choice.levers import levers, smallest
+        from jobgen.strategy.choice.levers import find_fewest_nodes, find_levers
 
-        nodes_and_how = smallest(ask)
+        nodes_and_how = find_fewest_nodes(ask)
         count, how = nodes_and_how or (None, "")
-        found = found._replace(levers=levers(shown, ask), smallest_nodes=count, smallest_by=how)
+        found = found._replace(
+            levers=find_levers(shown, ask), smallest_nodes=count, smallest_by=how
+        )
     if nodes:
         from jobgen.strategy.choice.scale import scale
 
@@ -72,40 +74,42 @@ def advised(
 
 def _explained(found: Advice) -> Advice:
     """With each component's formula and source."""
-    from jobgen.strategy.memory.memory_formulas import explained
+    from jobgen.strategy.memory.memory_formulas import explain_memory
 
-    options = tuple(one._replace(memory=explained(one.setup, one.memory)) for one in found.options)
+    options = tuple(
+        one._replace(memory=explain_memory(one.setup, one.memory)) for one in found.options
+    )
     chosen = found.chosen
     if chosen is not None:
-        chosen = chosen._replace(memory=explained(chosen.setup, chosen.memory))
+        chosen = chosen._replace(memory=explain_memory(chosen.setup, chosen.memory))
     return found._replace(options=options, chosen=chosen)
 
 
-def counted(ready: PreparedJob) -> str:
+def describe_count(ready: PreparedJob) -> str:
     """A sentence on the model's parameters: as transformers builds it, beside the planner's count.
 
     Raises Missing where it cannot be built here.
     """
     import json
 
-    from jobgen.strategy.model_sizes import architecture
-    from jobgen.strategy.shapes import configured, model
-    from jobgen.strategy.shapes.exact import NotBuilt, exact
+    from jobgen.strategy.model_sizes import read_architecture
+    from jobgen.strategy.shapes import build_model, find_config
+    from jobgen.strategy.shapes.exact import NotBuilt, count_exactly
 
     train = ready.job.value.train
     name = train.model if train else None
     if train is None or not isinstance(name, str):
         raise Missing("--exact builds a model by its config.json or Hub id: train.model names none")
-    arch, doubt = architecture(train, ready.facts.texts)
+    arch, doubt = read_architecture(train, ready.facts.texts)
     content = ready.facts.texts.get(name)
-    said = json.loads(content) if content is not None else configured(name)
+    said = json.loads(content) if content is not None else find_config(name)
     if arch is None or not isinstance(said, dict):
         raise Missing(doubt)
     try:
-        found = exact(said)
+        found = count_exactly(said)
     except NotBuilt as error:
         raise Missing(str(error)) from error
-    own = model(arch).count
+    own = build_model(arch).count
     beside = "as counted here" if own == found else f"{own:,} are counted here"
     return f"{found:,} parameters, built by transformers on the meta device; {beside}"
 
@@ -119,7 +123,7 @@ class Compared(NamedTuple):
     """Cluster → why nothing is known of it."""
 
 
-def compared(
+def compare_clusters(
     world: World, job: Path, clusters: Sequence[str], sets: Sequence[str] = ()
 ) -> Compared:
     """A job's work on each cluster: as many tokens as the first one does in the job's time.
@@ -132,7 +136,7 @@ def compared(
     unknown, tokens = {}, 0.0
     for name in clusters:
         ready = prepare(world, job, name, sets, with_upload=False)
-        found = advised(ready)
+        found = advise_job(ready)
         shown = found.advice.first_option if found.advice else None
         if shown is None:
             unknown[name] = found.missing or "the job has no train:"

@@ -54,13 +54,13 @@ class Linked(NamedTuple):
         return f"{rate}, measured by bench allreduce on {self.cluster} ({self.alias})"
 
 
-def linked(world: World, ready: PreparedJob) -> tuple[Linked, ...]:
+def find_benches(world: World, ready: PreparedJob) -> tuple[Linked, ...]:
     """The newest benches of these links, over NCCL: one between nodes and one inside a node."""
-    from jobgen.app.benching.allreduce import digest
+    from jobgen.app.benching.allreduce import digest_machine
     from jobgen.bench.bench_job import NAME
 
-    wanted = digest(ready.profile.value)
-    runs = world.ledger.runs(cluster=ready.plan.cluster, name=NAME, limit=50)
+    wanted = digest_machine(ready.profile.value)
+    runs = world.ledger.list_runs(cluster=ready.plan.cluster, name=NAME, limit=50)
     known = [one for run in runs if (one := _linked(run, wanted)) is not None]
     several = next((one for one in known if one.nodes > 1), None)
     alone = next((one for one in known if one.nodes == 1), None)
@@ -81,11 +81,11 @@ def _linked(run: RunRecord, digest: str) -> Linked | None:
     return Linked(run.alias, run.site.cluster, *size, float(found["busbw"]), alpha)
 
 
-def measured_links(machine: ClusterHardware, found: Sequence[Linked]) -> ClusterHardware:
+def calibrate_links(machine: ClusterHardware, found: Sequence[Linked]) -> ClusterHardware:
     """The machine with its links as these benches have measured them."""
     from jobgen.strategy.estimate import MeasuredLinks as Links
     from jobgen.strategy.speed.collectives import RankGroup
-    from jobgen.strategy.speed.collectives import measured as of
+    from jobgen.strategy.speed.collectives import fit_links as of
 
     known = Links()
     for one in found:
@@ -100,10 +100,10 @@ def measured_links(machine: ClusterHardware, found: Sequence[Linked]) -> Cluster
     return machine._replace(measured=known) if found else machine
 
 
-def measured(world: World, ready: PreparedJob) -> tuple[Measured, ...]:
+def list_measured(world: World, ready: PreparedJob) -> tuple[Measured, ...]:
     """The newest runs of this name on this cluster that reported their peak, the newest first."""
     plan = ready.plan
-    runs = world.ledger.runs(cluster=plan.cluster, name=plan.name, limit=50)
+    runs = world.ledger.list_runs(cluster=plan.cluster, name=plan.name, limit=50)
     found = (one for run in runs if run.ended and (one := _measured(run)) is not None)
     return tuple(one for one, _ in zip(found, range(NEWEST), strict=False))
 

@@ -15,7 +15,7 @@ from jobgen.app.submission_driver import settle
 from jobgen.app.world import World
 from jobgen.errors import JobgenError, Unreachable
 from jobgen.model.record import RunRecord
-from jobgen.scheduler import Scheduler, scheduler_for
+from jobgen.scheduler import Scheduler, get_scheduler
 from jobgen.submission import scripts, wire
 from jobgen.submission.states import CancelAsked, State
 from jobgen.submission.transitions import step
@@ -64,7 +64,7 @@ def _wanted(world: World, record: RunRecord) -> RunRecord:
 
 
 def _cancel(record: RunRecord, context: RunContext) -> RunRecord:
-    scheduler = scheduler_for(record.site)
+    scheduler = get_scheduler(record.site)
     if record.directory:
         _bury(record, context.transport, scheduler)
     if State.of(record).phase.open:
@@ -91,7 +91,7 @@ def _cancel(record: RunRecord, context: RunContext) -> RunRecord:
 def _bury(record: RunRecord, transport: Transport, scheduler: Scheduler) -> None:
     result = transport.call(scripts.bury(record.directory, record.token))
     try:
-        told = wire.table(wire.frames(result.out))
+        told = wire.index(wire.split_frames(result.out))
     except wire.GarbledError:
         told = {}
     if "failed" in told:
@@ -105,7 +105,9 @@ def _scancel(record: RunRecord, transport: Transport, scheduler: Scheduler) -> N
     """scancel every job that carries this run's token, and no other."""
     result = transport.call(scripts.command({"find": scheduler.find()}))
     try:
-        found = scheduler.parse_own_jobs(wire.answer(wire.table(wire.frames(result.out)), "find"))
+        found = scheduler.parse_own_jobs(
+            wire.read_answer(wire.index(wire.split_frames(result.out)), "find")
+        )
     except wire.GarbledError:
         found = None
     if found is None:
@@ -115,20 +117,20 @@ def _scancel(record: RunRecord, transport: Transport, scheduler: Scheduler) -> N
             "but it is not cancelled",
             hint=f"jobgen cancel {record.alias} again",
         )
-    jobs = [each.job for each in found if each.of(record.token)]
+    jobs = [each.job for each in found if each.belongs_to(record.token)]
     if jobs:
         transport.call(scripts.command({"cancel": scheduler.cancel(jobs)}))
 
 
 def _signal(record: RunRecord, signal: str, context: RunContext) -> RunRecord:
-    scheduler = scheduler_for(record.site)
+    scheduler = get_scheduler(record.site)
     record = refresh([record], context)[0]
     if record.job is None or record.ended:
         return record
     bare = record.job._replace(task=None, component=None)
     question = {"signal": scheduler.cancel([bare], signal=signal)}
     result = context.transport.call(scripts.command(question))
-    told = wire.answer(wire.table(wire.frames(result.out)), "signal")
+    told = wire.read_answer(wire.index(wire.split_frames(result.out)), "signal")
     if told.code != 0:
         raise JobgenError(f"{record.alias}: {told.error_text.strip() or 'the signal was refused'}")
     context.ledger.note(record.token, "signal", f"{signal} sent to the batch shell")

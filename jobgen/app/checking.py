@@ -60,13 +60,13 @@ def check(
     with world.connect(cluster.site.login) as transport:
         found = survey(transport)
         told, refuses = None, None
-        if not compare.partition(profile, found.site):
+        if not compare.compare_partition(profile, found.site):
             chosen = adding.choose(found, _partition(profile.value))
             slurm = _slurm(profile, found, chosen)
             refuses = try_requests(transport, chosen, slurm)
             if leave and leave(chosen, slurm):
                 root = profile.value.paths.root
-                asked = probing.order(chosen, root, found.login.host, slurm)
+                asked = probing.build_order(chosen, root, found.login.host, slurm)
                 told = probing.run(transport, asked, world, patience=patience, say=say or world.say)
     return _compared(file, profile, found, told, refuses)
 
@@ -80,20 +80,20 @@ def _compared(
 ) -> CheckedProfile:
     from jobgen.load import load_cluster
 
-    wrong = compare.partition(profile, found.site)
+    wrong = compare.compare_partition(profile, found.site)
     if wrong:
         return CheckedProfile(file, profile, Comparison((wrong,)), found)
     partition = _partition(profile.value)
     chosen = adding.choose(found, partition)
     # the root is the profile's own choice, so it is not compared
     wanted = ProfileRequest(profile.value.name, partition=partition, root=profile.value.paths.root)
-    draft = adding.drafted(found, chosen, wanted)
+    draft = adding.draft_profile(found, chosen, wanted)
     if refuses and (profile.value.refuses or isinstance(refuses, Gap) or refuses.value):
         draft = draft._replace(entries=(*draft.entries, refuses))
-    draft = adding.completed(draft, chosen, told, wanted)
-    theirs = load_cluster(write.text((), draft), "what was found").value
+    draft = adding.complete_draft(draft, chosen, told, wanted)
+    theirs = load_cluster(write.format_profile((), draft), "what was found").value
     result = compare.compare(profile, theirs, draft)
-    account = compare.account(profile, found.site, chosen)
+    account = compare.compare_account(profile, found.site, chosen)
     if account:
         result = result._replace(differences=(*result.differences, account))
     return CheckedProfile(file, profile, result, found, told.node if told else "")
@@ -103,7 +103,7 @@ def _slurm(
     profile: Loaded[ClusterProfile], found: Survey, chosen: Choice
 ) -> tuple[tuple[str, str], ...]:
     """The profile's options of sbatch; without an account that is not the user's."""
-    wrong = "account" if compare.account(profile, found.site, chosen) else ""
+    wrong = "account" if compare.compare_account(profile, found.site, chosen) else ""
     options = profile.value.defaults.slurm.items()
     return tuple((name, v) for name, v in options if v is not None and name != wrong)
 

@@ -32,20 +32,20 @@ class Profile(NamedTuple):
         return Site(profile.name, profile.scheduler, login, profile.paths.root, profile.accounting)
 
 
-def ls(world: World) -> tuple[ClusterFile, ...]:
+def list_profiles(world: World) -> tuple[ClusterFile, ...]:
     """Every profile that a name can reach, with what it hides."""
-    return tuple(world.catalog().clusters())
+    return tuple(world.open_catalog().list_clusters())
 
 
 def find(world: World, name: str | None, catalog: Catalog | None = None) -> Profile:
     """A profile by name or path. Raises Missing and Invalid."""
     from jobgen.load import load_cluster
 
-    catalog = catalog or world.catalog()
+    catalog = catalog or world.open_catalog()
     if not name:
         hint = f"add -c NAME, or cluster: NAME to the job file; {catalog.suggest()}"
         raise Missing("no cluster is named", hint=hint)
-    file = catalog.cluster(name)
+    file = catalog.find_cluster(name)
     world.texts.update(file.texts)
     return Profile(file, load_cluster(file.text, file.label, parent=file.parent))
 

@@ -39,7 +39,7 @@ class SubmitStage(NamedTuple):
 Progress = Callable[[SubmitStage], None]
 
 
-def silent(_: SubmitStage) -> None:
+def ignore_stage(_: SubmitStage) -> None:
     """Progress that nobody watches."""
 
 
@@ -54,7 +54,7 @@ class RunContext:
     say: Callable[[str], None]
     redial: Callable[[], Transport] | None = None
     """Makes a new connection; without it a lost one ends the command."""
-    progress: Progress = silent
+    progress: Progress = ignore_stage
     patience: float = PATIENCE
     nonce: Callable[[], str] = field(default=lambda: secrets.token_hex(6))
     redials: int = field(default=0, init=False)

@@ -40,7 +40,7 @@ def gather(world: World, spec: Loaded[JobSpec], base: Path, cluster: str | None)
     problems: list[Diagnostic] = []
     texts: dict[str, bytes] = {}
     workdir, manifest = _workdir(world, spec, base), None
-    facts = Facts(secrets=secret.origins(world, spec.value.secrets, base))
+    facts = Facts(secrets=secret.locate_secrets(world, spec.value.secrets, base))
     if cluster is not None:
         facts = facts._replace(after=_after(world, spec, cluster))
     if not workdir.is_dir():
@@ -136,7 +136,7 @@ def _no_workdir(spec: Loaded[JobSpec]) -> Diagnostic:
 
 def _place_of_workdir(spec: Loaded[JobSpec]) -> Place:
     path = ("workdir", "path")
-    return spec.at(*path) if path in spec.places else spec.at("workdir")
+    return spec.find_place(*path) if path in spec.places else spec.find_place("workdir")
 
 
 def _named(job: JobSpec) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -152,14 +152,16 @@ def _named(job: JobSpec) -> Iterator[tuple[tuple[str, ...], str]]:
 
 def _unread(spec: Loaded[JobSpec], name: str, path: tuple[str, ...], error: OSError) -> Diagnostic:
     message = f"{'.'.join(path)} '{name}' cannot be read: {error.strerror}"
-    return Diagnostic("J181", message, spec.at(*path), "it is taken relative to the workdir")
+    return Diagnostic(
+        "J181", message, spec.find_place(*path), "it is taken relative to the workdir"
+    )
 
 
 def _after(world: World, spec: Loaded[JobSpec], cluster: str) -> dict[str, str]:
     """Name in ``after:`` → the id of its newest run on this cluster, for those that have one."""
     ids = {}
     for name in spec.value.after:
-        record = world.ledger.last(name, cluster=cluster)
+        record = world.ledger.find_last(name, cluster=cluster)
         if record and record.job:
             ids[name] = str(JobId(record.job.job))
     return ids

@@ -53,7 +53,7 @@ def observe(
     return refresh(records, context)
 
 
-def refreshed(
+def refresh_stale(
     world: World, records: Sequence[RunRecord], *, fresh: float = 0.0
 ) -> tuple[RunRecord, ...]:
     """The records, those asked about anew that have not ended and are older than ``fresh``.
@@ -82,7 +82,7 @@ def _is_open(record: RunRecord, now: float, fresh: float) -> bool:
     )
 
 
-def ls(
+def list_runs(
     world: World,
     *,
     every: bool = False,
@@ -92,9 +92,9 @@ def ls(
     limit: int | None = None,
 ) -> tuple[RunRecord, ...]:
     """The runs, newest first: those that have not ended, and the newest of those that have."""
-    records = world.ledger.runs(cluster=cluster, limit=None if every else limit or 25)
+    records = world.ledger.list_runs(cluster=cluster, limit=None if every else limit or 25)
     if not cached:
-        records = refreshed(world, records, fresh=FRESH)
+        records = refresh_stale(world, records, fresh=FRESH)
     wanted = {s.upper() for s in states}
     return tuple(r for r in records if not wanted or r.state in wanted)
 
@@ -104,12 +104,12 @@ def show(world: World, ref: str, *, cached: bool = False) -> RunView:
     from jobgen.app import monitor_reports
 
     record = world.ledger.get(ref)
-    watched = monitor_reports.remembered(record)
-    if not cached and not monitor_reports.settled(record):
+    watched = monitor_reports.recall(record)
+    if not cached and not monitor_reports.is_settled(record):
         record, watched = _looked(world, record, watched)
     elif not cached:
-        record = refreshed(world, (record,))[0]
-    events = tuple(Happening(e.time, e.text) for e in world.ledger.events(record.token))
+        record = refresh_stale(world, (record,))[0]
+    events = tuple(Happening(e.time, e.text) for e in world.ledger.list_events(record.token))
     files: tuple[tuple[str, str], ...] = ()
     if record.directory:
         names = ["bundle/job.sbatch", "src", "logs", "bundle/plan.json"]
@@ -148,7 +148,7 @@ def wait(
     """
     records = tuple(world.ledger.get(ref) for ref in refs)
     if any(record.ended and not record.settled for record in records):
-        records = refreshed(world, records)
+        records = refresh_stale(world, records)
     end = None if timeout is None else world.now() + timeout
     pause, links = SHORTEST, _Links(world)
     try:
@@ -158,7 +158,7 @@ def wait(
             for old, new in zip(before, records, strict=True):
                 if (old.state, old.reason) != (new.state, new.reason):
                     seen(new)
-            pause = SHORTEST if records != before else patience(records[0], pause)
+            pause = SHORTEST if records != before else choose_pause(records[0], pause)
             if _enough(records, any_one=any_one):
                 break
             if end is not None and world.now() >= end:
@@ -174,7 +174,7 @@ def _enough(records: Sequence[RunRecord], *, any_one: bool) -> bool:
     return (any if any_one else all)(r.ended for r in records)
 
 
-def patience(record: RunRecord, wait: float) -> float:
+def choose_pause(record: RunRecord, wait: float) -> float:
     """Seconds until the next question, growing: a controller is not to be asked in a loop."""
     if record.site.scheduler == "local":
         return SHORTEST
@@ -182,9 +182,9 @@ def patience(record: RunRecord, wait: float) -> float:
     return min(wait * 1.5, most)
 
 
-def in_words(record: RunRecord) -> str:
+def describe_state(record: RunRecord) -> str:
     """``PENDING (other jobs are ahead)``, ``RUNNING on n1,n2``, ``FAILED, exit 1:0``."""
-    from jobgen.scheduler.reasons import pending_reason
+    from jobgen.scheduler.reasons import explain_pending
 
     state = str(record.state)
     if record.state is JobState.UNKNOWN and record.raw:
@@ -193,7 +193,7 @@ def in_words(record: RunRecord) -> str:
         done = record.exit and record.exit != "0:0"
         return f"{state}, exit {record.exit}" if done else state
     if record.reason and record.reason != "None":
-        return f"{state} ({pending_reason(record.reason)})"
+        return f"{state} ({explain_pending(record.reason)})"
     return f"{state} on {record.nodes}" if record.nodes else state
 
 

@@ -62,15 +62,15 @@ def lint(
 
 
 def _is_job(path: Path, text: str) -> bool:
-    from jobgen.load import is_script, kind
+    from jobgen.load import detect_kind, is_script
 
-    return not is_script(text, path.name) and kind(text, path.name) == "job"
+    return not is_script(text, path.name) and detect_kind(text, path.name) == "job"
 
 
 def _examine(world: World, path: Path, text: str, cluster: str, sets: Sequence[str]) -> LintedFile:
     from jobgen.app.prepare import JobFile, examine
 
-    label, base = world.label(path), path.resolve().parent
+    label, base = world.format_path(path), path.resolve().parent
     found = examine(world, JobFile(text, label, base, base), cluster, sets)
     return LintedFile(label, "job", text, found.diagnostics, valid=found.ready is not None)
 
@@ -91,7 +91,7 @@ def _lint(
 ) -> LintedFile:
     from jobgen.load import check
 
-    label = world.label(path)
+    label = world.format_path(path)
     if isinstance(text, Invalid):
         return LintedFile(label, "file", "", text.problems, valid=False)
     where = where or _asked(world, path, text)
@@ -110,7 +110,7 @@ def _check_files(world: World, path: Path, text: str) -> Iterator[Diagnostic]:
     from jobgen.app.prepare import judge
     from jobgen.load import load_job
 
-    spec = load_job(text, world.label(path))
+    spec = load_job(text, world.format_path(path))
     facts = gather_files(world, spec, path.resolve().parent)
     yield from map(judge, (*_check_readers(spec, facts), *_check_stop_file(spec, facts)))
 
@@ -123,7 +123,7 @@ def _check_readers(spec: Loaded[JobSpec], facts: Facts) -> Iterator[PlanCheck]:
     from jobgen import strategy
     from jobgen.resolve.unread import check_readers
 
-    reads = strategy.framework(train, launcher)
+    reads = strategy.choose_framework(train, launcher)
     yield from check_readers(spec, facts, launcher, reads)
 
 
@@ -146,7 +146,7 @@ def _asked(world: World, path: Path, text: str) -> ClusterProfile | None:
         return None
     from jobgen.errors import Missing
 
-    catalog = world.catalog(beside=path.resolve().parent)
+    catalog = world.open_catalog(beside=path.resolve().parent)
     try:
         return clusters.find(world, found.group(1), catalog).loaded.value
     except (Missing, Invalid):
@@ -157,14 +157,14 @@ def _cluster(world: World, texts: Sequence[tuple[Path, str | Invalid]]) -> Clust
     """The one profile among several files, if it is valid."""
     if len(texts) < 2:
         return None
-    from jobgen.load import is_script, kind, load_cluster
+    from jobgen.load import detect_kind, is_script, load_cluster
 
     found = [
         (path, text)
         for path, text in texts
         if isinstance(text, str)
         and not is_script(text, path.name)
-        and kind(text, path.name) == "cluster"
+        and detect_kind(text, path.name) == "cluster"
     ]
     if len(found) != 1:
         return None
@@ -180,6 +180,6 @@ def _parent(world: World, path: Path, text: str) -> Parent | None:
     from jobgen.errors import Missing
 
     try:
-        return world.catalog(beside=path.resolve().parent).parent(path, text)
+        return world.open_catalog(beside=path.resolve().parent).find_parent(path, text)
     except (Missing, Invalid):
         return None

@@ -79,7 +79,7 @@ class _Tail:
         The other side already sends the next block while one is worked on.
         """
         logs = f"{record.directory}/logs"
-        with ahead() as start:
+        with run_ahead() as start:
             seen = self._look(transport, logs)
             while True:
                 new = self._taken(seen, now())
@@ -92,9 +92,11 @@ class _Tail:
                 seen = coming()
 
     def _look(self, transport: Transport, logs: str) -> Seen:
-        from jobgen.transport.files import tail
+        from jobgen.transport.files import read_tail
 
-        return tail(transport, logs, self.offsets, BLOCK, backlog=self._backlog(), overlap=OVERLAP)
+        return read_tail(
+            transport, logs, self.offsets, BLOCK, backlog=self._backlog(), overlap=OVERLAP
+        )
 
     def _again(self, seen: Seen) -> bool:
         """Whether to look once more at once; what this look did not bring is noted."""
@@ -158,7 +160,7 @@ class _Tail:
 
 
 @contextmanager
-def ahead() -> Iterator[Callable[[Callable[[], Seen]], Callable[[], Seen]]]:
+def run_ahead() -> Iterator[Callable[[Callable[[], Seen]], Callable[[], Seen]]]:
     """What starts a look in a thread of its own, and gives back what waits for its answer.
 
     Who leaves earlier does not wait: the thread ends with the connection.
@@ -186,7 +188,7 @@ def show(world: World, ref: str, view: View) -> Iterator[Lines | StreamEvent]:
     tail = _Tail(view)
     with world.connect(record.site.login) as transport:
         yield from tail.read(transport, record, world.now)
-        if not tail.unread and not tail.follower.sources():
+        if not tail.unread and not tail.follower.list_sources():
             record = jobs.observe(world, transport, (record,))[0]
             yield StreamEvent("empty", _no_output(record, view))
     yield from tail.follower.close(world.now())
@@ -196,7 +198,7 @@ def show(world: World, ref: str, view: View) -> Iterator[Lines | StreamEvent]:
 def _no_output(record: RunRecord, view: View) -> str:
     which = " for these options" if view.narrowed else ""
     yet = "" if record.ended else " yet"
-    return f"{record.alias}: no output{which}{yet}; the job is {jobs.in_words(record)}"
+    return f"{record.alias}: no output{which}{yet}; the job is {jobs.describe_state(record)}"
 
 
 def follow(world: World, ref: str, view: View) -> Iterator[Lines | StreamEvent]:
@@ -242,7 +244,7 @@ class _Session:
         finally:
             self._hang_up()
         yield from self.tail.follower.close(self.world.now())
-        yield StreamEvent("end", jobs.in_words(self.record), self.world.now())
+        yield StreamEvent("end", jobs.describe_state(self.record), self.world.now())
         self.tail.check(self.record)
 
     def _reconnect(self) -> Iterator[StreamEvent]:
@@ -274,13 +276,13 @@ class _Session:
         self.last_query = self.world.now()
         said = (self.record.state, self.record.reason, self.record.restarts)
         if said == self.last_state:
-            self.wait = jobs.patience(self.record, self.wait)
+            self.wait = jobs.choose_pause(self.record, self.wait)
             return
         if self.last_state and said[2] > self.last_state[2]:
             yield StreamEvent("restart", f"restart {said[2]}", now)
         self.wait, self.last_state = 1.0, said
         if not self.record.ended:  # the end is told after the last line
-            yield StreamEvent("state", jobs.in_words(self.record), now)
+            yield StreamEvent("state", jobs.describe_state(self.record), now)
 
     def _lines(self) -> Generator[Lines | StreamEvent, None, bool]:
         """All that is there now; returns whether anything was."""
@@ -300,5 +302,5 @@ class _Session:
             self.tail.settled = True
             yield from self.tail.follower.settle(self.world.now())
         yield from self.tail.follower.tick(self.world.now())
-        yield from self.tail.follower.bars(self.world.now())
+        yield from self.tail.follower.take_bars(self.world.now())
         return moved

@@ -38,21 +38,21 @@ class Watched(NamedTuple):
     """Why there is nothing."""
 
 
-def every(record: RunRecord) -> int:
+def get_period(record: RunRecord) -> int:
     """Seconds between two samples; 0 where the job has no monitor."""
     asked = record.shape.get(ASKED)
     return asked if isinstance(asked, int) and asked > 0 else 0
 
 
-def settled(record: RunRecord) -> bool:
+def is_settled(record: RunRecord) -> bool:
     """Whether nothing new is to be had: no monitor, or it has ended and its summary is here."""
-    return not every(record) or not record.directory or (record.ended and bool(_kept(record)))
+    return not get_period(record) or not record.directory or (record.ended and bool(_kept(record)))
 
 
-def remembered(record: RunRecord) -> Watched | None:
+def recall(record: RunRecord) -> Watched | None:
     """What the ledger knows; None where the job has no monitor or nothing is known."""
     kept = _kept(record)
-    return _watched(record, kept) if every(record) and kept else None
+    return _watched(record, kept) if get_period(record) and kept else None
 
 
 def read_monitors(transport: Transport, ledger: Ledger, record: RunRecord) -> Watched:
@@ -60,14 +60,14 @@ def read_monitors(transport: Transport, ledger: Ledger, record: RunRecord) -> Wa
 
     A run that has ended is asked once, and remembered.
     """
-    result = transport.call(scripts.monitored(record.directory), deadline=DEADLINE)
+    result = transport.call(scripts.sum_up_monitors(record.directory), deadline=DEADLINE)
     try:
-        found = wire.frames(result.out)
+        found = wire.split_frames(result.out)
     except wire.GarbledError:
-        return Watched(every(record), unread="the answer of the other side could not be read")
+        return Watched(get_period(record), unread="the answer of the other side could not be read")
     told = {key: [text for word, text in found if word == key] for key, _ in found}
     if "summed" not in told and "missing" not in told:
-        return Watched(every(record), unread="the answer of the other side was cut")
+        return Watched(get_period(record), unread="the answer of the other side was cut")
     if record.ended and not {"unread", "missing"} & told.keys() and len(result.out) <= _REMEMBERED:
         kept: dict[str, list[str]] = {
             key: told[key] for key in ("monitor", "complaints") if key in told
@@ -105,13 +105,13 @@ def _unread(told: dict[str, list[str]]) -> str:
 
 
 def _watched(record: RunRecord, told: dict[str, list[str]]) -> Watched:
-    from jobgen.monitor.findings import overall, remarks
-    from jobgen.monitor.summary import nodes
+    from jobgen.monitor.findings import list_remarks, summarize_job
+    from jobgen.monitor.summary import summarize_nodes
 
-    found = nodes(told.get("monitor", []))
+    found = summarize_nodes(told.get("monitor", []))
     said = "\n".join(told.get("complaints", []))
     complaints = _complaints(_OWN.findall(said))
     if not found:
         complaints = (*complaints, *_SRUN.findall(said)[:3])
-        return Watched(every(record), complaints=complaints, unread=_unread(told))
-    return Watched(every(record), found, overall(found), remarks(found), complaints)
+        return Watched(get_period(record), complaints=complaints, unread=_unread(told))
+    return Watched(get_period(record), found, summarize_job(found), list_remarks(found), complaints)

@@ -16,11 +16,11 @@ from jobgen.app.submission_driver import perform, settle
 from jobgen.errors import Unreachable
 from jobgen.model.observation import Observation
 from jobgen.model.record import JobId, JobState, RunRecord
-from jobgen.scheduler import Scheduler, merge_observations, scheduler_for
+from jobgen.scheduler import Scheduler, get_scheduler, merge_observations
 from jobgen.shell import Command
 from jobgen.submission import scripts, wire
 from jobgen.submission.markers import Markers, read_markers
-from jobgen.submission.outcome import Seen, count_elements, outcome
+from jobgen.submission.outcome import Seen, compute_changes, count_elements
 from jobgen.submission.record_changes import list_changes
 from jobgen.submission.states import Effect, Phase, Sighting, State
 from jobgen.submission.transitions import step
@@ -97,7 +97,7 @@ def _by_scheduler(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
     """Those that one scheduler can be asked about at once; the local one lives in its root."""
     groups: dict[Scheduler, list[RunRecord]] = {}
     for record in records:
-        groups.setdefault(scheduler_for(record.site), []).append(record)
+        groups.setdefault(get_scheduler(record.site), []).append(record)
     return list(groups.values())
 
 
@@ -133,18 +133,18 @@ def _taken_up(record: RunRecord, context: RunContext) -> RunRecord:
 
 
 def _ask(records: Sequence[RunRecord], transport: Transport) -> _Look:
-    look = _Look(transport, scheduler_for(records[0].site))
+    look = _Look(transport, get_scheduler(records[0].site))
     jobs = [r.job for r in records if r.job is not None]
     asked = {f"queue{n}": look.scheduler.query(each) for n, each in enumerate(_by_cluster(jobs))}
     directories = [r.directory for r in records]
     result = transport.call(scripts.observe(directories, asked), deadline=DEADLINE)
     try:
-        frames = wire.frames(result.out)
+        frames = wire.split_frames(result.out)
     except wire.GarbledError:
         return look
-    told = wire.table(frames)
-    look.now = wire.number(told.get("now", "")) or 0.0
-    heard = [look.scheduler.states(wire.answer(told, key)) for key in asked]
+    told = wire.index(frames)
+    look.now = wire.parse_number(told.get("now", "")) or 0.0
+    heard = [look.scheduler.parse_query(wire.read_answer(told, key)) for key in asked]
     look.answered = all(each is not None for each in heard)
     for each in heard:
         look.queue.update(each or {})
@@ -162,26 +162,26 @@ def _ask_past(look: _Look, gone: Sequence[RunRecord]) -> None:
     asked = _questions(look, open_ones)
     result = look.transport.call(scripts.command(asked), deadline=DEADLINE)
     try:
-        told = wire.table(wire.frames(result.out))
+        told = wire.index(wire.split_frames(result.out))
     except wire.GarbledError:
         return
-    config = wire.answer(told, "config")
-    settings = look.scheduler.settings(config)
+    config = wire.read_answer(told, "config")
+    settings = look.scheduler.parse_config(config)
     if config.code == 0:
         look.min_job_age = float(settings.min_job_age)
-    look.alive = {r.directory for r in open_ones if wire.answer(told, _life(r)).out.strip()}
+    look.alive = {r.directory for r in open_ones if wire.read_answer(told, _life(r)).out.strip()}
     for key in asked:
         if key.startswith("past"):
-            heard = look.scheduler.past(wire.answer(told, key))
+            heard = look.scheduler.parse_history(wire.read_answer(told, key))
             look.silent |= heard is None and settings.accounting is not False
             look.past.update(heard or {})
 
 
 def _questions(look: _Look, gone: Sequence[RunRecord]) -> dict[str, Command]:
     """What is asked about runs that the queue does not know: settings, accounting, fresh logs."""
-    asked = {"config": look.scheduler.configuration()}
+    asked = {"config": look.scheduler.show_config()}
     for number, each in enumerate(_by_cluster([r.job for r in gone if r.job is not None])):
-        question = look.scheduler.history(each)
+        question = look.scheduler.query_history(each)
         if question is not None:
             asked[f"past{number}"] = question
     # a log that was written to in the last two minutes is enough
@@ -237,7 +237,7 @@ def _judged(
     submission = _submission(record, seen, state)
     if state.job != before.job or state.phase in (Phase.CANCELLED, Phase.LOST, Phase.REJECTED):
         return {**list_changes(state, record), "submission": submission}, state, effects
-    changed = outcome(record._replace(submission=submission), seen)
+    changed = compute_changes(record._replace(submission=submission), seen)
     if submission != record.submission:
         changed.setdefault("submission", submission)
     return changed, state, effects
@@ -303,7 +303,7 @@ def _mine(record: RunRecord, heard: Mapping[JobId, Observation]) -> Observation 
     if record.job is None:
         return None
     return merge_observations(
-        record.job, [each for each in heard.values() if each.of(record.token)]
+        record.job, [each for each in heard.values() if each.belongs_to(record.token)]
     )
 
 
@@ -311,7 +311,7 @@ def _elements(record: RunRecord, heard: Mapping[JobId, Observation]) -> dict[str
     """What was heard of each element of an array; under "" of those that have not started."""
     if record.job is None or not record.shape.get("elements"):
         return {}
-    mine = [each for each in heard.values() if each.of(record.token)]
+    mine = [each for each in heard.values() if each.belongs_to(record.token)]
     return {
         "" if part.job.task is None else str(part.job.task): part.state
         for part in mine

@@ -32,7 +32,7 @@ _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """What an interpreter may need to start. Nothing else of the environment reaches a template."""
 
 
-def overridden(
+def override_templates(
     world: World,
     plan: Plan,
     templates: Mapping[str, str],

@@ -107,12 +107,12 @@ def require_secrets(world: World, refs: Sequence[SecretRef], base: Path) -> None
 
     Files below the job's folder need no permission. Raises Usage as ``require_login`` does.
     """
-    from jobgen.app.secret import path_of
+    from jobgen.app.secret import get_path
 
     folder = realpath(base)
     kept = _kept(world)
     for ref in refs:
-        path = realpath(path_of(world, ref, base)) if ref.source == "file" else ""
+        path = realpath(get_path(world, ref, base)) if ref.source == "file" else ""
         permission = ("secret", path, folder)
         if not path or Path(path).is_relative_to(folder) or permission in kept:
             continue

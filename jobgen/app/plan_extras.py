@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from jobgen.app.prepare import PreparedJob
-from jobgen.app.rendered_files import Difference, unified
+from jobgen.app.rendered_files import Difference, diff_texts
 from jobgen.app.world import World
 from jobgen.errors import Missing
 from jobgen.model.record import RunRecord
@@ -37,7 +37,7 @@ def plan(world: World, ready: PreparedJob, *, diff: str | None = None, context: 
 
     Raises Missing where there is no such run.
     """
-    last = world.ledger.last(ready.plan.name, cluster=ready.plan.cluster)
+    last = world.ledger.find_last(ready.plan.name, cluster=ready.plan.cluster)
     hours, starts = ready.plan.gpu_hours, ready.plan.starts
     price = ready.profile.value.price
     cost = Cost(hours, starts=starts)
@@ -51,7 +51,7 @@ def plan(world: World, ready: PreparedJob, *, diff: str | None = None, context: 
             f"no run of '{ready.plan.name}' on {ready.plan.cluster} to compare with",
             hint="it exists after the first jobgen submit; jobgen ls -a lists all runs",
         )
-    found = _differences(world.ledger.bundle(record.token), ready, context)
+    found = _differences(world.ledger.get_bundle(record.token), ready, context)
     return Planned(ready, cost, last, found, record.alias)
 
 
@@ -65,5 +65,5 @@ def _differences(
         if old != new:
             what = "different" if name in now else "gone"
             what = what if name in before else "new"
-            found.append(Difference(name, what, unified(name, old, new, context=context)))
+            found.append(Difference(name, what, diff_texts(name, old, new, context=context)))
     return tuple(found)

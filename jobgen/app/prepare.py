@@ -102,7 +102,7 @@ def prepare(
 
 
 def _read_file(world: World, job: Path, made: GeneratedJob | None) -> JobFile:
-    label = made.label if made else world.label(job)
+    label = made.label if made else world.format_path(job)
     text = world.read(job, label)
     base = job.resolve().parent
     return JobFile(text, label, base, made.beside if made else base)
@@ -122,7 +122,7 @@ def examine(
     """
     from jobgen.load import read_job
 
-    catalog = world.catalog(beside=file.beside)
+    catalog = world.open_catalog(beside=file.beside)
     read = read_job(file.text, file.label, sets=sets)
     spec = read.loaded or read.partial
     named = cluster or (spec.value.cluster if spec else None)
@@ -200,18 +200,18 @@ def _decide(
 
 def make_standalone(world: World, ready: PreparedJob) -> PreparedJob:
     """A prepared job with files for a person who keeps them, without what a submission needs."""
-    catalog = world.catalog(beside=ready.base)
+    catalog = world.open_catalog(beside=ready.base)
     return ready._replace(bundle=_render(world, catalog, ready.plan, standalone=True)[1])
 
 
 def _render(
     world: World, catalog: Catalog, plan: Plan, *, standalone: bool = False
 ) -> tuple[Plan, Bundle]:
-    templates = catalog.templates(plan.scheduler)
-    if own := catalog.own_templates(templates):
-        from jobgen.app.overriding import overridden
+    templates = catalog.read_templates(plan.scheduler)
+    if own := catalog.list_overrides(templates):
+        from jobgen.app.overriding import override_templates
 
-        return overridden(world, plan, templates, own, standalone=standalone)
+        return override_templates(world, plan, templates, own, standalone=standalone)
     from jobgen.render import render
 
     return plan, render(plan, templates, standalone=standalone)
@@ -246,7 +246,7 @@ def arrange(problems: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
     return tuple(sorted(once.values(), key=key))
 
 
-def refusal(problems: Sequence[Diagnostic]) -> type[JobgenError] | None:
+def choose_error(problems: Sequence[Diagnostic]) -> type[JobgenError] | None:
     """What to raise for these problems, and so the exit code; None if none is an error.
 
     An error on a line of a file comes first, a plan that only needs too much memory last.
@@ -267,7 +267,7 @@ def refuse_failing(ready: PreparedJob) -> None:
     from jobgen.resolve.checks import UNSET
 
     failed = [judge(check) for check in ready.plan.checks if check.status == "fail"]
-    kind = refusal(failed)
+    kind = choose_error(failed)
     if kind is None:
         return
     if all(problem.code != UNSET for problem in failed):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Diagnostic, JobgenError, Refused, TimedOut, Unreachable
 from jobgen.payload import text
-from jobgen.shell import Raw, expandable, join, split_lines
+from jobgen.shell import Raw, join, quote_expandable, split_lines
 from jobgen.submission import wire
 from jobgen.survey.node_profile import Probe, probe
 from jobgen.transport import Payload
@@ -41,7 +41,9 @@ class Order(NamedTuple):
     """Names of other machines: the way to them is the training's way."""
 
 
-def order(choice: Choice, root: str, login_host: str, slurm: Sequence[tuple[str, str]]) -> Order:
+def build_order(
+    choice: Choice, root: str, login_host: str, slurm: Sequence[tuple[str, str]]
+) -> Order:
     """The job for this kind of node: one node, all of its GPUs, two minutes."""
     kind = choice.kind
     words = [f"--{name}={value}" for name, value in slurm]
@@ -91,13 +93,13 @@ def run(
 def _start(transport: Transport, asked: Order) -> tuple[str, str]:
     """The job's folder and id. Raises Refused with Slurm's own words."""
     script = text("probe.sh").encode()
-    root = Raw(expandable(asked.root))
+    root = Raw(quote_expandable(asked.root))
     words = ["probe_start", root, secrets.token_hex(4), " ".join(asked.hosts), *asked.options]
     told = _told(transport, join(words), Payload(len(script), [script]))
     if "failed" in told:
         message = f"the probe's folder cannot be made: {told['failed'].strip()}"
         raise JobgenError(Diagnostic("J415", message, hint="--root DIR names another place"))
-    answer = wire.answer(told, "sbatch")
+    answer = wire.read_answer(told, "sbatch")
     job = split_lines(answer.text.strip())[-1:] or [""]
     number = job[0].partition(";")[0]
     folder = told.get("folder", "")
@@ -140,7 +142,7 @@ def _wait(
 
 def _state(told: dict[str, str]) -> tuple[str, str, str]:
     """State, reason and node of squeue's last row; empty where the job is gone."""
-    answer = wire.answer(told, "queue")
+    answer = wire.read_answer(told, "queue")
     rows = [row for line in split_lines(answer.text) if len(row := line.split("|")) == 3]
     if not rows:
         return ("UNKNOWN" if answer.code == 124 else ""), "", ""
@@ -151,7 +153,7 @@ def _state(told: dict[str, str]) -> tuple[str, str, str]:
 def _end(transport: Transport, asked: Order, folder: str, job: str) -> str:
     """Clean up; what the job printed. A lost connection is not made worse by it."""
     try:
-        root = Raw(expandable(asked.root))
+        root = Raw(quote_expandable(asked.root))
         return _told(transport, join(["probe_end", folder, job, root])).get("said", "")
     except JobgenError:
         return ""
@@ -161,7 +163,7 @@ def _told(transport: Transport, call: str, payload: Payload | None = None) -> di
     script = "\n".join([text("common.sh"), text("probe_job.sh"), "clean_environment", call, ""])
     result = transport.call(script, payload, deadline=75.0)
     try:
-        return wire.table(wire.frames(result.out))
+        return wire.index(wire.split_frames(result.out))
     except wire.GarbledError as error:
         message = "the login host's answer cannot be read"
         raise Unreachable(Diagnostic("J412", message, hint="try again")) from error
@@ -169,6 +171,6 @@ def _told(transport: Transport, call: str, payload: Payload | None = None) -> di
 
 def _read(answer: str) -> Probe | None:
     try:
-        return probe(wire.frames(answer.encode() + b"\n"))
+        return probe(wire.split_frames(answer.encode() + b"\n"))
     except wire.GarbledError:
         return None

@@ -45,7 +45,7 @@ class _Repository(NamedTuple):
     """Those of ``_KEPT``, whoever set them."""
 
 
-def commit(folder: Path, environ: Mapping[str, str]) -> str:
+def read_commit(folder: Path, environ: Mapping[str, str]) -> str:
     """The commit, with ``+`` if files were changed since; empty outside git, or without git.
 
     ``?`` instead of ``+`` if git cannot tell: it took over 5 seconds, an object is missing, or

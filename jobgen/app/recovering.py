@@ -11,7 +11,7 @@ from jobgen.app import clusters, jobs
 from jobgen.app.permissions import require_login
 from jobgen.app.world import World
 from jobgen.errors import Missing, Usage
-from jobgen.model.fields import job_name
+from jobgen.model.fields import check_job_name
 from jobgen.model.record import JobId, JobState, RunRecord
 from jobgen.submission import scripts, wire
 from jobgen.submission.states import Phase, State
@@ -47,7 +47,7 @@ def recover(world: World, cluster: str | None, directories: Sequence[str] = ()) 
     names = [_name_below(directory, profile.site.root) for directory in directories]
     with world.connect(profile.site.login) as transport:
         result = transport.call(scripts.recover(profile.site.root, names), deadline=DEADLINE)
-    found = dict(wire.split(wire.frames(result.out), "run"))
+    found = dict(wire.split(wire.split_frames(result.out), "run"))
     lost = [name for name in names if not any(path.endswith(f"/{name}") for path in found)]
     if lost:
         raise Missing(
@@ -63,7 +63,7 @@ def recover(world: World, cluster: str | None, directories: Sequence[str] = ()) 
             known += 1
         else:
             made.append(world.ledger.take_up(record))
-    seen = jobs.refreshed(world, made)
+    seen = jobs.refresh_stale(world, made)
     newest_first = sorted(seen, key=lambda record: record.created, reverse=True)
     return Recovered(tuple(newest_first), known, tuple(passed_over))
 
@@ -142,7 +142,7 @@ def _job(text: str) -> JobId | None:
 
 def _is_name(name: object) -> bool:
     try:
-        job_name(name)
+        check_job_name(name)
     except ValueError:
         return False
     return True

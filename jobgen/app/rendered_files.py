@@ -19,7 +19,7 @@ class Difference(NamedTuple):
     diff: str = ""
 
 
-def file(ready: PreparedJob, name: str) -> bytes:
+def get_file(ready: PreparedJob, name: str) -> bytes:
     """One file of the bundle, byte for byte what is submitted. Raises Missing."""
     found = next((f.content for f in ready.bundle.files if f.path == name), None)
     if found is None:
@@ -61,12 +61,12 @@ def compare(ready: PreparedJob, folder: Path) -> tuple[Difference, ...]:
         if name not in there:
             found.append(Difference(name, "missing"))
         elif (old := there[name].read_bytes()) != content:
-            found.append(Difference(name, "different", unified(name, old, content)))
+            found.append(Difference(name, "different", diff_texts(name, old, content)))
     found += [Difference(name, "not of this bundle") for name in there if name not in wanted]
     return tuple(found)
 
 
-def unified(name: str, old: bytes, new: bytes, *, context: int = 3) -> str:
+def diff_texts(name: str, old: bytes, new: bytes, *, context: int = 3) -> str:
     """A unified diff of two versions of a text file."""
     import difflib
     import io

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 LIMIT = 64 * 1024
 
 
-def origins(world: World, refs: Sequence[SecretRef], base: Path) -> dict[str, str]:
+def locate_secrets(world: World, refs: Sequence[SecretRef], base: Path) -> dict[str, str]:
     """Name → where its value was seen, for those that are there. No value is kept."""
     return {ref.name: _origin(ref) for ref in refs if _value(world, ref, base) is not None}
 
 
-def delivery(world: World, refs: Sequence[SecretRef], base: Path) -> BundleFile | None:
+def build_delivery(world: World, refs: Sequence[SecretRef], base: Path) -> BundleFile | None:
     """The 0600 file of exports with all values; None without secrets.
 
     Raises CheckFailed with every secret that is missing. The values are added to
@@ -53,7 +53,7 @@ def _origin(ref: SecretRef) -> str:
     return f"your environment, ${ref.ref}" if ref.source == "env" else f"file {ref.ref}"
 
 
-def path_of(world: World, ref: SecretRef, base: Path) -> Path:
+def get_path(world: World, ref: SecretRef, base: Path) -> Path:
     """The file that a secret's value is read from."""
     return base / Path(ref.ref.replace("~/", f"{world.home}/", 1))
 
@@ -63,7 +63,7 @@ def _value(world: World, ref: SecretRef, base: Path) -> str | None:
     if ref.source == "env":
         return world.environ.get(ref.ref) or None
     try:
-        raw = read_regular(path_of(world, ref, base), LIMIT)
+        raw = read_regular(get_path(world, ref, base), LIMIT)
     except OSError:
         return None
     return raw.decode("utf-8", "surrogateescape").removesuffix("\n") or None

@@ -9,9 +9,9 @@ from jobgen.errors import Diagnostic, Missing, Unreachable
 from jobgen.payload import text
 from jobgen.submission import wire
 from jobgen.survey import whole_nodes
-from jobgen.survey.draft import LoginHost, folders
-from jobgen.survey.hardware.system_info import modules
-from jobgen.survey.slurm_site import ABSENT, SlurmSite, commands, site
+from jobgen.survey.draft import LoginHost, parse_folders
+from jobgen.survey.hardware.system_info import parse_modules
+from jobgen.survey.slurm_site import ABSENT, SlurmSite, list_commands, read_site
 
 if TYPE_CHECKING:
     from jobgen.survey.choice import Choice
@@ -32,9 +32,9 @@ class Survey(NamedTuple):
 def survey(transport: Transport) -> Survey:
     """Ask all there is to ask. Raises Missing where there is no Slurm, Unreachable where it does
     not answer."""
-    result = transport.call(script(), deadline=DEADLINE)
+    result = transport.call(build_script(), deadline=DEADLINE)
     try:
-        told = wire.table(wire.frames(result.out))
+        told = wire.index(wire.split_frames(result.out))
     except wire.GarbledError as error:
         message = "the login host's answer cannot be read"
         hint = "something prints in every shell there, or the connection broke off: try again"
@@ -43,11 +43,11 @@ def survey(transport: Transport) -> Survey:
         told.get("user", ""),
         told.get("home", ""),
         told.get("host", ""),
-        folders(told.get("paths", "")),
-        modules(told.get("modules", "")),
+        parse_folders(told.get("paths", "")),
+        parse_modules(told.get("modules", "")),
     )
-    answers = {name: wire.answer(told, name) for name in commands(login.user)}
-    found = Survey(site(answers, login.user), login)
+    answers = {name: wire.read_answer(told, name) for name in list_commands(login.user)}
+    found = Survey(read_site(answers, login.user), login)
     if all(answer.code in ABSENT for answer in answers.values()):
         message = f"there is no Slurm on {login.host or 'that host'}: no sinfo, no scontrol"
         hint = "give the login host of the cluster, or load Slurm in ~/.bashrc there"
@@ -63,18 +63,18 @@ def try_requests(
     transport: Transport, choice: Choice, slurm: Sequence[tuple[str, str]]
 ) -> ProfileLine | Gap:
     """What the site's sbatch refuses of a job that takes whole nodes; nothing is submitted."""
-    asked = whole_nodes.questions(choice, slurm)
+    asked = whole_nodes.list_questions(choice, slurm)
     asks = [f"ask {name} {command}" for name, command in asked.items()]
     sent = "\n".join([text("common.sh"), "clean_environment", *asks, ""])
-    told = wire.table(wire.parse_complete_frames(transport.call(sent, deadline=DEADLINE).out))
-    return whole_nodes.entry({name: wire.answer(told, name) for name in asked})
+    told = wire.index(wire.parse_complete_frames(transport.call(sent, deadline=DEADLINE).out))
+    return whole_nodes.read_refusals({name: wire.read_answer(told, name) for name in asked})
 
 
-def script() -> str:
+def build_script() -> str:
     """The script with all questions. The user's name is known over there only."""
     asks = [
         f"ask {name} {command}".replace(_USER, '"$survey_user"')
-        for name, command in commands(_USER).items()
+        for name, command in list_commands(_USER).items()
     ]
     parts = [text("common.sh"), text("survey.sh"), "clean_environment", "survey", *asks, ""]
     return "\n".join(parts)

@@ -78,7 +78,7 @@ def settle(record: RunRecord, context: RunContext) -> RunRecord:
 
 def _name_sender(record: RunRecord, context: RunContext) -> RunRecord:
     """The run with the process of another host that has it: its end cannot be seen from here."""
-    owner, until = context.ledger.holder(record.token)
+    owner, until = context.ledger.get_holder(record.token)
     host, _, pid = owner.rpartition(":")
     if host in ("", os.uname().nodename) or until <= context.now():
         return record

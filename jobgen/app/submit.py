@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jobgen.app import provenance, secret
-from jobgen.app.context import Progress, RunContext, SubmitStage, silent
+from jobgen.app.context import Progress, RunContext, SubmitStage, ignore_stage
 from jobgen.app.permissions import require_login, require_secrets, require_workdir
 from jobgen.app.prepare import PreparedJob
 from jobgen.app.submission_driver import carry_out
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jobgen.upload import TarStream
 
 
-def dry_run(ready: PreparedJob) -> exchange.DryRun:
+def rehearse_submit(ready: PreparedJob) -> exchange.DryRun:
     """What ``submit`` would send, made by the code that sends it. Touches nothing."""
     record = exchange.make_record(ready.plan, ready.bundle.digest, ready.site)
     uploads = len(ready.manifest.files) if ready.manifest else 0
@@ -32,7 +32,7 @@ def submit(
     world: World,
     ready: PreparedJob,
     *,
-    progress: Progress = silent,
+    progress: Progress = ignore_stage,
     about: Mapping[str, Any] | None = None,
 ) -> RunRecord:
     """Upload, submit, write down: the run with its job id. ``about`` is kept with its shape.
@@ -44,8 +44,8 @@ def submit(
     require_secrets(world, ready.job.value.secrets, ready.base)
     if ready.manifest is not None:
         require_workdir(world, ready.manifest, ready.base)
-    delivery = secret.delivery(world, ready.job.value.secrets, ready.base)
-    git = provenance.commit(ready.workdir, world.environ)
+    delivery = secret.build_delivery(world, ready.job.value.secrets, ready.base)
+    git = provenance.read_commit(ready.workdir, world.environ)
     record = exchange.make_record(
         ready.plan, ready.bundle.digest, ready.site, token=world.token(), now=world.now(), git=git
     )
@@ -97,10 +97,10 @@ def make_payload(
     files: tuple[BundleFile, ...],
     delivery: BundleFile | None = None,
 ) -> Payload:
-    """The tar of the run directory; ``delivery`` holds the values of secrets."""
-    from jobgen.upload import payload
+    """The tar of the run directory; ``build_delivery`` holds the values of secrets."""
+    from jobgen.upload import build_payload
 
-    stream = payload(ready.manifest, (*files, delivery) if delivery else files)
+    stream = build_payload(ready.manifest, (*files, delivery) if delivery else files)
     return Payload(stream.size, _report_grown(world, stream))
 
 

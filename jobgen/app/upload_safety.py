@@ -70,9 +70,13 @@ def _leaks(world: World, manifest: Manifest, texts: Mapping[str, bytes]) -> Iter
             name = entry.path.rpartition("/")[2]
             rule = f"workdir: {{ignore: ['!{name}']}}"
             otherwise = f"leave the file out; to upload it as it is, {rule}"
-            yield from find_tokens_in(content, world.label(manifest.root / entry.path), otherwise)
+            yield from find_tokens_in(
+                content, world.format_path(manifest.root / entry.path), otherwise
+            )
     for name in sorted(texts.keys() - {entry.path for entry in manifest.files}):
-        yield from find_tokens_in(texts[name], world.label(manifest.root / name), "take it out")
+        yield from find_tokens_in(
+            texts[name], world.format_path(manifest.root / name), "take it out"
+        )
 
 
 def find_tokens_in(content: bytes, label: str, otherwise: str) -> Iterator[Diagnostic]:

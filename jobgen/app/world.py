@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jobgen.transport import Transport
 
 
-def new_token() -> str:
+def make_token() -> str:
     """A run's identity: 128 random bits as 26 characters of lower-case base32."""
     import base64
     import secrets
@@ -57,7 +57,7 @@ class World:
     home: Path
     now: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
-    token: Callable[[], str] = new_token
+    token: Callable[[], str] = make_token
     say: Callable[[str], None] = tell
     consent: Callable[[str], bool] = refuse
     """Asks a person for a permission that ``-y`` does not give."""
@@ -108,13 +108,13 @@ class World:
 
         return Ledger(self.state / "ledger.sqlite3")
 
-    def catalog(self, beside: Path | None = None) -> Catalog:
+    def open_catalog(self, beside: Path | None = None) -> Catalog:
         """Where profiles and templates are found, nearest first."""
         from jobgen.catalog import Catalog
 
         return Catalog.standard(cwd=self.cwd, config=self.config, beside=beside)
 
-    def label(self, path: Path) -> str:
+    def format_path(self, path: Path) -> str:
         """A path as people write it: relative to where they stand when it lies below."""
         try:
             return str(Path(realpath(path)).relative_to(realpath(self.cwd)))
@@ -123,7 +123,7 @@ class World:
 
     def read(self, path: Path, label: str = "") -> str:
         """The text of a job or cluster file. Raises Invalid, never OSError or UnicodeError."""
-        label = label or self.label(path)
+        label = label or self.format_path(path)
         try:
             raw = read_limited(path)
         except OSError as error:

@@ -36,12 +36,12 @@ class BenchRequest(NamedTuple):
     """For each size, about."""
 
 
-def nodes(profile: ClusterProfile, *, pairs: bool) -> int:
+def choose_nodes(profile: ClusterProfile, *, pairs: bool) -> int:
     """Nodes where nobody says how many: two, or the first few of a search in pairs."""
     return min(profile.nodes.count, _PAIRS if pairs else 2)
 
 
-def sizes(profile: ClusterProfile) -> tuple[int, ...]:
+def choose_sizes(profile: ClusterProfile) -> tuple[int, ...]:
     """Bytes of messages where nobody says them: what takes seconds on such nodes."""
     low, high = _GPU_SIZES if profile.nodes.gpus_per_node else _CPU_SIZES
     found = [low]
@@ -50,14 +50,14 @@ def sizes(profile: ClusterProfile) -> tuple[int, ...]:
     return tuple(min(size, high) for size in found)
 
 
-def text(asked: BenchRequest, profile: ClusterProfile, like: Mapping[str, Any]) -> str:
+def format_job(asked: BenchRequest, profile: ClusterProfile, like: Mapping[str, Any]) -> str:
     """The job file. ``like`` is the data of a job whose environment it shares.
 
     Values are written as JSON, which YAML reads as it is meant.
     """
     keys: dict[str, Any] = {
         "name": NAME,
-        "run": run(asked),
+        "run": build_command(asked),
         "nodes": asked.nodes,
         "time": f"{_minutes(asked)}m",
     }
@@ -70,7 +70,7 @@ def text(asked: BenchRequest, profile: ClusterProfile, like: Mapping[str, Any]) 
     return f"# Made by jobgen bench allreduce.\n{''.join(lines)}"
 
 
-def run(asked: BenchRequest) -> str:
+def build_command(asked: BenchRequest) -> str:
     """The command of every rank."""
     words = ["-m", PROGRAM, "--ops", ",".join(asked.ops), "--sizes", _joined(asked.sizes)]
     words += ["--seconds", f"{asked.seconds:g}"]

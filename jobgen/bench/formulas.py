@@ -24,19 +24,19 @@ class Fit(NamedTuple):
     """Algorithm bandwidth of endless messages, bytes per second."""
 
 
-def factor(op: str, ranks: int) -> float:
+def get_bus_factor(op: str, ranks: int) -> float:
     """Bus bandwidth / algorithm bandwidth: 2 (n - 1) / n, or (n - 1) / n. 0 for one rank alone."""
     return _TIMES[op] * (ranks - 1) / ranks if ranks else 0.0
 
 
-def algorithm(size: float, seconds: float) -> float:
+def compute_algbw(size: float, seconds: float) -> float:
     """Bytes per second."""
     return size / seconds if seconds > 0 else 0.0
 
 
-def bus(op: str, ranks: int, size: float, seconds: float) -> float:
+def compute_busbw(op: str, ranks: int, size: float, seconds: float) -> float:
     """Bytes per second."""
-    return algorithm(size, seconds) * factor(op, ranks)
+    return compute_algbw(size, seconds) * get_bus_factor(op, ranks)
 
 
 def fit(points: Sequence[tuple[float, float]]) -> Fit | None:

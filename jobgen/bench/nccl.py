@@ -55,7 +55,7 @@ class Table(NamedTuple):
     """Whether it says so of its results."""
 
 
-def paths(lines: Sequence[str]) -> NcclPaths:
+def read_paths(lines: Sequence[str]) -> NcclPaths:
     """What NCCL's log says of networks. Any text is taken; what is not understood says nothing."""
     network, direct = "", None
     inside: dict[str, None] = {}
@@ -71,7 +71,7 @@ def paths(lines: Sequence[str]) -> NcclPaths:
     return NcclPaths(network[:60], direct, tuple(inside))
 
 
-def table(text: str) -> Table:
+def parse_table(text: str) -> Table:
     """The table of all_reduce_perf and its kin, in the forms of all releases since 2.0.
 
     ``mpirun``'s tags before the lines are taken off. A line that is no row is passed over.

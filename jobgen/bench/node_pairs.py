@@ -32,7 +32,7 @@ class NodePairs(NamedTuple):
         return self.median / self.others_median if self.others_median else 1.0
 
 
-def judged(pairs: Sequence[PairResult]) -> tuple[NodePairs, ...]:
+def judge_nodes(pairs: Sequence[PairResult]) -> tuple[NodePairs, ...]:
     """Every node, the slowest first.
 
     A node is slow where its median is low against all pairs without it. Where several are slow,

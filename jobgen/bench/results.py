@@ -30,12 +30,12 @@ class Point(NamedTuple):
     @property
     def algorithm(self) -> float:
         """Bytes per second."""
-        return formulas.algorithm(self.bytes, self.median)
+        return formulas.compute_algbw(self.bytes, self.median)
 
     @property
     def bus(self) -> float:
         """Bytes per second."""
-        return formulas.bus(self.op, self.ranks, self.bytes, self.median)
+        return formulas.compute_busbw(self.op, self.ranks, self.bytes, self.median)
 
     @property
     def spread(self) -> float:
@@ -72,7 +72,7 @@ class Bench(NamedTuple):
     """What nccl-tests printed."""
     ended: bool = False
 
-    def of(self, op: str) -> tuple[Point, ...]:
+    def select(self, op: str) -> tuple[Point, ...]:
         """The points of one collective, the smallest first."""
         return tuple(sorted((p for p in self.points if p.op == op), key=lambda p: p.bytes))
 

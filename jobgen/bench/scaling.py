@@ -62,17 +62,17 @@ class Scaling(NamedTuple):
     rows: tuple[ScalingRow, ...]
 
 
-def scaling(runs: Sequence[ScalingRun]) -> Scaling:
+def compute_scaling(runs: Sequence[ScalingRun]) -> Scaling:
     """The rows, by number of nodes. The ideal is the smallest size that reported, multiplied."""
     ordered = sorted(runs, key=lambda run: run.nodes)
     unit = _unit(ordered)
-    known = [run for run in ordered if unit and rate(run, unit) > 0]
+    known = [run for run in ordered if unit and compute_rate(run, unit) > 0]
     base = known[0] if known else None
     rows = tuple(_row(run, unit, base) for run in ordered)
     return Scaling(unit, _kind(known), rows)
 
 
-def rate(run: ScalingRun, unit: str) -> float:
+def compute_rate(run: ScalingRun, unit: str) -> float:
     """Units for each second; 0 where the report has none."""
     second, step = UNITS[unit]
     if run.report.get(second, 0.0) > 0:
@@ -83,7 +83,7 @@ def rate(run: ScalingRun, unit: str) -> float:
 
 def _unit(runs: Sequence[ScalingRun]) -> str:
     """What most of the runs have reported; tokens before samples."""
-    told = {unit: sum(rate(run, unit) > 0 for run in runs) for unit in UNITS}
+    told = {unit: sum(compute_rate(run, unit) > 0 for run in runs) for unit in UNITS}
     best = max(told, key=lambda unit: told[unit])
     return best if told[best] else ""
 
@@ -99,8 +99,8 @@ def _kind(known: Sequence[ScalingRun]) -> Literal["weak", "strong", ""]:
 
 
 def _row(run: ScalingRun, unit: str, base: ScalingRun | None) -> ScalingRow:
-    found = rate(run, unit) if unit else 0.0
-    ideal = rate(base, unit) / base.nodes * run.nodes if base else 0.0
+    found = compute_rate(run, unit) if unit else 0.0
+    ideal = compute_rate(base, unit) / base.nodes * run.nodes if base else 0.0
     step = run.report.get("step_s", 0.0)
     slow, fast = run.report.get("step_p90_s", step), run.report.get("step_p10_s", step)
     low = found * (step / slow) if slow >= step > 0 else found

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from jobgen.bench.formulas import factor
+from jobgen.bench.formulas import get_bus_factor
 from jobgen.bench.message_sizes import MOST
-from jobgen.bench.nccl import NcclPaths, paths
+from jobgen.bench.nccl import NcclPaths, read_paths
 from jobgen.bench.results import Bench, Point
 from jobgen.fabric.limits import Limit
 
@@ -48,7 +48,7 @@ class BenchCase(NamedTuple):
     @property
     def paths(self) -> NcclPaths:
         """How NCCL sends."""
-        return paths(self.bench.network_lines)
+        return read_paths(self.bench.network_lines)
 
     @property
     def enough(self) -> bool:
@@ -65,7 +65,7 @@ class BenchVerdict(NamedTuple):
     next: str = ""
 
 
-def top(points: tuple[Point, ...]) -> Point | None:
+def find_top(points: tuple[Point, ...]) -> Point | None:
     """The best bus bandwidth among large messages: from a quarter of the largest size on.
 
     Smaller ones say how long it takes to begin.
@@ -74,7 +74,7 @@ def top(points: tuple[Point, ...]) -> Point | None:
     return max(large, key=lambda point: point.bus, default=None)
 
 
-def verdict(case: BenchCase) -> BenchVerdict:
+def judge(case: BenchCase) -> BenchVerdict:
     """The first rule that holds."""
     return next(found for rule in _RULES if (found := rule(case)) is not None)
 
@@ -148,8 +148,8 @@ def _unexpected(case: BenchCase) -> BenchVerdict | None:
 
 
 def _small(case: BenchCase) -> BenchVerdict | None:
-    largest = case.bench.of(case.top.op)[-1].bytes
-    sent = largest * factor(case.top.op, case.bench.ranks)
+    largest = case.bench.select(case.top.op)[-1].bytes
+    sent = largest * get_bus_factor(case.top.op, case.bench.ranks)
     if case.limit is None or sent / case.limit.rate >= _FILLED:
         return None
     return BenchVerdict(
@@ -164,7 +164,7 @@ def _larger(size: int) -> str:
 
 
 def _rising(case: BenchCase) -> BenchVerdict | None:
-    points = case.bench.of(case.top.op)
+    points = case.bench.select(case.top.op)
     if len(points) < 2 or points[-1].bus < _RISING * points[-2].bus:
         return None
     text = f"{_part(case)}bandwidth still grows at the largest message"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobgen.cli.call import Call
-from jobgen.cli.output import safe, write_page
+from jobgen.cli.output import defuse, write_page
 from jobgen.errors import Exit, Usage
 
 if TYPE_CHECKING:
@@ -40,20 +40,22 @@ class AllreduceOptions(NamedTuple):
     read: str | None
 
 
-def allreduce(call: Call, options: AllreduceOptions) -> int:
+def run_allreduce(call: Call, options: AllreduceOptions) -> int:
     """Make it, send it, wait, show it; or what is left of that."""
     from jobgen.app.benching import allreduce as app
 
     if options.read:
         return show_result(call, options.read, options)
     # an earlier answer that is none is refused now, and not after the job
-    former(options.compare)
-    with app.ready(call.world, _wanted(options), call.flags.cluster, call.flags.sets) as made:
+    read_former(options.compare)
+    with app.prepare_job(call.world, _wanted(options), call.flags.cluster, call.flags.sets) as made:
         if options.write:
             return _written(call, made, options.write)
         sent = _sent(call, made, options)
     if not isinstance(sent, Exit):
-        return awaited(call, [sent], "allreduce", lambda: show_result(call, sent.alias, options))
+        return wait_and_show(
+            call, [sent], "allreduce", lambda: show_result(call, sent.alias, options)
+        )
     return sent
 
 
@@ -81,14 +83,16 @@ def _sent(call: Call, made: PreparedJob, options: AllreduceOptions) -> RunRecord
     refuse_failing(made)
     if options.dry_run:
         again = "--write DIR writes job.yaml and the program, for jobgen render and submit"
-        return submit_dialog.rehearsed(call, made, app.dry_run(made), "", last=f"{again}\n")
-    if not submit_dialog.wanted(call, made):
+        return submit_dialog.show_dry_run(
+            call, made, app.rehearse_submit(made), "", last=f"{again}\n"
+        )
+    if not submit_dialog.confirm_submit(call, made):
         return Exit.USAGE
-    about = allreduce.about(made)
-    return app.submit(call.world, made, progress=submit_dialog.progress(call), about=about)
+    about = allreduce.record_bench(made)
+    return app.submit(call.world, made, progress=submit_dialog.build_progress(call), about=about)
 
 
-def awaited(call: Call, records: list[RunRecord], kind: str, show: Any) -> int:
+def wait_and_show(call: Call, records: list[RunRecord], kind: str, show: Any) -> int:
     """Wait for the end of these runs, then show what they gave. Ctrl-C leaves, and says how to
     come back."""
     from jobgen.app import jobs
@@ -109,7 +113,7 @@ def show_result(call: Call, ref: str, options: AllreduceOptions) -> int:
     from jobgen.cli.screens import bench as screens
 
     judged = read(call.world, ref)
-    before = former(options.compare)
+    before = read_former(options.compare)
     if options.html is not None:
         from jobgen.cli.page.bench_pages import write_allreduce_page
 
@@ -124,7 +128,7 @@ def show_result(call: Call, ref: str, options: AllreduceOptions) -> int:
     return Exit.DONE
 
 
-def former(path: Path | None) -> Mapping[str, Any] | None:
+def read_former(path: Path | None) -> Mapping[str, Any] | None:
     """The data of an answer that was kept with --json. Raises Usage where it is none."""
     if path is None:
         return None
@@ -148,5 +152,5 @@ def _written(call: Call, made: PreparedJob, folder: Path) -> int:
         reason = error.strerror or "it is there already"
         raise Usage(f"{folder}: cannot be written: {reason}", hint="name a new folder") from error
     command = f"jobgen submit {shlex.quote(str(folder / 'job.yaml'))}"
-    call.output.say(f"written: {folder}; send it with: {safe(command)}")
+    call.output.say(f"written: {folder}; send it with: {defuse(command)}")
     return Exit.DONE

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SECRET_NAME = re.compile(r"TOKEN|KEY|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.I)
 
 
-def version() -> str:
+def describe_version() -> str:
     """Version, Python, platform and install path, a line each."""
     return (
         f"jobgen {__version__}\n"
@@ -31,13 +31,12 @@ def version() -> str:
     )
 
 
-def bug(call: Call, error: Exception, words: Sequence[str]) -> Exit:
+def report_bug(call: Call, error: Exception, words: Sequence[str]) -> Exit:
     """Keep a report of the bug where it can be kept, and say two lines about it."""
     text = "".join(traceback.format_exception(error))
     hidden = _Mask([*call.masked, *_secrets(os.environ.items())])
-    report = hidden(
-        f"# A bug in jobgen\n\n{version()}\n    jobgen {' '.join(words)}\n\n```\n{text}```\n"
-    )
+    called = f"{describe_version()}\n    jobgen {' '.join(words)}"
+    report = hidden(f"# A bug in jobgen\n\n{called}\n\n```\n{text}```\n")
     where, name = _keep(report), f"{type(error).__name__}: {error}"
     if call.flags.debug:
         call.output.say(hidden(text), level=3)
@@ -46,7 +45,7 @@ def bug(call: Call, error: Exception, words: Sequence[str]) -> Exit:
         hint=f"report: {where}" if where else "run it again with --debug to see where",
     )
     if call.flags.json:
-        call.envelope(None, error=failure)
+        call.write_envelope(None, error=failure)
     call.complain(failure.problems)
     return Exit.BUG
 

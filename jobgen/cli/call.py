@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.output import Ink, Output, is_tty, safe
+from jobgen.cli.output import Ink, Output, defuse, is_tty
 from jobgen.errors import Diagnostic, JobgenError, Usage
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Call:
 
         flags = self.flags
         return World.here(
-            consent=self.consent, trusted=frozenset(flags.trust), outside=flags.allow_outside
+            consent=self.ask_consent, trusted=frozenset(flags.trust), outside=flags.allow_outside
         )
 
     @property
@@ -76,27 +76,27 @@ class Call:
     ) -> None:
         """Print the answer of a verb: an envelope with ``--json``, else the screen."""
         if self.flags.json:
-            self.envelope(data(), warnings=warnings)
+            self.write_envelope(data(), warnings=warnings)
         else:
-            self.output.data(screen(self.output.ink))
+            self.output.write_text(screen(self.output.ink))
 
-    def envelope(
+    def write_envelope(
         self, data: Any, *, warnings: Iterable[Diagnostic] = (), error: JobgenError | None = None
     ) -> None:
         """One JSON document on standard output, in the shape that all verbs share."""
-        from jobgen.cli.diagnostics import as_data
+        from jobgen.cli.diagnostics import dump_problem
 
-        self.line(
+        self.write_line(
             {
                 "schema": f"jobgen/{self.verb or 'jobgen'}/1",
                 "ok": error is None,
                 "data": data,
-                "warnings": [as_data(w) for w in warnings],
+                "warnings": [dump_problem(w) for w in warnings],
                 "error": None if error is None else _error(error),
             }
         )
 
-    def line(self, value: Mapping[str, Any]) -> None:
+    def write_line(self, value: Mapping[str, Any]) -> None:
         """One JSON value on one line. ASCII only, so nothing in it can act on a terminal."""
         import json
 
@@ -121,12 +121,12 @@ class Call:
             raise Usage(f"{question} There is no terminal to ask on", hint="add -y to say yes")
         return _ask(question)
 
-    def consent(self, question: str) -> bool:
+    def ask_consent(self, question: str) -> bool:
         """Ask yes or no for a permission that ``-y`` does not give; no where nobody can be asked.
 
         The question may hold text of a file: what could act on a terminal is written out.
         """
-        return self._can_ask() and _ask("\n".join(map(safe, question.split("\n"))))
+        return self._can_ask() and _ask("\n".join(map(defuse, question.split("\n"))))
 
     def _can_ask(self) -> bool:
         return not self.flags.json and is_tty(sys.stdin) and is_tty(sys.stderr)
@@ -139,12 +139,12 @@ def _ask(question: str) -> bool:
 
 
 def _error(error: JobgenError) -> dict[str, Any]:
-    from jobgen.cli.diagnostics import as_data
+    from jobgen.cli.diagnostics import dump_problem
 
     first = next((p for p in error.problems if p.severity == "error"), None)
     first = first or Diagnostic("J000", str(error))
     return {
-        **{key: as_data(first)[key] for key in ("code", "message", "hint")},
+        **{key: dump_problem(first)[key] for key in ("code", "message", "hint")},
         "exit": int(error.exit),
-        "problems": [as_data(p) for p in error.problems],
+        "problems": [dump_problem(p) for p in error.problems],
     }

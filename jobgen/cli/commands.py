@@ -37,7 +37,7 @@ class Verb(click.Command):
 
     def get_help(self, ctx: click.Context) -> str:
         """What it does, examples, then usage and options."""
-        writer = formatter(ctx)
+        writer = build_formatter(ctx)
         _examples(writer, self.get_short_help_str(200), self.examples)
         self.format_usage(ctx, writer)
         body = cleandoc(self.help or "").partition("\n\n")[2]
@@ -75,7 +75,7 @@ class Lazy(click.Group):
 
     def get_help(self, ctx: click.Context) -> str:
         """What it is, and its verbs with a line each."""
-        writer = formatter(ctx)
+        writer = build_formatter(ctx)
         writer.write(f"{self.help}\n\n")
         self.format_usage(ctx, writer)
         with writer.section("Verbs"):
@@ -121,7 +121,7 @@ class Lazy(click.Group):
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
-def formatter(ctx: click.Context) -> click.HelpFormatter:
+def build_formatter(ctx: click.Context) -> click.HelpFormatter:
     """A formatter as wide as the screen; click's own would import shutil to ask for its width."""
     call = ctx.find_object(Call)
     width = call.output.ink.width if call else ctx.terminal_width or 80

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from jobgen.cli.layout import clip, columns, count, fold
-from jobgen.cli.output import Ink, safe
+from jobgen.cli.layout import clip, count, fold, measure
+from jobgen.cli.output import Ink, defuse
 from jobgen.data.secret_rules import mask_tokens
 from jobgen.errors import Diagnostic, Place
 
@@ -19,15 +19,15 @@ _SHOWN_TAB = "    "
 
 def screen(problems: Sequence[Diagnostic], texts: Mapping[str, str], ink: Ink) -> str:
     """All problems, each with its line from ``texts`` (label → text), and how many they are."""
-    texts = masked(problems, texts)
+    texts = mask_secrets(problems, texts)
     parts = [format_problem(problem, texts, ink) for problem in problems]
     placed = [p for p in problems if p.place is not None]
     if placed:
-        parts.append(summary(problems, ink))
+        parts.append(summarize(problems, ink))
     return "\n".join(parts)
 
 
-def masked(problems: Iterable[Diagnostic], texts: Mapping[str, str]) -> Mapping[str, str]:
+def mask_secrets(problems: Iterable[Diagnostic], texts: Mapping[str, str]) -> Mapping[str, str]:
     """The texts without the rest of each line that holds a secret."""
     shown = dict(texts)
     for place in (p.place for p in problems if p.code == LEAK):
@@ -41,12 +41,12 @@ def masked(problems: Iterable[Diagnostic], texts: Mapping[str, str]) -> Mapping[
 def format_problem(problem: Diagnostic, texts: Mapping[str, str], ink: Ink) -> str:
     """One problem on as many lines as it takes, with a newline at its end."""
     code = "" if problem.code == PLAIN else f"[{problem.code}]"
-    place = f"{safe(mask_tokens(str(problem.place)))}: " if problem.place else ""
+    place = f"{defuse(mask_tokens(str(problem.place)))}: " if problem.place else ""
     label = ink(problem.severity, f"{problem.severity}{code}:")
     first, *more = mask_tokens(problem.message).strip("\n").split("\n")
-    lines = [f"{ink('strong', place)}{label} {ink('strong', safe(first))}"]
+    lines = [f"{ink('strong', place)}{label} {ink('strong', defuse(first))}"]
     # what another program said, line by line: behind a bar, so that it cannot pass for ours
-    lines += [f"  | {safe(line)}" for line in more]
+    lines += [f"  | {defuse(line)}" for line in more]
     excerpt = _excerpt(problem, texts, ink) if problem.place else []
     lines += excerpt
     if problem.hint and not excerpt:
@@ -57,7 +57,7 @@ def format_problem(problem: Diagnostic, texts: Mapping[str, str], ink: Ink) -> s
     return "".join(line + "\n" for line in lines)
 
 
-def summary(problems: Sequence[Diagnostic], ink: Ink) -> str:
+def summarize(problems: Sequence[Diagnostic], ink: Ink) -> str:
     """``Found 2 errors in 1 file. More: jobgen explain J131``."""
     kinds = [
         (word, sum(p.severity == word for p in problems)) for word in ("error", "warning", "note")
@@ -83,15 +83,15 @@ def _excerpt(problem: Diagnostic, texts: Mapping[str, str], ink: Ink) -> list[st
     bar = ink("faint", f"{gutter} |")
     caret = ink(problem.severity, "^" * length)
     lines = [bar, f"{ink('faint', f'{place.line} |')} {shown}".rstrip()]
-    hint = safe(problem.hint)
-    if start + length + 1 + columns(hint) <= room:
+    hint = defuse(problem.hint)
+    if start + length + 1 + measure(hint) <= room:
         return [*lines, f"{bar} {' ' * start}{caret} {hint}".rstrip()]
     return [*lines, f"{bar} {' ' * start}{caret}", *_below("help", hint, ink, gutter)]
 
 
 def _below(word: str, text: str, ink: Ink, gutter: str = " ") -> list[str]:
     head = f"{gutter} = {word}: "
-    body = fold(safe(text), ink.width - len(head), " " * len(head))
+    body = fold(defuse(text), ink.width - len(head), " " * len(head))
     return [ink("faint", head) + body]
 
 
@@ -114,15 +114,15 @@ def _windowed(text: str, place: Place, room: int) -> tuple[str, int, int]:
     mark = "…" if first else ""
     shown = mark + before + under + after
     shown = clip(shown, room)
-    start = columns(mark + before)
-    return shown, start, max(min(columns(under), room - start), 1)
+    start = measure(mark + before)
+    return shown, start, max(min(measure(under), room - start), 1)
 
 
 def _cells(text: str) -> str:
-    return "".join(_SHOWN_TAB if c == "\t" else safe(c) for c in text)
+    return "".join(_SHOWN_TAB if c == "\t" else defuse(c) for c in text)
 
 
-def as_data(problem: Diagnostic) -> dict[str, Any]:
+def dump_problem(problem: Diagnostic) -> dict[str, Any]:
     """One problem as plain data."""
     place = problem.place or Place("")
     return {
@@ -141,7 +141,7 @@ def as_data(problem: Diagnostic) -> dict[str, Any]:
 _LEVELS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
-def github(problems: Iterable[Diagnostic]) -> str:
+def format_github(problems: Iterable[Diagnostic]) -> str:
     """The problems as workflow commands, which GitHub shows beside the lines."""
     return "".join(_annotation(problem) for problem in problems)
 
@@ -157,4 +157,4 @@ def _annotation(problem: Diagnostic) -> str:
 
 def _escaped(text: str, also: str = "") -> str:
     """A workflow command ends at its line, so what could end it is written as a number."""
-    return "".join(f"%{ord(c):02X}" if c in "%\r\n" + also else safe(c) for c in text)
+    return "".join(f"%{ord(c):02X}" if c in "%\r\n" + also else defuse(c) for c in text)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobgen.cli.call import Call
-from jobgen.cli.layout import fold, table
-from jobgen.cli.output import Ink, safe, write_page
+from jobgen.cli.layout import align, fold
+from jobgen.cli.output import Ink, defuse, write_page
 from jobgen.errors import Exit, Missing
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class PlannerAnswer(NamedTuple):
     """The failed checks; of memory as it is estimated here, calibrated or not."""
 
 
-def cluster(call: Call, options: PlanOptions) -> str | None:
+def choose_cluster(call: Call, options: PlanOptions) -> str | None:
     """The cluster of the plan: the one of ``-c``, else the first that is compared."""
     return call.flags.cluster or next(iter(_names(options)), None)
 
@@ -65,11 +65,11 @@ def answer_planner(
 ) -> PlannerAnswer:
     """The answer to everything that was asked for, its files written. Raises like ``prepare``, and
     Usage where there is nothing to draw."""
-    from jobgen.app.advising import advised, compared, counted
-    from jobgen.app.calibrating import linked, measured
+    from jobgen.app.advising import advise_job, compare_clusters, describe_count
+    from jobgen.app.calibrating import find_benches, list_measured
 
-    known = measured(call.world, ready)
-    links = linked(call.world, ready) if ready.job.value.train else ()
+    known = list_measured(call.world, ready)
+    links = find_benches(call.world, ready) if ready.job.value.train else ()
     if options.calibrated and not known and not links:
         raise Missing(
             f"no run of '{ready.plan.name}' on {ready.plan.cluster} has told its peak memory, and "
@@ -77,7 +77,7 @@ def answer_planner(
             hint="the program writes it to $JOBGEN_REPORT_FILE: see docs/howto/plan.md; links: "
             f"jobgen bench allreduce -c {ready.plan.cluster}",
         )
-    found = advised(
+    found = advise_job(
         ready,
         options.nodes,
         why=options.why or options.html is not None,
@@ -86,8 +86,8 @@ def answer_planner(
         links=links,
     )
     names = _names(options)
-    beside = compared(call.world, job, names, call.flags.sets) if names else None
-    exact = counted(ready) if options.exact else ""
+    beside = compare_clusters(call.world, job, names, call.flags.sets) if names else None
+    exact = describe_count(ready) if options.exact else ""
     answer = PlannerAnswer(found, beside, options.why, exact, tuple(_failing(found, ready)))
     if options.html is not None:
         _write_page(answer, ready, options.html)
@@ -107,25 +107,25 @@ def _failing(found: Advised, ready: PreparedJob) -> Iterator[PlanCheck]:
         yield PlanCheck("fail", "calibrated: it does not fit", UNFIT, calibrated.note)
 
 
-def ended(said: PlannerAnswer, planned: Planned, options: PlanOptions) -> Exit:
+def choose_exit(said: PlannerAnswer, planned: Planned, options: PlanOptions) -> Exit:
     """The exit code: of failed checks, unless forced, and of differences with --exit-code."""
-    from jobgen.app.prepare import judge, refusal
+    from jobgen.app.prepare import choose_error, judge
 
-    kind = refusal([judge(check) for check in said.failed])
+    kind = choose_error([judge(check) for check in said.failed])
     if kind is not None and not options.force:
         return kind.exit
     return Exit.DIFFERENT if options.exit_code and planned.differences else Exit.DONE
 
 
-def section(said: PlannerAnswer, ink: Ink) -> str:
+def draw_section(said: PlannerAnswer, ink: Ink) -> str:
     """What stands on the screen; a line where something is missing, nothing without ``train``."""
     found = said.advice
     if found.advice is None and not found.missing:
         return ""
-    parts = [f"Model  {fold(safe(said.counted), ink.width - 7, '  ')}\n" if said.counted else ""]
+    parts = [f"Model  {fold(defuse(said.counted), ink.width - 7, '  ')}\n" if said.counted else ""]
     if found.advice is None:
         parts.append(
-            f"Memory  {fold(safe(f'not estimated: {found.missing}'), ink.width - 8, '  ')}\n"
+            f"Memory  {fold(defuse(f'not estimated: {found.missing}'), ink.width - 8, '  ')}\n"
         )
     else:
         from jobgen.cli.screens import advice
@@ -137,7 +137,9 @@ def section(said: PlannerAnswer, ink: Ink) -> str:
         from jobgen.cli.screens import offers
 
         parts.append(offers.screen(said.compared.offers, said.compared.tokens, ink))
-        parts += [f"  {safe(name)}: {safe(why)}\n" for name, why in said.compared.unknown.items()]
+        parts += [
+            f"  {defuse(name)}: {defuse(why)}\n" for name, why in said.compared.unknown.items()
+        ]
     return "\n".join(part for part in parts if part)
 
 
@@ -150,11 +152,11 @@ def _measured(found: Advised) -> str:
         used = "; used here" if found.calibrated and not number else ""
         more = "; --calibrated uses it" if not found.calibrated and not number else ""
         told = f"{one.bytes / GIB:.1f} GiB {one.metric}, {one.expected / GIB:.1f} expected"
-        rows.append((safe(one.alias), f"{told} ({one.factor - 1:+.0%}){used}{more}"))
+        rows.append((defuse(one.alias), f"{told} ({one.factor - 1:+.0%}){used}{more}"))
     for link in found.links:
         how = "used here" if found.calibrated else "--calibrated uses it"
-        rows.append((safe(link.alias), f"{link.text.partition(',')[0]}; {how}"))
-    return table(rows, indent="  ")
+        rows.append((defuse(link.alias), f"{link.text.partition(',')[0]}; {how}"))
+    return align(rows, indent="  ")
 
 
 def data(said: PlannerAnswer) -> dict[str, Any]:

@@ -18,7 +18,7 @@ def complete_clusters(_: click.Context, __: click.Parameter, incomplete: str) ->
     """Names of cluster profiles; only files of this machine are read."""
     from jobgen.app.world import World
 
-    return complete((file.name for file in World.here().catalog().clusters()), incomplete)
+    return complete((file.name for file in World.here().open_catalog().list_clusters()), incomplete)
 
 
 def complete(names: Iterable[str], incomplete: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 from jobgen.cli.call import Call
 from jobgen.cli.log_stream import Stream
-from jobgen.cli.output import is_tty, safe
+from jobgen.cli.output import defuse, is_tty
 from jobgen.errors import Exit, Usage
 from jobgen.model.record import JobState, RunRecord
 
@@ -27,7 +27,7 @@ def show_state(call: Call, record: RunRecord) -> None:
     """Print the state of a run that changed while it is waited for."""
     from jobgen.app import jobs
 
-    call.output.say(f"{record.alias}: {safe(jobs.in_words(record))}")
+    call.output.say(f"{record.alias}: {defuse(jobs.describe_state(record))}")
 
 
 class LogsOptions(NamedTuple):
@@ -76,7 +76,7 @@ def select_lines(call: Call, options: LogsOptions) -> View:
     )
 
 
-def logs(call: Call, ref: str, options: LogsOptions) -> int:
+def show_logs(call: Call, ref: str, options: LogsOptions) -> int:
     """Show the logs as they are, or with ``follow`` as they grow."""
     from jobgen.app import jobs
     from jobgen.app import logs as app
@@ -102,14 +102,14 @@ def _stream(call: Call, record: RunRecord, *, prefixed: bool = True) -> Stream:
     return Stream(call, prefixed=prefixed, nodes=record.nodes, ranks=ranks, array=array)
 
 
-def after_submit(call: Call, record: RunRecord, *, follow: bool, wait: bool) -> int:
+def follow_submitted(call: Call, record: RunRecord, *, follow: bool, wait: bool) -> int:
     """Stay with a job that was just submitted, if that was asked for."""
     if follow:
-        return to_the_end(call, record)
-    return until_ended(call, [record.alias], stream=True) if wait else Exit.DONE
+        return follow_to_end(call, record)
+    return wait_for_end(call, [record.alias], stream=True) if wait else Exit.DONE
 
 
-def to_the_end(call: Call, record: RunRecord) -> int:
+def follow_to_end(call: Call, record: RunRecord) -> int:
     """Follow a job that was just submitted; gives its result as the exit code."""
     from jobgen.app import jobs
     from jobgen.app import logs as app
@@ -122,14 +122,14 @@ def to_the_end(call: Call, record: RunRecord) -> int:
             _stream(call, record).show(app.follow(call.world, record.alias, view))
         except app.Unread as error:
             # the exit code is the job's, not that of its logs
-            call.output.say(safe(error), level=2)
+            call.output.say(defuse(error), level=2)
         found = jobs.wait(call.world, [record.alias])
         _told(call, found, stream=True)
         return _result(found)
     return detachable.code
 
 
-def until_ended(
+def wait_for_end(
     call: Call,
     refs: Sequence[str],
     *,
@@ -153,11 +153,11 @@ def _told(call: Call, records: Sequence[RunRecord], *, stream: bool) -> None:
     from jobgen.cli.screens import jobs as screens
 
     if call.flags.json and stream:
-        call.line({"event": "ended", "jobs": [screens.job_data(r) for r in records]})
+        call.write_line({"event": "ended", "jobs": [screens.dump_job(r) for r in records]})
     elif call.flags.json or not call.flags.quiet:
         call.answer(
-            lambda: [screens.job_data(r) for r in records],
-            lambda ink: "".join(screens.ended(r, ink) for r in records if r.ended),
+            lambda: [screens.dump_job(r) for r in records],
+            lambda ink: "".join(screens.draw_ended(r, ink) for r in records if r.ended),
         )
 
 
@@ -196,12 +196,12 @@ class Detachable:
         from jobgen.cli.screens import jobs as screens
 
         if self._call.flags.json:
-            self._call.line({"event": "detached", "jobs": list(self._refs)})
+            self._call.write_line({"event": "detached", "jobs": list(self._refs)})
         if is_tty(sys.stderr):
             self._call.output.say("")  # the terminal has just shown ^C
         for ref in self._refs:
             record = self._call.world.ledger.get(ref)
-            self._call.output.say(screens.detached(record, self._call.output.talk))
+            self._call.output.say(screens.draw_detached(record, self._call.output.talk))
 
 
 def _first(_: int, __: FrameType | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 
-def columns(text: str) -> int:
+def measure(text: str) -> int:
     """How many columns a terminal needs for this text."""
     if text.isascii():
         return len(text)
@@ -17,15 +17,15 @@ def columns(text: str) -> int:
 
 def pad(text: str, width: int) -> str:
     """The text with blanks up to a width."""
-    return text + " " * (width - columns(text))
+    return text + " " * (width - measure(text))
 
 
 def clip(text: str, width: int) -> str:
     """The text, or its beginning and ``…``, in at most so many columns."""
-    if columns(text) <= width:
+    if measure(text) <= width:
         return text
     text = text[:width]
-    while columns(text) > width - 1:
+    while measure(text) > width - 1:
         text = text[:-1]
     return text + "…"
 
@@ -38,19 +38,19 @@ def fold(text: str, width: int, indent: str = "") -> str:
     lines = [""]
     for word in text.split(" "):
         line = lines[-1]
-        if line and columns(line) + 1 + columns(word) > width:
+        if line and measure(line) + 1 + measure(word) > width:
             lines.append(word)
         else:
             lines[-1] = f"{line} {word}" if line else word
     return f"\n{indent}".join(lines)
 
 
-def table(rows: Iterable[Sequence[str]], *, gap: str = "  ", indent: str = "") -> str:
+def align(rows: Iterable[Sequence[str]], *, gap: str = "  ", indent: str = "") -> str:
     """Rows in columns as wide as their widest cell; the last column is not padded."""
     rows = [tuple(row) for row in rows]
     if not rows:
         return ""
-    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(measure, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
         cells = [pad(cell, width) for cell, width in zip(row[:-1], widths[:-1], strict=True)]
@@ -64,15 +64,15 @@ _NARROWEST = 20
 """Columns: a why with fewer beside the value stands below it."""
 
 
-def described(rows: Iterable[tuple[str, str, str]], width: int, *, indent: str = "  ") -> str:
+def fold_rows(rows: Iterable[tuple[str, str, str]], width: int, *, indent: str = "  ") -> str:
     """Rows of key, value and why. The why is folded beside the value, or below a long one."""
     rows = list(rows)
     if not rows:
         return ""
-    first = min(max(columns(key) for key, _, _ in rows), _KEY)
-    left = columns(indent) + first + 2
+    first = min(max(measure(key) for key, _, _ in rows), _KEY)
+    left = measure(indent) + first + 2
     most = max(width - left - 2 - _WHY, _VALUE)
-    second = min(max(columns(value) for _, value, _ in rows), most)
+    second = min(max(measure(value) for _, value, _ in rows), most)
     return "".join(
         f"{indent}{_described(row, (first, second), left, width)}\n".rstrip(" ") for row in rows
     )
@@ -81,7 +81,7 @@ def described(rows: Iterable[tuple[str, str, str]], width: int, *, indent: str =
 def _described(row: tuple[str, str, str], widths: tuple[int, int], left: int, width: int) -> str:
     (key, value, why), (first, second) = row, widths
     beside = left + second + 2
-    if columns(key) <= first and columns(value) <= second and width - beside >= _NARROWEST:
+    if measure(key) <= first and measure(value) <= second and width - beside >= _NARROWEST:
         text = fold(why, width - beside, " " * beside)
         return f"{pad(key, first)}  {pad(value, second)}  {text}".rstrip()
     below = " " * left
@@ -99,7 +99,7 @@ def write_hours(hours: float, digits: int = 3) -> str:
     return f"{hours:,.0f}" if hours >= 10 ** (digits - 1) else f"{hours:.{digits}g}"
 
 
-def size(amount: float) -> str:
+def format_size(amount: float) -> str:
     """Bytes for people: ``2.1 MiB``."""
     if amount < 1024:
         return f"{int(amount)} B"
@@ -110,7 +110,7 @@ def size(amount: float) -> str:
     return f"{amount:.1f} {unit}"
 
 
-def span(seconds: float | None) -> str:
+def format_span(seconds: float | None) -> str:
     """A length of time for people, in its two largest parts: ``1h12m``, ``3m05s``, ``-``."""
     if seconds is None:
         return "-"

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from jobgen.cli.call import Call
-from jobgen.cli.layout import clip, columns, pad
-from jobgen.cli.output import safe
+from jobgen.cli.layout import clip, measure, pad
+from jobgen.cli.output import defuse
 from jobgen.follow import Lines, LogSource
 
 if TYPE_CHECKING:
@@ -71,8 +71,8 @@ class Stream:
         """A progress bar: over the last one on a terminal, else a line now and then."""
         if self._call.output.seen and not self._call.flags.json:
             prefix = self._prefix((lines.source,)).decode() if self._prefixed else ""
-            room = self._ink.width - columns(_plain(prefix)) - 1
-            text = clip(_plain(lines.texts()[0]), room)
+            room = self._ink.width - measure(_plain(prefix)) - 1
+            text = clip(_plain(lines.list_texts()[0]), room)
             sys.stdout.write(f"{_CLEAR}{prefix}{text}")
             sys.stdout.flush()
             self._bar_drawn = True
@@ -101,8 +101,8 @@ class Stream:
     def _json(self, lines: Lines) -> None:
         source = lines.source
         extra = {"bar": lines.bar, "also": [s.rank for s in lines.also]}
-        for text in lines.texts():
-            self._call.line(
+        for text in lines.list_texts():
+            self._call.write_line(
                 {
                     "event": "line",
                     "node": source.node or None,
@@ -118,10 +118,10 @@ class Stream:
 
     def _event(self, event: StreamEvent) -> None:
         if self._call.flags.json:
-            self._call.line({"event": event.kind, "text": event.text, "t": event.t})
+            self._call.write_line({"event": event.kind, "text": event.text, "t": event.t})
             return
         clock = time.strftime("%H:%M:%S", time.localtime(event.t)) if event.t else ""
-        text = f"{clock} {safe(event.text)}".strip()
+        text = f"{clock} {defuse(event.text)}".strip()
         self._call.output.say(self._call.output.talk("faint", text))
 
     # prefixes
@@ -150,7 +150,7 @@ class Stream:
         node, rank = self._widths
         name = first.node if len({s.node for s in sources}) == 1 else "*"
         name = "job" if first.rank is None else name
-        who = f"{pad(clip(safe(name), node), node)} {pad(self._who(sources), rank)}"
+        who = f"{pad(clip(defuse(name), node), node)} {pad(self._who(sources), rank)}"
         if self._ink.colour:
             who = f"\x1b[{self._nodes[first.node]}m{who}\x1b[0m"
         return f"{who} {_MARKS[first.stream]} "
@@ -160,9 +160,9 @@ class Stream:
         ranks = sorted({s.rank for s in sources if s.rank is not None})
         every = len(ranks) > 1 and len(ranks) == len(self._ranks)
         elements = sorted({int(s.task) for s in sources}) if self._array else ()
-        words = [f"e{folded(elements)}"] if elements else []
+        words = [f"e{fold_ranks(elements)}"] if elements else []
         if ranks:
-            words.append("r*" if every else f"r{folded(ranks)}")
+            words.append("r*" if every else f"r{fold_ranks(ranks)}")
         return " ".join(words)
 
 
@@ -170,7 +170,7 @@ def _plain(text: str) -> str:
     return _SGR.sub("", text)
 
 
-def folded(ranks: Iterable[int]) -> str:
+def fold_ranks(ranks: Iterable[int]) -> str:
     """Ranks as people write them: ``0-3,8``."""
     spans: list[list[int]] = []
     for rank in ranks:

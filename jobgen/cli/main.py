@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from jobgen.cli.call import Call
-from jobgen.cli.commands import Lazy, formatter
+from jobgen.cli.commands import Lazy, build_formatter
 from jobgen.cli.output import Output
 from jobgen.errors import Diagnostic, Exit, JobgenError, Usage
 
@@ -48,7 +48,7 @@ class Root(Lazy):
 
     def get_help(self, ctx: click.Context) -> str:
         """One screen: examples, the verbs, the flags of every verb."""
-        writer = formatter(ctx)
+        writer = build_formatter(ctx)
         writer.write("From one job.yaml to a followed multi-node GPU job on a Slurm cluster.\n\n")
         for command, why in EXAMPLES:
             writer.write(f"  {command:42}  {why}\n")
@@ -67,9 +67,9 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     """Everything a bug report needs to know of the installation."""
     if not wanted or ctx.resilient_parsing:
         return
-    from jobgen.cli.bug_report import version
+    from jobgen.cli.bug_report import describe_version
 
-    ctx.ensure_object(Call).output.data(version())
+    ctx.ensure_object(Call).output.write_text(describe_version())
     ctx.exit()
 
 
@@ -117,9 +117,9 @@ def run(words: Sequence[str]) -> int:
     except JobgenError as error:
         return _failed(call, error, words)
     except Exception as error:  # noqa: BLE001  the one place: a bug ends in a report, not a traceback
-        from jobgen.cli.bug_report import bug
+        from jobgen.cli.bug_report import report_bug
 
-        return bug(call, error, words)
+        return report_bug(call, error, words)
     return code
 
 
@@ -142,7 +142,7 @@ def _failed(call: Call, error: JobgenError, words: Sequence[str]) -> int:
     """Say what is wrong: in JSON where that was asked for, else on standard error."""
     call.settle()
     if call.flags.json or "--json" in words:
-        call.envelope(None, error=error)
+        call.write_envelope(None, error=error)
         return error.exit
     from jobgen.cli.diagnostics import screen
 

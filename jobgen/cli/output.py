@@ -43,7 +43,7 @@ class Ink:
         return f"\x1b[{_SGR[style]}m{text}\x1b[0m" if self.colour and text else text
 
 
-def safe(text: object) -> str:
+def defuse(text: object) -> str:
     """Foreign text on one line, with nothing in it that a terminal would obey."""
     words = str(text)
     if words.isprintable():
@@ -66,11 +66,11 @@ class Output:
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
 
-    def data(self, text: str) -> None:
+    def write_text(self, text: str) -> None:
         """Write an answer to standard output."""
         sys.stdout.write(self._plain(text, sys.stdout))
 
-    def bytes(self, data: bytes) -> None:
+    def write_bytes(self, data: bytes) -> None:
         """Write bytes to standard output exactly as they are."""
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
@@ -83,7 +83,7 @@ class Output:
             sys.stderr.write(self._plain(text, sys.stderr) + "\n")
             sys.stderr.flush()
 
-    def over(self, text: str, *, last: bool = False) -> None:
+    def overwrite(self, text: str, *, last: bool = False) -> None:
         """Draw over the current line of standard error; ``last`` ends it. Only where ``live``."""
         sys.stderr.write(f"\r{self._plain(text, sys.stderr)}" + ("\n" if last else ""))
         sys.stderr.flush()

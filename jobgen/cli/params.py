@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from jobgen.cli.output import safe
+from jobgen.cli.output import defuse
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
@@ -25,7 +25,7 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic from click
         try:
             return float(value if isinstance(value, float) else Walltime.parse(value).seconds)
         except UnitError as error:
-            self.fail(f"{safe(error.message)}: {error.hint}", param, ctx)
+            self.fail(f"{defuse(error.message)}: {error.hint}", param, ctx)
 
 
 class Pattern(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
@@ -38,7 +38,7 @@ class Pattern(click.ParamType):  # type: ignore[type-arg]  # generic from click 
         try:
             re.compile(value)
         except re.error as error:
-            self.fail(f"'{safe(value)}' is no regular expression: {error}", param, ctx)
+            self.fail(f"'{defuse(value)}' is no regular expression: {error}", param, ctx)
         return str(value)
 
 
@@ -54,7 +54,7 @@ class Ranks(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.
         try:
             return value if isinstance(value, tuple) else parse_ranks(value)
         except ValueError as error:
-            self.fail(safe(error), param, ctx)
+            self.fail(defuse(error), param, ctx)
 
 
 class Counts(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
@@ -71,7 +71,7 @@ class Counts(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
         except ValueError:
             found = ()
         if not found or not all(0 < one <= _MOST for one in found):
-            self.fail(f"'{safe(value)}': numbers such as 1,2,4,8 were expected", param, ctx)
+            self.fail(f"'{defuse(value)}': numbers such as 1,2,4,8 were expected", param, ctx)
         return found
 
 
@@ -90,7 +90,7 @@ class Sizes(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.
         try:
             return value if isinstance(value, tuple) else parse(value)
         except ValueError as error:
-            self.fail(f"'{safe(value)}': {safe(error)}", param, ctx)
+            self.fail(f"'{defuse(value)}': {defuse(error)}", param, ctx)
 
 
 class Ops(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
@@ -108,7 +108,7 @@ class Ops(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 
         known = {op.replace("_", ""): op for op in OPS}
         words = [re.sub(r"[-_ ]", "", word.lower()) for word in value.split(",")]
         if any(word not in known for word in words):
-            self.fail(f"'{safe(value)}': some of {', '.join(known)} were expected", param, ctx)
+            self.fail(f"'{defuse(value)}': some of {', '.join(known)} were expected", param, ctx)
         return tuple(dict.fromkeys(known[word] for word in words))
 
 
@@ -117,7 +117,7 @@ def complete_jobs(_: click.Context, __: click.Parameter, incomplete: str) -> lis
     from jobgen.app.world import World
     from jobgen.cli.flags import complete
 
-    runs = World.here().ledger.runs(limit=50)
+    runs = World.here().ledger.list_runs(limit=50)
     return complete(("@last", *(record.alias for record in runs)), incomplete)
 
 

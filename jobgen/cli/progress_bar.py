@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from jobgen.cli.layout import clip, columns, size, span
-from jobgen.cli.output import Output, safe
+from jobgen.cli.layout import clip, format_size, format_span, measure
+from jobgen.cli.output import Output, defuse
 
 if TYPE_CHECKING:
     from jobgen.app.context import SubmitStage
@@ -45,9 +45,9 @@ class ProgressBar:
             return
         self._drawn = now
         line = clip(self._line(stage, now), self.output.talk.width - 1)
-        blanks = " " * (self.output.talk.width - 1 - columns(line))
+        blanks = " " * (self.output.talk.width - 1 - measure(line))
         self._open = not stage.ended
-        self.output.over(f"{line}{blanks}", last=stage.ended)
+        self.output.overwrite(f"{line}{blanks}", last=stage.ended)
 
     def _tell(self, stage: SubmitStage, now: float) -> None:
         tenth = 10 * stage.done // stage.total if stage.total else -1
@@ -63,17 +63,23 @@ class ProgressBar:
         if stage.total:
             return f"{head}  {_moved(stage, seconds)}"
         took = f"  {seconds:.1f} s" if stage.ended and seconds >= 0.05 else ""
-        return f"{head}  {safe(stage.text)}{took}"
+        return f"{head}  {defuse(stage.text)}{took}"
 
 
 def _moved(stage: SubmitStage, seconds: float) -> str:
     """``2.1 MiB  [##########] 100 %  3.1 MiB/s, 4s left``."""
     part = min(stage.done / stage.total, 1.0)
     full = int(part * BAR)
-    text = f"{safe(stage.text)} " if stage.text else ""
-    line = f"{text}{size(stage.total)}  [{'#' * full}{'-' * (BAR - full)}] {part * 100:3.0f} %"
+    text = f"{defuse(stage.text)} " if stage.text else ""
+    line = (
+        f"{text}{format_size(stage.total)}  [{'#' * full}{'-' * (BAR - full)}] {part * 100:3.0f} %"
+    )
     if seconds < 0.5 or not stage.done:
         return line
     rate = stage.done / seconds
-    left = "" if stage.ended or part >= 1 else f", {span((stage.total - stage.done) / rate)} left"
-    return f"{line}  {size(rate)}/s{left}"
+    left = (
+        ""
+        if stage.ended or part >= 1
+        else f", {format_span((stage.total - stage.done) / rate)} left"
+    )
+    return f"{line}  {format_size(rate)}/s{left}"

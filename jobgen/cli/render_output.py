@@ -26,12 +26,12 @@ def list_failed_lines(ready: PreparedJob) -> list[Diagnostic]:
 
 def show(call: Call, ready: PreparedJob, name: str) -> Exit:
     """Print one file: byte for byte, or on a terminal with what it would obey written out."""
-    content = app.file(ready, name)
+    content = app.get_file(ready, name)
     if call.output.seen:
         from jobgen.follow.sanitize import write_out
 
         content = write_out(content.decode("utf-8", "backslashreplace")).encode()
-    call.output.bytes(content)
+    call.output.write_bytes(content)
     return Exit.DONE
 
 
@@ -40,7 +40,7 @@ def write(call: Call, ready: PreparedJob, folder: Path | None) -> Exit:
     written = app.write(ready, folder) if folder else ()
     call.answer(
         lambda: screens.data(ready, written),
-        lambda _: screens.written(ready, folder or Path()),
+        lambda _: screens.draw_written(ready, folder or Path()),
         warnings=ready.plan.notes,
     )
     return Exit.DONE
@@ -49,5 +49,7 @@ def write(call: Call, ready: PreparedJob, folder: Path | None) -> Exit:
 def check(call: Call, ready: PreparedJob, folder: Path) -> Exit:
     """Compare with a folder; 1 where anything differs."""
     found = app.compare(ready, folder)
-    call.answer(lambda: screens.compared(found), lambda ink: screens.differences(found, ink))
+    call.answer(
+        lambda: screens.dump_differences(found), lambda ink: screens.draw_differences(found, ink)
+    )
     return Exit.FAILED if found else Exit.DONE

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jobgen.cli.benching import awaited, former
+from jobgen.cli.benching import read_former, wait_and_show
 from jobgen.cli.call import Call
 from jobgen.cli.layout import write_hours
 from jobgen.cli.output import write_page
@@ -27,7 +27,7 @@ class ScalingOptions(NamedTuple):
     read: str | None
 
 
-def scaling(call: Call, job: Path | None, options: ScalingOptions) -> int:
+def run_scaling(call: Call, job: Path | None, options: ScalingOptions) -> int:
     """Send the job at every size, wait, show what it gave; or what is left of that."""
     from jobgen.app.benching import run_scaling as app
 
@@ -35,16 +35,16 @@ def scaling(call: Call, job: Path | None, options: ScalingOptions) -> int:
         return show_runs(call, options.read.split(","), options)
     if job is None:
         raise Usage("no job is named", hint="jobgen bench scaling job.yaml --nodes 1,2,4")
-    former(options.compare)  # one that is none is refused now, and not after the jobs
+    read_former(options.compare)  # one that is none is refused now, and not after the jobs
     wanted = app.ScalingRequest(job, options.nodes, options.kind)
-    made = app.sizes(call.world, wanted, call.flags.cluster, call.flags.sets)
+    made = app.prepare_sizes(call.world, wanted, call.flags.cluster, call.flags.sets)
     if options.dry_run:
         return _rehearsed(call, made, job)
     if not _wanted(call, made):
         return Exit.USAGE
     sent = app.chain(call.world, made, lambda record: call.output.say(f"sent: {record.alias}"))
     refs = [record.alias for record in sent]
-    return awaited(call, list(sent), "scaling", lambda: show_runs(call, refs, options))
+    return wait_and_show(call, list(sent), "scaling", lambda: show_runs(call, refs, options))
 
 
 def _rehearsed(call: Call, made: tuple[PreparedJob, ...], job: Path) -> Exit:
@@ -53,7 +53,7 @@ def _rehearsed(call: Call, made: tuple[PreparedJob, ...], job: Path) -> Exit:
     from jobgen.cli.screens import submit as screens
     from jobgen.cli.screens.plan import Invocation
 
-    runs = [(one, app.dry_run(one)) for one in made]
+    runs = [(one, app.rehearse_submit(one)) for one in made]
     words = Invocation(str(job), call.flags)
     note = "Each size but the first gets --dependency=afterany:ID of the one before.\n"
 
@@ -61,10 +61,10 @@ def _rehearsed(call: Call, made: tuple[PreparedJob, ...], job: Path) -> Exit:
         parts = []
         for one, dry in runs:
             last = f"Script: {words.command('render')} --set nodes={one.plan.shape.nodes}\n"
-            parts.append(screens.dry(one, dry, words, ink, scripts=False, last=last))
+            parts.append(screens.draw_dry_run(one, dry, words, ink, scripts=False, last=last))
         return "\n".join([*parts, note])
 
-    call.answer(lambda: {"sizes": [screens.dry_data(one, dry) for one, dry in runs]}, drawn)
+    call.answer(lambda: {"sizes": [screens.dump_dry_run(one, dry) for one, dry in runs]}, drawn)
     return Exit.DONE
 
 
@@ -88,7 +88,7 @@ def show_runs(call: Call, refs: list[str], options: ScalingOptions) -> int:
     from jobgen.cli.screens import scaled as screens
 
     found, records = read(call.world, refs)
-    before = former(options.compare)
+    before = read_former(options.compare)
     if options.html is not None:
         from jobgen.cli.page.bench_pages import write_scaling_page
 

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from jobgen.cli.call import Call
-from jobgen.cli.layout import count, size, write_hours
+from jobgen.cli.layout import count, format_size, write_hours
 from jobgen.cli.progress_bar import ProgressBar
 from jobgen.cli.screens import submit as screens
 from jobgen.errors import Exit
@@ -18,27 +18,29 @@ if TYPE_CHECKING:
     from jobgen.submission.exchange import DryRun
 
 
-def rehearsed(call: Call, ready: PreparedJob, dry: DryRun, job: str, *, last: str = "") -> Exit:
+def show_dry_run(call: Call, ready: PreparedJob, dry: DryRun, job: str, *, last: str = "") -> Exit:
     """Print the dry run; ``last`` stands for its last lines where the job has no file."""
     from jobgen.cli.screens.plan import Invocation
 
     words = Invocation(job, call.flags)
     call.answer(
-        lambda: screens.dry_data(ready, dry),
-        lambda ink: screens.dry(ready, dry, words, ink, scripts=call.flags.verbose > 0, last=last),
+        lambda: screens.dump_dry_run(ready, dry),
+        lambda ink: screens.draw_dry_run(
+            ready, dry, words, ink, scripts=call.flags.verbose > 0, last=last
+        ),
         warnings=ready.plan.notes,
     )
     return Exit.DONE
 
 
-def wanted(call: Call, ready: PreparedJob) -> bool:
+def confirm_submit(call: Call, ready: PreparedJob) -> bool:
     """Whether to go on: notes are shown, and a costly job is asked about."""
     if not call.flags.json:
         call.complain(ready.plan.notes)
-        call.complain(screens.failing(ready.plan.checks))
+        call.complain(screens.list_failing(ready.plan.checks))
     if ready.manifest is not None:
         files = count(len(ready.manifest.files), "file")
-        call.output.say(f"upload: {files}, {size(ready.manifest.total)}")
+        call.output.say(f"upload: {files}, {format_size(ready.manifest.total)}")
     most = ready.profile.value.confirm.gpu_hours
     hours, starts = ready.plan.gpu_hours, ready.plan.starts
     if most is None or hours <= most:
@@ -52,16 +54,16 @@ def wanted(call: Call, ready: PreparedJob) -> bool:
     return False
 
 
-def progress(call: Call) -> Progress:
+def build_progress(call: Call) -> Progress:
     """The lines [1/3] … on standard error."""
     return ProgressBar(call.output, time.monotonic)
 
 
-def accepted(call: Call, record: RunRecord, *, stream: bool) -> None:
+def show_accepted(call: Call, record: RunRecord, *, stream: bool) -> None:
     """Say the job's name and the next commands; with ``-q`` its id and nothing else."""
     if call.flags.json and stream:
-        call.line({"event": "submitted", **screens.data(record)})
+        call.write_line({"event": "submitted", **screens.data(record)})
     elif call.flags.quiet and not call.flags.json:
-        call.output.data(f"{record.job or record.alias}\n")
+        call.output.write_text(f"{record.job or record.alias}\n")
     else:
         call.answer(lambda: screens.data(record), lambda ink: screens.screen(record, ink))

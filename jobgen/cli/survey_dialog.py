@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.call import Call
-from jobgen.cli.output import is_tty, safe
+from jobgen.cli.output import defuse, is_tty
 
 if TYPE_CHECKING:
     from jobgen.app.adding import Leave, ProfileRequest
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 HINT = "no node was asked: --probe submits a job of two minutes that looks at one"
 
 
-def wanted(name: str, chosen: dict[str, Any]) -> ProfileRequest:
+def read_request(name: str, chosen: dict[str, Any]) -> ProfileRequest:
     """The words of ``cluster add`` as a value; ``--from ann@host`` is a user and a host."""
     from jobgen.app.adding import ProfileRequest
 
@@ -25,7 +25,7 @@ def wanted(name: str, chosen: dict[str, Any]) -> ProfileRequest:
     return ProfileRequest(name, **given)
 
 
-def leave(call: Call, probe: bool | None) -> Leave:
+def choose_leave(call: Call, probe: bool | None) -> Leave:
     """Who decides whether a job is submitted: the flag, ``-y``, else a person; nobody: no."""
     import sys
 
@@ -36,21 +36,21 @@ def leave(call: Call, probe: bool | None) -> Leave:
             call.output.say(HINT)
             return False
         gpus = f", all its {choice.kind.gpus} GPUs" if choice.kind.gpus else ""
-        where = " ".join(f"{name} {safe(value)}" for name, value in slurm)
+        where = " ".join(f"{name} {defuse(value)}" for name, value in slurm)
         question = f"Submit a job of two minutes that looks at one node ({where}{gpus})?"
         return call.confirm(question)
 
     return ask_user
 
 
-def may_write(call: Call, words: ProfileRequest) -> bool:
+def confirm_write(call: Call, words: ProfileRequest) -> bool:
     """Whether the profile may be written: a file that is there is not replaced without leave."""
-    from jobgen.app.adding import destination
+    from jobgen.app.adding import choose_destination
 
-    path = destination(call.world, words)
+    path = choose_destination(call.world, words)
     if path is None or not path.exists():
         return True
-    if call.confirm(f"{safe(call.world.label(path))} is there already. Replace it?"):
+    if call.confirm(f"{defuse(call.world.format_path(path))} is there already. Replace it?"):
         return True
     call.output.say("Nothing was asked and nothing written.")
     return False
@@ -58,4 +58,4 @@ def may_write(call: Call, words: ProfileRequest) -> bool:
 
 def say(call: Call) -> Any:
     """Where the lines about the job go."""
-    return lambda line: call.output.say(safe(line))
+    return lambda line: call.output.say(defuse(line))

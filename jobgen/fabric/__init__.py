@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Place
-from jobgen.fabric.google import gib, tcpx, tcpxo
-from jobgen.fabric.libfabric import efa, slingshot
-from jobgen.fabric.network_settings import Env, NetworkSite, gloo, list_profile_env
-from jobgen.fabric.node_settings import node
-from jobgen.fabric.sockets import ethernet, none
-from jobgen.fabric.verbs import infiniband, roce
+from jobgen.fabric.google import configure_gib, configure_tcpx, configure_tcpxo
+from jobgen.fabric.libfabric import configure_efa, configure_slingshot
+from jobgen.fabric.network_settings import Env, NetworkSite, list_profile_env, set_gloo
+from jobgen.fabric.node_settings import configure_node
+from jobgen.fabric.sockets import configure_ethernet, configure_interface
+from jobgen.fabric.verbs import configure_infiniband, configure_roce
 from jobgen.model.plan import Mount, Part, Shape
 
 if TYPE_CHECKING:
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
     from jobgen.model.network import Fabric
 
 FABRICS: Mapping[Fabric, Callable[[NetworkSite], Part]] = {
-    "infiniband": infiniband,
-    "roce": roce,
-    "ethernet": ethernet,
-    "efa": efa,
-    "slingshot": slingshot,
-    "tcpx": tcpx,
-    "tcpxo": tcpxo,
-    "gib": gib,
-    "none": none,
-    "unknown": none,
+    "infiniband": configure_infiniband,
+    "roce": configure_roce,
+    "ethernet": configure_ethernet,
+    "efa": configure_efa,
+    "slingshot": configure_slingshot,
+    "tcpx": configure_tcpx,
+    "tcpxo": configure_tcpxo,
+    "gib": configure_gib,
+    "none": configure_interface,
+    "unknown": configure_interface,
 }
 
 
-def fabric(cluster: ClusterProfile, shape: Shape, place: Callable[..., Place]) -> Part:
+def configure_network(cluster: ClusterProfile, shape: Shape, place: Callable[..., Place]) -> Part:
     """What this cluster's network asks of a job of this shape.
 
     On one node nothing but what its GPUs need; without GPUs Gloo's share only. ``place`` gives
@@ -48,16 +48,16 @@ def fabric(cluster: ClusterProfile, shape: Shape, place: Callable[..., Place]) -
     name = f"network {cluster.network.fabric}"
     if not shape.gpus_per_node:
         return Part(name, env=_without_gpus(site) if shape.nodes > 1 else {})
-    inside = node(site, shape)
+    inside = configure_node(site, shape)
     if shape.nodes < 2:
         return inside._replace(name=name)
     part = FABRICS[cluster.network.fabric](site)
     mounts = (*part.mounts, *inside.mounts, *(Mount(p, p) for p in cluster.network.mounts))
-    env: Env = {**part.env, **gloo(site), **inside.env, **list_profile_env(site)}
+    env: Env = {**part.env, **set_gloo(site), **inside.env, **list_profile_env(site)}
     return part._replace(name=name, env=env, mounts=mounts)
 
 
 def _without_gpus(site: NetworkSite) -> Env:
-    return gloo(site) | {
+    return set_gloo(site) | {
         n: s for n, s in list_profile_env(site).items() if not n.startswith("NCCL_")
     }

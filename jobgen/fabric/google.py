@@ -10,7 +10,7 @@ NCCL_NET=FasTrak: NVIDIA/dgxc-benchmarking, README.md, and allenai/OLMo, scripts
 from __future__ import annotations
 
 from jobgen.errors import Place
-from jobgen.fabric.network_settings import Env, NetworkSite, settings, sockets
+from jobgen.fabric.network_settings import Env, NetworkSite, build_settings, set_sockets
 from jobgen.model.plan import Mount, Part, Setting
 
 _TCPX, _TCPXO, _GIB = "/var/lib/tcpx/lib64", "/var/lib/tcpxo/lib64", "/usr/local/gib"
@@ -37,23 +37,23 @@ _TCPX_LIST = {
 }
 
 
-def tcpx(site: NetworkSite) -> Part:
+def configure_tcpx(site: NetworkSite) -> Part:
     """The plug-in by name, its interfaces, and Google's whole list."""
     place = site.place("network", "fabric")
     why = "the network is TCPX: NCCL must use Google's plug-in, and not plain TCP"
-    env = {"NCCL_NET": Setting("GPUDirectTCPX_v7", why, place)} | sockets(site)
+    env = {"NCCL_NET": Setting("GPUDirectTCPX_v7", why, place)} | set_sockets(site)
     env |= _interfaces(site, "NCCL_GPUDIRECTTCPX_CTRL_DEV", "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME")
     why = "where the daemon that receives for the GPUs listens; the prologue starts it for the job"
     env["NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX"] = Setting(_SOCKET, why, place)
     return Part(
         "",
-        env=env | settings(_TCPX_LIST, place),
+        env=env | build_settings(_TCPX_LIST, place),
         setup=(_there(_TCPX, place), _library(_TCPX, place)),
         mounts=(Mount(_TCPX, _TCPX), Mount(_SOCKET, _SOCKET)),
     )
 
 
-def tcpxo(site: NetworkSite) -> Part:
+def configure_tcpxo(site: NetworkSite) -> Part:
     """Google's script, the plug-in by name, and the interfaces: the plug-in checks the rest."""
     place = site.place("network", "fabric")
     why = "the network is TCPXO: NCCL must use Google's plug-in, and not plain TCP"
@@ -70,7 +70,7 @@ def tcpxo(site: NetworkSite) -> Part:
     )
 
 
-def gib(site: NetworkSite) -> Part:
+def configure_gib(site: NetworkSite) -> Part:
     """Google's script, and the plug-in by name."""
     place = site.place("network", "fabric")
     why = "the network is RDMA under Google's plug-in: without it, NCCL must fail and not crawl"

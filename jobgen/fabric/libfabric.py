@@ -5,7 +5,7 @@ Sources: aws/aws-ofi-nccl, doc/efa-env-var.md; HewlettPackard/shs-ccl-docs, ccl_
 
 from __future__ import annotations
 
-from jobgen.fabric.network_settings import NetworkSite, settings, sockets
+from jobgen.fabric.network_settings import NetworkSite, build_settings, set_sockets
 from jobgen.model.plan import Part, Setting
 
 # releases of the plug-in after 1.11 call themselves Libfabric and still answer to this name
@@ -35,7 +35,7 @@ _SLINGSHOT = {
 }
 
 
-def efa(site: NetworkSite) -> Part:
+def configure_efa(site: NetworkSite) -> Part:
     """The plug-in by name, and for old ones what they could not do themselves.
 
     A current plug-in sets buffers, chunk sizes, topology and tuner for each instance type.
@@ -44,19 +44,19 @@ def efa(site: NetworkSite) -> Part:
     why = "the network is EFA: NCCL must use its plug-in, which sets the rest itself, and not TCP"
     env = {"NCCL_NET": Setting(_PLUG_IN, why, place)}
     released = site.place("versions", "ofi_nccl")
-    if site.older("ofi_nccl", "1.6"):
-        env |= settings(_OLD, released)
-    if site.older("ofi_nccl", "1.7"):
-        env |= settings(_RDMA, released)
+    if site.is_older("ofi_nccl", "1.6"):
+        env |= build_settings(_OLD, released)
+    if site.is_older("ofi_nccl", "1.7"):
+        env |= build_settings(_RDMA, released)
     if site.network.socket_ifname is None:
         why = "bootstrap over the instance's own interfaces, not over bridges that others share"
         env["NCCL_SOCKET_IFNAME"] = Setting("^docker,lo,veth", why, place)
-    return Part("", env=env | sockets(site))
+    return Part("", env=env | set_sockets(site))
 
 
-def slingshot(site: NetworkSite) -> Part:
+def configure_slingshot(site: NetworkSite) -> Part:
     """The plug-in by name, and HPE's settings against deadlocks and overflowing queues."""
     place = site.place("network", "fabric")
     why = "the network is Slingshot: NCCL and RCCL must use their plug-in for it, and not TCP"
-    env = {"NCCL_NET": Setting(_PLUG_IN, why, place)} | settings(_SLINGSHOT, place)
-    return Part("", env=env | sockets(site))
+    env = {"NCCL_NET": Setting(_PLUG_IN, why, place)} | build_settings(_SLINGSHOT, place)
+    return Part("", env=env | set_sockets(site))

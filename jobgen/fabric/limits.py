@@ -64,28 +64,28 @@ _EIGHT, _TWO = 8, 2
 _RDMA = ("infiniband", "roce")
 
 
-def limit(profile: ClusterProfile, nodes: int) -> Limit | None:
-    """What ends an all-reduce over so many whole nodes: ``between`` or ``inside``."""
-    return between(profile, nodes) if nodes > 1 else inside(profile)
+def find_limit(profile: ClusterProfile, nodes: int) -> Limit | None:
+    """What ends an all-reduce over so many whole nodes: ``network`` or ``link``."""
+    return find_network_limit(profile, nodes) if nodes > 1 else find_link_limit(profile)
 
 
-def between(profile: ClusterProfile, nodes: int = 2) -> Limit | None:
+def find_network_limit(profile: ClusterProfile, nodes: int = 2) -> Limit | None:
     """The limit between nodes: all cards of one node. None where the profile does not say it.
 
     The gates are for two nodes, where adding up inside the node first pays most, and for RDMA.
     """
     network, gpu = profile.network, profile.nodes.gpu or ""
     ranks = profile.nodes.gpus_per_node
-    rate = links.node(network, ranks)
+    rate = links.get_node_rate(network, ranks)
     if rate is None:
         return None
-    count = links.cards(network, ranks)
+    count = links.count_cards(network, ranks)
     why = f"{count} x {network.nic_gbps} Gb/s of each node, one way"
     known = nodes == _TWO and network.fabric in _RDMA
     return _limit("network", rate, why, _gate(_NETWORK, gpu, ranks, rate) if known else None)
 
 
-def inside(profile: ClusterProfile) -> Limit | None:
+def find_link_limit(profile: ClusterProfile) -> Limit | None:
     """The limit inside a node: a GPU's link to the others. None without a known GPU, or one alone.
 
     Over PCIe nothing is expected: what is reached depends on switches and root ports.
@@ -95,7 +95,7 @@ def inside(profile: ClusterProfile) -> Limit | None:
         return None
     gpu = gpus()[nodes.gpu]
     pcie = nodes.intra == "pcie" or (nodes.intra is None and gpu.link == "pcie")
-    rate = links.link(gpu, pcie=pcie)
+    rate = links.get_link_rate(gpu, pcie=pcie)
     if pcie:
         why = f"PCIe of a {gpu.name}, one way"
         return Limit("node", rate, why, 0.0, "over PCIe nothing is expected: topologies differ")

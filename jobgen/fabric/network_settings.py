@@ -29,11 +29,11 @@ class NetworkSite(NamedTuple):
     place: Callable[..., Place]
     """Keys of the profile → the label of the line in which they stand."""
 
-    def older(self, program: str, release: str) -> bool:
+    def is_older(self, program: str, release: str) -> bool:
         """Whether what is installed is known, and older than this release."""
         return self._installed(program, Release.parse(release)) < 0
 
-    def newer(self, program: str, release: str) -> bool:
+    def is_newer(self, program: str, release: str) -> bool:
         """Whether what is installed is known, and this release or a later one."""
         return self._installed(program, Release.parse(release)) > 0
 
@@ -47,7 +47,7 @@ class NetworkSite(NamedTuple):
         return -1 if found < release else 1
 
 
-def cards(site: NetworkSite) -> Env:
+def set_cards(site: NetworkSite) -> Env:
     """NCCL_IB_HCA. Its names are prefixes, so mlx5_1 would take mlx5_10 too; ``=`` is exact."""
     names, place = site.network.ib_hca, site.place("network", "ib_hca")
     if names is None:
@@ -59,7 +59,7 @@ def cards(site: NetworkSite) -> Env:
     return {"NCCL_IB_HCA": Setting(f"={names}", why, place)}
 
 
-def sockets(site: NetworkSite) -> Env:
+def set_sockets(site: NetworkSite) -> Env:
     """NCCL_SOCKET_IFNAME: bootstrap and TCP. Its names are prefixes too."""
     names = site.network.socket_ifname
     if names is None:
@@ -69,7 +69,7 @@ def sockets(site: NetworkSite) -> Env:
     return {"NCCL_SOCKET_IFNAME": Setting(exact, why, site.place("network", "socket_ifname"))}
 
 
-def gloo(site: NetworkSite) -> Env:
+def set_gloo(site: NetworkSite) -> Env:
     """GLOO_SOCKET_IFNAME, which takes whole names and neither ``=`` nor ``^``."""
     names = (site.network.socket_ifname or "").removeprefix("=")
     if not names or names.startswith("^"):
@@ -88,7 +88,7 @@ def list_profile_env(site: NetworkSite) -> Env:
     }
 
 
-def settings(table: Mapping[str, tuple[str, str]], place: Place) -> Env:
+def build_settings(table: Mapping[str, tuple[str, str]], place: Place) -> Env:
     """Settings from a table: name → (value, why)."""
     return {name: Setting(value, why, place) for name, (value, why) in table.items()}
 

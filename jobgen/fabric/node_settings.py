@@ -12,15 +12,15 @@ from jobgen.model.plan import Mount, Part, Setting, Shape
 _IMEX = "/dev/nvidia-caps-imex-channels"
 
 
-def node(site: NetworkSite, shape: Shape) -> Part:
+def configure_node(site: NetworkSite, shape: Shape) -> Part:
     """Peer access inside of the node; NVLink beyond it."""
     env = _peers(site, shape)
-    if site.nodes.nvlink_nodes is None or shape.nodes < 2 or site.older("nccl", "2.21"):
+    if site.nodes.nvlink_nodes is None or shape.nodes < 2 or site.is_older("nccl", "2.21"):
         return Part("nodes", env=env)
     place = site.place("nodes", "nvlink_nodes")
     why = "the rack is one NVLink domain: a broken IMEX service must fail, and not crawl over IB"
     env["NCCL_MNNVL_ENABLE"] = Setting("1", why, place)
-    if site.newer("nccl", "2.26") and site.older("nccl", "2.27"):
+    if site.is_newer("nccl", "2.26") and site.is_older("nccl", "2.27"):
         why = "cards sit behind the Grace CPU: NCCL 2.26 uses that way only where it is told"
         env["NCCL_NET_GDR_C2C"] = Setting("1", why, place)
     return Part("nodes", env=env, mounts=(Mount(_IMEX, _IMEX),))
@@ -30,7 +30,7 @@ def _peers(site: NetworkSite, shape: Shape) -> Env:
     """RTX 40 cards have no peer access, and drivers before 550.40.07 said that they had."""
     if site.nodes.peer_access is not False or shape.gpus_per_node < 2:
         return {}
-    if "RTX-40" in (site.nodes.gpu or "") and site.newer("driver", "550.40.07"):
+    if "RTX-40" in (site.nodes.gpu or "") and site.is_newer("driver", "550.40.07"):
         return {}
     why = "these GPUs have no peer access, and a driver that says otherwise makes NCCL hang"
     return {"NCCL_P2P_DISABLE": Setting("1", why, site.place("nodes", "peer_access"))}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from jobgen.fabric.network_settings import NetworkSite, sockets
+from jobgen.fabric.network_settings import NetworkSite, set_sockets
 from jobgen.model.plan import Part, Setting
 
 
-def ethernet(site: NetworkSite) -> Part:
+def configure_ethernet(site: NetworkSite) -> Part:
     """TCP, over several streams where one cannot fill the card (NCCL's user guide, env.rst)."""
     why = "the network is plain Ethernet: NCCL must not try RDMA cards that reach nobody"
-    env = {"NCCL_NET": Setting("Socket", why, site.place("network", "fabric"))} | sockets(site)
+    env = {"NCCL_NET": Setting("Socket", why, site.place("network", "fabric"))} | set_sockets(site)
     rate = site.network.nic_gbps or 0
     if rate >= 100:
         why = f"one TCP stream cannot fill {rate} Gb/s: NCCL's advice from 100 Gb/s"
@@ -19,6 +19,6 @@ def ethernet(site: NetworkSite) -> Part:
     return Part("", env=env)
 
 
-def none(site: NetworkSite) -> Part:
+def configure_interface(site: NetworkSite) -> Part:
     """The interface, where the profile names it."""
-    return Part("", env=sockets(site))
+    return Part("", env=set_sockets(site))

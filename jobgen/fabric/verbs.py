@@ -6,29 +6,29 @@ Source of names, releases and defaults: NCCL's user guide, env.rst.
 from __future__ import annotations
 
 from jobgen.errors import Diagnostic
-from jobgen.fabric.network_settings import Env, NetworkSite, cards, sockets
+from jobgen.fabric.network_settings import Env, NetworkSite, set_cards, set_sockets
 from jobgen.model.plan import Part, Setting
 
 
-def infiniband(site: NetworkSite) -> Part:
+def configure_infiniband(site: NetworkSite) -> Part:
     """The cards by name; nothing else, and no fall-back to TCP."""
     why = "the network is InfiniBand: without it, NCCL must fail and not crawl over TCP"
     env = {"NCCL_NET": Setting("IB", why, site.place("network", "fabric"))}
-    return Part("", env=env | cards(site) | sockets(site))
+    return Part("", env=env | set_cards(site) | set_sockets(site))
 
 
-def roce(site: NetworkSite) -> Part:
+def configure_roce(site: NetworkSite) -> Part:
     """As InfiniBand, with the entry of the GID table and the lossless traffic classes."""
     why = "the network is RoCE, which NCCL calls IB: without it, NCCL must fail and not crawl"
-    env = {"NCCL_NET": Setting("IB", why, site.place("network", "fabric"))} | cards(site)
+    env = {"NCCL_NET": Setting("IB", why, site.place("network", "fabric"))} | set_cards(site)
     gid, notes = _gid(site)
-    return Part("", env=env | gid | _classes(site) | sockets(site), notes=notes)
+    return Part("", env=env | gid | _classes(site) | set_sockets(site), notes=notes)
 
 
 def _gid(site: NetworkSite) -> tuple[Env, tuple[Diagnostic, ...]]:
     """Which address of a card is used: its number for old NCCL; from 2.21 at most its range."""
     network, env = site.network, Env()
-    if network.gid_index is not None and not site.newer("nccl", "2.21"):
+    if network.gid_index is not None and not site.is_newer("nccl", "2.21"):
         why = "NCCL before 2.21 cannot find the RoCE v2 entry of the GID table itself"
         place = site.place("network", "gid_index")
         return {"NCCL_IB_GID_INDEX": Setting(str(network.gid_index), why, place)}, ()
@@ -37,7 +37,7 @@ def _gid(site: NetworkSite) -> tuple[Env, tuple[Diagnostic, ...]]:
         message = "network.gid_index is left out: NCCL from 2.21 finds the RoCE v2 entry itself"
         hint = "remove it; addr_range chooses among several addresses of a card"
         notes = (Diagnostic("J184", message, None, hint, severity="note"),)
-    if network.addr_range is not None and not site.older("nccl", "2.21"):
+    if network.addr_range is not None and not site.is_older("nccl", "2.21"):
         place = site.place("network", "addr_range")
         if ":" in network.addr_range:
             why = "the range below is one of IPv6 addresses, and NCCL looks for IPv4"
@@ -53,7 +53,7 @@ def _classes(site: NetworkSite) -> Env:
         why = "the traffic class that this network's switches keep lossless"
         place = site.place("network", "traffic_class")
         env["NCCL_IB_TC"] = Setting(str(network.traffic_class), why, place)
-    if network.fifo_traffic_class is not None and not site.older("nccl", "2.22.3"):
+    if network.fifo_traffic_class is not None and not site.is_older("nccl", "2.22.3"):
         why = "the traffic class of NCCL's small control messages, which go first"
         place = site.place("network", "fifo_traffic_class")
         env["NCCL_IB_FIFO_TC"] = Setting(str(network.fifo_traffic_class), why, place)

@@ -2,7 +2,7 @@
 
 from jobgen.follow.collapse import Lines
 from jobgen.follow.follower import Follower
-from jobgen.follow.source import LogSource, source_of
+from jobgen.follow.source import LogSource, parse_source
 from jobgen.follow.view import View, parse_ranks
 
-__all__ = ["Follower", "Lines", "LogSource", "View", "parse_ranks", "source_of"]
+__all__ = ["Follower", "Lines", "LogSource", "View", "parse_ranks", "parse_source"]

@@ -23,7 +23,7 @@ class Lines:
     bar: bool = False
     """Whether it is a progress bar that goes on: the next one, or a line, takes its place."""
 
-    def texts(self) -> list[str]:
+    def list_texts(self) -> list[str]:
         """The lines as text, without their newlines."""
         texts = self.data.decode("utf-8", "backslashreplace").split("\n")
         return texts if texts[-1] else texts[:-1]
@@ -41,14 +41,14 @@ class Window:
 
     def add(self, source: LogSource, data: bytes, now: float) -> list[Lines]:
         """Keep these lines for a moment; gives back what is due."""
-        due = self.due(now)
+        due = self.take_due(now)
         if self._since is None:
             self._since = now
         self._blocks.setdefault(source, []).append(data)
         self._held += len(data)
         return due + self.flush() if self._held > self._most else due
 
-    def due(self, now: float) -> list[Lines]:
+    def take_due(self, now: float) -> list[Lines]:
         """Everything, once the moment has passed; a clock that ran backwards ends it too."""
         if self._since is None or 0 <= now - self._since < self._seconds:
             return []

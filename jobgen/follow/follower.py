@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 
 from jobgen.follow.collapse import Lines, Window
-from jobgen.follow.line_splitter import Assembler, last_lines
+from jobgen.follow.line_splitter import Assembler, keep_last_lines
 from jobgen.follow.sanitize import clean_lines
-from jobgen.follow.source import LogSource, source_of
+from jobgen.follow.source import LogSource, parse_source
 from jobgen.follow.view import View
 
 BAR = 1.0
@@ -50,9 +50,9 @@ class Follower:
 
     def tick(self, now: float) -> list[Lines]:
         """The lines whose wait is over."""
-        return self._window.due(now) if self._window else []
+        return self._window.take_due(now) if self._window else []
 
-    def bars(self, now: float) -> list[Lines]:
+    def take_bars(self, now: float) -> list[Lines]:
         """The progress bar that moved, of the first source with one; once in ``BAR`` seconds."""
         if not self._settled or now - self._bar_shown < BAR:
             return []
@@ -82,13 +82,13 @@ class Follower:
         shown += self.settle(now)
         return shown + (self._window.flush() if self._window else [])
 
-    def sources(self) -> tuple[LogSource, ...]:
+    def list_sources(self) -> tuple[LogSource, ...]:
         """Every source seen so far that is shown, in order."""
         return tuple(file.source for file in self._in_order())
 
     def _file(self, path: str) -> _File | None:
         if path not in self._files:
-            source = source_of(path)
+            source = parse_source(path)
             wanted = source is not None and self._view.shows(source)
             self._files[path] = (
                 _File(source, Assembler(raw=self._view.raw)) if source and wanted else None
@@ -104,7 +104,7 @@ class Follower:
         lines = self._shaped(lines)
         if self._settled:
             return self._show(file.source, lines, now)
-        file.backlog = last_lines(file.backlog + lines, self._view.lines or 0)
+        file.backlog = keep_last_lines(file.backlog + lines, self._view.lines or 0)
         return []
 
     def _show(self, source: LogSource, lines: bytes, now: float) -> list[Lines]:

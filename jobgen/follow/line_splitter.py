@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobgen.follow.sanitize import last_segment
+from jobgen.follow.sanitize import keep_last_segment
 
 CAP = 1 << 20
 """The longest line that is held, in bytes. A longer one is shown in pieces of this size."""
@@ -68,7 +68,7 @@ def _has_longer(lines: bytes, cap: int) -> bool:
     return False
 
 
-def last_lines(data: bytes, count: int) -> bytes:
+def keep_last_lines(data: bytes, count: int) -> bytes:
     """The last ``count`` lines; an unfinished one at the end counts as a line."""
     if count <= 0:
         return b""
@@ -85,7 +85,7 @@ def _without_past(rest: bytes) -> bytes:
     if b"\r" not in rest:
         return rest
     body = rest.rstrip(b"\r")
-    return last_segment(body) + rest[len(body) :]
+    return keep_last_segment(body) + rest[len(body) :]
 
 
 def _cut(line: bytes, at: int) -> tuple[bytes, bytes]:

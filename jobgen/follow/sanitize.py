@@ -50,11 +50,11 @@ def clean_lines(data: bytes, *, colour: bool = False) -> bytes:
     if not data.translate(None, _TIDY):
         return data
     if b"\r" in data:
-        data = b"\n".join(last_segment(line) for line in data.split(b"\n"))
+        data = b"\n".join(keep_last_segment(line) for line in data.split(b"\n"))
     return clean(data.decode("utf-8", "backslashreplace"), colour=colour).encode()
 
 
-def last_segment(line: bytes) -> bytes:
+def keep_last_segment(line: bytes) -> bytes:
     """What a line shows after its carriage returns: a progress bar's last state."""
     return line.rstrip(b"\r").rpartition(b"\r")[2]
 

@@ -35,7 +35,7 @@ class LogSource:
         )
 
 
-def source_of(path: str) -> LogSource | None:
+def parse_source(path: str) -> LogSource | None:
     """The source of ``…/<task>/<restart>/<node>.<rank>.out|err`` or ``job-<id>.out``, else None.
 
     >>> source_of("logs/0/1/n01.12.err")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from jobgen.follow.source import LogSource, source_of
+from jobgen.follow.source import LogSource, parse_source
 
 Ranks = tuple[range, ...]
 
@@ -70,7 +70,7 @@ class View:
 
     def wants(self, path: str) -> bool:
         """Whether this file needs to be read at all."""
-        source = source_of(path)
+        source = parse_source(path)
         return source is not None and self.shows(source)
 
     def shows(self, source: LogSource) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Place
 from jobgen.model.plan import NOWHERE, Part, Shape, Step
-from jobgen.shell import Raw, Word, expandable, quote
+from jobgen.shell import Raw, Word, quote, quote_expandable
 
 if TYPE_CHECKING:
     from jobgen.model.job import Launcher
@@ -68,17 +68,17 @@ def require_program(program: str) -> str:
     )
 
 
-def lines(*groups: tuple[Word, ...]) -> str:
+def join_lines(*groups: tuple[Word, ...]) -> str:
     """One command over several lines, a group of words on each."""
     return " \\\n  ".join(" ".join(quote(word) for word in group) for group in groups if group)
 
 
 def expand_args(args: Sequence[str]) -> tuple[Raw, ...]:
     """Words of the user's for a command line: $NAME is expanded where the command runs."""
-    return tuple(Raw(expandable(arg)) for arg in args)
+    return tuple(Raw(quote_expandable(arg)) for arg in args)
 
 
-def ranks_env(local: str, *, world: str, rank: str, index: str) -> str:
+def export_ranks(local: str, *, world: str, rank: str, index: str) -> str:
     """Bash that exports what torch.distributed reads from the environment (env://)."""
     pairs = {"RANK": rank, "LOCAL_RANK": index, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": local}
     return "export " + " ".join(f"{name}={value}" for name, value in pairs.items())

@@ -15,14 +15,14 @@ from jobgen.launch import (
     Launch,
     LaunchRequest,
     expand_args,
-    lines,
-    ranks_env,
+    export_ranks,
+    join_lines,
     require_program,
 )
 from jobgen.launch.torchrun import JOIN
 from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import Part, Step
-from jobgen.shell import Raw, Word, expandable
+from jobgen.shell import Raw, Word, quote_expandable
 
 _FILE = "accelerate.yaml"
 _DEEPSPEED_FILE = re.compile(
@@ -51,7 +51,7 @@ def launch(request: LaunchRequest) -> Launch:
     if asked.config or request.config is not None:
         # pdsh is its default for DeepSpeed, and would ssh from every node to every node
         kind = ("--deepspeed_multinode_launcher=standard",)
-    command = lines(
+    command = join_lines(
         ("exec", "accelerate", "launch", config, *kind),
         (
             f"--num_machines={shape.nodes}",
@@ -66,7 +66,7 @@ def launch(request: LaunchRequest) -> Launch:
         ("--rdzv_backend=static", f"--rdzv_conf=timeout={JOIN}", *expand_args(asked.args)),
         ("--no_python", *RANK),
     )
-    alone = [ranks_env("1", world="1", rank="0", index="0")] if shape.world == 1 else []
+    alone = [export_ranks("1", world="1", rank="0", index="0")] if shape.world == 1 else []
     text = "\n".join([require_program("accelerate"), *alone, command])
     why = "one accelerate on each node, which starts the node's ranks"
     step = Step("launch", "node", text, why=why, place=request.place)
@@ -90,7 +90,7 @@ def _config(request: LaunchRequest) -> tuple[Word, tuple[BundleFile, ...]]:
     """``--config_file``: the strategy's or the user's own, copied; else ours."""
     asked = request.launcher.config
     if asked and request.config is None:
-        path = expandable(f"$JOBGEN_WORK_DIR/{asked.replace('$', '$$')}")
+        path = quote_expandable(f"$JOBGEN_WORK_DIR/{asked.replace('$', '$$')}")
         return Raw(f"--config_file={path}"), ()
     content = _OURS.encode() if request.config is None else request.config
     return Raw(f'--config_file="$JOBGEN_BUNDLE_DIR/{_FILE}"'), (BundleFile(_FILE, content),)

@@ -7,7 +7,15 @@ The hostfile is made in the job from its allocation. Grammar, flags and what is 
 from __future__ import annotations
 
 from jobgen import payload
-from jobgen.launch import BUNDLE, RANK, Launch, LaunchRequest, expand_args, lines, require_program
+from jobgen.launch import (
+    BUNDLE,
+    RANK,
+    Launch,
+    LaunchRequest,
+    expand_args,
+    join_lines,
+    require_program,
+)
 from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import Part, Setting, Step
 from jobgen.shell import Raw
@@ -45,7 +53,7 @@ def launch(request: LaunchRequest) -> Launch:
 def _srun(request: LaunchRequest) -> str:
     # no GPU at all is something given, too: on a machine that has some, none may be seen
     visible = "export JOBGEN_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES-unset}"
-    command = lines(
+    command = join_lines(
         ("exec", "deepspeed", _HOSTFILE, "--no_ssh", Raw('--node_rank="$SLURM_NODEID"')),
         (*_MEET, *expand_args(request.launcher.args)),
         ("--no_python", "--no_local_rank", *RANK),
@@ -54,7 +62,7 @@ def _srun(request: LaunchRequest) -> str:
 
 
 def _pdsh(request: LaunchRequest) -> str:
-    command = lines(
+    command = join_lines(
         ("exec", "deepspeed", _HOSTFILE, "--launcher=pdsh"),
         (*_MEET, *expand_args(request.launcher.args)),
         ("--no_python", "--no_local_rank", *RANK),

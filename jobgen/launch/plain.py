@@ -7,7 +7,7 @@ they shall join, so none is set for them. A job of one rank for which nobody nam
 
 from __future__ import annotations
 
-from jobgen.launch import RANK, Launch, LaunchRequest, lines, ranks_env
+from jobgen.launch import RANK, Launch, LaunchRequest, export_ranks, join_lines
 from jobgen.model.plan import Step
 
 _NODE = 'export JOBGEN_NODE_RANK="$SLURM_NODEID" JOBGEN_NUM_NODES="$SLURM_NNODES"'
@@ -15,7 +15,7 @@ _NODE = 'export JOBGEN_NODE_RANK="$SLURM_NODEID" JOBGEN_NUM_NODES="$SLURM_NNODES
 
 def launch(request: LaunchRequest) -> Launch:
     """One process a node, numbered as the nodes are."""
-    alone = ranks_env("1", world="1", rank="0", index="0")
-    text = "\n".join([_NODE if request.launcher.type else alone, lines(("exec", *RANK))])
+    alone = export_ranks("1", world="1", rank="0", index="0")
+    text = "\n".join([_NODE if request.launcher.type else alone, join_lines(("exec", *RANK))])
     why = "the command runs once on every node, as it is"
     return Launch(Step("launch", "node", text, why=why, place=request.place))

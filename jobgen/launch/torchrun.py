@@ -7,7 +7,7 @@ else the FQDN, which need not resolve elsewhere). Option names exist since torch
 
 from __future__ import annotations
 
-from jobgen.launch import RANK, Launch, LaunchRequest, expand_args, lines, require_program
+from jobgen.launch import RANK, Launch, LaunchRequest, expand_args, join_lines, require_program
 from jobgen.model.plan import Part, Setting, Step
 from jobgen.shell import Raw, Word
 
@@ -52,7 +52,7 @@ def _c10d(request: LaunchRequest) -> str:
     # 1 on the first node only: evaluated on the node, never in the batch shell
     conf = f'--rdzv-conf="is_host=$((SLURM_NODEID == 0)),join_timeout={JOIN},read_timeout={READ}"'
     elastic = request.shape.min_nodes is not None
-    command = lines(
+    command = join_lines(
         (
             *(() if elastic else ("exec",)),
             "torchrun",
@@ -68,7 +68,7 @@ def _c10d(request: LaunchRequest) -> str:
 
 def _static(request: LaunchRequest) -> str:
     # node 0 hosts the store and ranks follow the order of the nodes
-    command = lines(
+    command = join_lines(
         ("exec", "torchrun", f"--nnodes={_nodes(request)}", _ranks(request)),
         (
             Raw('--node-rank="$SLURM_NODEID"'),

@@ -143,7 +143,7 @@ class Ledger(LeasedDatabase):
         Raises Missing with the nearest alias, and Usage where several runs fit.
         """
         if ref == "@last":
-            newest = self.last()
+            newest = self.find_last()
             if newest is None:
                 raise Missing("no job has been submitted yet", hint="jobgen submit job.yaml")
             return newest
@@ -156,7 +156,7 @@ class Ledger(LeasedDatabase):
             raise Usage(f"{ref} could be any of: {which}", hint=f"say {found[0].alias}")
         raise self._missing(ref)
 
-    def runs(
+    def list_runs(
         self,
         *,
         cluster: str | None = None,
@@ -176,25 +176,25 @@ class Ledger(LeasedDatabase):
         records = [_record(row[0]) for row in rows]
         return tuple(sorted(records, key=lambda record: record.created, reverse=True))
 
-    def last(self, name: str | None = None, *, cluster: str | None = None) -> RunRecord | None:
+    def find_last(self, name: str | None = None, *, cluster: str | None = None) -> RunRecord | None:
         """The newest run, of this name and on this cluster where they are given."""
         where, values = _where({"cluster = ?": cluster, "name = ?": name})
         query = f"SELECT data FROM runs {where} ORDER BY created DESC, number DESC LIMIT 1"  # noqa: S608
         rows = self.read(query, values)
         return _record(rows[0][0]) if rows else None
 
-    def bundle(self, token: str) -> dict[str, bytes]:
+    def get_bundle(self, token: str) -> dict[str, bytes]:
         """The rendered files that a run was submitted with, by path."""
         rows = self.read("SELECT path, content FROM files WHERE token = ? ORDER BY path", (token,))
         return {path: zlib.decompress(content) for path, content in rows}
 
-    def events(self, token: str) -> tuple[RunEvent, ...]:
+    def list_events(self, token: str) -> tuple[RunEvent, ...]:
         """What happened to a run, in order."""
         query = "SELECT time, kind, text, data FROM events WHERE token = ? ORDER BY id"
         rows = self.read(query, (token,))
         return tuple(RunEvent(at, kind, text, json.loads(data)) for at, kind, text, data in rows)
 
-    def cursors(self, token: str) -> dict[str, Any]:
+    def get_cursors(self, token: str) -> dict[str, Any]:
         """How far the logs of a run were read."""
         rows = self.read("SELECT data FROM cursors WHERE token = ?", (token,))
         return dict(json.loads(rows[0][0])) if rows else {}
@@ -213,7 +213,7 @@ class Ledger(LeasedDatabase):
     def _missing(self, ref: str) -> Missing:
         from difflib import get_close_matches
 
-        newest = self.last(ref)
+        newest = self.find_last(ref)
         if newest is not None:
             return Missing(f"{ref} is a name, not a run", hint=f"its newest run is {newest.alias}")
         known = [row[0] for row in self.read("SELECT alias FROM runs", ())]

@@ -23,7 +23,7 @@ class LeasedDatabase(Database):
         A lease is a courtesy between processes: what keeps a run from being submitted twice lies
         in its run directory.
         """
-        now, mine = self._now(), this_process()
+        now, mine = self._now(), name_process()
         with self.write() as db:
             query = "SELECT owner, leased FROM runs WHERE token = ?"
             found = db.execute(query, (token,)).fetchone()
@@ -33,7 +33,7 @@ class LeasedDatabase(Database):
             db.execute(query, (mine, now + seconds, token))
         return True
 
-    def holder(self, token: str) -> tuple[str, float]:
+    def get_holder(self, token: str) -> tuple[str, float]:
         """The process that has a run, ``HOST:PID``, and until when; empty and 0 if none has."""
         rows = self.read("SELECT owner, leased FROM runs WHERE token = ?", (token,))
         return (str(rows[0][0]), float(rows[0][1])) if rows else ("", 0.0)
@@ -42,10 +42,10 @@ class LeasedDatabase(Database):
         """Give a run free again, if it is ours."""
         with self.write() as db:
             query = "UPDATE runs SET owner = '', leased = 0 WHERE token = ? AND owner = ?"
-            db.execute(query, (token, this_process()))
+            db.execute(query, (token, name_process()))
 
 
-def this_process() -> str:
+def name_process() -> str:
     """The name of this process among those that may share a home directory."""
     return f"{os.uname().nodename}:{os.getpid()}"
 

@@ -17,7 +17,7 @@ from jobgen.load import (
     sbatch_options,
     substitution,
 )
-from jobgen.load.extends import extended
+from jobgen.load.extends import extend_tree
 from jobgen.load.faults import tell
 from jobgen.load.tree import Tree, refuse_useless
 from jobgen.model.cluster import ClusterProfile
@@ -136,18 +136,18 @@ def is_script(text: str, label: str) -> bool:
     return label.endswith(_SCRIPTS) or text.startswith("#!")
 
 
-def kind(text: str, label: str) -> Kind:
+def detect_kind(text: str, label: str) -> Kind:
     """Whether this is a job file or a cluster's profile, by its keys."""
     return _kind(scan(text, label), text)
 
 
-def schema(which: Kind) -> dict[str, Any]:
+def build_schema(which: Kind) -> dict[str, Any]:
     """The JSON Schema of job.yaml or cluster.yaml, for editors."""
-    from jobgen.load.schemas import schema_of
+    from jobgen.load.schemas import build_form_schema
 
     if which == "job":
-        return schema_of(JobSpec, "job.yaml")
-    return schema_of(ClusterProfile, "cluster.yaml")
+        return build_form_schema(JobSpec, "job.yaml")
+    return build_form_schema(ClusterProfile, "cluster.yaml")
 
 
 def _job(
@@ -168,8 +168,8 @@ def _job(
         from jobgen.load import train_rules
 
         train_rules.check(tree, spec, spec.train)
-    lint_rules.job(tree, used)
-    judged.job(tree, cluster)
+    lint_rules.lint_job(tree, used)
+    judged.judge_job(tree, cluster)
     return tree, spec
 
 
@@ -180,15 +180,15 @@ def _cluster(
     if not tree.data:
         return tree, None
     refuse_useless(tree, _NOTHING)
-    extended(tree, parent)
+    extend_tree(tree, parent)
     env_rules.check(tree)
     substitution.refuse(tree)
     sbatch_options.settle(tree, ("defaults", "slurm"))
     profile = _formed(tree, ClusterProfile)
     cluster_rules.check(tree)
     run_rules.check_profile(tree)
-    lint_rules.cluster(tree)
-    judged.profile(tree, profile)
+    lint_rules.lint_cluster(tree)
+    judged.judge_profile(tree, profile)
     return tree, profile
 
 
@@ -244,11 +244,11 @@ __all__ = [
     "Form",
     "Kind",
     "Read",
+    "build_schema",
     "check",
+    "detect_kind",
     "is_script",
-    "kind",
     "load_cluster",
     "load_job",
     "read_job",
-    "schema",
 ]

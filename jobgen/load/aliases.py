@@ -169,39 +169,39 @@ REFUSED_SSH = {
 }
 
 
-def normal(word: str) -> str:
+def normalize_key(word: str) -> str:
     """A key without its dialect: ForwardAgent, forward-agent and forward_agent are one."""
     snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in word).strip("_")
     plain = snake.replace("-", "_").replace(" ", "_")
     return plain if "_" in plain or word.islower() else word.lower()
 
 
-def foreign(path: Path) -> str:
+def translate(path: Path) -> str:
     """What to write instead of this key; empty where it is no known foreign word."""
     *above, last = (str(p) for p in path)
     inner = [p for p in above if not p.isdigit()][-1:]
-    return FOREIGN.get((*inner, normal(last)), "")
+    return FOREIGN.get((*inner, normalize_key(last)), "")
 
 
-def near(path: Path, siblings: Mapping[str, Key]) -> str:
+def find_sibling(path: Path, siblings: Mapping[str, Key]) -> str:
     """The key beside this one that was probably meant; empty where none is near."""
-    from jobgen.model.fields import close
+    from jobgen.model.fields import find_nearest
 
     words: Sequence[str] = [n for n, k in siblings.items() if not k.hidden]
-    word = normal(str(path[-1]))
-    return word if word in words else close(word, words, 0.7)
+    word = normalize_key(str(path[-1]))
+    return word if word in words else find_nearest(word, words, 0.7)
 
 
-def elsewhere(word: str, top: type[Form]) -> str:
+def find_section(word: str, top: type[Form]) -> str:
     """The mapping of this form that has such a key, as ``checkpoint``; empty where none has."""
     for name, key in top.keys.items():
-        inner = form_of(key)
+        inner = get_form(key)
         if inner is not None and word in inner.keys and not inner.keys[word].hidden:
             return name
     return ""
 
 
-def form_of(key: Key) -> type[Form] | None:
+def get_form(key: Key) -> type[Form] | None:
     """The form that a key's value is; None where it is none."""
     schema = key.check.schema
     options = [schema, *schema.get("anyOf", ())]

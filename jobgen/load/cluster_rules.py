@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobgen.load.tree import Tree, written
+from jobgen.load.tree import Tree, format_scalar
 from jobgen.model.network import FABRICS
 from jobgen.model.units import Release, UnitError, clip
 
@@ -21,7 +21,7 @@ def check(tree: Tree) -> None:
 
 
 def _nodes(tree: Tree) -> None:
-    nodes = tree.table("nodes")
+    nodes = tree.get_table("nodes")
     gpus = nodes.get("gpus_per_node", 0)
     if isinstance(gpus, int) and gpus == 0 and "gpu" in nodes:
         message = "nodes.gpu names a GPU, and nodes.gpus_per_node says that there is none"
@@ -30,7 +30,7 @@ def _nodes(tree: Tree) -> None:
         tree.contradict(message, present, "write gpus_per_node: 8, or remove gpu")
     if isinstance(gpus, int) and gpus > 0 and "gpu" not in nodes:
         message = "nodes.gpu is missing, and the nodes have GPUs"
-        place = tree.place(("nodes",), of_key=True)
+        place = tree.find_place(("nodes",), of_key=True)
         tree.say("J116", message, ("nodes", "gpu"), "a name of the GPU catalogue", place=place)
     most, count = tree.get("limits", "nodes"), nodes.get("count")
     if isinstance(most, int) and isinstance(count, int) and most > count:
@@ -42,24 +42,27 @@ def _gpu_cpus(tree: Tree) -> None:
     lists = tree.get("nodes", "gpu_cpus")
     if lists is None:
         return
-    count, gpus = len(lists) if isinstance(lists, list) else 1, tree.text("nodes", "gpus_per_node")
+    count, gpus = (
+        len(lists) if isinstance(lists, list) else 1,
+        tree.get_text("nodes", "gpus_per_node"),
+    )
     if str(count) != (gpus or "0"):
         message = f"nodes.gpu_cpus: {count} of {gpus or 0} GPUs have a list of CPUs"
         tree.say("J186", message, ("nodes", "gpu_cpus"), "write one list for each GPU")
 
 
 def _network(tree: Tree) -> None:
-    fabric = written(tree.get("network", "fabric") or "") or tree.text("network")
+    fabric = format_scalar(tree.get("network", "fabric") or "") or tree.get_text("network")
     fabric = {"ib": "infiniband"}.get(fabric, fabric)
     count = tree.get("nodes", "count")
-    local = tree.text("scheduler") == "local"
+    local = tree.get_text("scheduler") == "local"
     if not fabric and isinstance(count, int) and count > 1 and not local:
         message = "network.fabric is missing, and the cluster has several nodes"
         hint = f"one of {', '.join(FABRICS)}"
-        place = tree.place(("network",), of_key=True)
+        place = tree.find_place(("network",), of_key=True)
         tree.say("J116", message, ("network", "fabric"), hint, place=place)
     for name, fabrics in _FACTS.items():
-        if fabric and name in tree.table("network") and fabric not in fabrics:
+        if fabric and name in tree.get_table("network") and fabric not in fabrics:
             message = f"network.{name} is a fact of {' and '.join(fabrics)}, not of {fabric}"
             tree.contradict(message, [("network", "fabric"), ("network", name)], "remove it")
 
@@ -76,11 +79,11 @@ _FACTS = {
 
 def _releases(tree: Tree) -> None:
     """Releases that are too old for the machine, as its makers say."""
-    versions = tree.table("versions")
+    versions = tree.get_table("versions")
     if not versions:
         return
     for program, least, needs in _least(tree):
-        installed = _release(written(versions.get(program, "")))
+        installed = _release(format_scalar(versions.get(program, "")))
         if installed is not None and installed < Release.parse(least):
             message = f"versions.{program} {installed} is too old: {needs}"
             tree.note("J185", message, ("versions", program), f"{least} or later")
@@ -90,7 +93,10 @@ def _least(tree: Tree) -> Iterator[tuple[str, str, str]]:
     """Program, the least release, and what needs it."""
     if tree.get("nodes", "nvlink_nodes") is not None:
         yield "nccl", "2.21", "multi-node NVLink came with NCCL 2.21"
-    if tree.text("network", "fabric") == "efa" and _architecture(tree) in {"Hopper", "Blackwell"}:
+    if tree.get_text("network", "fabric") == "efa" and _architecture(tree) in {
+        "Hopper",
+        "Blackwell",
+    }:
         for program, least in _P5.items():
             needs = "EFA of p5 and later instances (aws/aws-ofi-nccl, doc/efa-env-var.md)"
             yield program, least, f"{needs} needs {least}"
@@ -99,7 +105,7 @@ def _least(tree: Tree) -> Iterator[tuple[str, str, str]]:
 def _architecture(tree: Tree) -> str:
     from jobgen.data import gpus
 
-    word = tree.text("nodes", "gpu")
+    word = tree.get_text("nodes", "gpu")
     return next((g.architecture for g in gpus().values() if word in (g.name, *g.aliases)), "")
 
 
@@ -114,15 +120,15 @@ _P5 = {"cuda": "12.0", "nccl": "2.18", "ofi_nccl": "1.7.2"}
 
 
 def _requests(tree: Tree) -> None:
-    typed = tree.text("gpu_request") == "gres-typed"
+    typed = tree.get_text("gpu_request") == "gres-typed"
     if typed and "gpu_type" not in tree.data:
         message = "gpu_type is missing, and gpu_request is gres-typed"
-        place = tree.place(("gpu_request",), of_key=True)
+        place = tree.find_place(("gpu_request",), of_key=True)
         tree.say("J116", message, ("gpu_type",), "such as gpu_type: a100", place=place)
 
 
 def _place(tree: Tree) -> None:
-    if tree.text("scheduler") == "local" and "ssh" in tree.data:
+    if tree.get_text("scheduler") == "local" and "ssh" in tree.data:
         message = "ssh is for another machine, and scheduler: local runs on this one"
         tree.contradict(message, [("scheduler",), ("ssh",)], "remove it")
 
@@ -130,7 +136,7 @@ def _place(tree: Tree) -> None:
 def _name(tree: Tree) -> None:
     """``-c`` finds a profile by its file's name, and everything later calls it by ``name``."""
     folder, _, file = tree.label.rpartition("/")
-    called, name = file.rpartition(".")[0], tree.text("name")
+    called, name = file.rpartition(".")[0], tree.get_text("name")
     if folder.rpartition("/")[2] == "clusters" and name and name != called:
         message = f"name: {clip(name)}, and the file is {clip(file)}: -c finds it as {clip(called)}"
         hint = f"write name: {clip(called)}, or call the file {clip(name)}.yaml"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from jobgen.load.tree import Path, Tree, change, dotted, written
+from jobgen.load.tree import Path, Tree, change, format_scalar, join_path
 
 # Names that change what bash or Python runs, so that no line of the script would mean itself.
 _HOOKS = {
@@ -55,12 +55,12 @@ def check(tree: Tree) -> None:
     from jobgen.data.secret_rules import has_token
 
     for path in _PLACES:
-        for name, value in list(tree.table(*path).items()):
+        for name, value in list(tree.get_table(*path).items()):
             _name(tree, (*path, name), name)
             _inline(tree, (*path, name), name, value)
-    for path, value in list(tree.scalars()):
+    for path, value in list(tree.list_scalars()):
         if isinstance(value, str) and has_token(value):
-            _leaked(tree, path, f"{dotted(path)} holds what looks like a secret")
+            _leaked(tree, path, f"{join_path(path)} holds what looks like a secret")
     for path in list(_keys(tree.data, ())):
         if has_token(str(path[-1])):
             _leaked(tree, path, "a key looks like a secret")
@@ -70,7 +70,7 @@ def check(tree: Tree) -> None:
 
 
 def _name(tree: Tree, path: Path, name: str, shown: str = "") -> None:
-    place, shown = tree.place(path, of_key=True), shown or dotted(path)
+    place, shown = tree.find_place(path, of_key=True), shown or join_path(path)
     if name in _HOOKS:
         message = f"{shown} cannot be set: {_HOOKS[name]}"
         tree.say("J126", message, path, "write commands under setup:", place=place)
@@ -90,29 +90,29 @@ def _refuse_names_of_scripts(tree: Tree, path: Path, shown: str, name: str) -> N
         return
     message = f"{shown} cannot be set: '{name}' is a variable of jobgen's scripts"
     hint = "choose another name, or export it in run:"
-    tree.say("J126", message, path, hint, place=tree.place(path, of_key=True))
+    tree.say("J126", message, path, hint, place=tree.find_place(path, of_key=True))
 
 
 def _inline(tree: Tree, path: Path, name: str, value: Any) -> None:
     """A value that stands where only a name should."""
     if isinstance(value, dict) and "value" in value:
         path, value = (*path, "value"), value["value"]
-    text = written(value) if not isinstance(value, (dict, list)) else ""
+    text = format_scalar(value) if not isinstance(value, (dict, list)) else ""
     variable = re.fullmatch(r"\$\{(\w+)\}", text)
-    if variable and variable[1] in tree.table("vars"):
+    if variable and variable[1] in tree.get_table("vars"):
         path = ("vars", variable[1])
-        text = written(tree.table("vars")[variable[1]])
+        text = format_scalar(tree.get_table("vars")[variable[1]])
     if re.fullmatch(_HARMLESS, text):
         return
     a_key = len(text) >= 8 and re.fullmatch(_KEY_NAME, name)
     if a_key or re.fullmatch(_SENSITIVE, name):
-        _leaked(tree, path, f"{dotted(path)}: the value of a secret stands in the file")
+        _leaked(tree, path, f"{join_path(path)}: the value of a secret stands in the file")
 
 
 def _leaked(tree: Tree, path: Path, message: str) -> None:
     """Say so without the value, and take it out: another message might show it."""
-    tree.problems = [p for p in tree.problems if p.place != tree.place(path)]
-    tree.say("J150", message, path, _HINT, place=tree.place(path, of_key=True))
+    tree.problems = [p for p in tree.problems if p.place != tree.find_place(path)]
+    tree.say("J150", message, path, _HINT, place=tree.find_place(path, of_key=True))
     tree.spoiled.add(path)
     if not isinstance(tree.get(*path), (dict, list)):
         change(tree, path, "secret")
@@ -120,18 +120,18 @@ def _leaked(tree: Tree, path: Path, message: str) -> None:
 
 def _twice(tree: Tree) -> None:
     for name in _list_secrets(tree):
-        if name in tree.table("env"):
+        if name in tree.get_table("env"):
             message = f"'{name}' is a secret and a variable of env"
             tree.contradict(message, [("secrets",), ("env", name)], "keep one")
-    for name in tree.table("nccl", "env"):
-        if name in tree.table("env"):
+    for name in tree.get_table("nccl", "env"):
+        if name in tree.get_table("env"):
             message = f"'{name}' stands under env and under nccl.env"
             tree.contradict(message, [("env", name), ("nccl", "env", name)], "keep one")
 
 
 def _list_secrets(tree: Tree) -> list[str]:
     secrets = tree.get("secrets")
-    names = secrets if isinstance(secrets, list) else list(tree.table("secrets"))
+    names = secrets if isinstance(secrets, list) else list(tree.get_table("secrets"))
     return [name for name in names if isinstance(name, str)]
 
 

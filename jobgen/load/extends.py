@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     from jobgen.catalog import Parent
 
 
-def extended(tree: Tree, parent: Parent | tuple[str, str] | None) -> None:
+def extend_tree(tree: Tree, parent: Parent | tuple[str, str] | None) -> None:
     """Put into the tree what only its parent says. Mappings are joined, all else is replaced."""
     if "extends" not in tree.data:
         return
     if parent is None:
-        name = tree.text("extends")
+        name = tree.get_text("extends")
         message = f"extends: no profile '{name[:64]}' was found"
         tree.say("J177", message, ("extends",), "jobgen cluster ls shows all")
         tree.spoiled |= {("nodes",), ("paths",), ("scheduler",), ("network",), ("gpu_type",)}
         return
     above = Tree(scan(parent[0], parent[1]))
-    extended(above, parent[2] if len(parent) == 3 else None)
+    extend_tree(above, parent[2] if len(parent) == 3 else None)
     tree.above = {above.label: above.digest} | above.above
     tree.problems += above.problems
     tree.spoiled |= {path for path in above.spoiled if path not in above.places}
@@ -44,7 +44,7 @@ def _join(tree: Tree, above: Tree, ours: Any, theirs: Any, path: Path) -> None:
 
 def _adopt(tree: Tree, above: Tree, path: Path) -> None:
     """Take over the places of all that stands at or below this path."""
-    tree.overrides[path] = above.place(path, of_key=True) or Place(above.label)
+    tree.overrides[path] = above.find_place(path, of_key=True) or Place(above.label)
     for ours, theirs in ((tree.places, above.places), (tree.values, above.values)):
         ours |= {p: place for p, place in theirs.items() if p[: len(path)] == path}
     tree.spoiled |= {p for p in above.spoiled if p[: len(path)] == path}

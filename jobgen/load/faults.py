@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from unicodedata import name as character
 
-from jobgen.load.aliases import LATER, REFUSED_SSH, elsewhere, foreign, form_of, near, normal
-from jobgen.load.tree import Path, Tree, dotted
+from jobgen.load.aliases import (
+    LATER,
+    REFUSED_SSH,
+    find_section,
+    find_sibling,
+    get_form,
+    normalize_key,
+    translate,
+)
+from jobgen.load.tree import Path, Tree, join_path
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.form import Form, ValueDiagnostic
 from jobgen.model.job import JobSpec
@@ -16,7 +24,7 @@ def tell(tree: Tree, top: type[Form], faults: Sequence[ValueDiagnostic]) -> None
     """Add every fault to the tree."""
     meant = set()
     for fault in faults:
-        if fault.code == "J102" and not tree.enough("J102"):
+        if fault.code == "J102" and not tree.has_enough("J102"):
             meant.add(_unknown(tree, top, _written(fault.path)))
     for fault in faults:
         path = _written(fault.path)
@@ -26,8 +34,10 @@ def tell(tree: Tree, top: type[Form], faults: Sequence[ValueDiagnostic]) -> None
             if path not in meant:
                 _missing(tree, path, fault)
         else:
-            place = tree.place(path, of_key=fault.about_key)
-            tree.say(fault.code, f"{dotted(path)}: {fault.message}", path, fault.hint, place=place)
+            place = tree.find_place(path, of_key=fault.about_key)
+            tree.say(
+                fault.code, f"{join_path(path)}: {fault.message}", path, fault.hint, place=place
+            )
 
 
 def _written(path: Path) -> Path:
@@ -41,48 +51,48 @@ def _written(path: Path) -> Path:
 def _missing(tree: Tree, path: Path, fault: ValueDiagnostic) -> None:
     if any(path[:n] in tree.spoiled for n in range(1, len(path) + 1)):
         return
-    place = tree.place(path[:-1], of_key=True) if path[:-1] else tree.place(())
-    tree.say("J116", f"{dotted(path)} is missing", path, fault.hint, place=place)
+    place = tree.find_place(path[:-1], of_key=True) if path[:-1] else tree.find_place(())
+    tree.say("J116", f"{join_path(path)} is missing", path, fault.hint, place=place)
 
 
 def _unknown(tree: Tree, top: type[Form], path: Path) -> Path:
     """Say of a key that it is unknown; gives the path that was probably meant."""
-    name, place = str(path[-1]), tree.place(path, of_key=True)
+    name, place = str(path[-1]), tree.find_place(path, of_key=True)
     later = LATER.get(tuple(map(str, path)))
     if later:
-        message = f"'{dotted(path)}' is not in this version of jobgen"
+        message = f"'{join_path(path)}' is not in this version of jobgen"
         tree.say("J117", message, path, f"until then: {later}", place=place)
         return path
-    if path[:1] == ("ssh",) and normal(name) in REFUSED_SSH:
-        message = f"'{dotted(path)}' is refused: {REFUSED_SSH[normal(name)]}"
+    if path[:1] == ("ssh",) and normalize_key(name) in REFUSED_SSH:
+        message = f"'{join_path(path)}' is refused: {REFUSED_SSH[normalize_key(name)]}"
         tree.say("J170", message, path, "remove it", place=place)
         return path
     siblings = _form_at(top, path[:-1]).keys
-    close = near(path, siblings)
-    word = foreign(path).partition(":")[0].partition(" ")[0].strip(",")
+    close = find_sibling(path, siblings)
+    word = translate(path).partition(":")[0].partition(" ")[0].strip(",")
     if word in siblings:
         close = word
     odd = next((c for c in name if not c.isascii()), "")
     remark = f" (it holds U+{ord(odd):04X}, {character(odd)})" if odd else ""
-    message = f"unknown key '{dotted(path)}'{remark}"
+    message = f"unknown key '{join_path(path)}'{remark}"
     tree.say("J102", message, path, _hint(top, path, close), place=place)
     return (*path[:-1], close)
 
 
 def _hint(top: type[Form], path: Path, close: str) -> str:
     """What may have been meant: the first of several guesses that has an answer."""
-    word = normal(str(path[-1]))
-    other = foreign(path)
+    word = normalize_key(str(path[-1]))
+    other = translate(path)
     if other:
         away = len(path) == 1 and other not in top.keys
-        home = elsewhere(other, top) if away else ""
+        home = find_section(other, top) if away else ""
         return f"write {home}: {{{other}: …}}" if home else f"write {other}"
     if close:
         return f"did you mean '{close}'?"
     if len(path) > 1:
         top_key = f"'{word}' stands at the top of the file" if word in top.keys else ""
         return top_key or _option(top, str(path[-1])) or _known(top, path)
-    home = elsewhere(word, top)
+    home = find_section(word, top)
     inner = f"it is a key of {home}: write {home}: {{{word}: …}}" if home else ""
     theirs = _theirs(top, word)
     # ssh stands in a job by mistake for a profile's; time in a profile for limits.time
@@ -121,5 +131,5 @@ def _form_at(top: type[Form], path: Path) -> type[Form]:
     here = top
     for step in path:
         key = here.keys.get(str(step))
-        here = (form_of(key) if key else None) or here
+        here = (get_form(key) if key else None) or here
     return here

@@ -30,13 +30,13 @@ def check(tree: Tree) -> None:
 
 def read_launcher(tree: Tree) -> str:
     """The launcher that the job names; empty if it names none."""
-    name = tree.text("launcher", "type") or tree.text("launcher")
+    name = tree.get_text("launcher", "type") or tree.get_text("launcher")
     return ALIASES.get(name, name)
 
 
 def _ranks(tree: Tree) -> None:
     """A job with GPUs has one rank for each; only one without counts its ranks itself."""
-    gpus = tree.text("gpus_per_node")
+    gpus = tree.get_text("gpus_per_node")
     if "procs_per_node" in tree.data and gpus.isdigit() and int(gpus) > 0:
         message = f"procs_per_node has no effect: gpus_per_node: {gpus} runs one rank for each GPU"
         hint = "keep one of them; set gpus_per_node: 0 for a job without GPUs"
@@ -44,7 +44,7 @@ def _ranks(tree: Tree) -> None:
 
 
 def _options(tree: Tree) -> None:
-    given = tree.table("slurm")
+    given = tree.get_table("slurm")
     for (ours, theirs), why in _DOUBLED.items():
         if ours in tree.data and given.get(theirs) is not None:
             tree.contradict(
@@ -57,19 +57,19 @@ def _options(tree: Tree) -> None:
 
 
 def _launcher(tree: Tree) -> None:
-    settings, kind = tree.table("launcher"), read_launcher(tree)
+    settings, kind = tree.get_table("launcher"), read_launcher(tree)
     facts = get_facts(kind)
     for name in Launcher.keys:
         takers = find_takers(name) if name != "args" else []  # resolve checks args (J215)
         if name in settings and kind and takers and name not in facts.settings:
             message = f"launcher.{name} is a setting of {' and '.join(takers)}, not of {kind}"
             tree.contradict(message, [("launcher", "type"), ("launcher", name)], "remove it")
-    span = re.fullmatch(r"(\d{1,6}):(\d{1,6})", tree.text("nodes"))
+    span = re.fullmatch(r"(\d{1,6}):(\d{1,6})", tree.get_text("nodes"))
     if span is None:
         _restarts(tree)
         return
     low, high = int(span.group(1)), int(span.group(2))
-    fixed = (kind and not facts.elastic) or tree.text("launcher", "rdzv") == "static"
+    fixed = (kind and not facts.elastic) or tree.get_text("launcher", "rdzv") == "static"
     if low < high and fixed:
         elastic = join_or(find_launchers(lambda row: row.elastic))
         message = f"nodes: MIN:MAX needs {elastic} with its c10d rendezvous"
@@ -79,9 +79,9 @@ def _launcher(tree: Tree) -> None:
 def _restarts(tree: Tree) -> None:
     """Tried with torch 2.13: each agent starts its own ranks again whenever they fail, with no word
     to the others, so that ranks of different starts wait for each other."""
-    several = tree.text("nodes") not in {"", "0", "1"}
-    again = tree.text("launcher", "max_restarts") not in {"", "0"}
-    if several and again and tree.text("launcher", "rdzv") == "static":
+    several = tree.get_text("nodes") not in {"", "0", "1"}
+    again = tree.get_text("launcher", "max_restarts") not in {"", "0"}
+    if several and again and tree.get_text("launcher", "rdzv") == "static":
         message = "launcher.max_restarts with rdzv: static on several nodes: a node starts its own "
         message += "ranks again, and they wait for ever for the others"
         paths: list[Path] = [("nodes",), ("launcher", "rdzv"), ("launcher", "max_restarts")]
@@ -91,7 +91,8 @@ def _restarts(tree: Tree) -> None:
 def _checkpoint(tree: Tree) -> None:
     time, grace = _time(tree, ("time",)), _time(tree, ("checkpoint", "grace"))
     if time and grace and grace >= time:
-        message = f"checkpoint.grace {grace.short()} is not shorter than time {time.short()}"
+        short, limit = grace.format_short(), time.format_short()
+        message = f"checkpoint.grace {short} is not shorter than time {limit}"
         tree.contradict(
             message, [("time",), ("checkpoint", "grace")], "a warning comes before the end"
         )
@@ -99,6 +100,6 @@ def _checkpoint(tree: Tree) -> None:
 
 def _time(tree: Tree, path: Path) -> Walltime | None:
     try:
-        return Walltime.parse(tree.text(*path))
+        return Walltime.parse(tree.get_text(*path))
     except UnitError:
         return None

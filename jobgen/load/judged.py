@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from jobgen.load.tree import Path, Tree, written
+from jobgen.load.tree import Path, Tree, format_scalar
 from jobgen.model.loaded import Assignment
-from jobgen.shell import names_in
+from jobgen.shell import list_names
 from jobgen.shell.exports import list_exports
 
 if TYPE_CHECKING:
@@ -43,40 +43,44 @@ MOST = 200
 """So many variables of one file are judged; a hostile one holds thousands."""
 
 
-def job(tree: Tree, cluster: ClusterProfile | None) -> None:
+def judge_job(tree: Tree, cluster: ClusterProfile | None) -> None:
     """Judge the variables of a job, on this cluster where it is known."""
-    found = assignments(tree)
+    found = list_assignments(tree)
     tree.variables = [one for _, one in found]
     if found:
         _speak(tree, found, _of_job(tree, cluster))
 
 
-def profile(tree: Tree, formed: ClusterProfile | None) -> None:
+def judge_profile(tree: Tree, formed: ClusterProfile | None) -> None:
     """Judge the variables of a profile, whose own facts are the context."""
-    found = assignments(tree)
+    found = list_assignments(tree)
     tree.variables = [one for _, one in found]
     if found:
         from jobgen.fabric.variables import Context, profile_context
 
-        context = profile_context.on(formed) if formed else Context()
+        context = profile_context.build_context(formed) if formed else Context()
         _speak(tree, found, context._replace(kind="cluster"))
 
 
 def _of_job(tree: Tree, cluster: ClusterProfile | None) -> Context:
     from jobgen.fabric.variables import Context, profile_context
 
-    nodes = tree.text("nodes")
+    nodes = tree.get_text("nodes")
     count = int(nodes) if nodes.isdecimal() and len(nodes) < 7 else None
-    return Context(nodes=count) if cluster is None else profile_context.on(cluster, nodes=count)
+    return (
+        Context(nodes=count)
+        if cluster is None
+        else profile_context.build_context(cluster, nodes=count)
+    )
 
 
-def assignments(tree: Tree) -> list[tuple[Path, Assignment]]:
+def list_assignments(tree: Tree) -> list[tuple[Path, Assignment]]:
     """Every variable that the file sets and that the judge knows, with its path, in order."""
     found = [*_tables(tree), *_texts(tree)]
     return found[:MOST]
 
 
-def concerns(name: str) -> bool:
+def is_judged(name: str) -> bool:
     """Whether the judge knows such names. What reads the tables is imported only then."""
     name = name.upper()
     return name.startswith(_FAMILIES) or name in _NAMES
@@ -95,26 +99,26 @@ def _speak(tree: Tree, found: list[tuple[Path, Assignment]], context: Context) -
 
 def _tables(tree: Tree) -> Iterator[tuple[Path, Assignment]]:
     for path in _TABLES:
-        for name, given in tree.table(*path).items():
-            if not concerns(name) or name in _REFUSED:
+        for name, given in tree.get_table(*path).items():
+            if not is_judged(name) or name in _REFUSED:
                 continue
             here = (*path, name)
             value = _plain(given)
             if value is not None:
-                known = None if names_in(value) else value
-                yield here, Assignment(name, known, tree.place(here))
+                known = None if list_names(value) else value
+                yield here, Assignment(name, known, tree.find_place(here))
 
 
 def _plain(given: Any) -> str | None:
     """The text of ``NAME: value`` or of ``NAME: {value, why}``."""
     value = given.get("value") if isinstance(given, dict) else given
-    return None if isinstance(value, (dict, list)) else written(value)
+    return None if isinstance(value, (dict, list)) else format_scalar(value)
 
 
 def _texts(tree: Tree) -> Iterator[tuple[Path, Assignment]]:
     for top in _TEXTS:
-        shell = tree.shell(*top)
+        shell = tree.read_shell(*top)
         for export in list_exports(shell.started):
-            if concerns(export.name):
+            if is_judged(export.name):
                 path, place = shell.locate(export.start, export.end)
                 yield path, Assignment(export.name, export.value, place, setup=True)

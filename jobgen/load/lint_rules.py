@@ -4,37 +4,37 @@ from __future__ import annotations
 
 import re
 
-from jobgen.load.tree import Path, Tree, dotted
+from jobgen.load.tree import Path, Tree, join_path
 from jobgen.shell.script_variables import switches_option
 
 _ENV: tuple[Path, ...] = (("env",), ("nccl", "env"), ("network", "env"), ("defaults", "env"))
 
 
-def job(tree: Tree, used: frozenset[str]) -> None:
+def lint_job(tree: Tree, used: frozenset[str]) -> None:
     """What the rules find in a job."""
     for rule in (_name, _preload, _xtrace, _submits, _array):
         rule(tree)
-    for name in tree.table("vars"):
+    for name in tree.get_table("vars"):
         if name not in used:
             message = f"vars.{name} is used nowhere"
             tree.note("J163", message, ("vars", name), f"write ${{{name}}} where it belongs")
 
 
-def cluster(tree: Tree) -> None:
+def lint_cluster(tree: Tree) -> None:
     """What the rules find in a profile."""
     _preload(tree)
 
 
 def _name(tree: Tree) -> None:
-    if tree.text("name") in {"bash", "interactive"}:
-        message = f"name '{tree.text('name')}' switches off Lightning's detection of Slurm"
+    if tree.get_text("name") in {"bash", "interactive"}:
+        message = f"name '{tree.get_text('name')}' switches off Lightning's detection of Slurm"
         tree.note("J301", message, ("name",), "choose another name")
 
 
 def _preload(tree: Tree) -> None:
     for path in _ENV:
-        if "LD_PRELOAD" in tree.table(*path):
-            message = f"{dotted((*path, 'LD_PRELOAD'))} loads a library into every program"
+        if "LD_PRELOAD" in tree.get_table(*path):
+            message = f"{join_path((*path, 'LD_PRELOAD'))} loads a library into every program"
             hint = "also into srun's and the launcher's; set it in run for the training only"
             tree.note("J302", message, (*path, "LD_PRELOAD"), hint, "note")
 
@@ -44,7 +44,7 @@ def _xtrace(tree: Tree) -> None:
     if not secrets:
         return
     for path in (("run",), ("setup",)):
-        started = tree.shell(*path).started
+        started = tree.read_shell(*path).started
         if any(switches_option(program.words, "x", "xtrace") for program in started):
             message = f"{path[0]}: set -x writes every command into the log, secrets and all"
             tree.note("J305", message, path, "remove it, or the secrets", "error")
@@ -52,7 +52,7 @@ def _xtrace(tree: Tree) -> None:
 
 def _submits(tree: Tree) -> None:
     for path in (("run",), ("setup",)):
-        shell = tree.shell(*path)
+        shell = tree.read_shell(*path)
         comments = (re.match(r"#SBATCH\b", comment.text) for comment in shell.script.comments)
         if any(comments) or any(program.name == "sbatch" for program in shell.started):
             message = f"{path[0]}: #SBATCH lines and sbatch do nothing inside a job"
@@ -60,7 +60,7 @@ def _submits(tree: Tree) -> None:
 
 
 def _array(tree: Tree) -> None:
-    indexes = tree.text("slurm", "array")
+    indexes = tree.get_text("slurm", "array")
     if not indexes:
         return
     from jobgen.model.array import measure_array

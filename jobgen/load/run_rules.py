@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from jobgen.errors import Place
 from jobgen.load.job_rules import read_launcher
-from jobgen.load.tree import Path, Tree, dotted
+from jobgen.load.tree import Path, Tree, join_path
 from jobgen.model.loaded import PlacedProgram
 from jobgen.model.units import clip
-from jobgen.shell import names_in
+from jobgen.shell import list_names
 from jobgen.shell.programs import StartedProgram
 from jobgen.shell.script_variables import find_arguments
 
@@ -40,7 +40,7 @@ def check_job(tree: Tree, cluster: ClusterProfile | None) -> None:
     for top in (_RUN, ("setup",)):
         _check_text(tree, top)
     check_variables(tree)
-    run = tree.shell(*_RUN)
+    run = tree.read_shell(*_RUN)
     for program in (one for one in run.started if one.is_training):
         _, place = run.locate(program.start, program.end)
         tree.programs.append(PlacedProgram(program, place))
@@ -58,18 +58,18 @@ def check_profile(tree: Tree) -> None:
 def check_variables(tree: Tree) -> None:
     """Check values whose variables the batch script expands, before any rank starts."""
     for top in _EXPANDED:
-        for path, value in tree.scalars(*top):
-            for name in names_in(value) if isinstance(value, str) and "$" in value else ():
+        for path, value in tree.list_scalars(*top):
+            for name in list_names(value) if isinstance(value, str) and "$" in value else ():
                 _check_variable(tree, path, name)
 
 
 def _check_variable(tree: Tree, path: Path, name: str) -> None:
     if name in _FOLDERS:
-        message = f"{dotted(path)}: ${name} is the run directory, in which the batch script runs"
+        message = f"{join_path(path)}: ${name} is the run directory, in which the batch script runs"
         hint = "the program starts in $JOBGEN_WORK_DIR"
         tree.note("J165", message, path, hint, "note")
     elif name in _OF_RANKS:
-        message = f"{dotted(path)}: ${name} is expanded by the batch script, once for all ranks"
+        message = f"{join_path(path)}: ${name} is expanded by the batch script, once for all ranks"
         tree.note("J165", message, path, "export it in run:, which every rank reads for itself")
 
 
@@ -78,15 +78,15 @@ def _check_variable(tree: Tree, path: Path, name: str) -> None:
 
 def _check_text(tree: Tree, top: Path) -> None:
     """Check one block of shell text, which may be a list of lines."""
-    shell = tree.shell(*top)
+    shell = tree.read_shell(*top)
     opened = shell.script.open_quote
     if opened is not None:
-        message = f"{dotted(top)}: a quote is not closed"
+        message = f"{join_path(top)}: a quote is not closed"
         _, place = shell.locate(opened, opened + 1)
         tree.say("J213", message, top, "close it, or write \\'", place=place)
         return
     for word in find_arguments(shell.script):
-        message = f"{dotted(top)}: {word.text} is empty: {dotted(top)} has no arguments"
+        message = f"{join_path(top)}: {word.text} is empty: {join_path(top)} has no arguments"
         hint = "write the value, ${NAME} of vars:, or set -- ARGUMENTS before it"
         _, place = shell.locate(word.start, word.end)
         tree.say("J164", message, top, hint, place=place)
@@ -121,7 +121,7 @@ def _check_programs(tree: Tree, cluster: ClusterProfile | None) -> None:
     from jobgen.launch.nesting import RankStart, check_programs
 
     nodes = _nodes(tree)
-    job = RankStart(read_launcher(tree), nodes, _world(tree, nodes, cluster), tree.text("name"))
+    job = RankStart(read_launcher(tree), nodes, _world(tree, nodes, cluster), tree.get_text("name"))
     for problem in check_programs(tree.programs, job):
         if problem.severity == "error":
             tree.say(problem.code, problem.message, _RUN, problem.hint, place=problem.place)
@@ -139,10 +139,10 @@ def _world(tree: Tree, nodes: int, cluster: ClusterProfile | None) -> int:
 
 
 def _nodes(tree: Tree) -> int:
-    most = tree.text("nodes").rpartition(":")[2]
+    most = tree.get_text("nodes").rpartition(":")[2]
     return int(most) if most.isdecimal() and len(most) < 7 else 1
 
 
 def _count(tree: Tree, key: str) -> int | None:
-    value = tree.text(key)
+    value = tree.get_text(key)
     return int(value) if value.isdecimal() and len(value) < 7 else None

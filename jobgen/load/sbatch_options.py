@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from jobgen.load.sbatch_values import Bad, checked, unsafe
-from jobgen.load.tree import Path, Tree, dotted, written
-from jobgen.model.fields import described, suggest
+from jobgen.load.sbatch_values import Bad, check_value, find_unsafe
+from jobgen.load.tree import Path, Tree, format_scalar, join_path
+from jobgen.model.fields import describe_value, suggest
 from jobgen.model.units import clip
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def settle(tree: Tree, path: Path) -> None:
             continue
         if name in settled:
             tree.contradict(
-                f"{dotted((*path, word))} stands here twice", [(*path, word)], "keep one"
+                f"{join_path((*path, word))} stands here twice", [(*path, word)], "keep one"
             )
             continue
         settled[name] = _value(tree, (*path, word), option, value)
@@ -66,16 +66,16 @@ def _known(tree: Tree, path: Path, name: str) -> SbatchOption | None:
     options = _catalogue()
     option = options.get(name)
     if option is None:
-        if not tree.enough("J140"):
+        if not tree.has_enough("J140"):
             _unknown(tree, path, name)
     elif option.rule == "refuse":
         _managed(tree, path, option)
     elif option.removed and not option.old:
-        message = f"{dotted(path)}: sbatch has no --{name} since Slurm {option.removed}"
-        tree.say("J142", message, path, _now(option), place=tree.place(path, of_key=True))
+        message = f"{join_path(path)}: sbatch has no --{name} since Slurm {option.removed}"
+        tree.say("J142", message, path, _now(option), place=tree.find_place(path, of_key=True))
     else:
         if option.removed:
-            message = f"{dotted(path)}: --{name} is gone after Slurm {option.removed}"
+            message = f"{join_path(path)}: --{name} is gone after Slurm {option.removed}"
             tree.note("J142", message, path, option.meaning)
         return option
     return None
@@ -98,12 +98,12 @@ def _instead(option: SbatchOption) -> str:
 
 
 def _managed(tree: Tree, path: Path, option: SbatchOption) -> None:
-    place = tree.place(path, of_key=True)
+    place = tree.find_place(path, of_key=True)
     if option.key:
-        message = f"{dotted(path)}: jobgen writes --{option.name} itself"
+        message = f"{join_path(path)}: jobgen writes --{option.name} itself"
         tree.say("J141", message, path, f"use {_instead(option)}: {option.why}", place=place)
     else:
-        message = f"{dotted(path)}: --{option.name} has no place in a job"
+        message = f"{join_path(path)}: --{option.name} has no place in a job"
         tree.say("J144", message, path, option.why, place=place)
 
 
@@ -117,26 +117,26 @@ def _unknown(tree: Tree, path: Path, name: str) -> None:
     elif bare in options:
         hint = f"write it without dashes: {bare}"
     hint = hint or "options of a site's plug-in go under extra: ['--name=value']"
-    message = f"{dotted(path)}: sbatch has no option '{clip(name)}'"
-    tree.say("J140", message, path, hint, place=tree.place(path, of_key=True))
+    message = f"{join_path(path)}: sbatch has no option '{clip(name)}'"
+    tree.say("J140", message, path, hint, place=tree.find_place(path, of_key=True))
 
 
 def _value(tree: Tree, path: Path, option: SbatchOption, value: Any) -> str | None:
     """The value as Slurm reads it; '' for a flag, None where it is switched off."""
-    name = dotted(path)
+    name = join_path(path)
     flag = getattr(value, "flag", value)
     if isinstance(value, (dict, list)) or value is None:
         if isinstance(value, list) and all(isinstance(v, str) for v in value):
             return _checked(tree, path, option, ",".join(value))
         hint = "write true for a flag" if option.takes != "required" else option.form
-        tree.say("J143", f"{name}: a word was expected, got {described(value)}", path, hint)
+        tree.say("J143", f"{name}: a word was expected, got {describe_value(value)}", path, hint)
         return ""
     if isinstance(flag, bool):
         return _flag(tree, path, option, on=flag)
     if option.takes == "no":
         tree.say("J143", f"{name}: the option takes no value", path, "write true or false")
         return ""
-    return _checked(tree, path, option, written(value))
+    return _checked(tree, path, option, format_scalar(value))
 
 
 def _flag(tree: Tree, path: Path, option: SbatchOption, *, on: bool) -> str | None:
@@ -145,26 +145,26 @@ def _flag(tree: Tree, path: Path, option: SbatchOption, *, on: bool) -> str | No
     words = {"yes/no": ("no", "yes"), "0/1": ("0", "1")}.get(option.form)
     if words:
         return words[on]
-    message = f"{dotted(path)}: a value was expected, got {str(on).lower()}"
+    message = f"{join_path(path)}: a value was expected, got {str(on).lower()}"
     tree.say("J143", message, path, f"its value: {option.form}")
     return ""
 
 
 def _checked(tree: Tree, path: Path, option: SbatchOption, value: str) -> str:
-    wrong = unsafe(value, free=option.name in _FREE)
+    wrong = find_unsafe(value, free=option.name in _FREE)
     if wrong:
-        tree.say("J145", f"{dotted(path)}: {wrong}", path, "a directive is read by no shell")
+        tree.say("J145", f"{join_path(path)}: {wrong}", path, "a directive is read by no shell")
         return ""
     for names, pattern, what, hint in _OURS:
         if option.name in names and re.search(pattern, value):
-            tree.say("J141", f"{dotted(path)}: jobgen asks for the {what} itself", path, hint)
+            tree.say("J141", f"{join_path(path)}: jobgen asks for the {what} itself", path, hint)
             return ""
     try:
-        return checked(option, value)
+        return check_value(option, value)
     except Bad as bad:
         what, hint = bad.args
         shown = "" if f"'{value}'" in what else f", got '{clip(value)}'"
-        tree.say("J143", f"{dotted(path)}: {what}{shown}", path, hint)
+        tree.say("J143", f"{join_path(path)}: {what}{shown}", path, hint)
         return ""
 
 
@@ -173,22 +173,22 @@ def _extra(tree: Tree, path: Path, given: Any, settled: dict[str, Any]) -> list[
     if given is None:
         return []
     if not isinstance(given, list):
-        tree.say("J146", f"{dotted(path)}: a list was expected", path, "write ['--name=value']")
+        tree.say("J146", f"{join_path(path)}: a list was expected", path, "write ['--name=value']")
         return []
     words = []
     for index, item in enumerate(given):
         here = (*path, index)
-        word = written(item) if not isinstance(item, (dict, list)) else ""
+        word = format_scalar(item) if not isinstance(item, (dict, list)) else ""
         name, _, value = word.removeprefix("--").partition("=")
         if not re.match(r"--[A-Za-z][A-Za-z0-9_-]*(=|$)", word, re.ASCII):
             hint = "write '--name' or '--name=value'"
-            tree.say("J146", f"{dotted(here)}: '{clip(word)}' is no long option", here, hint)
+            tree.say("J146", f"{join_path(here)}: '{clip(word)}' is no long option", here, hint)
         elif name in _catalogue():
             option = _known(tree, here, name)
             if option is not None and name not in settled:
                 settled[name] = _checked(tree, here, option, value) if value else ""
-        elif wrong := unsafe(value or "x", free=True):
-            tree.say("J145", f"{dotted(here)}: {wrong}", here, "a directive is read by no shell")
+        elif wrong := find_unsafe(value or "x", free=True):
+            tree.say("J145", f"{join_path(here)}: {wrong}", here, "a directive is read by no shell")
         else:
             words.append(word)
     return words

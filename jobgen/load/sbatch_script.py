@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Diagnostic, Place, Severity
-from jobgen.load.judged import MOST, concerns
+from jobgen.load.judged import MOST, is_judged
 from jobgen.model.units import clip
 from jobgen.payload.localslurm.errors import CommandError
 from jobgen.payload.localslurm.script import directives
@@ -134,14 +134,14 @@ def _unknown(line: Comment, label: str) -> Diagnostic | None:
     if not options:
         return None
     from jobgen.data import sbatch_options
-    from jobgen.model.fields import close
+    from jobgen.model.fields import find_nearest
 
     known = sbatch_options()
     for word in options:
         name = word[2:].partition("=")[0]
         if any(k.startswith(name) for k in known):
             continue  # sbatch takes unique beginnings, as getopt does
-        near = close(name, list(known), 0.85)
+        near = find_nearest(name, list(known), 0.85)
         if not near or name.startswith("container-"):
             return None  # of a plug-in of the site, perhaps: pyxis has --container-image
         col = line.text.find(f"--{name}") + 1
@@ -171,16 +171,16 @@ def _variables(
     text: str, label: str, lines: list[Comment], cluster: ClusterProfile | None
 ) -> Iterator[Diagnostic]:
     exports = (*_list_passed(lines), *list_exports(read_started(text)))
-    found = [export for export in exports if concerns(export.name)][:MOST]
+    found = [export for export in exports if is_judged(export.name)][:MOST]
     if not found:
         return
     from jobgen.fabric.variables import Context, judge, profile_context
 
     nodes = _count_nodes(lines)
     others = {one.name: one.value for one in found}
-    context = Context(nodes=nodes, fabric=profile_context.guessed(others))
+    context = Context(nodes=nodes, fabric=profile_context.guess_network(others))
     if cluster is not None:
-        context = profile_context.on(cluster, nodes=nodes)
+        context = profile_context.build_context(cluster, nodes=nodes)
     context = context._replace(kind="script", setup=True, others=others)
     for one in found:
         before = text[: one.start]

@@ -44,14 +44,14 @@ def _names(value: str) -> str:
 
 def _size(value: str) -> str:
     try:
-        return "0" if value == "0" else Memory.parse(value).slurm()
+        return "0" if value == "0" else Memory.parse(value).format_slurm()
     except UnitError as error:
         raise Bad(error.message, error.hint) from error
 
 
 def _duration(value: str) -> str:
     try:
-        return Walltime.parse(value).slurm()
+        return Walltime.parse(value).format_slurm()
     except UnitError as error:
         raise Bad(error.message, error.hint) from error
 
@@ -161,7 +161,7 @@ _OPTIONS: Mapping[str, Callable[[str], str]] = {
 }
 
 
-def checked(option: SbatchOption, value: str) -> str:
+def check_value(option: SbatchOption, value: str) -> str:
     """The value as Slurm reads it. Raises Bad."""
     check = _OPTIONS.get(option.name) or _FORMS.get(option.form)
     return check(value) if check else value
@@ -173,7 +173,7 @@ def _matched(value: str, pattern: str, what: str, example: str) -> str:
     return value
 
 
-def unsafe(value: str, *, free: bool = False) -> str:
+def find_unsafe(value: str, *, free: bool = False) -> str:
     """What cannot stand in a directive, as the end of a sentence; empty where all can."""
     if "\n" in value or "\r" in value:
         return "a line break cannot stand here"

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobgen.data import gpus, sbatch_options
-from jobgen.load.aliases import form_of
+from jobgen.load.aliases import get_form
 from jobgen.model.form import Form
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 _SCALAR = {"type": ["string", "number", "boolean"]}
 
 
-def schema_of(kind: type[Form], title: str) -> dict[str, Any]:
+def build_form_schema(kind: type[Form], title: str) -> dict[str, Any]:
     """The JSON Schema of what may be written in this form's file."""
     found: dict[str, Any] = {}
     top = _form(kind, found)
@@ -26,7 +26,7 @@ def _completed(
     kind: type[Form], top: Mapping[str, Any], found: dict[str, dict[str, Any]]
 ) -> dict[str, Any]:
     """The schema of a file that another one may complete: what is needed, only if none does."""
-    inner = {name: form for name, key in kind.keys.items() if (form := form_of(key))}
+    inner = {name: form for name, key in kind.keys.items() if (form := get_form(key))}
     needed = {
         name: {"required": rule}
         for name, form in inner.items()

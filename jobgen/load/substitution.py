@@ -13,11 +13,11 @@ from itertools import pairwise
 from typing import Any
 
 from jobgen.errors import Place
-from jobgen.load.tree import Path, Tree, change, dotted, written
+from jobgen.load.tree import Path, Tree, change, format_scalar, join_path
 from jobgen.model.fields import suggest
 from jobgen.model.job import JobSpec
 from jobgen.shell.script_variables import find_assignments
-from jobgen.source import LIMIT, resolved, scan
+from jobgen.source import LIMIT, resolve_scalar, scan
 
 _NAME = "[A-Za-z_][A-Za-z0-9_]*"
 _USE = re.compile(r"\$\$|\$\{(" + _NAME + r")\}|(\$\{|\$\()")
@@ -45,10 +45,10 @@ def settle(tree: Tree) -> frozenset[str]:
     """Put in the variables; gives the names that were used."""
     scope = Scope(tree)
     for name, value in scope.declared.items():
-        if "${" in written(value):
+        if "${" in format_scalar(value):
             message = f"vars.{name}: the value of a variable is literal"
             tree.say("J161", message, ("vars", name), "write it out, or use two variables")
-    for path, value in list(tree.scalars()):
+    for path, value in list(tree.list_scalars()):
         if isinstance(value, str) and "$" in value and path[0] != "vars":
             change(tree, path, scope.put(path, value))
     return frozenset(scope.used)
@@ -56,9 +56,9 @@ def settle(tree: Tree) -> frozenset[str]:
 
 def refuse(tree: Tree) -> None:
     """Say of every ``${`` outside shell text that it means nothing in a profile."""
-    for path, value in tree.scalars():
+    for path, value in tree.list_scalars():
         if isinstance(value, str) and "${" in value.replace("$$", "") and "setup" not in path:
-            message = f"{dotted(path)}: a profile has no variables"
+            message = f"{join_path(path)}: a profile has no variables"
             hint = "write $NAME: it is expanded on the cluster; $$ is a dollar"
             tree.say("J161", message, path, hint)
             tree.spoiled.add(path)
@@ -70,7 +70,7 @@ class Scope:
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self.declared: Mapping[str, Any] = {
-            n: v for n, v in tree.table("vars").items() if not isinstance(v, (dict, list))
+            n: v for n, v in tree.get_table("vars").items() if not isinstance(v, (dict, list))
         }
         self.used: set[str] = set()
 
@@ -81,7 +81,7 @@ class Scope:
         if whole and whole.group(1) in self.declared:
             self.used.add(whole.group(1))
             own = self.declared[whole.group(1)]
-            meant = resolved(own) if isinstance(own, str) else own
+            meant = resolve_scalar(own) if isinstance(own, str) else own
             return own if meant is None else meant
         room = LIMIT
 
@@ -90,7 +90,7 @@ class Scope:
             name = match.group(1)
             if name in self.declared:
                 self.used.add(name)
-                text = written(self.declared[name])
+                text = format_scalar(self.declared[name])
                 room -= len(text)
                 return text if room > 0 else ""
             if match.group() == "$${":
@@ -101,7 +101,7 @@ class Scope:
 
         text = (_SHELL_USE if shell else _USE).sub(put, value)
         if room <= 0:
-            message = f"{dotted(path)} is larger than 1 MiB with its variables put in"
+            message = f"{join_path(path)} is larger than 1 MiB with its variables put in"
             self.tree.say("J111", message, path, "put data into files of the workdir")
         return text
 
@@ -110,11 +110,15 @@ class Scope:
         """Names that the shell of run and setup knows, because the job sets them."""
         tree = self.tree
         listed = tree.get("secrets")
-        secrets = listed if isinstance(listed, list) else list(tree.table("secrets"))
-        text = "\n".join(written(v) for name in _SHELL_FIELDS for _, v in tree.scalars(name))
+        secrets = listed if isinstance(listed, list) else list(tree.get_table("secrets"))
+        text = "\n".join(
+            format_scalar(v) for name in _SHELL_FIELDS for _, v in tree.list_scalars(name)
+        )
         assigned = (name for name, _ in find_assignments(text))
         named = (s for s in secrets if isinstance(s, str))
-        return frozenset([*tree.table("env"), *tree.table("nccl", "env"), *named, *assigned])
+        return frozenset(
+            [*tree.get_table("env"), *tree.get_table("nccl", "env"), *named, *assigned]
+        )
 
     def _unknown(self, path: Path, match: re.Match[str]) -> None:
         """``${X}`` that is not declared, or the shell's syntax where no shell reads."""
@@ -122,12 +126,12 @@ class Scope:
         if name:
             self._undeclared(path, name, match)
         elif match.group() == "${":
-            place = tree.inside(path, match.start(), 2)
+            place = tree.locate_part(path, match.start(), 2)
             hint = "a variable is ${NAME}; $NAME is expanded on the cluster; $$ is a dollar"
-            message = f"{dotted(path)}: the shell's ${{…}} has no meaning here"
+            message = f"{join_path(path)}: the shell's ${{…}} has no meaning here"
             tree.say("J161", message, path, hint, place=place)
         elif "env" in path:
-            message = f"{dotted(path)}: '$(' arrives as written; no shell reads this value"
+            message = f"{join_path(path)}: '$(' arrives as written; no shell reads this value"
             tree.note("J161", message, path, "export it under setup: to have the shell run it")
 
     def _unknown_to_shell(self, path: Path, match: re.Match[str]) -> None:
@@ -137,13 +141,13 @@ class Scope:
             self._undeclared(path, name, match)
 
     def _undeclared(self, path: Path, name: str, match: re.Match[str]) -> None:
-        if self.tree.enough("J160"):
+        if self.tree.has_enough("J160"):
             return
         words = list(self.declared)
         near = suggest(name, words, "declared") if words else "declare it under vars:"
         hint = f"{near}; the shell's own is ${name}" if near else f"the shell's own is ${name}"
-        message = f"{dotted(path)}: the variable ${{{name}}} is not declared"
-        place = self.tree.inside(path, match.start(), len(match.group()))
+        message = f"{join_path(path)}: the variable ${{{name}}} is not declared"
+        place = self.tree.locate_part(path, match.start(), len(match.group()))
         self.tree.say("J160", message, path, hint, place=place)
 
 
@@ -156,7 +160,7 @@ def _set(tree: Tree, word: str) -> None:
             "J162", f"'--set {word[:60]}' has no '='", (), "write --set NAME=VALUE", place=place
         )
         return
-    variables = tree.table("vars")
+    variables = tree.get_table("vars")
     path: Path = tuple(int(p) if p.isdigit() else p for p in name.split("."))
     known = path[0] in JobSpec.keys and not JobSpec.keys[str(path[0])].hidden
     if name in variables and known:
@@ -176,7 +180,7 @@ def _set(tree: Tree, word: str) -> None:
 
 def _value(tree: Tree, value: str, place: Place) -> Any:
     if value[:1] not in {"[", "{"}:
-        return resolved(value) if value else value
+        return resolve_scalar(value) if value else value
     source = scan(f"value: {value}", place.file)
     for problem in source.problems:
         tree.say(problem.code, problem.message, (), problem.hint, place=place)
@@ -199,7 +203,7 @@ def _put(tree: Tree, path: Path, value: Any, place: Place) -> None:
         here = inner
     last = path[-1]
     if isinstance(here, list) and (not isinstance(last, int) or last >= len(here)):
-        message = f"'{dotted(path)}' is no item of the list"
+        message = f"'{join_path(path)}' is no item of the list"
         tree.say("J162", message, (), "items count from 0", place=place)
         return
     here[last if isinstance(here, list) else str(last)] = value

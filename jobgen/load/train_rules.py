@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from jobgen import strategy
 from jobgen.model.launchers import get_facts
-from jobgen.strategy.model_sizes import sizes
+from jobgen.strategy.model_sizes import read_sizes
 
 if TYPE_CHECKING:
     from jobgen.load.tree import Path, Tree
@@ -18,9 +18,9 @@ def check(tree: Tree, spec: JobSpec, train: Train) -> None:
     """Say it at the key that it is about."""
     if train.strategy.type == "auto":
         train = train.replace(strategy="ddp")  # what is wrong with every strategy
-    known, _ = sizes(train, {})
+    known, _ = read_sizes(train, {})
     launcher = spec.launcher.type or ""
-    for fault in strategy.faults(train, known, _world(spec), launcher=launcher):
+    for fault in strategy.check_train(train, known, _world(spec), launcher=launcher):
         path: Path = ("train", *fault.path)
         while len(path) > 1 and path not in tree.places:
             path = path[:-1]

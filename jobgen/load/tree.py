@@ -64,21 +64,21 @@ class Tree:
                 return None
         return value
 
-    def table(self, *path: str | int) -> Mapping[str, Any]:
+    def get_table(self, *path: str | int) -> Mapping[str, Any]:
         """The mapping at this path; empty where there is none."""
         value = self.get(*path)
         return value if isinstance(value, Mapping) else {}
 
-    def text(self, *path: str | int) -> str:
+    def get_text(self, *path: str | int) -> str:
         """The scalar at this path as it was written; empty where there is none."""
         value = self.get(*path)
-        return written(value) if not isinstance(value, (Mapping, list)) else ""
+        return format_scalar(value) if not isinstance(value, (Mapping, list)) else ""
 
-    def scalars(self, *path: str | int) -> Iterator[tuple[Path, Any]]:
+    def list_scalars(self, *path: str | int) -> Iterator[tuple[Path, Any]]:
         """Every scalar at or below this path."""
         yield from _scalars(self.get(*path) if path else self.data, path)
 
-    def place(self, path: Path, *, of_key: bool = False) -> Place | None:
+    def find_place(self, path: Path, *, of_key: bool = False) -> Place | None:
         """The place of the value (or key) at this path, or of the nearest thing that holds it."""
         for length in range(len(path), 0, -1):
             here = path[:length]
@@ -96,16 +96,16 @@ class Tree:
         self, code: str, message: str, path: Path, hint: str = "", *, place: Place | None = None
     ) -> None:
         """Add a problem that makes the file invalid, unless enough was said about this path."""
-        if not self._about(path) and not self.enough(code):
-            where = place or self.place(path)
+        if not self._about(path) and not self.has_enough(code):
+            where = place or self.find_place(path)
             self._add(self.problems, Diagnostic(code, message, where, hint))
 
     def contradict(self, message: str, paths: Sequence[Path], hint: str) -> None:
         """Say that the last of these keys does not go with the ones before."""
         *others, path = paths
-        if not any(self._about(p) for p in paths) and not self.enough("J138"):
-            also = tuple(p for p in (self.place(o, of_key=True) for o in others) if p)
-            place = self.place(path, of_key=True)
+        if not any(self._about(p) for p in paths) and not self.has_enough("J138"):
+            also = tuple(p for p in (self.find_place(o, of_key=True) for o in others) if p)
+            place = self.find_place(path, of_key=True)
             self._add(self.problems, Diagnostic("J138", message, place, hint, also=also))
 
     def note(
@@ -119,8 +119,8 @@ class Tree:
         place: Place | None = None,
     ) -> None:
         """Add what a rule found in a file that is valid."""
-        if not self._about(path) and not self.enough(code):
-            where = place or self.place(path)
+        if not self._about(path) and not self.has_enough(code):
+            where = place or self.find_place(path)
             self._add(self.notes, Diagnostic(code, message, where, hint, severity))
 
     def _add(self, problems: list[Diagnostic], problem: Diagnostic) -> None:
@@ -129,7 +129,7 @@ class Tree:
         message, hint = clip(problem.message, 400), clip(problem.hint, 400)
         problems.append(problem._replace(message=message, hint=hint))
 
-    def enough(self, code: str) -> bool:
+    def has_enough(self, code: str) -> bool:
         """Whether so many problems of this code were found that more would help nobody.
 
         To be asked before a costly hint is made: a hostile file can hold thousands.
@@ -139,9 +139,9 @@ class Tree:
     def _about(self, path: Path) -> bool:
         return any(path[:n] in self.spoiled for n in range(1, len(path) + 1))
 
-    def inside(self, path: Path, start: int, length: int) -> Place | None:
+    def locate_part(self, path: Path, start: int, length: int) -> Place | None:
         """The place of a part of the text at this path."""
-        whole, value = self.place(path), self.text(*path)
+        whole, value = self.find_place(path), self.get_text(*path)
         if whole is None or not whole.line:
             return whole
         before = value[:start]
@@ -151,7 +151,7 @@ class Tree:
             return Place(whole.file, whole.line, col, col + length) if quotes in {0, 1} else whole
         return Place(whole.file, whole.line + 1 + before.count("\n"))
 
-    def shell(self, *path: str | int) -> ShellText:
+    def read_shell(self, *path: str | int) -> ShellText:
         """The shell text at this path, which is read once, when its variables are put in."""
         return self.shells.setdefault(path, ShellText(self, path))
 
@@ -161,7 +161,7 @@ class ShellText:
 
     def __init__(self, tree: Tree, top: Path) -> None:
         self.tree = tree
-        self.lines = [(path, written(value)) for path, value in tree.scalars(*top)]
+        self.lines = [(path, format_scalar(value)) for path, value in tree.list_scalars(*top)]
         self.text = "\n".join(line for _, line in self.lines)
         self.starts = [0, *accumulate(len(line) + 1 for _, line in self.lines)]
 
@@ -179,10 +179,10 @@ class ShellText:
         """The path of the line that holds a part of the text, and the place of that part."""
         at = bisect_right(self.starts, start, hi=len(self.lines)) - 1
         path = self.lines[at][0]
-        return path, self.tree.inside(path, start - self.starts[at], end - start)
+        return path, self.tree.locate_part(path, start - self.starts[at], end - start)
 
 
-def written(value: object) -> str:
+def format_scalar(value: object) -> str:
     """A scalar as it was written."""
     if isinstance(value, str):
         return value
@@ -191,7 +191,7 @@ def written(value: object) -> str:
     return str(getattr(value, "text", value))
 
 
-def dotted(path: Path) -> str:
+def join_path(path: Path) -> str:
     """``launcher.args[0]``: a path as people write it."""
     text = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in path)
     return "".join(c if c.isprintable() else "?" for c in text.lstrip("."))[:120]
@@ -205,18 +205,17 @@ def change(tree: Tree, path: Path, value: Any) -> None:
 
 def refuse_useless(tree: Tree, may_be_empty: str) -> None:
     """Say of every value that is empty or endless, and take it out of the data."""
-    for path, value in list(tree.scalars()):
-        place = tree.place(path, of_key=True)
-        if value is None and not re.match(may_be_empty, dotted(path)):
+    for path, value in list(tree.list_scalars()):
+        place = tree.find_place(path, of_key=True)
+        if value is None and not re.match(may_be_empty, join_path(path)):
             flag = "slurm" in path[:-1]
             hint = (
                 "write true for a flag, or remove it" if flag else "give it a value, or remove it"
             )
-            tree.say("J118", f"{dotted(path)} is empty (null)", path, hint, place=place)
+            tree.say("J118", f"{join_path(path)} is empty (null)", path, hint, place=place)
         elif isinstance(value, str) and len(value) > LONGEST:
-            message = (
-                f"{dotted(path)}: this is {len(value)} characters long, and {LONGEST} are the most"
-            )
+            length = f"this is {len(value)} characters long, and {LONGEST} are the most"
+            message = f"{join_path(path)}: {length}"
             tree.say("J122", message, path, "put it into a file of the workdir", place=place)
         else:
             continue

@@ -16,14 +16,14 @@ from jobgen.model.fields import (
     REMOTE,
     TIME,
     WORDS,
+    check_choice,
     check_integer,
-    line,
-    matching,
-    one_of,
+    check_line,
+    check_pattern,
+    check_text,
     split_extra,
-    text,
 )
-from jobgen.model.form import Check, Form, check_list, form, key, refuse
+from jobgen.model.form import Check, Form, check_form, check_list, key, refuse
 from jobgen.model.job import OPTIONS
 from jobgen.model.network import FABRICS, Network
 from jobgen.model.node_hardware import Nodes, Versions
@@ -40,9 +40,9 @@ _FINGERPRINT = r"SHA256:[A-Za-z0-9+/]{43}=?"
 _RELEASE = r"([0-9]{2}\.[0-9]{2})(\.[0-9]{1,2})?"
 
 
-def host(value: object) -> str:
+def check_host(value: object) -> str:
     """A host name, an address, or an alias of ~/.ssh/config; never an option of ssh."""
-    word = line(value)
+    word = check_line(value)
     if not re.fullmatch(_HOST, word):
         at = re.fullmatch(r"([\w.-]+)@([\w.-]+)", word)
         hint = f"write host: {at[2]} and user: {at[1]}" if at else "such as login.example.org"
@@ -50,9 +50,9 @@ def host(value: object) -> str:
     return word
 
 
-def user(value: object) -> str:
+def check_user(value: object) -> str:
     """A login name."""
-    word = line(value)
+    word = check_line(value)
     if not re.fullmatch(_USER, word):
         raise refuse(
             "J171", f"'{clip(word)}' is not a login name", "leave it out to use ~/.ssh/config's"
@@ -60,20 +60,20 @@ def user(value: object) -> str:
     return word
 
 
-def fingerprint(value: object) -> str:
+def check_fingerprint(value: object) -> str:
     """The fingerprint of a host key, as ``ssh-keygen -l`` prints it."""
-    word = line(value)
+    word = check_line(value)
     if not re.fullmatch(_FINGERPRINT, word):
         hint = "SHA256: and 43 characters, as ssh-keygen -lf prints them"
         raise refuse("J173", f"'{clip(word)}' is not a fingerprint of a host key", hint)
     return word.rstrip("=")
 
 
-def release(value: object) -> str:
+def check_release(value: object) -> str:
     """A release of Slurm, its year and month."""
-    match = re.fullmatch(_RELEASE, text(value))
+    match = re.fullmatch(_RELEASE, check_text(value))
     if not match:
-        message = f"'{clip(text(value))}' is not a release of Slurm"
+        message = f"'{clip(check_text(value))}' is not a release of Slurm"
         raise refuse("J179", message, "such as 22.05 or 24.11")
     return match.group(1)
 
@@ -82,11 +82,11 @@ class Ssh(Form):
     """How to get to the login node. Host keys are always verified."""
 
     host: str = key(
-        Check(host, {"type": "string"}),
+        Check(check_host, {"type": "string"}),
         doc="The login node: a name, an address, or an alias of ~/.ssh/config.",
     )
     user: str = key(
-        Check(user, {"type": "string"}),
+        Check(check_user, {"type": "string"}),
         default="",
         doc="The login name; from ~/.ssh/config by default.",
     )
@@ -94,17 +94,17 @@ class Ssh(Form):
         check_integer(1, 65535), default=None, doc="The port; from ~/.ssh/config by default."
     )
     auth: tuple[str, ...] = key(
-        check_list(one_of("way to log in", AUTH)),
+        check_list(check_choice("way to log in", AUTH)),
         default=("agent", "key"),
         doc="Ways to log in that are tried, in order: agent, key, keyboard-interactive.",
     )
     backend: Literal["paramiko", "openssh"] = key(
-        one_of("backend", ("paramiko", "openssh")),
+        check_choice("backend", ("paramiko", "openssh")),
         default="paramiko",
         doc="openssh runs the ssh program: for two-factor logins.",
     )
     fingerprint: str = key(
-        Check(fingerprint, {"type": "string"}),
+        Check(check_fingerprint, {"type": "string"}),
         default="",
         doc="The host key's SHA256 fingerprint, where the profile pins it.",
     )
@@ -134,7 +134,7 @@ class Defaults(Form):
     )
     env: Mapping[str, str] = key(ENVIRONMENT, default={}, doc="Environment of every rank.")
     container: Container | None = key(
-        form(Container, short="image"), default=None, doc="The container."
+        check_form(Container, short="image"), default=None, doc="The container."
     )
 
     @classmethod
@@ -169,7 +169,7 @@ class Price(Form):
         "gpu_hour is then what running it costs.",
     )
     currency: str = key(
-        matching("J179", "[A-Z]{3}", "a currency", "EUR"),
+        check_pattern("J179", "[A-Z]{3}", "a currency", "EUR"),
         default="EUR",
         doc="Its currency, three capital letters.",
     )
@@ -180,17 +180,17 @@ class ClusterProfile(Form):
 
     name: str = key(NAME, doc="The cluster's name.")
     scheduler: Literal["slurm", "local"] = key(
-        one_of("scheduler", ("slurm", "local")),
+        check_choice("scheduler", ("slurm", "local")),
         doc="slurm; or local, which runs jobs detached on this machine.",
     )
-    paths: Paths = key(form(Paths), doc="Directories on the cluster.")
-    nodes: Nodes = key(form(Nodes), doc="The nodes: count, gpus_per_node, gpu, cpus, mem.")
+    paths: Paths = key(check_form(Paths), doc="Directories on the cluster.")
+    nodes: Nodes = key(check_form(Nodes), doc="The nodes: count, gpus_per_node, gpu, cpus, mem.")
     docs: str | None = key(LINE, default=None, doc="The address of the site's documentation.")
     extends: str | None = key(
         NAME, default=None, doc="Another profile, whose keys this one completes."
     )
     ssh: Ssh | None = key(
-        form(Ssh, short="host"),
+        check_form(Ssh, short="host"),
         default=None,
         doc="How to get to the login node; left out, sbatch is on this machine.",
     )
@@ -198,45 +198,49 @@ class ClusterProfile(Form):
         check_integer(1, 1024), default=None, doc="Ranks on each node where nodes have no GPUs."
     )
     network: Network = key(
-        form(Network, short="fabric", shortly={"enum": list(FABRICS)}),
+        check_form(Network, short="fabric", shortly={"enum": list(FABRICS)}),
         default=Network(),
         doc="The network between nodes.",
     )
     versions: Versions = key(
-        form(Versions), default=Versions(), doc="Releases of what is installed on the nodes."
+        check_form(Versions), default=Versions(), doc="Releases of what is installed on the nodes."
     )
     gpu_request: Literal["gpus-per-node", "gres", "gres-typed", "none"] = key(
-        one_of("GPU request", GPU_REQUESTS),
+        check_choice("GPU request", GPU_REQUESTS),
         default="gpus-per-node",
         doc="How this site wants GPUs asked for: gpus-per-node, gres, gres-typed or none.",
     )
     gpu_type: str | None = key(
-        matching("J179", "[A-Za-z0-9][A-Za-z0-9._-]*", "a GPU type", "a100"),
+        check_pattern("J179", "[A-Za-z0-9][A-Za-z0-9._-]*", "a GPU type", "a100"),
         default=None,
         doc="The type in --gres=gpu:TYPE:N, for gres-typed.",
     )
     refuses: tuple[str, ...] = key(
-        check_list(one_of("option", REFUSALS)),
+        check_list(check_choice("option", REFUSALS)),
         default=(),
         doc="What this site's sbatch refuses of a job that takes whole nodes: exclusive "
         "(--exclusive), mem (--mem=0).",
     )
-    defaults: Defaults = key(form(Defaults), default=Defaults(), doc="What every job here gets.")
-    limits: Limits = key(form(Limits), default=Limits(), doc="The most that one job may ask for.")
+    defaults: Defaults = key(
+        check_form(Defaults), default=Defaults(), doc="What every job here gets."
+    )
+    limits: Limits = key(
+        check_form(Limits), default=Limits(), doc="The most that one job may ask for."
+    )
     accounting: Literal["auto", "sacct", "none"] = key(
-        one_of("accounting", ("auto", "sacct", "none")),
+        check_choice("accounting", ("auto", "sacct", "none")),
         default="auto",
         doc="Whether sacct can be asked about ended jobs: auto, sacct or none.",
     )
     slurm_version: str | None = key(
-        Check(release, {"type": ["string", "number"]}),
+        Check(check_release, {"type": ["string", "number"]}),
         default=None,
         doc="Slurm's release, such as 22.05, where something newer may be used.",
     )
     rdzv_host_suffix: str = key(
-        matching("J179", "[A-Za-z0-9.-]{1,200}", "a suffix", "-ib"),
+        check_pattern("J179", "[A-Za-z0-9.-]{1,200}", "a suffix", "-ib"),
         default="",
         doc="Added to the head node's name for the rendezvous, such as -ib.",
     )
-    confirm: Confirm = key(form(Confirm), default=Confirm(), doc="When submit asks first.")
-    price: Price | None = key(form(Price), default=None, doc="What it costs.")
+    confirm: Confirm = key(check_form(Confirm), default=Confirm(), doc="When submit asks first.")
+    price: Price | None = key(check_form(Price), default=None, doc="What it costs.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from jobgen.model.fields import LINE, REMOTE, line, one_of, shell_text
+from jobgen.model.fields import LINE, REMOTE, check_choice, check_line, check_shell_text
 from jobgen.model.form import Check, Form, check_list, key, refuse
 from jobgen.model.units import clip
 
@@ -13,18 +13,18 @@ RUNTIMES = ("pyxis", "apptainer", "docker")
 _MOUNT = r"(/|\$[A-Za-z_])[^:,]*:/[^:,]*(:(ro|rw))?"
 
 
-def image(value: object) -> str:
+def check_image(value: object) -> str:
     """An image: a path, or a name in a registry; one word."""
-    word = line(value)
+    word = check_line(value)
     if word.startswith("-") or re.search(r"\s", word):
         example = "such as nvcr.io/nvidia/pytorch:25.09-py3"
         raise refuse("J126", f"'{clip(word)}' is not an image", example)
-    return shell_text(word)
+    return check_shell_text(word)
 
 
-def mount(value: object) -> str:
+def check_mount(value: object) -> str:
     """``src:dst`` or ``src:dst:ro``; a path alone is both source and target."""
-    word = shell_text(line(value))
+    word = check_shell_text(check_line(value))
     if ":" not in word:
         word = f"{word}:{word}"
     if not re.fullmatch(_MOUNT, word) or any(".." in p.split("/") for p in word.split(":")):
@@ -33,7 +33,7 @@ def mount(value: object) -> str:
     return word
 
 
-RUNTIME = one_of(
+RUNTIME = check_choice(
     "container runtime", RUNTIMES, aliases={"singularity": "apptainer", "enroot": "pyxis"}
 )
 
@@ -42,7 +42,7 @@ class Container(Form):
     """The container that every rank runs in."""
 
     image: str = key(
-        Check(image, {"type": "string"}),
+        Check(check_image, {"type": "string"}),
         doc="The image: a name in a registry (nvcr.io/nvidia/pytorch:25.09-py3), or a path on the "
         "cluster to a .sqsh (pyxis) or .sif (apptainer) file.",
     )
@@ -50,7 +50,7 @@ class Container(Form):
         RUNTIME, default="pyxis", doc="The program that starts it. singularity means apptainer."
     )
     mounts: tuple[str, ...] = key(
-        check_list(Check(mount, {"type": "string"})),
+        check_list(Check(check_mount, {"type": "string"})),
         default=(),
         doc="Paths of the node made visible inside: source:target or source:target:ro.",
     )

@@ -31,9 +31,9 @@ class Event(NamedTuple):
     @property
     def rank(self) -> int | None:
         """The rank that it happened to; None for a node or the job."""
-        return self.number("rank")
+        return self.read_number("rank")
 
-    def number(self, key: str) -> int | None:
+    def read_number(self, key: str) -> int | None:
         """The whole number under this key; None if there is none."""
         text = self.fields.get(key, "")
         return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
@@ -70,16 +70,16 @@ class Silence(NamedTuple):
 def list_failures(start: int, text: str, task: str = "") -> list[RankFailure]:
     """What failed in one start, by the lines of the batch shell's event file."""
     return [
-        RankFailure(start, event.node, event.rank, code, event.number("signal") or 0, task)
+        RankFailure(start, event.node, event.rank, code, event.read_number("signal") or 0, task)
         for event in read_events(text)
-        if event.kind == "failed" and (code := event.number("code")) is not None
+        if event.kind == "failed" and (code := event.read_number("code")) is not None
     ]
 
 
 def list_silences(start: int, text: str, task: str = "") -> list[Silence]:
     """The ranks whose end the others seem not to have noticed, in one start."""
     return [
-        Silence(start, event.node, event.rank, event.number("seconds") or 0, task)
+        Silence(start, event.node, event.rank, event.read_number("seconds") or 0, task)
         for event in read_events(text)
         if event.kind == "silent" and event.rank is not None
     ]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from jobgen.model.form import Check, check_list, refuse, table
+from jobgen.model.form import Check, check_list, check_table, refuse
 from jobgen.model.units import Memory, Release, UnitError, Walltime, clip, parse_size
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -22,7 +22,7 @@ SCALAR = {"type": ["string", "number", "boolean"]}
 T = TypeVar("T")
 
 
-def described(value: object) -> str:
+def describe_value(value: object) -> str:
     """What this is, in a word or two, for the end of a sentence.
 
     >>> described([1]), described("2.5"), described(None)
@@ -39,7 +39,7 @@ def described(value: object) -> str:
     return clip(str(getattr(value, "text", value)))
 
 
-def close(word: str, words: Sequence[str], cutoff: float = 0.6) -> str:
+def find_nearest(word: str, words: Sequence[str], cutoff: float = 0.6) -> str:
     """The nearest of these words; empty where none is near."""
     import difflib
 
@@ -50,28 +50,28 @@ def close(word: str, words: Sequence[str], cutoff: float = 0.6) -> str:
 
 def suggest(word: str, words: Sequence[str], what: str = "known") -> str:
     """The hint of an unknown word: the nearest known one, else every known one."""
-    near = close(word, words)
+    near = find_nearest(word, words)
     start = f"did you mean '{near}'? " if near else ""
     if len(words) > 12:
         return start.strip()
     return f"{start}{what}: {', '.join(words)}"
 
 
-def text(value: object) -> str:
+def check_text(value: object) -> str:
     """A scalar as it was written; lists, mappings and nothing are refused."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None or isinstance(value, (Mapping, list, tuple, set)):
-        raise refuse("J120", f"text was expected, got {described(value)}")
+        raise refuse("J120", f"text was expected, got {describe_value(value)}")
     return str(getattr(value, "text", value))
 
 
-def line(value: object) -> str:
+def check_line(value: object) -> str:
     """Text of one line: not empty, no control or invisible characters."""
-    word = text(value)
-    bad = unprintable(word)
+    word = check_text(value)
+    bad = find_unprintable(word)
     if bad is not None:
         what = "a line break" if bad in "\r\n" else f"the character U+{ord(bad):04X}"
         raise refuse(
@@ -84,7 +84,7 @@ def line(value: object) -> str:
     return word
 
 
-def unprintable(word: str, allow: str = "") -> str | None:
+def find_unprintable(word: str, allow: str = "") -> str | None:
     """The first control, formatting or line-separating character; None where there is none."""
     if word.isascii() and word.isprintable():
         return None
@@ -93,14 +93,14 @@ def unprintable(word: str, allow: str = "") -> str | None:
     return next((c for c in word if c not in allow and is_unseen(c)), None)
 
 
-def name(value: object) -> str:
+def check_name(value: object) -> str:
     """A name: of a cluster, a label."""
-    return _named(text(value), _NAME, "'.', '_' and '-'")
+    return _named(check_text(value), _NAME, "'.', '_' and '-'")
 
 
-def job_name(value: object) -> str:
+def check_job_name(value: object) -> str:
     """A name of a job, in which Slurm allows a colon; folders get a dash for it."""
-    return _named(text(value), _JOB_NAME, "'.', '_', '-' and ':'")
+    return _named(check_text(value), _JOB_NAME, "'.', '_', '-' and ':'")
 
 
 def _named(word: str, pattern: re.Pattern[str], signs: str) -> str:
@@ -113,9 +113,9 @@ def _named(word: str, pattern: re.Pattern[str], signs: str) -> str:
     return word
 
 
-def env_name(value: object) -> str:
+def check_env_name(value: object) -> str:
     """A name of an environment variable."""
-    word = text(value)
+    word = check_text(value)
     if not _ENV_NAME.fullmatch(word):
         fixed = re.sub(r"[^A-Za-z0-9_]+", "_", word[:64]).strip("_")
         hint = f"write '{fixed}'" if _ENV_NAME.fullmatch(fixed) else "such as HF_HOME"
@@ -124,9 +124,9 @@ def env_name(value: object) -> str:
     return word
 
 
-def env_value(value: object) -> str:
+def check_env_value(value: object) -> str:
     """A value of an environment variable: any text but NUL."""
-    word = text(value)
+    word = check_text(value)
     if "\0" in word:
         raise refuse("J127", "a NUL character cannot stand in the environment")
     if len(word) > 131_000:
@@ -134,7 +134,7 @@ def env_value(value: object) -> str:
     return word
 
 
-def shell_text(word: str) -> str:
+def check_shell_text(word: str) -> str:
     """Text in which ``$NAME`` is expanded on the cluster and ``$$`` is a dollar; nothing else."""
     bare = _DOLLAR.search(word.replace("$$", "  ")) or re.search("`", word)
     if bare:
@@ -144,9 +144,9 @@ def shell_text(word: str) -> str:
     return word
 
 
-def remote_path(value: object) -> str:
+def check_remote_path(value: object) -> str:
     """An absolute path on the cluster; ``$HOME`` and other ``$NAME`` are expanded there."""
-    word = shell_text(line(value))
+    word = check_shell_text(check_line(value))
     if word.startswith("~"):
         rest = word.partition("/")[2]
         raise refuse("J135", f"'{clip(word)}' starts with ~", f"write '$HOME/{clip(rest)}'")
@@ -156,9 +156,9 @@ def remote_path(value: object) -> str:
     return word
 
 
-def relative_path(value: object) -> str:
+def check_relative_path(value: object) -> str:
     """A path inside the working directory."""
-    word = line(value)
+    word = check_line(value)
     if word.startswith(("/", "~")) or ".." in word.split("/"):
         raise refuse(
             "J136", f"'{clip(word)}' lies outside the workdir", "a relative path without '..'"
@@ -174,25 +174,25 @@ def check_integer(low: int, high: int, *, more: str = "") -> Check[int]:
         if not isinstance(value, int) or isinstance(value, bool):
             quoted = isinstance(value, str) and re.fullmatch(r"\d{1,9}", value, re.ASCII)
             hint = f"write {value} without quotes" if quoted else f"write {rule}"
-            raise refuse("J121", f"a whole number was expected, got {described(value)}", hint)
+            raise refuse("J121", f"a whole number was expected, got {describe_value(value)}", hint)
         if not low <= value <= high:
             side = f"at least {low}" if value < low else f"at most {high}"
-            raise refuse("J122", f"{described(value)} is out of range", f"{side} is possible")
+            raise refuse("J122", f"{describe_value(value)} is out of range", f"{side} is possible")
         return int(value)
 
     return Check(check, {"type": "integer", "minimum": low, "maximum": high})
 
 
-def number(value: object) -> float:
+def check_number(value: object) -> float:
     """A number that is not negative."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise refuse("J121", f"a number was expected, got {described(value)}", "such as 1.80")
+        raise refuse("J121", f"a number was expected, got {describe_value(value)}", "such as 1.80")
     if not 0 <= value < 1e12:
-        raise refuse("J122", f"{described(value)} is out of range", "a number of 0 or more")
+        raise refuse("J122", f"{describe_value(value)} is out of range", "a number of 0 or more")
     return float(value)
 
 
-def yes(value: object) -> bool:
+def check_boolean(value: object) -> bool:
     """true or false; YAML 1.1's yes, no, on and off are text in YAML 1.2, and named so."""
     flag = getattr(value, "flag", value)
     if isinstance(flag, bool):
@@ -200,10 +200,10 @@ def yes(value: object) -> bool:
     words = {"yes": "true", "on": "true", "no": "false", "off": "false"}
     meant = words.get(str(value).lower(), "") if isinstance(value, str) else ""
     hint = f"write {meant}" if meant else "write true or false"
-    raise refuse("J123", f"true or false was expected, got {described(value)}", hint)
+    raise refuse("J123", f"true or false was expected, got {describe_value(value)}", hint)
 
 
-def one_of(
+def check_choice(
     what: str,
     words: Sequence[str],
     *,
@@ -212,7 +212,7 @@ def one_of(
     """A check for one of these words, with did-you-mean."""
 
     def check(value: object) -> str:
-        word = text(value)
+        word = check_text(value)
         word = (aliases or {}).get(word, word)
         if word not in words:
             raise refuse("J123", f"unknown {what} '{clip(word)}'", suggest(word, words))
@@ -221,11 +221,11 @@ def one_of(
     return Check(check, {"enum": [*words, *(aliases or {})]})
 
 
-def matching(code: str, pattern: str, what: str, example: str) -> Check[str]:
+def check_pattern(code: str, pattern: str, what: str, example: str) -> Check[str]:
     """A check for one word of this pattern."""
 
     def check(value: object) -> str:
-        word = line(value)
+        word = check_line(value)
         if not re.fullmatch(pattern, word):
             raise refuse(code, f"'{clip(word)}' is not {what}", f"such as {example}")
         return word
@@ -233,34 +233,34 @@ def matching(code: str, pattern: str, what: str, example: str) -> Check[str]:
     return Check(check, WORD)
 
 
-def lines(value: object) -> tuple[str, ...]:
+def check_lines(value: object) -> tuple[str, ...]:
     """Lines of shell: a block of text, or a list of lines."""
-    items = _BLOCKS(value) if isinstance(value, (list, tuple)) else (shell_line(value),)
+    items = _BLOCKS(value) if isinstance(value, (list, tuple)) else (check_shell_line(value),)
     result = [line_ for item in items for line_ in item.rstrip("\n").split("\n")]
     while result and not result[-1].strip():
         result.pop()
     return tuple(result)
 
 
-def shell_line(value: object) -> str:
+def check_shell_line(value: object) -> str:
     """Text for a shell: line breaks and tabs are right, other control characters are not."""
     if isinstance(value, Mapping):
         message = "text was expected, got a mapping"
         raise refuse("J120", message, "quote a line that holds ': '")
-    word = text(value)
-    bad = unprintable(word, "\n\t")
+    word = check_text(value)
+    bad = find_unprintable(word, "\n\t")
     if bad is not None:
         raise refuse("J127", f"the character U+{ord(bad):04X} cannot stand here")
     return word
 
 
-def command(value: object) -> str:
+def check_command(value: object) -> str:
     """The command of a job."""
     if isinstance(value, (list, tuple)):
         raise refuse(
             "J120", "text was expected, got a list", "write several lines as a block: run: |"
         )
-    word = shell_line(value).strip()
+    word = check_shell_line(value).strip()
     if not word:
         raise refuse("J120", "a command was expected, got nothing", "such as run: train.py")
     return word
@@ -275,38 +275,38 @@ def split_extra(data: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**data, "slurm": rest, "slurm_extra": options["extra"]}
 
 
-def unit(parse: Callable[[str], T], kind: type[T], examples: Sequence[str]) -> Check[T]:
+def check_unit(parse: Callable[[str], T], kind: type[T], examples: Sequence[str]) -> Check[T]:
     """A check for a text with a unit."""
 
     def check(value: object) -> T:
         if isinstance(value, kind) and not hasattr(value, "text"):
             return value
         try:
-            return parse(text(value))
+            return parse(check_text(value))
         except UnitError as error:
             raise refuse(error.code, error.message, error.hint) from error
 
     return Check(check, {"type": ["string", "integer"], "examples": list(examples)})
 
 
-_BLOCKS = check_list(Check(shell_line))
-NAME = Check(name, WORD)
-JOB_NAME = Check(job_name, WORD)
-LINE = Check(line, WORD)
-TEXT = Check(text, SCALAR)
-RUN = Check(command, {"type": "string"})
-LINES = Check(lines, {"type": ["string", "array"], "items": {"type": "string"}})
-REMOTE = Check(remote_path, {"type": "string"})
-RELATIVE = Check(relative_path, {"type": "string"})
+_BLOCKS = check_list(Check(check_shell_line))
+NAME = Check(check_name, WORD)
+JOB_NAME = Check(check_job_name, WORD)
+LINE = Check(check_line, WORD)
+TEXT = Check(check_text, SCALAR)
+RUN = Check(check_command, {"type": "string"})
+LINES = Check(check_lines, {"type": ["string", "array"], "items": {"type": "string"}})
+REMOTE = Check(check_remote_path, {"type": "string"})
+RELATIVE = Check(check_relative_path, {"type": "string"})
 WORDS = check_list(LINE)
-YES = Check(yes, {"type": "boolean"})
-NUMBER = Check(number, {"type": "number", "minimum": 0})
-ENV_NAME = Check(env_name, {"type": "string"})
-ENVIRONMENT = table(ENV_NAME, Check(env_value, SCALAR))
-TIME = unit(Walltime.parse, Walltime, ["4h", "90m", "1d12h", "04:00:00", "1-12:00:00"])
-MEMORY = unit(Memory.parse, Memory, ["64G", "0"])
+YES = Check(check_boolean, {"type": "boolean"})
+NUMBER = Check(check_number, {"type": "number", "minimum": 0})
+ENV_NAME = Check(check_env_name, {"type": "string"})
+ENVIRONMENT = check_table(ENV_NAME, Check(check_env_value, SCALAR))
+TIME = check_unit(Walltime.parse, Walltime, ["4h", "90m", "1d12h", "04:00:00", "1-12:00:00"])
+MEMORY = check_unit(Memory.parse, Memory, ["64G", "0"])
 RELEASE = Check(
-    unit(Release.parse, Release, []).parse,
+    check_unit(Release.parse, Release, []).parse,
     {"type": ["string", "number"], "examples": ["2.27.7"]},
 )
-SIZE = unit(parse_size, int, ["500MiB", "64G", "1T"])
+SIZE = check_unit(parse_size, int, ["500MiB", "64G", "1T"])

@@ -144,7 +144,9 @@ class Form:
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-def form(kind: type[F], *, short: str = "", shortly: Mapping[str, Any] | None = None) -> Check[F]:
+def check_form(
+    kind: type[F], *, short: str = "", shortly: Mapping[str, Any] | None = None
+) -> Check[F]:
     """The check for a mapping that is a form; ``short`` is the key that a lone word stands for."""
 
     def parse(value: object) -> F:
@@ -176,7 +178,7 @@ def check_list(item: Check[T], *, alone: bool = True) -> Check[tuple[T, ...]]:
     return Check(parse, {"anyOf": [dict(item.schema), many]} if alone else many)
 
 
-def table(name: Check[str], value: Check[T]) -> Check[Mapping[str, T]]:
+def check_table(name: Check[str], value: Check[T]) -> Check[Mapping[str, T]]:
     """The check for a mapping of names to values."""
 
     def parse(mapping: object) -> Mapping[str, T]:
@@ -187,7 +189,7 @@ def table(name: Check[str], value: Check[T]) -> Check[Mapping[str, T]]:
             try:
                 name(key_)
             except Refusal as refusal:
-                faults += [below(f, str(key_), about_key=True) for f in refusal.faults]
+                faults += [nest_fault(f, str(key_), about_key=True) for f in refusal.faults]
         try:
             found = dict(_all(value, mapping.items()))
         except Refusal as refusal:
@@ -199,7 +201,9 @@ def table(name: Check[str], value: Check[T]) -> Check[Mapping[str, T]]:
     return Check(parse, {"type": "object", "additionalProperties": dict(value.schema)})
 
 
-def below(fault: ValueDiagnostic, step: str | int, *, about_key: bool = False) -> ValueDiagnostic:
+def nest_fault(
+    fault: ValueDiagnostic, step: str | int, *, about_key: bool = False
+) -> ValueDiagnostic:
     """A fault as seen from one step above: ``step`` leads its path."""
     path = (step, *fault.path)
     return ValueDiagnostic(
@@ -214,7 +218,7 @@ def _all(check: Check[T], items: Iterable[tuple[Any, object]]) -> Iterator[tuple
         try:
             found.append((step, check(item)))
         except Refusal as refusal:
-            faults += [below(f, step) for f in refusal.faults]
+            faults += [nest_fault(f, step) for f in refusal.faults]
     if faults:
         raise Refusal(faults)
     return iter(found)
@@ -227,7 +231,7 @@ def _parse(one: Key, value: object, name: str, faults: list[ValueDiagnostic]) ->
     try:
         return one.check(value)
     except Refusal as refusal:
-        faults += [below(f, name) for f in refusal.faults]
+        faults += [nest_fault(f, name) for f in refusal.faults]
         return None
 
 

@@ -24,12 +24,12 @@ from jobgen.model.fields import (
     TEXT,
     TIME,
     WORDS,
+    check_choice,
     check_integer,
-    described,
-    one_of,
+    describe_value,
     split_extra,
 )
-from jobgen.model.form import Check, Form, check_list, form, key, refuse, table
+from jobgen.model.form import Check, Form, check_form, check_list, check_table, key, refuse
 from jobgen.model.launchers import ALIASES, LAUNCHERS
 from jobgen.model.settings import (
     MONITOR,
@@ -58,26 +58,26 @@ MOST_NODES = 65_536
 _SPAN = "([0-9]{1,6}):([0-9]{1,6})"
 
 
-def version(value: object) -> Literal[1]:
+def check_version(value: object) -> Literal[1]:
     """The version of the format: 1."""
     if check_integer(1, 1_000_000)(value) != 1:
-        message = f"version {described(value)} is not known"
+        message = f"version {describe_value(value)} is not known"
         raise refuse("J117", message, "this jobgen reads version 1")
     return 1
 
 
-def options(value: object) -> Mapping[str, str | None]:
+def check_options(value: object) -> Mapping[str, str | None]:
     """Options of sbatch, already in one form: name without dashes → value, '' for a flag."""
     if not isinstance(value, Mapping):
-        message = f"a mapping was expected, got {described(value)}"
+        message = f"a mapping was expected, got {describe_value(value)}"
         raise refuse("J120", message, "write option: value, one a line")
     return dict(value)
 
 
-OPTIONS = Check(options, {"form": "slurm"})
+OPTIONS = Check(check_options, {"form": "slurm"})
 
 
-def nodes(value: object) -> int:
+def check_nodes(value: object) -> int:
     """A number of nodes. ``MIN:MAX`` was taken apart before; one that is left is backwards."""
     span = re.fullmatch(_SPAN, value) if isinstance(value, str) else None
     if span and int(span.group(1)) > int(span.group(2)):
@@ -87,7 +87,7 @@ def nodes(value: object) -> int:
 
 
 _NODES = Check(
-    nodes,
+    check_nodes,
     {
         "anyOf": [
             {"type": "integer", "minimum": 1, "maximum": MOST_NODES},
@@ -114,7 +114,7 @@ class JobSpec(Form):
         doc="GPUs on each node, one rank for each; left out, all that a node has.",
     )
     version: Literal[1] = key(
-        Check(version, {"const": 1}), default=1, doc="The version of this format."
+        Check(check_version, {"const": 1}), default=1, doc="The version of this format."
     )
     cluster: str | None = key(LINE, default=None, doc="The cluster, where -c does not name one.")
     min_nodes: int | None = key(
@@ -132,12 +132,12 @@ class JobSpec(Form):
         MEMORY, default=None, doc="Memory of each node: 64G, 500MiB; 0 means all of it."
     )
     workdir: Workdir = key(
-        form(Workdir, short="path"),
+        check_form(Workdir, short="path"),
         default=Workdir(),
         doc="The directory that is uploaded; the job file's own by default.",
     )
     launcher: Launcher = key(
-        form(Launcher, short="type", shortly={"enum": [*LAUNCHERS, *ALIASES]}),
+        check_form(Launcher, short="type", shortly={"enum": [*LAUNCHERS, *ALIASES]}),
         default=Launcher(),
         doc="What starts the ranks: a word, or a mapping with its settings.",
     )
@@ -153,14 +153,14 @@ class JobSpec(Form):
         doc="Environment of every rank. $NAME is expanded on the cluster, $$ is a dollar.",
     )
     bind: Literal["auto", "off"] = key(
-        one_of("binding", ("auto", "off")),
+        check_choice("binding", ("auto", "off")),
         default="auto",
         doc="auto: each rank runs on the CPUs near its GPU if the job uses several GPUs of a node "
         "and nothing else binds its ranks (numactl, --cpu-bind), and on cores of its own in a job "
         "without GPUs under srun. off: every rank may run on all of the job's CPUs.",
     )
     caches: Literal["node", "keep"] = key(
-        one_of("place for caches", ("node", "keep")),
+        check_choice("place for caches", ("node", "keep")),
         default="node",
         doc="Where Triton, Inductor, PyTorch's extensions and MIOpen keep what they compile for "
         "GPUs: node, in a folder of this job on each node; keep, where they do it by default.",
@@ -172,7 +172,7 @@ class JobSpec(Form):
         "{file: PATH}, when you submit; never from this file.",
     )
     vars: Mapping[str, str] = key(
-        table(ENV_NAME, TEXT),
+        check_table(ENV_NAME, TEXT),
         default={},
         doc="Variables for ${NAME} in this file; --set changes them.",
     )
@@ -180,18 +180,18 @@ class JobSpec(Form):
         check_list(RELATIVE), default=(), doc="Patterns of the files that the job leaves behind."
     )
     checkpoint: Checkpoint | None = key(
-        form(Checkpoint),
+        check_form(Checkpoint),
         default=None,
         doc="The pre-timeout signal, and whether the job is requeued.",
     )
     train: Train | None = key(
-        form(Train),
+        check_form(Train),
         default=None,
         doc="How the model is trained: strategy, degrees, batch, precision, and what the program "
         "reads of it.",
     )
     preflight: Literal["auto", "off", "full"] = key(
-        one_of("preflight", ("auto", "off", "full")),
+        check_choice("preflight", ("auto", "off", "full")),
         default="auto",
         doc="Check each node before the program starts: off; auto, which takes about a second, and "
         "is off on the local cluster and for one GPU, one rank or one node without GPUs; or full, "
@@ -204,9 +204,9 @@ class JobSpec(Form):
         doc="How often each node's GPUs, load and network are written down, such as 30s; off by "
         "default. jobgen show sums it up.",
     )
-    nccl: Nccl = key(form(Nccl), default=Nccl(), doc="NCCL's debug level and more variables.")
+    nccl: Nccl = key(check_form(Nccl), default=Nccl(), doc="NCCL's debug level and more variables.")
     container: Container | None = key(
-        form(Container, short="image"),
+        check_form(Container, short="image"),
         default=None,
         doc="The container: an image, or a mapping with its settings.",
     )
@@ -219,7 +219,7 @@ class JobSpec(Form):
         WORDS, default=(), doc="slurm.extra, word by word.", hidden=True
     )
     labels: Mapping[str, str] = key(
-        table(NAME, LINE), default={}, doc="Words for your own use, kept with the run."
+        check_table(NAME, LINE), default={}, doc="Words for your own use, kept with the run."
     )
     after: tuple[str, ...] = key(
         check_list(JOB_NAME),

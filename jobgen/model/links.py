@@ -20,23 +20,23 @@ _BUS = {"Pascal": "pcie3", "Volta": "pcie3", "Turing": "pcie3", "Hopper": "pcie5
 }
 
 
-def cards(network: Network, ranks: int) -> int:
+def count_cards(network: Network, ranks: int) -> int:
     """Network cards of a node: as the profile says, else one, or one for each of the GPUs."""
     return network.nics or (1 if network.fabric in _SHARED else max(ranks, 1))
 
 
-def node(network: Network, ranks: int) -> float | None:
+def get_node_rate(network: Network, ranks: int) -> float | None:
     """Bytes per second of all cards of a node; None where the profile does not say a card's."""
     if network.nic_gbps is None:
         return None
-    return cards(network, ranks) * network.nic_gbps * 1e9 / 8
+    return count_cards(network, ranks) * network.nic_gbps * 1e9 / 8
 
 
-def host(gpu: GpuModel) -> float:
+def get_host_rate(gpu: GpuModel) -> float:
     """Bytes per second that are reached between a GPU and its node's memory."""
     return _HOST[_BUS.get(gpu.architecture, "pcie4")]
 
 
-def link(gpu: GpuModel, *, pcie: bool = False) -> float:
+def get_link_rate(gpu: GpuModel, *, pcie: bool = False) -> float:
     """Bytes per second of a GPU to the others in its node; over PCIe where ``pcie``."""
-    return host(gpu) / 0.88 if pcie else gpu.link_gbs * 1e9 / 2
+    return get_host_rate(gpu) / 0.88 if pcie else gpu.link_gbs * 1e9 / 2

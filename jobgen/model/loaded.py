@@ -52,15 +52,15 @@ class Loaded(NamedTuple, Generic[M]):
     above: Mapping[str, str] = {}
     """Labels of the profiles that it extends → sha256 of their text."""
 
-    def at(self, *path: str | int) -> Place:
+    def find_place(self, *path: str | int) -> Place:
         """The place of the key at this path, or of the nearest thing that holds it."""
         while path and path not in self.places:
             path = path[:-1]
         return self.places.get(path, Place(self.label))
 
-    def why(self, *path: str | int) -> Place:
+    def cite(self, *path: str | int) -> Place:
         """The place for a ``Decision``: ``job.yaml:12``, or the override that set it."""
-        place = self.at(*path)
+        place = self.find_place(*path)
         for length in range(len(path), 0, -1):
             override = self.overrides.get(path[:length])
             # of a profile that is extended, the very key has its place

@@ -11,12 +11,12 @@ from jobgen.model.fields import (
     REMOTE,
     SCALAR,
     YES,
+    check_choice,
+    check_env_value,
     check_integer,
-    env_value,
-    matching,
-    one_of,
+    check_pattern,
 )
-from jobgen.model.form import Check, Form, check_list, form, key, table
+from jobgen.model.form import Check, Form, check_form, check_list, check_table, key
 
 Fabric = Literal[
     "infiniband", "roce", "ethernet", "efa", "slingshot", "tcpx", "tcpxo", "gib", "none", "unknown"
@@ -32,7 +32,7 @@ _IFNAME = r"[\^=]?[A-Za-z0-9_.@-]+(,[A-Za-z0-9_.@-]+)*"
 class Reasoned(Form):
     """A value, and why it has to be so."""
 
-    value: str = key(Check(env_value, SCALAR), doc="The variable's value.")
+    value: str = key(Check(check_env_value, SCALAR), doc="The variable's value.")
     why: str = key(LINE, default="", doc="Why this network needs it, in a sentence.")
     source: str = key(LINE, default="", doc="Who says so: an address, or a repository's file.")
 
@@ -41,7 +41,7 @@ class Network(Form):
     """The network between nodes."""
 
     fabric: Fabric = key(
-        one_of("fabric", FABRICS, aliases={"ib": "infiniband"}),
+        check_choice("fabric", FABRICS, aliases={"ib": "infiniband"}),
         default="none",
         doc="The kind of network that carries the training traffic; none is plain sockets, "
         "unknown lets NCCL choose and print what it chose.",
@@ -53,17 +53,17 @@ class Network(Form):
         check_integer(1, 10_000), default=None, doc="Gigabits a second of each card, one way."
     )
     ib_hca: str | None = key(
-        matching("J178", _HCA, "a list of HCAs", "mlx5_0,mlx5_1"),
+        check_pattern("J178", _HCA, "a list of HCAs", "mlx5_0,mlx5_1"),
         default=None,
         doc="The cards by name, or a prefix of their names: NCCL_IB_HCA.",
     )
     socket_ifname: str | None = key(
-        matching("J178", _IFNAME, "a list of interfaces", "ib0"),
+        check_pattern("J178", _IFNAME, "a list of interfaces", "ib0"),
         default=None,
         doc="The interface for bootstrap and TCP: NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME.",
     )
     data_ifname: str | None = key(
-        matching("J178", _IFNAME, "a list of interfaces", "enp6s0,enp12s0"),
+        check_pattern("J178", _IFNAME, "a list of interfaces", "enp6s0,enp12s0"),
         default=None,
         doc="TCPX and TCPXO: the interfaces that carry the training traffic.",
     )
@@ -81,13 +81,13 @@ class Network(Form):
         doc="RoCE, NCCL from 2.22.3: the class of its small control messages, NCCL_IB_FIFO_TC.",
     )
     addr_range: str | None = key(
-        matching("J178", _RANGE, "a range of addresses", "10.20.0.0/16"),
+        check_pattern("J178", _RANGE, "a range of addresses", "10.20.0.0/16"),
         default=None,
         doc="RoCE, NCCL from 2.21: the addresses of the training network, NCCL_IB_ADDR_RANGE.",
     )
     internet: bool | None = key(YES, default=None, doc="Whether compute nodes reach the internet.")
     env: Mapping[str, Reasoned] = key(
-        table(ENV_NAME, form(Reasoned, short="value", shortly=SCALAR)),
+        check_table(ENV_NAME, check_form(Reasoned, short="value", shortly=SCALAR)),
         default={},
         doc="Variables that this network needs beside the usual ones: NAME: value, or NAME: "
         "{value, why, source}.",

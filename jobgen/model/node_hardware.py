@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Literal
 
-from jobgen.model.fields import RELEASE, SIZE, YES, check_integer, one_of, suggest, text
+from jobgen.model.fields import RELEASE, SIZE, YES, check_choice, check_integer, check_text, suggest
 from jobgen.model.form import Check, Form, check_list, key, refuse
 from jobgen.model.units import Release, clip
 
@@ -15,11 +15,11 @@ UNKNOWN = "unknown"
 """What `cluster add` writes for a GPU or a fabric that nobody has looked at yet."""
 
 
-def gpu(value: object) -> str | None:
+def check_gpu(value: object) -> str | None:
     """A GPU of the catalogue, by its name or one of its other names; None where it is unknown."""
     from jobgen.data import gpus
 
-    word = text(value)
+    word = check_text(value)
     if word == UNKNOWN:
         return None
     known = gpus()
@@ -32,9 +32,9 @@ def gpu(value: object) -> str | None:
     return found
 
 
-def cpu_list(value: object) -> str:
+def check_cpu_list(value: object) -> str:
     """A list of CPUs as the kernel writes it."""
-    word = text(value)
+    word = check_text(value)
     if not re.fullmatch(_CPUS, word, re.ASCII):
         raise refuse("J186", f"'{clip(word)}' is not a list of CPUs", "such as 48-55,112-119")
     return word
@@ -46,7 +46,7 @@ class Nodes(Form):
     count: int = key(check_integer(1, 65_536), doc="Number of nodes.")
     gpus_per_node: int = key(check_integer(0, 1024), default=0, doc="GPUs on each node.")
     gpu: str | None = key(
-        Check(gpu, {"anyOf": [{"form": "gpu"}, {"const": UNKNOWN}]}),
+        Check(check_gpu, {"anyOf": [{"form": "gpu"}, {"const": UNKNOWN}]}),
         default=None,
         doc="The GPU, a name of the GPU catalogue; unknown is an answer too.",
     )
@@ -57,7 +57,9 @@ class Nodes(Form):
     )
     gpu_cpus: tuple[str, ...] = key(
         check_list(
-            Check(cpu_list, {"title": "a CPU list", "type": "string", "pattern": f"^{_CPUS}$"})
+            Check(
+                check_cpu_list, {"title": "a CPU list", "type": "string", "pattern": f"^{_CPUS}$"}
+            )
         ),
         default=(),
         doc="CPUs near each GPU, such as '48-55,112-119', in the order of the GPUs; left out, jobs "
@@ -65,7 +67,7 @@ class Nodes(Form):
     )
     mem: int | None = key(SIZE, default=None, doc="Memory of each node, such as 1TiB.")
     intra: Literal["nvswitch", "nvlink", "infinity-fabric", "pcie"] | None = key(
-        one_of("link", INTRA, aliases={"xgmi": "infinity-fabric"}),
+        check_choice("link", INTRA, aliases={"xgmi": "infinity-fabric"}),
         default=None,
         doc="What joins the GPUs of a node: nvswitch, nvlink, infinity-fabric (AMD) or pcie.",
     )

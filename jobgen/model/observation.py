@@ -10,7 +10,7 @@ from typing import Literal
 from jobgen.model.record import JobId, JobState
 
 
-def mark_of(token: str) -> str:
+def format_mark(token: str) -> str:
     """What the comment of a run's jobs holds, which every user of the cluster can read.
 
     26 characters of lower-case base32 of the token's sha256: the token cannot be found from it.
@@ -42,7 +42,7 @@ class Observation:
     workdir: str = ""
     """The directory it was started in: the run directory, whose name ends in the token's head."""
 
-    def of(self, token: str) -> bool:
+    def belongs_to(self, token: str) -> bool:
         """Whether this is a job of the run with this token: ids are given out twice, tokens not."""
-        marks = (f"jobgen:{mark}:" for mark in (mark_of(token), token))
+        marks = (f"jobgen:{mark}:" for mark in (format_mark(token), token))
         return any(m in self.comment for m in marks) or self.workdir.endswith("-" + token[:8])

@@ -15,7 +15,7 @@ T = TypeVar("T")
 NOWHERE = Place("")
 
 
-def by_rule(name: str) -> Place:
+def cite_rule(name: str) -> Place:
     """The place of what a rule of jobgen's own decides."""
     return Place(name, kind="rule")
 

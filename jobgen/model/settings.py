@@ -15,15 +15,15 @@ from jobgen.model.fields import (
     WORD,
     WORDS,
     YES,
+    check_choice,
+    check_env_name,
     check_integer,
-    env_name,
-    line,
-    one_of,
-    relative_path,
-    remote_path,
-    text,
+    check_line,
+    check_relative_path,
+    check_remote_path,
+    check_text,
 )
-from jobgen.model.form import Check, Form, Refusal, ValueDiagnostic, below, key, refuse
+from jobgen.model.form import Check, Form, Refusal, ValueDiagnostic, key, nest_fault, refuse
 from jobgen.model.launchers import ALIASES, DEFAULT, LAUNCHERS, join_or
 from jobgen.model.units import Walltime, clip
 
@@ -32,28 +32,30 @@ SIGNALS = ("USR1", "USR2", "TERM", "INT", "HUP", "CONT", "URG", "WINCH")
 DEBUG = ("VERSION", "WARN", "INFO", "TRACE")
 
 
-def place(value: object) -> str:
+def check_place(value: object) -> str:
     """A directory: absolute on the cluster, or relative to the run directory."""
-    word = line(value)
-    return remote_path(word) if word.startswith(("/", "$", "~")) else relative_path(word)
+    word = check_line(value)
+    return (
+        check_remote_path(word) if word.startswith(("/", "$", "~")) else check_relative_path(word)
+    )
 
 
-def signal(value: object) -> str:
+def check_signal(value: object) -> str:
     """A signal that a program can catch, without ``SIG``."""
-    word = text(value).upper().removeprefix("SIG")
+    word = check_text(value).upper().removeprefix("SIG")
     if word in {"KILL", "STOP", "9", "19"}:
         message = f"signal '{clip(word)}' cannot be caught, so nothing could be saved"
         raise refuse("J123", message, "write USR1")
-    found: str = one_of("signal", SIGNALS)(word)
+    found: str = check_choice("signal", SIGNALS)(word)
     return found
 
 
-def monitor(value: object) -> Walltime | None:
+def check_monitor(value: object) -> Walltime | None:
     """How often a job writes down what its GPUs do; ``off`` is never."""
     if isinstance(value, str) and value == "off":
         return None
     if isinstance(getattr(value, "flag", value), bool):
-        message = f"a length of time was expected, got {text(value)}"
+        message = f"a length of time was expected, got {check_text(value)}"
         raise refuse("J265", message, "how often: monitor: 30s, or monitor: off")
     every = TIME(value)
     if every.seconds > LONGEST_MONITOR:
@@ -63,7 +65,7 @@ def monitor(value: object) -> Walltime | None:
 
 LONGEST_MONITOR = 3600
 """Seconds: what is looked at more seldom than once an hour tells nothing of a job."""
-MONITOR = Check(monitor, {"type": "string", "examples": ["30s", "1m", "off"]})
+MONITOR = Check(check_monitor, {"type": "string", "examples": ["30s", "1m", "off"]})
 
 
 class SecretRef(NamedTuple):
@@ -74,7 +76,7 @@ class SecretRef(NamedTuple):
     ref: str = ""
 
 
-def secrets(value: object) -> tuple[SecretRef, ...]:
+def check_secrets(value: object) -> tuple[SecretRef, ...]:
     """``[NAME, …]``, or ``NAME: {env: OTHER}`` and ``NAME: {file: PATH}``."""
     if isinstance(value, Mapping):
         items = [(name, name, where) for name, where in value.items()]
@@ -87,7 +89,7 @@ def secrets(value: object) -> tuple[SecretRef, ...]:
         try:
             found.append(name if isinstance(name, SecretRef) else _secret(name, where))
         except Refusal as refusal:
-            faults += [below(f, step) for f in refusal.faults]
+            faults += [nest_fault(f, step) for f in refusal.faults]
     if faults:
         raise Refusal(faults)
     return tuple(found)
@@ -98,7 +100,7 @@ def _secret(name: object, where: object) -> SecretRef:
         raise refuse(
             "J151", "a name was expected, got a mapping", "write secrets: {NAME: {file: PATH}}"
         )
-    word = env_name(name)
+    word = check_env_name(name)
     if where is None:
         return SecretRef(word, "env", word)
     pairs = list(where.items()) if isinstance(where, Mapping) else []
@@ -106,7 +108,7 @@ def _secret(name: object, where: object) -> SecretRef:
         hint = "write {env: OTHER_NAME} or {file: PATH}; a value never stands in this file"
         raise refuse("J151", "it is not said where its value is read", hint)
     kind, ref = pairs[0]
-    return SecretRef(word, kind, env_name(ref) if kind == "env" else line(ref))
+    return SecretRef(word, kind, check_env_name(ref) if kind == "env" else check_line(ref))
 
 
 _WHERE = {
@@ -117,7 +119,7 @@ _WHERE = {
     "maxProperties": 1,
 }
 SECRETS = Check(
-    secrets,
+    check_secrets,
     {
         "anyOf": [
             {"type": "array", "items": {"type": "string"}},
@@ -157,12 +159,12 @@ class Launcher(Form):
     """What starts the ranks."""
 
     type: str | None = key(
-        one_of("launcher", [*LAUNCHERS], aliases=ALIASES),
+        check_choice("launcher", [*LAUNCHERS], aliases=ALIASES),
         default=None,
         doc=f"{_NAMES}; left out, {DEFAULT} starts a .py file or -m module.",
     )
     rdzv: Literal["c10d", "static"] = key(
-        one_of("rendezvous", ("c10d", "static")),
+        check_choice("rendezvous", ("c10d", "static")),
         default="c10d",
         doc="How torchrun's agents find each other.",
     )
@@ -175,7 +177,7 @@ class Launcher(Form):
         WORDS, default=(), doc="More words for the launcher's command line, as they are."
     )
     ssh: Literal["none", "pdsh"] = key(
-        one_of("ssh", ("none", "pdsh")),
+        check_choice("ssh", ("none", "pdsh")),
         default="none",
         doc="deepspeed only: none (srun starts a launcher on every node) or pdsh.",
     )
@@ -190,17 +192,17 @@ class Checkpoint(Form):
     """What happens when time runs out."""
 
     dir: str | None = key(
-        Check(place, {"type": "string"}),
+        Check(check_place, {"type": "string"}),
         default=None,
         doc="Where the program keeps its checkpoints: $JOBGEN_CHECKPOINT_DIR.",
     )
     signal: str = key(
-        Check(signal, WORD),
+        Check(check_signal, WORD),
         default="USR1",
         doc="The pre-timeout signal: Slurm sends it to the job's batch shell.",
     )
     to: Literal["file", "ranks"] | None = key(
-        one_of("way to ask", ("file", "ranks")),
+        check_choice("way to ask", ("file", "ranks")),
         default=None,
         doc="How the program is asked to save: file (it finds $JOBGEN_STOP_FILE between two steps) "
         "or ranks (each rank's program gets the signal, too). Left out: ranks with "
@@ -224,7 +226,7 @@ class Checkpoint(Form):
 class Nccl(Form):
     """NCCL's settings beside those that the cluster's network needs."""
 
-    debug: str = key(one_of("debug level", DEBUG), default="WARN", doc="NCCL_DEBUG.")
+    debug: str = key(check_choice("debug level", DEBUG), default="WARN", doc="NCCL_DEBUG.")
     env: Mapping[str, str] = key(
         ENVIRONMENT, default={}, doc="Variables that win over those jobgen derives."
     )

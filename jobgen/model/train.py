@@ -8,14 +8,14 @@ from typing import Any, Literal, get_args
 from jobgen.model.fields import (
     LINE,
     YES,
+    check_choice,
     check_integer,
-    described,
-    number,
-    one_of,
-    remote_path,
-    text,
+    check_number,
+    check_remote_path,
+    check_text,
+    describe_value,
 )
-from jobgen.model.form import Check, Form, check_list, form, key, refuse
+from jobgen.model.form import Check, Form, check_form, check_list, key, refuse
 from jobgen.model.trained import LOSSES, MODEL, MOST, OPTIMIZERS, Lora, ModelShape
 
 Name = Literal[
@@ -67,11 +67,11 @@ _AXIS = check_integer(1, 1 << 20)
 
 def _word(value: object) -> object:
     """Names are taken in any case, and with either dash."""
-    return text(value).lower().replace("_", "-") if isinstance(value, str) else value
+    return check_text(value).lower().replace("_", "-") if isinstance(value, str) else value
 
 
 def _chosen(value: object) -> Any:
-    return one_of("strategy", CHOICES, aliases=_ALSO_CALLED)(_word(value))
+    return check_choice("strategy", CHOICES, aliases=_ALSO_CALLED)(_word(value))
 
 
 def _reshard(value: object) -> bool | int:
@@ -80,7 +80,7 @@ def _reshard(value: object) -> bool | int:
     try:
         return YES(value)
     except ValueError:
-        message = f"true, false or a number of ranks was expected, got {described(value)}"
+        message = f"true, false or a number of ranks was expected, got {describe_value(value)}"
         raise refuse("J123", message, "write true, false, or how many ranks share") from None
 
 
@@ -99,7 +99,7 @@ class Parallel(Form):
         YES, default=False, doc="ddp: the same parameters are used in every step."
     )
     hook: Literal["none", "bf16", "fp16"] = key(
-        one_of("hook", HOOKS), default="none", doc="ddp: compress gradients on their way."
+        check_choice("hook", HOOKS), default="none", doc="ddp: compress gradients on their way."
     )
     reshard_after_forward: bool | int = key(
         Check(_reshard, {"type": ["boolean", "integer"]}),
@@ -119,13 +119,13 @@ class Offload(Form):
     """What is kept outside the GPU's memory."""
 
     what: Literal["none", "optimizer", "params", "both"] = key(
-        one_of("kind of state", OFFLOADED), doc="none, optimizer, params or both."
+        check_choice("kind of state", OFFLOADED), doc="none, optimizer, params or both."
     )
     to: Literal["cpu", "nvme"] = key(
-        one_of("place", ("cpu", "nvme")), default="cpu", doc="cpu, or nvme with its path."
+        check_choice("place", ("cpu", "nvme")), default="cpu", doc="cpu, or nvme with its path."
     )
     path: str | None = key(
-        Check(remote_path, {"type": "string"}),
+        Check(check_remote_path, {"type": "string"}),
         default=None,
         doc="nvme: a directory of the node's own disk.",
     )
@@ -140,14 +140,14 @@ class Train(Form):
         doc="A Hub id, the path of a config.json in the workdir, or a mapping of sizes.",
     )
     framework: Framework | None = key(
-        one_of("framework", FRAMEWORKS),
+        check_choice("framework", FRAMEWORKS),
         default=None,
         doc="What the program reads: torch (a strategy.json), accelerate, hf-trainer, deepspeed, "
         "megatron, torchtitan, lightning or none. Left out: accelerate under that launcher, "
         "deepspeed for zero1 to zero3, else torch.",
     )
     strategy: Parallel = key(
-        form(Parallel, short="type", shortly={"enum": [*CHOICES, *_ALSO_CALLED]}),
+        check_form(Parallel, short="type", shortly={"enum": [*CHOICES, *_ALSO_CALLED]}),
         default=Parallel(type="ddp"),
         doc="How the work is divided: a word, or a mapping with its settings.",
     )
@@ -159,7 +159,7 @@ class Train(Form):
         _AXIS, default=None, doc="Data parallel: what the other degrees leave of the ranks."
     )
     precision: Literal["fp32", "bf16", "fp16"] = key(
-        one_of("precision", PRECISIONS),
+        check_choice("precision", PRECISIONS),
         default="bf16",
         doc="fp32, bf16 or fp16 (mixed: the optimizer keeps fp32).",
     )
@@ -171,17 +171,17 @@ class Train(Form):
     )
     fp8: bool = key(YES, default=False, doc="The program multiplies in 8 bits.")
     optimizer: Literal["adamw", "adamw8bit", "adafactor", "lion", "momentum", "muon", "sgd"] = key(
-        one_of("optimizer", OPTIMIZERS),
+        check_choice("optimizer", OPTIMIZERS),
         default="adamw",
         doc="The optimizer that the program uses.",
     )
     lora: Lora | None = key(
-        form(Lora, short="rank", shortly={"type": "integer"}),
+        check_form(Lora, short="rank", shortly={"type": "integer"}),
         default=None,
         doc="The program trains adapters beside frozen parameters: their rank, or a mapping.",
     )
     loss: Literal["plain", "compiled", "chunked", "fused"] = key(
-        one_of("kind of loss", LOSSES),
+        check_choice("kind of loss", LOSSES),
         default="plain",
         doc="How the program makes the loss of the logits: plain (all at once, in fp32), compiled, "
         "chunked, or fused with the output layer (Liger).",
@@ -198,17 +198,17 @@ class Train(Form):
         _COUNT, default=None, doc="Samples of one step of the optimizer, over all ranks."
     )
     activation_checkpointing: Literal["none", "selective", "full"] = key(
-        one_of("kind of activation checkpointing", RECOMPUTE),
+        check_choice("kind of activation checkpointing", RECOMPUTE),
         default="none",
         doc="none, selective or full: what is computed again instead of kept.",
     )
     gradient_clipping: float | None = key(
-        Check(number, {"type": "number", "minimum": 0}),
+        Check(check_number, {"type": "number", "minimum": 0}),
         default=None,
         doc="The most that the norm of all gradients may be.",
     )
     offload: Offload = key(
-        form(Offload, short="what", shortly={"enum": list(OFFLOADED)}),
+        check_form(Offload, short="what", shortly={"enum": list(OFFLOADED)}),
         default=Offload(what="none"),
         doc="What is kept outside the GPU: none, optimizer, params or both, or a mapping.",
     )

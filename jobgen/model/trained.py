@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from jobgen.model.fields import LINE, YES, check_integer, described, number, one_of
-from jobgen.model.form import Check, Form, check_list, form, key, refuse
+from jobgen.model.fields import LINE, YES, check_choice, check_integer, check_number, describe_value
+from jobgen.model.form import Check, Form, check_form, check_list, key, refuse
 from jobgen.model.units import clip
 
 NORMS = ("rmsnorm", "layernorm")
@@ -48,7 +48,7 @@ class ModelShape(Form):
         _COUNT, default=None, doc="Learned positions; none by default (rotary, ALiBi)."
     )
     norm: Literal["rmsnorm", "layernorm"] | None = key(
-        one_of("norm", NORMS),
+        check_choice("norm", NORMS),
         default=None,
         doc="rmsnorm or layernorm; by default rmsnorm where gated.",
     )
@@ -68,19 +68,21 @@ class ModelShape(Form):
         _COUNT, default=None, doc="Width of what every token passes beside its experts."
     )
     params: float | None = key(
-        Check(number, {"type": "number"}), default=None, doc="Parameters, where they are known."
+        Check(check_number, {"type": "number"}),
+        default=None,
+        doc="Parameters, where they are known.",
     )
 
 
 def _bits(value: object) -> Any:
     if value in (4, 8, 16) and not isinstance(value, bool):
         return value
-    raise refuse("J123", f"4, 8 or 16 was expected, got {described(value)}", "4 is QLoRA's")
+    raise refuse("J123", f"4, 8 or 16 was expected, got {describe_value(value)}", "4 is QLoRA's")
 
 
 def _model(value: object) -> str | ModelShape:
     if isinstance(value, (Mapping, ModelShape)):
-        return form(ModelShape)(value)
+        return check_form(ModelShape)(value)
     word = LINE(value)
     if word.startswith(("/", "~")) or ".." in word.split("/"):
         message = f"'{clip(word)}' is neither a Hub id nor a file of the workdir"

@@ -61,7 +61,7 @@ class Walltime(NamedTuple):
             raise UnitError("J133", f"'{text}' is out of range", f"a time is {limit}")
         return cls(seconds)
 
-    def slurm(self) -> str:
+    def format_slurm(self) -> str:
         """The form Slurm reads without doubt.
 
         >>> Walltime(14400).slurm(), Walltime(129600).slurm()
@@ -85,7 +85,7 @@ class Walltime(NamedTuple):
         words += [f"{seconds}s"] if seconds or not words else []
         return " ".join(words)
 
-    def short(self) -> str:
+    def format_short(self) -> str:
         """The shortest form that ``parse`` reads: ``4h``, ``1d12h``.
 
         >>> Walltime(5400).short(), Walltime(172800).short()
@@ -94,7 +94,7 @@ class Walltime(NamedTuple):
         return "".join(w for w in self.human().split() if not re.fullmatch(r"0[hms]", w))
 
     def __str__(self) -> str:
-        return self.short()
+        return self.format_short()
 
 
 class Memory(NamedTuple):
@@ -119,7 +119,7 @@ class Memory(NamedTuple):
         """Whether the whole memory of the node is meant."""
         return self.bytes is None
 
-    def slurm(self) -> str:
+    def format_slurm(self) -> str:
         """The value of ``--mem``, in whole units of Slurm's."""
         if self.bytes is None:
             return "0"
@@ -130,10 +130,10 @@ class Memory(NamedTuple):
 
     def human(self) -> str:
         """The form for people."""
-        return "all of the node" if self.bytes is None else human_size(self.bytes)
+        return "all of the node" if self.bytes is None else format_size(self.bytes)
 
     def __str__(self) -> str:
-        return self.slurm()
+        return self.format_slurm()
 
 
 class Release(NamedTuple):
@@ -185,7 +185,7 @@ def parse_size(text: str, *, bare: str = "the unit is missing") -> int:
     return total
 
 
-def human_size(size: int) -> str:
+def format_size(size: int) -> str:
     """``512 B``, ``2.1 MiB``, ``80 GiB``.
 
     >>> human_size(512), human_size(2202009), human_size(80 * 1024**3)
@@ -264,11 +264,11 @@ def _nearest(text: str) -> str:
     if match := re.fullmatch(_FRACTION, text):
         unit = _MINUTES[match.group(3).lower()]
         minutes = float(f"{match.group(1)}.{match.group(2)}") * unit
-        return Walltime(round(minutes) * 60).short() if minutes >= 1 else ""
+        return Walltime(round(minutes) * 60).format_short() if minutes >= 1 else ""
     if re.sub(_SPELLED, "", text).replace("and", "").strip(" ,"):
         return ""
     total = 0
     for amount, unit in re.findall(_SPELLED, text):
         scale = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}[unit[0].lower()]
         total += int(amount) * scale
-    return Walltime(total).short() if 0 < total <= LONGEST else ""
+    return Walltime(total).format_short() if 0 < total <= LONGEST else ""

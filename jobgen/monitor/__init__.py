@@ -21,7 +21,7 @@ SHARES_GPUS = (22, 5)
 """The release of Slurm since which ``--overlap`` shares GPUs too."""
 
 
-def monitor(shape: Shape, every: int, place: Place, gpus: tuple[Word, ...]) -> MonitorPlan:
+def plan_monitor(shape: Shape, every: int, place: Place, gpus: tuple[Word, ...]) -> MonitorPlan:
     """The step that samples every node once in ``every`` seconds; ``gpus`` name its GPUs."""
     elastic = shape.min_nodes is not None
     nodes: Word = Raw('"$SLURM_NNODES"') if elastic else str(shape.nodes)
@@ -36,6 +36,6 @@ def monitor(shape: Shape, every: int, place: Place, gpus: tuple[Word, ...]) -> M
     return MonitorPlan(every, start, place)
 
 
-def file() -> BundleFile:
+def build_file() -> BundleFile:
     """The script that every node runs."""
     return BundleFile(FILE, payload.text(FILE).encode())

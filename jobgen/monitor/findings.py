@@ -1,7 +1,7 @@
 """What follows from what the monitors saw: GPUs that idle, throttle or lag, and the whole job.
 
-``overall`` is the job in a few numbers, ``remarks`` what a person should look at. Both are pure,
-and say nothing where nothing was measured.
+``summarize_job`` is the job in a few numbers, ``list_remarks`` what a person should look at.
+Both are pure, and say nothing where nothing was measured.
 
 The reasons are the bits of nvmlClocksEventReasons (NVIDIA NVML API reference, nvml.h). A cap of
 power is how a GPU at full load works; heat, a brake of power and a slowdown by the hardware tell of
@@ -15,7 +15,7 @@ from statistics import median_high
 from typing import Literal, NamedTuple
 
 from jobgen.model.units import Walltime
-from jobgen.monitor.summary import GpuSummary, NodeSummary, mean
+from jobgen.monitor.summary import GpuSummary, NodeSummary, compute_mean
 
 REASONS = {
     "sw_power_cap": "power cap",
@@ -77,7 +77,7 @@ class Overall(NamedTuple):
     """Bytes a second of one node, in and out, the mean of all: sockets and RDMA together."""
 
 
-def overall(nodes: Sequence[NodeSummary]) -> Overall:
+def summarize_job(nodes: Sequence[NodeSummary]) -> Overall:
     """The whole job."""
     gpus = [gpu for node in nodes for gpu in node.gpus]
     reasons = {reason for gpu in gpus for reason in gpu.held if reason in REASONS}
@@ -85,22 +85,22 @@ def overall(nodes: Sequence[NodeSummary]) -> Overall:
     return Overall(
         seconds=max((node.last - node.first for node in nodes), default=0.0),
         gpus=len(gpus),
-        util=mean(gpu.util for gpu in gpus),
-        idle=mean(gpu.idle for gpu in gpus),
-        power=mean(gpu.power for gpu in gpus),
+        util=compute_mean(gpu.util for gpu in gpus),
+        idle=compute_mean(gpu.idle for gpu in gpus),
+        power=compute_mean(gpu.power for gpu in gpus),
         held={r: sum(g.held.get(r, 0.0) for g in gpus) / len(gpus) for r in sorted(reasons)},
-        throttled=max((harm(gpu) for gpu in gpus), default=0.0) if told else None,
-        cpu=mean(node.cpu for node in nodes),
-        network=mean(map(_traffic, nodes)),
+        throttled=max((compute_harm(gpu) for gpu in gpus), default=0.0) if told else None,
+        cpu=compute_mean(node.cpu for node in nodes),
+        network=compute_mean(map(_traffic, nodes)),
     )
 
 
-def harm(gpu: GpuSummary) -> float:
+def compute_harm(gpu: GpuSummary) -> float:
     """The largest share of the samples in which a harmful reason held the clock down, 0 to 1."""
     return max((gpu.held.get(reason, 0.0) for reason in HARMFUL), default=0.0)
 
 
-def remarks(nodes: Sequence[NodeSummary]) -> tuple[Remark, ...]:
+def list_remarks(nodes: Sequence[NodeSummary]) -> tuple[Remark, ...]:
     """What a person should look at, the worst kind first."""
     return (
         *(r for node in nodes for r in _lost(node)),
@@ -130,13 +130,15 @@ def _lost(node: NodeSummary) -> Iterable[Remark]:
 
 
 def _throttled(node: NodeSummary) -> Iterable[Remark]:
-    hot = [gpu for gpu in node.gpus if gpu.samples >= FEWEST and harm(gpu) >= THROTTLED_LEAST]
+    hot = [
+        gpu for gpu in node.gpus if gpu.samples >= FEWEST and compute_harm(gpu) >= THROTTLED_LEAST
+    ]
     if not hot:
         return
-    worst = max(hot, key=harm)
-    reason = next(r for r in HARMFUL if worst.held.get(r, 0.0) == harm(worst))
+    worst = max(hot, key=compute_harm)
+    reason = next(r for r in HARMFUL if worst.held.get(r, 0.0) == compute_harm(worst))
     degrees = f", up to {worst.temperature:.0f} C" if worst.temperature is not None else ""
-    share = f"{100 * harm(worst):.0f}% of the time{degrees}"
+    share = f"{100 * compute_harm(worst):.0f}% of the time{degrees}"
     yield _remark("throttled", node, hot, f"slowed down ({REASONS[reason]}) for {share}")
 
 
@@ -154,7 +156,7 @@ def _idles(gpu: GpuSummary) -> bool:
 
 def _slow_nodes(nodes: Sequence[NodeSummary]) -> Iterable[Remark]:
     """Those whose working GPUs work less than the others'; of two nodes, the lower."""
-    working = [(n, mean(g.util for g in n.gpus if not _idles(g))) for n in nodes]
+    working = [(n, compute_mean(g.util for g in n.gpus if not _idles(g))) for n in nodes]
     told = [(node, util) for node, util in working if util is not None and node.samples >= FEWEST]
     middle = median_high([util for _, util in told]) if len(told) > 1 else 0.0
     for node, util in told:

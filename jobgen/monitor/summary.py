@@ -83,10 +83,10 @@ class NodeSummary(NamedTuple):
     @property
     def util(self) -> float | None:
         """The mean utilisation of its GPUs, per cent."""
-        return mean(gpu.util for gpu in self.gpus)
+        return compute_mean(gpu.util for gpu in self.gpus)
 
 
-def nodes(texts: Sequence[str]) -> tuple[NodeSummary, ...]:
+def summarize_nodes(texts: Sequence[str]) -> tuple[NodeSummary, ...]:
     """Every node that these lines tell of, in the order of their names."""
     found: dict[str, NodeSummary] = {}
     gpus: dict[str, dict[int, GpuSummary]] = {}
@@ -107,7 +107,7 @@ def nodes(texts: Sequence[str]) -> tuple[NodeSummary, ...]:
     )
 
 
-def mean(values: Iterable[float | None]) -> float | None:
+def compute_mean(values: Iterable[float | None]) -> float | None:
     """The mean of those that are known; None where none is."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None

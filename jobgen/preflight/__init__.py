@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jobgen import payload
 from jobgen.errors import Place
 from jobgen.model.bundle import BundleFile
-from jobgen.model.plan import Setting, Shape, by_rule
+from jobgen.model.plan import Setting, Shape, cite_rule
 
 if TYPE_CHECKING:
     from jobgen.model.network import Network
@@ -31,7 +31,7 @@ below this (64 KiB, or 8 MiB with systemd)."""
 _SHM_A_RANK, _SHM_LEAST, _SHM_MOST = 64, 128, 1024
 """MiB of /dev/shm, where NCCL and data loaders keep their buffers. NVIDIA's guide gives a container
 1 GiB (NCCL, "Troubleshooting"); a node that has less than the share of its ranks left is full."""
-_RULE = by_rule("preflight")
+_RULE = cite_rule("preflight")
 _OURS = ("NCCL_", "PET_", "TORCHELASTIC_")
 _ALSO = ("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 

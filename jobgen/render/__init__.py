@@ -17,17 +17,17 @@ from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.launchers import LAUNCHERS
 from jobgen.model.plan import ContainerPlan, Plan, Setting, StopPlan
 from jobgen.model.units import Walltime
-from jobgen.render.data import plan_data
+from jobgen.render.data import dump_plan
 from jobgen.render.sbatch_lines import list_directives
 from jobgen.render.setup_lines import (
-    assigned,
-    comment,
     explain_setting,
-    exports,
-    setup_lines,
-    site_lines,
+    format_comment,
+    format_exports,
+    format_setup,
+    format_site_setup,
+    quote_value,
 )
-from jobgen.shell import Raw, Word, expandable, quote
+from jobgen.shell import Raw, Word, quote, quote_expandable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -70,7 +70,7 @@ def render(
         names.append("container.sh")
     files = dict((engine or lay_out)(templates, names, _view(plan, standalone=standalone)))
     files["rank.sh"] = payload.select_blocks(payload.text("rank.sh"), _needs(plan))
-    files["plan.json"] = json.dumps(plan_data(plan), indent=1, ensure_ascii=False) + "\n"
+    files["plan.json"] = json.dumps(dump_plan(plan), indent=1, ensure_ascii=False) + "\n"
     made = [BundleFile(path, text.encode()) for path, text in files.items()]
     return Bundle(tuple(sorted([*made, *plan.files], key=lambda file: file.path)))
 
@@ -158,7 +158,7 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
     why = ' ${why:+"why=$why"}' if plan.preflight or stop else ""
     unless_over = " && -z $grace_over" if stop and stop.requeue else ""
     return {
-        "title": comment(_title(plan)),
+        "title": format_comment(_title(plan)),
         "submitted": not standalone,
         "exit_marker": marked,
         "has_end": marked or bool(plan.secrets) or bool(plan.caches and plan.caches.remove),
@@ -175,7 +175,7 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "right_hosts": _right_hosts(plan),
         "secrets": " ".join(plan.secrets),
         "env": [
-            ExportLine(Raw(name), Raw(assigned(s.value)), explain_setting(s))
+            ExportLine(Raw(name), Raw(quote_value(s.value)), explain_setting(s))
             for name, s in plan.env.items()
         ],
         "head": ExportLine(Raw("MASTER_ADDR"), Raw(plan.head.value), explain_setting(plan.head)),
@@ -208,25 +208,25 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "caches": plan.caches
         and {
             "digest": Raw(plan.caches.digest),
-            "exports": exports(plan.caches.variables),
+            "exports": format_exports(plan.caches.variables),
         },
         "remove_caches": _lines(plan.caches.remove if plan.caches else ()),
         "monitor": plan.monitor
         and {
-            "why": comment(f"every {Walltime(plan.monitor.every)} ({plan.monitor.place})"),
+            "why": format_comment(f"every {Walltime(plan.monitor.every)} ({plan.monitor.place})"),
             "start": _lines(plan.monitor.start),
         },
         "unless_over": Raw(unless_over),
         "purpose": Raw(_PURPOSE[launch.scope]),
         "cwd": Raw(_cwd(plan.container)),
-        "setup": [*site_lines(plan.site_setup, plan.precedence), *setup_lines(plan.setup)],
-        "setup_outside": site_lines(container.setup, plan.precedence),
+        "setup": [*format_site_setup(plan.site_setup, plan.precedence), *format_setup(plan.setup)],
+        "setup_outside": format_site_setup(container.setup, plan.precedence),
         "launch": Raw(launch.text),
-        "place": comment(str(program.place)),
+        "place": format_comment(str(program.place)),
         "text": Raw(program.text),
         "may_die": bool(container.setup or container.before),
         "before_enter": Raw(container.before),
-        "why_enter": comment(container.why),
+        "why_enter": format_comment(container.why),
         "enter": _lines(container.enter),
     }
 
@@ -275,7 +275,7 @@ def _right_hosts(plan: Plan) -> Raw:
 
 def _cwd(container: ContainerPlan | None) -> str:
     inside = container.workdir if container else ""
-    return expandable(inside) if inside else '"$JOBGEN_WORK_DIR"'
+    return quote_expandable(inside) if inside else '"$JOBGEN_WORK_DIR"'
 
 
 def _lines(lines: tuple[tuple[Word, ...], ...]) -> Raw:

@@ -18,7 +18,7 @@ from jobgen.model.plan import (
 from jobgen.shell import quote
 
 
-def plan_data(plan: Plan) -> dict[str, Any]:
+def dump_plan(plan: Plan) -> dict[str, Any]:
     """The decisions as plain data: what ``plan.json`` holds and ``plan --json`` builds on."""
     shape = plan.shape
     optional = {

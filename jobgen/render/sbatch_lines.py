@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from jobgen.model.plan import Plan, SelfEvident, Setting
-from jobgen.render.setup_lines import comment
+from jobgen.render.setup_lines import format_comment
 from jobgen.shell import Raw
 
 _SAFE = re.compile(r"[A-Za-z0-9_.,:;/@%+=~^*?!|&<>(){}\[\]-]*", re.ASCII)
@@ -27,9 +27,9 @@ def list_directives(plan: Plan) -> list[Raw]:
 def _source(setting: Setting) -> Raw:
     """The place of the setting, and its reason if it adds something."""
     if setting.place.kind == "rule":
-        return comment(setting.why)
+        return format_comment(setting.why)
     alone = isinstance(setting.why, SelfEvident)
-    return comment(str(setting.place) if alone else f"{setting.place}: {setting.why}")
+    return format_comment(str(setting.place) if alone else f"{setting.place}: {setting.why}")
 
 
 def _directive(value: str) -> str:

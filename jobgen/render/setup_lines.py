@@ -7,24 +7,24 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jobgen.model.plan import NOWHERE, Decision, Precedence, SelfEvident, Setting
-from jobgen.shell import Raw, expandable
+from jobgen.shell import Raw, quote_expandable
 
 _WIDTH = 96
 
 
-def setup_lines(setup: Sequence[Setting]) -> list[Raw]:
+def format_setup(setup: Sequence[Setting]) -> list[Raw]:
     """Lines of setup, with a comment where the place changes."""
     lines: list[Raw] = []
     last = NOWHERE
     for setting in setup:
         if setting.place != last:
-            lines.append(Raw(f"# {comment(str(setting.place))}"))
+            lines.append(Raw(f"# {format_comment(str(setting.place))}"))
             last = setting.place
         lines.append(Raw(setting.value))
     return lines
 
 
-def site_lines(setup: Sequence[Setting], precedence: Precedence) -> list[Raw]:
+def format_site_setup(setup: Sequence[Setting], precedence: Precedence) -> list[Raw]:
     """Lines of the site or of a vendor, between those that keep the job's environment."""
     if not setup:
         return []
@@ -36,26 +36,26 @@ def site_lines(setup: Sequence[Setting], precedence: Precedence) -> list[Raw]:
     return [
         Raw("# What Slurm, jobgen and the job have set wins over the lines up to eval."),
         Raw(" \\\n".join(saved) + " 2>/dev/null) || true"),
-        *setup_lines(setup),
+        *format_setup(setup),
         *([Raw(f"unset -v {' '.join(precedence.gpus)}")] if precedence.gpus else []),
         Raw('eval "$jobgen_env"'),
-        *(Raw(f"export {name}={assigned(s.value)}") for name, s in precedence.again.items()),
+        *(Raw(f"export {name}={quote_value(s.value)}") for name, s in precedence.again.items()),
     ]
 
 
-def exports(folders: Mapping[str, str]) -> Raw:
+def format_exports(folders: Mapping[str, str]) -> Raw:
     """Variables that name folders below ``$caches``, in one command."""
     words = ("export", *(f"{name}=$caches/{folder}" for name, folder in folders.items()))
     return Raw(" \\\n    ".join(textwrap.wrap(" ".join(words), _WIDTH, break_on_hyphens=False)))
 
 
-def assigned(value: str) -> str:
+def quote_value(value: str) -> str:
     """A value after ``NAME=``; a second = reads as a comparison, so it is quoted."""
-    text = expandable(value)
+    text = quote_expandable(value)
     return f"'{text}'" if text.startswith("=") else text
 
 
-def comment(text: str) -> Raw:
+def format_comment(text: str) -> Raw:
     """Text that stays a comment, whatever it holds."""
     return Raw("".join(c if c.isprintable() else " " for c in text))
 
@@ -63,6 +63,6 @@ def comment(text: str) -> Raw:
 def explain_setting(setting: Decision[Any]) -> Raw:
     """The reason and the place of a setting, as a comment."""
     if isinstance(setting.why, SelfEvident):
-        return comment(str(setting.place))
+        return format_comment(str(setting.place))
     place = "" if setting.place.kind == "rule" else f" ({setting.place})"
-    return comment(setting.why + place)
+    return format_comment(setting.why + place)

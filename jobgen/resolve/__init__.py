@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Diagnostic, Invalid, raise_errors
-from jobgen.fabric import fabric
+from jobgen.fabric import configure_network
 from jobgen.launch import Launch, LaunchRequest, launch
 from jobgen.model.facts import Facts
 from jobgen.model.plan import (
@@ -40,9 +40,9 @@ from jobgen.resolve import (
     traces,
     training,
 )
-from jobgen.resolve.inputs import Inputs, stem
+from jobgen.resolve.inputs import Inputs, get_profile_name
 from jobgen.resolve.planner_request import PlannerRequest
-from jobgen.resolve.shape import Sized, shape
+from jobgen.resolve.shape import Sized, decide_shape
 
 if TYPE_CHECKING:
     from jobgen.model.cluster import ClusterProfile
@@ -80,22 +80,22 @@ def examine(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
     look = Inputs(job, cluster, facts)
     sized = Sized()
     runs = program.read(look.job.run)
-    size, launcher = shape(look, runs, sized)
-    warning = directives.stop(look, sized)
+    size, launcher = decide_shape(look, runs, sized)
+    warning = directives.plan_stop(look, sized)
     wrong = [
         *sized.problems,
-        *container_command.problems(look, launcher.value),
+        *container_command.check_container(look, launcher.value),
         *launcher_limits.check_launcher(look, launcher.value, size),
     ]
     blocked = bool(wrong)
     trained = training.Trained()
     try:
-        trained = training.training(look, size, launcher.value, runs, sized)
+        trained = training.plan_training(look, size, launcher.value, runs, sized)
     except Invalid as error:
         wrong += error.problems
-    saves = saving.saving(look, size, saving.SavingInputs(warning, runs, trained.saves), sized)
+    saves = saving.plan_saving(look, size, saving.SavingInputs(warning, runs, trained.saves), sized)
     parts = (*trained.parts, saves.part)
-    checked = (*checks.checks(look, size), *(c for part in parts for c in part.checks))
+    checked = (*checks.run_checks(look, size), *(c for part in parts for c in part.checks))
     if not blocked:
         decided = _Decided(size, launcher, saves, trained, checked)
         try:
@@ -128,54 +128,58 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
     size, launcher, saves, trained, checked = decided
     warning, runs = saves.stop, saves.runs
     starts = launch(launcher.value, _request(look, size, launcher, trained.launcher))
-    watched, watching = monitor_settings.monitoring(look, size, sized)
+    watched, watching = monitor_settings.configure_monitor(look, size, sized)
     parts = (
-        rank_environment.base(look, size, launcher.value),
-        traces.traces(look, size),
-        fabric(look.cluster, size, look.by_cluster),
-        container_command.part(look, size),
+        rank_environment.build_base(look, size, launcher.value),
+        traces.build_traces(look, size),
+        configure_network(look.cluster, size, look.cite_cluster),
+        container_command.expose_hcas(look, size),
         binding.bind_ranks(look, size, sized),
         *trained.parts,
         saves.part,
         starts.part,
-        preflighting.part(look, size, sized),
+        preflighting.choose_scripts(look, size, sized),
         watching,
     )
     notes: list[Diagnostic] = [
         *sized.notes,
-        *container_command.notes(look),
+        *container_command.list_notes(look),
         *(note for part in parts for note in part.notes),
-        *(note for note in judging.others(look) if note.severity != "error"),
+        *(note for note in judging.list_rule_notes(look) if note.severity != "error"),
     ]
     env = rank_environment.merge(look, parts, notes)
-    notes += judging.variables(look, size, env)
+    notes += judging.judge_variables(look, size, env)
     raise_errors(Invalid, notes)
     mounts = tuple(mount for part in parts for mount in part.mounts)
-    inside = container_command.container(look, size, env, mounts)
+    inside = container_command.plan_container(look, size, env, mounts)
     outside = inside is not None and bool(inside.enter)
     site = _site_setup(look, parts, inside=inside is not None)
     setup = _setup(look, parts)
-    cached = caches.caches(look, size, env, _software(inside, (*site, *setup)), sized)
+    cached = caches.plan_caches(look, size, env, _software(inside, (*site, *setup)), sized)
     return Plan(
         name=look.job.name,
         cluster=look.cluster.name,
         scheduler=look.cluster.scheduler,
         shape=size,
         launcher=launcher,
-        directives=directives.directives(look, size, warning, sized),
+        directives=directives.build_directives(look, size, warning, sized),
         env=env,
         secrets=tuple(secret.name for secret in look.job.secrets),
         site_setup=site,
-        precedence=rank_environment.precedence(size, env),
+        precedence=rank_environment.decide_precedence(size, env),
         setup=setup,
         steps=_steps(look, runs, trained.args, starts),
         files=tuple(file for part in parts for file in part.files),
-        head=start.head(look),
-        start=start.start(
-            look, size, starts, container_command.srun_options(look, env, mounts), outside=outside
+        head=start.build_head(look),
+        start=start.build_start(
+            look,
+            size,
+            starts,
+            container_command.list_srun_options(look, env, mounts),
+            outside=outside,
         ),
         extra=_extra(look),
-        submit_options=directives.dependency(look),
+        submit_options=directives.build_dependency(look),
         stop=warning,
         container=inside,
         caches=cached,
@@ -191,7 +195,10 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         sources={
             _label(look): look.spec.digest,
             f"cluster {look.cluster.name}": look.profile.digest,
-            **{f"extends {stem(label)}": digest for label, digest in look.profile.above.items()},
+            **{
+                f"extends {get_profile_name(label)}": digest
+                for label, digest in look.profile.above.items()
+            },
         },
     )
 
@@ -203,7 +210,7 @@ def _request(look: Inputs, size: Shape, launcher: Setting, config: bytes | None)
     return LaunchRequest(
         launcher=asked,
         shape=size,
-        address=start.address(look),
+        address=start.build_address(look),
         config=config,
         place=launcher.place,
     )
@@ -211,13 +218,13 @@ def _request(look: Inputs, size: Shape, launcher: Setting, config: bytes | None)
 
 def _site_setup(look: Inputs, parts: tuple[Part, ...], *, inside: bool) -> tuple[Setting, ...]:
     """The cluster's lines, then the vendors' scripts, which see what the site brought."""
-    site = () if inside else container_command.site_setup(look)
+    site = () if inside else container_command.list_site_setup(look)
     return (*site, *(line for part in parts for line in part.scripts))
 
 
 def _setup(look: Inputs, parts: tuple[Part, ...]) -> tuple[Setting, ...]:
     """Lines that see the whole environment: those of the parts, then the job's."""
-    place = look.by_job("setup")
+    place = look.cite_job("setup")
     asked = tuple(Setting(line, SelfEvident.AS_ASKED, place) for line in look.job.setup)
     return (*(line for part in parts for line in part.setup), *asked)
 
@@ -232,14 +239,14 @@ def _steps(
     look: Inputs, runs: program.Program, args: tuple[Word, ...], starts: Launch
 ) -> tuple[Step, ...]:
     """What happens, in order; the training program is the last."""
-    text = program.with_args(runs, args)
-    step = Step("program", "rank", text, place=look.by_job("run"))
+    text = program.append_args(runs, args)
+    step = Step("program", "rank", text, place=look.cite_job("run"))
     return (*starts.before, starts.node, step)
 
 
 def _extra(look: Inputs) -> tuple[Setting, ...]:
-    site = look.by_cluster("defaults", "slurm", "extra")
-    asked = look.by_job("slurm", "extra")
+    site = look.cite_cluster("defaults", "slurm", "extra")
+    asked = look.cite_job("slurm", "extra")
     return (
         *(Setting(w, SelfEvident.CLUSTER_DEFAULT, site) for w in look.cluster.defaults.slurm_extra),
         *(Setting(w, SelfEvident.AS_ASKED, asked) for w in look.job.slurm_extra),

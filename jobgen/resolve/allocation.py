@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from jobgen.model.plan import SelfEvident, Setting, Shape, by_rule
+from jobgen.model.plan import SelfEvident, Setting, Shape, cite_rule
 from jobgen.resolve.inputs import Inputs
 from jobgen.shell import Raw, Word
 
-RULE = by_rule("whole-node")
+RULE = cite_rule("whole-node")
 _ALONE = ("", "topo")
 """Values of ``--exclusive`` that keep every other job away; ``user`` and ``mcs`` do not."""
 _UNBINDS = (21, 8)
@@ -20,7 +20,7 @@ def merge_options(look: Inputs) -> dict[str, Setting]:
     for name, value in look.cluster.defaults.slurm.items():
         if value is None:
             continue
-        place = look.by_cluster("defaults", "slurm", name)
+        place = look.cite_cluster("defaults", "slurm", name)
         merged[name] = Setting(value or "", SelfEvident.CLUSTER_DEFAULT, place)
     for name, value in look.job.slurm.items():
         if value is None:  # ``exclusive: false`` takes the site's default away
@@ -29,7 +29,7 @@ def merge_options(look: Inputs) -> dict[str, Setting]:
         why: str = SelfEvident.AS_ASKED
         if name in merged:
             why = f"instead of {merged[name].value or 'the flag'} ({merged[name].place})"
-        merged[name] = Setting(value or "", why, look.by_job("slurm", name))
+        merged[name] = Setting(value or "", why, look.cite_job("slurm", name))
     return merged
 
 
@@ -61,7 +61,7 @@ def is_alone(look: Inputs, gpus: int) -> bool:
 def ask_memory(look: Inputs, shape: Shape) -> Setting | None:
     """``--mem``: the job's, else all of a whole node, of which ``--exclusive`` takes none."""
     if look.job.mem is not None:
-        return Setting(look.job.mem.slurm(), SelfEvident.MEMORY, look.by_job("mem"))
+        return Setting(look.job.mem.format_slurm(), SelfEvident.MEMORY, look.cite_job("mem"))
     theirs = merge_options(look)
     if "mem" in look.cluster.refuses or {"mem-per-cpu", "mem-per-gpu"} & theirs.keys():
         return None
@@ -75,9 +75,9 @@ def ask_gpus(look: Inputs, shape: Shape) -> dict[str, Setting]:
     """GPUs in the site's style; a gres of the user's own (licences, disks) is joined to it."""
     gres = merge_options(look).get("gres")
     count, style = shape.gpus_per_node, look.cluster.gpu_request
-    place = look.by_job("gpus_per_node")
+    place = look.cite_job("gpus_per_node")
     if look.job.gpus_per_node is None:
-        place = look.by_cluster("nodes", "gpus_per_node")
+        place = look.cite_cluster("nodes", "gpus_per_node")
     asked: dict[str, Setting] = {"gres": gres} if gres else {}
     if not count or style == "none":
         return asked

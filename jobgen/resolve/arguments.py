@@ -141,17 +141,17 @@ def read_options(program: StartedProgram) -> Iterator[ParsedOption]:
     for name, value, at, value_at in read_long_options([word.text for word in words]):
         flag, holder = words[at], words[value_at]
         expands = flag.expands or holder.expands
-        yield ParsedOption(plain_name(name), value or "", expands, flag, holder)
+        yield ParsedOption(normalize_option(name), value or "", expands, flag, holder)
 
 
 def _table(framework: str) -> Mapping[str, RunArgument]:
     """Plain name → row: of the framework, and the distinct names of the others."""
     rows = [row for row in run_arguments() if row.framework != FILE]
-    others = {plain_name(row.name): row for row in rows if row.distinct or row.is_file}
-    return others | {plain_name(row.name): row for row in rows if row.framework == framework}
+    others = {normalize_option(row.name): row for row in rows if row.distinct or row.is_file}
+    return others | {normalize_option(row.name): row for row in rows if row.framework == framework}
 
 
-def plain_name(name: str) -> str:
+def normalize_option(name: str) -> str:
     """The name of an option without its dashes, in one spelling."""
     return name.lstrip("-").replace("_", "-")
 
@@ -191,7 +191,7 @@ def _read_file(look: Inputs, name: str, place: Place | None) -> Iterator[_Found]
             continue
         word = _write(value)
         if values := _translate(row, word):
-            yield _Found(row, f"{read.at(path)}: {row.name} {word}", values, place)
+            yield _Found(row, f"{read.cite(path)}: {row.name} {word}", values, place)
 
 
 def _write(value: Any) -> str:
@@ -231,8 +231,8 @@ def _judge(look: Inputs, found: _Found, value: str, planned: PlannedArguments) -
     derived = key in {"micro_batch", "gradient_accumulation"} and look.has_written(
         "train", "global_batch"
     )
-    names = {plain_name(str(word).partition("=")[0]) for word in planned.args}
-    wins = plain_name(found.row.name) in names
+    names = {normalize_option(str(word).partition("=")[0]) for word in planned.args}
+    wins = normalize_option(found.row.name) in names
     passed = key in _PASSED and planned.strategy.framework != "none"
     if not (written or derived or wins or passed or planned.length is not None):
         return None
@@ -262,4 +262,4 @@ def _rival(found: _Found, planned: PlannedArguments, names: set[str]) -> str:
         return ""
     table = (r for r in run_arguments() if r.framework == planned.strategy.framework)
     others = (r.name for r in table if r.key == row.key and r.name != row.name and _is_flag(r))
-    return next((name for name in others if plain_name(name) in names), "")
+    return next((name for name in others if normalize_option(name) in names), "")

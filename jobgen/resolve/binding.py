@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from jobgen.errors import Place
-from jobgen.model.plan import Part, SelfEvident, Setting, Shape, by_rule
+from jobgen.model.plan import Part, SelfEvident, Setting, Shape, cite_rule
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.shape import Sized
 from jobgen.shell.programs import read_started
@@ -33,21 +33,21 @@ def bind_ranks(look: Inputs, shape: Shape, sized: Sized) -> Part:
         return Part("bind")
     named = _read_profile(look, shape)
     why = "each rank runs on the CPUs near its GPU"
-    sized.decide("bind", "auto", why, named.place if named else by_rule("bind"))
+    sized.decide("bind", "auto", why, named.place if named else cite_rule("bind"))
     return Part("bind", env={VARIABLE: named} if named else {})
 
 
 def _find_reason_off(look: Inputs) -> tuple[str, str, Place] | None:
     """Value, reason and place where the user turned it off or binds the ranks in another way."""
     if look.job.bind == "off":
-        return "off", SelfEvident.AS_ASKED, look.by_job("bind")
+        return "off", SelfEvident.AS_ASKED, look.cite_job("bind")
     options = [match for word in look.job.launcher.args if (match := _OPTIONS.match(word))]
     if options:
         why = f"{options[0][0].rstrip('=')} binds the ranks"
-        return "off", why, look.by_job("launcher", "args")
+        return "off", why, look.cite_job("launcher", "args")
     names = (program.name for program in read_started(look.job.run))
     binder = next((name for name in names if name in _PROGRAMS), None)
-    return ("off", f"{binder} binds the ranks", look.by_job("run")) if binder else None
+    return ("off", f"{binder} binds the ranks", look.cite_job("run")) if binder else None
 
 
 def _read_profile(look: Inputs, shape: Shape) -> Setting | None:
@@ -57,4 +57,4 @@ def _read_profile(look: Inputs, shape: Shape) -> Setting | None:
     if len(known) != shape.gpus_per_node or others:
         return None
     why = "CPUs near each GPU, rank by rank"
-    return Setting(" ".join(known), why, look.by_cluster("nodes", "gpu_cpus"))
+    return Setting(" ".join(known), why, look.cite_cluster("nodes", "gpu_cpus"))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from jobgen.errors import Place
-from jobgen.model.plan import CachesPlan, SelfEvident, Setting, Shape, by_rule
+from jobgen.model.plan import CachesPlan, SelfEvident, Setting, Shape, cite_rule
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.shape import Sized
 from jobgen.shell import Raw, Word
@@ -42,7 +42,7 @@ class Software(NamedTuple):
         return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:8]
 
 
-def caches(
+def plan_caches(
     look: Inputs, shape: Shape, env: Mapping[str, Setting], software: Software, sized: Sized
 ) -> CachesPlan | None:
     """The folders of a job with GPUs, but for those that somebody names; None: the user's own."""
@@ -62,11 +62,11 @@ def caches(
 
 def _decided(look: Inputs, shape: Shape) -> tuple[str, str, Place]:
     if look.job.caches == "keep":
-        return "keep", SelfEvident.AS_ASKED, look.by_job("caches")
+        return "keep", SelfEvident.AS_ASKED, look.cite_job("caches")
     if look.job.launcher.ssh == "pdsh" and shape.nodes > 1:
         why = "over ssh no script of the job's runs on the other nodes before the ranks"
-        return "keep", why, look.by_job("launcher", "ssh")
-    place = look.by_job("caches") if ("caches",) in look.spec.places else by_rule("caches")
+        return "keep", why, look.cite_job("launcher", "ssh")
+    place = look.cite_job("caches") if ("caches",) in look.spec.places else cite_rule("caches")
     return "node", "compilers' caches: ranks race for them in a shared home", place
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from jobgen.model.plan import PlanCheck, SelfEvident, Setting, Shape, by_rule
+from jobgen.model.plan import PlanCheck, SelfEvident, Setting, Shape, cite_rule
 from jobgen.resolve.inputs import Inputs
 from jobgen.shell.script_variables import find_assignments
 
@@ -30,9 +30,9 @@ def choose_folder(look: Inputs, shape: Shape) -> Setting:
     if folder is None:
         why = "where the program may keep its checkpoints"
         element = f"/${_ELEMENT}" if shape.elements is not None else ""
-        return Setting(f"$JOBGEN_WORK_DIR/checkpoints{element}", why, by_rule("checkpoints"))
+        return Setting(f"$JOBGEN_WORK_DIR/checkpoints{element}", why, cite_rule("checkpoints"))
     within = "" if folder.startswith(("/", "$")) else "$JOBGEN_WORK_DIR/"
-    return Setting(within + folder, SelfEvident.AS_ASKED, look.by_job("checkpoint", "dir"))
+    return Setting(within + folder, SelfEvident.AS_ASKED, look.cite_job("checkpoint", "dir"))
 
 
 def check_folder(look: Inputs, shape: Shape) -> Iterator[PlanCheck]:
@@ -42,7 +42,7 @@ def check_folder(look: Inputs, shape: Shape) -> Iterator[PlanCheck]:
         return
     message = f"checkpoint.dir: all {shape.elements:,} elements of the array save into {folder}"
     hint = f"write {folder.rstrip('/')}/${_ELEMENT}, unless they continue one training in turn"
-    yield PlanCheck("warn", message, CODE, hint, look.spec.at("checkpoint", "dir"))
+    yield PlanCheck("warn", message, CODE, hint, look.spec.find_place("checkpoint", "dir"))
 
 
 def check_options(
@@ -58,7 +58,7 @@ def check_options(
             continue
         message = f"run: {option} {folder}: all {shape.elements:,} elements of the array save there"
         hint = f"write {option} {folder.rstrip('/')}/${_ELEMENT}"
-        yield PlanCheck("warn", message, CODE, hint, look.spec.at("run"))
+        yield PlanCheck("warn", message, CODE, hint, look.spec.find_place("run"))
 
 
 def _differs(look: Inputs, folder: str) -> bool:

@@ -19,7 +19,7 @@ UNSET = "J221"
 """The code of a secret that is not set: without it nothing can be submitted."""
 
 
-def checks(look: Inputs, shape: Shape) -> tuple[PlanCheck, ...]:
+def run_checks(look: Inputs, shape: Shape) -> tuple[PlanCheck, ...]:
     """Every check, good news too."""
     return (
         *_scripts(look),
@@ -35,11 +35,11 @@ def checks(look: Inputs, shape: Shape) -> tuple[PlanCheck, ...]:
 
 def _rules(look: Inputs) -> list[PlanCheck]:
     """What rules call an error in files that could be used; the judge speaks again with more."""
-    from jobgen.resolve.judging import others
+    from jobgen.resolve.judging import list_rule_notes
 
     return [
         PlanCheck("fail", rule.message, rule.code, rule.hint, rule.place)
-        for rule in others(look)
+        for rule in list_rule_notes(look)
         if rule.severity == "error"
     ]
 
@@ -59,7 +59,7 @@ def _scripts(look: Inputs) -> list[PlanCheck]:
         message = f"{path} is not among the files of the workdir"
         # a command before it may have made the file
         status: Literal["warn", "fail"] = "warn" if program.maybe_made else "fail"
-        found[path] = PlanCheck(status, message, "J220", hint, place or look.spec.at("run"))
+        found[path] = PlanCheck(status, message, "J220", hint, place or look.spec.find_place("run"))
     return list(found.values())
 
 
@@ -103,7 +103,7 @@ def _after(look: Inputs) -> list[PlanCheck]:
             continue
         message = f"after: no run named '{name}' is known on {look.cluster.name}"
         hint = "submit it first; jobgen ls -a lists runs"
-        found.append(PlanCheck("fail", message, "J209", hint, look.spec.at("after", index)))
+        found.append(PlanCheck("fail", message, "J209", hint, look.spec.find_place("after", index)))
     return found
 
 

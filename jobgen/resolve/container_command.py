@@ -10,11 +10,11 @@ from jobgen.errors import Diagnostic, Place
 from jobgen.launch import expand_args
 from jobgen.model.launchers import LAUNCHERS
 from jobgen.model.plan import ContainerPlan, Mount, Part, SelfEvident, Setting, Shape
-from jobgen.resolve.docker import Devices, devices
+from jobgen.resolve.docker import Devices, list_devices
 from jobgen.resolve.inputs import Inputs
-from jobgen.resolve.rank_environment import ALWAYS, precedence
+from jobgen.resolve.rank_environment import ALWAYS, decide_precedence
 from jobgen.resolve.start import NODE, Lines
-from jobgen.shell import Raw, Word, expandable
+from jobgen.shell import Raw, Word, quote_expandable
 
 if TYPE_CHECKING:
     from jobgen.model.container import Container
@@ -47,7 +47,7 @@ _OF_THE_NODE = (
 """What Slurm gives each task, for a runtime that takes nothing along by itself."""
 
 
-def container(
+def plan_container(
     look: Inputs, shape: Shape, env: Mapping[str, Setting], needed: Sequence[Mount] = ()
 ) -> ContainerPlan | None:
     """What every node enters before the setup; ``env`` is to be taken along.
@@ -60,11 +60,11 @@ def container(
     mounts = _mounts(asked, needed)
     return ContainerPlan(
         runtime=asked.runtime,
-        image=image(asked.image, asked.runtime),
+        image=format_image(asked.image, asked.runtime),
         mounts=tuple(_mount(text) for text in mounts),
         args=asked.args,
         workdir=asked.workdir or "",
-        setup=() if asked.runtime == "pyxis" else site_setup(look),
+        setup=() if asked.runtime == "pyxis" else list_site_setup(look),
         before=_before(look, asked, shape),
         why=_WHY.get(asked.runtime, ""),
         enter=_ENTER[asked.runtime](look, asked.replace(mounts=mounts), shape, env),
@@ -72,14 +72,16 @@ def container(
     )
 
 
-def srun_options(look: Inputs, names: Iterable[str], needed: Sequence[Mount] = ()) -> Lines:
+def list_srun_options(look: Inputs, names: Iterable[str], needed: Sequence[Mount] = ()) -> Lines:
     """pyxis: the container as options of srun, which its plug-in adds."""
     asked, _ = _asked(look)
     if asked is None or asked.runtime != "pyxis":
         return ()
-    mounts = expandable(",".join(["$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR", *_mounts(asked, needed)]))
+    mounts = quote_expandable(
+        ",".join(["$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR", *_mounts(asked, needed)])
+    )
     return (
-        (Raw(f"--container-image={expandable(image(asked.image, asked.runtime))}"),),
+        (Raw(f"--container-image={quote_expandable(format_image(asked.image, asked.runtime))}"),),
         (Raw(f"--container-mounts={mounts}"),),
         # the image's own values would win over variables that are not named
         (f"--container-env={','.join((*ALWAYS, *names))}",),
@@ -87,7 +89,7 @@ def srun_options(look: Inputs, names: Iterable[str], needed: Sequence[Mount] = (
     )
 
 
-def image(name: str, runtime: str) -> str:
+def format_image(name: str, runtime: str) -> str:
     """The image as its runtime writes it: only Docker takes a registry's name as people know it.
 
     >>> image("nvcr.io/nvidia/pytorch:25.09-py3", "pyxis")
@@ -112,7 +114,7 @@ def _is_file(name: str) -> bool:
     return name.startswith(("/", ".", "$", "~")) or name.endswith((".sqsh", ".sif"))
 
 
-def part(look: Inputs, shape: Shape) -> Part:
+def expose_hcas(look: Inputs, shape: Shape) -> Part:
     """What makes the HCAs visible inside."""
     asked, _ = _asked(look)
     if asked is None or asked.runtime != "pyxis" or not shape.gpus_per_node or shape.nodes < 2:
@@ -120,18 +122,18 @@ def part(look: Inputs, shape: Shape) -> Part:
     if look.cluster.network.fabric not in {"infiniband", "roce"}:
         return Part("container")
     why = "enroot hides the HCAs unless MELLANOX_VISIBLE_DEVICES names them"
-    place = look.by_cluster("network", "fabric")
+    place = look.cite_cluster("network", "fabric")
     return Part("container", env={"MELLANOX_VISIBLE_DEVICES": Setting("all", why, place)})
 
 
-def site_setup(look: Inputs) -> tuple[Setting, ...]:
+def list_site_setup(look: Inputs) -> tuple[Setting, ...]:
     """The cluster's lines. They are about its own software, so they run outside of a container."""
-    place = look.by_cluster("defaults", "setup")
+    place = look.cite_cluster("defaults", "setup")
     lines = look.cluster.defaults.setup
     return tuple(Setting(line, SelfEvident.CLUSTER_DEFAULT, place) for line in lines)
 
 
-def notes(look: Inputs) -> list[Diagnostic]:
+def list_notes(look: Inputs) -> list[Diagnostic]:
     """What a container leaves out, and what every node does again."""
     asked, _ = _asked(look)
     if asked is None or asked.runtime != "pyxis":
@@ -141,7 +143,7 @@ def notes(look: Inputs) -> list[Diagnostic]:
 
 def _imports(look: Inputs, asked: Container) -> list[Diagnostic]:
     """pyxis: srun has each node import an image that is no file."""
-    name = image(asked.image, asked.runtime)
+    name = format_image(asked.image, asked.runtime)
     if look.job.nodes < 2 or _is_file(name):
         return []
     message = f"each of the {look.job.nodes} nodes imports {name} from its registry"
@@ -149,19 +151,19 @@ def _imports(look: Inputs, asked: Container) -> list[Diagnostic]:
     hint += "write its path as image; not needed where the site's pyxis keeps a cache"
     asks = look.spec if look.job.container is not None else look.profile
     keys = ("container",) if look.job.container is not None else ("defaults", "container")
-    return [Diagnostic("J219", message, asks.at(*keys), hint, severity="note")]
+    return [Diagnostic("J219", message, asks.find_place(*keys), hint, severity="note")]
 
 
 def _no_setup(look: Inputs) -> list[Diagnostic]:
     if not look.cluster.defaults.setup:
         return []
     message = "the cluster's setup is left out: srun enters the container before any line runs"
-    place = look.profile.at("defaults", "setup")
+    place = look.profile.find_place("defaults", "setup")
     hint = "what the program needs of it stands under setup: in the job, and runs inside"
     return [Diagnostic("J218", message, place, hint, severity="note")]
 
 
-def problems(look: Inputs, launcher: str) -> list[Diagnostic]:
+def check_container(look: Inputs, launcher: str) -> list[Diagnostic]:
     """Containers that cannot be entered on this cluster, or by this launcher."""
     asked, _ = _asked(look)
     if asked is None:
@@ -169,12 +171,12 @@ def problems(look: Inputs, launcher: str) -> list[Diagnostic]:
     if asked.runtime == "pyxis" and look.local:
         message = "container: pyxis is a plug-in of Slurm, and this machine has none"
         hint = "write runtime: docker or apptainer, or name another cluster with -c"
-        return [look.wrong_job("J216", message, "container", "runtime", hint=hint)]
+        return [look.diagnose_job("J216", message, "container", "runtime", hint=hint)]
     over_ssh = "ssh" in LAUNCHERS[launcher].settings and look.job.launcher.ssh == "pdsh"
     if over_ssh and look.job.nodes > 1:
         message = f"{launcher} over pdsh starts its ranks by ssh, outside of any container"
         hint = f"leave ssh: pdsh out: srun then starts {launcher} in the container of every node"
-        return [look.wrong_job("J216", message, "launcher", "ssh", hint=hint)]
+        return [look.diagnose_job("J216", message, "launcher", "ssh", hint=hint)]
     return _unknown_gpus(look, asked)
 
 
@@ -186,13 +188,13 @@ def _unknown_gpus(look: Inputs, asked: Container) -> list[Diagnostic]:
         return []
     message = f"docker on {wanted} of a node's {there} GPUs, and Slurm assigns no GPUs here"
     hint = f"docker would get all of them; write gpus_per_node: {there}, or use another runtime"
-    return [look.wrong_job("J216", message, "gpus_per_node", hint=hint)]
+    return [look.diagnose_job("J216", message, "gpus_per_node", hint=hint)]
 
 
 def _asked(look: Inputs) -> tuple[Container | None, Place]:
     if look.job.container is not None:
-        return look.job.container, look.by_job("container")
-    return look.cluster.defaults.container, look.by_cluster("defaults", "container")
+        return look.job.container, look.cite_job("container")
+    return look.cluster.defaults.container, look.cite_cluster("defaults", "container")
 
 
 def _pyxis(_look: Inputs, _asked: Container, _shape: Shape, _env: Mapping[str, Setting]) -> Lines:
@@ -207,8 +209,10 @@ def _apptainer(_look: Inputs, asked: Container, shape: Shape, env: Mapping[str, 
     """
     cards = "--rocm" if shape.amd else "--nv"
     gpus: tuple[Word, ...] = (cards,) if shape.gpus_per_node else ()
-    binds = ['"$JOBGEN_RUN_DIR"', *(expandable(mount) for mount in asked.mounts)]
-    kept = precedence(shape, {name: s for name, s in env.items() if name not in _OF_THE_IMAGE})
+    binds = ['"$JOBGEN_RUN_DIR"', *(quote_expandable(mount) for mount in asked.mounts)]
+    kept = decide_precedence(
+        shape, {name: s for name, s in env.items() if name not in _OF_THE_IMAGE}
+    )
     return (
         (Raw('JOBGEN_ENV="$(declare -p'), *kept.gpus),
         *_wrapped(kept.names),
@@ -216,7 +220,7 @@ def _apptainer(_look: Inputs, asked: Container, shape: Shape, env: Mapping[str, 
         ("exec", "apptainer", "exec", *gpus),
         *((Raw(f"--bind={bind}"),) for bind in binds),
         expand_args(asked.args),
-        (Raw(expandable(image(asked.image, asked.runtime))),),
+        (Raw(quote_expandable(format_image(asked.image, asked.runtime))),),
         ("bash", "-c", _SET_AGAIN, NODE),
     )
 
@@ -228,7 +232,10 @@ def _docker(look: Inputs, asked: Container, shape: Shape, env: Mapping[str, Sett
     named = tuple(n for n in (*_OF_THE_NODE, *visible, *ALWAYS, *env) if n not in gpus.hidden)
     rdma = look.cluster.network.fabric in _RDMA and shape.nodes > 1 and shape.gpus_per_node
     cards: tuple[Word, ...] = ("--device=/dev/infiniband", "--cap-add=IPC_LOCK") if rdma else ()
-    binds = ['"$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR"', *(expandable(mount) for mount in asked.mounts)]
+    binds = [
+        '"$JOBGEN_RUN_DIR:$JOBGEN_RUN_DIR"',
+        *(quote_expandable(mount) for mount in asked.mounts),
+    ]
     return (
         ("JOBGEN_GUARD=1", "exec", "docker", "run", "--rm", "--init"),
         (*gpus.options, *cards),
@@ -237,7 +244,7 @@ def _docker(look: Inputs, asked: Container, shape: Shape, env: Mapping[str, Sett
         *((Raw(f"--volume={bind}"),) for bind in binds),
         *_wrapped(tuple(f"--env={name}" for name in named)),
         expand_args(asked.args),
-        (Raw(expandable(image(asked.image, asked.runtime))),),
+        (Raw(quote_expandable(format_image(asked.image, asked.runtime))),),
         ("bash", NODE),
     )
 
@@ -245,14 +252,14 @@ def _docker(look: Inputs, asked: Container, shape: Shape, env: Mapping[str, Sett
 def _before(look: Inputs, asked: Container, shape: Shape) -> str:
     if asked.runtime == "docker":
         return _devices(look, shape).before
-    name = image(asked.image, asked.runtime)
+    name = format_image(asked.image, asked.runtime)
     if asked.runtime != "apptainer" or "://" not in name:
         return ""
-    return _CONVERT.replace("IMAGE", expandable(name))
+    return _CONVERT.replace("IMAGE", quote_expandable(name))
 
 
 def _devices(look: Inputs, shape: Shape) -> Devices:
-    return devices(shape, look.cluster.nodes.gpus_per_node)
+    return list_devices(shape, look.cluster.nodes.gpus_per_node)
 
 
 def _wrapped(words: tuple[Word, ...], count: int = 4) -> Lines:

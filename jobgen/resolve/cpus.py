@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Diagnostic
 from jobgen.model.launchers import get_facts
-from jobgen.model.plan import SelfEvident, by_rule
+from jobgen.model.plan import SelfEvident, cite_rule
 from jobgen.resolve import allocation
 from jobgen.resolve.inputs import Inputs
 
@@ -41,12 +41,12 @@ def decide_cpus(look: Inputs, node: NodeTasks, sized: Sized) -> int | None:
         return share
     message = f"CPUs per rank unknown: requesting 1 for each of the {node.ranks} ranks of a node"
     hint = f"set cpus_per_task, or nodes.cpus in the profile of {look.cluster.name}"
-    place = look.spec.at("gpus_per_node")
+    place = look.spec.find_place("gpus_per_node")
     sized.notes.append(Diagnostic("J226", message, place, hint, severity="warning"))
     if node.ranks_per_task == 1:
         return None
     why = "1 for each rank; by default Slurm allocates 1 for the whole task"
-    sized.decide("cpus_per_task", node.ranks_per_task, why, by_rule("one-cpu-a-rank"))
+    sized.decide("cpus_per_task", node.ranks_per_task, why, cite_rule("one-cpu-a-rank"))
     return node.ranks_per_task
 
 
@@ -63,10 +63,10 @@ def _cpus_asked(look: Inputs, asked: int, node: NodeTasks, sized: Sized) -> int:
         if node.ranks > 1:
             message += f" for {node.ranks} ranks requests {asked * node.ranks} CPUs"
         message += f", but a node of {look.cluster.name} has {there}"
-        message += f" ({look.by_cluster('nodes', 'cpus')})"
+        message += f" ({look.cite_cluster('nodes', 'cpus')})"
         hint = f"set cpus_per_task: {max(1, there // node.ranks)} or fewer"
-        sized.problems.append(look.wrong_job("J205", message, "cpus_per_task", hint=hint))
-    sized.decide("cpus_per_task", total, why, look.by_job("cpus_per_task"))
+        sized.problems.append(look.diagnose_job("J205", message, "cpus_per_task", hint=hint))
+    sized.decide("cpus_per_task", total, why, look.cite_job("cpus_per_task"))
     return total
 
 
@@ -78,5 +78,5 @@ def _cpus_shared(look: Inputs, node: NodeTasks, sized: Sized) -> int | None:
     part = f"the job's share of its GPUs ({node.gpus} of {gpus})" if gpus else "the job takes all"
     total = max(1, there * (node.gpus or 1) // (gpus or 1) // node.tasks)
     why = f"the node's CPUs, as {part}"
-    sized.decide("cpus_per_task", total, why, look.by_cluster("nodes", "cpus"))
+    sized.decide("cpus_per_task", total, why, look.cite_cluster("nodes", "cpus"))
     return total

@@ -71,5 +71,5 @@ def _judge(form: str, texts: tuple[str, ...]) -> Severity:
 
 
 def _problem(look: Inputs, fault: TrainDiagnostic, severity: Severity) -> Diagnostic:
-    problem = look.wrong_job(fault.code, fault.message, "launcher", "config", hint=fault.hint)
+    problem = look.diagnose_job(fault.code, fault.message, "launcher", "config", hint=fault.hint)
     return problem._replace(severity=severity)

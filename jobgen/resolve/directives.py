@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobgen.model.plan import SelfEvident, Setting, Shape, StopPlan, by_rule
+from jobgen.model.plan import SelfEvident, Setting, Shape, StopPlan, cite_rule
 from jobgen.resolve import allocation
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.shape import Sized
@@ -15,7 +15,7 @@ _LOGS = {False: "logs/job-%j.out", True: "logs/job-%A_%a.out"}
 """The batch shell's log, by whether the job is an array."""
 
 
-def stop(look: Inputs, sized: Sized) -> StopPlan | None:
+def plan_stop(look: Inputs, sized: Sized) -> StopPlan | None:
     """The pre-timeout signal, where the job asks for one."""
     asked = look.job.checkpoint
     if asked is None:
@@ -23,7 +23,7 @@ def stop(look: Inputs, sized: Sized) -> StopPlan | None:
     # Slurm may send it up to a minute early and never late, so the grace itself needs no more.
     lead = asked.grace.seconds + (REQUEUE_ROOM if asked.requeue else 0)
     if lead >= look.job.time.seconds:
-        found = look.wrong_job(
+        found = look.diagnose_job(
             "J208",
             f"checkpoint.grace: {asked.grace} leaves nothing of time: {look.job.time}",
             "checkpoint",
@@ -40,24 +40,24 @@ def stop(look: Inputs, sized: Sized) -> StopPlan | None:
     )
     room = f" + {REQUEUE_ROOM}s for the requeue" if asked.requeue else ""
     why = "the pre-timeout signal comes so long before the time limit"
-    place = look.by_job("checkpoint", "grace")
-    sized.decide("checkpoint", f"{asked.signal} {asked.grace.short()}{room}", why, place)
+    place = look.cite_job("checkpoint", "grace")
+    sized.decide("checkpoint", f"{asked.signal} {asked.grace.format_short()}{room}", why, place)
     if asked.requeue:
         written = look.has_written("checkpoint", "max_requeues")
-        place = look.by_job("checkpoint", "max_requeues") if written else by_rule("requeue")
+        place = look.cite_job("checkpoint", "max_requeues") if written else cite_rule("requeue")
         why = f"at most {made.starts} start{'' if made.starts == 1 else 's'}"
         sized.decide("requeue", f"max_requeues {asked.max_requeues}", why, place)
     return made
 
 
-def directives(
+def build_directives(
     look: Inputs, shape: Shape, warning: StopPlan | None, sized: Sized
 ) -> dict[str, Setting]:
     """Every directive once, in a fixed order: the name, the site's, the sizes, the run."""
     theirs = allocation.merge_options(look)
     theirs.pop("gres", None)
     return (
-        {"job-name": Setting(look.job.name, SelfEvident.JOB_NAME, look.by_job("name"))}
+        {"job-name": Setting(look.job.name, SelfEvident.JOB_NAME, look.cite_job("name"))}
         | theirs
         | _tasks(look, shape)
         | allocation.ask_gpus(look, shape)
@@ -67,7 +67,7 @@ def directives(
 
 
 def _tasks(look: Inputs, shape: Shape) -> dict[str, Setting]:
-    by_job = look.by_job
+    by_job = look.cite_job
     nodes = f"{shape.min_nodes}-{shape.nodes}" if shape.min_nodes else str(shape.nodes)
     found = {"nodes": Setting(nodes, SelfEvident.AS_ASKED, by_job("nodes"))}
     if shape.min_nodes:
@@ -75,7 +75,7 @@ def _tasks(look: Inputs, shape: Shape) -> dict[str, Setting]:
         why = "the job goes on when a node is lost"
         return found | {"no-kill": Setting("", why, by_job("nodes"))}
     tasks = "one task a rank" if shape.tasks_per_node > 1 else "one task a node"
-    found["ntasks-per-node"] = Setting(str(shape.tasks_per_node), tasks, by_rule("launcher"))
+    found["ntasks-per-node"] = Setting(str(shape.tasks_per_node), tasks, cite_rule("launcher"))
     return found
 
 
@@ -83,22 +83,26 @@ def _run(look: Inputs, shape: Shape, warning: StopPlan | None) -> dict[str, Sett
     """What the run itself needs: time, log, warning, requeue, a clean environment."""
     requeue = warning is not None and warning.requeue
     why_requeue = "the job resumes where it stopped" if requeue else "the job must not start twice"
-    place = look.by_job("checkpoint", "requeue") if requeue else by_rule("requeue")
+    place = look.cite_job("checkpoint", "requeue") if requeue else cite_rule("requeue")
     found = {
-        "time": Setting(look.job.time.slurm(), SelfEvident.TIME_LIMIT, look.by_job("time")),
-        "output": Setting(_LOGS[shape.elements is not None], "the job's own log", by_rule("logs")),
-        "open-mode": Setting("append", "a requeued job keeps its log", by_rule("logs")),
+        "time": Setting(
+            look.job.time.format_slurm(), SelfEvident.TIME_LIMIT, look.cite_job("time")
+        ),
+        "output": Setting(
+            _LOGS[shape.elements is not None], "the job's own log", cite_rule("logs")
+        ),
+        "open-mode": Setting("append", "a requeued job keeps its log", cite_rule("logs")),
     }
     if warning:
         found["signal"] = Setting(
             f"B:{warning.signal}@{warning.lead}",
             "pre-timeout signal, to the batch shell only: it would kill torchrun",
-            look.by_job("checkpoint", "grace"),
+            look.cite_job("checkpoint", "grace"),
         )
     name = "requeue" if requeue else "no-requeue"
     found[name] = Setting("", why_requeue, place)
     found["export"] = Setting(
-        "NONE", "do not inherit the submitting shell's environment", by_rule("environment")
+        "NONE", "do not inherit the submitting shell's environment", cite_rule("environment")
     )
     return found
 
@@ -118,7 +122,7 @@ def _share(look: Inputs, shape: Shape, sized: Sized) -> dict[str, Setting]:
     return found
 
 
-def dependency(look: Inputs) -> tuple[str, ...]:
+def build_dependency(look: Inputs) -> tuple[str, ...]:
     """``--dependency`` for sbatch's command line: ids of other runs are in no file."""
     known = look.facts.after or {}
     ids = [known[name] for name in look.job.after if name in known]

@@ -51,7 +51,7 @@ class Devices(NamedTuple):
     """Variables that must not come along: a container numbers the GPUs that it gets from 0."""
 
 
-def devices(shape: Shape, there: int) -> Devices:
+def list_devices(shape: Shape, there: int) -> Devices:
     """The devices of a job of this shape on nodes with ``there`` GPUs."""
     if not shape.gpus_per_node:
         return Devices()

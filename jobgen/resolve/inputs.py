@@ -47,31 +47,31 @@ class Inputs(NamedTuple):
         """Whether the job, or ``--set``, has this key."""
         return path in self.spec.places or path in self.spec.overrides
 
-    def by_job(self, *path: Key) -> Place:
+    def cite_job(self, *path: Key) -> Place:
         """``job.yaml:12``, without the folders: wherever it lies, a job gives equal bytes."""
-        place = self.spec.why(*path)
+        place = self.spec.cite(*path)
         if place.kind == "option":
             return place
         return place._replace(file=place.file.rpartition("/")[2])
 
-    def by_cluster(self, *path: Key) -> Place:
+    def cite_cluster(self, *path: Key) -> Place:
         """``cluster a100x16:31``, wherever the profile was found, or the one that it extends."""
-        place = self.profile.at(*path)
+        place = self.profile.find_place(*path)
         name = self.cluster.name
         if place.file != self.profile.label:
-            name = stem(place.file)
+            name = get_profile_name(place.file)
         return Place(f"cluster {name}", place.line)
 
-    def wrong_job(self, code: str, message: str, *path: Key, hint: str = "") -> Diagnostic:
+    def diagnose_job(self, code: str, message: str, *path: Key, hint: str = "") -> Diagnostic:
         """A problem in the job file."""
-        return Diagnostic(code, message, self.spec.at(*path), hint, also=())
+        return Diagnostic(code, message, self.spec.find_place(*path), hint, also=())
 
-    def limit(self, *path: Key) -> tuple[Place, ...]:
+    def cite_limit(self, *path: Key) -> tuple[Place, ...]:
         """The line of the profile that sets a limit, to be shown beside the job's line."""
-        place = self.profile.at(*path)
+        place = self.profile.find_place(*path)
         return (place,) if place.line else ()
 
 
-def stem(label: str) -> str:
+def get_profile_name(label: str) -> str:
     """The name by which -c finds the profile of this label."""
     return label.rpartition("/")[2].removesuffix(".yaml").removesuffix(".yml")

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from jobgen.errors import Diagnostic
 from jobgen.model.plan import Setting, Shape
 from jobgen.resolve.inputs import Inputs
-from jobgen.shell import names_in
+from jobgen.shell import list_names
 
 
-def others(look: Inputs) -> list[Diagnostic]:
+def list_rule_notes(look: Inputs) -> list[Diagnostic]:
     """What rules found in both files, without the judge, who speaks again with more."""
     warnings = [*look.spec.warnings, *look.profile.warnings]
     if not warnings:
@@ -20,16 +20,16 @@ def others(look: Inputs) -> list[Diagnostic]:
     return [warning for warning in warnings if warning.code not in CODES]
 
 
-def variables(look: Inputs, shape: Shape, env: Mapping[str, Setting]) -> Iterator[Diagnostic]:
+def judge_variables(look: Inputs, shape: Shape, env: Mapping[str, Setting]) -> Iterator[Diagnostic]:
     """What the judge says of the variables of both files; jobgen's own are not judged."""
     mine, site = look.spec.variables, look.profile.variables
     if not mine and not site:
         return
     from jobgen.fabric.variables import judge, profile_context
 
-    found = {name: None if names_in(s.value) else s.value for name, s in env.items()}
+    found = {name: None if list_names(s.value) else s.value for name, s in env.items()}
     found |= {one.name: one.value for one in (*site, *mine) if one.setup}
-    context = profile_context.on(
+    context = profile_context.build_context(
         look.cluster,
         nodes=shape.nodes,
         gpus=shape.gpus_per_node or None,

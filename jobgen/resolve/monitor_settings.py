@@ -13,19 +13,19 @@ from jobgen.shell import Word
 _NOTHING = Part("monitor")
 
 
-def monitoring(look: Inputs, shape: Shape, sized: Sized) -> tuple[MonitorPlan | None, Part]:
+def configure_monitor(look: Inputs, shape: Shape, sized: Sized) -> tuple[MonitorPlan | None, Part]:
     """The monitor that the job asks for, with its script; None where it asks for none."""
     every = look.job.monitor
     if every is None:
         return None, _NOTHING
-    from jobgen.monitor import file, monitor
+    from jobgen.monitor import build_file, plan_monitor
 
-    place = look.by_job("monitor")
+    place = look.cite_job("monitor")
     sized.decide("monitor", str(every), "how often each node and its GPUs are looked at", place)
     gpus = share_gpus(look, shape)
     notes = (_too_old(look),) if gpus == NO_GPUS else ()
-    plan = monitor(shape, every.seconds, place, gpus)
-    return plan, Part("monitor", files=(file(),), notes=notes)
+    plan = plan_monitor(shape, every.seconds, place, gpus)
+    return plan, Part("monitor", files=(build_file(),), notes=notes)
 
 
 def share_gpus(look: Inputs, shape: Shape) -> tuple[Word, ...]:
@@ -37,4 +37,4 @@ def share_gpus(look: Inputs, shape: Shape) -> tuple[Word, ...]:
 def _too_old(look: Inputs) -> Diagnostic:
     message = f"Slurm {look.cluster.slurm_version} lends a GPU to one step at a time"
     hint = "where Slurm hides GPUs, only the nodes' load, memory and network are written down"
-    return Diagnostic("J266", message, look.spec.at("monitor"), hint, severity="note")
+    return Diagnostic("J266", message, look.spec.find_place("monitor"), hint, severity="note")

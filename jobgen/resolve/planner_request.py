@@ -52,29 +52,29 @@ def describe_world(look: Inputs, size: Shape) -> RankLayout:
 
 def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> PlannerRequest:
     """The request; or what the planner would have to know, in words."""
-    from jobgen.strategy.model_sizes import architecture, sizes
+    from jobgen.strategy.model_sizes import read_architecture, read_sizes
 
     auto = train.strategy.type == "auto"
     train = train.replace(strategy="ddp") if auto else train
-    arch, doubt = architecture(train, look.facts.texts)
+    arch, doubt = read_architecture(train, look.facts.texts)
     if arch is None or not arch.vocab:
         return PlannerRequest(None, doubt, auto)
     if not size.gpus_per_node:
         return PlannerRequest(None, "the job has no GPUs", auto)
-    from jobgen.strategy.speed.machine_model import machine
+    from jobgen.strategy.speed.machine_model import read_machine
 
-    found = machine(look.cluster)
+    found = read_machine(look.cluster)
     if found is None:
         missing = f"cluster {look.cluster.name} does not name its GPU (nodes.gpu)"
         return PlannerRequest(None, missing, auto)
     from jobgen.strategy.choice.setups import VARIED, Ask
-    from jobgen.strategy.shapes import model
+    from jobgen.strategy.shapes import build_model
 
-    known, _ = sizes(train, look.facts.texts)
+    known, _ = read_sizes(train, look.facts.texts)
     ranks = describe_world(look, size)
     written = frozenset(key for key in train.keys if look.has_written("train", key))
     fixed = written.intersection(VARIED)
-    ask = Ask(train, model(arch), known, ranks, found, launcher, fixed, written)
+    ask = Ask(train, build_model(arch), known, ranks, found, launcher, fixed, written)
     return PlannerRequest(ask, auto=auto)
 
 
@@ -95,14 +95,14 @@ def choose_strategy(
     if request.ask is None:
         message = f"train: strategy auto needs to know the model and the GPU: {request.missing}"
         hint = "write train.model as a Hub id, a config.json or sizes; or name a strategy"
-        raise Invalid(look.wrong_job("J250", message, "train", "strategy", hint=hint))
+        raise Invalid(look.diagnose_job("J250", message, "train", "strategy", hint=hint))
     from jobgen.strategy.choice import advise
 
-    best = advise.first(request.ask) or advise.least(request.ask)
+    best = advise.choose_first(request.ask) or advise.find_least(request.ask)
     if best is None:
         message = "train: no strategy goes with these ranks, this batch and this framework"
         hint = "name a strategy: its own fault is said then"
-        raise Invalid(look.wrong_job("J250", message, "train", "strategy", hint=hint))
+        raise Invalid(look.diagnose_job("J250", message, "train", "strategy", hint=hint))
     rung, found = best
     estimate = _summarize(found, request.ask)
     need = f"{estimate.total / _GIB:.1f} of {estimate.limit / _GIB:.1f} GiB"
@@ -115,18 +115,18 @@ def estimate_memory(chosen: ResolvedTrain, request: PlannerRequest) -> Estimate 
     """The memory that the strategy needs; None where it cannot be known."""
     if chosen.estimate is not None or request.ask is None:
         return chosen.estimate
-    from jobgen.strategy.choice.advise import option
+    from jobgen.strategy.choice.advise import estimate_option
     from jobgen.strategy.choice.ladder import Rung
 
     rung = Rung(0, chosen.train.strategy.type, chosen.train)
-    return _summarize(option(rung, request.ask, speed=False), request.ask)
+    return _summarize(estimate_option(rung, request.ask, speed=False), request.ask)
 
 
 def _summarize(found: StrategyOption, ask: Ask) -> Estimate:
     memory = found.memory
     return Estimate(
-        memory.of("allocated"),
-        memory.of("reserved"),
+        memory.get_peak("allocated"),
+        memory.get_peak("reserved"),
         memory.nvidia_smi,
         ask.machine.memory,
         found.verdict,
@@ -141,7 +141,7 @@ def check_memory(look: Inputs, estimate: Estimate) -> PlanCheck:
     message = f"needs about {shown} GiB, the GPU has {limit:.1f} GiB"
     if estimate.verdict == "fits":
         return PlanCheck("ok", f"fits: {message}")
-    place = look.spec.at("train", _decisive(look))
+    place = look.spec.find_place("train", _decisive(look))
     if estimate.verdict == "tight":
         hint = "jobgen plan shows what needs it"
         return PlanCheck("warn", f"tight: {message}", UNFIT, hint, place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jobgen.errors import Place
-from jobgen.model.plan import Part, PreflightPlan, SelfEvident, Setting, Shape, StopPlan, by_rule
+from jobgen.model.plan import Part, PreflightPlan, SelfEvident, Setting, Shape, StopPlan, cite_rule
 from jobgen.resolve.allocation import merge_options, name_gpus, unbind_gpus
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.shape import Sized
@@ -14,7 +14,7 @@ from jobgen.shell import Raw, Word
 _KEY = "preflight"
 
 
-def part(look: Inputs, shape: Shape, sized: Sized) -> Part:
+def choose_scripts(look: Inputs, shape: Shape, sized: Sized) -> Part:
     """The scripts, where there is a preflight."""
     word, why, place = _decided(look, shape)
     sized.decide(_KEY, word, why, place)
@@ -35,7 +35,7 @@ def plan(
     from jobgen import preflight
 
     def by_network(*path: str) -> Place:
-        return look.by_cluster("network", *path)
+        return look.cite_cluster("network", *path)
 
     asked = preflight.PreflightInputs(shape, look.cluster.network, env, by_network)
     rows = preflight.expected(asked, full=word == "full")
@@ -43,7 +43,7 @@ def plan(
     if gpus and shape.nodes > 1:
         rows = (*rows, _srun((*gpus, *unbind_gpus(look, shape))))
     if look.local:
-        rows = (*rows, Setting("local=yes", "every node is this machine", by_rule("preflight")))
+        rows = (*rows, Setting("local=yes", "every node is this machine", cite_rule("preflight")))
     spare = look.cluster.nodes.count - shape.nodes
     named = bool({"nodelist", "nodefile"} & merge_options(look).keys())
     return PreflightPlan(
@@ -62,7 +62,7 @@ def _srun(gpus: tuple[Word, ...]) -> Setting:
     plain = not any(isinstance(word, Raw) for word in gpus)
     value = f"srun={words}" if plain else Raw(f'"srun={words}"')
     why = "words for the preflight's own srun: the job's GPUs"
-    return Setting(value, why, by_rule("preflight"))
+    return Setting(value, why, cite_rule("preflight"))
 
 
 def _expectation(look: Inputs, shape: Shape) -> tuple[str, ...]:
@@ -70,7 +70,7 @@ def _expectation(look: Inputs, shape: Shape) -> tuple[str, ...]:
     from jobgen.fabric import limits
 
     whole = shape.gpus_per_node == look.cluster.nodes.gpus_per_node > 0
-    found = limits.limit(look.cluster, shape.nodes) if whole else None
+    found = limits.find_limit(look.cluster, shape.nodes) if whole else None
     if found is None or not found.expected:
         return ()
     return (f"busbw={found.expected / 1e9:.4g}", f"of={found.why}; {found.source}")
@@ -79,12 +79,12 @@ def _expectation(look: Inputs, shape: Shape) -> tuple[str, ...]:
 def _decided(look: Inputs, shape: Shape) -> tuple[str, str, Place]:
     """off, auto or full; why; and who says so."""
     asked = look.job.preflight
-    place = look.by_job(_KEY)
+    place = look.cite_job(_KEY)
     if asked == "off":
         return "off", SelfEvident.AS_ASKED, place
     if asked == "full":
         return "full", "checks each node in depth, and measures an all-reduce", place
-    rule = place if (_KEY,) in look.spec.places else by_rule("preflight")
+    rule = place if (_KEY,) in look.spec.places else cite_rule("preflight")
     if look.local:
         return "off", "auto: the nodes of the local cluster are this machine", rule
     if shape.nodes == 1 and not shape.gpus_per_node:

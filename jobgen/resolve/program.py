@@ -45,7 +45,7 @@ class Program(NamedTuple):
     """The Python file or module with its arguments, or the whole command; empty if not simple."""
 
 
-def with_args(program: Program, args: tuple[Word, ...]) -> str:
+def append_args(program: Program, args: tuple[Word, ...]) -> str:
     """The program's bash with more words behind its own: an option and its value on one line."""
     lines = [program.text.rstrip()]
     for word in map(quote, args):

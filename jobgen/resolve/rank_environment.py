@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 
 from jobgen.errors import Diagnostic
 from jobgen.model.launchers import LAUNCHERS
-from jobgen.model.plan import Part, Precedence, SelfEvident, Setting, Shape, by_rule
+from jobgen.model.plan import Part, Precedence, SelfEvident, Setting, Shape, cite_rule
 from jobgen.resolve.checkpoint_folder import choose_folder
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.start import CPUS_PER_RANK
-from jobgen.shell import names_in
+from jobgen.shell import list_names
 
 ALWAYS = (
     "JOBGEN_NAME",
@@ -41,7 +41,7 @@ _GPUS = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")
 """What Slurm says of a task's GPUs."""
 
 
-def base(look: Inputs, shape: Shape, launcher: str) -> Part:
+def build_base(look: Inputs, shape: Shape, launcher: str) -> Part:
     """What holds for every job: where checkpoints go, threads, NCCL's warnings."""
     env = {"JOBGEN_CHECKPOINT_DIR": choose_folder(look, shape)}
     if LAUNCHERS[launcher].task != "command" or look.job.launcher.type is None:
@@ -56,13 +56,13 @@ def base(look: Inputs, shape: Shape, launcher: str) -> Part:
 def _nccl_debug(look: Inputs, shape: Shape) -> dict[str, Setting]:
     """What NCCL prints: why it fails; on an unknown network also what it chose."""
     if ("nccl", "debug") in look.spec.places:
-        place = look.by_job("nccl", "debug")
+        place = look.cite_job("nccl", "debug")
         return {"NCCL_DEBUG": Setting(look.job.nccl.debug, SelfEvident.AS_ASKED, place)}
     if not _is_unknown(look, shape):
         why = "NCCL says why it fails, and nothing else"
-        return {"NCCL_DEBUG": Setting(look.job.nccl.debug, why, by_rule("nccl"))}
+        return {"NCCL_DEBUG": Setting(look.job.nccl.debug, why, cite_rule("nccl"))}
     why = "the network is unknown: NCCL prints which one it uses (NET/IB, NET/Socket)"
-    place = look.by_cluster("network", "fabric")
+    place = look.cite_cluster("network", "fabric")
     return {
         "NCCL_DEBUG": Setting("INFO", why, place),
         "NCCL_DEBUG_SUBSYS": Setting("INIT,NET", "these lines alone", place),
@@ -80,7 +80,7 @@ def _unknown_network(look: Inputs, shape: Shape) -> list[Diagnostic]:
     name = look.cluster.name
     message = f"the network of {name} is unknown: NCCL chooses one, and TCP where it finds no other"
     hint = f"find out: jobgen cluster check {name}"
-    place = look.profile.at("network", "fabric")
+    place = look.profile.find_place("network", "fabric")
     return [Diagnostic("J229", message, place, hint, severity="warning")]
 
 
@@ -88,16 +88,16 @@ def _threads(shape: Shape) -> Setting | None:
     """OMP_NUM_THREADS: the rank's share of CPUs; torchrun would set 1, others all cores."""
     if shape.cpus_per_task is None and shape.whole_nodes and shape.world > 1:
         why = "a rank's share of the node's CPUs; torchrun alone would set 1"
-        return Setting(f"${CPUS_PER_RANK}", why, by_rule("threads"))
+        return Setting(f"${CPUS_PER_RANK}", why, cite_rule("threads"))
     if shape.cpus_per_task is None:
         if shape.world == 1:
             return None
         why = "a rank's share of CPUs is not known: with one thread none disturbs another"
-        return Setting("1", why, by_rule("threads"))
+        return Setting("1", why, cite_rule("threads"))
     each = shape.ranks_per_node // shape.tasks_per_node
     count = max(1, shape.cpus_per_task // each)
     why = f"a rank's share of {shape.cpus_per_task} CPUs; torchrun alone would set 1"
-    return Setting(str(count), why, by_rule("threads"))
+    return Setting(str(count), why, cite_rule("threads"))
 
 
 def merge(look: Inputs, parts: Iterable[Part], notes: list[Diagnostic]) -> dict[str, Setting]:
@@ -105,15 +105,17 @@ def merge(look: Inputs, parts: Iterable[Part], notes: list[Diagnostic]) -> dict[
     merged, problems = _join(parts)
     notes += problems
     site = {
-        name: Setting(value, SelfEvident.CLUSTER_DEFAULT, look.by_cluster("defaults", "env", name))
+        name: Setting(
+            value, SelfEvident.CLUSTER_DEFAULT, look.cite_cluster("defaults", "env", name)
+        )
         for name, value in look.cluster.defaults.env.items()
     }
     tuned = {
-        name: Setting(value, SelfEvident.AS_ASKED, look.by_job("nccl", "env", name))
+        name: Setting(value, SelfEvident.AS_ASKED, look.cite_job("nccl", "env", name))
         for name, value in look.job.nccl.env.items()
     }
     asked = {
-        name: Setting(value, SelfEvident.AS_ASKED, look.by_job("env", name))
+        name: Setting(value, SelfEvident.AS_ASKED, look.cite_job("env", name))
         for name, value in look.job.env.items()
     }
     for layer in (site, tuned, asked):
@@ -121,13 +123,13 @@ def merge(look: Inputs, parts: Iterable[Part], notes: list[Diagnostic]) -> dict[
     return merged
 
 
-def precedence(shape: Shape, env: Mapping[str, Setting]) -> Precedence:
+def decide_precedence(shape: Shape, env: Mapping[str, Setting]) -> Precedence:
     """What no script of the site or of a vendor may change.
 
     A value that extends itself (``PATH: $HOME/bin:$PATH``) is set again instead, because the old
     one does not hold what the site's modules have added.
     """
-    again = {name: setting for name, setting in env.items() if name in names_in(setting.value)}
+    again = {name: setting for name, setting in env.items() if name in list_names(setting.value)}
     names = tuple(name for name in (*_RENDEZVOUS, *env) if name not in again)
     gpus = _GPUS if shape.gpus_per_node else ()
     return Precedence(tuple(name for name in gpus if name not in env), names, again)

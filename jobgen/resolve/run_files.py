@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from jobgen.data import run_arguments
-from jobgen.model.fields import close
+from jobgen.model.fields import find_nearest
 from jobgen.model.plan import PlanCheck
-from jobgen.resolve.arguments import locate_word, plain_name, read_options
+from jobgen.resolve.arguments import locate_word, normalize_option, read_options
 from jobgen.resolve.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _MOST_FILES = 1_000
 def check_files(look: Inputs) -> Iterator[PlanCheck]:
     """A failed check for each that is not there; a warning where ``setup:`` may make it."""
     files = look.facts.workdir_files
-    names = {plain_name(row.name) for row in run_arguments() if row.is_file}
+    names = {normalize_option(row.name) for row in run_arguments() if row.is_file}
     setup = "\n".join(look.job.setup)
     for placed in look.spec.programs if files is not None else ():
         program = placed.program
@@ -52,5 +52,5 @@ def guess_file(path: str, files: frozenset[str]) -> str:
     base, suffix = posixpath.basename(path), posixpath.splitext(path)[1]
     near = sorted(f for f in files if posixpath.basename(f) == base)[:1]
     alike = sorted(f for f in files if f.endswith(suffix))[:_MOST_FILES]
-    name = near[0] if near else close(path, alike, 0.8)
+    name = near[0] if near else find_nearest(path, alike, 0.8)
     return f"did you mean {name}?" if name else "is it ignored, or in another folder?"

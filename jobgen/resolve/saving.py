@@ -40,12 +40,12 @@ class Saving(NamedTuple):
     part: Part
 
 
-def saving(look: Inputs, shape: Shape, asked_to: SavingInputs, sized: Sized) -> Saving:
+def plan_saving(look: Inputs, shape: Shape, asked_to: SavingInputs, sized: Sized) -> Saving:
     """The stop with what the program needs to save; nothing for a job without ``checkpoint``."""
     stop, runs, saves = asked_to
     if stop is None or look.job.checkpoint is None:
         return Saving(stop, runs, Part("checkpoint"))
-    place = look.by_job("checkpoint", "to")
+    place = look.cite_job("checkpoint", "to")
     asked = look.job.checkpoint.to
     if asked == "ranks" or (asked is None and saves.how == "signal"):
         number = stop.signal if asked else saves.signal
@@ -96,4 +96,4 @@ def check_mention(spec: Loaded[JobSpec], named: bool | None) -> tuple[PlanCheck,
     message = f"no file of the workdir names ${VARIABLE}: the program is not told to save"
     hint = "look for that file between two steps (docs/howto/checkpoints.md), set checkpoint.to: "
     hint += "ranks if the program saves at a signal, or train.framework: hf-trainer or lightning"
-    return (PlanCheck("warn", message + lost, "J257", hint, spec.at("checkpoint")),)
+    return (PlanCheck("warn", message + lost, "J257", hint, spec.find_place("checkpoint")),)

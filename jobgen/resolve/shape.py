@@ -5,7 +5,7 @@ from __future__ import annotations
 from jobgen.errors import Diagnostic, Place
 from jobgen.model.array import measure_array
 from jobgen.model.launchers import DEFAULT, LAUNCHERS, SINGLE, find_launchers, join_or
-from jobgen.model.plan import Decision, SelfEvident, Setting, Shape, by_rule
+from jobgen.model.plan import Decision, SelfEvident, Setting, Shape, cite_rule
 from jobgen.resolve import allocation
 from jobgen.resolve.cpus import NodeTasks, decide_cpus
 from jobgen.resolve.inputs import Inputs
@@ -25,7 +25,7 @@ class Sized:
         self.decisions[key] = Decision(value, why, place)
 
 
-def shape(look: Inputs, program: Program, sized: Sized) -> tuple[Shape, Setting]:
+def decide_shape(look: Inputs, program: Program, sized: Sized) -> tuple[Shape, Setting]:
     """The shape and the launcher. Problems are added to ``sized``."""
     _nodes(look, sized)
     gpus, ranks = _gpus(look, sized)
@@ -67,21 +67,21 @@ def _elements(look: Inputs, sized: Sized) -> int | None:
     if look.local:
         message = "slurm.array: the local cluster runs no job arrays"
         hint = "name a Slurm cluster with -c, or submit once for each value with --set"
-        sized.problems.append(look.wrong_job("J228", message, "slurm", "array", hint=hint))
+        sized.problems.append(look.diagnose_job("J228", message, "slurm", "array", hint=hint))
     return array.elements
 
 
 def _nodes(look: Inputs, sized: Sized) -> None:
     asked, there = look.job.nodes, look.cluster.nodes.count
     word = f"{look.job.min_nodes} to {asked}" if look.job.min_nodes else str(asked)
-    sized.decide("nodes", word, SelfEvident.AS_ASKED, look.by_job("nodes"))
+    sized.decide("nodes", word, SelfEvident.AS_ASKED, look.cite_job("nodes"))
     limit, key = there, ("nodes", "count")
     if look.cluster.limits.nodes is not None and look.cluster.limits.nodes < there:
         limit, key = look.cluster.limits.nodes, ("limits", "nodes")
     if asked > limit:
-        where = look.by_cluster(*key)
+        where = look.cite_cluster(*key)
         least = look.job.min_nodes
-        found = look.wrong_job(
+        found = look.diagnose_job(
             "J201",
             f"nodes: {asked} is over the {limit} of {look.cluster.name} ({where})",
             "nodes",
@@ -98,21 +98,21 @@ def _gpus(look: Inputs, sized: Sized) -> tuple[int, int]:
     asked = look.job.gpus_per_node
     if asked and not there and look.local and look.job.procs_per_node is None:
         why = "no GPU here: each GPU is simulated by one rank"
-        sized.decide("ranks_per_node", asked, why, look.by_job("gpus_per_node"))
+        sized.decide("ranks_per_node", asked, why, look.cite_job("gpus_per_node"))
         return 0, asked
     if asked and not there and not look.local:
-        found = look.wrong_job(
+        found = look.diagnose_job(
             "J202",
             f"gpus_per_node: {asked}, and the nodes of {look.cluster.name} have no GPU"
-            f" ({look.by_cluster('nodes')})",
+            f" ({look.cite_cluster('nodes')})",
             "gpus_per_node",
             hint="write procs_per_node for ranks without GPUs, or name another cluster with -c",
         )
         sized.problems.append(found)
         return 0, asked
     if asked and asked > there and there:
-        where = look.by_cluster("nodes", "gpus_per_node")
-        found = look.wrong_job(
+        where = look.cite_cluster("nodes", "gpus_per_node")
+        found = look.diagnose_job(
             "J203",
             f"gpus_per_node: {asked} is over the {there} of a node of {look.cluster.name}"
             f" ({where})",
@@ -124,9 +124,9 @@ def _gpus(look: Inputs, sized: Sized) -> tuple[int, int]:
     if gpus and there:
         why = "all that a node has" if asked is None else SelfEvident.AS_ASKED
         place = (
-            look.by_cluster("nodes", "gpus_per_node")
+            look.cite_cluster("nodes", "gpus_per_node")
             if asked is None
-            else look.by_job("gpus_per_node")
+            else look.cite_job("gpus_per_node")
         )
         sized.decide("gpus_per_node", gpus, why, place)
         sized.decide("ranks_per_node", gpus, "one rank for each GPU", place)
@@ -140,22 +140,24 @@ def _unused_procs(look: Inputs) -> Diagnostic:
     asked, name = look.job.procs_per_node, look.cluster.name
     message = f"procs_per_node: {asked} is ignored: {name} has GPUs, and runs one rank for each"
     hint = "set gpus_per_node: 0 for a job without GPUs"
-    return Diagnostic("J227", message, look.spec.at("procs_per_node"), hint, severity="note")
+    return Diagnostic(
+        "J227", message, look.spec.find_place("procs_per_node"), hint, severity="note"
+    )
 
 
 def _procs(look: Inputs, sized: Sized) -> int:
     """Ranks on a node where no GPU is used."""
     if look.job.procs_per_node is not None:
-        ranks, place = look.job.procs_per_node, look.by_job("procs_per_node")
+        ranks, place = look.job.procs_per_node, look.cite_job("procs_per_node")
         sized.decide("ranks_per_node", ranks, "no GPU is used: as the job asks", place)
         return ranks
     if look.cluster.procs_per_node is not None:
         why = "no GPU is used: what the cluster's profile says"
-        place = look.by_cluster("procs_per_node")
+        place = look.cite_cluster("procs_per_node")
         sized.decide("ranks_per_node", look.cluster.procs_per_node, why, place)
         return look.cluster.procs_per_node
     why = "no GPU is used, and neither file says procs_per_node"
-    sized.decide("ranks_per_node", 1, why, by_rule("one-rank"))
+    sized.decide("ranks_per_node", 1, why, cite_rule("one-rank"))
     return 1
 
 
@@ -163,18 +165,18 @@ def _launcher(look: Inputs, program: Program, world: int, sized: Sized) -> Setti
     named = look.job.launcher.type
     if named:
         key = ("launcher", "type") if ("launcher", "type") in look.spec.places else ("launcher",)
-        return Setting(named, SelfEvident.AS_ASKED, look.by_job(*key))
+        return Setting(named, SelfEvident.AS_ASKED, look.cite_job(*key))
     framework = look.job.train.framework if look.job.train else None
     own = find_launchers(lambda row: row.framework == framework)
     if own:
         why = f"framework: {framework} gets its configuration from its launcher"
-        return Setting(own[0], why, look.by_job("train", "framework"))
+        return Setting(own[0], why, look.cite_job("train", "framework"))
     if world == 1:
-        return Setting(SINGLE, "a single rank needs no launcher", by_rule("one-rank"))
+        return Setting(SINGLE, "a single rank needs no launcher", cite_rule("one-rank"))
     if not program.python and not _brings_launcher(look):
         every = join_or(find_launchers(lambda row: row.task != "command"))
         once = join_or(find_launchers(lambda row: row.task == "command"))
-        found = look.wrong_job(
+        found = look.diagnose_job(
             "J204",
             f"'{program.first}' is no Python program, and {world} ranks need a launcher: "
             "which one is not said",
@@ -184,7 +186,7 @@ def _launcher(look: Inputs, program: Program, world: int, sized: Sized) -> Setti
         )
         sized.problems.append(found)
     why = "the default for a Python program of several ranks"
-    return Setting(DEFAULT, why, by_rule("launcher"))
+    return Setting(DEFAULT, why, cite_rule("launcher"))
 
 
 def _brings_launcher(look: Inputs) -> bool:
@@ -193,10 +195,10 @@ def _brings_launcher(look: Inputs) -> bool:
 
 def _time(look: Inputs, sized: Sized) -> None:
     asked, limit = look.job.time, look.cluster.limits.time
-    sized.decide("time", asked.human(), SelfEvident.AS_ASKED, look.by_job("time"))
+    sized.decide("time", asked.human(), SelfEvident.AS_ASKED, look.cite_job("time"))
     if limit is not None and asked > limit:
-        where = look.by_cluster("limits", "time")
-        found = look.wrong_job(
+        where = look.cite_cluster("limits", "time")
+        found = look.diagnose_job(
             "J206",
             f"time: {asked} is over the {limit} of {look.cluster.name} ({where})",
             "time",
@@ -209,14 +211,14 @@ def _memory(look: Inputs, sized: Sized) -> None:
     asked, there = look.job.mem, look.cluster.nodes.mem
     if asked is None:
         return
-    sized.decide("mem", asked.human(), "as the job asks, on each node", look.by_job("mem"))
+    sized.decide("mem", asked.human(), "as the job asks, on each node", look.cite_job("mem"))
     if there is not None and asked.bytes is not None and asked.bytes > there:
-        from jobgen.model.units import human_size
+        from jobgen.model.units import format_size
 
-        where = look.by_cluster("nodes", "mem")
-        found = look.wrong_job(
+        where = look.cite_cluster("nodes", "mem")
+        found = look.diagnose_job(
             "J207",
-            f"mem: {asked} is over the {human_size(there)} of a node of {look.cluster.name}"
+            f"mem: {asked} is over the {format_size(there)} of a node of {look.cluster.name}"
             f" ({where})",
             "mem",
             hint="write mem: 0 for all that a node has",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from jobgen.model.plan import PlanCheck
-from jobgen.resolve.arguments import CONTRADICTION, locate_word, plain_name, read_options
+from jobgen.resolve.arguments import CONTRADICTION, locate_word, normalize_option, read_options
 from jobgen.resolve.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def check_sharding(look: Inputs, framework: str, args: Sequence[Word]) -> Iterat
     status = _judge(look, framework)
     if status is None:
         return
-    passed = {plain_name(str(arg).partition("=")[0]) for arg in args}
+    passed = {normalize_option(str(arg).partition("=")[0]) for arg in args}
     for placed in look.spec.programs:
         known = (option for option in read_options(placed.program) if not option.expands)
         own = {option.name: option.flag for option in known if option.value.lower() not in _OFF}

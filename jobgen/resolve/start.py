@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobgen.launch import Launch
-from jobgen.model.plan import Setting, Shape, by_rule
+from jobgen.model.plan import Setting, Shape, cite_rule
 from jobgen.resolve.allocation import name_gpus, unbind_gpus
 from jobgen.resolve.inputs import Inputs
 from jobgen.shell import Raw, Word, quote
@@ -17,20 +17,20 @@ CPUS_PER_RANK = "JOBGEN_CPUS_PER_RANK"
 Lines = tuple[tuple[Word, ...], ...]
 
 
-def head(look: Inputs) -> Setting:
+def build_head(look: Inputs) -> Setting:
     """MASTER_ADDR as bash. Never a fall-back: a wrong guess makes every node wait for itself."""
     if look.local:
         why = "every simulated node is this machine"
-        return Setting(LOOPBACK, why, look.by_cluster("scheduler"))
+        return Setting(LOOPBACK, why, look.cite_cluster("scheduler"))
     suffix = look.cluster.rdzv_host_suffix
     if not suffix:
-        return Setting("${HOSTS[0]}", "the job's first node", by_rule("head"))
+        return Setting("${HOSTS[0]}", "the job's first node", cite_rule("head"))
     why = "the job's first node, by its name on the training network"
     value = f"${{HOSTS[0]}}{quote(suffix)}"
-    return Setting(value, why, look.by_cluster("rdzv_host_suffix"))
+    return Setting(value, why, look.cite_cluster("rdzv_host_suffix"))
 
 
-def address(look: Inputs) -> str:
+def build_address(look: Inputs) -> str:
     """This node's address for the other nodes, as bash for the node."""
     if look.local:
         return LOOPBACK
@@ -38,7 +38,9 @@ def address(look: Inputs) -> str:
     return f'"$SLURMD_NODENAME"{quote(suffix) if suffix else ""}'
 
 
-def start(look: Inputs, shape: Shape, starts: Launch, container: Lines, *, outside: bool) -> Lines:
+def build_start(
+    look: Inputs, shape: Shape, starts: Launch, container: Lines, *, outside: bool
+) -> Lines:
     """The words that start node.sh: srun, or bash on the first node alone.
 
     ``container`` are srun's options of a container; ``outside``: each node enters it itself.

@@ -7,7 +7,7 @@ be there.
 
 from __future__ import annotations
 
-from jobgen.model.plan import Part, Setting, Shape, by_rule
+from jobgen.model.plan import Part, Setting, Shape, cite_rule
 from jobgen.model.units import Release
 from jobgen.resolve.inputs import Inputs
 
@@ -20,13 +20,13 @@ _RENAMED = Release.parse("2.8")
 _PREFIX = "$JOBGEN_LOG_DIR/nccl_trace_rank_"
 
 
-def traces(look: Inputs, shape: Shape) -> Part:
+def build_traces(look: Inputs, shape: Shape) -> Part:
     """The variables for the stacks of crashed ranks and for the dumps of the flight recorder."""
     if shape.nodes * shape.gpus_per_node < 2:
         return Part("traces")
     why = "a rank that crashes prints the Python stack of its threads"
-    env = {"PYTHONFAULTHANDLER": Setting("1", why, by_rule("traces"))}
-    env |= {name: Setting(_PREFIX, _WHY[name], by_rule("traces")) for name in _names(look)}
+    env = {"PYTHONFAULTHANDLER": Setting("1", why, cite_rule("traces"))}
+    env |= {name: Setting(_PREFIX, _WHY[name], cite_rule("traces")) for name in _names(look)}
     return Part("traces", env=env)
 
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from jobgen.errors import Diagnostic, Invalid, raise_errors
-from jobgen.model.plan import Estimate, Part, Setting, Shape, by_rule
+from jobgen.model.plan import Estimate, Part, Setting, Shape, cite_rule
 from jobgen.resolve import planner_request
 from jobgen.resolve.arguments import PlannedArguments, check_arguments
 from jobgen.resolve.checkpoint_folder import check_options
@@ -53,7 +53,7 @@ class Trained(NamedTuple):
     planner_request: PlannerRequest | None = None
 
 
-def training(look: Inputs, size: Shape, launcher: str, runs: Program, sized: Sized) -> Trained:
+def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized: Sized) -> Trained:
     """The strategy and its configuration; nothing where the job has no ``train``.
 
     Raises Invalid with everything that cannot work.
@@ -63,22 +63,24 @@ def training(look: Inputs, size: Shape, launcher: str, runs: Program, sized: Siz
     from jobgen import strategy
     from jobgen.strategy import frameworks
     from jobgen.strategy.choice.setups import assume_length
-    from jobgen.strategy.model_sizes import known_architecture, sizes
+    from jobgen.strategy.model_sizes import find_architecture, read_sizes
 
     request = planner_request.build_request(look, size, launcher, look.job.train)
     chosen = planner_request.choose_strategy(look, size, look.job.train, request)
     train, texts = chosen.train, look.facts.texts
-    known, found = sizes(train, texts)
+    known, found = read_sizes(train, texts)
     world = planner_request.describe_world(look, size)
-    found += strategy.faults(train, known, world, launcher=launcher)
+    found += strategy.check_train(train, known, world, launcher=launcher)
     raise_errors(Invalid, [_problem(look, fault) for fault in found])
     raise_errors(Invalid, list(_fewer(look, train, known, world, launcher)))
-    configured = tuple(check_configs(look, size, launcher, strategy.framework(train, launcher)))
+    configured = tuple(
+        check_configs(look, size, launcher, strategy.choose_framework(train, launcher))
+    )
     raise_errors(Invalid, configured)
     config = texts.get(train.config) if train.config else None
     decided = strategy.decide(train, known, world, launcher=launcher, config=config)
-    place = look.by_job(NAME)
-    arch = known_architecture(train, texts)
+    place = look.cite_job(NAME)
+    arch = find_architecture(train, texts)
     made = frameworks.configure(
         frameworks.FrameworkRequest(
             decided,
@@ -109,7 +111,8 @@ def training(look: Inputs, size: Shape, launcher: str, runs: Program, sized: Siz
         *_name_fewer_ranks(decided, size),
     )
     notes = (
-        Diagnostic("J239", note.message, look.spec.at(*note.path), severity="note") for note in told
+        Diagnostic("J239", note.message, look.spec.find_place(*note.path), severity="note")
+        for note in told
     )
     unread = check_readers(look.spec, look.facts, launcher, decided.framework, made.args)
     folders = check_options(look, size, decided.framework, runs.argv)
@@ -145,16 +148,18 @@ def _fewer(
         return
     span = f"nodes: {least}:{world.nodes}"
     hint = f"write nodes: {world.nodes}"
-    chosen = strategy.framework(train, launcher)
+    chosen = strategy.choose_framework(train, launcher)
     if chosen not in _ANY_WORLD:
         message = f"{chosen} is told how many ranks there are, and {span} may go on with fewer"
-        yield look.wrong_job("J238", message, "nodes", hint=f"{hint}, or framework: torch")
+        yield look.diagnose_job("J238", message, "nodes", hint=f"{hint}, or framework: torch")
         return
     for nodes in range(least, world.nodes):
-        for fault in strategy.faults(train, known, world._replace(nodes=nodes), launcher=launcher):
+        for fault in strategy.check_train(
+            train, known, world._replace(nodes=nodes), launcher=launcher
+        ):
             message = f"with {nodes} of {span}, train: {fault.message}"
             more = f"{hint}, or sizes that come out even on each number of nodes"
-            yield look.wrong_job(fault.code, message, "nodes", hint=more)
+            yield look.diagnose_job(fault.code, message, "nodes", hint=more)
             return
 
 
@@ -164,7 +169,7 @@ def _places(look: Inputs, made: Configured, runs: Program) -> list[Diagnostic]:
     if made.args and not runs.simple:
         message = "run is more than one command, and this framework takes words behind it"
         hint = "put what comes before the program into setup:, so that run is one command"
-        found.append(look.wrong_job("J238", message, "run", hint=hint))
+        found.append(look.diagnose_job("J238", message, "run", hint=hint))
     both = made.launcher is not None or any(f.path == _DEEPSPEED for f in made.files)
     if both and look.job.launcher.config:
         message = "launcher.config and train: both make the launcher's configuration"
@@ -172,7 +177,7 @@ def _places(look: Inputs, made: Configured, runs: Program) -> list[Diagnostic]:
         if made.launcher is None:
             message = f"launcher.config and train: both make {_DEEPSPEED}"
             hint = "write train.config instead of launcher.config"
-        found.append(look.wrong_job("J238", message, "launcher", "config", hint=hint))
+        found.append(look.diagnose_job("J238", message, "launcher", "config", hint=hint))
     return found
 
 
@@ -195,12 +200,12 @@ def _name_other_model(words: tuple[str, ...], arch: Architecture | None) -> Iter
     """A model of the catalogue that run names, if its parameters are not those of train.model."""
     from jobgen.strategy import Note
     from jobgen.strategy.frameworks.program_options import read_values
-    from jobgen.strategy.shapes import known, model
+    from jobgen.strategy.shapes import build_model, find_model
 
     own = read_values(words)
     for option in _MODEL_OPTIONS:
-        other = known(own.get(option) or "")
-        if other and arch and arch.vocab and model(other).count != model(arch).count:
+        other = find_model(own.get(option) or "")
+        if other and arch and arch.vocab and build_model(other).count != build_model(arch).count:
             yield Note(
                 f"run has {option} {own[option]}, but train.model has other sizes: the estimates "
                 "are not of the model that is trained",
@@ -224,14 +229,16 @@ def _problem(look: Inputs, fault: TrainDiagnostic) -> Diagnostic:
     path: tuple[str, ...] = (NAME, *fault.path)
     while len(path) > 1 and path not in look.spec.places:
         path = path[:-1]
-    return look.wrong_job(fault.code, f"train: {fault.message}", *path, hint=fault.hint)
+    return look.diagnose_job(fault.code, f"train: {fault.message}", *path, hint=fault.hint)
 
 
 def _tell(look: Inputs, decided: Strategy, sized: Sized, why: str) -> None:
     """Keep every decision, with its why, for ``plan``."""
     for key, value, plain, path in _decisions(decided):
         reason = why if why and key == "strategy" else plain
-        place = look.by_job(NAME, *path) if (NAME, *path) in look.spec.places else by_rule("train")
+        place = (
+            look.cite_job(NAME, *path) if (NAME, *path) in look.spec.places else cite_rule("train")
+        )
         sized.decide(key, value, reason, place)
 
 

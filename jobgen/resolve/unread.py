@@ -97,7 +97,7 @@ def _files(
         "it trains as it is written"
     )
     hint = f"read ${variable} in the program, or write framework: none to only plan"
-    yield PlanCheck("warn", message, UNREAD, hint, spec.at("train", "strategy"))
+    yield PlanCheck("warn", message, UNREAD, hint, spec.find_place("train", "strategy"))
 
 
 def _names_file(text: str, file: str, workdir: Collection[str]) -> bool:
@@ -136,7 +136,7 @@ def _arguments(
         f"train: passes {shown} to {program}, which mentions no {parser.names[0]}: "
         "it ignores them, or stops at them"
     )
-    yield PlanCheck("warn", message, UNREAD, parser.hint, spec.at("train", "framework"))
+    yield PlanCheck("warn", message, UNREAD, parser.hint, spec.find_place("train", "framework"))
 
 
 def _path(program: StartedProgram, sources: Mapping[str, str]) -> str:

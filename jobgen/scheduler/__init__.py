@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from jobgen.model.observation import mark_of
+from jobgen.model.observation import format_mark
 from jobgen.model.record import JobState
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ class OwnJob:
     attempt: int
     workdir: str = ""
 
-    def of(self, token: str) -> bool:
+    def belongs_to(self, token: str) -> bool:
         """Whether it is a job of the run with this token."""
         if self.mark:
             # jobs of the first versions carry the token itself
-            return self.mark in (mark_of(token), token)
+            return self.mark in (format_mark(token), token)
         return self.workdir.endswith("-" + token[:8])
 
 
@@ -77,10 +77,10 @@ class Scheduler(Protocol):
         A ``--comment=…`` among them is the user's; ours is appended to it.
         """
 
-    def submitted(self, result: Result) -> JobId | None:
+    def parse_submit(self, result: Result) -> JobId | None:
         """The id in sbatch's answer; None where there is none, whatever the exit code."""
 
-    def refused(self, result: Result) -> bool:
+    def is_refusal(self, result: Result) -> bool:
         """Whether the answer is a definite refusal (an allow-list; all else is ambiguous)."""
 
     def query(self, jobs: Sequence[JobId]) -> Command:
@@ -89,16 +89,16 @@ class Scheduler(Protocol):
         All of one cluster: ``JobId.cluster`` of the first is taken for all.
         """
 
-    def states(self, result: Result) -> Mapping[JobId, Observation] | None:
+    def parse_query(self, result: Result) -> Mapping[JobId, Observation] | None:
         """What it told; None where the scheduler did not answer.
 
         Unknown words become JobState.UNKNOWN; nothing raises.
         """
 
-    def history(self, jobs: Sequence[JobId]) -> Command | None:
+    def query_history(self, jobs: Sequence[JobId]) -> Command | None:
         """One command for jobs that are gone from the queue (sacct); None without accounting."""
 
-    def past(self, result: Result) -> Mapping[JobId, Observation] | None:
+    def parse_history(self, result: Result) -> Mapping[JobId, Observation] | None:
         """What history told; None where it did not answer, as with accounting switched off."""
 
     def find(self) -> Command:
@@ -117,17 +117,17 @@ class Scheduler(Protocol):
     def test_only(self, entry: str, options: Sequence[str] = ()) -> Command:
         """Validate a script on the controller without submitting it."""
 
-    def tested(self, result: Result) -> Tested:
+    def parse_test(self, result: Result) -> Tested:
         """What the validation said."""
 
-    def configuration(self) -> Command:
+    def show_config(self) -> Command:
         """The command that shows the scheduler's configuration."""
 
-    def settings(self, result: Result) -> SchedulerSettings:
+    def parse_config(self, result: Result) -> SchedulerSettings:
         """The settings in it; Slurm's defaults where it does not say."""
 
 
-def scheduler_for(site: Site) -> Scheduler:
+def get_scheduler(site: Site) -> Scheduler:
     """The scheduler of a site."""
     if site.scheduler == "local":
         from jobgen.scheduler.local_twin import LocalScheduler

@@ -17,7 +17,7 @@ from jobgen.model.record import JobId
 from jobgen.payload import localslurm
 from jobgen.scheduler import Attempt, OwnJob, SchedulerSettings, Tested
 from jobgen.scheduler.slurm import SlurmScheduler
-from jobgen.shell import Command, Raw, Result, expandable
+from jobgen.shell import Command, Raw, Result, quote_expandable
 
 STATE = ".local"
 """The folder under the root of all runs where the stand-ins keep what they know."""
@@ -35,32 +35,32 @@ class LocalScheduler:
         """The sbatch command of one attempt."""
         return self._here(self.slurm.submit(attempt, options))
 
-    def submitted(self, result: Result) -> JobId | None:
+    def parse_submit(self, result: Result) -> JobId | None:
         """The id that sbatch printed."""
-        return self.slurm.submitted(result)
+        return self.slurm.parse_submit(result)
 
-    def refused(self, result: Result) -> bool:
+    def is_refusal(self, result: Result) -> bool:
         """Whether sbatch was definitely refused."""
-        return self.slurm.refused(result)
+        return self.slurm.is_refusal(result)
 
     def query(self, jobs: Sequence[JobId]) -> Command:
         """One squeue for all these jobs; ended ones stay visible for a week."""
         return self._here(self.slurm.query(jobs))
 
-    def states(self, result: Result) -> Mapping[JobId, Observation] | None:
+    def parse_query(self, result: Result) -> Mapping[JobId, Observation] | None:
         """What it told."""
-        seen = self.slurm.states(result)
+        seen = self.slurm.parse_query(result)
         if seen is None:
             return None
         return {job: replace(observed, source="local") for job, observed in seen.items()}
 
-    def history(self, jobs: Sequence[JobId]) -> Command | None:
+    def query_history(self, jobs: Sequence[JobId]) -> Command | None:
         """There is no accounting: squeue remembers long enough."""
-        return self.slurm.history(jobs)
+        return self.slurm.query_history(jobs)
 
-    def past(self, result: Result) -> Mapping[JobId, Observation] | None:
+    def parse_history(self, result: Result) -> Mapping[JobId, Observation] | None:
         """There is no accounting."""
-        return self.slurm.past(result)
+        return self.slurm.parse_history(result)
 
     def find(self) -> Command:
         """All jobs of this user with their comments."""
@@ -82,17 +82,17 @@ class LocalScheduler:
         """``sbatch --test-only``."""
         return self._here(self.slurm.test_only(entry, options))
 
-    def tested(self, result: Result) -> Tested:
+    def parse_test(self, result: Result) -> Tested:
         """What it said."""
-        return self.slurm.tested(result)
+        return self.slurm.parse_test(result)
 
-    def configuration(self) -> Command:
+    def show_config(self) -> Command:
         """``scontrol show config``."""
-        return self._here(self.slurm.configuration())
+        return self._here(self.slurm.show_config())
 
-    def settings(self, result: Result) -> SchedulerSettings:
+    def parse_config(self, result: Result) -> SchedulerSettings:
         """The lifetimes in it."""
-        return self.slurm.settings(result)
+        return self.slurm.parse_config(result)
 
     def _here(self, command: Command) -> Command:
         # isolated and without site-packages: neither PYTHONPATH nor a broken .pth gets in between
@@ -102,4 +102,4 @@ class LocalScheduler:
 
 def _state(root: str) -> str | Raw:
     folder = f"{root.rstrip('/')}/{STATE}"
-    return Raw(expandable(folder)) if "$" in folder else folder
+    return Raw(quote_expandable(folder)) if "$" in folder else folder

@@ -74,7 +74,7 @@ def is_held(reason: str) -> bool:
     return reason.startswith(("JobHeld", "JobHold")) or reason.endswith((" held", "held state"))
 
 
-def pending_reason(text: str) -> str:
+def explain_pending(text: str) -> str:
     """Plain words for Slurm's reason, empty where there is nothing to add to it.
 
     >>> pending_reason("Priority")
@@ -93,11 +93,11 @@ def pending_reason(text: str) -> str:
     return ""
 
 
-def in_words(text: str) -> str:
+def explain_reason(text: str) -> str:
     """Slurm's own word, and what it means where that is known.
 
     >>> in_words("Priority")
     'Priority: other jobs are ahead'
     """
-    words = pending_reason(text)
+    words = explain_pending(text)
     return f"{text.strip()}: {words}" if words else text.strip()

@@ -78,7 +78,7 @@ _WIRE = re.compile(
 )
 
 
-def definite(code: int, error: str) -> bool:
+def is_definite(code: int, error: str) -> bool:
     """Whether sbatch, which ended with this code and words, was certainly not obeyed."""
     if code == 0 or (code >= 128 and code != 255):
         return False

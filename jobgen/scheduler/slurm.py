@@ -11,19 +11,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from jobgen.model.observation import Observation, mark_of
+from jobgen.model.observation import Observation, format_mark
 from jobgen.model.record import JobId
 from jobgen.scheduler import Attempt, OwnJob, SchedulerSettings, Tested
-from jobgen.scheduler.refusals import definite
+from jobgen.scheduler.refusals import is_definite
 from jobgen.scheduler.slurm_format import (
     COMMENT,
     SEPARATOR,
-    job_id,
-    plain,
-    printed_id,
-    rows,
-    seconds,
-    state,
+    clean_field,
+    parse_job_id,
+    parse_printed_id,
+    parse_seconds,
+    parse_state,
+    split_rows,
 )
 from jobgen.shell import Command, Result
 
@@ -46,18 +46,18 @@ class SlurmScheduler:
     def submit(self, attempt: Attempt, options: Sequence[str] = ()) -> Command:
         """The sbatch command of one attempt, to be run in the run directory."""
         theirs = [o.removeprefix("--comment=") for o in options if o.startswith("--comment=")]
-        comment = " ".join([*theirs[-1:], f"jobgen:{mark_of(attempt.token)}:{attempt.number}"])
+        comment = " ".join([*theirs[-1:], f"jobgen:{format_mark(attempt.token)}:{attempt.number}"])
         others = [o for o in options if not o.startswith("--comment=")]
         head = ("sbatch", "--parsable", f"--comment={comment}", f"--chdir={attempt.directory}")
         return Command((*head, *others, *attempt.entry))
 
-    def submitted(self, result: Result) -> JobId | None:
+    def parse_submit(self, result: Result) -> JobId | None:
         """The id that sbatch printed. It may print an id and an error at once: the id wins."""
-        return printed_id(result.text)
+        return parse_printed_id(result.text)
 
-    def refused(self, result: Result) -> bool:
+    def is_refusal(self, result: Result) -> bool:
         """Whether sbatch was definitely refused."""
-        return definite(result.code, result.error_text) and self.submitted(result) is None
+        return is_definite(result.code, result.error_text) and self.parse_submit(result) is None
 
     def query(self, jobs: Sequence[JobId]) -> Command:
         """One squeue for all these jobs, ended ones too."""
@@ -75,22 +75,25 @@ class SlurmScheduler:
             )
         )
 
-    def states(self, result: Result) -> Mapping[JobId, Observation] | None:
+    def parse_query(self, result: Result) -> Mapping[JobId, Observation] | None:
         """The rows of squeue; None where it did not answer."""
         if result.code != 0:
             return {} if "Invalid job id specified" in result.error_text else None
-        return {job: replace(seen, left=seconds(left)) for job, seen, left in _observations(result)}
+        return {
+            job: replace(seen, left=parse_seconds(left))
+            for job, seen, left in _observations(result)
+        }
 
-    def history(self, jobs: Sequence[JobId]) -> Command | None:
+    def query_history(self, jobs: Sequence[JobId]) -> Command | None:
         """One sacct for these jobs, allocations only."""
         if self.accounting == "none":
             return None
         ids = ",".join(dict.fromkeys(str(job.job) for job in jobs))
         return _sacct(_on(jobs), f"--jobs={ids}", f"--format={HISTORY}")
 
-    def past(self, result: Result) -> Mapping[JobId, Observation] | None:
+    def parse_history(self, result: Result) -> Mapping[JobId, Observation] | None:
         """The rows of sacct; None where accounting is off or did not answer."""
-        if result.code != 0 or accounting_off(result):
+        if result.code != 0 or is_accounting_off(result):
             return None
         return {
             job: replace(seen, exit=code if re.fullmatch(r"\d+:\d+", code) else "", source="sacct")
@@ -109,18 +112,18 @@ class SlurmScheduler:
 
     def parse_own_jobs(self, result: Result) -> tuple[OwnJob, ...] | None:
         """Jobs that carry our comment, or lie in a directory with a name like our own."""
-        if result.code != 0 or accounting_off(result):
+        if result.code != 0 or is_accounting_off(result):
             return None
         seen: dict[JobId, OwnJob] = {}
-        for job, workdir, comment, _ in rows(result.text, 4):
-            known = job_id(job)
+        for job, workdir, comment, _ in split_rows(result.text, 4):
+            known = parse_job_id(job)
             if known is None:
                 continue
             first = JobId(known.job)
             mark = COMMENT.search(comment)
             if mark:
                 seen[first] = OwnJob(first, mark.group(1), int(mark.group(2)), workdir.strip())
-            elif not plain(comment) and re.search(r"-[a-z2-7]{8}$", workdir.strip()):
+            elif not clean_field(comment) and re.search(r"-[a-z2-7]{8}$", workdir.strip()):
                 seen.setdefault(first, OwnJob(first, "", 0, workdir.strip()))
         return tuple(seen[job] for job in sorted(seen))
 
@@ -134,17 +137,17 @@ class SlurmScheduler:
         """``sbatch --test-only``."""
         return Command(("sbatch", "--test-only", *options, entry))
 
-    def tested(self, result: Result) -> Tested:
+    def parse_test(self, result: Result) -> Tested:
         """What it said: when and where it would start, or why it would be refused."""
         text = (result.error_text + result.text).strip()
         start = re.search(r"Job \d+ to start at (\S+)", text)
         return Tested(result.code == 0, text, start.group(1) if start else "")
 
-    def configuration(self) -> Command:
+    def show_config(self) -> Command:
         """``scontrol show config``."""
         return Command.of("scontrol", "show", "config")
 
-    def settings(self, result: Result) -> SchedulerSettings:
+    def parse_config(self, result: Result) -> SchedulerSettings:
         """The lifetimes in it."""
         found = dict(re.findall(r"^(\w+)\s*=\s*(.*?)\s*$", result.text, re.MULTILINE))
         default = SchedulerSettings()
@@ -160,27 +163,27 @@ class SlurmScheduler:
         )
 
 
-def accounting_off(result: Result) -> bool:
+def is_accounting_off(result: Result) -> bool:
     """Whether the answer says that this site keeps no accounting."""
     return "accounting storage is disabled" in (result.error_text + result.text)
 
 
 def _observations(result: Result) -> Iterator[tuple[JobId, Observation, str]]:
     """Each row of squeue or sacct: the job, its observation, and the column they do not share."""
-    for row in rows(result.text, 10):
+    for row in split_rows(result.text, 10):
         job, word, reason, nodes, elapsed, other, start, workdir, comment, _ = row
-        known = job_id(job)
+        known = parse_job_id(job)
         if known is None:
             continue
         seen = Observation(
             known,
-            state(word),
+            parse_state(word),
             raw=word.strip(),
-            reason=plain(reason),
-            nodes=plain(nodes),
-            elapsed=seconds(elapsed),
-            start=plain(start),
-            comment=plain(comment),
+            reason=clean_field(reason),
+            nodes=clean_field(nodes),
+            elapsed=parse_seconds(elapsed),
+            start=clean_field(start),
+            comment=clean_field(comment),
             workdir=workdir.strip(),
         )
         yield known, seen, other.strip()

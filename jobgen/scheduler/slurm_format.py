@@ -44,7 +44,7 @@ _PRINTED = re.compile(r"\d{1,18}(?:;[A-Za-z0-9_.-]+)?")
 _DURATION = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,4}):)?(\d{1,4}):(\d{1,2})(?:\.\d+)?")
 
 
-def state(word: str) -> JobState:
+def parse_state(word: str) -> JobState:
     """``RUNNING``, ``R``, ``CANCELLED by 1000``, ``CANCELLED+``; UNKNOWN for what is not known."""
     first = word.split(maxsplit=1)[0] if word.split() else ""
     name = first.rstrip("+").upper()
@@ -54,7 +54,7 @@ def state(word: str) -> JobState:
     return _STATES.get(name, JobState.UNKNOWN)
 
 
-def job_id(text: str) -> JobId | None:
+def parse_job_id(text: str) -> JobId | None:
     """The id of a row; the pending rest of an array (``123_[5-9]``) is the array itself."""
     match = _ROW_ID.fullmatch(text.strip())
     if match is None or not text.isascii():
@@ -63,7 +63,7 @@ def job_id(text: str) -> JobId | None:
     return JobId(int(match[1]), task, component)
 
 
-def printed_id(out: str) -> JobId | None:
+def parse_printed_id(out: str) -> JobId | None:
     """What ``sbatch --parsable`` printed: the last line that is an id and nothing else."""
     for line in reversed(split_lines(out)):
         if line.isascii() and _PRINTED.fullmatch(line.strip()):
@@ -71,7 +71,7 @@ def printed_id(out: str) -> JobId | None:
     return None
 
 
-def seconds(text: str) -> int | None:
+def parse_seconds(text: str) -> int | None:
     """``1-02:03:04``, ``02:03:04``, ``3:04`` or seconds; None for ``UNLIMITED`` and others."""
     text = text.strip()
     if not text.isascii():
@@ -85,7 +85,7 @@ def seconds(text: str) -> int | None:
     return ((days * 24 + hours) * 60 + minutes) * 60 + rest
 
 
-def rows(text: str, fields: int) -> Iterator[list[str]]:
+def split_rows(text: str, fields: int) -> Iterator[list[str]]:
     """Lines of at least this many fields; anything else (a banner, a warning) is passed over.
 
     The last field takes whatever is left, separators too: there stands the job's name.
@@ -96,7 +96,7 @@ def rows(text: str, fields: int) -> Iterator[list[str]]:
             yield parts
 
 
-def plain(text: str) -> str:
+def clean_field(text: str) -> str:
     """A field without Slurm's words for nothing."""
     text = text.strip()
     return "" if text in ("(null)", "None", "N/A", "Unknown", "None assigned", "NONE") else text

@@ -71,12 +71,12 @@ def split_lines(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
-def script(text: str, *args: Word) -> str:
+def build_script(text: str, *args: Word) -> str:
     """A POSIX sh script whose ``$1 $2 …`` are these words, whatever bytes they hold."""
     return f"set -- {' '.join(quote(a) for a in args)}\n{text}" if args else text
 
 
-def expandable(value: str) -> str:
+def quote_expandable(value: str) -> str:
     r"""One shell word in which only ``$NAME`` expands and ``$$`` is a dollar; all else is literal.
 
     >>> expandable('/scratch/$USER/a b')
@@ -95,8 +95,8 @@ def expandable(value: str) -> str:
     return '"' + "".join([*parts, _escape(value[end:])]) + '"'
 
 
-def names_in(value: str) -> tuple[str, ...]:
-    """The names that ``expandable`` would expand in this value, in order."""
+def list_names(value: str) -> tuple[str, ...]:
+    """The names that ``quote_expandable`` would expand in this value, in order."""
     return tuple(m.group(1) for m in _NAME.finditer(value) if m.group(1))
 
 

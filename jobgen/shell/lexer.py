@@ -85,7 +85,7 @@ class Lexer:
         """``$1``, ``${X}`` and ``$(…)`` in the order in which they were met."""
         self.depth = 0
 
-    def tokens(self) -> Iterator[Token]:
+    def read_tokens(self) -> Iterator[Token]:
         """Words, redirections and operators, in order."""
         text, first = self.text, True
         while self.at < len(text):

@@ -83,7 +83,7 @@ class StartedProgram(NamedTuple):
     spans_nodes: bool = True
     """Of a launcher: whether its options name other nodes, or cannot be known."""
 
-    def starters(self) -> Iterator[StartedProgram]:
+    def list_starters(self) -> Iterator[StartedProgram]:
         """What starts it, what starts that, and so on."""
         starter = self.starter
         while starter is not None:
@@ -94,7 +94,7 @@ class StartedProgram(NamedTuple):
     def is_training(self) -> bool:
         """Whether it is a Python program or a launcher, and no launcher starts it."""
         known = self.script or self.module or self.launcher
-        return bool(known) and all(starter.launcher is None for starter in self.starters())
+        return bool(known) and all(starter.launcher is None for starter in self.list_starters())
 
 
 def read_programs(text: str) -> list[StartedProgram]:
@@ -354,7 +354,7 @@ def _changes_rendezvous(words: Sequence[ShellWord]) -> bool:
 
 def _list_assignments(program: StartedProgram) -> str:
     """What is set for a program alone, as it is written."""
-    lineage = [*program.starters()][::-1]
+    lineage = [*program.list_starters()][::-1]
     return "".join(f"{w.raw} " for one in (*lineage, program) for w in one.assignments)
 
 

@@ -80,7 +80,7 @@ class ScriptVariables:
 def _split(value: str, *, quotes: bool) -> list[ShellWord]:
     """The words of a value; of an array, and around ``$(…)``, quotes hold them together."""
     if quotes or "$(" in value or "`" in value:
-        return [token for token in Lexer(value).tokens() if isinstance(token, ShellWord)]
+        return [token for token in Lexer(value).read_tokens() if isinstance(token, ShellWord)]
     return [ShellWord(word, 0, 0, "$" in word, raw=word) for word in value.split()]
 
 

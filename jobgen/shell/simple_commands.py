@@ -94,7 +94,7 @@ def read_script(text: str) -> Script:
     (['A=1', 'python', '-u', 'my train.py'], True)
     """
     lexer, parser = Lexer(text), _Parser()
-    for token in lexer.tokens():
+    for token in lexer.read_tokens():
         parser.take(token)
     parser.take_operator("\n", len(text))
     return Script(

@@ -11,11 +11,21 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from jobgen.errors import Diagnostic, Invalid, Place
-from jobgen.source.characters import SHOWN, visible
+from jobgen.source.characters import SHOWN, strip_unseen
 from jobgen.source.reader import Path, YamlReader
-from jobgen.source.scalars import Flag, Real, Scalar, WrittenInt, resolved
+from jobgen.source.scalars import Flag, Real, Scalar, WrittenInt, resolve_scalar
 
-__all__ = ["LIMIT", "Flag", "Real", "Scalar", "Source", "WrittenInt", "parse", "resolved", "scan"]
+__all__ = [
+    "LIMIT",
+    "Flag",
+    "Real",
+    "Scalar",
+    "Source",
+    "WrittenInt",
+    "parse",
+    "resolve_scalar",
+    "scan",
+]
 
 LIMIT = 1 << 20
 """The most bytes a file may have."""
@@ -51,7 +61,7 @@ def scan(text: str, label: str) -> Source:
         hint = "put data into files of the workdir"
         problem = Diagnostic("J111", "the file is larger than 1 MiB", Place(label), hint)
         return Source(label, {}, {}, digest, problems=(problem,))
-    problems, clean = visible(text, label)
+    problems, clean = strip_unseen(text, label)
     reader = YamlReader(label, clean)
     if len(problems) <= SHOWN and (clean or not problems):
         reader.read()

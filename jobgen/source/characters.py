@@ -14,7 +14,7 @@ _UTF16 = {"\udcff\udcfe"}
 """The byte order marks of UTF-16, as they come out of a reading as UTF-8."""
 
 
-def visible(text: str, label: str) -> tuple[list[Diagnostic], str]:
+def strip_unseen(text: str, label: str) -> tuple[list[Diagnostic], str]:
     """Characters that cannot stand in a file, and the text without them."""
     problems: list[Diagnostic] = []
     if text[:1] == "\ufeff":

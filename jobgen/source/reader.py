@@ -9,8 +9,8 @@ import yaml
 
 from jobgen.errors import Diagnostic, Place
 from jobgen.source.characters import SHOWN
-from jobgen.source.scalars import resolved
-from jobgen.source.syntax import explained, untabbed
+from jobgen.source.scalars import resolve_scalar
+from jobgen.source.syntax import expand_tabs, explain_error
 
 DEPTH = 50
 """How deep mappings and lists may nest."""
@@ -49,7 +49,7 @@ class YamlReader:
         except _Stop:
             pass
         except yaml.YAMLError as error:
-            problems, tabs = explained(error, self.label, self.text)
+            problems, tabs = explain_error(error, self.label, self.text)
             # what the top is cannot be told from half a file
             self.problems = [p for p in self.problems if p.code != "J104"]
             if tabs:
@@ -58,7 +58,7 @@ class YamlReader:
 
     def _again(self) -> None:
         """Read as if the tabs were spaces, so that the other problems are found too."""
-        again = YamlReader(self.label, untabbed(self.text))
+        again = YamlReader(self.label, expand_tabs(self.text))
         again.read()
         self.data, self.places, self.values = again.data, again.places, again.values
         self.spoiled = again.spoiled
@@ -106,7 +106,7 @@ class YamlReader:
             self._spoil(path)
         if isinstance(event, yaml.ScalarEvent):
             plain = event.style is None or not event.style
-            return resolved(event.value) if plain else event.value
+            return resolve_scalar(event.value) if plain else event.value
         if isinstance(event, yaml.SequenceStartEvent):
             return self._sequence(path, depth)
         return self._mapping(path, depth)
@@ -156,7 +156,7 @@ class YamlReader:
             hint = "write the keys out; a cluster profile may say extends: NAME"
             self._say("J115", "'<<' merges mappings, and is not read", event, hint)
             return None
-        if not event.style and not isinstance(resolved(word), str):
+        if not event.style and not isinstance(resolve_scalar(word), str):
             hint = f"write '{word}' in quotes" if word else "write a word before the ':'"
             shown = f"'{word[:40]}'" if word else "nothing"
             self._say("J114", f"a key must be text, and {shown} is none", event, hint)

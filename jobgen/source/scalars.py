@@ -52,7 +52,7 @@ class Flag:
 Scalar = str | WrittenInt | Real | Flag | None
 
 
-def resolved(text: str) -> Scalar:
+def resolve_scalar(text: str) -> Scalar:
     """The value of a plain scalar.
 
     ``no``, ``on``, dates and clock times are text; so is ``010``, which some read as eight.

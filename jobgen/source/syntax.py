@@ -75,7 +75,7 @@ _AT_ITS_START = ("closed", "without ':'")
 _BRACES = "quote a value that holds ${…} inside { } or [ ], as in '${NAME}'"
 
 
-def explained(error: yaml.YAMLError, label: str, text: str) -> tuple[list[Diagnostic], bool]:
+def explain_error(error: yaml.YAMLError, label: str, text: str) -> tuple[list[Diagnostic], bool]:
     """The problems behind the parser's error, and whether it was a tab in an indentation."""
     mark = getattr(error, "problem_mark", None)
     said = str(getattr(error, "problem", None) or error).split("\n", maxsplit=1)[0]
@@ -117,7 +117,7 @@ def _odd(line: str) -> str:
     return f" (the line holds U+{ord(odd):04X}, a blank that is no space)" if odd else ""
 
 
-def untabbed(text: str) -> str:
+def expand_tabs(text: str) -> str:
     """The text with two spaces for every tab of an indentation."""
     return re.sub(r"(?m)^[ \t]+", lambda m: m.group().replace("\t", "  "), text)
 

@@ -1,7 +1,7 @@
 """How the training is divided over the ranks: what the job asks for → one decided Strategy.
 
-``decide`` and ``faults`` are arithmetic on values. ``configure`` turns the decision into the words
-of the framework that the program uses; each framework is a module of ``frameworks``.
+``decide`` and ``check_batch`` are arithmetic on values. ``configure`` turns the decision into the
+words of the framework that the program uses; each framework is a module of ``frameworks``.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ __all__ = [
     "RankLayout",
     "Strategy",
     "TrainDiagnostic",
+    "check_train",
+    "choose_framework",
     "decide",
-    "faults",
-    "framework",
 ]
 
 
-def framework(train: Train, launcher: str = "") -> str:
+def choose_framework(train: Train, launcher: str = "") -> str:
     """What the program reads: as the job says, else what goes with the launcher or strategy."""
     if train.framework:
         return train.framework
@@ -47,16 +47,19 @@ def framework(train: Train, launcher: str = "") -> str:
     return "deepspeed" if trait.family == "zero" else "torch"
 
 
-def faults(
+def check_train(
     train: Train, sizes: ModelSizes, world: RankLayout | None, *, launcher: str = ""
 ) -> Iterator[TrainDiagnostic]:
     """What cannot work, once for each key; without a world, what is wrong in every world."""
-    chosen = framework(train, launcher)
-    found = [*rules.faults(train, chosen), *(rules.launcher(chosen, launcher) if launcher else ())]
-    divided = list(mesh.faults(train, sizes, world))
+    chosen = choose_framework(train, launcher)
+    found = [
+        *rules.check_rules(train, chosen),
+        *(rules.check_launcher(chosen, launcher) if launcher else ()),
+    ]
+    divided = list(mesh.check_mesh(train, sizes, world))
     found += divided
     if world is not None and not divided:
-        found += batch.faults(train, mesh.mesh(train, world).data)
+        found += batch.check_batch(train, mesh.build_mesh(train, world).data)
     said: set[tuple[str, ...]] = set()
     for fault in found:
         if fault.path not in said:
@@ -72,15 +75,15 @@ def decide(
     launcher: str,
     config: bytes | None = None,
 ) -> Strategy:
-    """The strategy in this world. ``faults`` has been asked before, and has said nothing."""
+    """The strategy in this world. ``check_batch`` has been asked before, and has said nothing."""
     asked = train.strategy
-    divided = mesh.mesh(train, world)
+    divided = mesh.build_mesh(train, world)
     return Strategy(
         name=asked.type,
         trait=TRAITS[asked.type],
-        framework=framework(train, launcher),
+        framework=choose_framework(train, launcher),
         mesh=divided,
-        batch=batch.batch(train, divided.data),
+        batch=batch.compute_batch(train, divided.data),
         precision=train.precision,
         seq_len=train.seq_len,
         recompute=train.activation_checkpointing,

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from jobgen.model.train import Train
 
 
-def batch(train: Train, ranks: int) -> Batch | None:
+def compute_batch(train: Train, ranks: int) -> Batch | None:
     """The batch over so many data-parallel ranks; None where the job sets none.
 
     What is left out follows from the rest: the accumulation from the global batch, else it is 1.
@@ -26,10 +26,10 @@ def batch(train: Train, ranks: int) -> Batch | None:
     return Batch(micro, max(1, steps), ranks)
 
 
-def faults(train: Train, ranks: int) -> Iterator[TrainDiagnostic]:
+def check_batch(train: Train, ranks: int) -> Iterator[TrainDiagnostic]:
     """What does not come out even."""
     total = train.global_batch
-    found = batch(train, ranks)
+    found = compute_batch(train, ranks)
     if total is None or found is None or found.total == total:
         return
     if train.micro_batch is not None and train.gradient_accumulation is not None:

@@ -50,7 +50,7 @@ class GpuMemory(NamedTuple):
     peak_allocated: float = 0.0
     """The most that torch allocates, where that is at another moment than the components'."""
 
-    def of(self, metric: Metric) -> float:
+    def get_peak(self, metric: Metric) -> float:
         """The largest value of this metric in the whole run: each may have its peak at another
         moment (torch.cuda.max_memory_allocated and max_memory_reserved). Bytes.
         """
@@ -61,15 +61,15 @@ class GpuMemory(NamedTuple):
     @property
     def nvidia_smi(self) -> float:
         """Everything."""
-        return self.of("nvidia-smi")
+        return self.get_peak("nvidia-smi")
 
-    def scaled(self, factor: float) -> GpuMemory:
+    def scale(self, factor: float) -> GpuMemory:
         """This memory with each component so many times as large: calibrated by a measured run."""
         parts = tuple(part._replace(bytes=part.bytes * factor) for part in self.components)
         low, high, allocated = (x * factor for x in (self.low, self.high, self.peak_allocated))
         return self._replace(components=parts, low=low, high=high, peak_allocated=allocated)
 
-    def verdict(self, limit: float) -> Verdict:
+    def judge(self, limit: float) -> Verdict:
         """Whether it goes into this many bytes: fits where even the upper end leaves a tenth."""
         if self.nvidia_smi > limit:
             return "no"

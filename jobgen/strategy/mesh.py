@@ -29,8 +29,8 @@ _DIVIDES = (
 """Degree, the size that it must divide, and what that is."""
 
 
-def mesh(train: Train, world: RankLayout) -> Mesh:
-    """The mesh of these ranks. What ``faults`` reports is not checked here."""
+def build_mesh(train: Train, world: RankLayout) -> Mesh:
+    """The mesh of these ranks. What ``check_mesh`` reports is not checked here."""
     asked = train.strategy
     data = max(1, world.ranks // (train.tp * train.pp * train.cp))
     shard = (asked.shard or data) if TRAITS[asked.type].stage else 1
@@ -41,7 +41,9 @@ def mesh(train: Train, world: RankLayout) -> Mesh:
     return Mesh(data // shard, shard, train.tp, train.pp, train.cp, train.ep)
 
 
-def faults(train: Train, sizes: ModelSizes, world: RankLayout | None) -> Iterator[TrainDiagnostic]:
+def check_mesh(
+    train: Train, sizes: ModelSizes, world: RankLayout | None
+) -> Iterator[TrainDiagnostic]:
     """What of the degrees cannot work; without a world, what no world could mend."""
     yield from _axes(train)
     yield from _sizes(train, sizes, world)
@@ -82,7 +84,7 @@ BALANCED = ("megatron", "torchtitan")
 and the output layer."""
 
 
-def balanced(layers: int, stages: int) -> bool:
+def is_balanced(layers: int, stages: int) -> bool:
     """Whether layers come out even where embedding and output layer count as one each."""
     return (layers + 2) % stages == 0
 
@@ -93,7 +95,7 @@ def _sizes(train: Train, sizes: ModelSizes, world: RankLayout | None) -> Iterato
         degree, count = getattr(train, axis), getattr(sizes, size)
         if degree == 1 or count is None or count % degree == 0 or (axis, count) in seen:
             continue
-        if axis == "pp" and balanced(count, degree) and train.framework in BALANCED:
+        if axis == "pp" and is_balanced(count, degree) and train.framework in BALANCED:
             continue
         seen.add((axis, count))
         message = f"{axis} {degree} does not divide the {count} {what}"

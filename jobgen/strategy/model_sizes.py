@@ -10,8 +10,8 @@ from jobgen.model.units import clip
 from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.shapes.families import EXPERTS, KEYS
 from jobgen.strategy.shapes.read import read
-from jobgen.strategy.shapes.table import known, near
-from jobgen.strategy.shapes.written import written
+from jobgen.strategy.shapes.table import find_model, suggest_models
+from jobgen.strategy.shapes.written import complete_shape
 from jobgen.strategy.spec import ModelSizes, TrainDiagnostic
 
 if TYPE_CHECKING:
@@ -21,15 +21,17 @@ _NAMES = {size: KEYS[size] for size in ("layers", "hidden", "heads", "kv_heads",
 """Size → its keys, for a file that does not say enough for an Architecture."""
 
 
-def sizes(train: Train, texts: Mapping[str, bytes]) -> tuple[ModelSizes, list[TrainDiagnostic]]:
+def read_sizes(
+    train: Train, texts: Mapping[str, bytes]
+) -> tuple[ModelSizes, list[TrainDiagnostic]]:
     """The sizes as far as they are known. ``texts`` are files of the workdir that app has read."""
     if train.model is None:
         return ModelSizes(), []
     if not isinstance(train.model, str):
-        return _of(written(train.model)), []
+        return _of(complete_shape(train.model)), []
     content = texts.get(train.model)
     if content is None:
-        arch = known(train.model)
+        arch = find_model(train.model)
         return (_of(arch, train.model) if arch else ModelSizes(train.model)), []
     data = _mapping(train.model, content)
     if isinstance(data, TrainDiagnostic):
@@ -38,15 +40,15 @@ def sizes(train: Train, texts: Mapping[str, bytes]) -> tuple[ModelSizes, list[Tr
     return (_of(arch, train.model) if arch and not doubt else _part(train.model, data)), []
 
 
-def architecture(train: Train, texts: Mapping[str, bytes]) -> tuple[Architecture | None, str]:
+def read_architecture(train: Train, texts: Mapping[str, bytes]) -> tuple[Architecture | None, str]:
     """All sizes of the model, and in words what is missing or in doubt; empty where all is known.
 
-    Unlike ``sizes`` it has all or nothing. A file that cannot be read is ``sizes``' to say.
+    Unlike ``read_sizes`` it has all or nothing, and says nothing of a file that cannot be read.
     """
     if train.model is None:
         return None, "train.model does not say which model it is"
     if not isinstance(train.model, str):
-        shape = written(train.model)
+        shape = complete_shape(train.model)
         return shape, "" if shape.vocab else "without vocab, embeddings and logits are not counted"
     content = texts.get(train.model)
     if content is not None:
@@ -54,16 +56,20 @@ def architecture(train: Train, texts: Mapping[str, bytes]) -> tuple[Architecture
         return (
             (None, data.message) if isinstance(data, TrainDiagnostic) else read(data, train.model)
         )
-    arch = known(train.model)
+    arch = find_model(train.model)
     if arch is not None:
         return arch, ""
-    like = f"; known are {', '.join(near(train.model))}" if near(train.model) else ""
+    like = (
+        f"; known are {', '.join(suggest_models(train.model))}"
+        if suggest_models(train.model)
+        else ""
+    )
     return None, f"the sizes of '{clip(train.model, 80)}' are not known{like}"
 
 
-def known_architecture(train: Train, texts: Mapping[str, bytes]) -> Architecture | None:
+def find_architecture(train: Train, texts: Mapping[str, bytes]) -> Architecture | None:
     """The model if nothing about it is in doubt. A mapping may leave its vocabulary open."""
-    arch, doubt = architecture(train, texts)
+    arch, doubt = read_architecture(train, texts)
     written_down = train.model is not None and not isinstance(train.model, str)
     return arch if written_down or not doubt else None
 

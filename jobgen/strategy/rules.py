@@ -29,7 +29,7 @@ _LAUNCHERS: dict[str, tuple[str, ...]] = {
 """Framework → the launchers that go with it; the others go with all that start ranks."""
 
 
-def faults(train: Train, framework: str) -> Iterator[TrainDiagnostic]:
+def check_rules(train: Train, framework: str) -> Iterator[TrainDiagnostic]:
     """What cannot work, whatever the cluster is."""
     trait = TRAITS[train.strategy.type]
     yield from _framework(train, trait, framework)
@@ -38,7 +38,7 @@ def faults(train: Train, framework: str) -> Iterator[TrainDiagnostic]:
     yield from _config(train, framework)
 
 
-def launcher(framework: str, chosen: str) -> Iterator[TrainDiagnostic]:
+def check_launcher(framework: str, chosen: str) -> Iterator[TrainDiagnostic]:
     """A framework whose configuration this launcher would not hand over."""
     known = _LAUNCHERS.get(framework, ())
     if known and chosen not in known:

@@ -43,13 +43,13 @@ class RankStates(NamedTuple):
         return sum(self)
 
 
-def states(strategy: Strategy, units: Sequence[Unit], rank: int = 0) -> RankStates:
+def compute_states(strategy: Strategy, units: Sequence[Unit], rank: int = 0) -> RankStates:
     """What this rank of its sharding group holds. Every parameter is trained."""
     family = strategy.trait.family
     return _FAMILIES[family](strategy, units, rank % strategy.mesh.shard)
 
 
-def divided(shape: Shape, dimension: int | None, tp: int) -> Shape:
+def divide_shape(shape: Shape, dimension: int | None, tp: int) -> Shape:
     """What one tensor parallel rank has of a parameter whose dimension is divided; everything where
     none is. A column-parallel linear layer divides the first dimension of its weight, a
     row-parallel one the second (torch, distributed/tensor/parallel/style.py)."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.model.bundle import SECRETS_FILE, BundleFile
 from jobgen.model.record import RunRecord
-from jobgen.scheduler import Attempt, Scheduler, scheduler_for
+from jobgen.scheduler import Attempt, Scheduler, get_scheduler
 from jobgen.shell import Command
 from jobgen.submission import scripts
 from jobgen.submission.program_report import record_estimate
@@ -95,7 +95,7 @@ def list_run_files(record: RunRecord, bundle: Bundle) -> tuple[BundleFile, ...]:
     ours = [
         BundleFile("TOKEN", f"{record.token}\n".encode(), 0o600),
         BundleFile("run.json", (json.dumps(about, indent=2) + "\n").encode(), 0o600),
-        *(BundleFile(path, body.encode(), 0o700) for path, body in scripts.files().items()),
+        *(BundleFile(path, body.encode(), 0o700) for path, body in scripts.list_files().items()),
     ]
     return (*ours, *(file._replace(path=f"bundle/{file.path}") for file in bundle.files))
 
@@ -114,7 +114,7 @@ class RunScripts:
     def __init__(self, record: RunRecord, options: Sequence[str] = ()) -> None:
         self._record = record
         self.options = options or tuple(record.submission.get("options", ()))
-        self.scheduler: Scheduler = scheduler_for(record.site)
+        self.scheduler: Scheduler = get_scheduler(record.site)
 
     def write_script(self, state: State, effect: Effect, nonce: str) -> str:
         """The script that carries an effect out."""

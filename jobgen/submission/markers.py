@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from jobgen.model.events import RankFailure, Silence, list_failures, list_silences
 from jobgen.model.record import JobId
-from jobgen.submission.program_report import report
-from jobgen.submission.wire import number
+from jobgen.submission.program_report import read_report
+from jobgen.submission.wire import parse_number
 
 LONGEST = 300
 """Characters of a reason that a job gives itself."""
@@ -117,7 +117,7 @@ def read_markers(told: Mapping[str, list[str]]) -> Markers:
         silences=tuple(
             s for task, start, text in recorded for s in list_silences(start + 1, text, task)
         ),
-        report=report(told.get("report", [])),
+        report=read_report(told.get("report", [])),
         complete="looked" in told,
     )
 
@@ -141,7 +141,7 @@ def _tasks(texts: list[str]) -> list[tuple[str, int, str]]:
     for text in texts:
         task, _, rest = text.partition(" ")
         restart, _, words = rest.partition(" ")
-        count = number(restart)
+        count = parse_number(restart)
         if task and count is not None:
             found.append((task, int(count), words))
     return found
@@ -159,10 +159,10 @@ def _claim(mark: re.Match[str]) -> JobId | None:
 def _ended(words: str) -> Ended | None:
     words, _, why = words.partition(" why=")
     said = dict(word.partition("=")[::2] for word in words.split())
-    code = number(said.get("rc", ""))
+    code = parse_number(said.get("rc", ""))
     if code is None:
         return None
-    time = number(said.get("time", "")) or 0.0
+    time = parse_number(said.get("time", "")) or 0.0
     killed = said.get("end") == "killed"
     return Ended(int(code), time, said.get("node", ""), killed, why.strip()[:LONGEST])
 

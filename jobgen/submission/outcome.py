@@ -47,7 +47,7 @@ class Seen:
     """Of an array: element → its state; under "" that of those that have not started."""
 
 
-def outcome(record: RunRecord, seen: Seen) -> RecordChanges:
+def compute_changes(record: RunRecord, seen: Seen) -> RecordChanges:
     """The fields of the record that this look changes; empty where it brought no news."""
     if seen.queue is not None:
         return _queued(record, seen.queue, seen.markers)

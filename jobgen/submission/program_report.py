@@ -33,7 +33,7 @@ def record_estimate(estimate: Estimate | None) -> dict[str, Any]:
     return {EXPECTED: {key: round(size) for key, size in sizes.items()}}
 
 
-def report(texts: Sequence[str]) -> Mapping[str, float]:
+def read_report(texts: Sequence[str]) -> Mapping[str, float]:
     """The numbers of the last report that is whole; what is no finite number is passed over.
 
     Of several tasks, or starts, the largest of each.

@@ -25,14 +25,14 @@ class FailedReply(NamedTuple):
 def read_stage(result: Result) -> Staged | FailedReply:
     """The answer of ``stage``."""
     try:
-        reply = wire.table(wire.frames(result.out))
+        reply = wire.index(wire.split_frames(result.out))
     except wire.GarbledError:
         return FailedReply(_describe_noise(result))
     if "failed" in reply:
         return _read_failure(reply)
     if "staged" not in reply or not reply.get("directory", "").startswith("/"):
         return FailedReply(_describe_noise(result))
-    now = wire.number(reply.get("now", "")) or 0.0
+    now = wire.parse_number(reply.get("now", "")) or 0.0
     return Staged(reply["directory"], now, reply.get("shared", ""))
 
 
@@ -41,7 +41,7 @@ def read_start(
 ) -> Report | RunDirectoryMissing | FailedReply:
     """The answer of ``start``. One that makes no sense is a report that knows nothing."""
     try:
-        reply = wire.table(wire.frames(result.out))
+        reply = wire.index(wire.split_frames(result.out))
     except wire.GarbledError:
         return Report(attempt, 0.0)
     if "failed" in reply:
@@ -51,7 +51,7 @@ def read_start(
 
 def list_questions(scheduler: Scheduler) -> dict[str, Command]:
     """What is asked of the scheduler about an unclear attempt."""
-    questions = {"find": scheduler.find(), "config": scheduler.configuration()}
+    questions = {"find": scheduler.find(), "config": scheduler.show_config()}
     past = scheduler.find_past(PAST_DAYS)
     return questions if past is None else {**questions, "past": past}
 
@@ -61,14 +61,14 @@ def read_resolve(
 ) -> Resolved | RunDirectoryMissing:
     """The answers of ``resolve`` and of its questions."""
     try:
-        reply = wire.table(wire.frames(result.out))
+        reply = wire.index(wire.split_frames(result.out))
     except wire.GarbledError:
         return Resolved(Report(attempt, 0.0), alive=True)
     if "missing" in reply:
         return RunDirectoryMissing()
-    settings = scheduler.settings(wire.answer(reply, "config"))
-    found = scheduler.parse_own_jobs(wire.answer(reply, "find"))
-    past = scheduler.parse_own_jobs(wire.answer(reply, "past"))
+    settings = scheduler.parse_config(wire.read_answer(reply, "config"))
+    found = scheduler.parse_own_jobs(wire.read_answer(reply, "find"))
+    past = scheduler.parse_own_jobs(wire.read_answer(reply, "past"))
     return Resolved(
         _read_report(reply, scheduler, attempt),
         alive=reply.get("alive") != "no",
@@ -88,20 +88,20 @@ def _read_id(text: str) -> JobId | None:
 
 
 def _read_report(reply: Mapping[str, str], scheduler: Scheduler, attempt: int) -> Report:
-    code = wire.number(reply.get("rc", ""))
+    code = wire.parse_number(reply.get("rc", ""))
     out, err = reply.get("out", "").encode(), reply.get("err", "").encode()
     answer = Result(255 if code is None else int(code), out, err)
     return Report(
         attempt,
-        wire.number(reply.get("now", "")) or 0.0,
+        wire.parse_number(reply.get("now", "")) or 0.0,
         host=reply.get("host", ""),
         mark=_read_mark(reply.get("attempt", "")),
         code=None if code is None else int(code),
-        ended=wire.number(reply.get("ended", "")) or 0.0,
-        printed=scheduler.submitted(answer),
+        ended=wire.parse_number(reply.get("ended", "")) or 0.0,
+        printed=scheduler.parse_submit(answer),
         recorded=_read_id(reply.get("jobid", "")),
         claim=_read_id(reply.get("claim", "")),
-        refused=code is not None and scheduler.refused(answer),
+        refused=code is not None and scheduler.is_refusal(answer),
         error=err.decode().strip(),
         cancel="cancel" in reply,
     )
@@ -116,7 +116,7 @@ def _read_mark(text: str) -> Mark | None:
 
 
 def _select_ours(found: Sequence[OwnJob], token: str) -> tuple[JobId, ...]:
-    return tuple(each.job for each in found if each.of(token))
+    return tuple(each.job for each in found if each.belongs_to(token))
 
 
 def _read_failure(reply: Mapping[str, str]) -> FailedReply:

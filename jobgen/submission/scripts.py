@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from jobgen.model.observation import mark_of
+from jobgen.model.observation import format_mark
 from jobgen.model.record import JobId
 from jobgen.payload import text
-from jobgen.shell import Command, Raw, expandable, join, names_in
+from jobgen.shell import Command, Raw, join, list_names, quote_expandable
 
 PATIENCE = 20
 """Seconds that the start script waits for sbatch's answer before it tells what it has."""
@@ -19,15 +19,15 @@ DEADLINE = 75.0
 """Seconds in which every script but the upload has answered: a few questions of 15 each."""
 
 
-def files() -> Mapping[str, str]:
+def list_files() -> Mapping[str, str]:
     """What lies in the run directory for our use: path → text."""
     return {"submit/submit.sh": text("submit.sh")}
 
 
 def stage(root: str, folder: str, token: str, nonce: str) -> str:
     """Take the run directory from standard input. ``$NAME`` in ``root`` expands over there."""
-    unset = [_needs(name) for name in dict.fromkeys(names_in(root))]
-    call = join(["stage", Raw(expandable(root)), folder, token, nonce])
+    unset = [_needs(name) for name in dict.fromkeys(list_names(root))]
+    call = join(["stage", Raw(quote_expandable(root)), folder, token, nonce])
     return _script(["stage.sh"], "\n".join([*unset, call]))
 
 
@@ -48,7 +48,7 @@ def resolve(directory: str, token: str, attempt: int, questions: Mapping[str, Co
     """Report on an attempt, ask the scheduler, and look at the claims once more."""
     call = [
         "clean_environment",
-        join(["resolve", directory, token, str(attempt), mark_of(token)]) + " || exit 0",
+        join(["resolve", directory, token, str(attempt), format_mark(token)]) + " || exit 0",
         *_asks(questions),
         "claims",
     ]
@@ -72,7 +72,7 @@ def discard(directory: str, token: str) -> str:
 
 def clear(root: str, folder: str, token: str) -> str:
     """Remove what an upload that was broken off may have left."""
-    path = Raw(expandable(root) + "/" + folder)
+    path = Raw(quote_expandable(root) + "/" + folder)
     return _script(["discard.sh"], join(["clear", path, token]))
 
 
@@ -89,7 +89,7 @@ def cancel(directory: str, token: str, questions: Mapping[str, Command]) -> str:
 
 def recover(root: str, names: Iterable[str]) -> str:
     """Ask the run directories of these names below a root, or all, what they are."""
-    return _script(["recover.sh"], join(["recover", Raw(expandable(root)), *names]))
+    return _script(["recover.sh"], join(["recover", Raw(quote_expandable(root)), *names]))
 
 
 def command(questions: Mapping[str, Command]) -> str:
@@ -104,7 +104,7 @@ def observe(directories: Iterable[str], questions: Mapping[str, Command]) -> str
     return _script(["observe.sh"], "\n".join(call))
 
 
-def monitored(directory: str) -> str:
+def sum_up_monitors(directory: str) -> str:
     """Sum up what the monitors of one run wrote."""
     return _script(["monitored.sh"], join(["monitored", directory]))
 

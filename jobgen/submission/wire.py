@@ -16,7 +16,7 @@ class GarbledError(ValueError):
     """The answer is not in frames, or was cut off: nothing can be concluded from it."""
 
 
-def frames(data: bytes) -> Frames:
+def split_frames(data: bytes) -> Frames:
     """The frames in order. Raises GarbledError; never gives part of an answer."""
     found: Frames = []
     at = 0
@@ -47,14 +47,14 @@ def parse_complete_frames(data: bytes) -> Frames:
     return found
 
 
-def table(found: Frames) -> dict[str, str]:
+def index(found: Frames) -> dict[str, str]:
     """Key → content; of a key that comes twice, the last."""
     return dict(found)
 
 
-def answer(values: dict[str, str], key: str) -> Result:
+def read_answer(values: dict[str, str], key: str) -> Result:
     """What ``ask KEY`` brought: the question's output, complaints and exit code."""
-    code = number(values.get(f"{key}.code", ""))
+    code = parse_number(values.get(f"{key}.code", ""))
     return Result(
         255 if code is None else int(code),
         values.get(f"{key}.out", "").encode(),
@@ -62,7 +62,7 @@ def answer(values: dict[str, str], key: str) -> Result:
     )
 
 
-def number(text: str) -> float | None:
+def parse_number(text: str) -> float | None:
     """A plain decimal number; None for anything else."""
     text = text.strip()
     return float(text) if re.fullmatch(r"\d{1,18}", text, re.ASCII) else None

@@ -30,13 +30,13 @@ class _Words(NamedTuple):
     memory: int | None
 
 
-def candidates(word: str, memory_mib: float | None = None) -> tuple[str, ...]:
+def find_candidates(word: str, memory_mib: float | None = None) -> tuple[str, ...]:
     """The catalogue's GPUs that a name or a GRES type can mean, in the catalogue's order.
 
     ``memory_mib`` is what nvidia-smi shows for the whole GPU. None of an unknown word, or of a
     slice of a GPU (MIG).
     """
-    if not word or sliced(word):
+    if not word or is_sliced(word):
         return ()
     if word.lower().startswith("nvidia") and (named := _named(word, memory_mib)):
         return named
@@ -47,20 +47,20 @@ def candidates(word: str, memory_mib: float | None = None) -> tuple[str, ...]:
     return tuple(gpu.name for gpu in found)
 
 
-def sliced(word: str) -> bool:
+def is_sliced(word: str) -> bool:
     """Whether a GRES type names a slice of a GPU (MIG): 1g.5gb, a100_3g.20gb, mig_24gb."""
     return bool(_SLICE.search(word.lower()) or _MIG.search(word.lower()))
 
 
-def product(name: str, memory_mib: float | None) -> tuple[str, ...]:
+def find_product(name: str, memory_mib: float | None) -> tuple[str, ...]:
     """The GPUs that a product name can mean, as nvidia-smi prints it, which is exact.
 
     ``NVIDIA H200`` is the SXM module there: the others say PCIe or NVL.
     """
-    found = _named(name, memory_mib) or candidates(name, memory_mib)
+    found = _named(name, memory_mib) or find_candidates(name, memory_mib)
     if not found and memory_mib is not None:
         # NVIDIA GH200 480GB: the gigabytes are the CPU's
-        found = candidates(re.sub(r"\b[4-9]\d\dGB\b", "", name), memory_mib)
+        found = find_candidates(re.sub(r"\b[4-9]\d\dGB\b", "", name), memory_mib)
     modules = tuple(one for one in found if "SXM" in one)
     return modules if len(found) > 1 and len(modules) == 1 else found
 

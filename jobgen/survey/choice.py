@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from jobgen.survey.catalogued import sliced
-from jobgen.survey.draft import named
-from jobgen.survey.slurm_site import Gres, Partition, SlurmNode, SlurmSite, seconds
+from jobgen.survey.catalogued import is_sliced
+from jobgen.survey.draft import join_names
+from jobgen.survey.slurm_site import Gres, Partition, SlurmNode, SlurmSite, parse_limit
 
 
 class Kind(NamedTuple):
@@ -60,7 +60,7 @@ def choose(site: SlurmSite, wanted: str = "") -> Choice | None:
     default one wins, then the one with the longest limit, then the first. In it, the kind with the
     most GPUs, then with the most nodes. Slices of GPUs (MIG) count as none.
     """
-    known = kinds(site)
+    known = list_kinds(site)
     about = {one.name: one for one in site.partitions}
     names = [wanted] if wanted else list(dict.fromkeys(kind.partition for kind in known))
     options = [
@@ -92,7 +92,7 @@ def choose(site: SlurmSite, wanted: str = "") -> Choice | None:
     return Choice(best, partition, tuple(others), tuple(elsewhere), _also(site, best))
 
 
-def kinds(site: SlurmSite) -> tuple[Kind, ...]:
+def list_kinds(site: SlurmSite) -> tuple[Kind, ...]:
     """Every kind of node of every partition: of scontrol, else of sinfo."""
     if any(node.partitions for node in site.nodes):
         names = [p.name for p in site.partitions]
@@ -147,11 +147,11 @@ _OUT = frozenset({"down", "drained", "draining", "drain", "fail", "failing", "in
 def _gpus(found: tuple[Gres, ...]) -> tuple[str, int]:
     """The type and number of a node's GPUs; of several the one with the most whole ones."""
     ours = [g for g in found if g.name == "gpu"]
-    best = max(ours, key=lambda g: (g.number and not sliced(g.type), g.number), default=None)
+    best = max(ours, key=lambda g: (g.number and not is_sliced(g.type), g.number), default=None)
     return (best.type, best.number) if best and best.number else ("", 0)
 
 
-def gpu_types(site: SlurmSite, partition: str) -> tuple[str, ...]:
+def list_gpu_types(site: SlurmSite, partition: str) -> tuple[str, ...]:
     """The types of GPUs, and of GPU slices, in the partition's nodes."""
     every = [node.gres for node in site.nodes if partition in node.partitions]
     every = every or [group.gres for group in site.groups if group.partition == partition]
@@ -172,7 +172,7 @@ def _also(site: SlurmSite, kind: Kind) -> tuple[str, ...]:
 
 def _whole(kind: Kind) -> int:
     """Whole GPUs in all nodes of the kind."""
-    return 0 if sliced(kind.gpu_type) else kind.gpus * kind.number
+    return 0 if is_sliced(kind.gpu_type) else kind.gpus * kind.number
 
 
 def _least(counts: Iterable[int]) -> int:
@@ -188,10 +188,10 @@ def _mine(site: SlurmSite, partition: Partition | None) -> bool:
     """Whether its lists let an account of the user in, as far as one knows."""
     if not partition or not site.associations:
         return not site.partitions or not site.associations
-    return bool(accounts(site, partition))
+    return bool(list_accounts(site, partition))
 
 
-def accounts(site: SlurmSite, partition: Partition) -> tuple[str, ...]:
+def list_accounts(site: SlurmSite, partition: Partition) -> tuple[str, ...]:
     """The user's accounts that the partition lets in."""
     names = (
         one.account
@@ -208,7 +208,7 @@ def _default(site: SlurmSite) -> str:
 
 def _span(partition: Partition | None) -> float:
     """The time limit in seconds, so that the partition for short tests is not taken."""
-    limit = seconds(partition.max_time) if partition else None
+    limit = parse_limit(partition.max_time) if partition else None
     return float("inf") if limit is None else limit
 
 
@@ -222,7 +222,7 @@ def _size(kind: Kind) -> tuple[int, int, int]:
     return _whole(kind), kind.gpus * kind.number, kind.number
 
 
-def notes(choice: Choice, wanted: str) -> tuple[str, ...]:
+def list_notes(choice: Choice, wanted: str) -> tuple[str, ...]:
     """What was chosen and what else there is, in sentences."""
     kind = choice.kind
     said = []
@@ -230,17 +230,17 @@ def notes(choice: Choice, wanted: str) -> tuple[str, ...]:
         more = any(_whole(k) > _whole(kind) for k in choice.elsewhere)
         most = "it has the most GPUs" if kind.gpus else "none has GPUs"
         most = "it has the most GPUs that are open to you" if more else most
-        others = named(f"{k.partition} ({k.describe})" for k in choice.elsewhere)
+        others = join_names(f"{k.partition} ({k.describe})" for k in choice.elsewhere)
         said.append(
             f"partition {kind.partition} ({kind.describe}) was taken: {most}; "
             f"others: {others}; --partition chooses"
         )
     if choice.others:
-        others = named(k.describe for k in choice.others)
+        others = join_names(k.describe for k in choice.others)
         said.append(f"partition {kind.partition} also has {others}: not in this profile")
     if choice.also:
-        said.append(f"nodes of this kind also have {named(choice.also)}: not in this profile")
+        said.append(f"nodes of this kind also have {join_names(choice.also)}: not in this profile")
     if choice.partition.groups:
-        groups = named(choice.partition.groups)
+        groups = join_names(choice.partition.groups)
         said.append(f"partition {kind.partition} is for the Unix groups {groups}; id names yours")
     return tuple(said)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.loaded import Loaded
-from jobgen.survey.choice import Choice, accounts
-from jobgen.survey.draft import Draft, Path, named
+from jobgen.survey.choice import Choice, list_accounts
+from jobgen.survey.draft import Draft, Path, join_names
 from jobgen.survey.slurm_site import SlurmSite
 
 ROOM = 0.10
@@ -53,7 +53,7 @@ def compare(profile: Loaded[ClusterProfile], found: ClusterProfile, draft: Draft
         ours, theirs = _at(profile.value, line.path), _at(found, line.path)
         key, shown = ".".join(line.path), _words(line.value)
         if _stated(profile, line.path, ours):
-            place = str(profile.why(*line.path))
+            place = str(profile.cite(*line.path))
             if rule(ours, theirs):
                 same.append(key)
             else:
@@ -68,7 +68,7 @@ def compare(profile: Loaded[ClusterProfile], found: ClusterProfile, draft: Draft
     return Comparison(tuple(differences), tuple(same), tuple(unseen), draft.notes)
 
 
-def partition(profile: Loaded[ClusterProfile], site: SlurmSite) -> ProfileDifference | None:
+def compare_partition(profile: Loaded[ClusterProfile], site: SlurmSite) -> ProfileDifference | None:
     """The difference where the profile's partition is not there."""
     path = ("defaults", "slurm", "partition")
     wanted = profile.value.defaults.slurm.get("partition")
@@ -77,21 +77,26 @@ def partition(profile: Loaded[ClusterProfile], site: SlurmSite) -> ProfileDiffer
     )
     if not wanted or not known or all(name in known for name in wanted.split(",")):
         return None
-    place = str(profile.why(*path))
-    return ProfileDifference(".".join(path), wanted, place, named(known), "scontrol show partition")
+    place = str(profile.cite(*path))
+    return ProfileDifference(
+        ".".join(path), wanted, place, join_names(known), "scontrol show partition"
+    )
 
 
-def account(
+def compare_account(
     profile: Loaded[ClusterProfile], site: SlurmSite, choice: Choice
 ) -> ProfileDifference | None:
     """The difference where the profile's account is not the user's, or not for the partition."""
     path = ("defaults", "slurm", "account")
-    wanted, mine = profile.value.defaults.slurm.get("account"), accounts(site, choice.partition)
+    wanted, mine = (
+        profile.value.defaults.slurm.get("account"),
+        list_accounts(site, choice.partition),
+    )
     if not wanted or not site.associations or wanted in mine:
         return None
     how = f"sacctmgr show assoc: yours for partition {choice.partition.name}"
-    found = named(sorted(mine)) or "none"
-    return ProfileDifference(".".join(path), wanted, str(profile.why(*path)), found, how)
+    found = join_names(sorted(mine)) or "none"
+    return ProfileDifference(".".join(path), wanted, str(profile.cite(*path)), found, how)
 
 
 def _at(profile: ClusterProfile, path: Path) -> Any:

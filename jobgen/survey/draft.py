@@ -73,7 +73,7 @@ class LoginHost(NamedTuple):
     modules: tuple[str, ...] = ()
 
 
-def folders(text: str) -> tuple[WritableFolder, ...]:
+def parse_folders(text: str) -> tuple[WritableFolder, ...]:
     """The lines ``NAME TYPE FREE PATH`` of the survey script, each path once."""
     found: dict[str, WritableFolder] = {}
     for line in split_lines(text):
@@ -85,7 +85,7 @@ def folders(text: str) -> tuple[WritableFolder, ...]:
     return tuple(found.values())
 
 
-def named(words: Iterable[str], most: int = 6) -> str:
+def join_names(words: Iterable[str], most: int = 6) -> str:
     """Words with commas between them, and how many were left out."""
     words = list(words)
     more = f" and {len(words) - most} more" if len(words) > most else ""

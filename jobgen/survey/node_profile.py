@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from jobgen.shell import Result
-from jobgen.survey.catalogued import product
-from jobgen.survey.draft import Gap, ProfileLine, named
+from jobgen.survey.catalogued import find_product
+from jobgen.survey.draft import Gap, ProfileLine, join_names
 from jobgen.survey.hardware import efa, ibstat, ibv_devinfo, ip, lscpu, query, topo, topology
 from jobgen.survey.hardware import system_info as short
-from jobgen.survey.hardware.ports import Port, state
-from jobgen.survey.hardware.text import first_number, lines, parse_integer
+from jobgen.survey.hardware.ports import Port, parse_state
+from jobgen.survey.hardware.text import clean_lines, parse_first_number, parse_integer
 
 FIELDS = ("name", "memory.total", "driver_version")
 """What nvidia-smi is asked for each GPU."""
@@ -32,17 +32,17 @@ class Probe(NamedTuple):
     speeds: Mapping[str, int]
     """Interface → Mbit/s of its link."""
 
-    def text(self, key: str) -> str:
+    def get_text(self, key: str) -> str:
         """What a tool printed; empty where it failed."""
         result = self.answers.get(key, Result(127))
         return result.text if result.code == 0 else ""
 
-    def why_not(self, key: str, tool: str) -> str:
+    def explain_failure(self, key: str, tool: str) -> str:
         """Why a tool said nothing."""
         result = self.answers.get(key, Result(127))
         if result.code == 127:
             return f"{tool} is not on {self.node}"
-        said = next((line for line in lines(result.text) if line.strip()), "")
+        said = next((line for line in clean_lines(result.text) if line.strip()), "")
         return f"{tool} on {self.node} ended with {result.code}: {said[:120]}"
 
 
@@ -66,10 +66,10 @@ def probe(frames: Sequence[tuple[str, str]]) -> Probe | None:
         if (number := parse_integer(mbps.strip())) is not None:
             speeds[name] = number
     name = words.get("node") or words.get("host", "")
-    return Probe(next(lines(name)).strip()[:64] or "the node", answers, words, speeds)
+    return Probe(next(clean_lines(name)).strip()[:64] or "the node", answers, words, speeds)
 
 
-def entries(told: Probe, gpus: int) -> Iterator[ProfileLine | Gap]:
+def list_entries(told: Probe, gpus: int) -> Iterator[ProfileLine | Gap]:
     """The lines that a node tells; ``gpus`` is how many Slurm says that it has."""
     yield from _gpus(told, gpus)
     yield from _network(told)
@@ -77,7 +77,7 @@ def entries(told: Probe, gpus: int) -> Iterator[ProfileLine | Gap]:
     yield from _versions(told)
 
 
-def notes(told: Probe, gpus: int) -> Iterator[str]:
+def list_notes(told: Probe, gpus: int) -> Iterator[str]:
     """What is unusual on the node, in sentences."""
     seen = len(_listed(told))
     if seen and seen != gpus:
@@ -92,7 +92,7 @@ def notes(told: Probe, gpus: int) -> Iterator[str]:
     shm = [parse_integer(word) for word in told.texts.get("shm", "").split()[:2]]
     if shm and shm[0] is not None and shm[0] < 1 << 20:
         yield f"{told.node} has {shm[0] >> 10} MiB of /dev/shm; NCCL and data loaders need 1 GiB"
-    cpus = lscpu.parse(told.text("lscpu"))
+    cpus = lscpu.parse(told.get_text("lscpu"))
     if cpus and cpus.model:
         yield (
             f"CPUs of {told.node}: {cpus.model}, {cpus.sockets} sockets, {cpus.cores} cores, "
@@ -101,7 +101,7 @@ def notes(told: Probe, gpus: int) -> Iterator[str]:
 
 
 def _listed(told: Probe) -> Sequence[Mapping[str, query.Reading]]:
-    return query.parse(told.text("gpu"), FIELDS)
+    return query.parse(told.get_text("gpu"), FIELDS)
 
 
 def _gpus(told: Probe, gpus: int) -> Iterator[ProfileLine | Gap]:
@@ -109,7 +109,7 @@ def _gpus(told: Probe, gpus: int) -> Iterator[ProfileLine | Gap]:
     path = ("nodes", "gpu")
     if not rows:
         if gpus:
-            yield Gap(path, told.why_not("gpu", "nvidia-smi"))
+            yield Gap(path, told.explain_failure("gpu", "nvidia-smi"))
         return
     name, memory = rows[0]["name"].text, rows[0]["memory.total"].number
     if not gpus:
@@ -117,7 +117,7 @@ def _gpus(told: Probe, gpus: int) -> Iterator[ProfileLine | Gap]:
         yield ProfileLine(
             ("gpu_request",), "none", f"nvidia-smi shows GPUs on {told.node}, Slurm has none"
         )
-    found = product(name, memory)
+    found = find_product(name, memory)
     how = f"nvidia-smi on {told.node}: {name}, {memory or 0:.0f} MiB"
     if len(found) == 1:
         yield ProfileLine(path, found[0], how)
@@ -139,42 +139,42 @@ def _inside(told: Probe, gpus: int) -> Iterator[ProfileLine | Gap]:
     else:
         yield Gap(
             path,
-            told.why_not("topo", "nvidia-smi topo -m")
-            if not told.text("topo")
+            told.explain_failure("topo", "nvidia-smi topo -m")
+            if not told.get_text("topo")
             else f"nvidia-smi topo -m on {told.node} does not tell",
         )
 
 
 def _topology(told: Probe) -> topology.Topology:
-    return topology.explain(topo.parse(told.text("topo")), _ports(told)[:256])
+    return topology.explain(topo.parse(told.get_text("topo")), _ports(told)[:256])
 
 
 def _ports(told: Probe) -> tuple[Port, ...]:
     """The RDMA ports by ibstat, else ibv_devinfo, else /sys."""
-    verbs = ibv_devinfo.parse(told.text("ibv"))
+    verbs = ibv_devinfo.parse(told.get_text("ibv"))
     transports = {port.device: port.transport for port in verbs}
-    for found in (ibstat.parse(told.text("ibstat")), verbs):
+    for found in (ibstat.parse(told.get_text("ibstat")), verbs):
         if any(port.state for port in found):
             return tuple(p._replace(transport=transports.get(p.device, "")) for p in found)
     return tuple(_in_sys(told.texts.get("rdma", "")))
 
 
 def _source(told: Probe) -> str:
-    if any(port.state for port in ibstat.parse(told.text("ibstat"))):
+    if any(port.state for port in ibstat.parse(told.get_text("ibstat"))):
         return "ibstat"
-    if any(port.state for port in ibv_devinfo.parse(told.text("ibv"))):
+    if any(port.state for port in ibv_devinfo.parse(told.get_text("ibv"))):
         return "ibv_devinfo"
     return "/sys/class/infiniband"
 
 
 def _in_sys(text: str) -> Iterator[Port]:
     """The lines ``DEVICE PORT|LAYER|STATE|RATE`` of the probe script."""
-    for line in lines(text):
+    for line in clean_lines(text):
         parts = line.split("|")
         name, _, number = parts[0].strip().partition(" ")
         if len(parts) == 4 and re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", name):
-            layer, rate = parts[1].strip().lower(), first_number(parts[3].strip())
-            yield Port(name, parse_integer(number) or 1, state(parts[2]), layer, rate)
+            layer, rate = parts[1].strip().lower(), parse_first_number(parts[3].strip())
+            yield Port(name, parse_integer(number) or 1, parse_state(parts[2]), layer, rate)
 
 
 def _network(told: Probe) -> Iterator[ProfileLine | Gap]:
@@ -190,7 +190,7 @@ def _fabric(told: Probe) -> ProfileLine | Gap:
     on, path = f"on {told.node}", ("network", "fabric")
     devices, how = _efa(told)
     if devices:
-        return ProfileLine(path, "efa", f"{how}: {named(devices)}")
+        return ProfileLine(path, "efa", f"{how}: {join_names(devices)}")
     if re.search(r"^\s*hsn\d+\b", told.texts.get("links", ""), re.MULTILINE):
         return ProfileLine(path, "slingshot", f"interfaces hsn {on}")
     ports = _usable(told)
@@ -199,11 +199,11 @@ def _fabric(told: Probe) -> ProfileLine | Gap:
     layers = {port.layer for port in near or active}
     for fabric, layer in _LAYERS.items():
         if layer in layers:
-            seen = named(p.device for p in active if p.layer == layer)
+            seen = join_names(p.device for p in active if p.layer == layer)
             return ProfileLine(path, fabric, f"{_source(told)} {on}: link layer {layer} of {seen}")
     why = "no RDMA device that NCCL can use" if _ports(told) else "no RDMA device"
     if ports:
-        why = f"no port of {named(port.device for port in ports)} is active"
+        why = f"no port of {join_names(port.device for port in ports)} is active"
     source = _source(told) if _ports(told) else "/sys/class/infiniband"
     if any(port.infiniband for port in ports):
         return Gap(path, f"{source} {on}: {why}", ("infiniband", "ethernet"))
@@ -218,7 +218,7 @@ def _usable(told: Probe) -> tuple[Port, ...]:
 
 def _efa(told: Probe) -> tuple[tuple[str, ...], str]:
     """The EFA devices and who tells; fi_info is often on the PATH of login shells only."""
-    if devices := efa.devices(told.text("efa")):
+    if devices := efa.list_devices(told.get_text("efa")):
         return devices, f"fi_info -p efa on {told.node}"
     other = (p for p in _ports(told) if "unspecified" in (p.transport, p.layer))
     names = dict.fromkeys(p.device for p in other if _EFA.fullmatch(p.device))
@@ -246,7 +246,7 @@ def _cards(told: Probe, fabric: str) -> Iterator[ProfileLine | Gap]:
         if near
         else (f"{_source(told)}: the fastest active ones; which are near a GPU is not known")
     )
-    without = f"; not {named(left)}" if left else ""
+    without = f"; not {join_names(left)}" if left else ""
     yield ProfileLine(("network", "nics"), len(chosen), f"{beside}{without}")
     rates = {p.gbps for p in ports if p.device in chosen and p.gbps}
     if len(rates) == 1 and min(rates).is_integer():
@@ -264,7 +264,7 @@ def _socket(told: Probe, fabric: str) -> Iterator[ProfileLine | Gap]:
     match = re.search(r"\bdev ([A-Za-z0-9_.@-]{1,32})", told.texts.get("route", "")[:4096])
     name = match[1] if match else ""
     if not name or name == "lo":
-        up = [i.name for i in ip.parse(told.text("ip")) if i.name != "lo" and i.addresses]
+        up = [i.name for i in ip.parse(told.get_text("ip")) if i.name != "lo" and i.addresses]
         yield Gap(path, f"ip route on {told.node} does not tell", tuple(up[:8]))
         return
     how = f"ip route get, on {told.node} to another node"
@@ -288,5 +288,5 @@ def _internet(told: Probe) -> Iterator[ProfileLine]:
 
 def _versions(told: Probe) -> Iterator[ProfileLine]:
     rows = _listed(told)
-    if rows and (release := short.driver(rows[0]["driver_version"].text)):
+    if rows and (release := short.parse_driver(rows[0]["driver_version"].text)):
         yield ProfileLine(("versions", "driver"), release, f"nvidia-smi on {told.node}")

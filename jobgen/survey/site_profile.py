@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from jobgen.survey.catalogued import candidates
-from jobgen.survey.choice import Choice, Kind, accounts, gpu_types
-from jobgen.survey.draft import Draft, Gap, LoginHost, ProfileLine, WritableFolder, named
-from jobgen.survey.slurm_site import SlurmSite, clock, seconds
+from jobgen.survey.catalogued import find_candidates
+from jobgen.survey.choice import Choice, Kind, list_accounts, list_gpu_types
+from jobgen.survey.draft import Draft, Gap, LoginHost, ProfileLine, WritableFolder, join_names
+from jobgen.survey.slurm_site import SlurmSite, format_limit, parse_limit
 
 SHARED = frozenset(
     {"nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "afs", "panfs", "wekafs", "fuseblk", "fuse"}
@@ -28,7 +28,7 @@ class UserFacts(NamedTuple):
     root: str = ""
 
 
-def entries(
+def list_entries(
     site: SlurmSite, login: LoginHost, choice: Choice, asked: UserFacts
 ) -> Iterator[ProfileLine | Gap]:
     """The lines of a profile, in its order; what only a node can tell is a Gap."""
@@ -50,7 +50,7 @@ def entries(
         yield Gap(("slurm_version",), _silence(site, "sinfo --version"))
 
 
-def folder(login: LoginHost) -> WritableFolder | None:
+def choose_folder(login: LoginHost) -> WritableFolder | None:
     """Where run directories go best: scratch, then work, then the home."""
     order = ("SCRATCH", "PSCRATCH", "SCRATCHDIR", "WORK", "WORKDIR", "PROJECT", "", "HOME")
     known = [one for one in login.folders if one.name in order and one.type != "tmpfs"]
@@ -62,7 +62,7 @@ def _root(login: LoginHost, root: str) -> Iterator[ProfileLine | Gap]:
     if root:
         yield ProfileLine(path, root, "--root")
         return
-    best = folder(login)
+    best = choose_folder(login)
     if best is None:
         yield Gap(path, "no folder there is yours to write")
         return
@@ -71,10 +71,10 @@ def _root(login: LoginHost, root: str) -> Iterator[ProfileLine | Gap]:
         "which other machines see too" if best.type in SHARED else "not known whether nodes see it"
     )
     how = f"{named_by}, yours to write, {best.free_kib >> 20} GiB free; {best.type}, {seen}"
-    yield ProfileLine(path, f"{personal(best.path, login.user)}/jobgen", how)
+    yield ProfileLine(path, f"{insert_user(best.path, login.user)}/jobgen", how)
 
 
-def personal(path: str, user: str) -> str:
+def insert_user(path: str, user: str) -> str:
     """The path with ``$USER`` for the folder that is called as its user."""
     parts = [
         "$USER" if part == user and user else part.replace("$", "$$") for part in path.split("/")
@@ -92,7 +92,7 @@ def _nodes(kind: Kind) -> Iterator[ProfileLine | Gap]:
     if kind.gpus:
         word = f"gpu:{kind.gpu_type}:{kind.gpus}" if kind.gpu_type else f"gpu:{kind.gpus}"
         yield ProfileLine(("nodes", "gpus_per_node"), kind.gpus, f"{kind.how}: Gres {word}")
-        yield gpu(kind)
+        yield guess_gpu(kind)
     if kind.cpus:
         yield ProfileLine(("nodes", "cpus"), kind.cpus, f"{kind.how}: CPUTot{least}")
     else:
@@ -103,12 +103,12 @@ def _nodes(kind: Kind) -> Iterator[ProfileLine | Gap]:
         yield Gap(("nodes", "mem"), f"{kind.how} does not say")
 
 
-def gpu(kind: Kind) -> ProfileLine | Gap:
+def guess_gpu(kind: Kind) -> ProfileLine | Gap:
     """What the GRES type alone says of the GPU."""
     path = ("nodes", "gpu")
     if not kind.gpu_type:
         return Gap(path, "Slurm's Gres names no type")
-    found = candidates(kind.gpu_type)
+    found = find_candidates(kind.gpu_type)
     if len(found) == 1:
         return ProfileLine(
             path, found[0], f"Slurm's Gres type {kind.gpu_type}, which means only this one"
@@ -123,10 +123,10 @@ def _request(site: SlurmSite, choice: Choice) -> Iterator[ProfileLine | Gap]:
     path, kind = ("gpu_request",), choice.kind
     if not kind.gpus:
         return
-    types = gpu_types(site, kind.partition)
+    types = list_gpu_types(site, kind.partition)
     select = site.settings.get("SelectType", "")
     if len(types) > 1 and kind.gpu_type:
-        yield ProfileLine(path, "gres-typed", f"partition {kind.partition} has {named(types)}")
+        yield ProfileLine(path, "gres-typed", f"partition {kind.partition} has {join_names(types)}")
         yield ProfileLine(("gpu_type",), kind.gpu_type, f"{kind.how}: Gres")
     elif select.endswith("cons_tres"):
         yield ProfileLine(path, "gpus-per-node", f"scontrol show config: SelectType {select}")
@@ -151,10 +151,10 @@ def _account(site: SlurmSite, choice: Choice, asked: str) -> Iterator[ProfileLin
         why = _silence(site, "sacctmgr") or "sacctmgr knows no account of yours"
         yield Gap(path, why)
         return
-    mine = accounts(site, choice.partition)
+    mine = list_accounts(site, choice.partition)
     if site.default_account in mine:
         others = [a for a in mine if a != site.default_account]
-        more = f"; also {named(others)}" if others else ""
+        more = f"; also {join_names(others)}" if others else ""
         yield ProfileLine(
             path, site.default_account, f"sacctmgr show user: your default account{more}"
         )
@@ -180,7 +180,7 @@ def _qos(site: SlurmSite, choice: Choice, asked: UserFacts) -> Iterator[ProfileL
     if not allowed or not mine or any(one.default_qos.lower() in lower for one in mine):
         return
     found = tuple(dict.fromkeys(q for one in mine for q in one.qos if q.lower() in lower))
-    why = f"scontrol show partition: AllowQos {named(allowed)}"
+    why = f"scontrol show partition: AllowQos {join_names(allowed)}"
     if len(found) == 1:
         yield ProfileLine(
             path, found[0], f"{why}; sacctmgr show assoc: the one of them that is yours"
@@ -199,24 +199,24 @@ def _modules(login: LoginHost) -> Iterator[Gap]:
 def _limits(site: SlurmSite, choice: Choice, asked: UserFacts) -> Iterator[ProfileLine | Gap]:
     partition, path = choice.partition, ("limits", "time")
     options = [
-        (seconds(partition.max_time), f"scontrol show partition: MaxTime of {partition.name}")
+        (parse_limit(partition.max_time), f"scontrol show partition: MaxTime of {partition.name}")
     ]
     chosen = asked.account or site.default_account
     options += [
-        (seconds(one.max_wall), f"sacctmgr show assoc: MaxWall of account {one.account}")
+        (parse_limit(one.max_wall), f"sacctmgr show assoc: MaxWall of account {one.account}")
         for one in site.associations
         if one.account == chosen and one.concerns(partition.name)
     ]
     used = {name.lower() for name in (_qos_used(site, choice, asked), partition.own_qos) if name}
     options += [
-        (seconds(one.max_wall), f"sacctmgr show qos: MaxWall of {one.name}")
+        (parse_limit(one.max_wall), f"sacctmgr show qos: MaxWall of {one.name}")
         for one in site.qos
         if one.name.lower() in used
     ]
     known = [(limit, how) for limit, how in options if limit and limit <= _LONGEST]
     if known:
         limit, how = min(known)
-        yield ProfileLine(path, clock(limit), how)
+        yield ProfileLine(path, format_limit(limit), how)
     else:
         yield Gap(path, f"partition {partition.name} has no limit that Slurm shows")
     most = partition.max_nodes
@@ -274,7 +274,7 @@ def _joined(known: ProfileLine | Gap, told: ProfileLine | Gap | None) -> Profile
     return told
 
 
-def shared(line: ProfileLine, node: str) -> ProfileLine:
+def mark_shared(line: ProfileLine, node: str) -> ProfileLine:
     """The line of paths.root, once a job on that node has written there."""
     how = line.how.partition("; ")[0]
     return line._replace(how=f"{how}; a job on {node} wrote there")

@@ -16,7 +16,7 @@ _REQUESTS = {"exclusive": "--exclusive", "mem": "--mem=0"}
 _NO_ANSWER = 124
 
 
-def questions(choice: Choice, slurm: Sequence[tuple[str, str]]) -> dict[str, str]:
+def list_questions(choice: Choice, slurm: Sequence[tuple[str, str]]) -> dict[str, str]:
     """A name and a command for each request: a job with all GPUs of a node, then each option."""
     kind = choice.kind
     gres = f"gpu:{kind.gpu_type}:{kind.gpus}" if kind.gpu_type else f"gpu:{kind.gpus}"
@@ -32,7 +32,7 @@ def questions(choice: Choice, slurm: Sequence[tuple[str, str]]) -> dict[str, str
     }
 
 
-def entry(answers: Mapping[str, Result]) -> ProfileLine | Gap:
+def read_refusals(answers: Mapping[str, Result]) -> ProfileLine | Gap:
     """What the site refuses of a job that it takes otherwise; an empty list where it takes both."""
     plain = answers[_PLAIN]
     if plain.code != 0:

@@ -15,7 +15,7 @@ _SPECIAL = frozenset({"true", "false", "yes", "no", "on", "off", "null", "unknow
 _COLUMN = 40
 
 
-def text(head: Sequence[str], draft: Draft) -> str:
+def format_profile(head: Sequence[str], draft: Draft) -> str:
     """The profile: ``head`` and the notes as comments, then its lines."""
     said = [*head, *(f"note: {note}" for note in draft.notes)]
     comments = "".join(f"# {_comment(line)}\n" for line in said)
@@ -36,10 +36,10 @@ def _lines(draft: Draft) -> Iterator[str]:
             if before[:depth] != above:
                 yield f"{_indent(above, commented=above not in real)}{above[-1]}:"
         before = one.path
-        yield entry(one)
+        yield format_entry(one)
 
 
-def entry(one: ProfileLine | Gap) -> str:
+def format_entry(one: ProfileLine | Gap) -> str:
     """The line of one fact, or of what was not found."""
     if isinstance(one, ProfileLine):
         return _with(f"{_indent(one.path)}{one.path[-1]}: {_scalar(one.value)}", one.how)

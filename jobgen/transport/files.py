@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jobgen.errors import Diagnostic, JobgenError
-from jobgen.shell import Result, script
+from jobgen.shell import Result, build_script
 from jobgen.transport import DEADLINE, Payload, Transport
 
 LIMIT = 4 << 20
@@ -133,7 +133,7 @@ class Tail:
     """Why a file came cut or not at all, by its path; under ``""``, why others may be missing."""
 
 
-def tail(
+def read_tail(
     transport: Transport,
     directory: str,
     offsets: Mapping[str, int],
@@ -153,7 +153,7 @@ def tail(
     lines = [f"{offset} ./{path}\n" for path, offset in offsets.items() if "\n" not in path]
     known = "".join([*lines, "-\n"]).encode("utf-8", "surrogateescape")
     words = (limit, -1 if backlog is None else backlog, overlap)
-    text = script(_TAIL, directory, nonce, *map(str, words))
+    text = build_script(_TAIL, directory, nonce, *map(str, words))
     result = transport.call(text, Payload(len(known), [known]), deadline=DEADLINE)
     mark = b"\n" + nonce.encode() + b" "
     at = [found.end() for found in re.finditer(mark, result.out)]
@@ -207,7 +207,7 @@ def read_at(
 
     Raises JobgenError where the answer is not whole.
     """
-    result = transport.call(script(_READ, path, str(offset), str(limit)), deadline=deadline)
+    result = transport.call(build_script(_READ, path, str(offset), str(limit)), deadline=deadline)
     if result.out == b"none\n":
         return None
     size, newline, data = result.out.partition(b"\n")

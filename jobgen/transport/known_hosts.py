@@ -70,7 +70,7 @@ class Trust(Enum):
     """Unknown as it is, but an authority is trusted that may have signed it."""
 
 
-def lines_about(name: str, files: Sequence[Path]) -> tuple[HostKeyLine, ...]:
+def find_lines(name: str, files: Sequence[Path]) -> tuple[HostKeyLine, ...]:
     """The lines for a host of this name (``host`` or ``[host]:port``), file by file."""
     return tuple(line for file in files for line in _read(file, name))
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from jobgen.errors import Diagnostic, Unreachable
 from jobgen.model.record import Login
 from jobgen.shell import split_lines
-from jobgen.transport.known_hosts import lines_about
+from jobgen.transport.known_hosts import find_lines
 from jobgen.transport.pipes import PipeChannel
-from jobgen.transport.prompts import Terminal, plain
+from jobgen.transport.prompts import Terminal, strip_controls
 from jobgen.transport.protocol import BOOTSTRAP, Session
-from jobgen.transport.route import Route, config_words, route
+from jobgen.transport.route import Route, find_route, list_config_options
 
 _WITH_PERSON = 240.0
 """Seconds in which somebody finds a telephone and types a code."""
@@ -76,11 +76,11 @@ _REASONS = (
 class SshProgram(PipeChannel):
     """An ``ssh`` that runs the bootstrap line."""
 
-    def epitaph(self) -> str:
+    def describe_end(self) -> str:
         """The last line that ssh wrote, where it has ended."""
-        code, text = self.last_words()
+        code, text = self.read_exit()
         lines = [line.strip() for line in split_lines(text) if line.strip()]
-        return plain(lines[-1]) if lines and code is not None else ""
+        return strip_controls(lines[-1]) if lines and code is not None else ""
 
 
 class OpensshTransport(Session):
@@ -94,7 +94,7 @@ class OpensshTransport(Session):
                 hint="install the OpenSSH client, or write `backend: paramiko` under ssh:",
             )
             raise Unreachable(problem)
-        target = route(login.host, login.user, login.port)
+        target = find_route(login.host, login.user, login.port)
         _refuse_unchecked_jumps(target)
         self._pinned = _pinned(target, login.fingerprint) if login.fingerprint else None
         person = Terminal(say).there
@@ -115,7 +115,7 @@ class OpensshTransport(Session):
 
 def _words(login: Login, person: bool, pinned: Path | None) -> list[str]:
     # Ctrl-C at the terminal is for jobgen; in a session of its own ssh could not ask there
-    words = ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh", "ssh", *config_words()]
+    words = ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh", "ssh", *list_config_options()]
     options = list(_OPTIONS)
     if not person:
         options.append("BatchMode=yes")
@@ -130,7 +130,7 @@ def _words(login: Login, person: bool, pinned: Path | None) -> list[str]:
 
 def _refuse_unchecked_jumps(target: Route) -> None:
     # our options are not handed on to the ssh that connects to a jump host
-    for hop in target.jumps():
+    for hop in target.list_jumps():
         if hop.host_key_checking in _OFF:
             problem = Diagnostic(
                 "J406",
@@ -143,7 +143,7 @@ def _refuse_unchecked_jumps(target: Route) -> None:
 
 def _pinned(target: Route, fingerprint: str) -> Path:
     """A known_hosts file with the pinned key alone, and what is revoked."""
-    lines = lines_about(target.known_name, target.known_hosts)
+    lines = find_lines(target.known_name, target.known_hosts)
     wanted = [x for x in lines if not x.marker and x.key.fingerprint == fingerprint.rstrip("=")]
     if not wanted:
         problem = Diagnostic(
@@ -165,10 +165,10 @@ def _pinned(target: Route, fingerprint: str) -> Path:
 
 def _explained(program: SshProgram, target: Route) -> Unreachable | None:
     """The error for ssh's own failure; None where ssh got through and something else failed."""
-    code, text = program.last_words()
+    code, text = program.read_exit()
     if code != 255:
         return None
-    lines = [plain(line.strip("@ \t\r")) for line in split_lines(text)]
+    lines = [strip_controls(line.strip("@ \t\r")) for line in split_lines(text)]
     lines = [line for line in lines if line] or ["ssh ended and said nothing"]
     told = [(reason, line) for reason in _REASONS for line in lines if re.search(reason[0], line)]
     (_, problem_code, hint), said = told[0]

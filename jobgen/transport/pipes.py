@@ -89,7 +89,7 @@ class PipeChannel:
             self._last_words = (self._last_words + piece[-_LAST_WORDS:])[-_LAST_WORDS:]
         return piece
 
-    def last_words(self) -> tuple[int | None, str]:
+    def read_exit(self) -> tuple[int | None, str]:
         """The exit code of the child (None: it lives) and the end of its standard error."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             # it has closed its output, so it is about to end: its code says why
@@ -100,7 +100,7 @@ class PipeChannel:
                     pass
         return self._child.returncode, self._last_words.decode("utf-8", "replace")
 
-    def epitaph(self) -> str:
+    def describe_end(self) -> str:
         """Nothing: who owns the child knows how to read its last words."""
         return ""
 

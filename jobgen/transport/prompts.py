@@ -27,18 +27,18 @@ class Terminal:
     def show(self, text: str) -> None:
         """Show a text of the server's, made harmless."""
         if self._say and text.strip():
-            self._say(plain(text.strip()))
+            self._say(strip_controls(text.strip()))
 
     def ask(self, prompt: str, *, echo: bool = False) -> str:
         """What the person typed; hidden, unless ``echo``."""
         self._before_asking()
         if not echo:
-            return getpass.getpass(plain(prompt))
-        sys.stderr.write(plain(prompt))
+            return getpass.getpass(strip_controls(prompt))
+        sys.stderr.write(strip_controls(prompt))
         sys.stderr.flush()
         return sys.stdin.readline().rstrip("\n")
 
 
-def plain(text: str) -> str:
+def strip_controls(text: str) -> str:
     """The text without what could move a cursor or open a link; lines are kept."""
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)

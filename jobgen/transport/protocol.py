@@ -88,7 +88,7 @@ class Channel(Protocol):
     def close(self) -> None:
         """End it in good order; may be called twice."""
 
-    def epitaph(self) -> str:
+    def describe_end(self) -> str:
         """What is known of why it ended, as one line; empty where nothing is."""
 
 
@@ -200,7 +200,7 @@ class Session:
 
     def _fail(self, how: str, deadline: float, answers: dict[int, ReplyStream]) -> NoReturn:
         what = f"no answer within {deadline:g} s" if how == _LATE else how
-        why = self._channel.epitaph() or _noise(answers)
+        why = self._channel.describe_end() or _noise(answers)
         self._channel.abort()
         self._ended = what
         problem = Diagnostic(

@@ -65,22 +65,22 @@ class Route:
         name = self.hostname if self.port == PORT else f"{self.hostname} port {self.port}"
         return self.host if name == self.host else f"{self.host} ({name})"
 
-    def jumps(self) -> tuple[Route, ...]:
+    def list_jumps(self) -> tuple[Route, ...]:
         """The routes of the jump hosts, first one first."""
         if not self.proxy_jump:
             return ()
         hops = [_parse_jump(text) for text in self.proxy_jump.split(",")]
         # as ssh does it: a host in the list is reached through the one before, whatever
         # ssh_config says of it; only the first may have a jump host of its own
-        routes = [replace(route(*hop), proxy_jump="", proxy_command="") for hop in hops[1:]]
-        first = route(*hops[0])
-        return (*first.jumps(), first, *routes)
+        routes = [replace(find_route(*hop), proxy_jump="", proxy_command="") for hop in hops[1:]]
+        first = find_route(*hops[0])
+        return (*first.list_jumps(), first, *routes)
 
 
-def route(host: str, user: str = "", port: int | None = None) -> Route:
+def find_route(host: str, user: str = "", port: int | None = None) -> Route:
     """The route to a host. Raises Unreachable where ssh refuses the name or its configuration."""
     check_names(host, user)
-    words = ["ssh", *config_words(), "-G", "-T"]
+    words = ["ssh", *list_config_options(), "-G", "-T"]
     words += ["-l", user] if user else []
     words += ["-p", str(port)] if port else []
     try:
@@ -91,9 +91,9 @@ def route(host: str, user: str = "", port: int | None = None) -> Route:
             stdin=subprocess.DEVNULL,
         )
     except FileNotFoundError:
-        from jobgen.transport.ssh.fallback import options
+        from jobgen.transport.ssh.fallback import read_options
 
-        return of(host, options(host, user, port))
+        return build_route(host, read_options(host, user, port))
     except subprocess.TimeoutExpired:
         problem = Diagnostic(
             "J401",
@@ -109,10 +109,10 @@ def route(host: str, user: str = "", port: int | None = None) -> Route:
             hint=f"ssh -G {host} shows the same",
         )
         raise Unreachable(problem)
-    return of(host, parse(done.stdout.decode("utf-8", "surrogateescape")))
+    return build_route(host, parse(done.stdout.decode("utf-8", "surrogateescape")))
 
 
-def config_words() -> list[str]:
+def list_config_options() -> list[str]:
     """The words that make ssh read the configuration that is wanted."""
     config = os.environ.get(CONFIG_VARIABLE)
     return ["-F", config] if config else []
@@ -139,7 +139,7 @@ def parse(text: str) -> dict[str, list[str]]:
     return options
 
 
-def of(host: str, options: Options) -> Route:
+def build_route(host: str, options: Options) -> Route:
     """The route that these options describe."""
 
     def get_option(key: str, default: str = "") -> str:

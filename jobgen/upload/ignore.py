@@ -87,9 +87,9 @@ class Ignorer:
 
     def withholds(self, path: str, is_directory: bool) -> bool:
         """Whether this looks like a secret by its name and no ``!`` rule names it."""
-        return bool(name_kind(path, is_directory)) and not self.names(path)
+        return bool(name_kind(path, is_directory)) and not self.is_named(path)
 
-    def names(self, path: str) -> bool:
+    def is_named(self, path: str) -> bool:
         """Whether a ``!`` rule names this file, so that it is sent whatever it is."""
         name = path.rpartition("/")[2]
         return any(fnmatchcase(name, pattern) for pattern in self._named)

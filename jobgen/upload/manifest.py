@@ -68,17 +68,17 @@ class Manifest:
         """Bytes in all files."""
         return sum(e.size for e in self.entries)
 
-    def largest(self, count: int = 5) -> tuple[Entry, ...]:
+    def list_largest(self, count: int = 5) -> tuple[Entry, ...]:
         """The biggest files, biggest first."""
         return tuple(heapq.nsmallest(count, self.files, key=lambda e: (-e.size, e.path)))
 
-    def digest(self) -> str:
+    def compute_digest(self) -> str:
         """The sha256 over path, kind, mode and content of every entry, as hex. Reads every file."""
         hashes = {e.path: _hash(self, e) for e in self.files}
-        return content_digest(self, hashes)
+        return digest_content(self, hashes)
 
 
-def content_digest(manifest: Manifest, hashes: dict[str, str]) -> str:
+def digest_content(manifest: Manifest, hashes: dict[str, str]) -> str:
     """The digest of a manifest whose files have these sha256 sums. No time, owner or inode."""
     total = hashlib.sha256()
     for entry in manifest.entries:
@@ -123,17 +123,17 @@ def read(root: Path, entry: Entry, grown: set[str] | None = None) -> Iterator[by
         os.close(descriptor)
 
 
-def stamp_of(status: os.stat_result) -> tuple[int, int, int]:
+def get_stamp(status: os.stat_result) -> tuple[int, int, int]:
     """What identifies one state of one file."""
     return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
 def _check_unchanged(entry: Entry, descriptor: int, grown: set[str]) -> None:
     status = os.fstat(descriptor)
-    same_file = stamp_of(status)[:2] == entry.stamp[:2]
+    same_file = get_stamp(status)[:2] == entry.stamp[:2]
     if same_file and status.st_size > entry.size and _LOG.search(entry.path):
         grown.add(entry.path)
-    elif stamp_of(status) != entry.stamp or status.st_size != entry.size:
+    elif get_stamp(status) != entry.stamp or status.st_size != entry.size:
         raise _changed(entry, "it was written to")
 
 

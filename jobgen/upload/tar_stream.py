@@ -11,7 +11,7 @@ import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 
 from jobgen.model.bundle import BundleFile
-from jobgen.upload.manifest import Entry, Manifest, content_digest, read
+from jobgen.upload.manifest import Entry, Manifest, digest_content, read
 
 SOURCE = "src"
 """The directory of the user's files in the stream."""
@@ -54,7 +54,7 @@ class TarStream:
         """The content digest of the working directory; known when the stream has been sent."""
         if self._manifest is None:
             return ""
-        return content_digest(self._manifest, self._hashes)
+        return digest_content(self._manifest, self._hashes)
 
     def _members(self) -> Iterator[bytes]:
         self._hashes, self._sums = {}, []
@@ -92,7 +92,7 @@ class TarStream:
         self._sums.append(_sum_line(path, digest))
 
 
-def payload(manifest: Manifest | None, extra: Sequence[BundleFile] = ()) -> TarStream:
+def build_payload(manifest: Manifest | None, extra: Sequence[BundleFile] = ()) -> TarStream:
     """The stream of a working directory (below ``src/``) and of files made in memory.
 
     ``extra`` come first, under the paths they name; ``bundle/`` files are summed, others (TOKEN,

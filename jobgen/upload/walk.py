@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jobgen.errors import Diagnostic, Invalid
 from jobgen.upload.ignore import NEVER, Ignorer, Rules, WorkdirRules
-from jobgen.upload.manifest import Entry, Ignored, Manifest, stamp_of
+from jobgen.upload.manifest import Entry, Ignored, Manifest, get_stamp
 
 WEIGHED = 10_000
 """Entries of ignored directories that are counted at most; a data set need not be walked."""
@@ -101,10 +101,10 @@ class _Walk:
         elif not os.access(item.path, os.R_OK):
             self.wrong.setdefault("unreadable", []).append(path)
         else:
-            if self.ignorer.names(path):
+            if self.ignorer.is_named(path):
                 self.named.add(path)
             mode = 0o755 if status.st_mode & 0o100 else 0o644
-            self.entries.append(Entry(path, "file", status.st_size, mode, "", stamp_of(status)))
+            self.entries.append(Entry(path, "file", status.st_size, mode, "", get_stamp(status)))
 
     def link(self, path: str) -> None:
         """Keep a link that stays inside, as a relative one; note one that does not."""
@@ -218,7 +218,7 @@ _PROBLEMS = {
 
 
 def _too_big(manifest: Manifest, limit: int) -> Diagnostic:
-    biggest = ", ".join(f"{_printable(e.path)} {_size(e.size)}" for e in manifest.largest())
+    biggest = ", ".join(f"{_printable(e.path)} {_size(e.size)}" for e in manifest.list_largest())
     return Diagnostic(
         "J195",
         f"workdir: {_size(manifest.total)} in {len(manifest.files)} files to send, the limit is "

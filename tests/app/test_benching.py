@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from jobgen.app import jobs
-from jobgen.app.advising import advised
+from jobgen.app.advising import advise_job
 from jobgen.app.benching import allreduce, run_scaling
-from jobgen.app.calibrating import linked
+from jobgen.app.calibrating import find_benches
 from jobgen.app.prepare import PreparedJob, prepare
-from jobgen.app.submit import dry_run, submit
+from jobgen.app.submit import rehearse_submit, submit
 from jobgen.app.world import World
 from jobgen.errors import Missing, Usage
 from jobgen.model.record import JobId
@@ -34,21 +34,25 @@ Job = Callable[..., Path]
 def test_the_job_is_one_like_any_other(
     world: World, cluster: str, wanted: allreduce.AllreduceRequest, nodes: int, limit: float | None
 ) -> None:
-    with allreduce.ready(world, wanted, cluster) as made:
+    with allreduce.prepare_job(world, wanted, cluster) as made:
         shape = made.plan.shape
         assert min(shape.nodes, made.profile.value.nodes.count) == min(nodes, shape.nodes)
         sent = {file.path for file in made.manifest.files} if made.manifest else set()
         assert {"job.yaml", "bench_collectives/__main__.py"} <= sent
         assert all(check.status == "ok" for check in made.plan.checks), made.plan.checks
-        assert [step.title for step in dry_run(made).steps] == ["connect", "upload", "submit"]
-        about = allreduce.about(made)[allreduce.KEY]
+        assert [step.title for step in rehearse_submit(made).steps] == [
+            "connect",
+            "upload",
+            "submit",
+        ]
+        about = allreduce.record_bench(made)[allreduce.KEY]
     assert (about["limit"] or {}).get("rate") == limit
     json.dumps(about)
 
 
 def test_it_takes_over_what_its_pytorch_needs(world: World, job: Job) -> None:
     like = job("train.py", "setup: [. venv/bin/activate]", "env: {A: b}", "cluster: here")
-    with allreduce.ready(world, allreduce.AllreduceRequest(like=like), None) as made:
+    with allreduce.prepare_job(world, allreduce.AllreduceRequest(like=like), None) as made:
         assert [line.value for line in made.plan.setup] == [". venv/bin/activate"]
         assert made.plan.env["A"].value == "b"
         assert made.plan.name == "bench-allreduce"
@@ -62,7 +66,7 @@ def test_a_job_that_is_no_bench_has_no_result(world: World, job: Job) -> None:
 
 def test_a_bench_that_measured_nothing_says_where_to_look(world: World, job: Job) -> None:
     made = prepare(world, job("true"), "here")
-    record = submit(world, made, about=allreduce.about(made))
+    record = submit(world, made, about=allreduce.record_bench(made))
     jobs.wait(world, [record.alias])
     with pytest.raises(Missing, match="measured nothing"):
         allreduce.read(world, record.alias)
@@ -105,7 +109,7 @@ def measured(world: World, job: Job, machine: PreparedJob, result: list[dict[str
     (job("true").parent / "result").write_text(lines)
     path = job("cp result $JOBGEN_STATE_DIR/bench.jsonl", "gpus_per_node: 1")
     made = prepare(world, path, "here", ["name=bench-allreduce"])
-    told = {**allreduce.about(machine)[allreduce.KEY]}
+    told = {**allreduce.record_bench(machine)[allreduce.KEY]}
     record = submit(world, made, about={allreduce.KEY: told})
     jobs.wait(world, [record.alias])
     assert allreduce.read(world, record.alias).bench.points
@@ -114,13 +118,15 @@ def measured(world: World, job: Job, machine: PreparedJob, result: list[dict[str
 def test_the_planner_counts_with_measured_links(
     world: World, job: Job, machine: PreparedJob
 ) -> None:
-    assert linked(world, machine) == ()
+    assert find_benches(world, machine) == ()
     measured(world, job, machine, RESULT)
-    (found,) = linked(world, machine)
+    (found,) = find_benches(world, machine)
     assert (found.nodes, found.ranks) == (2, 16)
     assert found.busbw == pytest.approx(50e9 * 1.875, rel=0.01)
     assert found.alpha == pytest.approx(1e-4, rel=0.05)
-    plain, known = (advised(machine, links=[found], calibrated=on).advice for on in (False, True))
+    plain, known = (
+        advise_job(machine, links=[found], calibrated=on).advice for on in (False, True)
+    )
     assert plain is not None
     assert known is not None
     one, two = (advice.first_option.step for advice in (plain, known) if advice.first_option)
@@ -143,7 +149,7 @@ def test_gloo_wrong_sums_and_half_a_bench_calibrate_nothing(
     world: World, job: Job, machine: PreparedJob, other: list[dict[str, Any]]
 ) -> None:
     measured(world, job, machine, other)
-    assert linked(world, machine) == ()
+    assert find_benches(world, machine) == ()
 
 
 def test_another_network_is_another_machine(world: World, job: Job, machine: PreparedJob) -> None:
@@ -151,14 +157,14 @@ def test_another_network_is_another_machine(world: World, job: Job, machine: Pre
     here = world.config / "clusters" / "here.yaml"
     here.write_text(here.read_text().replace("nic_gbps: 200", "nic_gbps: 400"))
     path = job("train.py", "gpus_per_node: 8")
-    assert linked(world, prepare(world, path, "here", with_upload=False)) == ()
+    assert find_benches(world, prepare(world, path, "here", with_upload=False)) == ()
 
 
 def test_sizes_run_one_after_the_other_and_are_read(world: World, job: Job) -> None:
     told = '{"step_s": [9, 1, 1, 1], "samples_per_step": %d}'
     run = f"printf '{told}' $((8 * JOBGEN_WORLD_SIZE)) >$JOBGEN_REPORT_FILE"
     path = job(run)
-    made = run_scaling.sizes(world, run_scaling.ScalingRequest(path, (2, 1)), "here")
+    made = run_scaling.prepare_sizes(world, run_scaling.ScalingRequest(path, (2, 1)), "here")
     assert [one.plan.shape.nodes for one in made] == [1, 2]
     sent: list[str] = []
     records = run_scaling.chain(world, made, lambda record: sent.append(record.alias))
@@ -173,10 +179,12 @@ def test_sizes_run_one_after_the_other_and_are_read(world: World, job: Job) -> N
 
 def test_a_dependency_of_the_jobs_own_is_kept(world: World, job: Job) -> None:
     plain = prepare(world, job("true"), "here")
-    assert run_scaling.after(plain, None) is plain
-    assert run_scaling.after(plain, JobId(7)).plan.submit_options == ("--dependency=afterany:7",)
+    assert run_scaling.add_dependency(plain, None) is plain
+    assert run_scaling.add_dependency(plain, JobId(7)).plan.submit_options == (
+        "--dependency=afterany:7",
+    )
     own = prepare(world, job("true", "slurm: {dependency: singleton}"), "here")
-    assert run_scaling.after(own, JobId(7)).plan.submit_options == (
+    assert run_scaling.add_dependency(own, JobId(7)).plan.submit_options == (
         "--dependency=singleton,afterany:7",
     )
 
@@ -186,10 +194,14 @@ def test_the_global_batch_grows_or_stays(world: World, job: Job) -> None:
     path = job("train.py", train)
 
     def batches(kind: run_scaling.Kind) -> list[int | None]:
-        made = run_scaling.sizes(world, run_scaling.ScalingRequest(path, (1, 2), kind), "here")
+        made = run_scaling.prepare_sizes(
+            world, run_scaling.ScalingRequest(path, (1, 2), kind), "here"
+        )
         return [one.job.value.train.global_batch for one in made if one.job.value.train]
 
     assert batches("weak") == [8, 16]
     assert batches("strong") == [8, 8]
     with pytest.raises(Usage, match="global_batch"):
-        run_scaling.sizes(world, run_scaling.ScalingRequest(job("true"), (1, 2), "strong"), "here")
+        run_scaling.prepare_sizes(
+            world, run_scaling.ScalingRequest(job("true"), (1, 2), "strong"), "here"
+        )

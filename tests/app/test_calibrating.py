@@ -11,10 +11,10 @@ from types import FrameType
 import pytest
 
 from jobgen.app import jobs
-from jobgen.app.advising import advised
-from jobgen.app.calibrating import measured
+from jobgen.app.advising import advise_job
+from jobgen.app.calibrating import list_measured
 from jobgen.app.prepare import PreparedJob, prepare
-from jobgen.app.submit import dry_run, submit
+from jobgen.app.submit import rehearse_submit, submit
 from jobgen.app.world import World
 from jobgen.model.record import JobState
 from jobgen.submission.program_report import EXPECTED
@@ -37,17 +37,17 @@ def ready(world: World, job: Job) -> PreparedJob:
 
 
 def test_a_reported_peak_stands_beside_what_was_expected(world: World, ready: PreparedJob) -> None:
-    assert measured(world, ready) == ()
+    assert list_measured(world, ready) == ()
     record = submit(world, ready)
     assert set(record.shape[EXPECTED]) == {"peak_allocated_bytes", "peak_reserved_bytes"}
     (ended,) = jobs.wait(world, [record.alias])
     assert (ended.state, ended.report["tokens_per_second"]) == (JobState.COMPLETED, 1000)
-    (found,) = measured(world, ready)
+    (found,) = list_measured(world, ready)
     assert (found.alias, found.metric, found.bytes) == (record.alias, "allocated", 10 * GIB)
-    before = advised(ready).advice
+    before = advise_job(ready).advice
     assert before is not None
     assert before.chosen is not None
-    assert found.expected == pytest.approx(before.chosen.memory.of("allocated"), abs=1)
+    assert found.expected == pytest.approx(before.chosen.memory.get_peak("allocated"), abs=1)
 
 
 def test_a_submit_takes_the_estimate_of_the_plan(ready: PreparedJob) -> None:
@@ -60,7 +60,7 @@ def test_a_submit_takes_the_estimate_of_the_plan(ready: PreparedJob) -> None:
     before = sys.getprofile()
     sys.setprofile(watch)
     try:
-        dry_run(ready)
+        rehearse_submit(ready)
     finally:
         sys.setprofile(before)
     assert "jobgen.app.submit" in entered
@@ -69,20 +69,22 @@ def test_a_submit_takes_the_estimate_of_the_plan(ready: PreparedJob) -> None:
 
 def test_a_plan_is_scaled_by_it_only_where_asked(world: World, ready: PreparedJob) -> None:
     jobs.wait(world, [submit(world, ready).alias])
-    known = measured(world, ready)
-    plain, scaled = (advised(ready, measured=known, calibrated=on).advice for on in (False, True))
+    known = list_measured(world, ready)
+    plain, scaled = (
+        advise_job(ready, measured=known, calibrated=on).advice for on in (False, True)
+    )
     assert plain is not None
     assert scaled is not None
     assert plain.chosen is not None
     assert scaled.chosen is not None
-    assert scaled.chosen.memory.of("allocated") == pytest.approx(10 * GIB)
+    assert scaled.chosen.memory.get_peak("allocated") == pytest.approx(10 * GIB)
     assert scaled.chosen.memory.nvidia_smi == pytest.approx(
         plain.chosen.memory.nvidia_smi * known[0].factor
     )
-    assert plain == advised(ready).advice
+    assert plain == advise_job(ready).advice
 
 
 def test_a_run_that_tells_nothing_calibrates_nothing(world: World, job: Job) -> None:
     other = prepare(world, job("true"), "here")
     jobs.wait(world, [submit(world, other).alias])
-    assert measured(world, other) == ()
+    assert list_measured(world, other) == ()

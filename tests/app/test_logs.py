@@ -32,7 +32,7 @@ def run(world: World, job: Callable[..., Path], monkeypatch: pytest.MonkeyPatch)
 
 
 def texts(items: Iterable[Lines | logs.StreamEvent]) -> list[str]:
-    return [text for item in items if isinstance(item, Lines) for text in item.texts()]
+    return [text for item in items if isinstance(item, Lines) for text in item.list_texts()]
 
 
 def test_every_line_is_shown_once_and_in_order(world: World, link: Link, run: str) -> None:
@@ -52,7 +52,7 @@ def test_a_block_that_is_lost_on_its_way_is_asked_for_again(
     events: list[str] = []
     for item in logs.follow(quick, run, VIEW):
         if isinstance(item, Lines):
-            seen += item.texts()
+            seen += item.list_texts()
             link.cut = not events
         else:
             events.append(item.kind)
@@ -63,7 +63,7 @@ def test_a_block_that_is_lost_on_its_way_is_asked_for_again(
 
 def test_who_has_seen_enough_is_let_go(world: World, run: str) -> None:
     shown = logs.show(world, run, VIEW)
-    assert next(shown).texts()[0] == "1"
+    assert next(shown).list_texts()[0] == "1"
     shown.close()  # type: ignore[attr-defined]
 
 
@@ -162,8 +162,8 @@ until [[ -e $JOBGEN_RUN_DIR/go ]]; do sleep 0.1; done
     file = Path(record.directory) / "logs" / "0" / "0" / "local1.0.out"
     for item in logs.follow(world, record.alias, VIEW):
         if isinstance(item, Lines):
-            seen += item.texts()
-            if item.texts() == ["first"] and len(seen) == 1:
+            seen += item.list_texts()
+            if item.list_texts() == ["first"] and len(seen) == 1:
                 # as another writer does who empties the file between two looks
                 file.write_text("other\n" * 10)
         else:

@@ -51,7 +51,7 @@ def test_what_its_monitors_see_is_shown_while_it_runs_and_kept_after_its_end(
     seen = shown[-1]
     assert [node.name for node in seen.nodes] == ["local1", "local2"]
     assert [[gpu.util for gpu in node.gpus] for node in seen.nodes] == [[97.0], [97.0]]
-    assert monitor_reports.remembered(world.ledger.get(record.alias)) is None
+    assert monitor_reports.recall(world.ledger.get(record.alias)) is None
 
     Path(world.ledger.get(record.alias).directory, "src", "end").touch()
     (ended,) = jobs.wait(world, [record.alias])
@@ -81,10 +81,10 @@ def test_what_many_nodes_complain_of_is_said_once() -> None:
     record = a_record()
     told = {"monitor": ["node n1 samples=1 first=1 last=1"], "complaints": [said]}
     kept = record._replace(submission={"monitor": told})
-    seen = monitor_reports.remembered(kept)
+    seen = monitor_reports.recall(kept)
     assert seen is not None
     assert seen.complaints == ("n0, n1, n2 and 6 more: no nvidia-smi",)
-    without = monitor_reports.remembered(
+    without = monitor_reports.recall(
         record._replace(submission={"monitor": {"complaints": [said]}})
     )
     assert without is not None

@@ -31,7 +31,7 @@ def test_markers_that_cannot_be_read_change_no_state(
         world.sleep(0.05)
     breaks("stat", "*")
     for _ in range(2):
-        (seen,) = jobs.refreshed(world, [world.ledger.get(record.alias)])
+        (seen,) = jobs.refresh_stale(world, [world.ledger.get(record.alias)])
         assert (seen.state, seen.ended, seen.updated) == (record.state, False, record.updated)
     assert lines == [f"here: cannot read all of {record.directory}/state; showing cached state"]
     monkeypatch.setenv("PATH", path)
@@ -57,7 +57,7 @@ def test_a_summary_that_was_cut_is_not_remembered(
         watched = jobs.show(world, record.alias).watched
         assert watched is not None
         assert (watched.nodes, bool(watched.unread)) == ((), True), tool
-        assert monitor_reports.remembered(world.ledger.get(record.alias)) is None, tool
+        assert monitor_reports.recall(world.ledger.get(record.alias)) is None, tool
     monkeypatch.setenv("PATH", path)
     watched = jobs.show(world, record.alias).watched
     assert watched is not None

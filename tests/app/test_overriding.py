@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jobgen.app import overriding
-from jobgen.app.overriding import overridden
+from jobgen.app.overriding import override_templates
 from jobgen.app.prepare import PreparedJob, prepare
 from jobgen.app.world import World
 from jobgen.catalog import Catalog, TemplateFile
@@ -90,7 +90,7 @@ def test_the_files_do_not_say_where_the_template_lies(
 def test_a_copy_that_was_not_changed_changes_nothing(
     ready: Callable[[], PreparedJob], put: Put
 ) -> None:
-    put(Catalog(()).templates("slurm")["program.sh.j2"])
+    put(Catalog(()).read_templates("slurm")["program.sh.j2"])
     assert ready().plan.notes == ()
 
 
@@ -106,10 +106,10 @@ def test_the_nearest_template_of_a_name_wins(
 
 
 def test_what_is_laid_out_apart_has_the_same_bytes(world: World) -> None:
-    shipped = Catalog(()).templates("slurm")
+    shipped = Catalog(()).read_templates("slurm")
     own = [TemplateFile(name, text, name) for name, text in shipped.items()]
     for made in (plan(), plan(text(run="train.py \u00fc '\U0001f600'", env="{A: '{{ 7*7 }}'}"))):
-        apart, bundle = overridden(world, made, shipped, own)
+        apart, bundle = override_templates(world, made, shipped, own)
         here = render(made._replace(sources=apart.sources), shipped)
         assert bundle.digest == here.digest
 

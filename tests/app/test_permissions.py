@@ -14,7 +14,7 @@ from jobgen.app.permissions import (
     trust_profile,
 )
 from jobgen.app.world import World
-from jobgen.catalog import shipped
+from jobgen.catalog import find_shipped
 from jobgen.errors import Usage
 from jobgen.model.job import SecretRef
 from jobgen.upload import scan
@@ -131,7 +131,7 @@ def test_a_profile_that_hides_a_shipped_one_is_asked_for_though_its_login_is_tru
 
 
 def test_a_projects_profile_that_runs_jobs_on_this_machine_is_asked_for(world: World) -> None:
-    text = (shipped("clusters") / "local.yaml").read_text().replace("name: local", "name: gpu")
+    text = (find_shipped("clusters") / "local.yaml").read_text().replace("name: local", "name: gpu")
     (world.cwd / "clusters" / "gpu.yaml").write_text(text)
     with pytest.raises(Usage) as caught:
         connect(world, "gpu")

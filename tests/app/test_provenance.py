@@ -56,7 +56,7 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def commit(folder: Path, **env: str) -> str:
     settings = {"PATH": os.environ["PATH"], "GIT_CEILING_DIRECTORIES": str(folder.parent)}
-    return provenance.commit(folder, {**settings, **SETTINGS, **env})
+    return provenance.read_commit(folder, {**settings, **SETTINGS, **env})
 
 
 def committed(folder: Path, text: str) -> Path:

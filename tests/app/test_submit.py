@@ -10,11 +10,11 @@ import pytest
 
 from jobgen.app import jobs, logs
 from jobgen.app.prepare import prepare, refuse_failing
-from jobgen.app.submit import dry_run, submit
+from jobgen.app.submit import rehearse_submit, submit
 from jobgen.app.world import World
 from jobgen.errors import CheckFailed, Invalid, JobgenError, Unreachable
 from jobgen.follow import Lines, View
-from jobgen.model.observation import mark_of
+from jobgen.model.observation import format_mark
 from jobgen.model.record import JobState
 from jobgen.submission.exchange import TOKEN
 from tests.app.conftest import Link
@@ -25,17 +25,17 @@ Job = Callable[..., Path]
 def shown(world: World, ref: str) -> str:
     """All lines that ``logs`` shows of a job."""
     blocks = logs.show(world, ref, View(collapse=False))
-    return "".join(text + "\n" for block in blocks for text in block.texts())
+    return "".join(text + "\n" for block in blocks for text in block.list_texts())
 
 
 def test_the_dry_run_tells_exactly_what_a_submit_sends(world: World, link: Link, job: Job) -> None:
     ready = prepare(world, job("hostname"), "here")
-    told = [step.script for step in dry_run(ready).steps if step.script]
+    told = [step.script for step in rehearse_submit(ready).steps if step.script]
     assert link.dialled == 0
     record = submit(world, ready)
     sent = [
         re.sub(r"\b[0-9a-f]{12}\b", "NONCE", text)
-        .replace(mark_of(record.token), mark_of(TOKEN))
+        .replace(format_mark(record.token), format_mark(TOKEN))
         .replace(record.token, TOKEN)
         .replace(record.token[:8], TOKEN[:8])
         for text in link.sent[: len(told)]
@@ -77,7 +77,7 @@ def test_following_goes_on_after_the_link_was_cut(world: World, link: Link, job:
     )
     for item in logs.follow(quick, record.alias, View(collapse=False)):
         if isinstance(item, Lines):
-            seen += item.texts()
+            seen += item.list_texts()
             link.cut = "line 2" in seen and "lost" not in events
         else:
             events.append(item.kind)
@@ -94,7 +94,9 @@ def test_the_last_lines_of_a_long_log_are_read_without_the_rest(world: World, jo
     record = submit(world, prepare(world, job("seq 1 200000"), "here"))
     jobs.wait(world, [record.alias])
     blocks = logs.show(world, record.alias, View(lines=3, collapse=False))
-    texts = [text for block in blocks if block.source.stream == "out" for text in block.texts()]
+    texts = [
+        text for block in blocks if block.source.stream == "out" for text in block.list_texts()
+    ]
     assert texts == ["199998", "199999", "200000"]
 
 
@@ -105,7 +107,7 @@ def test_nothing_is_left_behind_where_the_cluster_cannot_be_reached(
     link.cut = True
     with pytest.raises(Unreachable):
         submit(world, ready)
-    assert world.ledger.runs() == ()
+    assert world.ledger.list_runs() == ()
     assert not (world.home.parent / "root").exists()
 
 
@@ -131,7 +133,7 @@ def test_a_secret_reaches_the_program_and_nothing_else(world: World, link: Link,
     canary = world.environ["TOKEN_OF_MINE"]
     program = 'printf %s "$TOKEN_OF_MINE" | sha256sum; ls -l $JOBGEN_RUN_DIR/secrets.env'
     ready = prepare(world, job(program, "secrets: [TOKEN_OF_MINE]"), "here")
-    assert canary not in repr(dry_run(ready))
+    assert canary not in repr(rehearse_submit(ready))
     record = submit(world, ready)
     (ended,) = jobs.wait(world, [record.alias])
     assert ended.state is JobState.COMPLETED

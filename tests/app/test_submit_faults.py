@@ -114,7 +114,7 @@ def test_an_upload_on_a_link_that_stays_broken_is_not_submitted_and_leaves_nothi
         submitted(world, job(RUN))
     assert "run the same command again" in caught.value.problems[-1].hint
     links.faults.clear()
-    (run,) = jobs.refreshed(world, world.ledger.runs())
+    (run,) = jobs.refresh_stale(world, world.ledger.runs())
     assert (run.state, run.ended) == (JobState.REJECTED, True)
     assert not list((world.home.parent / "root").glob("probe-*"))
     assert executed(world) == []
@@ -152,7 +152,7 @@ def test_a_file_that_changes_while_it_is_sent_ends_the_submit(
     (path.parent / "job.yaml").write_text("# longer than it was\n" + path.read_text())
     with pytest.raises(JobgenError, match="changed while"):
         submit.submit(world, ready)
-    (run,) = jobs.refreshed(world, world.ledger.runs())
+    (run,) = jobs.refresh_stale(world, world.ledger.list_runs())
     assert (run.state, run.ended) == (JobState.REJECTED, True)
     assert not list((world.home.parent / "root").glob("probe-*"))
 
@@ -172,7 +172,7 @@ def test_a_submit_that_is_interrupted_while_it_sends_leaves_nothing(world: World
     context = RunContext(link, world.ledger, world.now, world.sleep, world.say)
     with link, pytest.raises(KeyboardInterrupt):
         carry_out(record, endless, context)
-    (run,) = jobs.refreshed(world, world.ledger.runs())
+    (run,) = jobs.refresh_stale(world, world.ledger.list_runs())
     assert (run.state, run.ended) == (JobState.REJECTED, True)
     assert not list((world.home.parent / "root").glob("probe-*"))
 
@@ -182,12 +182,12 @@ def test_a_run_that_another_live_process_sends_is_left_to_it(world: World, job: 
     record = world.ledger.begin(planned(world, ready))
     with world.ledger.write() as db:
         db.execute("UPDATE runs SET owner = 'elsewhere:1', leased = ?", (world.now() + 60,))
-    (seen,) = jobs.refreshed(world, [record])
+    (seen,) = jobs.refresh_stale(world, [record])
     assert (seen.state, seen.ended) == (JobState.PLANNED, False)
     assert "process 1 on elsewhere is submitting it" in seen.reason
     with world.ledger.write() as db:
         db.execute("UPDATE runs SET leased = ?", (world.now() - 1,))
-    (seen,) = jobs.refreshed(world, [record])
+    (seen,) = jobs.refresh_stale(world, [record])
     assert seen.ended, "what nobody sends any more is given up"
     assert "elsewhere" not in seen.reason
 
@@ -201,9 +201,9 @@ def test_a_cancel_while_another_process_sends_is_obeyed_by_it(world: World, job:
     def send() -> Payload:
         # the other process has the lease, so all that a cancel can do is to write the wish down
         cancel(world, [record.token], patience=0.0)
-        from jobgen.upload import payload
+        from jobgen.upload import build_payload
 
-        stream = payload(ready.manifest, list_run_files(record, ready.bundle))
+        stream = build_payload(ready.manifest, list_run_files(record, ready.bundle))
         return Payload(stream.size, stream.chunks)
 
     with link:
@@ -217,7 +217,7 @@ def test_all_jobs_of_a_cluster_are_looked_at_in_one_call(flaky: Any, job: Job) -
     world, links = flaky()
     runs = [submitted(world, job("sleep 60")) for _ in range(3)]
     before = links.calls
-    seen = jobs.refreshed(world, runs)
+    seen = jobs.refresh_stale(world, runs)
     assert links.calls - before == 1
     assert {r.state for r in seen} <= {JobState.PENDING, JobState.RUNNING}
     cancelled = cancel(world, [r.alias for r in runs])
@@ -230,7 +230,7 @@ def test_what_was_heard_stands_in_the_ledger_and_in_its_events(world: World, job
     kept = world.ledger.get(run.alias)
     assert (kept.state, kept.exit, kept.ended) == (JobState.FAILED, "3:0", True)
     assert State.from_data(kept.submission["state"]).phase in (Phase.SUBMITTED, Phase.CONFIRMED)
-    kinds = [event.kind for event in world.ledger.events(run.token)]
+    kinds = [event.kind for event in world.ledger.list_events(run.token)]
     assert kinds[:4] == ["planned", "staged", "submitting", "submitted"]
     assert kinds[-1] == "failed"
 

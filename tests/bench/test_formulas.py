@@ -11,12 +11,14 @@ from tests.bench.facts import read
 
 
 def test_bus_bandwidth_is_what_nccl_tests_prints() -> None:
-    table = nccl.table(read("a3-megagpu-16"))
+    table = nccl.parse_table(read("a3-megagpu-16"))
     for row in table.rows:
         if row.bytes < 1 << 20:
             continue  # printed with two digits
-        assert formulas.algorithm(row.bytes, row.seconds) == pytest.approx(row.algorithm, rel=2e-3)
-        found = formulas.bus("all_reduce", table.ranks, row.bytes, row.seconds)
+        assert formulas.compute_algbw(row.bytes, row.seconds) == pytest.approx(
+            row.algorithm, rel=2e-3
+        )
+        found = formulas.compute_busbw("all_reduce", table.ranks, row.bytes, row.seconds)
         assert found == pytest.approx(row.bus, rel=2e-3)
 
 
@@ -31,7 +33,7 @@ def test_bus_bandwidth_is_what_nccl_tests_prints() -> None:
     ],
 )
 def test_factors(op: str, ranks: int, factor: float) -> None:
-    assert formulas.factor(op, ranks) == factor
+    assert formulas.get_bus_factor(op, ranks) == factor
 
 
 SIZES = [1 << n for n in range(10, 31, 4)]

@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.bench.nccl import NcclPaths, paths, table
+from jobgen.bench.nccl import NcclPaths, parse_table, read_paths
 from tests.bench.facts import DIRECT, FOLDER, SOCKET, read
 
 
 def test_a_whole_table() -> None:
-    found = table(read("a3-megagpu-16"))
+    found = parse_table(read("a3-megagpu-16"))
     assert found.ranks == 16
     assert len(found.rows) == 31
     assert found.rows[0].bytes == 8
@@ -23,21 +23,21 @@ def test_a_whole_table() -> None:
 
 
 def test_a_table_under_mpirun_with_a_log_between() -> None:
-    found = table(read("efa-2"))
+    found = parse_table(read("efa-2"))
     assert [row.bytes for row in found.rows] == [0, 262144, 4194304, 536870912, 1073741824]
     assert found.rows[-1].bus == pytest.approx(3.11e9)
     assert found.average == pytest.approx(1.15327e9)
 
 
 def test_an_old_release_without_a_column() -> None:
-    found = table(read("broadcast-2.0"))
+    found = parse_table(read("broadcast-2.0"))
     assert found.ranks == 2
     assert [(row.bytes, row.wrong) for row in found.rows] == [(8, 0)]
     assert found.rows[0].seconds == pytest.approx(45.82e-6)
 
 
 def test_results_that_were_wrong_are_told() -> None:
-    assert table("# Out of bounds values : 50 FAILED").failed
+    assert parse_table("# Out of bounds values : 50 FAILED").failed
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_results_that_were_wrong_are_told() -> None:
     ],
 )
 def test_paths(text: str, expected: NcclPaths) -> None:
-    assert paths(text.splitlines()) == expected
+    assert read_paths(text.splitlines()) == expected
 
 
 @given(
@@ -64,6 +64,6 @@ def test_a_damaged_table_is_read_as_far_as_it_goes(
     for at, piece in damage:
         place = at % (len(text) + 1)
         text = text[:place] + piece + text[place + 1 :]
-    found = table(text)
+    found = parse_table(text)
     assert all(row.bytes >= 0 and row.bus >= 0 for row in found.rows)
-    paths(text.splitlines())
+    read_paths(text.splitlines())

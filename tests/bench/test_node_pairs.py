@@ -7,7 +7,7 @@ from itertools import combinations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from jobgen.bench.node_pairs import judged
+from jobgen.bench.node_pairs import judge_nodes
 from jobgen.bench.results import PairResult, Point
 
 
@@ -22,7 +22,7 @@ def pairs(speeds: list[float]) -> list[PairResult]:
 
 
 def slow(speeds: list[float]) -> set[str]:
-    return {node.name for node in judged(pairs(speeds)) if node.slow}
+    return {node.name for node in judge_nodes(pairs(speeds)) if node.slow}
 
 
 @given(st.lists(st.floats(0.95, 1.05), min_size=3, max_size=12), st.data())
@@ -44,6 +44,6 @@ def test_two_nodes_cannot_be_told_apart() -> None:
 
 
 def test_the_slow_one_comes_first_and_says_by_how_much() -> None:
-    first, *rest = judged(pairs([1.0, 1.0, 0.5, 1.0]))
+    first, *rest = judge_nodes(pairs([1.0, 1.0, 0.5, 1.0]))
     assert (first.name, first.slow, first.share) == ("n2", True, 0.5)
     assert not any(node.slow for node in rest)

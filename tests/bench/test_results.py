@@ -23,7 +23,7 @@ def test_a_whole_bench() -> None:
     net = {"kind": "net", "lines": ["NET/IB : Using [0]mlx5_0:1/IB"]}
     found = read(lines(WORLD, POINT, PAIR, net, {"kind": "end", "faults": 0}))
     assert (found.ranks, found.hosts, found.ended) == (4, ("n1", "n2"), True)
-    (point,) = found.of("all_reduce")
+    (point,) = found.select("all_reduce")
     assert point.algorithm == (1 << 20) / 0.01
     assert point.bus == point.algorithm * 1.5
     assert [(pair.a, pair.b) for pair in found.pairs] == [("n1", "n2")]

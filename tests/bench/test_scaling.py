@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.bench.scaling import ScalingRun, scaling
+from jobgen.bench.scaling import ScalingRun, compute_scaling
 
 
 def run(nodes: int, step: float = 1.0, **more: float) -> ScalingRun:
@@ -20,7 +20,7 @@ def run(nodes: int, step: float = 1.0, **more: float) -> ScalingRun:
 
 
 def test_the_ideal_is_the_smallest_multiplied() -> None:
-    found = scaling([run(4, 1.25), run(1), run(2)])
+    found = compute_scaling([run(4, 1.25), run(1), run(2)])
     assert (found.unit, found.kind) == ("samples", "weak")
     assert [row.run.nodes for row in found.rows] == [1, 2, 4]
     assert [row.rate for row in found.rows] == [8, 16, 25.6]
@@ -43,20 +43,20 @@ def test_the_ideal_is_the_smallest_multiplied() -> None:
     ],
 )
 def test_what_holds_it_back(two: ScalingRun, cause: str, words: str) -> None:
-    row = scaling([run(1), two]).rows[1]
+    row = compute_scaling([run(1), two]).rows[1]
     assert row.cause == cause, row
     assert words in row.text
     assert bool(row.text) == bool(row.next) == (cause != "none")
 
 
 def test_a_slow_loader_is_named_at_the_first_size_too() -> None:
-    assert scaling([run(1, data_s=0.4)]).rows[0].cause == "data"
+    assert compute_scaling([run(1, data_s=0.4)]).rows[0].cause == "data"
 
 
 def test_strong_scaling_is_recognised() -> None:
     one, two = run(1), run(2, 0.5)
     two = two._replace(report={**two.report, "samples_per_step": 8.0})
-    found = scaling([one, two])
+    found = compute_scaling([one, two])
     assert found.kind == "strong"
     assert found.rows[1].efficiency == 1
     assert found.rows[1].cause == "none"
@@ -64,7 +64,7 @@ def test_strong_scaling_is_recognised() -> None:
 
 def test_tokens_come_before_samples_and_the_spread_is_of_the_steps() -> None:
     told = {"tokens_per_second": 1000.0, "step_s": 1.0, "step_p10_s": 0.8, "step_p90_s": 1.25}
-    found = scaling([ScalingRun(1, 8, "a-1", "COMPLETED", told)])
+    found = compute_scaling([ScalingRun(1, 8, "a-1", "COMPLETED", told)])
     (row,) = found.rows
     assert found.unit == "tokens"
     assert (row.low, row.rate, row.high) == (800, 1000, 1250)
@@ -72,10 +72,10 @@ def test_tokens_come_before_samples_and_the_spread_is_of_the_steps() -> None:
 
 def test_a_run_that_told_nothing_says_how_to_tell() -> None:
     died = ScalingRun(2, 4, "a-2", "FAILED", {})
-    found = scaling([run(1), died])
+    found = compute_scaling([run(1), died])
     assert "FAILED" in found.rows[1].text
     assert "JOBGEN_REPORT_FILE" in found.rows[1].next
-    silent = scaling([ScalingRun(1, 2, "a-1", "COMPLETED", {})])
+    silent = compute_scaling([ScalingRun(1, 2, "a-1", "COMPLETED", {})])
     assert silent.unit == ""
     assert "nothing was reported" in silent.rows[0].text
 
@@ -98,7 +98,7 @@ KEYS += ["tokens_per_second", "samples_per_second", "tokens_per_step"]
 )
 def test_any_reports_give_rows(sizes: list[tuple[int, dict[str, Any], str]]) -> None:
     runs = [ScalingRun(nodes, 2 * nodes, f"a-{nodes}", state, told) for nodes, told, state in sizes]
-    found = scaling(runs)
+    found = compute_scaling(runs)
     assert len(found.rows) == len(runs)
     for row in found.rows:
         assert row.efficiency >= 0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jobgen.bench.results import Bench, PairResult, Point
-from jobgen.bench.verdict import BenchCase, top, verdict
+from jobgen.bench.verdict import BenchCase, find_top, judge
 from jobgen.fabric.limits import Limit
 from tests.bench.facts import DIRECT, SOCKET
 
@@ -36,7 +36,7 @@ def case(bus: float, limit: Limit | None = IB, **more: Any) -> BenchCase:
 def test_a_pair_with_wrong_results_is_not_healthy() -> None:
     given = case(190e9)
     broken = PairResult("n1", "n2", point(190e9), wrong=True)
-    found = verdict(given._replace(bench=given.bench._replace(pairs=(broken,))))
+    found = judge(given._replace(bench=given.bench._replace(pairs=(broken,))))
     assert found.mark == "bad"
     assert "WRONG between n1 and n2" in found.text
 
@@ -80,7 +80,7 @@ def test_a_pair_with_wrong_results_is_not_healthy() -> None:
     ],
 )
 def test_rules(given: BenchCase, mark: str, text: str, step: str) -> None:
-    found = verdict(given)
+    found = judge(given)
     assert found.mark == mark, found
     assert text in found.text
     assert step in found.next
@@ -89,7 +89,7 @@ def test_rules(given: BenchCase, mark: str, text: str, step: str) -> None:
 
 def test_the_best_of_large_messages_counts() -> None:
     points = (point(300e9, 1 << 20), point(190e9, 1 << 29), point(180e9))
-    found = top(points)
+    found = find_top(points)
     assert found is not None
     assert found.bus == pytest.approx(190e9)
-    assert top(()) is None
+    assert find_top(()) is None

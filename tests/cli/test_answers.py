@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobgen.cli.layout import columns
+from jobgen.cli.layout import measure
 from tests.cli.conftest import ROOT, Jobgen, home_of, process
 
 JOB = """\
@@ -70,8 +70,8 @@ def test_only_what_must_not_be_broken_is_wider_than_the_screen(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     for line in jobgen("plan", *ON).out.splitlines():
-        longest = max(map(columns, line.split("  ")), default=0)
-        assert columns(line) <= width or longest > width - 40 or "    | " in line, line
+        longest = max(map(measure, line.split("  ")), default=0)
+        assert measure(line) <= width or longest > width - 40 or "    | " in line, line
 
 
 def test_the_next_command_is_the_same_call(jobgen: Jobgen, job: Path) -> None:

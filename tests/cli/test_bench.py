@@ -12,7 +12,7 @@ import pytest
 from jobgen.app.benching.allreduce import Judged
 from jobgen.bench import formulas, node_pairs
 from jobgen.bench.results import Bench, PairResult, Point
-from jobgen.bench.scaling import ScalingRun, scaling
+from jobgen.bench.scaling import ScalingRun, compute_scaling
 from jobgen.bench.verdict import BenchVerdict
 from jobgen.cli.main import run
 from jobgen.cli.output import Ink
@@ -60,7 +60,7 @@ def judged() -> Judged:
     verdict = BenchVerdict("bad", "60% of the limit: as slow as that", "do this")
     limit = Limit("network", 1.25e9, "1 x 10 Gb/s of each node, one way", 1e9, "a source")
     line = formulas.fit([(p.bytes, p.median) for p in points])
-    nodes = node_pairs.judged(faced)
+    nodes = node_pairs.judge_nodes(faced)
     return Judged(RECORD, bench, limit, (("all_reduce", verdict),), line, nodes, None)
 
 
@@ -90,9 +90,9 @@ def test_an_answer_is_compared_with_a_former_one(judged: Judged) -> None:
 @pytest.mark.parametrize("rate", [10**400, True, float("nan"), float("inf"), -1])
 def test_a_former_rate_that_is_none_is_passed_over(judged: Judged, rate: float) -> None:
     points = [{"op": "all_reduce", "bytes": 1 << 20, "busbw_bytes_s": rate}]
-    assert screens.former({"points": points}, "all_reduce") == {}
+    assert screens.read_former({"points": points}, "all_reduce") == {}
     rows = {"unit": "samples", "sizes": [{"nodes": 1, "rate_per_s": rate}]}
-    assert scaled.former(rows, "samples") == {}
+    assert scaled.read_former(rows, "samples") == {}
 
 
 def test_the_page_needs_nothing_beside_it(judged: Judged) -> None:
@@ -111,7 +111,7 @@ def told(nodes: int, step: float, **more: float) -> ScalingRun:
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_scaling_is_drawn_against_the_ideal(width: int) -> None:
-    found = scaling([told(1, 1.0), told(2, 1.1, comm_s=0.1), told(4, 2.0, comm_s=0.9)])
+    found = compute_scaling([told(1, 1.0), told(2, 1.1, comm_s=0.1), told(4, 2.0, comm_s=0.9)])
     text = scaled.screen(found, Ink(width=width))
     assert all(len(line) <= width for line in text.splitlines()), text
     assert re.search(r"^4 +32 +16 +32 +50% +20% +2 s", text, re.MULTILINE), text
@@ -123,7 +123,7 @@ def test_scaling_is_drawn_against_the_ideal(width: int) -> None:
 
 
 def test_scaling_that_nothing_holds_back_says_so() -> None:
-    text = scaled.screen(scaling([told(1, 1.0), told(2, 1.01)]), Ink(width=80))
+    text = scaled.screen(compute_scaling([told(1, 1.0), told(2, 1.01)]), Ink(width=80))
     assert "nothing holds it back" in text
 
 
@@ -155,16 +155,16 @@ def test_words_that_do_not_fit(
 def test_a_former_answer_that_is_none(
     capsys: pytest.CaptureFixture[str], monkeypatch: Any, tmp_path: Path
 ) -> None:
-    from jobgen.cli.benching import former
+    from jobgen.cli.benching import read_former
     from jobgen.errors import Usage
 
     for text in ("", "[]", "{}", '{"data": 1}', "[" * 100_000):
         path = tmp_path / "before.json"
         path.write_text(text)
         with pytest.raises(Usage):
-            former(path)
+            read_former(path)
     with pytest.raises(Usage):
-        former(tmp_path / "none")
+        read_former(tmp_path / "none")
 
 
 def test_a_dry_run_sends_nothing_and_the_job_can_be_written_down(

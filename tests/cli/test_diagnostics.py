@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.cli import diagnostics
-from jobgen.cli.layout import columns
+from jobgen.cli.layout import measure
 from jobgen.cli.output import Ink
 from jobgen.errors import Diagnostic, Place
 
@@ -66,7 +66,7 @@ def test_the_caret_stands_under_wide_characters() -> None:
     line = "x: 你好 bad"
     text = shown(Diagnostic("J1", "m", Place("job.yaml", 1, 7, 10)), line)
     shown_line, caret = text.splitlines()[2:4]
-    at = columns(shown_line[: shown_line.index("bad")])
+    at = measure(shown_line[: shown_line.index("bad")])
     assert caret.index("^^^") == at
 
 
@@ -80,14 +80,14 @@ def test_a_tab_and_control_characters_are_shown_and_the_caret_keeps_its_place() 
 def test_a_hint_that_does_not_fit_stands_below_and_is_folded() -> None:
     text = shown(Diagnostic("J1", "m", Place("job.yaml", 1, 1, 5), "word " * 30), width=60)
     assert "= help: word" in text
-    assert all(columns(line) <= 60 for line in text.splitlines())
+    assert all(measure(line) <= 60 for line in text.splitlines())
 
 
 def test_a_very_long_line_is_cut_round_the_caret() -> None:
     line = "a" * 5000 + "BAD" + "b" * 5000
     text = shown(Diagnostic("J1", "m", Place("job.yaml", 1, 5001, 5004)), line)
     shown_line, caret = text.splitlines()[2:4]
-    assert all(columns(ln) <= 80 for ln in text.splitlines())
+    assert all(measure(ln) <= 80 for ln in text.splitlines())
     assert shown_line[caret.index("^") :][:3] == "BAD"
 
 
@@ -108,7 +108,7 @@ def test_nothing_in_a_file_acts_on_the_terminal(
 def test_github_gets_annotations_that_cannot_be_broken_out_of() -> None:
     problem = Diagnostic("J1", "a\nb::c%", Place("x,y:z.yaml", 3, 2), "h")
     assert (
-        diagnostics.github([problem])
+        diagnostics.format_github([problem])
         == "::error file=x%2Cy%3Az.yaml,line=3,col=2,title=J1::a%0Ab::c%25%0Ah\n"
     )
 

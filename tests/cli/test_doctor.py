@@ -8,7 +8,7 @@ from jobgen.app.doctor import Examination
 from jobgen.cli.output import Ink
 from jobgen.cli.screens import doctor
 from jobgen.errors import Exit
-from jobgen.survey.health import Finding, Verdict, failed, unknown, warned, well
+from jobgen.survey.health import Finding, Verdict, fail, skip, succeed, warn
 from tests.cli.conftest import Jobgen
 
 
@@ -18,8 +18,8 @@ def examination(*verdicts: Verdict, cluster: str = "hpc") -> Examination:
 
 
 def test_each_fault_has_its_fix_below_and_the_next_command_is_last() -> None:
-    verdicts = (well("fine", 0.012), warned("odd", "do this"), failed("bad", "do that", "J424"))
-    text = doctor.screen(examination(*verdicts, unknown("not asked")), Ink())
+    verdicts = (succeed("fine", 0.012), warn("odd", "do this"), fail("bad", "do that", "J424"))
+    text = doctor.screen(examination(*verdicts, skip("not asked")), Ink())
     assert text.splitlines() == [
         "Slurm",
         "  ✓ check0        fine (12ms)",
@@ -35,16 +35,16 @@ def test_each_fault_has_its_fix_below_and_the_next_command_is_last() -> None:
 
 
 def test_what_to_do_when_all_is_well() -> None:
-    text = doctor.screen(examination(well("fine")), Ink())
+    text = doctor.screen(examination(succeed("fine")), Ink())
     assert text.endswith("all is well: 1 check (1.2s)\nNext: jobgen plan job.yaml -c hpc\n")
-    alone = doctor.screen(examination(well("fine"), cluster=""), Ink())
+    alone = doctor.screen(examination(succeed("fine"), cluster=""), Ink())
     assert alone.endswith("A cluster: jobgen doctor -c hpc\nOthers of yours: lab\n")
 
 
 @pytest.mark.parametrize("status", ["found", "fix"])
 def test_nothing_of_the_other_side_acts_on_the_terminal(status: str) -> None:
     evil = "\x1b]52;c;AAAA\x07\x9b2J\u202e\r\n  ✓ all is well"
-    verdict = failed(evil, "x", "J424") if status == "found" else failed("x", evil, "J424")
+    verdict = fail(evil, "x", "J424") if status == "found" else fail("x", evil, "J424")
     text = doctor.screen(examination(verdict), Ink())
     assert not set(text) & set("\x1b\x07\x9b\u202e\r")
     assert "\n  ✓" not in text
@@ -53,13 +53,13 @@ def test_nothing_of_the_other_side_acts_on_the_terminal(status: str) -> None:
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_lines_fit_where_their_words_do(width: int) -> None:
     words = "several words that have to be folded somewhere " * 5
-    text = doctor.screen(examination(failed(words, words, "J424")), Ink(width=width))
+    text = doctor.screen(examination(fail(words, words, "J424")), Ink(width=width))
     assert max(map(len, text.splitlines())) <= max(width, 62)
 
 
 def test_data_and_exit_code() -> None:
-    good, bad = examination(warned("a", "b")), examination(failed("a", "b", "J424"))
-    assert (doctor.exit_code(good), doctor.exit_code(bad)) == (Exit.DONE, Exit.FAILED)
+    good, bad = examination(warn("a", "b")), examination(fail("a", "b", "J424"))
+    assert (doctor.choose_exit(good), doctor.choose_exit(bad)) == (Exit.DONE, Exit.FAILED)
     data = doctor.data(bad)
     assert data["counts"] == {"ok": 0, "warning": 0, "failed": 1, "unknown": 0}
     (check,) = data["checks"]

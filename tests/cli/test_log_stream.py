@@ -6,7 +6,7 @@ import pytest
 
 from jobgen.app.logs import StreamEvent
 from jobgen.cli.call import Call
-from jobgen.cli.log_stream import Stream, folded
+from jobgen.cli.log_stream import Stream, fold_ranks
 from jobgen.cli.output import Output
 from jobgen.follow import Lines, LogSource
 
@@ -109,7 +109,7 @@ def test_each_node_has_its_colour_where_colours_are_wanted(
 
 
 def test_ranks_are_written_as_people_write_them() -> None:
-    assert folded([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
+    assert fold_ranks([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
 
 
 def test_of_an_array_every_line_names_its_element(

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markupsafe import escape
 
-from jobgen.cli.output import safe
+from jobgen.cli.output import defuse
 from jobgen.cli.page import bars, paints, shapes
 from jobgen.cli.page.plan_page import write_plan_page
-from jobgen.cli.screens.memory import gib
+from jobgen.cli.screens.memory import to_gib
 from jobgen.strategy.choice.offer import Advice, Offer
 from jobgen.strategy.estimate import GIB
 from tests.cli import advised as made
@@ -66,7 +66,7 @@ def pictures(text: str) -> list[ET.Element]:
 
 def escaped(text: str) -> str:
     """Foreign text as it stands in a page."""
-    return str(escape(safe(text).replace("\ufffe", "?")))
+    return str(escape(defuse(text).replace("\ufffe", "?")))
 
 
 def page(answer: Advice = made.ADVICE) -> str:
@@ -103,8 +103,8 @@ def test_every_number_of_a_picture_stands_in_a_table() -> None:
     words = set(read(page()).text)
     for option in made.ADVICE.options:
         assert option.title in words or f"\u25b6 {option.title}" in words
-        assert gib(option.memory.nvidia_smi) in words
-        assert {gib(part.bytes) for part in option.memory.components if part.bytes} <= words
+        assert to_gib(option.memory.nvidia_smi) in words
+        assert {to_gib(part.bytes) for part in option.memory.components if part.bytes} <= words
     assert {"89000", "172000", "310000", "87 %", "444 EUR"} <= words
     assert set(made.ADVICE.doubts) | set(made.ADVICE.why) <= words
 
@@ -199,7 +199,7 @@ def test_a_bar_that_is_far_too_long_is_cut_and_says_so() -> None:
 
 @given(st.floats(0.001, 1e13), st.integers(3, 8))
 def test_ticks_are_round_even_and_within(most: float, about: int) -> None:
-    found = shapes.ticks(most, about)
+    found = shapes.choose_ticks(most, about)
     assert found[0] == 0
     assert found[-1] <= most * 1.001
     assert about / 2.6 <= len(found) <= about + 2

@@ -23,19 +23,19 @@ def run(restarts: int = 0, state: JobState = JobState.FAILED, **submission: Any)
 def test_the_rank_that_failed_first_is_named_with_its_node_and_code() -> None:
     record = run(failures=[[1, "n2", 1, 7, 0]])
     assert describe_ranks(record) == ["rank 1 on n2 failed first: exit code 7"]
-    text = jobs.ended(record, Ink(colour=False, width=80))
+    text = jobs.draw_ended(record, Ink(colour=False, width=80))
     assert "\n  rank 1 on n2 failed first: exit code 7\n" in text
     assert text.endswith("  error log  jobgen logs llama-3 --rank 1 --stderr -n 50\n")
     failure = {"start": 1, "node": "n2", "rank": 1, "code": 7, "signal": 0, "task": ""}
-    assert jobs.job_data(record)["failures"] == [failure]
+    assert jobs.dump_job(record)["failures"] == [failure]
 
 
 def test_a_node_that_failed_before_its_ranks_is_named_alone() -> None:
     record = run(failures=[[1, "n2", None, 1, 0]])
     assert describe_ranks(record) == ["n2, before its ranks started, failed first: exit code 1"]
-    text = jobs.ended(record, Ink(colour=False, width=80))
+    text = jobs.draw_ended(record, Ink(colour=False, width=80))
     assert text.endswith("  error log  jobgen logs llama-3 --stderr -n 50\n")
-    assert jobs.job_data(record)["failures"][0]["rank"] is None
+    assert jobs.dump_job(record)["failures"][0]["rank"] is None
 
 
 def test_a_job_stopped_before_its_end_is_explained_with_the_command_that_goes_on() -> None:
@@ -43,7 +43,7 @@ def test_a_job_stopped_before_its_end_is_explained_with_the_command_that_goes_on
     record = run(restarts=1)._replace(exit="98:0", reason=why)
     ink = Ink(colour=False, width=80)
     command = "jobgen submit job.yaml  # resumes if checkpoint.dir is set"
-    assert jobs.ended(record, ink) == (
+    assert jobs.draw_ended(record, ink) == (
         f"llama-3  FAILED ({why}, exit 98:0, 1 restart)\n  to go on  {command}\n"
     )
     text = jobs.draw_run(RunView(record, (), ()), 2.0, ink)
@@ -75,8 +75,8 @@ def test_where_clocks_cannot_tell_both_are_named() -> None:
 def test_of_earlier_starts_nothing_is_said() -> None:
     record = run(restarts=1, failures=[[1, "n2", 1, 7, 0]], silences=[[1, "n1", 0, 600]])
     assert describe_ranks(record) == []
-    assert jobs.ended(record, Ink(colour=False, width=80)).endswith("llama-3 --stderr -n 50\n")
-    assert len(jobs.job_data(record)["failures"]) == 1
+    assert jobs.draw_ended(record, Ink(colour=False, width=80)).endswith("llama-3 --stderr -n 50\n")
+    assert len(jobs.dump_job(record)["failures"]) == 1
 
 
 def test_of_an_array_each_element_has_its_first_failure() -> None:
@@ -101,13 +101,13 @@ def test_a_rank_that_the_others_may_wait_for_is_named_while_the_job_runs() -> No
     assert text.startswith("rank 1 on n2 ended with exit code 0, and then no rank wrote anything")
     assert "for 10m" in text
     silence = {"start": 1, "node": "n2", "rank": 1, "seconds": 600, "task": ""}
-    assert jobs.job_data(record)["silences"] == [silence]
+    assert jobs.dump_job(record)["silences"] == [silence]
 
 
 def test_a_run_of_an_older_version_has_none() -> None:
     record = run()
     assert describe_ranks(record) == []
-    data = jobs.job_data(record)
+    data = jobs.dump_job(record)
     assert (data["failures"], data["silences"]) == ([], [])
 
 
@@ -118,7 +118,7 @@ def test_what_a_node_calls_itself_cannot_act_on_the_terminal() -> None:
 
 def row(record: RunRecord, **changes: Any) -> str:
     ink = Ink(colour=False, width=100)
-    return jobs.listed([record._replace(**changes)], 110.0, ink, clipped=False)
+    return jobs.draw_jobs([record._replace(**changes)], 110.0, ink, clipped=False)
 
 
 def test_a_held_job_has_no_start_and_an_unanswered_question_is_marked() -> None:

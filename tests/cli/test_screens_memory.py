@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.cli.layout import columns
+from jobgen.cli.layout import measure
 from jobgen.cli.output import Ink
 from jobgen.cli.screens import advice, memory, offers, remedies, scaling, strategies
-from jobgen.cli.screens.stack import bar, letters, shares
+from jobgen.cli.screens.stack import choose_letters, divide_cells, draw_bar
 from jobgen.strategy.choice.offer import Advice, Offer
 from jobgen.strategy.choice.price_comparison import break_even
 from jobgen.strategy.estimate import GIB, Component, Moment, Volume
@@ -48,7 +48,7 @@ def test_the_whole_answer_is_as_it_was_looked_at(width: int, pytestconfig: pytes
 @pytest.mark.parametrize("colour", [False, True])
 def test_no_line_is_wider_than_the_screen(width: int, colour: bool) -> None:
     for line in SGR.sub("", drawn(width, colour=colour)).splitlines():
-        assert columns(line) <= width, line
+        assert measure(line) <= width, line
 
 
 def test_colours_change_nothing_but_colours() -> None:
@@ -65,12 +65,12 @@ def test_a_bar_is_never_wider_than_asked_and_each_part_has_its_share(
     gib: list[float], limit: float, width: int, colour: bool
 ) -> None:
     parts = [made.component(f"part{i}", size) for i, size in enumerate(gib)]
-    text = SGR.sub("", bar(parts, limit * GIB, width, Ink(width=width, colour=colour)))
-    assert columns(text) == width
+    text = SGR.sub("", draw_bar(parts, limit * GIB, width, Ink(width=width, colour=colour)))
+    assert measure(text) == width
     over = sum(p.bytes for p in parts) > limit * GIB
     cells = width - 2 - over
     whole = max(sum(gib), limit)
-    for letter, size in zip(letters(parts), gib, strict=True):
+    for letter, size in zip(choose_letters(parts), gib, strict=True):
         if letter != "?":
             assert abs(text.count(letter) - size / whole * cells) <= 1 + 1e-6
     filled = text.strip("[]").replace("|", "").rstrip(".")
@@ -81,24 +81,24 @@ def test_a_bar_is_never_wider_than_asked_and_each_part_has_its_share(
 @given(AMOUNTS, st.integers(1, 300))
 def test_cells_sum_to_the_rounded_share_of_the_sum(amounts: list[float], cells: int) -> None:
     whole = sum(amounts) * 1.25 + 1
-    found = shares(amounts, whole, cells)
+    found = divide_cells(amounts, whole, cells)
     assert sum(found) == pytest.approx(sum(amounts) / whole * cells, abs=0.5 + 1e-6)
     assert all(abs(n - a / whole * cells) <= 1 + 1e-6 for n, a in zip(found, amounts, strict=True))
 
 
 def test_what_lies_beyond_the_limit_is_shown_beyond_it() -> None:
     parts = [made.component("params", 80), made.component("activations", 80)]
-    assert bar(parts, LIMIT, 43, Ink()) == f"[{'p' * 20}|{'a' * 20}]"
-    assert bar(parts[:1], 2 * LIMIT, 42, Ink()) == f"[{'p' * 20}{'.' * 20}|"
-    painted = bar(parts, LIMIT, 43, Ink(colour=True))
+    assert draw_bar(parts, LIMIT, 43, Ink()) == f"[{'p' * 20}|{'a' * 20}]"
+    assert draw_bar(parts[:1], 2 * LIMIT, 42, Ink()) == f"[{'p' * 20}{'.' * 20}|"
+    painted = draw_bar(parts, LIMIT, 43, Ink(colour=True))
     assert f"\x1b[31m{'a' * 20}\x1b[0m]" in painted
 
 
 def test_every_part_has_a_letter_of_its_own() -> None:
     known = [made.component(name, 1) for name in made.KINDS]
-    assert len(set(letters(known))) == len(known)
+    assert len(set(choose_letters(known))) == len(known)
     more = [*known, made.component("peft", 1), made.component("αβ", 1)]
-    assert len(set(letters(more))) == len(more)
+    assert len(set(choose_letters(more))) == len(more)
 
 
 @given(st.lists(st.floats(0.001, 90), min_size=11, max_size=11), st.integers(40, 120))
@@ -106,9 +106,9 @@ def test_every_part_is_named_with_its_letter_however_small(gib: list[float], wid
     option = made.FSDP._replace(memory=made.memory(*gib))
     answer = made.ADVICE._replace(options=(option,), chosen=option)
     text = memory.screen(answer, Ink(width=width))
-    for letter, part in zip(letters(option.memory.components), made.KINDS, strict=True):
+    for letter, part in zip(choose_letters(option.memory.components), made.KINDS, strict=True):
         assert re.search(rf"(^|[ |]){letter} {part} +(<0\.1|\d+(\.\d)?)", text, re.M)
-    assert f"= {memory.gib(option.memory.nvidia_smi)} GiB" in text
+    assert f"= {memory.to_gib(option.memory.nvidia_smi)} GiB" in text
 
 
 def test_a_part_that_is_not_there_is_not_named() -> None:

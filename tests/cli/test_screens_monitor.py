@@ -7,9 +7,9 @@ from pathlib import Path
 
 from jobgen.app.monitor_reports import Watched
 from jobgen.cli.output import Ink
-from jobgen.cli.screens.monitor import data, section
-from jobgen.monitor.findings import overall, remarks
-from jobgen.monitor.summary import nodes
+from jobgen.cli.screens.monitor import data, draw_section
+from jobgen.monitor.findings import list_remarks, summarize_job
+from jobgen.monitor.summary import summarize_nodes
 
 HERE = Path(__file__).parent / "monitor"
 TEXT = (HERE / "summary.txt").read_text()
@@ -17,29 +17,29 @@ TEXT = (HERE / "summary.txt").read_text()
 
 
 def watched(text: str, **known: object) -> Watched:
-    found = nodes([text])
-    total = overall(found) if found else None
-    return Watched(30, found, total, remarks(found))._replace(**known)  # type: ignore[arg-type]
+    found = summarize_nodes([text])
+    total = summarize_job(found) if found else None
+    return Watched(30, found, total, list_remarks(found))._replace(**known)  # type: ignore[arg-type]
 
 
 def test_a_row_a_node_and_what_to_look_at() -> None:
-    text = section(watched(TEXT), 12003.0, Ink(width=100), gpus=False)
+    text = draw_section(watched(TEXT), 12003.0, Ink(width=100), gpus=False)
     assert text == (HERE / "screen.txt").read_text()
 
 
 def test_every_gpu_as_it_was_last_seen() -> None:
-    text = section(watched(TEXT), 12003.0, Ink(width=100), gpus=True)
+    text = draw_section(watched(TEXT), 12003.0, Ink(width=100), gpus=True)
     assert (HERE / "now.txt").read_text() in text
 
 
 def test_a_node_that_told_nothing_has_a_row_of_dashes() -> None:
-    text = section(watched("node n1 samples=1 first=5 last=5\n"), 5.0, Ink(), gpus=True)
+    text = draw_section(watched("node n1 samples=1 first=5 last=5\n"), 5.0, Ink(), gpus=True)
     assert text.endswith("  n1    -     -    -            -           -\n")
     assert "GPU" not in text
 
 
 def test_nothing_was_written_yet() -> None:
-    text = section(watched("", unread="no sample was written"), 0.0, Ink(), gpus=True)
+    text = draw_section(watched("", unread="no sample was written"), 0.0, Ink(), gpus=True)
     assert text == "Monitor  every 30s: no sample was written\n"
 
 
@@ -49,14 +49,14 @@ def test_of_many_nodes_those_with_a_remark_are_shown() -> None:
         f"gpu n{i} 0 samples=9 util={30 if i == 700 else 95} idle=0"
         for i in range(1000)
     ]
-    text = section(watched("\n".join(lines)), 0.0, Ink(width=100), gpus=False)
+    text = draw_section(watched("\n".join(lines)), 0.0, Ink(width=100), gpus=False)
     assert "\n  n700  1     30%" in text
     assert "  and 984 more; --json has all\n" in text
     assert len(text.splitlines()) < 50
 
 
 def test_what_a_node_complains_of_reaches_no_terminal_unfiltered() -> None:
-    text = section(watched(TEXT, complaints=("n1: \x1b[2J",)), 0.0, Ink(), gpus=False)
+    text = draw_section(watched(TEXT, complaints=("n1: \x1b[2J",)), 0.0, Ink(), gpus=False)
     assert "\x1b" not in text
     assert "n1: " in text
 

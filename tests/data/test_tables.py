@@ -140,7 +140,7 @@ def test_sources_of_memory_that_print_bytes_or_gibibytes_agree_with_the_table() 
 
 
 def test_every_gpu_of_a_shipped_profile_is_there() -> None:
-    for file in Catalog((), Path()).clusters():
+    for file in Catalog((), Path()).list_clusters():
         assert check(file.text, file.label, parent=file.parent).valid
 
 

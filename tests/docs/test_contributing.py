@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from jobgen.fabric.network_settings import NetworkSite, sockets
+from jobgen.fabric.network_settings import NetworkSite, set_sockets
 from jobgen.launch import LaunchRequest
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.plan import Part, Setting, Shape
@@ -187,7 +187,7 @@ def test_the_network_says_why() -> None:
     keys |= {"nodes": {"count": 2}, "network": {"fabric": "none", "socket_ifname": "hsn0"}}
     cluster = ClusterProfile.read(keys)
     site = NetworkSite(cluster.network, cluster.nodes, cluster.versions, lambda *path: "here")
-    names = {"NetworkSite": NetworkSite, "sockets": sockets, "Part": Part, "Setting": Setting}
+    names = {"NetworkSite": NetworkSite, "set_sockets": set_sockets, "Part": Part, "Setting": Setting}
     env = define("network", names)["weave"](site).env
     assert set(env) == {"NCCL_NET", "NCCL_SOCKET_IFNAME"}
     assert all(setting.why and setting.place for setting in env.values())

@@ -76,7 +76,7 @@ def test_the_template_puts_rank_0_under_the_profiler(world: World, tmp_path: Pat
 def test_the_page_on_templates_names_all_that_there_is(world: World) -> None:
     ready = prepare(world, FOLDER / "torchrun.yaml", None)
     rows = re.findall(r"^\| `(\w+[\w.]*\.j2)` .*\| (.*) \|$", text("docs/howto/templates.md"), re.M)
-    templates = Catalog(()).templates("slurm")
+    templates = Catalog(()).read_templates("slurm")
     assert {name for name, _ in rows} == set(templates)
     seen = {name for _, names in rows for name in re.findall(r"`(\w+)`", names)}
     assert seen == {*_view(ready.plan, standalone=False), "lines"}

@@ -52,7 +52,7 @@ def planned(cluster: Loaded[ClusterProfile]) -> Plan:
 def table() -> Iterator[str]:
     yield "| profile | each node | network | variables on two nodes |"
     yield "|---|---|---|---|"
-    for file in CATALOG.clusters():
+    for file in CATALOG.list_clusters():
         cluster = loaded(file)
         nodes, network = cluster.value.nodes, cluster.value.network
         if not nodes.gpus_per_node:
@@ -83,7 +83,7 @@ def test_every_network_stands_in_its_table() -> None:
 def test_the_variant_on_the_page_renders_the_lines_on_the_page() -> None:
     page = PAGE.read_text(encoding="utf-8")
     (text,) = re.findall(r"```yaml\n(name: ours.*?)```", page, re.DOTALL)
-    parent = CATALOG.parent(Path("ours.yaml"), text)
+    parent = CATALOG.find_parent(Path("ours.yaml"), text)
     plan = planned(load_cluster(text, "ours.yaml", parent=parent))
     setting = plan.env["NCCL_IB_QPS_PER_CONNECTION"]
     comment, export = (f"# {setting.why} ({setting.place})", "NCCL_IB_QPS_PER_CONNECTION=4")
@@ -94,6 +94,6 @@ def test_the_variant_on_the_page_renders_the_lines_on_the_page() -> None:
 def test_the_releases_on_the_page_are_releases() -> None:
     page = PAGE.read_text(encoding="utf-8")
     (text,) = re.findall(r"```yaml\n(versions:.*?)```", page, re.DOTALL)
-    file = CATALOG.cluster("aws-p5")
+    file = CATALOG.find_cluster("aws-p5")
     plan = planned(load_cluster(file.text + text, file.label, parent=file.parent))
     assert plan.env["FI_PROVIDER"].value == "efa"

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from jobgen.model.observation import mark_of
+from jobgen.model.observation import format_mark
 from tests.cluster import Cluster, Options
 from tests.waiting import HANG, until
 
@@ -147,7 +147,7 @@ class Trial:
     def ids(self) -> list[str]:
         """All jobs that the controller accepted for this run."""
         told = self.cluster.slurm("squeue", "-h", "-t", "all", "-o", "%i %k")
-        return [line.split()[0] for line in told.splitlines() if mark_of(self.token) in line]
+        return [line.split()[0] for line in told.splitlines() if format_mark(self.token) in line]
 
     def judge(self, told: dict[str, Any], copies: int = 0) -> Came:
         """What came of it, once the job has ended that the last client knew."""
@@ -307,7 +307,7 @@ def _copies(trial: Trial, number: int) -> Came:
     """Two more jobs of the same run directory, past every lock: the fence in the job holds."""
     told = trial.client(options=["--begin=now+3"])
     copy = (
-        f"cd {told['directory']} && sbatch --parsable --comment=jobgen:{mark_of(trial.token)}:1"
+        f"cd {told['directory']} && sbatch --parsable --comment=jobgen:{format_mark(trial.token)}:1"
         f" --chdir={told['directory']} bundle/job.sbatch {told['digest']}"
     )
     copies = [trial.cluster.run("login", copy).stdout.strip() for _ in range(2)]

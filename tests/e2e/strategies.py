@@ -24,8 +24,8 @@ import yaml
 
 from jobgen.load import load_job
 from jobgen.strategy import RankLayout, decide
-from jobgen.strategy.model_sizes import sizes
-from jobgen.strategy.sharded_bytes import RankStates, Shape, divided, states
+from jobgen.strategy.model_sizes import read_sizes
+from jobgen.strategy.sharded_bytes import RankStates, Shape, compute_states, divide_shape
 from jobgen.strategy.spec import Mesh
 from tests.cluster import Cluster
 from tests.cluster.layout import REPOSITORY, UID
@@ -277,9 +277,11 @@ def expected(case: Case) -> tuple[RankStates, ...]:
     spec = load_job(yaml.safe_dump(job(case, case.launchers[0], "ckpt", STEPS)), "job.yaml").value
     assert spec.train is not None
     world = RankLayout(2, 2, "ethernet", gpus=False)
-    known, _ = sizes(spec.train, {})
+    known, _ = read_sizes(spec.train, {})
     decided = decide(spec.train, known, world, launcher=case.launchers[0])
-    said = (states(decided, _units(decided.mesh, rank), rank) for rank in range(world.ranks))
+    said = (
+        compute_states(decided, _units(decided.mesh, rank), rank) for rank in range(world.ranks)
+    )
     # ZeRO-3 leaves small parameters whole, beside their shards
     small = PERSISTENT if decided.name == "zero3" else 0
     shapes = (prod(shape) for unit in _units(decided.mesh, 0) for shape in unit)
@@ -317,7 +319,7 @@ def _units(mesh: Mesh, rank: int) -> tuple[tuple[Shape, ...], ...]:
 
 def _shapes(block: nn.Module, tp: int) -> Iterator[Shape]:
     for name, weight in block.named_parameters():
-        yield divided(tuple(weight.shape), _DIVIDED.get(name.split(".")[-2]), tp)
+        yield divide_shape(tuple(weight.shape), _DIVIDED.get(name.split(".")[-2]), tp)
 
 
 @cache

@@ -18,13 +18,13 @@ import pytest
 
 from jobgen.app.cancelling import cancel
 from jobgen.app.context import RunContext
-from jobgen.app.jobs import refreshed
+from jobgen.app.jobs import refresh_stale
 from jobgen.app.prepare import PreparedJob, prepare
 from jobgen.app.submission_driver import carry_out
 from jobgen.app.submit import make_payload
 from jobgen.app.world import World
 from jobgen.errors import JobgenError, Refused, Unreachable
-from jobgen.model.observation import mark_of
+from jobgen.model.observation import format_mark
 from jobgen.model.record import JobState, Login, RunRecord
 from jobgen.submission.exchange import list_run_files, make_record
 from jobgen.transport import Transport
@@ -107,7 +107,7 @@ class Desk:
 
     def look(self, record: RunRecord) -> RunRecord:
         """As any later command sees it."""
-        return refreshed(self.world, [self.world.ledger.get(record.token)])[0]
+        return refresh_stale(self.world, [self.world.ledger.get(record.token)])[0]
 
     def becomes(self, record: RunRecord, state: JobState, *, ended: bool) -> RunRecord:
         """Look until it is so."""
@@ -120,7 +120,7 @@ class Desk:
         with suppress(TimeoutError):
             until(so, str(state), pause=0.5)
         last = seen[-1]
-        events = [event.text for event in self.world.ledger.events(record.token)]
+        events = [event.text for event in self.world.ledger.list_events(record.token)]
         assert (last.state, last.ended) == (state, ended), (last, events, self.said)
         return last
 
@@ -131,7 +131,7 @@ class Desk:
     def never_starts(self, record: RunRecord) -> None:
         """The controller has no job of this run that could start, and none has started."""
         jobs = self.cluster.slurm("squeue", "-h", "-t", "all", "-o", "%i %T %k").splitlines()
-        states = {line.split()[1] for line in jobs if mark_of(record.token) in line}
+        states = {line.split()[1] for line in jobs if format_mark(record.token) in line}
         assert states <= {"CANCELLED"}, jobs
         assert not self.executed(record)
 
@@ -341,7 +341,7 @@ def test_a_cancel_while_the_answer_is_unclear_ends_the_job(desk: Desk) -> None:
         with suppress(JobgenError):
             # sbatch gives up after five seconds; so do we, with the request still on its way
             desk.submit(options=LATER, patience=0.0)
-        (run,) = desk.world.ledger.runs()
+        (run,) = desk.world.ledger.list_runs()
         assert run.state is JobState.SUBMITTING
     finally:
         desk.cluster.thaw()
@@ -370,4 +370,4 @@ def test_a_refusal_leaves_nothing_there(desk: Desk) -> None:
     with pytest.raises(Refused, match="Invalid partition name specified"):
         desk.submit(options=("--partition=nope",))
     assert set(desk.cluster.scratch.iterdir()) == before
-    assert desk.world.ledger.runs()[0].ended
+    assert desk.world.ledger.list_runs()[0].ended

@@ -10,7 +10,7 @@ import pytest
 
 from jobgen.data import nccl_variables
 from jobgen.errors import Place
-from jobgen.fabric import FABRICS, fabric
+from jobgen.fabric import FABRICS, configure_network
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.network import Fabric
 from jobgen.model.plan import Mount, Part, Shape
@@ -23,7 +23,7 @@ def part(*, gpus: int = 8, ranks: int = 8, count: int = 2, **profile: Any) -> Pa
     profile["nodes"] = nodes | profile.get("nodes", {})
     cluster = ClusterProfile.read(keys | profile)
     shape = Shape(count, ranks, gpus, 8, 1, 3600, gpu="")
-    found = fabric(cluster, shape, lambda *path: Place("c:" + ".".join(path)))
+    found = configure_network(cluster, shape, lambda *path: Place("c:" + ".".join(path)))
     assert all(
         setting.why and setting.place.file.startswith("c:") for setting in found.env.values()
     )

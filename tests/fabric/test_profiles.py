@@ -10,15 +10,15 @@ import pytest
 from jobgen.catalog import Catalog
 from jobgen.data.env_variables import release, variable
 from jobgen.fabric.variables import judge
-from jobgen.fabric.variables.profile_context import on
+from jobgen.fabric.variables.profile_context import build_context
 from jobgen.load import load_cluster, load_job
 from jobgen.model.facts import Facts
 from jobgen.model.network import FABRICS
 from jobgen.model.plan import Plan
 from jobgen.resolve import resolve
-from jobgen.shell import names_in
+from jobgen.shell import list_names
 
-CLUSTERS = {file.name: file for file in Catalog((), Path()).clusters() if file.name != "local"}
+CLUSTERS = {file.name: file for file in Catalog((), Path()).list_clusters() if file.name != "local"}
 RELEASES = {
     "unknown": "",
     "old": "{nccl: 2.18.6, driver: 535.54.3, ofi_nccl: 1.5.0, libfabric: 1.17}",
@@ -46,7 +46,7 @@ def planned(name: str, known: str = "unknown", container: str = "") -> Plan:
 
 def known_values(plan: Plan) -> dict[str, str | None]:
     """Name → value of every variable; None where only the run knows it."""
-    return {name: None if names_in(one.value) else one.value for name, one in plan.env.items()}
+    return {name: None if list_names(one.value) else one.value for name, one in plan.env.items()}
 
 
 @profiles
@@ -79,7 +79,7 @@ def test_the_judge_of_variables_has_nothing_to_say(name: str, known: str) -> Non
     plan = planned(name, known)
     assert {note.code for note in plan.notes} <= ({"J185"} if known == "old" else set())
     others = known_values(plan)
-    context = on(cluster, nodes=plan.shape.nodes)._replace(kind="cluster", others=others)
+    context = build_context(cluster, nodes=plan.shape.nodes)._replace(kind="cluster", others=others)
     found = {name: judge(name, value, context) for name, value in others.items()}
     assert {o: said for o, said in found.items() if said} == {}
 
@@ -92,7 +92,7 @@ def test_a_job_may_set_what_jobgen_sets(name: str, known: str) -> None:
     cluster = load_cluster(text, file.label, parent=file.parent).value
     plan = planned(name, known)
     others = known_values(plan)
-    context = on(cluster, nodes=plan.shape.nodes, others=others)
+    context = build_context(cluster, nodes=plan.shape.nodes, others=others)
     found = {name: judge(name, value, context) for name, value in others.items()}
     assert {o: said for o, said in found.items() if said} == {}
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from jobgen.follow.collapse import Lines, collapse
 from jobgen.follow.follower import Follower
-from jobgen.follow.source import source_of
+from jobgen.follow.source import parse_source
 from jobgen.follow.view import View, parse_ranks
 
 
@@ -19,7 +19,7 @@ def said(shown: list[Lines]) -> list[tuple[int | None, str, tuple[int | None, ..
     return [
         (block.source.rank, text, tuple(s.rank for s in block.also))
         for block in shown
-        for text in block.texts()
+        for text in block.list_texts()
     ]
 
 
@@ -114,13 +114,13 @@ LINES = st.lists(st.sampled_from([b"a", b"b", b"c", b"d", b""]), max_size=6)
 def test_collapsing_loses_no_line_and_invents_none(ranks: list[list[bytes]]) -> None:
     blocks = []
     for rank, lines in enumerate(ranks):
-        source = source_of(path(rank))
+        source = parse_source(path(rank))
         assert source is not None
         if lines:
             blocks.append((source, b"".join(line + b"\n" for line in lines)))
     shown: Counter[tuple[int | None, str]] = Counter()
     for block in collapse(blocks):
-        for text in block.texts():
+        for text in block.list_texts():
             shown.update((s.rank, text) for s in (block.source, *block.also))
     expected = Counter((r, line.decode()) for r, lines in enumerate(ranks) for line in lines)
     assert shown == expected
@@ -132,28 +132,28 @@ def test_a_ranks_own_lines_stay_in_their_order(lines: list[bytes]) -> None:
     follower.feed(path(0), b"".join(line + b"\n" for line in lines), 0.0)
     follower.feed(path(1), b"z\na\nz\n", 0.0)
     shown = follower.close(0.0)
-    mine = [t for block in shown if block.source.rank == 0 for t in block.texts()]
+    mine = [t for block in shown if block.source.rank == 0 for t in block.list_texts()]
     assert mine == [line.decode() for line in lines]
 
 
 def test_a_progress_bar_is_shown_as_it_goes_on_at_most_once_a_second() -> None:
     follower = Follower(View())
-    assert follower.bars(0.0) == []
+    assert follower.take_bars(0.0) == []
     follower.feed(path(0), b"start\n\r 1%", 1.0)
     follower.feed(path(1), b"\r 1%", 1.0)
-    (bar,) = follower.bars(1.0)
-    assert (bar.source.rank, bar.texts(), bar.bar) == (0, [" 1%"], True)
+    (bar,) = follower.take_bars(1.0)
+    assert (bar.source.rank, bar.list_texts(), bar.bar) == (0, [" 1%"], True)
     follower.feed(path(0), b"\r 2%\r 3%", 1.5)
-    assert follower.bars(1.9) == []
-    assert [bar.texts() for bar in follower.bars(2.0)] == [[" 3%"]]
-    assert [bar.source.rank for bar in follower.bars(3.0)] == [1]
+    assert follower.take_bars(1.9) == []
+    assert [bar.list_texts() for bar in follower.take_bars(2.0)] == [[" 3%"]]
+    assert [bar.source.rank for bar in follower.take_bars(3.0)] == [1]
     follower.feed(path(0), b"\r100%\n", 4.0)
     follower.feed(path(1), b"\r100%\n", 4.0)
-    assert follower.bars(5.0) == []
+    assert follower.take_bars(5.0) == []
     assert said(follower.close(9.0)) == [(0, "100%", (1,))]
 
 
 def test_an_unfinished_line_without_carriage_returns_is_no_bar() -> None:
     follower = Follower(View())
     follower.feed(path(0), b"loading ...", 1.0)
-    assert follower.bars(1.0) == []
+    assert follower.take_bars(1.0) == []

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.follow.line_splitter import Assembler, last_lines
+from jobgen.follow.line_splitter import Assembler, keep_last_lines
 
 
 def assembled(chunks: list[bytes], *, cap: int = 1 << 20, raw: bool = False) -> bytes:
@@ -65,15 +65,15 @@ def test_a_line_without_end_is_shown_in_pieces_of_a_mebibyte() -> None:
 
 
 def test_the_last_lines_are_counted_with_an_unfinished_one() -> None:
-    assert last_lines(b"a\nb\nc\n", 2) == b"b\nc\n"
-    assert last_lines(b"a\nb\nc", 2) == b"b\nc"
-    assert last_lines(b"a\n", 5) == b"a\n"
-    assert last_lines(b"\n\n\n", 1) == b"\n"
-    assert last_lines(b"", 3) == b""
-    assert last_lines(b"a\nb\n", 0) == b""
+    assert keep_last_lines(b"a\nb\nc\n", 2) == b"b\nc\n"
+    assert keep_last_lines(b"a\nb\nc", 2) == b"b\nc"
+    assert keep_last_lines(b"a\n", 5) == b"a\n"
+    assert keep_last_lines(b"\n\n\n", 1) == b"\n"
+    assert keep_last_lines(b"", 3) == b""
+    assert keep_last_lines(b"a\nb\n", 0) == b""
 
 
 @given(st.text("ab\n", max_size=40).map(str.encode), st.integers(0, 6))
 def test_the_last_lines_are_those_of_a_list(data: bytes, count: int) -> None:
     lines = data.splitlines(keepends=True)
-    assert last_lines(data, count) == b"".join(lines[len(lines) - min(count, len(lines)) :])
+    assert keep_last_lines(data, count) == b"".join(lines[len(lines) - min(count, len(lines)) :])

@@ -21,7 +21,7 @@ CASES = sorted(path.parent.name for path in HERE.glob("*/job.yaml"))
 
 @cache
 def templates() -> Mapping[str, str]:
-    return CATALOG.templates("slurm")
+    return CATALOG.read_templates("slurm")
 
 
 @cache
@@ -30,7 +30,7 @@ def planned(case: str) -> Plan:
     folder = HERE / case
     job = load_job((folder / "job.yaml").read_text(encoding="utf-8"), "job.yaml")
     own = folder / "cluster.yaml"
-    file = CATALOG.cluster(str(own) if own.exists() else job.value.cluster or "")
+    file = CATALOG.find_cluster(str(own) if own.exists() else job.value.cluster or "")
     cluster = load_cluster(file.text, file.path.name, parent=file.parent)
     config = job.value.launcher.config
     texts = {config: (folder / Path(config).name).read_bytes()} if config else {}

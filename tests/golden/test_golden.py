@@ -50,7 +50,7 @@ def test_a_case_renders_to_its_files(case: str, pytestconfig: pytest.Config) -> 
 
 def test_every_shipped_profile_has_a_case() -> None:
     named = {planned(case).cluster for case in CASES}
-    assert {file.name for file in CATALOG.clusters()} - named == set()
+    assert {file.name for file in CATALOG.list_clusters()} - named == set()
 
 
 def write(place: Path, shipped: Path, content: bytes) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jobgen.errors import Invalid
-from jobgen.load import check, kind, load_cluster, load_job
+from jobgen.load import check, detect_kind, load_cluster, load_job
 from tests.waiting import HANG
 
 FILES = sorted((Path(__file__).parents[1] / "bad_inputs").glob("*.yaml"))
@@ -44,7 +44,7 @@ def test_a_bad_file_is_refused_as_its_first_line_asks(path: Path) -> None:
 
 @pytest.mark.parametrize("path", BAD, ids=lambda p: p.stem)
 def test_loading_raises_what_checking_finds(path: Path) -> None:
-    load = load_cluster if kind(read(path), path.name) == "cluster" else load_job
+    load = load_cluster if detect_kind(read(path), path.name) == "cluster" else load_job
     with pytest.raises(Invalid) as caught:
         load(read(path), path.name)
     errors = [p for p in check(read(path), path.name).problems if p.severity == "error"]

@@ -43,7 +43,7 @@ def problem(more: str = "", **changed: str) -> Diagnostic:
     return one
 
 
-SHIPPED = {file.name: file for file in Catalog((), Path()).clusters()}
+SHIPPED = {file.name: file for file in Catalog((), Path()).list_clusters()}
 
 
 @pytest.mark.parametrize("name", SHIPPED)
@@ -194,10 +194,10 @@ def test_a_profile_completes_itself_from_another_key_by_key() -> None:
 
 def test_every_value_tells_the_file_it_came_from() -> None:
     loaded = child("nodes: {count: 1}\n")
-    assert str(loaded.why("nodes", "count")) == "mine.yaml:3"
-    assert str(loaded.why("nodes", "gpu")) == "big.yaml:5"
-    assert str(loaded.why("defaults", "slurm", "partition")) == "big.yaml:7"
-    assert loaded.at("ssh", "host") == Place("big.yaml", 3, 7, 11)
+    assert str(loaded.cite("nodes", "count")) == "mine.yaml:3"
+    assert str(loaded.cite("nodes", "gpu")) == "big.yaml:5"
+    assert str(loaded.cite("defaults", "slurm", "partition")) == "big.yaml:7"
+    assert loaded.find_place("ssh", "host") == Place("big.yaml", 3, 7, 11)
 
 
 def test_a_problem_in_the_parent_points_there() -> None:
@@ -215,11 +215,11 @@ def test_a_parent_may_have_a_parent_and_each_value_tells_its_file() -> None:
     above = Parent(middle, "mid.yaml", Parent(PARENT, "big.yaml"))
     loaded = load_cluster("name: m\nextends: mid\nnodes: {count: 1}\n", "m.yaml", parent=above)
     assert (loaded.value.nodes.count, loaded.value.nodes.cpus) == (1, 64)
-    assert str(loaded.why("nodes", "count")) == "m.yaml:3"
-    assert str(loaded.why("nodes", "cpus")) == "mid.yaml:3"
-    assert str(loaded.why("procs_per_node")) == "mid.yaml:4"
-    assert str(loaded.why("nodes", "gpu")) == "big.yaml:5"
-    assert str(loaded.why("defaults", "slurm", "partition")) == "big.yaml:7"
+    assert str(loaded.cite("nodes", "count")) == "m.yaml:3"
+    assert str(loaded.cite("nodes", "cpus")) == "mid.yaml:3"
+    assert str(loaded.cite("procs_per_node")) == "mid.yaml:4"
+    assert str(loaded.cite("nodes", "gpu")) == "big.yaml:5"
+    assert str(loaded.cite("defaults", "slurm", "partition")) == "big.yaml:7"
 
 
 def test_the_parent_must_be_there_and_its_parent_too() -> None:

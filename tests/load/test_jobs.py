@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.errors import Diagnostic, Invalid, Place
-from jobgen.load import check, kind, load_job
+from jobgen.load import check, detect_kind, load_job
 from jobgen.model.job import JobSpec
 from jobgen.model.loaded import Loaded
 from jobgen.model.units import Walltime
@@ -47,9 +47,9 @@ def test_a_job_is_read_with_the_place_of_every_key() -> None:
     loaded = load("env:\n  HF_HOME: /scratch/$USER/hf\n  LR: 1e-5\n")
     assert loaded.value.time == Walltime(7200)
     assert loaded.value.env == {"HF_HOME": "/scratch/$USER/hf", "LR": "1e-5"}
-    assert loaded.at("env", "LR") == Place("job.yaml", 8, 3, 5)
-    assert str(loaded.why("nodes")) == "job.yaml:2"
-    assert str(loaded.why("launcher", "type")) == "job.yaml"
+    assert loaded.find_place("env", "LR") == Place("job.yaml", 8, 3, 5)
+    assert str(loaded.cite("nodes")) == "job.yaml:2"
+    assert str(loaded.cite("launcher", "type")) == "job.yaml"
     assert loaded.warnings == ()
 
 
@@ -275,11 +275,11 @@ def test_a_spoiled_value_is_told_once() -> None:
 
 
 def test_the_kind_of_a_file_shows_in_its_keys() -> None:
-    assert kind(text(), "x") == "job"
-    assert kind("name: c\nscheduler: slurm\nnodes: {count: 2}\n", "x") == "cluster"
-    assert kind("nodes: 2\nscheduler: slurm\nssh: x\npaths: y\n", "x") == "cluster"
-    assert kind("", "x") == "job"
-    assert kind("scheduler: slurm\nssh: [\n", "x") == "cluster"
+    assert detect_kind(text(), "x") == "job"
+    assert detect_kind("name: c\nscheduler: slurm\nnodes: {count: 2}\n", "x") == "cluster"
+    assert detect_kind("nodes: 2\nscheduler: slurm\nssh: x\npaths: y\n", "x") == "cluster"
+    assert detect_kind("", "x") == "job"
+    assert detect_kind("scheduler: slurm\nssh: [\n", "x") == "cluster"
 
 
 def test_checking_never_raises_and_says_whether_the_file_is_valid() -> None:

@@ -15,7 +15,7 @@ import yaml
 import jobgen
 from jobgen.cli.main import ROOT as PROGRAM
 from jobgen.data import codes, sbatch_options
-from jobgen.load.aliases import FOREIGN, LATER, form_of
+from jobgen.load.aliases import FOREIGN, LATER, get_form
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.form import Form, Key
 from jobgen.model.job import JobSpec
@@ -28,7 +28,7 @@ FREE = {"slurm", "env", "vars", "labels", "variants", "secrets"}
 
 def forms(name: str) -> list[type[Form]]:
     """What a mapping of that name is, in either file."""
-    found = (form_of(each.keys[name]) for each in FILES if name in each.keys)
+    found = (get_form(each.keys[name]) for each in FILES if name in each.keys)
     return [each for each in found if each is not None]
 
 
@@ -42,7 +42,7 @@ def is_key(path: str, tops: tuple[type[Form], ...] = FILES) -> bool:
 
 def forms_in(name: str, tops: tuple[type[Form], ...]) -> Iterator[type[Form]]:
     for top in tops:
-        if name in top.keys and (inner := form_of(top.keys[name])) is not None:
+        if name in top.keys and (inner := get_form(top.keys[name])) is not None:
             yield inner
 
 
@@ -50,7 +50,7 @@ def unknown(form: type[Form], data: Mapping[str, Any]) -> list[str]:
     """The keys of a mapping that the form does not have."""
     found = [name for name in data if name not in form.keys]
     for name, value in data.items():
-        inner = form_of(form.keys[name]) if name in form.keys else None
+        inner = get_form(form.keys[name]) if name in form.keys else None
         if inner is not None and isinstance(value, dict):
             found += [f"{name}.{each}" for each in unknown(inner, value)]
     return found
@@ -107,7 +107,7 @@ def test_the_right_way_of_a_code_has_keys_that_there_are(code: Any) -> None:
 
 def names(form: type[Form]) -> set[str]:
     """The keys of a form, and of all forms below it."""
-    below = [inner for key in form.keys.values() if (inner := form_of(key)) is not None]
+    below = [inner for key in form.keys.values() if (inner := get_form(key)) is not None]
     return set(form.keys).union(*map(names, below))
 
 

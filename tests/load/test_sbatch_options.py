@@ -44,7 +44,7 @@ from tests.load.test_jobs import load, problem, text, warned
 def test_an_option_is_put_into_one_form(given_: str, name: str, value: str | None) -> None:
     loaded = load(f"slurm: {given_}")
     assert dict(loaded.value.slurm) == {name: value}
-    assert loaded.at("slurm", name).line == 6
+    assert loaded.find_place("slurm", name).line == 6
 
 
 @pytest.mark.parametrize(

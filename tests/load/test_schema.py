@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 import jobgen
-from jobgen.catalog import shipped
-from jobgen.load import Kind, schema
+from jobgen.catalog import find_shipped
+from jobgen.load import Kind, build_schema
 from jobgen.model.job import JobSpec
 from jobgen.source import parse
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(jobgen.__file__).parent
 JOBS = [*sorted((ROOT / "examples").rglob("job.yaml")), ROOT / "tests/bad_inputs/good-job.yaml"]
-CLUSTERS = [*shipped("clusters").glob("*.yaml"), ROOT / "tests/bad_inputs/good-cluster.yaml"]
+CLUSTERS = [*find_shipped("clusters").glob("*.yaml"), ROOT / "tests/bad_inputs/good-cluster.yaml"]
 
 
 def fits(value: Any, rule: dict[str, Any], top: dict[str, Any]) -> bool:
@@ -66,12 +66,12 @@ def data(text: str) -> Any:
 
 @pytest.mark.parametrize("path", JOBS, ids=lambda p: p.parent.name)
 def test_every_example_fits_the_schema_of_jobs(path: Path) -> None:
-    assert fits(data(path.read_text()), schema("job"), schema("job"))
+    assert fits(data(path.read_text()), build_schema("job"), build_schema("job"))
 
 
 @pytest.mark.parametrize("path", CLUSTERS, ids=lambda p: p.stem)
 def test_every_profile_fits_the_schema_of_clusters(path: Path) -> None:
-    assert fits(data(path.read_text()), schema("cluster"), schema("cluster"))
+    assert fits(data(path.read_text()), build_schema("cluster"), build_schema("cluster"))
 
 
 G = "name: d\nnodes: 1\ntime: 1h\nrun: train.py\n"
@@ -104,7 +104,7 @@ G = "name: d\nnodes: 1\ntime: 1h\nrun: train.py\n"
     ],
 )
 def test_the_schema_takes_what_may_be_written(text: str, good: bool) -> None:
-    top = schema("job")
+    top = build_schema("job")
     values = data(G) | data(text)
     assert fits(values, top, top) is good
 
@@ -126,13 +126,13 @@ WHOLE = "name: c\nscheduler: slurm\npaths: {root: /r}\nnodes: {count: 2}\n"
     ],
 )
 def test_a_profile_needs_all_its_keys_unless_another_completes_it(text: str, good: bool) -> None:
-    top = schema("cluster")
+    top = build_schema("cluster")
     assert fits(data(text), top, top) is good
 
 
 @pytest.mark.parametrize("which", ["job", "cluster"])
 def test_every_key_is_described(which: Kind) -> None:
-    top = schema(which)
+    top = build_schema(which)
     for form in (top, *top["$defs"].values()):
         for name, key in form["properties"].items():
             assert key["description"].endswith("."), name
@@ -150,7 +150,7 @@ def test_every_key_of_a_job_is_read() -> None:
 def test_the_schema_is_plain_data_without_ends_that_lead_nowhere(which: Kind) -> None:
     import json
 
-    top = schema(which)
+    top = build_schema(which)
     text = json.dumps(top)
     for word in walk(top):
         if "$ref" in word:

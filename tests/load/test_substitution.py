@@ -27,7 +27,7 @@ def test_the_name_of_a_job_may_hold_a_variable() -> None:
 def test_set_changes_a_variable_and_says_so() -> None:
     loaded = load("vars: {LR: 1e-5}\n", run="train.py ${LR}", sets=("LR=3e-5",))
     assert loaded.value.run == "train.py 3e-5"
-    assert str(loaded.why("vars", "LR")) == "--set LR"
+    assert str(loaded.cite("vars", "LR")) == "--set LR"
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_set_reaches_every_key_by_its_path(
         inner = isinstance(found, (dict, tuple))
         found = found[step] if inner else getattr(found, str(step))  # type: ignore[index]
     assert found == value
-    assert loaded.why(*path).kind == "option"
+    assert loaded.cite(*path).kind == "option"
 
 
 def test_set_keeps_the_word_of_a_short_form() -> None:

@@ -18,7 +18,7 @@ GOOD = "v=1 time=1795268400.25 kind=exit node=n2 rank=1 code=7 signal=0"
 def test_a_line_holds_its_time_its_kind_and_fields() -> None:
     (event,) = read_events(GOOD + "\n")
     assert (event.time, event.kind, event.node, event.rank) == (1795268400.25, "exit", "n2", 1)
-    assert (event.number("code"), event.number("none")) == (7, None)
+    assert (event.read_number("code"), event.read_number("none")) == (7, None)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_the_examples_in_the_docstrings_are_true() -> None:
 )
 def test_a_time_is_read_in_all_its_forms(text: str, seconds: int, slurm: str) -> None:
     time = Walltime.parse(text)
-    assert (time.seconds, time.slurm()) == (seconds, slurm)
+    assert (time.seconds, time.format_slurm()) == (seconds, slurm)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_what_is_no_time_is_refused_with_what_to_write(
 @given(st.integers(1, LONGEST))
 def test_every_time_survives_its_own_forms(seconds: int) -> None:
     time = Walltime(seconds)
-    assert Walltime.parse(time.slurm()) == time
-    assert Walltime.parse(time.short()) == time
+    assert Walltime.parse(time.format_slurm()) == time
+    assert Walltime.parse(time.format_short()) == time
 
 
 @given(st.text(max_size=30))
@@ -92,7 +92,7 @@ def test_no_text_makes_a_time_or_a_size_fail_otherwise(text: str) -> None:
     ],
 )
 def test_memory_is_asked_for_in_slurms_units(text: str, slurm: str) -> None:
-    assert Memory.parse(text).slurm() == slurm
+    assert Memory.parse(text).format_slurm() == slurm
 
 
 @pytest.mark.parametrize("text", ["64", "0777", "64X", "G", "1e9", "-1G", "0G", "99999999T", "1 G"])
@@ -104,7 +104,7 @@ def test_a_size_without_a_clear_unit_is_refused(text: str) -> None:
 
 @given(st.integers(1, 1024**5 - 1))
 def test_memory_is_never_rounded_down(size: int) -> None:
-    asked = Memory(size).slurm()
+    asked = Memory(size).format_slurm()
     assert parse_size(asked) - size in range(1024**2)
 
 

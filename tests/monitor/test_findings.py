@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobgen.monitor.findings import Remark, overall, remarks
+from jobgen.monitor.findings import Remark, list_remarks, summarize_job
 from jobgen.monitor.summary import GpuSummary, NodeSummary, Now
 
 
@@ -18,12 +18,12 @@ def node(name: str, *gpus: GpuSummary, **known: object) -> NodeSummary:
 
 
 def kinds(*nodes: NodeSummary) -> list[tuple[str, str, tuple[int, ...]]]:
-    return [(r.kind, r.node, r.gpus) for r in remarks(nodes)]
+    return [(r.kind, r.node, r.gpus) for r in list_remarks(nodes)]
 
 
 def test_a_job_that_is_well_is_left_alone() -> None:
     well = [node(name, *(gpu(n, held={"sw_power_cap": 0.9}) for n in range(8))) for name in "ab"]
-    assert remarks(well) == ()
+    assert list_remarks(well) == ()
 
 
 def test_heat_is_named_with_its_share_and_the_temperature() -> None:
@@ -32,7 +32,7 @@ def test_heat_is_named_with_its_share_and_the_temperature() -> None:
         held={"hw_thermal": 0.12, "hw_slowdown": 0.12, "sw_power_cap": 0.5},
         temperature=92.0,
     )
-    assert remarks([node("a", gpu(0), hot)]) == (
+    assert list_remarks([node("a", gpu(0), hot)]) == (
         Remark("throttled", "a", (3,), "slowed down (heat) for 12% of the time, up to 92 C"),
     )
 
@@ -46,7 +46,7 @@ def test_a_node_far_below_the_median_lags() -> None:
     well = [node(name, gpu(0), gpu(1)) for name in ("a", "b", "c")]
     slow = node("d", gpu(0, util=40.0), gpu(1, util=50.0))
     assert kinds(*well, slow) == [("slow", "d", ())]
-    assert "45%" in remarks([*well, slow])[0].text
+    assert "45%" in list_remarks([*well, slow])[0].text
 
 
 def test_a_slow_clock_is_a_straggler_even_at_full_utilisation() -> None:
@@ -64,7 +64,7 @@ def test_nobody_lags_where_all_are_slow_or_nothing_is_known() -> None:
 
 def test_a_gpu_that_stops_answering_is_lost() -> None:
     silent = gpu(1, now=Now(2400.0))
-    found = remarks([node("a", gpu(0, now=Now(3000.0)), silent)])
+    found = list_remarks([node("a", gpu(0, now=Now(3000.0)), silent)])
     assert found == (
         Remark("lost", "a", (1,), "no answer in the last 10m that the node was watched"),
     )
@@ -82,7 +82,7 @@ def test_a_host_that_nearly_ran_out_of_memory_is_named() -> None:
 
 def test_the_whole_job_in_a_few_numbers() -> None:
     hot = gpu(1, util=85.0, held={"hw_thermal": 0.2, "sw_power_cap": 0.4, "idle": 0.3})
-    found = overall(
+    found = summarize_job(
         [
             node(
                 "a",
@@ -104,7 +104,7 @@ def test_the_whole_job_in_a_few_numbers() -> None:
 
 
 def test_what_was_not_measured_is_not_said() -> None:
-    found = overall([node("a", GpuSummary(0, 100)), node("b")])
+    found = summarize_job([node("a", GpuSummary(0, 100)), node("b")])
     assert (found.util, found.idle, found.power, found.cpu, found.network) == (None,) * 5
     assert found.throttled is None
-    assert overall([]).throttled is None
+    assert summarize_job([]).throttled is None

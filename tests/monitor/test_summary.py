@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.monitor.findings import overall, remarks
-from jobgen.monitor.summary import nodes
+from jobgen.monitor.findings import list_remarks, summarize_job
+from jobgen.monitor.summary import summarize_nodes
 
 GOOD = """node n1 samples=9 first=100 last=370 load=2.5 cpu=50 mem=10 mem_total=20 rx=5 tx=6
 gpu n1 0 samples=9 util=97.5 p10=90 idle=1 mem=3 mem_total=4 temp=60 by.hw_thermal=3 at=370
@@ -25,7 +25,7 @@ def test_names_numbers_and_reasons_that_are_none_are_passed_over() -> None:
         "gpu n7 0 samples=4 util=3\n"
         "node n3 first=9 last=2\n"
     )
-    (node,) = nodes([text])
+    (node,) = summarize_nodes([text])
     assert (node.name, node.samples, node.cpu, node.load, node.memory) == (
         "n1",
         0,
@@ -41,15 +41,15 @@ def test_names_numbers_and_reasons_that_are_none_are_passed_over() -> None:
 
 @given(st.text(max_size=300) | st.lists(words | st.text(max_size=8)).map(" ".join))
 def test_no_text_is_too_odd(text: str) -> None:
-    for found in (nodes([text]), nodes([GOOD, text])):
-        remarks(found)
-        assert overall(found).gpus == sum(len(node.gpus) for node in found)
+    for found in (summarize_nodes([text]), summarize_nodes([GOOD, text])):
+        list_remarks(found)
+        assert summarize_job(found).gpus == sum(len(node.gpus) for node in found)
 
 
 @given(st.data())
 def test_no_mutation_of_a_real_answer_is_too_odd(data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(GOOD)))
     text = GOOD[:at] + data.draw(st.text(max_size=4)) + GOOD[at + data.draw(st.integers(0, 6)) :]
-    found = nodes([text])
-    remarks(found)
-    overall(found)
+    found = summarize_nodes([text])
+    list_remarks(found)
+    summarize_job(found)

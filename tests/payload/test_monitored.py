@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobgen.monitor.summary import MIB, NodeSummary, nodes
+from jobgen.monitor.summary import MIB, NodeSummary, summarize_nodes
 from jobgen.submission import scripts, wire
 from tests.inputs import ONE_FOLDER
 from tests.waiting import HANG
@@ -43,15 +43,15 @@ def write(folder: Path, files: Mapping[str, Sequence[str]], restart: int = 0) ->
 
 def told(folder: Path, awk: str = "") -> dict[str, list[str]]:
     """The frames of the script's answer."""
-    script = scripts.monitored(str(folder))
+    script = scripts.sum_up_monitors(str(folder))
     done = subprocess.run(["sh", "-c", script], capture_output=True, timeout=HANG)
     assert not done.stderr, done.stderr.decode()
-    found = wire.frames(done.stdout)
+    found = wire.split_frames(done.stdout)
     return {key: [text for word, text in found if word == key] for key, _ in found}
 
 
 def summed(folder: Path) -> tuple[NodeSummary, ...]:
-    return nodes(told(folder).get("monitor", []))
+    return summarize_nodes(told(folder).get("monitor", []))
 
 
 def test_a_gpu_and_its_node_are_summed_up(tmp_path: Path) -> None:

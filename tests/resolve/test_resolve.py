@@ -382,9 +382,9 @@ def test_a_secret_that_is_not_there_fails_a_check() -> None:
 
 def test_facts_change_no_byte_of_the_plan_that_is_rendered() -> None:
     def rendered(found: Plan) -> object:
-        from jobgen.render.data import plan_data
+        from jobgen.render.data import dump_plan
 
-        return plan_data(found)
+        return dump_plan(found)
 
     text = job(secrets="[A]", after="[prep]")
     known = plan(text, after={"prep": "7"}, secrets={"A": "environment"}, workdir_files=frozenset())
@@ -400,11 +400,11 @@ def test_an_image_is_named_as_its_runtime_writes_it() -> None:
     from jobgen.resolve import container_command
 
     assert doctest.testmod(container_command).failed == 0
-    assert container_command.image("ubuntu:24.04", "pyxis") == "ubuntu:24.04"
-    assert container_command.image("docker://ghcr.io/a/b", "pyxis") == "ghcr.io#a/b"
-    assert container_command.image("docker://ghcr.io/a/b", "docker") == "ghcr.io/a/b"
-    assert container_command.image("oras://ghcr.io/a/b", "apptainer") == "oras://ghcr.io/a/b"
-    assert container_command.image("$SCRATCH/a.sif", "apptainer") == "$SCRATCH/a.sif"
+    assert container_command.format_image("ubuntu:24.04", "pyxis") == "ubuntu:24.04"
+    assert container_command.format_image("docker://ghcr.io/a/b", "pyxis") == "ghcr.io#a/b"
+    assert container_command.format_image("docker://ghcr.io/a/b", "docker") == "ghcr.io/a/b"
+    assert container_command.format_image("oras://ghcr.io/a/b", "apptainer") == "oras://ghcr.io/a/b"
+    assert container_command.format_image("$SCRATCH/a.sif", "apptainer") == "$SCRATCH/a.sif"
 
 
 def test_the_sites_setup_runs_outside_of_a_container() -> None:

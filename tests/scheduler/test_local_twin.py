@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from jobgen.model.observation import Observation, mark_of
+from jobgen.model.observation import Observation, format_mark
 from jobgen.model.record import JobId, JobState, Login, Site
-from jobgen.scheduler import Attempt, Scheduler, scheduler_for
+from jobgen.scheduler import Attempt, Scheduler, get_scheduler
 from jobgen.scheduler.local_twin import LocalScheduler
 from jobgen.shell import Command, Result
 from tests.waiting import HANG, until
@@ -49,13 +49,13 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 
 def local() -> Scheduler:
-    return scheduler_for(Site("local", "local", Login("local"), "$HOME/runs"))
+    return get_scheduler(Site("local", "local", Login("local"), "$HOME/runs"))
 
 
 def submit(shell: Shell, attempt: int = 1) -> JobId:
     made = Attempt(("job.sbatch",), str(shell.home), TOKEN, attempt)
     command = local().submit(made, ("-N2",))
-    job = local().submitted(shell.run(command))
+    job = local().parse_submit(shell.run(command))
     assert job is not None
     return job
 
@@ -75,9 +75,9 @@ def test_a_job_is_submitted_seen_found_and_cancelled(shell: Shell) -> None:
     job = submit(shell)
     seen = wait(shell, job, JobState.RUNNING)
     assert (seen.nodes, seen.source, seen.workdir) == ("local[1-2]", "local", str(shell.home))
-    assert seen.comment == f"jobgen:{mark_of(TOKEN)}:1"
+    assert seen.comment == f"jobgen:{format_mark(TOKEN)}:1"
     (found,) = local().parse_own_jobs(shell.run(local().find())) or ()
-    assert (found.job, found.mark, found.attempt) == (job, mark_of(TOKEN), 1)
+    assert (found.job, found.mark, found.attempt) == (job, format_mark(TOKEN), 1)
     assert shell.run(local().cancel([job])).code == 0
     assert wait(shell, job, JobState.CANCELLED).job == job
 
@@ -93,13 +93,13 @@ def test_a_signal_goes_to_the_batch_shell(shell: Shell) -> None:
 
 
 def test_what_is_gone_is_not_told_of_and_what_is_refused_is_so_for_sure(shell: Shell) -> None:
-    assert local().states(shell.run(local().query([JobId(99)]))) == {}
-    assert local().history([JobId(99)]) is None
+    assert local().parse_query(shell.run(local().query([JobId(99)]))) == {}
+    assert local().query_history([JobId(99)]) is None
     assert local().find_past(3) is None
     command = local().submit(Attempt(("job.sbatch",), "/", TOKEN, 1), ("--nodes=99",))
     result = shell.run(command)
-    assert local().refused(result)
-    assert local().submitted(result) is None
+    assert local().is_refusal(result)
+    assert local().parse_submit(result) is None
 
 
 def test_a_state_that_others_may_change_is_refused_for_sure(shell: Shell) -> None:
@@ -108,19 +108,19 @@ def test_a_state_that_others_may_change_is_refused_for_sure(shell: Shell) -> Non
     state.chmod(0o777)
     result = shell.run(local().submit(Attempt(("job.sbatch",), "/", TOKEN, 1), ("-N1",)))
     assert "not a folder that only you may change" in result.error_text
-    assert local().refused(result)
+    assert local().is_refusal(result)
     assert not list(state.iterdir())
 
 
 def test_a_script_can_be_tried_without_submitting_it(shell: Shell) -> None:
-    tried = local().tested(shell.run(local().test_only("job.sbatch", ("--nodes=2",))))
+    tried = local().parse_test(shell.run(local().test_only("job.sbatch", ("--nodes=2",))))
     assert tried.ok
     assert tried.start
-    assert not local().tested(shell.run(local().test_only("job.sbatch", ("--nodes=99",)))).ok
+    assert not local().parse_test(shell.run(local().test_only("job.sbatch", ("--nodes=99",)))).ok
 
 
 def test_the_settings_tell_how_long_an_answer_may_be_late(shell: Shell) -> None:
-    settings = local().settings(shell.run(local().configuration()))
+    settings = local().parse_config(shell.run(local().show_config()))
     assert settings.ttl <= 60
     assert settings.min_job_age == 7 * 86400
     assert settings.accounting is False
@@ -130,7 +130,7 @@ def wait(shell: Shell, job: JobId, state: JobState) -> Observation:
     seen: dict[JobId, Observation] = {}
 
     def there() -> bool:
-        seen.update(local().states(shell.run(local().query([job]))) or {})
+        seen.update(local().parse_query(shell.run(local().query([job]))) or {})
         return seen[job].state is state
 
     until(there, lambda: str(seen))

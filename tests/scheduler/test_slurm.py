@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.model.observation import Observation, mark_of
+from jobgen.model.observation import Observation, format_mark
 from jobgen.model.record import JobId, JobState
 from jobgen.scheduler import Attempt, merge_observations
-from jobgen.scheduler.reasons import in_words, pending_reason
+from jobgen.scheduler.reasons import explain_pending, explain_reason
 from jobgen.scheduler.slurm import HISTORY, QUERY, SlurmScheduler
-from jobgen.scheduler.slurm_format import SEPARATOR, seconds, state
+from jobgen.scheduler.slurm_format import SEPARATOR, parse_seconds, parse_state
 from jobgen.shell import Command, Result
 
 SLURM = SlurmScheduler()
@@ -27,7 +27,7 @@ def test_a_submit_names_the_token_the_attempt_and_the_directory() -> None:
     assert words.words == (
         "sbatch",
         "--parsable",
-        f"--comment=jobgen:{mark_of(TOKEN)}:2",
+        f"--comment=jobgen:{format_mark(TOKEN)}:2",
         "--chdir=/s/u's/a b",
         "--hold",
         "bundle/job.sbatch",
@@ -38,7 +38,7 @@ def test_a_submit_names_the_token_the_attempt_and_the_directory() -> None:
 def test_the_user_s_comment_stays_before_ours() -> None:
     options = ["--comment=for the paper", "--nice=5"]
     words = SLURM.submit(Attempt(("j",), "/d", TOKEN, 1), options).words
-    assert f"--comment=for the paper jobgen:{mark_of(TOKEN)}:1" in words
+    assert f"--comment=for the paper jobgen:{format_mark(TOKEN)}:1" in words
     assert sum(str(word).startswith("--comment") for word in words) == 1
 
 
@@ -50,7 +50,7 @@ def test_a_single_id_is_asked_twice_so_that_its_absence_is_no_error() -> None:
 
 def test_a_job_of_another_cluster_is_asked_for_there() -> None:
     job = JobId(7, cluster="alpha")
-    commands = [SLURM.query([job]), SLURM.history([job]), SLURM.cancel([job])]
+    commands = [SLURM.query([job]), SLURM.query_history([job]), SLURM.cancel([job])]
     for command in commands:
         assert command is not None
         assert "--clusters=alpha" in command.words
@@ -67,7 +67,7 @@ def test_a_signal_goes_to_the_batch_shell_only() -> None:
 
 def test_a_site_without_accounting_is_never_asked_for_it() -> None:
     quiet = SlurmScheduler(accounting="none")
-    assert quiet.history([JobId(7)]) is None
+    assert quiet.query_history([JobId(7)]) is None
     assert quiet.find_past(3) is None
 
 
@@ -84,7 +84,7 @@ def test_the_name_stands_last_because_it_may_hold_anything() -> None:
 
 
 def test_our_own_words_are_not_taken_from_a_scheduler() -> None:
-    assert {state(word) for word in ("LOST", "PLANNED", "REJECTED", "SUBMITTING")} == {
+    assert {parse_state(word) for word in ("LOST", "PLANNED", "REJECTED", "SUBMITTING")} == {
         JobState.UNKNOWN
     }
 
@@ -104,7 +104,7 @@ def test_our_own_words_are_not_taken_from_a_scheduler() -> None:
     ],
 )
 def test_durations(text: str, value: int | None) -> None:
-    assert seconds(text) == value
+    assert parse_seconds(text) == value
 
 
 FIELD = st.text(alphabet=st.characters(blacklist_characters="\n\x1f"), max_size=12)
@@ -123,13 +123,13 @@ TEXT = st.lists(
 def test_no_text_whatever_makes_a_parser_raise(code: int, out: str, err: str) -> None:
     said = Result(code, out.encode("utf-8", "surrogatepass"), err.encode("utf-8", "surrogatepass"))
     for method in (
-        "submitted",
-        "refused",
-        "states",
-        "past",
+        "parse_submit",
+        "is_refusal",
+        "parse_query",
+        "parse_history",
         "parse_own_jobs",
-        "tested",
-        "settings",
+        "parse_test",
+        "parse_config",
     ):
         getattr(SLURM, method)(said)
 
@@ -138,13 +138,13 @@ def test_no_text_whatever_makes_a_parser_raise(code: int, out: str, err: str) ->
 def test_no_bytes_whatever_make_a_parser_raise(out: bytes, err: bytes) -> None:
     said = Result(0, out, err)
     for method in (
-        "submitted",
-        "refused",
-        "states",
-        "past",
+        "parse_submit",
+        "is_refusal",
+        "parse_query",
+        "parse_history",
         "parse_own_jobs",
-        "tested",
-        "settings",
+        "parse_test",
+        "parse_config",
     ):
         getattr(SLURM, method)(said)
 
@@ -152,7 +152,7 @@ def test_no_bytes_whatever_make_a_parser_raise(out: bytes, err: bytes) -> None:
 @given(st.text(alphabet=st.characters(blacklist_characters="\n"), max_size=40))
 def test_a_name_of_any_characters_moves_no_other_field(name: str) -> None:
     row = ["9", "RUNNING", "None", "n1", "0:01", "0:02", "N/A", "/d", f"jobgen:{TOKEN}:1", name]
-    seen = SLURM.states(Result(0, SEPARATOR.join(row).encode("utf-8", "surrogatepass")))
+    seen = SLURM.parse_query(Result(0, SEPARATOR.join(row).encode("utf-8", "surrogatepass")))
     assert seen is not None
     assert seen[JobId(9)].comment == f"jobgen:{TOKEN}:1"
     assert seen[JobId(9)].nodes == "n1"
@@ -208,17 +208,17 @@ def test_a_job_that_nobody_mentions_is_not_there() -> None:
     ],
 )
 def test_reasons_are_told_in_plain_words(reason: str, words: str) -> None:
-    assert words in pending_reason(reason)
-    assert in_words(reason).startswith(f"{reason}: ")
+    assert words in explain_pending(reason)
+    assert explain_reason(reason).startswith(f"{reason}: ")
 
 
 def test_a_reason_that_is_not_known_stands_alone() -> None:
-    assert in_words("Frobnication") == "Frobnication"
+    assert explain_reason("Frobnication") == "Frobnication"
 
 
 @given(st.text(max_size=60))
 def test_any_reason_has_words(reason: str) -> None:
-    assert isinstance(in_words(reason), str)
+    assert isinstance(explain_reason(reason), str)
 
 
 def test_a_validation_runs_the_same_script() -> None:

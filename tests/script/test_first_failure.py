@@ -41,7 +41,7 @@ T0 = 1_795_300_000.0
 def failures(events: Sequence[Event]) -> list[tuple[int | None, str, int | None]]:
     """Rank, node and exit code of what the batch shell recorded, the first first."""
     named = [event for event in events if event.kind == "failed"]
-    return [(event.rank, event.node, event.number("code")) for event in named]
+    return [(event.rank, event.node, event.read_number("code")) for event in named]
 
 
 @pytest.mark.parametrize(("code", "rank"), [(1, 1), (7, 0), (177, 1)])
@@ -56,7 +56,7 @@ def test_the_jobs_exit_code_is_the_first_failing_ranks(
     assert job.marker()["rc"] == str(code)
     assert failures(job.events()) == [(rank, f"n{rank + 1}", code)]
     assert f"rank {rank} on n{rank + 1} failed first, with exit code {code}" in done.stderr
-    ends = {event.rank: event.number("code") for event in job.events() if event.kind == "exit"}
+    ends = {event.rank: event.read_number("code") for event in job.events() if event.kind == "exit"}
     assert ends == {rank: code, 1 - rank: 143}
 
 
@@ -165,7 +165,7 @@ def named(record: Sequence[Happened]) -> list[tuple[str, int, int]]:
         events = read_events(path.read_text() if path.exists() else "")
         assert done.stdout.split("\n")[0] == (path.read_text().split("\n")[0] if events else "")
     assert {event.kind for event in events} <= {"failed"}
-    return [(event.node, event.rank or 0, event.number("code") or 0) for event in events]
+    return [(event.node, event.rank or 0, event.read_number("code") or 0) for event in events]
 
 
 def expected(record: Sequence[Happened]) -> list[tuple[str, int, int]]:

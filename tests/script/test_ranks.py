@@ -84,7 +84,7 @@ def test_a_launcher_of_the_programs_own_finds_nothing_of_torchs(tmp_path: Path) 
         name = f"n{node + 1}.{node}"
         assert (job.folder / "logs/0/0" / f"{name}.out").read_text() == f"out {node}\n"
         assert job.state(f"pids/{name}").exists()
-    ends = [(e.node, e.rank, e.number("code")) for e in job.events() if e.kind == "exit"]
+    ends = [(e.node, e.rank, e.read_number("code")) for e in job.events() if e.kind == "exit"]
     assert sorted(ends) == [("n1", 0, 0), ("n2", 1, 0)]
 
 

@@ -46,7 +46,7 @@ def finish(job: Job, ready: Callable[[], object], what: str) -> str:
 
 def silences(job: Job) -> list[tuple[str, int | None, int | None]]:
     events = [event for event in job.events() if event.kind == "silent"]
-    return [(event.node, event.rank, event.number("seconds")) for event in events]
+    return [(event.node, event.rank, event.read_number("seconds")) for event in events]
 
 
 def test_a_rank_that_the_others_wait_for_is_reported_once(tmp_path: Path) -> None:

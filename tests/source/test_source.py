@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.errors import Invalid, Place
-from jobgen.source import Flag, Real, WrittenInt, parse, resolved, scan
+from jobgen.source import Flag, Real, WrittenInt, parse, resolve_scalar, scan
 
 
 def codes(text: str) -> list[str]:
@@ -34,7 +34,7 @@ def codes(text: str) -> list[str]:
     ],
 )
 def test_what_yaml_1_1_would_change_stays_text(text: str) -> None:
-    assert resolved(text) == text
+    assert resolve_scalar(text) == text
 
 
 @pytest.mark.parametrize(
@@ -51,23 +51,23 @@ def test_what_yaml_1_1_would_change_stays_text(text: str) -> None:
     ],
 )
 def test_a_number_knows_its_value_and_how_it_was_written(text: str, value: float) -> None:
-    number = resolved(text)
+    number = resolve_scalar(text)
     assert isinstance(number, (WrittenInt, Real))
     assert number == value
     assert number.text == text
 
 
 def test_words_of_the_core_schema() -> None:
-    assert resolved("~") is None
-    assert resolved("null") is None
-    assert resolved("True") == Flag(flag=True, text="True")
-    assert resolved("false") == Flag(flag=False, text="false")
-    assert resolved(".inf") == float("inf")
-    assert str(resolved("-.INF")) == "-inf"
+    assert resolve_scalar("~") is None
+    assert resolve_scalar("null") is None
+    assert resolve_scalar("True") == Flag(flag=True, text="True")
+    assert resolve_scalar("false") == Flag(flag=False, text="false")
+    assert resolve_scalar(".inf") == float("inf")
+    assert str(resolve_scalar("-.INF")) == "-inf"
 
 
 def test_a_very_long_number_is_text_and_costs_nothing() -> None:
-    assert isinstance(resolved("9" * 100_000), str)
+    assert isinstance(resolve_scalar("9" * 100_000), str)
 
 
 def test_every_key_and_value_has_its_place() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from jobgen.model.train import FRAMEWORKS, STRATEGIES, Parallel, Train
-from jobgen.strategy import RankLayout, decide, faults
+from jobgen.strategy import RankLayout, check_train, decide
 from jobgen.strategy.frameworks import Configured, FrameworkRequest, configure
-from jobgen.strategy.model_sizes import known_architecture, sizes
+from jobgen.strategy.model_sizes import find_architecture, read_sizes
 from jobgen.strategy.spec import TRAITS, TrainDiagnostic
 
 SHAPE = {"layers": 8, "hidden": 64, "heads": 8, "kv_heads": 4, "ffn": 256}
@@ -101,17 +101,15 @@ def train(framework: str, **keys: Any) -> Train:
 
 def refused(asked: Train, world: RankLayout) -> list[TrainDiagnostic]:
     """What the strategy itself says against it."""
-    return list(faults(asked, sizes(asked, {})[0], world, launcher="torchrun"))
+    return list(check_train(asked, read_sizes(asked, {})[0], world, launcher="torchrun"))
 
 
 def request(asked: Train, nodes: int = 2, each: int = 4, **more: Any) -> FrameworkRequest:
     """What its framework is asked. The strategy has nothing against it."""
     world = RankLayout(nodes, each, "infiniband")
     assert refused(asked, world) == []
-    decided = decide(asked, sizes(asked, {})[0], world, launcher="torchrun")
-    return FrameworkRequest(
-        decided, nodes, each, **{"model": known_architecture(asked, {}), **more}
-    )
+    decided = decide(asked, read_sizes(asked, {})[0], world, launcher="torchrun")
+    return FrameworkRequest(decided, nodes, each, **{"model": find_architecture(asked, {}), **more})
 
 
 def made(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jobgen.model.train import Train
-from jobgen.strategy.batch import batch, faults
+from jobgen.strategy.batch import check_batch, compute_batch
 from jobgen.strategy.spec import Batch
 
 RANKS = 4
@@ -30,8 +30,8 @@ RANKS = 4
 )
 def test_what_is_left_out_follows(keys: dict[str, Any], wanted: Batch | None) -> None:
     train = Train(**keys)
-    assert batch(train, RANKS) == wanted
-    assert list(faults(train, RANKS)) == []
+    assert compute_batch(train, RANKS) == wanted
+    assert list(check_batch(train, RANKS)) == []
 
 
 @pytest.mark.parametrize(
@@ -52,6 +52,6 @@ def test_what_is_left_out_follows(keys: dict[str, Any], wanted: Batch | None) ->
     ],
 )
 def test_what_does_not_come_out_even_is_refused(keys: dict[str, Any], hint: str) -> None:
-    (fault,) = faults(Train(**keys), RANKS)
+    (fault,) = check_batch(Train(**keys), RANKS)
     assert (fault.code, fault.path, fault.hint) == ("J230", ("global_batch",), hint)
     assert "data-parallel ranks" in fault.message

@@ -217,7 +217,7 @@ def test_the_trainer_is_told_what_only_the_file_says() -> None:
 def test_unknown_keys_are_judged_without_a_strategy() -> None:
     found, faults = user_config.read(b'{"zero_optimisation": {}}', "ds.json")
     assert not faults
-    (fault,) = user_config.unknown(found, auto=True)
+    (fault,) = user_config.check_unknown(found, auto=True)
     assert fault.message.startswith("ds.json:1: zero_optimisation is no key")
 
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from jobgen.model.job import JobSpec
 from jobgen.model.train import Offload, Parallel, Train
 from jobgen.model.trained import ModelShape
-from jobgen.shell import Raw, expandable
-from jobgen.strategy import RankLayout, decide, faults
+from jobgen.shell import Raw, quote_expandable
+from jobgen.strategy import RankLayout, check_train, decide
 from jobgen.strategy.frameworks import MODULES, FrameworkRequest, configure
-from jobgen.strategy.model_sizes import known_architecture, sizes
+from jobgen.strategy.model_sizes import find_architecture, read_sizes
 from jobgen.strategy.spec import TRAITS
 from tests.strategy.made import jobs, worlds
 
@@ -43,11 +43,11 @@ def test_whatever_is_accepted_is_configured_or_refused_with_a_way_out(
     if kind["type"] not in kinds:
         kind = {"type": kinds[world.ranks % len(kinds)]}
     train = Train(**{**keys, **others, "strategy": Parallel(**kind), "framework": framework})
-    known = sizes(train, {})[0]
-    if list(faults(train, known, world)):
+    known = read_sizes(train, {})[0]
+    if list(check_train(train, known, world)):
         return
     decided = decide(train, known, world, launcher="")
-    arch = known_architecture(train, {})
+    arch = find_architecture(train, {})
     given = configure(
         FrameworkRequest(decided, world.nodes, world.ranks_per_node, gpus=world.gpus, model=arch)
     )
@@ -61,7 +61,7 @@ def test_whatever_is_accepted_is_configured_or_refused_with_a_way_out(
     assert len({fault.path for fault in given.faults}) == len(given.faults)
     for name, setting in given.env.items():
         assert re.fullmatch(r"[A-Z][A-Z0-9_]*", name)
-        assert expandable(setting.value)
+        assert quote_expandable(setting.value)
         assert setting.why
     for file in given.files:
         if file.path.endswith(".json"):

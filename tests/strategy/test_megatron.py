@@ -112,9 +112,9 @@ def test_sizes_of_a_config_file_are_not_passed_on_and_said_so() -> None:
     one = request(train("megatron", model="model/config.json", seq_len=64, **BATCH))
     assert one.strategy.sizes.name == "model/config.json"
     from jobgen.strategy.frameworks import configure
-    from jobgen.strategy.model_sizes import sizes
+    from jobgen.strategy.model_sizes import read_sizes
 
-    known, found = sizes(train("megatron", model="c.json"), {"c.json": text.encode()})
+    known, found = read_sizes(train("megatron", model="c.json"), {"c.json": text.encode()})
     assert not found
     given = configure(one._replace(strategy=one.strategy._replace(sizes=known)))
     assert read(given).num_layers is None

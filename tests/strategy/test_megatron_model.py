@@ -15,8 +15,8 @@ from jobgen.data import shapes
 from jobgen.model.train import Train
 from jobgen.strategy import RankLayout, decide
 from jobgen.strategy.frameworks import Configured, FrameworkRequest, configure
-from jobgen.strategy.model_sizes import known_architecture, sizes
-from jobgen.strategy.shapes import model
+from jobgen.strategy.model_sizes import find_architecture, read_sizes
+from jobgen.strategy.shapes import build_model
 from jobgen.strategy.shapes.architecture import Architecture
 from tests.strategy import megatron
 from tests.strategy.made import request, train
@@ -69,7 +69,7 @@ def asked(shape: str | dict[str, Any], **keys: Any) -> Train:
 
 
 def described(one: Train, **more: Any) -> tuple[Configured, Architecture]:
-    arch = known_architecture(one, {})
+    arch = find_architecture(one, {})
     assert arch is not None
     return configure(request(one, **more)), arch
 
@@ -81,7 +81,7 @@ def compare(given: Configured, arch: Architecture) -> None:
     rows = megatron.pad_vocabulary(tokens, args)
     assert args.padded_vocab_size in {None, rows}
     padding = (rows - arch.vocab) * arch.hidden * (1 if arch.tied else 2)
-    assert megatron.count_parameters(args, tokens) == model(arch).count + padding
+    assert megatron.count_parameters(args, tokens) == build_model(arch).count + padding
 
 
 @pytest.mark.train("torch", "megatron")
@@ -266,10 +266,10 @@ def test_a_model_of_the_programs_own_is_left_to_it() -> None:
 def of_config(data: dict[str, Any]) -> Configured:
     texts = {"model/config.json": json.dumps(data).encode()}
     one = asked("model/config.json")
-    known, found = sizes(one, texts)
+    known, found = read_sizes(one, texts)
     assert not found
     decided = decide(one, known, RankLayout(2, 4, "infiniband"), launcher="torchrun")
-    return configure(FrameworkRequest(decided, 2, 4, model=known_architecture(one, texts)))
+    return configure(FrameworkRequest(decided, 2, 4, model=find_architecture(one, texts)))
 
 
 CONFIG = {

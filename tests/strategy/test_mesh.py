@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobgen.model.train import Offload, Parallel, Train
-from jobgen.strategy import ModelSizes, RankLayout, TrainDiagnostic, decide, faults
-from jobgen.strategy.mesh import mesh
-from jobgen.strategy.model_sizes import sizes
+from jobgen.strategy import ModelSizes, RankLayout, TrainDiagnostic, check_train, decide
+from jobgen.strategy.mesh import build_mesh
+from jobgen.strategy.model_sizes import read_sizes
 from jobgen.strategy.spec import Mesh
 from tests.strategy.made import jobs, worlds
 
@@ -29,7 +29,7 @@ def asked(**keys: Any) -> Train:
 def found(
     world: RankLayout | None = TWO, known: ModelSizes = LLAMA, **keys: Any
 ) -> list[TrainDiagnostic]:
-    return list(faults(asked(**keys), known, world))
+    return list(check_train(asked(**keys), known, world))
 
 
 def one(world: RankLayout | None = TWO, known: ModelSizes = LLAMA, **keys: Any) -> TrainDiagnostic:
@@ -42,8 +42,8 @@ def test_what_is_accepted_divides_the_ranks_and_the_batch_exactly(
     keys: dict[str, Any], world: RankLayout
 ) -> None:
     train = asked(**keys)
-    known = sizes(train, {})[0]
-    if list(faults(train, known, world, launcher="torchrun")):
+    known = read_sizes(train, {})[0]
+    if list(check_train(train, known, world, launcher="torchrun")):
         return
     decided = decide(train, known, world, launcher="torchrun")
     divided, batch = decided.mesh, decided.batch
@@ -72,7 +72,7 @@ def test_every_refusal_names_a_key_of_train_once_and_has_a_hint(
     keys: dict[str, Any], world: RankLayout | None
 ) -> None:
     train = asked(**keys)
-    refused = list(faults(train, sizes(train, {})[0], world, launcher="torchrun"))
+    refused = list(check_train(train, read_sizes(train, {})[0], world, launcher="torchrun"))
     assert len({fault.path for fault in refused}) == len(refused)
     for fault in refused:
         first, *rest = fault.path
@@ -91,8 +91,8 @@ _WRITTEN = re.compile(r"(\w+): ((?:\d+\b(?:, | or )?)+)")
 @settings(max_examples=300)
 def test_every_number_of_a_hint_is_taken(keys: dict[str, Any], world: RankLayout) -> None:
     train = asked(**keys)
-    known = sizes(train, {})[0]
-    for fault in faults(train, known, world, launcher="torchrun"):
+    known = read_sizes(train, {})[0]
+    for fault in check_train(train, known, world, launcher="torchrun"):
         for name, numbers in _WRITTEN.findall(fault.hint):
             for number in map(int, re.findall(r"\d+", numbers)):
                 changed = dict(keys)
@@ -101,7 +101,9 @@ def test_every_number_of_a_hint_is_taken(keys: dict[str, Any], world: RankLayout
                 else:
                     changed[name] = number
                 again = asked(**changed)
-                left = list(faults(again, sizes(again, {})[0], world, launcher="torchrun"))
+                left = list(
+                    check_train(again, read_sizes(again, {})[0], world, launcher="torchrun")
+                )
                 assert (fault.code, fault.path) not in [(f.code, f.path) for f in left], number
 
 
@@ -119,11 +121,11 @@ def test_every_number_of_a_hint_is_taken(keys: dict[str, Any], world: RankLayout
     ],
 )
 def test_data_parallel_ranks_are_copies_and_shards(strategy: Any, wanted: Mesh) -> None:
-    assert mesh(asked(strategy=strategy), TWO) == wanted
+    assert build_mesh(asked(strategy=strategy), TWO) == wanted
 
 
 def test_what_the_degrees_leave_is_data_parallel() -> None:
-    assert mesh(asked(tp=4, pp=2), TWO) == Mesh(2, 1, tp=4, pp=2)
+    assert build_mesh(asked(tp=4, pp=2), TWO) == Mesh(2, 1, tp=4, pp=2)
     assert found(tp=4, pp=2, dp=2) == []
     fault = one(tp=4, pp=2, dp=4)
     assert (fault.code, fault.path) == ("J231", ("dp",))

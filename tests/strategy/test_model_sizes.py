@@ -10,21 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.model.train import Train
-from jobgen.strategy.model_sizes import architecture, sizes
+from jobgen.strategy.model_sizes import read_architecture, read_sizes
 from jobgen.strategy.spec import ModelSizes
 
 FILE = "model/config.json"
 
 
 def read(data: Any) -> ModelSizes:
-    known, found = sizes(Train(model=FILE), {FILE: json.dumps(data).encode()})
+    known, found = read_sizes(Train(model=FILE), {FILE: json.dumps(data).encode()})
     assert found == []
     return known
 
 
 def test_a_mapping_fills_what_it_leaves_out() -> None:
     shape = {"layers": 2, "hidden": 64, "heads": 4}
-    known, found = sizes(Train(model=shape), {})
+    known, found = read_sizes(Train(model=shape), {})
     assert known == ModelSizes(layers=2, hidden=64, heads=4, kv_heads=4, ffn=256)
     assert found == []
 
@@ -32,18 +32,18 @@ def test_a_mapping_fills_what_it_leaves_out() -> None:
 @pytest.mark.parametrize("model", [None, "acme/Unheard-Of-8B", FILE])
 def test_without_the_file_nothing_is_known(model: str | None) -> None:
     train = Train(model=model) if model else Train()
-    assert sizes(train, {}) == (ModelSizes(model or ""), [])
+    assert read_sizes(train, {}) == (ModelSizes(model or ""), [])
 
 
 @pytest.mark.parametrize("model", ["meta-llama/Llama-3.1-8B", "llama-3.1-8b-INSTRUCT"])
 def test_an_id_of_the_hub_is_known_without_a_file(model: str) -> None:
     wanted = ModelSizes(model, 32, 4096, 32, 8, 14336, 128256)
-    assert sizes(Train(model=model), {}) == (wanted, [])
+    assert read_sizes(Train(model=model), {}) == (wanted, [])
 
 
 def test_a_file_of_the_workdir_comes_before_the_hub() -> None:
     content = json.dumps({"num_hidden_layers": 3}).encode()
-    assert sizes(Train(model="gpt2"), {"gpt2": content}) == (ModelSizes("gpt2", layers=3), [])
+    assert read_sizes(Train(model="gpt2"), {"gpt2": content}) == (ModelSizes("gpt2", layers=3), [])
 
 
 def test_a_known_type_is_read_as_transformers_builds_it() -> None:
@@ -73,15 +73,15 @@ def test_a_known_type_is_read_as_transformers_builds_it() -> None:
 def test_what_keeps_a_model_unknown_is_said(
     model: str | None, files: dict[str, bytes], words: str
 ) -> None:
-    arch, why = architecture(Train(model=model), files)
+    arch, why = read_architecture(Train(model=model), files)
     assert arch is None
     assert words in why
 
 
 def test_a_whole_architecture_is_known_or_in_doubt() -> None:
-    arch, why = architecture(Train(model="gpt2"), {})
+    arch, why = read_architecture(Train(model="gpt2"), {})
     assert (arch and arch.positions, why) == (1024, "")
-    arch, why = architecture(Train(model={"layers": 2, "hidden": 64, "heads": 4}), {})
+    arch, why = read_architecture(Train(model={"layers": 2, "hidden": 64, "heads": 4}), {})
     assert arch is not None
     assert "vocab" in why
 
@@ -120,7 +120,7 @@ def test_files_of_transformers_are_understood(data: dict[str, Any], wanted: Mode
     "content", [b"", b"{", b"\xff\xfe", b"[1]", b'"x"', b"[" * 100_000, b"1" * 5000]
 )
 def test_a_file_that_is_no_mapping_is_a_fault(content: bytes) -> None:
-    known, (fault,) = sizes(Train(model=FILE), {FILE: content})
+    known, (fault,) = read_sizes(Train(model=FILE), {FILE: content})
     assert known == ModelSizes(FILE)
     assert (fault.code, fault.path) == ("J237", ("model",))
     assert len(fault.message) < 300

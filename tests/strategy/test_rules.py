@@ -7,15 +7,17 @@ from typing import Any
 import pytest
 
 from jobgen.model.train import Offload, Parallel, Train
-from jobgen.strategy import TrainDiagnostic, framework
+from jobgen.strategy import TrainDiagnostic, choose_framework
 from jobgen.strategy.frameworks import MODULES
-from jobgen.strategy.rules import faults, launcher
+from jobgen.strategy.rules import check_launcher, check_rules
 from jobgen.strategy.spec import TRAITS
 
 
 def refused(strategy: Any = "ddp", framework: str = "torch", **keys: Any) -> list[TrainDiagnostic]:
     kind = {"type": strategy} if isinstance(strategy, str) else strategy
-    return list(faults(Train(strategy=Parallel(**kind), framework=framework, **keys), framework))
+    return list(
+        check_rules(Train(strategy=Parallel(**kind), framework=framework, **keys), framework)
+    )
 
 
 def one(*args: Any, **keys: Any) -> TrainDiagnostic:
@@ -45,7 +47,7 @@ def test_every_strategy_runs_with_the_frameworks_that_it_names() -> None:
     ],
 )
 def test_a_framework_that_is_left_out_follows(strategy: str, started: str, wanted: str) -> None:
-    assert framework(Train(strategy=Parallel(type=strategy)), started) == wanted
+    assert choose_framework(Train(strategy=Parallel(type=strategy)), started) == wanted
 
 
 @pytest.mark.parametrize(
@@ -133,5 +135,5 @@ def test_a_deepspeed_configuration_needs_deepspeed(
     ],
 )
 def test_a_framework_may_need_a_launcher(framework: str, started: str, wanted: str | None) -> None:
-    hints = [fault.hint for fault in launcher(framework, started)]
+    hints = [fault.hint for fault in check_launcher(framework, started)]
     assert hints == ([f"write launcher: {wanted}"] if wanted else [])

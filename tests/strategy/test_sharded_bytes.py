@@ -14,7 +14,7 @@ import pytest
 
 from jobgen.model.train import Parallel, Train
 from jobgen.strategy import ModelSizes, RankLayout, Strategy, decide
-from jobgen.strategy.sharded_bytes import RankStates, Unit, divided, states
+from jobgen.strategy.sharded_bytes import RankStates, Unit, compute_states, divide_shape
 from tests.extensions import PATH, copy_extensions
 
 BLOCK: Unit = ((37, 13), (37,), (13, 37), (13,), (13,))
@@ -64,7 +64,7 @@ def test_what_torch_holds_is_what_the_formulas_say() -> None:
     assert found.keys() == TORCH.keys()
     for case, held in found.items():
         units = (BLOCK, BLOCK, ROOT)
-        said = [states(strategy(**TORCH[case]), units, rank) for rank in range(RANKS)]
+        said = [compute_states(strategy(**TORCH[case]), units, rank) for rank in range(RANKS)]
         assert held == said, case
 
 
@@ -76,7 +76,7 @@ def test_what_deepspeed_holds_is_what_the_formulas_say(tmp_path: Path) -> None:
     for case, held in found.items():
         name, precision = case.split()
         decided = strategy(precision, type=name)
-        said = [states(decided, (BLOCK, BLOCK, ROOT), rank) for rank in range(RANKS)]
+        said = [compute_states(decided, (BLOCK, BLOCK, ROOT), rank) for rank in range(RANKS)]
         assert held == said, case
 
 
@@ -85,7 +85,9 @@ def test_twice_the_ranks_hold_about_half_of_each() -> None:
     for name in ("fsdp", "fsdp2", "zero3"):
         train = Train(strategy=Parallel(type=name))
         few, many = (
-            states(decide(train, ModelSizes(), RankLayout(n, 8, "none"), launcher=""), (big,))
+            compute_states(
+                decide(train, ModelSizes(), RankLayout(n, 8, "none"), launcher=""), (big,)
+            )
             for n in (1, 2)
         )
         assert few.params == 2 * many.params
@@ -99,4 +101,4 @@ def test_twice_the_ranks_hold_about_half_of_each() -> None:
 def test_tensor_parallel_divides_one_dimension(
     shape: tuple[int, ...], dimension: int | None, part: tuple[int, ...]
 ) -> None:
-    assert divided(shape, dimension, 2) == part
+    assert divide_shape(shape, dimension, 2) == part

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jobgen.model.train import Offload, Parallel, Train
-from jobgen.strategy import ModelSizes, RankLayout, decide, faults
+from jobgen.strategy import ModelSizes, RankLayout, check_train, decide
 from jobgen.strategy.frameworks import Configured, FrameworkRequest, configure
 
 RANKS = 8
@@ -52,7 +52,7 @@ def asked(
         framework=framework, strategy=Parallel(**kind), offload=Offload(**offload), **keys
     )
     world = RankLayout(2, 4, "infiniband", gpus=gpus)
-    if list(faults(train, sizes, world, launcher=launcher)):
+    if list(check_train(train, sizes, world, launcher=launcher)):
         return None
     decided = decide(train, sizes, world, launcher=launcher, config=config)
     return FrameworkRequest(decided, 2, 4, gpus)

@@ -16,8 +16,8 @@ from jobgen.submission.outcome import (
     SECOND_LOOK,
     SILENT,
     Seen,
+    compute_changes,
     count_elements,
-    outcome,
 )
 
 TOKEN = "abcdefghijklmnopqrstuvwxyz"
@@ -54,7 +54,7 @@ def look(now: float = 2000.0, *, answered: bool = True, **values: Any) -> Seen:
 
 
 def became(seen: Seen, record: RunRecord = RUN) -> RunRecord:
-    return record._replace(**outcome(record, seen))
+    return record._replace(**compute_changes(record, seen))
 
 
 def at_last(record: RunRecord = RUN, **values: Any) -> RunRecord:
@@ -140,7 +140,7 @@ def test_put_back_and_then_gone_is_told_so() -> None:
 
 
 def test_a_queue_that_does_not_answer_changes_nothing() -> None:
-    assert outcome(RUN, look(answered=False, exit=DONE, marks=STARTED)) == {}
+    assert compute_changes(RUN, look(answered=False, exit=DONE, marks=STARTED)) == {}
 
 
 def test_an_accounting_that_lags_or_is_silent_gets_more_time() -> None:

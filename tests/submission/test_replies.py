@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from jobgen.model.record import JobId, Login, Site
-from jobgen.scheduler import scheduler_for
+from jobgen.scheduler import get_scheduler
 from jobgen.shell import Result
 from jobgen.submission.replies import FailedReply, read_resolve, read_stage, read_start
 from jobgen.submission.states import Report, Resolved, RunDirectoryMissing, Staged
 
-SLURM = scheduler_for(Site("big", "slurm", Login("paramiko", "big"), "/scratch"))
+SLURM = get_scheduler(Site("big", "slurm", Login("paramiko", "big"), "/scratch"))
 
 
 def reply(**frames: str) -> Result:

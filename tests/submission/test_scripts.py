@@ -24,7 +24,7 @@ from jobgen.scheduler.slurm import SlurmScheduler
 from jobgen.shell import Command
 from jobgen.submission import scripts
 from jobgen.submission.markers import read_markers
-from jobgen.submission.wire import frames, split, table
+from jobgen.submission.wire import index, split, split_frames
 from tests.shellcheck import shellcheck
 from tests.waiting import until
 
@@ -37,7 +37,7 @@ FILES = {
     "bundle/job.sbatch": b"#!/bin/bash\n",
     "src/odd 'name'.py": b"print()\n",
     "secrets.env": b"export A='b'\n",
-    "submit/submit.sh": scripts.files()["submit/submit.sh"].encode(),
+    "submit/submit.sh": scripts.list_files()["submit/submit.sh"].encode(),
 }
 
 
@@ -63,7 +63,7 @@ def sh(script: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) ->
     words = {**os.environ, **(env or {})}
     done = subprocess.run(["sh", "-c", script], input=stdin, capture_output=True, env=words)
     assert not done.stderr, done.stderr.decode()
-    return table(frames(done.stdout))
+    return index(split_frames(done.stdout))
 
 
 def stage(root: object, content: bytes | None = None, nonce: str = "n1") -> dict[str, str]:
@@ -402,8 +402,8 @@ def test_the_markers_of_many_runs_come_in_one_answer(run: Path) -> None:
         [str(run), str(run.parent / "it's gone")], {"queue": Command.of("printf", "%s", "42")}
     )
     done = subprocess.run(["sh", "-c", script], capture_output=True, check=True)
-    told = frames(done.stdout)
-    assert table(told)["queue.out"] == "42"
+    told = split_frames(done.stdout)
+    assert index(told)["queue.out"] == "42"
     first, second = dict(split(told, "run")).values()
     seen = read_markers(first)
     assert seen.claim == JobId(42)
@@ -421,9 +421,9 @@ def test_an_end_without_a_word_is_seen(run: Path) -> None:
     state.mkdir()
     (state / "started.0").symlink_to("42.99")
     script = scripts.observe([str(run)], {})
-    assert not read_markers(dict(split(frames(shell(script)), "run"))[str(run)]).full
+    assert not read_markers(dict(split(split_frames(shell(script)), "run"))[str(run)]).full
     (state / ".exit").touch()
-    seen = read_markers(dict(split(frames(shell(script)), "run"))[str(run)])
+    seen = read_markers(dict(split(split_frames(shell(script)), "run"))[str(run)])
     assert seen.full
     assert seen.complete
 
@@ -446,13 +446,15 @@ def test_a_look_that_was_broken_off_is_not_whole(run: Path, tool: tuple[str, str
     (state / "exit.0").write_text("rc=3\nnode=n1\ntime=5\njob=42\nend=done\n")
     (state / "report").write_text('{"peak": 7}')
     script = scripts.observe([str(run)], {})
-    assert read_markers(dict(split(frames(shell(script)), "run"))[str(run)]).complete
+    assert read_markers(dict(split(split_frames(shell(script)), "run"))[str(run)]).complete
     name, body = tool
     (run / "bin").mkdir()
     (run / "bin" / name).write_text(f"#!/bin/sh\nreal={shutil.which(name)}\n{body}\n")
     (run / "bin" / name).chmod(0o755)
     path = f"{run / 'bin'}:{os.environ['PATH']}"
-    assert not read_markers(dict(split(frames(shell(script, path)), "run"))[str(run)]).complete
+    assert not read_markers(
+        dict(split(split_frames(shell(script, path)), "run"))[str(run)]
+    ).complete
 
 
 def shell(script: str, path: str = os.environ["PATH"]) -> bytes:

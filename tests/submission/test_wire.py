@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from jobgen.payload import text
 from jobgen.shell import Command, join
-from jobgen.submission.wire import GarbledError, answer, frames, number, split, table
+from jobgen.submission.wire import (
+    GarbledError,
+    index,
+    parse_number,
+    read_answer,
+    split,
+    split_frames,
+)
 
 # a shell's variable holds no NUL, and $(…) takes the newlines at the end
 CONTENT = st.text(
@@ -28,7 +35,7 @@ def sh(call: str, shell: str = "sh") -> bytes:
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_what_is_emitted_is_read(shell: str, contents: list[str]) -> None:
     calls = "\n".join(join(["emit", "key", content]) for content in contents)
-    assert frames(sh(calls, shell)) == [("key", content) for content in contents]
+    assert split_frames(sh(calls, shell)) == [("key", content) for content in contents]
 
 
 @settings(max_examples=25)
@@ -36,24 +43,24 @@ def test_what_is_emitted_is_read(shell: str, contents: list[str]) -> None:
 def test_a_question_brings_both_streams_and_the_code(out: str, err: str, code: int) -> None:
     program = 'printf %s "$1"; printf %s "$2" >&2; exit "$3"'
     command = Command.of("sh", "-c", program, "sh", out, err, str(code))
-    said = answer(table(frames(sh(f"ask it {command}"))), "it")
+    said = read_answer(index(split_frames(sh(f"ask it {command}"))), "it")
     assert (said.text, said.error_text, said.code) == (out, err, code)
 
 
 def test_a_large_answer_on_both_streams_arrives() -> None:
     program = "yes | head -c 300000; yes no | head -c 300000 >&2"
-    said = answer(table(frames(sh(f"ask it sh -c {join([program])}"))), "it")
+    said = read_answer(index(split_frames(sh(f"ask it sh -c {join([program])}"))), "it")
     assert (len(said.out), len(said.err)) == (299_999, 299_999)
 
 
 def test_content_cannot_forge_a_frame() -> None:
-    assert frames(sh(join(["emit", "out", "x\njobid 2\n42"]))) == [("out", "x\njobid 2\n42")]
+    assert split_frames(sh(join(["emit", "out", "x\njobid 2\n42"]))) == [("out", "x\njobid 2\n42")]
 
 
 @given(st.binary(max_size=200))
 def test_any_bytes_are_frames_or_garbled(data: bytes) -> None:
     try:
-        frames(data)
+        split_frames(data)
     except GarbledError:
         return
 
@@ -64,7 +71,7 @@ def test_an_answer_that_was_cut_off_is_no_answer() -> None:
         if cut == len(b"now 2\n12\n"):
             continue
         with pytest.raises(GarbledError):
-            frames(whole[:cut])
+            split_frames(whole[:cut])
 
 
 def test_groups_begin_at_their_key() -> None:
@@ -74,8 +81,8 @@ def test_groups_begin_at_their_key() -> None:
 
 @pytest.mark.parametrize("word", ["", "-1", "1.5", "١٢", "1e9", "9" * 40, "0x1"])
 def test_only_plain_numbers_are_numbers(word: str) -> None:
-    assert number(word) is None
+    assert parse_number(word) is None
 
 
 def test_a_question_that_was_not_answered_is_a_failure() -> None:
-    assert answer({}, "queue").code != 0
+    assert read_answer({}, "queue").code != 0

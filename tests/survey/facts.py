@@ -39,7 +39,7 @@ COLUMNS = (
     *("pci.sub_device_id", "index"),
 )
 """The fields of csv-query.txt."""
-SAID = (topology_words.sentences, topology_words.rows, topology_words.meanings)
+SAID = (topology_words.describe_topology, topology_words.list_rows, topology_words.list_meanings)
 
 
 PARSERS: dict[str, tuple[Parser, str]] = {
@@ -52,14 +52,14 @@ PARSERS: dict[str, tuple[Parser, str]] = {
     "showtopo": (amd_topo.parse, "hardware/showtopo-*.txt"),
     "lscpu": (lscpu.parse, "hardware/lscpu-*.txt"),
     "ip": (ip.parse, "hardware/ip-*.txt"),
-    "fi_info": (efa.devices, "hardware/fi_info-*.txt"),
-    "modules": (system_info.modules, "hardware/modules-*.txt"),
-    "sinfo": (sinfo.groups, "sites/*/sinfo.txt"),
-    "scontrol show node": (nodes.nodes, "sites/*/node*.txt"),
-    "scontrol show partition": (partitions.partitions, "sites/*/partition*.txt"),
-    "scontrol show config": (scontrol_fields.settings, "sites/*/config.txt"),
-    "sacctmgr show assoc": (accounts.associations, "sites/*/assoc.txt"),
-    "sacctmgr show qos": (accounts.qualities, "sites/*/qos.txt"),
+    "fi_info": (efa.list_devices, "hardware/fi_info-*.txt"),
+    "modules": (system_info.parse_modules, "hardware/modules-*.txt"),
+    "sinfo": (sinfo.parse_groups, "sites/*/sinfo.txt"),
+    "scontrol show node": (nodes.parse_nodes, "sites/*/node*.txt"),
+    "scontrol show partition": (partitions.parse_partitions, "sites/*/partition*.txt"),
+    "scontrol show config": (scontrol_fields.parse_settings, "sites/*/config.txt"),
+    "sacctmgr show assoc": (accounts.parse_associations, "sites/*/assoc.txt"),
+    "sacctmgr show qos": (accounts.parse_qos, "sites/*/qos.txt"),
 }
 """Name → parser and its fact files. Each takes any text and raises nothing."""
 

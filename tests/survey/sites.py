@@ -12,9 +12,9 @@ from jobgen.app.site_survey import Survey
 from jobgen.load import check
 from jobgen.shell import Result
 from jobgen.survey import choice, write
-from jobgen.survey.draft import Draft, LoginHost, folders
+from jobgen.survey.draft import Draft, LoginHost, parse_folders
 from jobgen.survey.node_profile import Probe
-from jobgen.survey.slurm_site import commands, site
+from jobgen.survey.slurm_site import list_commands, read_site
 
 SITES = Path(__file__).parents[1] / "facts" / "sites"
 HOME = "HOME nfs 734003200 /home/ann\nSCRATCH lustre 9734003200 /scratch/ann"
@@ -23,7 +23,7 @@ HOME = "HOME nfs 734003200 /home/ann\nSCRATCH lustre 9734003200 /scratch/ann"
 def answers(release: str, **changed: str) -> dict[str, Result]:
     """The answers of that release; a question without one failed."""
     found = {}
-    for name in commands("ann"):
+    for name in list_commands("ann"):
         path = SITES / release / f"{name}.txt"
         text = changed.get(name, path.read_text() if path.exists() else None)
         failed = Result(1, b"", b"Slurm accounting storage is disabled\n")
@@ -33,7 +33,9 @@ def answers(release: str, **changed: str) -> dict[str, Result]:
 
 def survey(told: Mapping[str, Result]) -> Survey:
     """These answers as ``cluster add`` has them."""
-    return Survey(site(told, "ann"), LoginHost("ann", "/home/ann", "login", folders(HOME)))
+    return Survey(
+        read_site(told, "ann"), LoginHost("ann", "/home/ann", "login", parse_folders(HOME))
+    )
 
 
 def made(told: Survey, node: Probe | None = None, **words: Any) -> tuple[Draft, str] | None:
@@ -42,8 +44,8 @@ def made(told: Survey, node: Probe | None = None, **words: Any) -> tuple[Draft, 
     chosen = choice.choose(told.site, wanted.partition)
     if chosen is None:
         return None
-    draft = adding.completed(adding.drafted(told, chosen, wanted), chosen, node, wanted)
-    return draft, write.text((), draft)
+    draft = adding.complete_draft(adding.draft_profile(told, chosen, wanted), chosen, node, wanted)
+    return draft, write.format_profile((), draft)
 
 
 def of_nodes(text: str) -> Any:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.data import gpus
-from jobgen.survey.catalogued import candidates, product
+from jobgen.survey.catalogued import find_candidates, find_product
 
 A100 = ("A100-SXM4-40GB", "A100-SXM4-80GB", "A100-PCIE-40GB", "A100-PCIE-80GB")
 
@@ -40,7 +40,7 @@ A100 = ("A100-SXM4-40GB", "A100-SXM4-80GB", "A100-PCIE-40GB", "A100-PCIE-80GB")
     ],
 )
 def test_a_gres_type_means_all_that_it_can(word: str, found: tuple[str, ...]) -> None:
-    assert candidates(word) == found
+    assert find_candidates(word) == found
 
 
 @pytest.mark.parametrize(
@@ -62,18 +62,18 @@ def test_a_gres_type_means_all_that_it_can(word: str, found: tuple[str, ...]) ->
     ],
 )
 def test_a_product_name_is_one_gpu(name: str, memory: float, found: str) -> None:
-    assert product(name, memory) == (found,)
+    assert find_product(name, memory) == (found,)
 
 
 def test_a_product_whose_memory_is_not_the_names_is_none() -> None:
-    assert product("NVIDIA A100-SXM4-80GB", 40960) == ()
+    assert find_product("NVIDIA A100-SXM4-80GB", 40960) == ()
 
 
 def test_every_gpu_of_the_catalogue_is_found_by_its_name() -> None:
     for name in gpus():
-        assert name in candidates(name)
+        assert name in find_candidates(name)
 
 
 @given(st.text(max_size=60), st.none() | st.floats(allow_nan=True))
 def test_any_word_means_gpus_of_the_catalogue(word: str, memory: float | None) -> None:
-    assert set(candidates(word, memory)) | set(product(word, memory)) <= set(gpus())
+    assert set(find_candidates(word, memory)) | set(find_product(word, memory)) <= set(gpus())

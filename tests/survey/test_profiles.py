@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jobgen.load import check, load_cluster
 from jobgen.shell import Result
 from jobgen.survey import choice, compare, write
-from jobgen.survey.draft import Draft, Gap, ProfileLine, WritableFolder, folders
+from jobgen.survey.draft import Draft, Gap, ProfileLine, WritableFolder, parse_folders
 from jobgen.survey.node_profile import Probe, probe
 from jobgen.survey.slurm_site import SlurmSite
 from tests.survey.sites import answers, made, of_nodes, survey
@@ -211,7 +211,7 @@ def test_scratch_is_taken_before_the_home() -> None:
 
 def test_folders_are_read() -> None:
     text = "HOME nfs 5 /home/ann/\nSCRATCH lustre x /s\n- ext2/ext3 7 /a b\n\nnonsense"
-    assert folders(text) == (
+    assert parse_folders(text) == (
         WritableFolder("HOME", "nfs", 5, "/home/ann"),
         WritableFolder("", "ext2/ext3", 7, "/a b"),
     )
@@ -357,7 +357,7 @@ HOSTILE = st.text(st.characters(exclude_categories=()), max_size=40)
 )
 def test_no_words_of_others_break_out_of_their_line(rows: list[tuple[str, Any]], note: str) -> None:
     entries = [ProfileLine(("paths", f"k{n}"), value, why) for n, (why, value) in enumerate(rows)]
-    text = write.text((note,), Draft((*entries, Gap(("limits", "time"), note, (note,)))))
+    text = write.format_profile((note,), Draft((*entries, Gap(("limits", "time"), note, (note,)))))
     lines = text.splitlines()
     assert text.isascii()
     assert len(lines) == 1 + bool(rows) + len(rows) + 2
@@ -371,7 +371,7 @@ def test_no_words_of_others_break_out_of_their_line(rows: list[tuple[str, Any]],
 def test_a_value_comes_back_as_it_was(value: str) -> None:
     from jobgen.source import scan
 
-    text = write.text((), Draft((ProfileLine(("name",), value, "x"),)))
+    text = write.format_profile((), Draft((ProfileLine(("name",), value, "x"),)))
     assert scan(text, "x").data["name"] == value
 
 
@@ -454,6 +454,6 @@ def test_cards_are_compared_as_sets(ours: str, theirs: str, same: bool) -> None:
 def test_a_tool_that_fails_says_why() -> None:
     broken = Probe("n1", {"gpu": Result(9, b"NVIDIA-SMI has failed\n")}, {}, {})
     assert (
-        broken.why_not("gpu", "nvidia-smi")
+        broken.explain_failure("gpu", "nvidia-smi")
         == "nvidia-smi on n1 ended with 9: NVIDIA-SMI has failed"
     )

@@ -14,7 +14,7 @@ from jobgen.errors import JobgenError, Unreachable
 from jobgen.model.record import Login
 from jobgen.shell import Result
 from jobgen.transport import Payload, Transport, connect
-from jobgen.transport.files import read_at, tail
+from jobgen.transport.files import read_at, read_tail
 from jobgen.transport.pipes import PipeChannel
 from jobgen.transport.protocol import BOOTSTRAP, Session
 
@@ -77,7 +77,7 @@ def test_logs_come_whole_or_not_at_all_where_no_process_is_left(logs: Path) -> N
 def read(transport: Transport, logs: Path) -> dict[str, bytes] | str:
     """The files as one look shows them; ``unread`` where it says that something is missing."""
     known = {"0/0/n7.14.out": 1, "0/0/n7.15.out": 2}
-    seen = tail(transport, str(logs), known)
+    seen = read_tail(transport, str(logs), known)
     return "unread" if seen.unread else {chunk.path: chunk.data for chunk in seen.chunks}
 
 
@@ -147,9 +147,9 @@ def test_a_piece_that_is_cut_is_an_error(
 def test_a_directory_that_is_not_there_is_told_apart_from_an_empty_one(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with connect(Login("local")) as transport:
-        empty = tail(transport, str(tmp_path / "empty"), {})
+        empty = read_tail(transport, str(tmp_path / "empty"), {})
         assert (empty.exists, empty.unread) == (True, {})
-        absent = tail(transport, str(tmp_path / "absent"), {})
+        absent = read_tail(transport, str(tmp_path / "absent"), {})
         assert not absent.exists
         assert "No such file or directory" in absent.unread[""]
 
@@ -158,7 +158,7 @@ def test_a_directory_that_is_not_there_is_told_apart_from_an_empty_one(tmp_path:
 def test_one_file_that_cannot_be_opened_does_not_hide_the_others(logs: Path) -> None:
     (logs / "0/0/n0.1.out").chmod(0)
     with confined(20) as transport:
-        seen = tail(transport, str(logs), {})
+        seen = read_tail(transport, str(logs), {})
     assert {chunk.path for chunk in seen.chunks} == FILES.keys() - {"0/0/n0.1.out"}
     assert [*seen.unread] == ["0/0/n0.1.out"]
     assert "Permission denied" in seen.unread["0/0/n0.1.out"]

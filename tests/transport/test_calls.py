@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobgen.errors import Unreachable
-from jobgen.shell import script
+from jobgen.shell import build_script
 from jobgen.transport import Payload, Transport
 from tests.transport.conftest import everywhere
 from tests.waiting import HANG, until
@@ -105,7 +105,7 @@ def test_a_payload_that_raises_reaches_the_caller(transport: Transport) -> None:
 @everywhere
 def test_words_with_any_characters_arrive_as_they_are(transport: Transport) -> None:
     words = ["it's", '"', "$HOME", "`id`", "a\nb", "!!", "é", "\\", "*", "", "-n", "\udcff"]
-    result = transport.call(script(r"""printf '%s\0' "$@" """, *words))
+    result = transport.call(build_script(r"""printf '%s\0' "$@" """, *words))
     assert result.out.decode("utf-8", "surrogateescape").split("\0")[:-1] == words
 
 
@@ -138,7 +138,7 @@ def test_a_sink_gets_the_output_as_it_comes(transport: Transport, tmp_path: Path
 
     text = 'printf first; head -c 8192 /dev/zero; until [ -e "$1" ]; do sleep 0.1; done'
     words = f"{text}; printf last"
-    result = transport.call(script(words, str(tmp_path / "heard")), sink=keep, deadline=HANG)
+    result = transport.call(build_script(words, str(tmp_path / "heard")), sink=keep, deadline=HANG)
     assert result.out == b""
     assert b"".join(pieces) == b"first" + bytes(8192) + b"last"
 
@@ -197,7 +197,7 @@ def test_a_process_in_a_session_of_its_own_outlives_the_connection(
     transport: Transport, tmp_path: Path
 ) -> None:
     text = 'cd "$1" && setsid sh -c "sleep 1; touch done" </dev/null >/dev/null 2>&1 &'
-    transport.call(script(text, str(tmp_path)))
+    transport.call(build_script(text, str(tmp_path)))
     transport.close()
     until((tmp_path / "done").exists)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jobgen.model.record import Login
 from jobgen.transport import Transport, connect
-from jobgen.transport.files import Tail, read_at, tail
+from jobgen.transport.files import Tail, read_at, read_tail
 from tests.transport.conftest import everywhere
 
 NAMES = ["a.out", "0/1/node-1.3.err", "sp ace ", " lead", "it's", '"q"', "$HOME", "back\\slash"]
@@ -40,15 +40,15 @@ def test_all_files_come_in_one_call_and_only_once(transport: Transport, tmp_path
     files = {name: f"{n}: {name!a}\n".encode() * (n + 1) for n, name in enumerate(NAMES)}
     logs = tmp_path / "logs"
     fill(logs, files | {"empty": b""})
-    first = tail(transport, str(logs), {})
+    first = read_tail(transport, str(logs), {})
     assert got(first) == files
     assert (first.files, first.skipped, first.more) == (len(files) + 1, 0, False)
     known = offsets(first)
-    assert tail(transport, str(logs), known).chunks == ()
+    assert read_tail(transport, str(logs), known).chunks == ()
     with (logs / "it's").open("ab") as file:
         file.write(b"\0more\xff")
     fill(logs, {"new": b"no newline"})
-    assert got(tail(transport, str(logs), known)) == {
+    assert got(read_tail(transport, str(logs), known)) == {
         "it's": b"\0more\xff",
         "new": b"no newline",
     }
@@ -60,8 +60,8 @@ def test_a_directory_with_any_name_and_one_that_is_not_there(
 ) -> None:
     odd = tmp_path / 'run a\'b "$x" \\'
     fill(odd, {"a": b"1"})
-    assert got(tail(transport, str(odd), {})) == {"a": b"1"}
-    absent = tail(transport, str(tmp_path / "absent"), {"a": 1})
+    assert got(read_tail(transport, str(odd), {})) == {"a": b"1"}
+    absent = read_tail(transport, str(tmp_path / "absent"), {"a": 1})
     assert (absent.exists, absent.chunks) == (False, ())
 
 
@@ -98,7 +98,7 @@ def test_a_limit_is_shared_fairly_and_everything_comes_in_the_end(
     known: dict[str, int] = {}
     whole = dict.fromkeys(files, b"")
     for round_ in range(40):
-        seen = tail(tools, str(tmp_path), known, limit=100_000)
+        seen = read_tail(tools, str(tmp_path), known, limit=100_000)
         assert sum(len(c.data) for c in seen.chunks) <= 100_000
         if not round_:
             assert got(seen)["small"] == b"hello\n"
@@ -116,21 +116,21 @@ def test_a_file_that_shrank_is_told_apart_from_one_that_grew(
     tools: Transport, tmp_path: Path
 ) -> None:
     fill(tmp_path, {"a": b"12345", "b": b"12345"})
-    seen = tail(tools, str(tmp_path), {"a": 9, "b": 3})
+    seen = read_tail(tools, str(tmp_path), {"a": 9, "b": 3})
     assert seen.shrunk == {"a": 5}
     assert got(seen) == {"b": b"45"}
 
 
 def test_a_backlog_skips_the_beginning_of_new_files_only(tools: Transport, tmp_path: Path) -> None:
     fill(tmp_path, {"a": b"0123456789", "b": b"0123456789", "c": b"01"})
-    seen = tail(tools, str(tmp_path), {"b": 1}, backlog=3)
+    seen = read_tail(tools, str(tmp_path), {"b": 1}, backlog=3)
     assert got(seen) == {"a": b"789", "b": b"123456789", "c": b"01"}
     assert {c.path: c.offset for c in seen.chunks}["a"] == 7
 
 
 def test_names_with_newlines_are_counted_and_not_read(tools: Transport, tmp_path: Path) -> None:
     fill(tmp_path, {"ok": b"1", "x\n5 ./ok": b"22222", "d\nir/file": b"3"})
-    seen = tail(tools, str(tmp_path), {})
+    seen = read_tail(tools, str(tmp_path), {})
     assert got(seen) == {"ok": b"1"}
     assert seen.skipped == 2
 
@@ -139,7 +139,7 @@ def test_links_and_other_things_are_no_files(tools: Transport, tmp_path: Path) -
     fill(tmp_path, {"logs/real": b"1", "outside": b"secret"})
     (tmp_path / "logs/link").symlink_to(tmp_path / "outside")
     os.mkfifo(tmp_path / "logs/fifo")
-    assert got(tail(tools, str(tmp_path / "logs"), {})) == {"real": b"1"}
+    assert got(read_tail(tools, str(tmp_path / "logs"), {})) == {"real": b"1"}
 
 
 def test_a_sparse_file_of_ten_gigabytes_is_read_from_its_end(
@@ -152,7 +152,7 @@ def test_a_sparse_file_of_ten_gigabytes_is_read_from_its_end(
         file.write(b"the end")
     if Path(shutil.which("dd") or "/").resolve().name == "busybox":
         pytest.skip("its tail reads ten gigabytes to find the end: right, and slow")
-    assert got(tail(tools, str(tmp_path), {"huge": size})) == {"huge": b"the end"}
+    assert got(read_tail(tools, str(tmp_path), {"huge": size})) == {"huge": b"the end"}
     piece = read_at(tools, str(tmp_path / "huge"), size + 4, 100)
     assert piece
     assert (piece.data, piece.size) == (b"end", size + 7)
@@ -171,7 +171,7 @@ def test_a_thousand_files_that_did_not_grow_cost_few_processes(
     logs = tmp_path / "logs"
     fill(logs, {f"{n % 10}/f{n}": b"x" * n for n in range(1000)})
     with connect(Login("local")) as counted:
-        seen = tail(counted, str(logs), {f"{n % 10}/f{n}": n for n in range(1000)})
+        seen = read_tail(counted, str(logs), {f"{n % 10}/f{n}": n for n in range(1000)})
     assert (seen.chunks, seen.files) == ((), 1000)
     started = log.read_text().split()
     assert "find" in started
@@ -194,7 +194,7 @@ def test_a_piece_of_a_file(tools: Transport, tmp_path: Path) -> None:
 def test_content_that_looks_like_our_own_marks_is_content(local: Transport, tmp_path: Path) -> None:
     data = b"\n<abc<\n\nabc:0\n\n0 5 ./a\nend 1 0 0\n" * 50
     fill(tmp_path, {"a": data})
-    assert got(tail(local, str(tmp_path), {})) == {"a": data}
+    assert got(read_tail(local, str(tmp_path), {})) == {"a": data}
 
 
 def test_whatever_is_appended_when_is_read_once(local: Transport, tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_whatever_is_appended_when_is_read_once(local: Transport, tmp_path: Path
         whole: dict[str, bytes] = {}
 
         def take(limit: int) -> bool:
-            seen = tail(local, str(tmp_path), known, limit=limit)
+            seen = read_tail(local, str(tmp_path), known, limit=limit)
             for chunk in seen.chunks:
                 whole[chunk.path] = whole.get(chunk.path, b"") + chunk.data
                 known[chunk.path] = chunk.end
@@ -234,6 +234,6 @@ def test_whatever_is_appended_when_is_read_once(local: Transport, tmp_path: Path
 
 def test_a_file_that_grew_is_read_from_a_little_before(tools: Transport, tmp_path: Path) -> None:
     fill(tmp_path, {"a": b"0123456789", "b": b"01", "new": b"xyz", "same": b"12345"})
-    seen = tail(tools, str(tmp_path), {"a": 8, "b": 1, "same": 5}, overlap=4)
+    seen = read_tail(tools, str(tmp_path), {"a": 8, "b": 1, "same": 5}, overlap=4)
     assert got(seen) == {"a": b"456789", "b": b"01", "new": b"xyz"}
     assert {c.path: c.offset for c in seen.chunks} == {"a": 4, "b": 0, "new": 0}

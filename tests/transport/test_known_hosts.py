@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jobgen.transport.known_hosts import HostKey, Trust, judge, lines_about
+from jobgen.transport.known_hosts import HostKey, Trust, find_lines, judge
 from tests.transport.sshd import keygen, public
 
 
@@ -30,7 +30,7 @@ def key_of(text: str) -> HostKey:
 def says(tmp_path: Path, name: str, key: str, *lines: str) -> Trust:
     file = tmp_path / "known_hosts"
     file.write_text("\n".join(lines) + "\n")
-    return judge(key_of(key), lines_about(name, [tmp_path / "absent", file]))[0]
+    return judge(key_of(key), find_lines(name, [tmp_path / "absent", file]))[0]
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,9 @@ def test_a_hashed_name_is_found(tmp_path: Path, keys: dict[str, str]) -> None:
     file.write_text(f"login {keys['a']}\n[login]:22022 {keys['b']}\n")
     subprocess.run(["ssh-keygen", "-q", "-H", "-f", str(file)], check=True, capture_output=True)
     assert "login" not in file.read_text()
-    assert judge(key_of(keys["a"]), lines_about("login", [file]))[0] is Trust.KNOWN
-    assert judge(key_of(keys["b"]), lines_about("[login]:22022", [file]))[0] is Trust.KNOWN
-    assert judge(key_of(keys["b"]), lines_about("login", [file]))[0] is Trust.CHANGED
+    assert judge(key_of(keys["a"]), find_lines("login", [file]))[0] is Trust.KNOWN
+    assert judge(key_of(keys["b"]), find_lines("[login]:22022", [file]))[0] is Trust.KNOWN
+    assert judge(key_of(keys["b"]), find_lines("login", [file]))[0] is Trust.CHANGED
 
 
 def test_another_key_of_the_same_kind_is_a_change_and_of_another_kind_is_unknown(
@@ -113,7 +113,7 @@ def test_a_line_ends_at_a_line_feed_only(
     comment = f"# old{between}login {keys['a']}"
     assert says(tmp_path, "login", keys["a"], comment) is Trust.UNKNOWN
     says(tmp_path, "login", keys["a"], comment, f"login {keys['a']}")
-    (line,) = lines_about("login", [tmp_path / "known_hosts"])
+    (line,) = find_lines("login", [tmp_path / "known_hosts"])
     assert line.number == 2
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from jobgen.errors import Unreachable
 from jobgen.model.record import Login
-from jobgen.shell import script
+from jobgen.shell import build_script
 from jobgen.transport import Payload, connect
 from tests.transport.conftest import over_ssh
 from tests.transport.sshd import Client, Sshd
@@ -52,7 +52,7 @@ def test_a_login_shell_and_its_noise_make_no_difference(
     with connect(login(client, server, backend)) as transport:
         words = ["it's!", "a\nb", "$x"]
         result = transport.call(
-            script("""printf '%s|' "$@"; cat""", *words), Payload(3, [b"\0!\n"])
+            build_script("""printf '%s|' "$@"; cat""", *words), Payload(3, [b"\0!\n"])
         )
         assert result.out == b"it's!|a\nb|$x|\0!\n"
         assert result.err == b""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobgen.errors import Unreachable
-from jobgen.transport.route import check_names, of, parse, route
+from jobgen.transport.route import build_route, check_names, find_route, parse
 
 PRINTED = """\
 host x
@@ -28,7 +28,7 @@ stricthostkeychecking false
 
 
 def test_the_printed_options_become_a_route() -> None:
-    made = of("x", parse(PRINTED))
+    made = build_route("x", parse(PRINTED))
     assert (made.hostname, made.port, made.user) == ("10.1.2.3", 2222, "bob")
     assert made.identity_files == (Path.home() / ".ssh/id one", Path("/keys/bob"))
     assert made.known_hosts == (Path("/home/a b/known"), Path("/tmp/second"))
@@ -40,7 +40,7 @@ def test_the_printed_options_become_a_route() -> None:
 
 
 def test_a_plain_host_has_a_plain_name() -> None:
-    made = of("Login.Example", parse("hostname login.example\nuser a\n"))
+    made = build_route("Login.Example", parse("hostname login.example\nuser a\n"))
     assert made.known_name == "login.example"
     assert made.label == "Login.Example (login.example)"
 
@@ -71,7 +71,7 @@ def test_jump_hosts_are_routed_one_through_the_other(
         "Host x\n  ProxyJump me@a:2200,b\n"
     )
     monkeypatch.setenv("JOBGEN_SSH_CONFIG", str(config))
-    hops = route("x").jumps()
+    hops = find_route("x").list_jumps()
     assert [hop.host for hop in hops] == ["gate", "a", "b"]
     assert (hops[1].user, hops[1].port, hops[1].hostname) == ("me", 2200, "a.example")
     assert hops[2].port == 23

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from jobgen.errors import JobgenError
 from jobgen.model.bundle import BundleFile
-from jobgen.upload import MANIFEST, TarStream, payload, scan
+from jobgen.upload import MANIFEST, TarStream, build_payload, scan
 
 UNPACK = "tar -xmof -"
 
@@ -59,7 +59,7 @@ def test_tar_and_sha256sum_agree_with_the_stream(tmp_path: Path) -> None:
     for name in odd:
         (root / "pkg" / name).write_bytes(name.encode("utf-8", "surrogateescape"))
     (root / "pkg" / ("l" * 150)).symlink_to("n" * 200)
-    out = unpacked(sent(payload(scan(root), EXTRA)), tmp_path / "out")
+    out = unpacked(sent(build_payload(scan(root), EXTRA)), tmp_path / "out")
     assert (out / "src/train.py").read_text() == "print('hello')\n"
     assert (out / "src/run.sh").stat().st_mode & 0o777 == 0o755
     assert (out / "src/empty dir").is_dir()
@@ -74,7 +74,7 @@ def test_tar_and_sha256sum_agree_with_the_stream(tmp_path: Path) -> None:
 
 def test_the_sums_are_of_src_and_bundle_and_come_last(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
-    with tarfile.open(fileobj=io.BytesIO(sent(payload(scan(tmp_path), EXTRA)))) as archive:
+    with tarfile.open(fileobj=io.BytesIO(sent(build_payload(scan(tmp_path), EXTRA)))) as archive:
         assert archive.getnames()[-1] == MANIFEST
         member = archive.extractfile(MANIFEST)
         assert member
@@ -84,7 +84,7 @@ def test_the_sums_are_of_src_and_bundle_and_come_last(tmp_path: Path) -> None:
 
 def test_nothing_of_the_person_or_the_machine_is_in_the_stream(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("x")
-    for member in members(sent(payload(scan(tmp_path), EXTRA))):
+    for member in members(sent(build_payload(scan(tmp_path), EXTRA))):
         assert (member.uid, member.gid, member.uname, member.gname) == (0, 0, "", "")
         assert not member.name.startswith("/")
 
@@ -94,13 +94,16 @@ def test_the_same_files_make_the_same_bytes_each_time(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "a").write_text("x")
         os.utime(tmp_path / name / "a", (5, len(name) * 1000))
-    one, two = payload(scan(tmp_path / "one"), EXTRA), payload(scan(tmp_path / "two"), EXTRA)
+    one, two = (
+        build_payload(scan(tmp_path / "one"), EXTRA),
+        build_payload(scan(tmp_path / "two"), EXTRA),
+    )
     assert sent(one) == sent(two) == sent(one)
-    assert one.digest == two.digest == scan(tmp_path / "one").digest()
+    assert one.digest == two.digest == scan(tmp_path / "one").compute_digest()
 
 
 def test_without_a_working_directory_the_bundle_goes_alone(tmp_path: Path) -> None:
-    out = unpacked(sent(payload(None, EXTRA)), tmp_path / "out")
+    out = unpacked(sent(build_payload(None, EXTRA)), tmp_path / "out")
     assert sorted(p.name for p in out.iterdir()) == [MANIFEST, "TOKEN", "bundle", "secrets.env"]
 
 
@@ -129,7 +132,7 @@ def test_a_file_that_changed_since_the_scan_stops_the_stream(tmp_path: Path, cha
         path.symlink_to("/etc/passwd")
     elif change == "pipe":
         os.mkfifo(path)
-    stream = payload(manifest, EXTRA)
+    stream = build_payload(manifest, EXTRA)
     pieces: list[bytes] = []
     with pytest.raises(JobgenError, match="a changed") as caught:
         pieces.extend(stream.chunks)
@@ -147,7 +150,7 @@ def test_a_log_that_grows_is_sent_as_far_as_it_went(tmp_path: Path, name: str, l
     root.mkdir()
     first = bytes(range(256)) * (16 << 10)
     (root / name).write_bytes(first)
-    stream = payload(scan(root), EXTRA)
+    stream = build_payload(scan(root), EXTRA)
     chunks = iter(stream.chunks)
     pieces = [next(chunks)] if late else []
     with (root / name).open("ab") as file:
@@ -161,7 +164,7 @@ def test_a_log_that_grows_is_sent_as_far_as_it_went(tmp_path: Path, name: str, l
 def test_a_file_that_changes_while_it_is_read_stops_the_stream(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(bytes(3 << 20))
-    chunks = iter(payload(scan(tmp_path)).chunks)
+    chunks = iter(build_payload(scan(tmp_path)).chunks)
     next(chunks)
     with path.open("r+b") as file:
         file.seek(2 << 20)
@@ -174,7 +177,7 @@ def test_a_half_stream_is_no_whole_run_directory(tmp_path: Path) -> None:
     root = tmp_path / "work"
     root.mkdir()
     (root / "a").write_bytes(bytes(100_000))
-    data = sent(payload(scan(root), EXTRA))
+    data = sent(build_payload(scan(root), EXTRA))
     for part in (1000, 3000, 50_000, len(data) - 3000):
         out = tmp_path / str(part)
         out.mkdir()
@@ -203,7 +206,7 @@ def test_the_length_is_known_for_any_names_and_sizes(tmp_path: Path) -> None:
                 (root / path).write_bytes(content)
             except OSError:  # a file where another path wants a directory
                 continue
-        data = sent(payload(scan(root), (BundleFile("bundle/x", extra),)))
+        data = sent(build_payload(scan(root), (BundleFile("bundle/x", extra),)))
         files = [p for p in root.rglob("*") if p.is_file()]
         assert sum(m.isfile() for m in members(data)) >= len(files) - 1
 
@@ -213,18 +216,18 @@ def test_the_length_is_known_for_any_names_and_sizes(tmp_path: Path) -> None:
 def test_a_large_file_is_sent_as_it_stands(tmp_path: Path) -> None:
     content = os.urandom(1 << 20) * 9
     (tmp_path / "large").write_bytes(content)
-    stream = payload(scan(tmp_path))
+    stream = build_payload(scan(tmp_path))
     with tarfile.open(fileobj=io.BytesIO(sent(stream))) as archive:
         got = archive.extractfile("src/large")
         assert got is not None
         assert got.read() == content
-    assert stream.digest == scan(tmp_path).digest()
+    assert stream.digest == scan(tmp_path).compute_digest()
 
 
 def test_a_large_file_that_changes_on_the_way_is_said(tmp_path: Path) -> None:
     file = tmp_path / "large"
     file.write_bytes(bytes(9 << 20))
-    pieces = iter(payload(scan(tmp_path)).chunks)
+    pieces = iter(build_payload(scan(tmp_path)).chunks)
     next(pieces)
     file.write_bytes(bytes(5 << 20))
     with pytest.raises(JobgenError, match="changed while"):
@@ -234,7 +237,7 @@ def test_a_large_file_that_changes_on_the_way_is_said(tmp_path: Path) -> None:
 def test_a_large_stream_may_be_left_in_the_middle(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(bytes(9 << 20))
     before = threading.active_count()
-    pieces = iter(payload(scan(tmp_path)).chunks)
+    pieces = iter(build_payload(scan(tmp_path)).chunks)
     next(pieces)
     del pieces
     assert threading.active_count() == before

@@ -14,9 +14,9 @@ from jobgen.app import clusters
 from jobgen.app.prepare import GeneratedJob, PreparedJob, prepare
 from jobgen.app.world import World
 from jobgen.bench import bench_job, formulas, nccl, node_pairs, results
-from jobgen.bench.verdict import BenchCase, BenchVerdict, top, verdict
+from jobgen.bench.verdict import BenchCase, BenchVerdict, find_top, judge
 from jobgen.errors import Missing, Usage
-from jobgen.fabric.limits import Limit, limit
+from jobgen.fabric.limits import Limit, find_limit
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.record import RunRecord
 
@@ -55,18 +55,18 @@ class Judged(NamedTuple):
     @property
     def top(self) -> results.Point | None:
         """The best all-reduce of large messages."""
-        return top(self.bench.of("all_reduce"))
+        return find_top(self.bench.select("all_reduce"))
 
 
 @contextmanager
-def ready(
+def prepare_job(
     world: World, wanted: AllreduceRequest, cluster: str | None, sets: Sequence[str] = ()
 ) -> Iterator[PreparedJob]:
     """The job that measures, while its files exist. Raises as ``prepare`` does."""
     like = _like(world, wanted.like)
     beside = wanted.like.resolve().parent if wanted.like else None
     named = cluster or _text(like.get("cluster"))
-    profile = clusters.find(world, named, world.catalog(beside=beside)).loaded.value
+    profile = clusters.find(world, named, world.open_catalog(beside=beside)).loaded.value
     asked = _asked(wanted, profile)
     with tempfile.TemporaryDirectory(prefix="jobgen-bench-") as name:
         folder = Path(name)
@@ -75,15 +75,15 @@ def ready(
             path = f"{bench_job.PROGRAM}/{part}.py"
             (folder / path).write_text(payload.text(f"bench_collectives/{part}.py"), "utf-8")
         file = folder / "job.yaml"
-        file.write_text(bench_job.text(asked, profile, like), "utf-8")
+        file.write_text(bench_job.format_job(asked, profile, like), "utf-8")
         yield prepare(world, file, named, sets, made=GeneratedJob(LABEL, beside or folder))
 
 
-def about(made: PreparedJob) -> Mapping[str, Any]:
+def record_bench(made: PreparedJob) -> Mapping[str, Any]:
     """For the record of the run: what its result will be judged by, whatever becomes of the
     profile."""
     profile, size = made.profile.value, made.plan.shape
-    known = limit(profile, size.nodes)
+    known = find_limit(profile, size.nodes)
     net = made.plan.env.get("NCCL_NET")
     fabric = "loopback" if profile.scheduler == "local" else profile.network.fabric
     told = {
@@ -93,12 +93,12 @@ def about(made: PreparedJob) -> Mapping[str, Any]:
         "fabric": fabric,
         "gpus": size.gpus_per_node > 0,
         "net": net.value if net else "",
-        "profile": digest(profile),
+        "profile": digest_machine(profile),
     }
     return {KEY: told}
 
 
-def digest(profile: ClusterProfile) -> str:
+def digest_machine(profile: ClusterProfile) -> str:
     """What names the machine of a profile: its nodes and its network, not its paths."""
     return hashlib.sha256(repr((profile.nodes, profile.network)).encode()).hexdigest()[:16]
 
@@ -129,11 +129,11 @@ def read(world: World, ref: str) -> Judged:
 
 
 def _asked(wanted: AllreduceRequest, profile: ClusterProfile) -> bench_job.BenchRequest:
-    nodes = wanted.nodes or bench_job.nodes(profile, pairs=wanted.pairs)
+    nodes = wanted.nodes or bench_job.choose_nodes(profile, pairs=wanted.pairs)
     if wanted.pairs and nodes < 2:
         hint = "--nodes 3 or more tells which node is slow"
         raise Usage("--pairs needs two nodes", hint=hint)
-    sizes = wanted.sizes or bench_job.sizes(profile)
+    sizes = wanted.sizes or bench_job.choose_sizes(profile)
     kinds = (wanted.pairs, wanted.tests)
     return bench_job.BenchRequest(nodes, wanted.ops, sizes, *kinds, seconds=wanted.seconds)
 
@@ -144,7 +144,7 @@ def _like(world: World, path: Path | None) -> Mapping[str, Any]:
     from jobgen.load import load_job
     from jobgen.source import parse
 
-    text, label = world.read(path), world.label(path)
+    text, label = world.read(path), world.format_path(path)
     load_job(text, label)
     return parse(text, label).data
 
@@ -155,7 +155,7 @@ def _judged(record: RunRecord, told: Mapping[str, Any], bench: results.Bench) ->
     nodes = int(told.get("nodes", 1))
     verdicts = []
     for op in formulas.OPS:
-        best = top(bench.of(op))
+        best = find_top(bench.select(op))
         if best is not None:
             case = BenchCase(
                 bench,
@@ -166,10 +166,10 @@ def _judged(record: RunRecord, told: Mapping[str, Any], bench: results.Bench) ->
                 nodes,
                 str(told.get("net") or "IB"),
             )
-            verdicts.append((op, verdict(case)))
-    line = formulas.fit([(p.bytes, p.median) for p in bench.of("all_reduce")])
-    table = nccl.table(bench.tests) if bench.tests else None
-    named = node_pairs.judged(bench.pairs)
+            verdicts.append((op, judge(case)))
+    line = formulas.fit([(p.bytes, p.median) for p in bench.select("all_reduce")])
+    table = nccl.parse_table(bench.tests) if bench.tests else None
+    named = node_pairs.judge_nodes(bench.pairs)
     return Judged(record, bench, limit, tuple(verdicts), line, named, table)
 
 

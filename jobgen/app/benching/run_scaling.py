@@ -10,7 +10,7 @@ from jobgen.app.benching.allreduce import KEY
 from jobgen.app.prepare import PreparedJob, prepare
 from jobgen.app.submit import submit
 from jobgen.app.world import World
-from jobgen.bench.scaling import Scaling, ScalingRun, scaling
+from jobgen.bench.scaling import Scaling, ScalingRun, compute_scaling
 from jobgen.errors import Usage
 from jobgen.model.record import JobId, RunRecord
 
@@ -29,7 +29,7 @@ class ScalingRequest(NamedTuple):
     """What becomes of ``train.global_batch``: grows with the nodes, or stays; None: any."""
 
 
-def sizes(
+def prepare_sizes(
     world: World, wanted: ScalingRequest, cluster: str | None, sets: Sequence[str] = ()
 ) -> tuple[PreparedJob, ...]:
     """The job at every size, each checked before any is sent. Raises as ``prepare`` does."""
@@ -52,13 +52,13 @@ def chain(
     for one in made:
         before = records[-1].job if records else None
         about = {KEY: {"kind": "scaling", "nodes": one.plan.shape.nodes}}
-        record = submit(world, after(one, before), about=about)
+        record = submit(world, add_dependency(one, before), about=about)
         records.append(record)
         sent(record)
     return tuple(records)
 
 
-def after(made: PreparedJob, job: JobId | None) -> PreparedJob:
+def add_dependency(made: PreparedJob, job: JobId | None) -> PreparedJob:
     """A prepared job that waits for ``job`` too: on sbatch's command line, over the file's own."""
     if job is None:
         return made
@@ -77,7 +77,7 @@ def read(world: World, refs: Sequence[str]) -> tuple[Scaling, tuple[RunRecord, .
     from jobgen.app.jobs import show
 
     shown = [show(world, ref) for ref in refs]
-    return scaling([_run(one) for one in shown]), tuple(one.record for one in shown)
+    return compute_scaling([_run(one) for one in shown]), tuple(one.record for one in shown)
 
 
 def _run(shown: RunView) -> ScalingRun:

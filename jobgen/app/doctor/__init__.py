@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.app.world import World
-from jobgen.survey.health import Finding, judged
+from jobgen.survey.health import Finding, judge_rows
 
 if TYPE_CHECKING:
     from jobgen.app.clusters import Profile
@@ -40,7 +40,9 @@ def examine(world: World, name: str | None) -> Examination:
     begun = time.monotonic()
     profile = _profile(world, name) if name else None
     findings = tuple(_findings(world, name or "", profile))
-    own = tuple(file.name for file in world.catalog().clusters() if file.origin != "shipped")
+    own = tuple(
+        file.name for file in world.open_catalog().list_clusters() if file.origin != "shipped"
+    )
     return Examination(name or "", findings, time.monotonic() - begun, own)
 
 
@@ -58,8 +60,8 @@ def _findings(world: World, name: str, profile: Profile | None) -> Iterator[Find
     from jobgen.survey.health import client
 
     seen = local_checks.inspect_machine(world)
-    yield from judged(HERE, client.ROWS, seen)
+    yield from judge_rows(HERE, client.ROWS, seen)
     if profile is None or profile.loaded.value.scheduler == "local":
-        yield from judged(LOCAL, client.LOCAL_ROWS, seen)
+        yield from judge_rows(LOCAL, client.LOCAL_ROWS, seen)
     if profile is not None:
-        yield from remote.findings(world, name, profile.loaded, profile.site)
+        yield from remote.list_findings(world, name, profile.loaded, profile.site)

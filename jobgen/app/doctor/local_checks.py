@@ -122,7 +122,7 @@ def _kind(path: Path) -> str:
 def _ledger(world: World) -> tuple[Diagnostic | None, int]:
     """What is wrong with the notebook, and how many runs it has."""
     try:
-        runs = len(world.ledger.runs())
+        runs = len(world.ledger.list_runs())
         if world.ledger.path.exists():
             # a change of nothing: it waits for whoever is writing, as every submit does
             world.ledger.release("")

@@ -12,9 +12,9 @@ from jobgen.survey.health import (
     Answer,
     Finding,
     disk,
-    failed,
+    fail,
     host,
-    judged,
+    judge_rows,
     questions,
     reach,
     reality,
@@ -40,7 +40,7 @@ TRIAL = "name: jobgen-doctor\nrun: 'true'\nlauncher: plain\nnodes: 1\ntime: 1m\n
 Told = dict[str, Answer]
 
 
-def findings(
+def list_findings(
     world: World, name: str, profile: Loaded[ClusterProfile], site: Site
 ) -> Iterator[Finding]:
     """Everything that is found on the way to a job of this profile, as it is found."""
@@ -55,32 +55,32 @@ def findings(
     except Unreachable as error:
         broken = way._replace(problem=error.problems[0])
         took = {broken.broken: time.monotonic() - begun}
-        yield from judged(group, reach.ROWS, broken._replace(took={**way.took, **took}))
+        yield from judge_rows(group, reach.ROWS, broken._replace(took={**way.took, **took}))
         return
     with transport:
         way, clock = _first(transport, way)
         if login.host or way.problem:
-            yield from judged(group, reach.ROWS, way)
+            yield from judge_rows(group, reach.ROWS, way)
         if way.problem is None:
             told = yield from _rest(world, profile, transport, clock if login.host else None)
             if told.get("partitions", Answer()).ok:
-                yield from reality.findings(_compared(world, name, transport), name)
+                yield from reality.list_findings(_compared(world, name, transport), name)
 
 
 def _way(login: Login) -> reach.ConnectionProgress:
     """Where ssh's configuration leads, before anything is sent."""
-    from jobgen.transport.known_hosts import lines_about
-    from jobgen.transport.route import route
+    from jobgen.transport.known_hosts import find_lines
+    from jobgen.transport.route import find_route
 
     if not login.host:
         return reach.ConnectionProgress("this machine")
     begun = time.monotonic()
     try:
-        target = route(login.host, login.user, login.port)
-        through = [hop.host for hop in target.jumps()]
+        target = find_route(login.host, login.user, login.port)
+        through = [hop.host for hop in target.list_jumps()]
     except Unreachable as error:
         return reach.ConnectionProgress(login.host, problem=error.problems[0])
-    known = [line.place for line in lines_about(target.known_name, target.known_hosts)]
+    known = [line.place for line in find_lines(target.known_name, target.known_hosts)]
     via = f", through {', '.join(through)}" if through else ""
     via = f"{via}, by a ProxyCommand" if target.proxy_command and not through else via
     return reach.ConnectionProgress(
@@ -100,8 +100,8 @@ def _first(
         transport.call(":", deadline=FIRST)
         took = {**way.took, **transport.took, "shell": time.monotonic() - begun}
         asked = time.time()
-        answer = transport.call(questions.clock())
-        clock = Clock(host.time_there(answer.text), asked, time.time())
+        answer = transport.call(questions.build_clock_script())
+        clock = Clock(host.parse_time(answer.text), asked, time.time())
     except Unreachable as error:
         return way._replace(problem=error.problems[0]), None
     noise = transport.noise.decode("utf-8", "replace")
@@ -116,19 +116,19 @@ def _rest(
 ) -> Generator[Finding, None, Told]:
     value, root = profile.value, profile.value.paths.root
     on_slurm = value.scheduler == "slurm"
-    script, refusal = trial(world, profile) if on_slurm else ("", "")
-    asked = [questions.shell(), *(questions.slurm(script) if on_slurm else ())]
-    told, lost = ask(transport, questions.script([*asked, *questions.disk(root)]))
+    script, refusal = build_trial(world, profile) if on_slurm else ("", "")
+    asked = [questions.ask_shell(), *(questions.ask_slurm(script) if on_slurm else ())]
+    told, lost = ask(transport, questions.build_script([*asked, *questions.ask_disk(root)]))
     there = f"On {value.ssh.host}" if value.ssh else "On this machine"
-    yield from judged(there, host.ROWS, host.Host(told, clock, on_slurm))
+    yield from judge_rows(there, host.ROWS, host.Host(told, clock, on_slurm))
     if on_slurm:
-        site = slurm_checks.SlurmComparison(told, value, profile.why, refusal)
-        yield from judged("Slurm", slurm_checks.ROWS, site)
+        site = slurm_checks.SlurmComparison(told, value, profile.cite, refusal)
+        yield from judge_rows("Slurm", slurm_checks.ROWS, site)
     several = on_slurm and value.nodes.count > 1
-    where = disk.DiskAnswers(told, root, profile.why("paths", "root"), several)
-    yield from judged("Run directories", disk.ROWS, where)
+    where = disk.DiskAnswers(told, root, profile.cite("paths", "root"), several)
+    yield from judge_rows("Run directories", disk.ROWS, where)
     if lost:
-        verdict = failed(lost.message, lost.hint, lost.code)
+        verdict = fail(lost.message, lost.hint, lost.code)
         yield Finding("host.connection", there, "the connection lasts", verdict)
         return {}
     return told
@@ -158,10 +158,10 @@ def ask(
         transport.call(script, deadline=deadline, sink=keep)
     except Unreachable as error:
         lost = error.problems[0]
-    return questions.answers(wire.parse_complete_frames(bytes(held))), lost
+    return questions.parse_answers(wire.parse_complete_frames(bytes(held))), lost
 
 
-def trial(world: World, profile: Loaded[ClusterProfile]) -> tuple[str, str]:
+def build_trial(world: World, profile: Loaded[ClusterProfile]) -> tuple[str, str]:
     """The script of a small job of this profile; or nothing, and why there is none."""
     from jobgen.load import load_job
     from jobgen.model.facts import Facts
@@ -170,7 +170,7 @@ def trial(world: World, profile: Loaded[ClusterProfile]) -> tuple[str, str]:
 
     try:
         plan = resolve(load_job(TRIAL, "the doctor's job"), profile, Facts())
-        bundle = render(plan, world.catalog().templates(profile.value.scheduler))
+        bundle = render(plan, world.open_catalog().read_templates(profile.value.scheduler))
     except JobgenError as error:
         return "", str(error)
     entry = next(file for file in bundle.files if file.path == bundle.entry)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jobgen.cli.page.paints import PAINTS, fill_of, paint_of
-from jobgen.cli.page.shapes import Box, Frame, Label, Legend, Picture, Stroke, fit, ticks
-from jobgen.cli.screens.memory import gib, percent, runs, seconds
-from jobgen.cli.screens.stack import LETTERS, MEANT, letters
+from jobgen.cli.page.paints import PAINTS, get_fill, get_paint
+from jobgen.cli.page.shapes import Box, Frame, Label, Legend, Picture, Stroke, choose_ticks, fit
+from jobgen.cli.screens.memory import can_run, format_percent, format_time, to_gib
+from jobgen.cli.screens.stack import LETTERS, MEANT, choose_letters
 from jobgen.strategy.choice.offer import Advice, StrategyOption
 from jobgen.strategy.estimate import GIB, StepTime, Verdict
 
@@ -54,23 +54,23 @@ class Bar(NamedTuple):
         return sum(part.amount for part in self.parts)
 
 
-def memory_bars(advice: Advice) -> list[Bar]:
+def list_memory_bars(advice: Advice) -> list[Bar]:
     """A bar for each strategy."""
     rows = []
     for option in advice.options:
         memory = option.memory
         parts = [part for part in memory.components if part.bytes > 0]
-        low, high = gib(memory.low), gib(memory.high)
+        low, high = to_gib(memory.low), to_gib(memory.high)
         rows.append(
             Bar(
                 option.title,
-                f"{gib(memory.nvidia_smi)} GiB ({low}\u2013{high}), {_judge(option, advice)}",
+                f"{to_gib(memory.nvidia_smi)} GiB ({low}\u2013{high}), {_judge(option, advice)}",
                 tuple(
-                    Segment(part.name, letter, part.bytes, f"{part.name} {gib(part.bytes)} GiB")
-                    for letter, part in zip(letters(parts), parts, strict=True)
+                    Segment(part.name, letter, part.bytes, f"{part.name} {to_gib(part.bytes)} GiB")
+                    for letter, part in zip(choose_letters(parts), parts, strict=True)
                 ),
                 option.chosen,
-                f"{gib(memory.nvidia_smi)} GiB, {_BRIEF[option.verdict]}",
+                f"{to_gib(memory.nvidia_smi)} GiB, {_BRIEF[option.verdict]}",
                 (memory.low, memory.high),
             )
         )
@@ -83,23 +83,23 @@ def _judge(option: StrategyOption, advice: Advice) -> str:
         return "unknown"
     free = (advice.limit - option.memory.nvidia_smi) / advice.limit if advice.limit > 0 else 0.0
     if option.verdict == "no":
-        return f"{percent(-free)} over the limit" if free < 0 else "does not fit"
-    return f"{option.verdict}, {percent(free)} headroom"
+        return f"{format_percent(-free)} over the limit" if free < 0 else "does not fit"
+    return f"{option.verdict}, {format_percent(free)} headroom"
 
 
-def step_bars(advice: Advice) -> list[Bar]:
+def list_step_bars(advice: Advice) -> list[Bar]:
     """A bar for each strategy that can run and whose speed is known."""
     rows = []
     for option in advice.options:
         step = option.step
-        if step is None or step.seconds <= 0 or not runs(option):
+        if step is None or step.seconds <= 0 or not can_run(option):
             continue
         parts = tuple(
-            Segment(name, letter, amount, f"{name}: {seconds(amount)}")
+            Segment(name, letter, amount, f"{name}: {format_time(amount)}")
             for name, letter, amount in divide_step(step)
             if amount > 0
         )
-        text = f"{seconds(step.seconds)}, {step.rate:.0f} tokens/s/GPU"
+        text = f"{format_time(step.seconds)}, {step.rate:.0f} tokens/s/GPU"
         rows.append(Bar(option.title, text, parts, option.chosen))
     return rows
 
@@ -121,12 +121,12 @@ def divide_step(step: StepTime) -> list[tuple[str, str, float]]:
 
 def draw_memory(advice: Advice) -> Picture:
     """Stacks of memory with the line of the limit."""
-    rows = memory_bars(advice)
+    rows = list_memory_bars(advice)
     width = _reach([row.total for row in rows], advice.limit)
     height = len(rows) * _ROW + 46
     limit = _FRAME.x(advice.limit / width)
     end = " end" if advice.limit / width > 0.5 else ""
-    label = Label(limit, 14, f"limit {gib(advice.limit)} GiB", f"bad-ink{end}")
+    label = Label(limit, 14, f"limit {to_gib(advice.limit)} GiB", f"bad-ink{end}")
     shapes = [label, *_axis(width / GIB, "GiB", height - 24)]
     for number, row in enumerate(rows):
         y = 24 + number * _ROW
@@ -138,7 +138,7 @@ def draw_memory(advice: Advice) -> Picture:
 
 def draw_steps(advice: Advice) -> Picture:
     """What takes the time of a step."""
-    rows = step_bars(advice)
+    rows = list_step_bars(advice)
     width = _reach([row.total for row in rows], 2 * min(row.total for row in rows))
     height = len(rows) * _ROW + 30
     shapes = _axis(width, "s", height - 24)
@@ -179,7 +179,7 @@ def _segments(bar: Bar, y: float, width: float) -> _Shapes:
         share = max(min(part.amount / width, 1 - start), 0.0)
         if share > 0:
             place = (_FRAME.x(start), y, _FRAME.w(share), _HEIGHT)
-            shapes.append(Box(*place, fill_of(part.name), title=part.hint))
+            shapes.append(Box(*place, get_fill(part.name), title=part.hint))
         if share >= _LETTER:
             shapes.append(_letter(_FRAME.x(start + share / 2), y + _HEIGHT * 0.7, part))
         start += share
@@ -196,12 +196,12 @@ def _segments(bar: Bar, y: float, width: float) -> _Shapes:
 
 
 def _letter(x: float, y: float, part: Segment) -> Label:
-    return Label(x, y, part.letter, "letter", paint_of(part.name).letter)
+    return Label(x, y, part.letter, "letter", get_paint(part.name).letter)
 
 
 def _axis(most: float, unit: str, y: float) -> _Shapes:
     shapes: _Shapes = []
-    for tick in ticks(most, 5):
+    for tick in choose_ticks(most, 5):
         place = _FRAME.x(tick / most)
         shapes.append(Stroke((place, 20), (place, y)))
         if not tick:
@@ -216,7 +216,7 @@ def explain_paints(rows: Sequence[Bar]) -> Legend:
     return Legend(
         [
             (
-                Box(0, 0, 100, 20, fill_of(name)),
+                Box(0, 0, 100, 20, get_fill(name)),
                 _letter(50, 15, Segment(name, letter, 0, "")),
                 MEANT.get(name, name),
             )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import log2
 from typing import TYPE_CHECKING
 
-from jobgen.cli.layout import size
+from jobgen.cli.layout import format_size
 from jobgen.cli.page.curves import Measurement, draw_measurements
 from jobgen.cli.page.shapes import Banner, Item, Page, PageTable, Paragraph, Section, write_page
 
@@ -25,7 +25,7 @@ def write_allreduce_page(judged: Judged) -> str:
     limit, bench = judged.limit.rate if judged.limit else 0.0, judged.bench
     sections = []
     for op, verdict in judged.verdicts:
-        points = bench.of(op)
+        points = bench.select(op)
         items = (
             Banner(_MARKS[verdict.mark], verdict.text, verdict.next),
             _draw_bandwidth(op, points, limit),
@@ -54,7 +54,7 @@ def _draw_bandwidth(op: str, points: Sequence[Point], limit: float) -> Item:
         Measurement(
             0.02 + 0.98 * log2(point.bytes / first) / last,
             point.bus / most,
-            size(point.bytes),
+            format_size(point.bytes),
             f"{point.bus / 1e9:.3g}",
         )
         for point in points
@@ -65,13 +65,13 @@ def _draw_bandwidth(op: str, points: Sequence[Point], limit: float) -> Item:
 
 
 def _list_bandwidth(op: str, points: Sequence[Point], limit: float) -> PageTable:
-    from jobgen.cli.screens.bench import NAMES, seconds
+    from jobgen.cli.screens.bench import NAMES, format_seconds
 
     heads = ("Size", "Time", "Algorithm GB/s", "Bus GB/s", "Spread", "Of the limit")
     rows = [
         (
-            size(point.bytes),
-            seconds(point.median),
+            format_size(point.bytes),
+            format_seconds(point.median),
             f"{point.algorithm / 1e9:.4g}",
             f"{point.bus / 1e9:.4g}",
             f"{point.spread:.0%}",

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from jobgen.cli.page.shapes import Dot, Frame, Label, Picture, Point, Stroke, ticks
-from jobgen.cli.screens.memory import percent, runs
-from jobgen.cli.screens.scaling import ideal
+from jobgen.cli.page.shapes import Dot, Frame, Label, Picture, Point, Stroke, choose_ticks
+from jobgen.cli.screens.memory import can_run, format_percent
+from jobgen.cli.screens.scaling import compute_ideal
 from jobgen.strategy.choice.offer import Scale
 
 _TALL, _TOP = 250, 26
@@ -55,13 +55,13 @@ def draw_measurements(
 
 def draw_tokens(scale: Sequence[Scale]) -> Picture | None:
     """Tokens for each second over nodes, beside the straight line of the ideal."""
-    known = [one for one in scale if one.rate > 0 and runs(one.option)]
+    known = [one for one in scale if one.rate > 0 and can_run(one.option)]
     if not known:
         return None
     frame, widest = Frame(3, 90), max(one.nodes for one in scale)
-    most = max(*(ideal(one, scale) for one in scale), *(one.rate for one in known)) * 1.02
+    most = max(*(compute_ideal(one, scale) for one in scale), *(one.rate for one in known)) * 1.02
     last = max(scale, key=lambda one: one.nodes)
-    end = (frame.x(1), _y(ideal(last, scale) / most))
+    end = (frame.x(1), _y(compute_ideal(last, scale) / most))
     places = [(frame.x(one.nodes / widest), _y(one.rate / most)) for one in known]
     shapes = [
         *_levels(most),
@@ -70,7 +70,9 @@ def draw_tokens(scale: Sequence[Scale]) -> Picture | None:
         *_name_nodes(scale, frame, widest, most),
     ]
     title = "Tokens per second by number of nodes"
-    points = (f"{one.nodes} nodes: {one.rate:.0f}, {percent(one.efficiency)}" for one in known)
+    points = (
+        f"{one.nodes} nodes: {one.rate:.0f}, {format_percent(one.efficiency)}" for one in known
+    )
     return Picture("scaling", title, "; ".join(points), _TALL + 42, shapes)
 
 
@@ -84,7 +86,7 @@ def _level(share: float, style: str = "rule") -> Stroke:
 
 def _levels(most: float) -> _Shapes:
     shapes: _Shapes = []
-    for tick in ticks(most, 4):
+    for tick in choose_ticks(most, 4):
         shapes.append(_level(tick / most))
         if tick:
             shapes.append(Label(0, _y(tick / most) - 4, shorten(tick), "soft"))
@@ -107,9 +109,9 @@ def _name_nodes(scale: Sequence[Scale], frame: Frame, widest: int, most: float) 
         last, x = share, frame.x(share)
         label = str(one.nodes) if shapes else f"{one.nodes} nodes"
         shapes.append(Label(x, _TALL + 18, label, "soft middle"))
-        if one.rate > 0 and runs(one.option):
+        if one.rate > 0 and can_run(one.option):
             y = _y(one.rate / most) + 20
-            shapes.append(Label(x, y, percent(one.efficiency), "ink small middle"))
+            shapes.append(Label(x, y, format_percent(one.efficiency), "ink small middle"))
         else:
             shapes.append(Label(x, _TALL + 34, "does not fit", "soft middle"))
     return shapes

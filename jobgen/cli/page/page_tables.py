@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobgen.cli.layout import size
-from jobgen.cli.page.bars import divide_step, list_paints, memory_bars
+from jobgen.cli.layout import format_size
+from jobgen.cli.page.bars import divide_step, list_memory_bars, list_paints
 from jobgen.cli.page.shapes import Bullets, Item, PageTable, Paragraph
 from jobgen.cli.screens import offers as side_by_side
-from jobgen.cli.screens.memory import WORDS, gib, mfu, percent, runs, seconds
-from jobgen.cli.screens.remedies import slower
-from jobgen.cli.screens.scaling import ideal
+from jobgen.cli.screens.memory import (
+    WORDS,
+    can_run,
+    compute_mfu,
+    format_percent,
+    format_time,
+    to_gib,
+)
+from jobgen.cli.screens.remedies import format_slower
+from jobgen.cli.screens.scaling import compute_ideal
 from jobgen.strategy.choice.offer import Advice, Offer, StrategyOption
 
 
@@ -25,7 +32,7 @@ def _title(option: StrategyOption) -> str:
 
 def list_memory(advice: Advice) -> PageTable:
     """Every component of every strategy, the metrics, the interval, and what lies elsewhere."""
-    names = [name for name, _ in list_paints(memory_bars(advice))]
+    names = [name for name, _ in list_paints(list_memory_bars(advice))]
     heads = ["strategy", "fits", "nvidia-smi", "from", "to", "reserved", "allocated", *names]
     away = [("host", "node memory"), ("nvme", "node NVMe"), ("checkpoint", "checkpoint")]
     away = [(k, t) for k, t in away if any(getattr(o.memory, k) for o in advice.options)]
@@ -43,14 +50,14 @@ def _memory(option: StrategyOption, names: Sequence[str], away: Sequence[str]) -
         if part.name in amounts:
             amounts[part.name] += part.bytes
     totals = (memory.nvidia_smi, memory.low, memory.high)
-    torch = (memory.of("reserved"), memory.of("allocated"))
+    torch = (memory.get_peak("reserved"), memory.get_peak("allocated"))
     sizes = (getattr(memory, key) for key in away)
-    elsewhere = [size(amount) if amount else "-" for amount in sizes]
+    elsewhere = [format_size(amount) if amount else "-" for amount in sizes]
     return [
         _title(option),
         WORDS[option.verdict],
-        *map(gib, totals + torch),
-        *(gib(amount) if amount else "-" for amount in amounts.values()),
+        *map(to_gib, totals + torch),
+        *(to_gib(amount) if amount else "-" for amount in amounts.values()),
         *elsewhere,
         memory.moment,
         option.note,
@@ -61,7 +68,7 @@ def list_steps(advice: Advice) -> PageTable:
     """What takes the time of a step, and what is sent."""
     rows: list[list[str]] = []
     heads: list[str] = []
-    options = [o for o in advice.options if o.step and o.step.seconds > 0 and runs(o)]
+    options = [o for o in advice.options if o.step and o.step.seconds > 0 and can_run(o)]
     for option in options:
         step = option.step
         assert step is not None  # noqa: S101  the filter above
@@ -70,10 +77,10 @@ def list_steps(advice: Advice) -> PageTable:
         sent = {"node": 0.0, "network": 0.0}
         for volume in step.volumes:
             sent[volume.link] += volume.bytes
-        cells = [_title(option), seconds(step.seconds), f"{step.rate:.0f}"]
-        times = [seconds(amount) if amount else "-" for _, _, amount in parts]
-        volumes = [size(amount) if amount else "-" for amount in sent.values()]
-        rows.append([*cells, percent(mfu(step, advice.machine)), *times, *volumes])
+        cells = [_title(option), format_time(step.seconds), f"{step.rate:.0f}"]
+        times = [format_time(amount) if amount else "-" for _, _, amount in parts]
+        volumes = [format_size(amount) if amount else "-" for amount in sent.values()]
+        rows.append([*cells, format_percent(compute_mfu(step, advice.machine)), *times, *volumes])
     sends = ["sent in the node", "sent over the network"]
     top = ["strategy", "step", "tokens/s/GPU", "MFU", *heads, *sends]
     return PageTable("A step of the optimizer", top, rows, chosen=_choose(options))
@@ -85,9 +92,13 @@ def list_scaling(advice: Advice) -> PageTable:
     rows = []
     for one in advice.scale:
         option, rates = one.option, ["-"] * 3
-        if one.rate > 0 and runs(option):
-            rates = [f"{one.rate:.0f}", f"{ideal(one, advice.scale):.0f}", percent(one.efficiency)]
-        memory = (gib(option.memory.nvidia_smi), WORDS[option.verdict])
+        if one.rate > 0 and can_run(option):
+            rates = [
+                f"{one.rate:.0f}",
+                f"{compute_ideal(one, advice.scale):.0f}",
+                format_percent(one.efficiency),
+            ]
+        memory = (to_gib(option.memory.nvidia_smi), WORDS[option.verdict])
         rows.append([one.nodes, option.setup.mesh.world, *memory, *rates, option.title])
     return PageTable("More nodes", heads, rows, 1)
 
@@ -97,10 +108,10 @@ def list_levers(advice: Advice) -> Sequence[Item]:
     heads = ["change", "saves, GiB", "then, GiB", "fits", "time"]
     rows = []
     for lever in advice.levers:
-        saves = gib(lever.saves) if lever.saves >= 0 else f"-{gib(-lever.saves)}"
+        saves = to_gib(lever.saves) if lever.saves >= 0 else f"-{to_gib(-lever.saves)}"
         fits = "yes" if lever.fits else "no"
-        time = slower(lever.slower).removeprefix(", ") or "the same"
-        rows.append((lever.change, saves, gib(lever.memory), fits, time))
+        time = format_slower(lever.slower).removeprefix(", ") or "the same"
+        rows.append((lever.change, saves, to_gib(lever.memory), fits, time))
     return (PageTable("The cheapest first", heads, rows),) if rows else ()
 
 
@@ -108,11 +119,11 @@ def compare_offers(offers: Sequence[Offer], tokens: float) -> Sequence[Item]:
     """Clusters side by side, and where one becomes cheaper than another."""
     if not offers:
         return ()
-    columns = [side_by_side.column(offer) for offer in offers]
+    columns = [side_by_side.draw_column(offer) for offer in offers]
     rows = [*zip(side_by_side.HEADS, *columns, strict=True)]
     heads = ["", *(offer.cluster for offer in offers)]
-    table = PageTable(f"For {side_by_side.amount(tokens)} tokens", heads, rows)
-    return (table, *map(Paragraph, side_by_side.evens(offers)))
+    table = PageTable(f"For {side_by_side.format_amount(tokens)} tokens", heads, rows)
+    return (table, *map(Paragraph, side_by_side.list_evens(offers)))
 
 
 def list_assumptions(advice: Advice) -> Sequence[Item]:
@@ -131,12 +142,12 @@ def list_assumptions(advice: Advice) -> Sequence[Item]:
         "precision and optimizer": f"{recipe.name}, {recipe.total:g} bytes for each parameter",
         "activation recompute": setup.recompute,
         "framework": setup.framework,
-        "GPU": f"{machine.gpu}, {gib(machine.memory)} GiB, {machine.peak / 1e12:.0f} TFLOP/s",
+        "GPU": f"{machine.gpu}, {to_gib(machine.memory)} GiB, {machine.peak / 1e12:.0f} TFLOP/s",
         "links": f"{machine.link / 1e9:.0f} GB/s in the node, {machine.network / 1e9:.3g} GB/s "
         f"for each GPU over {machine.fabric}",
     }
     if option.step is not None:
-        rows["computing reaches"] = f"{percent(option.step.efficiency)} of the peak"
+        rows["computing reaches"] = f"{format_percent(option.step.efficiency)} of the peak"
     return (PageTable(f"Of {option.title}", (), [*rows.items()], 1),)
 
 
@@ -146,7 +157,7 @@ def list_formulas(advice: Advice) -> Sequence[Item]:
     if option is None:
         return ()
     rows = [
-        (part.name, f"{gib(part.bytes)} GiB", part.formula, part.source)
+        (part.name, f"{to_gib(part.bytes)} GiB", part.formula, part.source)
         for part in option.memory.components
         if part.bytes > 0
     ]

@@ -55,12 +55,12 @@ PATTERNS = tuple((f"paint-{number}", paint) for number, paint in enumerate(_ALL)
 """Id and paint of what fills refer to: once in a document."""
 
 
-def paint_of(name: str) -> Paint:
+def get_paint(name: str) -> Paint:
     """The paint of a component."""
     return PAINTS.get(name, OTHER)
 
 
-def fill_of(name: str) -> str:
+def get_fill(name: str) -> str:
     """The value of a fill attribute: a colour, or a reference to a pattern."""
-    paint = paint_of(name)
+    paint = get_paint(name)
     return f"url(#paint-{_ALL.index(paint)})" if paint.pattern else paint.fill

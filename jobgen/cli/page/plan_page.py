@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jobgen.cli.page import bars, curves, page_tables
 from jobgen.cli.page.paints import PATTERNS
 from jobgen.cli.page.shapes import Banner, Bullets, Item, Page, Paragraph, Section, write_page
-from jobgen.cli.screens.memory import expected, gib, verdict
+from jobgen.cli.screens.memory import format_expected, format_verdict, to_gib
 from jobgen.strategy.choice.offer import Advice, Offer
 
 
@@ -43,11 +43,11 @@ def write_plan_page(
 
 def _head(advice: Advice) -> list[Item]:
     shown = advice.first_option
-    summary = f"{advice.machine.gpu}, limit {gib(advice.limit)} GiB on each GPU"
+    summary = f"{advice.machine.gpu}, limit {to_gib(advice.limit)} GiB on each GPU"
     head: list[Item] = []
     if shown is not None:
         summary = f"{shown.title}, {shown.setup.mesh.world} ranks; {summary}"
-        words = verdict(shown, advice.limit), expected(shown.memory, advice.limit)
+        words = format_verdict(shown, advice.limit), format_expected(shown.memory, advice.limit)
         head.append(Banner(shown.verdict, *words))
     if advice.smallest_nodes is not None:
         by = f", by {advice.smallest_by}" if advice.smallest_by else ""
@@ -60,15 +60,15 @@ def _show_memory(advice: Advice) -> Sequence[Item]:
     if not advice.options:
         return ()
     note = "The line below a bar is the interval. All in GiB, as nvidia-smi counts."
-    legend = bars.explain_paints(bars.memory_bars(advice))
+    legend = bars.explain_paints(bars.list_memory_bars(advice))
     table = page_tables.list_memory(advice)
     return (bars.draw_memory(advice), legend, Paragraph(note), table)
 
 
 def _show_steps(advice: Advice) -> Sequence[Item]:
-    if not bars.step_bars(advice):
+    if not bars.list_step_bars(advice):
         return ()
-    legend = bars.explain_paints(bars.step_bars(advice))
+    legend = bars.explain_paints(bars.list_step_bars(advice))
     return (bars.draw_steps(advice), legend, page_tables.list_steps(advice))
 
 

@@ -11,7 +11,7 @@ from math import floor, log10
 from typing import NamedTuple
 
 from jobgen.cli.layout import clip
-from jobgen.cli.output import safe
+from jobgen.cli.output import defuse
 from jobgen.cli.page.paints import Paint
 
 Point = tuple[float, float]
@@ -149,10 +149,10 @@ class Frame(NamedTuple):
 
 def fit(words: object, size: float, width: float) -> str:
     """Text cut to so many pixels: a letter is taken to be 0.56 of its size wide."""
-    return clip(safe(words), max(int(width / (size * 0.56)), 2))
+    return clip(defuse(words), max(int(width / (size * 0.56)), 2))
 
 
-def ticks(most: float, about: int) -> list[float]:
+def choose_ticks(most: float, about: int) -> list[float]:
     """About so many round numbers from 0 up to ``most``."""
     if most <= 0:
         return [0.0]
@@ -167,10 +167,10 @@ def write_page(page: Page) -> str:
     from jinja2 import FileSystemLoader, StrictUndefined
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    from jobgen.catalog import shipped
+    from jobgen.catalog import find_shipped
 
     environment = ImmutableSandboxedEnvironment(
-        loader=FileSystemLoader(shipped("templates") / "page"),
+        loader=FileSystemLoader(find_shipped("templates") / "page"),
         undefined=StrictUndefined,
         finalize=_write_value,
         autoescape=True,
@@ -186,5 +186,5 @@ def _write_value(value: object) -> object:
     if isinstance(value, float):
         return f"{value:.2f}".rstrip("0").rstrip(".")
     if type(value) is str:
-        return safe(value).replace("\ufffe", "?").replace("\uffff", "?")
+        return defuse(value).replace("\ufffe", "?").replace("\uffff", "?")
     return value

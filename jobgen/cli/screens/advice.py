@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from jobgen.cli.layout import clip, described
-from jobgen.cli.output import Ink, safe
+from jobgen.cli.layout import clip, fold_rows
+from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens import memory, remedies, scaling, strategies
-from jobgen.cli.screens.memory import breakdown, fold_foreign, gib, mfu
+from jobgen.cli.screens.memory import compute_mfu, divide_step, fold_foreign, to_gib
 from jobgen.strategy.choice.offer import Advice, Lever, StrategyOption
 from jobgen.strategy.estimate import ClusterHardware, Component, GpuMemory, StepTime
 
@@ -20,22 +20,22 @@ def screen(advice: Advice, ink: Ink, *, reasons: bool = False) -> str:
         strategies.screen(advice, ink),
         remedies.screen(advice, ink),
         scaling.screen(advice.scale, ink),
-        why(advice, ink) if reasons else "Estimates; formulas and sources: --why\n",
+        draw_why(advice, ink) if reasons else "Estimates; formulas and sources: --why\n",
     ]
     return "\n".join(part for part in parts if part)
 
 
-def why(advice: Advice, ink: Ink) -> str:
+def draw_why(advice: Advice, ink: Ink) -> str:
     """Every formula with its inputs and its source, and how the strategy was chosen."""
     option = advice.first_option
     parts = [_listed("How it was chosen", advice.why, ink)]
     if option is not None:
         rows = [
-            (safe(part.name), f"{gib(part.bytes)} GiB", _sourced(part))
+            (defuse(part.name), f"{to_gib(part.bytes)} GiB", _sourced(part))
             for part in option.memory.components
             if part.bytes > 0
         ]
-        head = f"Formulas of the memory, {safe(option.title)}"
+        head = f"Formulas of the memory, {defuse(option.title)}"
         parts.append(f"{ink('strong', clip(head, ink.width))}\n{_formulas(rows, ink)}")
         parts.append(_listed("Formulas of the step", option.step.why if option.step else (), ink))
     parts.append(_listed("Assumed, and not modelled", advice.doubts, ink))
@@ -45,7 +45,7 @@ def why(advice: Advice, ink: Ink) -> str:
 def _formulas(rows: Iterable[tuple[str, str, str]], ink: Ink) -> str:
     """Beside the amounts where there is room, else below."""
     if ink.width >= 60:
-        return described([(k, v, safe(why)) for k, v, why in rows], ink.width)
+        return fold_rows([(k, v, defuse(why)) for k, v, why in rows], ink.width)
     return "".join(
         f"  {k} {v}\n    {fold_foreign(why, ink.width - 4, '    ')}\n" for k, v, why in rows
     )
@@ -69,7 +69,7 @@ def data(advice: Advice) -> dict[str, Any]:
         "gpu": advice.machine.gpu,
         "limit_bytes": advice.limit,
         "chosen": advice.chosen.name if advice.chosen else None,
-        "strategies": [option_data(option, advice) for option in advice.options],
+        "strategies": [dump_option(option, advice) for option in advice.options],
         "levers": [_lever_data(lever) for lever in advice.levers],
         "smallest_nodes": advice.smallest_nodes,
         "smallest_by": advice.smallest_by or None,
@@ -78,8 +78,8 @@ def data(advice: Advice) -> dict[str, Any]:
                 "nodes": one.nodes,
                 "tokens_per_second": one.rate,
                 "efficiency_pct": round(one.efficiency * 100, 2),
-                "ideal_tokens_per_second": scaling.ideal(one, advice.scale),
-                **option_data(one.option, advice),
+                "ideal_tokens_per_second": scaling.compute_ideal(one, advice.scale),
+                **dump_option(one.option, advice),
             }
             for one in advice.scale
         ],
@@ -98,7 +98,7 @@ def _lever_data(lever: Lever) -> dict[str, Any]:
     }
 
 
-def option_data(option: StrategyOption, advice: Advice) -> dict[str, Any]:
+def dump_option(option: StrategyOption, advice: Advice) -> dict[str, Any]:
     """One row of the table as plain data."""
     setup = option.setup
     return {
@@ -135,8 +135,8 @@ def _memory_data(memory: GpuMemory, limit: float) -> dict[str, Any]:
             for part in memory.components
         ],
         "moment": memory.moment,
-        "allocated_bytes": memory.of("allocated"),
-        "reserved_bytes": memory.of("reserved"),
+        "allocated_bytes": memory.get_peak("allocated"),
+        "reserved_bytes": memory.get_peak("reserved"),
         "nvidia_smi_bytes": total,
         "low_bytes": memory.low,
         "high_bytes": memory.high,
@@ -153,13 +153,13 @@ def _step_data(step: StepTime | None, machine: ClusterHardware) -> dict[str, Any
     """One option's step as plain data."""
     if step is None or step.seconds <= 0:
         return None
-    spent = {f"{name.replace(' ', '_')}_seconds": s for name, s in breakdown(step).items()}
+    spent = {f"{name.replace(' ', '_')}_seconds": s for name, s in divide_step(step).items()}
     return {
         "step_seconds": step.seconds,
         **spent,
         "tokens": step.tokens,
         "tokens_per_second_per_gpu": step.rate,
-        "mfu_pct": round(mfu(step, machine) * 100, 2),
+        "mfu_pct": round(compute_mfu(step, machine) * 100, 2),
         "communication": [
             {
                 "what": volume.what,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobgen.bench.nccl import paths
+from jobgen.bench.nccl import read_paths
 from jobgen.bench.node_pairs import FEWEST
-from jobgen.cli.layout import columns, fold, pad, size, table
-from jobgen.cli.output import TIMES, Ink, safe
+from jobgen.cli.layout import align, fold, format_size, measure, pad
+from jobgen.cli.output import TIMES, Ink, defuse
 
 if TYPE_CHECKING:
     from jobgen.app.benching.allreduce import Judged
@@ -47,39 +47,39 @@ def _head(judged: Judged, ink: Ink) -> str:
     each = bench.ranks // nodes
     version = ", ".join(f"{name} {value}" for name, value in bench.versions)
     said = f"{nodes} {TIMES} {each} ranks, {bench.backend} on {bench.device}, {version}, float32"
-    lines = [f"{ink('strong', safe(judged.record.alias))}  {safe(said)}"]
+    lines = [f"{ink('strong', defuse(judged.record.alias))}  {defuse(said)}"]
     if judged.limit:
         known = judged.limit
-        lines.append(f"  limit {known.rate / _GIGA:.4g} GB/s: {safe(known.why)}")
-    network = paths(bench.network_lines).network
-    lines += [f"  NCCL uses {safe(network)}"] if network else []
+        lines.append(f"  limit {known.rate / _GIGA:.4g} GB/s: {defuse(known.why)}")
+    network = read_paths(bench.network_lines).network
+    lines += [f"  NCCL uses {defuse(network)}"] if network else []
     if judged.fit and judged.top:
-        begin = f"{seconds(judged.fit.alpha)} to begin"
+        begin = f"{format_seconds(judged.fit.alpha)} to begin"
         lines.append(f"  an all-reduce takes {begin}, then {judged.fit.rate / _GIGA:.3g} GB/s")
     return "\n".join(fold(line, ink.width, "    ") for line in lines) + "\n"
 
 
 def _points(judged: Judged, op: str, before: Mapping[str, Any] | None, ink: Ink) -> str:
-    points = judged.bench.of(op)
+    points = judged.bench.select(op)
     limit = judged.limit.rate if judged.limit else 0.0
-    old = former(before, op)
+    old = read_former(before, op)
     heads = list(_HEADS if limit else _HEADS[:-1])
     heads += ["BEFORE"] if old else []
     rows = [heads, *(_row(point, limit, old, changed=bool(old)) for point in points)]
-    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(measure, column)) for column in zip(*rows, strict=True)]
     most = max(limit, *(point.bus for point in points))
     room = min(ink.width - sum(widths) - 2 * len(widths) - 1, 40)
     lines = [ink("faint", "  ".join(map(pad, rows[0], widths)).rstrip())]
     for point, row in zip(points, rows[1:], strict=True):
-        cells = [*map(pad, row, widths), curve(point.bus, limit, most, room)]
+        cells = [*map(pad, row, widths), draw_curve(point.bus, limit, most, room)]
         lines.append("  ".join(cells).rstrip())
     return "".join(f"{line}\n" for line in lines)
 
 
 def _row(point: Point, limit: float, old: Mapping[int, float], *, changed: bool) -> list[str]:
     cells = [
-        size(point.bytes),
-        seconds(point.median),
+        format_size(point.bytes),
+        format_seconds(point.median),
         f"{point.algorithm / _GIGA:.4g}",
         f"{point.bus / _GIGA:.4g}",
         f"{point.spread:.0%}",
@@ -91,7 +91,7 @@ def _row(point: Point, limit: float, old: Mapping[int, float], *, changed: bool)
     return cells
 
 
-def curve(rate: float, limit: float, most: float, width: int) -> str:
+def draw_curve(rate: float, limit: float, most: float, width: int) -> str:
     """``█████░░|``: cells of the rate, then up to the limit; without one, only the cells."""
     if width < 8 or most <= 0:
         return ""
@@ -104,9 +104,9 @@ def curve(rate: float, limit: float, most: float, width: int) -> str:
 
 def _verdict(verdict: BenchVerdict, ink: Ink) -> str:
     word = ink(STYLES[verdict.mark], "Verdict")
-    lines = [f"{word}  {fold(safe(verdict.text), ink.width - 9, ' ' * 9)}"]
+    lines = [f"{word}  {fold(defuse(verdict.text), ink.width - 9, ' ' * 9)}"]
     if verdict.next:
-        lines.append(f"Next     {fold(safe(verdict.next), ink.width - 9, ' ' * 9)}")
+        lines.append(f"Next     {fold(defuse(verdict.next), ink.width - 9, ' ' * 9)}")
     return "\n".join(lines) + "\n"
 
 
@@ -116,8 +116,8 @@ def _nodes(nodes: Sequence[NodePairs], ink: Ink) -> str:
     for node in nodes:
         share = f"{node.share:.0%}" if node.others_median else "-"
         word = "slow" if node.slow else ""
-        rows.append((safe(node.name), _rate(node.median), _rate(node.best), share, word))
-    slow = [safe(node.name) for node in nodes if node.slow]
+        rows.append((defuse(node.name), _rate(node.median), _rate(node.best), share, word))
+    slow = [defuse(node.name) for node in nodes if node.slow]
     said = "no node is slower than the others"
     if slow:
         said = (
@@ -125,7 +125,7 @@ def _nodes(nodes: Sequence[NodePairs], ink: Ink) -> str:
         )
     elif len(nodes) < FEWEST:
         said = "two nodes cannot be told apart: --nodes 3 or more"
-    text = table(rows, indent="  ")
+    text = align(rows, indent="  ")
     mark = ink("error" if slow else "good", "Nodes")
     verdict = fold(said, ink.width - 9, " " * 9)
     return f"{ink('strong', 'Pairs of nodes')}  GB/s of bus bandwidth\n{text}{mark}    {verdict}\n"
@@ -135,22 +135,23 @@ def _tests(found: Table, ink: Ink) -> str:
     """nccl-tests' own numbers, on the GPUs of the first node."""
     rows = [("SIZE", "TIME", "ALGBW", "BUSBW")]
     rows += [
-        (size(r.bytes), seconds(r.seconds), _rate(r.algorithm), _rate(r.bus)) for r in found.rows
+        (format_size(r.bytes), format_seconds(r.seconds), _rate(r.algorithm), _rate(r.bus))
+        for r in found.rows
     ]
     failed = "  it says that results were wrong\n" if found.failed else ""
     title = f"{ink('strong', 'nccl-tests')}  all_reduce_perf, {found.ranks} GPUs of the first node"
-    return f"{title}\n{table(rows, indent='  ')}{failed}"
+    return f"{title}\n{align(rows, indent='  ')}{failed}"
 
 
 def _line(text: str, ink: Ink) -> str:
-    return fold(safe(text), ink.width, "  ") + "\n"
+    return fold(defuse(text), ink.width, "  ") + "\n"
 
 
 def _rate(rate: float) -> str:
     return f"{rate / _GIGA:.4g}"
 
 
-def seconds(value: float) -> str:
+def format_seconds(value: float) -> str:
     """``12.3 µs``, ``4.56 ms``, ``1.2 s``."""
     for unit, factor in (("s", 1.0), ("ms", 1e3)):
         if value * factor >= 1:
@@ -158,7 +159,7 @@ def seconds(value: float) -> str:
     return f"{value * 1e6:.3g} us"
 
 
-def former(before: Mapping[str, Any] | None, op: str) -> dict[int, float]:
+def read_former(before: Mapping[str, Any] | None, op: str) -> dict[int, float]:
     """Bytes → bus bandwidth of a former answer; what is not understood is passed over."""
     points = (before or {}).get("points")
     found = {}
@@ -174,18 +175,18 @@ def former(before: Mapping[str, Any] | None, op: str) -> dict[int, float]:
 
 def data(judged: Judged) -> dict[str, Any]:
     """A judged bench as plain data, with units in the names."""
-    from jobgen.cli.screens.jobs import job_data
+    from jobgen.cli.screens.jobs import dump_job
 
     bench = judged.bench
     top = judged.top
     return {
-        "job": job_data(judged.record),
+        "job": dump_job(judged.record),
         "nodes": list(bench.hosts),
         "ranks": bench.ranks,
         "backend": bench.backend,
         "device": bench.device,
         "versions": dict(bench.versions),
-        "network": paths(bench.network_lines).network or None,
+        "network": read_paths(bench.network_lines).network or None,
         "limit": _limit(judged),
         "points": [_point(point) for point in bench.points],
         "verdicts": [

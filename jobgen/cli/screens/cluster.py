@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import count, described, table
-from jobgen.cli.output import TIMES, Ink, safe
+from jobgen.cli.layout import align, count, fold_rows
+from jobgen.cli.output import TIMES, Ink, defuse
 from jobgen.shell import split_lines
 
 if TYPE_CHECKING:
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from jobgen.model.loaded import Loaded
 
 
-def table_of(files: Sequence[ClusterFile], ink: Ink) -> str:
+def draw_table(files: Sequence[ClusterFile], ink: Ink) -> str:
     """A row a profile: its name, where it comes from, what it shadows."""
     if not files:
         return "No cluster profiles were found.\n"
     rows = [("CLUSTER", "FROM", "FILE")]
-    rows += [(safe(f.name), safe(f.origin), safe(f.label) + _shadow(f)) for f in files]
-    head, _, rest = table(rows).partition("\n")
+    rows += [(defuse(f.name), defuse(f.origin), defuse(f.label) + _shadow(f)) for f in files]
+    head, _, rest = align(rows).partition("\n")
     return ink("faint", head) + "\n" + rest
 
 
 def _shadow(file: ClusterFile) -> str:
-    names = ", ".join(safe(hidden.label) for hidden in file.shadows)
+    names = ", ".join(defuse(hidden.label) for hidden in file.shadows)
     return f"  (instead of {names})" if names else ""
 
 
@@ -34,7 +34,7 @@ def _labels(file: ClusterFile) -> list[str]:
     return [hidden.label for hidden in file.shadows]
 
 
-def listed(files: Sequence[ClusterFile]) -> list[dict[str, Any]]:
+def dump_files(files: Sequence[ClusterFile]) -> list[dict[str, Any]]:
     """The profiles of ``cluster ls`` as plain data."""
     return [
         {"name": f.name, "origin": f.origin, "file": f.label, "shadows": _labels(f)} for f in files
@@ -44,17 +44,17 @@ def listed(files: Sequence[ClusterFile]) -> list[dict[str, Any]]:
 def screen(file: ClusterFile, profile: Loaded[ClusterProfile], ink: Ink) -> str:
     """What the profile comes to, its file as it stands, and those that it extends."""
     cluster = profile.value
-    rows = [(key, safe(value), str(profile.why(*path))) for key, value, path in _facts(cluster)]
-    head = f"{ink('strong', safe(cluster.name))}  {safe(file.origin)}: {safe(file.label)}"
+    rows = [(key, defuse(value), str(profile.cite(*path))) for key, value, path in _facts(cluster)]
+    head = f"{ink('strong', defuse(cluster.name))}  {defuse(file.origin)}: {defuse(file.label)}"
     body = "".join(
-        f"\n{ink('strong', 'File' if label == file.label else safe(label))}\n{_indented(text)}"
+        f"\n{ink('strong', 'File' if label == file.label else defuse(label))}\n{_indented(text)}"
         for label, text in file.texts.items()
     )
-    return f"{head}{_shadow(file)}\n{described(rows, ink.width)}{body}"
+    return f"{head}{_shadow(file)}\n{fold_rows(rows, ink.width)}{body}"
 
 
 def _indented(text: str) -> str:
-    return "".join(f"  {safe(line)}".rstrip() + "\n" for line in split_lines(text))
+    return "".join(f"  {defuse(line)}".rstrip() + "\n" for line in split_lines(text))
 
 
 def _facts(cluster: ClusterProfile) -> list[tuple[str, str, tuple[str, ...]]]:
@@ -89,13 +89,13 @@ def data(file: ClusterFile, profile: Loaded[ClusterProfile]) -> dict[str, Any]:
     }
 
 
-def trusted(file: ClusterFile, login: str, ink: Ink) -> str:
+def draw_trusted(file: ClusterFile, login: str, ink: Ink) -> str:
     """What is trusted from now on."""
     if not file.of_project:
-        return f"{safe(file.label)} is {safe(file.origin)}: nothing had to be trusted.\n"
-    return f"Trusted: {ink('strong', safe(login))}, from {safe(file.label)}\n"
+        return f"{defuse(file.label)} is {defuse(file.origin)}: nothing had to be trusted.\n"
+    return f"Trusted: {ink('strong', defuse(login))}, from {defuse(file.label)}\n"
 
 
-def trusted_data(file: ClusterFile, login: str) -> dict[str, Any]:
+def dump_trusted(file: ClusterFile, login: str) -> dict[str, Any]:
     """A trusted login and its profile as plain data."""
     return {"name": file.name, "file": file.label, "login": login, "asked": file.of_project}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.layout import count, fold, pad
-from jobgen.cli.output import Ink, safe
+from jobgen.cli.output import Ink, defuse
 from jobgen.errors import Exit
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def screen(found: Examination, ink: Ink) -> str:
     for finding in found.findings:
         if finding.group != group:
             group = finding.group
-            lines += [*([""] if lines else []), ink("strong", safe(group))]
+            lines += [*([""] if lines else []), ink("strong", defuse(group))]
         lines += _finding(finding, ink)
     return "\n".join([*lines, "", _summary(found, ink), *_next(found), ""])
 
@@ -39,10 +39,10 @@ def _finding(finding: Finding, ink: Ink) -> list[str]:
     verdict = finding.verdict
     indent = " " * (_NAME + 6)
     took = f" ({_took(verdict.seconds)})" if verdict.seconds is not None else ""
-    said = fold(f"{safe(verdict.found)}{took}", max(ink.width - len(indent), 20), indent)
+    said = fold(f"{defuse(verdict.found)}{took}", max(ink.width - len(indent), 20), indent)
     lines = [f"  {ink(style, sign)} {pad(finding.id.partition('.')[2], _NAME)}  {said}"]
     if verdict.fix:
-        text = fold(safe(verdict.fix), max(ink.width - len(indent) - 5, 20), indent + "     ")
+        text = fold(defuse(verdict.fix), max(ink.width - len(indent) - 5, 20), indent + "     ")
         lines.append(f"{indent}{ink('note', 'fix:')} {text}")
     return lines
 
@@ -72,8 +72,8 @@ def _next(found: Examination) -> list[str]:
     if codes:
         return [f"More: jobgen explain {codes[0]}"] if codes[0] != "J000" else []
     if found.cluster:
-        return [f"Next: jobgen plan job.yaml -c {safe(found.cluster)}"]
-    names = [safe(name) for name in found.profiles]
+        return [f"Next: jobgen plan job.yaml -c {defuse(found.cluster)}"]
+    names = [defuse(name) for name in found.profiles]
     if not names:
         return ["A cluster: jobgen doctor -c NAME; the profiles: jobgen cluster ls"]
     return [f"A cluster: jobgen doctor -c {names[0]}", *_others(names[1:])]
@@ -102,6 +102,6 @@ def data(found: Examination) -> dict[str, Any]:
     }
 
 
-def exit_code(found: Examination) -> Exit:
+def choose_exit(found: Examination) -> Exit:
     """0 where nothing failed, else 1."""
     return Exit.DONE if found.well else Exit.FAILED

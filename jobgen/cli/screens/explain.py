@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import clip, fold, table
-from jobgen.cli.output import Ink, safe
+from jobgen.cli.layout import align, clip, fold
+from jobgen.cli.output import Ink, defuse
 
 if TYPE_CHECKING:
     from jobgen.app.explaining import Explained
@@ -54,7 +54,7 @@ def data(found: Explained) -> list[dict[str, Any]]:
 def _codes(codes: Sequence[Code], ink: Ink, more: int) -> str:
     if len(codes) != 1:
         known = f"Variables: {more} are known, such as jobgen explain NCCL_IB_HCA or 'NCCL_IB_*'.\n"
-        return table((c.code, c.title) for c in codes) + (f"\n{known}" if more else "")
+        return align((c.code, c.title) for c in codes) + (f"\n{known}" if more else "")
     code = codes[0]
     parts = [ink("strong", f"{code.code}: {code.title}") + "\n"]
     parts += [
@@ -102,9 +102,9 @@ def _finding(said: VariableDiagnostic, ink: Ink) -> str:
     """What the judge says of a value."""
     width = min(ink.width, _WIDEST)
     label = ink(said.severity, f"{said.severity}[{said.code}]:")
-    parts = [fold(f"{label} {safe(said.message)}", width)]
+    parts = [fold(f"{label} {defuse(said.message)}", width)]
     if said.hint:
-        parts.append(fold(f"  = help: {safe(said.hint)}", width, " " * 10))
+        parts.append(fold(f"  = help: {defuse(said.hint)}", width, " " * 10))
     return "\n".join(parts) + "\n"
 
 
@@ -114,4 +114,4 @@ def _family(found: Explained, ink: Ink) -> str:
     rows += [(said.entry, "", f"nothing reads it: {said.why}") for said in found.hearsay]
     used = sum(max(len(row[at]) for row in rows) + 2 for at in (0, 1))
     room = max(20, ink.width - used)
-    return table((name, usual, clip(text, room)) for name, usual, text in rows)
+    return align((name, usual, clip(text, room)) for name, usual, text in rows)

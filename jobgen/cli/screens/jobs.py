@@ -6,10 +6,10 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import clip, columns, count, fold, span, table
-from jobgen.cli.output import Ink, safe
-from jobgen.cli.screens.ranks import describe_ranks, error_log_command
-from jobgen.cli.screens.run_files import where
+from jobgen.cli.layout import align, clip, count, fold, format_span, measure
+from jobgen.cli.output import Ink, defuse
+from jobgen.cli.screens.ranks import describe_ranks, name_log_command
+from jobgen.cli.screens.run_files import format_location
 from jobgen.model.record import JobState, RunRecord
 from jobgen.shell import split_lines
 
@@ -34,7 +34,7 @@ _ENDS = {
 }
 
 
-def listed(records: Sequence[RunRecord], now: float, ink: Ink, *, clipped: bool) -> str:
+def draw_jobs(records: Sequence[RunRecord], now: float, ink: Ink, *, clipped: bool) -> str:
     """A row a job. On a terminal the last column is cut to fit; in a pipe nothing is."""
     if not records:
         return (
@@ -43,9 +43,9 @@ def listed(records: Sequence[RunRecord], now: float, ink: Ink, *, clipped: bool)
         )
     rows = [_HEADS, *(_row(record, now) for record in records)]
     if clipped:
-        left = max(sum(max(map(columns, c)) + 2 for c in list(zip(*rows, strict=True))[:-1]), 0)
+        left = max(sum(max(map(measure, c)) + 2 for c in list(zip(*rows, strict=True))[:-1]), 0)
         rows = [(*row[:-1], clip(row[-1], max(ink.width - left, 12))) for row in rows]
-    head, *lines = split_lines(table(rows))
+    head, *lines = split_lines(align(rows))
     painted = [_painted(line, r, ink) for line, r in zip(lines, records, strict=True)]
     return "".join(f"{line}\n" for line in (ink("faint", head), *painted))
 
@@ -53,19 +53,19 @@ def listed(records: Sequence[RunRecord], now: float, ink: Ink, *, clipped: bool)
 def _row(record: RunRecord, now: float) -> tuple[str, ...]:
     old = "~" if _is_old(record, now) else ""
     return (
-        safe(record.alias),
+        defuse(record.alias),
         str(record.job) if record.job else "-",
-        safe(record.site.cluster),
-        old + state(record),
+        defuse(record.site.cluster),
+        old + name_state(record),
         str(record.shape.get("nodes", "-")),
-        old + span(elapsed(record, now)),
-        old + span(_left(record, now)),
-        info(record),
+        old + format_span(compute_elapsed(record, now)),
+        old + format_span(_left(record, now)),
+        draw_info(record),
     )
 
 
 def _painted(line: str, record: RunRecord, ink: Ink) -> str:
-    word = state(record)
+    word = name_state(record)
     return line.replace(word, ink(_style(record.state), word), 1) if ink.colour else line
 
 
@@ -75,9 +75,9 @@ def _style(found: JobState) -> str:
     return "bad" if found.final else "busy"
 
 
-def state(record: RunRecord) -> str:
+def name_state(record: RunRecord) -> str:
     """The state's word; Slurm's own beside one that this version does not know."""
-    raw = safe(record.raw) if record.state is JobState.UNKNOWN and record.raw else ""
+    raw = defuse(record.raw) if record.state is JobState.UNKNOWN and record.raw else ""
     return f"{record.state}({raw})" if raw else str(record.state)
 
 
@@ -87,7 +87,7 @@ def _is_old(record: RunRecord, now: float) -> bool:
     return unheard and not record.ended
 
 
-def elapsed(record: RunRecord, now: float) -> float | None:
+def compute_elapsed(record: RunRecord, now: float) -> float | None:
     """Seconds running, counted on from when it was heard."""
     if record.elapsed is None or record.state is not JobState.RUNNING:
         return record.elapsed
@@ -100,28 +100,28 @@ def _left(record: RunRecord, now: float) -> float | None:
     return max(record.left - max(now - record.updated, 0), 0)
 
 
-def info(record: RunRecord) -> str:
+def draw_info(record: RunRecord) -> str:
     """Why it waits, where it runs, or how it ended, in words."""
     if record.state.final:
         code = f"exit {record.exit}" if record.exit not in ("", "0:0") else ""
         words = _ENDS.get(record.state, "") or _reason(record)
         again = count(record.restarts, "restart") if record.restarts else ""
-        return ", ".join(w for w in (safe(words), safe(code), again) if w)
+        return ", ".join(w for w in (defuse(words), defuse(code), again) if w)
     if record.state in _GOING:
-        return safe(f"on {record.nodes}") if record.nodes else ""
+        return defuse(f"on {record.nodes}") if record.nodes else ""
     from jobgen.scheduler.reasons import is_held
 
     starts = record.started and not is_held(record.reason)
-    return _reason(record) + (f", starts {safe(record.started)}" if starts else "")
+    return _reason(record) + (f", starts {defuse(record.started)}" if starts else "")
 
 
 def _reason(record: RunRecord) -> str:
     if record.reason in ("", "None"):
         return ""
-    from jobgen.scheduler.reasons import in_words
+    from jobgen.scheduler.reasons import explain_reason
 
     # of what sbatch said, the first line; show has it all
-    return safe(in_words(record.reason.strip().split("\n")[0]))
+    return defuse(explain_reason(record.reason.strip().split("\n")[0]))
 
 
 # one job
@@ -130,53 +130,53 @@ def _reason(record: RunRecord) -> str:
 def draw_run(found: RunView, now: float, ink: Ink, *, gpus: bool = False) -> str:
     """One job in full: its state, what happened when, its files, the next commands."""
     record = found.record
-    name = safe(record.alias)
+    name = defuse(record.alias)
     job = f"Slurm {record.job}" if record.site.scheduler == "slurm" else f"job {record.job}"
     job = job if record.job else "no job id"
-    head = f"{ink('strong', name)} ({job}, {safe(record.site.cluster)})"
-    took, word = elapsed(record, now), "in" if record.ended else "for"
-    during = f" {word} {span(took)}" if took else ""
-    more = info(record)
-    lines = [f"{head}  {ink(_style(record.state), state(record))}{during}"]
+    head = f"{ink('strong', name)} ({job}, {defuse(record.site.cluster)})"
+    took, word = compute_elapsed(record, now), "in" if record.ended else "for"
+    during = f" {word} {format_span(took)}" if took else ""
+    more = draw_info(record)
+    lines = [f"{head}  {ink(_style(record.state), name_state(record))}{during}"]
     lines += [f"  {fold(more, ink.width - 2, '  ')}"] if more else []
     if _is_old(record, now):
-        lines.append(f"  last heard {span(max(now - record.updated, 0))} ago")
+        lines.append(f"  last heard {format_span(max(now - record.updated, 0))} ago")
     about = [*_elements(record), *describe_ranks(record)]
     lines += [f"  {fold(text, ink.width - 2, '  ')}" for text in about]
     for start, node, what in record.unfit:
-        said = f"preflight of start {start}: {safe(node)}: {safe(what)}"
+        said = f"preflight of start {start}: {defuse(node)}: {defuse(what)}"
         lines.append(f"  {fold(said, ink.width - 2, '  ')}")
     if record.report:
-        told = ", ".join(f"{safe(key)} {value:,.10g}" for key, value in record.report.items())
+        told = ", ".join(f"{defuse(key)} {value:,.10g}" for key, value in record.report.items())
         lines.append(f"  {fold(f'reported: {told}', ink.width - 2, '  ')}")
-    happened = [(_clock(h.time, now), safe(h.text)) for h in found.timeline]
+    happened = [(_clock(h.time, now), defuse(h.text)) for h in found.timeline]
     parts = ["\n".join(lines) + "\n"]
     if happened:
-        parts.append(f"{ink('strong', 'What happened')}\n{table(happened, indent='  ')}")
+        parts.append(f"{ink('strong', 'What happened')}\n{align(happened, indent='  ')}")
     if found.watched is not None:
         from jobgen.cli.screens import monitor
 
-        parts.append(monitor.section(found.watched, now, ink, gpus=gpus))
+        parts.append(monitor.draw_section(found.watched, now, ink, gpus=gpus))
     elif gpus:
         how = "monitor: 30s in the job file writes down what they do"
         parts.append(f"{ink('strong', 'GPUs')}  not watched: {how}\n")
-    files = [(label, where(record, path)) for label, path in found.files]
+    files = [(label, format_location(record, path)) for label, path in found.files]
     if files:
-        parts.append(f"{ink('strong', 'Files')}\n{table(files, indent='  ')}")
-    parts.append(f"{ink('strong', 'Next')}\n{table(_next(record), indent='  ')}")
+        parts.append(f"{ink('strong', 'Files')}\n{align(files, indent='  ')}")
+    parts.append(f"{ink('strong', 'Next')}\n{align(_next(record), indent='  ')}")
     return "\n".join(parts)
 
 
 def _elements(record: RunRecord) -> list[str]:
     """``elements: 2 running, 34 pending``; nothing for a job that is no array."""
-    words = [f"{n} {safe(state).lower()}" for state, n in record.elements.items()]
+    words = [f"{n} {defuse(state).lower()}" for state, n in record.elements.items()]
     return [f"elements: {', '.join(words)}"] if words else []
 
 
 def _next(record: RunRecord) -> list[tuple[str, str]]:
-    name = safe(record.alias)
+    name = defuse(record.alias)
     if record.ended:
-        rows = [("logs", f"jobgen logs {name}"), ("errors", error_log_command(record))]
+        rows = [("logs", f"jobgen logs {name}"), ("errors", name_log_command(record))]
         return [_GO_ON, *rows] if record.exit == _UNFINISHED else rows
     return [("follow", f"jobgen logs {name} -f"), ("cancel", f"jobgen cancel {name}")]
 
@@ -190,45 +190,47 @@ def _clock(moment: float | None, now: float) -> str:
     return time.strftime(day, time.localtime(moment))
 
 
-def detached(record: RunRecord, ink: Ink) -> str:
+def draw_detached(record: RunRecord, ink: Ink) -> str:
     """What is said when a person leaves: the job goes on, and how to come back."""
-    name = safe(record.alias)
-    still = "has ended" if record.ended else f"goes on ({state(record)})"
+    name = defuse(record.alias)
+    still = "has ended" if record.ended else f"goes on ({name_state(record)})"
     rows = [("back", f"jobgen logs {name} -f"), ("stop it", f"jobgen cancel {name}")]
-    return f"{ink('strong', 'Detached.')} {name} {still}.\n{table(rows, indent='  ')}".rstrip("\n")
+    return f"{ink('strong', 'Detached.')} {name} {still}.\n{align(rows, indent='  ')}".rstrip("\n")
 
 
-def ended(record: RunRecord, ink: Ink) -> str:
+def draw_ended(record: RunRecord, ink: Ink) -> str:
     """``llama-3  COMPLETED in 3h41m``, and where to look where it did not."""
-    during = f" in {span(record.elapsed)}" if record.elapsed is not None else ""
-    more = info(record)
+    during = f" in {format_span(record.elapsed)}" if record.elapsed is not None else ""
+    more = draw_info(record)
     about = f" ({more})" if more and record.state is not JobState.COMPLETED else ""
-    name = safe(record.alias)
-    line = f"{name}  {ink(_style(record.state), state(record))}{during}{about}\n"
+    name = defuse(record.alias)
+    line = f"{name}  {ink(_style(record.state), name_state(record))}{during}{about}\n"
     if record.state is JobState.COMPLETED:
         return line
     ranks = "".join(f"  {text}\n" for text in describe_ranks(record))
-    log = ("error log", error_log_command(record))
+    log = ("error log", name_log_command(record))
     label, command = _GO_ON if record.exit == _UNFINISHED else log
     return f"{line}{ranks}  {label}  {command}\n"
 
 
-def cancelled(records: Sequence[RunRecord], ink: Ink, *, signal: str) -> str:
+def draw_cancelled(records: Sequence[RunRecord], ink: Ink, *, signal: str) -> str:
     """What became of each."""
     lines = []
     for record in records:
         if signal and not record.ended:
-            lines.append(f"{safe(record.alias)}  got {safe(signal)}; it is {state(record)}\n")
+            lines.append(
+                f"{defuse(record.alias)}  got {defuse(signal)}; it is {name_state(record)}\n"
+            )
         else:
-            found = ink(_style(record.state), state(record))
-            lines.append(f"{safe(record.alias)}  {found}\n")
+            found = ink(_style(record.state), name_state(record))
+            lines.append(f"{defuse(record.alias)}  {found}\n")
     return "".join(lines)
 
 
 # plain data
 
 
-def job_data(record: RunRecord) -> dict[str, Any]:
+def dump_job(record: RunRecord) -> dict[str, Any]:
     """One job as plain data."""
     return {
         "id": record.alias,
@@ -262,7 +264,7 @@ def job_data(record: RunRecord) -> dict[str, Any]:
     }
 
 
-def shown_data(found: RunView) -> dict[str, Any]:
+def dump_run(found: RunView) -> dict[str, Any]:
     """One job as plain data, with what happened and its files."""
     watched: dict[str, Any] = {}
     if found.watched is not None:
@@ -270,7 +272,7 @@ def shown_data(found: RunView) -> dict[str, Any]:
 
         watched["monitor"] = monitor.data(found.watched)
     return {
-        "job": job_data(found.record),
+        "job": dump_job(found.record),
         "timeline": [{"time": h.time, "text": h.text} for h in found.timeline],
         "files": dict(found.files),
         **watched,

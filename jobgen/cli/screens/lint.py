@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobgen.app.prepare import refusal
+from jobgen.app.prepare import choose_error
 from jobgen.cli import diagnostics
 from jobgen.cli.layout import count
 from jobgen.cli.output import Ink
@@ -23,24 +23,24 @@ def screen(files: Sequence[LintedFile], texts: Mapping[str, str], ink: Ink) -> s
     return diagnostics.screen(found, {**texts, **{f.label: f.text for f in files}}, ink)
 
 
-def github(files: Sequence[LintedFile], _: Mapping[str, str], __: Ink) -> str:
+def draw_github(files: Sequence[LintedFile], _: Mapping[str, str], __: Ink) -> str:
     """Linted files as annotations of a GitHub workflow."""
-    return diagnostics.github(_placed(files))
+    return diagnostics.format_github(_placed(files))
 
 
 def data(files: Sequence[LintedFile]) -> dict[str, Any]:
     """Linted files as plain data."""
     return {
         "files": [{"file": f.label, "kind": f.kind, "valid": f.valid} for f in files],
-        "diagnostics": [diagnostics.as_data(p) for p in _all(files)],
+        "diagnostics": [diagnostics.dump_problem(p) for p in _all(files)],
     }
 
 
-def exit_code(files: Sequence[LintedFile]) -> Exit:
+def choose_exit(files: Sequence[LintedFile]) -> Exit:
     """3 for an error on a line of a file, 1 for another, 6 for memory alone, else 0."""
     if not all(f.valid for f in files):
         return Exit.INVALID
-    kind = refusal(_all(files))
+    kind = choose_error(_all(files))
     return kind.exit if kind else Exit.DONE
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobgen.cli.layout import clip, columns, fold, size
-from jobgen.cli.output import Ink, safe
-from jobgen.cli.screens.stack import bar, letters, style
+from jobgen.cli.layout import clip, fold, format_size, measure
+from jobgen.cli.output import Ink, defuse
+from jobgen.cli.screens.stack import choose_letters, choose_style, draw_bar
 from jobgen.strategy.choice.offer import Advice, StrategyOption
 from jobgen.strategy.estimate import GIB, ClusterHardware, Component, GpuMemory, StepTime, Verdict
 from jobgen.strategy.setup import Setup
@@ -22,7 +22,7 @@ _MOMENTS = {
 }
 
 
-def gib(amount: float) -> str:
+def to_gib(amount: float) -> str:
     """GiB to a tenth, without the unit; whole from a hundred on."""
     if 0 < amount < 0.05 * GIB:
         return "<0.1"
@@ -30,7 +30,7 @@ def gib(amount: float) -> str:
     return f"{found:.0f}" if found >= 99.95 else f"{found:.1f}"
 
 
-def percent(part: float) -> str:
+def format_percent(part: float) -> str:
     """``37 %``; a small part that is not nothing is ``<1 %``."""
     if 0 < part < 0.005:
         return "<1 %"
@@ -39,11 +39,11 @@ def percent(part: float) -> str:
 
 def fold_foreign(text: object, width: int, indent: str = "") -> str:
     """Foreign text folded to a width; a word that is wider than a line is cut."""
-    words = (clip(word, width) for word in safe(text).split(" "))
+    words = (clip(word, width) for word in defuse(text).split(" "))
     return fold(" ".join(words), width, indent)
 
 
-def runs(option: StrategyOption) -> bool:
+def can_run(option: StrategyOption) -> bool:
     """Whether its speed means anything: what does not fit has none."""
     return option.verdict != "no"
 
@@ -64,13 +64,13 @@ def screen(advice: Advice, ink: Ink) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def setting(option: StrategyOption) -> str:
+def format_setting(option: StrategyOption) -> str:
     """What is estimated: ``FSDP, bf16-mixed, seq_len 2048 (assumed), micro-batch 2``."""
     setup = option.setup
-    return ", ".join([safe(option.title), safe(setup.recipe.name), *sizes(setup)])
+    return ", ".join([defuse(option.title), defuse(setup.recipe.name), *list_sizes(setup)])
 
 
-def sizes(setup: Setup) -> list[str]:
+def list_sizes(setup: Setup) -> list[str]:
     """The sequence and the micro-batch; what the job does not set is marked, by its key."""
     values = {"seq_len": setup.seq, "micro_batch": setup.batch.micro}
     names = {"seq_len": "seq", "micro_batch": "micro-batch"}
@@ -84,10 +84,10 @@ def sizes(setup: Setup) -> list[str]:
 def _title(option: StrategyOption, limit: float, ink: Ink) -> list[str]:
     """The strategy at the left and the limit at the right, or the limit below."""
     head = "Memory per GPU"
-    right = f"limit {gib(limit)} GiB"
-    text = setting(option)
-    if columns(head) + columns(text) + columns(right) + 4 <= ink.width:
-        gap = ink.width - columns(head) - columns(text) - columns(right) - 2
+    right = f"limit {to_gib(limit)} GiB"
+    text = format_setting(option)
+    if measure(head) + measure(text) + measure(right) + 4 <= ink.width:
+        gap = ink.width - measure(head) - measure(text) - measure(right) - 2
         return [f"{ink('strong', head)}  {text}{' ' * gap}{right}"]
     return [f"{ink('strong', head)}  {right}", f"  {fold_foreign(text, ink.width - 2, '  ')}"]
 
@@ -96,14 +96,14 @@ def _legend(parts: Sequence[Component], total: float, ink: Ink) -> list[str]:
     """``p params 0.9 | g grads 0.9 = 50.2 GiB``: every part by its letter, as it is painted."""
     lines: list[list[str]] = [[]]
     used = 0
-    for letter, part in zip(letters(parts), parts, strict=True):
-        rest = f" {clip(safe(part.name), 16)} {gib(part.bytes)}"
+    for letter, part in zip(choose_letters(parts), parts, strict=True):
+        rest = f" {clip(defuse(part.name), 16)} {to_gib(part.bytes)}"
         if lines[-1] and used + 3 + 1 + len(rest) > ink.width - 4:
             lines.append([])
             used = 0
-        used += (3 if lines[-1] else 0) + 1 + columns(rest)
-        lines[-1].append(ink(style(part.name), letter) + rest)
-    end = f"= {gib(total)} GiB"
+        used += (3 if lines[-1] else 0) + 1 + measure(rest)
+        lines[-1].append(ink(choose_style(part.name), letter) + rest)
+    end = f"= {to_gib(total)} GiB"
     if used + 2 + len(end) > ink.width - 4:
         lines.append([end])
     else:
@@ -114,20 +114,20 @@ def _legend(parts: Sequence[Component], total: float, ink: Ink) -> list[str]:
 def _bar(parts: Sequence[Component], limit: float, ink: Ink) -> str:
     total = sum(part.bytes for part in parts)
     if limit <= 0:
-        return f"  {bar(parts, limit, ink.width - 4, ink)}"
-    share = percent(total / limit)
-    return f"  {bar(parts, limit, ink.width - 4 - columns(share), ink)} {share}"
+        return f"  {draw_bar(parts, limit, ink.width - 4, ink)}"
+    share = format_percent(total / limit)
+    return f"  {draw_bar(parts, limit, ink.width - 4 - measure(share), ink)} {share}"
 
 
 def _sentences(option: StrategyOption, advice: Advice, ink: Ink) -> list[str]:
     memory = option.memory
-    found = verdict(option, advice.limit)
+    found = format_verdict(option, advice.limit)
     word = found.partition(":")[0]
     told = [
-        expected(memory, advice.limit),
+        format_expected(memory, advice.limit),
         *_shrinking(memory),
         *_beside(memory, advice.machine),
-        *([speed(option.step, advice.machine)] if option.step and runs(option) else []),
+        *([format_speed(option.step, advice.machine)] if option.step and can_run(option) else []),
         *(f"not modelled: {doubt}" for doubt in memory.doubts),
     ]
     lines = [f"  {fold_foreign(text, ink.width - 4, '    ')}" for text in told]
@@ -136,31 +136,33 @@ def _sentences(option: StrategyOption, advice: Advice, ink: Ink) -> list[str]:
     return [f"  {painted}", *lines]
 
 
-def expected(memory: GpuMemory, limit: float) -> str:
+def format_expected(memory: GpuMemory, limit: float) -> str:
     """The peak in each metric, with the interval of the one that the limit is about."""
-    low, high = gib(memory.low), gib(memory.high)
+    low, high = to_gib(memory.low), to_gib(memory.high)
+    shown, most = to_gib(memory.nvidia_smi), to_gib(limit)
+    reserved, allocated = (to_gib(memory.get_peak(key)) for key in ("reserved", "allocated"))
     return (
-        f"expected {gib(memory.nvidia_smi)} GiB in nvidia-smi ({low}\u2013{high}) of {gib(limit)}; "
-        f"{gib(memory.of('reserved'))} reserved, {gib(memory.of('allocated'))} allocated by torch; "
+        f"expected {shown} GiB in nvidia-smi ({low}\u2013{high}) of {most}; "
+        f"{reserved} reserved, {allocated} allocated by torch; "
         f"the peak is in {_MOMENTS[memory.moment]}"
     )
 
 
-def verdict(option: StrategyOption, limit: float) -> str:
+def format_verdict(option: StrategyOption, limit: float) -> str:
     """Whether it fits and by how much, or why nobody can say."""
     memory = option.memory
     free = limit - memory.nvidia_smi
-    part = percent(abs(free) / limit) if limit > 0 else "?"
+    part = format_percent(abs(free) / limit) if limit > 0 else "?"
     if option.verdict == "unknown":
         return f"unknown: {option.note or '; '.join(memory.doubts) or 'no reason was given'}"
     if option.verdict == "no":
-        over = f"{gib(-free)} GiB over the limit ({part})" if free < 0 else ""
+        over = f"{to_gib(-free)} GiB over the limit ({part})" if free < 0 else ""
         if free >= 0 and memory.high > limit:
-            over = f"the interval reaches {gib(memory.high)} GiB"
+            over = f"the interval reaches {to_gib(memory.high)} GiB"
         why = "; ".join(words for words in (over, option.note) if words)
         return f"does not fit: {why or 'no reason was given'}"
     top = "; the upper end of the interval does not fit" if memory.high > limit else ""
-    return f"{option.verdict}: {part} headroom ({gib(free)} GiB){top}"
+    return f"{option.verdict}: {part} headroom ({to_gib(free)} GiB){top}"
 
 
 def _shrinking(memory: GpuMemory) -> list[str]:
@@ -169,41 +171,43 @@ def _shrinking(memory: GpuMemory) -> list[str]:
     smaller = [part for part in parts if part.shrinks]
     stays = sum(part.bytes for part in parts if not part.shrinks)
     if not smaller:
-        return [f"more GPUs make nothing of it smaller: {gib(stays)} GiB stay"]
+        return [f"more GPUs make nothing of it smaller: {to_gib(stays)} GiB stay"]
     names = ", ".join(part.name for part in smaller)
-    return [f"more GPUs make smaller: {names}; {gib(stays)} GiB stay"]
+    return [f"more GPUs make smaller: {names}; {to_gib(stays)} GiB stay"]
 
 
 def _beside(memory: GpuMemory, machine: ClusterHardware) -> list[str]:
     """What is needed outside of the GPU, where it is needed."""
     told = []
     if memory.host > 0:
-        there = f" of {size(machine.node_memory)}" if machine.node_memory else ""
-        pinned = f", {size(memory.pinned)} of it pinned" if memory.pinned > 0 else ""
-        told.append(f"{size(memory.host)}{there} memory of each node{pinned}")
+        there = f" of {format_size(machine.node_memory)}" if machine.node_memory else ""
+        pinned = f", {format_size(memory.pinned)} of it pinned" if memory.pinned > 0 else ""
+        told.append(f"{format_size(memory.host)}{there} memory of each node{pinned}")
     if memory.nvme > 0:
-        told.append(f"{size(memory.nvme)} NVMe of each node")
+        told.append(f"{format_size(memory.nvme)} NVMe of each node")
     if memory.checkpoint > 0:
-        told.append(f"{size(memory.checkpoint)} for each checkpoint")
+        told.append(f"{format_size(memory.checkpoint)} for each checkpoint")
     return [f"beside the GPU: {'; '.join(told)}"] if told else []
 
 
-def speed(step: StepTime, machine: ClusterHardware) -> str:
+def format_speed(step: StepTime, machine: ClusterHardware) -> str:
     """A step in seconds and what takes them, tokens for each GPU, and model FLOPs utilization."""
-    spent = [f"{name} {seconds(amount)}" for name, amount in breakdown(step).items() if amount > 0]
+    spent = [
+        f"{name} {format_time(amount)}" for name, amount in divide_step(step).items() if amount > 0
+    ]
     if step.seconds <= 0:
         return "step: unknown"
-    told = f"step {seconds(step.seconds)} ({', '.join(spent)}); {step.rate:.0f} tokens/s/GPU"
-    return f"{told}, MFU {percent(mfu(step, machine))}" if machine.peak > 0 else told
+    told = f"step {format_time(step.seconds)} ({', '.join(spent)}); {step.rate:.0f} tokens/s/GPU"
+    return f"{told}, MFU {format_percent(compute_mfu(step, machine))}" if machine.peak > 0 else told
 
 
-def mfu(step: StepTime, machine: ClusterHardware) -> float:
+def compute_mfu(step: StepTime, machine: ClusterHardware) -> float:
     """Model FLOPs utilization: the part of the peak that useful arithmetic reaches."""
     whole = step.seconds * machine.peak
     return step.flops / whole if whole > 0 else 0.0
 
 
-def breakdown(step: StepTime) -> dict[str, float]:
+def divide_step(step: StepTime) -> dict[str, float]:
     """Seconds of a step by what takes them; they sum to it."""
     return {
         "compute": step.compute,
@@ -214,7 +218,7 @@ def breakdown(step: StepTime) -> dict[str, float]:
     }
 
 
-def seconds(amount: float) -> str:
+def format_time(amount: float) -> str:
     """``12 ms``, ``2.31 s``, ``95 s``, ``12 min``."""
     if amount < 1:
         return f"{amount * 1000:.0f} ms"

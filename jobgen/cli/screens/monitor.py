@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import count, fold, size, span, table
-from jobgen.cli.output import Ink, safe
+from jobgen.cli.layout import align, count, fold, format_size, format_span
+from jobgen.cli.output import Ink, defuse
 from jobgen.model.units import Walltime
 
 if TYPE_CHECKING:
@@ -21,23 +21,23 @@ _NODES = ("NODE", "LOAD", "CPU", "PEAK MEMORY", "NET IN/OUT", "RDMA IN/OUT")
 _EACH = ("NODE", "GPU", "UTIL", "MEMORY", "TEMP", "POWER", "CLOCK", "HELD BY")
 
 
-def section(watched: Watched, now: float, ink: Ink, *, gpus: bool) -> str:
+def draw_section(watched: Watched, now: float, ink: Ink, *, gpus: bool) -> str:
     """The monitor's part of the screen; with ``gpus`` a row a GPU, as it was last seen."""
     rate = f"every {Walltime(watched.every)}"
     if watched.overall is None:
-        return f"{ink('strong', 'Monitor')}  {rate}: {safe(watched.unread)}\n{_said(watched)}"
-    over = f"{rate}, over {span(watched.overall.seconds)}"
+        return f"{ink('strong', 'Monitor')}  {rate}: {defuse(watched.unread)}\n{_said(watched)}"
+    over = f"{rate}, over {format_span(watched.overall.seconds)}"
     shown = _shown(watched)
     parts = []
     if watched.overall.gpus:
         title = f"{count(watched.overall.gpus, 'GPU')} on {count(len(watched.nodes), 'node')}"
         rows = [_GPUS, *map(_gpus, shown)]
-        parts.append(f"{ink('strong', 'GPUs')}  {title}, {over}\n{table(rows, indent='  ')}")
+        parts.append(f"{ink('strong', 'GPUs')}  {title}, {over}\n{align(rows, indent='  ')}")
     rows = [_NODES, *map(_node, shown)]
     rest = len(watched.nodes) - len(shown)
     more = f"  and {rest} more; --json has all\n" if rest else ""
     about = "" if watched.overall.gpus else f"  {over}"
-    parts.append(f"{ink('strong', 'Nodes')}{about}\n{table(rows, indent='  ')}{more}")
+    parts.append(f"{ink('strong', 'Nodes')}{about}\n{align(rows, indent='  ')}{more}")
     if gpus:
         parts.append(_live(watched.nodes, now, ink))
     parts.append(_remarks(watched.remarks, ink) + _said(watched))
@@ -55,7 +55,7 @@ def _gpus(node: NodeSummary) -> tuple[str, ...]:
     gpus = node.gpus
     fullest = max(gpus, key=lambda gpu: gpu.memory or 0.0, default=None)
     return (
-        safe(node.name),
+        defuse(node.name),
         str(len(gpus)),
         _number(node.util, "%"),
         _number(_least(gpu.p10 for gpu in gpus), "%"),
@@ -68,7 +68,7 @@ def _gpus(node: NodeSummary) -> tuple[str, ...]:
 
 def _node(node: NodeSummary) -> tuple[str, ...]:
     return (
-        safe(node.name),
+        defuse(node.name),
         "-" if node.load is None else f"{node.load:.1f}",
         _number(node.cpu, "%"),
         _of(node.memory, node.memory_total),
@@ -88,7 +88,7 @@ def _live(nodes: Sequence[NodeSummary], now: float, ink: Ink) -> str:
             newest = max(newest, seen.time)
             rows.append(
                 (
-                    safe(node.name),
+                    defuse(node.name),
                     str(gpu.number),
                     _number(seen.util, "%"),
                     _of(seen.memory, gpu.memory_total),
@@ -100,21 +100,21 @@ def _live(nodes: Sequence[NodeSummary], now: float, ink: Ink) -> str:
             )
     if not rows:
         return ""
-    old = span(max(now - newest, 0.0))
-    return f"{ink('strong', 'Now')}  {old} ago\n{table([_EACH, *rows], indent='  ')}"
+    old = format_span(max(now - newest, 0.0))
+    return f"{ink('strong', 'Now')}  {old} ago\n{align([_EACH, *rows], indent='  ')}"
 
 
 def _remarks(remarks: Sequence[Remark], ink: Ink) -> str:
     lines = []
     for remark in remarks[: 2 * MOST]:
-        text = f"{safe(remark.node)}{_indices(remark.gpus)}: {remark.text}"
+        text = f"{defuse(remark.node)}{_indices(remark.gpus)}: {remark.text}"
         lines.append(f"  {ink('warning', '[warn]')} {fold(text, ink.width - 9, ' ' * 9)}\n")
     rest = len(remarks) - len(lines)
     return "".join(lines) + (f"  and {rest} more; --json has all\n" if rest else "")
 
 
 def _said(watched: Watched) -> str:
-    return "".join(f"  {safe(line)}\n" for line in watched.complaints)
+    return "".join(f"  {defuse(line)}\n" for line in watched.complaints)
 
 
 def _indices(gpus: Sequence[int]) -> str:
@@ -144,9 +144,9 @@ def _words(reasons: Iterable[str]) -> list[str]:
 
 
 def _watts(gpus: Sequence[GpuSummary]) -> str:
-    from jobgen.monitor.summary import mean
+    from jobgen.monitor.summary import compute_mean
 
-    power, limit = mean(gpu.power for gpu in gpus), _most(gpu.limit for gpu in gpus)
+    power, limit = compute_mean(gpu.power for gpu in gpus), _most(gpu.limit for gpu in gpus)
     if power is None:
         return "-"
     return f"{power:.0f} W" if limit is None else f"{power:.0f}/{limit:.0f} W"
@@ -159,13 +159,13 @@ def _number(value: float | None, unit: str) -> str:
 def _of(part: float | None, whole: float | None) -> str:
     if part is None:
         return "-"
-    return size(part) if whole is None else f"{size(part)} of {size(whole)}"
+    return format_size(part) if whole is None else f"{format_size(part)} of {format_size(whole)}"
 
 
 def _rates(received: float | None, sent: float | None) -> str:
     if received is None or sent is None:
         return "-"
-    return f"{size(received)}/s, {size(sent)}/s"
+    return f"{format_size(received)}/s, {format_size(sent)}/s"
 
 
 def _most(values: Iterable[float | None]) -> float | None:

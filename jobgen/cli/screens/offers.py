@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jobgen.cli.layout import clip, columns, pad, write_hours
-from jobgen.cli.output import Ink, safe
-from jobgen.cli.screens.memory import STYLES, WORDS, fold_foreign, gib, runs, seconds
+from jobgen.cli.layout import clip, measure, pad, write_hours
+from jobgen.cli.output import Ink, defuse
+from jobgen.cli.screens.memory import STYLES, WORDS, can_run, fold_foreign, format_time, to_gib
 from jobgen.strategy.choice.offer import Offer
 from jobgen.strategy.choice.price_comparison import break_even
 
@@ -31,39 +31,39 @@ def screen(offers: Sequence[Offer], tokens: float, ink: Ink) -> str:
     """A column for each cluster, in as many blocks as the width needs; then where they are even."""
     if not offers:
         return ""
-    title = f"The same work on each cluster: {amount(tokens)} tokens"
+    title = f"The same work on each cluster: {format_amount(tokens)} tokens"
     lines = [ink("strong", clip(title, ink.width))]
-    left = 2 + max(map(columns, HEADS))
-    cells = [[clip(safe(o.cluster), _WIDEST), *column(o)] for o in offers]
-    widths = [min(max(map(columns, c)), _WIDEST) for c in cells]
+    left = 2 + max(map(measure, HEADS))
+    cells = [[clip(defuse(o.cluster), _WIDEST), *draw_column(o)] for o in offers]
+    widths = [min(max(map(measure, c)), _WIDEST) for c in cells]
     for first, last in _blocks(widths, ink.width - left):
         lines += [""] if first else []
         lines += _block(offers[first:last], cells[first:last], widths[first:last], ink)
-    lines += [f"  {fold_foreign(line, ink.width - 4, '    ')}" for line in evens(offers)]
+    lines += [f"  {fold_foreign(line, ink.width - 4, '    ')}" for line in list_evens(offers)]
     return "".join(line + "\n" for line in lines)
 
 
-def column(offer: Offer) -> list[str]:
+def draw_column(offer: Offer) -> list[str]:
     """Of one cluster, what stands beside ``HEADS``."""
     option = offer.option
-    step = option.step if runs(option) and option.step and option.step.seconds > 0 else None
+    step = option.step if can_run(option) and option.step and option.step.seconds > 0 else None
     gpus = option.setup.mesh.world
-    memory = (f"{gib(option.memory.nvidia_smi)} GiB", WORDS[option.verdict])
-    cells = [safe(option.title), str(gpus), *memory]
+    memory = (f"{to_gib(option.memory.nvidia_smi)} GiB", WORDS[option.verdict])
+    cells = [defuse(option.title), str(gpus), *memory]
     if not step:
         return cells + ["-"] * 5
     hours = (f"{write_hours(offer.gpu_hours / gpus)} h", write_hours(offer.gpu_hours, 4))
-    return [*cells, seconds(step.seconds), f"{step.rate:.0f}", *hours, money(offer)]
+    return [*cells, format_time(step.seconds), f"{step.rate:.0f}", *hours, format_money(offer)]
 
 
-def money(offer: Offer) -> str:
+def format_money(offer: Offer) -> str:
     """``115 EUR``, or ``-`` where nobody said a price."""
     if offer.amount is None:
         return "-"
-    return f"{offer.amount:.0f} {safe(offer.currency)}".rstrip()
+    return f"{offer.amount:.0f} {defuse(offer.currency)}".rstrip()
 
 
-def evens(offers: Sequence[Offer]) -> list[str]:
+def list_evens(offers: Sequence[Offer]) -> list[str]:
     """Where one of two offers becomes cheaper than the other, in words."""
     told = []
     for offer in offers:
@@ -88,7 +88,7 @@ def evens(offers: Sequence[Offer]) -> list[str]:
     return told
 
 
-def amount(number: float) -> str:
+def format_amount(number: float) -> str:
     """A large number for people: ``1.2 billion``."""
     for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
         if number >= size:
@@ -110,7 +110,7 @@ def _blocks(widths: Sequence[int], room: int) -> list[tuple[int, int]]:
 def _block(
     offers: Sequence[Offer], cells: Sequence[Sequence[str]], widths: Sequence[int], ink: Ink
 ) -> list[str]:
-    left = max(map(columns, HEADS))
+    left = max(map(measure, HEADS))
     room = max(ink.width - 4 - left, 8)
     lines: list[str] = []
     for i, head in enumerate(("", *HEADS)):

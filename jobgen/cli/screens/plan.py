@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobgen.cli.call import Flags
 from jobgen.cli.diagnostics import format_problem
-from jobgen.cli.layout import clip, columns, count, described, fold, size, table, write_hours
-from jobgen.cli.output import TIMES, Ink, safe
-from jobgen.cli.screens.render import compared, differences
+from jobgen.cli.layout import align, clip, count, fold, fold_rows, format_size, measure, write_hours
+from jobgen.cli.output import TIMES, Ink, defuse
+from jobgen.cli.screens.render import draw_differences, dump_differences
 from jobgen.errors import Place
 from jobgen.model.units import Walltime
 from jobgen.shell import join, split_lines
@@ -34,7 +34,7 @@ class Invocation(NamedTuple):
         """The command line of this call with another verb."""
         cluster = ("-c", self.flags.cluster) if self.flags.cluster else ()
         sets = [word for one in self.flags.sets for word in ("--set", one)]
-        return safe(join(["jobgen", verb, self.job, *cluster, *sets]))
+        return defuse(join(["jobgen", verb, self.job, *cluster, *sets]))
 
 
 def screen(
@@ -48,7 +48,7 @@ def screen(
     ready = planned.ready
     plan = ready.plan
     parts = [
-        headline(plan, planned.cost, ink),
+        draw_headline(plan, planned.cost, ink),
         estimates,
         _section("Decisions", _decisions(plan), ink),
         _section("Chosen for the program", _rows(plan.configured, ""), ink),
@@ -56,16 +56,16 @@ def screen(
         _section("Options of sbatch", _rows(plan.directives, "--"), ink),
         _section("Environment", _environment(plan, ready.facts.secrets), ink),
         _files(ready, words, ink),
-        upload(ready.manifest, ink) if ready.manifest else "",
+        draw_upload(ready.manifest, ink) if ready.manifest else "",
         _since(planned, ink),
-        checks([check for check in plan.checks if check.status != "fail"], ink),
+        draw_checks([check for check in plan.checks if check.status != "fail"], ink),
         "\n".join(format_problem(note, {}, ink) for note in plan.notes),
-        checks(failed, ink, "Fix this first") or f"Next: {words.command('submit')}\n",
+        draw_checks(failed, ink, "Fix this first") or f"Next: {words.command('submit')}\n",
     ]
     return "\n".join(part for part in parts if part)
 
 
-def headline(plan: Plan, cost: Cost, ink: Ink) -> str:
+def draw_headline(plan: Plan, cost: Cost, ink: Ink) -> str:
     """The first lines of a plan: what runs, where, how large, and the most that it can use up."""
     shape = plan.shape
     nodes = count(shape.nodes, "node")
@@ -73,16 +73,16 @@ def headline(plan: Plan, cost: Cost, ink: Ink) -> str:
         nodes = f"{shape.min_nodes} to {nodes}"
     if shape.elements is not None:
         nodes = f"{count(shape.elements, 'element')} of {nodes}"
-    kind = safe(shape.gpu) or "GPU"
+    kind = defuse(shape.gpu) or "GPU"
     each = (
         f"{shape.gpus_per_node} {kind}" if shape.gpus_per_node else f"{shape.ranks_per_node} ranks"
     )
     total = count(shape.nodes * shape.gpus_per_node, "GPU") if shape.gpus_per_node else ""
     total = total or count(shape.world, "rank")
     line = f"{nodes} {TIMES} {each} = {total}, {Walltime(shape.seconds).human()}"
-    name = ink("strong", f"{safe(plan.name)} on {safe(plan.cluster)}:")
+    name = ink("strong", f"{defuse(plan.name)} on {defuse(plan.cluster)}:")
     most = _cost(cost)
-    used = columns(f"{plan.name} on {plan.cluster}: {line}")
+    used = measure(f"{plan.name} on {plan.cluster}: {line}")
     return f"{name} {line}{_beside(used, most, ink)}\n"
 
 
@@ -90,13 +90,13 @@ def _beside(used: int, most: str, ink: Ink) -> str:
     """The cost: beside the headline where there is room, else below."""
     if not most:
         return ""
-    return f"  ({most})" if used + columns(most) + 4 <= ink.width else f"\n  {most}"
+    return f"  ({most})" if used + measure(most) + 4 <= ink.width else f"\n  {most}"
 
 
 def _cost(cost: Cost) -> str:
     if not cost.gpu_hours:
         return ""
-    money = f", {cost.amount:.0f} {safe(cost.currency)}" if cost.amount is not None else ""
+    money = f", {cost.amount:.0f} {defuse(cost.currency)}" if cost.amount is not None else ""
     total = f"{write_hours(cost.gpu_hours)} GPU-hours{money}"
     if cost.starts == 1:
         return f"at most {total}"
@@ -105,17 +105,21 @@ def _cost(cost: Cost) -> str:
 
 
 def _section(title: str, rows: Iterable[tuple[str, str, str]], ink: Ink) -> str:
-    text = described(rows, ink.width)
+    text = fold_rows(rows, ink.width)
     return f"{ink('strong', title)}\n{text}" if text else ""
 
 
 def _decisions(plan: Plan) -> list[tuple[str, str, str]]:
     rows = _rows(plan.other, "")
-    rows.insert(0, ("launcher", safe(plan.launcher.value), reason(plan.launcher)))
+    rows.insert(0, ("launcher", defuse(plan.launcher.value), draw_reason(plan.launcher)))
     if plan.container is not None:
         inside = plan.container
-        rows.append(("container", safe(inside.image), f"{inside.runtime} ({safe(inside.place)})"))
-    rows += [("setup", safe(line.value), reason(line)) for line in (*plan.site_setup, *plan.setup)]
+        rows.append(
+            ("container", defuse(inside.image), f"{inside.runtime} ({defuse(inside.place)})")
+        )
+    rows += [
+        ("setup", defuse(line.value), draw_reason(line)) for line in (*plan.site_setup, *plan.setup)
+    ]
     return rows
 
 
@@ -124,79 +128,79 @@ def _steps(plan: Plan, ink: Ink) -> str:
     lines = [ink("strong", "Steps")]
     for step in plan.steps:
         why = fold(_joined(step.why, step.place), ink.width - 6 - len(step.name), "    ")
-        lines.append(f"  {safe(step.name)}: {why}")
-        lines += [f"    | {safe(line)}" for line in split_lines(step.text)]
+        lines.append(f"  {defuse(step.name)}: {why}")
+        lines += [f"    | {defuse(line)}" for line in split_lines(step.text)]
     return "\n".join(lines) + "\n" if plan.steps else ""
 
 
 def _rows(decisions: Mapping[str, Decision[Any]], dashes: str) -> list[tuple[str, str, str]]:
-    return [(f"{dashes}{safe(k)}", safe(d.value), reason(d)) for k, d in decisions.items()]
+    return [(f"{dashes}{defuse(k)}", defuse(d.value), draw_reason(d)) for k, d in decisions.items()]
 
 
 def _environment(plan: Plan, origins: Mapping[str, str]) -> list[tuple[str, str, str]]:
-    secrets = ((name, safe(origins.get(name) or "NOT FOUND")) for name in plan.secrets)
+    secrets = ((name, defuse(origins.get(name) or "NOT FOUND")) for name in plan.secrets)
     told = [(name, "***", f"a secret, never shown, from {origin}") for name, origin in secrets]
     return _rows(plan.env, "") + told
 
 
-def reason(decision: Decision[Any]) -> str:
+def draw_reason(decision: Decision[Any]) -> str:
     """Why, and the place that says so."""
     return _joined(decision.why, decision.place)
 
 
 def _joined(why: str, place: Place) -> str:
-    return safe(f"{why} ({place})" if why and place.file else why or place)
+    return defuse(f"{why} ({place})" if why and place.file else why or place)
 
 
 def _files(ready: PreparedJob, words: Invocation, ink: Ink) -> str:
     rows = [
-        (f.path, count(f.content.count(b"\n"), "line"), size(len(f.content)))
+        (f.path, count(f.content.count(b"\n"), "line"), format_size(len(f.content)))
         for f in ready.bundle.files
     ]
-    text = table(rows, indent="  ")
+    text = align(rows, indent="  ")
     return f"{ink('strong', 'Files')}  (print them: {words.command('render')})\n{text}"
 
 
-def upload(manifest: Manifest, ink: Ink) -> str:
+def draw_upload(manifest: Manifest, ink: Ink) -> str:
     """What would be sent, what not and why, and the biggest files."""
     files = count(len(manifest.files), "file")
-    lines = [f"{ink('strong', 'Upload')}  {files}, {size(manifest.total)}"]
-    biggest = [f"{safe(e.path)} {size(e.size)}" for e in manifest.largest(5)]
+    lines = [f"{ink('strong', 'Upload')}  {files}, {format_size(manifest.total)}"]
+    biggest = [f"{defuse(e.path)} {format_size(e.size)}" for e in manifest.list_largest(5)]
     if biggest:
         lines.append(_folded("largest", ", ".join(biggest), ink))
     if manifest.ignored:
-        total = size(sum(i.size for i in manifest.ignored))
+        total = format_size(sum(i.size for i in manifest.ignored))
         shown = [
-            f"{safe(i.path)} {'over ' if i.at_least else ''}{size(i.size)}"
+            f"{defuse(i.path)} {'over ' if i.at_least else ''}{format_size(i.size)}"
             for i in manifest.ignored[:5]
         ]
         rest = len(manifest.ignored) - len(shown)
         more = f" and {rest} more" if rest else ""
-        rules = f", by {safe(manifest.rules_from)}" if manifest.rules_from else ""
+        rules = f", by {defuse(manifest.rules_from)}" if manifest.rules_from else ""
         lines.append(_folded("left out", f"{total}{rules}: {', '.join(shown)}{more}", ink))
     if manifest.withheld:
-        names = ", ".join(clip(safe(name), 40) for name in manifest.withheld[:5])
+        names = ", ".join(clip(defuse(name), 40) for name in manifest.withheld[:5])
         lines.append(_folded("withheld", f"these look like secrets: {names}", ink))
     return "\n".join(lines) + "\n"
 
 
 def _folded(key: str, text: str, ink: Ink) -> str:
     head = f"  {key:9} "
-    return head + fold(text, ink.width - columns(head), " " * columns(head))
+    return head + fold(text, ink.width - measure(head), " " * measure(head))
 
 
 def _since(planned: Planned, ink: Ink) -> str:
     if planned.differences is not None:
-        title = ink("strong", f"Since {safe(planned.against)}")
-        return f"{title}\n{differences(planned.differences, ink)}"
+        title = ink("strong", f"Since {defuse(planned.against)}")
+        return f"{title}\n{draw_differences(planned.differences, ink)}"
     if planned.last is None:
         return ""
     same = planned.last.digest == planned.ready.bundle.digest
     found = "the same files" if same else "other files; see --diff"
-    return f"{ink('strong', 'Last run')}  {safe(planned.last.alias)}: {found}\n"
+    return f"{ink('strong', 'Last run')}  {defuse(planned.last.alias)}: {found}\n"
 
 
-def checks(found: Iterable[PlanCheck], ink: Ink, title: str = "Checks") -> str:
+def draw_checks(found: Iterable[PlanCheck], ink: Ink, title: str = "Checks") -> str:
     """Each check with its result, its line, and what to do."""
     lines = []
     for check in found:
@@ -204,7 +208,7 @@ def checks(found: Iterable[PlanCheck], ink: Ink, title: str = "Checks") -> str:
         place = check.place
         where = f" ({place.file}:{place.line})" if place and place.line else ""
         text = f"{check.message}{where}" + (f"; {check.hint}" if check.hint else "")
-        lines.append(f"  {ink(style, mark)} {fold(safe(text), ink.width - 9, ' ' * 9)}")
+        lines.append(f"  {ink(style, mark)} {fold(defuse(text), ink.width - 9, ' ' * 9)}")
     return f"{ink('strong', title)}\n" + "\n".join(lines) + "\n" if lines else ""
 
 
@@ -213,7 +217,7 @@ def data(planned: Planned) -> dict[str, Any]:
     ready, plan, cost = planned.ready, planned.ready.plan, planned.cost
     shape = plan.shape
     elements = {"elements": shape.elements} if shape.elements else {}
-    changes = {} if planned.differences is None else compared(planned.differences)
+    changes = {} if planned.differences is None else dump_differences(planned.differences)
     return {
         "name": plan.name,
         "cluster": plan.cluster,
@@ -241,7 +245,7 @@ def data(planned: Planned) -> dict[str, Any]:
         "secrets": {name: ready.facts.secrets.get(name) for name in plan.secrets},
         "setup": [_decision(line) for line in (*plan.site_setup, *plan.setup)],
         "steps": [{"name": s.name, "scope": s.scope, "text": s.text} for s in plan.steps],
-        "files": files_data(ready),
+        "files": dump_files(ready),
         "upload": ready.manifest and _upload_data(ready.manifest),
         "checks": [_check_data(check) for check in plan.checks],
         "last": planned.last.alias if planned.last else None,
@@ -250,7 +254,7 @@ def data(planned: Planned) -> dict[str, Any]:
     }
 
 
-def files_data(ready: PreparedJob) -> list[dict[str, Any]]:
+def dump_files(ready: PreparedJob) -> list[dict[str, Any]]:
     """The rendered files: path, sum and length."""
     return [
         {"path": f.path, "sha256": sha256(f.content).hexdigest(), "bytes": len(f.content)}

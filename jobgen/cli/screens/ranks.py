@@ -6,8 +6,8 @@ import signal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
-from jobgen.cli.layout import span
-from jobgen.cli.output import safe
+from jobgen.cli.layout import format_span
+from jobgen.cli.output import defuse
 from jobgen.model.record import RunRecord
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def describe_ranks(record: RunRecord) -> list[str]:
         *((row.task, _describe_silence(row)) for row in silences),
     ]
     array = bool(record.shape.get("elements"))
-    return [f"element {safe(task)}: {text}" if array else text for task, text in texts]
+    return [f"element {defuse(task)}: {text}" if array else text for task, text in texts]
 
 
 def _newest(record: RunRecord, rows: Sequence[Row]) -> list[Row]:
@@ -34,18 +34,18 @@ def _newest(record: RunRecord, rows: Sequence[Row]) -> list[Row]:
     return [row for row in rows if row.start == newest or record.shape.get("elements")]
 
 
-def error_log_command(record: RunRecord) -> str:
+def name_log_command(record: RunRecord) -> str:
     """The command that shows the error log: of the rank that failed first, if it is known."""
     failures = _newest(record, record.failures)
     first = failures[0] if failures else None
-    task = f" --task {safe(first.task)}" if first and record.shape.get("elements") else ""
+    task = f" --task {defuse(first.task)}" if first and record.shape.get("elements") else ""
     rank = f" --rank {first.rank}" if first and first.rank is not None else ""
-    return f"jobgen logs {safe(record.alias)}{task}{rank} --stderr -n 50"
+    return f"jobgen logs {defuse(record.alias)}{task}{rank} --stderr -n 50"
 
 
 def _describe_failure(failure: RankFailure, *, first: bool) -> str:
     when = "failed first" if first else "failed in the same second"
-    node = safe(failure.node)
+    node = defuse(failure.node)
     who = (
         f"{node}, before its ranks started,"
         if failure.rank is None
@@ -67,6 +67,6 @@ def _describe_end(failure: RankFailure) -> str:
 
 def _describe_silence(silence: Silence) -> str:
     return (
-        f"rank {silence.rank} on {safe(silence.node)} ended with exit code 0, and then no rank "
-        f"wrote anything for {span(silence.seconds)}: the others may be waiting for it"
+        f"rank {silence.rank} on {defuse(silence.node)} ended with exit code 0, and then no rank "
+        f"wrote anything for {format_span(silence.seconds)}: the others may be waiting for it"
     )

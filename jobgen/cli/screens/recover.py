@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.layout import count
-from jobgen.cli.output import Ink, safe
+from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens import jobs
 
 if TYPE_CHECKING:
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 def screen(found: Recovered, now: float, ink: Ink) -> str:
     """The runs that were taken up, and how many others there are."""
     head = f"{count(len(found.records), 'run')} recovered, {found.known} known before\n"
-    rows = jobs.listed(found.records, now, ink, clipped=False) if found.records else ""
-    others = "".join(f"not a submitted run: {safe(path)}\n" for path in found.passed_over)
+    rows = jobs.draw_jobs(found.records, now, ink, clipped=False) if found.records else ""
+    others = "".join(f"not a submitted run: {defuse(path)}\n" for path in found.passed_over)
     return f"{ink('strong', head)}{rows}{others}"
 
 
 def data(found: Recovered) -> dict[str, Any]:
     """What was recovered, as plain data."""
     return {
-        "recovered": [jobs.job_data(record) for record in found.records],
+        "recovered": [jobs.dump_job(record) for record in found.records],
         "known": found.known,
         "passed_over": list(found.passed_over),
     }

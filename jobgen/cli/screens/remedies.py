@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobgen.cli.output import Ink
-from jobgen.cli.screens.memory import fold_foreign, gib, percent
+from jobgen.cli.screens.memory import fold_foreign, format_percent, to_gib
 from jobgen.strategy.choice.offer import Advice, Lever
 
 
@@ -25,8 +25,12 @@ def screen(advice: Advice, ink: Ink) -> str:
 
 def _lever(number: int, lever: Lever, ink: Ink) -> list[str]:
     fits, style = ("fits", "good") if lever.fits else ("too much", "bad")
-    less = f"{gib(lever.saves)} GiB less" if lever.saves >= 0 else f"{gib(-lever.saves)} GiB more"
-    told = f"{less}{slower(lever.slower)}: {gib(lever.memory)} GiB, {fits}"
+    less = (
+        f"{to_gib(lever.saves)} GiB less"
+        if lever.saves >= 0
+        else f"{to_gib(-lever.saves)} GiB more"
+    )
+    told = f"{less}{format_slower(lever.slower)}: {to_gib(lever.memory)} GiB, {fits}"
     numbers = fold_foreign(told, ink.width - 5, "     ").removesuffix(fits)
     return [
         f"  {number:<2} {fold_foreign(lever.change, ink.width - 5, '     ')}",
@@ -34,8 +38,8 @@ def _lever(number: int, lever: Lever, ink: Ink) -> list[str]:
     ]
 
 
-def slower(part: float) -> str:
+def format_slower(part: float) -> str:
     """``, 33 % slower``; nothing where it costs no time."""
     if abs(part) < 0.005:
         return ""
-    return f", {percent(abs(part))} {'slower' if part > 0 else 'faster'}"
+    return f", {format_percent(abs(part))} {'slower' if part > 0 else 'faster'}"

@@ -7,8 +7,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import count, table
-from jobgen.cli.output import Ink, safe
+from jobgen.cli.layout import align, count
+from jobgen.cli.output import Ink, defuse
 from jobgen.shell import split_lines
 
 if TYPE_CHECKING:
@@ -16,39 +16,39 @@ if TYPE_CHECKING:
     from jobgen.app.rendered_files import Difference
 
 
-def written(ready: PreparedJob, folder: Path) -> str:
+def draw_written(ready: PreparedJob, folder: Path) -> str:
     """What was written, and what to do with it."""
     files = ready.bundle.files
     rows = [(f.path, count(f.content.count(b"\n"), "line")) for f in files]
     entry = ready.bundle.entry
     return (
-        f"Wrote {count(len(files), 'file')} to {safe(folder)}\n{table(rows, indent='  ')}"
+        f"Wrote {count(len(files), 'file')} to {defuse(folder)}\n{align(rows, indent='  ')}"
         "By hand: copy these files and your program into one folder on the cluster. There:\n"
         f"  mkdir -p logs && sbatch {entry}\n"
     )
 
 
-def differences(found: Sequence[Difference], ink: Ink) -> str:
+def draw_differences(found: Sequence[Difference], ink: Ink) -> str:
     """Each file that differs, with its diff; or that none does."""
     if not found:
         return f"{ink('good', 'the same')}: every file is as it would be rendered now\n"
     parts = []
     for one in found:
-        parts.append(f"{ink('strong', safe(one.path))}: {safe(one.what)}\n")
-        parts.append(diff(one.diff, ink))
+        parts.append(f"{ink('strong', defuse(one.path))}: {defuse(one.what)}\n")
+        parts.append(draw_diff(one.diff, ink))
     return "".join(parts)
 
 
-def diff(text: str, ink: Ink) -> str:
+def draw_diff(text: str, ink: Ink) -> str:
     """A unified diff, coloured line by line; never folded."""
     styles = {"+": "good", "-": "bad", "@": "faint"}
-    lines = (safe(line) for line in split_lines(text))
+    lines = (defuse(line) for line in split_lines(text))
     return "".join(
         (ink(styles[line[0]], line) if line[:1] in styles else line) + "\n" for line in lines
     )
 
 
-def compared(found: Sequence[Difference]) -> dict[str, Any]:
+def dump_differences(found: Sequence[Difference]) -> dict[str, Any]:
     """The files that differ, as plain data."""
     return {"differences": [{"path": d.path, "what": d.what, "diff": d.diff} for d in found]}
 

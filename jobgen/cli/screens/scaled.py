@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import columns, fold, pad
-from jobgen.cli.output import Ink, safe
-from jobgen.cli.screens.bench import curve, seconds
+from jobgen.cli.layout import fold, measure, pad
+from jobgen.cli.output import Ink, defuse
+from jobgen.cli.screens.bench import draw_curve, format_seconds
 
 if TYPE_CHECKING:
     from jobgen.bench.scaling import Scaling, ScalingRow
@@ -20,17 +20,17 @@ _KINDS = {"weak": "weak scaling: a step grows with the ranks", "": ""} | {
 
 def screen(found: Scaling, ink: Ink, before: Mapping[str, Any] | None = None) -> str:
     """A row for each size, the curve against the ideal, which ends in ``|``, and the causes."""
-    old = former(before, found.unit)
+    old = read_former(before, found.unit)
     heads = ["NODES", "RANKS", f"{(found.unit or 'units').upper()}/S", "IDEAL", "EFF.", "SPREAD"]
     heads += ["STEP", *(["BEFORE"] if old else [])]
     rows = [heads, *(_row(row, old) for row in found.rows)]
-    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)]
+    widths = [max(map(measure, column)) for column in zip(*rows, strict=True)]
     most = max((max(row.rate, row.ideal) for row in found.rows), default=0.0)
     room = min(ink.width - sum(widths) - 2 * len(widths) - 1, 40)
     lines = [f"{ink('strong', 'How it scales')}  {_KINDS[found.kind]}".rstrip()]
     lines.append(ink("faint", "  ".join(map(pad, heads, widths)).rstrip()))
     for row, cells in zip(found.rows, rows[1:], strict=True):
-        drawn = curve(row.rate, row.ideal, most, room) if row.rate else ""
+        drawn = draw_curve(row.rate, row.ideal, most, room) if row.rate else ""
         lines.append("  ".join([*map(pad, cells, widths), drawn]).rstrip())
     lines += _causes(found.rows, ink)
     return "".join(f"{line}\n" for line in lines)
@@ -43,7 +43,7 @@ def _row(row: ScalingRow, old: Mapping[int, float]) -> list[str]:
     cells = [str(row.run.nodes), str(row.run.ranks), *rates]
     cells.append(f"{row.efficiency:.0%}" if row.rate else "-")
     cells.append(f"{spread:.0%}" if spread else "-")
-    cells.append(seconds(step) if step > 0 else "-")
+    cells.append(format_seconds(step) if step > 0 else "-")
     if old:
         was = old.get(row.run.nodes)
         cells.append(f"{row.rate / was - 1:+.0%}" if was and row.rate else "-")
@@ -57,15 +57,15 @@ def _causes(rows: Sequence[ScalingRow], ink: Ink) -> list[str]:
     for row in rows:
         if row.text:
             nodes = "1 node" if row.run.nodes == 1 else f"{row.run.nodes} nodes"
-            lines.append(fold(safe(f"  {nodes}: {row.text}"), ink.width, "    "))
+            lines.append(fold(defuse(f"  {nodes}: {row.text}"), ink.width, "    "))
             steps[row.next] = None
     if not lines:
         return [f"{ink('good', 'Verdict')}  it scales: nothing holds it back"]
-    told = [fold(safe(f"Next     {step}"), ink.width, " " * 9) for step in steps if step]
+    told = [fold(defuse(f"Next     {step}"), ink.width, " " * 9) for step in steps if step]
     return [ink("warning", "What holds it back"), *lines, *told]
 
 
-def former(before: Mapping[str, Any] | None, unit: str) -> dict[int, float]:
+def read_former(before: Mapping[str, Any] | None, unit: str) -> dict[int, float]:
     """Nodes → rate of a previous answer in this unit; anything else is passed over."""
     told = before or {}
     rows = told.get("sizes")
@@ -81,12 +81,12 @@ def former(before: Mapping[str, Any] | None, unit: str) -> dict[int, float]:
 
 def data(found: Scaling, records: Sequence[RunRecord]) -> dict[str, Any]:
     """The runs of a scaling bench as plain data, with units in the names."""
-    from jobgen.cli.screens.jobs import job_data
+    from jobgen.cli.screens.jobs import dump_job
 
     return {
         "unit": found.unit or None,
         "kind": found.kind or None,
-        "jobs": [job_data(record) for record in records],
+        "jobs": [dump_job(record) for record in records],
         "sizes": [
             {
                 "id": row.run.alias,

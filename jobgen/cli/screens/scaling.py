@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobgen.cli.layout import columns, pad
-from jobgen.cli.output import Ink, safe
-from jobgen.cli.screens.memory import STYLES, WORDS, fold_foreign, gib, percent, runs
+from jobgen.cli.layout import measure, pad
+from jobgen.cli.output import Ink, defuse
+from jobgen.cli.screens.memory import STYLES, WORDS, can_run, fold_foreign, format_percent, to_gib
 from jobgen.strategy.choice.offer import Scale
 
 _HEADS = ("NODES", "GPUS", "GPU MEM", "FITS", "TOKENS/S", "EFF.")
@@ -20,7 +20,7 @@ def screen(scale: Sequence[Scale], ink: Ink) -> str:
     if sum(_widths(rows)) + 2 * len(_HEADS) > ink.width:
         rows = [(row[0], *row[2:]) for row in rows]
     widths = _widths(rows)
-    most = max(ideal(one, scale) for one in scale)
+    most = max(compute_ideal(one, scale) for one in scale)
     room = ink.width - sum(widths) - 2 * len(widths)
     lines = [ink("strong", "How it scales")]
     lines.append(ink("faint", "  ".join(map(pad, rows[0], widths)).rstrip()))
@@ -28,9 +28,9 @@ def screen(scale: Sequence[Scale], ink: Ink) -> str:
         cells = [pad(cell, width) for cell, width in zip(row, widths, strict=True)]
         at = row.index(WORDS[one.option.verdict])
         cells[at] = ink(STYLES[one.option.verdict], row[at]) + cells[at][len(row[at]) :]
-        cells.append(_curve(one.rate, ideal(one, scale), most, room))
+        cells.append(_curve(one.rate, compute_ideal(one, scale), most, room))
         lines.append("  ".join(cells).rstrip())
-    names = dict.fromkeys(safe(one.option.title) for one in scale)
+    names = dict.fromkeys(defuse(one.option.title) for one in scale)
     if len(names) > 1:
         lines += [
             f"  {fold_foreign(f'{one.nodes}: {one.option.title}', ink.width - 4, '    ')}"
@@ -40,20 +40,20 @@ def screen(scale: Sequence[Scale], ink: Ink) -> str:
 
 
 def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    return [max(map(columns, column)) for column in zip(*rows, strict=True)]
+    return [max(map(measure, column)) for column in zip(*rows, strict=True)]
 
 
 def _scale(one: Scale) -> tuple[str, ...]:
     option, rates = one.option, ("-", "-")
-    if one.rate > 0 and runs(option):
-        rates = (f"{one.rate:.0f}", percent(one.efficiency))
-    memory = (f"{gib(option.memory.nvidia_smi)} GiB", WORDS[option.verdict])
+    if one.rate > 0 and can_run(option):
+        rates = (f"{one.rate:.0f}", format_percent(one.efficiency))
+    memory = (f"{to_gib(option.memory.nvidia_smi)} GiB", WORDS[option.verdict])
     return (str(one.nodes), str(option.setup.mesh.world), *memory, *rates)
 
 
-def ideal(one: Scale, scale: Sequence[Scale]) -> float:
+def compute_ideal(one: Scale, scale: Sequence[Scale]) -> float:
     """Tokens for each second if every node gave what each of the fewest nodes gives."""
-    known = [s for s in scale if s.rate > 0 and s.nodes > 0 and runs(s.option)]
+    known = [s for s in scale if s.rate > 0 and s.nodes > 0 and can_run(s.option)]
     first = min(known, key=lambda s: s.nodes, default=None)
     return first.rate / first.nodes * one.nodes if first else 0.0
 

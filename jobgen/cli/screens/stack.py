@@ -56,12 +56,12 @@ class CellRun(NamedTuple):
     style: str
 
 
-def style(name: str) -> str:
+def choose_style(name: str) -> str:
     """How a component is painted: states, transients, activations and the rest differ."""
     return _STYLES.get(name, "faint")
 
 
-def letters(parts: Sequence[Component]) -> list[str]:
+def choose_letters(parts: Sequence[Component]) -> list[str]:
     """One letter for each part, all different as far as the alphabet goes."""
     taken = {LETTERS[part.name] for part in parts if part.name in LETTERS}
     found = []
@@ -76,7 +76,7 @@ def letters(parts: Sequence[Component]) -> list[str]:
     return found
 
 
-def shares(amounts: Sequence[float], whole: float, cells: int) -> list[int]:
+def divide_cells(amounts: Sequence[float], whole: float, cells: int) -> list[int]:
     """Cells of each amount where ``cells`` are ``whole``: its share, rounded up or down."""
     if whole <= 0 or cells <= 0:
         return [0] * len(amounts)
@@ -88,7 +88,7 @@ def shares(amounts: Sequence[float], whole: float, cells: int) -> list[int]:
     return found
 
 
-def bar(parts: Sequence[Component], limit: float, width: int, ink: Ink) -> str:
+def draw_bar(parts: Sequence[Component], limit: float, width: int, ink: Ink) -> str:
     """The bar in at most ``width`` columns: ``[ppgoooaaaa....|``.
 
     Where the parts fit, its end is the limit. Where they do not, its end is their sum, and the
@@ -98,10 +98,10 @@ def bar(parts: Sequence[Component], limit: float, width: int, ink: Ink) -> str:
     over = total > limit
     cells = max(width - 2 - over, 1)
     whole = max(total, limit)
-    counts = shares([part.bytes for part in parts], whole, cells)
+    counts = divide_cells([part.bytes for part in parts], whole, cells)
     runs = [
-        CellRun(letter, count, style(part.name))
-        for letter, count, part in zip(letters(parts), counts, parts, strict=True)
+        CellRun(letter, count, choose_style(part.name))
+        for letter, count, part in zip(choose_letters(parts), counts, parts, strict=True)
     ]
     if not over:
         runs.append(CellRun(FREE, cells - sum(counts), "faint"))

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobgen.cli.layout import clip, columns, pad
-from jobgen.cli.output import Ink, safe
-from jobgen.cli.screens.memory import STYLES, WORDS, fold_foreign, gib, percent, runs, seconds
+from jobgen.cli.layout import clip, measure, pad
+from jobgen.cli.output import Ink, defuse
+from jobgen.cli.screens.memory import (
+    STYLES,
+    WORDS,
+    can_run,
+    fold_foreign,
+    format_percent,
+    format_time,
+    to_gib,
+)
 from jobgen.strategy.choice.offer import Advice, StrategyOption
 from jobgen.strategy.estimate import StepTime
 
@@ -24,7 +32,7 @@ def screen(advice: Advice, ink: Ink) -> str:
     fastest = _fastest(advice.options)
     rows = [_HEADS, *(_cells(option, fastest, ink) for option in advice.options)]
     kept = _kept(rows, ink.width)
-    widths = [max(columns(row[i]) for row in rows) for i in kept]
+    widths = [max(measure(row[i]) for row in rows) for i in kept]
     widths[0] = min(widths[0], ink.width - 2 - sum(w + 2 for w in widths[1:]))
     lines = [ink("faint", ("  " + _joined([_HEADS[i] for i in kept], widths, "  ")).rstrip())]
     if _room(widths, ink) >= _NOTE:
@@ -37,26 +45,30 @@ def screen(advice: Advice, ink: Ink) -> str:
 def _fastest(options: Sequence[StrategyOption]) -> float:
     """Seconds for each token of the fastest that can run, or 0: strategies differ in how many ranks
     see different samples, and so in the tokens of a step."""
-    steps = [o.step for o in options if o.step and runs(o) and o.step.seconds > 0]
+    steps = [o.step for o in options if o.step and can_run(o) and o.step.seconds > 0]
     return min((step.seconds / step.tokens for step in steps), default=0.0)
 
 
 def _cells(option: StrategyOption, fastest: float, ink: Ink) -> tuple[str, ...]:
-    step = option.step if runs(option) else None
+    step = option.step if can_run(option) else None
     speed = ("-", "-", "-")
     if step is not None and step.seconds > 0:
-        speed = (_time(step, fastest, ink), f"{step.rate:.0f}", percent(exposed(step)))
-    memory = f"{gib(option.memory.nvidia_smi)} GiB"
-    return (safe(option.name), memory, WORDS[option.verdict], *speed)
+        speed = (
+            _time(step, fastest, ink),
+            f"{step.rate:.0f}",
+            format_percent(compute_exposed(step)),
+        )
+    memory = f"{to_gib(option.memory.nvidia_smi)} GiB"
+    return (defuse(option.name), memory, WORDS[option.verdict], *speed)
 
 
 def _time(step: StepTime, fastest: float, ink: Ink) -> str:
     """In multiples of the fastest, token for token; with seconds where the screen is wide."""
     times = f"{step.seconds / step.tokens / fastest:.2f}x"
-    return f"{times} {seconds(step.seconds)}" if ink.width >= 100 else times
+    return f"{times} {format_time(step.seconds)}" if ink.width >= 100 else times
 
 
-def exposed(step: StepTime) -> float:
+def compute_exposed(step: StepTime) -> float:
     """The part of a step in which only the network works."""
     whole = step.seconds
     return sum(volume.exposed for volume in step.volumes) / whole if whole > 0 else 0.0
@@ -65,7 +77,7 @@ def exposed(step: StepTime) -> float:
 def _kept(rows: Sequence[Sequence[str]], width: int) -> list[int]:
     """The columns that there is room for."""
     kept = list(range(len(_HEADS)))
-    widths = [max(columns(row[i]) for row in rows) for i in kept]
+    widths = [max(measure(row[i]) for row in rows) for i in kept]
     for dropped in _DROPPED:
         name = min(widths[0], _NAME)
         if 2 + name + sum(widths[i] + 2 for i in kept[1:]) <= width:

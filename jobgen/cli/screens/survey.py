@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import count, described, fold
-from jobgen.cli.output import Ink, safe
+from jobgen.cli.layout import count, fold, fold_rows
+from jobgen.cli.output import Ink, defuse
 
 if TYPE_CHECKING:
     from jobgen.app.adding import Added
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 _HIDDEN = frozenset({"name", "scheduler", "ssh"})
 
 
-def added(made: Added, ink: Ink) -> str:
+def draw_added(made: Added, ink: Ink) -> str:
     """What was found with how, what was not, and what to do next."""
     if made.path is None:
         return made.text
     found = [
-        (".".join(one.path), safe(_value(one.value)), safe(one.how))
+        (".".join(one.path), defuse(_value(one.value)), defuse(one.how))
         for one in made.draft.lines
         if one.path[0] not in _HIDDEN
     ]
-    parts = [f"{ink('good', 'Wrote')} {safe(made.label)}\n", described(found, ink.width)]
+    parts = [f"{ink('good', 'Wrote')} {defuse(made.label)}\n", fold_rows(found, ink.width)]
     if made.draft.gaps:
         parts += [f"\n{ink('strong', 'Not found')}\n", _gaps(made.draft, ink)]
     if made.draft.notes:
         parts.append("\n")
-    parts += [f"{fold(f'note: {safe(note)}', ink.width, '  ')}\n" for note in made.draft.notes]
-    name = safe(made.draft.get("name"))
+    parts += [f"{fold(f'note: {defuse(note)}', ink.width, '  ')}\n" for note in made.draft.notes]
+    name = defuse(made.draft.get("name"))
     parts.append(f"\nNext: jobgen plan job.yaml -c {name}\n")
     return "".join(parts)
 
@@ -44,12 +44,12 @@ def _gaps(draft: Draft, ink: Ink) -> str:
     reasons: dict[str, list[str]] = {}
     for one in draft.gaps:
         maybe = f"; {' or '.join(one.maybe)}" if one.maybe else ""
-        reasons.setdefault(safe(f"{one.why}{maybe}"), []).append(".".join(one.path))
+        reasons.setdefault(defuse(f"{one.why}{maybe}"), []).append(".".join(one.path))
     lines = (f"{', '.join(keys)}: {why}" for why, keys in reasons.items())
     return "".join(f"  {fold(line, ink.width - 4, '    ')}\n" for line in lines)
 
 
-def added_data(made: Added) -> dict[str, Any]:
+def dump_added(made: Added) -> dict[str, Any]:
     """An added profile as plain data."""
     return {
         "name": made.draft.get("name"),
@@ -73,18 +73,20 @@ def _draft(draft: Draft) -> dict[str, Any]:
     }
 
 
-def checked(seen: CheckedProfile, ink: Ink, *, verbose: bool = False) -> str:
+def draw_checked(seen: CheckedProfile, ink: Ink, *, verbose: bool = False) -> str:
     """The differences, each with the profile's line; then what agrees, and what was not seen."""
     found = seen.comparison
-    parts = [f"{ink('strong', safe(seen.profile.value.name))}  {safe(seen.file.label)}\n"]
+    parts = [f"{ink('strong', defuse(seen.profile.value.name))}  {defuse(seen.file.label)}\n"]
     for one in found.wrong:
-        said = f"{ink('bad', 'differs')}  {safe(one.key)}: {safe(one.said)} ({safe(one.place)})"
-        parts.append(f"{said}\n         found {safe(one.found)}: {safe(one.how)}\n")
+        said = (
+            f"{ink('bad', 'differs')}  {defuse(one.key)}: {defuse(one.said)} ({defuse(one.place)})"
+        )
+        parts.append(f"{said}\n         found {defuse(one.found)}: {defuse(one.how)}\n")
     more = [one for one in found.differences if not one.wrong]
     if verbose:
         rows = [("more", one.key, f"{one.found}, {one.how}") for one in more]
         rows += [("unseen", key, why) for key, why in found.unseen]
-        parts += [f"{word:8} {safe(key)}: {safe(told)}\n" for word, key, told in rows]
+        parts += [f"{word:8} {defuse(key)}: {defuse(told)}\n" for word, key, told in rows]
     said = f"{count(len(found.wrong), 'key')} differ{'s' if len(found.wrong) == 1 else ''}"
     rest = [f"{len(found.same)} agree"] if found.same else []
     rest += [f"{len(found.unseen)} could not be seen"] if found.unseen else []
@@ -96,7 +98,7 @@ def checked(seen: CheckedProfile, ink: Ink, *, verbose: bool = False) -> str:
     return "".join(parts)
 
 
-def checked_data(seen: CheckedProfile) -> dict[str, Any]:
+def dump_checked(seen: CheckedProfile) -> dict[str, Any]:
     """A checked profile as plain data."""
     return {
         "name": seen.profile.value.name,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import fold, table
-from jobgen.cli.output import Ink, safe
+from jobgen.cli.layout import align, fold
+from jobgen.cli.output import Ink, defuse
 
 if TYPE_CHECKING:
     from jobgen.survey.hardware.topology import Topology
@@ -16,9 +16,13 @@ def screen(topology: Topology, ink: Ink) -> str:
     from jobgen.survey.hardware import topology_words as words
 
     width = min(ink.width, 100)
-    said = "".join(f"- {fold(safe(s), width - 2, '  ')}\n" for s in words.sentences(topology))
-    gpus = table([("GPU", "NEAREST NIC", "LINK", "NUMA", "CPUS"), *words.rows(topology)])
-    means = table((word, f"{crossed}:", does) for word, crossed, does in words.meanings(topology))
+    said = "".join(
+        f"- {fold(defuse(s), width - 2, '  ')}\n" for s in words.describe_topology(topology)
+    )
+    gpus = align([("GPU", "NEAREST NIC", "LINK", "NUMA", "CPUS"), *words.list_rows(topology)])
+    means = align(
+        (word, f"{crossed}:", does) for word, crossed, does in words.list_meanings(topology)
+    )
     parts = [said, gpus]
     if means:
         parts.append(
@@ -34,4 +38,4 @@ def data(topology: Topology) -> dict[str, Any]:
     told = topology._asdict()
     told["gpus"] = [{**gpu._asdict(), "gdr": gpu.gdr} for gpu in topology.gpus]
     told["pairs"] = dict(topology.pairs)
-    return {**told, "ib_hca": topology.ib_hca, "words": list(words.sentences(topology))}
+    return {**told, "ib_hca": topology.ib_hca, "words": list(words.describe_topology(topology))}

@@ -55,7 +55,7 @@ def allreduce(call: Call, **options: Any) -> int:
     """
     from jobgen.cli import benching
 
-    return benching.allreduce(call, benching.AllreduceOptions(**options))
+    return benching.run_allreduce(call, benching.AllreduceOptions(**options))
 
 
 @verb(
@@ -81,4 +81,4 @@ def scaling(call: Call, job: Path | None, **options: Any) -> int:
     """
     from jobgen.cli import scaling_bench
 
-    return scaling_bench.scaling(call, job, scaling_bench.ScalingOptions(**options))
+    return scaling_bench.run_scaling(call, job, scaling_bench.ScalingOptions(**options))

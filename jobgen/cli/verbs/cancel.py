@@ -28,8 +28,8 @@ def command(call: Call, refs: tuple[str, ...], signal: str) -> int:
 
     done = cancelling.cancel(call.world, refs, signal=signal)
     call.answer(
-        lambda: [screens.job_data(r) for r in done],
-        lambda ink: screens.cancelled(done, ink, signal=signal),
+        lambda: [screens.dump_job(r) for r in done],
+        lambda ink: screens.draw_cancelled(done, ink, signal=signal),
     )
     lost = any(record.ended and not record.settled for record in done)
     return Exit.FAILED if lost and not signal else Exit.DONE

@@ -28,8 +28,8 @@ def ls(call: Call) -> None:
     from jobgen.app import clusters
     from jobgen.cli.screens import cluster as screens
 
-    found = clusters.ls(call.world)
-    call.answer(lambda: screens.listed(found), lambda ink: screens.table_of(found, ink))
+    found = clusters.list_profiles(call.world)
+    call.answer(lambda: screens.dump_files(found), lambda ink: screens.draw_table(found, ink))
 
 
 @verb("show", "jobgen cluster show a100x16", "jobgen cluster show ./clusters/mine.yaml --json")
@@ -85,14 +85,14 @@ def add(call: Call, name: str, probe: bool | None, **chosen: Any) -> int:
     from jobgen.cli import survey_dialog
     from jobgen.cli.screens import survey as screens
 
-    words = survey_dialog.wanted(name, chosen)
-    if not survey_dialog.may_write(call, words):
+    words = survey_dialog.read_request(name, chosen)
+    if not survey_dialog.confirm_write(call, words):
         return Exit.USAGE
     made = adding.add(
-        call.world, words, survey_dialog.leave(call, probe), say=survey_dialog.say(call)
+        call.world, words, survey_dialog.choose_leave(call, probe), say=survey_dialog.say(call)
     )
     adding.save(call.world, made)
-    call.answer(lambda: screens.added_data(made), lambda ink: screens.added(made, ink))
+    call.answer(lambda: screens.dump_added(made), lambda ink: screens.draw_added(made, ink))
     return Exit.DONE
 
 
@@ -110,11 +110,12 @@ def check(call: Call, name: str, probe: bool | None, patience: float | None) -> 
     from jobgen.cli import survey_dialog
     from jobgen.cli.screens import survey as screens
 
-    leave, wait = survey_dialog.leave(call, bool(probe)), patience or probing.PATIENCE
+    leave, wait = survey_dialog.choose_leave(call, bool(probe)), patience or probing.PATIENCE
     seen = checking.check(call.world, name, leave, patience=wait, say=survey_dialog.say(call))
     verbose = call.flags.verbose > 0
     call.answer(
-        lambda: screens.checked_data(seen), lambda ink: screens.checked(seen, ink, verbose=verbose)
+        lambda: screens.dump_checked(seen),
+        lambda ink: screens.draw_checked(seen, ink, verbose=verbose),
     )
     return Exit.FAILED if seen.comparison.wrong else Exit.DONE
 
@@ -135,5 +136,6 @@ def trust(call: Call, name: str) -> None:
     login = trust_profile(call.world, profile.file, profile.site)
     file = profile.file
     call.answer(
-        lambda: screens.trusted_data(file, login), lambda ink: screens.trusted(file, login, ink)
+        lambda: screens.dump_trusted(file, login),
+        lambda ink: screens.draw_trusted(file, login, ink),
     )

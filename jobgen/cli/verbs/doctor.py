@@ -19,4 +19,4 @@ def command(call: Call) -> int:
 
     found = examine(call.world, call.flags.cluster)
     call.answer(lambda: screens.data(found), lambda ink: screens.screen(found, ink))
-    return screens.exit_code(found)
+    return screens.choose_exit(found)

@@ -35,4 +35,4 @@ def command(call: Call, ref: str, **options: Any) -> int:
     """Show what every rank prints, as one stream. Standard error is marked by ! before the line."""
     from jobgen.cli import following
 
-    return following.logs(call, ref, following.LogsOptions(**options))
+    return following.show_logs(call, ref, following.LogsOptions(**options))

@@ -21,11 +21,11 @@ def command(
     from jobgen.cli.screens import jobs as screens
 
     cluster = call.flags.cluster
-    records = jobs.ls(
+    records = jobs.list_runs(
         call.world, cluster=cluster, every=every, states=states, limit=limit, cached=cached
     )
     now = call.world.now()
     call.answer(
-        lambda: [screens.job_data(r) for r in records],
-        lambda ink: screens.listed(records, now, ink, clipped=call.output.seen),
+        lambda: [screens.dump_job(r) for r in records],
+        lambda ink: screens.draw_jobs(records, now, ink, clipped=call.output.seen),
     )

@@ -43,13 +43,15 @@ def command(call: Call, job: Path, **chosen: Any) -> int:
     from jobgen.cli.screens import plan as screens
 
     options = estimating.PlanOptions(**chosen)
-    ready = prepare(call.world, job, estimating.cluster(call, options), call.flags.sets)
+    ready = prepare(call.world, job, estimating.choose_cluster(call, options), call.flags.sets)
     planned = plan(call.world, ready, diff=options.earlier, context=options.context)
     said = estimating.answer_planner(call, ready, job, options)
     draw = screens.Invocation(job=str(job), flags=call.flags)
     call.answer(
         lambda: {**screens.data(planned), **estimating.data(said)},
-        lambda ink: screens.screen(planned, draw, ink, estimating.section(said, ink), said.failed),
+        lambda ink: screens.screen(
+            planned, draw, ink, estimating.draw_section(said, ink), said.failed
+        ),
         warnings=ready.plan.notes,
     )
-    return estimating.ended(said, planned, options)
+    return estimating.choose_exit(said, planned, options)

@@ -18,7 +18,7 @@ def command(call: Call, kind: str) -> None:
     """
     import json
 
-    from jobgen.load import schema
+    from jobgen.load import build_schema
 
-    found = schema("cluster" if kind == "cluster" else "job")
+    found = build_schema("cluster" if kind == "cluster" else "job")
     call.answer(lambda: found, lambda _: json.dumps(found, indent=2) + "\n")

@@ -21,6 +21,6 @@ def command(call: Call, ref: str, gpus: bool, cached: bool) -> None:
     shown = jobs.show(call.world, ref, cached=cached)
     now = call.world.now()
     call.answer(
-        lambda: screens.shown_data(shown),
+        lambda: screens.dump_run(shown),
         lambda ink: screens.draw_run(shown, now, ink, gpus=gpus),
     )

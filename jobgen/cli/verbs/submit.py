@@ -39,9 +39,9 @@ def command(call: Call, job: Path, dry_run: bool, follow: bool, wait: bool, forc
     if not force:
         refuse_failing(ready)
     if dry_run:
-        return submit_dialog.rehearsed(call, ready, app.dry_run(ready), str(job))
-    if not submit_dialog.wanted(call, ready):
+        return submit_dialog.show_dry_run(call, ready, app.rehearse_submit(ready), str(job))
+    if not submit_dialog.confirm_submit(call, ready):
         return Exit.USAGE
-    record = app.submit(call.world, ready, progress=submit_dialog.progress(call))
-    submit_dialog.accepted(call, record, stream=follow or wait)
-    return following.after_submit(call, record, follow=follow, wait=wait)
+    record = app.submit(call.world, ready, progress=submit_dialog.build_progress(call))
+    submit_dialog.show_accepted(call, record, stream=follow or wait)
+    return following.follow_submitted(call, record, follow=follow, wait=wait)

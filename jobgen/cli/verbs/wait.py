@@ -23,6 +23,6 @@ def command(call: Call, refs: tuple[str, ...], timeout: float | None, any_one: b
 
     Ctrl-C stops waiting; the jobs go on.
     """
-    from jobgen.cli.following import until_ended
+    from jobgen.cli.following import wait_for_end
 
-    return until_ended(call, refs, timeout=timeout, any_one=any_one)
+    return wait_for_end(call, refs, timeout=timeout, any_one=any_one)

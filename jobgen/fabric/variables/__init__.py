@@ -19,20 +19,21 @@ CODES = frozenset({"J303", "J304", "J308", *(f"J3{number}" for number in range(1
 
 Rule = Callable[[VariableCase], VariableDiagnostic | None]
 _NAME_RULES: tuple[Rule, ...] = (
-    names.moved, names.folklore, names.foreign, names.small, names.unknown, names.obsolete,
-    names.not_yet,
+    names.check_moved, names.check_folklore, names.check_foreign, names.check_lower_case,
+    names.check_unknown, names.check_obsolete, names.check_too_new,
 )  # fmt: skip
 """Of these the first speaks, and ends the matter: the value of such a name means nothing."""
 _RULES: tuple[Rule, ...] = (
-    contents.list_syntax, contents.kinds, contents.ucx_devices, contents.prefix, contents.value,
-    contents.port, contents.sockets, contents.threads, network_rules.clash, network_rules.loopback,
-    network_rules.inside, network_rules.devices, conflicts.pair, conflicts.bounds,
-    conflicts.filters, conflicts.interfaces, advice.launchers,
+    contents.list_syntax, contents.check_kind, contents.check_ucx_devices, contents.check_prefix,
+    contents.check_value, contents.check_port, contents.check_sockets, contents.check_threads,
+    network_rules.check_clash, network_rules.check_loopback, network_rules.check_peer_access,
+    network_rules.check_devices, conflicts.check_pair, conflicts.check_bounds,
+    conflicts.check_filters, conflicts.check_interfaces, advice.check_launchers,
 )  # fmt: skip
 """Of these every one speaks."""
 _ADVICE: tuple[Rule, ...] = (
-    advice.debugging, advice.forced, advice.gid, names.needless, names.deprecated, advice.default,
-    advice.tuning, advice.internal,
+    advice.check_debugging, advice.check_forced, advice.check_gid, names.check_needless,
+    names.check_deprecated, advice.check_default, advice.check_tuning, advice.check_internal,
 )  # fmt: skip
 """Of these the first speaks, where nothing else was said, and never of a site's own facts."""
 

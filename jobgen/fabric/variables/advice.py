@@ -47,7 +47,7 @@ _PINNED = frozenset({"tcpx", "tcpxo", "gib"})
 """Networks whose maker fixes NCCL's tuning himself."""
 
 
-def debugging(case: VariableCase) -> VariableDiagnostic | None:
+def check_debugging(case: VariableCase) -> VariableDiagnostic | None:
     """A switch for finding faults that was left on."""
     if case.value is None:
         return None
@@ -70,7 +70,7 @@ def _cost(case: VariableCase) -> str:
     return _COST.get(case.name) or meaning
 
 
-def forced(case: VariableCase) -> VariableDiagnostic | None:
+def check_forced(case: VariableCase) -> VariableDiagnostic | None:
     """Algorithms and protocols chosen by hand, which NCCL chooses by size and topology."""
     if case.name not in _FORCED or case.value is None or case.context.fabric in _PINNED:
         return None
@@ -88,11 +88,11 @@ def forced(case: VariableCase) -> VariableDiagnostic | None:
     )
 
 
-def gid(case: VariableCase) -> VariableDiagnostic | None:
+def check_gid(case: VariableCase) -> VariableDiagnostic | None:
     """A fixed entry of the GID table, which NCCL finds itself since 2.21."""
     if case.name != "NCCL_IB_GID_INDEX" or not case.text.isdecimal():
         return None
-    _, installed = case.release()
+    _, installed = case.find_release()
     if installed and release(installed) < (2, 21):
         return None
     message = f"{case.name} is needless: NCCL from 2.21 finds the RoCE v2 entry itself"
@@ -101,15 +101,15 @@ def gid(case: VariableCase) -> VariableDiagnostic | None:
     )
 
 
-def default(case: VariableCase) -> VariableDiagnostic | None:
+def check_default(case: VariableCase) -> VariableDiagnostic | None:
     """A value that holds anyway."""
     row = case.row
     if row is None or not case.text or row.owner not in {"nccl", "pytorch", "aws-ofi-nccl"}:
         return None
-    usual = legal.default(row)
+    usual = legal.format_default(row)
     if not usual or case.text.upper() != usual.upper() or row.type in {"path", "str", "addr"}:
         return None
-    program, installed = case.release()
+    program, installed = case.find_release()
     if program == "nccl" and installed and release(installed) < (2, 23):
         return None  # the table's defaults are those of the last release
     since = f" (NCCL {LAST_READ})" if row.owner == "nccl" else ""
@@ -118,7 +118,7 @@ def default(case: VariableCase) -> VariableDiagnostic | None:
     )
 
 
-def tuning(case: VariableCase) -> VariableDiagnostic | None:
+def check_tuning(case: VariableCase) -> VariableDiagnostic | None:
     """A knob of tuning, or a way round a fault."""
     row = case.row
     if row is None or row.use != "tuning" or case.name in _FORCED:
@@ -129,7 +129,7 @@ def tuning(case: VariableCase) -> VariableDiagnostic | None:
     )
 
 
-def internal(case: VariableCase) -> VariableDiagnostic | None:
+def check_internal(case: VariableCase) -> VariableDiagnostic | None:
     """A knob of NCCL's insides."""
     row = case.row
     if row is None or row.use != "internal":
@@ -151,7 +151,7 @@ _LAUNCHERS = {
 }
 
 
-def launchers(case: VariableCase) -> VariableDiagnostic | None:
+def check_launchers(case: VariableCase) -> VariableDiagnostic | None:
     """What a launcher sets, set by hand."""
     if case.name.startswith("PET_"):
         message = f"{case.name} changes torchrun's {_option(case.name)} behind the command line"

@@ -140,12 +140,12 @@ _BOUNDS = {
 }
 
 
-def pair(case: VariableCase) -> VariableDiagnostic | None:
+def check_pair(case: VariableCase) -> VariableDiagnostic | None:
     """Another variable that makes this one wrong, or useless."""
     for row in PAIRS:
         if row.name != case.name or row.other not in case.context.others:
             continue
-        theirs = case.other(row.other)
+        theirs = case.get_other(row.other)
         mine = not row.value or re.fullmatch(row.value, case.text, re.IGNORECASE)
         if mine and (not row.theirs or re.fullmatch(row.theirs, theirs, re.IGNORECASE)):
             message = f"{case.format_assignment} and {row.other}={theirs[:60]}: {row.says}"
@@ -153,22 +153,22 @@ def pair(case: VariableCase) -> VariableDiagnostic | None:
     return None
 
 
-def bounds(case: VariableCase) -> VariableDiagnostic | None:
+def check_bounds(case: VariableCase) -> VariableDiagnostic | None:
     """A least that is more than the most."""
-    most = case.other(_BOUNDS.get(case.name, ""))
+    most = case.get_other(_BOUNDS.get(case.name, ""))
     if not (most.isdecimal() and case.text.isdecimal()) or int(case.text) <= int(most):
         return None
     message = f"{case.format_assignment} is more than {_BOUNDS[case.name]}={most}"
     return VariableDiagnostic("J317", message, "remove both: NCCL chooses by itself")
 
 
-def filters(case: VariableCase) -> VariableDiagnostic | None:
+def check_filters(case: VariableCase) -> VariableDiagnostic | None:
     """A filter of log lines that are not printed."""
     if case.name not in {"NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_FILE"}:
         return None
     if case.context.others.get("NCCL_DEBUG", "") is None:
         return None  # chosen at run time
-    level = case.other("NCCL_DEBUG").upper()
+    level = case.get_other("NCCL_DEBUG").upper()
     if level in {"INFO", "TRACE"} or (level and case.name == "NCCL_DEBUG_FILE"):
         return None
     message = f"{case.name} chooses among lines that are not printed without NCCL_DEBUG=INFO"
@@ -177,9 +177,9 @@ def filters(case: VariableCase) -> VariableDiagnostic | None:
     )
 
 
-def interfaces(case: VariableCase) -> VariableDiagnostic | None:
+def check_interfaces(case: VariableCase) -> VariableDiagnostic | None:
     """NCCL and Gloo on different interfaces."""
-    theirs = case.other("NCCL_SOCKET_IFNAME")
+    theirs = case.get_other("NCCL_SOCKET_IFNAME")
     if case.name != "GLOO_SOCKET_IFNAME" or not case.text or not theirs or theirs[0] == "^":
         return None
     names = theirs.lstrip("=").split(",")

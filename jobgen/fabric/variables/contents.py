@@ -136,7 +136,7 @@ _KINDS = (
 )
 
 
-def kinds(case: VariableCase) -> VariableDiagnostic | None:
+def check_kind(case: VariableCase) -> VariableDiagnostic | None:
     """An interface where a card is meant, an address, or a pattern."""
     entries = [e.strip().partition(":")[0] for e in case.text.lstrip("^=").split(",")]
     for kind in _KINDS:
@@ -147,7 +147,7 @@ def kinds(case: VariableCase) -> VariableDiagnostic | None:
     return None
 
 
-def ucx_devices(case: VariableCase) -> VariableDiagnostic | None:
+def check_ucx_devices(case: VariableCase) -> VariableDiagnostic | None:
     """A card for UCX without its port."""
     if case.name != "UCX_NET_DEVICES" or case.value is None:
         return None
@@ -160,7 +160,7 @@ def ucx_devices(case: VariableCase) -> VariableDiagnostic | None:
     )
 
 
-def prefix(case: VariableCase) -> VariableDiagnostic | None:
+def check_prefix(case: VariableCase) -> VariableDiagnostic | None:
     """A name that is the beginning of other names: mlx5_1 also takes mlx5_10 to mlx5_19."""
     if case.name not in _PREFIXED or not case.text or case.text.lstrip("^").startswith("="):
         return None
@@ -202,13 +202,13 @@ _RCCL = frozenset({"NCCL_DEBUG", "NCCL_ALGO", "NCCL_PROTO"}) | {
 """Variables of which RCCL takes more values: it has 112 channels and more (ROCm's documents)."""
 
 
-def value(case: VariableCase) -> VariableDiagnostic | None:
+def check_value(case: VariableCase) -> VariableDiagnostic | None:
     """A value that its reader does not know."""
     if case.row is None or not case.text:
         return None
     if case.context.maker == "amd" and case.name in _RCCL:
         return None
-    wrong, right = legal.complaint(case.row, case.text)
+    wrong, right = legal.find_complaint(case.row, case.text)
     if not wrong:
         return None
     # a word that the reader ignores leaves the default; a log level harms nobody
@@ -219,7 +219,7 @@ def value(case: VariableCase) -> VariableDiagnostic | None:
     )
 
 
-def port(case: VariableCase) -> VariableDiagnostic | None:
+def check_port(case: VariableCase) -> VariableDiagnostic | None:
     """A port that nobody can listen on."""
     if case.name not in {"MASTER_PORT", "TORCHELASTIC_HEALTH_CHECK_PORT"} or not case.text:
         return None
@@ -233,12 +233,12 @@ def port(case: VariableCase) -> VariableDiagnostic | None:
 _MOST_SOCKETS = 64
 
 
-def sockets(case: VariableCase) -> VariableDiagnostic | None:
+def check_sockets(case: VariableCase) -> VariableDiagnostic | None:
     """More sockets for a connection than NCCL opens."""
     names = ("NCCL_NSOCKS_PERTHREAD", "NCCL_SOCKET_NTHREADS")
     if case.name not in names or not case.text.isdecimal():
         return None
-    other = case.other(names[1] if case.name == names[0] else names[0])
+    other = case.get_other(names[1] if case.name == names[0] else names[0])
     product = int(case.text) * (int(other) if other.isdecimal() else 1)
     # said once: where both are set, of the first
     if product <= _MOST_SOCKETS or (other.isdecimal() and case.name == names[1]):
@@ -250,7 +250,7 @@ def sockets(case: VariableCase) -> VariableDiagnostic | None:
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
-def threads(case: VariableCase) -> VariableDiagnostic | None:
+def check_threads(case: VariableCase) -> VariableDiagnostic | None:
     """Threads that are none, or more than there are CPUs for."""
     if case.name not in _THREADS or not case.text:
         return None

@@ -79,11 +79,11 @@ class VariableCase(NamedTuple):
         """Whether it is a switch that is on."""
         return self.text.upper() in {"1", "Y", "YES", "T", "TRUE", "ON"}
 
-    def other(self, name: str) -> str:
+    def get_other(self, name: str) -> str:
         """What another variable is set to, shortened; empty where it is not set or not known."""
         return (self.context.others.get(name) or "").strip()[:_LONGEST]
 
-    def release(self) -> tuple[str, str]:
+    def find_release(self) -> tuple[str, str]:
         """(the program that reads it, its release there): the release is empty if not known."""
         owner = self.row.owner if self.row else ""
         program = PROGRAMS.get(owner, "")

@@ -21,7 +21,7 @@ _DEFAULT = re.compile(
 )
 
 
-def complaint(row: EnvVariable, value: str) -> tuple[str, str]:
+def find_complaint(row: EnvVariable, value: str) -> tuple[str, str]:
     """(what is wrong with the value, what is right); two empty texts where nothing is."""
     special = _SPECIAL.get(row.name)
     if special is not None:
@@ -38,7 +38,7 @@ def complaint(row: EnvVariable, value: str) -> tuple[str, str]:
     return _word(row, value) if row.type == "enum" else ("", "")
 
 
-def default(row: EnvVariable) -> str:
+def format_default(row: EnvVariable) -> str:
     """The default as it would be written down; empty where it is none, or made at run time."""
     found = _DEFAULT.match(row.default)
     return found.group(1) or found.group(2) if found else ""

@@ -22,7 +22,7 @@ _VENDOR = {("NCCL_PLUGIN_PATH", fabric) for fabric in ("tcpx", "tcpxo", "gib")}
 _RENAMED = r"renamed|missing prefix"
 
 
-def moved(case: VariableCase) -> VariableDiagnostic | None:
+def check_moved(case: VariableCase) -> VariableDiagnostic | None:
     """A variable of PyTorch under the prefix of NCCL."""
     if not case.name.startswith("NCCL_"):
         return None
@@ -36,7 +36,7 @@ def moved(case: VariableCase) -> VariableDiagnostic | None:
     return VariableDiagnostic("J312", message, f"write instead: {said.instead if said else now}")
 
 
-def folklore(case: VariableCase) -> VariableDiagnostic | None:
+def check_folklore(case: VariableCase) -> VariableDiagnostic | None:
     """A name or a value that only hearsay knows."""
     if case.context.maker == "amd" and case.name == "NCCL_DEBUG":
         return None  # RCCL knows ERROR and NONE
@@ -53,7 +53,7 @@ def folklore(case: VariableCase) -> VariableDiagnostic | None:
     )
 
 
-def foreign(case: VariableCase) -> VariableDiagnostic | None:
+def check_foreign(case: VariableCase) -> VariableDiagnostic | None:
     """A name of AMD's library that is spelled like NVIDIA's, or on the wrong GPUs."""
     prefix, _, rest = case.name.partition("_")
     if prefix == "RCCL" and case.row is None and f"NCCL_{rest}" in catalogue():
@@ -67,7 +67,7 @@ def foreign(case: VariableCase) -> VariableDiagnostic | None:
     return VariableDiagnostic("J324", message, "remove it", "note")
 
 
-def small(case: VariableCase) -> VariableDiagnostic | None:
+def check_lower_case(case: VariableCase) -> VariableDiagnostic | None:
     """A known name in small letters."""
     if case.row is not None or case.name.isupper() or case.name.upper() not in catalogue():
         return None
@@ -75,12 +75,12 @@ def small(case: VariableCase) -> VariableDiagnostic | None:
     return VariableDiagnostic("J303", message, f"did you mean '{case.name.upper()}'?")
 
 
-def unknown(case: VariableCase) -> VariableDiagnostic | None:
+def check_unknown(case: VariableCase) -> VariableDiagnostic | None:
     """A name that is in no table, of a family that is known whole."""
     if case.row is not None or not case.name.startswith(WHOLE) or not case.name.isupper():
         return None
     own = re.fullmatch(_BUILD, case.name) is not None
-    near = nearest(case.name, 0.92 if own else 0.8)
+    near = find_nearest(case.name, 0.92 if own else 0.8)
     if (own and not near) or case.name.startswith(_OWN):
         return None
     message, said = f"nothing reads {case.name}", wrong(near)
@@ -97,7 +97,7 @@ def unknown(case: VariableCase) -> VariableDiagnostic | None:
 _NOWHERE = "remove it: no release of the program that its prefix names has had it"
 
 
-def nearest(name: str, share: float = 0.8) -> str:
+def find_nearest(name: str, share: float = 0.8) -> str:
     """The known name that was probably meant, or the hearsay that is nearer; else empty."""
     from difflib import get_close_matches
 
@@ -109,21 +109,21 @@ def nearest(name: str, share: float = 0.8) -> str:
     return (nearer or found or [""])[0]
 
 
-def obsolete(case: VariableCase) -> VariableDiagnostic | None:
+def check_obsolete(case: VariableCase) -> VariableDiagnostic | None:
     """A variable that the installed release, or else the current one, no longer reads."""
     row = case.row
     if row is None:
         return None
     if not row.until or not release(row.until):
         return None
-    here = release(case.release()[1]) or release(LAST_READ)
+    here = release(case.find_release()[1]) or release(LAST_READ)
     if here <= release(row.until):
         return None
     library = "NCCL" if row.owner == "nccl" else row.owner
     message = f"{case.name} is read by nothing since {library} {row.until}"
     # what went with the last releases is still read by most that are installed
     amd = case.context.maker == "amd"
-    lately = row.owner == "nccl" and not case.release()[1]
+    lately = row.owner == "nccl" and not case.find_release()[1]
     lately = lately and (amd or release(row.until) >= _LATELY)
     severity: Severity = "note" if lately else "warning"
     return VariableDiagnostic("J310", message, _successor(row.successor), severity)
@@ -133,14 +133,14 @@ _LATELY = (2, 29)
 """Of NCCL. What RCCL reads, the table does not say: AMD's documents set what NCCL has dropped."""
 
 
-def needless(case: VariableCase) -> VariableDiagnostic | None:
+def check_needless(case: VariableCase) -> VariableDiagnostic | None:
     """A variable that current releases do without."""
     row = case.row
     if row is None or row.use != "needless":
         return None
     if case.name == "FI_PROVIDER" and case.value is not None and "efa" not in case.text:
         return None  # of another network, whose plug-in may want it
-    program, installed = case.release()
+    program, installed = case.find_release()
     if installed and release(installed) < _NEEDLESS.get(program, (0,)):
         return None
     message = f"{case.name} is needless: {row.successor or row.meaning}"
@@ -151,10 +151,10 @@ _NEEDLESS = {"libfabric": (1, 18)}
 """Program → the release from which its variables marked obsolete are needless."""
 
 
-def not_yet(case: VariableCase) -> VariableDiagnostic | None:
+def check_too_new(case: VariableCase) -> VariableDiagnostic | None:
     """A variable that the installed release does not know yet."""
     row = case.row
-    program, installed = case.release()
+    program, installed = case.find_release()
     if row is None or not installed or row.since.startswith("<"):
         return None
     since = release(row.since)
@@ -164,13 +164,13 @@ def not_yet(case: VariableCase) -> VariableDiagnostic | None:
     return VariableDiagnostic("J311", message, "remove it, or update the profile's versions")
 
 
-def deprecated(case: VariableCase) -> VariableDiagnostic | None:
+def check_deprecated(case: VariableCase) -> VariableDiagnostic | None:
     """A variable that still works, and has a better name."""
     row = case.row
     if row is None or (row.until and row.until != "-"):
         return None
     if row.use == "deprecated" or row.successor.startswith(("deprecated", "renamed")):
-        _, installed = case.release()
+        _, installed = case.find_release()
         since = re.search(r"\d+(\.\d+)+", row.successor)
         if installed and since and release(installed) < release(since.group()):
             return None

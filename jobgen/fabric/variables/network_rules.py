@@ -135,7 +135,7 @@ CLASHES = (
 )
 
 
-def clash(case: VariableCase) -> VariableDiagnostic | None:
+def check_clash(case: VariableCase) -> VariableDiagnostic | None:
     """A setting that does not go with the cluster's network."""
     fabric = case.context.fabric
     if not fabric or case.value is None or case.context.simulated:
@@ -166,7 +166,7 @@ def _net(case: VariableCase, fabric: str) -> VariableDiagnostic | None:
     )
 
 
-def loopback(case: VariableCase) -> VariableDiagnostic | None:
+def check_loopback(case: VariableCase) -> VariableDiagnostic | None:
     """Several nodes that are told to talk over the loopback of one."""
     if not re.fullmatch("(NCCL|GLOO|TP)_SOCKET_IFNAME|NCCL_OOB_NET_IFNAME", case.name):
         return None
@@ -180,7 +180,7 @@ def loopback(case: VariableCase) -> VariableDiagnostic | None:
     return VariableDiagnostic("J316", message, "name the interface that joins the nodes", "error")
 
 
-def inside(case: VariableCase) -> VariableDiagnostic | None:
+def check_peer_access(case: VariableCase) -> VariableDiagnostic | None:
     """Peer access switched off on a node whose GPUs are joined by NVLink."""
     off = (case.name == "NCCL_P2P_DISABLE" and case.on) or (
         case.name == "NCCL_P2P_LEVEL" and case.text.upper() in {"LOC", "0"}
@@ -194,7 +194,7 @@ def inside(case: VariableCase) -> VariableDiagnostic | None:
     return VariableDiagnostic("J316", message, "remove it: it is for cards without peer access")
 
 
-def devices(case: VariableCase) -> VariableDiagnostic | None:
+def check_devices(case: VariableCase) -> VariableDiagnostic | None:
     """GPUs chosen by hand on a node where Slurm hands them out."""
     if case.name not in {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"}:
         return None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from jobgen.model.cluster import ClusterProfile
 
 
-def on(
+def build_context(
     profile: ClusterProfile,
     *,
     nodes: int | None = None,
@@ -50,13 +50,14 @@ def _own(
     profile: ClusterProfile, nodes: int | None, gpus: int | None, ranks: int | None
 ) -> Mapping[str, str]:
     """What jobgen sets there; of a job whose size is not known, on two whole nodes."""
-    from jobgen.fabric import fabric
+    from jobgen.fabric import configure_network
     from jobgen.model.plan import NOWHERE, Shape
 
     gpus = profile.nodes.gpus_per_node if gpus is None else gpus
     shape = Shape(nodes or 2, ranks or gpus or 1, gpus or 0, None, 1, 0)
     return {
-        name: set_.value for name, set_ in fabric(profile, shape, lambda *_: NOWHERE).env.items()
+        name: set_.value
+        for name, set_ in configure_network(profile, shape, lambda *_: NOWHERE).env.items()
     }
 
 
@@ -69,7 +70,7 @@ _SIGNS = (
 """Prefixes of variables that only one network has."""
 
 
-def guessed(others: Mapping[str, str | None]) -> str:
+def guess_network(others: Mapping[str, str | None]) -> str:
     """The network that the variables of a script were written for; empty where none tells."""
     if (others.get("NCCL_NET") or "").lower() == "gib":
         return "gib"

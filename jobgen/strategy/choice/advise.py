@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from jobgen import strategy
-from jobgen.strategy.choice.ladder import LEVELS, Rung, rungs
+from jobgen.strategy.choice.ladder import LEVELS, Rung, list_rungs
 from jobgen.strategy.choice.offer import Advice, StrategyOption
-from jobgen.strategy.choice.setups import Ask, assume_length, setup
+from jobgen.strategy.choice.setups import Ask, assume_length, build_setup
 from jobgen.strategy.estimate import GIB, Component, GpuMemory, Verdict
 from jobgen.strategy.memory import estimate
 from jobgen.strategy.spec import TRAITS
@@ -22,12 +22,12 @@ _SHOWN = 2
 """Options of a level that are shown beside the chosen one, where the level has many."""
 
 
-def option(rung: Rung, ask: Ask, *, speed: bool = True) -> StrategyOption:
+def estimate_option(rung: Rung, ask: Ask, *, speed: bool = True) -> StrategyOption:
     """What is expected of one rung; its speed only where it fits, and is wanted."""
     decided = strategy.decide(rung.train, ask.sizes, ask.world, launcher=ask.launcher)
-    asked = setup(decided, ask, rung.train)
-    memory = estimate(asked).scaled(ask.factor) if ask.factor != 1 else estimate(asked)
-    verdict = memory.verdict(ask.machine.memory)
+    asked = build_setup(decided, ask, rung.train)
+    memory = estimate(asked).scale(ask.factor) if ask.factor != 1 else estimate(asked)
+    verdict = memory.judge(ask.machine.memory)
     host = memory.host > (ask.machine.node_memory or float("inf"))
     if host and verdict != "no":
         verdict = "no"
@@ -43,9 +43,9 @@ def option(rung: Rung, ask: Ask, *, speed: bool = True) -> StrategyOption:
 
 
 def _step(asked: Setup, ask: Ask) -> StepTime:
-    from jobgen.strategy.speed.step_time import step
+    from jobgen.strategy.speed.step_time import compute_step
 
-    return step(asked, ask.machine)
+    return compute_step(asked, ask.machine)
 
 
 def _title(train: Train) -> str:
@@ -77,11 +77,11 @@ def _gib(part: Component) -> str:
     return f"{size:.1f} GiB" if size < 100 else f"{size:.0f} GiB"
 
 
-def first(ask: Ask) -> tuple[Rung, StrategyOption] | None:
+def choose_first(ask: Ask) -> tuple[Rung, StrategyOption] | None:
     """The simplest that fits; where nothing fits with room to spare, the simplest that is tight."""
     tight = None
-    for rung in rungs(ask):
-        found = option(rung, ask, speed=False)
+    for rung in list_rungs(ask):
+        found = estimate_option(rung, ask, speed=False)
         if found.verdict == "fits":
             return rung, found
         if found.verdict == "tight" and tight is None:
@@ -89,21 +89,21 @@ def first(ask: Ask) -> tuple[Rung, StrategyOption] | None:
     return tight
 
 
-def least(ask: Ask) -> tuple[Rung, StrategyOption] | None:
+def find_least(ask: Ask) -> tuple[Rung, StrategyOption] | None:
     """What needs least memory; None where nothing goes with these ranks at all."""
-    pairs = ((rung, option(rung, ask, speed=False)) for rung in rungs(ask))
+    pairs = ((rung, estimate_option(rung, ask, speed=False)) for rung in list_rungs(ask))
     return min(pairs, key=lambda pair: pair[1].memory.nvidia_smi, default=None)
 
 
-def fits(ask: Ask) -> bool:
+def has_fit(ask: Ask) -> bool:
     """Whether anything fits."""
-    return first(ask) is not None
+    return choose_first(ask) is not None
 
 
 def advise(ask: Ask, *, auto: bool) -> Advice:
     """Everything for one screen. With ``auto`` the simplest that fits is chosen, else what the job
     says is."""
-    own = None if auto else option(Rung(0, _own(ask), ask.train), ask)
+    own = None if auto else estimate_option(Rung(0, _own(ask), ask.train), ask)
     pairs = list(_tried(ask))
     chosen = own
     if auto:
@@ -136,12 +136,12 @@ def _own(ask: Ask) -> str:
 def _tried(ask: Ask) -> Iterator[tuple[Rung, StrategyOption]]:
     """Level by level, until one has something that fits: simpler is better."""
     level, able = 0, False
-    for rung in rungs(ask):
+    for rung in list_rungs(ask):
         if rung.level != level:
             if able:
                 return
             level = rung.level
-        found = option(rung, ask)
+        found = estimate_option(rung, ask)
         able = able or found.verdict == "fits"
         yield rung, found
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jobgen import strategy
 from jobgen.model.train import Offload
 from jobgen.strategy.choice.setups import Ask
-from jobgen.strategy.mesh import balanced
+from jobgen.strategy.mesh import is_balanced
 from jobgen.strategy.spec import TRAITS, RankLayout
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ calls its older one."""
 _AGAIN = ("selective", "full")
 
 
-def rungs(ask: Ask) -> Iterator[Rung]:
+def list_rungs(ask: Ask) -> Iterator[Rung]:
     """Everything that this program and these ranks can do, level by level."""
-    framework = strategy.framework(ask.train, ask.launcher)
+    framework = strategy.choose_framework(ask.train, ask.launcher)
     plain = [name for name in _ORDER if _knows(name, framework)]
     if ask.world.ranks == 1:
         plain = plain[:1]
@@ -54,7 +54,7 @@ def _knows(name: str, framework: str) -> bool:
 
 
 def _faulty(train: Train, ask: Ask) -> bool:
-    found = strategy.faults(train, ask.sizes, ask.world, launcher=ask.launcher)
+    found = strategy.check_train(train, ask.sizes, ask.world, launcher=ask.launcher)
     return next(found, None) is not None
 
 
@@ -125,7 +125,7 @@ def _stages(ask: Ask) -> list[int]:
     return [
         pp
         for pp in range(2, most + 1)
-        if ask.world.ranks % pp == 0 and (count % pp == 0 or balanced(count, pp))
+        if ask.world.ranks % pp == 0 and (count % pp == 0 or is_balanced(count, pp))
     ]
 
 
@@ -141,6 +141,6 @@ def _offloaded(ask: Ask, names: list[str]) -> Iterator[Rung]:
                 yield Rung(4, f"{name}+cpu {what}+{kind}", again)
 
 
-def other(ask: Ask, nodes: int) -> Ask:
+def change_nodes(ask: Ask, nodes: int) -> Ask:
     """The question for another number of nodes."""
     return ask._replace(world=RankLayout(**{**ask.world._asdict(), "nodes": nodes}))

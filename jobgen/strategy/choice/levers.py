@@ -6,19 +6,19 @@ from collections.abc import Iterator
 
 from jobgen import strategy
 from jobgen.model.train import Offload
-from jobgen.strategy.choice.advise import first, fits, option
-from jobgen.strategy.choice.ladder import Rung, other
+from jobgen.strategy.choice.advise import choose_first, estimate_option, has_fit
+from jobgen.strategy.choice.ladder import Rung, change_nodes
 from jobgen.strategy.choice.offer import Lever, StrategyOption
 from jobgen.strategy.choice.setups import Ask
 from jobgen.strategy.memory import estimate
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.speed.step_time import step
+from jobgen.strategy.speed.step_time import compute_step
 
 MOST = 4096
 """Nodes, where the search for the fewest that work ends."""
 
 
-def levers(start: StrategyOption, ask: Ask) -> tuple[Lever, ...]:
+def find_levers(start: StrategyOption, ask: Ask) -> tuple[Lever, ...]:
     """Single changes of this option that save memory: those that make it fit first, of these the
     cheapest, then those that save most."""
     found = [lever for lever in _all(start, ask) if lever.saves > 0]
@@ -27,7 +27,7 @@ def levers(start: StrategyOption, ask: Ask) -> tuple[Lever, ...]:
 
 def _all(start: StrategyOption, ask: Ask) -> Iterator[Lever]:
     own, train = start.setup, ask.train
-    before = step(own, ask.machine).seconds / own.batch.total
+    before = compute_step(own, ask.machine).seconds / own.batch.total
     for change, asked in _setups(own):
         yield _lever(change, start, asked, ask, before)
     trains = [
@@ -35,13 +35,16 @@ def _all(start: StrategyOption, ask: Ask) -> Iterator[Lever]:
         ("train.offload: both", train.replace(offload=Offload(what="both"))),
     ]
     for change, changed in trains:
-        if next(strategy.faults(changed, ask.sizes, ask.world, launcher=ask.launcher), None):
+        if next(strategy.check_train(changed, ask.sizes, ask.world, launcher=ask.launcher), None):
             continue
-        found = option(Rung(4, change, changed), ask)
+        found = estimate_option(Rung(4, change, changed), ask)
         yield _lever(change, start, found.setup, ask, before)
-    twice = other(ask, 2 * ask.world.nodes)
-    if next(strategy.faults(train, ask.sizes, twice.world, launcher=ask.launcher), None) is None:
-        found = option(Rung(0, "", train), twice)
+    twice = change_nodes(ask, 2 * ask.world.nodes)
+    if (
+        next(strategy.check_train(train, ask.sizes, twice.world, launcher=ask.launcher), None)
+        is None
+    ):
+        found = estimate_option(Rung(0, "", train), twice)
         yield _lever(f"nodes: {twice.world.nodes}", start, found.setup, twice, before)
 
 
@@ -66,25 +69,25 @@ def _setups(own: Setup) -> Iterator[tuple[str, Setup]]:
 
 def _lever(change: str, start: StrategyOption, asked: Setup, ask: Ask, before: float) -> Lever:
     """Slower is by the seconds of a sample."""
-    memory = estimate(asked).scaled(ask.factor)
-    after = step(asked, ask.machine).seconds / asked.batch.total
+    memory = estimate(asked).scale(ask.factor)
+    after = compute_step(asked, ask.machine).seconds / asked.batch.total
     return Lever(
         change,
         start.memory.nvidia_smi - memory.nvidia_smi,
         after / before - 1,
         memory.nvidia_smi,
-        memory.verdict(ask.machine.memory) in {"fits", "tight"},
+        memory.judge(ask.machine.memory) in {"fits", "tight"},
     )
 
 
-def smallest(ask: Ask, most: int = MOST) -> tuple[int, str] | None:
+def find_fewest_nodes(ask: Ask, most: int = MOST) -> tuple[int, str] | None:
     """The fewest nodes on which anything fits, and the title of the simplest that does; None where
     not even the most do."""
     high = 1
-    while high <= most and not fits(other(ask, high)):
+    while high <= most and not has_fit(change_nodes(ask, high)):
         high *= 2
     for nodes in range(high // 2 + 1, min(high, most) + 1):
-        found = first(other(ask, nodes))
+        found = choose_first(change_nodes(ask, nodes))
         if found is not None:
             return nodes, found[1].title
     return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jobgen import strategy
-from jobgen.strategy.choice.advise import first, least, option
-from jobgen.strategy.choice.ladder import Rung, other
+from jobgen.strategy.choice.advise import choose_first, estimate_option, find_least
+from jobgen.strategy.choice.ladder import Rung, change_nodes
 from jobgen.strategy.choice.offer import Scale, StrategyOption
 from jobgen.strategy.choice.setups import Ask
 
@@ -16,7 +16,7 @@ def scale(ask: Ask, counts: Iterable[int], *, auto: bool) -> tuple[Scale, ...]:
     that the job's batch or layout do not go with are left out."""
     rows: list[tuple[int, StrategyOption]] = []
     for nodes in sorted(set(counts)):
-        there = other(ask, nodes)
+        there = change_nodes(ask, nodes)
         found = _option(there, auto=auto)
         if found is not None:
             rows.append((nodes, found))
@@ -29,12 +29,12 @@ def scale(ask: Ask, counts: Iterable[int], *, auto: bool) -> tuple[Scale, ...]:
 
 def _option(ask: Ask, *, auto: bool) -> StrategyOption | None:
     if auto:
-        best = first(ask) or least(ask)
-        return option(best[0], ask) if best else None
-    faulty = strategy.faults(ask.train, ask.sizes, ask.world, launcher=ask.launcher)
+        best = choose_first(ask) or find_least(ask)
+        return estimate_option(best[0], ask) if best else None
+    faulty = strategy.check_train(ask.train, ask.sizes, ask.world, launcher=ask.launcher)
     if next(faulty, None) is not None:
         return None
-    return option(Rung(0, ask.train.strategy.type, ask.train), ask)
+    return estimate_option(Rung(0, ask.train.strategy.type, ask.train), ask)
 
 
 def _rate(found: StrategyOption) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.strategy.estimate import ClusterHardware
-from jobgen.strategy.memory.recipes import recipe
+from jobgen.strategy.memory.recipes import get_recipe
 from jobgen.strategy.setup import Adapters, Recipe, Setup
 from jobgen.strategy.shapes.architecture import Model
 from jobgen.strategy.spec import Batch, ModelSizes, RankLayout, Strategy
@@ -53,7 +53,7 @@ _CALLED = {
 }
 
 
-def setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Setup:
+def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Setup:
     """What is asked about a decided strategy."""
     train = train or ask.train
     framework, mesh = strategy.framework, strategy.mesh
@@ -65,7 +65,7 @@ def setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Setup:
         mesh=mesh,
         batch=strategy.batch or Batch(1, 1, mesh.data),
         seq=strategy.seq_len or assume_length(ask),
-        recipe=recipes(strategy, train),
+        recipe=choose_recipe(strategy, train),
         recompute=strategy.recompute,
         offload=strategy.offload,
         reshard=strategy.reshard,
@@ -96,7 +96,7 @@ def _list_assumed(train: Train, ask: Ask) -> Iterator[str]:
         yield "micro_batch"
 
 
-def recipes(strategy: Strategy, train: Train) -> Recipe:
+def choose_recipe(strategy: Strategy, train: Train) -> Recipe:
     """Bytes of states, by what the framework is known to keep in this precision."""
     if strategy.precision == "fp32":
         name = "fp32"
@@ -107,7 +107,7 @@ def recipes(strategy: Strategy, train: Train) -> Recipe:
     else:
         name = _RECIPES.get(strategy.trait.family, "autocast")
     said = _CALLED[name].format(precision=strategy.precision)
-    found = recipe(name, train.optimizer)
+    found = get_recipe(name, train.optimizer)
     eight = ", fp8" if train.fp8 else ""
     return found._replace(name=found.name.replace(name, said, 1) + eight)
 

@@ -10,37 +10,37 @@ from __future__ import annotations
 import json
 
 from jobgen.model.bundle import BundleFile
-from jobgen.model.plan import Setting, by_rule
+from jobgen.model.plan import Setting, cite_rule
 from jobgen.strategy.dsconfig import generate, user_config
-from jobgen.strategy.dsconfig.chosen import Written, get, refused
+from jobgen.strategy.dsconfig.chosen import Written, get, write_keys
 from jobgen.strategy.frameworks import FrameworkRequest
 
-__all__ = ["FILE", "Written", "explained", "file", "written"]
+__all__ = ["FILE", "Written", "build_config", "build_file", "explain_choices"]
 
 FILE = "ds_config.json"
 
 
-def written(request: FrameworkRequest, reader: str) -> Written:
+def build_config(request: FrameworkRequest, reader: str) -> Written:
     """What ds_config.json holds, why, and what cannot work."""
-    asked = tuple(generate.chosen(request, reader))
-    faults = tuple(generate.faults(request, reader))
+    asked = tuple(generate.choose_keys(request, reader))
+    faults = tuple(generate.check_request(request, reader))
     if request.strategy.config is not None:
-        found = user_config.merged(request, reader, asked)
+        found = user_config.merge_config(request, reader, asked)
         return found._replace(faults=(*faults, *found.faults))
-    if faults or (fault := generate.no_batch(request, reader)) is None:
-        return refused(asked, faults)
-    return refused(asked, (fault,))
+    if faults or (fault := generate.check_batch(request, reader)) is None:
+        return write_keys(asked, faults)
+    return write_keys(asked, (fault,))
 
 
-def explained(found: Written) -> dict[str, Setting]:
+def explain_choices(found: Written) -> dict[str, Setting]:
     """What jobgen chose in a configuration: key with its blocks → value, with the reason."""
     values = ((key, get(found.values, tuple(key.split(".")))) for key in found.why)
     return {
-        f"{FILE}: {key}": Setting(json.dumps(value), found.why[key], by_rule("train"))
+        f"{FILE}: {key}": Setting(json.dumps(value), found.why[key], cite_rule("train"))
         for key, value in values
     }
 
 
-def file(found: Written) -> BundleFile:
+def build_file(found: Written) -> BundleFile:
     """``ds_config.json``."""
     return BundleFile(FILE, (json.dumps(found.values, indent=2) + "\n").encode())

@@ -28,7 +28,7 @@ class Written(NamedTuple):
     faults: tuple[TrainDiagnostic, ...] = ()
 
 
-def refused(asked: Iterable[ChosenKey], faults: tuple[TrainDiagnostic, ...] = ()) -> Written:
+def write_keys(asked: Iterable[ChosenKey], faults: tuple[TrainDiagnostic, ...] = ()) -> Written:
     """These keys alone, with the faults that were found."""
     values: dict[str, Any] = {}
     for each in asked:

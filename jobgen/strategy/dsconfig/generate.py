@@ -27,7 +27,7 @@ _AIO = {
 """DeepSpeed's defaults (runtime/swap_tensor/constants.py)."""
 
 
-def chosen(request: FrameworkRequest, reader: str) -> Iterator[ChosenKey]:
+def choose_keys(request: FrameworkRequest, reader: str) -> Iterator[ChosenKey]:
     """The keys, in the order of the file."""
     yield from _batch(request, reader)
     yield from _precision(request)
@@ -39,7 +39,7 @@ def chosen(request: FrameworkRequest, reader: str) -> Iterator[ChosenKey]:
     yield from _recompute(request, reader)
 
 
-def faults(request: FrameworkRequest, reader: str) -> Iterator[TrainDiagnostic]:
+def check_request(request: FrameworkRequest, reader: str) -> Iterator[TrainDiagnostic]:
     """What DeepSpeed cannot do, whoever reads the file."""
     strategy = request.strategy
     for axis in ("tp", "pp", "cp", "ep"):
@@ -60,7 +60,7 @@ def faults(request: FrameworkRequest, reader: str) -> Iterator[TrainDiagnostic]:
         )
 
 
-def no_batch(request: FrameworkRequest, reader: str) -> TrainDiagnostic | None:
+def check_batch(request: FrameworkRequest, reader: str) -> TrainDiagnostic | None:
     """DeepSpeed itself stops where the configuration says no batch; the others fill it in."""
     if request.strategy.batch or reader != "deepspeed":
         return None

@@ -25,7 +25,7 @@ class KeyDiagnostic(NamedTuple):
     hint: str
 
 
-def lines(text: str) -> Mapping[Path, int]:
+def index_lines(text: str) -> Mapping[Path, int]:
     """Key of a JSON text → its line. Keys inside lists are not told apart."""
     found: dict[Path, int] = {}
     line, held, last = 1, [""], ""
@@ -43,7 +43,7 @@ def lines(text: str) -> Mapping[Path, int]:
     return found
 
 
-def findings(values: Mapping[str, Any], *, auto: bool) -> Iterator[KeyDiagnostic]:
+def check_keys(values: Mapping[str, Any], *, auto: bool) -> Iterator[KeyDiagnostic]:
     """What DeepSpeed would not read as it is meant. ``auto``: somebody fills that word in."""
     yield from _inside(values, (), auto=auto)
 

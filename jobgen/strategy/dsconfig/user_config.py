@@ -40,7 +40,7 @@ class UserConfig(NamedTuple):
     values: Mapping[str, Any]
     lines: Mapping[Path, int]
 
-    def at(self, path: Path) -> str:
+    def cite(self, path: Path) -> str:
         """Its name, with the line of the key or of the block that it would stand in."""
         while path and path not in self.lines:
             path = path[:-1]
@@ -63,23 +63,23 @@ def read(content: bytes, name: str) -> tuple[UserConfig, list[TrainDiagnostic]]:
         return UserConfig(name, {}, {}), [
             _fault(f"{name} holds no mapping", '{"train_batch_size": …}')
         ]
-    return UserConfig(name, values, keys.lines(text)), []
+    return UserConfig(name, values, keys.index_lines(text)), []
 
 
 def check(found: UserConfig, ranks: int, reader: str) -> Iterator[TrainDiagnostic]:
     """What DeepSpeed, with so many data parallel ranks, would refuse or not read as it is meant."""
-    yield from unknown(found, auto=reader != "deepspeed")
+    yield from check_unknown(found, auto=reader != "deepspeed")
     yield from _combinations(found)
     yield from _arithmetic(found, ranks, reader)
 
 
-def unknown(found: UserConfig, *, auto: bool) -> Iterator[TrainDiagnostic]:
+def check_unknown(found: UserConfig, *, auto: bool) -> Iterator[TrainDiagnostic]:
     """Keys that DeepSpeed does not know, or would not read as they are meant."""
-    for path, message, hint in keys.findings(found.values, auto=auto):
-        yield _fault(f"{found.at(path)}: {message}", hint)
+    for path, message, hint in keys.check_keys(found.values, auto=auto):
+        yield _fault(f"{found.cite(path)}: {message}", hint)
 
 
-def merged(request: FrameworkRequest, reader: str, asked: tuple[ChosenKey, ...]) -> Written:
+def merge_config(request: FrameworkRequest, reader: str, asked: tuple[ChosenKey, ...]) -> Written:
     """The file with what ``train`` says filled in."""
     found, faults = read(request.strategy.config or b"", request.strategy.config_name)
     if faults:
@@ -116,25 +116,25 @@ def _combinations(found: UserConfig) -> Iterator[TrainDiagnostic]:
     """What DeepSpeed refuses, or forgets, of the values together."""
     values = found.values
     if _on(values, "fp16") and _on(values, "bf16"):
-        message = f"{found.at(('fp16',))}: fp16 and bf16 are both enabled"
+        message = f"{found.cite(('fp16',))}: fp16 and bf16 are both enabled"
         yield _fault(message, "keep one of them; train.precision says bf16 where it is left out")
     stage = get(values, (_ZERO, "stage")) or 0
     for name in _OFFLOADS:
         path = (_ZERO, name)
         device = get(values, (*path, "device"))
         if device in {"cpu", "nvme"} and name == "offload_param" and stage != 3:
-            message = f"{found.at(path)}: parameters are offloaded in ZeRO-3 only, not in {stage}"
+            message = f"{found.cite(path)}: parameters are offloaded in ZeRO-3 only, not in {stage}"
             yield _fault(message, "write stage 3, or remove offload_param", "J235")
         if device == "nvme":
             yield from _nvme(found, path, stage)
     stages = get(values, ("pipeline", "stages"))
     if isinstance(stages, int) and stages > 1 and stage >= 2:
-        message = f"{found.at(('pipeline',))}: ZeRO-{stage} does not go with a pipeline"
+        message = f"{found.cite(('pipeline',))}: ZeRO-{stage} does not go with a pipeline"
         yield _fault(message, "write stage 1", "J232")
 
 
 def _nvme(found: UserConfig, path: Path, stage: int) -> Iterator[TrainDiagnostic]:
-    where = found.at(path)
+    where = found.cite(path)
     place = get(found.values, (*path, "nvme_path"))
     if not place:
         yield _fault(f"{where}: nvme has no nvme_path", "such as /local/scratch", "J235")
@@ -150,7 +150,7 @@ def _contradictions(request: FrameworkRequest, found: UserConfig) -> Iterator[Tr
     """Values of the file that ``train`` says otherwise."""
     from jobgen.strategy.dsconfig import generate
 
-    said = {each.path: each for each in generate.chosen(request, "deepspeed")}
+    said = {each.path: each for each in generate.choose_keys(request, "deepspeed")}
     for path, key in _EXACT.items():
         held = get(found.values, path)
         if held is None or held == "auto":
@@ -179,7 +179,7 @@ def _product(request: FrameworkRequest) -> str:
 
 
 def _differ(found: UserConfig, path: Path, held: object, said: str) -> TrainDiagnostic:
-    message = f"{found.at(path)}: {'.'.join(path)} is {held}, and {said}"
+    message = f"{found.cite(path)}: {'.'.join(path)} is {held}, and {said}"
     return _fault(message, f"write the same in both, or remove it from {found.name}")
 
 
@@ -202,9 +202,8 @@ def _arithmetic(found: UserConfig, ranks: int, reader: str) -> Iterator[TrainDia
     micro = micro or max(1, total // ranks // (steps or 1))
     steps = steps or max(1, total // micro // ranks)
     if total != micro * steps * ranks:
-        message = (
-            f"{found.at(_TOTAL)}: train_batch_size {total} is not {micro} x {steps} x {ranks} ranks"
-        )
+        product = f"{micro} x {steps} x {ranks} ranks"
+        message = f"{found.cite(_TOTAL)}: train_batch_size {total} is not {product}"
         hint = f"write {micro * steps * ranks}, or leave it out"
         yield _fault(message, hint, "J230")
 

@@ -34,14 +34,14 @@ _NOT_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "nu
 def configure(request: FrameworkRequest) -> Configured:
     """The launcher's file, strategy.json, and for ZeRO a ds_config.json."""
     zero = request.strategy.trait.family == "zero"
-    found = dsconfig.written(request, "accelerate") if zero else dsconfig.Written({})
+    found = dsconfig.build_config(request, "accelerate") if zero else dsconfig.Written({})
     beside = torch.configure(request)
     sections = dict(_sections(request))
     return Configured(
-        files=(*((dsconfig.file(found),) if zero else ()), *beside.files),
+        files=(*((dsconfig.build_file(found),) if zero else ()), *beside.files),
         env={**_variables(request), **beside.env},
         launcher=_yaml(sections).encode(),
-        chosen={**dict(_chosen(request)), **dsconfig.explained(found)},
+        chosen={**dict(_chosen(request)), **dsconfig.explain_choices(found)},
         notes=tuple(_notes(request)),
         faults=(*found.faults, *_faults(request)),
     )
@@ -71,11 +71,11 @@ def _sections(request: FrameworkRequest) -> Iterator[tuple[str, Any]]:
 
 def _fsdp(request: FrameworkRequest) -> Iterator[tuple[str, str | bool | int]]:
     first = request.strategy.trait.family == "fsdp"
-    for setting in fsdp.settings(request):
+    for setting in fsdp.list_settings(request):
         yield f"fsdp_{setting.name}", setting.value
         if setting.name == "version":
             name = "fsdp_sharding_strategy" if first else "fsdp_reshard_after_forward"
-            yield name, fsdp.resharding(request)
+            yield name, fsdp.choose_resharding(request)
             yield "fsdp_offload_params", bool(request.strategy.offload)
 
 
@@ -113,9 +113,9 @@ def _variables(request: FrameworkRequest) -> dict[str, Setting]:
 
 def _chosen(request: FrameworkRequest) -> Iterator[tuple[str, Setting]]:
     if request.strategy.trait.family in {"fsdp", "fsdp2"}:
-        for one in fsdp.settings(request):
+        for one in fsdp.list_settings(request):
             if one.why:
-                yield f"fsdp_config.fsdp_{one.name}", program_options.chosen(one.value, one.why)
+                yield f"fsdp_config.fsdp_{one.name}", program_options.choose(one.value, one.why)
 
 
 def _notes(request: FrameworkRequest) -> Iterator[Note]:
@@ -158,7 +158,7 @@ def _ddp(request: FrameworkRequest) -> Iterator[Note]:
 def _faults(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
     strategy = request.strategy
     if strategy.trait.family in {"fsdp", "fsdp2"}:
-        yield from fsdp.faults(request, "accelerate")
+        yield from fsdp.check_plugin(request, "accelerate")
     for axis in ("pp", "ep"):
         if strategy.trait.family == "fsdp2" and getattr(strategy.mesh, axis) > 1:
             message = f"accelerate has no {axis} for programs"

@@ -19,16 +19,16 @@ _OFFLOAD = ("train", "offload")
 
 def configure(request: FrameworkRequest) -> Configured:
     """``ds_config.json``, and the variable that names it."""
-    found = dsconfig.written(request, "deepspeed")
+    found = dsconfig.build_config(request, "deepspeed")
     beside = torch.configure(request)
     place = f"$JOBGEN_BUNDLE_DIR/{dsconfig.FILE}"
     why = "DeepSpeed's configuration of the strategy"
     return Configured(
-        files=(dsconfig.file(found), *beside.files),
+        files=(dsconfig.build_file(found), *beside.files),
         env={_NAME: Setting(place, why, request.place), **beside.env},
-        chosen=dsconfig.explained(found),
+        chosen=dsconfig.explain_choices(found),
         notes=tuple(_notes(request)),
-        faults=(*found.faults, *program_options.plain_ddp(request.strategy, "DeepSpeed")),
+        faults=(*found.faults, *program_options.check_ddp(request.strategy, "DeepSpeed")),
     )
 
 

@@ -21,8 +21,8 @@ class FsdpSetting(NamedTuple):
     why: str = ""
 
 
-def settings(request: FrameworkRequest) -> Iterator[FsdpSetting]:
-    """The settings, in the order of the file. ``resharding`` says the strategy itself."""
+def list_settings(request: FrameworkRequest) -> Iterator[FsdpSetting]:
+    """The settings, in the order of the file. ``choose_resharding`` says the strategy itself."""
     strategy = request.strategy
     version = 2 if strategy.trait.family == "fsdp2" else 1
     yield FsdpSetting("version", version)
@@ -55,7 +55,7 @@ def _first(request: FrameworkRequest) -> Iterator[FsdpSetting]:
     yield FsdpSetting("backward_prefetch", "BACKWARD_PRE", why)
 
 
-def resharding(request: FrameworkRequest) -> str | bool:
+def choose_resharding(request: FrameworkRequest) -> str | bool:
     """The ShardingStrategy of FSDP1; whether FSDP2 frees what it gathered."""
     strategy = request.strategy
     if strategy.trait.family == "fsdp2":
@@ -63,7 +63,7 @@ def resharding(request: FrameworkRequest) -> str | bool:
     return SHARDING[strategy.name]
 
 
-def faults(request: FrameworkRequest, title: str) -> Iterator[TrainDiagnostic]:
+def check_plugin(request: FrameworkRequest, title: str) -> Iterator[TrainDiagnostic]:
     """What the plugin cannot say."""
     strategy, mesh = request.strategy, request.strategy.mesh
     if not isinstance(strategy.reshard, bool):

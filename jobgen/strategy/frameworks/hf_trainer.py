@@ -32,8 +32,8 @@ def configure(request: FrameworkRequest) -> Configured:
     files: tuple[BundleFile, ...] = ()
     found = dsconfig.Written({})
     if family == "zero":
-        found = dsconfig.written(request, "hf-trainer")
-        files = (dsconfig.file(found),)
+        found = dsconfig.build_config(request, "hf-trainer")
+        files = (dsconfig.build_file(found),)
     elif family in {"fsdp", "fsdp2"}:
         files = (_fsdp_config(request),)
     asked = (*_options(request), *_same_as(found, request))
@@ -41,10 +41,10 @@ def configure(request: FrameworkRequest) -> Configured:
         files=files,
         args=program_options.format_options(asked, "="),
         chosen={
-            **program_options.explained(asked),
-            **dsconfig.explained(found),
+            **program_options.explain_options(asked),
+            **dsconfig.explain_choices(found),
             **{
-                f"fsdp_config.{s.name}": program_options.chosen(s.value, s.why)
+                f"fsdp_config.{s.name}": program_options.choose(s.value, s.why)
                 for s in _fsdp(request)
             },
         },
@@ -100,7 +100,7 @@ def _ddp(request: FrameworkRequest) -> Iterator[ProgramOption]:
 
 def _fsdp_words(request: FrameworkRequest) -> str:
     """``--fsdp``: the strategy, in the words of transformers 4."""
-    resharding = fsdp.resharding(request)
+    resharding = fsdp.choose_resharding(request)
     if isinstance(resharding, bool):
         resharding = "full_shard" if resharding else "shard_grad_op"
     offload = " offload" if request.strategy.offload else ""
@@ -109,10 +109,10 @@ def _fsdp_words(request: FrameworkRequest) -> str:
 
 def _fsdp_config(request: FrameworkRequest) -> BundleFile:
     values: dict[str, str | bool | int | list[str]] = {}
-    for name, value, _ in fsdp.settings(request):
+    for name, value, _ in fsdp.list_settings(request):
         values[name] = value.split(",") if name == "transformer_layer_cls_to_wrap" else value  # type: ignore[union-attr]
         if name == "version":
-            resharding = fsdp.resharding(request)
+            resharding = fsdp.choose_resharding(request)
             values["reshard_after_forward"] = (
                 resharding if isinstance(resharding, bool) else resharding.lower()
             )
@@ -123,7 +123,7 @@ def _fsdp_config(request: FrameworkRequest) -> BundleFile:
 def _fsdp(request: FrameworkRequest) -> Iterator[fsdp.FsdpSetting]:
     """What of FSDP's settings jobgen chose."""
     if request.strategy.trait.family in {"fsdp", "fsdp2"}:
-        yield from (setting for setting in fsdp.settings(request) if setting.why)
+        yield from (setting for setting in fsdp.list_settings(request) if setting.why)
 
 
 def _notes(request: FrameworkRequest) -> Iterator[Note]:
@@ -136,7 +136,7 @@ def _faults(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
     strategy = request.strategy
     family = strategy.trait.family
     if family in {"fsdp", "fsdp2"}:
-        yield from fsdp.faults(request, _TITLE)
+        yield from fsdp.check_plugin(request, _TITLE)
         yield from _mesh(request)
         if not request.gpus:
             message = f"{_TITLE} shards on GPUs only: on CPUs it would train as DDP, and not say so"

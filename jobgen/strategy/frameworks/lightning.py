@@ -53,7 +53,7 @@ def configure(request: FrameworkRequest) -> Configured:
         files=tuple(files.values()),
         env=document.env,
         args=program_options.format_options(chosen, "="),
-        chosen=program_options.explained(chosen),
+        chosen=program_options.explain_options(chosen),
         notes=(*told.notes, *_notes(request)),
         saves="wrapper",
     )

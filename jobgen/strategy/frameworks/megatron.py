@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import lcm
 
-from jobgen.model.plan import Setting, by_rule
+from jobgen.model.plan import Setting, cite_rule
 from jobgen.strategy.frameworks import Configured, FrameworkRequest, megatron_model, program_options
 from jobgen.strategy.frameworks.program_options import CHECKPOINTS, ProgramOption
-from jobgen.strategy.mesh import balanced
+from jobgen.strategy.mesh import is_balanced
 from jobgen.strategy.spec import Note, Strategy, TrainDiagnostic
 
 TITLE = "Megatron-LM"
@@ -50,11 +50,11 @@ def configure(request: FrameworkRequest) -> Configured:
     if strategy.mesh.tp > 1 or strategy.mesh.cp > 1:
         reason = "Megatron-LM asks for it with tp or cp on GPUs before Blackwell: communication is "
         reason += "queued before the computation that could hide it"
-        env["CUDA_DEVICE_MAX_CONNECTIONS"] = Setting("1", reason, by_rule("megatron"))
+        env["CUDA_DEVICE_MAX_CONNECTIONS"] = Setting("1", reason, cite_rule("megatron"))
     return Configured(
         env=env,
         args=program_options.format_options(chosen),
-        chosen=program_options.explained(chosen),
+        chosen=program_options.explain_options(chosen),
         notes=tuple(_notes(request)),
         saves="signal",
         signal=_exit_signal(request.run_args),
@@ -69,7 +69,7 @@ def _options(request: FrameworkRequest) -> Iterator[ProgramOption]:
         if mesh[axis] > 1 or axis in {"tp", "pp"}:
             yield ProgramOption(name, mesh[axis])
     layers = strategy.sizes.layers
-    if layers and layers % strategy.mesh.pp and balanced(layers, strategy.mesh.pp):
+    if layers and layers % strategy.mesh.pp and is_balanced(layers, strategy.mesh.pp):
         reason = f"{layers} layers come out even where embedding and output layer count as one each"
         yield ProgramOption("--account-for-embedding-in-pipeline-split", None, reason)
         yield ProgramOption("--account-for-loss-in-pipeline-split", None, reason)
@@ -142,8 +142,8 @@ def _exit_signal(words: tuple[str, ...]) -> str:
 
 def _faults(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
     strategy = request.strategy
-    yield from program_options.on_gpus(request.gpus, TITLE)
-    yield from program_options.whole_layers(strategy, TITLE)
+    yield from program_options.require_gpus(request.gpus, TITLE)
+    yield from program_options.check_layers(strategy, TITLE)
     if strategy.batch is None:
         message = f"{TITLE} starts with a micro batch only, and train says nothing of batches"
         yield TrainDiagnostic(

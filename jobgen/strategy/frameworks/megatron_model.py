@@ -82,7 +82,7 @@ def _list_options(arch: Architecture, request: FrameworkRequest) -> Iterator[Pro
     for name in _BIASES[_biases(arch)]:
         yield ProgramOption(name, None, _explain(arch, "bias"))
     yield from _positions(arch, request)
-    if arch.experts and arch.experts.sparse(arch.layers):
+    if arch.experts and arch.experts.count_sparse(arch.layers):
         yield from _experts(arch, arch.experts, request.run_args)
     if not arch.tied:
         yield ProgramOption("--untie-embeddings-and-output-weights")
@@ -115,7 +115,7 @@ def _latent(mla: Mla) -> Iterator[ProgramOption]:
 
 def _biases(arch: Architecture) -> tuple[bool, bool, bool]:
     experts = arch.experts
-    dense = experts is None or experts.sparse(arch.layers) < arch.layers or experts.shared_ffn
+    dense = experts is None or experts.count_sparse(arch.layers) < arch.layers or experts.shared_ffn
     mlp = arch.mlp_bias if dense or experts is None else experts.bias
     return arch.qkv_bias, arch.out_bias, mlp
 
@@ -153,7 +153,7 @@ def _experts(arch: Architecture, experts: Experts, words: Iterable[str]) -> Iter
 
 def _frequency(layers: int, experts: Experts) -> str:
     """Which layers have experts: every one, or an expression whose value is a list of 0 and 1."""
-    if experts.sparse(layers) == layers:
+    if experts.count_sparse(layers) == layers:
         return "1"
     rounds, rest = divmod(layers, experts.every)
     skipped = experts.dense_layers // experts.every

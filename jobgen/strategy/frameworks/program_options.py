@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from jobgen.model.plan import Setting, by_rule
+from jobgen.model.plan import Setting, cite_rule
 from jobgen.shell import Raw, Word
 from jobgen.shell.python_command import read_long_options
 from jobgen.strategy.spec import Strategy, TrainDiagnostic
@@ -38,18 +38,18 @@ def format_options(options: Iterable[ProgramOption], between: str = "") -> tuple
     return tuple(found)
 
 
-def explained(options: Iterable[ProgramOption]) -> Mapping[str, Setting]:
+def explain_options(options: Iterable[ProgramOption]) -> Mapping[str, Setting]:
     """The options that jobgen chose: name → value ('' for a flag), with the reason."""
-    return {o.name: chosen("" if o.value is None else o.value, o.why) for o in options if o.why}
+    return {o.name: choose("" if o.value is None else o.value, o.why) for o in options if o.why}
 
 
-def chosen(value: object, why: str) -> Setting:
+def choose(value: object, why: str) -> Setting:
     """A value that jobgen chose, as it is written in a configuration."""
     if isinstance(value, Raw):
         text = value.strip('"')
     else:
         text = value if isinstance(value, str) else json.dumps(value)
-    return Setting(text, why, by_rule("train"))
+    return Setting(text, why, cite_rule("train"))
 
 
 def has_option(words: Iterable[str], *names: str) -> bool:
@@ -62,7 +62,7 @@ def read_values(words: Sequence[str]) -> dict[str, str | None]:
     return {name: value for name, value, _, _ in read_long_options(words)}
 
 
-def plain_ddp(strategy: Strategy, title: str) -> Iterable[TrainDiagnostic]:
+def check_ddp(strategy: Strategy, title: str) -> Iterable[TrainDiagnostic]:
     """The settings of torch's DDP that a framework with a DDP of its own does not have."""
     for name, value, default in (
         ("bucket_mb", strategy.bucket_mb, 25),
@@ -74,14 +74,14 @@ def plain_ddp(strategy: Strategy, title: str) -> Iterable[TrainDiagnostic]:
             yield TrainDiagnostic("J236", message, ("strategy", name), "remove it")
 
 
-def whole_layers(strategy: Strategy, title: str) -> Iterable[TrainDiagnostic]:
+def check_layers(strategy: Strategy, title: str) -> Iterable[TrainDiagnostic]:
     """Classes to wrap, for a framework that knows its models' layers."""
     if strategy.wrap:
         message = f"{title} shards and recomputes the layers of its own models"
         yield TrainDiagnostic("J236", message, ("wrap",), "remove it")
 
 
-def on_gpus(gpus: bool, title: str) -> Iterable[TrainDiagnostic]:
+def require_gpus(gpus: bool, title: str) -> Iterable[TrainDiagnostic]:
     """GPUs, for a framework that computes nowhere else."""
     if not gpus:
         message = f"{title} computes on GPUs only, and these ranks have none"

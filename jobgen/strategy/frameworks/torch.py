@@ -29,7 +29,7 @@ _AXES = {"pp": "pp", "replicate": "dp_replicate", "shard": "dp_shard", "cp": "cp
 
 def configure(request: FrameworkRequest) -> Configured:
     """``strategy.json`` and the variable that names it."""
-    text = json.dumps(document(request), indent=2) + "\n"
+    text = json.dumps(build_document(request), indent=2) + "\n"
     why = "everything that was decided of the training, for programs that use torch alone"
     return Configured(
         notes=tuple(_notes(request.strategy)),
@@ -48,7 +48,7 @@ def _notes(strategy: Strategy) -> Iterator[Note]:
         )
 
 
-def document(request: FrameworkRequest) -> Mapping[str, Any]:
+def build_document(request: FrameworkRequest) -> Mapping[str, Any]:
     """What ``strategy.json`` holds. Counts are of ranks, samples and tokens; ``bucket_mb`` MiB."""
     strategy = request.strategy
     batch = strategy.batch
@@ -56,7 +56,7 @@ def document(request: FrameworkRequest) -> Mapping[str, Any]:
         "version": 1,
         "strategy": strategy.name,
         "world_size": strategy.mesh.world,
-        "mesh": mesh(strategy),
+        "mesh": build_mesh(strategy),
         "precision": strategy.precision,
         "micro_batch": batch and batch.micro,
         "gradient_accumulation": batch.accumulation if batch else 1,
@@ -70,7 +70,7 @@ def document(request: FrameworkRequest) -> Mapping[str, Any]:
     }
 
 
-def mesh(strategy: Strategy) -> dict[str, int]:
+def build_mesh(strategy: Strategy) -> dict[str, int]:
     """The device mesh, outermost dimension first; dimensions of one rank are left in."""
     sizes = strategy.mesh._asdict()
     return {name: sizes[axis] for axis, name in _AXES.items()}

@@ -13,7 +13,7 @@ from math import prod
 
 from jobgen.strategy.frameworks import Configured, FrameworkRequest, program_options
 from jobgen.strategy.frameworks.program_options import CHECKPOINTS, ProgramOption
-from jobgen.strategy.shapes import model
+from jobgen.strategy.shapes import build_model
 from jobgen.strategy.spec import Note, Strategy, TrainDiagnostic
 
 TITLE = "torchtitan"
@@ -38,7 +38,7 @@ def configure(request: FrameworkRequest) -> Configured:
     chosen = tuple(_options(request))
     return Configured(
         args=(*program_options.format_options(chosen), RECOMPUTE + request.strategy.recompute),
-        chosen=program_options.explained(chosen),
+        chosen=program_options.explain_options(chosen),
         notes=tuple(_notes(request)),
         saves="interval",
     )
@@ -96,9 +96,9 @@ def _checkpoints(request: FrameworkRequest) -> Iterator[ProgramOption]:
 
 def _faults(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
     strategy = request.strategy
-    yield from program_options.on_gpus(request.gpus, TITLE)
-    yield from program_options.whole_layers(strategy, TITLE)
-    yield from program_options.plain_ddp(strategy, TITLE)
+    yield from program_options.require_gpus(request.gpus, TITLE)
+    yield from program_options.check_layers(strategy, TITLE)
+    yield from program_options.check_ddp(strategy, TITLE)
     if strategy.precision not in _DTYPE:
         message = f"{TITLE} computes in bf16 or fp32, and scales no loss"
         yield TrainDiagnostic("J236", message, ("precision",), "write precision: bf16")
@@ -172,7 +172,7 @@ def _other_size(request: FrameworkRequest) -> Iterator[Note]:
     if size is None or request.model is None or not request.model.vocab:
         return
     billions = float(size[1].replace("_", "."))
-    planned = model(request.model).count / 1e9
+    planned = build_model(request.model).count / 1e9
     if abs(planned - billions) > _ROUNDED * billions:
         yield Note(
             f"run has --config {name}, but train.model has {planned:.1f} billion parameters: the "

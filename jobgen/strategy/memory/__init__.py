@@ -6,14 +6,24 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from jobgen.strategy.estimate import Component, GpuMemory, Moment
-from jobgen.strategy.memory.activations import Kept, kept
-from jobgen.strategy.memory.memory_states import GpuStates, PipelineStage, divide_states, stages
-from jobgen.strategy.memory.outside import cache, checkpoint, context, node
-from jobgen.strategy.memory.transient import transient
+from jobgen.strategy.memory.activations import Kept, compute_kept
+from jobgen.strategy.memory.memory_states import (
+    GpuStates,
+    PipelineStage,
+    divide_states,
+    list_stages,
+)
+from jobgen.strategy.memory.outside import (
+    compute_cache,
+    compute_checkpoint,
+    compute_context,
+    compute_node_memory,
+)
+from jobgen.strategy.memory.transient import compute_transient
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
 
-__all__ = ["at_peak", "estimate", "in_flight"]
+__all__ = ["count_in_flight", "estimate", "find_peak"]
 
 ERROR = 0.08
 """Half of the interval, as a part: what is published for the same setup differs by as much."""
@@ -43,8 +53,8 @@ class Parts(NamedTuple):
 
 def estimate(setup: Setup) -> GpuMemory:
     """The memory of the GPU that holds most, at its peak. Bytes."""
-    peak = at_peak(setup)[1]
-    beyond = {"cache": _cache(setup, peak), "context": context(setup)}
+    peak = find_peak(setup)[1]
+    beyond = {"cache": _cache(setup, peak), "context": compute_context(setup)}
     sizes = {**dict(zip(Parts._fields[1:], peak[1:], strict=True)), **beyond}
     # SHARD_GRAD_OP's parameters are sharded too: what it keeps gathered is counted by itself
     shrinks = _SHRINKS[3 if setup.strategy == "fsdp-grad-op" else TRAITS[setup.strategy].stage]
@@ -53,7 +63,7 @@ def estimate(setup: Setup) -> GpuMemory:
     )
     whole = sum(sizes.values())
     error = STAGED if setup.mesh.pp > 1 else ERROR
-    beside = node(setup)
+    beside = compute_node_memory(setup)
     return GpuMemory(
         components,
         peak.moment,
@@ -62,23 +72,23 @@ def estimate(setup: Setup) -> GpuMemory:
         beside.host,
         beside.pinned,
         beside.nvme,
-        checkpoint(setup),
+        compute_checkpoint(setup),
         tuple(_doubts(setup)),
         max(parts.total for _, parts in _all_moments(setup)),
     )
 
 
-def at_peak(setup: Setup) -> tuple[PipelineStage, Parts]:
+def find_peak(setup: Setup) -> tuple[PipelineStage, Parts]:
     """The stage of the pipeline whose GPUs reserve most, and what they hold then."""
     return max(_all_moments(setup), key=lambda each: each[1].total + _cache(setup, each[1]))
 
 
 def _all_moments(setup: Setup) -> Iterator[tuple[PipelineStage, Parts]]:
-    return ((stage, parts) for stage in stages(setup) for parts in _moments(setup, stage))
+    return ((stage, parts) for stage in list_stages(setup) for parts in _moments(setup, stage))
 
 
 def _cache(setup: Setup, parts: Parts) -> float:
-    return cache(setup, parts.total, parts.activations, parts.logits)
+    return compute_cache(setup, parts.total, parts.activations, parts.logits)
 
 
 _SHRINKS = {
@@ -93,9 +103,9 @@ _SHRINKS = {
 def _moments(setup: Setup, stage: PipelineStage) -> tuple[Parts, ...]:
     """The three moments that can be the peak of this stage."""
     states = divide_states(setup, stage)
-    extra = transient(setup, stage)
-    micro = kept(setup)
-    flight = in_flight(setup, stage)
+    extra = compute_transient(setup, stage)
+    micro = compute_kept(setup)
+    flight = count_in_flight(setup, stage)
     stored = (stage.layers * micro.layer + _ends(setup, micro)) * flight
     if setup.offload_activations:
         stored = min(stored, 2 * micro.layer)
@@ -137,7 +147,7 @@ def _whole(setup: Setup, stage: PipelineStage, states: GpuStates) -> tuple[Parts
     return (Parts("load", params, 0.0, 0.0, states.moments, again, 0.0, 0.0, 0.0, 0.0),)
 
 
-def in_flight(setup: Setup, stage: PipelineStage) -> float:
+def count_in_flight(setup: Setup, stage: PipelineStage) -> float:
     """Micro-batches whose activations the stage holds at once: as many as there are stages behind
     it, with one-forward-one-backward (arXiv:2104.04473, section 2.2)."""
     pp, v = setup.mesh.pp, setup.chunks

@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 from jobgen.strategy.memory.layer import (
     FP32,
-    along,
-    autocast,
+    compute_norm,
+    get_residual_bytes,
+    get_width_divisor,
+    has_autocast,
     keep_all,
+    keep_selective,
     keeps_input,
-    norm,
-    residual,
-    selective,
 )
 from jobgen.strategy.setup import Setup
 
@@ -39,23 +39,25 @@ class Kept(NamedTuple):
     """Most while the last norm goes backward, with what stays of it."""
 
 
-def kept(setup: Setup) -> Kept:
+def compute_kept(setup: Setup) -> Kept:
     """The bytes for one micro-batch on one rank."""
     tokens, h = setup.tokens, setup.model.sizes.hidden
     everything = keep_all(setup)
-    input_ = residual(setup) * h / along(setup)
-    layer = {"none": everything, "selective": selective(setup), "full": input_}[setup.recompute]
+    input_ = get_residual_bytes(setup) * h / get_width_divisor(setup)
+    layer = {"none": everything, "selective": keep_selective(setup), "full": input_}[
+        setup.recompute
+    ]
     again = 0.0
     if setup.recompute != "none":
         again = everything + (0.0 if keeps_input(setup) else input_) - layer
-    last = (norm(setup) + setup.recipe.compute * h) / along(setup)
+    last = (compute_norm(setup) + setup.recipe.compute * h) / get_width_divisor(setup)
     return Kept(
         tokens * layer,
         tokens * (again + _gradients(setup)),
         tokens * _logits(setup),
         tokens * input_,
         tokens * last,
-        tokens * _norm_backward(setup) + tokens * norm(setup) / along(setup),
+        tokens * _norm_backward(setup) + tokens * compute_norm(setup) / get_width_divisor(setup),
     )
 
 
@@ -67,9 +69,9 @@ def _norm_backward(setup: Setup) -> float:
     """
     sizes, width = setup.model.sizes, setup.recipe.compute
     if setup.compiled or sizes.layer_norm:
-        return 2.0 * width * sizes.hidden / along(setup)
-    multiplied = FP32 if sizes.wide_norm or autocast(setup) else width
-    return (5.0 * FP32 - multiplied) * sizes.hidden / along(setup)
+        return 2.0 * width * sizes.hidden / get_width_divisor(setup)
+    multiplied = FP32 if sizes.wide_norm or has_autocast(setup) else width
+    return (5.0 * FP32 - multiplied) * sizes.hidden / get_width_divisor(setup)
 
 
 _FLOWING = {"fused": 1, "eager": 2, "relu": 2}
@@ -84,18 +86,18 @@ def _gradients(setup: Setup) -> float:
     sizes, width = setup.model.sizes, setup.recipe.compute
     each = 2 if sizes.gated else _FLOWING[sizes.activation]
     # autocast's copy of the stream's gradient is there while the last linear layer goes backward
-    copy = width * sizes.hidden / along(setup) if autocast(setup) else 0.0
+    copy = width * sizes.hidden / get_width_divisor(setup) if has_autocast(setup) else 0.0
     one = width * sizes.ffn / setup.mesh.tp
     inside = max(each * one, one + copy)
     if sizes.experts is not None:
         active = sizes.experts.active
         routed = active * sizes.experts.ffn + sizes.experts.shared_ffn
         # a router's weights in fp32 make three fp32 tensors of what comes back from the experts
-        weighted = (3 * FP32 + width) * active * sizes.hidden / along(setup)
+        weighted = (3 * FP32 + width) * active * sizes.hidden / get_width_divisor(setup)
         inside = max(each * width * routed / setup.mesh.tp, weighted)
     if sizes.norms > 2:  # one in front of each half of the layer and one behind
-        inside = max(inside, 5.0 * FP32 * sizes.hidden / along(setup))
-    return inside + residual(setup) * sizes.hidden / along(setup)
+        inside = max(inside, 5.0 * FP32 * sizes.hidden / get_width_divisor(setup))
+    return inside + get_residual_bytes(setup) * sizes.hidden / get_width_divisor(setup)
 
 
 _LOSS = {"plain": 12.0, "narrow": 8.0, "compiled": 4.0, "chunked": 3.5, "fused": 0.0}

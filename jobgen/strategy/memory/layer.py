@@ -14,20 +14,20 @@ from jobgen.strategy.setup import Setup
 FP32 = 4
 
 
-def along(setup: Setup) -> int:
+def get_width_divisor(setup: Setup) -> int:
     """What divides tensors of hidden's width: tensor parallel ranks share the sequence or not."""
     return setup.mesh.tp if setup.sequence_parallel else 1
 
 
-def autocast(setup: Setup) -> bool:
+def has_autocast(setup: Setup) -> bool:
     """Under autocast the stream between layers stays in the parameters' type."""
     sharded = setup.strategy.startswith("fsdp")
     return setup.recipe.params == FP32 and setup.recipe.compute < FP32 and not sharded
 
 
-def residual(setup: Setup) -> int:
+def get_residual_bytes(setup: Setup) -> int:
     """Bytes of an element of the stream between layers."""
-    return FP32 if autocast(setup) else setup.recipe.compute
+    return FP32 if has_autocast(setup) else setup.recipe.compute
 
 
 def keep_all(setup: Setup) -> float:
@@ -37,24 +37,24 @@ def keep_all(setup: Setup) -> float:
     inside = _attention(setup) + _feed_forward(setup)
     # LayerNorm keeps a mean and a deviation in fp32 (the CPU's in its input's type), RMSNorm one
     sums = (8.0 if sizes.layer_norm else 4.0) * _count(setup)
-    return wide / along(setup) + inside / setup.mesh.tp + sums + _adapted(setup)
+    return wide / get_width_divisor(setup) + inside / setup.mesh.tp + sums + _adapted(setup)
 
 
-def norm(setup: Setup) -> float:
+def compute_norm(setup: Setup) -> float:
     """Bytes that one norm keeps, without its output."""
     sizes, width, h = setup.model.sizes, setup.recipe.compute, setup.model.sizes.hidden
     if setup.compiled:
-        return residual(setup) * h  # the norm is computed again from its input
+        return get_residual_bytes(setup) * h  # the norm is computed again from its input
     if sizes.layer_norm:
-        return (FP32 if autocast(setup) else width) * h  # autocast: layer_norm runs in fp32
+        return (FP32 if has_autocast(setup) else width) * h  # autocast: layer_norm runs in fp32
     # its input in fp32, and what the weight multiplies in the type of the input
-    multiplied = FP32 if sizes.wide_norm or autocast(setup) else width
+    multiplied = FP32 if sizes.wide_norm or has_autocast(setup) else width
     return (FP32 + multiplied) * h
 
 
 def keeps_input(setup: Setup) -> bool:
     """Whether what the first norm keeps is the layer's input itself, not a copy in fp32."""
-    copied = not setup.model.sizes.layer_norm and residual(setup) < FP32
+    copied = not setup.model.sizes.layer_norm and get_residual_bytes(setup) < FP32
     return setup.compiled or not copied
 
 
@@ -67,12 +67,12 @@ def _norms(setup: Setup) -> float:
     sizes, width, h = setup.model.sizes, setup.recipe.compute, setup.model.sizes.hidden
     count = _count(setup)
     read = min(count, 2)
-    if autocast(setup) and not setup.compiled:
+    if has_autocast(setup) and not setup.compiled:
         # each linear layer casts its input for itself: autocast remembers copies of weights only
         read = 1 if sizes.fused_qkv else 3
         read += 1 if sizes.fused_gate_up or not sizes.gated else 2
     inputs = 1 if sizes.parallel and sizes.layer_norm else count
-    return inputs * norm(setup) + read * width * h
+    return inputs * compute_norm(setup) + read * width * h
 
 
 def _attention(setup: Setup) -> float:
@@ -147,7 +147,7 @@ def _feed_forward(setup: Setup) -> float:
     if sizes.gated:
         kept += 1 if setup.compiled else 2  # compiled: the activation is computed again
     each = float(width * kept)
-    if autocast(setup) and kept >= _PLAIN["eager"]:
+    if has_autocast(setup) and kept >= _PLAIN["eager"]:
         each += _WIDE_EAGER - width * _PLAIN["eager"]
     experts = sizes.experts
     if experts is None:
@@ -181,7 +181,7 @@ def _adapted(setup: Setup) -> float:
     return (width + 1.0) * inputs * adapters.dropout / setup.mesh.tp - width * frozen
 
 
-def selective(setup: Setup) -> float:
+def keep_selective(setup: Setup) -> float:
     """Where the cheap part is computed again.
 
     Megatron computes the core of attention again (arXiv:2205.05198, section 5); with flash
@@ -194,7 +194,7 @@ def selective(setup: Setup) -> float:
     sizes, width, tp = setup.model.sizes, setup.recipe.compute, setup.mesh.tp
     narrow = sum(size for size, wide in _saved(setup) if not wide) + sizes.heads * sizes.head_dim
     wide = sum(size for size, wide in _saved(setup) if wide)
-    ends = (residual(setup) * sizes.hidden + width * wide) / along(setup)
+    ends = (get_residual_bytes(setup) * sizes.hidden + width * wide) / get_width_divisor(setup)
     return ends + (width * narrow + FP32 * sizes.heads) / tp
 
 

@@ -10,10 +10,16 @@ from math import isclose, prod
 from typing import NamedTuple
 
 from jobgen.strategy.estimate import Component, GpuMemory
-from jobgen.strategy.memory import Parts, at_peak, in_flight
-from jobgen.strategy.memory.activations import Kept, kept
-from jobgen.strategy.memory.memory_states import PipelineStage, shards, trains
-from jobgen.strategy.memory.outside import CACHE, COMMUNICATOR, CONTEXT, KERNELS, communicators
+from jobgen.strategy.memory import Parts, count_in_flight, find_peak
+from jobgen.strategy.memory.activations import Kept, compute_kept
+from jobgen.strategy.memory.memory_states import PipelineStage, count_shards, count_trained
+from jobgen.strategy.memory.outside import (
+    CACHE,
+    COMMUNICATOR,
+    CONTEXT,
+    KERNELS,
+    count_communicators,
+)
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
 
@@ -71,17 +77,17 @@ class _Case(NamedTuple):
     """Bytes of the component."""
 
 
-def explained(setup: Setup, memory: GpuMemory) -> GpuMemory:
+def explain_memory(setup: Setup, memory: GpuMemory) -> GpuMemory:
     """A GPU's memory, each component with its formula and its source."""
-    found = whys(setup, memory)
+    found = explain_parts(setup, memory)
     said = (_said(component, found.get(component.name)) for component in memory.components)
     return memory._replace(components=tuple(said))
 
 
-def whys(setup: Setup, memory: GpuMemory) -> dict[str, Why]:
+def explain_parts(setup: Setup, memory: GpuMemory) -> dict[str, Why]:
     """Component → why it is as large as it is. Those of no bytes are left out."""
-    stage, parts = at_peak(setup)
-    case = _Case(setup, stage, parts, kept(setup), 0.0)
+    stage, parts = find_peak(setup)
+    case = _Case(setup, stage, parts, compute_kept(setup), 0.0)
     return {
         component.name: _BUILDERS[component.name](case._replace(size=component.bytes))
         for component in memory.components
@@ -117,8 +123,8 @@ def _state(what: str, least: int, width: Callable[[Setup], float]) -> Callable[[
     def build(case: _Case) -> Why:
         setup, trait = case.setup, TRAITS[case.setup.strategy]
         level = 3 if setup.strategy == "fsdp-grad-op" else trait.stage
-        ranks = ((float(shards(setup)), "ranks"),) if level >= least else ()
-        trained, frozen = trains(setup, case.stage)
+        ranks = ((float(count_shards(setup)), "ranks"),) if level >= least else ()
+        trained, frozen = count_trained(setup, case.stage)
         if what == "gradients" and setup.step_in_backward:
             trained = case.stage.largest
         terms = [Term(((width(setup), "B/parameter"), (trained, _counted(setup))), ranks)]
@@ -183,7 +189,7 @@ _COUNTED = "transformers 5 and torch 2.13, saved tensors counted; arXiv:2205.051
 
 def _activations(case: _Case) -> Why:
     setup, micro, tokens = case.setup, case.micro, float(max(1, case.setup.tokens))
-    flight = in_flight(setup, case.stage)
+    flight = count_in_flight(setup, case.stage)
     one = micro.layer * flight
     layers = min(case.stage.layers, max(1.0, case.size * (1 + 1e-9) // one))
     factors: Factors = ((layers, "layers"), (tokens, "tokens"), (micro.layer / tokens, "B"))
@@ -226,7 +232,7 @@ def _temporary(case: _Case) -> Why:
 
 
 def _context(case: _Case) -> Why:
-    count = communicators(case.setup)
+    count = count_communicators(case.setup)
     terms = [Term(((CONTEXT, "B of CUDA"),))]
     if count:
         terms.append(Term(((KERNELS, "B of NCCL's kernels"),)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import NamedTuple
 
-from jobgen.strategy.mesh import balanced
+from jobgen.strategy.mesh import is_balanced
 from jobgen.strategy.setup import LINEAR, Adapters, Setup
 from jobgen.strategy.shapes.architecture import Kind
 from jobgen.strategy.spec import TRAITS
@@ -34,19 +34,19 @@ _FRONT: tuple[Kind, ...] = ("embedding", "position")
 _BACK: tuple[Kind, ...] = ("head", "norm")
 
 
-def stages(setup: Setup) -> tuple[PipelineStage, ...]:
+def list_stages(setup: Setup) -> tuple[PipelineStage, ...]:
     """The stages that may need most: the first and the last, or the only one."""
     model, mesh = setup.model, setup.mesh
     inside = (model.count - model.outside) / mesh.tp
     largest = model.largest / mesh.tp
     if mesh.ep > 1:
-        inside -= model.of("expert") * (1 - 1 / mesh.ep) / mesh.tp
+        inside -= model.count_kinds("expert") * (1 - 1 / mesh.ep) / mesh.tp
         largest -= _expert_part(setup) * (1 - 1 / mesh.ep) / mesh.tp
     count = model.sizes.layers
     if mesh.pp == 1:
         whole = model.outside / mesh.tp
         return (PipelineStage(count, inside, whole, largest, first=True, last=True),)
-    each = layers(count, mesh.pp, setup.chunks)
+    each = count_layers(count, mesh.pp, setup.chunks)
     root = {kind: sum(t.count for t in model.root if t.kind == kind) for kind in _FRONT + _BACK}
     front = sum(root[kind] for kind in _FRONT) / mesh.tp
     back = sum(root[kind] for kind in _BACK) / mesh.tp
@@ -59,10 +59,10 @@ def stages(setup: Setup) -> tuple[PipelineStage, ...]:
     )
 
 
-def layers(count: int, stages: int, chunks: int = 1) -> float:
+def count_layers(count: int, stages: int, chunks: int = 1) -> float:
     """Layers of the first stage. Where they do not divide evenly, embedding and output layer count
     as a layer each if that comes out even, as Megatron's uneven splits do."""
-    if count % stages and balanced(count, stages):
+    if count % stages and is_balanced(count, stages):
         return (count + 2) // stages - 1
     return ceil(count / stages / chunks) * chunks
 
@@ -88,18 +88,18 @@ class GpuStates(NamedTuple):
         return sum(self)
 
 
-def shards(setup: Setup) -> int:
+def count_shards(setup: Setup) -> int:
     """Ranks that sharded states are divided over: those of the sequence share them too."""
     return setup.mesh.shard * setup.mesh.cp
 
 
 def divide_states(setup: Setup, stage: PipelineStage) -> GpuStates:
     """States of this stage on one GPU, as the strategy divides them."""
-    cut = shards(setup)
+    cut = count_shards(setup)
     level = TRAITS[setup.strategy].stage
     if setup.strategy == "fsdp-grad-op":
         level = 3  # gathered parameters are counted where they are gathered
-    trained, frozen = trains(setup, stage)
+    trained, frozen = count_trained(setup, stage)
     recipe = setup.recipe
     by_params, by_grads, by_state = (cut if level >= least else 1 for least in (3, 2, 1))
     found = GpuStates(
@@ -118,7 +118,7 @@ def divide_states(setup: Setup, stage: PipelineStage) -> GpuStates:
 
 def _embedded(setup: Setup, stage: PipelineStage) -> float:
     """Elements of embeddings that this stage has."""
-    return setup.model.of(*_FRONT) / setup.mesh.tp if stage.first else 0.0
+    return setup.model.count_kinds(*_FRONT) / setup.mesh.tp if stage.first else 0.0
 
 
 def _outside(setup: Setup, found: GpuStates) -> GpuStates:
@@ -131,7 +131,7 @@ def _outside(setup: Setup, found: GpuStates) -> GpuStates:
     return found
 
 
-def trains(setup: Setup, stage: PipelineStage) -> tuple[float, float]:
+def count_trained(setup: Setup, stage: PipelineStage) -> tuple[float, float]:
     """Elements of this stage that are trained, and bytes of those that are frozen.
 
     An adapter's element counts as as many of the recipe's width as it is wide.
@@ -167,7 +167,7 @@ def _linear(setup: Setup) -> float:
     return float(
         sum(
             tensor.count * times
-            for tensor, times in setup.model.tensors()
+            for tensor, times in setup.model.list_tensors()
             if tensor.kind in LINEAR and len(tensor.shape) > 1
         )
     )
@@ -179,7 +179,7 @@ def _adapted(setup: Setup) -> float:
     if adapters is None:
         return 0.0
     total = 0.0
-    for tensor, times in setup.model.tensors():
+    for tensor, times in setup.model.list_tensors():
         if not adapters.has(tensor):
             continue
         matrices = prod(tensor.shape[:-2]) * tensor.times * times

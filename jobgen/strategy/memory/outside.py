@@ -8,10 +8,10 @@ from jobgen.strategy.estimate import GIB
 from jobgen.strategy.memory.memory_states import (
     GpuStates,
     PipelineStage,
+    count_shards,
+    count_trained,
     divide_states,
-    shards,
-    stages,
-    trains,
+    list_stages,
 )
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS, Offloaded
@@ -35,13 +35,13 @@ LOOSE = 1.0
 longer one, so that about a second set of them is held."""
 
 
-def context(setup: Setup) -> float:
+def compute_context(setup: Setup) -> float:
     """CUDA and NCCL on one GPU."""
-    count = communicators(setup)
+    count = count_communicators(setup)
     return CONTEXT + (KERNELS if count else 0.0) + COMMUNICATOR * count
 
 
-def communicators(setup: Setup) -> int:
+def count_communicators(setup: Setup) -> int:
     """Groups of ranks that one rank belongs to: the world, and each axis that is smaller.
 
     Megatron and its like have one for tensor and pipeline together too, for the gradients' norm,
@@ -59,7 +59,7 @@ def communicators(setup: Setup) -> int:
     return 1 + len(split) + both + tied
 
 
-def cache(setup: Setup, allocated: float, activations: float, logits: float) -> float:
+def compute_cache(setup: Setup, allocated: float, activations: float, logits: float) -> float:
     """What the allocator holds and nothing uses.
 
     Logits in 16 bits leave a block behind that their fp32 copies do not fit into.
@@ -84,13 +84,15 @@ _SPARE = 1.5
 ``estimate_zero3_model_states_mem_needs``: additional_buffer_factor)."""
 
 
-def node(setup: Setup) -> NodeMemory:
+def compute_node_memory(setup: Setup) -> NodeMemory:
     """What offloading needs on every node: what its GPUs no longer hold, and room to work."""
     offload = setup.offload
     if not offload:
         return NodeMemory(0.0, 0.0, 0.0)
     ranks = min(setup.world_per_node, setup.mesh.world)
-    away = max((_away(setup, stage, ranks) for stage in stages(setup)), key=lambda held: held.total)
+    away = max(
+        (_away(setup, stage, ranks) for stage in list_stages(setup)), key=lambda held: held.total
+    )
     pinned = away.grads + away.params
     if offload.to == "nvme":
         return NodeMemory(_SPARE * pinned, pinned, away.total, away)
@@ -104,7 +106,7 @@ def _away(setup: Setup, stage: PipelineStage, ranks: int) -> GpuStates:
     grads = 0.0
     if setup.offload.optimizer:
         level = TRAITS[setup.strategy].stage
-        grads = 4.0 * trains(setup, stage)[0] / (shards(setup) if level else 1)
+        grads = 4.0 * count_trained(setup, stage)[0] / (count_shards(setup) if level else 1)
     return GpuStates(
         ranks * (all_.params - here.params),
         ranks * grads,
@@ -113,7 +115,7 @@ def _away(setup: Setup, stage: PipelineStage, ranks: int) -> GpuStates:
     )
 
 
-def checkpoint(setup: Setup) -> float:
+def compute_checkpoint(setup: Setup) -> float:
     """Bytes of one whole checkpoint: parameters, their fp32 copy and the optimizer's state."""
     recipe = setup.recipe
     if setup.adapters is not None:

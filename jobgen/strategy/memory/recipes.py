@@ -47,7 +47,7 @@ block of 256 (functional.py, ``quantize_blockwise``). Embeddings keep 32 bits
 (``GlobalOptimManager``)."""
 
 
-def recipe(name: str, optimizer: str = "adamw") -> Recipe:
+def get_recipe(name: str, optimizer: str = "adamw") -> Recipe:
     """The recipe with another optimizer. Raises KeyError for names that are not in the tables."""
     found = RECIPES[name]
     if optimizer == "adamw8bit":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from jobgen.strategy.memory.memory_states import PipelineStage, shards, trains
+from jobgen.strategy.memory.memory_states import PipelineStage, count_shards, count_trained
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
 
@@ -37,7 +37,7 @@ _UNITS = 2
 distributed/fsdp/_limiter_utils.py, ``_FreeEventQueue``; FSDP2 prefetches one)."""
 
 
-def transient(setup: Setup, stage: PipelineStage) -> Transient:
+def compute_transient(setup: Setup, stage: PipelineStage) -> Transient:
     """What the strategy's family needs beside its states."""
     return _FAMILIES[TRAITS[setup.strategy].family](setup, stage)
 
@@ -48,7 +48,7 @@ def _copied(setup: Setup, stage: PipelineStage) -> Transient:
     head = sizes.vocab * sizes.hidden / setup.mesh.tp if stage.last else 0.0
     narrow = recipe.params > recipe.compute
     cast = recipe.compute * (stage.inside + head) if narrow else 0.0
-    step = _step(setup, trains(setup, stage)[0], 1)
+    step = _step(setup, count_trained(setup, stage)[0], 1)
     # autocast forgets its copies where it ends, and what is computed again makes them anew
     again = recipe.compute * (stage.largest + head) if narrow else 0.0
     return Transient(cast, 0.0, 0.0, step, returning=None if setup.recompute == "none" else again)
@@ -56,8 +56,8 @@ def _copied(setup: Setup, stage: PipelineStage) -> Transient:
 
 def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
     """FSDP: two layers, and the root for the whole of the step."""
-    recipe, cut = setup.recipe, shards(setup)
-    trained, frozen = trains(setup, stage)
+    recipe, cut = setup.recipe, count_shards(setup)
+    trained, frozen = count_trained(setup, stage)
     each = recipe.compute if setup.adapters is None else frozen / max(1.0, stage.params)
     if cut == 1 or setup.strategy == "fsdp-no-shard":
         cast = recipe.compute * stage.params if recipe.params > recipe.compute else 0.0
@@ -85,8 +85,8 @@ def _gathered(setup: Setup, stage: PipelineStage) -> Transient:
 
 def _zero(setup: Setup, stage: PipelineStage) -> Transient:
     """DeepSpeed's ZeRO, with its default buckets."""
-    recipe, cut = setup.recipe, shards(setup)
-    trained, _ = trains(setup, stage)
+    recipe, cut = setup.recipe, count_shards(setup)
+    trained, _ = count_trained(setup, stage)
     if setup.framework == "megatron":  # a distributed optimizer: buckets are views of gradients
         return Transient(0.0, 0.0, 0.0, _step(setup, trained, cut))
     bucket = min(_BUCKET, trained) * recipe.reduce

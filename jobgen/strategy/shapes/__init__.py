@@ -1,18 +1,18 @@
-"""The sizes of transformers, exact to the parameter: ``model(known("Llama-3.1-8B")).count``."""
+"""The sizes of transformers, exact to the parameter: ``build_model(sizes).count``."""
 
 from jobgen.strategy.shapes.architecture import Architecture, Experts
-from jobgen.strategy.shapes.count import model
+from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.shapes.read import read
-from jobgen.strategy.shapes.table import configured, known, near
-from jobgen.strategy.shapes.written import written
+from jobgen.strategy.shapes.table import find_config, find_model, suggest_models
+from jobgen.strategy.shapes.written import complete_shape
 
 __all__ = [
     "Architecture",
     "Experts",
-    "configured",
-    "known",
-    "model",
-    "near",
+    "build_model",
+    "complete_shape",
+    "find_config",
+    "find_model",
     "read",
-    "written",
+    "suggest_models",
 ]

@@ -45,7 +45,7 @@ class Experts(NamedTuple):
     transposed: bool = False
     """The experts' matrices are kept as (inputs, outputs)."""
 
-    def sparse(self, layers: int) -> int:
+    def count_sparse(self, layers: int) -> int:
         """How many of this many layers have experts."""
         return max(0, layers // self.every - self.dense_layers // self.every)
 
@@ -173,14 +173,16 @@ class Model(NamedTuple):
         idle = 0
         if experts is not None:
             part = (experts.count - experts.active) / experts.count
-            idle = round(part * self.of("expert"))
+            idle = round(part * self.count_kinds("expert"))
         return self.count - idle
 
-    def of(self, *kinds: Kind) -> int:
+    def count_kinds(self, *kinds: Kind) -> int:
         """Parameters of these kinds."""
-        return sum(times * tensor.count for tensor, times in self.tensors() if tensor.kind in kinds)
+        return sum(
+            times * tensor.count for tensor, times in self.list_tensors() if tensor.kind in kinds
+        )
 
-    def tensors(self) -> Iterator[tuple[Tensor, int]]:
+    def list_tensors(self) -> Iterator[tuple[Tensor, int]]:
         """Every tensor with how many layers have it."""
         for tensor in self.root:
             yield tensor, 1

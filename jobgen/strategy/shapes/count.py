@@ -15,14 +15,14 @@ from jobgen.strategy.shapes.architecture import (
 )
 
 
-def model(arch: Architecture) -> Model:
+def build_model(arch: Architecture) -> Model:
     """The model with every parameter tensor, in the shape that transformers 5 gives it.
 
     Tensors have the names of Llama's modules. All experts of a layer are one tensor of three
     dimensions, as in transformers 5; older releases have a matrix for each, and the same count.
     """
     experts = arch.experts
-    sparse = experts.sparse(arch.layers) if experts else 0
+    sparse = experts.count_sparse(arch.layers) if experts else 0
     common = (*_attention(arch), *_norms(arch, "norm", arch.norms))
     layers = []
     if arch.layers > sparse:

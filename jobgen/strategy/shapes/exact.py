@@ -17,7 +17,7 @@ class NotBuilt(Exception):
     """The model could not be built: the message says why, and what would help."""
 
 
-def exact(config: Mapping[str, object]) -> int:
+def count_exactly(config: Mapping[str, object]) -> int:
     """The parameters of the model of this config.json, each once, built on torch's meta device.
 
     No weights are made, no code of the Hub is run, and nothing is asked of the network. Takes

@@ -13,23 +13,23 @@ from jobgen.strategy.shapes.read import read
 _WORDS: Mapping[str, object] = {"true": True, "false": False, "null": None}
 
 
-def known(name: str) -> Architecture | None:
+def find_model(name: str) -> Architecture | None:
     """The sizes of a model by its id on the Hub, in any case; None where it is not in the table.
 
     The last part alone will do: ``Llama-3.1-8B``. The shape of a variant (-Instruct, -chat) is that
     of its base model. A model that also sees is known by its text part.
     """
     row = _index().get(name.strip().lower())
-    return read(config(row), row.id)[0] if row else None
+    return read(build_config(row), row.id)[0] if row else None
 
 
-def configured(name: str) -> dict[str, object] | None:
+def find_config(name: str) -> dict[str, object] | None:
     """What its config.json says of its sizes; None where it is not in the table."""
     row = _index().get(name.strip().lower())
-    return config(row) if row else None
+    return build_config(row) if row else None
 
 
-def near(name: str) -> list[str]:
+def suggest_models(name: str) -> list[str]:
     """The ids most like this one, at most three; empty where none is."""
     from difflib import get_close_matches
 
@@ -38,7 +38,7 @@ def near(name: str) -> list[str]:
     return [spelled[word] for word in get_close_matches(last, spelled, n=3, cutoff=0.75)]
 
 
-def config(row: HubModel) -> dict[str, object]:
+def build_config(row: HubModel) -> dict[str, object]:
     """What the model's config.json says of its sizes, in the words of its type."""
     keys = {**KEYS, **FAMILIES[row.type].keys}
     said = {keys[size][0]: count for size, count in row.sizes.items() if count and keys[size]}

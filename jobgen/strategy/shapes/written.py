@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from jobgen.model.trained import ModelShape
 
 
-def written(shape: ModelShape) -> Architecture:
+def complete_shape(shape: ModelShape) -> Architecture:
     """The sizes of ``train: {model: {…}}``; what it leaves out is Llama's, or GPT-2's.
 
     Two generations of models are told apart by the feed-forward layer: four times as

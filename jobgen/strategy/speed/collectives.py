@@ -42,7 +42,7 @@ class Load(NamedTuple):
     network: float
 
 
-def group(setup: Setup, *axes: Axis) -> RankGroup:
+def build_group(setup: Setup, *axes: Axis) -> RankGroup:
     """The ranks along these axes. Neighbours come first along tp, then cp, the shards, the copies
     of the model, and the stages of the pipeline last, as Megatron and torchtitan order them."""
     mesh = setup.mesh
@@ -61,12 +61,12 @@ def group(setup: Setup, *axes: Axis) -> RankGroup:
     return RankGroup(size, max(1, min(size, setup.world_per_node // stride)))
 
 
-def part(whole: RankGroup, size: int) -> RankGroup:
+def cut_group(whole: RankGroup, size: int) -> RankGroup:
     """The first ``size`` neighbours of a group."""
     return RankGroup(size, min(size, whole.inside))
 
 
-def load(what: Collective, ranks: RankGroup, payload: float) -> Load:
+def compute_load(what: Collective, ranks: RankGroup, payload: float) -> Load:
     """Bytes that one rank sends. ``payload`` is what is gathered, reduced or exchanged in all.
 
     A ring over k nodes with g ranks each crosses a node's border once for each ring, and rings are
@@ -87,7 +87,7 @@ def load(what: Collective, ranks: RankGroup, payload: float) -> Load:
     return Load(times * payload * (n - 1) / n - outside, outside)
 
 
-def both(
+def time_collective(
     what: Collective, ranks: RankGroup, payload: float, machine: ClusterHardware
 ) -> tuple[Load, Load]:
     """Bytes that one rank sends in a collective, and the seconds of the links inside the node and
@@ -96,10 +96,10 @@ def both(
     Both work at the same time, so the collective takes the longer of the two. Each has the latency
     of all steps: n - 1 of a ring, twice that for an all-reduce, which may also be a tree.
     """
-    sent = load(what, ranks, payload)
+    sent = compute_load(what, ranks, payload)
     if ranks.size == 1:
         return sent, sent
-    inside, outside = reached(machine)
+    inside, outside = get_link_speeds(machine)
     near, far = sent.node / inside, sent.network / outside
     hop = machine.measured.hop if machine.measured else 0.0
     near_latency, far_latency = _latency(what, ranks, near, far, hop)
@@ -107,7 +107,7 @@ def both(
     return sent, Load(node, far + far_latency if sent.network else 0.0)
 
 
-def reached(machine: ClusterHardware) -> tuple[float, float]:
+def get_link_speeds(machine: ClusterHardware) -> tuple[float, float]:
     """Bytes per second inside the node and over the network: as measured, or what others reach of
     the line rate."""
     known = machine.measured or MeasuredLinks()
@@ -115,7 +115,7 @@ def reached(machine: ClusterHardware) -> tuple[float, float]:
     return known.link or usual, known.network or machine.network * NETWORK
 
 
-def measured(busbw: float, alpha: float, ranks: RankGroup) -> MeasuredLinks:
+def fit_links(busbw: float, alpha: float, ranks: RankGroup) -> MeasuredLinks:
     """The links behind an all-reduce with this bus bandwidth, which took ``alpha`` to begin.
 
     So that the formulas here give the time that was measured: all of it is taken to be the network
@@ -130,7 +130,7 @@ def measured(busbw: float, alpha: float, ranks: RankGroup) -> MeasuredLinks:
     return MeasuredLinks(network=busbw * (k - 1) / (n - 1), hop=max(hop, 0.0))
 
 
-def longest(load: Load) -> float:
+def compute_seconds(load: Load) -> float:
     """Seconds of a collective whose links work side by side."""
     return max(load)
 

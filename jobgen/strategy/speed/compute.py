@@ -33,7 +33,7 @@ class LayerTimes(NamedTuple):
     """Kernels of the forward pass."""
 
 
-def flops(setup: Setup) -> float:
+def count_flops(setup: Setup) -> float:
     """Model FLOPs of one token: 6 for each parameter that it passes, 12 L h s for attention.
 
     With adapters 4, as frozen parameters have no gradients. PaLM (arXiv 2204.02311), appendix B,
@@ -41,22 +41,25 @@ def flops(setup: Setup) -> float:
     """
     sizes = setup.model.sizes
     each = 4 if setup.adapters else 6
-    return each * setup.model.active + 6 * sizes.layers * sizes.heads * sum(dims(sizes)) * setup.seq
+    return (
+        each * setup.model.active
+        + 6 * sizes.layers * sizes.heads * sum(get_head_dims(sizes)) * setup.seq
+    )
 
 
-def dims(sizes: Architecture) -> tuple[int, int]:
+def get_head_dims(sizes: Architecture) -> tuple[int, int]:
     """Width of a head's queries and of its values."""
     if sizes.mla is None:
         return sizes.head_dim, sizes.head_dim
     return sizes.mla.nope_dim + sizes.mla.rope_dim, sizes.mla.v_dim
 
 
-def layers(setup: Setup, machine: ClusterHardware) -> LayerTimes:
+def compute_layer(setup: Setup, machine: ClusterHardware) -> LayerTimes:
     """A layer's times, on the average of all."""
     return _layers(_what_counts(setup), machine)
 
 
-def head(setup: Setup, machine: ClusterHardware) -> LayerTimes:
+def compute_head(setup: Setup, machine: ClusterHardware) -> LayerTimes:
     """Times of the output layer and the loss, on the rank that has them."""
     return _head(_what_counts(setup), machine)
 
@@ -87,19 +90,19 @@ def _layers(setup: Setup, machine: ClusterHardware) -> LayerTimes:
 
 
 def _layer(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) -> LayerTimes:
-    linear = products.of_layer(setup, machine, tensors)
-    core = attention(setup, machine)
-    rest = elementwise(setup, tensors) / rates.memory(machine)
+    linear = products.compute_products(setup, machine, tensors)
+    core = compute_attention(setup, machine)
+    rest = count_elementwise(setup, tensors) / rates.get_memory_rate(machine)
     return LayerTimes(
         linear.forward + core.forward + rest,
         linear.backward + core.backward + 2 * rest,
         core.forward,
         linear.forward,
-        kernels(setup, tensors),
+        count_kernels(setup, tensors),
     )
 
 
-def kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
+def count_kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
     """Kernels that one layer starts in its forward pass, as transformers' models are written.
 
     One for each product, three of attention, two sums; a norm is one, an RMSNorm six (to fp32,
@@ -117,7 +120,7 @@ def kernels(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
     return linear + 3 + 2 + norms + turned + 1 + sizes.gated + _LORA_OPS * adapted
 
 
-def attention(setup: Setup, machine: ClusterHardware) -> products.Both:
+def compute_attention(setup: Setup, machine: ClusterHardware) -> products.Both:
     """Seconds of the attention of one layer: products of queries and keys, scores and values.
 
     Without regard to a mask 2 s (d_qk + d_v) FLOPs for a token and a head. FlashAttention skips
@@ -125,21 +128,21 @@ def attention(setup: Setup, machine: ClusterHardware) -> products.Both:
     (arXiv 2307.08691). Without it, scores are written and read five times between the products.
     """
     sizes = setup.model.sizes
-    qk, v = dims(sizes)
+    qk, v = get_head_dims(sizes)
     heads = sizes.heads / setup.mesh.tp
     work = 2.0 * setup.tokens * setup.seq * heads * (qk + v)
     if setup.flash:
-        ahead = work / 2 / rates.attention(machine, setup.framework)
+        ahead = work / 2 / rates.get_attention_rate(machine, setup.framework)
         return products.Both(ahead, 2.5 * ahead)
     # tensor cores need rows of whole 16 bytes (NVIDIA, Matrix Multiplication Background)
     aligned = all(width * setup.recipe.compute % 16 == 0 for width in (qk, v))
-    rate = rates.matmul(machine) if aligned else rates.vector(machine)
+    rate = rates.get_matmul_rate(machine) if aligned else rates.get_vector_rate(machine)
     scores = setup.tokens * setup.seq * heads * setup.recipe.compute
-    traffic = 5 * scores / rates.memory(machine)
+    traffic = 5 * scores / rates.get_memory_rate(machine)
     return products.Both(work / rate + traffic, 2 * work / rate + traffic)
 
 
-def elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
+def count_elementwise(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     """Bytes that everything else of a layer reads and writes in its forward pass.
 
     A norm reads and writes once; an RMSNorm in single kernels ten times, mostly in fp32. A sum
@@ -174,10 +177,10 @@ def _ffn(setup: Setup, tensors: tuple[Tensor, ...]) -> int:
 def _head(setup: Setup, machine: ClusterHardware) -> LayerTimes:
     sizes = setup.model.sizes
     frozen = setup.adapters is not None and "head" not in setup.adapters.trained_fully
-    one = products.product(setup, sizes.hidden, sizes.vocab, narrow=False, frozen=frozen)
-    took = products.seconds(one, machine)
+    one = products.build_product(setup, sizes.hidden, sizes.vocab, narrow=False, frozen=frozen)
+    took = products.compute_product(one, machine)
     each = _LOSS_BYTES.get(setup.loss, _FUSED_LOSS_BYTES)
     if setup.compiled:
         each = _FUSED_LOSS_BYTES
-    half = setup.tokens * sizes.vocab / setup.mesh.tp * each / 2 / rates.memory(machine)
+    half = setup.tokens * sizes.vocab / setup.mesh.tp * each / 2 / rates.get_memory_rate(machine)
     return LayerTimes(took.forward + half, took.backward + half, calls=10)

@@ -25,30 +25,30 @@ _NARROW = {"Hopper": 2.0, "Ada": 2.0, "Blackwell": 2.0, "CDNA3": 2.0, "CDNA4": 2
 """How much faster 8-bit products are than 16-bit ones, dense (the vendors' datasheets)."""
 
 
-def machine(profile: ClusterProfile) -> ClusterHardware | None:
+def read_machine(profile: ClusterProfile) -> ClusterHardware | None:
     """The machine of a profile; None where its nodes have no GPU of the catalogue."""
     nodes = profile.nodes
     if not nodes.gpus_per_node or nodes.gpu is None:
         return None
-    return built(
+    return build_machine(
         gpus()[nodes.gpu],
         nodes.gpus_per_node,
-        card(profile.network, nodes.gpus_per_node),
+        compute_card_rate(profile.network, nodes.gpus_per_node),
         profile.network.fabric,
         pcie=nodes.intra == "pcie",
         memory=nodes.mem,
     )
 
 
-def card(network: Network, ranks: int) -> float:
+def compute_card_rate(network: Network, ranks: int) -> float:
     """Bytes per second, in one direction, of one GPU's share of its node's cards."""
-    known = links.node(network, ranks)
+    known = links.get_node_rate(network, ranks)
     if known is None:
-        known = links.cards(network, ranks) * _GBPS.get(network.fabric, 100) * 1e9 / 8
+        known = links.count_cards(network, ranks) * _GBPS.get(network.fabric, 100) * 1e9 / 8
     return known / ranks
 
 
-def built(
+def build_machine(
     gpu: GpuModel,
     ranks: int,
     network: float,
@@ -64,10 +64,10 @@ def built(
         memory=gpu.memory_mib * MIB,
         peak=peak,
         bandwidth=gpu.memory_gbs * 1e9,
-        link=links.link(gpu, pcie=pcie),
+        link=links.get_link_rate(gpu, pcie=pcie),
         network=network,
         fabric=fabric,
-        host=links.host(gpu),
+        host=links.get_host_rate(gpu),
         node_gpus=ranks,
         node_memory=memory,
         architecture=gpu.architecture,

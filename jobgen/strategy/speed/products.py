@@ -52,7 +52,7 @@ def is_narrow(setup: Setup) -> bool:
     return "fp8" in name or "float8" in name
 
 
-def product(setup: Setup, inner: int, outer: int, *, narrow: bool, frozen: bool) -> Product:
+def build_product(setup: Setup, inner: int, outer: int, *, narrow: bool, frozen: bool) -> Product:
     """The product of all of a micro-batch's tokens with weights of this shape."""
     compute, grads = setup.recipe.compute, setup.recipe.grads
     base = Product(setup.tokens, inner, outer, setup.model.sizes.hidden, setup.mesh.tp)
@@ -67,7 +67,7 @@ def product(setup: Setup, inner: int, outer: int, *, narrow: bool, frozen: bool)
     return base._replace(narrow=True, cast=each, weights_cast=each / seldom)
 
 
-def of_layer(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) -> Both:
+def compute_products(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]) -> Both:
     """Seconds of all matrix products of a layer but those of attention."""
     ahead = back = 0.0
     narrow, frozen = is_narrow(setup), setup.adapters is not None
@@ -76,19 +76,21 @@ def of_layer(setup: Setup, machine: ClusterHardware, tensors: tuple[Tensor, ...]
         if len(tensor.shape) < 2:
             continue
         outer, inner = tensor.shape[-2:]
-        one = product(setup, inner, outer, narrow=narrow and tensor.kind != "router", frozen=frozen)
+        one = build_product(
+            setup, inner, outer, narrow=narrow and tensor.kind != "router", frozen=frozen
+        )
         if tensor.kind == "expert" and experts:
             one = one._replace(
                 tokens=one.tokens * experts.active, copies=experts.count / setup.mesh.ep
             )
-        took = seconds(one, machine)
-        beside = adapters(setup, machine, tensor, one)
+        took = compute_product(one, machine)
+        beside = compute_adapters(setup, machine, tensor, one)
         ahead += took.forward + beside.forward
         back += took.backward + beside.backward
     return Both(ahead, back)
 
 
-def seconds(one: Product, machine: ClusterHardware) -> Both:
+def compute_product(one: Product, machine: ClusterHardware) -> Both:
     """Seconds of one matrix product forward, and of the one or two backward.
 
     Tensor cores multiply at the rate of a large product; operands that do not fit in caches are
@@ -97,8 +99,12 @@ def seconds(one: Product, machine: ClusterHardware) -> Both:
     (Williams et al., 2009, doi:10.1145/1498765.1498785) with the writing set apart.
     """
     fp32 = one.compute >= rates.FP32
-    rate = rates.vector(machine) if fp32 else rates.matmul(machine, narrow=one.narrow)
-    speed = rates.memory(machine)
+    rate = (
+        rates.get_vector_rate(machine)
+        if fp32
+        else rates.get_matmul_rate(machine, narrow=one.narrow)
+    )
+    speed = rates.get_memory_rate(machine)
     kept = min(one.hidden, one.inner, one.outer) if one.tp > 1 else one.inner + one.outer
     widths = kept + (one.inner + one.outer - kept) / one.tp  # of this rank's input and output
     weights = one.copies * one.inner * one.outer / one.tp
@@ -112,14 +118,14 @@ def seconds(one: Product, machine: ClusterHardware) -> Both:
     return Both(ahead, back)
 
 
-def adapters(setup: Setup, machine: ClusterHardware, tensor: Tensor, one: Product) -> Both:
+def compute_adapters(setup: Setup, machine: ClusterHardware, tensor: Tensor, one: Product) -> Both:
     """Seconds of what LoRA adds to one tensor: dropout, two thin products, a scaled sum; and of
     making frozen weights of 4 bits 16 bits wide: forward, and again backward where that is one
     kernel, whose result is not kept."""
     lora = setup.adapters
     if lora is None:
         return Both(0.0, 0.0)
-    speed = rates.memory(machine)
+    speed = rates.get_memory_rate(machine)
     wide, again = 0.0, 0.0
     if lora.bits < 16 and tensor.kind != "router":
         each = lora.bits / 8 + (one.compute if lora.fused else _UNPACKED)
@@ -130,7 +136,7 @@ def adapters(setup: Setup, machine: ClusterHardware, tensor: Tensor, one: Produc
     ahead = 0.0
     back = 0.0
     for inner, outer in ((one.inner, lora.rank), (lora.rank, one.outer)):
-        thin = seconds(one._replace(inner=inner, outer=outer, frozen=False), machine)
+        thin = compute_product(one._replace(inner=inner, outer=outer, frozen=False), machine)
         ahead, back = ahead + thin.forward, back + thin.backward
     e = one.compute
     dropped = 2 * e + 1 if lora.dropout else 0
@@ -143,7 +149,7 @@ def has_adapter(setup: Setup, tensor: Tensor) -> bool:
     return setup.adapters is not None and setup.adapters.has(tensor)
 
 
-def trained(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
+def count_trained(setup: Setup, tensors: tuple[Tensor, ...]) -> float:
     """Elements of these tensors that are trained, or of the adapters beside them."""
     lora = setup.adapters
     if lora is None:

@@ -69,7 +69,7 @@ ZeRO-Offload (arXiv 2101.06840), 2.57 s and 14.76 s for ten billion."""
 CPU_ADAM_TORCH = 1.476e-9
 
 
-def matmul(machine: ClusterHardware, *, narrow: bool = False) -> float:
+def get_matmul_rate(machine: ClusterHardware, *, narrow: bool = False) -> float:
     """FLOP/s of a large matrix product, in 8-bit types where ``narrow``."""
     if narrow and machine.fast8:
         return machine.fast8 * TYPICAL * MATMUL_8.get(machine.architecture, 0.71)
@@ -77,7 +77,7 @@ def matmul(machine: ClusterHardware, *, narrow: bool = False) -> float:
     return machine.peak * (known or TYPICAL * MATMUL.get(machine.architecture, OTHERS))
 
 
-def attention(machine: ClusterHardware, framework: str) -> float:
+def get_attention_rate(machine: ClusterHardware, framework: str) -> float:
     """FLOP/s of attention that keeps no matrix of scores."""
     part = FLASH.get(machine.architecture, FLASH_OTHERS)
     if framework in OLD:
@@ -87,13 +87,13 @@ def attention(machine: ClusterHardware, framework: str) -> float:
     return machine.peak * part
 
 
-def vector(machine: ClusterHardware) -> float:
-    """FLOP/s of a matrix product without tensor cores, as near to its peak as ``matmul`` is."""
+def get_vector_rate(machine: ClusterHardware) -> float:
+    """FLOP/s of a matrix product without tensor cores, as near its peak as ``get_matmul_rate``."""
     named = (times for begin, times in GRAPHICS.items() if machine.gpu.startswith(begin))
     faster = next(named, None) or VECTOR.get(machine.architecture, VECTOR_OTHERS)
-    return matmul(machine) / faster
+    return get_matmul_rate(machine) / faster
 
 
-def memory(machine: ClusterHardware) -> float:
+def get_memory_rate(machine: ClusterHardware) -> float:
     """Bytes per second of a kernel that only reads and writes."""
     return machine.bandwidth * MEMORY

@@ -21,12 +21,12 @@ _RINGS = (
 )
 
 
-def lines(
+def format_formulas(
     setup: Setup, machine: ClusterHardware, passes: tuple[float, float], volumes: Iterable[Volume]
 ) -> Iterator[str]:
     """Each formula in one line; ``passes`` are the seconds of one micro-batch, either way."""
     yield _flops(setup)
-    rate = rates.matmul(machine, narrow=is_narrow(setup)) / 1e12
+    rate = rates.get_matmul_rate(machine, narrow=is_narrow(setup)) / 1e12
     yield (
         f"matrix products: FLOPs / {rate:.0f} TFLOP/s, what large ones reach of the datasheet's "
         f"{machine.peak / 1e12:.0f} in 16 bits (stas00/ml-engineering, compute/accelerator; "

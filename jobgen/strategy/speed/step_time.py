@@ -10,7 +10,7 @@ from jobgen.strategy.spec import TRAITS
 from jobgen.strategy.speed import collectives, compute, rates, traffic
 from jobgen.strategy.speed.collectives import Load
 from jobgen.strategy.speed.compute import LayerTimes
-from jobgen.strategy.speed.step_formulas import lines
+from jobgen.strategy.speed.step_formulas import format_formulas
 from jobgen.strategy.speed.traffic import Traffic
 
 _FP32 = 4
@@ -30,7 +30,7 @@ class Passes(NamedTuple):
         return self.forward + self.backward
 
 
-def step(setup: Setup, machine: ClusterHardware) -> StepTime:
+def compute_step(setup: Setup, machine: ClusterHardware) -> StepTime:
     """How long one step of the optimizer takes, by what takes the time.
 
     Seconds. What can be sent beside the forward or the backward pass is exposed only as far as it
@@ -45,7 +45,7 @@ def step(setup: Setup, machine: ClusterHardware) -> StepTime:
     each = (computing + inside) / micro
     bubble = (mesh.pp - 1) / setup.chunks * each
     update, moved = _update(setup, machine, passes)
-    flops = compute.flops(setup) * setup.tokens * micro / mesh.tp / mesh.pp
+    flops = compute.count_flops(setup) * setup.tokens * micro / mesh.tp / mesh.pp
     return StepTime(
         compute=computing,
         volumes=tuple(found),
@@ -56,7 +56,7 @@ def step(setup: Setup, machine: ClusterHardware) -> StepTime:
         ranks=mesh.world,
         flops=flops,
         efficiency=flops / computing / machine.peak,
-        why=tuple(lines(setup, machine, (passes.forward, passes.backward), found)),
+        why=tuple(format_formulas(setup, machine, (passes.forward, passes.backward), found)),
     )
 
 
@@ -66,7 +66,7 @@ def _passes(setup: Setup, machine: ClusterHardware) -> Passes:
     Each stage has its part of the layers; the last has the output layer and the loss too, and one
     layer less where layers do not divide evenly.
     """
-    one, out = compute.layers(setup, machine), compute.head(setup, machine)
+    one, out = compute.compute_layer(setup, machine), compute.compute_head(setup, machine)
     count = setup.model.sizes.layers
     most, last = -(-count // setup.mesh.pp), count // setup.mesh.pp
     final = _stage(setup, one, last, out)
@@ -121,9 +121,9 @@ def _exposed(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[li
     }
     found: list[Volume] = []
     beside = 0.0
-    for one in traffic.traffic(setup):
-        sent, took = traffic.of(one, machine)
-        length = collectives.longest(took)
+    for one in traffic.list_traffic(setup):
+        sent, took = traffic.sum_loads(one, machine)
+        length = collectives.compute_seconds(took)
         open_ = length
         if one.when in room:
             over = max(0.0, length - room[one.when])
@@ -131,7 +131,7 @@ def _exposed(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[li
             open_ = min(length, over + _alone(one, machine, micro))
             beside += length - open_
         slower = Load(open_, 0.0) if took.node >= took.network else Load(0.0, open_)
-        found.extend(traffic.named(one, sent, took, slower))
+        found.extend(traffic.split_volumes(one, sent, took, slower))
     return found, beside
 
 
@@ -139,7 +139,9 @@ def _alone(one: Traffic, machine: ClusterHardware, micro: int) -> float:
     """Seconds of the first, or the last, which nothing lies beside."""
     if not one.first:
         return 0.0
-    each = collectives.longest(collectives.both(one.what, one.ranks, one.first, machine)[1])
+    each = collectives.compute_seconds(
+        collectives.time_collective(one.what, one.ranks, one.first, machine)[1]
+    )
     return each * (micro if one.when != "last" else 1)
 
 
@@ -158,13 +160,13 @@ def _update(setup: Setup, machine: ClusterHardware, passes: Passes) -> tuple[flo
     if setup.offload.optimizer:
         return _on_host(setup, machine, local, states)
     bytes_ = (2 * states + recipe.grads) if setup.fused_step else 20 * _FP32
-    update = local * (bytes_ + 3 * recipe.grads) / rates.memory(machine)
+    update = local * (bytes_ + 3 * recipe.grads) / rates.get_memory_rate(machine)
     if recipe.params > recipe.compute:  # the working copy is cast in every micro-batch
         update += (
             local
             * (recipe.params + recipe.compute)
             * setup.batch.accumulation
-            / rates.memory(machine)
+            / rates.get_memory_rate(machine)
         )
     return update, _activations(setup, machine, passes)
 

@@ -10,7 +10,7 @@ from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
 from jobgen.strategy.speed import collectives
 from jobgen.strategy.speed.collectives import Collective, Load, RankGroup
-from jobgen.strategy.speed.products import trained
+from jobgen.strategy.speed.products import count_trained
 
 When = Literal["forward", "backward", "last", "update", "layer", "ring", "boundary"]
 _BUCKET = 25 << 20
@@ -60,13 +60,13 @@ def count_largest_stage(setup: Setup, *, learned: bool = False) -> StageSlice:
     adapted = learned and setup.adapters is not None
     params = experts = units = largest = 0.0
     for layer in model.layers:
-        count = trained(setup, layer.tensors) if adapted else float(layer.count)
+        count = count_trained(setup, layer.tensors) if adapted else float(layer.count)
         params += count * layer.times
         units += layer.times
         largest = max(largest, count)
         if model.sizes.experts and not adapted:
             experts += layer.times * sum(t.count for t in layer.tensors if t.kind == "expert")
-    root = trained(setup, model.root) if adapted else float(model.outside)
+    root = count_trained(setup, model.root) if adapted else float(model.outside)
     if mesh.pp > 1 and not model.sizes.tied:
         root /= 2
     return StageSlice(
@@ -78,7 +78,7 @@ def count_largest_stage(setup: Setup, *, learned: bool = False) -> StageSlice:
     )
 
 
-def traffic(setup: Setup) -> Iterator[Traffic]:
+def list_traffic(setup: Setup) -> Iterator[Traffic]:
     """All that is sent in one step, in the order of the axes."""
     yield from _data(setup)
     yield from _tensor(setup)
@@ -87,26 +87,26 @@ def traffic(setup: Setup) -> Iterator[Traffic]:
     yield from _pipeline(setup)
 
 
-def volumes(setup: Setup, machine: ClusterHardware) -> tuple[Volume, ...]:
+def list_volumes(setup: Setup, machine: ClusterHardware) -> tuple[Volume, ...]:
     """What one rank sends in one step over each kind of link, with the seconds it takes.
 
     ``exposed`` is here as if nothing were computed beside it; ``step`` knows what is.
     """
     found: list[Volume] = []
-    for one in traffic(setup):
-        sent, took = of(one, machine)
-        found.extend(named(one, sent, took, took))
+    for one in list_traffic(setup):
+        sent, took = sum_loads(one, machine)
+        found.extend(split_volumes(one, sent, took, took))
     return tuple(found)
 
 
-def of(one: Traffic, machine: ClusterHardware) -> tuple[Load, Load]:
+def sum_loads(one: Traffic, machine: ClusterHardware) -> tuple[Load, Load]:
     """Bytes and seconds of all collectives of one kind in a step, on either link."""
-    sent, took = collectives.both(one.what, one.ranks, one.payload, machine)
+    sent, took = collectives.time_collective(one.what, one.ranks, one.payload, machine)
     n = one.times
     return Load(sent.node * n, sent.network * n), Load(took.node * n, took.network * n)
 
 
-def named(one: Traffic, sent: Load, took: Load, exposed: Load) -> Iterator[Volume]:
+def split_volumes(one: Traffic, sent: Load, took: Load, exposed: Load) -> Iterator[Volume]:
     """The volumes of one kind: one for each link that carries something."""
     what = f"{one.what} of {one.of}"
     if sent.node:
@@ -142,8 +142,8 @@ def _states(
     stage = trait.stage if setup.mesh.shard * setup.mesh.cp > 1 else 0
     micro = setup.batch.accumulation
     reduced, gathered = setup.recipe.reduce * gradients, setup.recipe.compute * params
-    everyone = _fewer(collectives.group(setup, "cp", "shard", "replicate"), divided)
-    shards = _fewer(collectives.group(setup, "cp", "shard"), divided)
+    everyone = _fewer(collectives.build_group(setup, "cp", "shard", "replicate"), divided)
+    shards = _fewer(collectives.build_group(setup, "cp", "shard"), divided)
     if stage == 0:
         bucket = min(_BUCKET, reduced)
         yield Traffic("all-reduce", "gradients", everyone, reduced, 1, "last", bucket)
@@ -170,7 +170,7 @@ def _states(
             "reduce-scatter", "gradients", shards, reduced / n, micro * n, "backward", last
         )
     if setup.mesh.replicate > 1:
-        copies = collectives.group(setup, "replicate")
+        copies = collectives.build_group(setup, "replicate")
         mine = reduced / shards.size
         if stage > 1 and trait.family != "zero":
             yield Traffic("all-reduce", "gradients", copies, mine, micro, "backward")
@@ -189,7 +189,7 @@ def _again(setup: Setup, shards: RankGroup, stage: int) -> RankGroup | None:
     if stage < 3 or (setup.strategy == "fsdp2" and setup.reshard is False):
         return None
     if setup.strategy == "fsdp2" and setup.reshard is not True:
-        return collectives.part(shards, int(setup.reshard))
+        return collectives.cut_group(shards, int(setup.reshard))
     return shards
 
 
@@ -204,7 +204,7 @@ def _tensor(setup: Setup) -> Iterator[Traffic]:
     mesh = setup.mesh
     if mesh.tp == 1:
         return
-    ranks = collectives.group(setup, "tp")
+    ranks = collectives.build_group(setup, "tp")
     payload = float(setup.tokens * setup.model.sizes.hidden * setup.recipe.compute)
     each = 2.0 * _layers(setup) * setup.batch.accumulation
     again = 1 + (setup.recompute == "full")
@@ -231,7 +231,9 @@ def _context(setup: Setup) -> Iterator[Traffic]:
     payload = float(setup.tokens * width * setup.recipe.compute)
     passes = 3 + (setup.recompute == "full")
     times = float(passes * (mesh.cp - 1) * _layers(setup) * setup.batch.accumulation)
-    yield Traffic("send", "keys and values", collectives.group(setup, "cp"), payload, times, "ring")
+    yield Traffic(
+        "send", "keys and values", collectives.build_group(setup, "cp"), payload, times, "ring"
+    )
 
 
 def _kv(setup: Setup) -> float:
@@ -261,7 +263,7 @@ def _experts(setup: Setup) -> Iterator[Traffic]:
 
 def _neighbours(setup: Setup, size: int) -> RankGroup:
     """The first ``size`` of the ranks that experts are spread over."""
-    return collectives.part(collectives.group(setup, "cp", "shard", "replicate"), size)
+    return collectives.cut_group(collectives.build_group(setup, "cp", "shard", "replicate"), size)
 
 
 def _pipeline(setup: Setup) -> Iterator[Traffic]:
@@ -274,7 +276,7 @@ def _pipeline(setup: Setup) -> Iterator[Traffic]:
         return
     payload = setup.tokens * sizes.hidden * setup.recipe.compute / mesh.tp
     each = float(setup.batch.accumulation * setup.chunks)
-    ranks, beside = collectives.group(setup, "pp"), setup.chunks > 1
+    ranks, beside = collectives.build_group(setup, "pp"), setup.chunks > 1
     yield Traffic("send", "activations", ranks, payload, each, "forward" if beside else "boundary")
     yield Traffic("send", "activations", ranks, payload, each, "backward" if beside else "boundary")
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from jobgen.survey.hardware.text import lines
+from jobgen.survey.hardware.text import clean_lines
 
 MOST = 64
 """GPUs that are read."""
@@ -44,7 +44,7 @@ def parse(text: str) -> AmdMatrix:
     columns: Sequence[str] = ()
     order: dict[str, None] = {}
     here: dict[tuple[str, str], str] | None = None
-    for line in lines(text):
+    for line in clean_lines(text):
         words = line.strip()
         title = words.strip("=: ")
         row = words.split()[: MOST + 1]

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import re
 
-from jobgen.survey.hardware.text import lines
+from jobgen.survey.hardware.text import clean_lines
 
 _PROVIDER = re.compile(r"provider: ?(efa(?:;[a-z0-9_]{1,32})?)")
 _PAIR = re.compile(r"(domain|type): ?([^ ]{1,128})")
 MOST = 1024
 
 
-def devices(text: str) -> tuple[str, ...]:
+def list_devices(text: str) -> tuple[str, ...]:
     """The EFA devices, once each: those with a reliable datagram endpoint.
 
     The device of the domain rdmap79s0-rdm is rdmap79s0.
     """
     endpoints: list[dict[str, str]] = []
     here = False
-    for line in lines(text):
+    for line in clean_lines(text):
         words = line.strip()
         if words.startswith("provider:"):
             here = bool(_PROVIDER.fullmatch(words)) and len(endpoints) < MOST

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from jobgen.survey.hardware.ports import Port, state
-from jobgen.survey.hardware.text import first_number, lines
+from jobgen.survey.hardware.ports import Port, parse_state
+from jobgen.survey.hardware.text import clean_lines, parse_first_number
 
 _CARD = re.compile(r"CA '([A-Za-z0-9_.-]{1,64})'")
 _PORT = re.compile(r"[Pp]ort ([0-9]{1,3}):")
@@ -21,9 +21,9 @@ def parse(text: str) -> tuple[Port, ...]:
         Port(
             card["CA"],
             int(port["Port"]),
-            state=state(port.get("State", "")),
+            state=parse_state(port.get("State", "")),
             layer=port.get("Link layer", "").lower(),
-            gbps=first_number(port.get("Rate", "")),
+            gbps=parse_first_number(port.get("Rate", "")),
         )
         for card, port in _blocks(text)
     )
@@ -34,7 +34,7 @@ def _blocks(text: str) -> Iterator[tuple[Mapping[str, str], Mapping[str, str]]]:
     found: list[tuple[Mapping[str, str], Mapping[str, str]]] = []
     card: dict[str, str] = {}
     here = card
-    for line in lines(text):
+    for line in clean_lines(text):
         words = line.strip()
         if match := _CARD.fullmatch(words):
             here = card = {"CA": match[1]}

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from jobgen.survey.hardware.ports import Port, state
-from jobgen.survey.hardware.text import fields, first_number
+from jobgen.survey.hardware.ports import Port, parse_state
+from jobgen.survey.hardware.text import parse_fields, parse_first_number
 
 _DEVICE = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _PORT = re.compile(r"[0-9]{1,3}")
@@ -21,7 +21,7 @@ def parse(text: str) -> tuple[Port, ...]:
         Port(
             card["hca_id"],
             int(port["port"]),
-            state=state(port.get("state", "")),
+            state=parse_state(port.get("state", "")),
             layer=port.get("link_layer", "").lower(),
             gbps=_rate(port),
             transport=card.get("transport", "").partition("(")[0].strip().lower(),
@@ -35,7 +35,7 @@ def _blocks(text: str) -> Iterator[tuple[Mapping[str, str], Mapping[str, str]]]:
     found: list[tuple[Mapping[str, str], Mapping[str, str]]] = []
     card: dict[str, str] = {}
     here = card
-    for name, value in fields(text):
+    for name, value in parse_fields(text):
         if name == "hca_id":
             here = card = {name: value} if _DEVICE.fullmatch(value) else {}
         elif name == "port" and card and _PORT.fullmatch(value):
@@ -48,6 +48,6 @@ def _blocks(text: str) -> Iterator[tuple[Mapping[str, str], Mapping[str, str]]]:
 
 def _rate(port: Mapping[str, str]) -> float | None:
     """Lanes times the speed of each: ``4X (2)`` and ``50.0 Gbps (64)`` are 200."""
-    lanes = first_number(port.get("active_width", "").partition("X")[0])
-    lane = first_number(port.get("active_speed", ""))
+    lanes = parse_first_number(port.get("active_width", "").partition("X")[0])
+    lane = parse_first_number(port.get("active_speed", ""))
     return lanes * lane if lanes and lane else None

@@ -10,7 +10,7 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from jobgen.survey.hardware.text import lines
+from jobgen.survey.hardware.text import clean_lines
 
 _LINE = re.compile(r"[0-9]{1,9}: ([A-Za-z0-9_.-]{1,32})(?:@[A-Za-z0-9_.-]{1,32})?:? +(.*)")
 MOST = 4096
@@ -28,7 +28,7 @@ def parse(text: str) -> tuple[Interface, ...]:
     """Every interface, once each, in the order of the text."""
     found: dict[str, Interface] = {}
     name = ""
-    for line in lines(text):
+    for line in clean_lines(text):
         words = line.strip()
         if match := _LINE.fullmatch(words):
             name, words = match[1], match[2]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from jobgen.survey.hardware.text import fields, parse_integer
+from jobgen.survey.hardware.text import parse_fields, parse_integer
 
 _NUMA = re.compile(r"NUMA node([0-9]{1,4}) CPU\(s\)")
 
@@ -35,7 +35,7 @@ def parse(text: str) -> Cpus | None:
     """What lscpu said; None where the text is none of its answers."""
     found: dict[str, str] = {}
     kinds = 0
-    for name, value in fields(text):
+    for name, value in parse_fields(text):
         found.setdefault(name, value)
         # a processor with cores of several kinds has one such line for each of them
         kinds += parse_integer(value) or 0 if name.startswith("Core(s) per ") else 0

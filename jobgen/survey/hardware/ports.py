@@ -32,7 +32,7 @@ class Port(NamedTuple):
 STATES = {"initializing": "init", "initialize": "init", "port_init": "init"}
 
 
-def state(word: str) -> str:
+def parse_state(word: str) -> str:
     """One spelling of a port's state: active of 'Active', 'PORT_ACTIVE (4)' and '4: ACTIVE'."""
     last = word.partition("(")[0].rpartition(":")[2].strip().lower()
     return STATES.get(last, last.removeprefix("port_"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from jobgen.survey.hardware.text import lines, number
+from jobgen.survey.hardware.text import clean_lines, parse_number
 
 _NOTHING = {
     "",
@@ -42,15 +42,15 @@ def parse(text: str, names: Sequence[str]) -> tuple[Mapping[str, Reading], ...]:
 
     A row with another number of cells than fields is left out: it is not a row of this table.
     """
-    rows = ([cell.strip() for cell in line.split(",")] for line in lines(text))
+    rows = ([cell.strip() for cell in line.split(",")] for line in clean_lines(text))
     kept = [row for row in rows if len(row) == len(names)][:MOST]
-    return tuple(dict(zip(names, map(reading, row), strict=True)) for row in kept)
+    return tuple(dict(zip(names, map(parse_reading, row), strict=True)) for row in kept)
 
 
-def reading(cell: str) -> Reading:
+def parse_reading(cell: str) -> Reading:
     """A cell as a reading: ``81559 MiB``, ``0 %``, ``[N/A]``."""
     bare = cell.strip("[]").strip()
     if bare.lower() in _NOTHING:
         return Reading()
     first, _, unit = bare.partition(" ")
-    return Reading(bare, number(first) if len(unit) <= 8 and " " not in unit else None)
+    return Reading(bare, parse_number(first) if len(unit) <= 8 and " " not in unit else None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from jobgen.survey.hardware.text import lines
+from jobgen.survey.hardware.text import clean_lines
 
 _MOST = 4096
 _VERSION = r"[0-9]{1,5}(?:\.[0-9]{1,5}){1,3}"
@@ -12,16 +12,16 @@ _DRIVER = re.compile(rf"(?:NVRM version:.{{0,80}}? |Driver Version: *|^)({_VERSI
 _MODULE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,80}(/[A-Za-z0-9_.+-]{1,80}){0,6}/?")
 
 
-def driver(text: str) -> str:
+def parse_driver(text: str) -> str:
     """The driver's release, of /proc/driver/nvidia/version, nvidia-smi, or its bare number."""
-    found = (_DRIVER.search(line.strip()) for line in lines(text))
+    found = (_DRIVER.search(line.strip()) for line in clean_lines(text))
     return next((match[1] for match in found if match), "")
 
 
-def modules(text: str) -> tuple[str, ...]:
+def parse_modules(text: str) -> tuple[str, ...]:
     """The names of ``module -t avail`` and of ``module spider``, without (default) and folders."""
     found: dict[str, None] = {}
-    for line in lines(text):
+    for line in clean_lines(text):
         head, colon, rest = line.strip().partition(": ")
         names = rest.split(",") if colon else [head.partition("(")[0]]
         for name in map(str.strip, names):

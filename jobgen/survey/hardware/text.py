@@ -13,7 +13,7 @@ WIDTH = 20_000
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]{0,32}[A-Za-z]")
 
 
-def lines(text: str, *, tabs: bool = False) -> Iterator[str]:
+def clean_lines(text: str, *, tabs: bool = False) -> Iterator[str]:
     """Each line: no escape sequence, no control character, no blanks behind; tabs as spaces."""
     for line in text[:LIMIT].split("\n"):
         short = line[:WIDTH]
@@ -24,9 +24,9 @@ def lines(text: str, *, tabs: bool = False) -> Iterator[str]:
         yield short.rstrip()
 
 
-def fields(text: str, mark: str = ":") -> Iterator[tuple[str, str]]:
+def parse_fields(text: str, mark: str = ":") -> Iterator[tuple[str, str]]:
     """Each line of the form ``name: value``, both without blanks around."""
-    for line in lines(text):
+    for line in clean_lines(text):
         name, found, value = line.partition(mark)
         if found and name.strip():
             yield name.strip(), value.strip()
@@ -37,12 +37,12 @@ def parse_integer(word: str) -> int | None:
     return int(word) if re.fullmatch(r"[0-9]{1,18}", word) else None
 
 
-def number(word: str) -> float | None:
+def parse_number(word: str) -> float | None:
     """A decimal number of at most 15 digits on each side; None for anything else."""
     return float(word) if re.fullmatch(r"-?[0-9]{1,15}(\.[0-9]{1,15})?", word) else None
 
 
-def first_number(words: str) -> float | None:
+def parse_first_number(words: str) -> float | None:
     """The number that a text begins with: 200 of ``200 Gb/sec (4X HDR)``."""
     match = re.match(r"-?[0-9]{1,15}(\.[0-9]{1,15})?(?![0-9.])", words)
     return float(match[0]) if match else None

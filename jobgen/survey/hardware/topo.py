@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from jobgen.survey.hardware.text import lines
+from jobgen.survey.hardware.text import clean_lines
 
 MOST = 256
 """Devices of one matrix that are read. The largest nodes have 16 GPUs and some 40 NICs."""
@@ -41,11 +41,11 @@ class TopologyMatrix(NamedTuple):
     devices: Mapping[str, str] = {}
     legend: tuple[str, ...] = ()
 
-    def link(self, one: str, other: str) -> str:
+    def get_link(self, one: str, other: str) -> str:
         """The word of a pair, from either half of the table; '' where it has none."""
         return self.links.get((one, other)) or self.links.get((other, one), "")
 
-    def device(self, nic: str) -> str:
+    def get_device(self, nic: str) -> str:
         """The RDMA device of a NIC: mlx5_3 for NIC3, by the legend; else its own name."""
         return self.devices.get(nic, nic)
 
@@ -57,7 +57,7 @@ def parse(text: str) -> TopologyMatrix:
     rows: dict[str, tuple[Sequence[str], Affinity]] = {}
     devices: dict[str, str] = {}
     legend: dict[str, None] = {}
-    for line in filter(None, lines(text, tabs=True)):
+    for line in filter(None, clean_lines(text, tabs=True)):
         words = _UNDERLINE.sub("", line)
         bare = words.strip().replace("\t", " ")
         if _LEGEND.match(bare):

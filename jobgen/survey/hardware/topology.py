@@ -89,21 +89,23 @@ def explain(matrix: TopologyMatrix, ports: Sequence[Port] = ()) -> Topology:
     The NICs for training are those behind a PCIe switch with a GPU. Where no NIC is, as in many
     virtual machines and on Grace, they are the InfiniBand ports of the highest rate, if any.
     """
-    pairs = {(a, b): matrix.link(a, b) for i, a in enumerate(matrix.gpus) for b in matrix.gpus[:i]}
+    pairs = {
+        (a, b): matrix.get_link(a, b) for i, a in enumerate(matrix.gpus) for b in matrix.gpus[:i]
+    }
     # the legend of -mp is whole but for NV#; one cut by hand may miss any word
     whole = set(matrix.legend) >= _EVERY
-    pcie_only = whole and "NV#" not in matrix.legend and not any(map(nvlinks, pairs.values()))
+    pcie_only = whole and "NV#" not in matrix.legend and not any(map(count_links, pairs.values()))
     islands = _islands(matrix.gpus, pairs)
     intra = _intra(matrix.gpus, pairs, islands, pcie_only=pcie_only)
     found = {gpu: _nearest(matrix, gpu) for gpu in matrix.gpus}
     near = {d for link, devices in found.values() if link in NEAR for d in devices}
-    devices = [matrix.device(nic) for nic in matrix.nics]
+    devices = [matrix.get_device(nic) for nic in matrix.nics]
     compute = _usable([d for d in devices if d in near], devices, ports)
     switched = intra == "nvswitch"
-    most = max(map(nvlinks, pairs.values()), default=0)
+    most = max(map(count_links, pairs.values()), default=0)
     rails = _rails({g: [d for d in n if d in compute] for g, (_, n) in found.items()})
-    links = {n: [matrix.link(gpu, n) for gpu in matrix.gpus] for n in matrix.nics}
-    told = [matrix.device(nic) for nic, words in links.items() if all(words)]
+    links = {n: [matrix.get_link(gpu, n) for gpu in matrix.gpus] for n in matrix.nics}
+    told = [matrix.get_device(nic) for nic, words in links.items() if all(words)]
     words = [word for found in links.values() for word in found]
     return Topology(
         tuple(_gpu(matrix, gpu, *found[gpu], rails[gpu]) for gpu in matrix.gpus),
@@ -111,7 +113,7 @@ def explain(matrix: TopologyMatrix, ports: Sequence[Port] = ()) -> Topology:
         Counter(link for link in pairs.values() if link),
         islands,
         tuple(g for g in matrix.gpus if switched and not any(g in i for i in islands)),
-        tuple((b, a, w) for (a, b), w in pairs.items() if switched and 0 < nvlinks(w) < most),
+        tuple((b, a, w) for (a, b), w in pairs.items() if switched and 0 < count_links(w) < most),
         tuple(devices),
         compute,
         tuple(device for device in told if device not in compute),
@@ -143,7 +145,7 @@ def explain_amd(matrix: amd_topo.AmdMatrix) -> Topology:
     )
 
 
-def nvlinks(word: str) -> int:
+def count_links(word: str) -> int:
     """How many NVLinks a word says: 18 for NV18; 0 for any other."""
     return int(word[2:]) if word.startswith("NV") else 0
 
@@ -158,7 +160,7 @@ def _gpu(
 def _nearest(matrix: TopologyMatrix, gpu: str) -> tuple[str, tuple[str, ...]]:
     """The best link of a GPU to any NIC, and the NICs that have it."""
     for word in (*NEAR, *FAR):
-        found = [matrix.device(n) for n in matrix.nics if matrix.link(gpu, n) == word]
+        found = [matrix.get_device(n) for n in matrix.nics if matrix.get_link(gpu, n) == word]
         if found:
             return word, tuple(found)
     return "", ()
@@ -170,7 +172,7 @@ def _islands(
     """The groups of two and more GPUs that NVLink joins."""
     group = {gpu: {gpu} for gpu in gpus}
     for (one, other), word in pairs.items():
-        if nvlinks(word) and group[one] is not group[other]:
+        if count_links(word) and group[one] is not group[other]:
             group[one] |= group[other]
             for gpu in group[other]:
                 group[gpu] = group[one]
@@ -193,14 +195,14 @@ def _intra(
         return ""
     sums = Counter[str]()
     for (one, other), word in pairs.items():
-        sums[one] += nvlinks(word)
-        sums[other] += nvlinks(word)
+        sums[one] += count_links(word)
+        sums[other] += count_links(word)
     largest = max(islands, key=len, default=())
     inside = [w for (a, b), w in pairs.items() if w and a in largest and b in largest]
-    full = len(islands) == 1 and bool(inside) and all(map(nvlinks, inside))
+    full = len(islands) == 1 and bool(inside) and all(map(count_links, inside))
     if full and (max(sums.values()) > MOST_NVLINKS or f"NV{MOST_NVLINKS}" in inside):
         return "nvswitch"
-    if not all(nvlinks(word) or word in (*NEAR, *FAR) for word in pairs.values()):
+    if not all(count_links(word) or word in (*NEAR, *FAR) for word in pairs.values()):
         return ""
     return "nvlink" if islands else "pcie"
 

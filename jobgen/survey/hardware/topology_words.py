@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from jobgen.survey.hardware.topology import FAR, Topology, TopologyGpu, nvlinks
+from jobgen.survey.hardware.topology import FAR, Topology, TopologyGpu, count_links
 
 MEANING = {
     "NV": ("NVLinks, bonded", "peer to peer over NVLink: the fastest way inside a node"),
@@ -20,20 +20,20 @@ MEANING = {
 """Word of nvidia-smi → what data crosses, and what NCCL makes of it by default."""
 
 
-def meanings(topology: Topology) -> list[tuple[str, str, str]]:
+def list_meanings(topology: Topology) -> list[tuple[str, str, str]]:
     """The words that this table uses: the word, what data crosses, what NCCL does by default."""
     # on Grace the word for a card says nothing: C2C is in no table
     cards = () if topology.grace else (gpu.link for gpu in topology.gpus if gpu.link)
     used = [*topology.pairs, *cards]
     rows = []
     for word in filter(_known, dict.fromkeys(sorted(used, key=_rank))):
-        links = nvlinks(word)
+        links = count_links(word)
         crossed, does = MEANING["NV" if links else word]
         rows.append((word, f"{links} {crossed}" if links else crossed, does))
     return rows
 
 
-def rows(topology: Topology) -> list[tuple[str, str, str, str, str]]:
+def list_rows(topology: Topology) -> list[tuple[str, str, str, str, str]]:
     """One row a GPU, for a table: its name, NICs, the link to them, NUMA node, CPUs."""
     return [
         (g.name, ",".join(g.rail or g.near) if g.gdr else "-", g.link or "-", g.numa, g.cpus)
@@ -41,7 +41,7 @@ def rows(topology: Topology) -> list[tuple[str, str, str, str, str]]:
     ]
 
 
-def sentences(topology: Topology) -> tuple[str, ...]:
+def describe_topology(topology: Topology) -> tuple[str, ...]:
     """What the table means for training, one sentence or two each; () where it holds no GPU."""
     if not topology.gpus:
         return ()
@@ -66,7 +66,7 @@ def _gpus(topology: Topology) -> Iterator[str]:
 
 
 def _switched(topology: Topology, _: str) -> Iterator[str]:
-    most = max(map(nvlinks, topology.pairs))
+    most = max(map(count_links, topology.pairs))
     members = max(map(len, topology.islands))
     yield (
         f"{members} GPUs on an NVSwitch: each reaches every other over {most} NVLinks, all at "
@@ -197,12 +197,12 @@ def _cpus(topology: Topology) -> Iterator[str]:
 
 
 def _known(word: str) -> bool:
-    return bool(nvlinks(word)) or word in MEANING
+    return bool(count_links(word)) or word in MEANING
 
 
 def _rank(word: str) -> tuple[int, int]:
     """NVLink first, most links first; then from near to far."""
-    links = nvlinks(word)
+    links = count_links(word)
     return (0, -links) if links else (1, [*MEANING, word].index(word))
 
 

@@ -12,7 +12,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 from jobgen.shell import split_lines
 
 Status = Literal["ok", "warning", "failed", "unknown"]
-"""``unknown`` is what could not be looked at: neither good nor bad."""
+"""``skip`` is what could not be looked at: neither good nor bad."""
 
 LATE = (124, 137)
 """What ``timeout`` exits with where it had to end a command, politely or not."""
@@ -80,7 +80,7 @@ Answers = Mapping[str, Answer]
 """By the question's key. One that is not there was not asked."""
 
 
-def judged(group: str, rows: Sequence[CheckRow[Case]], case: Case) -> Iterator[Finding]:
+def judge_rows(group: str, rows: Sequence[CheckRow[Case]], case: Case) -> Iterator[Finding]:
     """The findings of a table of checks, in its order."""
     for row in rows:
         verdict = row.judge(case)
@@ -88,38 +88,38 @@ def judged(group: str, rows: Sequence[CheckRow[Case]], case: Case) -> Iterator[F
             yield Finding(row.id, group, row.asks, verdict)
 
 
-def well(found: str, seconds: float | None = None) -> Verdict:
+def succeed(found: str, seconds: float | None = None) -> Verdict:
     """A verdict: all is well."""
     return Verdict("ok", found, seconds=seconds)
 
 
-def warned(found: str, fix: str, code: str = "") -> Verdict:
+def warn(found: str, fix: str, code: str = "") -> Verdict:
     """A verdict: it works, and may surprise."""
     return Verdict("warning", found, fix, code)
 
 
-def failed(found: str, fix: str, code: str) -> Verdict:
+def fail(found: str, fix: str, code: str) -> Verdict:
     """A verdict: jobs will not work like this."""
     return Verdict("failed", found, fix, code)
 
 
-def unknown(found: str) -> Verdict:
+def skip(found: str) -> Verdict:
     """A verdict: it was not looked at."""
     return Verdict("unknown", found)
 
 
-def unanswered(answer: Answer, what: str) -> Verdict | None:
+def judge_silence(answer: Answer, what: str) -> Verdict | None:
     """The verdict on a question that has no answer to judge; None where there is one."""
     if answer.late:
-        return failed(f"{what} did not answer in time", "try it there by hand; it may pass", "J435")
+        return fail(f"{what} did not answer in time", "try it there by hand; it may pass", "J435")
     if answer.code == NOT_ASKED:
-        return unknown("not asked")
+        return skip("not asked")
     if answer.code in MISSING:
-        return unknown(f"there is no {what} there")
+        return skip(f"there is no {what} there")
     return None
 
 
-def fields(text: str) -> dict[str, str]:
+def parse_fields(text: str) -> dict[str, str]:
     """First word → the rest of the line; of a word that comes twice, the first line."""
     found: dict[str, str] = {}
     for line in split_lines(text):
@@ -128,7 +128,7 @@ def fields(text: str) -> dict[str, str]:
     return found
 
 
-def every(text: str, key: str) -> list[str]:
+def list_values(text: str, key: str) -> list[str]:
     """The rests of all lines that begin with this word."""
     return [
         line[len(key) + 1 :].strip() for line in split_lines(text) if line.startswith(key + " ")

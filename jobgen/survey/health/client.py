@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from jobgen.errors import Diagnostic
 from jobgen.shell import split_lines
-from jobgen.survey.health import Answer, CheckRow, Verdict, failed, unknown, warned, well
+from jobgen.survey.health import Answer, CheckRow, Verdict, fail, skip, succeed, warn
 
 LITTLE, SCARCE = 20 << 20, 1 << 30
 """Bytes: too little for the notebook, and little enough to say so."""
@@ -68,8 +68,8 @@ def _version(machine: ClientMachine) -> Verdict:
     major = machine.paramiko.partition(".")[0]
     if major.isascii() and major.isdecimal() and int(major) < 5:
         fix = "pip install 'paramiko>=5'"
-        return failed(f"{found}; paramiko {machine.paramiko} is too old", fix, "J434")
-    return well(found)
+        return fail(f"{found}; paramiko {machine.paramiko} is too old", fix, "J434")
+    return succeed(found)
 
 
 def _state(machine: ClientMachine) -> Verdict:
@@ -77,46 +77,46 @@ def _state(machine: ClientMachine) -> Verdict:
     elsewhere = "or set JOBGEN_STATE_HOME to a folder of yours"
     if not folder.writable:
         fix = f"chmod u+w {folder.path}, {elsewhere}"
-        return failed(f"{folder.path} cannot be written", fix, "J434")
+        return fail(f"{folder.path} cannot be written", fix, "J434")
     free = f", {_size(folder.free)} free" if folder.free is not None else ""
     kind = f", on {folder.kind}" if folder.kind in NETWORKED else ""
     found = f"{folder.path}{kind}{free}" + ("" if folder.there else " (made by the first submit)")
     if folder.free is not None and folder.free < SCARCE:
         fix = f"free some space there, {elsewhere}"
-        return (failed if folder.free < LITTLE else warned)(found, fix, "J434")
-    return well(found)
+        return (fail if folder.free < LITTLE else warn)(found, fix, "J434")
+    return succeed(found)
 
 
 def _ledger(machine: ClientMachine) -> Verdict:
     if machine.ledger is not None:
-        return failed(machine.ledger.message, machine.ledger.hint, "J434")
+        return fail(machine.ledger.message, machine.ledger.hint, "J434")
     number = f"{machine.runs} run{'s' if machine.runs != 1 else ''}"
-    return well(f"{number}, nobody holds it" if machine.runs else "empty")
+    return succeed(f"{number}, nobody holds it" if machine.runs else "empty")
 
 
 def _config(machine: ClientMachine) -> Verdict:
     folder = machine.config
     if folder.loose:
         fix = f"chmod go-w {folder.path}; see who owns it: ls -ld {folder.path}"
-        return warned(f"{folder.path}: others may change your profiles", fix, "J434")
-    return well(folder.path if folder.there else f"{folder.path} (not there, and not needed)")
+        return warn(f"{folder.path}: others may change your profiles", fix, "J434")
+    return succeed(folder.path if folder.there else f"{folder.path} (not there, and not needed)")
 
 
 def _clock(machine: ClientMachine) -> Verdict:
     if machine.now < machine.newest - BEHIND:
-        return failed(
+        return fail(
             "this machine's clock is before the day on which jobgen was installed",
             "set it: timedatectl set-ntp true",
             "J430",
         )
-    return well("not before the day on which jobgen was installed")
+    return succeed("not before the day on which jobgen was installed")
 
 
 def _ssh(machine: ClientMachine) -> Verdict:
     if not machine.ssh.ok:
         fix = "install the OpenSSH client"
-        return warned("no ssh program: Include and Match of ~/.ssh/config stay unread", fix)
-    return well(machine.ssh.summarize.partition(",")[0])
+        return warn("no ssh program: Include and Match of ~/.ssh/config stay unread", fix)
+    return succeed(machine.ssh.summarize.partition(",")[0])
 
 
 def _keys(machine: ClientMachine) -> Verdict:
@@ -124,48 +124,48 @@ def _keys(machine: ClientMachine) -> Verdict:
     files = f"{', '.join(machine.keys[:4])} in ~/.ssh" if machine.keys else ""
     if held:
         keys = "key" if held == 1 else "keys"
-        return well(f"{held} {keys} in the agent" + (f"; {files}" if files else ""))
+        return succeed(f"{held} {keys} in the agent" + (f"; {files}" if files else ""))
     if machine.agent.late:
-        return warned("the ssh agent does not answer", "start it anew, or unset SSH_AUTH_SOCK")
+        return warn("the ssh agent does not answer", "start it anew, or unset SSH_AUTH_SOCK")
     if machine.socket and machine.agent.code == 2:
         agent = "SSH_AUTH_SOCK names an agent that is gone"
         fix = "unset SSH_AUTH_SOCK, or: eval $(ssh-agent) && ssh-add"
-        return warned(f"{agent}; {files}" if files else agent, fix)
+        return warn(f"{agent}; {files}" if files else agent, fix)
     if not files:
         fix = "ssh-keygen -t ed25519, then add the .pub file at your site; or ssh-add FILE"
-        return warned("no key in an agent and none of a usual name in ~/.ssh", fix)
-    return well(f"{files}; no agent holds one (ssh-add, for keys with a passphrase)")
+        return warn("no key in an agent and none of a usual name in ~/.ssh", fix)
+    return succeed(f"{files}; no agent holds one (ssh-add, for keys with a passphrase)")
 
 
 def _git(machine: ClientMachine) -> Verdict:
     if not machine.git.ok:
-        return warned("not there: runs will not tell of which commit they are", "install git")
-    return well(machine.git.summarize)
+        return warn("not there: runs will not tell of which commit they are", "install git")
+    return succeed(machine.git.summarize)
 
 
 def _programs(machine: ClientMachine) -> Verdict:
     gone = [name for name, there in machine.programs.items() if not there]
     if gone:
         fix = "install them (coreutils, util-linux, tar); -c local needs them"
-        return warned(f"not there: {', '.join(gone)}", fix, "J437")
+        return warn(f"not there: {', '.join(gone)}", fix, "J437")
     found = re.match(r"(\d{1,3})\.", machine.bash.out, re.ASCII)
     if found and int(found[1]) < 4:
         fix = "put a bash of at least 4.0 first on PATH; -c local needs it"
-        return warned(f"bash {machine.bash.out}", fix, "J437")
-    return well(f"bash {machine.bash.out[:20].strip()}, and all that job scripts use")
+        return warn(f"bash {machine.bash.out}", fix, "J437")
+    return succeed(f"bash {machine.bash.out[:20].strip()}, and all that job scripts use")
 
 
 def _torch(machine: ClientMachine) -> Verdict:
     answer = machine.torch
     if answer.late:
-        return unknown("python3 does not answer in time")
+        return skip("python3 does not answer in time")
     if not answer.ok:
-        return warned(
+        return warn(
             "python3 on PATH has no torch: jobs on local need it in their setup",
             "activate its environment first, or write it under setup: in job.yaml",
             "J437",
         )
-    return well(f"torch {answer.out.strip()[:40]}, of python3 on PATH")
+    return succeed(f"torch {answer.out.strip()[:40]}, of python3 on PATH")
 
 
 def _size(size: int) -> str:

@@ -11,13 +11,13 @@ from jobgen.survey.health import (
     Answers,
     CheckRow,
     Verdict,
-    every,
-    failed,
-    fields,
-    unanswered,
-    unknown,
-    warned,
-    well,
+    fail,
+    judge_silence,
+    list_values,
+    parse_fields,
+    skip,
+    succeed,
+    warn,
 )
 
 LITTLE, SCARCE = 10 << 10, 1 << 20
@@ -60,29 +60,29 @@ class DiskAnswers(NamedTuple):
     @property
     def by_name(self) -> dict[str, str]:
         """What was found of the directory, by name."""
-        return fields(self.answer.out)
+        return parse_fields(self.answer.out)
 
 
 def _root(disk: DiskAnswers) -> Verdict:
     answer, told = disk.answer, disk.by_name
     if answer.late:
-        step = _STEPS.get((every(answer.out, "doing") or [""])[-1], "looking at it")
-        return failed(
+        step = _STEPS.get((list_values(answer.out, "doing") or [""])[-1], "looking at it")
+        return fail(
             f"{told.get('root', disk.root)}: no answer while {step}: its file system hangs",
             "ask your site; until then set paths.root to another file system",
             "J435",
         )
-    if not answer.out and (bad := unanswered(answer, "sh")):
+    if not answer.out and (bad := judge_silence(answer, "sh")):
         return bad
     where = f"correct paths.root ({disk.place})"
     for key, what in _WRONG:
         if key in told:
-            return failed(what.format(told[key], root=told.get("root", disk.root)), where, "J427")
+            return fail(what.format(told[key], root=told.get("root", disk.root)), where, "J427")
     if "at" not in told:
-        return unknown("it does not tell")
+        return skip("it does not tell")
     if told["at"] == told.get("root"):
-        return well(f"{told['root']} is there and can be written", answer.seconds)
-    return well(f"{told.get('root')} can be made when it is needed", answer.seconds)
+        return succeed(f"{told['root']} is there and can be written", answer.seconds)
+    return succeed(f"{told.get('root')} can be made when it is needed", answer.seconds)
 
 
 _WRONG = (
@@ -100,13 +100,13 @@ def _replaceable(disk: DiskAnswers) -> Verdict | None:
     fix = f"set paths.root ({disk.place}) to a directory that only you may change"
     if "everyone" in told:
         what = "everyone may write to {}, which has no sticky bit, and replace run directories"
-        return failed(what.format(told["everyone"]), fix, "J438")
+        return fail(what.format(told["everyone"]), fix, "J438")
     if "group" in told:
-        return warned(f"the group of {told['group']} can replace run directories", fix, "J438")
+        return warn(f"the group of {told['group']} can replace run directories", fix, "J438")
     if "owner" in told:
         what = f"{told['owner']} belongs to somebody else, who can replace run directories"
-        return warned(what, fix, "J438")
-    return well("nobody else may write above them") if "at" in told else None
+        return warn(what, fix, "J438")
+    return succeed("nobody else may write above them") if "at" in told else None
 
 
 def _free(disk: DiskAnswers) -> Verdict | None:
@@ -117,8 +117,8 @@ def _free(disk: DiskAnswers) -> Verdict | None:
     found = f"{_size(free)} free of {_size(int(row[1]))}" if _count(row[1]) else _size(free)
     fix = "remove old runs there, or set paths.root to a larger file system"
     if free < LITTLE:
-        return failed(f"{found} on {row[5]}", fix, "J428")
-    return warned(f"{found} on {row[5]}", fix, "J428") if free < SCARCE else well(found)
+        return fail(f"{found} on {row[5]}", fix, "J428")
+    return warn(f"{found} on {row[5]}", fix, "J428") if free < SCARCE else succeed(found)
 
 
 def _inodes(disk: DiskAnswers) -> Verdict | None:
@@ -129,10 +129,10 @@ def _inodes(disk: DiskAnswers) -> Verdict | None:
     free = int(row[3])
     fix = "remove folders of many small files there: old runs, conda environments"
     if free < FEW_INODES:
-        return failed(f"room for {free} more files", fix, "J428")
+        return fail(f"room for {free} more files", fix, "J428")
     if free < SCARCE_INODES:
-        return warned(f"room for only {free} more files", fix, "J428")
-    return well(f"room for {free} more files")
+        return warn(f"room for only {free} more files", fix, "J428")
+    return succeed(f"room for {free} more files")
 
 
 def _quota(disk: DiskAnswers) -> Verdict | None:
@@ -143,7 +143,7 @@ def _quota(disk: DiskAnswers) -> Verdict | None:
             if seen.status != "ok":
                 return seen
     hung = any(disk.answers.get(key, Answer()).late for key in ("lustre", "quota"))
-    return unknown("quota does not answer in time") if hung and seen is None else seen
+    return skip("quota does not answer in time") if hung and seen is None else seen
 
 
 def _judged_quota(found: re.Match[str]) -> Verdict:
@@ -156,11 +156,13 @@ def _judged_quota(found: re.Match[str]) -> Verdict:
         said = f"{_size(int(used)) if what == 'KiB' else used + ' files'} used"
         most = _size(limit) if what == "KiB" else f"{limit} files"
         if int(hard) and int(used) >= int(hard):
-            return failed(f"{said}, which is all of it: the limit is {most}", fix, "J428")
+            return fail(f"{said}, which is all of it: the limit is {most}", fix, "J428")
         if star or (limit and int(used) > 0.95 * limit):
-            return warned(f"{said} of {most}", fix, "J428")
+            return warn(f"{said} of {most}", fix, "J428")
     hard = int(found[4]) or int(found[3])
-    return well(f"{_size(int(found[1]))} used" + (f" of {_size(hard)}" if hard else ", no limit"))
+    return succeed(
+        f"{_size(int(found[1]))} used" + (f" of {_size(hard)}" if hard else ", no limit")
+    )
 
 
 def _shared(disk: DiskAnswers) -> Verdict | None:
@@ -168,19 +170,19 @@ def _shared(disk: DiskAnswers) -> Verdict | None:
     if not kind or not disk.several:
         return None
     if kind in OWN:
-        return warned(
+        return warn(
             f"{kind} is a login host's own kind of disk: nodes may not see it",
             f"see: srun ls -d {disk.by_name.get('root', disk.root)}; else correct paths.root "
             f"({disk.place})",
             "J429",
         )
-    return well(kind)
+    return succeed(kind)
 
 
 def _programs(disk: DiskAnswers) -> Verdict | None:
     if "noexec" in disk.by_name:
         fix = "keep programs elsewhere, or start them by name: bash run.sh, python train.py"
-        return warned("mounted noexec: no file there can be run as a program", fix, "J427")
+        return warn("mounted noexec: no file there can be run as a program", fix, "J427")
     return None
 
 
@@ -196,8 +198,8 @@ def _runs(disk: DiskAnswers) -> Verdict | None:
     found = f"{number} run director{'y' if number == 1 else 'ies'}{size}"
     if number > MANY_RUNS:
         fix = "remove those of ended jobs that you have no more use for"
-        return warned(found, f"{fix}: ls -t {disk.by_name.get('root', disk.root)}")
-    return well(found)
+        return warn(found, f"{fix}: ls -t {disk.by_name.get('root', disk.root)}")
+    return succeed(found)
 
 
 def _count(text: str) -> bool:

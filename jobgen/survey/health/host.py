@@ -10,13 +10,13 @@ from jobgen.survey.health import (
     Answers,
     CheckRow,
     Verdict,
-    every,
-    failed,
-    fields,
-    unanswered,
-    unknown,
-    warned,
-    well,
+    fail,
+    judge_silence,
+    list_values,
+    parse_fields,
+    skip,
+    succeed,
+    warn,
 )
 from jobgen.survey.health.questions import SLURM, TOOLS
 
@@ -57,7 +57,7 @@ class Host(NamedTuple):
         return self.answers.get("shell", Answer())
 
 
-def time_there(text: str) -> float | None:
+def parse_time(text: str) -> float | None:
     """The answer of ``date +%s.%N`` in seconds; None where it is no time."""
     found = re.fullmatch(r"\s*(\d{9,11})(\.\d{1,9})?N?\s*", text, re.ASCII)
     return float(found[1] + (found[2] or "")) if found else None
@@ -68,23 +68,23 @@ def _clock(host: Host) -> Verdict | None:
     if clock is None:
         return None
     if clock.there is None:
-        return unknown("its date does not tell")
+        return skip("its date does not tell")
     ahead = clock.ahead
     way = f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} this machine's"
     fix = "set the clock that is wrong (compare: date -u; ssh HOST date -u), best by NTP"
     if abs(ahead) > CLOCK_FAR:
-        return failed(f"it is {way}: munge and Kerberos refuse such times", fix, "J430")
+        return fail(f"it is {way}: munge and Kerberos refuse such times", fix, "J430")
     if abs(ahead) > CLOCK_OFF:
-        return warned(f"it is {way}: times and ages will look wrong", fix, "J430")
-    return well("the same time here and there", clock.came - clock.asked_at)
+        return warn(f"it is {way}: times and ages will look wrong", fix, "J430")
+    return succeed("the same time here and there", clock.came - clock.asked_at)
 
 
 def _account(host: Host) -> Verdict:
     answer = host.shell
-    if bad := unanswered(answer, "sh"):
+    if bad := judge_silence(answer, "sh"):
         return bad
-    told = fields(answer.out)
-    return well(
+    told = parse_fields(answer.out)
+    return succeed(
         f"{told.get('user', '?')} on {told.get('host', '?')}, {told.get('system', '?')}",
         answer.seconds,
     )
@@ -93,49 +93,49 @@ def _account(host: Host) -> Verdict:
 def _programs(host: Host) -> Verdict | None:
     if not host.shell.out:
         return None
-    gone = [name for name in every(host.shell.out, "missing") if name in TOOLS]
+    gone = [name for name in list_values(host.shell.out, "missing") if name in TOOLS]
     if gone:
-        return failed(
+        return fail(
             f"not there: {', '.join(gone)}",
             "these are standard programs: look at PATH in ~/.bashrc there, or ask your site",
             "J433",
         )
-    return well(f"all {len(TOOLS)} that jobgen's scripts use")
+    return succeed(f"all {len(TOOLS)} that jobgen's scripts use")
 
 
 def _bash(host: Host) -> Verdict | None:
     if not host.shell.out:
         return None
-    text = fields(host.shell.out).get("bash", "")
+    text = parse_fields(host.shell.out).get("bash", "")
     found = re.match(r"(\d{1,4})\.(\d{1,4})", text, re.ASCII)
     if not found:
-        return unknown("it does not tell its version")
+        return skip("it does not tell its version")
     if (int(found[1]), int(found[2])) < OLDEST_BASH:
         fix = "put a newer bash first on PATH, on the nodes too"
-        return failed(f"{text}: job scripts need 4.0 or newer", fix, "J433")
-    return well(text)
+        return fail(f"{text}: job scripts need 4.0 or newer", fix, "J433")
+    return succeed(text)
 
 
 def _locale(host: Host) -> Verdict | None:
     if not host.shell.out:
         return None
-    if every(host.shell.out, "nolocale"):
-        return warned(
+    if list_values(host.shell.out, "nolocale"):
+        return warn(
             "your machine's locale is not installed there, so every program complains of it",
             "take SendEnv LANG LC_* out of ~/.ssh/config, or set LC_ALL=C.UTF-8 in ~/.bashrc there",
             "J432",
         )
-    return well(fields(host.shell.out).get("locale", "") or "unset")
+    return succeed(parse_fields(host.shell.out).get("locale", "") or "unset")
 
 
 def _strays(host: Host) -> Verdict | None:
     if not host.shell.out or not host.slurm:
         return None
-    names = every(host.shell.out, "stray")
+    names = list_values(host.shell.out, "stray")
     if not names:
-        return well("no SBATCH_*, SLURM_* or SQUEUE_* is set at login")
+        return succeed("no SBATCH_*, SLURM_* or SQUEUE_* is set at login")
     more = f" and {len(names) - 6} more" if len(names) > 6 else ""
-    return warned(
+    return warn(
         f"{', '.join(names[:6])}{more} set at login: they beat #SBATCH lines where sbatch is run "
         "by hand (jobgen removes them)",
         "find them: ssh HOST grep -rn SBATCH_ .bashrc .bash_profile .profile",
@@ -146,27 +146,27 @@ def _strays(host: Host) -> Verdict | None:
 def _umask(host: Host) -> Verdict | None:
     if not host.shell.out:
         return None
-    text = fields(host.shell.out).get("umask", "")
+    text = parse_fields(host.shell.out).get("umask", "")
     if not re.fullmatch(r"[0-7]{3,4}", text):
-        return unknown("it does not tell")
+        return skip("it does not tell")
     if int(text, 8) & 0o002 == 0:
         fix = "write umask 022 (or 077) into ~/.bashrc there"
-        return warned(f"{text}: everybody could write into what your jobs write", fix)
-    return well(text)
+        return warn(f"{text}: everybody could write into what your jobs write", fix)
+    return succeed(text)
 
 
 def _commands(host: Host) -> Verdict | None:
     if not host.shell.out or not host.slurm:
         return None
-    gone = [name for name in every(host.shell.out, "missing") if name in SLURM]
+    gone = [name for name in list_values(host.shell.out, "missing") if name in SLURM]
     if gone:
-        return failed(
+        return fail(
             f"not on PATH at login: {', '.join(gone)}",
             "put their folder on PATH in ~/.bashrc there, above any line that returns early; "
             "then: ssh HOST command -v sbatch",
             "J420",
         )
-    return well(fields(host.shell.out).get("sbatch", "") or "there")
+    return succeed(parse_fields(host.shell.out).get("sbatch", "") or "there")
 
 
 ROWS: tuple[CheckRow[Host], ...] = (

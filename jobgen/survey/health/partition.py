@@ -10,7 +10,7 @@ from jobgen.survey.slurm_site.partitions import Partition
 _TIME = re.compile(r"(?:(\d{1,5})-)?(\d{1,4}):(\d{2}):(\d{2})", re.ASCII)
 
 
-def seconds(partition: Partition) -> int | None:
+def parse_max_time(partition: Partition) -> int | None:
     """The longest time limit; None where there is none, or it is not understood."""
     found = _TIME.fullmatch(partition.max_time)
     if not found:
@@ -19,19 +19,19 @@ def seconds(partition: Partition) -> int | None:
     return days * 86400 + hours * 3600 + minutes * 60 + rest
 
 
-def most_nodes(partition: Partition) -> int:
+def get_max_nodes(partition: Partition) -> int:
     """The most nodes that a job may have there."""
     return min(partition.total_nodes, partition.max_nodes or partition.total_nodes)
 
 
-def named(known: Sequence[Partition], names: str) -> list[Partition]:
+def select_partitions(known: Sequence[Partition], names: str) -> list[Partition]:
     """Those of these names (``a,b``); where none is named, the default one."""
     if names:
         return [p for p in known if p.name in names.split(",")]
     return [p for p in known if p.default]
 
 
-def fault(partition: Partition, account: str, qos: str, groups: Sequence[str]) -> str:
+def find_obstacle(partition: Partition, account: str, qos: str, groups: Sequence[str]) -> str:
     """Why this user's jobs would not start there; empty where nothing is against it."""
     name = f"partition {partition.name}"
     if partition.state not in ("", "UP"):

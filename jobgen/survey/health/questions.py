@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from jobgen.payload import text
-from jobgen.shell import Command, Raw, Word, expandable, join, names_in
+from jobgen.shell import Command, Raw, Word, join, list_names, quote_expandable
 from jobgen.survey.health import NOT_ASKED, Answer
 
 DEADLINE = 110.0
@@ -42,13 +42,13 @@ class Question(NamedTuple):
     """Whether the rest of its group is left out where it fails."""
 
 
-def shell() -> Question:
+def ask_shell() -> Question:
     """How the account finds itself on the login host, before anything is cleaned."""
     words = ("sh", "-c", text("doctor_shell.sh"), "sh", *_OWN, *TOOLS, *SLURM)
     return Question("shell", "shell", 10, words)
 
 
-def slurm(test: str, options: Sequence[str] = ()) -> Iterable[Question]:
+def ask_slurm(test: str, options: Sequence[str] = ()) -> Iterable[Question]:
     """What is asked of Slurm; ``test`` is a script that it is asked to judge and not to run."""
     yield Question("version", "", 5, ("sbatch", "--version"))
     yield Question("ping", "controller", 6, ("scontrol", "ping"), gate=True)
@@ -66,10 +66,10 @@ def slurm(test: str, options: Sequence[str] = ()) -> Iterable[Question]:
     yield Question("association", "accounting", 10, (*show, "where", _ME, what))
 
 
-def disk(root: str) -> Iterable[Question]:
+def ask_disk(root: str) -> Iterable[Question]:
     """What is asked of the disk that run directories go to; ``$NAME`` in root expands there."""
-    where = Raw(expandable(root))
-    unset = [Raw(f'"{name}=${{{name}:-}}"') for name in dict.fromkeys(names_in(root))]
+    where = Raw(quote_expandable(root))
+    unset = [Raw(f'"{name}=${{{name}:-}}"') for name in dict.fromkeys(list_names(root))]
     words = ("sh", "-c", text("doctor_disk.sh"), "sh", where, *unset)
     yield Question("disk", "disk", 15, words, gate=True)
     yield Question("runs", "disk", 5, ("du", "-sk", "--", where))
@@ -77,8 +77,8 @@ def disk(root: str) -> Iterable[Question]:
     yield Question("lustre", "quota", 5, ("lfs", "quota", "-q", "-u", Raw('"$(id -un)"'), where))
 
 
-def script(questions: Iterable[Question]) -> str:
-    """The script that asks them in order; what it prints is read by ``answers``."""
+def build_script(questions: Iterable[Question]) -> str:
+    """The script that asks them in order; what it prints is read by ``parse_answers``."""
     lines = [text("common.sh"), text("doctor.sh")]
     for number, question in enumerate(questions):
         if number == 1:
@@ -89,12 +89,12 @@ def script(questions: Iterable[Question]) -> str:
     return "\n".join([*lines, ""])
 
 
-def clock() -> str:
+def build_clock_script() -> str:
     """The script that tells the time over there, in seconds since 1970."""
     return "date +%s.%N"
 
 
-def answers(frames: Iterable[tuple[str, str]]) -> dict[str, Answer]:
+def parse_answers(frames: Iterable[tuple[str, str]]) -> dict[str, Answer]:
     """The answers in the frames that came. The last question, where it has none, was late."""
     told: dict[str, dict[str, str]] = {}
     last = ""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from jobgen.errors import Diagnostic
 from jobgen.shell import split_lines
-from jobgen.survey.health import CheckRow, Verdict, unknown, warned, well
+from jobgen.survey.health import CheckRow, Verdict, skip, succeed, warn
 
 STEPS = ("route", "network", "host key", "login", "shell")
 _AT = {
@@ -50,9 +50,9 @@ class ConnectionProgress(NamedTuple):
 
 def _step(name: str, way: ConnectionProgress, found: str) -> Verdict:
     if way.problem is None or STEPS.index(name) < STEPS.index(way.broken):
-        return well(found, way.took.get(name))
+        return succeed(found, way.took.get(name))
     if name != way.broken:
-        return unknown("not reached")
+        return skip("not reached")
     problem = way.problem
     return Verdict("failed", problem.message, problem.hint, problem.code, way.took.get(name))
 
@@ -77,7 +77,7 @@ def _shell(way: ConnectionProgress) -> Verdict:
     verdict = _step("shell", way, "runs commands")
     if verdict.status == "ok" and (verdict.seconds or 0) > SLOW_SHELL:
         fix = "see what ~/.bashrc and its like do there: each connection waits for it"
-        return warned(f"it needs {verdict.seconds:.1f} s to start", fix, "J432")
+        return warn(f"it needs {verdict.seconds:.1f} s to start", fix, "J432")
     return verdict
 
 
@@ -86,9 +86,9 @@ def _noise(way: ConnectionProgress) -> Verdict | None:
         return None
     lines = [line.strip() for line in split_lines(way.noise) if line.strip()]
     if not lines:
-        return well("silent where nobody looks")
+        return succeed("silent where nobody looks")
     said = f"'{lines[0][:60]}'" + (f" and {len(lines) - 1} more lines" if len(lines) > 1 else "")
-    return warned(
+    return warn(
         f"it prints {said} where nobody looks: jobgen passes over it, scp, rsync and pdsh do not",
         "begin ~/.bashrc there with: [[ $- == *i* ]] || return",
         "J432",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from jobgen.errors import Diagnostic
 from jobgen.survey.compare import Comparison, ProfileDifference
-from jobgen.survey.health import Finding, Verdict, unknown, warned, well
+from jobgen.survey.health import Finding, Verdict, skip, succeed, warn
 
 GROUP = "The profile against the machine"
 _ASKS = "the profile says what Slurm says"
@@ -14,22 +14,22 @@ _ELSEWHERE = ("defaults.", "limits.", "slurm_version", "accounting")
 """Keys that other checks have judged already."""
 
 
-def findings(found: Comparison | Diagnostic, name: str) -> Iterator[Finding]:
+def list_findings(found: Comparison | Diagnostic, name: str) -> Iterator[Finding]:
     """A finding for each key that differs; one where none does, or where nobody could look."""
     if isinstance(found, Diagnostic):
-        yield Finding("profile.keys", GROUP, _ASKS, unknown(f"not compared: {found.message}"))
+        yield Finding("profile.keys", GROUP, _ASKS, skip(f"not compared: {found.message}"))
         return
     wrong = [one for one in found.wrong if not one.key.startswith(_ELSEWHERE)]
     for one in wrong:
         yield Finding(f"profile.{one.key}", GROUP, f"{one.key} is the machine's", _differs(one))
     if not (wrong or found.same):
-        yield Finding("profile.keys", GROUP, _ASKS, unknown("nothing of it could be compared"))
+        yield Finding("profile.keys", GROUP, _ASKS, skip("nothing of it could be compared"))
     elif not wrong:
         more = f"; all of it, and what could be added: jobgen cluster check {name}"
         keys = f"{len(found.same)} key{'s agree' if len(found.same) != 1 else ' agrees'}"
-        yield Finding("profile.keys", GROUP, _ASKS, well(f"{keys}{more}"))
+        yield Finding("profile.keys", GROUP, _ASKS, succeed(f"{keys}{more}"))
 
 
 def _differs(one: ProfileDifference) -> Verdict:
     found = f"{one.said} in the profile, {one.found} by {one.how}"
-    return warned(found, f"correct {one.key} ({one.place})", "J436")
+    return warn(found, f"correct {one.key} ({one.place})", "J436")

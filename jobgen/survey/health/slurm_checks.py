@@ -18,17 +18,22 @@ from jobgen.survey.health import (
     Answers,
     CheckRow,
     Verdict,
-    failed,
-    fields,
-    unanswered,
-    unknown,
-    warned,
-    well,
+    fail,
+    judge_silence,
+    parse_fields,
+    skip,
+    succeed,
+    warn,
 )
-from jobgen.survey.health.partition import fault, most_nodes, named, seconds
+from jobgen.survey.health.partition import (
+    find_obstacle,
+    get_max_nodes,
+    parse_max_time,
+    select_partitions,
+)
 from jobgen.survey.health.questions import ASSOCIATION
-from jobgen.survey.slurm_site.partitions import Partition, partitions
-from jobgen.survey.slurm_site.scontrol_fields import settings
+from jobgen.survey.slurm_site.partitions import Partition, parse_partitions
+from jobgen.survey.slurm_site.scontrol_fields import parse_settings
 
 SLOW = 3.0
 """Seconds after which an answer of the controller is slow."""
@@ -46,33 +51,33 @@ class SlurmComparison(NamedTuple):
     refusal: str = ""
     """Why no job of this profile could be made to be tried; empty where one could."""
 
-    def answer(self, key: str) -> Answer:
+    def get_answer(self, key: str) -> Answer:
         """What a question brought."""
         return self.answers.get(key, Answer())
 
     @property
     def configuration(self) -> Mapping[str, str]:
         """``scontrol show config`` by its keys."""
-        return settings(self.answer("config").out)
+        return parse_settings(self.get_answer("config").out)
 
-    def option(self, name: str) -> str:
+    def get_option(self, name: str) -> str:
         """An option of sbatch among the profile's defaults; empty where it has none."""
         return self.profile.defaults.slurm.get(name) or ""
 
     @property
     def partitions(self) -> Sequence[Partition]:
         """Those that the controller told of."""
-        return partitions(self.answer("partitions").out)
+        return parse_partitions(self.get_answer("partitions").out)
 
     @property
     def wanted(self) -> list[Partition]:
         """Those of the profile's defaults that exist, else the cluster's default one."""
-        return named(self.partitions, self.option("partition"))
+        return select_partitions(self.partitions, self.get_option("partition"))
 
     @property
     def associations(self) -> list[dict[str, str]]:
         """Account, QOS and limits that the accounting has for this user on this cluster."""
-        lines = (line.split("|") for line in split_lines(self.answer("association").out))
+        lines = (line.split("|") for line in split_lines(self.get_answer("association").out))
         here = ("", self.configuration.get("ClusterName", "").lower())
         found = [
             dict(zip(ASSOCIATION, line, strict=True))
@@ -89,61 +94,63 @@ class SlurmComparison(NamedTuple):
 
 
 def _controller(site: SlurmComparison) -> Verdict:
-    answer = site.answer("ping")
+    answer = site.get_answer("ping")
     fix = "try it there: scontrol ping; if it lasts, tell your site. Nothing submitted is lost"
     if answer.late or (not answer.ok and "DOWN" in answer.out):
         late = "within its time" if answer.late else "the connection of scontrol ping"
-        return failed(f"slurmctld does not answer {late}", fix, "J421")
-    if (bad := unanswered(answer, "scontrol")) or not answer.ok:
-        return bad or failed(f"scontrol ping: {answer.summarize}", fix, "J421")
-    if site.answer("queue").late or site.answer("config").late:
-        return failed("slurmctld answers a ping and no question", fix, "J421")
-    slowest = max((site.answer(key).seconds or 0.0) for key in ("config", "partitions", "queue"))
+        return fail(f"slurmctld does not answer {late}", fix, "J421")
+    if (bad := judge_silence(answer, "scontrol")) or not answer.ok:
+        return bad or fail(f"scontrol ping: {answer.summarize}", fix, "J421")
+    if site.get_answer("queue").late or site.get_answer("config").late:
+        return fail("slurmctld answers a ping and no question", fix, "J421")
+    slowest = max(
+        (site.get_answer(key).seconds or 0.0) for key in ("config", "partitions", "queue")
+    )
     if slowest > SLOW:
-        return warned(f"slurmctld is slow: {slowest:.1f} s", "ask it seldom", "J421")
-    return well("slurmctld answers", site.answer("queue").seconds or answer.seconds)
+        return warn(f"slurmctld is slow: {slowest:.1f} s", "ask it seldom", "J421")
+    return succeed("slurmctld answers", site.get_answer("queue").seconds or answer.seconds)
 
 
 def _version(site: SlurmComparison) -> Verdict:
-    printed = site.configuration.get("SLURM_VERSION") or site.answer("version").out
+    printed = site.configuration.get("SLURM_VERSION") or site.get_answer("version").out
     found = _RELEASE.search(printed)
     if not found:
-        return unanswered(site.answer("version"), "sbatch") or unknown("no version is told")
+        return judge_silence(site.get_answer("version"), "sbatch") or skip("no version is told")
     real = f"{found[1]}.{found[2]}"
     said = site.profile.slurm_version
     if said is None or said == real:
-        return well(f"Slurm {found[0]}")
+        return succeed(f"Slurm {found[0]}")
     fix = f'write slurm_version: "{real}" ({site.where("slurm_version")})'
     if said > real:
-        return failed(f"Slurm {found[0]}, older than the profile's {said}", fix, "J422")
-    return warned(f"Slurm {found[0]}, newer than the profile's {said}", fix, "J422")
+        return fail(f"Slurm {found[0]}, older than the profile's {said}", fix, "J422")
+    return warn(f"Slurm {found[0]}, newer than the profile's {said}", fix, "J422")
 
 
 def _accounting(site: SlurmComparison) -> Verdict:
-    answer, said = site.answer("past"), site.profile.accounting
+    answer, said = site.get_answer("past"), site.profile.accounting
     where = site.where("accounting")
     storage = site.configuration.get("AccountingStorageType", "unknown")
     off = storage in ("accounting_storage/none", "") or _NO_ACCOUNTING.search(answer.summarize)
     if off:
         if said == "sacct":
             fix = f"write accounting: none ({where})"
-            return failed("the profile says sacct, and this Slurm keeps no accounting", fix, "J423")
-        return well("none is kept: how jobs ended is read from their run directories")
+            return fail("the profile says sacct, and this Slurm keeps no accounting", fix, "J423")
+        return succeed("none is kept: how jobs ended is read from their run directories")
     if answer.ok:
-        return well("sacct answers", answer.seconds)
-    if (bad := unanswered(answer, "sacct")) and bad.status == "unknown":
+        return succeed("sacct answers", answer.seconds)
+    if (bad := judge_silence(answer, "sacct")) and bad.status == "unknown":
         return bad
     found = "sacct does not answer" if answer.late else f"sacct: {answer.summarize}"
     fix = "slurmdbd may be down: ask your site"
     if said == "sacct":
-        return failed(found, f"{fix}; until then accounting: auto ({where})", "J423")
-    return warned(found, f"{fix}; jobs run on, their ends are read from run directories", "J423")
+        return fail(found, f"{fix}; until then accounting: auto ({where})", "J423")
+    return warn(found, f"{fix}; jobs run on, their ends are read from run directories", "J423")
 
 
 def _partition(site: SlurmComparison) -> Verdict:
-    if (bad := unanswered(site.answer("partitions"), "scontrol")) or not site.partitions:
-        return bad or unknown("scontrol tells of no partition")
-    asked = site.option("partition")
+    if (bad := judge_silence(site.get_answer("partitions"), "scontrol")) or not site.partitions:
+        return bad or skip("scontrol tells of no partition")
+    asked = site.get_option("partition")
     where = site.where("defaults", "slurm", "partition")
     seen = ", ".join(p.name for p in site.partitions[:12])
     known = {p.name for p in site.partitions}
@@ -152,17 +159,17 @@ def _partition(site: SlurmComparison) -> Verdict:
             near = get_close_matches(name, known, 1)
             guess = f"did you mean '{near[0]}'? " if near else ""
             fix = f"{guess}correct defaults.slurm.partition ({where}); there are: {seen}"
-            return failed(f"there is no partition '{name}'", fix, "J424")
+            return fail(f"there is no partition '{name}'", fix, "J424")
     if not site.wanted:
         fix = f"write defaults: {{slurm: {{partition: NAME}}}} ({where}); there are: {seen}"
-        return failed("none is named, and this Slurm has no default one", fix, "J424")
-    groups = fields(site.answer("shell").out).get("groups", "").split()
-    asks = (site.option("account"), site.option("qos"))
-    faults = [text for p in site.wanted if (text := fault(p, *asks, groups))]
+        return fail("none is named, and this Slurm has no default one", fix, "J424")
+    groups = parse_fields(site.get_answer("shell").out).get("groups", "").split()
+    asks = (site.get_option("account"), site.get_option("qos"))
+    faults = [text for p in site.wanted if (text := find_obstacle(p, *asks, groups))]
     if len(faults) == len(site.wanted):
-        return failed(faults[0], f"use another ({where}); there are: {seen}", "J424")
+        return fail(faults[0], f"use another ({where}); there are: {seen}", "J424")
     names = ", ".join(p.name for p in site.wanted)
-    return well(names if asked else f"{names}, the default one")
+    return succeed(names if asked else f"{names}, the default one")
 
 
 def _sizes(site: SlurmComparison) -> Verdict | None:
@@ -170,9 +177,9 @@ def _sizes(site: SlurmComparison) -> Verdict | None:
     if not site.wanted:
         return None
     limits, count = site.profile.limits, site.profile.nodes.count
-    times = [seconds(p) for p in site.wanted]
+    times = [parse_max_time(p) for p in site.wanted]
     longest = None if None in times else max(time for time in times if time is not None)
-    most, total = max(map(most_nodes, site.wanted)), max(p.total_nodes for p in site.wanted)
+    most, total = max(map(get_max_nodes, site.wanted)), max(p.total_nodes for p in site.wanted)
     name = f"partition {site.wanted[0].name}"
     found, key = "", ("limits", "nodes")
     if limits.time and longest is not None and limits.time.seconds > longest:
@@ -183,9 +190,9 @@ def _sizes(site: SlurmComparison) -> Verdict | None:
     elif (limits.nodes or count) > most:
         found = f"a job may have {limits.nodes or count} nodes by the profile, {name} allows {most}"
     if found:
-        return warned(found, f"correct {'.'.join(key)} ({site.where(*key)})", "J424")
+        return warn(found, f"correct {'.'.join(key)} ({site.where(*key)})", "J424")
     time = "no time limit" if longest is None else f"jobs up to {_hours(longest)}"
-    return well(f"{most} node{'s' if most != 1 else ''}, {time}")
+    return succeed(f"{most} node{'s' if most != 1 else ''}, {time}")
 
 
 def _hours(time: int) -> str:
@@ -195,47 +202,47 @@ def _hours(time: int) -> str:
 
 
 def _account(site: SlurmComparison) -> Verdict | None:
-    answer = site.answer("association")
+    answer = site.get_answer("association")
     if not answer.ok:
         return None
-    asked, where = site.option("account"), site.where("defaults", "slurm", "account")
+    asked, where = site.get_option("account"), site.where("defaults", "slurm", "account")
     known = list(dict.fromkeys(a["account"] for a in site.associations))
     if asked and asked.lower() not in (name.lower() for name in known):
         there = f"yours are: {', '.join(known[:12])}" if known else "you have none here"
         fix = f"correct defaults.slurm.account ({where}); {there}"
         if site.enforced:
-            return failed(f"'{asked}' is no account of yours", fix, "J425")
+            return fail(f"'{asked}' is no account of yours", fix, "J425")
         if known:
             found = f"'{asked}' is no account of yours; this Slurm takes it all the same"
-            return warned(found, fix, "J425")
+            return warn(found, fix, "J425")
     if not known and site.enforced:
         fix = "ask your site for an account: sacctmgr show association user=NAME shows none"
-        return failed("you have no account here, and jobs need one", fix, "J425")
+        return fail("you have no account here, and jobs need one", fix, "J425")
     if asked:
-        return well(asked)
-    return well(f"your default one, of {', '.join(known[:6])}" if known else "none is needed")
+        return succeed(asked)
+    return succeed(f"your default one, of {', '.join(known[:6])}" if known else "none is needed")
 
 
 def _qos(site: SlurmComparison) -> Verdict | None:
-    asked = site.option("qos")
+    asked = site.get_option("qos")
     mine = _mine(site)
-    if not asked or not site.answer("association").ok or not mine:
+    if not asked or not site.get_answer("association").ok or not mine:
         return None
     names = (name.strip().lstrip("+") for a in mine for name in a["qos"].split(","))
     allowed = sorted(set(filter(None, names)))
     if asked.lower() in (name.lower() for name in allowed):
-        return well(asked)
+        return succeed(asked)
     fix = (
         f"correct defaults.slurm.qos ({site.where('defaults', 'slurm', 'qos')}); "
         f"yours are: {', '.join(allowed) or 'none'}"
     )
-    judge = failed if site.enforced else warned
+    judge = fail if site.enforced else warn
     return judge(f"'{asked}' is no QOS of yours", fix, "J425")
 
 
 def _mine(site: SlurmComparison) -> list[dict[str, str]]:
     """The associations of the profile's account; every one where it names none."""
-    asked = site.option("account").lower()
+    asked = site.get_option("account").lower()
     return [a for a in site.associations if not asked or a["account"].lower() == asked]
 
 
@@ -246,13 +253,11 @@ def _limits(site: SlurmComparison) -> Verdict | None:
         return None
     if all("0" in pair for pair in told):
         fix = "ask your site: your account is closed, or its time is used up"
-        return failed(
-            "your account may have no jobs at all (MaxJobs or MaxSubmit is 0)", fix, "J425"
-        )
-    running = sum(line.strip() != "" for line in split_lines(site.answer("queue").out))
+        return fail("your account may have no jobs at all (MaxJobs or MaxSubmit is 0)", fix, "J425")
+    running = sum(line.strip() != "" for line in split_lines(site.get_answer("queue").out))
     words = [f"at most {jobs} running" for jobs, _ in told[:1] if jobs]
     words += [f"at most {most} submitted" for _, most in told[:1] if most]
-    return well(f"{', '.join(words) or 'none of jobs'}; yours in the queue now: {running}")
+    return succeed(f"{', '.join(words) or 'none of jobs'}; yours in the queue now: {running}")
 
 
 _HINTS = (
@@ -272,14 +277,14 @@ _HINTS = (
 
 def _test(site: SlurmComparison) -> Verdict:
     if site.refusal:
-        return unknown(f"no job could be made of this profile: {site.refusal}")
-    answer = site.answer("test")
-    if bad := unanswered(answer, "sbatch"):
+        return skip(f"no job could be made of this profile: {site.refusal}")
+    answer = site.get_answer("test")
+    if bad := judge_silence(answer, "sbatch"):
         return bad
     if answer.ok:
         start = re.search(r"to start at (\S{1,40})", answer.err + answer.out)
         when = f"; a node with all its GPUs by {start[1]}" if start else ""
-        return well(f"sbatch --test-only takes it{when}", answer.seconds)
+        return succeed(f"sbatch --test-only takes it{when}", answer.seconds)
     places = {
         key: site.where("defaults", "slurm", key)
         for key in ("partition", "account", "qos", "constraint")
@@ -287,7 +292,7 @@ def _test(site: SlurmComparison) -> Verdict:
     places |= {"nodes": site.where("nodes"), "slurm": site.where("defaults", "slurm")}
     hints = [hint for words, hint in _HINTS if re.search(words, answer.summarize, re.IGNORECASE)]
     fix = hints[0].format_map(places) if hints else "compare with your site's example of a job"
-    return failed(f"sbatch --test-only: {answer.summarize}", fix, "J426")
+    return fail(f"sbatch --test-only: {answer.summarize}", fix, "J426")
 
 
 ROWS: tuple[CheckRow[SlurmComparison], ...] = (

@@ -6,8 +6,8 @@ not know, and takes time in proportion to the text's length.
 
 from jobgen.survey.slurm_site.nodes import SlurmNode
 from jobgen.survey.slurm_site.partitions import Partition
-from jobgen.survey.slurm_site.scontrol_fields import Gres, clock, seconds
-from jobgen.survey.slurm_site.site import ABSENT, SlurmSite, commands, site
+from jobgen.survey.slurm_site.scontrol_fields import Gres, format_limit, parse_limit
+from jobgen.survey.slurm_site.site import ABSENT, SlurmSite, list_commands, read_site
 
 __all__ = [
     "ABSENT",
@@ -15,8 +15,8 @@ __all__ = [
     "Partition",
     "SlurmNode",
     "SlurmSite",
-    "clock",
-    "commands",
-    "seconds",
-    "site",
+    "format_limit",
+    "list_commands",
+    "parse_limit",
+    "read_site",
 ]

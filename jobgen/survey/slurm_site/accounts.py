@@ -41,7 +41,7 @@ class Qos(NamedTuple):
     flags: tuple[str, ...] = ()
 
 
-def associations(text: str) -> tuple[Association, ...]:
+def parse_associations(text: str) -> tuple[Association, ...]:
     """The rows of ``sacctmgr -n -P show assoc format=…`` in the fields of ``ASSOCIATION``."""
     found = (
         Association(
@@ -62,7 +62,7 @@ def _granted(text: str) -> tuple[str, ...]:
     return tuple(word.lstrip("+") for word in split_list(text) if not word.startswith("-"))
 
 
-def default_account(text: str, user: str) -> str:
+def parse_default_account(text: str, user: str) -> str:
     """The user's default account in ``sacctmgr -n -P show user format=…``; empty without one."""
     found = (
         read_value(account)
@@ -72,7 +72,7 @@ def default_account(text: str, user: str) -> str:
     return next((account for account in found if account), "")
 
 
-def qualities(text: str) -> tuple[Qos, ...]:
+def parse_qos(text: str) -> tuple[Qos, ...]:
     """The rows of ``sacctmgr -n -P show qos format=…`` in the fields of ``QOS``."""
     found = (
         Qos(read_value(name), read_value(wall), split_list(flags))

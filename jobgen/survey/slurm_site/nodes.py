@@ -8,11 +8,11 @@ from typing import NamedTuple
 from jobgen.survey.slurm_site.scontrol_fields import (
     MARKS,
     Gres,
-    gres,
-    memory,
-    number,
+    parse_count,
+    parse_gres,
+    parse_memory,
+    parse_records,
     read_value,
-    records,
     split_list,
 )
 
@@ -52,25 +52,25 @@ _OUT = frozenset(
 )
 
 
-def nodes(text: str) -> tuple[SlurmNode, ...]:
+def parse_nodes(text: str) -> tuple[SlurmNode, ...]:
     """The nodes in ``scontrol show node``, one line each (``-o``) or several.
 
     Nodes that are only planned (FUTURE) are left out.
     """
-    found = (_node(record) for record in records(text, "NodeName"))
+    found = (_node(record) for record in parse_records(text, "NodeName"))
     return tuple(node for node in found if node.name and "FUTURE" not in node.state)
 
 
 def _node(record: Mapping[str, str]) -> SlurmNode:
     get = record.get
-    total, for_jobs = number(get("CPUTot", "")), number(get("CPUEfctv", ""))
-    real, own = memory(get("RealMemory", "")), number(get("MemSpecLimit", ""))
+    total, for_jobs = parse_count(get("CPUTot", "")), parse_count(get("CPUEfctv", ""))
+    real, own = parse_memory(get("RealMemory", "")), parse_count(get("MemSpecLimit", ""))
     return SlurmNode(
         name=read_value(get("NodeName", "")),
         state=tuple(w for word in get("State", "").split("+") if (w := word.rstrip(MARKS))),
         cpus=min(total, for_jobs or total),
         memory=max(0, real - own),
-        gres=gres(get("Gres", "")),
+        gres=parse_gres(get("Gres", "")),
         partitions=split_list(get("Partitions", "")),
         reason=read_value(get("Reason", "")),
         kept=0 < for_jobs < total or 0 < own < real,

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from jobgen.survey.slurm_site.scontrol_fields import number, read_value, records, split_list, tres
+from jobgen.survey.slurm_site.scontrol_fields import (
+    parse_count,
+    parse_records,
+    parse_tres,
+    read_value,
+    split_list,
+)
 
 
 class Partition(NamedTuple):
@@ -45,23 +51,23 @@ class Partition(NamedTuple):
         return name not in {one.lower() for one in self.denied} and (not named or name in named)
 
 
-def partitions(text: str) -> tuple[Partition, ...]:
+def parse_partitions(text: str) -> tuple[Partition, ...]:
     """The partitions in ``scontrol show partition``, one line each (``-o``) or several."""
-    found = (_partition(record) for record in records(text, "PartitionName"))
+    found = (_partition(record) for record in parse_records(text, "PartitionName"))
     return tuple(one for one in found if one.name)
 
 
 def _partition(record: Mapping[str, str]) -> Partition:
     get = record.get
-    counted = tres(get("TRES", "")).get("gres/gpu", "")
+    counted = parse_tres(get("TRES", "")).get("gres/gpu", "")
     return Partition(
         name=read_value(get("PartitionName", "")),
         default=get("Default", "") == "YES",
         state=read_value(get("State", "")),
         nodes=read_value(get("Nodes", "")),
-        total_nodes=number(get("TotalNodes", "")),
+        total_nodes=parse_count(get("TotalNodes", "")),
         max_time=read_value(get("MaxTime", "")),
-        max_nodes=number(get("MaxNodes", "")) or None,
+        max_nodes=parse_count(get("MaxNodes", "")) or None,
         accounts=_allowed(get("AllowAccounts", "")),
         denied=split_list(get("DenyAccounts", "")),
         qos=_allowed(get("AllowQos", "")),
@@ -69,7 +75,7 @@ def _partition(record: Mapping[str, str]) -> Partition:
         groups=_allowed(get("AllowGroups", "")),
         hidden=get("Hidden", "") == "YES",
         root_only=get("RootOnly", "") == "YES",
-        gpus=number(counted) if counted else None,
+        gpus=parse_count(counted) if counted else None,
     )
 
 

@@ -27,7 +27,7 @@ class Gres(NamedTuple):
     number: int
 
 
-def records(text: str, first: str) -> tuple[Mapping[str, str], ...]:
+def parse_records(text: str, first: str) -> tuple[Mapping[str, str], ...]:
     """The records that begin with the key ``first``, each key → its text, as scontrol shows them.
 
     One line a record (``-o``) or several; other lines, such as a banner, are passed over. Free text
@@ -56,7 +56,7 @@ def _read(line: str, record: dict[str, str]) -> None:
         record.setdefault(key[1], line[key.end() : end].strip())
 
 
-def settings(text: str) -> Mapping[str, str]:
+def parse_settings(text: str) -> Mapping[str, str]:
     """``scontrol show config``, key → value; Slurm's own words for nothing become empty."""
     found: dict[str, str] = {}
     for line in split_lines(text):
@@ -73,15 +73,15 @@ def read_value(text: str) -> str:
     return "" if text in _NOTHING else text
 
 
-def number(text: str) -> int:
+def parse_count(text: str) -> int:
     """A count, 0 where there is none; ``64+`` (there are larger ones too) is 64."""
     match = re.match(r"\s*(\d{1,15})", text, re.ASCII)
     return int(match[1]) if match else 0
 
 
-def memory(text: str) -> int:
+def parse_memory(text: str) -> int:
     """MiB of a node; 0 where its site has not said: RealMemory is 1 then (man slurm.conf)."""
-    found = number(text)
+    found = parse_count(text)
     return found if found > 1 else 0
 
 
@@ -90,7 +90,7 @@ def split_list(text: str) -> tuple[str, ...]:
     return tuple(word for part in read_value(text).split(",") if (word := part.strip()))
 
 
-def gres(text: str) -> tuple[Gres, ...]:
+def parse_gres(text: str) -> tuple[Gres, ...]:
     """``gpu:a100:8(S:0-1),shard:32`` → what it counts, in its order; a count left out is one."""
     found = []
     for item in _IN_BRACKETS.sub("", read_value(text)).split(","):
@@ -108,7 +108,7 @@ def _count(text: str) -> int | None:
     return int(match[1]) * _SIZES[match[2]] if match else None
 
 
-def tres(text: str) -> Mapping[str, str]:
+def parse_tres(text: str) -> Mapping[str, str]:
     """``cpu=64,mem=500G,gres/gpu:a100=8`` → each resource with its amount as written."""
     pairs = (item.partition("=") for item in read_value(text).split(","))
     return {name.strip(): value.strip() for name, sign, value in pairs if sign and name.strip()}
@@ -117,7 +117,7 @@ def tres(text: str) -> Mapping[str, str]:
 _CLOCK = re.compile(r"(?:(\d{1,5})-)?(\d{1,5})(?::(\d{1,2}))?(?::(\d{1,2}))?", re.ASCII)
 
 
-def seconds(text: str) -> int | None:
+def parse_limit(text: str) -> int | None:
     """A limit as Slurm prints it: ``7-00:00:00``, ``04:00:00``, ``30:00`` and ``30`` (minutes).
 
     None where there is no limit, or the text is none.
@@ -133,7 +133,7 @@ def seconds(text: str) -> int | None:
     return (((days or 0) * 24 + hours) * 60 + minutes) * 60 + left
 
 
-def clock(limit: int) -> str:
+def format_limit(limit: int) -> str:
     """Seconds as ``7-00:00:00`` or ``04:00:00``, which a profile can hold as well."""
     days, rest = divmod(limit, 86_400)
     hours, rest = divmod(rest, 3600)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from jobgen.shell import split_lines
-from jobgen.survey.slurm_site.scontrol_fields import MARKS, Gres, gres, memory, number, read_value
+from jobgen.survey.slurm_site.scontrol_fields import (
+    MARKS,
+    Gres,
+    parse_count,
+    parse_gres,
+    parse_memory,
+    read_value,
+)
 
 FORMAT = "%P|%a|%l|%D|%T|%c|%m|%G|%N"
 
@@ -26,18 +33,18 @@ class NodeGroup(NamedTuple):
     nodes: str
 
 
-def groups(text: str) -> tuple[NodeGroup, ...]:
+def parse_groups(text: str) -> tuple[NodeGroup, ...]:
     """The rows of ``sinfo -h -e -o`` in ``FORMAT``."""
     return tuple(
         NodeGroup(
             partition=row[0].strip().rstrip("*"),
             default=row[0].strip().endswith("*"),
             max_time="" if row[2].strip() == "infinite" else read_value(row[2]),
-            number=number(row[3]),
+            number=parse_count(row[3]),
             state=row[4].strip().rstrip(MARKS),
-            cpus=number(row[5]),
-            memory=memory(row[6]),
-            gres=gres(row[7]),
+            cpus=parse_count(row[5]),
+            memory=parse_memory(row[6]),
+            gres=parse_gres(row[7]),
             nodes=read_value(row[8]),
         )
         for line in split_lines(text)

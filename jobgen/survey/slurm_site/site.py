@@ -9,10 +9,10 @@ from typing import NamedTuple
 from jobgen.shell import Command, Result, split_lines
 from jobgen.survey.slurm_site import accounts, sinfo
 from jobgen.survey.slurm_site.accounts import Association, Qos
-from jobgen.survey.slurm_site.nodes import SlurmNode, nodes
-from jobgen.survey.slurm_site.partitions import Partition, partitions
-from jobgen.survey.slurm_site.scontrol_fields import settings
-from jobgen.survey.slurm_site.sinfo import NodeGroup, groups
+from jobgen.survey.slurm_site.nodes import SlurmNode, parse_nodes
+from jobgen.survey.slurm_site.partitions import Partition, parse_partitions
+from jobgen.survey.slurm_site.scontrol_fields import parse_settings
+from jobgen.survey.slurm_site.sinfo import NodeGroup, parse_groups
 
 _RELEASE = re.compile(r"\b(\d{2}\.\d{2}(?:\.\d{1,3})?)\b", re.ASCII)
 ABSENT = frozenset({126, 127})
@@ -39,7 +39,7 @@ class SlurmSite(NamedTuple):
     """Questions that were not answered: the command → what it said instead."""
 
 
-def commands(user: str) -> Mapping[str, Command]:
+def list_commands(user: str) -> Mapping[str, Command]:
     """The questions by name; ``user`` is the login name on the other side."""
     show = ("scontrol", "--oneliner", "--all", "show")
     ask = ("sacctmgr", "--noheader", "--parsable2", "--readonly", "show")
@@ -59,23 +59,23 @@ def commands(user: str) -> Mapping[str, Command]:
     }
 
 
-def site(answers: Mapping[str, Result], user: str) -> SlurmSite:
-    """The answers to ``commands(user)`` as a value; what was not answered is in ``silent``."""
-    asked = commands(user)
+def read_site(answers: Mapping[str, Result], user: str) -> SlurmSite:
+    """The answers to ``list_commands(user)`` as a value; what was not answered is in ``silent``."""
+    asked = list_commands(user)
     text = {name: _text(answers.get(name, Result(255))) for name in asked}
-    config = settings(text["config"])
+    config = parse_settings(text["config"])
     told = config.get("SLURM_VERSION", "") or text["version"]
     release = _RELEASE.search(told)
     silent = {str(asked[name]): why for name in asked if (why := _complaint(answers.get(name)))}
     return SlurmSite(
         version=release[1] if release else "",
         settings=config,
-        nodes=nodes(text["node"]),
-        partitions=partitions(text["partition"]),
-        groups=groups(text["sinfo"]),
+        nodes=parse_nodes(text["node"]),
+        partitions=parse_partitions(text["partition"]),
+        groups=parse_groups(text["sinfo"]),
         associations=_here(text["assoc"], config.get("ClusterName", "")),
-        qos=accounts.qualities(text["qos"]),
-        default_account=accounts.default_account(text["user"], user),
+        qos=accounts.parse_qos(text["qos"]),
+        default_account=accounts.parse_default_account(text["user"], user),
         sacct=_works(answers.get("sacct")),
         silent=silent,
     )
@@ -83,7 +83,7 @@ def site(answers: Mapping[str, Result], user: str) -> SlurmSite:
 
 def _here(text: str, cluster: str) -> tuple[Association, ...]:
     """The associations of this cluster: a database can hold several. Its names are lower case."""
-    found = accounts.associations(text)
+    found = accounts.parse_associations(text)
     return tuple(
         one for one in found if not cluster or one.cluster.lower() in ("", cluster.lower())
     )

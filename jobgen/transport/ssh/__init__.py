@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from jobgen.model.record import Login
 from jobgen.transport.protocol import Session
-from jobgen.transport.route import route
+from jobgen.transport.route import find_route
 from jobgen.transport.ssh import _library  # noqa: F401 - before all that imports paramiko
 from jobgen.transport.ssh.channel import SshChannel
 from jobgen.transport.ssh.link import Link, open_link
@@ -17,9 +17,9 @@ class SshTransport(Session):
     """A Transport to the host of this login, connected. Raises Unreachable with what to do."""
 
     def __init__(self, login: Login, *, say: Callable[[str], None] | None = None) -> None:
-        target = route(login.host, login.user, login.port)
+        target = find_route(login.host, login.user, login.port)
         link: Link | None = None
-        for hop in (*target.jumps(), target):
+        for hop in (*target.list_jumps(), target):
             pin = Pin(login.fingerprint, login.known_hosts_too) if hop is target else Pin()
             link = open_link(hop, through=link, pin=pin, auth=login.auth, say=say)
         assert link is not None  # noqa: S101

@@ -63,7 +63,7 @@ def log_in(
     if transport.is_authenticated():
         return
     if not transport.is_active() and not farewell():
-        raise lost(hop.label)
+        raise explain_lost(hop.label)
     tried = "; ".join(attempt.tried) or "nothing: there is no key in the agent or in ~/.ssh"
     raise Unreachable(
         Diagnostic(
@@ -74,7 +74,7 @@ def log_in(
     )
 
 
-def lost(where: str) -> Unreachable:
+def explain_lost(where: str) -> Unreachable:
     """The error for a connection that broke before the login was done."""
     problem = Diagnostic(
         "J409",

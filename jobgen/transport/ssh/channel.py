@@ -8,7 +8,7 @@ import paramiko
 
 from jobgen.errors import Diagnostic, Unreachable
 from jobgen.transport.protocol import BOOTSTRAP, ERR, OUT, Received
-from jobgen.transport.ssh.auth import lost
+from jobgen.transport.ssh.auth import explain_lost
 from jobgen.transport.ssh.link import WINDOW, Link
 
 _PIECE = 1 << 20
@@ -22,7 +22,7 @@ class SshChannel:
     def __init__(self, link: Link, where: str) -> None:
         self._link = link
         try:
-            with link.wire.within(link.patience):
+            with link.wire.limit_time(link.patience):
                 self._channel = link.transport.open_session(
                     window_size=WINDOW, timeout=link.patience
                 )
@@ -31,7 +31,7 @@ class SshChannel:
             alive = link.transport.is_active()
             link.close()
             if not alive:
-                raise lost(where) from None
+                raise explain_lost(where) from None
             problem = Diagnostic(
                 "J404",
                 f"the server let us in, but runs no command: {error}",
@@ -95,7 +95,7 @@ class SshChannel:
             self._channel.close()
         self._link.close()
 
-    def epitaph(self) -> str:
+    def describe_end(self) -> str:
         """What the watch, or paramiko's reader, has seen last."""
         if self._link.why:
             return self._link.why

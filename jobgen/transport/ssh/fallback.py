@@ -15,7 +15,7 @@ from jobgen.errors import Diagnostic, Unreachable
 _UNREAD = re.compile(r"^\s*(include|match)\b", re.IGNORECASE | re.MULTILINE)
 
 
-def options(host: str, user: str, port: int | None) -> dict[str, list[str]]:
+def read_options(host: str, user: str, port: int | None) -> dict[str, list[str]]:
     """The options of a host. Raises Unreachable for a file with Include or Match in it.
 
     paramiko (5.1) takes Include for an unknown key and applies some Match blocks to every host.

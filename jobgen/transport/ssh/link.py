@@ -19,7 +19,7 @@ from jobgen.errors import Diagnostic, Unreachable
 from jobgen.transport.prompts import Terminal
 from jobgen.transport.route import Route
 from jobgen.transport.ssh.auth import log_in
-from jobgen.transport.ssh.trust import Pin, key_types, verify
+from jobgen.transport.ssh.trust import Pin, choose_key_types, verify
 
 KEEPALIVE = 15.0
 SILENCE = 45.0
@@ -82,7 +82,7 @@ class Wire:
         return data
 
     @contextlib.contextmanager
-    def within(self, seconds: float) -> Iterator[threading.Timer]:
+    def limit_time(self, seconds: float) -> Iterator[threading.Timer]:
         """A block that lasts no longer: then the wire is closed, and all in it fails."""
         # paramiko's own limits are one for every step, and some steps have none
         limit = threading.Timer(seconds, self.close)
@@ -172,11 +172,11 @@ def open_link(
         # all that paramiko needs of a socket
         transport = _Transport(cast("socket.socket", wire), default_window_size=WINDOW)
         _prepare(transport, hop)
-        with wire.within(hop.connect_timeout):
+        with wire.limit_time(hop.connect_timeout):
             _shake_hands(transport, hop)
         verify(hop, transport.get_remote_server_key(), pin)
         verified = time.monotonic()
-        with wire.within(2 * hop.connect_timeout) as limit:
+        with wire.limit_time(2 * hop.connect_timeout) as limit:
             # a person may take as long as a person takes
             terminal = Terminal(say, before_asking=limit.cancel)
             log_in(transport, hop, auth, terminal, lambda: transport.farewell)
@@ -200,7 +200,7 @@ def _prepare(transport: paramiko.Transport, hop: Route) -> None:
     options = transport.get_security_options()
     options.ciphers = _CIPHERS
     options.digests = _MACS
-    options.key_types = key_types(hop, tuple(options.key_types))
+    options.key_types = choose_key_types(hop, tuple(options.key_types))
 
 
 def _shake_hands(transport: paramiko.Transport, hop: Route) -> None:

@@ -14,15 +14,15 @@ from jobgen.transport.known_hosts import (
     HostKeyLine,
     Trust,
     display_path,
+    find_lines,
     judge,
-    lines_about,
 )
 from jobgen.transport.route import PORT, Route
 
 _RSA = ("rsa-sha2-512", "rsa-sha2-256")
 
 
-def key_types(hop: Route, offered: Sequence[str]) -> tuple[str, ...]:
+def choose_key_types(hop: Route, offered: Sequence[str]) -> tuple[str, ...]:
     """The host key algorithms to ask for: those whose keys we know first, as ssh does."""
     known = [line.key.type for line in _lines(hop) if not line.marker]
     known = [name for kind in known for name in (_RSA if kind == "ssh-rsa" else (kind,))]
@@ -103,10 +103,10 @@ def _unknown(
 
 
 def _lines(hop: Route) -> tuple[HostKeyLine, ...]:
-    lines = lines_about(hop.known_name, hop.known_hosts)
+    lines = find_lines(hop.known_name, hop.known_hosts)
     if hop.port != PORT and not lines and not hop.host_key_alias:
         # as ssh: a host on another port may be known by its bare name
-        lines = lines_about(hop.hostname.lower(), hop.known_hosts)
+        lines = find_lines(hop.hostname.lower(), hop.known_hosts)
     return lines
 
 

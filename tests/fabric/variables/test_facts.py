@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from jobgen.fabric.variables import Context, judge, profile_context
-from jobgen.load.judged import concerns
+from jobgen.load.judged import is_judged
 
 FACTS = Path(__file__).parents[2] / "facts"
 
@@ -57,11 +57,11 @@ def judged(row: dict[str, str]) -> Iterator[tuple[str, str, str, str]]:
         "script",
         setup=True,
         nodes=int(row["nodes"]) if row["nodes"].isdigit() else None,
-        fabric=profile_context.guessed(env),
+        fabric=profile_context.guess_network(env),
         others=env,
     )
     for name, value in env.items():
-        if concerns(name):
+        if is_judged(name):
             for found in judge(name, value, context):
                 yield row["id"], name, found.code, found.severity
 

@@ -114,11 +114,11 @@ def test_what_cannot_be_is_refused_and_leaves_no_job(
 
 
 def test_a_refusal_is_one_that_jobgen_takes_for_definite(local: Local) -> None:
-    from jobgen.scheduler.refusals import definite
+    from jobgen.scheduler.refusals import is_definite
 
     for words in (["--nodes=99"], ["--time=soon"], ["--foo"], ["--ntasks=x"]):
         said = local.run("sbatch", *words, "--wrap=true")
-        assert definite(said.code, said.err), said.err
+        assert is_definite(said.code, said.err), said.err
 
 
 def test_a_test_only_submits_nothing(local: Local) -> None:

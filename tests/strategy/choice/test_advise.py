@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobgen import strategy
-from jobgen.strategy.choice.advise import advise, first, least, option
-from jobgen.strategy.choice.ladder import Rung, other, rungs
-from jobgen.strategy.choice.levers import levers, smallest
+from jobgen.strategy.choice.advise import advise, choose_first, estimate_option, find_least
+from jobgen.strategy.choice.ladder import Rung, change_nodes, list_rungs
+from jobgen.strategy.choice.levers import find_fewest_nodes, find_levers
 from jobgen.strategy.choice.offer import StrategyOption
 from jobgen.strategy.choice.scale import scale
 from tests.effort import count_calls
@@ -19,19 +19,19 @@ MODELS = ("openai-community/gpt2", "meta-llama/Llama-3.2-1B", "meta-llama/Llama-
 
 
 def test_a_small_model_is_trained_by_ddp() -> None:
-    found = first(ask("openai-community/gpt2", micro_batch=4, seq_len=1024))
+    found = choose_first(ask("openai-community/gpt2", micro_batch=4, seq_len=1024))
     assert found is not None
     assert (found[0].name, found[1].verdict) == ("ddp", "fits")
 
 
 def test_what_does_not_fit_whole_is_sharded() -> None:
     asked = ask("meta-llama/Llama-3.1-8B", activation_checkpointing="full")
-    found = first(asked)
+    found = choose_first(asked)
     assert found is not None
     rung, chosen = found
     assert rung.train.strategy.type in {"fsdp-grad-op", "fsdp2"}
     assert chosen.verdict == "fits"
-    ddp = option(Rung(0, "ddp", asked.train), asked)
+    ddp = estimate_option(Rung(0, "ddp", asked.train), asked)
     assert ddp.verdict == "no"
     # 16 bytes of each of 8.03e9 parameters, and a cast copy
     assert ddp.memory.nvidia_smi > 16 * 8.03e9
@@ -40,16 +40,16 @@ def test_what_does_not_fit_whole_is_sharded() -> None:
 @pytest.mark.parametrize("framework", ["torch", "deepspeed", "megatron", "hf-trainer"])
 def test_every_rung_is_one_that_the_framework_can_run(framework: str) -> None:
     asked = ask("meta-llama/Llama-3.1-8B", framework=framework)
-    found = list(rungs(asked))
+    found = list(list_rungs(asked))
     assert len({rung.name for rung in found}) == len(found)
     for rung in found:
-        faults = strategy.faults(rung.train, asked.sizes, asked.world, launcher=asked.launcher)
+        faults = strategy.check_train(rung.train, asked.sizes, asked.world, launcher=asked.launcher)
         assert not list(faults), rung.name
 
 
 def test_what_the_job_writes_is_not_varied() -> None:
     asked = ask("meta-llama/Llama-3.1-8B", activation_checkpointing="none", offload="none")
-    said = {(r.train.activation_checkpointing, r.train.offload.what) for r in rungs(asked)}
+    said = {(r.train.activation_checkpointing, r.train.offload.what) for r in list_rungs(asked)}
     assert said == {("none", "none")}
 
 
@@ -79,16 +79,16 @@ def test_a_speed_is_told_only_of_what_runs() -> None:
 
 def test_levers_say_what_each_change_gives() -> None:
     asked = ask("meta-llama/Llama-3.1-8B", 1, strategy="fsdp2", micro_batch=4, seq_len=8192)
-    start = option(Rung(0, "fsdp2", asked.train), asked)
+    start = estimate_option(Rung(0, "fsdp2", asked.train), asked)
     assert start.verdict == "no"
-    found = {lever.change: lever for lever in levers(start, asked)}
+    found = {lever.change: lever for lever in find_levers(start, asked)}
     full = found["train.activation_checkpointing: full"]
     assert full.memory == pytest.approx(start.memory.nvidia_smi - full.saves)
     assert 0.15 < full.slower < 0.45, "about a third: the forward pass once more"
     half = found["train.micro_batch: 2"]
     assert half.saves > 0
     assert found["nodes: 2"].saves > 0
-    fit = [lever.fits for lever in levers(start, asked)]
+    fit = [lever.fits for lever in find_levers(start, asked)]
     assert fit == sorted(fit, reverse=True)
 
 
@@ -96,15 +96,15 @@ def test_levers_say_what_each_change_gives() -> None:
 @given(name=st.sampled_from(MODELS[1:]), seq=st.sampled_from([2048, 8192, 32768]))
 def test_the_smallest_number_of_nodes_really_is(name: str, seq: int) -> None:
     asked = ask(name, 1, seq_len=seq, activation_checkpointing="full", offload="none", ranks=1)
-    found = smallest(asked, most=64)
+    found = find_fewest_nodes(asked, most=64)
     count = found[0] if found else None
-    fitting = [n for n in range(1, (count or 12) + 1) if first(other(asked, n))]
+    fitting = [n for n in range(1, (count or 12) + 1) if choose_first(change_nodes(asked, n))]
     assert fitting == ([count] if count else [])
 
 
 def test_a_batch_that_does_not_come_out_even_is_no_option() -> None:
     asked = ask("openai-community/gpt2", global_batch=48, micro_batch=1, tp=1, pp=1)
-    assert smallest(asked) == (1, "DDP")
+    assert find_fewest_nodes(asked) == (1, "DDP")
     rows = scale(asked, (1, 2, 3, 4), auto=True)
     assert [row.nodes for row in rows] == [1, 2, 3], "48 is no multiple of 32 ranks"
 
@@ -117,18 +117,20 @@ def test_more_nodes_give_more_and_the_first_is_the_measure() -> None:
 
 def test_what_needs_least_is_found_where_nothing_fits() -> None:
     asked = ask("meta-llama/Llama-3.1-405B", 1, offload="none")
-    assert first(asked) is None
-    found = least(asked)
+    assert choose_first(asked) is None
+    found = find_least(asked)
     assert found is not None
     assert found[1].memory.nvidia_smi == min(
-        option(rung, asked).memory.nvidia_smi for rung in rungs(asked)
+        estimate_option(rung, asked).memory.nvidia_smi for rung in list_rungs(asked)
     )
 
 
 def test_a_search_over_thousands_of_gpus_takes_less_than_a_second() -> None:
     asked = ask("meta-llama/Llama-3.1-405B", 2048, gpu=H100, framework="megatron", seq_len=8192)
     every: list[StrategyOption] = []
-    calls = count_calls(lambda: every.extend(option(rung, asked) for rung in rungs(asked)))
+    calls = count_calls(
+        lambda: every.extend(estimate_option(rung, asked) for rung in list_rungs(asked))
+    )
     assert calls < 500_000
     assert len(every) > 30
     assert any(one.verdict == "fits" for one in every)

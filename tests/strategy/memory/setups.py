@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from jobgen.strategy.memory.recipes import RECIPES, recipe
+from jobgen.strategy.memory.recipes import RECIPES, get_recipe
 from jobgen.strategy.setup import Adapters, Setup
-from jobgen.strategy.shapes import Architecture, Experts, model
+from jobgen.strategy.shapes import Architecture, Experts, build_model
 from jobgen.strategy.spec import TRAITS, Batch, Mesh
 
 LLAMA = Architecture("Llama-3.1-8B", 32, 4096, 32, 8, 128, 14336, 128256)
 MODELS = tuple(
-    model(arch)
+    build_model(arch)
     for arch in (
         LLAMA,
         LLAMA._replace(
@@ -52,7 +52,7 @@ def setups(draw: st.DrawFn, shard: int | None = None) -> Setup:
     axes = "tp" in TRAITS[name].axes
     tp, pp = (draw(st.sampled_from((1, 2, 4))) if axes else 1 for _ in range(2))
     mesh = Mesh(1 if split else ranks, ranks if split else 1, tp, pp)
-    states = recipe(
+    states = get_recipe(
         draw(st.sampled_from(sorted(RECIPES))), draw(st.sampled_from(("adamw", "adamw8bit", "sgd")))
     )
     return Setup(

@@ -54,7 +54,13 @@ def test_its_configurations_are_setups_for_one_gpu(one: Any) -> None:
     found = estimate(one.setup)
     assert one.setup.mesh.world == one.setup.batch.ranks == 1
     assert one.setup.tokens == one.seq * one.micro
-    assert 1 << 30 < found.of("allocated") < found.of("reserved") < found.nvidia_smi < 80 << 30
+    assert (
+        1 << 30
+        < found.get_peak("allocated")
+        < found.get_peak("reserved")
+        < found.nvidia_smi
+        < 80 << 30
+    )
 
 
 def test_its_configurations_differ_in_all_that_matters() -> None:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from jobgen.strategy.memory.activations import kept
+from jobgen.strategy.memory.activations import compute_kept
 from jobgen.strategy.memory.recipes import RECIPES
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.shapes import Architecture, Experts, model
+from jobgen.strategy.shapes import Architecture, Experts, build_model
 from jobgen.strategy.spec import Batch, Mesh
 
 H, A, G, D, F = 512, 8, 2, 64, 1376
 LLAMA = Architecture("llama", 2, H, A, G, D, F, 1000)
-SMALL = Setup(model(LLAMA), "ddp", Mesh(1, 1), Batch(1, 1, 1), 1, RECIPES["pure"])
+SMALL = Setup(build_model(LLAMA), "ddp", Mesh(1, 1), Batch(1, 1, 1), 1, RECIPES["pure"])
 
 
 def layer(setup: Setup = SMALL, **differs: Any) -> float:
     """Bytes that one layer keeps, of Llama's with these differences."""
     arch = LLAMA._replace(**differs)
-    return kept(setup._replace(model=model(arch))).layer
+    return compute_kept(setup._replace(model=build_model(arch))).layer
 
 
 NORM = 4 * H + 2 * H + 2 * H + 4
@@ -95,8 +95,8 @@ def test_tensor_parallel_ranks_divide_what_is_inside_and_norms_with_the_sequence
 
 def test_scores_are_kept_where_attention_is_not_flash() -> None:
     here = SMALL._replace(seq=100, flash=False)
-    each = kept(here).layer - kept(here._replace(flash=True)).layer
+    each = compute_kept(here).layer - compute_kept(here._replace(flash=True)).layer
     assert each / here.tokens == A * 100 * (4 + 2)
     megatron = here._replace(framework="megatron")
-    core = kept(megatron).layer - kept(megatron._replace(flash=True)).layer
+    core = compute_kept(megatron).layer - compute_kept(megatron._replace(flash=True)).layer
     assert core / here.tokens == A * 100 * 5

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from jobgen.strategy.estimate import GIB
 from jobgen.strategy.memory import estimate
-from jobgen.strategy.memory.memory_formulas import Term, explained, whys
+from jobgen.strategy.memory.memory_formulas import Term, explain_memory, explain_parts
 from jobgen.strategy.memory.recipes import RECIPES
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import Batch, Mesh
@@ -19,7 +19,7 @@ EIGHT = Setup(MODELS[0], "zero3", Mesh(1, 8), Batch(2, 1, 8), 2048, RECIPES["mix
 @given(setups())
 def test_every_component_has_a_formula_that_comes_out(setup: Setup) -> None:
     memory = estimate(setup)
-    found = whys(setup, memory)
+    found = explain_parts(setup, memory)
     for component in memory.components:
         if component.bytes:
             assert found[component.name].bytes == pytest.approx(component.bytes), component.name
@@ -30,7 +30,7 @@ def test_every_component_has_a_formula_that_comes_out(setup: Setup) -> None:
 @given(setups())
 def test_every_component_has_one_line_and_a_source(setup: Setup) -> None:
     memory = estimate(setup)
-    said = explained(setup, memory)
+    said = explain_memory(setup, memory)
     for before, after in zip(memory.components, said.components, strict=True):
         assert after._replace(formula="", source="") == before
         assert bool(after.formula) == bool(after.source) == bool(before.bytes)
@@ -39,7 +39,7 @@ def test_every_component_has_one_line_and_a_source(setup: Setup) -> None:
 
 
 def test_a_formula_has_its_inputs_as_numbers() -> None:
-    said = {c.name: c for c in explained(EIGHT, estimate(EIGHT)).components}
+    said = {c.name: c for c in explain_memory(EIGHT, estimate(EIGHT)).components}
     assert LLAMA.name == "Llama-3.1-8B"
     assert said["moments"].formula == (
         "the optimizer's moments, mixed: 8 B/parameter x 8.03e9 parameters / 8 ranks"

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from jobgen.strategy.memory.activations import Kept, kept
+from jobgen.strategy.memory.activations import Kept, compute_kept
 from jobgen.strategy.memory.recipes import RECIPES
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.shapes import model, read
+from jobgen.strategy.shapes import build_model, read
 from jobgen.strategy.spec import Batch, Mesh
 
 pytestmark = [
@@ -40,7 +40,7 @@ def setup(kind: str, precision: str, recompute: str, layers: int = 2, vocab: int
     assert arch is not None
     assert not doubts
     return Setup(
-        model(arch),
+        build_model(arch),
         "ddp",
         Mesh(1, 1),
         Batch(traced.BATCH, 1, 1),
@@ -70,7 +70,7 @@ def test_a_layer_keeps_what_the_formula_says(kind: str, precision: str, recomput
     two, three = (trace(kind, precision, recompute, layers).kept for layers in (2, 3))
     asked = setup(kind, precision, recompute)
     weights = cast(asked, 1) if recompute == "none" else 0.0
-    assert kept(asked).layer + weights == pytest.approx(three - two, rel=WITHIN)
+    assert compute_kept(asked).layer + weights == pytest.approx(three - two, rel=WITHIN)
 
 
 @pytest.mark.parametrize("recompute", RECOMPUTE)
@@ -79,7 +79,7 @@ def test_the_backward_pass_needs_what_the_formula_says(
     kind: str, precision: str, recompute: str
 ) -> None:
     asked = setup(kind, precision, recompute)
-    said: Kept = kept(asked)
+    said: Kept = compute_kept(asked)
     weights = cast(asked, 2 if recompute == "none" else 1)
     most = 2 * said.layer + max(said.working, said.ending) + weights
     assert most == pytest.approx(trace(kind, precision, recompute, 2).peak, rel=WITHIN)
@@ -89,7 +89,7 @@ def test_the_backward_pass_needs_what_the_formula_says(
 @pytest.mark.parametrize(("kind", "precision"), CASES)
 def test_the_loss_needs_what_the_formula_says(kind: str, precision: str, recompute: str) -> None:
     asked = setup(kind, precision, recompute, vocab=WORDS)
-    said = kept(asked if precision != "bf16" else asked._replace(loss="plain"))
+    said = compute_kept(asked if precision != "bf16" else asked._replace(loss="plain"))
     weights = cast(asked, 2 if recompute == "none" else 0)
     most = 2 * said.layer + said.last + said.logits + weights
     found = trace(kind, precision, recompute, 2, WORDS)

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from jobgen.strategy.estimate import GpuMemory, Metric
 from jobgen.strategy.memory import estimate
-from jobgen.strategy.memory.activations import kept
-from jobgen.strategy.memory.memory_states import divide_states, stages
-from jobgen.strategy.memory.outside import node
-from jobgen.strategy.memory.recipes import recipe
+from jobgen.strategy.memory.activations import compute_kept
+from jobgen.strategy.memory.memory_states import divide_states, list_stages
+from jobgen.strategy.memory.outside import compute_node_memory
+from jobgen.strategy.memory.recipes import get_recipe
 from jobgen.strategy.setup import Adapters, Setup
 from jobgen.strategy.spec import TRAITS, Batch, Mesh, Offloaded
 from tests.strategy.memory.setups import MODELS, setups
@@ -45,7 +45,7 @@ def test_a_longer_sequence_never_needs_less(short: Setup, more: int) -> None:
 
 def _no_less(large: GpuMemory, small: GpuMemory) -> bool:
     return large.nvidia_smi * ALMOST >= small.nvidia_smi and (
-        large.of("reserved") * ALMOST >= small.of("reserved")
+        large.get_peak("reserved") * ALMOST >= small.get_peak("reserved")
     )
 
 
@@ -54,7 +54,7 @@ def test_components_are_all_there_is(setup: Setup) -> None:
     memory = estimate(setup)
     assert all(component.bytes >= 0 for component in memory.components)
     assert memory.nvidia_smi == sum(component.bytes for component in memory.components)
-    assert memory.of("allocated") <= memory.of("reserved") <= memory.nvidia_smi
+    assert memory.get_peak("allocated") <= memory.get_peak("reserved") <= memory.nvidia_smi
     assert memory.low < memory.nvidia_smi < memory.high
 
 
@@ -64,7 +64,7 @@ TWO_PEAKS = Setup(
     Mesh(1, 1),
     Batch(2, 1, 1),
     512,
-    recipe("fp32"),
+    get_recipe("fp32"),
     recompute="selective",
     flash=False,
     loose=True,
@@ -79,10 +79,10 @@ def test_each_metric_has_the_peak_of_its_own() -> None:
     load = estimate(TWO_PEAKS._replace(loose=False))
     forward = estimate(TWO_PEAKS)
     assert (load.moment, forward.moment) == ("load", "forward")
-    assert forward.of("allocated") == load.of("allocated")
-    assert forward.of("reserved") > load.of("reserved")
+    assert forward.get_peak("allocated") == load.get_peak("allocated")
+    assert forward.get_peak("reserved") > load.get_peak("reserved")
     for memory in (load, forward):
-        assert memory.scaled(2).of("allocated") == 2 * memory.of("allocated")
+        assert memory.scale(2).get_peak("allocated") == 2 * memory.get_peak("allocated")
 
 
 @given(setups(), st.booleans(), st.sampled_from(("cpu", "nvme")))
@@ -94,8 +94,8 @@ def test_offloading_moves_states_and_loses_none(
     setup = setup._replace(step_in_backward=False)
     away = setup._replace(offload=Offloaded(optimizer=True, params=params, to=to))
     ranks = min(setup.world_per_node, setup.mesh.world)
-    outside = node(away)
-    largest = max(stages(setup), key=lambda stage: divide_states(setup, stage).total)
+    outside = compute_node_memory(away)
+    largest = max(list_stages(setup), key=lambda stage: divide_states(setup, stage).total)
     before, after = divide_states(setup, largest), divide_states(away, largest)
     for kind in ("params", "master", "moments"):
         here, there = getattr(after, kind), getattr(outside.away, kind)
@@ -106,14 +106,14 @@ def test_offloading_moves_states_and_loses_none(
     assert outside.host + outside.nvme >= outside.away.total
     assert outside.pinned <= outside.host
     for metric in METRICS:
-        assert estimate(away).of(metric) <= estimate(setup).of(metric) * ALMOST, metric
+        assert estimate(away).get_peak(metric) <= estimate(setup).get_peak(metric) * ALMOST, metric
 
 
 @given(setups())
 def test_what_is_computed_again_is_not_kept(setup: Setup) -> None:
     assume(setup.adapters is None)
     none, selective, full = (
-        kept(setup._replace(recompute=how)).layer for how in ("none", "selective", "full")
+        compute_kept(setup._replace(recompute=how)).layer for how in ("none", "selective", "full")
     )
     assert 0 < full <= selective <= none * ALMOST
 
@@ -122,7 +122,7 @@ def test_what_is_computed_again_is_not_kept(setup: Setup) -> None:
 def test_each_stage_of_zero_holds_less(setup: Setup) -> None:
     mesh = setup.mesh._replace(replicate=1, shard=8)
     one, two, three = (
-        [divide_states(asked, stage).total for stage in stages(asked)]
+        [divide_states(asked, stage).total for stage in list_stages(asked)]
         for asked in (setup._replace(strategy=f"zero{n}", mesh=mesh) for n in (1, 2, 3))
     )
     assert all(a > b > c for a, b, c in zip(one, two, three, strict=True))

@@ -6,14 +6,14 @@ import pytest
 
 from jobgen.model.train import Parallel, Train
 from jobgen.strategy import ModelSizes, RankLayout, decide
-from jobgen.strategy.memory.memory_states import divide_states, stages
+from jobgen.strategy.memory.memory_states import divide_states, list_stages
 from jobgen.strategy.memory.recipes import RECIPES
 from jobgen.strategy.setup import Setup
-from jobgen.strategy.shapes import Architecture, model
-from jobgen.strategy.sharded_bytes import Unit, states
+from jobgen.strategy.shapes import Architecture, build_model
+from jobgen.strategy.sharded_bytes import Unit, compute_states
 from jobgen.strategy.spec import Batch
 
-MODEL = model(Architecture("small", 4, 256, 8, 2, 32, 688, 4000))
+MODEL = build_model(Architecture("small", 4, 256, 8, 2, 32, 688, 4000))
 UNITS: tuple[Unit, ...] = (
     *(tuple(t.shape for t in layer.tensors) for layer in MODEL.layers for _ in range(layer.times)),
     tuple(t.shape for t in MODEL.root),
@@ -39,7 +39,7 @@ def test_states_are_the_measured_ones_up_to_padding(name: str, recipe: str) -> N
     train = Train(strategy=Parallel(type=name), precision="bf16")  # type: ignore[arg-type]
     strategy = decide(train, ModelSizes(), RankLayout(2, RANKS // 2, "none"), launcher="torchrun")
     setup = Setup(MODEL, name, strategy.mesh, Batch(1, 1, RANKS), 128, RECIPES[recipe])
-    said, exact = divide_states(setup, stages(setup)[0]), states(strategy, UNITS)
+    said, exact = divide_states(setup, list_stages(setup)[0]), compute_states(strategy, UNITS)
     assert said.params == pytest.approx(exact.params, rel=PADDING)
     assert said.master == pytest.approx(exact.master, rel=PADDING)
     assert said.moments == pytest.approx(exact.moments, rel=PADDING)

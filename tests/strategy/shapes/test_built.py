@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from jobgen.data import HubModel, shapes
-from jobgen.strategy.shapes import Architecture, known, model, read
+from jobgen.strategy.shapes import Architecture, build_model, find_model, read
 from jobgen.strategy.shapes.families import FAMILIES
-from jobgen.strategy.shapes.table import config
+from jobgen.strategy.shapes.table import build_config
 
 pytestmark = pytest.mark.train("torch", "transformers")
 
@@ -40,15 +40,15 @@ def tensors(settings: Any) -> Counter[tuple[int, ...]]:
 
 def ours(arch: Architecture) -> Counter[tuple[int, ...]]:
     found: Counter[tuple[int, ...]] = Counter()
-    for tensor, layers in model(arch).tensors():
+    for tensor, layers in build_model(arch).list_tensors():
         found[tensor.shape] += layers * tensor.times
     return found
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_a_model_of_the_hub_has_these_tensors(row: HubModel) -> None:
-    settings = configured(row.type, config(row))
-    arch = known(row.id)
+    settings = configured(row.type, build_config(row))
+    arch = find_model(row.id)
     assert arch is not None
     assert ours(arch) == tensors(settings)
     for said in (settings.to_json_string(use_diff=False), settings.to_json_string(use_diff=True)):

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from jobgen.data import shapes
-from jobgen.strategy.shapes import known, model
-from jobgen.strategy.shapes.exact import NotBuilt, exact
-from jobgen.strategy.shapes.table import config
+from jobgen.strategy.shapes import build_model, find_model
+from jobgen.strategy.shapes.exact import NotBuilt, count_exactly
+from jobgen.strategy.shapes.table import build_config
 
 ROOT = Path(__file__).resolve().parents[3]
 ROWS = {row.id: row for row in shapes()}
@@ -21,10 +21,10 @@ ROWS = {row.id: row for row in shapes()}
 @pytest.mark.train("torch", "transformers")
 @pytest.mark.parametrize("name", ["openai-community/gpt2", "meta-llama/Llama-3.1-405B"])
 def test_the_count_is_that_of_the_table(name: str) -> None:
-    arch = known(name)
+    arch = find_model(name)
     assert arch is not None
     hub = {"auto_map": {"AutoModelForCausalLM": "code.Own"}, "torch_dtype": "bfloat16"}
-    assert exact({**config(ROWS[name]), **hub}) == model(arch).count
+    assert count_exactly({**build_config(ROWS[name]), **hub}) == build_model(arch).count
 
 
 @pytest.mark.train("torch", "transformers")
@@ -39,15 +39,15 @@ def test_the_count_is_that_of_the_table(name: str) -> None:
 )
 def test_what_cannot_be_built_is_said(said: dict[str, Any], words: str) -> None:
     with pytest.raises(NotBuilt, match=words) as caught:
-        exact(said)
+        count_exactly(said)
     assert len(str(caught.value)) < 300
 
 
 def test_without_the_libraries_it_says_what_to_install() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
-        "from jobgen.strategy.shapes.exact import NotBuilt, exact\n"
-        "try: exact({'model_type': 'llama'})\n"
+        "from jobgen.strategy.shapes.exact import NotBuilt, count_exactly\n"
+        "try: count_exactly({'model_type': 'llama'})\n"
         "except NotBuilt as error: print(error)\n"
     )
     # -S: no site-packages, and so neither torch nor transformers
@@ -57,9 +57,9 @@ def test_without_the_libraries_it_says_what_to_install() -> None:
 
 def test_the_table_is_read_without_torch() -> None:
     code = (
-        "import sys; from jobgen.strategy.shapes import known, model;"
+        "import sys; from jobgen.strategy.shapes import build_model, find_model;"
         "import jobgen.strategy.model_sizes;"
-        "model(known('Llama-3.1-405B')).count; print('torch' in sys.modules)"
+        "build_model(find_model('Llama-3.1-405B')).count; print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.data import HubModel, shapes
-from jobgen.strategy.shapes import Architecture, known, model, read
+from jobgen.strategy.shapes import Architecture, build_model, find_model, read
 from jobgen.strategy.shapes.families import EXPERTS, FAMILIES, KEYS, LATENT
-from jobgen.strategy.shapes.table import config
+from jobgen.strategy.shapes.table import build_config
 
 LLAMA = {
     "model_type": "llama",
@@ -25,7 +25,7 @@ LLAMA = {
 
 @pytest.mark.parametrize("row", shapes(), ids=lambda row: row.id)
 def test_what_the_table_writes_is_read_as_it_is_known(row: HubModel) -> None:
-    assert read(config(row), row.id) == (known(row.id), "")
+    assert read(build_config(row), row.id) == (find_model(row.id), "")
 
 
 def changed(**values: Any) -> tuple[Architecture | None, str]:
@@ -118,10 +118,10 @@ def test_gemma_3_4b_is_known_from_the_little_that_its_file_says() -> None:
     text = {"model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240}
     text |= {"num_hidden_layers": 34}
     arch, _ = read({"model_type": "gemma3", "text_config": text}, "google/gemma-3-4b-pt")
-    wanted = known("google/gemma-3-4b-pt")
+    wanted = find_model("google/gemma-3-4b-pt")
     assert arch is not None
     assert wanted is not None
-    assert model(arch) == model(wanted._replace(most=None))
+    assert build_model(arch) == build_model(wanted._replace(most=None))
 
 
 words = [key for table in (KEYS, EXPERTS, LATENT) for keys in table.values() for key in keys]
@@ -150,10 +150,10 @@ def test_whatever_a_file_says_a_model_is_whole_or_missing(
     if arch is None:
         assert why
         return
-    built = model(arch)
+    built = build_model(arch)
     assert built.count > 0
     assert 0 < built.active <= built.count
-    assert all(size > 0 for tensor, _ in built.tensors() for size in tensor.shape)
+    assert all(size > 0 for tensor, _ in built.list_tensors() for size in tensor.shape)
     assert sum(layer.times for layer in built.layers) == arch.layers
 
 
@@ -163,5 +163,5 @@ def test_whatever_a_file_says_a_model_is_whole_or_missing(
     values,
 )
 def test_one_hostile_value_never_breaks_the_reading(row: HubModel, key: str, value: object) -> None:
-    arch, why = read({**config(row), key: value}, row.id)
+    arch, why = read({**build_config(row), key: value}, row.id)
     assert why or arch is not None

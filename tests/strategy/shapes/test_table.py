@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.data import HubModel, shapes
-from jobgen.strategy.shapes import known, model, near
+from jobgen.strategy.shapes import build_model, find_model, suggest_models
 from jobgen.strategy.shapes.families import FAMILIES
 
 ROWS = {row.id: row for row in shapes()}
@@ -17,9 +17,9 @@ ROWS = {row.id: row for row in shapes()}
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_each_row_counts_to_its_parameters(row: HubModel) -> None:
-    arch = known(row.id)
+    arch = find_model(row.id)
     assert arch is not None
-    built = model(arch)
+    built = build_model(arch)
     assert built.count == row.params == built.outside + sum(x.times * x.count for x in built.layers)
     assert sum(layer.times for layer in built.layers) == arch.layers == row.sizes["layers"]
     assert arch.most == row.sizes["most"] > 0
@@ -31,10 +31,10 @@ def test_each_name_stands_once_and_its_last_part_finds_it() -> None:
     names = [(name, row.id) for row in ROWS.values() for name in (row.id, *row.aliases)]
     assert len({name.lower() for name, _ in names}) == len(names)
     for name, wanted in names:
-        arch = known(name)
+        arch = find_model(name)
         assert arch is not None
         assert arch.name == wanted
-    lasts = {(name.rpartition("/")[2].lower(), known(name)) for name, _ in names}
+    lasts = {(name.rpartition("/")[2].lower(), find_model(name)) for name, _ in names}
     twice = [last for last, times in Counter(last for last, _ in lasts).items() if times > 1]
     assert twice == []
 
@@ -51,26 +51,26 @@ def test_each_name_stands_once_and_its_last_part_finds_it() -> None:
     ],
 )
 def test_a_model_is_found_in_any_case_and_by_its_last_part(name: str, wanted: str) -> None:
-    arch = known(name)
+    arch = find_model(name)
     assert arch is not None
     assert arch.name == wanted
 
 
 @pytest.mark.parametrize("name", ["", "/", "meta-llama", "acme/Llama-3.1-8B", "config.json"])
 def test_another_name_is_unknown(name: str) -> None:
-    assert known(name) is None
+    assert find_model(name) is None
 
 
 def test_a_name_that_is_nearly_one_gets_those_it_may_be() -> None:
-    assert "meta-llama/Llama-3.1-8B" in near("meta-llama/Llama3.1-8B")
-    assert "mistralai/Mistral-7B-v0.1" in near("mistral-7b-v01")
-    assert near("entirely-something-else") == []
+    assert "meta-llama/Llama-3.1-8B" in suggest_models("meta-llama/Llama3.1-8B")
+    assert "mistralai/Mistral-7B-v0.1" in suggest_models("mistral-7b-v01")
+    assert suggest_models("entirely-something-else") == []
 
 
 @given(st.text(max_size=60))
 def test_any_text_is_a_name_or_none(name: str) -> None:
-    assert known(name) is None or name.strip()
-    assert all(known(found) for found in near(name))
+    assert find_model(name) is None or name.strip()
+    assert all(find_model(found) for found in suggest_models(name))
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def test_any_text_is_a_name_or_none(name: str) -> None:
     ],
 )
 def test_a_token_passes_as_many_as_the_makers_say(name: str, params: float, active: float) -> None:
-    arch = known(name)
+    arch = find_model(name)
     assert arch is not None
-    built = model(arch)
+    built = build_model(arch)
     assert built.count == pytest.approx(params, rel=0.01)
     assert built.active == pytest.approx(active, rel=0.025)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from jobgen.model.form import form
+from jobgen.model.form import check_form
 from jobgen.model.trained import ModelShape
-from jobgen.strategy.shapes import Architecture, known, model, written
+from jobgen.strategy.shapes import Architecture, build_model, complete_shape, find_model
 
 
 def of(**said: Any) -> Architecture:
-    return written(form(ModelShape)(said))
+    return complete_shape(check_form(ModelShape)(said))
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def of(**said: Any) -> Architecture:
     ],
 )
 def test_a_known_model_can_be_written_down(name: str, said: dict[str, Any]) -> None:
-    wanted = known(name)
+    wanted = find_model(name)
     assert wanted is not None
     missing = 2 * wanted.hidden if wanted.embedding_norm else 0
-    built, real = model(of(vocab=wanted.vocab, **said)), model(wanted)
+    built, real = build_model(of(vocab=wanted.vocab, **said)), build_model(wanted)
     assert built.count + missing == real.count
     assert built.active + missing == real.active
 
@@ -106,5 +106,5 @@ def test_what_is_said_wins_over_what_is_guessed() -> None:
 
 
 def test_without_a_vocabulary_only_layers_are_counted() -> None:
-    built = model(of(layers=2, hidden=64, heads=4))
+    built = build_model(of(layers=2, hidden=64, heads=4))
     assert [tensor.name for tensor in built.root] == ["final_norm", "final_norm.bias"]

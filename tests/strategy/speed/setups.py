@@ -7,7 +7,7 @@ from typing import Any
 from jobgen.strategy.estimate import ClusterHardware
 from jobgen.strategy.setup import Recipe, Setup
 from jobgen.strategy.shapes.architecture import Architecture, Experts
-from jobgen.strategy.shapes.count import model
+from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Batch, Mesh
 
 A100 = ClusterHardware(
@@ -28,9 +28,9 @@ H100 = A100._replace(
     architecture="Hopper",
     fast8=1979e12,
 )
-SMALL = model(Architecture("small", 4, 64, 4, 4, 16, 256, 1000, tied=True))
-LLAMA = model(Architecture("llama-3-8b", 32, 4096, 32, 8, 128, 14336, 128256))
-SPARSE = model(
+SMALL = build_model(Architecture("small", 4, 64, 4, 4, 16, 256, 1000, tied=True))
+LLAMA = build_model(Architecture("llama-3-8b", 32, 4096, 32, 8, 128, 14336, 128256))
+SPARSE = build_model(
     Architecture("sparse", 4, 64, 4, 4, 16, 256, 1000, experts=Experts(8, 2, 128), tied=True)
 )
 MIXED = Recipe("mixed", 2, 2, 4, 8)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from jobgen.catalog import shipped
+from jobgen.catalog import find_shipped
 from jobgen.load import load_cluster
 from jobgen.strategy.estimate import GIB, ClusterHardware
-from jobgen.strategy.speed.machine_model import machine
+from jobgen.strategy.speed.machine_model import read_machine
 
 
 def of(name: str) -> ClusterHardware | None:
-    path = shipped("clusters") / f"{name}.yaml"
-    return machine(load_cluster(path.read_text(), path.name).value)
+    path = find_shipped("clusters") / f"{name}.yaml"
+    return read_machine(load_cluster(path.read_text(), path.name).value)
 
 
 def made(nodes: str, network: str) -> ClusterHardware | None:
@@ -20,7 +20,7 @@ def made(nodes: str, network: str) -> ClusterHardware | None:
         "name: c1\nscheduler: slurm\npaths: {root: /scratch/jobgen}\n"
         f"nodes: {nodes}\nnetwork: {network}\n"
     )
-    return machine(load_cluster(text, "c1.yaml").value)
+    return read_machine(load_cluster(text, "c1.yaml").value)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from jobgen.strategy.setup import Recipe, Setup
 from jobgen.strategy.shapes.architecture import Architecture, Layer, Model, Tensor
 from jobgen.strategy.spec import Batch, Mesh
-from jobgen.strategy.speed.traffic import traffic
+from jobgen.strategy.speed.traffic import list_traffic
 
 RANKS = 4
 FP32 = Recipe("fp32", 4, 4, 0, 8, compute=4, reduce=4)
@@ -44,7 +44,7 @@ CASES = {
 def said(asked: Setup) -> dict[str, float]:
     """The payloads of a step, by collective."""
     found: dict[str, float] = defaultdict(float)
-    for one in traffic(asked):
+    for one in list_traffic(asked):
         found[one.what] += one.payload * one.times
     return dict(found)
 

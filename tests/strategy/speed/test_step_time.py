@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 from jobgen.strategy.estimate import ClusterHardware, StepTime
 from jobgen.strategy.setup import Adapters, Recipe, Setup
 from jobgen.strategy.shapes.architecture import Architecture
-from jobgen.strategy.shapes.count import model
+from jobgen.strategy.shapes.count import build_model
 from jobgen.strategy.spec import Mesh, Offloaded
-from jobgen.strategy.speed.step_time import step
+from jobgen.strategy.speed.step_time import compute_step
 from tests.strategy.speed.setups import A100, AUTOCAST, H100, LLAMA, MIXED, setup
 
 PURE = Recipe("pure", 2, 2, 0, 4)
-SMALLER = model(Architecture("llama-3.2-3b", 28, 3072, 24, 8, 128, 8192, 128256, tied=True))
-MPT = model(
+SMALLER = build_model(Architecture("llama-3.2-3b", 28, 3072, 24, 8, 128, 8192, 128256, tied=True))
+MPT = build_model(
     Architecture(
         "mpt-7b", 32, 4096, 32, 32, 128, 16384, 50368, gated=False, tied=True, layer_norm=True
     )
 )
-LARGE = model(Architecture("llama-3-70b", 80, 8192, 64, 8, 128, 28672, 128256))
+LARGE = build_model(Architecture("llama-3-70b", 80, 8192, 64, 8, 128, 28672, 128256))
 
 
 def llama(**keys: Any) -> Setup:
@@ -83,12 +83,12 @@ def exposed(found: StepTime) -> float:
 def test_published_runs_are_met_within_fifteen_per_cent(
     asked: Setup, machine: ClusterHardware, rate: float
 ) -> None:
-    assert step(asked, machine).rate == pytest.approx(rate, rel=0.15)
+    assert compute_step(asked, machine).rate == pytest.approx(rate, rel=0.15)
 
 
 def test_what_a_step_takes_is_the_sum_of_its_parts() -> None:
     asked = llama(mesh=Mesh(2, 8, tp=2, pp=2), accumulation=4, strategy="fsdp2")
-    found = step(asked, A100)
+    found = compute_step(asked, A100)
     parts = found.compute + exposed(found) + found.bubble + found.update + found.offload
     assert found.seconds == pytest.approx(parts)
     assert found.tokens == 16 * 4 * 4096
@@ -97,33 +97,36 @@ def test_what_a_step_takes_is_the_sum_of_its_parts() -> None:
 
 
 def test_why_names_each_formula_that_was_used_and_its_source() -> None:
-    plain = " ".join(step(llama(mesh=Mesh(1, 1)), A100).why)
+    plain = " ".join(compute_step(llama(mesh=Mesh(1, 1)), A100).why)
     assert f"{LLAMA.count:,} parameters" in plain
     assert "230 TFLOP/s" in plain
     assert "all-gather" not in plain
     assert "bubble" not in plain
-    wide = " ".join(step(llama(mesh=Mesh(1, 16, pp=2)), A100).why)
+    wide = " ".join(compute_step(llama(mesh=Mesh(1, 16, pp=2)), A100).why)
     assert all(word in wide for word in ("all-gather: ", "send: ", "2104.04473", "by each card"))
 
 
 def test_model_flops_are_six_for_each_parameter_and_token_and_attention() -> None:
-    found = step(llama(), A100)
+    found = compute_step(llama(), A100)
     attention = 12 * 32 * 4096 * 4096
     assert found.flops == pytest.approx(4096 * (6 * LLAMA.count + attention))
-    frozen = step(llama(adapters=Adapters(8, ())), A100)
+    frozen = compute_step(llama(adapters=Adapters(8, ())), A100)
     assert frozen.flops == pytest.approx(4096 * (4 * LLAMA.count + attention))
 
 
 def test_recomputing_all_costs_one_forward_pass_more() -> None:
-    plain, again = step(llama(), A100).compute, step(llama(recompute="full"), A100).compute
-    some = step(llama(recompute="selective"), A100).compute
+    plain, again = (
+        compute_step(llama(), A100).compute,
+        compute_step(llama(recompute="full"), A100).compute,
+    )
+    some = compute_step(llama(recompute="selective"), A100).compute
     assert plain < some < again
     assert again / plain == pytest.approx(4 / 3, rel=0.05)
 
 
 def test_the_bubble_is_what_other_stages_wait_for() -> None:
     def bubble(**keys: Any) -> float:
-        found = step(llama(strategy="3d", mesh=Mesh(1, 1, pp=4), **keys), H100)
+        found = compute_step(llama(strategy="3d", mesh=Mesh(1, 1, pp=4), **keys), H100)
         return found.bubble / found.compute
 
     assert bubble(accumulation=8) == pytest.approx(3 / 8, rel=0.02)
@@ -132,7 +135,7 @@ def test_the_bubble_is_what_other_stages_wait_for() -> None:
 
 def test_tp_is_exposed_unless_it_is_made_to_overlap() -> None:
     asked = llama(strategy="3d", mesh=Mesh(1, 1, tp=8), micro=2)
-    plain, hidden = step(asked, H100), step(asked._replace(overlap_tp=True), H100)
+    plain, hidden = compute_step(asked, H100), compute_step(asked._replace(overlap_tp=True), H100)
     assert exposed(plain) == pytest.approx(sum(v.seconds for v in plain.volumes))
     assert exposed(hidden) < 0.1 * exposed(plain)
     assert hidden.seconds < plain.seconds
@@ -140,55 +143,57 @@ def test_tp_is_exposed_unless_it_is_made_to_overlap() -> None:
 
 def test_a_slow_network_shows_through_and_a_fast_one_does_not() -> None:
     asked = llama(mesh=Mesh(1, 32), micro=2)
-    fast, slow = step(asked, A100), step(asked, A100._replace(network=1e9))
+    fast, slow = compute_step(asked, A100), compute_step(asked, A100._replace(network=1e9))
     assert exposed(fast) < 0.05 * fast.seconds
     assert exposed(slow) > 0.5 * slow.seconds
     assert {v.link for v in slow.volumes if v.exposed} == {"network"}
 
 
 def test_ddp_waits_for_its_last_bucket_at_least() -> None:
-    found = step(setup("ddp", model=SMALLER, seq=4096), A100)
+    found = compute_step(setup("ddp", model=SMALLER, seq=4096), A100)
     assert 0 < exposed(found) < found.volumes[0].seconds
 
 
 def test_fp8_is_faster_where_there_are_units_for_it() -> None:
     narrow = llama(recipe=AUTOCAST._replace(name="autocast, fp8"), compiled=True)
     wide = llama(compiled=True)
-    assert 1.2 < step(wide, H100).seconds / step(narrow, H100).seconds < 2
-    assert step(narrow, A100).seconds >= step(wide, A100).seconds
+    assert 1.2 < compute_step(wide, H100).seconds / compute_step(narrow, H100).seconds < 2
+    assert compute_step(narrow, A100).seconds >= compute_step(wide, A100).seconds
 
 
 def test_fp32_does_without_tensor_cores() -> None:
     fp32 = Recipe("fp32", 4, 4, 0, 8, compute=4, reduce=4)
-    assert step(llama(recipe=fp32), A100).compute > 8 * step(llama(), A100).compute
+    assert compute_step(llama(recipe=fp32), A100).compute > 8 * compute_step(llama(), A100).compute
 
 
 def test_compiling_is_never_slower() -> None:
-    assert step(llama(compiled=True), A100).compute < step(llama(), A100).compute
+    assert compute_step(llama(compiled=True), A100).compute < compute_step(llama(), A100).compute
 
 
 def test_offload_to_the_cpu_takes_the_time_of_cpu_adam() -> None:
     # ZeRO-Offload (arXiv 2101.06840), Table 4: 2.57 s for ten billion parameters
     asked = llama(strategy="zero2", framework="deepspeed", offload=Offloaded(optimizer=True))
-    found = step(asked, A100)
+    found = compute_step(asked, A100)
     assert found.update == pytest.approx(LLAMA.count * 2.57 / 10e9, rel=0.01)
     assert found.offload > 0
-    assert step(asked._replace(offload=Offloaded(optimizer=True, to="nvme")), A100).offload > (
-        found.offload
-    )
+    assert compute_step(
+        asked._replace(offload=Offloaded(optimizer=True, to="nvme")), A100
+    ).offload > (found.offload)
 
 
 def test_heads_that_tensor_cores_cannot_read_are_slow_without_flash() -> None:
     def attention(heads: int, width: int) -> float:
         sizes = Architecture("odd", 4, heads * width, heads, heads, width, 4096, 1000, gated=False)
-        return step(llama(model=model(sizes), flash=False, recipe=MIXED), A100).compute
+        return compute_step(
+            llama(model=build_model(sizes), flash=False, recipe=MIXED), A100
+        ).compute
 
     assert attention(32, 150) > 1.2 * attention(32, 152)
 
 
 def test_small_batches_of_small_models_wait_for_python() -> None:
     tiny = setup(seq=128, micro=1)
-    assert step(tiny, A100).compute == pytest.approx(step(tiny, H100).compute)
+    assert compute_step(tiny, A100).compute == pytest.approx(compute_step(tiny, H100).compute)
 
 
 @given(
@@ -205,11 +210,11 @@ def test_time_is_positive_and_a_better_machine_never_slower(
     asked = llama(
         mesh=Mesh(1, shard, tp, pp), micro=micro, accumulation=accumulation, recompute=recompute
     )
-    found = step(asked, A100)
+    found = compute_step(asked, A100)
     assert found.seconds > 0
     assert all(0 <= v.exposed <= v.seconds * (1 + 1e-9) for v in found.volumes)
     faster = A100._replace(peak=400e12, bandwidth=3e12, link=400e9, network=50e9)
-    assert step(asked, faster).seconds <= found.seconds
-    assert step(asked._replace(batch=asked.batch._replace(micro=2 * micro)), A100).rate > (
+    assert compute_step(asked, faster).seconds <= found.seconds
+    assert compute_step(asked._replace(batch=asked.batch._replace(micro=2 * micro)), A100).rate > (
         found.rate * (1 - 1e-9)
     )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from jobgen.strategy.setup import Adapters, Setup
 from jobgen.strategy.spec import Mesh
-from jobgen.strategy.speed import volumes
+from jobgen.strategy.speed import list_volumes
 from tests.strategy.speed.setups import A100, AUTOCAST, LLAMA, MIXED, SMALL, SPARSE, setup
 
 P = SMALL.count
@@ -19,22 +19,22 @@ P = SMALL.count
 def sent(asked: Setup) -> dict[str, float]:
     """Bytes by what they are, over both kinds of link."""
     found: dict[str, float] = defaultdict(float)
-    for volume in volumes(asked, A100):
+    for volume in list_volumes(asked, A100):
         found[volume.what] += volume.bytes
     return dict(found)
 
 
 def on(link: str, asked: Setup) -> float:
-    return sum(v.bytes for v in volumes(asked, A100) if v.link == link)
+    return sum(v.bytes for v in list_volumes(asked, A100) if v.link == link)
 
 
 def total(asked: Setup) -> float:
-    return sum(volume.bytes for volume in volumes(asked, A100))
+    return sum(volume.bytes for volume in list_volumes(asked, A100))
 
 
 def test_one_rank_sends_nothing() -> None:
     for strategy in ("ddp", "fsdp", "fsdp2", "zero3", "3d"):
-        assert volumes(setup(strategy, mesh=Mesh(1, 1)), A100) == ()
+        assert list_volumes(setup(strategy, mesh=Mesh(1, 1)), A100) == ()
 
 
 def test_ddp_reduces_every_gradient_once_a_step() -> None:
@@ -117,7 +117,7 @@ def test_tp_wider_than_a_node_uses_the_network() -> None:
 
 def test_dp_across_nodes_of_one_tp_group_each_has_a_card_for_every_rank() -> None:
     asked = setup("3d", mesh=Mesh(4, 1, tp=8))
-    gradients = [v for v in volumes(asked, A100) if "gradients" in v.what]
+    gradients = [v for v in list_volumes(asked, A100) if "gradients" in v.what]
     (volume,) = gradients
     assert volume.link == "network"
     assert volume.bytes == pytest.approx(2 * 3 / 4 * 2 * P / 8)
@@ -145,7 +145,7 @@ def test_tokens_go_to_their_experts_and_back() -> None:
 
 
 def test_experts_are_reduced_among_those_that_hold_the_same() -> None:
-    few = sum(t.count * n for t, n in SPARSE.tensors() if t.kind == "expert")
+    few = sum(t.count * n for t, n in SPARSE.list_tensors() if t.kind == "expert")
     asked = setup("3d", model=SPARSE, mesh=Mesh(8, 1, ep=4))
     dense = 2 * 7 / 8 * 2 * (SPARSE.count - few)
     assert sent(asked)["all-reduce of gradients"] == pytest.approx(dense + 2 / 2 * 2 * few / 4)
@@ -158,7 +158,7 @@ def test_adapters_alone_are_reduced() -> None:
 
 def test_both_links_of_a_wide_mesh_take_time() -> None:
     asked = setup("fsdp2", model=LLAMA, mesh=Mesh(2, 8, tp=2, cp=2), accumulation=2)
-    found = volumes(asked, A100)
+    found = list_volumes(asked, A100)
     assert {volume.link for volume in found} == {"node", "network"}
     assert all(volume.bytes > 0 and volume.seconds > 0 for volume in found)
 
@@ -198,6 +198,6 @@ def test_bytes_are_never_negative_and_a_rank_alone_is_silent(
     tp: int, pp: int, cp: int, shard: int, replicate: int
 ) -> None:
     mesh = Mesh(replicate, shard, tp, pp, cp)
-    found = volumes(setup("fsdp2", mesh=mesh, recipe=MIXED, micro=8), A100)
+    found = list_volumes(setup("fsdp2", mesh=mesh, recipe=MIXED, micro=8), A100)
     assert all(volume.bytes > 0 for volume in found)
     assert bool(found) == (mesh.world > 1)

@@ -49,7 +49,7 @@ def test_a_topology_is_read_exactly(path: Path) -> None:
     found = topology.explain(matrix)
     assert {
         "gpus": len(matrix.gpus),
-        "nics": [matrix.device(nic) for nic in matrix.nics],
+        "nics": [matrix.get_device(nic) for nic in matrix.nics],
         "affinity": {gpu: list(where) for gpu, where in matrix.affinity.items()},
         "intra": found.intra,
         "pairs": dict(found.pairs),

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from jobgen.survey.hardware import ip, lscpu, query, system_info, topo
-from jobgen.survey.hardware.ports import state
+from jobgen.survey.hardware.ports import parse_state
 from jobgen.survey.hardware.query import Reading
 from tests.survey.facts import FACTS
 
@@ -34,7 +34,7 @@ from tests.survey.facts import FACTS
     ],
 )
 def test_a_cell_is_a_number_a_word_or_nothing(cell: str, reading: Reading) -> None:
-    assert query.reading(cell) == reading
+    assert query.parse_reading(cell) == reading
 
 
 def test_rows_take_the_names_that_were_asked_for() -> None:
@@ -51,12 +51,12 @@ def test_a_row_of_another_length_is_no_row() -> None:
 
 @pytest.mark.parametrize("words", ["Active", "PORT_ACTIVE (4)", "4: ACTIVE", "active"])
 def test_a_port_that_is_active_is_so_in_every_spelling(words: str) -> None:
-    assert state(words) == "active"
+    assert parse_state(words) == "active"
 
 
 @pytest.mark.parametrize("words", ["Initializing", "PORT_INIT (2)", "2: INIT"])
 def test_a_port_that_waits_for_its_subnet_manager_is_so_in_every_spelling(words: str) -> None:
-    assert state(words) == "init"
+    assert parse_state(words) == "init"
 
 
 def test_cores_are_counted_by_socket_and_by_kind() -> None:
@@ -96,20 +96,20 @@ def test_the_driver_is_found_where_tools_print_it() -> None:
     proc = (
         "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024"
     )
-    assert system_info.driver(proc) == "535.183.01"
-    assert system_info.driver("570.172.08\n") == "570.172.08"
-    assert system_info.driver("command not found") == ""
+    assert system_info.parse_driver(proc) == "535.183.01"
+    assert system_info.parse_driver("570.172.08\n") == "570.172.08"
+    assert system_info.parse_driver("command not found") == ""
 
 
 def test_modules_are_named_as_they_are_loaded() -> None:
     avail = "/apps/modulefiles/Core:\ncuda/\ncuda/12.2(default)\ncuda/12.8 (D)\nanaconda3\n"
-    assert system_info.modules(avail) == ("cuda/12.2", "cuda/12.8", "anaconda3")
+    assert system_info.parse_modules(avail) == ("cuda/12.2", "cuda/12.8", "anaconda3")
     spider = (
         "-----\nThe following is a list of the modules currently available:\n-----\n"
         "  cuda: cuda/11.8.0, cuda/12.1.1, ...\n    NVIDIA's toolkit: compilers, libraries\n"
         "To learn more about a package execute:\n"
     )
-    assert system_info.modules(spider) == ("cuda/11.8.0", "cuda/12.1.1")
+    assert system_info.parse_modules(spider) == ("cuda/11.8.0", "cuda/12.1.1")
 
 
 def test_control_characters_never_come_through() -> None:

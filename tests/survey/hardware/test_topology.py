@@ -25,7 +25,7 @@ def explained(name: str, *ports: Port) -> topology.Topology:
 
 
 def said(found: topology.Topology) -> str:
-    return " ".join(topology_words.sentences(found))
+    return " ".join(topology_words.describe_topology(found))
 
 
 def test_ports_that_are_down_leave_the_cards_of_the_vendors_own_list() -> None:
@@ -155,11 +155,11 @@ def test_a_table_of_peer_access_says_nothing_of_what_joins_the_gpus() -> None:
 def test_every_word_of_a_real_table_is_explained(path: Path) -> None:
     found = topology.explain(topo.parse(path.read_text()))
     used = {*found.pairs, *(gpu.link for gpu in found.gpus if gpu.link and not found.grace)}
-    assert {word for word, _, _ in topology_words.meanings(found)} == used
-    assert len(topology_words.rows(found)) == len(found.gpus)
+    assert {word for word, _, _ in topology_words.list_meanings(found)} == used
+    assert len(topology_words.list_rows(found)) == len(found.gpus)
     assert all(
         sentence.endswith((".", ")")) or ":" in sentence
-        for sentence in topology_words.sentences(found)
+        for sentence in topology_words.describe_topology(found)
     )
 
 

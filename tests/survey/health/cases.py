@@ -7,7 +7,7 @@ from typing import Any
 
 from jobgen.load import load_cluster
 from jobgen.model.cluster import ClusterProfile
-from jobgen.survey.health import Answer, Finding, disk, host, judged, slurm_checks
+from jobgen.survey.health import Answer, Finding, disk, host, judge_rows, slurm_checks
 from jobgen.survey.health.host import Clock
 
 PROFILE = """\
@@ -101,9 +101,11 @@ def findings(told: Mapping[str, Answer], clock: Clock | None = None, **keys: str
     loaded = profile(**keys)
     value: ClusterProfile = loaded.value
     return [
-        *judged("host", host.ROWS, host.Host(told, clock)),
-        *judged("slurm", slurm_checks.ROWS, slurm_checks.SlurmComparison(told, value, loaded.why)),
-        *judged(
+        *judge_rows("host", host.ROWS, host.Host(told, clock)),
+        *judge_rows(
+            "slurm", slurm_checks.ROWS, slurm_checks.SlurmComparison(told, value, loaded.why)
+        ),
+        *judge_rows(
             "disk", disk.ROWS, disk.DiskAnswers(told, value.paths.root, "hpc.yaml:4", several=True)
         ),
     ]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jobgen.errors import Diagnostic
-from jobgen.survey.health import Answer, judged
+from jobgen.survey.health import Answer, judge_rows
 from jobgen.survey.health.client import LOCAL, LOCAL_ROWS, ROWS, ClientMachine, StateFolder
 
 FINE = StateFolder("~/.local/state/jobgen", there=True, writable=True, free=50 << 30)
@@ -35,7 +35,7 @@ WELL = ClientMachine(
 
 def verdicts(**changes: Any) -> dict[str, tuple[str, str]]:
     machine = WELL._replace(**changes)
-    found = [*judged("here", ROWS, machine), *judged("local", LOCAL_ROWS, machine)]
+    found = [*judge_rows("here", ROWS, machine), *judge_rows("local", LOCAL_ROWS, machine)]
     return {f.id: (f.verdict.status, f"{f.verdict.found} {f.verdict.fix}") for f in found}
 
 

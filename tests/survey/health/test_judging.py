@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.survey.health import Answer, disk, host, slurm_checks
-from jobgen.survey.health.host import Clock, time_there
+from jobgen.survey.health.host import Clock, parse_time
 from tests.survey.health.cases import ANSWERS, findings, partition, with_answers
 
 
@@ -198,7 +198,7 @@ def test_clocks(there: float | None, status: str) -> None:
     ],
 )
 def test_the_time_there(text: str, seconds: float | None) -> None:
-    assert time_there(text) == seconds
+    assert parse_time(text) == seconds
 
 
 TEXTS = st.one_of(

@@ -8,14 +8,21 @@ from pathlib import Path
 
 from jobgen.app.doctor.remote import ask
 from jobgen.survey.health import Answer
-from jobgen.survey.health.questions import Question, answers, disk, script, shell, slurm
+from jobgen.survey.health.questions import (
+    Question,
+    ask_disk,
+    ask_shell,
+    ask_slurm,
+    build_script,
+    parse_answers,
+)
 from jobgen.transport.this_machine import LocalTransport
 from tests.waiting import HANG
 
 
 def told(*questions: Question, deadline: float = HANG) -> dict[str, Answer]:
     with LocalTransport() as transport:
-        return ask(transport, script(questions), deadline)[0]
+        return ask(transport, build_script(questions), deadline)[0]
 
 
 def run(
@@ -64,7 +71,7 @@ def test_what_no_deadline_can_end_is_named_too(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     escape = f"setsid sh -c 'echo $$ >{pid}; exec sleep 3600' & sleep 0.2"
     with LocalTransport() as transport:
-        text = script([run("well", "echo yes"), run("stuck", escape, seconds=1)])
+        text = build_script([run("well", "echo yes"), run("stuck", escape, seconds=1)])
         found, lost = ask(transport, text, 8.0)
     os.kill(int(pid.read_text()), signal.SIGKILL)
     assert lost is not None
@@ -76,7 +83,7 @@ def test_what_no_deadline_can_end_is_named_too(tmp_path: Path) -> None:
 def test_the_disk_of_this_machine(tmp_path: Path) -> None:
     (tmp_path / "demo-abcdefgh").mkdir()
     (tmp_path / "demo-ABCDEFGH").mkdir()
-    found = told(*disk(str(tmp_path)))["disk"].out.splitlines()
+    found = told(*ask_disk(str(tmp_path)))["disk"].out.splitlines()
     assert f"at {tmp_path}" in found
     assert "runs 1" in found
     assert found[-1] == "doing nothing"
@@ -85,26 +92,26 @@ def test_the_disk_of_this_machine(tmp_path: Path) -> None:
 
 def test_a_root_with_everything_in_its_name(tmp_path: Path) -> None:
     odd = tmp_path / 'it\'s $(touch pwned) "here"'
-    found = told(*disk(str(odd).replace("$", "$$")))["disk"].out
+    found = told(*ask_disk(str(odd).replace("$", "$$")))["disk"].out
     assert f"root {odd}\n" in found
     assert f"at {tmp_path}\n" in found
     assert not list(tmp_path.iterdir())
 
 
 def test_the_shell_of_this_machine() -> None:
-    found = told(shell())["shell"].out
+    found = told(ask_shell())["shell"].out
     assert "bash 5" in found or "bash 4" in found
     assert "missing tar" not in found
 
 
 def test_every_question_has_a_key_of_its_own() -> None:
-    keys = [q.key for q in (shell(), *slurm("#!/bin/bash\n"), *disk("/x"))]
+    keys = [q.key for q in (ask_shell(), *ask_slurm("#!/bin/bash\n"), *ask_disk("/x"))]
     assert len(set(keys)) == len(keys)
-    assert "test" not in {q.key for q in slurm("")}, "without a script nothing is tried"
+    assert "test" not in {q.key for q in ask_slurm("")}, "without a script nothing is tried"
 
 
 def test_frames_that_make_no_sense() -> None:
-    found = answers([("x.code", "no"), ("asking", "y"), ("y.ms", "-1"), ("z", "")])
+    found = parse_answers([("x.code", "no"), ("asking", "y"), ("y.ms", "-1"), ("z", "")])
     assert found["x"].code == -1
     assert found["y"].late
     assert found["z"] == Answer()

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from jobgen.errors import Diagnostic
-from jobgen.survey.health import judged
+from jobgen.survey.health import judge_rows
 from jobgen.survey.health.reach import ROWS, ConnectionProgress
 
 WAY = ConnectionProgress("hpc", "ann@login port 22", "~/.ssh/known_hosts:3", took={"shell": 0.2})
 
 
 def verdicts(way: ConnectionProgress) -> dict[str, str]:
-    return {f.id: f.verdict.status for f in judged("ssh", ROWS, way)}
+    return {f.id: f.verdict.status for f in judge_rows("ssh", ROWS, way)}
 
 
 def test_all_is_well() -> None:

@@ -10,18 +10,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobgen.shell import Result
-from jobgen.survey.slurm_site import Gres, Partition, SlurmNode, clock, commands, seconds, site
+from jobgen.survey.slurm_site import (
+    Gres,
+    Partition,
+    SlurmNode,
+    format_limit,
+    list_commands,
+    parse_limit,
+    read_site,
+)
 from jobgen.survey.slurm_site.accounts import (
     Association,
     Qos,
-    associations,
-    default_account,
-    qualities,
+    parse_associations,
+    parse_default_account,
+    parse_qos,
 )
-from jobgen.survey.slurm_site.nodes import nodes
-from jobgen.survey.slurm_site.partitions import partitions
-from jobgen.survey.slurm_site.scontrol_fields import gres, records, settings, tres
-from jobgen.survey.slurm_site.sinfo import NodeGroup, groups
+from jobgen.survey.slurm_site.nodes import parse_nodes
+from jobgen.survey.slurm_site.partitions import parse_partitions
+from jobgen.survey.slurm_site.scontrol_fields import (
+    parse_gres,
+    parse_records,
+    parse_settings,
+    parse_tres,
+)
+from jobgen.survey.slurm_site.sinfo import NodeGroup, parse_groups
 
 BETWEEN = "\v\f\x1c\x85\u2028"
 """What ends no line of Slurm's, but one of ``str.splitlines``."""
@@ -87,11 +100,11 @@ def expected(release: str) -> tuple[SlurmNode, ...]:
 @pytest.mark.parametrize("form", ["node", "node-blocks"])
 @pytest.mark.parametrize("release", RELEASES)
 def test_nodes_are_read_exactly(release: str, form: str) -> None:
-    assert nodes(fact(release, form)) == expected(release)
+    assert parse_nodes(fact(release, form)) == expected(release)
 
 
 def test_nodes_of_a_cloud_that_are_off_or_starting_can_be_used() -> None:
-    off, starting = nodes(fact("published", "node-cyclecloud"))
+    off, starting = parse_nodes(fact("published", "node-cyclecloud"))
     assert (off.state, off.usable) == (("IDLE", "DYNAMIC_NORM", "POWERED_DOWN"), True)
     assert (off.cpus, off.memory, off.partitions) == (2, 3072, ("dynamic",))
     assert starting.state[-2:] == ("NOT_RESPONDING", "POWERING_UP")
@@ -100,22 +113,22 @@ def test_nodes_of_a_cloud_that_are_off_or_starting_can_be_used() -> None:
 
 
 def test_the_qos_of_an_association_are_names() -> None:
-    (found,) = associations("c|lab||+normal,-short,long|normal|\n")
+    (found,) = parse_associations("c|lab||+normal,-short,long|normal|\n")
     assert found.qos == ("normal", "long")
     assert found.concerns("gpu")
-    assert default_account("Ann|lab42\n", "ann") == "lab42"
+    assert parse_default_account("Ann|lab42\n", "ann") == "lab42"
 
 
 def test_what_a_node_keeps_for_the_system_is_not_for_jobs() -> None:
     text = "NodeName=n1 CPUEfctv=124 CPUTot=128 CoreSpecCount=2 RealMemory=9000 MemSpecLimit=1000\n"
-    (found,) = nodes(text)
+    (found,) = parse_nodes(text)
     assert (found.cpus, found.memory, found.kept) == (124, 8000, True)
-    (found,) = nodes("NodeName=n1 CPUTot=128 RealMemory=9000 MemSpecLimit=x\n")
+    (found,) = parse_nodes("NodeName=n1 CPUTot=128 RealMemory=9000 MemSpecLimit=x\n")
     assert (found.cpus, found.memory, found.kept) == (128, 9000, False)
 
 
 def test_a_blank_line_does_not_end_a_node() -> None:
-    (found,) = nodes(fact("published", "node-3090"))
+    (found,) = parse_nodes(fact("published", "node-3090"))
     assert found.reason == (
         "gres/gpu count reported lower than configured (0 < 1) [slurm@2024-12-19T11:03:34]"
     )
@@ -137,7 +150,7 @@ def test_a_blank_line_does_not_end_a_node() -> None:
     ],
 )
 def test_a_mark_behind_any_word_of_a_state_is_no_part_of_it(state: str, usable: bool) -> None:
-    (found,) = nodes(f"NodeName=n1 State={state} Partitions=gpu\n")
+    (found,) = parse_nodes(f"NodeName=n1 State={state} Partitions=gpu\n")
     assert found.usable is usable
     assert all(word.replace("_", "").isalpha() for word in found.state)
 
@@ -145,7 +158,7 @@ def test_a_mark_behind_any_word_of_a_state_is_no_part_of_it(state: str, usable: 
 @pytest.mark.parametrize("form", ["partition", "partition-blocks"])
 @pytest.mark.parametrize("release", RELEASES)
 def test_partitions_are_read_exactly(release: str, form: str) -> None:
-    found = partitions(fact(release, form))
+    found = parse_partitions(fact(release, form))
     week = "7-00:00:00"
     if release == "22.05":
         usual = Partition(
@@ -230,7 +243,7 @@ def test_partitions_are_read_exactly(release: str, form: str) -> None:
     ],
 )
 def test_the_configuration_is_read(release: str, key: str, value: str) -> None:
-    assert settings(fact(release, "config"))[key] == value
+    assert parse_settings(fact(release, "config"))[key] == value
 
 
 def group(name: str, *rest: Any) -> NodeGroup:
@@ -238,7 +251,7 @@ def group(name: str, *rest: Any) -> NodeGroup:
 
 
 def test_sinfo_is_read_exactly() -> None:
-    found = groups(fact("26.05", "sinfo"))
+    found = parse_groups(fact("26.05", "sinfo"))
     both = (*H100, Gres("shard", "h100", 16))
     week = "7-00:00:00"
     assert found == (
@@ -252,18 +265,18 @@ def test_sinfo_is_read_exactly() -> None:
 
 
 def test_accounts_are_read_exactly() -> None:
-    assert associations(fact("24.11", "assoc")) == (
+    assert parse_associations(fact("24.11", "assoc")) == (
         Association("testbed", "lab42", "", ("long", "normal"), "normal", "3-00:00:00"),
         Association("testbed", "vision", "", ("normal",)),
     )
-    assert default_account(fact("24.11", "user"), "ann") == "lab42"
-    assert default_account(fact("24.11", "user"), "bob") == ""
-    assert qualities(fact("24.11", "qos")) == (
+    assert parse_default_account(fact("24.11", "user"), "ann") == "lab42"
+    assert parse_default_account(fact("24.11", "user"), "bob") == ""
+    assert parse_qos(fact("24.11", "qos")) == (
         Qos("normal"),
         Qos("long", "2-00:00:00"),
         Qos("urgent", "04:00:00", ("DenyOnLimit",)),
     )
-    assert associations(fact("22.05", "assoc")) == (
+    assert parse_associations(fact("22.05", "assoc")) == (
         Association("testbed", "vision", "", ("normal",)),
         Association("testbed", "lab42", "", ("normal",)),
     )
@@ -296,11 +309,11 @@ def test_accounts_are_read_exactly() -> None:
     ],
 )
 def test_gres_is_read(text: str, found: list[tuple[str, str, int]]) -> None:
-    assert [tuple(one) for one in gres(text)] == found
+    assert [tuple(one) for one in parse_gres(text)] == found
 
 
 def test_tres_is_read() -> None:
-    assert tres("cpu=64,mem=500G,gres/gpu=8") == {"cpu": "64", "mem": "500G", "gres/gpu": "8"}
+    assert parse_tres("cpu=64,mem=500G,gres/gpu=8") == {"cpu": "64", "mem": "500G", "gres/gpu": "8"}
 
 
 @pytest.mark.parametrize(
@@ -316,28 +329,28 @@ def test_tres_is_read() -> None:
     ],
 )
 def test_limits_are_read(text: str, limit: int | None) -> None:
-    assert seconds(text) == limit
+    assert parse_limit(text) == limit
 
 
 @given(st.integers(0, 10**8))
 def test_a_limit_comes_back_as_it_was(limit: int) -> None:
-    assert seconds(clock(limit)) == limit
+    assert parse_limit(format_limit(limit)) == limit
 
 
 def test_free_text_cannot_pass_for_a_field() -> None:
-    drained = nodes(fact("24.11", "node"))[2]
+    drained = parse_nodes(fact("24.11", "node"))[2]
     assert drained.gpus == ()
     assert not drained.usable
 
 
 def test_a_banner_is_passed_over() -> None:
     text = "Welcome!\nState=IDLE\n" + fact("24.11", "node") + "goodbye NodeName=x\n"
-    assert nodes(text) == expected("24.11")
+    assert parse_nodes(text) == expected("24.11")
 
 
 @given(st.text())
 def test_records_are_read_of_any_text(text: str) -> None:
-    assert all("NodeName" in record for record in records(text, "NodeName"))
+    assert all("NodeName" in record for record in parse_records(text, "NodeName"))
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -347,11 +360,11 @@ def test_a_site_is_all_answers_together(release: str) -> None:
     off = Result(1, b"", b"Slurm accounting storage is disabled\n")
     answers = {
         name: Result(0, path.read_bytes()) if (path := folder / f"{name}.txt").exists() else absent
-        for name in commands("ann")
+        for name in list_commands("ann")
     }
     if release == "26.05":
         answers["sacct"] = off
-    found = site(answers, "ann" if release != "22.05" else "tester")
+    found = read_site(answers, "ann" if release != "22.05" else "tester")
     assert found.version.startswith(release)
     assert found.nodes == expected(release)
     assert found.sacct is (release != "26.05")
@@ -361,7 +374,7 @@ def test_a_site_is_all_answers_together(release: str) -> None:
 
 def test_what_was_not_answered_says_why() -> None:
     answers = {"config": Result(124), "node": Result(127), "sinfo": Result(1, b"", b"x\ndown\n")}
-    silent = site(answers, "ann").silent
+    silent = read_site(answers, "ann").silent
     assert silent["scontrol show config"] == "did not answer in 15 s"
     assert silent["scontrol --oneliner --all show node"] == "is not there"
     assert next(why for command, why in silent.items() if "--format=%P" in command) == "down"
@@ -370,5 +383,5 @@ def test_what_was_not_answered_says_why() -> None:
 @pytest.mark.parametrize("between", BETWEEN)
 def test_a_comment_cannot_pass_for_another_record(between: str) -> None:
     line = f"NodeName=n1 State=IDLE Comment=ask ann{between}NodeName=n2 State=DOWN\r\n"
-    (record,) = records(line, "NodeName")
+    (record,) = parse_records(line, "NodeName")
     assert (record["NodeName"], record["State"]) == ("n1", "IDLE")
