@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jobgen import strategy
 from jobgen.model.train import Offload
 from jobgen.strategy.choice.setups import Ask
+from jobgen.strategy.frameworks import FrameworkRequest, configure
 from jobgen.strategy.mesh import is_balanced
 from jobgen.strategy.spec import TRAITS, RankLayout
 
@@ -32,7 +33,23 @@ _AGAIN = ("selective", "full")
 
 
 def list_rungs(ask: Ask) -> Iterator[Rung]:
-    """Everything that this program and these ranks can do, level by level."""
+    """Everything that this program and these ranks can do, level by level.
+
+    If the framework refuses all of it, all of it is listed: its own message says what to change.
+    """
+    refused = []
+    able = False
+    for rung in _list_possible(ask):
+        if is_refused(rung.train, ask):
+            refused.append(rung)
+        else:
+            able = True
+            yield rung
+    if not able:
+        yield from refused
+
+
+def _list_possible(ask: Ask) -> Iterator[Rung]:
     framework = strategy.choose_framework(ask.train, ask.launcher)
     plain = [name for name in _ORDER if _knows(name, framework)]
     if ask.world.ranks == 1:
@@ -56,6 +73,14 @@ def _knows(name: str, framework: str) -> bool:
 def _faulty(train: Train, ask: Ask) -> bool:
     found = strategy.check_train(train, ask.sizes, ask.world, launcher=ask.launcher)
     return next(found, None) is not None
+
+
+def is_refused(train: Train, ask: Ask) -> bool:
+    """Whether the framework has no configuration for it."""
+    decided = strategy.decide(train, ask.sizes, ask.world, launcher=ask.launcher)
+    world = ask.world
+    request = FrameworkRequest(decided, world.nodes, world.ranks_per_node, gpus=world.gpus)
+    return bool(configure(request).faults)
 
 
 def _plain(ask: Ask, names: list[str]) -> Iterator[Rung]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from jobgen import strategy
 from jobgen.model.train import Offload
 from jobgen.strategy.choice.advise import choose_first, estimate_option, has_fit
-from jobgen.strategy.choice.ladder import Rung, change_nodes
+from jobgen.strategy.choice.ladder import Rung, change_nodes, is_refused
 from jobgen.strategy.choice.offer import Lever, StrategyOption
 from jobgen.strategy.choice.setups import Ask
 from jobgen.strategy.memory import estimate
@@ -28,7 +28,7 @@ def find_levers(start: StrategyOption, ask: Ask) -> tuple[Lever, ...]:
 def _all(start: StrategyOption, ask: Ask) -> Iterator[Lever]:
     own, train = start.setup, ask.train
     before = compute_step(own, ask.machine).seconds / own.batch.total
-    for change, asked in _setups(own):
+    for change, asked in _setups(own, ask):
         yield _lever(change, start, asked, ask, before)
     trains = [
         ("train.offload: optimizer", train.replace(offload=Offload(what="optimizer"))),
@@ -36,6 +36,8 @@ def _all(start: StrategyOption, ask: Ask) -> Iterator[Lever]:
     ]
     for change, changed in trains:
         if next(strategy.check_train(changed, ask.sizes, ask.world, launcher=ask.launcher), None):
+            continue
+        if is_refused(changed, ask):
             continue
         found = estimate_option(Rung(4, change, changed), ask)
         yield _lever(change, start, found.setup, ask, before)
@@ -48,7 +50,7 @@ def _all(start: StrategyOption, ask: Ask) -> Iterator[Lever]:
         yield _lever(f"nodes: {twice.world.nodes}", start, found.setup, twice, before)
 
 
-def _setups(own: Setup) -> Iterator[tuple[str, Setup]]:
+def _setups(own: Setup, ask: Ask) -> Iterator[tuple[str, Setup]]:
     """Changes that leave the ranks as they are."""
     if own.loss == "plain":
         yield (
@@ -56,7 +58,8 @@ def _setups(own: Setup) -> Iterator[tuple[str, Setup]]:
             own._replace(loss="fused"),
         )
     for kind in ("selective", "full"):
-        if own.recompute == "none" or (own.recompute, kind) == ("selective", "full"):
+        less = own.recompute == "none" or (own.recompute, kind) == ("selective", "full")
+        if less and not is_refused(ask.train.replace(activation_checkpointing=kind), ask):
             yield f"train.activation_checkpointing: {kind}", own._replace(recompute=kind)
     if own.batch.micro > 1:
         half = own.batch.micro // 2

@@ -1,0 +1,55 @@
+"""What ``auto`` may choose is what the framework can be configured for."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobgen import strategy
+from jobgen.model.train import Train
+from jobgen.strategy import frameworks
+from jobgen.strategy.choice.advise import choose_first, estimate_option, find_least
+from jobgen.strategy.choice.ladder import Rung, list_rungs
+from jobgen.strategy.choice.levers import find_levers
+from jobgen.strategy.choice.setups import Ask
+from tests.strategy.choice.asked import ask
+
+LLAMA = "meta-llama/Llama-3.1-8B"
+
+
+def list_faults(question: Ask, train: Train) -> tuple[strategy.TrainDiagnostic, ...]:
+    """What the framework refuses of it."""
+    decided = strategy.decide(train, question.sizes, question.world, launcher=question.launcher)
+    world = question.world
+    request = frameworks.FrameworkRequest(decided, world.nodes, world.ranks_per_node)
+    return frameworks.configure(request).faults
+
+
+@pytest.mark.parametrize("framework", frameworks.MODULES)
+@pytest.mark.parametrize("length", [2048, 8192])
+@pytest.mark.parametrize("name", [LLAMA, "meta-llama/Llama-3.1-70B"])
+def test_auto_takes_what_the_framework_can_do(framework: str, length: int, name: str) -> None:
+    launcher = "accelerate" if framework == "accelerate" else "torchrun"
+    question = ask(name, framework=framework, seq_len=length)._replace(launcher=launcher)
+    best = choose_first(question) or find_least(question)
+    assert best is not None
+    assert list_faults(question, best[0].train) == ()
+
+
+def test_what_no_choice_can_mend_is_left_to_the_framework_to_report() -> None:
+    question = ask(LLAMA, framework="deepspeed", micro_batch=None)
+    rungs = list(list_rungs(question))
+    assert rungs
+    assert all(list_faults(question, rung.train) for rung in rungs)
+
+
+@pytest.mark.parametrize("framework", frameworks.MODULES)
+def test_no_change_is_advised_that_the_framework_refuses(framework: str) -> None:
+    launcher = "accelerate" if framework == "accelerate" else "torchrun"
+    question = ask(LLAMA, strategy="zero1" if framework == "deepspeed" else "ddp", seq_len=8192)
+    train = question.train.replace(framework=framework)
+    question = question._replace(train=train, launcher=launcher)
+    start = estimate_option(Rung(0, "own", train), question)
+    words = {lever.change for lever in find_levers(start, question)}
+    for kind in ("selective", "full"):
+        if f"train.activation_checkpointing: {kind}" in words:
+            assert list_faults(question, train.replace(activation_checkpointing=kind)) == ()
