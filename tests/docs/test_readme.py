@@ -1,4 +1,4 @@
-"""The README is short, its picture is of the commands that it shows, and its script does the job."""
+"""The README is short, its picture shows its own commands, and its script does the job."""
 
 from __future__ import annotations
 
