@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jobgen.cli.call import Call
+from jobgen.cli.call import Call, Flags
 from jobgen.cli.layout import align, fold
 from jobgen.cli.output import Ink, defuse, write_page
-from jobgen.errors import Exit, Missing
+from jobgen.errors import Diagnostic, Exit, Missing
 
 if TYPE_CHECKING:
     from jobgen.app.advising import Advised, Compared
     from jobgen.app.plan_extras import Planned
     from jobgen.app.prepare import PreparedJob
+    from jobgen.cli.screens.plan_summary import Preview
     from jobgen.model.plan import PlanCheck
 
 
@@ -57,6 +58,26 @@ class PlannerAnswer(NamedTuple):
     """The failed checks; of memory as it is estimated here, calibrated or not."""
     forced: bool = False
     """Whether they are overruled."""
+
+
+def prepare_preview(call: Call, job: Path, options: PlanOptions) -> Preview:
+    """What the screens of ``plan`` are drawn from. Raises like ``prepare`` and ``plan``."""
+    from jobgen.app.plan_extras import plan
+    from jobgen.app.prepare import prepare
+    from jobgen.cli.screens.plan_summary import Invocation, Preview
+
+    ready = prepare(call.world, job, choose_cluster(call, options), call.flags.sets)
+    planned = plan(call.world, ready, diff=options.earlier, context=options.context)
+    answer = answer_planner(call, ready, job, options)
+    return Preview(planned, answer, Invocation(str(job), call.flags))
+
+
+def list_hidden_errors(preview: Preview, flags: Flags, options: PlanOptions) -> list[Diagnostic]:
+    """The failed checks that no section on the screen shows."""
+    from jobgen.app.prepare import judge
+
+    seen = flags.json or not options.sections or "checks" in options.sections
+    return [] if seen else [judge(check) for check in preview.answer.failed]
 
 
 def choose_cluster(call: Call, options: PlanOptions) -> str | None:

@@ -48,7 +48,7 @@ def confirm_submit(call: Call, ready: PreparedJob, job: str = "") -> bool:
     hours, starts = ready.plan.gpu_hours, ready.plan.starts
     costly = most is not None and hours > most
     if costly and job and call.can_ask and not call.flags.yes:
-        call.output.say(draw_top(preview_job(call, ready, job), call.output.talk), level=0)
+        call.output.say(draw_top(preview_job(call, ready, job), call.output.talk))
     elif not call.flags.json:
         call.complain(ready.plan.notes)
         call.complain(screens.list_failing(ready.plan.checks))

@@ -44,10 +44,8 @@ def draw_all(preview: Preview, ink: Ink) -> str:
 
 def draw_sections(preview: Preview, names: Sequence[str], ink: Ink) -> str:
     """Exactly these sections, in this order."""
-    texts = (
-        SECTIONS[name](preview, ink) or f"No {name} section: {_EMPTY[name]}\n" for name in names
-    )
-    return "\n".join(texts)
+    texts = {name: SECTIONS[name](preview, ink) for name in names}
+    return "\n".join(text or f"Nothing in {name}: {_EMPTY[name]}\n" for name, text in texts.items())
 
 
 _EMPTY = {

@@ -80,8 +80,9 @@ def draw_top(preview: Preview, ink: Ink, extras: str = "", *, room: int = HEIGHT
     rest -= len(memory)
     fails = _fit(draw_problems(errors, ink), rest - _LEAST * bool(others), preview)
     notes = _fit(draw_problems(others, ink), rest - len(fails), preview)
-    blocks = [head, fails, memory, extras.rstrip("\n").split("\n") if extras else [], notes]
+    blocks = [head, fails, memory, notes]
     parts = ["".join(f"{line}\n" for line in block) for block in blocks if block]
+    parts += [extras] if extras else []
     return "\n".join([*parts, "".join(f"{line}\n" for line in sent)])
 
 
@@ -190,7 +191,7 @@ def draw_problems(problems: Iterable[Diagnostic], ink: Ink) -> list[list[str]]:
 def _draw_problem(problem: Diagnostic, ink: Ink) -> list[str]:
     style, mark = _MARKS[problem.severity]
     place = problem.place
-    where = [f"{place.file}:{place.line}"] if place and place.line else []
+    where = [f"{place.file}:{place.line}".removesuffix(":0")] if place and place.file else []
     where += [problem.code] if problem.code != PLAIN else []
     text = problem.message.strip("\n").partition("\n")[0]
     text += f" ({', '.join(where)})" if where else ""
@@ -209,7 +210,8 @@ def _fit(blocks: Sequence[list[str]], room: int, preview: Preview) -> list[str]:
     lines = [line for block in blocks[:kept] for line in block] or blocks[0][: room - 1]
     command = preview.call.command("plan", "--section", "checks") if preview.call.job else ""
     left = len(blocks) - max(kept, 1)
-    what = f"{'' if kept else '…'}{f' and {left} more' if left else ''}".strip()
+    more = f"and {left} more" if left else ""
+    what = more if kept else f"… {more}".strip()
     return [*lines, f"       {what}{': ' * bool(command)}{command}"]
 
 

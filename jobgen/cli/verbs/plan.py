@@ -46,22 +46,15 @@ def command(call: Call, job: Path, **chosen: Any) -> int:
     -v shows everything, -q one line. If a check fails, exit as submit would: 3 for a line of a
     file, 6 for memory, else 1.
     """
-    from jobgen.app.plan_extras import plan
-    from jobgen.app.prepare import judge, prepare
     from jobgen.cli import estimating
     from jobgen.cli.screens import plan as screens
-    from jobgen.cli.screens.plan_summary import Invocation, Preview
 
     options = estimating.PlanOptions(**chosen)
-    ready = prepare(call.world, job, estimating.choose_cluster(call, options), call.flags.sets)
-    planned = plan(call.world, ready, diff=options.earlier, context=options.context)
-    answer = estimating.answer_planner(call, ready, job, options)
-    preview = Preview(planned, answer, Invocation(str(job), call.flags))
+    preview = estimating.prepare_preview(call, job, options)
     call.answer(
-        lambda: {**screens.data(planned), **estimating.data(answer)},
+        lambda: {**screens.data(preview.planned), **estimating.data(preview.answer)},
         lambda ink: screens.screen(preview, ink, options.sections),
-        warnings=ready.plan.notes,
+        warnings=preview.plan.notes,
     )
-    if options.sections and "checks" not in options.sections and not call.flags.json:
-        call.complain(map(judge, answer.failed))
-    return estimating.choose_exit(answer, planned, options)
+    call.complain(estimating.list_hidden_errors(preview, call.flags, options))
+    return estimating.choose_exit(preview.answer, preview.planned, options)
