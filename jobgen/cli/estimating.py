@@ -75,9 +75,13 @@ def prepare_preview(call: Call, job: Path, options: PlanOptions) -> Preview:
 def list_hidden_errors(preview: Preview, flags: Flags, options: PlanOptions) -> list[Diagnostic]:
     """The failed checks that no section on the screen shows."""
     from jobgen.app.prepare import judge
+    from jobgen.resolve.planner_request import UNFIT
 
-    seen = flags.json or not options.sections or "checks" in options.sections
-    return [] if seen else [judge(check) for check in preview.answer.failed]
+    if flags.json or not options.sections or "checks" in options.sections:
+        return []
+    verdict = "memory" in options.sections
+    failed = preview.answer.failed
+    return [judge(check) for check in failed if not (verdict and check.code == UNFIT)]
 
 
 def choose_cluster(call: Call, options: PlanOptions) -> str | None:
