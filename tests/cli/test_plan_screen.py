@@ -15,7 +15,7 @@ from jobgen.cli.params import SECTIONS
 from jobgen.cli.screens import plan_sections
 from jobgen.cli.screens.plan_summary import HEIGHT
 from jobgen.errors import Exit
-from tests.cli.conftest import ROOT, Jobgen
+from tests.cli.conftest import ROOT, Jobgen, process
 from tests.cli.test_terminal import Terminal
 from tests.golden.cases import CASES, CATALOG, HERE
 from tests.products import one_of_each
@@ -157,6 +157,12 @@ def test_an_unknown_section_is_answered_with_the_names(
     assert f"unknown section '{name}'. Did you mean '{meant}'?" in answer.err
     assert ", ".join(SECTIONS.KNOWN) in answer.err
     assert ", ".join(SECTIONS.KNOWN) in " ".join(jobgen("plan", "-h").out.split())
+
+
+def test_sections_complete_one_after_the_other(folder: Path) -> None:
+    words = {"COMP_WORDS": "jobgen plan job.yaml --section env,s", "COMP_CWORD": "4"}
+    done = process(cwd=folder, _JOBGEN_COMPLETE="bash_complete", **words)
+    assert done.stdout.split() == ["plain,env,steps", "plain,env,sbatch"]
 
 
 def test_a_section_without_content_says_so(jobgen: Jobgen, folder: Path) -> None:

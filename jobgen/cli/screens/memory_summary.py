@@ -13,7 +13,6 @@ from jobgen.cli.screens.memory import (
     format_percent,
     format_setting,
     format_time,
-    format_verdict,
     to_gib,
 )
 from jobgen.cli.screens.remedies import format_slower
@@ -43,14 +42,31 @@ def draw_summary(advice: Advice, ink: Ink, optimizer: str = "") -> list[str]:
 
 
 def _draw_title(option: StrategyOption, advice: Advice, ink: Ink) -> list[str]:
-    """``Memory per GPU  fits: 22 % headroom …``, the verdict painted."""
-    memory = option.memory
-    verdict = format_verdict(option, advice.limit)
-    word = verdict.partition(":")[0]
-    interval = f"expected {to_gib(memory.low)}\u2013{to_gib(memory.high)} GiB"
+    """``Memory per GPU  fits: 62.1 of 79.2 GiB expected …``, the verdict painted."""
+    word = _WORDS.get(option.verdict, option.verdict)
     head = "Memory per GPU"
-    text = fold_foreign(f"{verdict}; {interval}", ink.width - measure(head) - 2, " " * 16)
+    text = fold_foreign(
+        f"{word}: {_describe_verdict(option, advice.limit)}",
+        ink.width - measure(head) - 2,
+        " " * (measure(head) + 2),
+    )
     return [f"{ink('strong', head)}  {ink(STYLES[option.verdict], word)}{text[len(word) :]}"]
+
+
+_WORDS = {"no": "does not fit"}
+
+
+def _describe_verdict(option: StrategyOption, limit: float) -> str:
+    """What is expected of what there is; then the headroom, or why it does not fit."""
+    memory = option.memory
+    interval = f"{to_gib(memory.low)}\u2013{to_gib(memory.high)}"
+    amount = f"{to_gib(memory.nvidia_smi)} of {to_gib(limit)} GiB expected ({interval})"
+    if option.verdict in {"no", "unknown"}:
+        why = option.note or "; ".join(memory.doubts)
+        return f"{amount}; {why}" if why else amount
+    headroom = (limit - memory.nvidia_smi) / limit if limit > 0 else 0.0
+    top = "; the upper estimate does not fit" if memory.high > limit else ""
+    return f"{amount}; {format_percent(headroom)} headroom{top}"
 
 
 def _describe_step(option: StrategyOption, advice: Advice) -> list[str]:

@@ -130,11 +130,7 @@ def draw_environment(preview: Preview, ink: Ink) -> str:
     """Every variable of a rank with its origin; of secrets only where their values come from."""
     plan, origins = preview.plan, preview.planned.ready.facts.secrets
     rows = _list_rows(plan.env)
-    for name in plan.secrets:
-        origin = origins.get(name)
-        rows.append(
-            (name, "***", f"secret, from {defuse(origin)}" if origin else "secret, not set")
-        )
+    rows += [(name, "***", defuse(origins.get(name) or "not set")) for name in plan.secrets]
     return _titled("Environment of every rank", fold_rows(rows, ink.width), ink)
 
 
