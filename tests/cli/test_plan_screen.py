@@ -74,7 +74,7 @@ def test_every_golden_case_has_a_short_screen(jobgen: Jobgen, case: str, tmp_pat
     check_screen(answer.out)
 
 
-@pytest.mark.parametrize("cluster", PROFILES)
+@pytest.mark.parametrize("cluster", one_of_each(PROFILES, PROFILES[::4]))
 def test_every_profile_has_a_short_screen_for_a_job_that_may_not_fit(
     jobgen: Jobgen, cluster: str, tmp_path: Path
 ) -> None:
@@ -179,6 +179,25 @@ def test_q_is_the_verdict_in_one_line(jobgen: Jobgen, folder: Path) -> None:
     assert answer.code == Exit.DONE
     shape = r"up to 32 GPU-hours, memory fits \(\d+\.\d of 79\.2 GiB\), 1 warning"
     assert re.fullmatch(rf"llama on a100x16: ready, {shape}\n", answer.out)
+
+
+def test_a_difference_is_shown_alone_with_the_verdict(jobgen: Jobgen, folder: Path) -> None:
+    plain = "name: p\nnodes: 1\nprocs_per_node: 1\ntime: 1h\nlauncher: plain\nrun: 'true'\n"
+    (folder / "job.yaml").write_text(plain)
+    here = ("job.yaml", "-c", "local")
+    assert jobgen("submit", *here, "-q", "--wait").code == Exit.DONE
+    same = jobgen("plan", *here, "--diff", "--exit-code")
+    assert same.code == Exit.DONE
+    assert same.out.startswith("Since p-1\nthe same: ")
+    changed = jobgen("plan", *here, "--set", "time=2h", "--exit-code")
+    assert changed.code == Exit.DIFFERENT
+    assert changed.out.startswith("Since p-1\njob.sbatch: different\n")
+    assert "\n-#SBATCH --time=01:00:00" in changed.out
+    assert changed.out.endswith("\n\np on local: ready\n")
+    for text in (same.out, changed.out):
+        assert not re.search(r"^(Launch|Uploads|Details|Next)", text, re.MULTILINE)
+    assert "\nLast run  p-1: rendered files are the same\n" in jobgen("plan", *here).out
+    assert "differ: --diff shows how" in jobgen("plan", *here, "--set", "time=2h").out
 
 
 def test_json_is_the_same_whatever_the_screen(jobgen: Jobgen, folder: Path) -> None:
