@@ -20,6 +20,23 @@ class Cost(NamedTuple):
     starts: int = 1
 
 
+class NodeCpus(NamedTuple):
+    """CPUs as people count them: Slurm counts those of a task, which may start many ranks."""
+
+    rank: int = 0
+    node: int = 0
+    """0 where neither the job nor the profile names a number."""
+
+
+def count_cpus(ready: PreparedJob) -> NodeCpus:
+    """The CPUs of one rank, and those of all ranks of a node."""
+    shape, there = ready.plan.shape, ready.profile.value.nodes.cpus
+    node = there or 0 if shape.whole_nodes else 0
+    if shape.cpus_per_task is not None:
+        node = shape.cpus_per_task * shape.tasks_per_node
+    return NodeCpus(node // shape.ranks_per_node, node) if node else NodeCpus()
+
+
 class Planned(NamedTuple):
     """A plan with what surrounds it."""
 
@@ -38,11 +55,7 @@ def plan(world: World, ready: PreparedJob, *, diff: str | None = None, context: 
     Raises Missing where there is no such run.
     """
     last = world.ledger.find_last(ready.plan.name, cluster=ready.plan.cluster)
-    hours, starts = ready.plan.gpu_hours, ready.plan.starts
-    price = ready.profile.value.price
-    cost = Cost(hours, starts=starts)
-    if price and hours:
-        cost = Cost(hours, hours * price.gpu_hour, price.currency, starts)
+    cost = compute_cost(ready)
     if diff is None:
         return Planned(ready, cost, last)
     record = last if diff == "last" else world.ledger.get(diff)
@@ -53,6 +66,15 @@ def plan(world: World, ready: PreparedJob, *, diff: str | None = None, context: 
         )
     found = _differences(world.ledger.get_bundle(record.token), ready, context)
     return Planned(ready, cost, last, found, record.alias)
+
+
+def compute_cost(ready: PreparedJob) -> Cost:
+    """What the job can use, and what that costs where the profile has a price."""
+    hours, starts = ready.plan.gpu_hours, ready.plan.starts
+    price = ready.profile.value.price
+    if price and hours:
+        return Cost(hours, hours * price.gpu_hour, price.currency, starts)
+    return Cost(hours, starts=starts)
 
 
 def _differences(

@@ -262,17 +262,21 @@ def choose_error(problems: Sequence[Diagnostic]) -> type[JobgenError] | None:
     return Unfit if errors else None
 
 
-def refuse_failing(ready: PreparedJob) -> None:
-    """Raise the error of the failed checks of the plan, if any, with the warnings behind them."""
+def refuse_failing(ready: PreparedJob, *, force: bool = False) -> None:
+    """Raise the error of the failed checks of the plan, if any, with the warnings behind them.
+
+    ``force`` overrules judgements; nothing can be submitted without the value of a secret.
+    """
     from jobgen.resolve.checks import UNSET
 
     failed = [judge(check) for check in ready.plan.checks if check.status == "fail"]
+    failed = [problem for problem in failed if problem.code == UNSET or not force]
     kind = choose_error(failed)
     if kind is None:
         return
     if all(problem.code != UNSET for problem in failed):
         failed = [p._replace(hint=f"{p.hint} (--force submits anyway)") for p in failed]
-    warned = (judge(check) for check in ready.plan.checks if check.status == "warn")
+    warned = [judge(check) for check in ready.plan.checks if check.status == "warn"]
     raise kind(*failed, *warned)
 
 

@@ -117,7 +117,7 @@ class Call:
         """Ask yes or no. Raises Usage where nobody can be asked; ``-y`` answers yes."""
         if self.flags.yes:
             return True
-        if not self._can_ask():
+        if not self.can_ask:
             raise Usage(f"{question} There is no terminal to ask on", hint="add -y to say yes")
         return _ask(question)
 
@@ -126,9 +126,11 @@ class Call:
 
         The question may hold text of a file: what could act on a terminal is written out.
         """
-        return self._can_ask() and _ask("\n".join(map(defuse, question.split("\n"))))
+        return self.can_ask and _ask("\n".join(map(defuse, question.split("\n"))))
 
-    def _can_ask(self) -> bool:
+    @property
+    def can_ask(self) -> bool:
+        """Whether a person is there to answer a question."""
         return not self.flags.json and is_tty(sys.stdin) and is_tty(sys.stderr)
 
 

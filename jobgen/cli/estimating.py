@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jobgen.cli.call import Call
+from jobgen.cli.call import Call, Flags
 from jobgen.cli.layout import align, fold
 from jobgen.cli.output import Ink, defuse, write_page
-from jobgen.errors import Exit, Missing
+from jobgen.errors import Diagnostic, Exit, Missing
 
 if TYPE_CHECKING:
     from jobgen.app.advising import Advised, Compared
     from jobgen.app.plan_extras import Planned
     from jobgen.app.prepare import PreparedJob
+    from jobgen.cli.screens.plan_summary import Preview
     from jobgen.model.plan import PlanCheck
 
 
@@ -25,6 +26,7 @@ class PlanOptions(NamedTuple):
     against: str | None
     context: int
     exit_code: bool
+    section: tuple[tuple[str, ...], ...]
     why: bool
     nodes: tuple[int, ...]
     compare: str | None
@@ -34,13 +36,18 @@ class PlanOptions(NamedTuple):
     force: bool
 
     @property
+    def sections(self) -> tuple[str, ...]:
+        """The names of --section, each once."""
+        return tuple(dict.fromkeys(name for names in self.section for name in names))
+
+    @property
     def earlier(self) -> str | None:
         """The run that --diff compares with."""
         return self.against or ("last" if self.diff or self.exit_code else None)
 
 
 class PlannerAnswer(NamedTuple):
-    """What the planner said, and whether its reasons are wanted."""
+    """The planner's answer, and what of it was asked for."""
 
     advice: Advised
     compared: Compared | None = None
@@ -49,6 +56,32 @@ class PlannerAnswer(NamedTuple):
     """The exact count of the model's parameters, where it was asked for."""
     failed: tuple[PlanCheck, ...] = ()
     """The failed checks; of memory as it is estimated here, calibrated or not."""
+    forced: bool = False
+    """Whether they are overruled."""
+
+
+def prepare_preview(call: Call, job: Path, options: PlanOptions) -> Preview:
+    """What the screens of ``plan`` are drawn from. Raises like ``prepare`` and ``plan``."""
+    from jobgen.app.plan_extras import plan
+    from jobgen.app.prepare import prepare
+    from jobgen.cli.screens.plan_summary import Invocation, Preview
+
+    ready = prepare(call.world, job, choose_cluster(call, options), call.flags.sets)
+    planned = plan(call.world, ready, diff=options.earlier, context=options.context)
+    answer = answer_planner(call, ready, job, options)
+    return Preview(planned, answer, Invocation(str(job), call.flags))
+
+
+def list_hidden_errors(preview: Preview, flags: Flags, options: PlanOptions) -> list[Diagnostic]:
+    """The failed checks that no section on the screen shows."""
+    from jobgen.app.prepare import judge
+    from jobgen.resolve.planner_request import UNFIT
+
+    if flags.json or not options.sections or "checks" in options.sections:
+        return []
+    verdict = "memory" in options.sections
+    failed = preview.answer.failed
+    return [judge(check) for check in failed if not (verdict and check.code == UNFIT)]
 
 
 def choose_cluster(call: Call, options: PlanOptions) -> str | None:
@@ -72,8 +105,8 @@ def answer_planner(
     links = find_benches(call.world, ready) if ready.job.value.train else ()
     if options.calibrated and not known and not links:
         raise Missing(
-            f"no run of '{ready.plan.name}' on {ready.plan.cluster} has told its peak memory, and "
-            "no bench has measured the links",
+            f"no run of '{ready.plan.name}' on {ready.plan.cluster} has reported its peak memory, "
+            "and no bench has measured the links",
             hint="the program writes it to $JOBGEN_REPORT_FILE: see docs/howto/plan.md; links: "
             f"jobgen bench allreduce -c {ready.plan.cluster}",
         )
@@ -88,10 +121,19 @@ def answer_planner(
     names = _names(options)
     beside = compare_clusters(call.world, job, names, call.flags.sets) if names else None
     exact = describe_count(ready) if options.exact else ""
-    answer = PlannerAnswer(found, beside, options.why, exact, tuple(_failing(found, ready)))
+    failed = tuple(_failing(found, ready))
+    answer = PlannerAnswer(found, beside, options.why, exact, failed, options.force)
     if options.html is not None:
         _write_page(answer, ready, options.html)
     return answer
+
+
+def estimate_job(ready: PreparedJob) -> PlannerAnswer:
+    """The answer to no question in particular, for the short screen."""
+    from jobgen.app.advising import advise_job
+
+    found = advise_job(ready)
+    return PlannerAnswer(found, failed=tuple(_failing(found, ready)))
 
 
 def _failing(found: Advised, ready: PreparedJob) -> Iterator[PlanCheck]:
@@ -118,29 +160,52 @@ def choose_exit(said: PlannerAnswer, planned: Planned, options: PlanOptions) -> 
 
 
 def draw_section(said: PlannerAnswer, ink: Ink) -> str:
-    """What stands on the screen; a line where something is missing, nothing without ``train``."""
+    """The memory section in full; a line if something is missing, nothing without ``train``."""
     found = said.advice
     if found.advice is None and not found.missing:
         return ""
-    parts = [f"Model  {fold(defuse(said.counted), ink.width - 7, '  ')}\n" if said.counted else ""]
     if found.advice is None:
-        parts.append(
-            f"Memory  {fold(defuse(f'not estimated: {found.missing}'), ink.width - 8, '  ')}\n"
-        )
+        missing = defuse(f"not estimated: {found.missing}")
+        parts = [f"Memory  {fold(missing, ink.width - 8, '  ')}\n"]
     else:
         from jobgen.cli.screens import advice
 
-        parts.append(advice.screen(found.advice, ink, reasons=said.why))
-    known = found.measured or found.links
-    parts += [f"{ink('strong', 'Measured')}\n{_measured(found)}"] if known else []
-    if said.compared is not None:
-        from jobgen.cli.screens import offers
+        parts = [advice.screen(found.advice, ink, reasons=said.why)]
+    known = [f"{ink('strong', 'Measured')}\n{_measured(found)}"] if _has_measured(found) else []
+    return "\n".join([*_draw_counted(said, ink), *parts, *known, *_draw_compared(said, ink)])
 
-        parts.append(offers.screen(said.compared.offers, said.compared.tokens, ink))
-        parts += [
-            f"  {defuse(name)}: {defuse(why)}\n" for name, why in said.compared.unknown.items()
-        ]
-    return "\n".join(part for part in parts if part)
+
+def draw_extras(said: PlannerAnswer, ink: Ink) -> str:
+    """What the options of ``plan`` ask for beside the summary, and what was measured."""
+    found = said.advice
+    parts = _draw_counted(said, ink)
+    if _has_measured(found):
+        parts.append(_measured(found).split("\n", 1)[0].replace("  ", "Measured  ", 1) + "\n")
+    if found.advice is not None:
+        from jobgen.cli.screens import advice, scaling
+
+        parts.append(scaling.screen(found.advice.scale, ink))
+        parts.append(advice.draw_why(found.advice, ink) if said.why else "")
+    return "\n".join(part for part in [*parts, *_draw_compared(said, ink)] if part)
+
+
+def _has_measured(found: Advised) -> bool:
+    return bool(found.measured or found.links)
+
+
+def _draw_counted(said: PlannerAnswer, ink: Ink) -> list[str]:
+    return [f"Model  {fold(defuse(said.counted), ink.width - 7, '  ')}\n"] if said.counted else []
+
+
+def _draw_compared(said: PlannerAnswer, ink: Ink) -> list[str]:
+    if said.compared is None:
+        return []
+    from jobgen.cli.screens import offers
+
+    unknown = said.compared.unknown.items()
+    table = offers.screen(said.compared.offers, said.compared.tokens, ink)
+    parts = [table, "".join(f"  {defuse(name)}: {defuse(why)}\n" for name, why in unknown)]
+    return [part for part in parts if part]
 
 
 def _measured(found: Advised) -> str:
@@ -149,12 +214,12 @@ def _measured(found: Advised) -> str:
 
     rows = []
     for number, one in enumerate(found.measured):
-        used = "; used here" if found.calibrated and not number else ""
-        more = "; --calibrated uses it" if not found.calibrated and not number else ""
-        told = f"{one.bytes / GIB:.1f} GiB {one.metric}, {one.expected / GIB:.1f} expected"
+        used = "; applied" if found.calibrated and not number else ""
+        more = "; --calibrated applies it" if not found.calibrated and not number else ""
+        told = f"{one.bytes / GIB:.1f} GiB {one.metric}, {one.expected / GIB:.1f} estimated"
         rows.append((defuse(one.alias), f"{told} ({one.factor - 1:+.0%}){used}{more}"))
     for link in found.links:
-        how = "used here" if found.calibrated else "--calibrated uses it"
+        how = "applied" if found.calibrated else "--calibrated applies it"
         rows.append((defuse(link.alias), f"{link.text.partition(',')[0]}; {how}"))
     return align(rows, indent="  ")
 

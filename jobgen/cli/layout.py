@@ -95,8 +95,11 @@ def count(number: int, word: str, many: str = "") -> str:
 
 
 def write_hours(hours: float, digits: int = 3) -> str:
-    """Hours for people: ``2.67``, ``27,648``."""
-    return f"{hours:,.0f}" if hours >= 10 ** (digits - 1) else f"{hours:.{digits}g}"
+    """Hours for people, never with an exponent: ``2.67``, ``64``, ``24,576``, ``<0.01``."""
+    if 0 < hours < 0.005:
+        return "<0.01"
+    text = f"{hours:,.{max(digits - len(str(int(hours))), 0)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def format_size(amount: float) -> str:

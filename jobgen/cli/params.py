@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -112,6 +112,53 @@ class Ops(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 
         return tuple(dict.fromkeys(known[word] for word in words))
 
 
+class Sections(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
+    """Parts of the screen of ``plan``: ``env,sbatch``."""
+
+    name = "sections"
+    KNOWN = ("memory", "decisions", "steps", "sbatch", "env", "files", "checks")
+    """In the order of the screen."""
+    MEANT: ClassVar[dict[str, str]] = {
+        **dict.fromkeys(("strategies", "strategy", "estimate", "gpu"), "memory"),
+        **dict.fromkeys(("environment", "nccl", "secrets", "variables"), "env"),
+        **dict.fromkeys(("directives", "options", "slurm"), "sbatch"),
+        **dict.fromkeys(("upload", "uploads", "bundle"), "files"),
+        **dict.fromkeys(("warnings", "notes", "errors", "problems"), "checks"),
+        **dict.fromkeys(("launch", "launcher", "run", "commands"), "steps"),
+        **dict.fromkeys(("shape", "resources", "cpus", "setup"), "decisions"),
+    }
+    """Other names that people try."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """The names, each once."""
+        names = tuple(dict.fromkeys(word.strip() for word in str(value).split(",")))
+        for name in names:
+            if name not in self.KNOWN:
+                self.fail(self._explain_unknown(name), param, ctx)
+        return names
+
+    def _explain_unknown(self, name: str) -> str:
+        from difflib import get_close_matches
+
+        near = self.MEANT.get(name.lower()) or next(
+            iter(get_close_matches(name.lower(), self.KNOWN, 1)), ""
+        )
+        meant = f" Did you mean '{near}'?" if near else ""
+        return f"unknown section '{defuse(name)}'.{meant} Sections: {', '.join(self.KNOWN)}"
+
+    def shell_complete(
+        self, _: click.Context, __: click.Parameter, incomplete: str
+    ) -> list[click.shell_completion.CompletionItem]:
+        """The names, after those that are already there."""
+        from click.shell_completion import CompletionItem
+
+        before, comma, last = incomplete.rpartition(",")
+        names = [name for name in self.KNOWN if name.startswith(last)]
+        return [CompletionItem(f"{before}{comma}{name}") for name in names]
+
+
 def complete_jobs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Names of jobs; only the run database of this machine is read."""
     from jobgen.app.world import World
@@ -122,6 +169,7 @@ def complete_jobs(_: click.Context, __: click.Parameter, incomplete: str) -> lis
 
 
 COUNTS = Counts()
+SECTIONS = Sections()
 FILE = click.Path(path_type=Path)
 JOB = click.argument("job", metavar="JOB", type=FILE)
 """A job file."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from jobgen.cli.layout import clip, format_size, format_span, measure
+from jobgen.cli.layout import clip, count, format_size, format_span, measure
 from jobgen.cli.output import Output, defuse
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ class ProgressBar:
 
     output: Output
     clock: Callable[[], float]
+    uploads: int = 0
+    """Files of the workdir that are uploaded."""
     _name: str = field(default="", init=False)
     _began: float = field(default=0.0, init=False)
     _drawn: float = field(default=0.0, init=False)
@@ -61,7 +63,8 @@ class ProgressBar:
         head = f"[{stage.number}/{stage.of}] {stage.name:8}"
         seconds = now - self._began
         if stage.total:
-            return f"{head}  {_moved(stage, seconds)}"
+            files = f"{count(self.uploads, 'file')}, " if self.uploads else ""
+            return f"{head}  {files}{_moved(stage, seconds)}"
         took = f"  {seconds:.1f} s" if stage.ended and seconds >= 0.05 else ""
         return f"{head}  {defuse(stage.text)}{took}"
 

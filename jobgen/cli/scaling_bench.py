@@ -51,17 +51,18 @@ def _rehearsed(call: Call, made: tuple[PreparedJob, ...], job: Path) -> Exit:
     """The dry run of each size. Each but the first waits for the one before, whatever its id."""
     from jobgen.app import submit as app
     from jobgen.cli.screens import submit as screens
-    from jobgen.cli.screens.plan import Invocation
+    from jobgen.cli.submit_dialog import preview_job
 
     runs = [(one, app.rehearse_submit(one)) for one in made]
-    words = Invocation(str(job), call.flags)
     note = "Each size but the first gets --dependency=afterany:ID of the one before.\n"
 
     def drawn(ink: Any) -> str:
         parts = []
         for one, dry in runs:
-            last = f"Script: {words.command('render')} --set nodes={one.plan.shape.nodes}\n"
-            parts.append(screens.draw_dry_run(one, dry, words, ink, scripts=False, last=last))
+            preview = preview_job(call, one, str(job))
+            nodes = f"nodes={one.plan.shape.nodes}"
+            last = f"Script: {preview.call.command('render', sets=(nodes,))}\n"
+            parts.append(screens.draw_dry_run(preview, dry, ink, scripts=False, last=last))
         return "\n".join([*parts, note])
 
     call.answer(lambda: {"sizes": [screens.dump_dry_run(one, dry) for one, dry in runs]}, drawn)

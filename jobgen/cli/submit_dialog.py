@@ -6,44 +6,53 @@ import time
 from typing import TYPE_CHECKING
 
 from jobgen.cli.call import Call
-from jobgen.cli.layout import count, format_size, write_hours
+from jobgen.cli.layout import write_hours
 from jobgen.cli.progress_bar import ProgressBar
 from jobgen.cli.screens import submit as screens
+from jobgen.cli.screens.plan_summary import draw_top
 from jobgen.errors import Exit
 
 if TYPE_CHECKING:
     from jobgen.app.context import Progress
     from jobgen.app.prepare import PreparedJob
+    from jobgen.cli.screens.plan_summary import Preview
     from jobgen.model.record import RunRecord
     from jobgen.submission.exchange import DryRun
 
 
+def preview_job(call: Call, ready: PreparedJob, job: str) -> Preview:
+    """What the short screen is drawn from; ``job`` is empty if it has no file."""
+    from jobgen.app.plan_extras import plan
+    from jobgen.cli.estimating import estimate_job
+    from jobgen.cli.screens.plan_summary import Invocation, Preview
+
+    return Preview(plan(call.world, ready), estimate_job(ready), Invocation(job, call.flags))
+
+
 def show_dry_run(call: Call, ready: PreparedJob, dry: DryRun, job: str, *, last: str = "") -> Exit:
     """Print the dry run; ``last`` stands for its last lines where the job has no file."""
-    from jobgen.cli.screens.plan import Invocation
-
-    words = Invocation(job, call.flags)
     call.answer(
         lambda: screens.dump_dry_run(ready, dry),
         lambda ink: screens.draw_dry_run(
-            ready, dry, words, ink, scripts=call.flags.verbose > 0, last=last
+            preview_job(call, ready, job), dry, ink, scripts=call.flags.verbose > 0, last=last
         ),
         warnings=ready.plan.notes,
     )
     return Exit.DONE
 
 
-def confirm_submit(call: Call, ready: PreparedJob) -> bool:
-    """Whether to go on: notes are shown, and a costly job is asked about."""
-    if not call.flags.json:
-        call.complain(ready.plan.notes)
-        call.complain(screens.list_failing(ready.plan.checks))
-    if ready.manifest is not None:
-        files = count(len(ready.manifest.files), "file")
-        call.output.say(f"upload: {files}, {format_size(ready.manifest.total)}")
+def confirm_submit(call: Call, ready: PreparedJob, job: str = "") -> bool:
+    """Whether to go on. A costly job is asked about, below its short plan; of others only warnings
+    and notes are shown."""
     most = ready.profile.value.confirm.gpu_hours
     hours, starts = ready.plan.gpu_hours, ready.plan.starts
-    if most is None or hours <= most:
+    costly = most is not None and hours > most
+    if costly and job and call.can_ask and not call.flags.yes:
+        call.output.say(draw_top(preview_job(call, ready, job), call.output.talk))
+    elif not call.flags.json:
+        call.complain(ready.plan.notes)
+        call.complain(screens.list_failing(ready.plan.checks))
+    if most is None or not costly:
         return True
     during = f" in up to {starts} starts" if starts > 1 else ""
     total = f"{write_hours(hours)} GPU-hours{during}"
@@ -54,9 +63,10 @@ def confirm_submit(call: Call, ready: PreparedJob) -> bool:
     return False
 
 
-def build_progress(call: Call) -> Progress:
+def build_progress(call: Call, ready: PreparedJob) -> Progress:
     """The lines [1/3] … on standard error."""
-    return ProgressBar(call.output, time.monotonic)
+    uploads = len(ready.manifest.files) if ready.manifest else 0
+    return ProgressBar(call.output, time.monotonic, uploads)
 
 
 def show_accepted(call: Call, record: RunRecord, *, stream: bool) -> None:

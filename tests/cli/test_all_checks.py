@@ -167,11 +167,11 @@ def test_a_plan_with_a_failed_check_ends_with_what_to_fix(jobgen: Jobgen, folder
     write(folder, "nodes: 1", "time: 1h", "secrets: [ABSENT]", run="trian.py")
     answer = jobgen("plan", "job.yaml", "-c", "small")
     assert answer.code == Exit.INVALID
-    assert "Next:" not in answer.out
-    last = " ".join(answer.out[answer.out.index("\nFix this first\n") :].split())
-    assert "trian.py is not among the files of the workdir (job.yaml:2)" in last
-    assert "did you mean train.py?" in last
-    assert "ABSENT is not in the environment" in last
+    text = " ".join(answer.out.split())
+    assert "[fail] trian.py is not among the files of the workdir (job.yaml:2, J220)" in text
+    assert "did you mean train.py?" in text
+    assert text.count("ABSENT is not in the environment") == 1
+    assert answer.out.endswith("\nNext: jobgen explain J220\n")
     assert jobgen("plan", "job.yaml", "-c", "small", "--force").code == Exit.DONE
 
 

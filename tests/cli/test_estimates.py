@@ -45,11 +45,12 @@ def _write(folder: Path, strategy: str) -> None:
 
 
 def test_the_simplest_that_fits_is_chosen_and_drawn(jobgen: Jobgen, folder: Path) -> None:
-    said = jobgen("plan", *ON)
+    said = jobgen("plan", *ON, "--section", "memory")
     assert said.code == Exit.DONE
     for part in ("Memory per GPU", "STRATEGY", "GPU MEM", "limit 79.2 GiB", "fits:"):
         assert part in said.out
-    assert "auto: the simplest that fits" in said.out
+    assert "auto: the simplest that fits" in jobgen("plan", *ON, "--section", "decisions").out
+    assert "auto chose the simplest of 5 that fits; 3 others fit" in jobgen("plan", *ON).out
     assert "How it scales" not in said.out
 
 
@@ -59,9 +60,14 @@ def test_what_does_not_fit_ends_with_six_and_says_what_would_help(
     _write(folder, "ddp")
     said = jobgen("plan", *ON)
     assert said.code == Exit.UNFIT
-    assert "does not fit" in said.out
-    assert "What would help" in said.out
-    assert "Smallest number of nodes that works: 1" in said.out
+    assert "does not fit: " in said.out
+    assert "\n  what would help: " in said.out
+    full = jobgen("plan", *ON, "--section", "memory")
+    assert full.code == Exit.UNFIT
+    assert "What would help (cheapest first)" in full.out
+    assert "Fewest nodes that fit: 1" in full.out
+    assert full.err == ""
+    assert "error[J251]" in jobgen("plan", *ON, "--section", "env").err
     assert jobgen("plan", *ON, "--force").code == Exit.DONE
     refused = jobgen("submit", *ON, "--dry-run")
     assert refused.code == Exit.UNFIT

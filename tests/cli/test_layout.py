@@ -1,6 +1,9 @@
 """Text in columns."""
 
-from hypothesis import given
+import re
+
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jobgen.cli.layout import (
@@ -13,7 +16,9 @@ from jobgen.cli.layout import (
     format_span,
     measure,
     pad,
+    write_hours,
 )
+from jobgen.cli.screens.offers import format_amount
 
 
 def test_wide_and_combining_characters_are_counted_as_a_terminal_does() -> None:
@@ -61,3 +66,25 @@ def test_amounts_are_in_words_of_people() -> None:
     ]
     assert count(1, "file") == "1 file"
     assert count(0, "entry", "entries") == "0 entries"
+
+
+@example(99.96, 3)
+@example(24576.0, 3)
+@example(0.0000001, 3)
+@given(st.floats(0, 1e9), st.integers(3, 4))
+def test_hours_are_written_as_people_read_them(hours: float, digits: int) -> None:
+    text = write_hours(hours, digits)
+    assert "e" not in text
+    if text != "<0.01":
+        assert float(text.replace(",", "")) == pytest.approx(hours, rel=0.006, abs=0.005)
+
+
+def test_hours_have_no_digits_that_say_nothing() -> None:
+    hours = (64, 2.6666, 24576, 99.96, 9.999, 0.25, 0.001, 0, 1234.56)
+    texts = ("64", "2.67", "24,576", "100", "10", "0.25", "<0.01", "0", "1,235")
+    assert tuple(map(write_hours, hours)) == texts
+
+
+@given(st.floats(0, 1e15))
+def test_an_amount_has_no_exponent(amount: float) -> None:
+    assert re.fullmatch(r"[\d.,<]+( (tr|b|m)illion)?", format_amount(amount))

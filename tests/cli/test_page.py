@@ -105,7 +105,7 @@ def test_every_number_of_a_picture_stands_in_a_table() -> None:
         assert option.title in words or f"\u25b6 {option.title}" in words
         assert to_gib(option.memory.nvidia_smi) in words
         assert {to_gib(part.bytes) for part in option.memory.components if part.bytes} <= words
-    assert {"89000", "172000", "310000", "87 %", "444 EUR"} <= words
+    assert {"89,000", "172,000", "310,000", "87 %", "444 EUR"} <= words
     assert set(made.ADVICE.doubts) | set(made.ADVICE.why) <= words
 
 

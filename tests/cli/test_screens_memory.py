@@ -127,16 +127,16 @@ def shown(**changed: Any) -> str:
 
 def test_the_metric_the_interval_and_the_moment_are_said() -> None:
     text = shown()
-    assert "expected 48.3 GiB in nvidia-smi (45.4\u201351.2) of 80.0" in text
-    assert "46.9 reserved, 44.3 allocated by torch; the peak is in the backward pass" in text
+    assert "expected 48.3 of 80.0 GiB in nvidia-smi (45.4\u201351.2)" in text
+    assert "torch: 46.9 reserved, 44.3 allocated; peak during the backward pass" in text
     for moment in get_args(Moment):
-        assert "; the peak is in " in shown(memory=made.FSDP.memory._replace(moment=moment))
+        assert "; peak during " in shown(memory=made.FSDP.memory._replace(moment=moment))
 
 
 def test_each_verdict_says_by_how_much_or_why() -> None:
     assert "\n  fits: 40 % headroom (31.7 GiB)\n" in shown()
     wide = made.FSDP.memory._replace(high=81 * GIB)
-    assert "headroom (31.7 GiB); the upper end of the interval does not fit" in shown(memory=wide)
+    assert "headroom (31.7 GiB); the upper estimate does not fit" in shown(memory=wide)
     assert "\n  tight: 40 % headroom" in shown(verdict="tight")
     assert "does not fit: 84.7 GiB over the limit (106 %); too many states\n" in shown(
         memory=made.DDP.memory, verdict="no", note="too many states"
@@ -151,16 +151,16 @@ def test_the_step_of_what_cannot_run_is_not_shown() -> None:
 
 
 def test_what_is_needed_beside_the_gpu_is_named_where_it_is_needed() -> None:
-    assert "beside the GPU: 89.4 GiB for each checkpoint\n" in shown()
+    assert "outside the GPU: 89.4 GiB per checkpoint\n" in shown()
     text = shown(memory=made.FSDP.memory._replace(host=2 * GIB, pinned=GIB, nvme=3 * GIB))
-    assert "2.0 GiB of 1.0 TiB memory of each node, 1.0 GiB of it pinned; 3.0 GiB NVMe" in text
-    assert "beside" not in shown(memory=made.FSDP.memory._replace(checkpoint=0.0))
+    assert "2.0 GiB of 1.0 TiB host memory per node (1.0 GiB pinned); 3.0 GiB NVMe" in text
+    assert "outside" not in shown(memory=made.FSDP.memory._replace(checkpoint=0.0))
 
 
 def test_what_does_not_shrink_is_said() -> None:
-    assert "more GPUs make smaller: params, grads, moments; 40.8 GiB stay" in shown()
+    assert "more GPUs shrink params, grads, moments; 40.8 GiB is fixed" in shown()
     alone = made.memory(0, 0, 0, 0, 1, 1, 8)
-    assert "more GPUs make nothing of it smaller: 10.0 GiB stay" in shown(memory=alone)
+    assert "more GPUs shrink nothing: 10.0 GiB is fixed" in shown(memory=alone)
 
 
 # the table
@@ -190,11 +190,13 @@ def test_nothing_to_show_is_nothing() -> None:
 
 def test_changes_are_shown_with_what_they_give_and_cost() -> None:
     text = remedies.screen(made.NONE, Ink())
-    assert "  3  train.strategy.type: fsdp\n     112 GiB less, 4 % slower: 52.5 GiB, fits\n" in text
-    assert "     10.2 GiB less: 155 GiB, too much\n" in text
-    assert text.endswith("Smallest number of nodes that works: 4\n")
+    assert (
+        "  3  train.strategy.type: fsdp\n     saves 112 GiB, 4 % slower: 52.5 GiB, fits\n" in text
+    )
+    assert "     saves 10.2 GiB: 155 GiB, too much\n" in text
+    assert text.endswith("Fewest nodes that fit: 4\n")
     few = made.NONE._replace(levers=made.LEVERS[:2], smallest_nodes=None)
-    assert remedies.screen(few, Ink()).endswith("None of these is enough alone.\n")
+    assert remedies.screen(few, Ink()).endswith("No single change is enough.\n")
 
 
 def test_the_curve_ends_at_the_ideal() -> None:
@@ -239,7 +241,7 @@ def test_break_even_is_where_the_amounts_are_equal() -> None:
     assert even.runs * cheaper == pytest.approx(own.owned)
     text = offers.screen(made.OFFERS, 1e9, Ink(width=120))
     assert "a100x16 costs as much as h100x32 at 1.65 EUR a GPU-hour (now 1.85)" in text
-    assert "dgx-own pays after 556 such runs, 8333 hours of use, against h100x32" in text
+    assert "dgx-own pays after 556 such runs, 8,333 hours of use, against h100x32" in text
 
 
 def test_without_a_price_nothing_is_said_of_money() -> None:

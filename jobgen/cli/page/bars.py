@@ -99,7 +99,7 @@ def list_step_bars(advice: Advice) -> list[Bar]:
             for name, letter, amount in divide_step(step)
             if amount > 0
         )
-        text = f"{format_time(step.seconds)}, {step.rate:.0f} tokens/s/GPU"
+        text = f"{format_time(step.seconds)}, {step.rate:,.0f} tokens/s/GPU"
         rows.append(Bar(option.title, text, parts, option.chosen))
     return rows
 

@@ -71,7 +71,7 @@ def draw_tokens(scale: Sequence[Scale]) -> Picture | None:
     ]
     title = "Tokens per second by number of nodes"
     points = (
-        f"{one.nodes} nodes: {one.rate:.0f}, {format_percent(one.efficiency)}" for one in known
+        f"{one.nodes} nodes: {one.rate:,.0f}, {format_percent(one.efficiency)}" for one in known
     )
     return Picture("scaling", title, "; ".join(points), _TALL + 42, shapes)
 

@@ -77,7 +77,7 @@ def list_steps(advice: Advice) -> PageTable:
         sent = {"node": 0.0, "network": 0.0}
         for volume in step.volumes:
             sent[volume.link] += volume.bytes
-        cells = [_title(option), format_time(step.seconds), f"{step.rate:.0f}"]
+        cells = [_title(option), format_time(step.seconds), f"{step.rate:,.0f}"]
         times = [format_time(amount) if amount else "-" for _, _, amount in parts]
         volumes = [format_size(amount) if amount else "-" for amount in sent.values()]
         rows.append([*cells, format_percent(compute_mfu(step, advice.machine)), *times, *volumes])
@@ -94,7 +94,7 @@ def list_scaling(advice: Advice) -> PageTable:
         option, rates = one.option, ["-"] * 3
         if one.rate > 0 and can_run(option):
             rates = [
-                f"{one.rate:.0f}",
+                f"{one.rate:,.0f}",
                 f"{compute_ideal(one, advice.scale):.0f}",
                 format_percent(one.efficiency),
             ]

@@ -50,8 +50,8 @@ def _head(advice: Advice) -> list[Item]:
         words = format_verdict(shown, advice.limit), format_expected(shown.memory, advice.limit)
         head.append(Banner(shown.verdict, *words))
     if advice.smallest_nodes is not None:
-        by = f", by {advice.smallest_by}" if advice.smallest_by else ""
-        text = f"Smallest number of nodes that works: {advice.smallest_nodes}{by}"
+        how = f", with {advice.smallest_by}" if advice.smallest_by else ""
+        text = f"Fewest nodes that fit: {advice.smallest_nodes}{how}"
         head.append(Paragraph(text))
     return [Paragraph(summary), *head]
 

@@ -17,8 +17,8 @@ STYLES: dict[Verdict, str] = {"fits": "good", "tight": "busy", "no": "bad", "unk
 _MOMENTS = {
     "forward": "the forward pass",
     "backward": "the backward pass",
-    "step": "the optimizer's step",
-    "load": "loading the model",
+    "step": "the optimizer step",
+    "load": "model loading",
 }
 
 
@@ -53,15 +53,18 @@ def screen(advice: Advice, ink: Ink) -> str:
     option = advice.first_option
     if option is None:
         return ""
-    memory = option.memory
-    parts = [part for part in memory.components if part.bytes > 0]
     lines = [
         *_title(option, advice.limit, ink),
-        *_legend(parts, memory.nvidia_smi, ink),
-        _bar(parts, advice.limit, ink),
+        *draw_components(option.memory, advice.limit, ink),
         *_sentences(option, advice, ink),
     ]
     return "".join(line + "\n" for line in lines)
+
+
+def draw_components(memory: GpuMemory, limit: float, ink: Ink) -> list[str]:
+    """Each part with its letter and GiB, and the bar below."""
+    parts = [part for part in memory.components if part.bytes > 0]
+    return [*_legend(parts, memory.nvidia_smi, ink), _bar(parts, limit, ink)]
 
 
 def format_setting(option: StrategyOption) -> str:
@@ -142,9 +145,9 @@ def format_expected(memory: GpuMemory, limit: float) -> str:
     shown, most = to_gib(memory.nvidia_smi), to_gib(limit)
     reserved, allocated = (to_gib(memory.get_peak(key)) for key in ("reserved", "allocated"))
     return (
-        f"expected {shown} GiB in nvidia-smi ({low}\u2013{high}) of {most}; "
-        f"{reserved} reserved, {allocated} allocated by torch; "
-        f"the peak is in {_MOMENTS[memory.moment]}"
+        f"expected {shown} of {most} GiB in nvidia-smi ({low}\u2013{high}); "
+        f"torch: {reserved} reserved, {allocated} allocated; "
+        f"peak during {_MOMENTS[memory.moment]}"
     )
 
 
@@ -158,22 +161,22 @@ def format_verdict(option: StrategyOption, limit: float) -> str:
     if option.verdict == "no":
         over = f"{to_gib(-free)} GiB over the limit ({part})" if free < 0 else ""
         if free >= 0 and memory.high > limit:
-            over = f"the interval reaches {to_gib(memory.high)} GiB"
+            over = f"the estimate reaches {to_gib(memory.high)} GiB"
         why = "; ".join(words for words in (over, option.note) if words)
         return f"does not fit: {why or 'no reason was given'}"
-    top = "; the upper end of the interval does not fit" if memory.high > limit else ""
+    top = "; the upper estimate does not fit" if memory.high > limit else ""
     return f"{option.verdict}: {part} headroom ({to_gib(free)} GiB){top}"
 
 
 def _shrinking(memory: GpuMemory) -> list[str]:
-    """Which parts more GPUs make smaller, and how much is left however many there are."""
+    """Which parts shrink with more GPUs, and how much stays however many there are."""
     parts = [part for part in memory.components if part.bytes > 0]
     smaller = [part for part in parts if part.shrinks]
     stays = sum(part.bytes for part in parts if not part.shrinks)
     if not smaller:
-        return [f"more GPUs make nothing of it smaller: {to_gib(stays)} GiB stay"]
+        return [f"more GPUs shrink nothing: {to_gib(stays)} GiB is fixed"]
     names = ", ".join(part.name for part in smaller)
-    return [f"more GPUs make smaller: {names}; {to_gib(stays)} GiB stay"]
+    return [f"more GPUs shrink {names}; {to_gib(stays)} GiB is fixed"]
 
 
 def _beside(memory: GpuMemory, machine: ClusterHardware) -> list[str]:
@@ -181,13 +184,13 @@ def _beside(memory: GpuMemory, machine: ClusterHardware) -> list[str]:
     told = []
     if memory.host > 0:
         there = f" of {format_size(machine.node_memory)}" if machine.node_memory else ""
-        pinned = f", {format_size(memory.pinned)} of it pinned" if memory.pinned > 0 else ""
-        told.append(f"{format_size(memory.host)}{there} memory of each node{pinned}")
+        pinned = f" ({format_size(memory.pinned)} pinned)" if memory.pinned > 0 else ""
+        told.append(f"{format_size(memory.host)}{there} host memory per node{pinned}")
     if memory.nvme > 0:
-        told.append(f"{format_size(memory.nvme)} NVMe of each node")
+        told.append(f"{format_size(memory.nvme)} NVMe per node")
     if memory.checkpoint > 0:
-        told.append(f"{format_size(memory.checkpoint)} for each checkpoint")
-    return [f"beside the GPU: {'; '.join(told)}"] if told else []
+        told.append(f"{format_size(memory.checkpoint)} per checkpoint")
+    return [f"outside the GPU: {'; '.join(told)}"] if told else []
 
 
 def format_speed(step: StepTime, machine: ClusterHardware) -> str:
@@ -197,7 +200,7 @@ def format_speed(step: StepTime, machine: ClusterHardware) -> str:
     ]
     if step.seconds <= 0:
         return "step: unknown"
-    told = f"step {format_time(step.seconds)} ({', '.join(spent)}); {step.rate:.0f} tokens/s/GPU"
+    told = f"step {format_time(step.seconds)} ({', '.join(spent)}); {step.rate:,.0f} tokens/s/GPU"
     return f"{told}, MFU {format_percent(compute_mfu(step, machine))}" if machine.peak > 0 else told
 
 

@@ -53,14 +53,14 @@ def draw_column(offer: Offer) -> list[str]:
     if not step:
         return cells + ["-"] * 5
     hours = (f"{write_hours(offer.gpu_hours / gpus)} h", write_hours(offer.gpu_hours, 4))
-    return [*cells, format_time(step.seconds), f"{step.rate:.0f}", *hours, format_money(offer)]
+    return [*cells, format_time(step.seconds), f"{step.rate:,.0f}", *hours, format_money(offer)]
 
 
 def format_money(offer: Offer) -> str:
     """``115 EUR``, or ``-`` where nobody said a price."""
     if offer.amount is None:
         return "-"
-    return f"{offer.amount:.0f} {defuse(offer.currency)}".rstrip()
+    return f"{offer.amount:,.0f} {defuse(offer.currency)}".rstrip()
 
 
 def list_evens(offers: Sequence[Offer]) -> list[str]:
@@ -82,7 +82,7 @@ def list_evens(offers: Sequence[Offer]) -> list[str]:
         else:
             hours = even.runs * offer.gpu_hours / offer.option.setup.mesh.world
             told.append(
-                f"{name} pays after {even.runs:.0f} such runs, {hours:.0f} hours of use, "
+                f"{name} pays after {even.runs:,.0f} such runs, {hours:,.0f} hours of use, "
                 f"against {other}"
             )
     return told
@@ -92,8 +92,8 @@ def format_amount(number: float) -> str:
     """A large number for people: ``1.2 billion``."""
     for size, word in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
         if number >= size:
-            return f"{number / size:.3g} {word}"
-    return f"{number:.0f}"
+            return f"{write_hours(number / size)} {word}"
+    return f"{number:,.0f}"
 
 
 def _blocks(widths: Sequence[int], room: int) -> list[tuple[int, int]]:

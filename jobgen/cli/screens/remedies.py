@@ -11,24 +11,24 @@ def screen(advice: Advice, ink: Ink) -> str:
     """The cheapest changes with what each gives and costs, and the fewest nodes that work."""
     lines = []
     if advice.levers:
-        lines.append(ink("strong", "What would help, the cheapest first"))
+        lines.append(ink("strong", "What would help (cheapest first)"))
         for number, lever in enumerate(advice.levers, 1):
             lines += _lever(number, lever, ink)
     if advice.smallest_nodes is not None:
-        how = f", by {advice.smallest_by}" if advice.smallest_by else ""
-        told = f"Smallest number of nodes that works: {advice.smallest_nodes}{how}"
+        how = f", with {advice.smallest_by}" if advice.smallest_by else ""
+        told = f"Fewest nodes that fit: {advice.smallest_nodes}{how}"
         lines.append(fold_foreign(told, ink.width, "  "))
     elif advice.levers and not any(lever.fits for lever in advice.levers):
-        lines += [f"  {fold_foreign('None of these is enough alone.', ink.width - 2)}"]
+        lines += [f"  {fold_foreign('No single change is enough.', ink.width - 2)}"]
     return "".join(line + "\n" for line in lines)
 
 
 def _lever(number: int, lever: Lever, ink: Ink) -> list[str]:
     fits, style = ("fits", "good") if lever.fits else ("too much", "bad")
     less = (
-        f"{to_gib(lever.saves)} GiB less"
+        f"saves {to_gib(lever.saves)} GiB"
         if lever.saves >= 0
-        else f"{to_gib(-lever.saves)} GiB more"
+        else f"takes {to_gib(-lever.saves)} GiB more"
     )
     told = f"{less}{format_slower(lever.slower)}: {to_gib(lever.memory)} GiB, {fits}"
     numbers = fold_foreign(told, ink.width - 5, "     ").removesuffix(fits)

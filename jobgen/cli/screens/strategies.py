@@ -55,7 +55,7 @@ def _cells(option: StrategyOption, fastest: float, ink: Ink) -> tuple[str, ...]:
     if step is not None and step.seconds > 0:
         speed = (
             _time(step, fastest, ink),
-            f"{step.rate:.0f}",
+            f"{step.rate:,.0f}",
             format_percent(compute_exposed(step)),
         )
     memory = f"{to_gib(option.memory.nvidia_smi)} GiB"

@@ -6,51 +6,34 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from jobgen.app.prepare import judge
-from jobgen.cli.diagnostics import format_problem
-from jobgen.cli.layout import align, count, fold_rows, format_size
+from jobgen.cli.layout import align, count, format_size
 from jobgen.cli.output import Ink, defuse
-from jobgen.cli.screens import plan as plans
+from jobgen.cli.screens import plan_sections
+from jobgen.cli.screens.plan_summary import Preview, draw_next, draw_top
 from jobgen.cli.screens.run_files import format_location
 from jobgen.errors import Diagnostic
 
 if TYPE_CHECKING:
     from jobgen.app.prepare import PreparedJob
-    from jobgen.model.plan import Plan, PlanCheck
+    from jobgen.model.plan import PlanCheck
     from jobgen.model.record import RunRecord
     from jobgen.submission.exchange import DryRun
 
 
-def draw_dry_run(
-    ready: PreparedJob,
-    dry: DryRun,
-    words: plans.Invocation,
-    ink: Ink,
-    *,
-    scripts: bool,
-    last: str = "",
-) -> str:
-    """What would be run, in order, and the environment and files of the job; at the end the next
-    commands, or ``last``."""
-    plan = ready.plan
-    commands = f"Script: {words.command('render')}\nSubmit: {words.command('submit')}\n"
-    cost = _cost(plan)
+def draw_dry_run(preview: Preview, dry: DryRun, ink: Ink, *, scripts: bool, last: str = "") -> str:
+    """The short plan; then what would be run, in order, the environment and the files of the job;
+    at the end the next commands, or ``last``."""
+    manifest = preview.planned.ready.manifest
+    render = f"Script: {preview.call.command('render')}\n" if not last else ""
     parts = [
-        plans.draw_headline(plan, cost, ink),
+        draw_top(preview, ink),
         _steps(dry, ink, scripts=scripts),
-        _environment(ready, ink),
+        plan_sections.draw_environment(preview, ink),
         _files(dry, ink),
-        plans.draw_upload(ready.manifest, ink) if ready.manifest else "",
-        plans.draw_checks(plan.checks, ink),
-        "\n".join(format_problem(note, {}, ink) for note in plan.notes),
-        last or commands,
+        plan_sections.draw_upload(manifest, ink) if manifest else "",
+        last or f"{render}{draw_next(preview)}\n",
     ]
     return "\n".join(part for part in parts if part)
-
-
-def _cost(plan: Plan) -> Any:
-    from jobgen.app.plan_extras import Cost
-
-    return Cost(plan.gpu_hours, starts=plan.starts)
 
 
 def _steps(dry: DryRun, ink: Ink, *, scripts: bool) -> str:
@@ -64,17 +47,9 @@ def _steps(dry: DryRun, ink: Ink, *, scripts: bool) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _environment(ready: PreparedJob, ink: Ink) -> str:
-    plan, origins = ready.plan, ready.facts.secrets
-    rows = [(defuse(name), defuse(d.value), plans.draw_reason(d)) for name, d in plan.env.items()]
-    rows += [(name, "***", defuse(origins.get(name) or "NOT FOUND")) for name in plan.secrets]
-    text = fold_rows(rows, ink.width)
-    return f"{ink('strong', 'Environment of the job')}\n{text}" if text else ""
-
-
 def _files(dry: DryRun, ink: Ink) -> str:
     rows = [(defuse(path), format_size(length)) for path, length in dry.files]
-    title = ink("strong", "Files")
+    title = ink("strong", "Files of the run directory")
     return f"{title}  {count(len(rows), 'file')} beside src/\n{align(rows, indent='  ')}"
 
 

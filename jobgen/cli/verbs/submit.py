@@ -36,12 +36,11 @@ def command(call: Call, job: Path, dry_run: bool, follow: bool, wait: bool, forc
     from jobgen.cli import following, submit_dialog
 
     ready = prepare(call.world, job, call.flags.cluster, call.flags.sets)
-    if not force:
-        refuse_failing(ready)
+    refuse_failing(ready, force=force)
     if dry_run:
         return submit_dialog.show_dry_run(call, ready, app.rehearse_submit(ready), str(job))
-    if not submit_dialog.confirm_submit(call, ready):
+    if not submit_dialog.confirm_submit(call, ready, str(job)):
         return Exit.USAGE
-    record = app.submit(call.world, ready, progress=submit_dialog.build_progress(call))
+    record = app.submit(call.world, ready, progress=submit_dialog.build_progress(call, ready))
     submit_dialog.show_accepted(call, record, stream=follow or wait)
     return following.follow_submitted(call, record, follow=follow, wait=wait)

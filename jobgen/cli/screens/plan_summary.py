@@ -1,0 +1,295 @@
+"""The short screen of a plan: shape, cost, memory, warnings, what is sent. At most 25 lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from jobgen.app.prepare import judge
+from jobgen.cli.call import Flags
+from jobgen.cli.diagnostics import PLAIN
+from jobgen.cli.layout import clip, count, fold, format_size, write_hours
+from jobgen.cli.output import TIMES, Ink, defuse
+from jobgen.cli.params import SECTIONS
+from jobgen.errors import Diagnostic
+from jobgen.model.units import Walltime
+from jobgen.shell import join
+
+if TYPE_CHECKING:
+    from jobgen.app.plan_extras import Cost, NodeCpus, Planned
+    from jobgen.cli.estimating import PlannerAnswer
+    from jobgen.model.plan import Plan
+
+HEIGHT = 25
+"""Lines of the screen, next command included."""
+_LEAST = 3
+"""Lines that warnings get at least, whatever else there is."""
+_LABEL = 10
+"""Columns of ``Cost``, ``Launch`` and their like."""
+_MARKS = {
+    "error": ("error", "[fail]"),
+    "warning": ("warning", "[warn]"),
+    "note": ("note", "[note]"),
+}
+
+
+class Invocation(NamedTuple):
+    """How the person called it, for the commands that are shown."""
+
+    job: str
+    flags: Flags
+
+    def command(self, verb: str, *more: str, sets: Sequence[str] = ()) -> str:
+        """The command line of this call with another verb; ``sets`` replace those of these keys."""
+        cluster = ("-c", self.flags.cluster) if self.flags.cluster else ()
+        again = {one.partition("=")[0] for one in sets}
+        kept = (one for one in self.flags.sets if one.partition("=")[0] not in again)
+        every = [word for one in (*kept, *sets) for word in ("--set", one)]
+        return defuse(join(["jobgen", verb, self.job, *cluster, *every, *more]))
+
+
+class Preview(NamedTuple):
+    """What the screens of a plan are drawn from."""
+
+    planned: Planned
+    answer: PlannerAnswer
+    call: Invocation
+
+    @property
+    def plan(self) -> Plan:
+        """What was decided."""
+        return self.planned.ready.plan
+
+
+def draw(preview: Preview, ink: Ink, extras: str = "") -> str:
+    """The screen of ``plan``: the summary, and at the end the next command."""
+    details = draw_row("Details", f"-v, or --section {','.join(SECTIONS.KNOWN)}", ink)
+    ending = "".join(f"{line}\n" for line in [*details, draw_next(preview)])
+    return draw_top(preview, ink, extras, room=HEIGHT - len(details) - 1) + ending
+
+
+def draw_top(preview: Preview, ink: Ink, extras: str = "", *, room: int = HEIGHT) -> str:
+    """The summary alone, in as many lines as there is room for."""
+    head = draw_head(preview, ink)
+    memory = _draw_memory(preview, ink)
+    sent = _list_sent(preview, ink)
+    errors, others = list_problems(preview)
+    middle = sum(map(bool, (memory, errors, others)))
+    rest = room - len(head) - len(sent) - 1 - middle
+    memory = memory[: max(rest - _LEAST * (bool(errors) + bool(others)), 0)]
+    rest -= len(memory)
+    fails = _fit(draw_problems(errors, ink), rest - _LEAST * bool(others), preview)
+    notes = _fit(draw_problems(others, ink), rest - len(fails), preview)
+    blocks = [head, fails, memory, notes]
+    parts = ["".join(f"{line}\n" for line in block) for block in blocks if block]
+    parts += [extras] if extras else []
+    return "\n".join([*parts, "".join(f"{line}\n" for line in sent)])
+
+
+def draw_head(preview: Preview, ink: Ink) -> list[str]:
+    """What runs, where, how large; the most that it can use up; how it is launched."""
+    from jobgen.app.plan_extras import count_cpus
+
+    plan, cost = preview.plan, format_cost(preview.planned.cost)
+    lines = draw_headline(plan, ink)
+    lines += draw_row("Cost", cost, ink) if cost else []
+    return lines + draw_row(
+        "Launch", _describe_launch(plan, count_cpus(preview.planned.ready)), ink
+    )
+
+
+def draw_headline(plan: Plan, ink: Ink) -> list[str]:
+    """What runs, where, on how many nodes and GPUs, and for how long."""
+    name = f"{defuse(plan.name)} on {defuse(plan.cluster)}:"
+    first, *more = fold(f"{name} {_describe_shape(plan)}", ink.width, "  ").split("\n")
+    if first.startswith(name):
+        first = ink("strong", name) + first[len(name) :]
+    return [first, *more]
+
+
+def _describe_shape(plan: Plan) -> str:
+    shape = plan.shape
+    nodes = count(shape.nodes, "node")
+    if shape.min_nodes is not None:
+        nodes = f"{shape.min_nodes} to {nodes}"
+    if shape.elements is not None:
+        nodes = f"{count(shape.elements, 'element')} of {nodes}"
+    kind = defuse(shape.gpu) or "GPU"
+    each = (
+        f"{shape.gpus_per_node} {kind}" if shape.gpus_per_node else f"{shape.ranks_per_node} ranks"
+    )
+    total = count(shape.nodes * shape.gpus_per_node, "GPU") if shape.gpus_per_node else ""
+    total = total or count(shape.world, "rank")
+    return f"{nodes} {TIMES} {each} = {total}, {Walltime(shape.seconds).human()}"
+
+
+def format_cost(cost: Cost) -> str:
+    """``up to 64 GPU-hours, 115 EUR``; nothing without GPUs."""
+    if not cost.gpu_hours:
+        return ""
+    money = f", {cost.amount:,.0f} {defuse(cost.currency)}" if cost.amount is not None else ""
+    total = f"{write_hours(cost.gpu_hours)} GPU-hours{money}"
+    if cost.starts == 1:
+        return f"up to {total}"
+    once = write_hours(cost.gpu_hours / cost.starts)
+    return f"up to {total} ({cost.starts} starts of {once} GPU-hours)"
+
+
+def _describe_launch(plan: Plan, cpus: NodeCpus) -> str:
+    ranks = f"{count(plan.shape.ranks_per_node, 'rank')} per node"
+    words = [defuse(plan.launcher.value), ranks]
+    words += [f"{format_cpus(cpus)}"] if cpus.node else []
+    if plan.container is not None:
+        words.append(f"in {clip(defuse(plan.container.image), 40)} ({plan.container.runtime})")
+    return ", ".join(words)
+
+
+def format_cpus(cpus: NodeCpus) -> str:
+    """``16 CPUs per rank (128 per node)``."""
+    return f"{count(cpus.rank, 'CPU')} per rank ({cpus.node:,} per node)"
+
+
+def draw_row(label: str, text: str, ink: Ink) -> list[str]:
+    """A label and its text, in at most two lines."""
+    folded = fold(text, ink.width - _LABEL, " " * _LABEL).split("\n")[:2]
+    first, *more = (clip(line, ink.width) for line in folded)
+    return [f"{ink('strong', label)}{' ' * (_LABEL - len(label))}{clip(first, 70)}", *more]
+
+
+def _draw_memory(preview: Preview, ink: Ink) -> list[str]:
+    advised = preview.answer.advice
+    if advised.advice is None:
+        missing = f"not estimated: {defuse(advised.missing)}"
+        return draw_row("Memory", missing, ink) if advised.missing else []
+    from jobgen.cli.screens.memory_summary import draw_summary
+
+    train = preview.planned.ready.job.value.train
+    return draw_summary(advised.advice, ink, str(train.optimizer) if train else "")
+
+
+def list_problems(
+    preview: Preview, *, every: bool = False
+) -> tuple[list[Diagnostic], list[Diagnostic]]:
+    """Errors; then warnings and notes. Whether it fits stands at the bar, and only with ``every``
+    here."""
+    from jobgen.resolve.planner_request import UNFIT
+
+    plan, drawn = preview.plan, preview.answer.advice.advice is not None and not every
+    warned = [judge(check) for check in plan.checks if check.status == "warn"]
+    found = [*map(judge, preview.answer.failed), *warned, *plan.notes]
+    found = [problem for problem in found if not (drawn and problem.code == UNFIT)]
+    errors = [problem for problem in found if problem.severity == "error"]
+    warnings = [problem for problem in found if problem.severity == "warning"]
+    return errors, [*warnings, *(p for p in found if p.severity == "note")]
+
+
+def draw_problems(problems: Iterable[Diagnostic], ink: Ink) -> list[list[str]]:
+    """The lines of each: ``[warn] what (job.yaml:4, J227); what to do``."""
+    return [_draw_problem(problem, ink) for problem in problems]
+
+
+def _draw_problem(problem: Diagnostic, ink: Ink) -> list[str]:
+    style, mark = _MARKS[problem.severity]
+    place = problem.place
+    where = [f"{place.file}:{place.line}".removesuffix(":0")] if place and place.file else []
+    where += [problem.code] if problem.code != PLAIN else []
+    text = problem.message.strip("\n").partition("\n")[0]
+    text += f" ({', '.join(where)})" if where else ""
+    text += f"; {problem.hint}" if problem.hint else ""
+    first, *more = fold(defuse(text), ink.width - 7, " " * 7).split("\n")
+    return [f"{ink(style, mark)} {first}", *more]
+
+
+def _fit(blocks: Sequence[list[str]], room: int, preview: Preview) -> list[str]:
+    """Whole problems while there is room, at least the beginning of one; then how many are left."""
+    if sum(map(len, blocks)) <= room:
+        return [line for block in blocks for line in block]
+    kept = 0
+    while sum(map(len, blocks[: kept + 1])) < room:
+        kept += 1
+    lines = [line for block in blocks[:kept] for line in block] or blocks[0][: room - 1]
+    command = preview.call.command("plan", "--section", "checks") if preview.call.job else ""
+    left = len(blocks) - max(kept, 1)
+    more = f"and {left} more" if left else ""
+    what = more if kept else f"… {more}".strip()
+    return [*lines, f"       {what}{': ' * bool(command)}{command}"]
+
+
+def _list_sent(preview: Preview, ink: Ink) -> list[str]:
+    """What is uploaded; what became of the last run of that name."""
+    ready, last = preview.planned.ready, preview.planned.last
+    rendered = f"{count(len(ready.bundle.files), 'rendered file')}"
+    manifest, text = ready.manifest, rendered
+    if manifest is not None:
+        text = f"{count(len(manifest.files), 'file')}, {format_size(manifest.total)}"
+        left = sum(ignored.size for ignored in manifest.ignored)
+        text += f" (left out: {format_size(left)})" if left else ""
+        text += f" and {rendered}"
+        if manifest.withheld:
+            text += f"; withheld as secrets: {clip(defuse(', '.join(manifest.withheld)), 40)}"
+    lines = draw_row("Uploads", text, ink)
+    if last is not None and preview.planned.differences is None:
+        same = last.digest == ready.bundle.digest
+        what = "rendered files are the same" if same else "rendered files differ: --diff shows how"
+        lines += draw_row("Last run", f"{defuse(last.alias)}: {what}", ink)
+    return lines
+
+
+def draw_next(preview: Preview) -> str:
+    """The command that comes next: submit, or what leads to a plan that can be submitted."""
+    from jobgen.resolve.checks import UNSET
+    from jobgen.resolve.planner_request import UNFIT
+
+    failed, call = preview.answer.failed, preview.call
+    if not failed:
+        return f"Next: {call.command('submit')}"
+    codes = {check.code for check in failed}
+    if preview.answer.forced and UNSET not in codes:
+        return f"Next: {call.command('submit', '--force')}"
+    if codes == {UNFIT} and (change := _find_change(preview)):
+        return f"Next: {call.command('plan', sets=(change,))}"
+    if codes == {UNSET}:
+        return f"Next: {call.command('plan')}"
+    known = next((check.code for check in failed if check.code != PLAIN), "")
+    return f"Next: jobgen explain {known}" if known else f"Next: {call.command('plan')}"
+
+
+def _find_change(preview: Preview) -> str:
+    """The cheapest change of the job file that makes it fit, as ``--set`` takes it."""
+    advice = preview.answer.advice.advice
+    if advice is None:
+        return ""
+    for lever in advice.levers:
+        key, _, value = lever.change.partition(": ")
+        if lever.fits and value and " " not in value:
+            return f"{key}={value}"
+    same = advice.smallest_nodes is not None and advice.smallest_nodes <= preview.plan.shape.nodes
+    return "train.strategy=auto" if same and not advice.why else ""
+
+
+def draw_verdict(preview: Preview) -> str:
+    """One line: whether it can be submitted, what it may cost, how many warnings there are."""
+    plan, failed = preview.plan, preview.answer.failed
+    name = f"{defuse(plan.name)} on {defuse(plan.cluster)}"
+    if failed:
+        message = defuse(failed[0].message.partition("\n")[0])
+        more = f" (and {count(len(failed) - 1, 'more error')})" if len(failed) > 1 else ""
+        return f"{name}: not ready: {message}{more}\n"
+    parts = [format_cost(preview.planned.cost), _describe_fit(preview)]
+    others = list_problems(preview)[1]
+    for severity in ("warning", "note"):
+        number = sum(problem.severity == severity for problem in others)
+        parts.append(count(number, severity) if number else "")
+    return f"{name}: {', '.join(['ready', *(part for part in parts if part)])}\n"
+
+
+def _describe_fit(preview: Preview) -> str:
+    """``memory fits (62.1 of 79.2 GiB)``; nothing where it is not estimated."""
+    advice = preview.answer.advice.advice
+    option = advice.first_option if advice else None
+    if advice is None or option is None:
+        return ""
+    from jobgen.cli.screens.memory import to_gib
+
+    amount = f"{to_gib(option.memory.nvidia_smi)} of {to_gib(advice.limit)} GiB"
+    return f"memory {option.verdict} ({amount})"

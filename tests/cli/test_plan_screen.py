@@ -1,0 +1,299 @@
+"""The screen of ``plan``: short for every job, the rest by name."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from jobgen.cli.layout import measure
+from jobgen.cli.params import SECTIONS
+from jobgen.cli.screens import plan_sections
+from jobgen.cli.screens.plan_summary import HEIGHT
+from jobgen.errors import Exit
+from tests.cli.conftest import ROOT, Jobgen, process
+from tests.cli.test_terminal import Terminal
+from tests.golden.cases import CASES, CATALOG, HERE
+from tests.products import one_of_each
+
+EXAMPLES = sorted((ROOT / "examples").glob("*/*.yaml"))
+PROFILES = [file.name for file in CATALOG.list_clusters()]
+KEPT = [case for case in CASES if not case.endswith("-2n")]
+"""Golden cases that are more than the same job on one more profile."""
+LLAMA = """\
+name: llama
+nodes: 1
+time: 4h
+run: train.py
+train: {model: meta-llama/Llama-3.1-70B, strategy: fsdp2}
+"""
+
+
+def check_screen(text: str) -> None:
+    """A default screen: 25 lines, 80 columns, one blank line at a time, the next command last."""
+    lines = text.splitlines()
+    assert len(lines) <= HEIGHT, text
+    assert not [line for line in lines[:-1] if measure(line) > 80 and "jobgen " not in line], text
+    assert "\n\n\n" not in text
+    assert re.fullmatch(r"Next: jobgen (submit|plan|explain) .+", lines[-1]), text
+    assert re.match(r"\S+ on \S+:( |$)", lines[0])
+    assert sum(line.startswith("Details ") for line in lines) == 1
+
+
+@pytest.fixture
+def here(jobgen: Jobgen, monkeypatch: pytest.MonkeyPatch) -> Jobgen:
+    """The program, called in the repository."""
+    monkeypatch.chdir(ROOT)
+    return jobgen
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_every_example_has_a_short_screen(here: Jobgen, path: Path) -> None:
+    named = re.search("^cluster:", path.read_text(), re.MULTILINE)
+    answer = here("plan", str(path.relative_to(ROOT)), *([] if named else ["-c", "a100x16"]))
+    assert answer.out, answer.err
+    check_screen(answer.out)
+
+
+@pytest.mark.parametrize("case", one_of_each(CASES, KEPT))
+def test_every_golden_case_has_a_short_screen(jobgen: Jobgen, case: str, tmp_path: Path) -> None:
+    (tmp_path / "conf").mkdir()
+    for file in (HERE / case).iterdir():
+        if file.is_file():
+            shutil.copy(file, tmp_path / "conf" / file.name)
+            shutil.copy(file, tmp_path)
+    for name in set(re.findall(r"[\w/]+\.py\b", (tmp_path / "job.yaml").read_text())):
+        (tmp_path / name).touch()
+    more = ["-c", "./cluster.yaml"] if (tmp_path / "cluster.yaml").exists() else []
+    answer = jobgen("plan", "job.yaml", *more)
+    assert answer.out, answer.err
+    check_screen(answer.out)
+
+
+@pytest.mark.parametrize("cluster", one_of_each(PROFILES, PROFILES[::4]))
+def test_every_profile_has_a_short_screen_for_a_job_that_may_not_fit(
+    jobgen: Jobgen, cluster: str, tmp_path: Path
+) -> None:
+    (tmp_path / "train.py").touch()
+    (tmp_path / "job.yaml").write_text(LLAMA)
+    answer = jobgen("plan", "job.yaml", "-c", cluster)
+    assert answer.out, answer.err
+    check_screen(answer.out)
+    assert ("Memory per GPU" in answer.out) != ("not estimated" in answer.out)
+
+
+# ---- one job with everything
+
+
+MANY = """\
+name: NAME
+nodes: 2
+time: 4h
+run: trian.py
+gpus_per_node: 8
+secrets: [ABSENT_ONE, ABSENT_TWO]
+slurm: {array: 0-35999, constraint: a100-80g}
+checkpoint: {requeue: true, max_requeues: 99, signal: USR1}
+train: {model: meta-llama/Llama-3.1-70B, strategy: 3d, tp: 8, micro_batch: 1, framework: megatron}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "train.py").touch()
+    (tmp_path / "job.yaml").write_text(LLAMA)
+    return tmp_path
+
+
+ON = ("plan", "job.yaml", "-c", "a100x16")
+
+
+def test_a_job_with_everything_wrong_still_fits(jobgen: Jobgen, folder: Path) -> None:
+    for name in ("x", "x" * 64):
+        (folder / "job.yaml").write_text(MANY.replace("NAME", name))
+        answer = jobgen(*ON)
+        assert answer.code == Exit.INVALID
+        check_screen(answer.out)
+        assert "[fail] trian.py is not among the files" in answer.out
+        assert f"more: {shlex.join(['jobgen', *ON])} --section checks" in answer.out
+        errors, warnings = answer.out.index("[fail]"), answer.out.index("[note]")
+        assert errors < answer.out.index("Memory per GPU") < warnings
+
+
+def test_every_section_is_shown_alone_and_all_are_in_v(jobgen: Jobgen, folder: Path) -> None:
+    assert tuple(plan_sections.SECTIONS) == SECTIONS.KNOWN
+    whole = jobgen(*ON, "-v").out
+    alone = {name: jobgen(*ON, "--section", name).out for name in SECTIONS.KNOWN}
+    for name, text in alone.items():
+        assert text.strip(), name
+        assert name == "checks" or text in whole
+        assert "Next:" not in text
+        assert len(text) < len(whole) / 2
+    both = jobgen(*ON, "--section", "sbatch,env", "--section", "env").out
+    assert both == f"{alone['sbatch']}\n{alone['env']}"
+    assert whole.splitlines()[-1].startswith("Next: jobgen ")
+
+
+def test_v_shows_warnings_before_any_section(jobgen: Jobgen, folder: Path) -> None:
+    (folder / "job.yaml").write_text(MANY.replace("NAME", "x"))
+    text = jobgen(*ON, "-v").out
+    last = max(text.rindex(mark) for mark in ("[fail]", "[note]"))
+    assert last < text.index("\nMemory per GPU") < text.index("\nDecisions")
+    assert " more: jobgen" not in text[: text.index("\nDecisions")]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("sbtach", "sbatch"), ("upload", "files"), ("strategies", "memory")]
+)
+def test_an_unknown_section_is_answered_with_the_names(
+    jobgen: Jobgen, folder: Path, name: str, meant: str
+) -> None:
+    answer = jobgen(*ON, "--section", f"env,{name}")
+    assert answer.code == Exit.USAGE
+    assert f"unknown section '{name}'. Did you mean '{meant}'?" in answer.err
+    assert ", ".join(SECTIONS.KNOWN) in answer.err
+    assert ", ".join(SECTIONS.KNOWN) in " ".join(jobgen("plan", "-h").out.split())
+
+
+def test_sections_complete_one_after_the_other(folder: Path) -> None:
+    words = {"COMP_WORDS": "jobgen plan job.yaml --section env,s", "COMP_CWORD": "4"}
+    done = process(cwd=folder, _JOBGEN_COMPLETE="bash_complete", **words)
+    assert done.stdout.split() == ["plain,env,steps", "plain,env,sbatch"]
+
+
+def test_a_section_without_content_says_so(jobgen: Jobgen, folder: Path) -> None:
+    (folder / "job.yaml").write_text(LLAMA.partition("train:")[0])
+    answer = jobgen(*ON, "--section", "memory")
+    assert answer.out == "Nothing in memory: the job has no train:\n"
+
+
+def test_q_is_the_verdict_in_one_line(jobgen: Jobgen, folder: Path) -> None:
+    answer = jobgen(*ON, "-q")
+    assert answer.code == Exit.UNFIT
+    assert re.fullmatch(r"llama on a100x16: not ready: does not fit: .* 79\.2 GiB\n", answer.out)
+    answer = jobgen(*ON, "-q", "--set", "train.model=meta-llama/Llama-3.2-1B")
+    assert answer.code == Exit.DONE
+    shape = r"up to 32 GPU-hours, memory fits \(\d+\.\d of 79\.2 GiB\), 1 warning"
+    assert re.fullmatch(rf"llama on a100x16: ready, {shape}\n", answer.out)
+
+
+def test_a_difference_is_shown_alone_with_the_verdict(jobgen: Jobgen, folder: Path) -> None:
+    plain = "name: p\nnodes: 1\nprocs_per_node: 1\ntime: 1h\nlauncher: plain\nrun: 'true'\n"
+    (folder / "job.yaml").write_text(plain)
+    here = ("job.yaml", "-c", "local")
+    assert jobgen("submit", *here, "-q", "--wait").code == Exit.DONE
+    same = jobgen("plan", *here, "--diff", "--exit-code")
+    assert same.code == Exit.DONE
+    assert same.out.startswith("Since p-1\nthe same: ")
+    changed = jobgen("plan", *here, "--set", "time=2h", "--exit-code")
+    assert changed.code == Exit.DIFFERENT
+    assert changed.out.startswith("Since p-1\njob.sbatch: different\n")
+    assert "\n-#SBATCH --time=01:00:00" in changed.out
+    assert changed.out.endswith("\n\np on local: ready\n")
+    for text in (same.out, changed.out):
+        assert not re.search(r"^(Launch|Uploads|Details|Next)", text, re.MULTILINE)
+    assert "\nLast run  p-1: rendered files are the same\n" in jobgen("plan", *here).out
+    assert "differ: --diff shows how" in jobgen("plan", *here, "--set", "time=2h").out
+
+
+def test_json_is_the_same_whatever_the_screen(jobgen: Jobgen, folder: Path) -> None:
+    texts = {
+        jobgen(*ON, "--json", *more).out for more in ([], ["--section", "env"], ["-v"], ["-q"])
+    }
+    assert len(texts) == 1
+
+
+def find_next(text: str) -> list[str]:
+    """The words of the command in the last line."""
+    return shlex.split(text.splitlines()[-1].removeprefix("Next: jobgen "))
+
+
+def test_the_next_command_of_what_does_not_fit_leads_to_what_does(
+    jobgen: Jobgen, folder: Path
+) -> None:
+    answer = jobgen(*ON)
+    assert answer.code == Exit.UNFIT
+    words = find_next(answer.out)
+    assert words[0] == "plan"
+    better = jobgen(*words)
+    assert better.code == Exit.DONE
+    assert find_next(better.out) == ["submit", *words[1:]]
+    assert jobgen(*find_next(better.out), "--dry-run").code == Exit.DONE
+    forced = find_next(jobgen(*ON, "--force").out)
+    assert forced == ["submit", "job.yaml", "-c", "a100x16", "--force"]
+    assert jobgen(*forced, "--dry-run").code == Exit.DONE
+
+
+def test_cpus_are_those_of_a_rank_and_of_a_node(jobgen: Jobgen, folder: Path) -> None:
+    for asked, rank, node in ((["--set", "cpus_per_task=4"], 4, 32), ([], 32, 256)):
+        answer = jobgen(*ON, *asked)
+        shown = f"{rank} CPUs per rank ({node} per node)"
+        assert shown in answer.out
+        decisions = jobgen(*ON, *asked, "--section", "decisions").out
+        assert re.search(rf"cpus_per_task +{re.escape(shown)}", decisions)
+        resources = json.loads(jobgen(*ON, *asked, "--json").out)["data"]["resources"]
+        assert (resources["cpus_per_rank"], resources["cpus_per_node"]) == (rank, node)
+
+
+# ---- submit
+
+SITE = """\
+name: c
+scheduler: slurm
+ssh: {host: nowhere.invalid, user: ann}
+paths: {root: /scratch/jobgen}
+network: {fabric: ethernet}
+confirm: {gpu_hours: 10}
+nodes: {count: 2, gpus_per_node: 8, gpu: A100-SXM4-80GB}
+"""
+TINY = "name: tiny\nnodes: 1\ntime: 4h\nrun: train.py\n"
+
+
+def test_a_missing_secret_is_reported_once(jobgen: Jobgen, folder: Path) -> None:
+    (folder / "job.yaml").write_text(f"{TINY}secrets: [ABSENT]\n")
+    for words in (["plan"], ["plan", "-v"], ["submit"], ["submit", "--force"], ["submit", "-n"]):
+        answer = jobgen(*words, "job.yaml", "-c", "local")
+        assert answer.code == Exit.FAILED, words
+        text = answer.out + answer.err
+        assert text.count("J221") == 1, text
+        assert "J152" not in text
+
+
+def test_nothing_is_said_of_an_upload_before_the_connection_stands(
+    jobgen: Jobgen, folder: Path
+) -> None:
+    (folder / "job.yaml").write_text(TINY)
+    (folder / "c.yaml").write_text(SITE)
+    words = ("job.yaml", "-c", "./c.yaml", "-y", "--trust", "ann@nowhere.invalid:/scratch/jobgen")
+    answer = jobgen("submit", *words)
+    assert answer.code == Exit.UNREACHABLE, answer.err
+    assert "nowhere.invalid" in answer.err
+    assert "upload" not in answer.err
+
+
+def test_a_costly_job_is_asked_about_below_its_plan(folder: Path) -> None:
+    (folder / "job.yaml").write_text(TINY)
+    (folder / "c.yaml").write_text(SITE)
+    terminal = Terminal(folder, "submit", "job.yaml", "-c", "./c.yaml", columns=80)
+    terminal.child.expect_exact("Submit? [y/N] ")
+    terminal.child.sendline("n")
+    assert terminal.ended() == Exit.USAGE
+    lines = terminal.text.splitlines()
+    assert lines[0] == "tiny on c: 1 node \u00d7 8 A100-SXM4-80GB = 8 GPUs, 4h 0m"
+    assert lines[1] == "Cost      up to 32 GPU-hours"
+    assert any(line.startswith("Uploads   3 files") for line in lines)
+    assert "This may use 32 GPU-hours (asked above 10). Submit? [y/N] n" in lines
+    assert not any(line.startswith(("Next:", "Details")) for line in lines)
+
+
+def test_a_dry_run_begins_with_the_short_plan(jobgen: Jobgen, folder: Path) -> None:
+    (folder / "job.yaml").write_text(TINY)
+    text = jobgen("submit", "job.yaml", "-c", "a100x16", "--dry-run").out
+    short = jobgen("plan", "job.yaml", "-c", "a100x16").out
+    assert text.startswith(short[: short.index("Details")])
+    for title in ("WOULD RUN", "Environment of every rank", "Files of the run directory", "Upload"):
+        assert f"\n\n{title}" in text
