@@ -7,6 +7,7 @@ their true length. Files that did not grow cost one line of text, and no process
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import secrets
 from collections.abc import Mapping, Sequence
@@ -100,6 +101,13 @@ from=$2
 piece "$1" "$from" "$3"
 """
 )
+
+# $1 directory, $2 seconds. Prints the clock of its time zone as seconds, and the files that were
+# written to in the last so many seconds.
+_RECENT = r"""
+cd "$1" || exit
+date -u -d "$(date '+%Y-%m-%d %H:%M:%S') UTC" +%s && find . -type f -newermt "-$2 seconds" -print0
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,3 +231,20 @@ def read_at(
         )
         raise JobgenError(problem)
     return Chunk(path, offset, data, whole)
+
+
+def list_recent(
+    transport: Transport, directory: str, seconds: float
+) -> tuple[float, frozenset[str]]:
+    """The time there, in seconds since 1970 as its clock shows it, and the files below a directory
+    that were written to in the last ``seconds``. Raises JobgenError where the answer is not whole.
+    """
+    result = transport.call(build_script(_RECENT, directory, str(math.ceil(seconds))))
+    clock, newline, names = result.out.partition(b"\n")
+    if result.code or not newline or not clock.isdigit():
+        problem = Diagnostic(
+            "J410", f"{directory} cannot be read there: {_complaint(result)}", hint=TOOLS
+        )
+        raise JobgenError(problem)
+    paths = names.decode("utf-8", "surrogateescape").split("\0")
+    return float(clock), frozenset(path.removeprefix("./") for path in paths if path)
