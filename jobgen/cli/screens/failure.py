@@ -73,7 +73,7 @@ def locate_cause(cause: FailureCause, record: RunRecord) -> str:
     if cause.rank is None:
         return f"{node}, before its ranks started, failed first: {end}"
     if cause.doubt == Doubt.LATER:
-        return f"rank {cause.rank} on {node} failed, and ended after {defuse(cause.earlier)}: {end}"
+        return f"rank {cause.rank} on {node}, which ended after {defuse(cause.earlier)}: {end}"
     return f"rank {cause.rank} on {node} failed first: {end}"
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 SCREEN = 25
 """Lines of a screen: the default of ``show`` fits it."""
-LEAST_EVENTS, UNFIT = 2, 3
-"""Events of the timeline, at least, and nodes that the preflight named, at most, on one screen."""
+UNFIT, REPORTED = 3, 8
+"""Nodes that the preflight named, and values that the program reported, on one screen."""
 OLD = 60.0
 """Seconds after which a value that was last heard is marked by ``~``."""
 _HEADS = ("JOB", "SLURM", "CLUSTER", "STATE", "NODES", "ELAPSED", "LEFT", "INFO")
@@ -31,12 +31,12 @@ _STEPS_OF_SUBMIT = frozenset({"planned", "staged", "submitting"})
 _GO_ON = ("to go on", "jobgen submit job.yaml  # resumes if checkpoint.dir is set")
 _ENDS = {
     JobState.COMPLETED: "ok",
-    JobState.TIMEOUT: "the time limit was reached",
-    JobState.OUT_OF_MEMORY: "more memory than it asked for",
+    JobState.TIMEOUT: "reached the time limit",
+    JobState.OUT_OF_MEMORY: "used more memory than it requested",
     JobState.NODE_FAIL: "a node failed",
     JobState.BOOT_FAIL: "a node did not boot",
-    JobState.PREEMPTED: "another job took its nodes",
-    JobState.DEADLINE: "its deadline passed",
+    JobState.PREEMPTED: "preempted by another job",
+    JobState.DEADLINE: "missed its deadline",
 }
 
 
@@ -145,7 +145,7 @@ def draw_run(
     head = "\n".join(_draw_head(record, now, ink, verbose=verbose)) + "\n"
     sections = _draw_details(found, now, ink, gpus=gpus)
     used = sum(part.count("\n") + 1 for part in (head, error, *sections) if part)
-    room = None if verbose else max(SCREEN - used - 1, LEAST_EVENTS)
+    room = None if verbose else max(SCREEN - used - 2, 0)
     parts = [head, error, _draw_timeline(found, now, ink, room), *sections]
     return "\n".join(part for part in parts if part)
 
@@ -164,7 +164,8 @@ def _draw_head(record: RunRecord, now: float, ink: Ink, *, verbose: bool) -> lis
         lines += failure.draw_cause(record.cause, record, ink)
     else:
         lines += [_indent(draw_info(record), ink)] if draw_info(record) else []
-    ranks = describe_ranks(record)[int(record.cause is not None and record.ended) :]
+    explained = record.cause is not None and record.ended and not record.elements
+    ranks = [] if explained else describe_ranks(record)
     lines += [_indent(text, ink) for text in (ranks if verbose else ranks[:UNFIT])]
     if _is_old(record, now):
         lines.append(f"  last update {format_span(max(now - record.updated, 0))} ago")
@@ -173,8 +174,10 @@ def _draw_head(record: RunRecord, now: float, ink: Ink, *, verbose: bool) -> lis
     if len(record.unfit) > most:
         about.append(f"and {count(len(record.unfit) - most, 'more node')}: jobgen show -v")
     if record.report:
-        values = ", ".join(f"{defuse(key)} {value:,.10g}" for key, value in record.report.items())
-        about.append(f"reported: {values}")
+        values = [f"{defuse(key)} {value:,.10g}" for key, value in record.report.items()]
+        more = ["…"] if len(values) > REPORTED and not verbose else []
+        shown = values if verbose else values[:REPORTED]
+        about.append(f"reported: {', '.join([*shown, *more])}")
     return [*lines, *(_indent(text, ink) for text in about)]
 
 
@@ -203,7 +206,7 @@ def _draw_timeline(found: RunView, now: float, ink: Ink, room: int | None) -> st
     """The newest events that fit; without a limit, every one."""
     events = [h for h in found.timeline if room is None or h.kind not in _STEPS_OF_SUBMIT]
     rows = [(_clock(h.time, now), defuse(h.text)) for h in events]
-    rows = rows if room is None else rows[-room:]
+    rows = rows if room is None else rows[len(rows) - min(room, len(rows)) :]
     return f"{ink('strong', 'Timeline')}\n{align(rows, indent='  ')}" if rows else ""
 
 
