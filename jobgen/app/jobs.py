@@ -29,6 +29,8 @@ class Happening(NamedTuple):
 
     time: float | None
     text: str
+    kind: str = ""
+    """As the run database names it."""
 
 
 class RunView(NamedTuple):
@@ -102,6 +104,7 @@ def list_runs(
 def show(world: World, ref: str, *, cached: bool = False) -> RunView:
     """One run, asked about anew. Raises Missing."""
     from jobgen.app import monitor_reports
+    from jobgen.app.failures import learn_causes
 
     record = world.ledger.get(ref)
     watched = monitor_reports.recall(record)
@@ -109,7 +112,11 @@ def show(world: World, ref: str, *, cached: bool = False) -> RunView:
         record, watched = _looked(world, record, watched)
     elif not cached:
         record = refresh_stale(world, (record,))[0]
-    events = tuple(Happening(e.time, e.text) for e in world.ledger.list_events(record.token))
+    if not cached:
+        record = learn_causes(world, (record,))[0]
+    events = tuple(
+        Happening(e.time, e.text, e.kind) for e in world.ledger.list_events(record.token)
+    )
     files: tuple[tuple[str, str], ...] = ()
     if record.directory:
         names = ["bundle/job.sbatch", "src", "logs", "bundle/plan.json"]
@@ -144,7 +151,8 @@ def wait(
 ) -> tuple[RunRecord, ...]:
     """The records once all (or with ``any_one`` the first) have ended; ``seen`` hears changes.
 
-    Raises TimedOut after ``timeout`` seconds: the jobs go on.
+    Of those that failed the cause is known, if their logs can be read. Raises TimedOut after
+    ``timeout`` seconds: the jobs go on.
     """
     records = tuple(world.ledger.get(ref) for ref in refs)
     if any(record.ended and not record.settled for record in records):
@@ -167,7 +175,9 @@ def wait(
             world.sleep(pause if end is None else max(0.0, min(pause, end - world.now())))
     finally:
         links.close()
-    return records
+    from jobgen.app.failures import learn_causes
+
+    return learn_causes(world, records)
 
 
 def _enough(records: Sequence[RunRecord], *, any_one: bool) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from jobgen.app import jobs
@@ -52,6 +53,10 @@ class _Tail:
     """How far every file has been read. Offsets are bytes; paths are relative to logs/."""
 
     view: View
+    after: float | None = None
+    """With ``view.since``, the time of the cluster's clock from which lines are shown."""
+    recent: frozenset[str] | None = None
+    """With it, the files that were written to since."""
     offsets: dict[str, int] = field(default_factory=dict)
     shorter: dict[str, tuple[int, float]] = field(default_factory=dict)
     """Files that were shorter than what was read of them: their size, and since when."""
@@ -69,7 +74,11 @@ class _Tail:
     """Looks in a row that did not bring everything."""
 
     def __post_init__(self) -> None:
-        self.follower = Follower(self.view)
+        self.follower = Follower(self.view, ordered=not self.view.raw, after=self.after)
+
+    def wants(self, path: str) -> bool:
+        """Whether this file is read."""
+        return self.view.wants(path) and (self.recent is None or path in self.recent)
 
     def read(
         self, transport: Transport, record: RunRecord, now: Callable[[], float]
@@ -87,6 +96,7 @@ class _Tail:
                 coming = start(lambda: self._look(transport, logs)) if again else None
                 for path, data in new:
                     yield from self.follower.feed(path, data, now())
+                yield from self.follower.arrange(now())
                 if coming is None:
                     return bool(seen.chunks)
                 seen = coming()
@@ -100,7 +110,7 @@ class _Tail:
 
     def _again(self, seen: Seen) -> bool:
         """Whether to look once more at once; what this look did not bring is noted."""
-        wanted = [each for each in seen.unread.items() if not each[0] or self.view.wants(each[0])]
+        wanted = [each for each in seen.unread.items() if not each[0] or self.wants(each[0])]
         self.unread = "; ".join(
             why if path in why else f"{path}: {why}" for path, why in wanted[:3]
         )
@@ -121,7 +131,7 @@ class _Tail:
         """What is new in the files that are wanted. How far all have been read is noted."""
         new, other = [], {}
         for chunk in seen.chunks:
-            wanted = self.view.wants(chunk.path)
+            wanted = self.wants(chunk.path)
             data = chunk.data
             if chunk.offset and chunk.path not in self.offsets:
                 data = data[data.find(b"\n") + 1 :]  # the rest of a line that began before
@@ -185,14 +195,24 @@ def show(world: World, ref: str, view: View) -> Iterator[Lines | StreamEvent]:
             f"{record.alias} has no files yet: {record.state}",
             hint=f"look again with jobgen show {record.alias}",
         )
-    tail = _Tail(view)
     with world.connect(record.site.login) as transport:
+        tail = _begin(transport, record, view)
         yield from tail.read(transport, record, world.now)
         if not tail.unread and not tail.follower.list_sources():
             record = jobs.observe(world, transport, (record,))[0]
             yield StreamEvent("empty", _no_output(record, view))
     yield from tail.follower.close(world.now())
     tail.check(record)
+
+
+def _begin(transport: Transport, record: RunRecord, view: View) -> _Tail:
+    """Where reading begins: with ``--since``, the cluster tells its time and what is recent."""
+    if view.since is None:
+        return _Tail(view)
+    from jobgen.transport.files import list_recent
+
+    clock, paths = list_recent(transport, f"{record.directory}/logs", view.since)
+    return _Tail(view, clock - view.since, paths)
 
 
 def _no_output(record: RunRecord, view: View) -> str:
@@ -288,8 +308,10 @@ class _Session:
         """All that is there now; returns whether anything was."""
         if not self.record.directory or self.transport is None:
             return False
+        if not self.tail.settled and not self.tail.offsets:
+            self.tail = _begin(self.transport, self.record, self.tail.view)
         before = self.tail.unread
-        moved = yield from self.tail.read(self.transport, self.record, self.world.now)
+        moved = yield from self._stamp(self.tail.read(self.transport, self.record, self.world.now))
         if self.tail.unread and not before:
             text = f"not all logs can be read: {self.tail.unread}; trying again"
             yield StreamEvent("unread", text, self.world.now())
@@ -299,8 +321,19 @@ class _Session:
                 "truncated", f"{path} was truncated: from its beginning", self.world.now()
             )
         if not self.tail.settled:
-            self.tail.settled = True
             yield from self.tail.follower.settle(self.world.now())
+            self.tail.settled, self.tail.recent = True, None
         yield from self.tail.follower.tick(self.world.now())
         yield from self.tail.follower.take_bars(self.world.now())
         return moved
+
+    def _stamp(self, items: Generator[Lines, None, bool]) -> Generator[Lines, None, bool]:
+        """What came since the beginning, with the time at which it came, if that is asked for."""
+        if not (self.tail.view.timestamps and self.tail.settled):
+            return (yield from items)
+        try:
+            while True:
+                lines, now = next(items), self.world.now()
+                yield replace(lines, time=now + time.localtime(now).tm_gmtoff)
+        except StopIteration as end:
+            return bool(end.value)

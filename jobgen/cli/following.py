@@ -36,6 +36,7 @@ class LogsOptions(NamedTuple):
     follow: bool
     lines: int | None
     ranks: Ranks | None
+    """None if nothing was asked for, empty for all."""
     nodes: tuple[str, ...]
     grep: str
     stderr: bool
@@ -46,9 +47,22 @@ class LogsOptions(NamedTuple):
     no_prefix: bool
     raw: bool
     exit_status: bool
+    since: float | None
+    timestamps: bool
+    files: tuple[str, ...]
+
+    @property
+    def is_unspecific(self) -> bool:
+        """Whether nothing chooses among the ranks, or asks for every byte or line."""
+        chosen = self.nodes or self.files or self.grep or self.raw or self.stdout
+        return self.ranks is None and not chosen
 
 
-def select_lines(call: Call, options: LogsOptions) -> View:
+MANY = 8
+"""Ranks, of which each is shown; of more, rank 0 and what the others write to stderr."""
+
+
+def select_lines(call: Call, options: LogsOptions, record: RunRecord) -> View:
     """The lines that the options of ``logs`` ask for. Raises Usage where they contradict."""
     from jobgen.follow import View
 
@@ -63,7 +77,8 @@ def select_lines(call: Call, options: LogsOptions) -> View:
         )
     stream: Literal["all", "out", "err"] = "err" if options.stderr else "all"
     return View(
-        ranks=options.ranks,
+        ranks=options.ranks or None,
+        brief=options.is_unspecific and _count_ranks(record) > MANY,
         nodes=options.nodes,
         stream="out" if options.stdout else stream,
         grep=options.grep,
@@ -73,7 +88,27 @@ def select_lines(call: Call, options: LogsOptions) -> View:
         collapse=not (options.no_collapse or options.raw),
         colour=call.flags.color == "always",
         raw=options.raw,
+        files=options.files,
+        since=options.since,
+        timestamps=options.timestamps,
+        fold=_folds(call, options),
     )
+
+
+def _count_ranks(record: RunRecord) -> int:
+    return int(record.shape.get("nodes", 0)) * int(record.shape.get("ranks_per_node", 0))
+
+
+def _announce(call: Call, view: View, record: RunRecord) -> None:
+    """Say what is left out of the logs of many ranks, and how to see it."""
+    if view.brief:
+        count = _count_ranks(record)
+        call.output.say(f"Showing rank 0, and stderr of all {count:,} ranks. More: --rank all")
+
+
+def _folds(call: Call, options: LogsOptions) -> bool:
+    """Whether a launcher's noise is folded: not where somebody looks for a line, or reads all."""
+    return not (options.raw or options.grep or call.flags.verbose or call.flags.json)
 
 
 def show_logs(call: Call, ref: str, options: LogsOptions) -> int:
@@ -81,9 +116,11 @@ def show_logs(call: Call, ref: str, options: LogsOptions) -> int:
     from jobgen.app import jobs
     from jobgen.app import logs as app
 
-    view, prefixed = select_lines(call, options), not (options.no_prefix or options.raw)
+    record = call.world.ledger.get(ref)
+    view, prefixed = select_lines(call, options, record), not (options.no_prefix or options.raw)
+    _announce(call, view, record)
     with Detachable(call, ref, code=Exit.DONE) as detachable:
-        stream = _stream(call, call.world.ledger.get(ref), prefixed=prefixed)
+        stream = _stream(call, record, prefixed=prefixed, timed=options.timestamps)
         if options.follow:
             call.output.say(NOT_YET)
             stream.show(app.follow(call.world, ref, view))
@@ -94,12 +131,12 @@ def show_logs(call: Call, ref: str, options: LogsOptions) -> int:
     return _result(jobs.wait(call.world, [ref]))
 
 
-def _stream(call: Call, record: RunRecord, *, prefixed: bool = True) -> Stream:
+def _stream(call: Call, record: RunRecord, *, prefixed: bool = True, timed: bool = False) -> Stream:
     """A stream whose prefixes are as wide as this run's nodes and ranks need."""
-    shape = record.shape
-    ranks = int(shape.get("nodes", 0)) * int(shape.get("ranks_per_node", 0))
-    array = bool(shape.get("elements"))
-    return Stream(call, prefixed=prefixed, nodes=record.nodes, ranks=ranks, array=array)
+    ranks, array = _count_ranks(record), bool(record.shape.get("elements"))
+    return Stream(
+        call, prefixed=prefixed, timed=timed, nodes=record.nodes, ranks=ranks, array=array
+    )
 
 
 def follow_submitted(call: Call, record: RunRecord, *, follow: bool, wait: bool) -> int:
@@ -117,7 +154,10 @@ def follow_to_end(call: Call, record: RunRecord) -> int:
 
     call.output.say(NOT_YET)
     with Detachable(call, record.alias, code=Exit.INTERRUPTED) as detachable:
-        view = View(colour=call.flags.color == "always")
+        fold = not (call.flags.verbose or call.flags.json)
+        brief = _count_ranks(record) > MANY
+        view = View(colour=call.flags.color == "always", fold=fold, brief=brief)
+        _announce(call, view, record)
         try:
             _stream(call, record).show(app.follow(call.world, record.alias, view))
         except app.Unread as error:

@@ -7,12 +7,13 @@ import re
 import sys
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.call import Call
 from jobgen.cli.layout import clip, measure, pad
 from jobgen.cli.output import defuse
 from jobgen.follow import Lines, LogSource
+from jobgen.follow.timestamps import format_clock
 
 if TYPE_CHECKING:
     from jobgen.app.logs import StreamEvent
@@ -34,14 +35,17 @@ class Stream:
         call: Call,
         *,
         prefixed: bool = True,
+        timed: bool = False,
         nodes: str = "",
         ranks: int = 0,
         array: bool = False,
     ) -> None:
-        """``nodes`` (as Slurm folds them) and the number of ``ranks`` give the prefix its width;
+        """``timed`` puts the time before each line. ``nodes`` (as Slurm folds them) and the
+        number of ``ranks`` give the prefix its width;
         of an ``array`` it names the element."""
         self._call = call
         self._prefixed = prefixed
+        self._timed = timed
         self._ink = call.output.ink
         self._nodes: dict[str, str] = {}
         self._ranks: set[int] = set()
@@ -89,8 +93,10 @@ class Stream:
     def _write(self, lines: Lines) -> None:
         out = sys.stdout.buffer
         data = memoryview(lines.data)
-        if self._prefixed:
-            prefix = self._prefix((lines.source, *lines.also))
+        if self._prefixed or self._timed:
+            prefix = self._prefix((lines.source, *lines.also)) if self._prefixed else b""
+            if self._timed:
+                prefix = f"{format_clock(lines.time)} ".encode() + prefix
             out.write(prefix)
             data = memoryview(lines.data.replace(b"\n", b"\n" + prefix))
             if lines.data.endswith(b"\n"):
@@ -100,7 +106,8 @@ class Stream:
 
     def _json(self, lines: Lines) -> None:
         source = lines.source
-        extra = {"bar": lines.bar, "also": [s.rank for s in lines.also]}
+        extra: dict[str, Any] = {"bar": lines.bar, "also": [s.rank for s in lines.also]}
+        extra["t"] = lines.time
         for text in lines.list_texts():
             self._call.write_line(
                 {
@@ -149,7 +156,7 @@ class Stream:
         first = sources[0]
         node, rank = self._widths
         name = first.node if len({s.node for s in sources}) == 1 else "*"
-        name = "job" if first.rank is None else name
+        name = "job" if first.stream == "job" else name
         who = f"{pad(clip(defuse(name), node), node)} {pad(self._who(sources), rank)}"
         if self._ink.colour:
             who = f"\x1b[{self._nodes[first.node]}m{who}\x1b[0m"

@@ -48,11 +48,11 @@ class Ranks(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.
     name = "ranks"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The ranges; None for all."""
+        """The ranges; empty for all."""
         from jobgen.follow.view import parse_ranks
 
         try:
-            return value if isinstance(value, tuple) else parse_ranks(value)
+            return value if isinstance(value, tuple) else parse_ranks(value) or ()
         except ValueError as error:
             self.fail(defuse(error), param, ctx)
 

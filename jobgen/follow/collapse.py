@@ -22,6 +22,9 @@ class Lines:
     """Other ranks that said exactly the same."""
     bar: bool = False
     """Whether it is a progress bar that goes on: the next one, or a line, takes its place."""
+    time: float | None = None
+    """When it was written, in seconds since 1970 by the clock of the node, or of this machine for
+    what is followed; None if unknown."""
 
     def list_texts(self) -> list[str]:
         """The lines as text, without their newlines."""

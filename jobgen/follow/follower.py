@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jobgen.follow.collapse import Lines, Window
+from jobgen.follow.launcher_noise import NoiseFilter
 from jobgen.follow.line_splitter import Assembler, keep_last_lines
 from jobgen.follow.sanitize import clean_lines
-from jobgen.follow.source import LogSource, parse_source
+from jobgen.follow.source import LogSource
+from jobgen.follow.time_order import TimeOrder, keep_last
 from jobgen.follow.view import View
 
 BAR = 1.0
@@ -23,6 +25,19 @@ class _File:
     backlog: bytes = b""
     bar: bytes = b""
     """The progress bar that was shown last."""
+    noise: NoiseFilter = field(default_factory=NoiseFilter)
+
+    def release(self) -> bytes:
+        """What was kept back of a traceback that has not ended."""
+        held = "".join(f"{text}\n" for text in self.noise.release())
+        return held.encode("utf-8", "surrogateescape")
+
+    def list_notes(self) -> list[Lines]:
+        """How much was folded."""
+        count = self.noise.count
+        lines = "1 line" if count == 1 else f"{count} lines"
+        note = f"[{lines} of the launcher and srun after a failure folded: -v shows them]\n"
+        return [Lines(self.source, note.encode())] if count else []
 
 
 class Follower:
@@ -33,8 +48,12 @@ class Follower:
     fed, ``close`` at the end.
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, *, ordered: bool = False, after: float | None = None) -> None:
+        """With ``ordered``, ``arrange`` gives what was fed in the order of time, until ``settle``;
+        ``after`` leaves out of that what was written before."""
         self._view = view
+        self._after = after
+        self._order = self._begin_order() if ordered else None
         self._files: dict[str, _File | None] = {}
         self._window = Window(view.window) if view.gathers else None
         self._grep = re.compile(view.grep) if view.grep else None
@@ -52,12 +71,17 @@ class Follower:
         """The lines whose wait is over."""
         return self._window.take_due(now) if self._window else []
 
+    def arrange(self, now: float) -> list[Lines]:
+        """What was fed since the last call, in the order of time."""
+        return self._order.take_all(now) if self._order and self._settled else []
+
     def take_bars(self, now: float) -> list[Lines]:
         """The progress bar that moved, of the first source with one; once in ``BAR`` seconds."""
         if not self._settled or now - self._bar_shown < BAR:
             return []
         for file in self._in_order():
-            text = self._shaped(file.assembler.bar + b"\n") if file.assembler.bar else b""
+            bar = file.assembler.bar
+            text = self._choose(clean_lines(bar + b"\n", colour=self._view.colour)) if bar else b""
             if text.strip() and text != file.bar:
                 file.bar, self._bar_shown = text, now
                 return [Lines(file.source, text, bar=True)]
@@ -65,22 +89,35 @@ class Follower:
 
     def settle(self, now: float) -> list[Lines]:
         """The last lines of what was there already; from now on, every line is shown."""
-        if self._settled:
-            return self.tick(now)
+        shown = [] if self._settled else self._show_last(now)
         self._settled = True
-        shown: list[Lines] = []
+        shown += self.arrange(now)
+        self._order = None
+        return shown + self.tick(now)
+
+    def _show_last(self, now: float) -> list[Lines]:
+        count = self._view.lines or 0
+        if self._view.raw:
+            return [Lines(f.source, f.backlog) for f in self._in_order() if f.backlog]
+        order = self._order or self._begin_order()
         for file in self._in_order():
-            backlog, file.backlog = file.backlog, b""
-            shown += self._show(file.source, backlog, now)
-        return shown
+            order.add(file.source, file.backlog)
+            file.backlog = b""
+        return keep_last(order.take_all(now), count)
+
+    def _begin_order(self) -> TimeOrder:
+        window = self._view.window if self._view.gathers else 0.0
+        return TimeOrder(window, self._after, timed=self._view.timestamps)
 
     def close(self, now: float) -> list[Lines]:
         """Everything that is left, unfinished lines too."""
         shown: list[Lines] = []
         for file in self._in_order():
             shown += self._take(file, file.assembler.flush(), now)
+            shown += self._keep(file, file.release(), now)
         shown += self.settle(now)
-        return shown + (self._window.flush() if self._window else [])
+        shown += self._window.flush() if self._window else []
+        return shown + [note for file in self._in_order() for note in file.list_notes()]
 
     def list_sources(self) -> tuple[LogSource, ...]:
         """Every source seen so far that is shown, in order."""
@@ -88,11 +125,9 @@ class Follower:
 
     def _file(self, path: str) -> _File | None:
         if path not in self._files:
-            source = parse_source(path)
-            wanted = source is not None and self._view.shows(source)
-            self._files[path] = (
-                _File(source, Assembler(raw=self._view.raw)) if source and wanted else None
-            )
+            source = self._view.identify(path)
+            assembler = Assembler(raw=self._view.raw)
+            self._files[path] = _File(source, assembler) if source else None
         return self._files[path]
 
     def _in_order(self) -> list[_File]:
@@ -101,22 +136,32 @@ class Follower:
     def _take(self, file: _File, lines: bytes, now: float) -> list[Lines]:
         if not lines:
             return self.tick(now)
-        lines = self._shaped(lines)
-        if self._settled:
-            return self._show(file.source, lines, now)
-        file.backlog = keep_last_lines(file.backlog + lines, self._view.lines or 0)
-        return []
+        shown = self._keep(file, self._shape(file, lines), now)
+        return shown or self.tick(now)
 
-    def _show(self, source: LogSource, lines: bytes, now: float) -> list[Lines]:
+    def _keep(self, file: _File, lines: bytes, now: float) -> list[Lines]:
+        """Lines that are ready: shown, or kept for their place in time or among the last."""
         if not lines:
-            return self.tick(now)
+            return []
+        if not self._settled:
+            file.backlog = keep_last_lines(file.backlog + lines, self._view.lines or 0)
+            return []
+        if self._order:
+            self._order.add(file.source, lines)
+            return []
         if self._window is None:
-            return [Lines(source, lines)]
-        return self._window.add(source, lines, now)
+            return [Lines(file.source, lines)]
+        return self._window.add(file.source, lines, now)
 
-    def _shaped(self, lines: bytes) -> bytes:
+    def _shape(self, file: _File, lines: bytes) -> bytes:
+        """The lines that are shown, without what a terminal would obey."""
         if not self._view.raw:
             lines = clean_lines(lines, colour=self._view.colour)
+        if self._view.fold and file.source.stream != "out":
+            lines = file.noise.feed(lines)
+        return self._choose(lines)
+
+    def _choose(self, lines: bytes) -> bytes:
         if self._grep is None:
             return lines
         found = self._grep.search

@@ -45,7 +45,15 @@ class View:
     grep: str = ""
     """A regular expression; only lines in which it is found."""
     lines: int | None = None
-    """Of what is there already, only the last so many lines of each file."""
+    """Of what is there already, only the last so many lines of all that are shown."""
+    files: tuple[str, ...] = ()
+    """Names of files, or paths below ``logs/``, with ``*`` for any characters; empty for all."""
+    brief: bool = False
+    """Of the ranks beside rank 0, only what they wrote to stderr."""
+    timestamps: bool = False
+    """Whether each line is shown with its time."""
+    since: float | None = None
+    """Only lines of the last so many seconds."""
     task: str | None = None
     restart: int | None = None
     collapse: bool = True
@@ -55,6 +63,8 @@ class View:
     """Whether the program's own colours stay."""
     raw: bool = False
     """Bytes as they are: not filtered, not collapsed."""
+    fold: bool = False
+    """Whether what launchers write after a failure becomes one line."""
 
     @property
     def gathers(self) -> bool:
@@ -66,12 +76,26 @@ class View:
     def narrowed(self) -> bool:
         """Whether some files are left out."""
         chosen = (self.ranks, self.task, self.restart)
-        return bool(self.nodes) or self.stream != "all" or any(x is not None for x in chosen)
+        more = self.nodes or self.files or self.since is not None or self.stream != "all"
+        return bool(more) or any(x is not None for x in chosen)
 
     def wants(self, path: str) -> bool:
         """Whether this file needs to be read at all."""
+        return self.identify(path) is not None
+
+    def identify(self, path: str) -> LogSource | None:
+        """The source of this file; None if it is not shown. A file that is asked for by name may
+        be one that no rank writes."""
         source = parse_source(path)
-        return source is not None and self.shows(source)
+        name = path.rpartition("/")[2]
+        if self.files:
+            chosen = _named(name, self.files) or _named(path.removeprefix("logs/"), self.files)
+            if not chosen:
+                return None
+            source = source or LogSource(name, None, "out")
+        if source is None or (not self.files and not self.shows(source)):
+            return None
+        return source
 
     def shows(self, source: LogSource) -> bool:
         """Whether lines of this source are shown."""
@@ -83,6 +107,7 @@ class View:
             _agrees(self.restart, source.restart)
             and self.stream in ("all", source.stream)
             and (self.ranks is None or any(source.rank in span for span in self.ranks))
+            and (not self.brief or source.rank == 0 or source.stream == "err")
             and (not self.nodes or _named(source.node, self.nodes))
         )
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
+    from jobgen.model.cause import FailureCause
     from jobgen.model.events import RankFailure, Silence
     from jobgen.model.record_data import Submission
 
@@ -193,6 +194,14 @@ class RunRecord(NamedTuple):
         from jobgen.model.events import Silence
 
         return tuple(Silence(*values) for values in self.submission.get("silences", ()))
+
+    @property
+    def cause(self) -> FailureCause | None:
+        """Why the newest start failed, if its logs were read."""
+        from jobgen.model.cause import FailureCause
+
+        values = self.submission.get("cause")
+        return FailureCause(*values[: len(FailureCause._fields)]) if values else None
 
     @property
     def elements(self) -> Mapping[str, int]:

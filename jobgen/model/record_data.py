@@ -48,6 +48,8 @@ class Submission(TypedDict, total=False):
     """Fields of ``events.Failure``."""
     silences: Sequence[Sequence[Any]]
     """Fields of ``events.Silence``."""
+    cause: Sequence[Any]
+    """Fields of ``cause.FailureCause``; empty if nothing was found."""
     elements: Mapping[str, int]
     """Of an array: how many elements are in each state."""
     monitor: Mapping[str, list[str]]

@@ -8,53 +8,53 @@ from __future__ import annotations
 _WORDS = {
     "Priority": "other jobs are ahead",
     "Resources": "next in line, waiting for free nodes",
-    "Dependency": "waits for another job to end",
-    "DependencyNeverSatisfied": "never starts: the job it waits for ended otherwise; cancel it",
+    "Dependency": "waiting for another job to end",
+    "DependencyNeverSatisfied": "never starts: the job it depends on ended otherwise; cancel it",
     "BeginTime": "may not start before its begin time (a requeued job waits about two minutes)",
-    "JobHeldUser": "held by you: scontrol release lets it go",
+    "JobHeldUser": "held by you: release it with scontrol release",
     "JobHeldAdmin": "held by an administrator, or requeued too often: ask them",
-    "JobArrayTaskLimit": "as many tasks of the array run as the array allows at once",
+    "JobArrayTaskLimit": "the array's limit of concurrent tasks is reached",
     "PartitionTimeLimit": "never starts: --time is over the partition's limit",
     "PartitionNodeLimit": "never starts: more nodes than the partition allows",
-    "PartitionConfig": "never starts: asks for more than the partition's limits allow",
+    "PartitionConfig": "never starts: requests more than the partition's limits allow",
     "PartitionDown": "the partition is closed",
     "PartitionInactive": "the partition is closed",
     "ReqNodeNotAvail": "nodes are reserved or down, as for maintenance: a shorter --time may fit",
-    "Reservation": "waits for its reservation to begin",
+    "Reservation": "waiting for its reservation to begin",
     "ReservationDeleted": "never starts: its reservation was deleted",
-    "Licenses": "waits for a licence",
-    "BadConstraints": "never starts: no node can ever fit the request",
-    "InvalidAccount": "never starts: the account is not valid here",
-    "InvalidQOS": "never starts: the QOS is not valid here",
+    "Licenses": "waiting for a licence",
+    "BadConstraints": "never starts: no node can satisfy the request",
+    "InvalidAccount": "never starts: the account is invalid",
+    "InvalidQOS": "never starts: the QOS is invalid",
     "AccountNotAllowed": "never starts: this account may not use the partition",
     "QOSNotAllowed": "never starts: this QOS may not use the partition",
-    "NodeDown": "a node that it needs is down",
+    "NodeDown": "a required node is down",
     "Prolog": "the nodes are being prepared",
-    "Cleaning": "an earlier run of it is being cleaned up",
-    "JobLaunchFailure": "could not be started: the log or working directory is missing",
+    "Cleaning": "cleaning up after an earlier run of this job",
+    "JobLaunchFailure": "could not start: the log or working directory is missing",
     "JobHoldMaxRequeue": "held: requeued as often as the site allows",
     "RaisedSignal": "ended by a signal",
     "NonZeroExitCode": "the script ended with an exit code other than 0",
-    "OutOfMemory": "more memory than it asked for",
-    "TimeLimit": "the time limit was reached",
+    "OutOfMemory": "used more memory than it requested",
+    "TimeLimit": "reached the time limit",
     "SystemFailure": "a node or Slurm itself failed",
     "InactiveLimit": "the job was idle for too long",
-    "BurstBufferResources": "waits for the burst buffer",
+    "BurstBufferResources": "waiting for the burst buffer",
     "FrontEndDown": "a front end is down",
     "MaxMemPerLimit": "never starts: more memory than the site allows",
-    "job requeued in held state": "requeued and held: scontrol release lets it go",
-    "launch failed requeued held": "could not be started and is held: scontrol release tries again",
+    "job requeued in held state": "requeued and held: release it with scontrol release",
+    "launch failed requeued held": "could not start and is held: scontrol release tries again",
 }  # fmt: skip
 
 # longest first: AssocGrpGRES before AssocGrp
 _LIMITS = (
-    ("AssocGrp", "your account's share is in use{what}: starts when other jobs of it end"),
+    ("AssocGrp", "your account has reached its limit{what}: starts when its other jobs end"),
     ("AssocMaxWall", "never starts: --time is over your account's limit"),
-    ("AssocMax", "over a limit of your account{what}"),
-    ("QOSGrp", "the QOS is in use to its limit{what}: starts when other jobs of it end"),
+    ("AssocMax", "exceeds a limit of your account{what}"),
+    ("QOSGrp", "the QOS has reached its limit{what}: starts when other jobs in it end"),
     ("QOSMaxWall", "never starts: --time is over the QOS's limit"),
-    ("QOSMin", "never starts: asks for less than the QOS's least{what}"),
-    ("QOSMax", "over a limit of the QOS{what}"),
+    ("QOSMin", "never starts: below the minimum of the QOS{what}"),
+    ("QOSMax", "exceeds a limit of the QOS{what}"),
     ("MaxMem", "never starts: more memory than the site allows"),
 )
 _WHAT = (
@@ -80,7 +80,7 @@ def explain_pending(text: str) -> str:
     >>> pending_reason("Priority")
     'other jobs are ahead'
     >>> pending_reason("QOSMaxGRESPerUser")
-    'over a limit of the QOS (GPUs)'
+    'exceeds a limit of the QOS (GPUs)'
     """
     text = text.strip().strip("()")
     word = text.split(",")[0].split(":")[0].strip()

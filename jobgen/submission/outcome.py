@@ -80,7 +80,7 @@ def _final(record: RunRecord, seen: Observation, marks: Markers) -> RecordChange
         state, reason = JobState.CANCELLED, "cancelled before it started"
     elif state is JobState.COMPLETED and end is not None and end.code:
         # Slurm can start a job again after a crash; the copy looks around and ends with 0
-        state, reason = JobState.FAILED, "Slurm started it once more after it had ended"
+        state, reason = JobState.FAILED, "Slurm started it again after it had ended"
     elif state in _FORGETFUL and _has_finished(end, record):
         # a controller that crashed has forgotten the end, and lost the job or its node
         state = JobState.FAILED if end.code else JobState.COMPLETED
@@ -92,7 +92,7 @@ def _final(record: RunRecord, seen: Observation, marks: Markers) -> RecordChange
     return {
         **_common(seen, marks),
         "state": state,
-        "reason": reason if ended else "it may be put back into the queue",
+        "reason": reason if ended else "Slurm may requeue it",
         "ended": ended,
         "exit": code or record.exit,
         "left": None,
@@ -113,10 +113,10 @@ def _why_failed(seen: Observation, marks: Markers) -> str:
     return _AGAIN if seen.exit == "96:0" else ""
 
 
-_AGAIN = "its first start was killed without an exit code, and Slurm started it again"
-_NO_TRACE = "its script left no trace in the run directory: it was not started, or killed at once"
-_ALIVE = "the scheduler does not list it; its logs were written to in the last two minutes"
-_FULL = "its end could not be written: the disk of the run directory is full, or a quota is used up"
+_AGAIN = "the first start was killed without an exit code, and Slurm started the job again"
+_NO_TRACE = "the script wrote nothing to the run directory: it never started, or was killed at once"
+_ALIVE = "the scheduler does not list it, but its logs changed in the last two minutes"
+_FULL = "could not record its end: the disk of the run directory is full, or over quota"
 _NO_REASON = (JobState.COMPLETED, JobState.CANCELLED)
 """Of these the queue still tells why they had waited."""
 _FORGETFUL = (JobState.CANCELLED, JobState.NODE_FAIL)
@@ -135,7 +135,7 @@ def _by_marker(record: RunRecord, end: Ended, marks: Markers) -> RecordChanges:
         limit = record.shape.get("seconds")
         if limit and marks.ran is not None and marks.ran >= limit - NEAR_LIMIT:
             state = JobState.TIMEOUT
-        reason = "told to end: by the time limit, scancel or a preemption"
+        reason = "ended by the time limit, scancel or preemption"
     return {
         "state": state,
         "raw": "",
@@ -171,11 +171,11 @@ def _vanished(record: RunRecord, seen: Seen) -> RecordChanges:
 
 def _why_lost(marks: Markers) -> str:
     if marks.missing:
-        return "its run directory is gone, and the scheduler has forgotten it"
+        return "the run directory is gone, and the scheduler no longer lists the job"
     if not marks.started:
-        return "it left the queue before it started; perhaps it was cancelled there"
+        return "left the queue before it started: possibly cancelled with scancel"
     if marks.requeued and max(marks.requeued)[1] >= marks.restarts:
-        return "it was put back into the queue and left it before it started again"
+        return "requeued, and left the queue before it started again"
     if marks.full:
         return _FULL
     return (

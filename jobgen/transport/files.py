@@ -7,6 +7,7 @@ their true length. Files that did not grow cost one line of text, and no process
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import secrets
 from collections.abc import Mapping, Sequence
@@ -88,14 +89,25 @@ done
 """
 )
 
-# $1 path, $2 offset, $3 limit. Prints the file's size and a piece, or "none".
+# $1 path, $2 offset (from the end if negative), $3 limit. Prints the size and a piece, or "none".
 _READ = (
     _PIECE
     + r"""
 [ -f "$1" ] || { echo none; exit; }
-stat -c %s "$1" && piece "$1" "$2" "$3"
+size=$(stat -c %s "$1") && echo "$size" || exit
+from=$2
+[ "$from" -ge 0 ] || from=$((size + from))
+[ "$from" -ge 0 ] || from=0
+piece "$1" "$from" "$3"
 """
 )
+
+# $1 directory, $2 seconds. Prints the clock of its time zone as seconds, and the files that were
+# written to in the last so many seconds.
+_RECENT = r"""
+cd "$1" || exit
+date -u -d "$(date '+%Y-%m-%d %H:%M:%S') UTC" +%s && find . -type f -newermt "-$2 seconds" -print0
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,15 +217,34 @@ def read_at(
 ) -> Chunk | None:
     """At most ``limit`` bytes of a file from ``offset`` on, and its size; None where it is none.
 
-    Raises JobgenError where the answer is not whole.
+    A negative ``offset`` counts from the end. Raises JobgenError where the answer is not whole.
     """
     result = transport.call(build_script(_READ, path, str(offset), str(limit)), deadline=deadline)
     if result.out == b"none\n":
         return None
     size, newline, data = result.out.partition(b"\n")
-    if not newline or not size.isdigit() or len(data) < min(limit, int(size) - offset):
+    whole = int(size) if newline and size.isdigit() else -1
+    offset = max(0, whole + offset) if offset < 0 else offset
+    if whole < 0 or len(data) < min(limit, whole - offset):
         problem = Diagnostic(
             "J410", f"{path} cannot be read there: {_complaint(result)}", hint=TOOLS
         )
         raise JobgenError(problem)
-    return Chunk(path, offset, data, int(size))
+    return Chunk(path, offset, data, whole)
+
+
+def list_recent(
+    transport: Transport, directory: str, seconds: float
+) -> tuple[float, frozenset[str]]:
+    """The time there, in seconds since 1970 as its clock shows it, and the files below a directory
+    that were written to in the last ``seconds``. Raises JobgenError where the answer is not whole.
+    """
+    result = transport.call(build_script(_RECENT, directory, str(math.ceil(seconds))))
+    clock, newline, names = result.out.partition(b"\n")
+    if result.code or not newline or not clock.isdigit():
+        problem = Diagnostic(
+            "J410", f"{directory} cannot be read there: {_complaint(result)}", hint=TOOLS
+        )
+        raise JobgenError(problem)
+    paths = names.decode("utf-8", "surrogateescape").split("\0")
+    return float(clock), frozenset(path.removeprefix("./") for path in paths if path)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import datetime as dt
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +17,7 @@ from jobgen.app.prepare import prepare
 from jobgen.app.submit import submit
 from jobgen.app.world import World
 from jobgen.follow import Lines, View
+from jobgen.follow.timestamps import format_clock
 from jobgen.model.record import RunRecord
 from tests.app.conftest import Link
 
@@ -198,3 +201,33 @@ def test_a_run_directory_that_is_moved_while_its_logs_are_followed_is_said(
 
     with pytest.raises(logs.Unread, match="not all logs could be read"):
         collections.deque(map(move, logs.follow(world, record.alias, VIEW)), maxlen=0)
+
+
+def test_only_files_written_to_since_and_their_newer_lines_are_shown(
+    world: World, ranks: RunRecord
+) -> None:
+    folder = Path(ranks.directory) / "logs/0/0"
+    old, new = (next(folder.glob(f"*.{n}.out")) for n in (0, 1))
+    os.utime(old, (1.0, 1.0))
+    clock = dt.datetime.now().astimezone()
+    stamps = [clock - dt.timedelta(hours=h) for h in (5, 0)]
+    new.write_text("".join(f"{t:%Y-%m-%d %H:%M:%S} hour {t.hour}\n" for t in stamps))
+    view = View(since=3600.0, timestamps=True)
+    (lines,) = [item for item in logs.show(world, ranks.alias, view) if isinstance(item, Lines)]
+    assert lines.list_texts() == [f"{stamps[1]:%Y-%m-%d %H:%M:%S} hour {stamps[1].hour}"]
+    assert format_clock(lines.time) == f"{stamps[1]:%H:%M:%S}"
+    shown = texts(logs.follow(world, ranks.alias, view))
+    assert shown == lines.list_texts()
+
+
+def test_logs_of_many_blocks_are_merged_by_time(
+    world: World, ranks: RunRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "BLOCK", 10_000)
+    folder = Path(ranks.directory) / "logs/0/0"
+    for n in (0, 1):
+        lines = [f"2026-11-23 10:{s // 60:02}:{s % 60:02} rank {n}" for s in range(n, 1200, 2)]
+        next(folder.glob(f"*.{n}.out")).write_text("".join(f"{line}\n" for line in lines))
+    shown = texts(logs.show(world, ranks.alias, View(stream="out")))
+    assert len(shown) == 1200
+    assert shown == sorted(shown)

@@ -69,11 +69,11 @@ def test_only_lines_with_the_pattern_are_shown() -> None:
     assert said(shown) == [(0, "loss 8", ()), (0, "loss 7", ())]
 
 
-def test_the_last_lines_of_each_file_are_shown_and_then_all_new_ones() -> None:
-    follower = Follower(View(lines=2, collapse=False))
+def test_the_last_lines_of_all_that_is_shown_are_shown_and_then_all_new_ones() -> None:
+    follower = Follower(View(lines=4, collapse=False))
     assert follower.feed(path(1), b"a\nb\nc\n", 0.0) == []
     assert follower.feed(path(0), b"1\n2\n3\n", 0.0) == []
-    assert said(follower.settle(0.0)) == [(0, "2", ()), (0, "3", ()), (1, "b", ()), (1, "c", ())]
+    assert said(follower.settle(0.0)) == [(0, "3", ()), (1, "a", ()), (1, "b", ()), (1, "c", ())]
     assert said(follower.feed(path(1), b"d\ne\nf\n", 0.1)) == [
         (1, "d", ()),
         (1, "e", ()),

@@ -40,3 +40,21 @@ def test_ranks_that_are_no_ranks_are_refused(text: str) -> None:
 
 def test_all_is_no_filter() -> None:
     assert parse_ranks("all") is None
+
+
+def test_a_file_is_chosen_by_its_name_or_path_and_may_be_of_no_rank() -> None:
+    view = View(files=("n01.1.err", "nccl*.log", "1/0/*.out"))
+    for path in ("0/0/n01.1.err", "logs/0/0/n01.1.err", "0/0/nccl_debug.log", "1/0/n02.3.out"):
+        assert view.wants(path), path
+    for path in ("0/0/n01.1.out", "job-7.out", "0/0/n01.11.err"):
+        assert not view.wants(path), path
+    source = view.identify("0/0/nccl_debug.log")
+    assert source is not None
+    assert (source.node, source.rank) == ("nccl_debug.log", None)
+
+
+def test_a_brief_view_has_rank_0_and_every_ranks_errors() -> None:
+    view = View(brief=True)
+    wanted = {"n01.0.out": True, "n01.0.err": True, "n02.9.out": False, "n02.9.err": True}
+    assert {name: view.wants(f"0/0/{name}") for name in wanted} == wanted
+    assert view.wants("job-7.out")

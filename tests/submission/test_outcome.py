@@ -136,7 +136,7 @@ def test_gone_before_it_started_is_told_so() -> None:
 
 def test_put_back_and_then_gone_is_told_so() -> None:
     both = [STARTED[0] + "\n1500 'state/0/requeued.0'"]
-    assert "put back" in at_last(marks=both).reason
+    assert "requeued" in at_last(marks=both).reason
 
 
 def test_a_queue_that_does_not_answer_changes_nothing() -> None:
@@ -167,7 +167,7 @@ def test_a_job_that_was_listed_a_moment_ago_gets_the_time_for_which_the_queue_ke
 def test_what_writes_to_its_logs_is_not_lost() -> None:
     seen = at_last(marks=STARTED, alive=True)
     assert (seen.state, seen.ended) == (JobState.UNKNOWN, False)
-    assert "its logs were written to" in seen.reason
+    assert "its logs changed" in seen.reason
     lost = at_last(marks=STARTED)
     again = became(look(3000.0, marks=STARTED, alive=True), lost)
     assert (again.state, again.ended) == (JobState.UNKNOWN, False)
@@ -218,14 +218,14 @@ def test_a_job_that_had_ended_when_slurm_gave_up_on_it_keeps_its_own_end(state: 
 
 def test_a_failed_job_without_a_trace_of_its_script_says_so() -> None:
     seen = became(look(queue=queue(JobState.FAILED, exit="0:1", reason="JobLaunchFailure")))
-    assert seen.reason.startswith("its script left no trace")
+    assert seen.reason.startswith("the script wrote nothing")
     seen = became(look(queue=queue(JobState.FAILED, exit="0:1"), marks=STARTED))
     assert seen.reason == ""
 
 
 def test_a_second_start_without_an_end_of_the_first_is_the_reason() -> None:
     seen = became(look(queue=queue(JobState.FAILED, exit="96:0"), marks=STARTED))
-    assert "its first start was killed" in seen.reason
+    assert "the first start was killed" in seen.reason
 
 
 def test_an_array_has_ended_when_all_its_tasks_have() -> None:

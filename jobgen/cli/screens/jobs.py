@@ -16,21 +16,27 @@ from jobgen.shell import split_lines
 if TYPE_CHECKING:
     from jobgen.app.jobs import RunView
 
+SCREEN = 25
+"""Lines of a screen: the default of ``show`` fits it."""
+UNFIT, REPORTED = 3, 8
+"""Nodes that the preflight named, and values that the program reported, on one screen."""
 OLD = 60.0
 """Seconds after which a value that was last heard is marked by ``~``."""
 _HEADS = ("JOB", "SLURM", "CLUSTER", "STATE", "NODES", "ELAPSED", "LEFT", "INFO")
 _GOING = frozenset({JobState.RUNNING, JobState.COMPLETING, JobState.SUSPENDED})
 _UNFINISHED = "98:0"
 """How Slurm shows the exit code of a job that the pre-timeout signal stopped before its end."""
+_STEPS_OF_SUBMIT = frozenset({"planned", "staged", "submitting"})
+"""Events that matter only while the job is being submitted."""
 _GO_ON = ("to go on", "jobgen submit job.yaml  # resumes if checkpoint.dir is set")
 _ENDS = {
     JobState.COMPLETED: "ok",
-    JobState.TIMEOUT: "the time limit was reached",
-    JobState.OUT_OF_MEMORY: "more memory than it asked for",
+    JobState.TIMEOUT: "reached the time limit",
+    JobState.OUT_OF_MEMORY: "used more memory than it requested",
     JobState.NODE_FAIL: "a node failed",
     JobState.BOOT_FAIL: "a node did not boot",
-    JobState.PREEMPTED: "another job took its nodes",
-    JobState.DEADLINE: "its deadline passed",
+    JobState.PREEMPTED: "preempted by another job",
+    JobState.DEADLINE: "missed its deadline",
 }
 
 
@@ -127,32 +133,86 @@ def _reason(record: RunRecord) -> str:
 # one job
 
 
-def draw_run(found: RunView, now: float, ink: Ink, *, gpus: bool = False) -> str:
-    """One job in full: its state, what happened when, its files, the next commands."""
+def draw_run(
+    found: RunView, now: float, ink: Ink, *, gpus: bool = False, verbose: bool = False
+) -> str:
+    """One job: its state, why, and where; then its error, timeline, files and next commands.
+
+    On one screen, except with ``verbose`` or ``gpus``.
+    """
     record = found.record
-    name = defuse(record.alias)
+    error = _draw_error(record, ink, verbose=verbose)
+    head = "\n".join(_draw_head(record, now, ink, verbose=verbose)) + "\n"
+    sections = _draw_details(found, now, ink, gpus=gpus)
+    used = sum(part.count("\n") + 1 for part in (head, error, *sections) if part)
+    room = None if verbose else max(SCREEN - used - 2, 0)
+    parts = [head, error, _draw_timeline(found, now, ink, room), *sections]
+    return "\n".join(part for part in parts if part)
+
+
+def _draw_head(record: RunRecord, now: float, ink: Ink, *, verbose: bool) -> list[str]:
+    """The state; why; where; and what else is known of the ranks."""
     job = f"Slurm {record.job}" if record.site.scheduler == "slurm" else f"job {record.job}"
     job = job if record.job else "no job id"
-    head = f"{ink('strong', name)} ({job}, {defuse(record.site.cluster)})"
-    took, word = compute_elapsed(record, now), "in" if record.ended else "for"
+    head = f"{ink('strong', defuse(record.alias))} ({job}, {defuse(record.site.cluster)})"
+    took, word = compute_elapsed(record, now), "after" if record.ended else "for"
     during = f" {word} {format_span(took)}" if took else ""
-    more = draw_info(record)
     lines = [f"{head}  {ink(_style(record.state), name_state(record))}{during}"]
-    lines += [f"  {fold(more, ink.width - 2, '  ')}"] if more else []
+    if record.cause is not None and record.ended:
+        from jobgen.cli.screens import failure
+
+        lines += failure.draw_cause(record.cause, record, ink)
+    else:
+        lines += [_indent(draw_info(record), ink)] if draw_info(record) else []
+    explained = record.cause is not None and record.ended and not record.elements
+    ranks = [] if explained else describe_ranks(record)
+    lines += [_indent(text, ink) for text in (ranks if verbose else ranks[:UNFIT])]
     if _is_old(record, now):
-        lines.append(f"  last heard {format_span(max(now - record.updated, 0))} ago")
-    about = [*_elements(record), *describe_ranks(record)]
-    lines += [f"  {fold(text, ink.width - 2, '  ')}" for text in about]
-    for start, node, what in record.unfit:
-        said = f"preflight of start {start}: {defuse(node)}: {defuse(what)}"
-        lines.append(f"  {fold(said, ink.width - 2, '  ')}")
+        lines.append(f"  last update {format_span(max(now - record.updated, 0))} ago")
+    most = len(record.unfit) if verbose else UNFIT
+    about = [*_elements(record), *_list_unfit(record)[:most]]
+    if len(record.unfit) > most:
+        about.append(f"and {count(len(record.unfit) - most, 'more node')}: jobgen show -v")
     if record.report:
-        told = ", ".join(f"{defuse(key)} {value:,.10g}" for key, value in record.report.items())
-        lines.append(f"  {fold(f'reported: {told}', ink.width - 2, '  ')}")
-    happened = [(_clock(h.time, now), defuse(h.text)) for h in found.timeline]
-    parts = ["\n".join(lines) + "\n"]
-    if happened:
-        parts.append(f"{ink('strong', 'What happened')}\n{align(happened, indent='  ')}")
+        values = [f"{defuse(key)} {value:,.10g}" for key, value in record.report.items()]
+        more = ["…"] if len(values) > REPORTED and not verbose else []
+        shown = values if verbose else values[:REPORTED]
+        about.append(f"reported: {', '.join([*shown, *more])}")
+    return [*lines, *(_indent(text, ink) for text in about)]
+
+
+def _draw_error(record: RunRecord, ink: Ink, *, verbose: bool) -> str:
+    """The lines of the log that show why a job failed."""
+    if record.cause is None or not record.ended:
+        return ""
+    from jobgen.cli.screens import failure
+
+    return failure.draw_error(record.cause, record, ink, verbose=verbose)
+
+
+def _indent(text: str, ink: Ink) -> str:
+    return f"  {fold(text, ink.width - 2, '  ')}"
+
+
+def _list_unfit(record: RunRecord) -> list[str]:
+    """What the preflights found wrong with nodes."""
+    return [
+        f"preflight of start {start}: {defuse(node)}: {defuse(what)}"
+        for start, node, what in record.unfit
+    ]
+
+
+def _draw_timeline(found: RunView, now: float, ink: Ink, room: int | None) -> str:
+    """The newest events that fit; without a limit, every one."""
+    events = [h for h in found.timeline if room is None or h.kind not in _STEPS_OF_SUBMIT]
+    rows = [(_clock(h.time, now), defuse(h.text)) for h in events]
+    rows = rows if room is None else rows[len(rows) - min(room, len(rows)) :]
+    return f"{ink('strong', 'Timeline')}\n{align(rows, indent='  ')}" if rows else ""
+
+
+def _draw_details(found: RunView, now: float, ink: Ink, *, gpus: bool) -> list[str]:
+    """GPUs, files, and the next commands."""
+    record, parts = found.record, []
     if found.watched is not None:
         from jobgen.cli.screens import monitor
 
@@ -164,7 +224,7 @@ def draw_run(found: RunView, now: float, ink: Ink, *, gpus: bool = False) -> str
     if files:
         parts.append(f"{ink('strong', 'Files')}\n{align(files, indent='  ')}")
     parts.append(f"{ink('strong', 'Next')}\n{align(_next(record), indent='  ')}")
-    return "\n".join(parts)
+    return parts
 
 
 def _elements(record: RunRecord) -> list[str]:
@@ -176,8 +236,11 @@ def _elements(record: RunRecord) -> list[str]:
 def _next(record: RunRecord) -> list[tuple[str, str]]:
     name = defuse(record.alias)
     if record.ended:
-        rows = [("logs", f"jobgen logs {name}"), ("errors", name_log_command(record))]
-        return [_GO_ON, *rows] if record.exit == _UNFINISHED else rows
+        rows = [("logs", f"jobgen logs {name}")]
+        if record.state is JobState.COMPLETED:
+            return rows
+        log = ("error log", name_log_command(record))
+        return [*rows, _GO_ON if record.exit == _UNFINISHED else log]
     return [("follow", f"jobgen logs {name} -f"), ("cancel", f"jobgen cancel {name}")]
 
 
@@ -199,18 +262,23 @@ def draw_detached(record: RunRecord, ink: Ink) -> str:
 
 
 def draw_ended(record: RunRecord, ink: Ink) -> str:
-    """``llama-3  COMPLETED in 3h41m``, and where to look where it did not."""
-    during = f" in {format_span(record.elapsed)}" if record.elapsed is not None else ""
-    more = draw_info(record)
-    about = f" ({more})" if more and record.state is not JobState.COMPLETED else ""
-    name = defuse(record.alias)
-    line = f"{name}  {ink(_style(record.state), name_state(record))}{during}{about}\n"
+    """``llama-3  COMPLETED after 3h41m``; of a job that failed also why, where, and the error."""
+    during = f" after {format_span(record.elapsed)}" if record.elapsed is not None else ""
+    state = ink(_style(record.state), name_state(record))
+    line = f"{ink('strong', defuse(record.alias))}  {state}{during}"
     if record.state is JobState.COMPLETED:
-        return line
-    ranks = "".join(f"  {text}\n" for text in describe_ranks(record))
+        return f"{line}\n"
     log = ("error log", name_log_command(record))
     label, command = _GO_ON if record.exit == _UNFINISHED else log
-    return f"{line}{ranks}  {label}  {command}\n"
+    if record.cause is None:
+        about = f" ({draw_info(record)})" if draw_info(record) else ""
+        ranks = "".join(f"  {text}\n" for text in describe_ranks(record))
+        return f"{line}{about}\n{ranks}  {label}  {command}\n"
+    from jobgen.cli.screens import failure
+
+    error = failure.draw_error(record.cause, record, ink)
+    head = "\n".join([line, *failure.draw_cause(record.cause, record, ink)])
+    return "\n".join([head, *([f"\n{error}"] if error else []), f"  {label}  {command}\n"])
 
 
 def draw_cancelled(records: Sequence[RunRecord], ink: Ink, *, signal: str) -> str:
@@ -261,7 +329,18 @@ def dump_job(record: RunRecord) -> dict[str, Any]:
         ],
         "failures": [failure._asdict() for failure in record.failures],
         "silences": [silence._asdict() for silence in record.silences],
+        "cause": _dump_cause(record),
     }
+
+
+def _dump_cause(record: RunRecord) -> dict[str, Any] | None:
+    """Why it failed, as plain data; None if that is not known."""
+    if record.cause is None or not record.ended:
+        return None
+    from jobgen.cli.screens import failure
+
+    why = failure.explain_cause(record.cause)
+    return {**record.cause._asdict(), "lines": list(record.cause.lines), "why": why}
 
 
 def dump_run(found: RunView) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,6 +12,8 @@ from jobgen.model.record import RunRecord
 if TYPE_CHECKING:
     from jobgen.model.events import RankFailure, Silence
 
+LOG_LINES = 20
+"""Lines of a log that fit a screen with a prompt."""
 Row = TypeVar("Row", "RankFailure", "Silence")
 
 
@@ -35,12 +36,21 @@ def _newest(record: RunRecord, rows: Sequence[Row]) -> list[Row]:
 
 
 def name_log_command(record: RunRecord) -> str:
-    """The command that shows the error log: of the rank that failed first, if it is known."""
+    """The command that shows the error on one screen."""
+    name, cause = f"jobgen logs {defuse(record.alias)}", record.cause
+    if cause is not None and cause.file:
+        task = f" --task {defuse(cause.task)}" if cause.task else ""
+        lines = max(LOG_LINES, cause.below + LOG_LINES // 2)
+        if cause.rank is None:
+            return f"{name}{task} --file {defuse(cause.file)} -n {lines}"
+        stream = "stdout" if cause.file.endswith(".out") else "stderr"
+        return f"{name}{task} --rank {cause.rank} --{stream} -n {lines}"
     failures = _newest(record, record.failures)
     first = failures[0] if failures else None
     task = f" --task {defuse(first.task)}" if first and record.shape.get("elements") else ""
-    rank = f" --rank {first.rank}" if first and first.rank is not None else ""
-    return f"jobgen logs {defuse(record.alias)}{task}{rank} --stderr -n 50"
+    # a failure before the ranks started stands in the job's own log, which is no rank's stderr
+    rank = f" --rank {first.rank} --stderr" if first and first.rank is not None else ""
+    return f"{name}{task}{rank} -n {LOG_LINES}"
 
 
 def _describe_failure(failure: RankFailure, *, first: bool) -> str:
@@ -51,18 +61,9 @@ def _describe_failure(failure: RankFailure, *, first: bool) -> str:
         if failure.rank is None
         else f"rank {failure.rank} on {node}"
     )
-    return f"{who} {when}: {_describe_end(failure)}"
+    from jobgen.diagnose import describe_exit
 
-
-def _describe_end(failure: RankFailure) -> str:
-    """``exit code 7``, ``killed by SIGKILL (exit code 137)``."""
-    if not failure.signal:
-        return f"exit code {failure.code}"
-    try:
-        name = signal.Signals(failure.signal).name
-    except ValueError:
-        name = f"signal {failure.signal}"
-    return f"killed by {name} (exit code {failure.code})"
+    return f"{who} {when}: {describe_exit(failure.code, failure.signal)}"
 
 
 def _describe_silence(silence: Silence) -> str:

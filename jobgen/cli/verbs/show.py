@@ -19,8 +19,8 @@ def command(call: Call, ref: str, gpus: bool, cached: bool) -> None:
     from jobgen.cli.screens import jobs as screens
 
     shown = jobs.show(call.world, ref, cached=cached)
-    now = call.world.now()
+    now, verbose = call.world.now(), call.flags.verbose > 0
     call.answer(
         lambda: screens.dump_run(shown),
-        lambda ink: screens.draw_run(shown, now, ink, gpus=gpus),
+        lambda ink: screens.draw_run(shown, now, ink, gpus=gpus, verbose=verbose),
     )

@@ -1,0 +1,94 @@
+"""Python's tracebacks in a log: which exception, and the frames worth showing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+_BEGIN = re.compile(r"(?:Original )?Traceback \(most recent call last\):")
+_FRAME = re.compile(r'  File "(?P<path>[^"]*)", line \d+')
+_CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
+_CARETS = re.compile(r"\s*[~^]+\s*$")
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?::|$)")
+_FOREIGN = re.compile(r"site-packages|dist-packages|/lib(?:64)?/python3|<frozen |<string>")
+_NEXT = re.compile(
+    r"\[?[\dWEI]\d{3}|\S+ - (?:INFO|WARNING|ERROR)|jobgen: |srun: |slurmstepd"
+    r"|terminate called|Fatal Python error"
+)
+"""What begins the next entry of a log, behind the message of an exception."""
+LONGEST_MESSAGE = 12
+"""Lines of an exception's message that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traceback:
+    """One traceback: the lines from ``begin`` up to ``end`` in its log."""
+
+    begin: int
+    end: int
+    frames: tuple[tuple[str, ...], ...]
+    """The lines of each frame, outermost first."""
+    message: tuple[str, ...]
+    """The exception and its message."""
+    chained: bool = False
+    """Whether it followed from the one before, or was raised while that one was handled."""
+
+    @property
+    def text(self) -> str:
+        """The exception in one line."""
+        return self.message[0] if self.message else ""
+
+    def choose_lines(self) -> tuple[str, ...]:
+        """The innermost frame of the user's own code, the innermost of all, and the exception."""
+        count = len(self.frames)
+        own = [i for i in range(count) if not _FOREIGN.search(self.frames[i][0])]
+        wanted = sorted({*own[-1:], *([count - 1] if count else [])})
+        lines = [line for i in wanted for line in self.frames[i]]
+        return (*lines, *self.message)
+
+
+def find_tracebacks(lines: Sequence[str]) -> list[Traceback]:
+    """Every whole traceback of a log, in order."""
+    found: list[Traceback] = []
+    at = 0
+    while at < len(lines):
+        if not _BEGIN.match(lines[at]):
+            at += 1
+            continue
+        follows = bool(found) and _is_chained(lines, found[-1].end, at)
+        traceback = _read_one(lines, at, chained=follows)
+        found += [traceback] if traceback.message else []
+        at = max(traceback.end, at + 1)
+    return found
+
+
+def _is_chained(lines: Sequence[str], end: int, begin: int) -> bool:
+    between = [line for line in lines[end:begin] if line.strip()]
+    original = lines[begin].startswith("Original ") and not between
+    return original or (len(between) == 1 and between[0].startswith(_CHAIN))
+
+
+def _read_one(lines: Sequence[str], begin: int, *, chained: bool) -> Traceback:
+    at = begin + 1
+    frames: list[list[str]] = []
+    while at < len(lines) and lines[at].startswith(" "):
+        if _FRAME.match(lines[at]):
+            frames.append([])
+        if frames and not _CARETS.match(lines[at]):
+            frames[-1].append(lines[at])
+        at += 1
+    message = tuple(_read_message(lines, at))
+    whole = tuple(tuple(frame) for frame in frames)
+    return Traceback(begin, at + len(message), whole, message, chained)
+
+
+def _read_message(lines: Sequence[str], at: int) -> Iterator[str]:
+    """The exception's line, and the lines of its message up to the next entry of the log."""
+    if at >= len(lines) or not _EXCEPTION.match(lines[at]):
+        return
+    yield lines[at]
+    for line in lines[at + 1 : at + LONGEST_MESSAGE]:
+        if not line.strip() or _BEGIN.match(line) or _NEXT.match(line) or line.startswith(_CHAIN):
+            return
+        yield line

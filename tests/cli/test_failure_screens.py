@@ -1,0 +1,123 @@
+"""``show`` and ``wait`` of a job that failed: state, why and where come first, on one screen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jobgen.app.jobs import Happening, RunView
+from jobgen.cli.layout import measure
+from jobgen.cli.output import Ink
+from jobgen.cli.screens import jobs
+from jobgen.model.cause import CauseKind, Doubt, FailureCause
+from jobgen.model.record import JobId, JobState, Login, RunRecord, Site
+
+SITE = Site("testbed", "slurm", Login("local"), "/runs")
+INK = Ink(colour=False, width=80)
+NOW = 1_795_446_000.0
+EVENTS = tuple(
+    Happening(NOW - 900 + i, f"{kind} something", kind)
+    for i, kind in enumerate(["planned", "staged", "submitting", *["running", "requeued"] * 9])
+)
+FILES = tuple((name, f"/runs/llama/{name}") for name in ("bundle/job.sbatch", "src", "logs", "x"))
+LINES = ('  File "/runs/llama/src/train.py", line 7, in main', *("more " * 40,) * 11)
+
+
+def run(cause: FailureCause | None = None, **changes: Any) -> RunRecord:
+    record = RunRecord("t" * 26, "llama-3", "llama", SITE, "0", 1.0, "/runs/llama", JobId(7))
+    submission: dict[str, Any] = {"failures": [[1, "n2", 3, 1, 0], [1, "n1", 0, 1, 0]]}
+    if cause is not None:
+        submission["cause"] = list(cause)
+    ended = {"state": JobState.FAILED, "ended": True, "exit": "1:0", "elapsed": 72, "nodes": "n1"}
+    return record._replace(**{"submission": submission, **ended, **changes})
+
+
+def cause(kind: CauseKind = CauseKind.EXCEPTION, **fields: Any) -> FailureCause:
+    known = {"text": "KeyError: 'a'", "node": "n2", "rank": 3, "code": 1, "file": "0/0/n2.3.err"}
+    return FailureCause(kind, **{**known, "lines": LINES, **fields})
+
+
+def show(record: RunRecord, **how: bool) -> list[str]:
+    return jobs.draw_run(RunView(record, EVENTS, FILES), NOW, INK, **how).rstrip().split("\n")
+
+
+RECORDS = {
+    "exception": run(cause()),
+    "later": run(cause(doubt=Doubt.LATER, earlier="rank 0", alike=7)),
+    "unfit": run(submission={"preflight": [[1, f"n{i}", "ECC errors " * 9] for i in range(99)]}),
+    "unknown": run(),
+    "pending": run(state=JobState.PENDING, ended=False, exit="", reason="ReqNodeNotAvail"),
+    "running": run(state=JobState.RUNNING, ended=False, exit="", updated=NOW),
+    "completed": run(state=JobState.COMPLETED, exit="0:0", submission={}),
+    "reports": run(submission={"report": {f"peak_{i}": 1e9 for i in range(32)}}),
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_the_default_fits_a_screen_and_ends_with_a_command(name: str) -> None:
+    lines = show(RECORDS[name])
+    assert len(lines) <= jobs.SCREEN, "\n".join(lines)
+    assert lines[0].startswith("llama-3 (Slurm 7, testbed)  ")
+    assert lines[-1].partition("jobgen ")[2]
+    assert all(measure(line) <= 80 for line in lines)
+
+
+def test_why_and_where_follow_the_state() -> None:
+    assert show(RECORDS["later"])[:5] == [
+        "llama-3 (Slurm 7, testbed)  FAILED after 1m12s",
+        "  why    KeyError: 'a'",
+        "  where  rank 3 on n2, which ended after rank 0: exit code 1: Python exception",
+        "         rank 0 only lost its peers.",
+        "         7 more ranks report the same error.",
+    ]
+
+
+def test_a_path_of_the_run_directory_is_shown_below_it_and_verbose_shows_all() -> None:
+    assert '    File "train.py", line 7, in main' in show(RECORDS["exception"])
+    lines = show(RECORDS["exception"], verbose=True)
+    assert sum(line.startswith("  more more") for line in lines) >= 11
+    assert sum("something" in line for line in lines) == len(EVENTS)
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"kind": CauseKind.GPU_MEMORY, "text": "X"}, "out of GPU memory: X"),
+        ({"kind": CauseKind.GPU_MEMORY, "text": "e: out of GPU memory"}, "e: out of GPU memory"),
+        ({"kind": CauseKind.TIME_LIMIT, "text": "", "node": ""}, "reached the time limit"),
+        ({"kind": "of_a_later_version", "text": "X"}, "X"),
+        ({"text": "RuntimeError: [/a/b.cc:1] closed"}, "RuntimeError: closed"),
+        ({"text": "a\x1b[2Jb"}, "ab"),
+    ],
+)
+def test_why_is_the_kind_and_the_programs_words(changes: dict[str, Any], why: str) -> None:
+    assert show(run(cause(**changes)))[1] == f"  why    {why}"
+
+
+def test_every_kind_has_words() -> None:
+    for kind in CauseKind:
+        assert show(run(cause(kind, text="", lines=())))[1].startswith(("  why  ", "  where  "))
+
+
+@pytest.mark.parametrize(
+    ("changes", "command"),
+    [
+        ({}, "--rank 3 --stderr -n 20"),
+        ({"file": "0/0/n2.3.out"}, "--rank 3 --stdout -n 20"),
+        ({"rank": None, "file": "job-7.out"}, "--file job-7.out -n 20"),
+        ({"below": 40}, "--rank 3 --stderr -n 50"),
+        ({"task": "4"}, "--task 4 --rank 3 --stderr -n 20"),
+    ],
+)
+def test_the_command_shows_the_lines(changes: dict[str, Any], command: str) -> None:
+    wanted = f"  error log  jobgen logs llama-3 {command}"
+    assert show(run(cause(**changes)))[-1] == wanted
+    assert jobs.draw_ended(run(cause(**changes)), INK).rstrip().split("\n")[-1] == wanted
+
+
+def test_json_has_the_cause_in_words_too() -> None:
+    data = jobs.dump_job(run(cause()))["cause"]
+    assert (data["kind"], data["rank"], data["why"]) == ("exception", 3, "KeyError: 'a'")
+    assert jobs.dump_job(run())["cause"] is None
+    assert jobs.dump_job(run(cause(), ended=False, state=JobState.PENDING))["cause"] is None

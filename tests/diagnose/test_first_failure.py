@@ -1,0 +1,113 @@
+"""Who failed first: its own error before a lost connection, and doubt where nothing tells."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobgen.diagnose import Evidence, RankEnd, find_cause, list_ends
+from jobgen.model.cause import CauseKind, Doubt, FailureCause
+from jobgen.model.events import read_events
+
+LOST = "RuntimeError: Connection closed by peer [127.0.0.1]:4711."
+TRACE = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n    go()\n'
+
+
+def cause_of(
+    *ends: RankEnd, state: str = "FAILED", ended: float = 0.0, **logs: str
+) -> FailureCause:
+    """The cause by these ends and logs: ``r1`` is the stderr of rank 1, ``job`` the job's log."""
+    tails = {
+        "job-7.out" if name == "job" else f"0/0/n{name[1:]}.{name[1:]}.err": text
+        for name, text in logs.items()
+    }
+    cause = find_cause(Evidence(state, tuple(sorted(ends)), tails, ended=ended))
+    assert cause is not None
+    return cause
+
+
+def end(rank: int, time: float, code: int = 1, signal: int = 0) -> RankEnd:
+    return RankEnd(time, f"n{rank}", rank, code, signal)
+
+
+def test_the_first_by_time_is_the_cause() -> None:
+    cause = cause_of(end(1, 2.0), end(0, 3.0), r0=f"{TRACE}KeyError: 0", r1=f"{TRACE}KeyError: 1")
+    assert (cause.rank, cause.text, cause.doubt) == (1, "KeyError: 1", Doubt.NONE)
+
+
+def test_a_rank_that_lost_its_peer_gives_way_to_one_with_an_error_of_its_own() -> None:
+    cause = cause_of(end(0, 2.0), end(1, 3.0), r0=TRACE + LOST, r1=f"{TRACE}ValueError: nan")
+    assert (cause.rank, cause.text) == (1, "ValueError: nan")
+    assert (cause.doubt, cause.earlier) == (Doubt.LATER, "rank 0")
+
+
+def test_a_rank_that_its_launcher_ended_is_the_cause_by_its_own_last_error() -> None:
+    ends = (end(0, 2.0), end(1, 3.0, 143, 15))
+    cause = cause_of(*ends, r0=TRACE + LOST, r1=f"{TRACE}ValueError: nan")
+    assert (cause.rank, cause.doubt) == (1, Doubt.LATER)
+
+
+def test_an_error_that_a_rank_survived_does_not_accuse_it() -> None:
+    ends = (end(0, 2.0), end(1, 3.0, 143, 15))
+    handled = f"{TRACE}ValueError: nan\nstep 1\nstep 2\n"
+    cause = cause_of(*ends, r0=TRACE + LOST, r1=handled)
+    assert (cause.rank, cause.doubt) == (0, Doubt.VICTIM)
+
+
+def test_doubt_is_shown_where_every_rank_only_lost_its_peers() -> None:
+    cause = cause_of(end(0, 2.0), end(1, 3.0), r0=TRACE + LOST, r1=TRACE + LOST)
+    assert (cause.kind, cause.doubt) == (CauseKind.LOST_PEER, Doubt.VICTIM)
+
+
+def test_a_kill_half_a_minute_later_is_the_launchers() -> None:
+    cause = cause_of(end(0, 2.0), end(1, 33.0, 137, 9), r0=TRACE + LOST)
+    assert (cause.rank, cause.doubt) == (0, Doubt.VICTIM)
+
+
+def test_a_kill_at_once_is_the_cause() -> None:
+    cause = cause_of(end(1, 2.0, 137, 9), end(0, 3.0), r0=TRACE + LOST)
+    assert (cause.rank, cause.kind, cause.doubt) == (1, CauseKind.KILLED, Doubt.NONE)
+
+
+def test_equal_errors_are_counted() -> None:
+    text = f"{TRACE}ImportError: no"
+    cause = cause_of(*(end(rank, 2.0 + rank) for rank in range(3)), r0=text, r1=text, r2=text)
+    assert (cause.rank, cause.kind, cause.alike) == (0, CauseKind.IMPORT, 2)
+
+
+def test_what_failed_before_a_launcher_started_the_ranks_again_does_not_count() -> None:
+    rows = (
+        "v=1 time=1.0 kind=start node=n1 rank=0\nv=1 time=2.0 kind=exit node=n1 rank=0 code=7\n"
+        "v=1 time=3.0 kind=start node=n1 rank=0\nv=1 time=4.0 kind=exit node=n1 rank=0 code=9\n"
+    )
+    assert [end.code for end in list_ends(read_events(rows))] == [9]
+
+
+def test_a_rank_that_failed_long_before_the_time_limit_is_the_cause() -> None:
+    ends = (end(1, 100.0, 3), end(0, 1000.0, 143, 15))
+    cause = cause_of(*ends, state="TIMEOUT", ended=1000.0, r1="no data\n")
+    assert (cause.rank, cause.code) == (1, 3)
+    late = (end(1, 990.0, 3), end(0, 1000.0, 143, 15))
+    assert cause_of(*late, state="TIMEOUT", ended=1000.0).kind == CauseKind.TIME_LIMIT
+
+
+def test_what_rank_sh_ended_for_is_the_cause() -> None:
+    rows = "v=1 time=2.0 kind=exit node=n1 rank=0 code=97 signal=0 why=the%20secret%20A%20is%20lost"
+    cause = cause_of(*list_ends(read_events(rows)))
+    assert (cause.kind, cause.text) == (CauseKind.SETUP, "the secret A is lost")
+
+
+def test_a_job_that_left_nothing_has_no_cause() -> None:
+    assert find_cause(Evidence("FAILED")) is None
+    assert find_cause(Evidence("FAILED", (), {"job-7.out": ""})) is None
+
+
+TEXTS = st.text(alphabet=st.sampled_from('T \n\t\r\x1b[]:E"aW=-'), max_size=60) | st.sampled_from(
+    ["Traceback (most recent call last):\n", "torch.distributed.ChildFailedError: \n", LOST, TRACE]
+)
+
+
+@given(st.lists(TEXTS, max_size=8).map("".join), st.integers(1, 255), st.integers(0, 64))
+def test_any_text_has_a_cause_and_raises_nothing(text: str, code: int, signal: int) -> None:
+    cause = cause_of(end(0, 1.0, code, signal), r0=text, job=text)
+    assert not [line for line in (cause.text, *cause.lines) if "\x1b" in line or "\n" in line]

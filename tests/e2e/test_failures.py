@@ -1,0 +1,107 @@
+"""Jobs that really fail on a real cluster: the screens name the cause, and so does the command
+that they print."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster import Cluster
+from tests.e2e.runs import answer, submit, write
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(420)]
+
+SCREEN = 25
+RAISES = """
+import os, time
+def load(batch):
+    return batch["labels"]
+if os.environ["RANK"] == "1":
+    load({"inputs": 1})
+time.sleep(600)
+"""
+LOST = """
+import os, signal, sys, time
+if os.environ["RANK"] == "0":
+    time.sleep(1)
+    raise ConnectionResetError("Connection reset by peer")
+signal.signal(signal.SIGTERM, lambda *_: None)
+try:
+    raise ValueError("the loss is nan")
+finally:
+    time.sleep(5)
+"""
+"""Rank 1 has the error, and takes its time to end; rank 0 ends first, by what it noticed."""
+CASES: dict[str, tuple[dict[str, Any], str, str, str]] = {
+    "exception": (
+        {"run": "main.py", "launcher": "srun"},
+        RAISES,
+        "  why    KeyError: 'labels'",
+        "  where  rank 1 on n2 failed first: exit code 1: Python exception",
+    ),
+    "killed": (
+        {"run": '[ "$RANK" = 0 ] || kill -KILL $$\nsleep 600', "launcher": "srun"},
+        "",
+        "  why    killed by SIGKILL, most likely out of memory",
+        "  where  rank 1 on n2 failed first: exit code 137: SIGKILL",
+    ),
+    "victim first": (
+        {"run": "main.py", "launcher": "srun"},
+        LOST,
+        "  why    ValueError: the loss is nan",
+        "  where  rank 1 on n2, which ended after rank 0: exit code 1: Python exception",
+    ),
+    "setup": (
+        {"run": "main.py", "launcher": "srun", "setup": '[ "$SLURM_NODEID" = 0 ] || load_cuda'},
+        "",
+        "  why    setup failed: load_cuda",
+        "  where  n2, before its ranks started, failed first: exit code 127",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_screens_and_their_command_show_the_cause(
+    cluster: Cluster, tmp_path: Path, name: str
+) -> None:
+    keys, program, why, where = CASES[name]
+    folder = tmp_path / "job"
+    folder.mkdir()
+    (folder / "main.py").write_text(program)
+    job = {"name": "fails", "nodes": 2, "procs_per_node": 1, "time": "1h", "preflight": "off"}
+    run = submit(cluster, write(folder, {**job, **keys}))
+    waited = run.jobgen("wait")
+    assert waited.returncode == 1
+    lines = waited.stdout.rstrip().split("\n")
+    assert lines[1:3] == [why, where], run.story()
+    shown = run.jobgen("show").stdout.rstrip().split("\n")
+    assert shown[1:3] == [why, where]
+    assert len(shown) <= SCREEN
+    assert all(len(line) <= 80 for line in [*lines, *shown[:3]])
+    command = lines[-1].partition("jobgen ")[2]
+    assert shown[-1].endswith(command)
+    log = cluster.client.jobgen(*shlex.split(command))
+    text = why.partition(": ")[2] or "sleep"
+    assert log.returncode == 0
+    assert len(log.stdout.split("\n")) < SCREEN
+    assert text in log.stdout or name == "killed"
+    cause = answer(run.jobgen("show", "--json"))["job"]["cause"]
+    assert (cause["rank"], cause["node"]) == (None if name == "setup" else 1, "n2")
+
+
+def test_a_job_that_hangs_to_its_limit_shows_what_each_rank_wrote_last(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    run = 'echo "rank $RANK waits"\nexec sleep 600'
+    keys = {"name": "hangs", "nodes": 2, "procs_per_node": 1, "time": "1h", "launcher": "srun"}
+    hangs = submit(cluster, write(folder, {**keys, "run": run, "preflight": "off"}))
+    cluster.wait_state(hangs.job, "RUNNING")
+    cluster.slurm("scontrol", "update", f"JobId={hangs.job}", "TimeLimit=1")
+    text = hangs.jobgen("wait").stdout
+    assert "  why    reached the time limit\n" in text, hangs.story()
+    assert "  rank 0: rank 0 waits\n  rank 1: rank 1 waits\n" in text
