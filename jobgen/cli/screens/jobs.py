@@ -1,4 +1,4 @@
-"""The answers of ``ls``, ``show``, ``wait`` and ``cancel``."""
+"""The answers of ``show``, ``wait`` and ``cancel``, and the words for a job's state."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import align, clip, count, fold, format_span, measure
+from jobgen.cli.layout import align, count, fold, format_span
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.ranks import describe_ranks, name_log_command
 from jobgen.cli.screens.run_files import format_location
 from jobgen.model.record import JobState, RunRecord
-from jobgen.shell import split_lines
 
 if TYPE_CHECKING:
     from jobgen.app.jobs import RunView
 
 OLD = 60.0
 """Seconds after which a value that was last heard is marked by ``~``."""
-_HEADS = ("JOB", "SLURM", "CLUSTER", "STATE", "NODES", "ELAPSED", "LEFT", "INFO")
-_GOING = frozenset({JobState.RUNNING, JobState.COMPLETING, JobState.SUSPENDED})
+GOING = frozenset({JobState.RUNNING, JobState.COMPLETING, JobState.SUSPENDED})
 _UNFINISHED = "98:0"
 """How Slurm shows the exit code of a job that the pre-timeout signal stopped before its end."""
 _GO_ON = ("to go on", "jobgen submit job.yaml  # resumes if checkpoint.dir is set")
@@ -34,42 +32,8 @@ _ENDS = {
 }
 
 
-def draw_jobs(records: Sequence[RunRecord], now: float, ink: Ink, *, clipped: bool) -> str:
-    """A row a job. On a terminal the last column is cut to fit; in a pipe nothing is."""
-    if not records:
-        return (
-            "No jobs to show. Start one: jobgen submit job.yaml\nAll of them: jobgen ls -a\n"
-            "Of another machine, or of a lost run database: jobgen recover -c NAME\n"
-        )
-    rows = [_HEADS, *(_row(record, now) for record in records)]
-    if clipped:
-        left = max(sum(max(map(measure, c)) + 2 for c in list(zip(*rows, strict=True))[:-1]), 0)
-        rows = [(*row[:-1], clip(row[-1], max(ink.width - left, 12))) for row in rows]
-    head, *lines = split_lines(align(rows))
-    painted = [_painted(line, r, ink) for line, r in zip(lines, records, strict=True)]
-    return "".join(f"{line}\n" for line in (ink("faint", head), *painted))
-
-
-def _row(record: RunRecord, now: float) -> tuple[str, ...]:
-    old = "~" if _is_old(record, now) else ""
-    return (
-        defuse(record.alias),
-        str(record.job) if record.job else "-",
-        defuse(record.site.cluster),
-        old + name_state(record),
-        str(record.shape.get("nodes", "-")),
-        old + format_span(compute_elapsed(record, now)),
-        old + format_span(_left(record, now)),
-        draw_info(record),
-    )
-
-
-def _painted(line: str, record: RunRecord, ink: Ink) -> str:
-    word = name_state(record)
-    return line.replace(word, ink(_style(record.state), word), 1) if ink.colour else line
-
-
-def _style(found: JobState) -> str:
+def get_style(found: JobState) -> str:
+    """How a state is painted: good, bad or busy."""
     if found is JobState.COMPLETED:
         return "good"
     return "bad" if found.final else "busy"
@@ -81,8 +45,8 @@ def name_state(record: RunRecord) -> str:
     return f"{record.state}({raw})" if raw else str(record.state)
 
 
-def _is_old(record: RunRecord, now: float) -> bool:
-    """Whether the state may be another by now: heard long ago, or the last question unanswered."""
+def is_old(record: RunRecord, now: float) -> bool:
+    """Whether the state may have changed since: asked long ago, or not answered last time."""
     unheard = not 0 <= now - record.updated <= OLD or "silent" in record.submission
     return unheard and not record.ended
 
@@ -94,12 +58,6 @@ def compute_elapsed(record: RunRecord, now: float) -> float | None:
     return record.elapsed + max(now - record.updated, 0)
 
 
-def _left(record: RunRecord, now: float) -> float | None:
-    if record.left is None or record.state not in _GOING:
-        return None
-    return max(record.left - max(now - record.updated, 0), 0)
-
-
 def draw_info(record: RunRecord) -> str:
     """Why it waits, where it runs, or how it ended, in words."""
     if record.state.final:
@@ -107,7 +65,7 @@ def draw_info(record: RunRecord) -> str:
         words = _ENDS.get(record.state, "") or _reason(record)
         again = count(record.restarts, "restart") if record.restarts else ""
         return ", ".join(w for w in (defuse(words), defuse(code), again) if w)
-    if record.state in _GOING:
+    if record.state in GOING:
         return defuse(f"on {record.nodes}") if record.nodes else ""
     from jobgen.scheduler.reasons import is_held
 
@@ -137,9 +95,9 @@ def draw_run(found: RunView, now: float, ink: Ink, *, gpus: bool = False) -> str
     took, word = compute_elapsed(record, now), "in" if record.ended else "for"
     during = f" {word} {format_span(took)}" if took else ""
     more = draw_info(record)
-    lines = [f"{head}  {ink(_style(record.state), name_state(record))}{during}"]
+    lines = [f"{head}  {ink(get_style(record.state), name_state(record))}{during}"]
     lines += [f"  {fold(more, ink.width - 2, '  ')}"] if more else []
-    if _is_old(record, now):
+    if is_old(record, now):
         lines.append(f"  last heard {format_span(max(now - record.updated, 0))} ago")
     about = [*_elements(record), *describe_ranks(record)]
     lines += [f"  {fold(text, ink.width - 2, '  ')}" for text in about]
@@ -160,9 +118,10 @@ def draw_run(found: RunView, now: float, ink: Ink, *, gpus: bool = False) -> str
     elif gpus:
         how = "monitor: 30s in the job file writes down what they do"
         parts.append(f"{ink('strong', 'GPUs')}  not watched: {how}\n")
-    files = [(label, format_location(record, path)) for label, path in found.files]
-    if files:
-        parts.append(f"{ink('strong', 'Files')}\n{align(files, indent='  ')}")
+    if found.files:
+        place = f"{ink('strong', 'Files')} in {format_location(record)}"
+        names = fold("  ".join(label for label, _ in found.files), ink.width - 2, "  ")
+        parts.append(f"{place}\n  {names}\n")
     parts.append(f"{ink('strong', 'Next')}\n{align(_next(record), indent='  ')}")
     return "\n".join(parts)
 
@@ -204,7 +163,7 @@ def draw_ended(record: RunRecord, ink: Ink) -> str:
     more = draw_info(record)
     about = f" ({more})" if more and record.state is not JobState.COMPLETED else ""
     name = defuse(record.alias)
-    line = f"{name}  {ink(_style(record.state), name_state(record))}{during}{about}\n"
+    line = f"{name}  {ink(get_style(record.state), name_state(record))}{during}{about}\n"
     if record.state is JobState.COMPLETED:
         return line
     ranks = "".join(f"  {text}\n" for text in describe_ranks(record))
@@ -222,7 +181,7 @@ def draw_cancelled(records: Sequence[RunRecord], ink: Ink, *, signal: str) -> st
                 f"{defuse(record.alias)}  got {defuse(signal)}; it is {name_state(record)}\n"
             )
         else:
-            found = ink(_style(record.state), name_state(record))
+            found = ink(get_style(record.state), name_state(record))
             lines.append(f"{defuse(record.alias)}  {found}\n")
     return "".join(lines)
 
