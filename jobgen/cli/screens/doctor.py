@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.layout import count, fold, pad
@@ -23,7 +24,7 @@ _NAME = 12
 
 
 def screen(found: Examination, ink: Ink) -> str:
-    """The findings in their groups, each fault with its fix below, and what they come to."""
+    """The findings in groups, each fault with its fix below it, and their number."""
     lines: list[str] = []
     group = ""
     for finding in found.findings:
@@ -52,35 +53,36 @@ def _took(seconds: float) -> str:
 
 
 def _summary(found: Examination, ink: Ink) -> str:
-    failures, warnings, well = (_number(found, status) for status in ("failed", "warning", "ok"))
+    failures, warnings, passed = (_number(found, status) for status in ("failed", "warning", "ok"))
     unseen = _number(found, "unknown")
     parts = []
     if failures:
         parts.append(ink("bad", f"{count(failures, 'check')} failed"))
     if warnings:
         parts.append(ink("busy", count(warnings, "warning")))
-    all_well = ink("good", f"all is well: {count(well, 'check')}")
-    parts.append(f"{well} well" if parts else all_well)
+    parts.append(f"{passed} passed" if parts else ink("good", f"{count(passed, 'check')} passed"))
     if unseen:
-        parts.append(f"{unseen} not looked at")
+        parts.append(f"{unseen} skipped")
     return f"{', '.join(parts)} ({_took(found.seconds)})"
 
 
 def _next(found: Examination) -> list[str]:
-    """What to call now."""
+    """The next command."""
     codes = [f.verdict.code for f in found.findings if f.verdict.status == "failed"]
     if codes:
         return [f"More: jobgen explain {codes[0]}"] if codes[0] != "J000" else []
+    if found.job:
+        return [f"Next: jobgen submit {quote(defuse(found.job))} -c {defuse(found.cluster)}"]
     if found.cluster:
         return [f"Next: jobgen plan job.yaml -c {defuse(found.cluster)}"]
     names = [defuse(name) for name in found.profiles]
     if not names:
-        return ["A cluster: jobgen doctor -c NAME; the profiles: jobgen cluster ls"]
-    return [f"A cluster: jobgen doctor -c {names[0]}", *_others(names[1:])]
+        return ["Check a cluster: jobgen doctor -c NAME (names: jobgen cluster ls)"]
+    return [f"Check a cluster: jobgen doctor -c {names[0]}", *_others(names[1:])]
 
 
 def _others(names: list[str]) -> list[str]:
-    return [f"Others of yours: {', '.join(names[:8])}"] if names else []
+    return [f"Other profiles of yours: {', '.join(names[:8])}"] if names else []
 
 
 def _number(found: Examination, status: Status) -> int:
@@ -92,6 +94,7 @@ def data(found: Examination) -> dict[str, Any]:
     statuses: tuple[Status, ...] = ("ok", "warning", "failed", "unknown")
     return {
         "cluster": found.cluster or None,
+        "job": found.job or None,
         "well": found.well,
         "seconds": round(found.seconds, 3),
         "counts": {status: _number(found, status) for status in statuses},
@@ -103,5 +106,5 @@ def data(found: Examination) -> dict[str, Any]:
 
 
 def choose_exit(found: Examination) -> Exit:
-    """0 where nothing failed, else 1."""
+    """0 if nothing failed, else 1."""
     return Exit.DONE if found.well else Exit.FAILED
