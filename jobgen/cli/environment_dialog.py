@@ -1,4 +1,4 @@
-"""``doctor --job``: the setup is shown and agreed to, then run on a node, then judged."""
+"""``doctor``; with ``--job`` the setup is shown, run on a node if the user agrees, and judged."""
 
 from __future__ import annotations
 
@@ -10,24 +10,35 @@ from typing import TYPE_CHECKING
 from jobgen.cli.call import Call
 from jobgen.cli.layout import count, format_size
 from jobgen.cli.output import defuse
-from jobgen.errors import Exit
+from jobgen.errors import Exit, Usage
 
 if TYPE_CHECKING:
     from jobgen.app.doctor import Examination
-    from jobgen.app.doctor.environment import EnvironmentCheck
+    from jobgen.app.doctor.job_environment import EnvironmentCheck
     from jobgen.model.record import RunRecord
 
 _SHOWN = 15
 """Lines of setup that are shown; all of them with -v."""
 
 
-def examine_job(call: Call, job: Path, *, on_login: bool) -> Examination | Exit:
+def examine(call: Call, job: Path | None, *, on_login: bool) -> Examination | Exit:
+    """The findings on this machine and a cluster, or on a job's environment there."""
+    from jobgen.app import doctor
+
+    if job is not None:
+        return _examine_job(call, job, on_login=on_login)
+    if on_login:
+        raise Usage("--on-login runs the setup of a job", hint="add --job job.yaml")
+    return doctor.examine(call.world, call.flags.cluster)
+
+
+def _examine_job(call: Call, job: Path, *, on_login: bool) -> Examination | Exit:
     """The findings on a job's environment; or the exit code if there are none."""
-    from jobgen.app.doctor import Examination, environment
+    from jobgen.app.doctor import Examination, job_environment
     from jobgen.app.permissions import require_login
     from jobgen.app.prepare import refuse_failing
 
-    check = environment.prepare_check(call.world, job, call.flags.cluster, call.flags.sets)
+    check = job_environment.prepare_check(call.world, job, call.flags.cluster, call.flags.sets)
     refuse_failing(check.ready)
     require_login(call.world, check.ready.cluster_file, check.ready.site)
     if not _confirm(call, check, on_login=on_login):
@@ -35,12 +46,12 @@ def examine_job(call: Call, job: Path, *, on_login: bool) -> Examination | Exit:
         return Exit.USAGE
     begun = time.monotonic()
     if on_login:
-        findings = tuple(environment.list_login_findings(call.world, check))
+        findings = tuple(job_environment.list_login_findings(call.world, check))
     else:
         record = _run(call, check)
         if isinstance(record, Exit):
             return record
-        findings = tuple(environment.list_findings(call.world, check, record))
+        findings = tuple(job_environment.list_findings(call.world, check, record))
     cluster = check.ready.plan.cluster
     return Examination(cluster, findings, time.monotonic() - begun, (), str(job))
 

@@ -64,6 +64,8 @@ def _findings(world: World, name: str, profile: Profile | None) -> Iterator[Find
     seen = local_checks.inspect_machine(world)
     yield from judge_rows(HERE, client.ROWS, seen)
     if profile is None or profile.loaded.value.scheduler == "local":
-        yield from judge_rows(LOCAL, client.LOCAL_ROWS, seen)
+        # with a profile the programs are checked like those of a login host
+        rows = client.LOCAL_ROWS if profile is None else client.LOCAL_ROWS[1:]
+        yield from judge_rows(LOCAL, rows, seen)
     if profile is not None:
         yield from remote.list_findings(world, name, profile.loaded, profile.site)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
@@ -19,20 +20,46 @@ _SIGNS: dict[Status, tuple[str, str]] = {
     "failed": ("✗", "bad"),
     "unknown": ("?", "faint"),
 }
+_SCREEN = 25
+"""Lines of a screen."""
 _NAME = 12
 """Columns of the name of a check: the part of its id behind the point."""
 
 
-def screen(found: Examination, ink: Ink) -> str:
-    """The findings in groups, each fault with its fix below it, and their number."""
-    lines: list[str] = []
-    group = ""
-    for finding in found.findings:
-        if finding.group != group:
-            group = finding.group
-            lines += [*([""] if lines else []), ink("strong", defuse(group))]
-        lines += _finding(finding, ink)
-    return "\n".join([*lines, "", _summary(found, ink), *_next(found), ""])
+def screen(found: Examination, ink: Ink, *, verbose: bool = False) -> str:
+    """The findings in groups, each fault with its fix below it, and their number.
+
+    Where they do not fit a screen, those that passed are only named, unless ``verbose``.
+    """
+    lines = [line for _, group in _list_groups(found) for line in _draw_group(group, ink)]
+    last = ["", _summary(found, ink), *_next(found), ""]
+    if len(lines) + len(last) > _SCREEN and not verbose:
+        lines = [line for _, group in _list_groups(found) for line in _draw_brief(group, ink)]
+        last.insert(2, "Details of the checks that passed: -v")
+    return "\n".join([*lines[1:], *last])
+
+
+def _list_groups(found: Examination) -> list[tuple[str, list[Finding]]]:
+    return [(name, list(group)) for name, group in groupby(found.findings, lambda f: f.group)]
+
+
+def _draw_group(group: list[Finding], ink: Ink) -> list[str]:
+    head = ink("strong", defuse(group[0].group))
+    return ["", head, *(line for finding in group for line in _finding(finding, ink))]
+
+
+def _draw_brief(group: list[Finding], ink: Ink) -> list[str]:
+    """The faults of a group; the checks that passed in one line."""
+    passed = [_get_name(f) for f in group if f.verdict.status == "ok"]
+    lines = [line for f in group if f.verdict.status != "ok" for line in _finding(f, ink)]
+    sign, style = _SIGNS["ok"]
+    names = fold(", ".join(passed), max(ink.width - 4, 20), "    ")
+    head = ink("strong", defuse(group[0].group))
+    return ["", head, *lines, *([f"  {ink(style, sign)} {names}"] if passed else [])]
+
+
+def _get_name(finding: Finding) -> str:
+    return defuse(finding.id.partition(".")[2])
 
 
 def _finding(finding: Finding, ink: Ink) -> list[str]:
@@ -41,7 +68,7 @@ def _finding(finding: Finding, ink: Ink) -> list[str]:
     indent = " " * (_NAME + 6)
     took = f" ({_took(verdict.seconds)})" if verdict.seconds is not None else ""
     said = fold(f"{defuse(verdict.found)}{took}", max(ink.width - len(indent), 20), indent)
-    lines = [f"  {ink(style, sign)} {pad(finding.id.partition('.')[2], _NAME)}  {said}"]
+    lines = [f"  {ink(style, sign)} {pad(_get_name(finding), _NAME)}  {said}"]
     if verdict.fix:
         text = fold(defuse(verdict.fix), max(ink.width - len(indent) - 5, 20), indent + "     ")
         lines.append(f"{indent}{ink('note', 'fix:')} {text}")

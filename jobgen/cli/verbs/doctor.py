@@ -30,15 +30,15 @@ def command(call: Call, job: Path | None, on_login: bool) -> int:
     file, but not its program, and reports python, torch, CUDA, NCCL, the launcher and imported
     modules that are missing. Exits with 1 if a check failed.
     """
-    from jobgen.app.doctor import examine
     from jobgen.cli import environment_dialog
     from jobgen.cli.screens import doctor as screens
 
-    if job is not None:
-        examination = environment_dialog.examine_job(call, job, on_login=on_login)
-    else:
-        examination = examine(call.world, call.flags.cluster)
+    examination = environment_dialog.examine(call, job, on_login=on_login)
     if isinstance(examination, Exit):
         return examination
-    call.answer(lambda: screens.data(examination), lambda ink: screens.screen(examination, ink))
+    verbose = call.flags.verbose > 0
+    call.answer(
+        lambda: screens.data(examination),
+        lambda ink: screens.screen(examination, ink, verbose=verbose),
+    )
     return screens.choose_exit(examination)

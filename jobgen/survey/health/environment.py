@@ -11,6 +11,8 @@ from jobgen.survey.python_imports import ImportedModule
 
 _SHOWN = 8
 """Modules that are named one by one."""
+_NOT_FOUND = 127
+"""What a shell exits with if there is no such command."""
 _PACKAGES = {
     "PIL": "pillow",
     "cv2": "opencv-python",
@@ -36,19 +38,21 @@ class JobEnvironment(NamedTuple):
     report: Mapping[str, Any] | None
     """None if there was none: the setup failed, or there is no ``python``."""
     ending: str
-    """Without a report: how the job ended, and what it printed last."""
+    """Without a report: what was printed last."""
     code: int | None
-    """Without a report: the exit code."""
+    """The exit code; None if there is none."""
     modules: Sequence[ImportedModule]
     """Modules that the program imports and no uploaded file provides."""
     setup: str
-    """Where setup is written, or should be: ``job.yaml:7``."""
+    """Where setup is written: ``job.yaml:7``, or ``job.yaml has none``."""
     launcher: str
     """The launcher's command; empty if ranks are started without one."""
     gpus: int
     """GPUs that the check asked for."""
     readable: bool = True
     """Whether the program's files were there to be read."""
+    log: str = ""
+    """The command that prints all of what was printed."""
 
     @property
     def needs_torch(self) -> bool:
@@ -70,12 +74,15 @@ def parse_report(text: str) -> Mapping[str, Any] | None:
 def _setup(case: JobEnvironment) -> Verdict:
     if case.report is not None:
         return succeed(f"ran on {case.report.get('host', '?')}")
-    what = "there is no python on PATH" if case.code == 127 else "setup failed"
-    if case.code is None:
-        what = "the check did not run"
-    ending = f": {case.ending}" if case.ending else ""
-    fix = f"correct setup ({case.setup}); it has to put the job's python first on PATH"
-    return fail(f"{what}{ending}", fix, "J439")
+    printed = f": {case.ending}" if case.ending else ""
+    log = f"; log: {case.log}" if case.log else ""
+    if not case.code:
+        return fail(f"the check gave no report{printed}", f"try it again{log}", "J439")
+    if case.code == _NOT_FOUND and "python" in case.ending:
+        fix = f"setup ({case.setup}) has to put the job's python on PATH{log}"
+        return fail(f"there is no python on PATH{printed}", fix, "J439")
+    fix = f"correct setup ({case.setup}){log}"
+    return fail(f"ended with exit code {case.code}{printed}", fix, "J439")
 
 
 def _python(case: JobEnvironment) -> Verdict | None:
@@ -109,7 +116,7 @@ def _gpus(case: JobEnvironment) -> Verdict | None:
         return succeed(f"{len(gpus)} visible of {case.gpus} requested: {gpus[0]}")
     if not torch.get("cuda") and not torch.get("hip"):
         fix = f"install a build of torch for CUDA or ROCm ({case.setup})"
-        return fail("torch is a CPU build, and the job has GPUs", fix, "J439")
+        return fail("this torch is a CPU build, but the job has GPUs", fix, "J439")
     note = f": {torch['note']}" if torch.get("note") else ""
     fix = "compare torch's CUDA with the driver: nvidia-smi on the node"
     return fail(f"torch sees no GPU{note}", fix, "J439")
@@ -135,12 +142,12 @@ def _modules(case: JobEnvironment) -> Verdict | None:
     absent = [module for module in case.modules if present.get(module.name) is False]
     required = [module for module in absent if module.required]
     maybe = [module for module in absent if not module.required]
+    optional = f"{_name(maybe)}, imported in a function or behind a condition" if maybe else ""
     if required:
-        found = f"the program imports {_name(required)}: not found"
-        return fail(found, _advise(required, case), "J439")
+        more = f"; also not found: {optional}" if maybe else ""
+        return fail(f"not found: {_name(required)}{more}", _advise(required, case), "J439")
     if maybe:
-        found = f"not found, imported in a function or behind a condition: {_name(maybe)}"
-        return warn(found, _advise(maybe, case), "J439")
+        return warn(f"not found: {optional}", _advise(maybe, case), "J439")
     return succeed(f"all {len(case.modules)} imported modules found")
 
 
@@ -153,7 +160,7 @@ def _name(modules: Sequence[ImportedModule]) -> str:
 
 def _advise(modules: Sequence[ImportedModule], case: JobEnvironment) -> str:
     names = " ".join(_PACKAGES.get(module.name, module.name) for module in modules[:_SHOWN])
-    return f"pip install {names}, in the environment of setup ({case.setup})"
+    return f"pip install {names}  # in the environment of setup ({case.setup})"
 
 
 ROWS: tuple[CheckRow[JobEnvironment], ...] = (

@@ -7,7 +7,7 @@ jobgen's in place of the program.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -38,8 +38,10 @@ LOGIN_DEADLINE = 300.0
 _TAKEN = ("setup", "env", "container", "slurm", "vars", "workdir", "secrets")
 _LEFT_OUT = frozenset({"array", "begin", "dependency", "deadline", "reservation-time"})
 _MARK = "jobgen-environment "
-_LAST = 3
-"""Lines of a log that are shown if there is no report."""
+_LAST, _READ = 3, 20
+"""Lines of a log that are shown if there is no report, and those they are taken from."""
+_NOISE = ("srun: ", "slurmstepd: ", "jobgen: ")
+"""Lines that follow from the end of the setup."""
 
 
 class EnvironmentCheck(NamedTuple):
@@ -95,7 +97,7 @@ def prepare_check(
     return EnvironmentCheck(
         examined.ready._replace(bundle=_add_report(examined.ready.bundle, request)),
         modules,
-        str(theirs.job.cite("setup")) if theirs.job.value.setup else f"in {label}",
+        str(theirs.job.cite("setup")) if theirs.job.value.setup else f"{label} has none",
         launcher,
         examined.ready.plan.shape.gpus_per_node,
         readable=bool(sources),
@@ -185,7 +187,7 @@ def list_findings(world: World, check: EnvironmentCheck, record: RunRecord) -> I
     if report is None:
         ending = _read_last_lines(world, record)
     code = int(record.exit.partition(":")[0] or 0) if record.exit else None
-    case = _build_case(check, report, ending, code)
+    case = _build_case(check, report, ending, code)._replace(log=f"jobgen logs {record.alias}")
     nodes = f" ({record.nodes})" if record.nodes else ""
     yield from judge_rows(f"The job's environment, on a node{nodes}", ROWS, case)
 
@@ -206,16 +208,21 @@ def _build_case(
 
 
 def _read_last_lines(world: World, record: RunRecord) -> str:
-    """The last lines that the job printed, as one."""
+    """The last lines that setup printed, as one; the job's state if it printed nothing."""
     from jobgen.app import logs
     from jobgen.follow import Lines, View
 
     try:
-        shown = logs.show(world, record.alias, View(lines=_LAST))
+        shown = logs.show(world, record.alias, View(lines=_READ))
         lines = [line for each in shown if isinstance(each, Lines) for line in each.list_texts()]
     except JobgenError as error:
         return str(error)
-    return "; ".join(line.strip() for line in lines[-_LAST:] if line.strip())
+    return _select_last(lines) or f"the job is {record.state}"
+
+
+def _select_last(lines: Sequence[str]) -> str:
+    own = [line.strip() for line in lines if line.strip() and not line.startswith(_NOISE)]
+    return "; ".join(own[-_LAST:])
 
 
 def list_login_findings(world: World, check: EnvironmentCheck) -> Iterator[Finding]:
@@ -237,7 +244,7 @@ def list_login_findings(world: World, check: EnvironmentCheck) -> Iterator[Findi
     reports = [text.removeprefix(_MARK) for text in texts if text.startswith(_MARK)]
     report = parse_report(reports[-1]) if reports else None
     errors = split_lines(result.err.decode("utf-8", "replace"))
-    ending = "" if report else "; ".join(line.strip() for line in errors[-_LAST:])
+    ending = "" if report else _select_last(errors)
     case = _build_case(check._replace(gpus=0), report, ending, result.code)
     host = site.login.host or "this machine"
     yield from judge_rows(f"The job's environment, on {host}", ROWS, case)
