@@ -11,9 +11,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from os.path import realpath  # Path.resolve raises in a loop of links before Python 3.13
 from pathlib import Path
-from typing import NamedTuple
+from shlex import quote
+from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Diagnostic, Invalid, Missing
+
+if TYPE_CHECKING:
+    from jobgen.data.machines import Traits
 
 OWN, SHIPPED, HERE = "your own", "shipped", "here"
 """Origins of the profiles that nobody else's file can replace."""
@@ -75,6 +79,13 @@ class ClusterFile(NamedTuple):
         while above is not None:
             found[above.label], above = above.text, above.parent
         return found
+
+    @property
+    def traits(self) -> Traits:
+        """What it can be found by."""
+        from jobgen.data.machines import read_traits
+
+        return read_traits(self.name, self.texts.values(), shipped=self.origin == SHIPPED)
 
 
 class TemplateFile(NamedTuple):
@@ -229,23 +240,37 @@ class Catalog(NamedTuple):
         """The origins of the profiles that one of this origin may extend; empty: any."""
         return {SHIPPED: (SHIPPED,), OWN: (OWN, SHIPPED)}.get(origin, ())
 
-    def suggest(self, name: str = "") -> str:
-        """Where to go from a name that reaches no profile: those near it, or the user's own."""
-        from difflib import get_close_matches
+    def list_traits(self) -> list[Traits]:
+        """What each profile can be found by."""
+        return [file.traits for file in self.list_clusters()]
 
-        origins = {path.stem: origin for origin, path, _ in reversed(list(self._files()))}
-        near = get_close_matches(name[:64], sorted(origins), _FEW) if name else []
-        own = sorted(stem for stem, origin in origins.items() if origin != SHIPPED)
-        start = ""
+    def suggest(self, name: str = "") -> str:
+        """What to write instead of a name that reaches no profile, or of none."""
+        from jobgen.data.machines import is_match, rank_nearest
+
+        traits = self.list_traits()
+        near = rank_nearest(name, traits, _FEW) if name else []
         if near:
-            start = f"did you mean {' or '.join(map(repr, near))}? "
-        elif own:
-            start = f"yours: {', '.join(own[:_FEW])}; "
-        return f"{start}jobgen cluster ls lists all"
+            alike = sum(is_match(name, each) for each in traits) > len(near)
+            rest = (
+                f"all like it: jobgen cluster ls {quote(name)}"
+                if alike
+                else "all: jobgen cluster ls"
+            )
+            return f"did you mean {join_names(near)}? {rest}"
+        own = [each.name for each in traits if not each.shipped]
+        yours = f"yours: {', '.join(own[:_FEW])}; " if own else ""
+        return f"-c local runs the job on this machine; {yours}all: jobgen cluster ls"
 
     def _missing(self, name: str) -> Missing:
         message = f"there is no cluster '{name[:64]}'"
         return Missing(Diagnostic("J182", message, None, self.suggest(name)))
+
+
+def join_names(names: Sequence[str]) -> str:
+    """``a``, ``a or b``, ``a, b or c``."""
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _is_ours(folder: Path) -> bool:

@@ -137,13 +137,22 @@ def test_a_word_with_a_slash_or_a_suffix_is_a_file(folders: tuple[Path, Path, Pa
         catalog(folders).find_cluster("./nowhere.yaml")
 
 
+ALIKE = "all like it: jobgen cluster ls"
+
+
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("locla", "did you mean 'local'? jobgen cluster ls lists all"),
-        ("a100x61", "did you mean 'a100x16'? jobgen cluster ls lists all"),
-        ("h100", "did you mean 'oci-h100' or 'dgx-h100'? jobgen cluster ls lists all"),
-        ("qqqqqq", "jobgen cluster ls lists all"),
+        ("locla", "did you mean local? all: jobgen cluster ls"),
+        ("a100x61", "did you mean a100x16? all: jobgen cluster ls"),
+        (
+            "h100",
+            "did you mean dgx-h100, oci-h100 or azure-nd-h100? all like it: jobgen cluster ls h100",
+        ),
+        ("google", f"did you mean gcp-a3-high, gcp-a3-mega or gcp-a2-ultra? {ALIKE} google"),
+        ("amazon h100", "did you mean aws-p5? all: jobgen cluster ls"),
+        ("RTX-4090-24GB", "did you mean rtx4090? all: jobgen cluster ls"),
+        ("qqqqqq", "-c local runs the job on this machine; all: jobgen cluster ls"),
     ],
 )
 def test_an_unknown_name_gets_the_nearest_and_the_command_that_lists(name: str, hint: str) -> None:
@@ -159,12 +168,14 @@ def test_an_unknown_name_gets_the_users_own_profiles_if_none_is_near(
 ) -> None:
     with pytest.raises(Missing) as caught:
         catalog(folders).find_cluster("qqqqqq")
-    assert caught.value.problems[0].hint == "jobgen cluster ls lists all"
+    here = "-c local runs the job on this machine"
+    assert caught.value.problems[0].hint == f"{here}; all: jobgen cluster ls"
     for name in ("lab", "one", "two", "zoo"):
         put(folders[1], name)
     with pytest.raises(Missing) as caught:
         catalog(folders).find_cluster("qqqqqq")
-    assert caught.value.problems[0].hint == "yours: lab, one, two; jobgen cluster ls lists all"
+    hint = f"{here}; yours: lab, one, two; all: jobgen cluster ls"
+    assert caught.value.problems[0].hint == hint
 
 
 def test_all_profiles_are_listed_once(folders: tuple[Path, Path, Path]) -> None:
@@ -251,7 +262,7 @@ def test_both_schedulers_have_templates() -> None:
 
 
 def test_listing_is_light() -> None:
-    code = "import sys, jobgen.catalog as c; c.Catalog(()).clusters(); print(*sys.modules)"
+    code = "import sys, jobgen.catalog as c; c.Catalog(()).list_clusters(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {"yaml", "jobgen.load", "jobgen.model.job", "difflib"}.isdisjoint(done.stdout.split())
 

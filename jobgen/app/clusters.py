@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.app.world import World
-from jobgen.errors import Diagnostic, Missing
+from jobgen.errors import Diagnostic, Invalid, Missing
 from jobgen.model.record import Login, Site
+from jobgen.model.units import clip
 
 if TYPE_CHECKING:
     from jobgen.catalog import Catalog, ClusterFile
+    from jobgen.data.machines import Group
     from jobgen.model.cluster import ClusterProfile
     from jobgen.model.loaded import Loaded
 
@@ -32,9 +34,51 @@ class Profile(NamedTuple):
         return Site(profile.name, profile.scheduler, login, profile.paths.root, profile.accounting)
 
 
-def list_profiles(world: World) -> tuple[ClusterFile, ...]:
-    """Every profile that a name can reach, with what it hides."""
-    return tuple(world.open_catalog().list_clusters())
+class ListedProfile(NamedTuple):
+    """A profile that a name reaches, as a list shows it."""
+
+    file: ClusterFile
+    cluster: ClusterProfile | None
+    """None if the file has errors."""
+    group: Group
+    provider: str
+    """Whose machine a shipped profile describes; empty for others."""
+
+
+GROUPS: tuple[Group, ...] = ("yours", "project", "this machine", "cloud", "on-premises")
+"""Groups of profiles in the order of a list."""
+
+
+def list_profiles(world: World, word: str = "") -> tuple[ListedProfile, ...]:
+    """Every profile that a name reaches, or those that match a word, in the order of GROUPS.
+
+    Raises Missing if none matches.
+    """
+    from jobgen.data.machines import is_match
+
+    catalog = world.open_catalog()
+    files = [f for f in catalog.list_clusters() if not word or is_match(word, f.traits)]
+    if not files:
+        hint = catalog.suggest(word)
+        raise Missing(Diagnostic("J182", f"no cluster profile matches '{clip(word)}'", None, hint))
+    return tuple(sorted(map(_list_profile, files), key=lambda each: GROUPS.index(each.group)))
+
+
+def _list_profile(file: ClusterFile) -> ListedProfile:
+    from jobgen.catalog import OWN, SHIPPED
+    from jobgen.data.machines import find_provider
+    from jobgen.load import load_cluster
+
+    try:
+        cluster = load_cluster(file.text, file.label, parent=file.parent).value
+    except Invalid:
+        cluster = None
+    if file.origin != SHIPPED:
+        return ListedProfile(file, cluster, "yours" if file.origin == OWN else "project", "")
+    if cluster is not None and cluster.scheduler == "local":
+        return ListedProfile(file, cluster, "this machine", "")
+    provider = find_provider(file.name)
+    return ListedProfile(file, cluster, provider.group, provider.name)
 
 
 def find(world: World, name: str | None, catalog: Catalog | None = None) -> Profile:
@@ -43,7 +87,7 @@ def find(world: World, name: str | None, catalog: Catalog | None = None) -> Prof
 
     catalog = catalog or world.open_catalog()
     if not name:
-        hint = f"add -c NAME, or cluster: NAME to the job file; {catalog.suggest()}"
+        hint = f"{catalog.suggest()}; or write cluster: NAME in the job file"
         raise Missing("no cluster is named", hint=hint)
     file = catalog.find_cluster(name)
     world.texts.update(file.texts)

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
     from jobgen.app.monitor_reports import Watched
     from jobgen.transport import Transport
 
+LISTED = 20
+"""Runs that ``ls`` lists where no number is given: with its head they fit a screen."""
 FRESH = 10.0
-"""Seconds for which a state that was heard is believed without asking again."""
+"""Seconds for which a state is shown again without asking the cluster."""
 LOST_FOR = 86_400.0
 """Seconds for which ``ls`` asks about a run that is LOST; the other verbs always ask."""
 SHORTEST, LONGEST = 1.0, 15.0
@@ -84,6 +86,14 @@ def _is_open(record: RunRecord, now: float, fresh: float) -> bool:
     )
 
 
+class ListedRuns(NamedTuple):
+    """Runs, newest first."""
+
+    records: tuple[RunRecord, ...]
+    more: int = 0
+    """How many other runs there are."""
+
+
 def list_runs(
     world: World,
     *,
@@ -92,13 +102,20 @@ def list_runs(
     states: Sequence[str] = (),
     cached: bool = False,
     limit: int | None = None,
-) -> tuple[RunRecord, ...]:
-    """The runs, newest first: those that have not ended, and the newest of those that have."""
-    records = world.ledger.list_runs(cluster=cluster, limit=None if every else limit or 25)
+) -> ListedRuns:
+    """The newest runs: ``limit`` of them, else LISTED, where those that have not ended come first.
+
+    With ``states``, the newest in one of these states.
+    """
+    ledger, most = world.ledger, None if every else limit or LISTED
+    records = ledger.list_runs(
+        cluster=cluster, limit=None if states else most, live_first=limit is None
+    )
     if not cached:
         records = refresh_stale(world, records, fresh=FRESH)
-    wanted = {s.upper() for s in states}
-    return tuple(r for r in records if not wanted or r.state in wanted)
+    if states:
+        records = tuple(r for r in records if r.state in states)[:most]
+    return ListedRuns(records, ledger.count_runs() - len(records))
 
 
 def show(world: World, ref: str, *, cached: bool = False) -> RunView:

@@ -159,6 +159,33 @@ class Sections(click.ParamType):  # type: ignore[type-arg]  # generic from click
         return [CompletionItem(f"{before}{comma}{name}") for name in names]
 
 
+class States(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
+    """A state of a job: ``running``."""
+
+    name = "state"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The state in Slurm's spelling."""
+        from jobgen.model.fields import find_nearest
+        from jobgen.model.record import JobState
+
+        if value.upper() in JobState.__members__:
+            return str(value.upper())
+        names = [state.lower() for state in JobState]
+        near = find_nearest(value, names)
+        guess = f"did you mean '{near}'? " if near else ""
+        message = f"unknown state '{defuse(value)}'; {guess}states: {', '.join(names)}"
+        return self.fail(message, param, ctx)
+
+
+def complete_states(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """States of jobs, in small letters."""
+    from jobgen.cli.flags import complete
+    from jobgen.model.record import JobState
+
+    return complete((state.lower() for state in JobState), incomplete.lower())
+
+
 def complete_jobs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Names of jobs; only the run database of this machine is read."""
     from jobgen.app.world import World

@@ -163,18 +163,24 @@ class Ledger(LeasedDatabase):
         live_only: bool = False,
         name: str | None = None,
         limit: int | None = None,
+        live_first: bool = True,
     ) -> tuple[RunRecord, ...]:
-        """Runs, newest first. With a limit, those that have not ended are taken before others."""
+        """Runs, newest first; a limit takes those that have not ended before newer ones."""
         conditions = {
             "cluster = ?": cluster,
             "name = ?": name,
             "ended = ?": 0 if live_only else None,
         }
         where, values = _where(conditions)
-        query = f"SELECT data FROM runs {where} ORDER BY ended, created DESC LIMIT ?"  # noqa: S608
+        order = "ended, created DESC" if live_first else "created DESC, number DESC"
+        query = f"SELECT data FROM runs {where} ORDER BY {order} LIMIT ?"  # noqa: S608
         rows = self.read(query, (*values, -1 if limit is None else limit))
         records = [_record(row[0]) for row in rows]
         return tuple(sorted(records, key=lambda record: record.created, reverse=True))
+
+    def count_runs(self) -> int:
+        """How many runs there are."""
+        return sum(row[0] for row in self.read("SELECT COUNT(*) FROM runs", ()))
 
     def find_last(self, name: str | None = None, *, cluster: str | None = None) -> RunRecord | None:
         """The newest run, of this name and on this cluster where they are given."""

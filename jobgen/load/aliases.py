@@ -1,4 +1,4 @@
-"""Words that people bring from elsewhere, and the ones we use; what an unknown key may mean."""
+"""What an unknown key may mean: another tool's word, a misspelt one, one of another section."""
 
 from __future__ import annotations
 
@@ -10,142 +10,11 @@ Path = tuple[str | int, ...]
 
 # Keys of job.yaml that later versions bring, and what to do today.
 LATER: Mapping[tuple[str, ...], str] = {
-    ("sweep",): "jobgen submit --set, once for each value",
+    ("sweep",): "run jobgen submit --set NAME=VALUE once for each value",
     ("array",): "slurm: {array: 0-35}, whose elements read $SLURM_ARRAY_TASK_ID",
-    ("steps",): "write one job for each step, joined by after",
-    ("track",): "start the tracker in the program; its credentials go under secrets",
+    ("steps",): "after: [JOB], in one job file for each step",
+    ("track",): "secrets: [NAME], for the tracker that the program starts",
     ("notify",): "slurm: {mail-type: END}",
-}
-
-# A key that another tool would want here → what to write. Under "" for every mapping.
-FOREIGN: Mapping[tuple[str, ...], str] = {
-    ("num_nodes",): "nodes",
-    ("nnodes",): "nodes",
-    ("node_count",): "nodes",
-    ("instances",): "nodes",
-    ("replicas",): "nodes",
-    ("num_workers",): "nodes",
-    ("min_nodes",): "nodes: MIN:MAX",
-    ("max_nodes",): "nodes: MIN:MAX",
-    ("resources",): "nodes and gpus_per_node at the top of the file",
-    ("accelerators",): "gpus_per_node",
-    ("gpus",): "gpus_per_node",
-    ("num_gpus",): "gpus_per_node",
-    ("gpu",): "gpus_per_node",
-    ("gres",): "gpus_per_node",
-    ("gpus_per_task",): "gpus_per_node",
-    ("nproc_per_node",): "gpus_per_node, or procs_per_node where nodes have no GPUs",
-    ("procs",): "procs_per_node",
-    ("ntasks_per_node",): "gpus_per_node, or procs_per_node where nodes have no GPUs",
-    ("tasks_per_node",): "gpus_per_node, or procs_per_node where nodes have no GPUs",
-    ("ntasks",): "nodes and gpus_per_node",
-    ("cpus",): "cpus_per_task",
-    ("num_cpus",): "cpus_per_task",
-    ("memory",): "mem",
-    ("ram",): "mem",
-    ("timeout",): "time",
-    ("time_limit",): "time",
-    ("timelimit",): "time",
-    ("walltime",): "time",
-    ("wall_time",): "time",
-    ("duration",): "time",
-    ("max_time",): "time",
-    ("envs",): "env",
-    ("environment",): "env",
-    ("env_vars",): "env",
-    ("variables",): "vars",
-    ("params",): "vars",
-    ("parameters",): "vars",
-    ("secret",): "secrets",
-    ("command",): "run",
-    ("commands",): "run",
-    ("cmd",): "run",
-    ("script",): "run",
-    ("entrypoint",): "run",
-    ("program",): "run",
-    ("args",): "run, after the program",
-    ("image",): "container: IMAGE",
-    ("docker",): "container: {image: IMAGE, runtime: docker}",
-    ("singularity",): "container: {image: IMAGE, runtime: apptainer}",
-    ("image_id",): "container: IMAGE",
-    ("mounts",): "container: {mounts: [SOURCE:TARGET]}",
-    ("volumes",): "container: {mounts: [SOURCE:TARGET]}",
-    ("file_mounts",): "container: {mounts: [SOURCE:TARGET]}, or files of the workdir",
-    ("job_name",): "name",
-    ("jobname",): "name",
-    ("modules",): "setup, as 'module load NAME'",
-    ("module",): "setup, as 'module load NAME'",
-    ("conda",): "setup, as 'source …/bin/activate ENV'",
-    ("venv",): "setup, as 'source VENV/bin/activate'",
-    ("prolog",): "setup",
-    ("pre_run",): "setup",
-    ("working_dir",): "workdir",
-    ("working_directory",): "workdir",
-    ("chdir",): "workdir",
-    ("cwd",): "workdir",
-    ("code",): "workdir",
-    ("dependency",): "after",
-    ("depends_on",): "after",
-    ("needs",): "after",
-    ("tags",): "labels",
-    ("signal",): "checkpoint: {signal: USR1}",
-    ("requeue",): "checkpoint: {requeue: true}",
-    ("deepspeed",): "launcher: {type: deepspeed, config: ds_config.json}",
-    ("torchrun",): "launcher: torchrun",
-    ("hooks",): "nothing: run them around jobgen submit --wait",
-    ("nccl", "profile"): "nothing: the network's settings follow from the cluster's profile",
-    ("fabric",): "network.fabric in the cluster's profile",
-    ("nccl_version",): "versions: {nccl: 2.27.7}",
-    ("cuda_version",): "versions: {cuda: 12.8}",
-    ("driver_version",): "versions: {driver: 580.95.5}",
-    ("torch_version",): "versions: {torch: 2.9.0}",
-    ("version",): "versions, or slurm_version",
-    ("login",): "ssh",
-    ("hostname",): "ssh: {host: NAME}",
-    ("host",): "ssh: {host: NAME}",
-    ("user",): "ssh: {user: NAME}",
-    ("work",): "paths: {root: PATH}",
-    ("root",): "paths: {root: PATH}",
-    ("max_time_limit",): "limits: {time: 24h}",
-    ("launcher", "nproc_per_node"): "gpus_per_node at the top of the file",
-    ("launcher", "nnodes"): "nodes at the top of the file",
-    ("launcher", "rdzv_backend"): "rdzv",
-    ("launcher", "backend"): "rdzv",
-    ("launcher", "name"): "type",
-    ("launcher", "kind"): "type",
-    ("launcher", "hostfile"): "nothing: the hostfile is made from the allocation",
-    ("launcher", "config_file"): "config",
-    ("container", "name"): "image",
-    ("container", "volumes"): "mounts",
-    ("container", "binds"): "mounts",
-    ("container", "type"): "runtime",
-    ("container", "options"): "args",
-    ("checkpoint", "path"): "dir",
-    ("checkpoint", "directory"): "dir",
-    ("checkpoint", "grace_period"): "grace",
-    ("checkpoint", "max_requeue"): "max_requeues",
-    ("workdir", "exclude"): "ignore",
-    ("ssh", "hostname"): "host",
-    ("ssh", "username"): "user",
-    ("ssh", "identity_file"): "IdentityFile in ~/.ssh/config",
-    ("ssh", "identityfile"): "IdentityFile in ~/.ssh/config",
-    ("ssh", "key"): "IdentityFile in ~/.ssh/config",
-    ("ssh", "key_file"): "IdentityFile in ~/.ssh/config",
-    ("ssh", "private_key"): "IdentityFile in ~/.ssh/config",
-    ("ssh", "proxy_jump"): "ProxyJump in ~/.ssh/config",
-    ("ssh", "proxyjump"): "ProxyJump in ~/.ssh/config",
-    ("ssh", "jump_host"): "ProxyJump in ~/.ssh/config",
-    ("nodes", "gpus"): "gpus_per_node",
-    ("nodes", "gpu_type"): "gpu",
-    ("nodes", "num"): "count",
-    ("nodes", "memory"): "mem",
-    ("nodes", "cores"): "cpus",
-    ("network", "type"): "fabric",
-    ("network", "kind"): "fabric",
-    ("network", "interface"): "socket_ifname",
-    ("network", "ifname"): "socket_ifname",
-    ("network", "hca"): "ib_hca",
-    ("network", "bandwidth"): "nic_gbps",
 }
 
 # Keys of ssh that are refused on purpose, each with its why.
@@ -176,11 +45,24 @@ def normalize_key(word: str) -> str:
     return plain if "_" in plain or word.islower() else word.lower()
 
 
-def translate(path: Path) -> str:
-    """What to write instead of this key; empty where it is no known foreign word."""
-    *above, last = (str(p) for p in path)
-    inner = [p for p in above if not p.isdigit()][-1:]
-    return FOREIGN.get((*inner, normalize_key(last)), "")
+def translate(file: str, path: Path) -> str:
+    """What to write in this file (``job`` or ``cluster``) instead of another tool's word."""
+    from jobgen.load.foreign_keys import FOREIGN
+
+    return FOREIGN.get((file, *_section(path), normalize_key(str(path[-1]))), "")
+
+
+def explain_absence(file: str, path: Path) -> str:
+    """Why jobgen has no key for another tool's word, or what to do instead; empty if unknown."""
+    from jobgen.load.foreign_keys import NO_SUCH_KEY
+
+    return NO_SUCH_KEY.get((file, *_section(path), normalize_key(str(path[-1]))), "")
+
+
+def _section(path: Path) -> tuple[str, ...]:
+    """The name of the mapping that a key stands in; nothing at the top of the file."""
+    above = [str(step) for step in path[:-1] if not str(step).isdigit()]
+    return tuple(above[-1:])
 
 
 def find_sibling(path: Path, siblings: Mapping[str, Key]) -> str:

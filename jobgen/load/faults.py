@@ -1,4 +1,4 @@
-"""What a form said of the data → problems with their places, and what may have been meant."""
+"""The faults that a form finds in a file → problems with their places and hints."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from unicodedata import name as character
 from jobgen.load.aliases import (
     LATER,
     REFUSED_SSH,
+    explain_absence,
     find_section,
     find_sibling,
     get_form,
@@ -58,7 +59,7 @@ def _missing(tree: Tree, path: Path, fault: ValueDiagnostic) -> None:
 def _unknown(tree: Tree, top: type[Form], path: Path) -> Path:
     """Say of a key that it is unknown; gives the path that was probably meant."""
     name, place = str(path[-1]), tree.find_place(path, of_key=True)
-    later = LATER.get(tuple(map(str, path)))
+    later = LATER.get(tuple(map(str, path))) if top is JobSpec else ""
     if later:
         message = f"'{join_path(path)}' is not in this version of jobgen"
         tree.say("J117", message, path, f"until then: {later}", place=place)
@@ -69,7 +70,7 @@ def _unknown(tree: Tree, top: type[Form], path: Path) -> Path:
         return path
     siblings = _form_at(top, path[:-1]).keys
     close = find_sibling(path, siblings)
-    word = translate(path).partition(":")[0].partition(" ")[0].strip(",")
+    word = translate(_file(top), path).partition(":")[0].partition(" ")[0].strip(",")
     if word in siblings:
         close = word
     odd = next((c for c in name if not c.isascii()), "")
@@ -79,43 +80,103 @@ def _unknown(tree: Tree, top: type[Form], path: Path) -> Path:
     return (*path[:-1], close)
 
 
+def _file(top: type[Form]) -> str:
+    return "job" if top is JobSpec else "cluster"
+
+
 def _hint(top: type[Form], path: Path, close: str) -> str:
     """What may have been meant: the first of several guesses that has an answer."""
-    word = normalize_key(str(path[-1]))
-    other = translate(path)
-    if other:
-        away = len(path) == 1 and other not in top.keys
-        home = find_section(other, top) if away else ""
-        return f"write {home}: {{{other}: …}}" if home else f"write {other}"
+    file = _file(top)
+    if write := translate(file, path):
+        return _write(write)
+    if why := explain_absence(file, path):
+        return f"jobgen has no such key: {why}"
     if close:
         return f"did you mean '{close}'?"
-    if len(path) > 1:
-        top_key = f"'{word}' stands at the top of the file" if word in top.keys else ""
-        return top_key or _option(top, str(path[-1])) or _known(top, path)
+    guesses = _guess_inside if len(path) > 1 else _guess_at_top
+    return guesses(top, path) or _known(top, path)
+
+
+def _write(text: str, where: str = "") -> str:
+    """``write KEY: VALUE``, where that is, and the remark behind its comma."""
+    yaml, comma, remark = _split_remark(text.removeprefix("^"))
+    place = " at the top of the file" if text.startswith("^") else where
+    return f"write {yaml}{place}{comma}{remark}"
+
+
+def _split_remark(text: str) -> tuple[str, str, str]:
+    """YAML, and a remark behind a comma that stands outside brackets."""
+    end = text.rfind("}") + 1
+    yaml, comma, remark = text[end:].partition(",")
+    return text[:end] + yaml, comma, remark
+
+
+def _guess_inside(top: type[Form], path: Path) -> str:
+    """A word inside a section that would be right at the top of the file."""
+    file, name = _file(top), str(path[-1])
+    word = normalize_key(name)
+    if word in top.keys and not top.keys[word].hidden:
+        return f"write {word} at the top of the file"
+    if write := translate(file, (name,)):
+        return _write(write, " at the top of the file")
+    if why := explain_absence(file, (name,)):
+        return f"jobgen has no such key: {why}"
+    return _option(top, name)
+
+
+def _guess_at_top(top: type[Form], path: Path) -> str:
+    """A word at the top of a file that would be right in a section, or in the other file."""
+    name = str(path[-1])
+    word = normalize_key(name)
     home = find_section(word, top)
-    inner = f"it is a key of {home}: write {home}: {{{word}: …}}" if home else ""
+    inner = f"write {home}: {{{word}: …}}" if home else ""
     theirs = _theirs(top, word)
     # ssh stands in a job by mistake for a profile's; time in a profile for limits.time
     guesses = (theirs, inner) if top is JobSpec else (inner, theirs)
-    return guesses[0] or guesses[1] or _option(top, str(path[-1])) or _known(top, path)
+    return guesses[0] or guesses[1] or _option(top, name) or _prefixed(top, word)
 
 
 def _theirs(top: type[Form], word: str) -> str:
-    """Whether the other file has such a key."""
-    if top is JobSpec:
-        return "it is a key of a cluster's profile" if word in ClusterProfile.keys else ""
-    return "it is a key of a job" if word in JobSpec.keys else ""
+    """What to write in the other file, if it has such a key or knows such a word."""
+    file, other, where = (
+        ("cluster", ClusterProfile, " in the cluster's profile")
+        if top is JobSpec
+        else ("job", JobSpec, " in job.yaml")
+    )
+    if word in other.keys and not other.keys[word].hidden:
+        return f"write {word}{where}"
+    write = translate(file, (word,))
+    return _write(write, where) if write else ""
+
+
+def _prefixed(top: type[Form], word: str) -> str:
+    """submitit's way to write an option of sbatch: ``slurm_partition``."""
+    rest = word.removeprefix("slurm_").removeprefix("sbatch_")
+    if rest == word or top is not JobSpec:
+        return ""
+    if rest in top.keys and not top.keys[rest].hidden:
+        return f"write {rest}"
+    write = translate("job", (rest,))
+    return _write(write) if write else _option(top, rest)
 
 
 def _option(top: type[Form], name: str) -> str:
-    """Whether sbatch has such an option."""
+    """What to write for an option of sbatch, by its long name or its letter."""
     from jobgen.data import sbatch_options
 
-    if name.replace("_", "-") not in sbatch_options():
+    options = sbatch_options()
+    letters = {o.short: o for o in options.values() if o.short and not o.removed}
+    option = options.get(name.replace("_", "-")) or letters.get(name)
+    if option is None or (option.removed and not option.old):
         return ""
-    return (
-        f"an option of sbatch: write it under {'slurm' if top is JobSpec else 'defaults: slurm'}:"
-    )
+    home = "slurm: {%s: …}" if top is JobSpec else "defaults: {slurm: {%s: …}}"
+    if option.rule != "refuse":
+        return f"write {home % option.name}"
+    if not option.key:
+        return f"jobgen has no such key: {option.why}"
+    if option.key.startswith("jobgen "):
+        return f"jobgen has no such key: use {option.key}: {option.why}"
+    return f"write {option.key}{'' if top is JobSpec else ' in job.yaml'}"
 
 
 def _known(top: type[Form], path: Path) -> str:

@@ -49,9 +49,9 @@ def test_this_machine_alone(world: World, link: Link) -> None:
 
 def test_the_local_cluster(world: World, tmp_path: Path) -> None:
     found = verdicts(world, "here")
-    assert found["local.programs"].status == "ok"
+    assert found["host.programs"].status == "ok"
     assert found["disk.root"].status == "ok"
-    assert "can be made" in found["disk.root"].found
+    assert "can be created" in found["disk.root"].found
     assert not (tmp_path / "root").exists()
     assert not [name for name in found if name.startswith(("slurm.", "ssh."))]
 
@@ -91,7 +91,7 @@ def test_an_agent_that_is_gone_and_one_that_hangs(
 ) -> None:
     environ = {**world.environ, "SSH_AUTH_SOCK": str(tmp_path / "gone")}
     found = verdicts(replace(world, environ=environ))["client.keys"]
-    assert (found.status, "gone" in found.found) == ("warning", True)
+    assert (found.status, "no longer runs" in found.found) == ("warning", True)
     monkeypatch.setattr("jobgen.app.doctor.local_checks.PATIENCE", 0.2)
     stuck = verdicts(programs(ssh_add="exec sleep 20"))["client.keys"]
     assert "does not answer" in stuck.found

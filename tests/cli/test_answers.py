@@ -190,11 +190,14 @@ def test_the_cluster_may_come_from_the_environment(
 
 
 def test_clusters_are_listed_and_shown(jobgen: Jobgen) -> None:
-    listed = jobgen("cluster", "ls")
-    assert re.search(r"^a100x16 +shipped", listed.out, re.M)
+    listed = jobgen("cluster", "ls", "--all")
+    assert re.search(
+        r"^  a100x16 +2 +8 \S A100-SXM4 +80 GB +infiniband, 8 \S 200", listed.out, re.M
+    )
     shown = jobgen("cluster", "show", "a100x16")
-    assert "infiniband, 8 cards of 200 Gbit/s" in shown.out
-    assert "  name: a100x16" in shown.out
+    assert "infiniband, 8 \u00d7 200 Gb/s" in shown.out
+    assert "  name: a100x16" not in shown.out
+    assert "  name: a100x16" in jobgen("cluster", "show", "a100x16", "-v").out
     assert json.loads(jobgen("cluster", "ls", "--json").out)["schema"] == "jobgen/cluster-ls/1"
 
 

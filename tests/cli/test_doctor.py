@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from jobgen.app.doctor import Examination
@@ -29,16 +31,16 @@ def test_each_fault_has_its_fix_below_and_the_next_command_is_last() -> None:
         "                  fix: do that",
         "  ? check3        not asked",
         "",
-        "1 check failed, 1 warning, 1 well, 1 not looked at (1.2s)",
+        "1 check failed, 1 warning, 1 passed, 1 skipped (1.2s)",
         "More: jobgen explain J424",
     ]
 
 
 def test_what_to_do_when_all_is_well() -> None:
     text = doctor.screen(examination(succeed("fine")), Ink())
-    assert text.endswith("all is well: 1 check (1.2s)\nNext: jobgen plan job.yaml -c hpc\n")
+    assert text.endswith("1 check passed (1.2s)\nNext: jobgen plan job.yaml -c hpc\n")
     alone = doctor.screen(examination(succeed("fine"), cluster=""), Ink())
-    assert alone.endswith("A cluster: jobgen doctor -c hpc\nOthers of yours: lab\n")
+    assert alone.endswith("Check a cluster: jobgen doctor -c hpc\nOther profiles of yours: lab\n")
 
 
 @pytest.mark.parametrize("status", ["found", "fix"])
@@ -76,4 +78,21 @@ def test_without_a_cluster_it_says_how_to_look_at_one(jobgen: Jobgen) -> None:
     said = jobgen("doctor", "--ascii")
     assert said.code == Exit.DONE
     assert said.out.isascii()
-    assert said.out.splitlines()[-1].startswith("A cluster: jobgen doctor -c NAME")
+    assert said.out.splitlines()[-1].startswith("Check a cluster: jobgen doctor -c NAME")
+
+
+def test_a_long_examination_fits_a_screen_and_keeps_every_fault() -> None:
+    verdicts = [succeed("fine")] * 30 + [warn("odd", "do this"), fail("bad", "do that", "J424")]
+    text = doctor.screen(examination(*verdicts), Ink(width=80))
+    assert len(text.splitlines()) <= 25
+    for words in ("check0, check1", "check29", "odd", "do that", "-v", "30 passed"):
+        assert words in text
+    assert len(doctor.screen(examination(*verdicts), Ink(), verbose=True).splitlines()) > 32
+
+
+@pytest.mark.parametrize("words", [(), ("-c", "local")])
+def test_the_default_screen_names_each_check_once(jobgen: Jobgen, words: tuple[str, ...]) -> None:
+    said = jobgen("doctor", *words)
+    assert len(said.out.splitlines()) <= 25
+    names = re.findall(r"^  \S (\S+)", jobgen("doctor", *words, "-v").out, re.M)
+    assert len(names) == len(set(names)) > 8

@@ -8,7 +8,7 @@ import pytest
 
 from jobgen.app.jobs import RunView
 from jobgen.cli.output import Ink
-from jobgen.cli.screens import jobs
+from jobgen.cli.screens import job_table, jobs
 from jobgen.cli.screens.ranks import describe_ranks
 from jobgen.model.record import JobState, Login, RunRecord, Site
 
@@ -119,7 +119,7 @@ def test_what_a_node_calls_itself_cannot_act_on_the_terminal() -> None:
 
 def row(record: RunRecord, **changes: Any) -> str:
     ink = Ink(colour=False, width=100)
-    return jobs.draw_jobs([record._replace(**changes)], 110.0, ink, clipped=False)
+    return job_table.draw_jobs([record._replace(**changes)], 110.0, ink, clipped=False)
 
 
 def test_a_held_job_has_no_start_and_an_unanswered_question_is_marked() -> None:

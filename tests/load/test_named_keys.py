@@ -15,7 +15,7 @@ import yaml
 import jobgen
 from jobgen.cli.main import ROOT as PROGRAM
 from jobgen.data import codes, sbatch_options
-from jobgen.load.aliases import FOREIGN, LATER, get_form
+from jobgen.load.aliases import LATER, get_form
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.form import Form, Key
 from jobgen.model.job import JobSpec
@@ -83,16 +83,6 @@ def test_what_is_planned_is_not_there_yet_and_says_what_to_do_today() -> None:
             check_command(command)
         for name in re.findall(r"\b([a-z_]+): \{", today) + re.findall(r"under (\w+)", today):
             assert is_key(name), today
-
-
-@pytest.mark.parametrize("path", FOREIGN, ids=".".join)
-def test_a_foreign_word_is_answered_with_a_key(path: tuple[str, ...]) -> None:
-    word = re.match(r"[\w.]+", FOREIGN[path])
-    assert word
-    if word[0] in {"nothing", "IdentityFile", "ProxyJump"}:
-        return
-    tops = tuple(forms(path[0])) if len(path) > 1 else FILES
-    assert is_key(word[0], (*tops, *FILES)), FOREIGN[path]
 
 
 @pytest.mark.parametrize("code", codes().values(), ids=lambda code: code.code)

@@ -1,4 +1,4 @@
-"""Is all well, here and on the way to a job? What was looked at, what was seen, what to do."""
+"""Checks of this machine, of a cluster, and of a job's environment: findings, each with its fix."""
 
 from __future__ import annotations
 
@@ -16,25 +16,27 @@ HERE, LOCAL = "This machine", "Jobs on this machine"
 
 
 class Examination(NamedTuple):
-    """All findings, in the order in which they were made."""
+    """All findings, in the order of the checks."""
 
     cluster: str
-    """The profile as it was asked for; empty where only this machine was looked at."""
+    """The profile as the command named it; empty if only this machine was checked."""
     findings: tuple[Finding, ...]
     seconds: float
     profiles: tuple[str, ...]
-    """Names of the profiles that are not shipped, to be looked at next."""
+    """Names of the profiles that are not shipped, to be checked next."""
+    job: str = ""
+    """The job file whose environment was checked; empty if none was."""
 
     @property
     def well(self) -> bool:
-        """Whether nothing failed; warnings and what could not be seen are no failures."""
+        """Whether nothing failed; warnings and skipped checks are no failures."""
         return not any(found.verdict.status == "failed" for found in self.findings)
 
 
 def examine(world: World, name: str | None) -> Examination:
-    """This machine, and with a name that cluster over one connection. Submits nothing.
+    """Check this machine, and with a name that cluster over one connection. Submits nothing.
 
-    Raises Missing for an unknown profile and Invalid for a wrong one; whatever else is wrong is a
+    Raises Missing for an unknown profile and Invalid for a wrong one; any other problem is a
     finding.
     """
     begun = time.monotonic()
@@ -62,6 +64,8 @@ def _findings(world: World, name: str, profile: Profile | None) -> Iterator[Find
     seen = local_checks.inspect_machine(world)
     yield from judge_rows(HERE, client.ROWS, seen)
     if profile is None or profile.loaded.value.scheduler == "local":
-        yield from judge_rows(LOCAL, client.LOCAL_ROWS, seen)
+        # with a profile the programs are checked like those of a login host
+        rows = client.LOCAL_ROWS if profile is None else client.LOCAL_ROWS[1:]
+        yield from judge_rows(LOCAL, rows, seen)
     if profile is not None:
         yield from remote.list_findings(world, name, profile.loaded, profile.site)

@@ -1,4 +1,4 @@
-"""A cluster asked over one connection: the way there, then all questions in one script."""
+"""Checks of a cluster over one connection: the connection itself, then one script of questions."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ Told = dict[str, Answer]
 def list_findings(
     world: World, name: str, profile: Loaded[ClusterProfile], site: Site
 ) -> Iterator[Finding]:
-    """Everything that is found on the way to a job of this profile, as it is found."""
+    """The findings on the way to a job of this profile, as they are made."""
     login = site.login
-    group = f"The way to {login.host or 'this machine'}"
+    group = f"Connection to {login.host or 'this machine'}"
     begun = time.monotonic()
     way = _way(login)
     try:
@@ -119,7 +119,7 @@ def _rest(
     script, refusal = build_trial(world, profile) if on_slurm else ("", "")
     asked = [questions.ask_shell(), *(questions.ask_slurm(script) if on_slurm else ())]
     told, lost = ask(transport, questions.build_script([*asked, *questions.ask_disk(root)]))
-    there = f"On {value.ssh.host}" if value.ssh else "On this machine"
+    there = f"Login host {value.ssh.host}" if value.ssh else "Commands on this machine"
     yield from judge_rows(there, host.ROWS, host.Host(told, clock, on_slurm))
     if on_slurm:
         site = slurm_checks.SlurmComparison(told, value, profile.cite, refusal)
@@ -129,7 +129,7 @@ def _rest(
     yield from judge_rows("Run directories", disk.ROWS, where)
     if lost:
         verdict = fail(lost.message, lost.hint, lost.code)
-        yield Finding("host.connection", there, "the connection lasts", verdict)
+        yield Finding("host.connection", there, "the connection is kept", verdict)
         return {}
     return told
 

@@ -1,12 +1,12 @@
-"""The answers of ``cluster ls`` and ``cluster show``."""
+"""The answers of ``cluster show`` and ``cluster trust``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.layout import align, count, fold_rows
 from jobgen.cli.output import TIMES, Ink, defuse
+from jobgen.model.units import format_size
 from jobgen.shell import split_lines
 
 if TYPE_CHECKING:
@@ -15,66 +15,71 @@ if TYPE_CHECKING:
     from jobgen.model.loaded import Loaded
 
 
-def draw_table(files: Sequence[ClusterFile], ink: Ink) -> str:
-    """A row a profile: its name, where it comes from, what it shadows."""
-    if not files:
-        return "No cluster profiles were found.\n"
-    rows = [("CLUSTER", "FROM", "FILE")]
-    rows += [(defuse(f.name), defuse(f.origin), defuse(f.label) + _shadow(f)) for f in files]
-    head, _, rest = align(rows).partition("\n")
-    return ink("faint", head) + "\n" + rest
+def draw_replaced(file: ClusterFile) -> str:
+    """Which profiles of the same name this one replaces; empty if it replaces none."""
+    from jobgen.catalog import SHIPPED
+
+    hidden = file.shadows
+    names = ["the shipped profile" if h.origin == SHIPPED else defuse(h.label) for h in hidden]
+    return f"replaces {' and '.join(names)}" if names else ""
 
 
-def _shadow(file: ClusterFile) -> str:
-    names = ", ".join(defuse(hidden.label) for hidden in file.shadows)
-    return f"  (instead of {names})" if names else ""
-
-
-def _labels(file: ClusterFile) -> list[str]:
-    return [hidden.label for hidden in file.shadows]
-
-
-def dump_files(files: Sequence[ClusterFile]) -> list[dict[str, Any]]:
-    """The profiles of ``cluster ls`` as plain data."""
-    return [
-        {"name": f.name, "origin": f.origin, "file": f.label, "shadows": _labels(f)} for f in files
-    ]
-
-
-def screen(file: ClusterFile, profile: Loaded[ClusterProfile], ink: Ink) -> str:
-    """What the profile comes to, its file as it stands, and those that it extends."""
+def screen(file: ClusterFile, profile: Loaded[ClusterProfile], ink: Ink, *, whole: bool) -> str:
+    """What the profile describes; ``whole`` adds its file and those that it extends."""
     cluster = profile.value
     rows = [(key, defuse(value), str(profile.cite(*path))) for key, value, path in _facts(cluster)]
     head = f"{ink('strong', defuse(cluster.name))}  {defuse(file.origin)}: {defuse(file.label)}"
-    body = "".join(
-        f"\n{ink('strong', 'File' if label == file.label else defuse(label))}\n{_indented(text)}"
-        for label, text in file.texts.items()
-    )
-    return f"{head}{_shadow(file)}\n{fold_rows(rows, ink.width)}{body}"
+    head = ", ".join(filter(None, [head, draw_replaced(file)]))
+    text = f"{head}\n{fold_rows(rows, ink.width)}"
+    if whole:
+        return text + "".join(f"\n{_draw_file(*item, ink)}" for item in file.texts.items())
+    name = defuse(file.name) if file.origin != "file" else defuse(file.label)
+    commands = [
+        ("its file", f"jobgen cluster show {name} -v"),
+        ("check it", f"jobgen doctor -c {name}"),
+    ]
+    return f"{text}\n{align(commands, indent='  ')}"
 
 
-def _indented(text: str) -> str:
-    return "".join(f"  {defuse(line)}".rstrip() + "\n" for line in split_lines(text))
+def _draw_file(label: str, text: str, ink: Ink) -> str:
+    lines = "".join(f"  {defuse(line)}".rstrip() + "\n" for line in split_lines(text))
+    return f"{ink('strong', defuse(label))}\n{lines}"
 
 
 def _facts(cluster: ClusterProfile) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Key, value in words, path in the file; only what the profile says."""
-    nodes, network, ssh = cluster.nodes, cluster.network, cluster.ssh
-    each = f"{nodes.gpus_per_node} {nodes.gpu or 'GPU'}" if nodes.gpus_per_node else "no GPUs"
+    """Key, value and path in the file, of what the profile states."""
+    nodes, ssh = cluster.nodes, cluster.ssh
+    gpu = nodes.gpu or "GPU"
+    gpus = f"{nodes.gpus_per_node} {TIMES} {gpu}" if nodes.gpus_per_node else "none"
     user = f"{ssh.user}@" if ssh and ssh.user else ""
-    login = f"{user}{ssh.host}" if ssh else "this machine"
-    cards = f", {count(network.nics, 'card')}" if network.nics else ""
-    speed = f" of {network.nic_gbps} Gbit/s" if network.nics and network.nic_gbps else ""
+    login = f"ssh {user}{ssh.host}" if ssh else "this machine"
+    partition = cluster.defaults.slurm.get("partition") or ""
+    memory = format_size(nodes.mem) if nodes.mem else ""
+    time = cluster.limits.time.human() if cluster.limits.time else ""
     facts: list[tuple[str, object, tuple[str, ...]]] = [
         ("scheduler", cluster.scheduler, ("scheduler",)),
         ("login", login, ("ssh",)),
-        ("nodes", f"{count(nodes.count, 'node')} {TIMES} {each}", ("nodes",)),
-        ("network", f"{network.fabric}{cards}{speed}", ("network",)),
-        ("root", cluster.paths.root, ("paths", "root")),
-        ("time limit", cluster.limits.time.human() if cluster.limits.time else "", ("limits",)),
+        ("nodes", nodes.count, ("nodes", "count")),
+        ("GPUs per node", gpus, ("nodes", "gpus_per_node")),
+        ("CPUs per node", nodes.cpus or "", ("nodes", "cpus")),
+        ("memory per node", memory, ("nodes", "mem")),
+        ("network", describe_network(cluster), ("network",)),
+        ("partition", partition, ("defaults", "slurm", "partition")),
+        ("run directories", cluster.paths.root, ("paths", "root")),
+        ("time limit", time, ("limits",)),
         ("docs", cluster.docs or "", ("docs",)),
     ]
     return [(key, str(value), path) for key, value, path in facts if value]
+
+
+def describe_network(cluster: ClusterProfile) -> str:
+    """``infiniband, 8 x 400 Gb/s``: the fabric, and the NICs of a node."""
+    network = cluster.network
+    nics = f"{network.nics} {TIMES} " if network.nics else ""
+    speed = f"{network.nic_gbps:g} Gb/s" if network.nic_gbps else ""
+    if nics and not speed:
+        return f"{network.fabric}, {count(network.nics or 0, 'NIC')}"
+    return f"{network.fabric}, {nics}{speed}" if speed else str(network.fabric)
 
 
 def data(file: ClusterFile, profile: Loaded[ClusterProfile]) -> dict[str, Any]:
@@ -83,17 +88,17 @@ def data(file: ClusterFile, profile: Loaded[ClusterProfile]) -> dict[str, Any]:
         "name": profile.value.name,
         "origin": file.origin,
         "file": file.label,
-        "shadows": _labels(file),
+        "shadows": [hidden.label for hidden in file.shadows],
         "digest": f"sha256:{profile.digest}",
         "text": file.text,
     }
 
 
 def draw_trusted(file: ClusterFile, login: str, ink: Ink) -> str:
-    """What is trusted from now on."""
+    """The login that is trusted from now on."""
     if not file.of_project:
-        return f"{defuse(file.label)} is {defuse(file.origin)}: nothing had to be trusted.\n"
-    return f"Trusted: {ink('strong', defuse(login))}, from {defuse(file.label)}\n"
+        return f"{defuse(file.label)} needs no trust: only profiles of a project do.\n"
+    return f"Trusted {ink('strong', defuse(login))} of {defuse(file.label)}\n"
 
 
 def dump_trusted(file: ClusterFile, login: str) -> dict[str, Any]:

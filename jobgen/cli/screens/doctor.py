@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.layout import count, fold, pad
@@ -18,20 +20,46 @@ _SIGNS: dict[Status, tuple[str, str]] = {
     "failed": ("✗", "bad"),
     "unknown": ("?", "faint"),
 }
+_SCREEN = 25
+"""Lines of a screen."""
 _NAME = 12
 """Columns of the name of a check: the part of its id behind the point."""
 
 
-def screen(found: Examination, ink: Ink) -> str:
-    """The findings in their groups, each fault with its fix below, and what they come to."""
-    lines: list[str] = []
-    group = ""
-    for finding in found.findings:
-        if finding.group != group:
-            group = finding.group
-            lines += [*([""] if lines else []), ink("strong", defuse(group))]
-        lines += _finding(finding, ink)
-    return "\n".join([*lines, "", _summary(found, ink), *_next(found), ""])
+def screen(found: Examination, ink: Ink, *, verbose: bool = False) -> str:
+    """The findings in groups, each fault with its fix below it, and their number.
+
+    Where they do not fit a screen, those that passed are only named, unless ``verbose``.
+    """
+    lines = [line for _, group in _list_groups(found) for line in _draw_group(group, ink)]
+    last = ["", _summary(found, ink), *_next(found), ""]
+    if len(lines) + len(last) > _SCREEN and not verbose:
+        lines = [line for _, group in _list_groups(found) for line in _draw_brief(group, ink)]
+        last.insert(2, "Details of the checks that passed: -v")
+    return "\n".join([*lines[1:], *last])
+
+
+def _list_groups(found: Examination) -> list[tuple[str, list[Finding]]]:
+    return [(name, list(group)) for name, group in groupby(found.findings, lambda f: f.group)]
+
+
+def _draw_group(group: list[Finding], ink: Ink) -> list[str]:
+    head = ink("strong", defuse(group[0].group))
+    return ["", head, *(line for finding in group for line in _finding(finding, ink))]
+
+
+def _draw_brief(group: list[Finding], ink: Ink) -> list[str]:
+    """The faults of a group; the checks that passed in one line."""
+    passed = [_get_name(f) for f in group if f.verdict.status == "ok"]
+    lines = [line for f in group if f.verdict.status != "ok" for line in _finding(f, ink)]
+    sign, style = _SIGNS["ok"]
+    names = fold(", ".join(passed), max(ink.width - 4, 20), "    ")
+    head = ink("strong", defuse(group[0].group))
+    return ["", head, *lines, *([f"  {ink(style, sign)} {names}"] if passed else [])]
+
+
+def _get_name(finding: Finding) -> str:
+    return defuse(finding.id.partition(".")[2])
 
 
 def _finding(finding: Finding, ink: Ink) -> list[str]:
@@ -40,7 +68,7 @@ def _finding(finding: Finding, ink: Ink) -> list[str]:
     indent = " " * (_NAME + 6)
     took = f" ({_took(verdict.seconds)})" if verdict.seconds is not None else ""
     said = fold(f"{defuse(verdict.found)}{took}", max(ink.width - len(indent), 20), indent)
-    lines = [f"  {ink(style, sign)} {pad(finding.id.partition('.')[2], _NAME)}  {said}"]
+    lines = [f"  {ink(style, sign)} {pad(_get_name(finding), _NAME)}  {said}"]
     if verdict.fix:
         text = fold(defuse(verdict.fix), max(ink.width - len(indent) - 5, 20), indent + "     ")
         lines.append(f"{indent}{ink('note', 'fix:')} {text}")
@@ -52,35 +80,36 @@ def _took(seconds: float) -> str:
 
 
 def _summary(found: Examination, ink: Ink) -> str:
-    failures, warnings, well = (_number(found, status) for status in ("failed", "warning", "ok"))
+    failures, warnings, passed = (_number(found, status) for status in ("failed", "warning", "ok"))
     unseen = _number(found, "unknown")
     parts = []
     if failures:
         parts.append(ink("bad", f"{count(failures, 'check')} failed"))
     if warnings:
         parts.append(ink("busy", count(warnings, "warning")))
-    all_well = ink("good", f"all is well: {count(well, 'check')}")
-    parts.append(f"{well} well" if parts else all_well)
+    parts.append(f"{passed} passed" if parts else ink("good", f"{count(passed, 'check')} passed"))
     if unseen:
-        parts.append(f"{unseen} not looked at")
+        parts.append(f"{unseen} skipped")
     return f"{', '.join(parts)} ({_took(found.seconds)})"
 
 
 def _next(found: Examination) -> list[str]:
-    """What to call now."""
+    """The next command."""
     codes = [f.verdict.code for f in found.findings if f.verdict.status == "failed"]
     if codes:
         return [f"More: jobgen explain {codes[0]}"] if codes[0] != "J000" else []
+    if found.job:
+        return [f"Next: jobgen submit {quote(defuse(found.job))} -c {defuse(found.cluster)}"]
     if found.cluster:
         return [f"Next: jobgen plan job.yaml -c {defuse(found.cluster)}"]
     names = [defuse(name) for name in found.profiles]
     if not names:
-        return ["A cluster: jobgen doctor -c NAME; the profiles: jobgen cluster ls"]
-    return [f"A cluster: jobgen doctor -c {names[0]}", *_others(names[1:])]
+        return ["Check a cluster: jobgen doctor -c NAME (names: jobgen cluster ls)"]
+    return [f"Check a cluster: jobgen doctor -c {names[0]}", *_others(names[1:])]
 
 
 def _others(names: list[str]) -> list[str]:
-    return [f"Others of yours: {', '.join(names[:8])}"] if names else []
+    return [f"Other profiles of yours: {', '.join(names[:8])}"] if names else []
 
 
 def _number(found: Examination, status: Status) -> int:
@@ -92,6 +121,7 @@ def data(found: Examination) -> dict[str, Any]:
     statuses: tuple[Status, ...] = ("ok", "warning", "failed", "unknown")
     return {
         "cluster": found.cluster or None,
+        "job": found.job or None,
         "well": found.well,
         "seconds": round(found.seconds, 3),
         "counts": {status: _number(found, status) for status in statuses},
@@ -103,5 +133,5 @@ def data(found: Examination) -> dict[str, Any]:
 
 
 def choose_exit(found: Examination) -> Exit:
-    """0 where nothing failed, else 1."""
+    """0 if nothing failed, else 1."""
     return Exit.DONE if found.well else Exit.FAILED

@@ -1,4 +1,4 @@
-"""The answers of ``ls``, ``show``, ``wait`` and ``cancel``."""
+"""The answers of ``show``, ``wait`` and ``cancel``, and the words for a job's state."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import align, clip, count, fold, format_span, measure
+from jobgen.cli.layout import align, count, fold, format_span
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.ranks import describe_ranks, name_log_command
 from jobgen.cli.screens.run_files import format_location
 from jobgen.model.record import JobState, RunRecord
-from jobgen.shell import split_lines
 
 if TYPE_CHECKING:
     from jobgen.app.jobs import RunView
@@ -22,8 +21,7 @@ UNFIT, REPORTED = 3, 8
 """Nodes that the preflight named, and values that the program reported, on one screen."""
 OLD = 60.0
 """Seconds after which a value that was last heard is marked by ``~``."""
-_HEADS = ("JOB", "SLURM", "CLUSTER", "STATE", "NODES", "ELAPSED", "LEFT", "INFO")
-_GOING = frozenset({JobState.RUNNING, JobState.COMPLETING, JobState.SUSPENDED})
+GOING = frozenset({JobState.RUNNING, JobState.COMPLETING, JobState.SUSPENDED})
 _UNFINISHED = "98:0"
 """How Slurm shows the exit code of a job that the pre-timeout signal stopped before its end."""
 _STEPS_OF_SUBMIT = frozenset({"planned", "staged", "submitting"})
@@ -40,42 +38,8 @@ _ENDS = {
 }
 
 
-def draw_jobs(records: Sequence[RunRecord], now: float, ink: Ink, *, clipped: bool) -> str:
-    """A row a job. On a terminal the last column is cut to fit; in a pipe nothing is."""
-    if not records:
-        return (
-            "No jobs to show. Start one: jobgen submit job.yaml\nAll of them: jobgen ls -a\n"
-            "Of another machine, or of a lost run database: jobgen recover -c NAME\n"
-        )
-    rows = [_HEADS, *(_row(record, now) for record in records)]
-    if clipped:
-        left = max(sum(max(map(measure, c)) + 2 for c in list(zip(*rows, strict=True))[:-1]), 0)
-        rows = [(*row[:-1], clip(row[-1], max(ink.width - left, 12))) for row in rows]
-    head, *lines = split_lines(align(rows))
-    painted = [_painted(line, r, ink) for line, r in zip(lines, records, strict=True)]
-    return "".join(f"{line}\n" for line in (ink("faint", head), *painted))
-
-
-def _row(record: RunRecord, now: float) -> tuple[str, ...]:
-    old = "~" if _is_old(record, now) else ""
-    return (
-        defuse(record.alias),
-        str(record.job) if record.job else "-",
-        defuse(record.site.cluster),
-        old + name_state(record),
-        str(record.shape.get("nodes", "-")),
-        old + format_span(compute_elapsed(record, now)),
-        old + format_span(_left(record, now)),
-        draw_info(record),
-    )
-
-
-def _painted(line: str, record: RunRecord, ink: Ink) -> str:
-    word = name_state(record)
-    return line.replace(word, ink(_style(record.state), word), 1) if ink.colour else line
-
-
-def _style(found: JobState) -> str:
+def get_style(found: JobState) -> str:
+    """How a state is painted: good, bad or busy."""
     if found is JobState.COMPLETED:
         return "good"
     return "bad" if found.final else "busy"
@@ -87,8 +51,8 @@ def name_state(record: RunRecord) -> str:
     return f"{record.state}({raw})" if raw else str(record.state)
 
 
-def _is_old(record: RunRecord, now: float) -> bool:
-    """Whether the state may be another by now: heard long ago, or the last question unanswered."""
+def is_old(record: RunRecord, now: float) -> bool:
+    """Whether the state may have changed since: asked long ago, or not answered last time."""
     unheard = not 0 <= now - record.updated <= OLD or "silent" in record.submission
     return unheard and not record.ended
 
@@ -100,12 +64,6 @@ def compute_elapsed(record: RunRecord, now: float) -> float | None:
     return record.elapsed + max(now - record.updated, 0)
 
 
-def _left(record: RunRecord, now: float) -> float | None:
-    if record.left is None or record.state not in _GOING:
-        return None
-    return max(record.left - max(now - record.updated, 0), 0)
-
-
 def draw_info(record: RunRecord) -> str:
     """Why it waits, where it runs, or how it ended, in words."""
     if record.state.final:
@@ -113,7 +71,7 @@ def draw_info(record: RunRecord) -> str:
         words = _ENDS.get(record.state, "") or _reason(record)
         again = count(record.restarts, "restart") if record.restarts else ""
         return ", ".join(w for w in (defuse(words), defuse(code), again) if w)
-    if record.state in _GOING:
+    if record.state in GOING:
         return defuse(f"on {record.nodes}") if record.nodes else ""
     from jobgen.scheduler.reasons import is_held
 
@@ -157,7 +115,7 @@ def _draw_head(record: RunRecord, now: float, ink: Ink, *, verbose: bool) -> lis
     head = f"{ink('strong', defuse(record.alias))} ({job}, {defuse(record.site.cluster)})"
     took, word = compute_elapsed(record, now), "after" if record.ended else "for"
     during = f" {word} {format_span(took)}" if took else ""
-    lines = [f"{head}  {ink(_style(record.state), name_state(record))}{during}"]
+    lines = [f"{head}  {ink(get_style(record.state), name_state(record))}{during}"]
     if record.cause is not None and record.ended:
         from jobgen.cli.screens import failure
 
@@ -167,7 +125,7 @@ def _draw_head(record: RunRecord, now: float, ink: Ink, *, verbose: bool) -> lis
     explained = record.cause is not None and record.ended and not record.elements
     ranks = [] if explained else describe_ranks(record)
     lines += [_indent(text, ink) for text in (ranks if verbose else ranks[:UNFIT])]
-    if _is_old(record, now):
+    if is_old(record, now):
         lines.append(f"  last update {format_span(max(now - record.updated, 0))} ago")
     most = len(record.unfit) if verbose else UNFIT
     about = [*_elements(record), *_list_unfit(record)[:most]]
@@ -220,9 +178,10 @@ def _draw_details(found: RunView, now: float, ink: Ink, *, gpus: bool) -> list[s
     elif gpus:
         how = "monitor: 30s in the job file writes down what they do"
         parts.append(f"{ink('strong', 'GPUs')}  not watched: {how}\n")
-    files = [(label, format_location(record, path)) for label, path in found.files]
-    if files:
-        parts.append(f"{ink('strong', 'Files')}\n{align(files, indent='  ')}")
+    if found.files:
+        place = f"{ink('strong', 'Files')} in {format_location(record)}"
+        names = fold("  ".join(label for label, _ in found.files), ink.width - 2, "  ")
+        parts.append(f"{place}\n  {names}\n")
     parts.append(f"{ink('strong', 'Next')}\n{align(_next(record), indent='  ')}")
     return parts
 
@@ -264,7 +223,7 @@ def draw_detached(record: RunRecord, ink: Ink) -> str:
 def draw_ended(record: RunRecord, ink: Ink) -> str:
     """``llama-3  COMPLETED after 3h41m``; of a job that failed also why, where, and the error."""
     during = f" after {format_span(record.elapsed)}" if record.elapsed is not None else ""
-    state = ink(_style(record.state), name_state(record))
+    state = ink(get_style(record.state), name_state(record))
     line = f"{ink('strong', defuse(record.alias))}  {state}{during}"
     if record.state is JobState.COMPLETED:
         return f"{line}\n"
@@ -290,7 +249,7 @@ def draw_cancelled(records: Sequence[RunRecord], ink: Ink, *, signal: str) -> st
                 f"{defuse(record.alias)}  got {defuse(signal)}; it is {name_state(record)}\n"
             )
         else:
-            found = ink(_style(record.state), name_state(record))
+            found = ink(get_style(record.state), name_state(record))
             lines.append(f"{defuse(record.alias)}  {found}\n")
     return "".join(lines)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.layout import count
 from jobgen.cli.output import Ink, defuse
-from jobgen.cli.screens import jobs
+from jobgen.cli.screens import job_table, jobs
 
 if TYPE_CHECKING:
     from jobgen.app.recovering import Recovered
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def screen(found: Recovered, now: float, ink: Ink) -> str:
     """The runs that were taken up, and how many others there are."""
     head = f"{count(len(found.records), 'run')} recovered, {found.known} known before\n"
-    rows = jobs.draw_jobs(found.records, now, ink, clipped=False) if found.records else ""
+    rows = job_table.draw_jobs(found.records, now, ink, clipped=False) if found.records else ""
     others = "".join(f"not a submitted run: {defuse(path)}\n" for path in found.passed_over)
     return f"{ink('strong', head)}{rows}{others}"
 

@@ -13,44 +13,54 @@ from jobgen.cli.params import FILE, Duration
 from jobgen.errors import Exit
 
 VERBS = {
-    "ls": (f"{__name__}:ls", "The profiles, and where each comes from."),
-    "show": (f"{__name__}:show", "One profile: its file and what it comes to."),
-    "add": (f"{__name__}:add", "Make a profile of what a site tells of itself."),
-    "check": (f"{__name__}:check", "A profile against its machine."),
+    "ls": (f"{__name__}:ls", "List profiles: yours, the project's, the shipped ones."),
+    "show": (f"{__name__}:show", "Show one profile: nodes, network, login."),
+    "add": (f"{__name__}:add", "Write a profile from what a site reports."),
+    "check": (f"{__name__}:check", "Compare a profile with its site."),
     "trust": (f"{__name__}:trust", "Trust the login of a project's profile."),
 }
-command = Lazy("cluster", verbs=VERBS, help="The cluster profiles: what jobgen knows of a machine.")
+command = Lazy("cluster", verbs=VERBS, help="List, show, write and check cluster profiles.")
 
 
-@verb("ls", "jobgen cluster ls")
-def ls(call: Call) -> None:
-    """List the cluster profiles, and where each comes from."""
+@verb("ls", "jobgen cluster ls", "jobgen cluster ls h100", "jobgen cluster ls --all")
+@click.argument("word", default="")
+@click.option("-a", "--all", "every", is_flag=True, help="List the shipped profiles one by one.")
+def ls(call: Call, word: str, every: bool) -> None:
+    """List cluster profiles, or those of a GPU, a provider or a network."""
     from jobgen.app import clusters
-    from jobgen.cli.screens import cluster as screens
+    from jobgen.cli.screens import cluster_table as screens
 
-    found = clusters.list_profiles(call.world)
-    call.answer(lambda: screens.dump_files(found), lambda ink: screens.draw_table(found, ink))
+    profiles = clusters.list_profiles(call.world, word)
+    draw = screens.draw_all if word or every else screens.draw_summary
+    call.answer(
+        lambda: screens.dump_profiles(profiles),
+        lambda ink: draw(profiles, ink, clipped=call.output.seen),
+    )
 
 
 @verb("show", "jobgen cluster show a100x16", "jobgen cluster show ./clusters/mine.yaml --json")
 @click.argument("name", shell_complete=complete_clusters)
 def show(call: Call, name: str) -> None:
-    """Show one profile: its nodes, its network, its file."""
+    """Show one profile: its nodes, its network, its login; -v prints its file."""
     from jobgen.app import clusters
     from jobgen.cli.screens import cluster as screens
 
     file, profile = clusters.find(call.world, name)
-    call.answer(lambda: screens.data(file, profile), lambda ink: screens.screen(file, profile, ink))
+    whole = call.flags.verbose > 0
+    call.answer(
+        lambda: screens.data(file, profile),
+        lambda ink: screens.screen(file, profile, ink, whole=whole),
+    )
 
 
 _PROBE = click.option(
-    "--probe/--no-probe", default=None, help="Submit a job of two minutes that looks at a node."
+    "--probe/--no-probe", default=None, help="Submit a two-minute job that inspects a node."
 )
 _WAIT = click.option(
     *("--wait", "patience"),
     type=Duration(),
     default=None,
-    help="How long that job may wait and run; 10m by default.",
+    help="Time that this job may wait and run; 10m by default.",
 )
 
 
@@ -76,10 +86,10 @@ _WAIT = click.option(
 @_WAIT
 @click.option("--output", metavar="FILE", type=FILE, help="Another file; - prints the profile.")
 def add(call: Call, name: str, probe: bool | None, **chosen: Any) -> int:
-    """Make a profile of what a site tells of itself; every line says how it was found.
+    """Write a profile from what a site reports, with the source of every line.
 
-    One connection, and questions only. A node is looked at with your leave: by a job of two
-    minutes. A file that is there is not replaced without leave.
+    Opens one connection and only reads. With your consent a two-minute job inspects a node.
+    An existing file is replaced only if you agree.
     """
     from jobgen.app import adding
     from jobgen.cli import survey_dialog
@@ -102,9 +112,9 @@ def add(call: Call, name: str, probe: bool | None, **chosen: Any) -> int:
 @_WAIT
 @TRUST
 def check(call: Call, name: str, probe: bool | None, patience: float | None) -> int:
-    """Compare a profile with what its site tells of itself now.
+    """Compare a profile with what its site reports now.
 
-    Exit 1 where the profile says something else. A node is looked at with --probe only.
+    Exits with 1 if they differ. Only --probe inspects a node, with a two-minute job.
     """
     from jobgen.app import checking, probing
     from jobgen.cli import survey_dialog
@@ -125,8 +135,8 @@ def check(call: Call, name: str, probe: bool | None, patience: float | None) -> 
 def trust(call: Call, name: str) -> None:
     """Trust the login of a profile that comes with a project.
 
-    Connections ask for it once. The host, the user and the root are trusted together: another
-    one of them is asked for again. Nothing is contacted.
+    Connections ask for it once. Host, user and root are trusted together; if one of them
+    changes, jobgen asks again. Contacts nothing.
     """
     from jobgen.app import clusters
     from jobgen.app.permissions import trust_profile

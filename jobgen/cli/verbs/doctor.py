@@ -2,21 +2,43 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import click
+
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.flags import TRUST
+from jobgen.cli.flags import OUTSIDE, TRUST
+from jobgen.cli.params import FILE
+from jobgen.errors import Exit
 
 
-@verb("doctor", "jobgen doctor", "jobgen doctor -c a100x16", "jobgen doctor -c a100x16 --json")
+@verb(
+    "doctor",
+    "jobgen doctor",
+    "jobgen doctor -c a100x16",
+    "jobgen doctor -c a100x16 --job job.yaml    # its setup, python, torch and imports",
+)
+@click.option("--job", metavar="FILE", type=FILE, help="Check this job's environment on a node.")
+@click.option("--on-login", is_flag=True, help="With --job: on the login host, without a job.")
 @TRUST
-def command(call: Call) -> int:
-    """Look at this machine, and with -c at a cluster: what is well, what is not, and its fix.
+@OUTSIDE
+def command(call: Call, job: Path | None, on_login: bool) -> int:
+    """Check this machine, and with -c a cluster, for problems; each comes with its fix.
 
-    Nothing is submitted, and nothing is left behind. Exit 1 where something failed.
+    Without --job nothing is submitted. With --job a short job on one node runs the setup of that
+    file, but not its program, and reports python, torch, CUDA, NCCL, the launcher and imported
+    modules that are missing. Exits with 1 if a check failed.
     """
-    from jobgen.app.doctor import examine
+    from jobgen.cli import environment_dialog
     from jobgen.cli.screens import doctor as screens
 
-    found = examine(call.world, call.flags.cluster)
-    call.answer(lambda: screens.data(found), lambda ink: screens.screen(found, ink))
-    return screens.choose_exit(found)
+    examination = environment_dialog.examine(call, job, on_login=on_login)
+    if isinstance(examination, Exit):
+        return examination
+    verbose = call.flags.verbose > 0
+    call.answer(
+        lambda: screens.data(examination),
+        lambda ink: screens.screen(examination, ink, verbose=verbose),
+    )
+    return screens.choose_exit(examination)

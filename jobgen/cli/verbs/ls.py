@@ -6,26 +6,37 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
+from jobgen.cli.params import States, complete_states
 
 
-@verb("ls", "jobgen ls", "jobgen ls -a --state failed", "jobgen ls --cached --json")
-@click.option("-a", "--all", "every", is_flag=True, help="All of them, not only the newest 25.")
-@click.option("--state", "states", metavar="STATE", multiple=True, help="Only these: running …")
-@click.option("-n", "limit", metavar="N", type=click.IntRange(min=1), help="At most so many.")
-@click.option("--cached", is_flag=True, help="What was last heard; no cluster is asked.")
+@verb("ls", "jobgen ls", "jobgen ls --state failed", "jobgen ls --cached --json")
+@click.option("-a", "--all", "every", is_flag=True, help="All jobs, not only the newest 20.")
+@click.option(
+    *("--state", "states"),
+    type=States(),
+    multiple=True,
+    shell_complete=complete_states,
+    help="Only jobs in this state: pending, running, failed …",
+)
+@click.option("-n", "limit", metavar="N", type=click.IntRange(min=1), help="The newest N jobs.")
+@click.option("--cached", is_flag=True, help="Show cached state without contacting the cluster.")
 def command(
     call: Call, every: bool, states: tuple[str, ...], limit: int | None, cached: bool
 ) -> None:
-    """List jobs: waiting, running, done."""
+    """List jobs: pending, running, ended."""
     from jobgen.app import jobs
-    from jobgen.cli.screens import jobs as screens
+    from jobgen.cli.screens import job_table
 
-    cluster = call.flags.cluster
-    records = jobs.list_runs(
-        call.world, cluster=cluster, every=every, states=states, limit=limit, cached=cached
+    listed = jobs.list_runs(
+        call.world,
+        cluster=call.flags.cluster,
+        every=every,
+        states=states,
+        limit=limit,
+        cached=cached,
     )
-    now = call.world.now()
+    now, seen = call.world.now(), call.output.seen
     call.answer(
-        lambda: [screens.dump_job(r) for r in records],
-        lambda ink: screens.draw_jobs(records, now, ink, clipped=call.output.seen),
+        lambda: job_table.dump_listed(listed),
+        lambda ink: job_table.draw_listed(listed, now, ink, clipped=seen),
     )

@@ -1,7 +1,7 @@
-"""What is well and what is not: tables of checks, each judged from answers alone.
+"""Checks of `jobgen doctor`: tables of them, each judged from answers alone.
 
-A check is a row: its name, what it asks, and a function from what was answered to a verdict. The
-world is asked elsewhere, so every judgement can be tried on any text.
+A check is a row: its name, what holds if it passes, and a function from answers to a verdict. The
+answers are collected elsewhere, so every judgement can be tested with any text.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Generic, Literal, NamedTuple, TypeVar
 from jobgen.shell import split_lines
 
 Status = Literal["ok", "warning", "failed", "unknown"]
-"""``skip`` is what could not be looked at: neither good nor bad."""
+"""``unknown`` is a check that was skipped: neither good nor bad."""
 
 LATE = (124, 137)
 """What ``timeout`` exits with where it had to end a command, politely or not."""
@@ -23,19 +23,19 @@ Case = TypeVar("Case")
 
 
 class Verdict(NamedTuple):
-    """What a check comes to: what was seen, and where it is not well, what to do."""
+    """The result of a check: what was found, and the fix if it failed."""
 
     status: Status
     found: str
     fix: str = ""
     code: str = ""
-    """For ``jobgen explain``; empty where there is no more to say."""
+    """For ``jobgen explain``; empty if there is none."""
     seconds: float | None = None
-    """How long what was asked took."""
+    """How long the check took."""
 
 
 class CheckRow(NamedTuple, Generic[Case]):
-    """One check of a table; its verdict is None where it does not apply."""
+    """One check of a table; its verdict is None if it does not apply."""
 
     id: str
     asks: str
@@ -43,7 +43,7 @@ class CheckRow(NamedTuple, Generic[Case]):
 
 
 class Finding(NamedTuple):
-    """One check, made."""
+    """A check and its verdict."""
 
     id: str
     group: str
@@ -52,7 +52,7 @@ class Finding(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a question brought. ``code`` is NOT_ASKED where it was left out."""
+    """The output of a command. ``code`` is NOT_ASKED if it was left out."""
 
     code: int = NOT_ASKED
     out: str = ""
@@ -89,33 +89,35 @@ def judge_rows(group: str, rows: Sequence[CheckRow[Case]], case: Case) -> Iterat
 
 
 def succeed(found: str, seconds: float | None = None) -> Verdict:
-    """A verdict: all is well."""
+    """A verdict: passed."""
     return Verdict("ok", found, seconds=seconds)
 
 
 def warn(found: str, fix: str, code: str = "") -> Verdict:
-    """A verdict: it works, and may surprise."""
+    """A verdict: it works, but may surprise."""
     return Verdict("warning", found, fix, code)
 
 
 def fail(found: str, fix: str, code: str) -> Verdict:
-    """A verdict: jobs will not work like this."""
+    """A verdict: jobs will not work."""
     return Verdict("failed", found, fix, code)
 
 
 def skip(found: str) -> Verdict:
-    """A verdict: it was not looked at."""
+    """A verdict: not checked."""
     return Verdict("unknown", found)
 
 
 def judge_silence(answer: Answer, what: str) -> Verdict | None:
-    """The verdict on a question that has no answer to judge; None where there is one."""
+    """The verdict on a command that gave no answer; None if there is one to judge."""
     if answer.late:
-        return fail(f"{what} did not answer in time", "try it there by hand; it may pass", "J435")
+        return fail(
+            f"{what} did not answer in time", "run it there by hand; the load may pass", "J435"
+        )
     if answer.code == NOT_ASKED:
-        return skip("not asked")
+        return skip("skipped after an earlier failure")
     if answer.code in MISSING:
-        return skip(f"there is no {what} there")
+        return skip(f"{what} is not installed there")
     return None
 
 

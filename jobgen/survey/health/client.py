@@ -1,4 +1,4 @@
-"""This machine: jobgen itself, its folders and notebook, ssh, and what the local cluster needs."""
+"""This machine: jobgen, its folders and run database, ssh, and what the local cluster needs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jobgen.shell import split_lines
 from jobgen.survey.health import Answer, CheckRow, Verdict, fail, skip, succeed, warn
 
 LITTLE, SCARCE = 20 << 20, 1 << 30
-"""Bytes: too little for the notebook, and little enough to say so."""
+"""Free bytes: too few for the run database, and few enough for a warning."""
 BEHIND = 86400.0
 """Seconds by which the clock may be before the newest file of jobgen itself."""
 LOCAL = ("bash", "setsid", "timeout", "tar", "sha256sum", "find", "stat", "tail")
@@ -35,7 +35,7 @@ class StateFolder(NamedTuple):
 
 
 class ClientMachine(NamedTuple):
-    """What was found here."""
+    """This machine as it was found."""
 
     jobgen: str
     python: str
@@ -44,7 +44,7 @@ class ClientMachine(NamedTuple):
     state: StateFolder
     config: StateFolder
     ledger: Diagnostic | None
-    """What is wrong with the notebook; None where nothing is."""
+    """What is wrong with the run database; None if nothing is."""
     runs: int
     now: float
     newest: float
@@ -74,13 +74,15 @@ def _version(machine: ClientMachine) -> Verdict:
 
 def _state(machine: ClientMachine) -> Verdict:
     folder = machine.state
-    elsewhere = "or set JOBGEN_STATE_HOME to a folder of yours"
+    elsewhere = "or set JOBGEN_STATE_HOME to another folder"
     if not folder.writable:
         fix = f"chmod u+w {folder.path}, {elsewhere}"
-        return fail(f"{folder.path} cannot be written", fix, "J434")
+        return fail(f"{folder.path} is not writable", fix, "J434")
     free = f", {_size(folder.free)} free" if folder.free is not None else ""
     kind = f", on {folder.kind}" if folder.kind in NETWORKED else ""
-    found = f"{folder.path}{kind}{free}" + ("" if folder.there else " (made by the first submit)")
+    found = f"{folder.path}{kind}{free}" + (
+        "" if folder.there else " (created by the first submit)"
+    )
     if folder.free is not None and folder.free < SCARCE:
         fix = f"free some space there, {elsewhere}"
         return (fail if folder.free < LITTLE else warn)(found, fix, "J434")
@@ -91,31 +93,31 @@ def _ledger(machine: ClientMachine) -> Verdict:
     if machine.ledger is not None:
         return fail(machine.ledger.message, machine.ledger.hint, "J434")
     number = f"{machine.runs} run{'s' if machine.runs != 1 else ''}"
-    return succeed(f"{number}, nobody holds it" if machine.runs else "empty")
+    return succeed(f"{number}, not locked" if machine.runs else "no runs yet")
 
 
 def _config(machine: ClientMachine) -> Verdict:
     folder = machine.config
     if folder.loose:
-        fix = f"chmod go-w {folder.path}; see who owns it: ls -ld {folder.path}"
-        return warn(f"{folder.path}: others may change your profiles", fix, "J434")
-    return succeed(folder.path if folder.there else f"{folder.path} (not there, and not needed)")
+        fix = f"chmod go-w {folder.path} (its owner: ls -ld {folder.path})"
+        return warn(f"other users can change your profiles in {folder.path}", fix, "J434")
+    return succeed(folder.path if folder.there else f"{folder.path} (none yet; optional)")
 
 
 def _clock(machine: ClientMachine) -> Verdict:
     if machine.now < machine.newest - BEHIND:
         return fail(
-            "this machine's clock is before the day on which jobgen was installed",
+            "this machine's clock is earlier than the installation of jobgen",
             "set it: timedatectl set-ntp true",
             "J430",
         )
-    return succeed("not before the day on which jobgen was installed")
+    return succeed("later than the installation of jobgen")
 
 
 def _ssh(machine: ClientMachine) -> Verdict:
     if not machine.ssh.ok:
         fix = "install the OpenSSH client"
-        return warn("no ssh program: Include and Match of ~/.ssh/config stay unread", fix)
+        return warn("ssh is not installed: Include and Match in ~/.ssh/config are ignored", fix)
     return succeed(machine.ssh.summarize.partition(",")[0])
 
 
@@ -124,22 +126,22 @@ def _keys(machine: ClientMachine) -> Verdict:
     files = f"{', '.join(machine.keys[:4])} in ~/.ssh" if machine.keys else ""
     if held:
         keys = "key" if held == 1 else "keys"
-        return succeed(f"{held} {keys} in the agent" + (f"; {files}" if files else ""))
+        return succeed(f"{held} {keys} in the ssh agent" + (f"; {files}" if files else ""))
     if machine.agent.late:
-        return warn("the ssh agent does not answer", "start it anew, or unset SSH_AUTH_SOCK")
+        return warn("the ssh agent does not answer", "restart it, or unset SSH_AUTH_SOCK")
     if machine.socket and machine.agent.code == 2:
-        agent = "SSH_AUTH_SOCK names an agent that is gone"
+        agent = "SSH_AUTH_SOCK points to an agent that no longer runs"
         fix = "unset SSH_AUTH_SOCK, or: eval $(ssh-agent) && ssh-add"
         return warn(f"{agent}; {files}" if files else agent, fix)
     if not files:
-        fix = "ssh-keygen -t ed25519, then add the .pub file at your site; or ssh-add FILE"
-        return warn("no key in an agent and none of a usual name in ~/.ssh", fix)
-    return succeed(f"{files}; no agent holds one (ssh-add, for keys with a passphrase)")
+        fix = "ssh-keygen -t ed25519, then register the .pub file at your site; or: ssh-add FILE"
+        return warn("no key in an ssh agent, and no default key in ~/.ssh", fix)
+    return succeed(f"{files}, not loaded in an agent (keys with a passphrase need ssh-add)")
 
 
 def _git(machine: ClientMachine) -> Verdict:
     if not machine.git.ok:
-        return warn("not there: runs will not tell of which commit they are", "install git")
+        return warn("git is not installed: runs will not record their commit", "install git")
     return succeed(machine.git.summarize)
 
 
@@ -147,25 +149,25 @@ def _programs(machine: ClientMachine) -> Verdict:
     gone = [name for name, there in machine.programs.items() if not there]
     if gone:
         fix = "install them (coreutils, util-linux, tar); -c local needs them"
-        return warn(f"not there: {', '.join(gone)}", fix, "J437")
+        return warn(f"missing: {', '.join(gone)}", fix, "J437")
     found = re.match(r"(\d{1,3})\.", machine.bash.out, re.ASCII)
     if found and int(found[1]) < 4:
-        fix = "put a bash of at least 4.0 first on PATH; -c local needs it"
+        fix = "put bash 4.0 or newer first on PATH; -c local needs it"
         return warn(f"bash {machine.bash.out}", fix, "J437")
-    return succeed(f"bash {machine.bash.out[:20].strip()}, and all that job scripts use")
+    return succeed(f"bash {machine.bash.out[:20].strip()}, and all programs that job scripts use")
 
 
 def _torch(machine: ClientMachine) -> Verdict:
     answer = machine.torch
     if answer.late:
-        return skip("python3 does not answer in time")
+        return skip("python3 did not answer in time")
     if not answer.ok:
         return warn(
-            "python3 on PATH has no torch: jobs on local need it in their setup",
-            "activate its environment first, or write it under setup: in job.yaml",
+            "python3 on PATH has no torch, which jobs on local need",
+            "activate an environment with torch here, or under setup: in job.yaml",
             "J437",
         )
-    return succeed(f"torch {answer.out.strip()[:40]}, of python3 on PATH")
+    return succeed(f"torch {answer.out.strip()[:40]}, in python3 on PATH")
 
 
 def _size(size: int) -> str:
@@ -179,17 +181,15 @@ def _size(size: int) -> str:
 
 ROWS: tuple[CheckRow[ClientMachine], ...] = (
     CheckRow("client.version", "jobgen, Python and paramiko fit together", _version),
-    CheckRow(
-        "client.state", "the folder of jobgen's notebook can be written, and has room", _state
-    ),
-    CheckRow("client.ledger", "the notebook can be read, and nobody holds it", _ledger),
-    CheckRow("client.config", "nobody else can change your profiles", _config),
-    CheckRow("client.clock", "the clock is not plainly wrong", _clock),
-    CheckRow("client.ssh", "ssh reads your ssh configuration", _ssh),
+    CheckRow("client.state", "the folder of the run database is writable and has room", _state),
+    CheckRow("client.ledger", "the run database is readable and not locked", _ledger),
+    CheckRow("client.config", "only you can change your profiles", _config),
+    CheckRow("client.clock", "the clock is plausible", _clock),
+    CheckRow("client.ssh", "ssh is installed", _ssh),
     CheckRow("client.keys", "there is a key to log in with", _keys),
-    CheckRow("client.git", "git tells of which commit a run is", _git),
+    CheckRow("client.git", "runs record their git commit", _git),
 )
 LOCAL_ROWS: tuple[CheckRow[ClientMachine], ...] = (
     CheckRow("local.programs", "job scripts can run here", _programs),
-    CheckRow("local.torch", "the python3 of a job here has torch", _torch),
+    CheckRow("local.torch", "python3 on PATH has torch", _torch),
 )

@@ -1,4 +1,4 @@
-"""The disk that run directories go to: there, writable, with room, seen by the nodes."""
+"""The file system of run directories: writable, with room, shared with the nodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from jobgen.survey.health import (
 )
 
 LITTLE, SCARCE = 10 << 10, 1 << 20
-"""KiB: too little for a run directory, and little enough to say so."""
+"""KiB: too few for a run directory, and few enough for a warning."""
 FEW_INODES, SCARCE_INODES = 100, 10_000
 OWN = frozenset({"ext2/ext3", "xfs", "btrfs", "tmpfs", "ramfs", "overlayfs", "zfs", "f2fs"})
 """File systems, as ``stat -f`` names them, that a node does not share by itself."""
@@ -68,7 +68,7 @@ def _root(disk: DiskAnswers) -> Verdict:
     if answer.late:
         step = _STEPS.get((list_values(answer.out, "doing") or [""])[-1], "looking at it")
         return fail(
-            f"{told.get('root', disk.root)}: no answer while {step}: its file system hangs",
+            f"{told.get('root', disk.root)}: the file system hangs while {step}",
             "ask your site; until then set paths.root to another file system",
             "J435",
         )
@@ -79,34 +79,34 @@ def _root(disk: DiskAnswers) -> Verdict:
         if key in told:
             return fail(what.format(told[key], root=told.get("root", disk.root)), where, "J427")
     if "at" not in told:
-        return skip("it does not tell")
+        return skip("unknown")
     if told["at"] == told.get("root"):
-        return succeed(f"{told['root']} is there and can be written", answer.seconds)
-    return succeed(f"{told.get('root')} can be made when it is needed", answer.seconds)
+        return succeed(f"{told['root']} is writable", answer.seconds)
+    return succeed(f"{told.get('root')} can be created when needed", answer.seconds)
 
 
 _WRONG = (
-    ("unset", "${} is not set at login, so {root} leads nowhere"),
-    ("relative", "{} is no absolute path"),
-    ("file", "{} is a file, no directory"),
-    ("refused", "{root} cannot be written: {}"),
-    ("unwritten", "{root} takes no more data: {}"),
-    ("unlinked", "{root} takes no symbolic links, which submitting needs: {}"),
+    ("unset", "${} is not set at login, so {root} is undefined"),
+    ("relative", "{} is not an absolute path"),
+    ("file", "{} is a file, not a directory"),
+    ("refused", "{root} is not writable: {}"),
+    ("unwritten", "{root} accepts no more data: {}"),
+    ("unlinked", "{root} does not support symbolic links, which submitting needs: {}"),
 )
 
 
 def _replaceable(disk: DiskAnswers) -> Verdict | None:
     told = disk.by_name
-    fix = f"set paths.root ({disk.place}) to a directory that only you may change"
+    fix = f"set paths.root ({disk.place}) to a directory that only you can write to"
     if "everyone" in told:
-        what = "everyone may write to {}, which has no sticky bit, and replace run directories"
+        what = "every user can replace run directories: {} is writable by all and has no sticky bit"
         return fail(what.format(told["everyone"]), fix, "J438")
     if "group" in told:
         return warn(f"the group of {told['group']} can replace run directories", fix, "J438")
     if "owner" in told:
-        what = f"{told['owner']} belongs to somebody else, who can replace run directories"
+        what = f"{told['owner']} belongs to another user, who can replace run directories"
         return warn(what, fix, "J438")
-    return succeed("nobody else may write above them") if "at" in told else None
+    return succeed("no other user can replace them") if "at" in told else None
 
 
 def _free(disk: DiskAnswers) -> Verdict | None:
@@ -127,7 +127,7 @@ def _inodes(disk: DiskAnswers) -> Verdict | None:
     if len(row) < 6 or not _count(row[1]) or not _count(row[3]) or not int(row[1]):
         return None
     free = int(row[3])
-    fix = "remove folders of many small files there: old runs, conda environments"
+    fix = "remove folders with many small files there: old runs, conda environments"
     if free < FEW_INODES:
         return fail(f"room for {free} more files", fix, "J428")
     if free < SCARCE_INODES:
@@ -143,11 +143,11 @@ def _quota(disk: DiskAnswers) -> Verdict | None:
             if seen.status != "ok":
                 return seen
     hung = any(disk.answers.get(key, Answer()).late for key in ("lustre", "quota"))
-    return skip("quota does not answer in time") if hung and seen is None else seen
+    return skip("quota did not answer in time") if hung and seen is None else seen
 
 
 def _judged_quota(found: re.Match[str]) -> Verdict:
-    fix = "remove what is not needed, or ask your site for more"
+    fix = "remove files, or ask your site for more"
     for what, used, star, soft, hard in (
         ("KiB", *found.group(1, 2, 3, 4)),
         ("files", *found.group(5, 6, 7, 8)),
@@ -156,7 +156,7 @@ def _judged_quota(found: re.Match[str]) -> Verdict:
         said = f"{_size(int(used)) if what == 'KiB' else used + ' files'} used"
         most = _size(limit) if what == "KiB" else f"{limit} files"
         if int(hard) and int(used) >= int(hard):
-            return fail(f"{said}, which is all of it: the limit is {most}", fix, "J428")
+            return fail(f"{said}: the quota of {most} is used up", fix, "J428")
         if star or (limit and int(used) > 0.95 * limit):
             return warn(f"{said} of {most}", fix, "J428")
     hard = int(found[4]) or int(found[3])
@@ -171,8 +171,8 @@ def _shared(disk: DiskAnswers) -> Verdict | None:
         return None
     if kind in OWN:
         return warn(
-            f"{kind} is a login host's own kind of disk: nodes may not see it",
-            f"see: srun ls -d {disk.by_name.get('root', disk.root)}; else correct paths.root "
+            f"{kind} is usually local to one host: nodes may not see it",
+            f"test: srun ls -d {disk.by_name.get('root', disk.root)}; else correct paths.root "
             f"({disk.place})",
             "J429",
         )
@@ -181,8 +181,8 @@ def _shared(disk: DiskAnswers) -> Verdict | None:
 
 def _programs(disk: DiskAnswers) -> Verdict | None:
     if "noexec" in disk.by_name:
-        fix = "keep programs elsewhere, or start them by name: bash run.sh, python train.py"
-        return warn("mounted noexec: no file there can be run as a program", fix, "J427")
+        fix = "start programs through their interpreter: bash run.sh, python train.py"
+        return warn("mounted noexec: files there cannot be executed", fix, "J427")
     return None
 
 
@@ -194,10 +194,10 @@ def _runs(disk: DiskAnswers) -> Verdict | None:
     answer = disk.answers.get("runs", Answer())
     used = answer.out.split()
     size = f", {_size(int(used[0]))}" if answer.ok and used and _count(used[0]) else ""
-    size = ", too many files to add up" if answer.late else size
+    size = ", too many files to sum up" if answer.late else size
     found = f"{number} run director{'y' if number == 1 else 'ies'}{size}"
     if number > MANY_RUNS:
-        fix = "remove those of ended jobs that you have no more use for"
+        fix = "remove those of ended jobs"
         return warn(found, f"{fix}: ls -t {disk.by_name.get('root', disk.root)}")
     return succeed(found)
 
@@ -216,12 +216,12 @@ def _size(kib: int) -> str:
 
 
 ROWS: tuple[CheckRow[DiskAnswers], ...] = (
-    CheckRow("disk.root", "paths.root is there, or can be made, and can be written", _root),
-    CheckRow("disk.replaceable", "nobody can replace run directories", _replaceable),
-    CheckRow("disk.free", "there is room", _free),
+    CheckRow("disk.root", "paths.root is writable, or can be created", _root),
+    CheckRow("disk.replaceable", "no other user can replace run directories", _replaceable),
+    CheckRow("disk.free", "there is free space", _free),
     CheckRow("disk.inodes", "there is room for more files", _inodes),
-    CheckRow("disk.quota", "your quota is not used up", _quota),
-    CheckRow("disk.shared", "it is a file system that nodes see too", _shared),
-    CheckRow("disk.programs", "programs can be run from it", _programs),
-    CheckRow("disk.runs", "old runs do not pile up", _runs),
+    CheckRow("disk.quota", "your quota has room", _quota),
+    CheckRow("disk.shared", "the file system is shared with the nodes", _shared),
+    CheckRow("disk.noexec", "files there can be executed", _programs),
+    CheckRow("disk.runs", "there are few old runs", _runs),
 )

@@ -44,7 +44,7 @@ class Clock(NamedTuple):
 
 
 class Host(NamedTuple):
-    """What the login host answered."""
+    """The answers of the login host."""
 
     answers: Answers
     clock: Clock | None
@@ -53,7 +53,7 @@ class Host(NamedTuple):
 
     @property
     def shell(self) -> Answer:
-        """What the account told of itself."""
+        """The account, as its shell reports it."""
         return self.answers.get("shell", Answer())
 
 
@@ -68,15 +68,15 @@ def _clock(host: Host) -> Verdict | None:
     if clock is None:
         return None
     if clock.there is None:
-        return skip("its date does not tell")
+        return skip("date printed no time")
     ahead = clock.ahead
     way = f"{abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} this machine's"
-    fix = "set the clock that is wrong (compare: date -u; ssh HOST date -u), best by NTP"
+    fix = "synchronize the wrong clock with NTP (compare: date -u; ssh HOST date -u)"
     if abs(ahead) > CLOCK_FAR:
-        return fail(f"it is {way}: munge and Kerberos refuse such times", fix, "J430")
+        return fail(f"clock is {way}: munge and Kerberos refuse credentials", fix, "J430")
     if abs(ahead) > CLOCK_OFF:
-        return warn(f"it is {way}: times and ages will look wrong", fix, "J430")
-    return succeed("the same time here and there", clock.came - clock.asked_at)
+        return warn(f"clock is {way}: times and ages will look wrong", fix, "J430")
+    return succeed("agrees with this machine's", clock.came - clock.asked_at)
 
 
 def _account(host: Host) -> Verdict:
@@ -96,11 +96,11 @@ def _programs(host: Host) -> Verdict | None:
     gone = [name for name in list_values(host.shell.out, "missing") if name in TOOLS]
     if gone:
         return fail(
-            f"not there: {', '.join(gone)}",
-            "these are standard programs: look at PATH in ~/.bashrc there, or ask your site",
+            f"missing: {', '.join(gone)}",
+            "check PATH in ~/.bashrc there, or ask your site to install them",
             "J433",
         )
-    return succeed(f"all {len(TOOLS)} that jobgen's scripts use")
+    return succeed(f"all {len(TOOLS)} programs that jobgen's scripts use")
 
 
 def _bash(host: Host) -> Verdict | None:
@@ -109,10 +109,10 @@ def _bash(host: Host) -> Verdict | None:
     text = parse_fields(host.shell.out).get("bash", "")
     found = re.match(r"(\d{1,4})\.(\d{1,4})", text, re.ASCII)
     if not found:
-        return skip("it does not tell its version")
+        return skip("unknown version")
     if (int(found[1]), int(found[2])) < OLDEST_BASH:
         fix = "put a newer bash first on PATH, on the nodes too"
-        return fail(f"{text}: job scripts need 4.0 or newer", fix, "J433")
+        return fail(f"bash {text}: job scripts need 4.0 or newer", fix, "J433")
     return succeed(text)
 
 
@@ -121,8 +121,8 @@ def _locale(host: Host) -> Verdict | None:
         return None
     if list_values(host.shell.out, "nolocale"):
         return warn(
-            "your machine's locale is not installed there, so every program complains of it",
-            "take SendEnv LANG LC_* out of ~/.ssh/config, or set LC_ALL=C.UTF-8 in ~/.bashrc there",
+            "this machine's locale is not installed there, so programs print warnings",
+            "remove SendEnv LANG LC_* from ~/.ssh/config, or set LC_ALL=C.UTF-8 in ~/.bashrc there",
             "J432",
         )
     return succeed(parse_fields(host.shell.out).get("locale", "") or "unset")
@@ -133,11 +133,11 @@ def _strays(host: Host) -> Verdict | None:
         return None
     names = list_values(host.shell.out, "stray")
     if not names:
-        return succeed("no SBATCH_*, SLURM_* or SQUEUE_* is set at login")
+        return succeed("no SBATCH_*, SLURM_* or SQUEUE_* variables at login")
     more = f" and {len(names) - 6} more" if len(names) > 6 else ""
     return warn(
-        f"{', '.join(names[:6])}{more} set at login: they beat #SBATCH lines where sbatch is run "
-        "by hand (jobgen removes them)",
+        f"{', '.join(names[:6])}{more} set at login: they override #SBATCH lines if you run sbatch "
+        "by hand (jobgen unsets them)",
         "find them: ssh HOST grep -rn SBATCH_ .bashrc .bash_profile .profile",
         "J431",
     )
@@ -148,10 +148,10 @@ def _umask(host: Host) -> Verdict | None:
         return None
     text = parse_fields(host.shell.out).get("umask", "")
     if not re.fullmatch(r"[0-7]{3,4}", text):
-        return skip("it does not tell")
+        return skip("unknown")
     if int(text, 8) & 0o002 == 0:
-        fix = "write umask 022 (or 077) into ~/.bashrc there"
-        return warn(f"{text}: everybody could write into what your jobs write", fix)
+        fix = "add umask 022 (or 077) to ~/.bashrc there"
+        return warn(f"umask {text}: every user could change the files that your jobs write", fix)
     return succeed(text)
 
 
@@ -162,20 +162,20 @@ def _commands(host: Host) -> Verdict | None:
     if gone:
         return fail(
             f"not on PATH at login: {', '.join(gone)}",
-            "put their folder on PATH in ~/.bashrc there, above any line that returns early; "
-            "then: ssh HOST command -v sbatch",
+            "add their folder to PATH in ~/.bashrc there, above any early return; "
+            "then test: ssh HOST command -v sbatch",
             "J420",
         )
     return succeed(parse_fields(host.shell.out).get("sbatch", "") or "there")
 
 
 ROWS: tuple[CheckRow[Host], ...] = (
-    CheckRow("host.account", "who and where commands run", _account),
+    CheckRow("host.account", "the account runs commands", _account),
     CheckRow("host.clock", "the clocks agree", _clock),
     CheckRow("host.bash", "bash is new enough for job scripts", _bash),
-    CheckRow("host.programs", "the programs are there that jobgen's scripts use", _programs),
-    CheckRow("host.locale", "the locale that arrives there exists", _locale),
-    CheckRow("host.umask", "what jobs write is not everybody's to change", _umask),
-    CheckRow("host.variables", "no variable changes Slurm's commands behind your back", _strays),
+    CheckRow("host.programs", "programs that jobgen's scripts use are installed", _programs),
+    CheckRow("host.locale", "the locale sent by ssh is installed", _locale),
+    CheckRow("host.umask", "umask keeps other users from changing files", _umask),
+    CheckRow("host.variables", "no variable changes the defaults of Slurm's commands", _strays),
     CheckRow("slurm.commands", "sbatch, squeue, scancel and scontrol are on PATH", _commands),
 )

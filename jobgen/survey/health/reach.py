@@ -1,4 +1,4 @@
-"""The way to the login host, step by step: whichever failed names its fault and its fix."""
+"""The connection to the login host, step by step; the step that fails is named with its fix."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _AT = {
 """The step that a fault of the connection belongs to; of any other, the last."""
 
 SLOW_SHELL = 3.0
-"""Seconds a login shell may need until it answers; every connection pays them."""
+"""Seconds after which a login shell is slow; every connection waits for it."""
 
 
 class ConnectionProgress(NamedTuple):
@@ -62,7 +62,7 @@ def _route(way: ConnectionProgress) -> Verdict:
 
 
 def _network(way: ConnectionProgress) -> Verdict:
-    return _step("network", way, "it answers")
+    return _step("network", way, "port answers")
 
 
 def _host_key(way: ConnectionProgress) -> Verdict:
@@ -76,8 +76,8 @@ def _login(way: ConnectionProgress) -> Verdict:
 def _shell(way: ConnectionProgress) -> Verdict:
     verdict = _step("shell", way, "runs commands")
     if verdict.status == "ok" and (verdict.seconds or 0) > SLOW_SHELL:
-        fix = "see what ~/.bashrc and its like do there: each connection waits for it"
-        return warn(f"it needs {verdict.seconds:.1f} s to start", fix, "J432")
+        fix = "make ~/.bashrc and profile scripts there faster: every connection waits for them"
+        return warn(f"login shell takes {verdict.seconds:.1f} s to start", fix, "J432")
     return verdict
 
 
@@ -86,20 +86,20 @@ def _noise(way: ConnectionProgress) -> Verdict | None:
         return None
     lines = [line.strip() for line in split_lines(way.noise) if line.strip()]
     if not lines:
-        return succeed("silent where nobody looks")
+        return succeed("prints nothing in non-interactive sessions")
     said = f"'{lines[0][:60]}'" + (f" and {len(lines) - 1} more lines" if len(lines) > 1 else "")
     return warn(
-        f"it prints {said} where nobody looks: jobgen passes over it, scp, rsync and pdsh do not",
-        "begin ~/.bashrc there with: [[ $- == *i* ]] || return",
+        f"login shell prints {said} in non-interactive sessions, which breaks scp, rsync and pdsh",
+        "start ~/.bashrc there with: [[ $- == *i* ]] || return",
         "J432",
     )
 
 
 ROWS: tuple[CheckRow[ConnectionProgress], ...] = (
-    CheckRow("ssh.route", "the ssh configuration leads to the host", _route),
-    CheckRow("ssh.network", "its name is resolved and its port answers", _network),
-    CheckRow("ssh.host-key", "its key is the one that is known", _host_key),
-    CheckRow("ssh.login", "a key of yours is accepted", _login),
-    CheckRow("ssh.shell", "the login shell runs a command, soon", _shell),
-    CheckRow("ssh.noise", "the login shell prints nothing of its own accord", _noise),
+    CheckRow("ssh.route", "ssh configuration resolves the host", _route),
+    CheckRow("ssh.network", "the host name resolves and the port answers", _network),
+    CheckRow("ssh.host-key", "the host key matches the known one", _host_key),
+    CheckRow("ssh.login", "one of your keys is accepted", _login),
+    CheckRow("ssh.shell", "the login shell runs a command quickly", _shell),
+    CheckRow("ssh.noise", "the login shell prints nothing by itself", _noise),
 )

@@ -42,7 +42,7 @@ _RELEASE = re.compile(r"(\d{2})\.(\d{2})(?:\.\d{1,3})?", re.ASCII)
 
 
 class SlurmComparison(NamedTuple):
-    """What Slurm answered, and the profile it is held against."""
+    """The answers of Slurm, and the profile that they are compared with."""
 
     answers: Answers
     profile: ClusterProfile
@@ -95,19 +95,23 @@ class SlurmComparison(NamedTuple):
 
 def _controller(site: SlurmComparison) -> Verdict:
     answer = site.get_answer("ping")
-    fix = "try it there: scontrol ping; if it lasts, tell your site. Nothing submitted is lost"
+    fix = (
+        "run scontrol ping there; if it keeps failing, tell your site (submitted jobs are not lost)"
+    )
     if answer.late or (not answer.ok and "DOWN" in answer.out):
-        late = "within its time" if answer.late else "the connection of scontrol ping"
-        return fail(f"slurmctld does not answer {late}", fix, "J421")
+        late = "slurmctld did not answer in time" if answer.late else "slurmctld is down"
+        return fail(late, fix, "J421")
     if (bad := judge_silence(answer, "scontrol")) or not answer.ok:
         return bad or fail(f"scontrol ping: {answer.summarize}", fix, "J421")
     if site.get_answer("queue").late or site.get_answer("config").late:
-        return fail("slurmctld answers a ping and no question", fix, "J421")
+        return fail("slurmctld answers pings but no queries", fix, "J421")
     slowest = max(
         (site.get_answer(key).seconds or 0.0) for key in ("config", "partitions", "queue")
     )
     if slowest > SLOW:
-        return warn(f"slurmctld is slow: {slowest:.1f} s", "ask it seldom", "J421")
+        return warn(
+            f"slurmctld is slow: {slowest:.1f} s", "avoid polling it: no watch squeue", "J421"
+        )
     return succeed("slurmctld answers", site.get_answer("queue").seconds or answer.seconds)
 
 
@@ -115,15 +119,17 @@ def _version(site: SlurmComparison) -> Verdict:
     printed = site.configuration.get("SLURM_VERSION") or site.get_answer("version").out
     found = _RELEASE.search(printed)
     if not found:
-        return judge_silence(site.get_answer("version"), "sbatch") or skip("no version is told")
+        return judge_silence(site.get_answer("version"), "sbatch") or skip("unknown version")
     real = f"{found[1]}.{found[2]}"
     said = site.profile.slurm_version
     if said is None or said == real:
         return succeed(f"Slurm {found[0]}")
     fix = f'write slurm_version: "{real}" ({site.where("slurm_version")})'
     if said > real:
-        return fail(f"Slurm {found[0]}, older than the profile's {said}", fix, "J422")
-    return warn(f"Slurm {found[0]}, newer than the profile's {said}", fix, "J422")
+        return fail(
+            f"Slurm {found[0]} is older than slurm_version: {said} of the profile", fix, "J422"
+        )
+    return warn(f"Slurm {found[0]} is newer than slurm_version: {said} of the profile", fix, "J422")
 
 
 def _accounting(site: SlurmComparison) -> Verdict:
@@ -134,22 +140,24 @@ def _accounting(site: SlurmComparison) -> Verdict:
     if off:
         if said == "sacct":
             fix = f"write accounting: none ({where})"
-            return fail("the profile says sacct, and this Slurm keeps no accounting", fix, "J423")
-        return succeed("none is kept: how jobs ended is read from their run directories")
+            return fail(
+                "the profile has accounting: sacct, but this Slurm has no accounting", fix, "J423"
+            )
+        return succeed("none: job results are read from run directories")
     if answer.ok:
         return succeed("sacct answers", answer.seconds)
     if (bad := judge_silence(answer, "sacct")) and bad.status == "unknown":
         return bad
-    found = "sacct does not answer" if answer.late else f"sacct: {answer.summarize}"
+    found = "sacct did not answer in time" if answer.late else f"sacct: {answer.summarize}"
     fix = "slurmdbd may be down: ask your site"
     if said == "sacct":
         return fail(found, f"{fix}; until then accounting: auto ({where})", "J423")
-    return warn(found, f"{fix}; jobs run on, their ends are read from run directories", "J423")
+    return warn(found, f"{fix}; until then job results are read from run directories", "J423")
 
 
 def _partition(site: SlurmComparison) -> Verdict:
     if (bad := judge_silence(site.get_answer("partitions"), "scontrol")) or not site.partitions:
-        return bad or skip("scontrol tells of no partition")
+        return bad or skip("scontrol lists no partition")
     asked = site.get_option("partition")
     where = site.where("defaults", "slurm", "partition")
     seen = ", ".join(p.name for p in site.partitions[:12])
@@ -158,18 +166,18 @@ def _partition(site: SlurmComparison) -> Verdict:
         if name not in known:
             near = get_close_matches(name, known, 1)
             guess = f"did you mean '{near[0]}'? " if near else ""
-            fix = f"{guess}correct defaults.slurm.partition ({where}); there are: {seen}"
+            fix = f"{guess}correct defaults.slurm.partition ({where}); partitions: {seen}"
             return fail(f"there is no partition '{name}'", fix, "J424")
     if not site.wanted:
-        fix = f"write defaults: {{slurm: {{partition: NAME}}}} ({where}); there are: {seen}"
-        return fail("none is named, and this Slurm has no default one", fix, "J424")
+        fix = f"write defaults: {{slurm: {{partition: NAME}}}} ({where}); partitions: {seen}"
+        return fail("the profile names none, and this Slurm has no default partition", fix, "J424")
     groups = parse_fields(site.get_answer("shell").out).get("groups", "").split()
     asks = (site.get_option("account"), site.get_option("qos"))
     faults = [text for p in site.wanted if (text := find_obstacle(p, *asks, groups))]
     if len(faults) == len(site.wanted):
-        return fail(faults[0], f"use another ({where}); there are: {seen}", "J424")
+        return fail(faults[0], f"choose another one ({where}): {seen}", "J424")
     names = ", ".join(p.name for p in site.wanted)
-    return succeed(names if asked else f"{names}, the default one")
+    return succeed(names if asked else f"{names} (default)")
 
 
 def _sizes(site: SlurmComparison) -> Verdict | None:
@@ -188,7 +196,7 @@ def _sizes(site: SlurmComparison) -> Verdict | None:
     elif count > total:
         found, key = f"nodes.count is {count}, {name} has {total}", ("nodes", "count")
     elif (limits.nodes or count) > most:
-        found = f"a job may have {limits.nodes or count} nodes by the profile, {name} allows {most}"
+        found = f"the profile allows jobs of {limits.nodes or count} nodes, {name} allows {most}"
     if found:
         return warn(found, f"correct {'.'.join(key)} ({site.where(*key)})", "J424")
     time = "no time limit" if longest is None else f"jobs up to {_hours(longest)}"
@@ -208,19 +216,21 @@ def _account(site: SlurmComparison) -> Verdict | None:
     asked, where = site.get_option("account"), site.where("defaults", "slurm", "account")
     known = list(dict.fromkeys(a["account"] for a in site.associations))
     if asked and asked.lower() not in (name.lower() for name in known):
-        there = f"yours are: {', '.join(known[:12])}" if known else "you have none here"
+        there = f"yours: {', '.join(known[:12])}" if known else "you have none here"
         fix = f"correct defaults.slurm.account ({where}); {there}"
         if site.enforced:
-            return fail(f"'{asked}' is no account of yours", fix, "J425")
+            return fail(f"'{asked}' is not one of your accounts", fix, "J425")
         if known:
-            found = f"'{asked}' is no account of yours; this Slurm takes it all the same"
+            found = (
+                f"'{asked}' is not one of your accounts, but this Slurm does not enforce accounts"
+            )
             return warn(found, fix, "J425")
     if not known and site.enforced:
         fix = "ask your site for an account: sacctmgr show association user=NAME shows none"
-        return fail("you have no account here, and jobs need one", fix, "J425")
+        return fail("you have no account here, but jobs need one", fix, "J425")
     if asked:
         return succeed(asked)
-    return succeed(f"your default one, of {', '.join(known[:6])}" if known else "none is needed")
+    return succeed(f"default, of {', '.join(known[:6])}" if known else "not needed")
 
 
 def _qos(site: SlurmComparison) -> Verdict | None:
@@ -234,10 +244,10 @@ def _qos(site: SlurmComparison) -> Verdict | None:
         return succeed(asked)
     fix = (
         f"correct defaults.slurm.qos ({site.where('defaults', 'slurm', 'qos')}); "
-        f"yours are: {', '.join(allowed) or 'none'}"
+        f"yours: {', '.join(allowed) or 'none'}"
     )
     judge = fail if site.enforced else warn
-    return judge(f"'{asked}' is no QOS of yours", fix, "J425")
+    return judge(f"'{asked}' is not one of your QOS", fix, "J425")
 
 
 def _mine(site: SlurmComparison) -> list[dict[str, str]]:
@@ -252,12 +262,12 @@ def _limits(site: SlurmComparison) -> Verdict | None:
     if not told:
         return None
     if all("0" in pair for pair in told):
-        fix = "ask your site: your account is closed, or its time is used up"
-        return fail("your account may have no jobs at all (MaxJobs or MaxSubmit is 0)", fix, "J425")
+        fix = "ask your site: your account may be closed or out of hours"
+        return fail("your account cannot run jobs (MaxJobs or MaxSubmit is 0)", fix, "J425")
     running = sum(line.strip() != "" for line in split_lines(site.get_answer("queue").out))
     words = [f"at most {jobs} running" for jobs, _ in told[:1] if jobs]
     words += [f"at most {most} submitted" for _, most in told[:1] if most]
-    return succeed(f"{', '.join(words) or 'none of jobs'}; yours in the queue now: {running}")
+    return succeed(f"{', '.join(words) or 'no limit on jobs'}; yours in the queue: {running}")
 
 
 _HINTS = (
@@ -265,44 +275,49 @@ _HINTS = (
     ("account", "correct defaults.slurm.account ({account})"),
     ("qos", "correct defaults.slurm.qos ({qos})"),
     ("feature|constraint", "correct defaults.slurm.constraint ({constraint})"),
-    ("gres|TRES", "see sinfo -o '%P %G' there; correct gpu_request, gpu_type or nodes ({nodes})"),
+    (
+        "gres|TRES",
+        "compare with sinfo -o '%P %G' there; correct gpu_request, gpu_type or nodes ({nodes})",
+    ),
     (
         "node configuration",
-        "no node has so many GPUs or CPUs: correct nodes ({nodes}), as sinfo tells",
+        "no node has that many GPUs or CPUs: correct nodes ({nodes}) to match sinfo",
     ),
-    ("time limit", "give a time limit that the partition allows"),
-    ("unrecognized option|invalid option", "take that option out of defaults.slurm ({slurm})"),
+    ("time limit", "use a time limit that the partition allows"),
+    ("unrecognized option|invalid option", "remove that option from defaults.slurm ({slurm})"),
 )
 
 
 def _test(site: SlurmComparison) -> Verdict:
     if site.refusal:
-        return skip(f"no job could be made of this profile: {site.refusal}")
+        return skip(f"no test job can be rendered: {site.refusal}")
     answer = site.get_answer("test")
     if bad := judge_silence(answer, "sbatch"):
         return bad
     if answer.ok:
         start = re.search(r"to start at (\S{1,40})", answer.err + answer.out)
-        when = f"; a node with all its GPUs by {start[1]}" if start else ""
-        return succeed(f"sbatch --test-only takes it{when}", answer.seconds)
+        when = f"; a whole node could start at {start[1]}" if start else ""
+        return succeed(f"sbatch --test-only accepts a one-node job{when}", answer.seconds)
     places = {
         key: site.where("defaults", "slurm", key)
         for key in ("partition", "account", "qos", "constraint")
     }
     places |= {"nodes": site.where("nodes"), "slurm": site.where("defaults", "slurm")}
     hints = [hint for words, hint in _HINTS if re.search(words, answer.summarize, re.IGNORECASE)]
-    fix = hints[0].format_map(places) if hints else "compare with your site's example of a job"
+    fix = hints[0].format_map(places) if hints else "compare with an example job of your site"
     return fail(f"sbatch --test-only: {answer.summarize}", fix, "J426")
 
 
 ROWS: tuple[CheckRow[SlurmComparison], ...] = (
     CheckRow("slurm.controller", "the controller answers", _controller),
-    CheckRow("slurm.version", "Slurm's release is the profile's", _version),
-    CheckRow("slurm.accounting", "accounting is what the profile says", _accounting),
-    CheckRow("slurm.partition", "the partition is there, up, and open to you", _partition),
-    CheckRow("slurm.sizes", "the profile's limits are the partition's", _sizes),
-    CheckRow("slurm.account", "the account is yours", _account),
-    CheckRow("slurm.qos", "the QOS is yours", _qos),
-    CheckRow("slurm.limits", "you may have jobs", _limits),
-    CheckRow("slurm.request", "a job of this profile would be taken (nothing is submitted)", _test),
+    CheckRow("slurm.version", "Slurm's release matches the profile", _version),
+    CheckRow("slurm.accounting", "accounting matches the profile", _accounting),
+    CheckRow("slurm.partition", "the partition exists, is up, and is open to you", _partition),
+    CheckRow("slurm.sizes", "the profile's limits fit the partition", _sizes),
+    CheckRow("slurm.account", "you may use the account", _account),
+    CheckRow("slurm.qos", "you may use the QOS", _qos),
+    CheckRow("slurm.limits", "you may submit jobs", _limits),
+    CheckRow(
+        "slurm.request", "Slurm would accept a job of this profile (nothing is submitted)", _test
+    ),
 )

@@ -103,7 +103,7 @@ def findings(told: Mapping[str, Answer], clock: Clock | None = None, **keys: str
     return [
         *judge_rows("host", host.ROWS, host.Host(told, clock)),
         *judge_rows(
-            "slurm", slurm_checks.ROWS, slurm_checks.SlurmComparison(told, value, loaded.why)
+            "slurm", slurm_checks.ROWS, slurm_checks.SlurmComparison(told, value, loaded.cite)
         ),
         *judge_rows(
             "disk", disk.ROWS, disk.DiskAnswers(told, value.paths.root, "hpc.yaml:4", several=True)

@@ -55,7 +55,7 @@ def test_all_is_well() -> None:
         ({"config": FINE._replace(loose=True)}, "client.config", "warning", "chmod go-w"),
         ({"now": 1.0}, "client.clock", "failed", "timedatectl"),
         ({"ssh": Answer(127)}, "client.ssh", "warning", "OpenSSH client"),
-        ({"agent": Answer(2)}, "client.keys", "warning", "an agent that is gone"),
+        ({"agent": Answer(2)}, "client.keys", "warning", "an agent that no longer runs"),
         ({"agent": Answer(2), "socket": ""}, "client.keys", "ok", "id_ed25519 in ~/.ssh"),
         ({"agent": Answer(1), "keys": ()}, "client.keys", "warning", "ssh-keygen"),
         ({"agent": Answer(124)}, "client.keys", "warning", "does not answer"),

@@ -1,0 +1,104 @@
+"""The table of ``ls``: a row a job, in as many columns as the terminal has room for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jobgen.cli.layout import align, clip, format_span, measure
+from jobgen.cli.output import Ink, defuse
+from jobgen.cli.screens.jobs import (
+    GOING,
+    compute_elapsed,
+    draw_info,
+    dump_job,
+    get_style,
+    is_old,
+    name_state,
+)
+from jobgen.model.record import RunRecord
+from jobgen.shell import split_lines
+
+if TYPE_CHECKING:
+    from jobgen.app.jobs import ListedRuns
+
+HEADS = ("JOB", "SLURM", "CLUSTER", "STATE", "NODES", "ELAPSED", "LEFT", "INFO")
+DISPENSABLE = ("NODES", "LEFT", "SLURM", "CLUSTER")
+"""Columns that give way to INFO on a narrow terminal, the first one first."""
+_ENOUGH = 40
+"""Columns of INFO for which no other column is left out."""
+_LEAST = 12
+
+
+def draw_listed(listed: ListedRuns, now: float, ink: Ink, *, clipped: bool) -> str:
+    """The jobs that were asked for, and how to list the others."""
+    if listed.records:
+        more = f"{listed.more} more: jobgen ls -a\n" if listed.more and clipped else ""
+        return draw_jobs(listed.records, now, ink, clipped=clipped) + more
+    if listed.more:
+        return "No job matches. List all: jobgen ls -a\n"
+    return (
+        "No jobs yet. Start one: jobgen submit job.yaml\n"
+        "Find jobs submitted from another machine: jobgen recover -c NAME\n"
+    )
+
+
+def draw_jobs(records: Sequence[RunRecord], now: float, ink: Ink, *, clipped: bool) -> str:
+    """A row a job. On a terminal it is cut to fit; in a pipe nothing is left out."""
+    rows = [HEADS, *(_row(record, now) for record in records)]
+    if clipped:
+        rows = _fit(rows, ink.width)
+    head, *lines = split_lines(align(rows))
+    painted = [_painted(line, r, ink) for line, r in zip(lines, records, strict=True)]
+    return "".join(f"{line}\n" for line in (ink("faint", head), *painted))
+
+
+def _row(record: RunRecord, now: float) -> tuple[str, ...]:
+    old = "~" if is_old(record, now) else ""
+    return (
+        defuse(record.alias),
+        str(record.job) if record.job else "-",
+        defuse(record.site.cluster),
+        old + name_state(record),
+        str(record.shape.get("nodes", "-")),
+        old + format_span(compute_elapsed(record, now)),
+        old + format_span(_compute_left(record, now)),
+        draw_info(record),
+    )
+
+
+def _compute_left(record: RunRecord, now: float) -> float | None:
+    if record.left is None or record.state not in GOING:
+        return None
+    return max(record.left - max(now - record.updated, 0), 0)
+
+
+def _fit(rows: Sequence[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
+    """Without columns that hold nothing, and without others as long as INFO lacks room."""
+    columns = [c for c in zip(*rows, strict=True) if c[0] == "INFO" or any(map(_is_value, c[1:]))]
+    info = min(max(map(measure, columns[-1])), _ENOUGH)
+    for name in DISPENSABLE:
+        if _measure_room(columns, width) >= info:
+            break
+        columns = [column for column in columns if column[0] != name]
+    room = max(_measure_room(columns, width), _LEAST)
+    return [(*row[:-1], clip(row[-1], room)) for row in zip(*columns, strict=True)]
+
+
+def _is_value(cell: str) -> bool:
+    return cell.removeprefix("~") != "-"
+
+
+def _measure_room(columns: Sequence[tuple[str, ...]], width: int) -> int:
+    """Columns of the terminal that are left for the last one."""
+    return width - sum(max(map(measure, column)) + 2 for column in columns[:-1])
+
+
+def _painted(line: str, record: RunRecord, ink: Ink) -> str:
+    word = name_state(record)
+    return line.replace(word, ink(get_style(record.state), word), 1) if ink.colour else line
+
+
+def dump_listed(listed: ListedRuns) -> list[dict[str, Any]]:
+    """The jobs as plain data."""
+    return [dump_job(record) for record in listed.records]

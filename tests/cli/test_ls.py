@@ -1,0 +1,95 @@
+"""`jobgen ls`: which runs it lists, and how they fit a terminal."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from jobgen.app.world import World
+from jobgen.cli.output import Ink
+from jobgen.cli.screens.job_table import draw_jobs
+from jobgen.model.record import JobId, JobState, RunRecord
+from tests.cli.conftest import Jobgen
+from tests.test_ledger import record
+
+NOW = 2000.0
+REASON = "Priority"
+
+
+def run(number: int, **values: Any) -> RunRecord:
+    state = values.get("state", JobState.COMPLETED)
+    settled = {"ended": state.final, "updated": NOW, "job": JobId(8120 + number)}
+    return record(number, **{**settled, "state": state, **values})
+
+
+def keep(*records: RunRecord) -> None:
+    ledger = World.here().ledger
+    for each in records:
+        ledger.begin(each)
+
+
+def test_a_number_of_runs_is_the_newest_whatever_their_state(jobgen: Jobgen) -> None:
+    keep(run(0, name="old", state=JobState.RUNNING), run(1, name="new"))
+    listed = json.loads(jobgen("ls", "-n", "1", "--cached", "--json").out)["data"]
+    assert [job["id"] for job in listed] == ["new-1"]
+
+
+def test_running_jobs_are_listed_before_newer_ones_are_left_out(jobgen: Jobgen) -> None:
+    keep(run(0, name="old", state=JobState.RUNNING), *(run(n) for n in range(1, 30)))
+    listed = json.loads(jobgen("ls", "--cached", "--json").out)["data"]
+    assert len(listed) == 20
+    assert listed[-1]["id"] == "old-1"
+
+
+def test_a_state_is_looked_for_among_all_runs(jobgen: Jobgen) -> None:
+    keep(run(0, name="bad", state=JobState.FAILED), *(run(n) for n in range(1, 30)))
+    for words in (["failed"], ["FAILED", "-n", "3"]):
+        listed = json.loads(jobgen("ls", "--json", "--state", *words).out)["data"]
+        assert [job["id"] for job in listed] == ["bad-1"]
+
+
+def test_an_unknown_state_is_refused_with_those_that_there_are(jobgen: Jobgen) -> None:
+    said = jobgen("ls", "--state", "foo")
+    assert said.code == 2
+    assert "unknown state 'foo'" in said.err
+    for state in ("pending", "running", "failed", "timeout"):
+        assert state in said.err
+    assert "did you mean 'failed'?" in jobgen("ls", "--state", "faild").err
+
+
+@pytest.mark.parametrize(
+    ("width", "columns"),
+    [
+        (60, ["JOB", "STATE", "ELAPSED", "INFO"]),
+        (200, ["JOB", "SLURM", "CLUSTER", "STATE", "NODES", "ELAPSED", "LEFT", "INFO"]),
+    ],
+)
+def test_a_table_fits_its_terminal(width: int, columns: list[str]) -> None:
+    runs = [
+        run(0, alias="llama8b-sft-3", state=JobState.PENDING, reason=REASON, shape={"nodes": 2}),
+        run(1, alias="llama8b-sft-2", state=JobState.RUNNING, nodes="n[1-2]", elapsed=99, left=9),
+    ]
+    text = draw_jobs(runs, NOW, Ink(colour=False, width=width), clipped=True)
+    assert max(map(len, text.splitlines())) <= width
+    assert text.splitlines()[0].split() == columns
+    assert "other jobs are" in text
+
+
+def test_a_column_without_values_is_left_out_on_a_terminal() -> None:
+    text = draw_jobs([run(0, alias="a-1")], NOW, Ink(colour=False, width=200), clipped=True)
+    assert "LEFT" not in text.splitlines()[0]
+    piped = draw_jobs([run(0, alias="a-1")], NOW, Ink(colour=False, width=20), clipped=False)
+    assert "LEFT" in piped.splitlines()[0]
+
+
+def test_show_names_the_run_directory_once(jobgen: Jobgen) -> None:
+    directory = "/scratch/ann/jobgen/llama-abcdefgh"
+    keep(run(0, directory=directory))
+    said = jobgen("show", "llama-1", "--cached").out
+    assert said.count(directory) == 1
+    for name in ("bundle/job.sbatch", "src", "logs"):
+        assert name in said
+    files = json.loads(jobgen("show", "llama-1", "--cached", "--json").out)["data"]["files"]
+    assert files["logs"] == f"{directory}/logs"
