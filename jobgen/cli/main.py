@@ -17,6 +17,7 @@ from jobgen.errors import Diagnostic, Exit, JobgenError, Usage
 
 _AT = "jobgen.cli.verbs."
 VERBS = {
+    "init": (_AT + "init", "Write a job.yaml for the program in this folder."),
     "plan": (_AT + "plan", "What would happen, every value with its why."),
     "submit": (_AT + "submit", "Upload and submit a job, once."),
     "logs": (_AT + "logs", "What every rank prints, as one stream."),
@@ -34,7 +35,7 @@ VERBS = {
     "explain": (_AT + "explain", "What a code such as J131 means, and what to do."),
     "completion": (_AT + "completion", "Completion for bash, zsh or fish."),
 }
-DAILY = 4
+DAILY = 5
 """So many verbs of the table are the daily ones."""
 EXAMPLES = (
     ("jobgen plan job.yaml -c a100x16", "what would happen, and why"),

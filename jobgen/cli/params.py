@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from jobgen.cli.output import defuse
+from jobgen.errors import Usage
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
@@ -121,10 +122,32 @@ def complete_jobs(_: click.Context, __: click.Parameter, incomplete: str) -> lis
     return complete(("@last", *(record.alias for record in runs)), incomplete)
 
 
+def find_job(command: str) -> Path:
+    """The job file in this folder. Raises Usage if there is none."""
+    if not DEFAULT_JOB.exists():
+        hint = f"jobgen init writes one; or name a job file: {command} PATH"
+        raise Usage(f"no {DEFAULT_JOB} in this folder", hint=hint)
+    return DEFAULT_JOB
+
+
+def choose_job(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path | None:
+    """The job file that was named, else the one in this folder."""
+    return value if value or ctx.resilient_parsing else find_job(ctx.command_path)
+
+
+def choose_files(
+    ctx: click.Context, param: click.Parameter, value: tuple[Path, ...]
+) -> tuple[Path, ...]:
+    """The files that were named, else the job file in this folder."""
+    job = None if value else choose_job(ctx, param, None)
+    return (job,) if job else value
+
+
+DEFAULT_JOB = Path("job.yaml")
 COUNTS = Counts()
 FILE = click.Path(path_type=Path)
-JOB = click.argument("job", metavar="JOB", type=FILE)
-"""A job file."""
+JOB = click.argument("job", metavar="[JOB]", type=FILE, required=False, callback=choose_job)
+"""A job file; job.yaml here by default."""
 ID = click.argument("ref", metavar="ID", shell_complete=complete_jobs)
 """A job: its name, its Slurm id, or ``@last``."""
 IDS = click.argument("refs", metavar="ID...", nargs=-1, required=True, shell_complete=complete_jobs)

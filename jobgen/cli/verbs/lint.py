@@ -8,7 +8,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.params import FILE
+from jobgen.cli.params import FILE, choose_files
 
 
 @verb(
@@ -18,7 +18,7 @@ from jobgen.cli.params import FILE
     "jobgen lint old.sbatch",
     "jobgen lint clusters/*.yaml --format github",
 )
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FILE)
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=FILE, callback=choose_files)
 @click.option("--format", "form", type=click.Choice(["text", "json", "github"]), default="text")
 def command(call: Call, files: tuple[Path, ...], form: str) -> int:
     """Find every problem of job and cluster files, and of plain job scripts, at once, offline.
