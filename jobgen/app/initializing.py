@@ -36,9 +36,11 @@ class WrittenFiles(NamedTuple):
     next: str
 
 
-def survey_folder(world: World, folder: Path) -> Project:
-    """What the folder holds. Raises Usage if it cannot be read."""
+def survey_folder(world: World, folder: Path, *, dry: bool = False) -> Project:
+    """What the folder holds. Raises Usage if it cannot be read or, unless ``dry``, has a job.yaml."""
     root = world.cwd / folder
+    if not dry and os.path.lexists(root / JOB):
+        raise _refuse(world, root / JOB)
     try:
         listing = list_folder(root)
     except OSError as error:
@@ -110,13 +112,6 @@ def list_clusters(world: World) -> tuple[dict[str, str], tuple[str, ...]]:
     labels = {file.name: file.origin for file in files} | {LOCAL: "this machine, simulated nodes"}
     own = tuple(f.name for f in files if f.origin != SHIPPED and f.name != LOCAL)
     return labels, own
-
-
-def check_free(world: World, folder: Path) -> None:
-    """Raise Usage if there is a job.yaml already: it is never replaced."""
-    path = world.cwd / folder / JOB
-    if os.path.lexists(path):
-        raise _refuse(world, path)
 
 
 def _refuse(world: World, path: Path) -> Usage:

@@ -12,7 +12,6 @@ from jobgen.app.initializing import (
     LARGEST,
     MOST_FILES,
     MOST_TEXTS,
-    check_free,
     list_folder,
     survey_folder,
     write_files,
@@ -100,7 +99,10 @@ def test_a_folder_that_is_none_is_refused(world: World) -> None:
 def test_job_yaml_is_never_replaced(world: World) -> None:
     job = world.cwd / "job.yaml"
     job.write_text("mine\n")
-    for act in (lambda: check_free(world, Path()), lambda: write_files(world, Path(), "name: a\n")):
+    for act in (
+        lambda: survey_folder(world, Path()),
+        lambda: write_files(world, Path(), "name: a\n"),
+    ):
         with pytest.raises(Usage, match=r"job\.yaml exists"):
             act()
     assert job.read_text() == "mine\n"

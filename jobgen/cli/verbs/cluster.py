@@ -13,13 +13,17 @@ from jobgen.cli.params import FILE, Duration
 from jobgen.errors import Exit
 
 VERBS = {
-    "ls": (f"{__name__}:ls", "The profiles, and where each comes from."),
-    "show": (f"{__name__}:show", "One profile: its file and what it comes to."),
-    "add": (f"{__name__}:add", "Make a profile of what a site tells of itself."),
-    "check": (f"{__name__}:check", "A profile against its machine."),
-    "trust": (f"{__name__}:trust", "Trust the login of a project's profile."),
+    "ls": (f"{__name__}:ls", "List the profiles"),
+    "show": (f"{__name__}:show", "Show one profile: nodes, network, file"),
+    "add": (f"{__name__}:add", "Write a profile from what Slurm and a node report"),
+    "check": (f"{__name__}:check", "Compare a profile with its cluster"),
+    "trust": (f"{__name__}:trust", "Trust the login in a project's profile"),
 }
-command = Lazy("cluster", verbs=VERBS, help="The cluster profiles: what jobgen knows of a machine.")
+command = Lazy(
+    "cluster",
+    verbs=VERBS,
+    help="Manage cluster profiles: the files that describe nodes, network and login",
+)
 
 
 @verb("ls", "jobgen cluster ls")
@@ -35,7 +39,7 @@ def ls(call: Call) -> None:
 @verb("show", "jobgen cluster show a100x16", "jobgen cluster show ./clusters/mine.yaml --json")
 @click.argument("name", shell_complete=complete_clusters)
 def show(call: Call, name: str) -> None:
-    """Show one profile: its nodes, its network, its file."""
+    """Show one profile: nodes, network, file."""
     from jobgen.app import clusters
     from jobgen.cli.screens import cluster as screens
 
@@ -44,13 +48,13 @@ def show(call: Call, name: str) -> None:
 
 
 _PROBE = click.option(
-    "--probe/--no-probe", default=None, help="Submit a job of two minutes that looks at a node."
+    "--probe/--no-probe", default=None, help="Submit a two-minute job that inspects a node"
 )
 _WAIT = click.option(
     *("--wait", "patience"),
     type=Duration(),
     default=None,
-    help="How long that job may wait and run; 10m by default.",
+    help="How long that job may wait and run; default 10m",
 )
 
 
@@ -58,28 +62,30 @@ _WAIT = click.option(
     "add",
     "jobgen cluster add mine --from login.hpc.example.org",
     "jobgen cluster add mine --from hpc --partition gpu --account lab42 --probe",
-    "jobgen cluster add mine                      # on the login host itself",
+    "jobgen cluster add mine   # on the login host itself",
 )
 @click.argument("name")
+@click.option("--from", "host", metavar="HOST", help="Login host, or its alias in ~/.ssh/config")
+@click.option("--user", metavar="NAME", help="Login name; default: from ~/.ssh/config")
 @click.option(
-    "--from", "host", metavar="HOST", help="The login host, or its alias in ~/.ssh/config."
+    "--backend",
+    type=click.Choice(["paramiko", "openssh"]),
+    help="SSH client; openssh for two-factor logins",
 )
-@click.option("--user", metavar="NAME", help="The login name; from ~/.ssh/config by default.")
-@click.option(
-    "--backend", type=click.Choice(["paramiko", "openssh"]), help="openssh for two-factor logins."
-)
-@click.option("--partition", metavar="NAME", help="The partition; else the one with most GPUs.")
-@click.option("--account", metavar="NAME", help="The account; else your default one.")
-@click.option("--qos", metavar="NAME", help="The QOS, where jobs need one.")
-@click.option("--root", metavar="DIR", help="Where run directories go; else scratch or home.")
+@click.option("--partition", metavar="NAME", help="Partition; default: the one with most GPUs")
+@click.option("--account", metavar="NAME", help="Account; default: yours")
+@click.option("--qos", metavar="NAME", help="QOS, if jobs need one")
+@click.option("--root", metavar="DIR", help="Parent of run directories; default: scratch or home")
 @_PROBE
 @_WAIT
-@click.option("--output", metavar="FILE", type=FILE, help="Another file; - prints the profile.")
+@click.option(
+    "--output", metavar="FILE", type=FILE, help="Write to this file; - prints the profile"
+)
 def add(call: Call, name: str, probe: bool | None, **chosen: Any) -> int:
-    """Make a profile of what a site tells of itself; every line says how it was found.
+    """Write a cluster profile from what Slurm and one node report; each line cites its source.
 
-    One connection, and questions only. A node is looked at with your leave: by a job of two
-    minutes. A file that is there is not replaced without leave.
+    jobgen connects once and only reads. It asks before it submits the two-minute job that inspects
+    a node, and before it replaces a file.
     """
     from jobgen.app import adding
     from jobgen.cli import survey_dialog
@@ -102,9 +108,9 @@ def add(call: Call, name: str, probe: bool | None, **chosen: Any) -> int:
 @_WAIT
 @TRUST
 def check(call: Call, name: str, probe: bool | None, patience: float | None) -> int:
-    """Compare a profile with what its site tells of itself now.
+    """Compare a profile with what its cluster reports now.
 
-    Exit 1 where the profile says something else. A node is looked at with --probe only.
+    Exit 1 if they differ. Nodes are inspected only with --probe.
     """
     from jobgen.app import checking, probing
     from jobgen.cli import survey_dialog
@@ -123,10 +129,10 @@ def check(call: Call, name: str, probe: bool | None, patience: float | None) -> 
 @verb("trust", "jobgen cluster trust mine", "jobgen cluster trust ./clusters/mine.yaml")
 @click.argument("name", shell_complete=complete_clusters)
 def trust(call: Call, name: str) -> None:
-    """Trust the login of a profile that comes with a project.
+    """Trust the login in a profile that comes with a project.
 
-    Connections ask for it once. The host, the user and the root are trusted together: another
-    one of them is asked for again. Nothing is contacted.
+    jobgen asks before it first connects with such a profile. Host, user and root are trusted
+    together; if one of them changes, it asks again. Nothing is contacted.
     """
     from jobgen.app import clusters
     from jobgen.app.permissions import trust_profile

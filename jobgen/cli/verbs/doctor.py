@@ -10,9 +10,9 @@ from jobgen.cli.flags import TRUST
 @verb("doctor", "jobgen doctor", "jobgen doctor -c a100x16", "jobgen doctor -c a100x16 --json")
 @TRUST
 def command(call: Call) -> int:
-    """Look at this machine, and with -c at a cluster: what is well, what is not, and its fix.
+    """Check this machine, or a cluster with -c, for problems, and show how to fix them.
 
-    Nothing is submitted, and nothing is left behind. Exit 1 where something failed.
+    Nothing is submitted and nothing is left behind. Exit 1 if a check fails.
     """
     from jobgen.app.doctor import examine
     from jobgen.cli.screens import doctor as screens

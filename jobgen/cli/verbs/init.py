@@ -29,14 +29,12 @@ def command(call: Call, folder: Path) -> None:
     from jobgen.cli.screens import init as screens
     from jobgen.survey.project.job_text import write_job
 
-    writes = call.flags.yes or not call.flags.json
-    if writes:
-        initializing.check_free(call.world, folder)
-    project = initializing.survey_folder(call.world, folder)
+    dry = call.flags.json and not call.flags.yes
+    project = initializing.survey_folder(call.world, folder, dry=dry)
     call.output.say(screens.describe_project(project, call.output.talk))
     answers = init_dialog.choose_answers(call, project)
     text = write_job(project, answers)
-    written = initializing.write_files(call.world, folder, text) if writes else None
+    written = None if dry else initializing.write_files(call.world, folder, text)
     call.answer(
         lambda: screens.data(project, answers, text, written),
         lambda ink: screens.screen(written, ink) if written else "",

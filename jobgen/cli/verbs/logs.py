@@ -8,7 +8,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.params import ID, Pattern, Ranks
+from jobgen.cli.params import ID, Pattern, Ranks, complete_nodes
 
 
 @verb(
@@ -18,21 +18,32 @@ from jobgen.cli.params import ID, Pattern, Ranks
     "jobgen logs llama-3 --stderr -n 50",
 )
 @ID
-@click.option("-f", "--follow", is_flag=True, help="Go on as the job goes on; Ctrl-C detaches.")
-@click.option("-n", "--lines", type=click.IntRange(min=0), help="The last N lines of each rank.")
-@click.option("--rank", "ranks", type=Ranks(), help="Only these: 0, 0,8-15, all.")
-@click.option("--node", "nodes", multiple=True, help="Only this node; * stands for any letters.")
-@click.option("--grep", type=Pattern(), default="", help="Only lines with this in them.")
-@click.option("--stderr", is_flag=True, help="Only what was written to standard error.")
-@click.option("--stdout", is_flag=True, help="Only what was written to standard output.")
-@click.option("--task", metavar="N", help="Only this task of an array.")
-@click.option("--restart", metavar="N", type=int, help="Only this restart; the first is 0.")
-@click.option("--no-collapse", is_flag=True, help="Equal lines of several ranks, each on its own.")
-@click.option("--no-prefix", is_flag=True, help="No node and rank before each line.")
-@click.option("--raw", is_flag=True, help="Bytes as they are; not to a terminal.")
-@click.option("--exit-status", is_flag=True, help="Exit with the job's result.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the job; Ctrl-C detaches")
+@click.option(
+    "-n", "--lines", type=click.IntRange(min=0), help="Show the last N lines of each rank"
+)
+@click.option("--rank", "ranks", type=Ranks(), help="Show only these ranks: 0, 0,8-15, all")
+@click.option(
+    *("--node", "nodes"),
+    metavar="NAME",
+    multiple=True,
+    shell_complete=complete_nodes,
+    help="Show only this node; * matches any text",
+)
+@click.option("--grep", type=Pattern(), default="", help="Show only lines that match")
+@click.option("--stderr", is_flag=True, help="Show only standard error")
+@click.option("--stdout", is_flag=True, help="Show only standard output")
+@click.option("--task", metavar="N", help="Show only this task of an array")
+@click.option("--restart", metavar="N", type=int, help="Show only this restart; the first is 0")
+@click.option("--no-collapse", is_flag=True, help="Do not merge equal lines of several ranks")
+@click.option("--no-prefix", is_flag=True, help="Do not print node and rank before each line")
+@click.option("--raw", is_flag=True, help="Print bytes unchanged; not to a terminal")
+@click.option("--exit-status", is_flag=True, help="Exit with the job's result")
 def command(call: Call, ref: str, **options: Any) -> int:
-    """Show what every rank prints, as one stream. Standard error is marked by ! before the line."""
+    """Show the output of all ranks as one stream.
+
+    `!` marks lines of standard error.
+    """
     from jobgen.cli import following
 
     return following.show_logs(call, ref, following.LogsOptions(**options))

@@ -6,17 +6,24 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
+from jobgen.cli.params import complete_states
 
 
 @verb("ls", "jobgen ls", "jobgen ls -a --state failed", "jobgen ls --cached --json")
-@click.option("-a", "--all", "every", is_flag=True, help="All of them, not only the newest 25.")
-@click.option("--state", "states", metavar="STATE", multiple=True, help="Only these: running …")
-@click.option("-n", "limit", metavar="N", type=click.IntRange(min=1), help="At most so many.")
-@click.option("--cached", is_flag=True, help="What was last heard; no cluster is asked.")
+@click.option("-a", "--all", "every", is_flag=True, help="List all jobs, not only the newest 25")
+@click.option(
+    *("--state", "states"),
+    metavar="STATE",
+    multiple=True,
+    shell_complete=complete_states,
+    help="List only jobs in this state, such as failed",
+)
+@click.option("-n", "limit", metavar="N", type=click.IntRange(min=1), help="List at most N jobs")
+@click.option("--cached", is_flag=True, help="Show cached state without contacting a cluster")
 def command(
     call: Call, every: bool, states: tuple[str, ...], limit: int | None, cached: bool
 ) -> None:
-    """List jobs: waiting, running, done."""
+    """List jobs: pending, running, ended."""
     from jobgen.app import jobs
     from jobgen.cli.screens import jobs as screens
 
