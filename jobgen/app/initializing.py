@@ -37,7 +37,10 @@ class WrittenFiles(NamedTuple):
 
 
 def survey_folder(world: World, folder: Path, *, dry: bool = False) -> Project:
-    """What the folder holds. Raises Usage if it cannot be read or, unless ``dry``, has a job.yaml."""
+    """What the folder holds. Raises Usage if it cannot be read.
+
+    Unless ``dry``, raises Usage if there is a job.yaml already.
+    """
     root = world.cwd / folder
     if not dry and os.path.lexists(root / JOB):
         raise _refuse(world, root / JOB)
