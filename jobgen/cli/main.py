@@ -27,7 +27,7 @@ VERBS = {
     "show": (_AT + "show", "Show one job: state, times, files"),
     "wait": (_AT + "wait", "Wait for jobs to end; exit with their result"),
     "cancel": (_AT + "cancel", "Cancel jobs"),
-    "recover": (_AT + "recover", "Import runs that this machine does not know"),
+    "recover": (_AT + "recover", "Import runs that are missing from the run database"),
     "cluster": (_AT + "cluster", "Manage cluster profiles: ls, show, add, check, trust"),
     "doctor": (_AT + "doctor", "Check this machine, or a cluster, for problems"),
     "bench": (_AT + "bench", "Measure network bandwidth and scaling"),

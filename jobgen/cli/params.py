@@ -39,7 +39,7 @@ class Pattern(click.ParamType):  # type: ignore[type-arg]  # generic from click 
         try:
             re.compile(value)
         except re.error as error:
-            self.fail(f"'{defuse(value)}' is no regular expression: {error}", param, ctx)
+            self.fail(f"'{defuse(value)}' is not a regular expression: {error}", param, ctx)
         return str(value)
 
 

@@ -46,7 +46,11 @@ READ = click.option(
     "--sizes", metavar="A..B", type=Sizes(), help="Message sizes in bytes: 1M..1G, or 64K,16M"
 )
 @click.option(
-    "--seconds", type=click.FloatRange(0.1, 600), default=2.0, help="Seconds per size; default 2"
+    "--seconds",
+    metavar="S",
+    type=click.FloatRange(0.1, 600),
+    default=2.0,
+    help="Seconds per size; default 2",
 )
 @click.option("--ops", metavar="OP,OP…", type=Ops(), default=("all_reduce",), help=Ops.KNOWN)
 @click.option("--pairs", is_flag=True, help="Measure each pair of nodes too, to find the slow node")

@@ -82,10 +82,10 @@ _WAIT = click.option(
     "--output", metavar="FILE", type=FILE, help="Write to this file; - prints the profile"
 )
 def add(call: Call, name: str, probe: bool | None, **chosen: Any) -> int:
-    """Write a cluster profile from what Slurm and one node report; each line cites its source.
+    """Write a cluster profile from what Slurm and one node report.
 
-    jobgen connects once and only reads. It asks before it submits the two-minute job that inspects
-    a node, and before it replaces a file.
+    Each line cites its source. jobgen connects once and only reads. It asks before it submits the
+    two-minute job that inspects a node, and before it replaces a file.
     """
     from jobgen.app import adding
     from jobgen.cli import survey_dialog

@@ -16,7 +16,7 @@ from jobgen.cli.commands import verb
 )
 @click.argument("shell", metavar="bash|zsh|fish", type=click.Choice(["bash", "zsh", "fish"]))
 def command(call: Call, shell: str) -> None:
-    """Print the script that completes commands, options, clusters and jobs in your shell.
+    """Print the script that completes commands, options and jobs in your shell.
 
     Names are looked up on this machine; no cluster is contacted.
     """

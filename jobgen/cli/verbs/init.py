@@ -13,9 +13,9 @@ from jobgen.cli.params import FILE
 
 @verb(
     "init",
-    "jobgen init                    # asks at most five questions",
-    "jobgen init -y                 # takes the detected defaults",
-    "jobgen init --json             # shows what it detects, writes nothing",
+    "jobgen init          # answer at most five questions",
+    "jobgen init -y       # take the detected defaults",
+    "jobgen init --json   # show what is detected, write nothing",
 )
 @click.argument("folder", metavar="[DIR]", type=FILE, default=".", required=False)
 def command(call: Call, folder: Path) -> None:

@@ -27,11 +27,11 @@ from jobgen.cli.params import FILE, choose_files
     help="Output format; github: annotations in CI",
 )
 def command(call: Call, files: tuple[Path, ...], form: str) -> int:
-    """Check job files, cluster profiles and sbatch scripts, and list every problem, offline.
+    """Check job files, cluster profiles and sbatch scripts, offline.
 
-    FILE is ./job.yaml by default. With -c NAME, run every check that submit runs before it
-    connects. Without it, check jobs against a profile among the files, or the cluster that they
-    name.
+    Every problem is listed at once. FILE is ./job.yaml by default. With -c NAME, run every check
+    that submit runs before it connects. Without it, check jobs against a profile among the files,
+    or the cluster that they name.
     """
     from jobgen.app.linting import lint
     from jobgen.cli.screens import lint as screens

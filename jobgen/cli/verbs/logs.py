@@ -20,7 +20,11 @@ from jobgen.cli.params import ID, Pattern, Ranks, complete_nodes
 @ID
 @click.option("-f", "--follow", is_flag=True, help="Follow the job; Ctrl-C detaches")
 @click.option(
-    "-n", "--lines", type=click.IntRange(min=0), help="Show the last N lines of each rank"
+    "-n",
+    "--lines",
+    metavar="N",
+    type=click.IntRange(min=0),
+    help="Show the last N lines of each rank",
 )
 @click.option("--rank", "ranks", type=Ranks(), help="Show only these ranks: 0, 0,8-15, all")
 @click.option(
@@ -42,7 +46,7 @@ from jobgen.cli.params import ID, Pattern, Ranks, complete_nodes
 def command(call: Call, ref: str, **options: Any) -> int:
     """Show the output of all ranks as one stream.
 
-    `!` marks lines of standard error.
+    ID is the name of a job, its Slurm job ID, or @last. `!` marks lines of standard error.
     """
     from jobgen.cli import following
 
