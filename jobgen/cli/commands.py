@@ -24,6 +24,15 @@ class Verb(click.Command):
         self.examples = examples
         self.params += EVERYWHERE
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words. Raises Usage for an option of another tool, with what to write."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            from jobgen.cli.foreign_words import refuse_option
+
+            raise refuse_option(self.name or "", error.option_name) or error from None
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run it, with the flags handed to the output first."""
         call = ctx.ensure_object(Call)
@@ -38,9 +47,11 @@ class Verb(click.Command):
     def get_help(self, ctx: click.Context) -> str:
         """What it does, examples, then usage and options."""
         writer = build_formatter(ctx)
-        _examples(writer, self.get_short_help_str(200), self.examples)
+        first, _, body = cleandoc(self.help or "").partition("\n\n")
+        writer.write_text(" ".join(first.split()).rstrip("."))
+        write_examples(writer, self.examples)
+        writer.write_paragraph()
         self.format_usage(ctx, writer)
-        body = cleandoc(self.help or "").partition("\n\n")[2]
         if body:
             writer.write_paragraph()
             with writer.indentation():
@@ -49,7 +60,10 @@ class Verb(click.Command):
         rows = [row for p in own if (row := p.get_help_record(ctx)) is not None]
         with writer.section("Options"):
             writer.write_dl(rows)
-        writer.write("\nEverywhere: -c --set -y --json -q -v --color --ascii --debug (jobgen -h)\n")
+        writer.write_paragraph()
+        writer.write_text(
+            "Global: -c --set -y --json -q -v --color --ascii --debug (see jobgen -h)"
+        )
         return writer.getvalue().rstrip("\n")
 
 
@@ -63,7 +77,7 @@ class Lazy(click.Group):
         hidden: Mapping[str, str] | None = None,
         **more: Any,
     ) -> None:
-        words = {"context_settings": SETTINGS, "subcommand_metavar": "VERB ..."}
+        words = {"context_settings": SETTINGS, "subcommand_metavar": "COMMAND ..."}
         super().__init__(*args, **{**words, **more})
         self.verbs = verbs
         self.aliases = hidden or {}
@@ -76,11 +90,18 @@ class Lazy(click.Group):
     def get_help(self, ctx: click.Context) -> str:
         """What it is, and its verbs with a line each."""
         writer = build_formatter(ctx)
-        writer.write(f"{self.help}\n\n")
+        writer.write_text(self.help or "")
+        writer.write_paragraph()
         self.format_usage(ctx, writer)
-        with writer.section("Verbs"):
+        with writer.section("Commands"):
             writer.write_dl([(name, line) for name, (_, line) in self.verbs.items()])
+        writer.write_paragraph()
+        writer.write_text(f"Help for a command, with examples: {ctx.command_path} COMMAND -h")
         return writer.getvalue().rstrip("\n")
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the words; without any, show the help."""
+        return super().parse_args(ctx, args or ["--help"] * (not ctx.resilient_parsing))
 
     def list_commands(self, _: click.Context) -> list[str]:
         """The names, in the order of the table."""
@@ -98,14 +119,22 @@ class Lazy(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The verb and the rest of the words, or what was probably meant."""
+        """The verb and the rest of the words. Raises Usage with what was probably meant."""
         if args[0].startswith("-") or self.get_command(ctx, args[0]):
             return super().resolve_command(ctx, args)
+        if ctx.resilient_parsing:  # the shell completes the words behind it: there are none
+            return args[0], click.Command(args[0]), args[1:]
         from difflib import get_close_matches
+
+        from jobgen.cli.foreign_words import refuse_verb
+
+        refusal = refuse_verb(args[0]) if ctx.parent is None else None
+        if refusal is not None:
+            raise refusal
 
         near = get_close_matches(args[0], [*self.verbs, *self.aliases], 1)
         meant = f" Did you mean '{self.aliases.get(near[0], near[0])}'?" if near else ""
-        raise click.UsageError(f"no verb '{args[0]}'.{meant}", ctx)
+        raise click.UsageError(f"no command '{args[0]}'.{meant}", ctx)
 
     def shell_complete(
         self, ctx: click.Context, incomplete: str
@@ -119,6 +148,18 @@ class Lazy(click.Group):
             if name.startswith(incomplete)
         ]
         return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+def format_help(ctx: click.Context, names: Sequence[str]) -> str:
+    """The help of the command that these names lead to. Raises Usage for an unknown one."""
+    for name in names:
+        if not isinstance(ctx.command, click.Group):
+            raise click.UsageError(f"'{ctx.command_path}' has no command '{name}'", ctx)
+        command = ctx.command.resolve_command(ctx, [name])[1]
+        if command is None:
+            raise click.UsageError(f"no command '{name}'", ctx)
+        ctx = click.Context(command, ctx, name)
+    return ctx.command.get_help(ctx)
 
 
 def build_formatter(ctx: click.Context) -> click.HelpFormatter:
@@ -151,9 +192,12 @@ def _path(ctx: click.Context) -> list[str]:
     return names
 
 
-def _examples(writer: click.HelpFormatter, summary: str, examples: Examples) -> None:
-    writer.write(summary + "\n\n")
+def write_examples(writer: click.HelpFormatter, examples: Examples) -> None:
+    """Examples, each on a line that can be pasted; a comment that does not fit stands above it."""
+    writer.write_paragraph()
     for example in examples:
-        writer.write(f"  {example}\n")
-    if examples:
-        writer.write("\n")
+        line, hash_sign, comment = example.partition("  # ")
+        if hash_sign and len(example) + 2 > writer.width:
+            writer.write(f"  # {comment}\n  {line.rstrip()}\n")
+        else:
+            writer.write(f"  {example}\n")

@@ -60,17 +60,17 @@ HELP = _option(
     callback=_show_help,
     is_flag=True,
     is_eager=True,
-    help="Show this help.",
+    help="Show this help",
 )
 _permission = partial(click.option, callback=_keep, expose_value=False)
 TRUST = _permission(
     *("--trust", "trust"),
     metavar="USER@HOST:ROOT",
     multiple=True,
-    help="Trust this login of a project's profile.",
+    help="Trust this login from a project's profile",
 )
 OUTSIDE = _permission(
-    "--allow-outside", is_flag=True, help="Read secrets from files outside the job's folder."
+    "--allow-outside", is_flag=True, help="Read secrets from files outside the job's folder"
 )
 EVERYWHERE = (
     _option(
@@ -79,26 +79,26 @@ EVERYWHERE = (
         "cluster",
         metavar="NAME",
         shell_complete=complete_clusters,
-        help="Profile: a name or a path [JOBGEN_CLUSTER].",
+        help="Cluster profile, by name or path [JOBGEN_CLUSTER]",
     ),
     _option(
         "--set",
         "sets",
         metavar="K=V",
         multiple=True,
-        help="Set a variable or a key of job.yaml.",
+        help="Set a variable or a key of job.yaml",
     ),
-    _option("-y", "--yes", is_flag=True, help="Say yes to every question."),
-    _option("--json", is_flag=True, help="Answer in JSON, on a terminal or not."),
-    _option("-q", "--quiet", count=True, callback=_count, help="Less talk; -qq: no errors."),
-    _option("-v", "--verbose", count=True, callback=_count, help="More talk."),
+    _option("-y", "--yes", is_flag=True, help="Answer yes to every question"),
+    _option("--json", is_flag=True, help="Print JSON, on a terminal or not"),
+    _option("-q", "--quiet", count=True, callback=_count, help="Quiet output (-qq: errors too)"),
+    _option("-v", "--verbose", count=True, callback=_count, help="Show more details"),
     _option(
         "--color",
         type=click.Choice(["auto", "always", "never"]),
-        help="Colour; auto heeds NO_COLOR.",
+        help="Use colours; auto respects NO_COLOR",
     ),
-    _option("--ascii", is_flag=True, help="Only ASCII signs."),
-    _option("--debug", is_flag=True, help="Show the traceback of a bug."),
+    _option("--ascii", is_flag=True, help="Use only ASCII characters"),
+    _option("--debug", is_flag=True, help="Show the traceback of a bug"),
 )
 """The flags, shared by all commands."""
 NAMES = frozenset(str(p.name) for p in EVERYWHERE)

@@ -11,35 +11,38 @@ from typing import Any, NoReturn
 import click
 
 from jobgen.cli.call import Call
-from jobgen.cli.commands import Lazy, build_formatter
+from jobgen.cli.commands import Lazy, build_formatter, write_examples
 from jobgen.cli.output import Output
 from jobgen.errors import Diagnostic, Exit, JobgenError, Usage
 
 _AT = "jobgen.cli.verbs."
 VERBS = {
-    "plan": (_AT + "plan", "What would happen, every value with its why."),
-    "submit": (_AT + "submit", "Upload and submit a job, once."),
-    "logs": (_AT + "logs", "What every rank prints, as one stream."),
-    "ls": (_AT + "ls", "Jobs: waiting, running, done."),
-    "lint": (_AT + "lint", "Every problem of job and cluster files, offline."),
-    "render": (_AT + "render", "The exact files, byte for byte what is submitted."),
-    "show": (_AT + "show", "One job: its state, its times, its files."),
-    "wait": (_AT + "wait", "Wait for the end; the exit code is the job's result."),
-    "cancel": (_AT + "cancel", "Cancel jobs, for good."),
-    "recover": (_AT + "recover", "Take up runs that this machine does not know."),
-    "cluster": (_AT + "cluster", "The cluster profiles: ls, show, add, check, trust."),
-    "doctor": (_AT + "doctor", "What is well and what is not: this machine, a cluster."),
-    "bench": (_AT + "bench", "Measure: the links of a cluster, how a program scales."),
-    "schema": (_AT + "schema", "JSON Schema of job and cluster files, for editors."),
-    "explain": (_AT + "explain", "What a code such as J131 means, and what to do."),
-    "completion": (_AT + "completion", "Completion for bash, zsh or fish."),
+    "init": (_AT + "init", "Write a job.yaml for the program in this folder"),
+    "plan": (_AT + "plan", "Preview a job and explain each setting"),
+    "submit": (_AT + "submit", "Upload and submit a job, exactly once"),
+    "logs": (_AT + "logs", "Show the output of all ranks as one stream"),
+    "ls": (_AT + "ls", "List jobs"),
+    "lint": (_AT + "lint", "Check job, cluster and sbatch files, offline"),
+    "render": (_AT + "render", "Print or write the scripts of a job"),
+    "show": (_AT + "show", "Show one job: state, times, files"),
+    "wait": (_AT + "wait", "Wait for jobs to end; exit with their result"),
+    "cancel": (_AT + "cancel", "Cancel jobs"),
+    "recover": (_AT + "recover", "Import runs that are missing from the run database"),
+    "cluster": (_AT + "cluster", "Manage cluster profiles: ls, show, add, check, trust"),
+    "doctor": (_AT + "doctor", "Check this machine, or a cluster, for problems"),
+    "bench": (_AT + "bench", "Measure network bandwidth and scaling"),
+    "schema": (_AT + "schema", "Print the JSON Schema of job or cluster files"),
+    "explain": (_AT + "explain", "Explain an error code or an environment variable"),
+    "completion": (_AT + "completion", "Print the completion script of a shell"),
+    "help": (_AT + "help", "Show help for a command"),
 }
-DAILY = 4
-"""So many verbs of the table are the daily ones."""
+DAILY = 5
+"""Verbs listed first in --help."""
 EXAMPLES = (
-    ("jobgen plan job.yaml -c a100x16", "what would happen, and why"),
-    ("jobgen submit job.yaml -c local --follow", "try it on this machine"),
-    ("jobgen logs @last -f", "every rank, one stream"),
+    "jobgen init                       # write a job.yaml for this folder",
+    "jobgen plan                       # preview it and explain each setting",
+    "jobgen submit -c local --follow   # try it on this machine",
+    "jobgen logs @last -f              # follow all ranks",
 )
 
 
@@ -49,17 +52,17 @@ class Root(Lazy):
     def get_help(self, ctx: click.Context) -> str:
         """One screen: examples, the verbs, the flags of every verb."""
         writer = build_formatter(ctx)
-        writer.write("From one job.yaml to a followed multi-node GPU job on a Slurm cluster.\n\n")
-        for command, why in EXAMPLES:
-            writer.write(f"  {command:42}  {why}\n")
+        writer.write_text("Run multi-node GPU training on Slurm clusters from one job.yaml")
+        write_examples(writer, EXAMPLES)
         rows = [(name, line) for name, (_, line) in VERBS.items()]
-        for title, some in (("Every day", rows[:DAILY]), ("And", rows[DAILY:])):
+        for title, some in (("Daily commands", rows[:DAILY]), ("More commands", rows[DAILY:])):
             with writer.section(title):
                 writer.write_dl(some, col_max=12)
         records = [p.get_help_record(ctx) for p in self.get_params(ctx)]
-        with writer.section("Everywhere"):
+        with writer.section("Global options"):
             writer.write_dl([r for r in records if r])
-        writer.write("\nHelp of a verb, with examples: jobgen VERB -h\n")
+        writer.write_paragraph()
+        writer.write_text("Help for a command, with examples: jobgen help COMMAND")
         return writer.getvalue().rstrip("\n")
 
 
@@ -84,7 +87,7 @@ ROOT = Root(
             is_eager=True,
             expose_value=False,
             callback=_version,
-            help="Version, Python, platform, place.",
+            help="Show version, Python, platform and path",
         )
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import click
 
 from jobgen.cli.output import defuse
+from jobgen.errors import Usage
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
@@ -38,7 +39,7 @@ class Pattern(click.ParamType):  # type: ignore[type-arg]  # generic from click 
         try:
             re.compile(value)
         except re.error as error:
-            self.fail(f"'{defuse(value)}' is no regular expression: {error}", param, ctx)
+            self.fail(f"'{defuse(value)}' is not a regular expression: {error}", param, ctx)
         return str(value)
 
 
@@ -97,7 +98,7 @@ class Ops(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 
     """Collectives: ``allreduce,allgather``."""
 
     name = "ops"
-    KNOWN = "allreduce, allgather, reducescatter; the first by default."
+    KNOWN = "Collectives: allreduce (default), allgather, reducescatter"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Their names as PyTorch has them."""
@@ -178,14 +179,6 @@ class States(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
         return self.fail(message, param, ctx)
 
 
-def complete_states(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
-    """States of jobs, in small letters."""
-    from jobgen.cli.flags import complete
-    from jobgen.model.record import JobState
-
-    return complete((state.lower() for state in JobState), incomplete.lower())
-
-
 def complete_jobs(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     """Names of jobs; only the run database of this machine is read."""
     from jobgen.app.world import World
@@ -195,11 +188,80 @@ def complete_jobs(_: click.Context, __: click.Parameter, incomplete: str) -> lis
     return complete(("@last", *(record.alias for record in runs)), incomplete)
 
 
+def find_job(command: str) -> Path:
+    """The job file in this folder. Raises Usage if there is none."""
+    if not DEFAULT_JOB.exists():
+        hint = f"jobgen init writes one; or name a job file: {command} PATH"
+        raise Usage(f"no {DEFAULT_JOB} in this folder", hint=hint)
+    return DEFAULT_JOB
+
+
+def complete_states(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
+    """States of jobs, in lower case as they are usually typed."""
+    from jobgen.model.record import JobState
+
+    names = (state.value for state in JobState)
+    return [n if incomplete.isupper() else n.lower() for n in names if _begins(n, incomplete)]
+
+
+def complete_codes(_: click.Context, __: click.Parameter, incomplete: str) -> list[Any]:
+    """Codes with their titles, then names of environment variables."""
+    from click.shell_completion import CompletionItem
+
+    from jobgen.cli.flags import complete
+    from jobgen.data import codes
+    from jobgen.data.env_variables import catalogue
+
+    found = [code for code in codes().values() if _begins(code.code, incomplete)]
+    items = [CompletionItem(code.code, help=code.title) for code in found]
+    return [*items, *(complete(sorted(catalogue()), incomplete) if incomplete else ())]
+
+
+def complete_nodes(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    """Names of the nodes of the job that is named; only the run database is read."""
+    from jobgen.app.world import World
+    from jobgen.cli.flags import complete
+    from jobgen.errors import Missing
+    from jobgen.payload.localslurm.hostlist import expand
+
+    try:
+        record = World.here().ledger.get(ctx.params.get("ref") or "@last")
+    except Missing:
+        return []
+    return complete(expand(record.nodes), incomplete)
+
+
+def complete_commands(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[Any]:
+    """Commands for ``jobgen help``, below those that were typed already."""
+    group: Any = ctx.find_root().command
+    for name in ctx.params.get("names") or ():
+        group = group.get_command(ctx, name) if isinstance(group, click.Group) else None
+    return group.shell_complete(ctx, incomplete) if isinstance(group, click.Group) else []
+
+
+def _begins(name: str, incomplete: str) -> bool:
+    return name.lower().startswith(incomplete.lower())
+
+
+def choose_job(ctx: click.Context, _: click.Parameter, value: Path | None) -> Path | None:
+    """The job file that was named, else the one in this folder."""
+    return value if value or ctx.resilient_parsing else find_job(ctx.command_path)
+
+
+def choose_files(
+    ctx: click.Context, param: click.Parameter, value: tuple[Path, ...]
+) -> tuple[Path, ...]:
+    """The files that were named, else the job file in this folder."""
+    job = None if value else choose_job(ctx, param, None)
+    return (job,) if job else value
+
+
+DEFAULT_JOB = Path("job.yaml")
 COUNTS = Counts()
 SECTIONS = Sections()
 FILE = click.Path(path_type=Path)
-JOB = click.argument("job", metavar="JOB", type=FILE)
-"""A job file."""
+JOB = click.argument("job", metavar="[JOB]", type=FILE, required=False, callback=choose_job)
+"""A job file; job.yaml here by default."""
 ID = click.argument("ref", metavar="ID", shell_complete=complete_jobs)
 """A job: its name, its Slurm id, or ``@last``."""
 IDS = click.argument("refs", metavar="ID...", nargs=-1, required=True, shell_complete=complete_jobs)

@@ -9,7 +9,8 @@ from jobgen.cli.benching import read_former, wait_and_show
 from jobgen.cli.call import Call
 from jobgen.cli.layout import write_hours
 from jobgen.cli.output import write_page
-from jobgen.errors import Exit, Usage
+from jobgen.cli.params import find_job
+from jobgen.errors import Exit
 
 if TYPE_CHECKING:
     from jobgen.app.benching.run_scaling import Kind
@@ -33,8 +34,7 @@ def run_scaling(call: Call, job: Path | None, options: ScalingOptions) -> int:
 
     if options.read:
         return show_runs(call, options.read.split(","), options)
-    if job is None:
-        raise Usage("no job is named", hint="jobgen bench scaling job.yaml --nodes 1,2,4")
+    job = job or find_job("jobgen bench scaling")
     read_former(options.compare)  # one that is none is refused now, and not after the jobs
     wanted = app.ScalingRequest(job, options.nodes, options.kind)
     made = app.prepare_sizes(call.world, wanted, call.flags.cluster, call.flags.sets)

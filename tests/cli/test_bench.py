@@ -134,7 +134,7 @@ def test_scaling_that_nothing_holds_back_says_so() -> None:
         (["allreduce", "--sizes", "many"], "1M..1G"),
         (["allreduce", "--ops", "alltoall"], "allreduce, allgather, reducescatter"),
         (["allreduce", "--read", "x-1", "--nodes", "0"], "not in the range"),
-        (["scaling"], "no job is named"),
+        (["scaling"], "no job.yaml in this folder"),
         (["allreduce"], "no cluster is named"),
         (["allreduce", "-c", "a100x16", "--pairs", "--nodes", "1"], "--pairs needs two nodes"),
     ],

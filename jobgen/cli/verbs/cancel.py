@@ -17,10 +17,13 @@ from jobgen.errors import Exit
     "jobgen cancel @last --signal USR1",
 )
 @IDS
-@click.option("--signal", metavar="NAME", default="", help="Send this signal; the job may go on.")
+@click.option(
+    "--signal", metavar="NAME", default="", help="Send this signal instead; the job may go on"
+)
 def command(call: Call, refs: tuple[str, ...], signal: str) -> int:
-    """Cancel jobs, for good. One that has ended already is left as it is.
+    """Cancel jobs.
 
+    ID is the name of a job, its Slurm job ID, or @last. Jobs that have ended stay as they are.
     Exit 1 if the scheduler does not list a job, so that it could not be cancelled.
     """
     from jobgen.app import cancelling

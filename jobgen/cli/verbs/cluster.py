@@ -13,18 +13,22 @@ from jobgen.cli.params import FILE, Duration
 from jobgen.errors import Exit
 
 VERBS = {
-    "ls": (f"{__name__}:ls", "List profiles: yours, the project's, the shipped ones."),
-    "show": (f"{__name__}:show", "Show one profile: nodes, network, login."),
-    "add": (f"{__name__}:add", "Write a profile from what a site reports."),
-    "check": (f"{__name__}:check", "Compare a profile with its site."),
-    "trust": (f"{__name__}:trust", "Trust the login of a project's profile."),
+    "ls": (f"{__name__}:ls", "List profiles: yours, the project's, the shipped ones"),
+    "show": (f"{__name__}:show", "Show one profile: nodes, network, login"),
+    "add": (f"{__name__}:add", "Write a profile from what a site reports"),
+    "check": (f"{__name__}:check", "Compare a profile with its site"),
+    "trust": (f"{__name__}:trust", "Trust the login of a project's profile"),
 }
-command = Lazy("cluster", verbs=VERBS, help="List, show, write and check cluster profiles.")
+command = Lazy(
+    "cluster",
+    verbs=VERBS,
+    help="Manage cluster profiles: the files that describe nodes, network and login",
+)
 
 
 @verb("ls", "jobgen cluster ls", "jobgen cluster ls h100", "jobgen cluster ls --all")
 @click.argument("word", default="")
-@click.option("-a", "--all", "every", is_flag=True, help="List the shipped profiles one by one.")
+@click.option("-a", "--all", "every", is_flag=True, help="List the shipped profiles one by one")
 def ls(call: Call, word: str, every: bool) -> None:
     """List cluster profiles, or those of a GPU, a provider or a network."""
     from jobgen.app import clusters
@@ -54,13 +58,13 @@ def show(call: Call, name: str) -> None:
 
 
 _PROBE = click.option(
-    "--probe/--no-probe", default=None, help="Submit a two-minute job that inspects a node."
+    "--probe/--no-probe", default=None, help="Submit a two-minute job that inspects a node"
 )
 _WAIT = click.option(
     *("--wait", "patience"),
     type=Duration(),
     default=None,
-    help="Time that this job may wait and run; 10m by default.",
+    help="Time that this job may wait and run; 10m by default",
 )
 
 
@@ -68,23 +72,25 @@ _WAIT = click.option(
     "add",
     "jobgen cluster add mine --from login.hpc.example.org",
     "jobgen cluster add mine --from hpc --partition gpu --account lab42 --probe",
-    "jobgen cluster add mine                      # on the login host itself",
+    "jobgen cluster add mine   # on the login host itself",
 )
 @click.argument("name")
+@click.option("--from", "host", metavar="HOST", help="Login host, or its alias in ~/.ssh/config")
+@click.option("--user", metavar="NAME", help="Login name; default: from ~/.ssh/config")
 @click.option(
-    "--from", "host", metavar="HOST", help="The login host, or its alias in ~/.ssh/config."
+    "--backend",
+    type=click.Choice(["paramiko", "openssh"]),
+    help="SSH client; openssh for two-factor logins",
 )
-@click.option("--user", metavar="NAME", help="The login name; from ~/.ssh/config by default.")
-@click.option(
-    "--backend", type=click.Choice(["paramiko", "openssh"]), help="openssh for two-factor logins."
-)
-@click.option("--partition", metavar="NAME", help="The partition; else the one with most GPUs.")
-@click.option("--account", metavar="NAME", help="The account; else your default one.")
-@click.option("--qos", metavar="NAME", help="The QOS, where jobs need one.")
-@click.option("--root", metavar="DIR", help="Where run directories go; else scratch or home.")
+@click.option("--partition", metavar="NAME", help="Partition; default: the one with most GPUs")
+@click.option("--account", metavar="NAME", help="Account; default: yours")
+@click.option("--qos", metavar="NAME", help="QOS, if jobs need one")
+@click.option("--root", metavar="DIR", help="Parent of run directories; default: scratch or home")
 @_PROBE
 @_WAIT
-@click.option("--output", metavar="FILE", type=FILE, help="Another file; - prints the profile.")
+@click.option(
+    "--output", metavar="FILE", type=FILE, help="Write to this file; - prints the profile"
+)
 def add(call: Call, name: str, probe: bool | None, **chosen: Any) -> int:
     """Write a profile from what a site reports, with the source of every line.
 
@@ -133,7 +139,7 @@ def check(call: Call, name: str, probe: bool | None, patience: float | None) -> 
 @verb("trust", "jobgen cluster trust mine", "jobgen cluster trust ./clusters/mine.yaml")
 @click.argument("name", shell_complete=complete_clusters)
 def trust(call: Call, name: str) -> None:
-    """Trust the login of a profile that comes with a project.
+    """Trust the login in a profile that comes with a project.
 
     Connections ask for it once. Host, user and root are trusted together; if one of them
     changes, jobgen asks again. Contacts nothing.

@@ -19,8 +19,8 @@ from jobgen.errors import Exit
     "jobgen doctor -c a100x16",
     "jobgen doctor -c a100x16 --job job.yaml    # its setup, python, torch and imports",
 )
-@click.option("--job", metavar="FILE", type=FILE, help="Check this job's environment on a node.")
-@click.option("--on-login", is_flag=True, help="With --job: on the login host, without a job.")
+@click.option("--job", metavar="FILE", type=FILE, help="Check this job's environment on a node")
+@click.option("--on-login", is_flag=True, help="With --job: on the login host, without a job")
 @TRUST
 @OUTSIDE
 def command(call: Call, job: Path | None, on_login: bool) -> int:

@@ -6,17 +6,20 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
+from jobgen.cli.params import complete_codes
 from jobgen.errors import Usage
 
 
 @verb("explain", "jobgen explain J131", "jobgen explain NCCL_IB_HCA", "jobgen explain 'FI_*'")
-@click.argument("word", metavar="[CODE|VARIABLE]", required=False)
-@click.option("--topo", metavar="FILE", help="Explain a saved nvidia-smi topo -m; - is stdin.")
+@click.argument("word", metavar="[CODE|VARIABLE]", required=False, shell_complete=complete_codes)
+@click.option(
+    "--topo", metavar="FILE", help="Explain saved output of nvidia-smi topo -m; - is stdin"
+)
 def command(call: Call, word: str | None, topo: str | None) -> None:
-    """Say what a code such as J131 means, or what an environment variable does.
+    """Explain an error code, such as J131, or an environment variable.
 
-    A variable of NCCL, PyTorch, libfabric, UCX, CUDA, RCCL and the like: its values, its default,
-    since when, and whether it belongs in a script. Without a word, lists all codes.
+    For variables of NCCL, PyTorch, libfabric, UCX, CUDA, RCCL and others: values, default, since
+    which release, and whether to set them in a script. Without an argument, list all codes.
     """
     if topo:
         _topology(call, topo, word)

@@ -8,23 +8,30 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.params import FILE
+from jobgen.cli.params import FILE, choose_files
 
 
 @verb(
     "lint",
-    "jobgen lint job.yaml",
+    "jobgen lint",
     "jobgen lint job.yaml -c a100x16",
     "jobgen lint old.sbatch",
     "jobgen lint clusters/*.yaml --format github",
 )
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FILE)
-@click.option("--format", "form", type=click.Choice(["text", "json", "github"]), default="text")
+@click.argument("files", metavar="[FILE]...", nargs=-1, type=FILE, callback=choose_files)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "github"]),
+    default="text",
+    help="Output format; github: annotations in CI",
+)
 def command(call: Call, files: tuple[Path, ...], form: str) -> int:
-    """Find every problem of job and cluster files, and of plain job scripts, at once, offline.
+    """Check job files, cluster profiles and sbatch scripts, offline.
 
-    With -c NAME, run every check that submit runs before it connects. Without it, judge
-    jobs on a profile among the files, or on the cluster that they name.
+    Every problem is listed at once. FILE is ./job.yaml by default. With -c NAME, run every check
+    that submit runs before it connects. Without it, check jobs against a profile among the files,
+    or the cluster that they name.
     """
     from jobgen.app.linting import lint
     from jobgen.cli.screens import lint as screens

@@ -8,7 +8,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.params import ID, Duration, Pattern, Ranks
+from jobgen.cli.params import ID, Duration, Pattern, Ranks, complete_nodes
 
 
 @verb(
@@ -19,25 +19,34 @@ from jobgen.cli.params import ID, Duration, Pattern, Ranks
     "jobgen logs llama-3 --since 10m --timestamps",
 )
 @ID
-@click.option("-f", "--follow", is_flag=True, help="Show lines as they come; Ctrl-C detaches.")
-@click.option("-n", "--lines", type=click.IntRange(min=0), help="Show only the last N lines.")
-@click.option("--since", type=Duration(), help="Show only lines of the last 10m, 2h, 1d.")
-@click.option("--rank", "ranks", type=Ranks(), help="Show only these ranks: 0, 0,8-15, all.")
-@click.option("--node", "nodes", multiple=True, help="Show only this node; * matches any letters.")
-@click.option("--file", "files", metavar="NAME", multiple=True, help="Show only this log file.")
-@click.option("--grep", type=Pattern(), default="", help="Show only lines that match.")
-@click.option("--stderr", is_flag=True, help="Show only standard error.")
-@click.option("--stdout", is_flag=True, help="Show only standard output.")
-@click.option("--task", metavar="N", help="Show only this task of an array.")
-@click.option("--restart", metavar="N", type=int, help="Show only this restart; the first is 0.")
-@click.option("--timestamps", is_flag=True, help="Show the time of each line, if it is known.")
-@click.option("--no-collapse", is_flag=True, help="Repeat lines that several ranks share.")
-@click.option("--no-prefix", is_flag=True, help="Leave out node and rank before each line.")
-@click.option("--raw", is_flag=True, help="Write the bytes unchanged; not to a terminal.")
-@click.option("--exit-status", is_flag=True, help="Exit with the job's result.")
+@click.option("-f", "--follow", is_flag=True, help="Show lines as they come; Ctrl-C detaches")
+@click.option(
+    "-n", "--lines", metavar="N", type=click.IntRange(min=0), help="Show only the last N lines"
+)
+@click.option("--since", type=Duration(), help="Show only lines of the last 10m, 2h, 1d")
+@click.option("--rank", "ranks", type=Ranks(), help="Show only these ranks: 0, 0,8-15, all")
+@click.option(
+    *("--node", "nodes"),
+    metavar="NAME",
+    multiple=True,
+    shell_complete=complete_nodes,
+    help="Show only this node; * matches any text",
+)
+@click.option("--file", "files", metavar="NAME", multiple=True, help="Show only this log file")
+@click.option("--grep", type=Pattern(), default="", help="Show only lines that match")
+@click.option("--stderr", is_flag=True, help="Show only standard error")
+@click.option("--stdout", is_flag=True, help="Show only standard output")
+@click.option("--task", metavar="N", help="Show only this task of an array")
+@click.option("--restart", metavar="N", type=int, help="Show only this restart; the first is 0")
+@click.option("--timestamps", is_flag=True, help="Show the time of each line, if it is known")
+@click.option("--no-collapse", is_flag=True, help="Repeat lines that several ranks share")
+@click.option("--no-prefix", is_flag=True, help="Leave out node and rank before each line")
+@click.option("--raw", is_flag=True, help="Write the bytes unchanged; not to a terminal")
+@click.option("--exit-status", is_flag=True, help="Exit with the job's result")
 def command(call: Call, ref: str, **options: Any) -> int:
-    """Show the logs of all ranks as one stream; ! marks standard error.
+    """Show the logs of all ranks as one stream.
 
+    ID is the name of a job, its Slurm job ID, or @last. `!` marks lines of standard error.
     What torchrun and srun write after a failure is folded; -v shows it.
     """
     from jobgen.cli import following

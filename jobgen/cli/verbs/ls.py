@@ -10,16 +10,17 @@ from jobgen.cli.params import States, complete_states
 
 
 @verb("ls", "jobgen ls", "jobgen ls --state failed", "jobgen ls --cached --json")
-@click.option("-a", "--all", "every", is_flag=True, help="All jobs, not only the newest 20.")
+@click.option("-a", "--all", "every", is_flag=True, help="List all jobs, not only the newest")
 @click.option(
     *("--state", "states"),
+    metavar="STATE",
     type=States(),
     multiple=True,
     shell_complete=complete_states,
-    help="Only jobs in this state: pending, running, failed …",
+    help="List only jobs in this state, such as failed",
 )
-@click.option("-n", "limit", metavar="N", type=click.IntRange(min=1), help="The newest N jobs.")
-@click.option("--cached", is_flag=True, help="Show cached state without contacting the cluster.")
+@click.option("-n", "limit", metavar="N", type=click.IntRange(min=1), help="List the newest N jobs")
+@click.option("--cached", is_flag=True, help="Show cached state without contacting a cluster")
 def command(
     call: Call, every: bool, states: tuple[str, ...], limit: int | None, cached: bool
 ) -> None:

@@ -17,10 +17,10 @@ from jobgen.cli.flags import TRUST
 @click.argument("directories", metavar="[DIR]...", nargs=-1)
 @TRUST
 def command(call: Call, directories: tuple[str, ...]) -> None:
-    """Take up runs that this machine does not know, from their run directories.
+    """Import runs that are missing from the run database.
 
-    For a run database that was lost, or runs of another machine. Nothing is changed on the
-    cluster.
+    Use it if the run database was lost, or for runs that another machine submitted. They are read
+    from their run directories, all of them unless DIR is given. Nothing changes on the cluster.
     """
     from jobgen.app import recovering
     from jobgen.cli.screens import recover as screens

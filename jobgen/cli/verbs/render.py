@@ -13,27 +13,36 @@ from jobgen.cli.params import FILE, JOB
 
 @verb(
     "render",
-    "jobgen render job.yaml -c a100x16 > job.sbatch",
+    "jobgen render -c a100x16 > job.sbatch",
     "jobgen render job.yaml -c a100x16 -o rendered/",
-    "jobgen render job.yaml -c a100x16 --standalone -o mine/",
-    "jobgen render job.yaml -c a100x16 --check rendered/",
+    "jobgen render -c a100x16 --check rendered/",
+    "jobgen render -c a100x16 --standalone -o scripts/",
 )
 @JOB
-@click.option("-o", "--output", metavar="DIR", type=FILE, help="Write all files into a folder.")
-@click.option("--file", "name", default="job.sbatch", metavar="NAME", help="Print this file.")
+@click.option("-o", "--output", metavar="DIR", type=FILE, help="Write all files to this folder")
 @click.option(
-    "--check", metavar="DIR", type=FILE, help="Compare with a folder; exit 1 if it differs."
+    "--file",
+    "name",
+    default="job.sbatch",
+    metavar="NAME",
+    help="Print this file; default job.sbatch",
+)
+@click.option(
+    "--check", metavar="DIR", type=FILE, help="Compare with this folder; exit 1 if a file differs"
 )
 @click.option(
     "--standalone",
     is_flag=True,
-    help="Leave out what only jobgen needs: the token, the claim and cancel checks, and the exit "
-    "marker. For scripts that you keep and sbatch yourself.",
+    help="Leave out what only jobgen needs: token, claim and cancel checks, exit marker. For "
+    "scripts that you keep and submit with sbatch",
 )
 def command(
     call: Call, job: Path, output: Path | None, name: str, check: Path | None, standalone: bool
 ) -> int:
-    """Print or write the exact files of a job, byte for byte what is submitted."""
+    """Print or write the scripts of a job, byte for byte as they are submitted.
+
+    JOB is ./job.yaml by default.
+    """
     from jobgen.app.prepare import make_standalone, prepare
     from jobgen.cli import render_output
 

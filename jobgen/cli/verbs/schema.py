@@ -13,8 +13,10 @@ from jobgen.cli.commands import verb
 def command(call: Call, kind: str) -> None:
     """Print the JSON Schema of a job or cluster file, for editors.
 
-    Put this line first in a job file, and an editor with a YAML language server completes and
-    explains its keys: # yaml-language-server: $schema=./job.schema.json
+    An editor with a YAML language server completes and explains the keys of a file that starts with
+
+    \b
+    # yaml-language-server: $schema=./job.schema.json
     """
     import json
 

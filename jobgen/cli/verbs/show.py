@@ -11,10 +11,13 @@ from jobgen.cli.params import ID
 
 @verb("show", "jobgen show @last", "jobgen show llama-3 --json", "jobgen show 812345 --cached")
 @ID
-@click.option("--gpus", is_flag=True, help="Of a job with monitor: every GPU as last seen, too.")
-@click.option("--cached", is_flag=True, help="What was last heard; the cluster is not asked.")
+@click.option("--gpus", is_flag=True, help="Show each GPU of a job with monitor:, as last seen")
+@click.option("--cached", is_flag=True, help="Show cached state without contacting the cluster")
 def command(call: Call, ref: str, gpus: bool, cached: bool) -> None:
-    """Show one job: its state, what happened when, its files, and what can be done."""
+    """Show one job: state, timeline, files and next commands.
+
+    ID is the name of a job, its Slurm job ID, or @last.
+    """
     from jobgen.app import jobs
     from jobgen.cli.screens import jobs as screens
 

@@ -15,21 +15,21 @@ from jobgen.errors import Exit
 
 @verb(
     "submit",
-    "jobgen submit job.yaml -c a100x16 --dry-run      # show everything, send nothing",
-    "jobgen submit job.yaml -c local --follow         # on this machine, with the logs",
+    "jobgen submit -c a100x16 --dry-run        # show everything, send nothing",
+    "jobgen submit -c local --follow           # run on this machine, show the logs",
     "ID=$(jobgen submit job.yaml -c a100x16 -q)",
 )
 @JOB
-@click.option("-n", "--dry-run", is_flag=True, help="Show what would be sent; touch nothing.")
-@click.option("-f", "--follow", is_flag=True, help="Follow the logs; exit with the job's result.")
-@click.option("-w", "--wait", is_flag=True, help="Wait for the end; exit with the job's result.")
-@click.option("--force", is_flag=True, help="Submit although a check of the plan fails.")
+@click.option("-n", "--dry-run", is_flag=True, help="Show what would be sent; send nothing")
+@click.option("-f", "--follow", is_flag=True, help="Follow the logs; exit with the job's result")
+@click.option("-w", "--wait", is_flag=True, help="Wait for the end; exit with the job's result")
+@click.option("--force", is_flag=True, help="Submit even if a check of the plan fails")
 @TRUST
 @OUTSIDE
 def command(call: Call, job: Path, dry_run: bool, follow: bool, wait: bool, force: bool) -> int:
-    """Upload and submit a job, once.
+    """Upload and submit a job, exactly once.
 
-    Ctrl-C while following only detaches; the job goes on.
+    JOB is ./job.yaml by default. With --follow, Ctrl-C detaches and the job goes on.
     """
     from jobgen.app import submit as app
     from jobgen.app.prepare import prepare, refuse_failing

@@ -11,16 +11,17 @@ from jobgen.cli.params import IDS, Duration
 
 @verb(
     "wait",
-    "jobgen wait @last && echo it is done",
+    "jobgen wait @last && echo done",
     "jobgen wait llama-3 llama-4 --timeout 2h",
     "jobgen wait llama-3 llama-4 --any",
 )
 @IDS
-@click.option("--timeout", type=Duration(), help="Give up after so long, with exit code 124.")
-@click.option("--any", "any_one", is_flag=True, help="Until the first of them has ended.")
+@click.option("--timeout", type=Duration(), help="Give up after this time, with exit code 124")
+@click.option("--any", "any_one", is_flag=True, help="Return when the first job has ended")
 def command(call: Call, refs: tuple[str, ...], timeout: float | None, any_one: bool) -> int:
-    """Wait until jobs have ended. Exits 0 where all of them COMPLETED, else 1.
+    """Wait for jobs to end.
 
+    ID is the name of a job, its Slurm job ID, or @last. Exit 0 if all of them COMPLETED, else 1.
     Ctrl-C stops waiting; the jobs go on.
     """
     from jobgen.cli.following import wait_for_end

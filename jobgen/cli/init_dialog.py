@@ -1,0 +1,89 @@
+"""What ``init`` asks on a terminal: plain numbered choices, answered by typing or with Enter."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from jobgen.cli.call import Call
+from jobgen.cli.output import defuse, is_tty
+from jobgen.errors import Usage
+
+if TYPE_CHECKING:
+    from jobgen.survey.project.detect import Project
+    from jobgen.survey.project.init_questions import InitQuestion, JobAnswers
+
+
+def choose_answers(call: Call, project: Project) -> JobAnswers:
+    """The answers: the defaults with ``-y`` and ``--json``, else what a person types."""
+    from jobgen.app.initializing import list_clusters
+    from jobgen.survey.project.init_questions import JobAnswers, ask_program, list_questions
+
+    asking = not call.flags.yes and not call.flags.json
+    if asking and not (is_tty(sys.stdin) and is_tty(sys.stderr)):
+        hint = "jobgen init -y takes the detected defaults"
+        raise Usage("init asks questions, but there is no terminal", hint=hint)
+    question = ask_program(project)
+    if not question.default and not asking:
+        raise Usage(
+            "no Python program in this folder",
+            hint="write train.py first, or name the folder that holds it: jobgen init DIR",
+        )
+    program = question.default
+    if asking and len(question.offered) != 1:
+        program = _ask(question)
+    answers = JobAnswers(program)
+    for question in list_questions(project, program, *list_clusters(call.world)):
+        given = question.default
+        if question.key == "cluster" and call.flags.cluster:
+            given = _check_flag(question, call.flags.cluster)
+        elif asking:
+            given = _ask(question)
+        answers = answers._replace(**{question.key: given})
+    return answers
+
+
+def _check_flag(question: InitQuestion, text: str) -> str:
+    try:
+        return question.check(text)
+    except ValueError as error:
+        raise Usage(f"-c: {error}") from None
+
+
+def _ask(question: InitQuestion) -> str:
+    """One answer; a wrong one is asked for again. Raises click.Abort at the end of the input."""
+    lines = [
+        f"  {number}  {one.value:16}  {defuse(one.label)}".rstrip()
+        for number, one in enumerate(question.offered, 1)
+    ]
+    default = f" [{question.default}]" if question.default else ""
+    _write("\n".join([f"{question.title}:", *lines, ""]) if lines else "")
+    while True:
+        _write(f"Number or name{default}: " if lines else f"{question.title}{default}: ")
+        line = sys.stdin.readline()
+        if not line:
+            _write("\n")
+            raise click.Abort
+        try:
+            return _read_answer(question, line.strip())
+        except ValueError as error:
+            _write(f"  {defuse(error)}\n")
+
+
+def _read_answer(question: InitQuestion, text: str) -> str:
+    """The answer that a line means. Raises ValueError."""
+    if not text and question.default:
+        return question.default
+    if text.isascii() and text.isdigit() and question.offered:
+        index = int(text[:6]) - 1
+        if not 0 <= index < len(question.offered):
+            raise ValueError(f"a number from 1 to {len(question.offered)}, or a name, was expected")
+        return question.offered[index].value
+    return question.check(text)
+
+
+def _write(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()
