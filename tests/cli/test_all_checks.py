@@ -81,7 +81,7 @@ def test_a_misspelt_key_hides_no_check_that_does_not_depend_on_it(
 def test_a_failed_check_stands_at_its_line(jobgen: Jobgen, folder: Path) -> None:
     write(folder, "nodes: 1", "time: 1h", run="trian.py")
     answer = jobgen("lint", "job.yaml", "-c", "small")
-    assert "job.yaml:2:6: error[J220]: trian.py is not among the files of the workdir" in answer.out
+    assert "job.yaml:2:6: error[J220]: trian.py is missing from the workdir" in answer.out
     assert "did you mean train.py?" in answer.out
     assert "Found 1 error in 1 file." in answer.out
 
@@ -153,7 +153,7 @@ def test_a_note_stands_at_the_key_that_causes_it(jobgen: Jobgen, folder: Path) -
 def test_a_problem_on_no_line_counts_for_its_file(jobgen: Jobgen, folder: Path) -> None:
     write(folder, "nodes: 1", "time: 1h", "secrets: [ABSENT]")
     said = jobgen("lint", "job.yaml", "-c", "small").out
-    assert "job.yaml: error[J221]: ABSENT is not in the environment" in said
+    assert "job.yaml: error[J221]: ABSENT is not set in the environment" in said
     assert "Found 1 error in 1 file." in said
 
 
@@ -169,9 +169,9 @@ def test_a_plan_with_a_failed_check_ends_with_what_to_fix(jobgen: Jobgen, folder
     assert answer.code == Exit.INVALID
     assert "Next:" not in answer.out
     last = " ".join(answer.out[answer.out.index("\nFix this first\n") :].split())
-    assert "trian.py is not among the files of the workdir (job.yaml:2)" in last
+    assert "trian.py is missing from the workdir (job.yaml:2)" in last
     assert "did you mean train.py?" in last
-    assert "ABSENT is not in the environment" in last
+    assert "ABSENT is not set in the environment" in last
     assert jobgen("plan", "job.yaml", "-c", "small", "--force").code == Exit.DONE
 
 

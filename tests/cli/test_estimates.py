@@ -49,7 +49,7 @@ def test_the_simplest_that_fits_is_chosen_and_drawn(jobgen: Jobgen, folder: Path
     assert said.code == Exit.DONE
     for part in ("Memory per GPU", "STRATEGY", "GPU MEM", "limit 79.2 GiB", "fits:"):
         assert part in said.out
-    assert "auto: the simplest that fits" in said.out
+    assert "auto: simplest strategy that fits" in said.out
     assert "How it scales" not in said.out
 
 

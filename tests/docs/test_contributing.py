@@ -187,7 +187,12 @@ def test_the_network_says_why() -> None:
     keys |= {"nodes": {"count": 2}, "network": {"fabric": "none", "socket_ifname": "hsn0"}}
     cluster = ClusterProfile.read(keys)
     site = NetworkSite(cluster.network, cluster.nodes, cluster.versions, lambda *path: "here")
-    names = {"NetworkSite": NetworkSite, "set_sockets": set_sockets, "Part": Part, "Setting": Setting}
+    names = {
+        "NetworkSite": NetworkSite,
+        "set_sockets": set_sockets,
+        "Part": Part,
+        "Setting": Setting,
+    }
     env = define("network", names)["weave"](site).env
     assert set(env) == {"NCCL_NET", "NCCL_SOCKET_IFNAME"}
     assert all(setting.why and setting.place for setting in env.values())

@@ -111,8 +111,11 @@ def test_a_job_that_nobody_asks_to_stop_is_rendered_as_before() -> None:
 def test_a_stop_file_that_no_file_names_is_a_warning_in_the_plan() -> None:
     text = job(checkpoint=REQUEUE)
     (message,) = warned(plan(text, stop_file_named=False))
-    assert "each start loses" in message
-    assert "each start loses" not in warned(plan(job(checkpoint="{}"), stop_file_named=False))[0]
+    assert "after a requeue it repeats" in message
+    assert (
+        "after a requeue it repeats"
+        not in warned(plan(job(checkpoint="{}"), stop_file_named=False))[0]
+    )
     for known in (True, None):
         assert warned(plan(text, stop_file_named=known)) == []
     assert warned(plan(stop_file_named=False)) == []

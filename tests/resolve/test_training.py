@@ -56,10 +56,10 @@ def test_every_decision_has_its_reason_and_its_line() -> None:
     ("strategy", "why"),
     [
         ("ddp", "16 copies of the model"),
-        ("fsdp", "1 copy of the model, each over 16 ranks"),
-        ("fsdp-hybrid", "2 copies of the model, each over 8 ranks"),
-        ("zero2", "16 copies of the model, which share the rest"),
-        ("zero3", "1 copy of the model, each over 16 ranks"),
+        ("fsdp", "1 copy of the model, each sharded over 16 ranks"),
+        ("fsdp-hybrid", "2 copies of the model, each sharded over 8 ranks"),
+        ("zero2", "16 copies of the model, with sharded states"),
+        ("zero3", "1 copy of the model, each sharded over 16 ranks"),
     ],
 )
 def test_the_mesh_says_how_many_copies_there_are(strategy: str, why: str) -> None:
@@ -90,8 +90,8 @@ def test_arguments_stand_behind_the_programs_own() -> None:
 def test_an_option_that_run_has_too_is_told() -> None:
     run = "pretrain_gpt.py --micro-batch-size 2 --save=/mine"
     made = plan(job(run=run, train="{framework: megatron, micro_batch: 2}"))
-    (twice,) = [note for note in notes(made) if note.startswith("run has")]
-    assert twice.startswith("run has --micro-batch-size too:")
+    (twice,) = [note for note in notes(made) if note.startswith("run: also sets")]
+    assert twice.startswith("run: also sets --micro-batch-size;")
     assert program(made).count("--save ") == 0
 
 
@@ -158,7 +158,7 @@ def test_a_job_that_goes_on_with_fewer_nodes_must_come_out_even_on_each() -> Non
     assert any("strategy.json is for 24 ranks" in note for note in notes(made))
     ((code, line, hint),) = refused(job(**ELASTIC, train="{micro_batch: 2, global_batch: 48}"))
     assert (code, line) == ("J230", 2)
-    assert "write nodes: 3" in hint
+    assert "set nodes: 3" in hint
 
 
 def test_a_framework_that_counts_the_ranks_goes_on_with_all_of_them_only() -> None:
@@ -308,7 +308,7 @@ def test_a_configuration_of_deepspeed_is_named_once() -> None:
         launcher="{type: deepspeed, config: ds.json}", train="{strategy: zero2, micro_batch: 1}"
     )
     ((code, _, hint),) = refused(text, texts={"ds.json": b"{}"})
-    assert (code, hint) == ("J238", "write train.config instead of launcher.config")
+    assert (code, hint) == ("J238", "use train.config instead of launcher.config")
 
 
 def test_the_users_own_deepspeed_configuration_is_checked_and_completed() -> None:

@@ -144,8 +144,11 @@ def _environment(plan: Plan, origins: Mapping[str, str]) -> list[tuple[str, str,
 
 
 def draw_reason(decision: Decision[Any]) -> str:
-    """Why, and the place that says so."""
-    return _joined(decision.why, decision.place)
+    """Why, and the place; the place alone for a reason that adds nothing to it."""
+    from jobgen.model.plan import SelfEvident
+
+    alone = isinstance(decision.why, SelfEvident) and decision.place.file
+    return _joined("" if alone else decision.why, decision.place)
 
 
 def _joined(why: str, place: Place) -> str:
