@@ -8,12 +8,19 @@ from jobgen.model.form import Form, Key
 
 Path = tuple[str | int, ...]
 
+
+class Remark(str):
+    """A whole hint, for a key without a successor."""
+
+    __slots__ = ()
+
+
 # Keys of job.yaml that later versions bring, and what to do today.
 LATER: Mapping[tuple[str, ...], str] = {
-    ("sweep",): "jobgen submit --set, once for each value",
-    ("array",): "slurm: {array: 0-35}, whose elements read $SLURM_ARRAY_TASK_ID",
-    ("steps",): "write one job for each step, joined by after",
-    ("track",): "start the tracker in the program; its credentials go under secrets",
+    ("sweep",): "jobgen submit --set, once per value",
+    ("array",): "slurm: {array: 0-35}; each element reads $SLURM_ARRAY_TASK_ID",
+    ("steps",): "one job per step, connected by after",
+    ("track",): "start the tracker in the program, with its credentials under secrets",
     ("notify",): "slurm: {mail-type: END}",
 }
 
@@ -34,10 +41,10 @@ FOREIGN: Mapping[tuple[str, ...], str] = {
     ("gpu",): "gpus_per_node",
     ("gres",): "gpus_per_node",
     ("gpus_per_task",): "gpus_per_node",
-    ("nproc_per_node",): "gpus_per_node, or procs_per_node where nodes have no GPUs",
+    ("nproc_per_node",): "gpus_per_node, or procs_per_node if nodes have no GPUs",
     ("procs",): "procs_per_node",
-    ("ntasks_per_node",): "gpus_per_node, or procs_per_node where nodes have no GPUs",
-    ("tasks_per_node",): "gpus_per_node, or procs_per_node where nodes have no GPUs",
+    ("ntasks_per_node",): "gpus_per_node, or procs_per_node if nodes have no GPUs",
+    ("tasks_per_node",): "gpus_per_node, or procs_per_node if nodes have no GPUs",
     ("ntasks",): "nodes and gpus_per_node",
     ("cpus",): "cpus_per_task",
     ("num_cpus",): "cpus_per_task",
@@ -70,7 +77,7 @@ FOREIGN: Mapping[tuple[str, ...], str] = {
     ("image_id",): "container: IMAGE",
     ("mounts",): "container: {mounts: [SOURCE:TARGET]}",
     ("volumes",): "container: {mounts: [SOURCE:TARGET]}",
-    ("file_mounts",): "container: {mounts: [SOURCE:TARGET]}, or files of the workdir",
+    ("file_mounts",): "container: {mounts: [SOURCE:TARGET]}, or put the files into the workdir",
     ("job_name",): "name",
     ("jobname",): "name",
     ("modules",): "setup, as 'module load NAME'",
@@ -92,9 +99,9 @@ FOREIGN: Mapping[tuple[str, ...], str] = {
     ("requeue",): "checkpoint: {requeue: true}",
     ("deepspeed",): "launcher: {type: deepspeed, config: ds_config.json}",
     ("torchrun",): "launcher: torchrun",
-    ("hooks",): "nothing: run them around jobgen submit --wait",
-    ("nccl", "profile"): "nothing: the network's settings follow from the cluster's profile",
-    ("fabric",): "network.fabric in the cluster's profile",
+    ("hooks",): Remark("remove it; run hooks before and after jobgen submit --wait"),
+    ("nccl", "profile"): Remark("remove it; the settings are derived from the cluster profile"),
+    ("fabric",): "network.fabric in the cluster profile",
     ("nccl_version",): "versions: {nccl: 2.27.7}",
     ("cuda_version",): "versions: {cuda: 12.8}",
     ("driver_version",): "versions: {driver: 580.95.5}",
@@ -113,7 +120,7 @@ FOREIGN: Mapping[tuple[str, ...], str] = {
     ("launcher", "backend"): "rdzv",
     ("launcher", "name"): "type",
     ("launcher", "kind"): "type",
-    ("launcher", "hostfile"): "nothing: the hostfile is made from the allocation",
+    ("launcher", "hostfile"): Remark("remove it; the hostfile is created from the allocation"),
     ("launcher", "config_file"): "config",
     ("container", "name"): "image",
     ("container", "volumes"): "mounts",
@@ -150,22 +157,24 @@ FOREIGN: Mapping[tuple[str, ...], str] = {
 
 # Keys of ssh that are refused on purpose, each with its why.
 REFUSED_SSH = {
-    "forward_agent": "forwarding the agent hands your keys to everyone who is root there",
-    "forward_x11": "X11 forwarding opens your display to the other side",
-    "x11": "X11 forwarding opens your display to the other side",
-    "strict_host_key_checking": "host keys are always verified, and nothing switches that off",
-    "host_key_checking": "host keys are always verified, and nothing switches that off",
-    "insecure": "host keys are always verified, and nothing switches that off",
-    "verify_host_key": "host keys are always verified, and nothing switches that off",
+    "forward_agent": "agent forwarding gives root on that host access to your keys",
+    "forward_x11": "X11 forwarding gives the other side access to your display",
+    "x11": "X11 forwarding gives the other side access to your display",
+    "strict_host_key_checking": "host keys are always verified",
+    "host_key_checking": "host keys are always verified",
+    "insecure": "host keys are always verified",
+    "verify_host_key": "host keys are always verified",
     "known_hosts": "host keys are verified against your own known_hosts",
     "user_known_hosts_file": "host keys are verified against your own known_hosts",
     "known_hosts_file": "host keys are verified against your own known_hosts",
-    "proxy_command": "a profile may come from others, and this would run a program of theirs",
-    "local_command": "a profile may come from others, and this would run a program of theirs",
-    "password": "a password never stands in a file; log in by key, agent or keyboard-interactive",
-    "passphrase": "a passphrase never stands in a file; use an agent",
-    "options": "options of ssh belong to your own ~/.ssh/config",
-    "config": "options of ssh belong to your own ~/.ssh/config",
+    "proxy_command": "it would run a command from a profile that others may have written",
+    "local_command": "it would run a command from a profile that others may have written",
+    "password": (
+        "passwords must not be stored in a file; use a key, an agent or keyboard-interactive login"
+    ),
+    "passphrase": "passphrases must not be stored in a file; use an agent",
+    "options": "ssh options belong in your ~/.ssh/config",
+    "config": "ssh options belong in your ~/.ssh/config",
 }
 
 

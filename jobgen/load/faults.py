@@ -8,6 +8,7 @@ from unicodedata import name as character
 from jobgen.load.aliases import (
     LATER,
     REFUSED_SSH,
+    Remark,
     find_section,
     find_sibling,
     get_form,
@@ -60,11 +61,11 @@ def _unknown(tree: Tree, top: type[Form], path: Path) -> Path:
     name, place = str(path[-1]), tree.find_place(path, of_key=True)
     later = LATER.get(tuple(map(str, path)))
     if later:
-        message = f"'{join_path(path)}' is not in this version of jobgen"
-        tree.say("J117", message, path, f"until then: {later}", place=place)
+        message = f"'{join_path(path)}' is not supported by this version of jobgen"
+        tree.say("J117", message, path, f"instead: {later}", place=place)
         return path
     if path[:1] == ("ssh",) and normalize_key(name) in REFUSED_SSH:
-        message = f"'{join_path(path)}' is refused: {REFUSED_SSH[normalize_key(name)]}"
+        message = f"'{join_path(path)}' is not allowed: {REFUSED_SSH[normalize_key(name)]}"
         tree.say("J170", message, path, "remove it", place=place)
         return path
     siblings = _form_at(top, path[:-1]).keys
@@ -73,7 +74,7 @@ def _unknown(tree: Tree, top: type[Form], path: Path) -> Path:
     if word in siblings:
         close = word
     odd = next((c for c in name if not c.isascii()), "")
-    remark = f" (it holds U+{ord(odd):04X}, {character(odd)})" if odd else ""
+    remark = f" (contains U+{ord(odd):04X}, {character(odd)})" if odd else ""
     message = f"unknown key '{join_path(path)}'{remark}"
     tree.say("J102", message, path, _hint(top, path, close), place=place)
     return (*path[:-1], close)
@@ -83,6 +84,8 @@ def _hint(top: type[Form], path: Path, close: str) -> str:
     """What may have been meant: the first of several guesses that has an answer."""
     word = normalize_key(str(path[-1]))
     other = translate(path)
+    if isinstance(other, Remark):
+        return other
     if other:
         away = len(path) == 1 and other not in top.keys
         home = find_section(other, top) if away else ""
@@ -90,7 +93,7 @@ def _hint(top: type[Form], path: Path, close: str) -> str:
     if close:
         return f"did you mean '{close}'?"
     if len(path) > 1:
-        top_key = f"'{word}' stands at the top of the file" if word in top.keys else ""
+        top_key = f"'{word}' is a top-level key" if word in top.keys else ""
         return top_key or _option(top, str(path[-1])) or _known(top, path)
     home = find_section(word, top)
     inner = f"it is a key of {home}: write {home}: {{{word}: …}}" if home else ""
@@ -103,8 +106,8 @@ def _hint(top: type[Form], path: Path, close: str) -> str:
 def _theirs(top: type[Form], word: str) -> str:
     """Whether the other file has such a key."""
     if top is JobSpec:
-        return "it is a key of a cluster's profile" if word in ClusterProfile.keys else ""
-    return "it is a key of a job" if word in JobSpec.keys else ""
+        return "it is a key of cluster profiles" if word in ClusterProfile.keys else ""
+    return "it is a key of jobs" if word in JobSpec.keys else ""
 
 
 def _option(top: type[Form], name: str) -> str:
@@ -114,7 +117,8 @@ def _option(top: type[Form], name: str) -> str:
     if name.replace("_", "-") not in sbatch_options():
         return ""
     return (
-        f"an option of sbatch: write it under {'slurm' if top is JobSpec else 'defaults: slurm'}:"
+        "it is an sbatch option: write it under "
+        f"{('slurm' if top is JobSpec else 'defaults: slurm')}:"
     )
 
 
@@ -122,7 +126,9 @@ def _known(top: type[Form], path: Path) -> str:
     keys = [n for n, k in _form_at(top, path[:-1]).keys.items() if not k.hidden]
     which = "job" if top is JobSpec else "cluster"
     return (
-        f"known keys: {', '.join(keys)}" if len(keys) <= 12 else f"all keys: jobgen schema {which}"
+        f"keys: {', '.join(keys)}"
+        if len(keys) <= 12
+        else f"list all keys with: jobgen schema {which}"
     )
 
 

@@ -252,7 +252,7 @@ def _judge(look: Inputs, found: _Found, value: str, planned: PlannedArguments) -
         said += f"the plan assumes {key}: {value}"
     if wins:
         said += "; options from train: come last and win"
-    return PlanCheck(status, said, CONTRADICTION, f"write {key}: {write} under train:", found.place)
+    return PlanCheck(status, said, CONTRADICTION, f"set {key}: {write} under train:", found.place)
 
 
 def _rival(found: _Found, planned: PlannedArguments, names: set[str]) -> str:

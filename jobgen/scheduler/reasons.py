@@ -6,60 +6,60 @@ Source: ``squeue(1)``, section JOB REASON CODES, and ``src/common/job_state_reas
 from __future__ import annotations
 
 _WORDS = {
-    "Priority": "other jobs are ahead",
+    "Priority": "waiting for other jobs",
     "Resources": "next in line, waiting for free nodes",
-    "Dependency": "waits for another job to end",
-    "DependencyNeverSatisfied": "never starts: the job it waits for ended otherwise; cancel it",
-    "BeginTime": "may not start before its begin time (a requeued job waits about two minutes)",
-    "JobHeldUser": "held by you: scontrol release lets it go",
-    "JobHeldAdmin": "held by an administrator, or requeued too often: ask them",
-    "JobArrayTaskLimit": "as many tasks of the array run as the array allows at once",
-    "PartitionTimeLimit": "never starts: --time is over the partition's limit",
+    "Dependency": "waiting for another job to end",
+    "DependencyNeverSatisfied": "never starts: its dependency can no longer be met; cancel it",
+    "BeginTime": "not before its begin time (a requeued job waits about two minutes)",
+    "JobHeldUser": "held by you: release it with scontrol release",
+    "JobHeldAdmin": "held by an administrator, or requeued too often: ask the administrators",
+    "JobArrayTaskLimit": "the array already runs as many tasks as its limit allows",
+    "PartitionTimeLimit": "never starts: --time exceeds the partition's limit",
     "PartitionNodeLimit": "never starts: more nodes than the partition allows",
-    "PartitionConfig": "never starts: asks for more than the partition's limits allow",
+    "PartitionConfig": "never starts: the request exceeds the partition's limits",
     "PartitionDown": "the partition is closed",
     "PartitionInactive": "the partition is closed",
-    "ReqNodeNotAvail": "nodes are reserved or down, as for maintenance: a shorter --time may fit",
-    "Reservation": "waits for its reservation to begin",
+    "ReqNodeNotAvail": "nodes are reserved or down (maintenance?): a shorter --time may fit",
+    "Reservation": "waiting for its reservation to begin",
     "ReservationDeleted": "never starts: its reservation was deleted",
-    "Licenses": "waits for a licence",
-    "BadConstraints": "never starts: no node can ever fit the request",
-    "InvalidAccount": "never starts: the account is not valid here",
-    "InvalidQOS": "never starts: the QOS is not valid here",
-    "AccountNotAllowed": "never starts: this account may not use the partition",
-    "QOSNotAllowed": "never starts: this QOS may not use the partition",
-    "NodeDown": "a node that it needs is down",
+    "Licenses": "waiting for a license",
+    "BadConstraints": "never starts: no node can satisfy the request",
+    "InvalidAccount": "never starts: invalid account",
+    "InvalidQOS": "never starts: invalid QOS",
+    "AccountNotAllowed": "never starts: the account may not use this partition",
+    "QOSNotAllowed": "never starts: the QOS may not use this partition",
+    "NodeDown": "a required node is down",
     "Prolog": "the nodes are being prepared",
-    "Cleaning": "an earlier run of it is being cleaned up",
-    "JobLaunchFailure": "could not be started: the log or working directory is missing",
+    "Cleaning": "an earlier run of this job is still being cleaned up",
+    "JobLaunchFailure": "could not start: the directory of the log or of the job is missing",
     "JobHoldMaxRequeue": "held: requeued as often as the site allows",
     "RaisedSignal": "ended by a signal",
-    "NonZeroExitCode": "the script ended with an exit code other than 0",
-    "OutOfMemory": "more memory than it asked for",
+    "NonZeroExitCode": "the script exited with a nonzero code",
+    "OutOfMemory": "out of memory",
     "TimeLimit": "the time limit was reached",
     "SystemFailure": "a node or Slurm itself failed",
     "InactiveLimit": "the job was idle for too long",
-    "BurstBufferResources": "waits for the burst buffer",
-    "FrontEndDown": "a front end is down",
+    "BurstBufferResources": "waiting for the burst buffer",
+    "FrontEndDown": "a front-end node is down",
     "MaxMemPerLimit": "never starts: more memory than the site allows",
-    "job requeued in held state": "requeued and held: scontrol release lets it go",
-    "launch failed requeued held": "could not be started and is held: scontrol release tries again",
+    "job requeued in held state": "requeued and held: release it with scontrol release",
+    "launch failed requeued held": "could not start and is held: retry with scontrol release",
 }  # fmt: skip
 
 # longest first: AssocGrpGRES before AssocGrp
 _LIMITS = (
-    ("AssocGrp", "your account's share is in use{what}: starts when other jobs of it end"),
-    ("AssocMaxWall", "never starts: --time is over your account's limit"),
-    ("AssocMax", "over a limit of your account{what}"),
-    ("QOSGrp", "the QOS is in use to its limit{what}: starts when other jobs of it end"),
-    ("QOSMaxWall", "never starts: --time is over the QOS's limit"),
-    ("QOSMin", "never starts: asks for less than the QOS's least{what}"),
-    ("QOSMax", "over a limit of the QOS{what}"),
+    ("AssocGrp", "your account is at its limit{what}: starts when other jobs of the account end"),
+    ("AssocMaxWall", "never starts: --time exceeds your account's limit"),
+    ("AssocMax", "exceeds a limit of your account{what}"),
+    ("QOSGrp", "the QOS is at its limit{what}: starts when other jobs of the QOS end"),
+    ("QOSMaxWall", "never starts: --time exceeds the QOS limit"),
+    ("QOSMin", "never starts: below the QOS minimum{what}"),
+    ("QOSMax", "exceeds a QOS limit{what}"),
     ("MaxMem", "never starts: more memory than the site allows"),
 )
 _WHAT = (
     ("GRES", "GPUs"), ("Node", "nodes"), ("Cpu", "CPUs"), ("CPU", "CPUs"), ("Mem", "memory"),
-    ("Submit", "jobs submitted"), ("Job", "jobs"), ("Wall", "time"), ("Billing", "billing"),
+    ("Submit", "submitted jobs"), ("Job", "jobs"), ("Wall", "time"), ("Billing", "billing"),
 )  # fmt: skip
 
 
@@ -77,10 +77,10 @@ def is_held(reason: str) -> bool:
 def explain_pending(text: str) -> str:
     """Plain words for Slurm's reason, empty where there is nothing to add to it.
 
-    >>> pending_reason("Priority")
-    'other jobs are ahead'
-    >>> pending_reason("QOSMaxGRESPerUser")
-    'over a limit of the QOS (GPUs)'
+    >>> explain_pending("Priority")
+    'waiting for other jobs'
+    >>> explain_pending("QOSMaxGRESPerUser")
+    'exceeds a QOS limit (GPUs)'
     """
     text = text.strip().strip("()")
     word = text.split(",")[0].split(":")[0].strip()
@@ -96,8 +96,8 @@ def explain_pending(text: str) -> str:
 def explain_reason(text: str) -> str:
     """Slurm's own word, and what it means where that is known.
 
-    >>> in_words("Priority")
-    'Priority: other jobs are ahead'
+    >>> explain_reason("Priority")
+    'Priority: waiting for other jobs'
     """
     words = explain_pending(text)
     return f"{text.strip()}: {words}" if words else text.strip()

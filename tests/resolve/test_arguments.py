@@ -28,19 +28,19 @@ def differing(run: str, train: str, **facts: object) -> list[PlanCheck]:
                 "run: --per_device_train_batch_size 4, but train.micro_batch is 2; "
                 "options from train: come last and win"
             ),
-            "write micro_batch: 4 under train:",
+            "set micro_batch: 4 under train:",
         ),
         (  # not written, and assumed
             f"framework: hf-trainer, {LLAMA}",
             "train.py --per-device-train-batch-size=4",
             "run: --per-device-train-batch-size 4, but the plan assumes micro_batch: 1",
-            "write micro_batch: 4 under train:",
+            "set micro_batch: 4 under train:",
         ),
         (
             f"framework: none, {LLAMA}",
             "train.py --per_device_train_batch_size 4",
             "run: --per_device_train_batch_size 4, but the plan assumes micro_batch: 1",
-            "write micro_batch: 4 under train:",
+            "set micro_batch: 4 under train:",
         ),
         (  # not written, but passed: 1 would win over 8
             "framework: hf-trainer, micro_batch: 2",
@@ -49,7 +49,7 @@ def differing(run: str, train: str, **facts: object) -> list[PlanCheck]:
                 "run: --gradient_accumulation_steps 8, but train: leaves "
                 "gradient_accumulation at its default, 1; options from train: come last and win"
             ),
-            "write gradient_accumulation: 8 under train:",
+            "set gradient_accumulation: 8 under train:",
         ),
         (
             "framework: hf-trainer, micro_batch: 2, global_batch: 64",
@@ -58,7 +58,7 @@ def differing(run: str, train: str, **facts: object) -> list[PlanCheck]:
                 "run: --gradient_accumulation_steps 8, but train.global_batch sets "
                 "gradient_accumulation to 2; options from train: come last and win"
             ),
-            "write gradient_accumulation: 8 under train:",
+            "set gradient_accumulation: 8 under train:",
         ),
         (
             f"framework: hf-trainer, {LLAMA}",
@@ -67,19 +67,19 @@ def differing(run: str, train: str, **facts: object) -> list[PlanCheck]:
                 "run: --gradient_checkpointing, but train: leaves activation_checkpointing "
                 "at its default, none"
             ),
-            "write activation_checkpointing: full under train:",
+            "set activation_checkpointing: full under train:",
         ),
         (
             f"framework: hf-trainer, {LLAMA}",
             "train.py --optim adamw_bnb_8bit --block_size 4096",
             "run: --optim adamw_bnb_8bit, but the plan assumes optimizer: adamw",
-            "write optimizer: adamw8bit under train:",
+            "set optimizer: adamw8bit under train:",
         ),
         (
             f"framework: megatron, {LLAMA}, strategy: zero1, micro_batch: 1",
             "pretrain_gpt.py --seq-length 8192 --micro-batch-size 1",
             "run: --seq-length 8192, but the plan assumes seq_len: 2048",
-            "write seq_len: 8192 under train:",
+            "set seq_len: 8192 under train:",
         ),
         (
             f"framework: megatron, {LLAMA}, strategy: 3d, tp: 4, micro_batch: 1",
@@ -88,7 +88,7 @@ def differing(run: str, train: str, **facts: object) -> list[PlanCheck]:
                 "run: --tensor-model-parallel-size 8, but train.tp is 4; "
                 "options from train: come last and win"
             ),
-            "write tp: 8 under train:",
+            "set tp: 8 under train:",
         ),
         (
             "framework: torchtitan, strategy: fsdp2, seq_len: 4096",
@@ -97,7 +97,7 @@ def differing(run: str, train: str, **facts: object) -> list[PlanCheck]:
                 "run: --training.seq-len 8192, but train.seq_len is 4096; "
                 "options from train: come last and win"
             ),
-            "write seq_len: 8192 under train:",
+            "set seq_len: 8192 under train:",
         ),
         (
             f"framework: lightning, {LLAMA}, strategy: fsdp2",
@@ -106,7 +106,7 @@ def differing(run: str, train: str, **facts: object) -> list[PlanCheck]:
                 "run: --trainer.precision 16-mixed, but train: leaves precision at its "
                 "default, bf16; options from train: come last and win"
             ),
-            "write precision: fp16 under train:",
+            "set precision: fp16 under train:",
         ),
         (
             "framework: lightning, strategy: ddp",
@@ -115,19 +115,19 @@ def differing(run: str, train: str, **facts: object) -> list[PlanCheck]:
                 "run: --trainer.strategy deepspeed_stage_3, but train.strategy is ddp; "
                 "options from train: come last and win"
             ),
-            "write strategy: zero3 under train:",
+            "set strategy: zero3 under train:",
         ),
         (
             f"framework: deepspeed, {LLAMA}, strategy: zero2, micro_batch: 1",
             "train.py --zero_stage 3",
             "run: --zero_stage 3, but train.strategy is zero2",
-            "write strategy: zero3 under train:",
+            "set strategy: zero3 under train:",
         ),
         (
             "strategy: fsdp2, seq_len: 2048",
             "MBS=4\n  train.py --seq_length 4096",
             "run: --seq_length 4096, but train.seq_len is 2048",
-            "write seq_len: 4096 under train:",
+            "set seq_len: 4096 under train:",
         ),
     ],
 )
@@ -213,18 +213,18 @@ def test_a_deepspeed_configuration_that_run_names_is_compared() -> None:
     assert [(c.message, c.hint) for c in found] == [
         (
             "run: ./conf/ds.json:2: train_micro_batch_size_per_gpu 4, but train.micro_batch is 1",
-            "write micro_batch: 4 under train:",
+            "set micro_batch: 4 under train:",
         ),
         (
             "run: ./conf/ds.json:5: zero_optimization.stage 3, but train.strategy is zero2",
-            "write strategy: zero3 under train:",
+            "set strategy: zero3 under train:",
         ),
         (
             (
                 "run: ./conf/ds.json:7: zero_optimization.offload_optimizer.device cpu, "
                 "but train: leaves offload at its default, none"
             ),
-            "write offload: optimizer under train:",
+            "set offload: optimizer under train:",
         ),
     ]
 

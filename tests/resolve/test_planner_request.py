@@ -41,8 +41,8 @@ def test_auto_without_gpus_is_ddp() -> None:
 @pytest.mark.parametrize(
     ("words", "cluster", "said"),
     [
-        ("strategy: auto", GPUS, "train.model does not say which model it is"),
-        ("strategy: auto, model: acme/none-8b", GPUS, "'acme/none-8b' are not known"),
+        ("strategy: auto", GPUS, "train.model does not name a model"),
+        ("strategy: auto, model: acme/none-8b", GPUS, "unknown sizes of 'acme/none-8b'"),
     ],
 )
 def test_auto_says_what_it_would_have_to_know(words: str, cluster: str, said: str) -> None:

@@ -86,7 +86,7 @@ def test_torchtitan_is_said_to_save_at_its_interval_only() -> None:
     train = "{framework: torchtitan, strategy: fsdp2}"
     run = "-m torchtitan.train --module llama3 --config llama3_8b"
     made = plan(job(checkpoint=REQUEUE, train=train, run=run), stop_file_named=False)
-    assert any("handles no signal and no stop file" in note.message for note in made.notes)
+    assert any("handles neither signals nor a stop file" in note.message for note in made.notes)
     assert warned(made) == []
     assert "--checkpoint.enable" in files(made)["program.sh"]
     assert "stop file" not in str(plan(job(train=train, run=run)).notes)

@@ -109,14 +109,14 @@ def test_another_model_in_run_than_the_planned_one_is_noted(option: str) -> None
 @pytest.mark.parametrize(
     ("train", "line", "hint"),
     [
-        ("{strategy: ddp, micro_batch: 3, global_batch: 100}", 5, "write global_batch: 96 or 144"),
-        (f"{{strategy: 3d, tp: 3, model: {SHAPE}}}", 5, "write tp: 2 or 4"),
-        ("{framework: torchtitan, precision: fp16}", 5, "write precision: bf16"),
-        ("{framework: megatron}", 5, "write micro_batch: 1, and global_batch"),
+        ("{strategy: ddp, micro_batch: 3, global_batch: 100}", 5, "set global_batch: 96 or 144"),
+        (f"{{strategy: 3d, tp: 3, model: {SHAPE}}}", 5, "set tp: 2 or 4"),
+        ("{framework: torchtitan, precision: fp16}", 5, "set precision: bf16"),
+        ("{framework: megatron}", 5, "set micro_batch: 1, and global_batch"),
         (
             f"{{framework: megatron, micro_batch: 1, model: {HALF_BIASED}}}",
             5,
-            "write bias: true without qkv_bias, or bias: false",
+            "set bias: true without qkv_bias, or bias: false",
         ),
     ],
 )
@@ -211,7 +211,7 @@ def test_unknown_keys_of_a_deepspeed_configuration_are_told_without_train() -> N
     made = plan(text, texts={"ds.json": b'{\n "zero_optimisation": {"stage": 2}\n}'})
     (found,) = [note for note in made.notes if note.code == "J237"]
     assert found.severity == "warning"
-    assert found.message.startswith("ds.json:2: zero_optimisation is no key of DeepSpeed")
+    assert found.message.startswith("ds.json:2: unknown DeepSpeed key zero_optimisation")
     assert found.hint == "did you mean 'zero_optimization'?"
     made = plan(text, texts={"ds.json": b'{"zero_optimization": {"stage": "auto"}}'})
     assert [note for note in made.notes if note.code == "J237"] == []
@@ -241,15 +241,15 @@ def configured(
 @pytest.mark.parametrize(
     ("config", "launcher", "sources", "severity", "message"),
     [
-        ('{"train_batch_size": 8}', "deepspeed", READS, "error", "8 is not 1 x 1 x 16 ranks"),
-        ('{"train_batch_size": 8}', "deepspeed", None, "warning", "8 is not 1 x 1 x 16 ranks"),
-        ('{"train_batch_size": 8}', "deepspeed", {"ds.py": ""}, "warning", "is not 1 x 1 x 16"),
+        ('{"train_batch_size": 8}', "deepspeed", READS, "error", "8, but 1 x 1 x 16 ranks"),
+        ('{"train_batch_size": 8}', "deepspeed", None, "warning", "8, but 1 x 1 x 16 ranks"),
+        ('{"train_batch_size": 8}', "deepspeed", {"ds.py": ""}, "warning", "but 1 x 1 x 16"),
         (  # fewer ranks are data parallel than there are
             '{"train_batch_size": 8}',
             "deepspeed",
             {"ds.py": "JOBGEN_DEEPSPEED_CONFIG; initialize(mpu=mpu)"},
             "warning",
-            "is not 1 x 1 x 16 ranks",
+            "but 1 x 1 x 16 ranks",
         ),
         ('{"train_batch_size": 32}', "deepspeed", READS, "", ""),
         ("{}", "deepspeed", READS, "error", "c/ds sets no batch"),
@@ -273,17 +273,17 @@ def configured(
             "deepspeed",
             READS,
             "error",
-            "c/ds:1: zero_optimisation is no key",
+            "c/ds:1: unknown DeepSpeed key zero_optimisation",
         ),
         (
             '{"train_batch_size": 8}',
             "accelerate",
             {"ds.py": "import accelerate"},
             "error",
-            "c/in:1: train_batch_size 8 is not 1 x 1 x 16",
+            "c/in:1: train_batch_size 8 but 1 x 1 x 16",
         ),
         ('{"train_batch_size": "auto"}', "accelerate", {"ds.py": "import accelerate"}, "", ""),
-        ('{"zero": {}}', "accelerate", None, "warning", "c/in:1: zero is no key"),
+        ('{"zero": {}}', "accelerate", None, "warning", "c/in:1: unknown DeepSpeed key zero"),
     ],
 )
 def test_a_configuration_of_the_launcher_is_checked_as_that_of_train(
@@ -297,7 +297,7 @@ def test_a_configuration_of_the_launcher_is_checked_as_that_of_train(
 def test_a_configuration_of_the_launcher_is_checked_beside_train() -> None:
     config = '{"train_batch_size": 8}'
     ((severity, message, _),) = configured(config, "deepspeed", READS, train="{framework: none}")
-    assert (severity, "is not 1 x 1 x 16 ranks" in message) == ("error", True)
+    assert (severity, "but 1 x 1 x 16 ranks" in message) == ("error", True)
     assert (
         configured(config, "deepspeed", READS, train="{framework: none, tp: 2, strategy: 3d}") == []
     )
