@@ -33,7 +33,7 @@ def launch(request: LaunchRequest) -> Launch:
     node = _pdsh(request) if pdsh else _srun(request)
     slots = request.shape.ranks_per_node
     hostfile = (
-        "# DeepSpeed's list of nodes, from what Slurm gave\n"
+        "# DeepSpeed's hostfile, from Slurm's list of nodes\n"
         f'printf \'%s slots={slots}\\n\' "${{HOSTS[@]}}" >"$JOBGEN_STATE_DIR/hostfile"'
     )
     why = (

@@ -21,7 +21,7 @@ _FINISHED = """\
 rc=$?
 trap - EXIT
 ((rc == 0)) || exit "$rc"
-# all ranks have ended well: the batch shell need not wait for a node that was lost
+# all ranks have succeeded: the batch shell need not wait for a lost node
 : >"$JOBGEN_STATE_DIR/finished.$JOBGEN_RESTART\""""
 
 

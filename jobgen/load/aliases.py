@@ -9,7 +9,7 @@ from jobgen.model.form import Form, Key
 Path = tuple[str | int, ...]
 
 
-class Remark(str):
+class WholeHint(str):
     """A whole hint, for a key without a successor."""
 
     __slots__ = ()
@@ -99,8 +99,8 @@ FOREIGN: Mapping[tuple[str, ...], str] = {
     ("requeue",): "checkpoint: {requeue: true}",
     ("deepspeed",): "launcher: {type: deepspeed, config: ds_config.json}",
     ("torchrun",): "launcher: torchrun",
-    ("hooks",): Remark("remove it; run hooks before and after jobgen submit --wait"),
-    ("nccl", "profile"): Remark("remove it; the settings are derived from the cluster profile"),
+    ("hooks",): WholeHint("remove it; run hooks before and after jobgen submit --wait"),
+    ("nccl", "profile"): WholeHint("remove it; the settings are derived from the cluster profile"),
     ("fabric",): "network.fabric in the cluster profile",
     ("nccl_version",): "versions: {nccl: 2.27.7}",
     ("cuda_version",): "versions: {cuda: 12.8}",
@@ -120,7 +120,7 @@ FOREIGN: Mapping[tuple[str, ...], str] = {
     ("launcher", "backend"): "rdzv",
     ("launcher", "name"): "type",
     ("launcher", "kind"): "type",
-    ("launcher", "hostfile"): Remark("remove it; the hostfile is created from the allocation"),
+    ("launcher", "hostfile"): WholeHint("remove it; the hostfile is created from the allocation"),
     ("launcher", "config_file"): "config",
     ("container", "name"): "image",
     ("container", "volumes"): "mounts",

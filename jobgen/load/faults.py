@@ -8,7 +8,7 @@ from unicodedata import name as character
 from jobgen.load.aliases import (
     LATER,
     REFUSED_SSH,
-    Remark,
+    WholeHint,
     find_section,
     find_sibling,
     get_form,
@@ -84,7 +84,7 @@ def _hint(top: type[Form], path: Path, close: str) -> str:
     """What may have been meant: the first of several guesses that has an answer."""
     word = normalize_key(str(path[-1]))
     other = translate(path)
-    if isinstance(other, Remark):
+    if isinstance(other, WholeHint):
         return other
     if other:
         away = len(path) == 1 and other not in top.keys

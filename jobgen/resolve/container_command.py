@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _WHY = {"apptainer": "Set again inside, because the image's own variables would win."}
 _SET_AGAIN = 'eval "$JOBGEN_ENV"; unset JOBGEN_ENV; exec bash "$0"'
 _CONVERT = """\
-# The first rank converts the image into apptainer's cache; the others wait and find it there.
+# The first rank converts the image into apptainer's cache; the other ranks wait and reuse it.
 converted=$JOBGEN_STATE_DIR/image.$JOBGEN_RESTART
 if [[ $SLURM_PROCID == 0 ]]; then
     apptainer exec IMAGE true
