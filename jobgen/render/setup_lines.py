@@ -34,9 +34,7 @@ def format_site_setup(setup: Sequence[Setting], precedence: Precedence) -> list[
         kept, _WIDTH, initial_indent=begin, subsequent_indent="    ", break_on_hyphens=False
     )
     return [
-        Raw(
-            "# Variables set by Slurm, jobgen and the job override those set in the lines up to eval."
-        ),
+        Raw("# The lines before eval do not override variables of Slurm, jobgen and the job."),
         Raw(" \\\n".join(saved) + " 2>/dev/null) || true"),
         *format_setup(setup),
         *([Raw(f"unset -v {' '.join(precedence.gpus)}")] if precedence.gpus else []),

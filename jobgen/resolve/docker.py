@@ -35,7 +35,7 @@ mapfile -t minors < <(printf '%s\\n' /sys/class/kfd/kfd/topology/nodes/*/propert
     die 96 'ROCR_VISIBLE_DEVICES lists no GPUs: docker would use all GPUs of the node'
 gpus=()
 for gpu in ${ROCR_VISIBLE_DEVICES//,/ }; do
-    [[ -n ${minors[gpu]:-} ]] || die 96 "GPU $gpu in ROCR_VISIBLE_DEVICES does not exist on this node"
+    [[ -n ${minors[gpu]:-} ]] || die 96 "no GPU $gpu on this node, but in ROCR_VISIBLE_DEVICES"
     gpus+=("--device=/dev/dri/renderD${minors[gpu]}")
 done"""
 
