@@ -16,23 +16,23 @@ from jobgen.model.plan import Mount, Part, Setting
 _TCPX, _TCPXO, _GIB = "/var/lib/tcpx/lib64", "/var/lib/tcpxo/lib64", "/usr/local/gib"
 _SOCKET = "/run/tcpx-$SLURM_JOB_ID"
 _APERTURE = "/dev/aperture_devices"
-_PINNED = "Google pins it for TCPX"
+_PINNED = "required by Google for TCPX"
 _TCPX_LIST = {
-    "NCCL_CROSS_NIC": ("0", f"{_PINNED}: a card talks to its own rail only"),
-    "NCCL_ALGO": ("Ring", f"{_PINNED}: it is tuned for rings"),
-    "NCCL_PROTO": ("Simple", f"{_PINNED}: the low-latency protocols need what TCP does not give"),
-    "NCCL_NSOCKS_PERTHREAD": ("4", f"{_PINNED}: streams of each card"),
-    "NCCL_SOCKET_NTHREADS": ("1", f"{_PINNED}: the threads are those of the bindings"),
-    "NCCL_DYNAMIC_CHUNK_SIZE": ("524288", f"{_PINNED}: the size of what is sent at once"),
-    "NCCL_P2P_NET_CHUNKSIZE": ("524288", f"{_PINNED}: the size of what is sent at once"),
-    "NCCL_P2P_PCI_CHUNKSIZE": ("524288", f"{_PINNED}: the size of what is sent at once"),
-    "NCCL_P2P_NVL_CHUNKSIZE": ("1048576", f"{_PINNED}: the size of what is sent at once"),
-    "NCCL_BUFFSIZE": ("4194304", f"{_PINNED}: the buffer of a channel"),
-    "NCCL_NET_GDR_LEVEL": ("PIX", f"{_PINNED}: a card serves the GPUs of its own switch"),
-    "NCCL_P2P_PXN_LEVEL": ("0", f"{_PINNED}: no GPU sends through another one's card"),
+    "NCCL_CROSS_NIC": ("0", f"{_PINNED}: each NIC talks only to its own rail"),
+    "NCCL_ALGO": ("Ring", f"{_PINNED}: tuned for rings"),
+    "NCCL_PROTO": ("Simple", f"{_PINNED}: the LL protocols do not work over TCP"),
+    "NCCL_NSOCKS_PERTHREAD": ("4", f"{_PINNED}: streams per NIC"),
+    "NCCL_SOCKET_NTHREADS": ("1", f"{_PINNED}: must match the thread bindings"),
+    "NCCL_DYNAMIC_CHUNK_SIZE": ("524288", f"{_PINNED}: chunk size"),
+    "NCCL_P2P_NET_CHUNKSIZE": ("524288", f"{_PINNED}: chunk size"),
+    "NCCL_P2P_PCI_CHUNKSIZE": ("524288", f"{_PINNED}: chunk size"),
+    "NCCL_P2P_NVL_CHUNKSIZE": ("1048576", f"{_PINNED}: chunk size"),
+    "NCCL_BUFFSIZE": ("4194304", f"{_PINNED}: channel buffer size"),
+    "NCCL_NET_GDR_LEVEL": ("PIX", f"{_PINNED}: a NIC serves the GPUs on its own PCIe switch"),
+    "NCCL_P2P_PXN_LEVEL": ("0", f"{_PINNED}: GPUs do not send through another GPU's NIC"),
     "NCCL_GPUDIRECTTCPX_PROGRAM_FLOW_STEERING_WAIT_MICROS": (
         "500000",
-        f"{_PINNED}: how long the card takes to learn a flow",
+        f"{_PINNED}: time for the NIC to program a flow rule",
     ),
 }
 
@@ -40,10 +40,10 @@ _TCPX_LIST = {
 def configure_tcpx(site: NetworkSite) -> Part:
     """The plug-in by name, its interfaces, and Google's whole list."""
     place = site.place("network", "fabric")
-    why = "the network is TCPX: NCCL must use Google's plug-in, and not plain TCP"
+    why = "TCPX only: fail instead of silently falling back to plain TCP"
     env = {"NCCL_NET": Setting("GPUDirectTCPX_v7", why, place)} | set_sockets(site)
     env |= _interfaces(site, "NCCL_GPUDIRECTTCPX_CTRL_DEV", "NCCL_GPUDIRECTTCPX_SOCKET_IFNAME")
-    why = "where the daemon that receives for the GPUs listens; the prologue starts it for the job"
+    why = "socket of the TCPX receive daemon, which the prologue starts"
     env["NCCL_GPUDIRECTTCPX_UNIX_CLIENT_PREFIX"] = Setting(_SOCKET, why, place)
     return Part(
         "",
@@ -56,10 +56,10 @@ def configure_tcpx(site: NetworkSite) -> Part:
 def configure_tcpxo(site: NetworkSite) -> Part:
     """Google's script, the plug-in by name, and the interfaces: the plug-in checks the rest."""
     place = site.place("network", "fabric")
-    why = "the network is TCPXO: NCCL must use Google's plug-in, and not plain TCP"
+    why = "TCPXO only: fail instead of silently falling back to plain TCP"
     env = {"NCCL_NET": Setting("FasTrak", why, place)} | _bootstrap(site)
     env |= _interfaces(site, "NCCL_FASTRAK_CTRL_DEV", "NCCL_FASTRAK_IFNAME")
-    why = "where the plug-in finds the cards' memory windows"
+    why = "device memory apertures of the NICs"
     env["NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY"] = Setting(_APERTURE, why, place)
     return Part(
         "",
@@ -73,7 +73,7 @@ def configure_tcpxo(site: NetworkSite) -> Part:
 def configure_gib(site: NetworkSite) -> Part:
     """Google's script, and the plug-in by name."""
     place = site.place("network", "fabric")
-    why = "the network is RDMA under Google's plug-in: without it, NCCL must fail and not crawl"
+    why = "gIB only (RDMA): fail instead of silently falling back to TCP"
     return Part(
         "",
         env={"NCCL_NET": Setting("gIB", why, place)} | _bootstrap(site),
@@ -88,7 +88,7 @@ def _bootstrap(site: NetworkSite) -> Env:
     names = site.network.socket_ifname
     if names is None:
         return {}
-    why = "the interface for bootstrap, written as in Google's run scripts: the plug-in checks it"
+    why = "bootstrap interface, spelled as in Google's run scripts, because the plug-in checks it"
     return {"NCCL_SOCKET_IFNAME": Setting(names, why, site.place("network", "socket_ifname"))}
 
 
@@ -96,11 +96,11 @@ def _interfaces(site: NetworkSite, control: str, data: str) -> Env:
     """Whole names, without the ``=`` of NCCL_SOCKET_IFNAME, which the plug-ins do not know."""
     network, env = site.network, Env()
     if network.socket_ifname is not None:
-        why = "the interface over which connections are arranged"
+        why = "interface for control connections"
         place = site.place("network", "socket_ifname")
         env[control] = Setting(network.socket_ifname.lstrip("=^"), why, place)
     if network.data_ifname is not None:
-        why = "the interfaces of the training network"
+        why = "interfaces of the training network"
         place = site.place("network", "data_ifname")
         env[data] = Setting(network.data_ifname, why, place)
     return env
@@ -108,8 +108,8 @@ def _interfaces(site: NetworkSite, control: str, data: str) -> Env:
 
 def _there(path: str, place: Place) -> Setting:
     """A line that ends the job where the plug-in is missing."""
-    why = "without Google's plug-in, training would crawl over TCP"
-    missing = "the plug-in is not installed here, or not mounted into the container"
+    why = "without Google's plug-in, NCCL falls back to slow TCP"
+    missing = "the plug-in is not installed on this node, or not mounted into the container"
     return Setting(f"[[ -r {path} ]] || die 96 '{path}: {missing}'", why, place)
 
 
@@ -119,11 +119,11 @@ def _sourced(script: str, place: Place, before: str = "") -> tuple[Setting, ...]
     They run on the node, inside of a container where there is one, so what the script exports
     needs no naming to reach the ranks.
     """
-    why = "Google's settings for this network, as they come with the plug-in"
+    why = "Google's settings for this network, shipped with the plug-in"
     return (_there(script, place), Setting(f"{before}source {script}", why, place))
 
 
 def _library(lib: str, place: Place) -> Setting:
     """A line that puts the plug-in's libraries first, whatever the job's environment says."""
     path = f"export LD_LIBRARY_PATH={lib}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"
-    return Setting(path, "NCCL must find the plug-in", place)
+    return Setting(path, "lets NCCL find the plug-in", place)

@@ -11,26 +11,26 @@ from jobgen.model.plan import Part, Setting
 # releases of the plug-in after 1.11 call themselves Libfabric and still answer to this name
 _PLUG_IN = "AWS Libfabric"
 _OLD = {
-    "FI_PROVIDER": ("efa", "aws-ofi-nccl up to 1.5 does not choose the EFA provider itself"),
-    "NCCL_PROTO": ("simple", "the low-latency protocols fail over EFA up to aws-ofi-nccl 1.5"),
+    "FI_PROVIDER": ("efa", "aws-ofi-nccl 1.5 and older does not select the EFA provider by itself"),
+    "NCCL_PROTO": ("simple", "the LL protocols fail over EFA with aws-ofi-nccl 1.5 and older"),
 }
-_RDMA = {"FI_EFA_USE_DEVICE_RDMA": ("1", "aws-ofi-nccl before 1.7 uses RDMA only where it is told")}
+_RDMA = {"FI_EFA_USE_DEVICE_RDMA": ("1", "aws-ofi-nccl before 1.7 does not enable RDMA by default")}
 _SLINGSHOT = {
     "NCCL_NET_GDR_LEVEL": (
         "PHB",
-        "a card on the CPU's bridge may read GPU memory: else all goes through the host's",
+        "allow GPUDirect RDMA across the CPU's PCIe root; otherwise data is staged in host memory",
     ),
     "FI_MR_CACHE_MONITOR": (
         "userfaultfd",
-        "HPE's setting: libfabric's other way to watch freed memory can deadlock with GPUs' memory",
+        "recommended by HPE: libfabric's default memory monitor can deadlock with GPU memory",
     ),
     "FI_CXI_DISABLE_HOST_REGISTER": (
         "1",
-        "HPE's setting: registering host memory with the GPU's driver can deadlock",
+        "recommended by HPE: registering host memory with the GPU driver can deadlock",
     ),
     "FI_CXI_DEFAULT_CQ_SIZE": (
         "131072",
-        "HPE's setting: the completion queues of many connections would run over",
+        "recommended by HPE: many connections overflow the default completion queue",
     ),
 }
 
@@ -41,7 +41,7 @@ def configure_efa(site: NetworkSite) -> Part:
     A current plug-in sets buffers, chunk sizes, topology and tuner for each instance type.
     """
     place = site.place("network", "fabric")
-    why = "the network is EFA: NCCL must use its plug-in, which sets the rest itself, and not TCP"
+    why = "EFA only: fail instead of silently falling back to TCP; the plug-in sets the rest itself"
     env = {"NCCL_NET": Setting(_PLUG_IN, why, place)}
     released = site.place("versions", "ofi_nccl")
     if site.is_older("ofi_nccl", "1.6"):
@@ -49,7 +49,7 @@ def configure_efa(site: NetworkSite) -> Part:
     if site.is_older("ofi_nccl", "1.7"):
         env |= build_settings(_RDMA, released)
     if site.network.socket_ifname is None:
-        why = "bootstrap over the instance's own interfaces, not over bridges that others share"
+        why = "bootstrap over the instance's own interfaces, not over shared bridges"
         env["NCCL_SOCKET_IFNAME"] = Setting("^docker,lo,veth", why, place)
     return Part("", env=env | set_sockets(site))
 
@@ -57,6 +57,6 @@ def configure_efa(site: NetworkSite) -> Part:
 def configure_slingshot(site: NetworkSite) -> Part:
     """The plug-in by name, and HPE's settings against deadlocks and overflowing queues."""
     place = site.place("network", "fabric")
-    why = "the network is Slingshot: NCCL and RCCL must use their plug-in for it, and not TCP"
+    why = "Slingshot only: fail instead of silently falling back to TCP"
     env = {"NCCL_NET": Setting(_PLUG_IN, why, place)} | build_settings(_SLINGSHOT, place)
     return Part("", env=env | set_sockets(site))

@@ -80,7 +80,7 @@ def find_network_limit(profile: ClusterProfile, nodes: int = 2) -> Limit | None:
     if rate is None:
         return None
     count = links.count_cards(network, ranks)
-    why = f"{count} x {network.nic_gbps} Gb/s of each node, one way"
+    why = f"{count} x {network.nic_gbps} Gb/s per node, one way"
     known = nodes == _TWO and network.fabric in _RDMA
     return _limit("network", rate, why, _gate(_NETWORK, gpu, ranks, rate) if known else None)
 
@@ -97,9 +97,9 @@ def find_link_limit(profile: ClusterProfile) -> Limit | None:
     pcie = nodes.intra == "pcie" or (nodes.intra is None and gpu.link == "pcie")
     rate = links.get_link_rate(gpu, pcie=pcie)
     if pcie:
-        why = f"PCIe of a {gpu.name}, one way"
-        return Limit("node", rate, why, 0.0, "over PCIe nothing is expected: topologies differ")
-    why = f"{gpu.link} of a {gpu.name}, {gpu.link_gbs} GB/s both ways"
+        why = f"PCIe of one {gpu.name}, one way"
+        return Limit("node", rate, why, 0.0, "no expected rate for PCIe: topologies differ")
+    why = f"{gpu.link} of one {gpu.name}, {gpu.link_gbs} GB/s both ways"
     return _limit("node", rate, why, _gate(_NODE, gpu.name, nodes.gpus_per_node, rate))
 
 

@@ -54,8 +54,8 @@ def set_cards(site: NetworkSite) -> Env:
         return {}
     whole = all(_DEVICE.search(name.partition(":")[0]) for name in names.split(","))
     if names[0] in "=^" or not whole:
-        return {"NCCL_IB_HCA": Setting(names, "the cards of the training network", place)}
-    why = "the cards of the training network; = takes the names as they are, not as prefixes"
+        return {"NCCL_IB_HCA": Setting(names, "HCAs for training traffic", place)}
+    why = "HCAs for training traffic; `=` matches names exactly"
     return {"NCCL_IB_HCA": Setting(f"={names}", why, place)}
 
 
@@ -65,7 +65,7 @@ def set_sockets(site: NetworkSite) -> Env:
     if names is None:
         return {}
     exact = names if names[0] in "=^" else f"={names}"
-    why = "the interface on which the nodes reach each other; = takes the name as it is"
+    why = "interface between the nodes; `=` matches the name exactly"
     return {"NCCL_SOCKET_IFNAME": Setting(exact, why, site.place("network", "socket_ifname"))}
 
 
@@ -74,7 +74,7 @@ def set_gloo(site: NetworkSite) -> Env:
     names = (site.network.socket_ifname or "").removeprefix("=")
     if not names or names.startswith("^"):
         return {}
-    why = "the same interface for Gloo, which would else ask the host name and may get loopback"
+    why = "same interface for Gloo, which may otherwise pick loopback from the host name"
     return {"GLOO_SOCKET_IFNAME": Setting(names, why, site.place("network", "socket_ifname"))}
 
 
@@ -94,5 +94,5 @@ def build_settings(table: Mapping[str, tuple[str, str]], place: Place) -> Env:
 
 
 def _said(why: str, source: str) -> str:
-    why = why or "the site's own setting for its network"
+    why = why or "set by the site for its network"
     return f"{why}; source: {source}" if source else why

@@ -18,10 +18,10 @@ def configure_node(site: NetworkSite, shape: Shape) -> Part:
     if site.nodes.nvlink_nodes is None or shape.nodes < 2 or site.is_older("nccl", "2.21"):
         return Part("nodes", env=env)
     place = site.place("nodes", "nvlink_nodes")
-    why = "the rack is one NVLink domain: a broken IMEX service must fail, and not crawl over IB"
+    why = "one NVLink domain per rack: fail if IMEX is broken instead of falling back to InfiniBand"
     env["NCCL_MNNVL_ENABLE"] = Setting("1", why, place)
     if site.is_newer("nccl", "2.26") and site.is_older("nccl", "2.27"):
-        why = "cards sit behind the Grace CPU: NCCL 2.26 uses that way only where it is told"
+        why = "HCAs sit behind the Grace CPU: NCCL 2.26 does not use that path by default"
         env["NCCL_NET_GDR_C2C"] = Setting("1", why, place)
     return Part("nodes", env=env, mounts=(Mount(_IMEX, _IMEX),))
 
@@ -32,5 +32,5 @@ def _peers(site: NetworkSite, shape: Shape) -> Env:
         return {}
     if "RTX-40" in (site.nodes.gpu or "") and site.is_newer("driver", "550.40.07"):
         return {}
-    why = "these GPUs have no peer access, and a driver that says otherwise makes NCCL hang"
+    why = "these GPUs have no peer access; NCCL hangs if the driver reports it anyway"
     return {"NCCL_P2P_DISABLE": Setting("1", why, site.place("nodes", "peer_access"))}

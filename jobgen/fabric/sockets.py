@@ -8,11 +8,11 @@ from jobgen.model.plan import Part, Setting
 
 def configure_ethernet(site: NetworkSite) -> Part:
     """TCP, over several streams where one cannot fill the card (NCCL's user guide, env.rst)."""
-    why = "the network is plain Ethernet: NCCL must not try RDMA cards that reach nobody"
+    why = "Ethernet only: ignore HCAs that do not reach the other nodes"
     env = {"NCCL_NET": Setting("Socket", why, site.place("network", "fabric"))} | set_sockets(site)
     rate = site.network.nic_gbps or 0
     if rate >= 100:
-        why = f"one TCP stream cannot fill {rate} Gb/s: NCCL's advice from 100 Gb/s"
+        why = f"one TCP stream cannot saturate {rate} Gb/s; NCCL recommends this from 100 Gb/s"
         place = site.place("network", "nic_gbps")
         env["NCCL_SOCKET_NTHREADS"] = Setting("4", why, place)
         env["NCCL_NSOCKS_PERTHREAD"] = Setting("4", why, place)

@@ -12,14 +12,14 @@ from jobgen.model.plan import Part, Setting
 
 def configure_infiniband(site: NetworkSite) -> Part:
     """The cards by name; nothing else, and no fall-back to TCP."""
-    why = "the network is InfiniBand: without it, NCCL must fail and not crawl over TCP"
+    why = "InfiniBand only: fail instead of silently falling back to TCP"
     env = {"NCCL_NET": Setting("IB", why, site.place("network", "fabric"))}
     return Part("", env=env | set_cards(site) | set_sockets(site))
 
 
 def configure_roce(site: NetworkSite) -> Part:
     """As InfiniBand, with the entry of the GID table and the lossless traffic classes."""
-    why = "the network is RoCE, which NCCL calls IB: without it, NCCL must fail and not crawl"
+    why = "RoCE only (NCCL calls it IB): fail instead of silently falling back to TCP"
     env = {"NCCL_NET": Setting("IB", why, site.place("network", "fabric"))} | set_cards(site)
     gid, notes = _gid(site)
     return Part("", env=env | gid | _classes(site) | set_sockets(site), notes=notes)
@@ -34,15 +34,17 @@ def _gid(site: NetworkSite) -> tuple[Env, tuple[Diagnostic, ...]]:
         return {"NCCL_IB_GID_INDEX": Setting(str(network.gid_index), why, place)}, ()
     notes: tuple[Diagnostic, ...] = ()
     if network.gid_index is not None:
-        message = "network.gid_index is left out: NCCL from 2.21 finds the RoCE v2 entry itself"
-        hint = "remove it; addr_range chooses among several addresses of a card"
+        message = (
+            "network.gid_index is not used: NCCL 2.21 and later finds the RoCE v2 entry itself"
+        )
+        hint = "remove it; use addr_range to choose among several addresses of a NIC"
         notes = (Diagnostic("J184", message, None, hint, severity="note"),)
     if network.addr_range is not None and not site.is_older("nccl", "2.21"):
         place = site.place("network", "addr_range")
         if ":" in network.addr_range:
-            why = "the range below is one of IPv6 addresses, and NCCL looks for IPv4"
+            why = "the address range below is IPv6; NCCL's default is IPv4"
             env["NCCL_IB_ADDR_FAMILY"] = Setting("AF_INET6", why, place)
-        why = "a card has several addresses: this is the range of the training network"
+        why = "address range of the training network, for NICs with several addresses"
         env["NCCL_IB_ADDR_RANGE"] = Setting(network.addr_range, why, place)
     return env, notes
 
@@ -50,11 +52,11 @@ def _gid(site: NetworkSite) -> tuple[Env, tuple[Diagnostic, ...]]:
 def _classes(site: NetworkSite) -> Env:
     network, env = site.network, Env()
     if network.traffic_class is not None:
-        why = "the traffic class that this network's switches keep lossless"
+        why = "lossless traffic class of this network's switches"
         place = site.place("network", "traffic_class")
         env["NCCL_IB_TC"] = Setting(str(network.traffic_class), why, place)
     if network.fifo_traffic_class is not None and not site.is_older("nccl", "2.22.3"):
-        why = "the traffic class of NCCL's small control messages, which go first"
+        why = "traffic class for NCCL's small control messages, which get priority"
         place = site.place("network", "fifo_traffic_class")
         env["NCCL_IB_FIFO_TC"] = Setting(str(network.fifo_traffic_class), why, place)
     return env

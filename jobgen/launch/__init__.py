@@ -63,8 +63,8 @@ def launch(name: str, request: LaunchRequest) -> Launch:
 def require_program(program: str) -> str:
     """Bash that stops with a clear word where the setup did not bring this program."""
     return (
-        f"command -v {quote(program)} >/dev/null || "
-        f'die 127 "{program} is not on PATH here: setup has to bring it"'
+        f'command -v {quote(program)} >/dev/null || die 127 "{program} is not on PATH: '
+        'load or activate it in setup:"'
     )
 
 

@@ -68,7 +68,7 @@ def launch(request: LaunchRequest) -> Launch:
     )
     alone = [export_ranks("1", world="1", rank="0", index="0")] if shape.world == 1 else []
     text = "\n".join([require_program("accelerate"), *alone, command])
-    why = "one accelerate on each node, which starts the node's ranks"
+    why = "one accelerate per node starts the node's ranks"
     step = Step("launch", "node", text, why=why, place=request.place)
     return Launch(step, part=Part("accelerate", files=files))
 

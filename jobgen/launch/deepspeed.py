@@ -33,19 +33,17 @@ def launch(request: LaunchRequest) -> Launch:
     node = _pdsh(request) if pdsh else _srun(request)
     slots = request.shape.ranks_per_node
     hostfile = (
-        "# DeepSpeed's list of nodes, from what Slurm gave\n"
+        "# DeepSpeed's hostfile, from Slurm's list of nodes\n"
         f'printf \'%s slots={slots}\\n\' "${{HOSTS[@]}}" >"$JOBGEN_STATE_DIR/hostfile"'
     )
     why = (
-        "deepspeed on the first node, which starts the others over ssh"
+        "deepspeed on the first node starts the others over ssh"
         if pdsh
-        else "one deepspeed on each node, started by srun: no ssh between nodes"
+        else "srun starts one deepspeed per node: no ssh between nodes"
     )
     return Launch(
         Step("launch", "once" if pdsh else "node", node, why=why, place=request.place),
-        before=(
-            Step("hostfile", "once", hostfile, why="the nodes and their slots, for deepspeed"),
-        ),
+        before=(Step("hostfile", "once", hostfile, why="DeepSpeed hostfile: nodes and slots"),),
         part=_part(request, pdsh=pdsh),
     )
 
@@ -77,7 +75,7 @@ def _part(request: LaunchRequest, *, pdsh: bool) -> Part:
     asked = request.launcher.config
     if not asked:
         return Part("deepspeed", files=files)
-    why = "the configuration that launcher.config names"
+    why = "configuration named by launcher.config"
     place = f"$JOBGEN_WORK_DIR/{asked.replace('$', '$$')}"
     if request.config is not None:
         place = f"{BUNDLE}/{_CONFIG}"

@@ -47,24 +47,26 @@ def _nested(programs: Sequence[PlacedProgram], ranks: RankStart) -> Iterator[Dia
         if program.launcher is None:
             continue
         if program.command.some_ranks:
-            message = f"run: '{program.name}' starts ranks of its own from some ranks of this job"
-            hint = "right if they do not wait for the other ranks of the job"
+            message = (
+                f"run: '{program.name}' is a launcher inside the job's launcher, on some ranks only"
+            )
+            hint = "this works only if the job's other ranks do not wait for it"
             yield Diagnostic("J306", message, place, hint, "warning")
             continue
-        message = f"run: '{program.name}' is a second launcher: every rank would start a training "
-        message += "of its own"
+        message = f"run: '{program.name}' is a second launcher: every rank would start "
+        message += "a training of its own"
         yield Diagnostic("J306", message, place, _instead(program, ranks))
 
 
 def _instead(program: StartedProgram, ranks: RankStart) -> str:
     kind = program.launcher.kind if program.launcher else ""
     if program.launcher and not program.launcher.program:
-        return "write launcher: plain, which runs the command once on each node"
+        return "set launcher: plain, which runs the command once per node"
     hint = f"write '{program.alone}'" if program.alone else "write the program alone"
     other = kind in LAUNCHERS and kind != ranks.launcher
-    hint += f" and launcher: {kind}" if other else f": {ranks.launcher} starts its ranks"
+    hint += f" and set launcher: {kind}" if other else f"; {ranks.launcher} starts its ranks"
     keeps = program.spans_nodes if ranks.nodes > 1 else get_facts(kind).task != "rank"
-    return f"{hint}; launcher: plain keeps the command as it is" if keeps else hint
+    return f"{hint}; or set launcher: plain to keep the command" if keeps else hint
 
 
 def _alone(programs: Sequence[PlacedProgram], nodes: int) -> Iterator[Diagnostic]:
@@ -77,10 +79,12 @@ def _alone(programs: Sequence[PlacedProgram], nodes: int) -> Iterator[Diagnostic
             continue
         what = f"{nodes} independent trainings"
         message = f"run: launcher: plain starts '{program.name}' on each of {nodes} nodes: {what}"
-        hint = "name the nodes in its options"
+        hint = "pass the nodes in its options"
         if kind in LAUNCHERS:
-            hint = f"write launcher: {kind}"
-            hint += f" and '{program.alone}'" if program.alone else " and the program alone"
+            hint = f"set launcher: {kind}"
+            hint += (
+                f" and write '{program.alone}'" if program.alone else " and write the program alone"
+            )
         yield Diagnostic("J309", message, place, hint, "warning")
 
 
@@ -89,21 +93,25 @@ def _second(programs: Sequence[PlacedProgram], ranks: RankStart) -> Iterator[Dia
     first one's keys in the agent's store, and hang or fail. Where rank 0 holds the store (srun,
     deepspeed), that happens to ranks that are ready before rank 0 has left the first one."""
     certain = get_facts(ranks.launcher).keeps_store
-    what = "hang or fail" if certain else "may hang: they must not begin before rank 0 has left it"
+    what = (
+        "would hang or fail"
+        if certain
+        else "may hang: they must not start before rank 0 has left it"
+    )
     first: dict[int, str] = {}
     for program, place in programs:
         if not forms_group(program, ranks.launcher):
             continue
         name = program.name
         if program.rendezvous in first:
-            message = f"run: '{name}' is a second distributed program: its ranks meet what "
-            message += f"'{first[program.rendezvous]}' left at the rendezvous, and {what}"
+            message = f"run: '{name}' is a second distributed program: its ranks would reuse the "
+            message += f"rendezvous of '{first[program.rendezvous]}' and {what}"
         elif program.command.repeated:
-            message = f"run: the loop starts '{name}' several times: the ranks of the second time "
-            message += f"meet what the first left at the rendezvous, and {what}"
+            message = f"run: the loop starts '{name}' repeatedly: later ranks would reuse "
+            message += f"the first rendezvous and {what}"
         else:
             first[program.rendezvous] = name
             continue
-        hint = f"make it a job of its own with after: [{ranks.name}]; if it is not distributed, "
-        hint += 'put it in setup:, or behind if [ "$RANK" = 0 ]; then …; fi'
+        hint = f"make it a separate job with after: [{ranks.name}]; if it is not distributed, "
+        hint += 'move it to setup: or run it on one rank: if [ "$RANK" = 0 ]; then …; fi'
         yield Diagnostic("J223", message, place, hint, "error" if certain else "warning")

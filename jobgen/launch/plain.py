@@ -17,5 +17,5 @@ def launch(request: LaunchRequest) -> Launch:
     """One process a node, numbered as the nodes are."""
     alone = export_ranks("1", world="1", rank="0", index="0")
     text = "\n".join([_NODE if request.launcher.type else alone, join_lines(("exec", *RANK))])
-    why = "the command runs once on every node, as it is"
+    why = "the command runs once per node, unchanged"
     return Launch(Step("launch", "node", text, why=why, place=request.place))

@@ -14,7 +14,7 @@ def launch(request: LaunchRequest) -> Launch:
         rank='"$SLURM_PROCID"',
         index='"$SLURM_LOCALID"',
     )
-    why = "srun starts every rank itself"
+    why = "srun starts every rank"
     text = "\n".join([ranks, join_lines(("exec", *RANK))])
     step = Step("launch", "rank", text, why=why, place=request.place)
     return Launch(step, srun=expand_args(request.launcher.args))

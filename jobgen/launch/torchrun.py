@@ -21,7 +21,7 @@ _FINISHED = """\
 rc=$?
 trap - EXIT
 ((rc == 0)) || exit "$rc"
-# all ranks have ended well: the batch shell need not wait for a node that was lost
+# all ranks have succeeded: the batch shell need not wait for a lost node
 : >"$JOBGEN_STATE_DIR/finished.$JOBGEN_RESTART\""""
 
 
@@ -29,7 +29,7 @@ def launch(request: LaunchRequest) -> Launch:
     """One agent on every node, by srun."""
     static = request.launcher.rdzv == "static"
     node = _static(request) if static else _c10d(request)
-    why = "one torchrun on each node, which starts the node's ranks"
+    why = "one torchrun per node starts the node's ranks"
     elastic: tuple[Word, ...] = ("--no-kill",) if request.shape.min_nodes else ()
     step = Step("launch", "node", node, why=why, place=request.place)
     return Launch(step, srun=elastic, part=_part(request, static=static))
@@ -43,7 +43,7 @@ def _part(request: LaunchRequest, *, static: bool) -> Part:
     """
     if static or not request.launcher.max_restarts:
         return Part("torchrun")
-    why = "ranks that are started again must not read what the last ones left in the store"
+    why = "a restart gets a clean store: no keys of the previous ranks"
     env = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": Setting("1", why, request.place)}
     return Part("torchrun", env=env)
 

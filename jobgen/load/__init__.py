@@ -221,7 +221,7 @@ def _read(tree: Tree, value: F | None) -> Read[F]:
 def _usable(read: Read[F]) -> Loaded[F]:
     raise_errors(Invalid, read.problems)
     if read.loaded is None:
-        raise RuntimeError("a file was refused, and no problem gives the reason")
+        raise RuntimeError("the file is invalid, but no reason was recorded")
     return read.loaded
 
 

@@ -8,6 +8,7 @@ from jobgen.model.form import Form, Key
 
 Path = tuple[str | int, ...]
 
+
 # Keys of job.yaml that later versions bring, and what to do today.
 LATER: Mapping[tuple[str, ...], str] = {
     ("sweep",): "run jobgen submit --set NAME=VALUE once for each value",
@@ -19,22 +20,24 @@ LATER: Mapping[tuple[str, ...], str] = {
 
 # Keys of ssh that are refused on purpose, each with its why.
 REFUSED_SSH = {
-    "forward_agent": "forwarding the agent hands your keys to everyone who is root there",
-    "forward_x11": "X11 forwarding opens your display to the other side",
-    "x11": "X11 forwarding opens your display to the other side",
-    "strict_host_key_checking": "host keys are always verified, and nothing switches that off",
-    "host_key_checking": "host keys are always verified, and nothing switches that off",
-    "insecure": "host keys are always verified, and nothing switches that off",
-    "verify_host_key": "host keys are always verified, and nothing switches that off",
+    "forward_agent": "agent forwarding gives root on that host access to your keys",
+    "forward_x11": "X11 forwarding gives the other side access to your display",
+    "x11": "X11 forwarding gives the other side access to your display",
+    "strict_host_key_checking": "host keys are always verified",
+    "host_key_checking": "host keys are always verified",
+    "insecure": "host keys are always verified",
+    "verify_host_key": "host keys are always verified",
     "known_hosts": "host keys are verified against your own known_hosts",
     "user_known_hosts_file": "host keys are verified against your own known_hosts",
     "known_hosts_file": "host keys are verified against your own known_hosts",
-    "proxy_command": "a profile may come from others, and this would run a program of theirs",
-    "local_command": "a profile may come from others, and this would run a program of theirs",
-    "password": "a password never stands in a file; log in by key, agent or keyboard-interactive",
-    "passphrase": "a passphrase never stands in a file; use an agent",
-    "options": "options of ssh belong to your own ~/.ssh/config",
-    "config": "options of ssh belong to your own ~/.ssh/config",
+    "proxy_command": "it would run a command from a profile that others may have written",
+    "local_command": "it would run a command from a profile that others may have written",
+    "password": (
+        "passwords must not be stored in a file; use a key, an agent or keyboard-interactive login"
+    ),
+    "passphrase": "passphrases must not be stored in a file; use an agent",
+    "options": "ssh options belong in your ~/.ssh/config",
+    "config": "ssh options belong in your ~/.ssh/config",
 }
 
 

@@ -24,18 +24,24 @@ def _nodes(tree: Tree) -> None:
     nodes = tree.get_table("nodes")
     gpus = nodes.get("gpus_per_node", 0)
     if isinstance(gpus, int) and gpus == 0 and "gpu" in nodes:
-        message = "nodes.gpu names a GPU, and nodes.gpus_per_node says that there is none"
+        message = "nodes.gpu is set, but nodes.gpus_per_node is 0"
         paths = [("nodes", "gpu"), ("nodes", "gpus_per_node")]
         present = [p for p in paths if p[1] in nodes]
-        tree.contradict(message, present, "write gpus_per_node: 8, or remove gpu")
+        tree.contradict(message, present, "set gpus_per_node: 8, or remove gpu")
     if isinstance(gpus, int) and gpus > 0 and "gpu" not in nodes:
-        message = "nodes.gpu is missing, and the nodes have GPUs"
+        message = "nodes.gpu is missing, but the nodes have GPUs"
         place = tree.find_place(("nodes",), of_key=True)
-        tree.say("J116", message, ("nodes", "gpu"), "a name of the GPU catalogue", place=place)
+        tree.say(
+            "J116",
+            message,
+            ("nodes", "gpu"),
+            "use a name from the GPU catalogue: jobgen schema cluster",
+            place=place,
+        )
     most, count = tree.get("limits", "nodes"), nodes.get("count")
     if isinstance(most, int) and isinstance(count, int) and most > count:
-        message = f"limits.nodes {most} is more than the cluster's {count}"
-        tree.contradict(message, [("nodes", "count"), ("limits", "nodes")], f"at most {count}")
+        message = f"limits.nodes is {most}, but the cluster has {count}"
+        tree.contradict(message, [("nodes", "count"), ("limits", "nodes")], f"set at most {count}")
 
 
 def _gpu_cpus(tree: Tree) -> None:
@@ -47,8 +53,8 @@ def _gpu_cpus(tree: Tree) -> None:
         tree.get_text("nodes", "gpus_per_node"),
     )
     if str(count) != (gpus or "0"):
-        message = f"nodes.gpu_cpus: {count} of {gpus or 0} GPUs have a list of CPUs"
-        tree.say("J186", message, ("nodes", "gpu_cpus"), "write one list for each GPU")
+        message = f"nodes.gpu_cpus has {count} entries for {gpus or 0} GPUs"
+        tree.say("J186", message, ("nodes", "gpu_cpus"), "write one CPU list per GPU")
 
 
 def _network(tree: Tree) -> None:
@@ -57,13 +63,13 @@ def _network(tree: Tree) -> None:
     count = tree.get("nodes", "count")
     local = tree.get_text("scheduler") == "local"
     if not fabric and isinstance(count, int) and count > 1 and not local:
-        message = "network.fabric is missing, and the cluster has several nodes"
-        hint = f"one of {', '.join(FABRICS)}"
+        message = "network.fabric is missing, but the cluster has several nodes"
+        hint = f"use one of {', '.join(FABRICS)}"
         place = tree.find_place(("network",), of_key=True)
         tree.say("J116", message, ("network", "fabric"), hint, place=place)
     for name, fabrics in _FACTS.items():
         if fabric and name in tree.get_table("network") and fabric not in fabrics:
-            message = f"network.{name} is a fact of {' and '.join(fabrics)}, not of {fabric}"
+            message = f"network.{name} is for {' and '.join(fabrics)}, but the network is {fabric}"
             tree.contradict(message, [("network", "fabric"), ("network", name)], "remove it")
 
 
@@ -86,13 +92,13 @@ def _releases(tree: Tree) -> None:
         installed = _release(format_scalar(versions.get(program, "")))
         if installed is not None and installed < Release.parse(least):
             message = f"versions.{program} {installed} is too old: {needs}"
-            tree.note("J185", message, ("versions", program), f"{least} or later")
+            tree.note("J185", message, ("versions", program), f"needs {least} or later")
 
 
 def _least(tree: Tree) -> Iterator[tuple[str, str, str]]:
     """Program, the least release, and what needs it."""
     if tree.get("nodes", "nvlink_nodes") is not None:
-        yield "nccl", "2.21", "multi-node NVLink came with NCCL 2.21"
+        yield "nccl", "2.21", "multi-node NVLink was added in NCCL 2.21"
     if tree.get_text("network", "fabric") == "efa" and _architecture(tree) in {
         "Hopper",
         "Blackwell",
@@ -122,14 +128,14 @@ _P5 = {"cuda": "12.0", "nccl": "2.18", "ofi_nccl": "1.7.2"}
 def _requests(tree: Tree) -> None:
     typed = tree.get_text("gpu_request") == "gres-typed"
     if typed and "gpu_type" not in tree.data:
-        message = "gpu_type is missing, and gpu_request is gres-typed"
+        message = "gpu_request: gres-typed needs gpu_type"
         place = tree.find_place(("gpu_request",), of_key=True)
-        tree.say("J116", message, ("gpu_type",), "such as gpu_type: a100", place=place)
+        tree.say("J116", message, ("gpu_type",), "for example gpu_type: a100", place=place)
 
 
 def _place(tree: Tree) -> None:
     if tree.get_text("scheduler") == "local" and "ssh" in tree.data:
-        message = "ssh is for another machine, and scheduler: local runs on this one"
+        message = "ssh has no effect with scheduler: local, which uses this machine"
         tree.contradict(message, [("scheduler",), ("ssh",)], "remove it")
 
 
@@ -138,6 +144,6 @@ def _name(tree: Tree) -> None:
     folder, _, file = tree.label.rpartition("/")
     called, name = file.rpartition(".")[0], tree.get_text("name")
     if folder.rpartition("/")[2] == "clusters" and name and name != called:
-        message = f"name: {clip(name)}, and the file is {clip(file)}: -c finds it as {clip(called)}"
-        hint = f"write name: {clip(called)}, or call the file {clip(name)}.yaml"
+        message = f"name is {clip(name)}, but the file is {clip(file)}: -c expects {clip(called)}"
+        hint = f"set name: {clip(called)}, or rename the file to {clip(name)}.yaml"
         tree.say("J174", message, ("name",), hint)

@@ -10,13 +10,13 @@ from jobgen.load.tree import Path, Tree, change, format_scalar, join_path
 
 # Names that change what bash or Python runs, so that no line of the script would mean itself.
 _HOOKS = {
-    "BASH_ENV": "bash runs that file before every script",
-    "ENV": "sh runs that file before every script",
-    "PROMPT_COMMAND": "bash runs it as a command",
-    "PYTHONSTARTUP": "Python runs that file",
+    "BASH_ENV": "bash would run that file before every script",
+    "ENV": "sh would run that file before every script",
+    "PROMPT_COMMAND": "bash would run it as a command",
+    "PYTHONSTARTUP": "Python would run that file",
     "SHELLOPTS": "it changes how bash reads every script",
     "BASHOPTS": "it changes how bash reads every script",
-    "IFS": "it changes how bash takes words apart",
+    "IFS": "it changes how bash splits words",
     "PS4": "bash expands it before every traced line",
 }
 _LAUNCHERS = {
@@ -27,8 +27,8 @@ _LAUNCHERS = {
     "WORLD_SIZE": "the launcher",
     "LOCAL_WORLD_SIZE": "the launcher",
     "MASTER_ADDR": "the rendezvous, from the allocation",
-    "MASTER_PORT": "the rendezvous, from the job's id",
-    "RDZV_ID": "the rendezvous, from the job's id",
+    "MASTER_PORT": "the rendezvous, from the job ID",
+    "RDZV_ID": "the rendezvous, from the job ID",
     **dict.fromkeys(("UID", "EUID", "PPID"), "bash"),
 }
 _SCRIPTS = (
@@ -47,7 +47,7 @@ _SENSITIVE = (
 _KEY_NAME = r"(?ai)\w*_KEY"
 _HARMLESS = r"(?i)(true|false|yes|no|none|null|on|off|\d{1,4}|<[^>]*>|/.*|\./.*|\$.*|)"
 _PLACES: tuple[Path, ...] = (("env",), ("nccl", "env"), ("defaults", "env"), ("network", "env"))
-_HINT = "put the name under secrets: [NAME]; its value is read when you submit, and never shown"
+_HINT = "list the name under secrets: [NAME]; its value is read at submit time and never shown"
 
 
 def check(tree: Tree) -> None:
@@ -60,7 +60,7 @@ def check(tree: Tree) -> None:
             _inline(tree, (*path, name), name, value)
     for path, value in list(tree.list_scalars()):
         if isinstance(value, str) and has_token(value):
-            _leaked(tree, path, f"{join_path(path)} holds what looks like a secret")
+            _leaked(tree, path, f"{join_path(path)} looks like a secret")
     for path in list(_keys(tree.data, ())):
         if has_token(str(path[-1])):
             _leaked(tree, path, "a key looks like a secret")
@@ -73,14 +73,16 @@ def _name(tree: Tree, path: Path, name: str, shown: str = "") -> None:
     place, shown = tree.find_place(path, of_key=True), shown or join_path(path)
     if name in _HOOKS:
         message = f"{shown} cannot be set: {_HOOKS[name]}"
-        tree.say("J126", message, path, "write commands under setup:", place=place)
+        tree.say("J126", message, path, "put commands under setup:", place=place)
     elif name in _LAUNCHERS:
-        message = f"{shown} cannot be set: it comes from {_LAUNCHERS[name]}"
+        message = f"{shown} cannot be set: {_LAUNCHERS[name]} sets it"
         tree.say("J126", message, path, "remove it", place=place)
     elif re.fullmatch(_MANAGED, name):
         owner = "jobgen" if name.startswith("JOBGEN") else "Slurm"
-        hint = "remove it; options of sbatch stand under slurm:"
-        tree.say("J126", f"{shown} cannot be set: it is {owner}'s", path, hint, place=place)
+        hint = "remove it; sbatch options go under slurm:"
+        tree.say(
+            "J126", f"{shown} cannot be set: it is reserved for {owner}", path, hint, place=place
+        )
     else:
         _refuse_names_of_scripts(tree, path, shown, name)
 
@@ -88,7 +90,7 @@ def _name(tree: Tree, path: Path, name: str, shown: str = "") -> None:
 def _refuse_names_of_scripts(tree: Tree, path: Path, shown: str, name: str) -> None:
     if not re.fullmatch(_SCRIPTS, name):
         return
-    message = f"{shown} cannot be set: '{name}' is a variable of jobgen's scripts"
+    message = f"{shown} cannot be set: jobgen's scripts use '{name}'"
     hint = "choose another name, or export it in run:"
     tree.say("J126", message, path, hint, place=tree.find_place(path, of_key=True))
 
@@ -106,7 +108,7 @@ def _inline(tree: Tree, path: Path, name: str, value: Any) -> None:
         return
     a_key = len(text) >= 8 and re.fullmatch(_KEY_NAME, name)
     if a_key or re.fullmatch(_SENSITIVE, name):
-        _leaked(tree, path, f"{join_path(path)}: the value of a secret stands in the file")
+        _leaked(tree, path, f"{join_path(path)} contains the value of a secret")
 
 
 def _leaked(tree: Tree, path: Path, message: str) -> None:
@@ -121,12 +123,12 @@ def _leaked(tree: Tree, path: Path, message: str) -> None:
 def _twice(tree: Tree) -> None:
     for name in _list_secrets(tree):
         if name in tree.get_table("env"):
-            message = f"'{name}' is a secret and a variable of env"
-            tree.contradict(message, [("secrets",), ("env", name)], "keep one")
+            message = f"'{name}' is listed under secrets and env"
+            tree.contradict(message, [("secrets",), ("env", name)], "keep one of the two")
     for name in tree.get_table("nccl", "env"):
         if name in tree.get_table("env"):
-            message = f"'{name}' stands under env and under nccl.env"
-            tree.contradict(message, [("env", name), ("nccl", "env", name)], "keep one")
+            message = f"'{name}' is set under env and nccl.env"
+            tree.contradict(message, [("env", name), ("nccl", "env", name)], "keep one of the two")
 
 
 def _list_secrets(tree: Tree) -> list[str]:

@@ -18,8 +18,8 @@ def extend_tree(tree: Tree, parent: Parent | tuple[str, str] | None) -> None:
         return
     if parent is None:
         name = tree.get_text("extends")
-        message = f"extends: no profile '{name[:64]}' was found"
-        tree.say("J177", message, ("extends",), "jobgen cluster ls shows all")
+        message = f"extends: unknown profile '{name[:64]}'"
+        tree.say("J177", message, ("extends",), "list profiles with: jobgen cluster ls")
         tree.spoiled |= {("nodes",), ("paths",), ("scheduler",), ("network",), ("gpu_type",)}
         return
     above = Tree(scan(parent[0], parent[1]))

@@ -61,11 +61,11 @@ def _unknown(tree: Tree, top: type[Form], path: Path) -> Path:
     name, place = str(path[-1]), tree.find_place(path, of_key=True)
     later = LATER.get(tuple(map(str, path))) if top is JobSpec else ""
     if later:
-        message = f"'{join_path(path)}' is not in this version of jobgen"
-        tree.say("J117", message, path, f"until then: {later}", place=place)
+        message = f"'{join_path(path)}' is not supported by this version of jobgen"
+        tree.say("J117", message, path, f"instead: {later}", place=place)
         return path
     if path[:1] == ("ssh",) and normalize_key(name) in REFUSED_SSH:
-        message = f"'{join_path(path)}' is refused: {REFUSED_SSH[normalize_key(name)]}"
+        message = f"'{join_path(path)}' is not allowed: {REFUSED_SSH[normalize_key(name)]}"
         tree.say("J170", message, path, "remove it", place=place)
         return path
     siblings = _form_at(top, path[:-1]).keys
@@ -74,7 +74,7 @@ def _unknown(tree: Tree, top: type[Form], path: Path) -> Path:
     if word in siblings:
         close = word
     odd = next((c for c in name if not c.isascii()), "")
-    remark = f" (it holds U+{ord(odd):04X}, {character(odd)})" if odd else ""
+    remark = f" (contains U+{ord(odd):04X}, {character(odd)})" if odd else ""
     message = f"unknown key '{join_path(path)}'{remark}"
     tree.say("J102", message, path, _hint(top, path, close), place=place)
     return (*path[:-1], close)
@@ -183,7 +183,9 @@ def _known(top: type[Form], path: Path) -> str:
     keys = [n for n, k in _form_at(top, path[:-1]).keys.items() if not k.hidden]
     which = "job" if top is JobSpec else "cluster"
     return (
-        f"known keys: {', '.join(keys)}" if len(keys) <= 12 else f"all keys: jobgen schema {which}"
+        f"keys: {', '.join(keys)}"
+        if len(keys) <= 12
+        else f"list all keys with: jobgen schema {which}"
     )
 
 

@@ -11,12 +11,12 @@ from jobgen.model.units import UnitError, Walltime
 
 # Two ways to ask for one thing: jobgen's key, then sbatch's option.
 _DOUBLED = {
-    ("mem", "mem-per-cpu"): "memory is asked for twice; Slurm takes one of them",
-    ("mem", "mem-per-gpu"): "memory is asked for twice; Slurm takes one of them",
+    ("mem", "mem-per-cpu"): "both request memory; Slurm uses only one of them",
+    ("mem", "mem-per-gpu"): "both request memory; Slurm uses only one of them",
 }
 _OPTIONS = {
-    ("exclusive", "oversubscribe"): "a node is either shared or not",
-    ("mem-per-cpu", "mem-per-gpu"): "memory is asked for twice; Slurm takes one of them",
+    ("exclusive", "oversubscribe"): "a node is either exclusive or shared",
+    ("mem-per-cpu", "mem-per-gpu"): "both request memory; Slurm uses only one of them",
 }
 
 
@@ -38,8 +38,10 @@ def _ranks(tree: Tree) -> None:
     """A job with GPUs has one rank for each; only one without counts its ranks itself."""
     gpus = tree.get_text("gpus_per_node")
     if "procs_per_node" in tree.data and gpus.isdigit() and int(gpus) > 0:
-        message = f"procs_per_node has no effect: gpus_per_node: {gpus} runs one rank for each GPU"
-        hint = "keep one of them; set gpus_per_node: 0 for a job without GPUs"
+        message = (
+            f"procs_per_node has no effect with gpus_per_node: {gpus}, which runs one rank per GPU"
+        )
+        hint = "keep one of the two; set gpus_per_node: 0 to run without GPUs"
         tree.contradict(message, [("gpus_per_node",), ("procs_per_node",)], hint)
 
 
@@ -48,12 +50,14 @@ def _options(tree: Tree) -> None:
     for (ours, theirs), why in _DOUBLED.items():
         if ours in tree.data and given.get(theirs) is not None:
             tree.contradict(
-                f"{ours} and slurm.{theirs}: {why}", [(ours,), ("slurm", theirs)], "keep one"
+                f"{ours} and slurm.{theirs}: {why}",
+                [(ours,), ("slurm", theirs)],
+                "keep one of the two",
             )
     for (one, other), why in _OPTIONS.items():
         if given.get(one) is not None and given.get(other) is not None:
             message = f"slurm.{one} and slurm.{other}: {why}"
-            tree.contradict(message, [("slurm", one), ("slurm", other)], "keep one")
+            tree.contradict(message, [("slurm", one), ("slurm", other)], "keep one of the two")
 
 
 def _launcher(tree: Tree) -> None:
@@ -62,7 +66,7 @@ def _launcher(tree: Tree) -> None:
     for name in Launcher.keys:
         takers = find_takers(name) if name != "args" else []  # resolve checks args (J215)
         if name in settings and kind and takers and name not in facts.settings:
-            message = f"launcher.{name} is a setting of {' and '.join(takers)}, not of {kind}"
+            message = f"launcher.{name} has no effect with {kind}, only with {' and '.join(takers)}"
             tree.contradict(message, [("launcher", "type"), ("launcher", name)], "remove it")
     span = re.fullmatch(r"(\d{1,6}):(\d{1,6})", tree.get_text("nodes"))
     if span is None:
@@ -73,7 +77,7 @@ def _launcher(tree: Tree) -> None:
     if low < high and fixed:
         elastic = join_or(find_launchers(lambda row: row.elastic))
         message = f"nodes: MIN:MAX needs {elastic} with its c10d rendezvous"
-        tree.contradict(message, [("launcher",), ("nodes",)], f"write nodes: {high}")
+        tree.contradict(message, [("launcher",), ("nodes",)], f"set nodes: {high}")
 
 
 def _restarts(tree: Tree) -> None:
@@ -82,10 +86,10 @@ def _restarts(tree: Tree) -> None:
     several = tree.get_text("nodes") not in {"", "0", "1"}
     again = tree.get_text("launcher", "max_restarts") not in {"", "0"}
     if several and again and tree.get_text("launcher", "rdzv") == "static":
-        message = "launcher.max_restarts with rdzv: static on several nodes: a node starts its own "
-        message += "ranks again, and they wait for ever for the others"
+        message = "launcher.max_restarts with rdzv: static on several nodes: a node that restarts "
+        message += "its ranks waits forever for the other nodes"
         paths: list[Path] = [("nodes",), ("launcher", "rdzv"), ("launcher", "max_restarts")]
-        tree.contradict(message, paths, "write rdzv: c10d, or max_restarts: 0")
+        tree.contradict(message, paths, "set rdzv: c10d, or max_restarts: 0")
 
 
 def _checkpoint(tree: Tree) -> None:
@@ -94,7 +98,9 @@ def _checkpoint(tree: Tree) -> None:
         short, limit = grace.format_short(), time.format_short()
         message = f"checkpoint.grace {short} is not shorter than time {limit}"
         tree.contradict(
-            message, [("time",), ("checkpoint", "grace")], "a warning comes before the end"
+            message,
+            [("time",), ("checkpoint", "grace")],
+            "the pre-timeout signal must come before the end",
         )
 
 

@@ -16,8 +16,8 @@ def lint_job(tree: Tree, used: frozenset[str]) -> None:
         rule(tree)
     for name in tree.get_table("vars"):
         if name not in used:
-            message = f"vars.{name} is used nowhere"
-            tree.note("J163", message, ("vars", name), f"write ${{{name}}} where it belongs")
+            message = f"vars.{name} is not used"
+            tree.note("J163", message, ("vars", name), f"use ${{{name}}}, or remove it")
 
 
 def lint_cluster(tree: Tree) -> None:
@@ -27,15 +27,15 @@ def lint_cluster(tree: Tree) -> None:
 
 def _name(tree: Tree) -> None:
     if tree.get_text("name") in {"bash", "interactive"}:
-        message = f"name '{tree.get_text('name')}' switches off Lightning's detection of Slurm"
+        message = f"name: {tree.get_text('name')} disables Lightning's detection of Slurm"
         tree.note("J301", message, ("name",), "choose another name")
 
 
 def _preload(tree: Tree) -> None:
     for path in _ENV:
         if "LD_PRELOAD" in tree.get_table(*path):
-            message = f"{join_path((*path, 'LD_PRELOAD'))} loads a library into every program"
-            hint = "also into srun's and the launcher's; set it in run for the training only"
+            message = f"{join_path((*path, 'LD_PRELOAD'))} is loaded into every program"
+            hint = "including srun and the launcher; set it in run: for the training program only"
             tree.note("J302", message, (*path, "LD_PRELOAD"), hint, "note")
 
 
@@ -46,8 +46,8 @@ def _xtrace(tree: Tree) -> None:
     for path in (("run",), ("setup",)):
         started = tree.read_shell(*path).started
         if any(switches_option(program.words, "x", "xtrace") for program in started):
-            message = f"{path[0]}: set -x writes every command into the log, secrets and all"
-            tree.note("J305", message, path, "remove it, or the secrets", "error")
+            message = f"{path[0]}: set -x prints all commands to the log, including secrets"
+            tree.note("J305", message, path, "remove set -x, or the secrets", "error")
 
 
 def _submits(tree: Tree) -> None:
@@ -55,8 +55,8 @@ def _submits(tree: Tree) -> None:
         shell = tree.read_shell(*path)
         comments = (re.match(r"#SBATCH\b", comment.text) for comment in shell.script.comments)
         if any(comments) or any(program.name == "sbatch" for program in shell.started):
-            message = f"{path[0]}: #SBATCH lines and sbatch do nothing inside a job"
-            tree.note("J307", message, path, "options of sbatch stand under slurm:")
+            message = f"{path[0]}: #SBATCH lines and sbatch have no effect inside a job"
+            tree.note("J307", message, path, "sbatch options go under slurm:")
 
 
 def _array(tree: Tree) -> None:
@@ -71,5 +71,5 @@ def _array(tree: Tree) -> None:
     except UnitError:  # refused before
         return
     message = f"slurm.array: {size.describe()}, each with the job's nodes and time"
-    hint = "the program reads its index from $SLURM_ARRAY_TASK_ID"
+    hint = "the program must read its index from $SLURM_ARRAY_TASK_ID"
     tree.note("J147", message, ("slurm", "array"), hint, "note")

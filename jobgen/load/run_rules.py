@@ -65,12 +65,12 @@ def check_variables(tree: Tree) -> None:
 
 def _check_variable(tree: Tree, path: Path, name: str) -> None:
     if name in _FOLDERS:
-        message = f"{join_path(path)}: ${name} is the run directory, in which the batch script runs"
+        message = f"{join_path(path)}: ${name} is the run directory, not the program's directory"
         hint = "the program starts in $JOBGEN_WORK_DIR"
         tree.note("J165", message, path, hint, "note")
     elif name in _OF_RANKS:
-        message = f"{join_path(path)}: ${name} is expanded by the batch script, once for all ranks"
-        tree.note("J165", message, path, "export it in run:, which every rank reads for itself")
+        message = f"{join_path(path)}: ${name} is expanded once, by the batch script, not per rank"
+        tree.note("J165", message, path, "export it in run:, which every rank expands itself")
 
 
 # ---- text
@@ -81,13 +81,15 @@ def _check_text(tree: Tree, top: Path) -> None:
     shell = tree.read_shell(*top)
     opened = shell.script.open_quote
     if opened is not None:
-        message = f"{join_path(top)}: a quote is not closed"
+        message = f"{join_path(top)}: unclosed quote"
         _, place = shell.locate(opened, opened + 1)
         tree.say("J213", message, top, "close it, or write \\'", place=place)
         return
     for word in find_arguments(shell.script):
-        message = f"{join_path(top)}: {word.text} is empty: {join_path(top)} has no arguments"
-        hint = "write the value, ${NAME} of vars:, or set -- ARGUMENTS before it"
+        message = (
+            f"{join_path(top)}: {word.text} is empty, because {join_path(top)} has no arguments"
+        )
+        hint = "write the value, use ${NAME} from vars:, or call set -- ARGUMENTS first"
         _, place = shell.locate(word.start, word.end)
         tree.say("J164", message, top, hint, place=place)
 
@@ -100,8 +102,11 @@ def _check_path(tree: Tree, program: StartedProgram, place: Place | None) -> Non
     script = program.script
     if script.startswith("/"):
         if "container" not in tree.data:
-            message = f"run: '{clip(script)}' is not uploaded and not checked"
-            hint = "every node must have it; a file of the workdir is named relative to that"
+            message = f"run: '{clip(script)}' is neither uploaded nor checked"
+            hint = (
+                "it must exist on every node; to upload it, put it into the workdir and use a "
+                "relative path"
+            )
             tree.note("J224", message, _RUN, hint, "note", place=place)
         return
     depth = 0
@@ -110,8 +115,8 @@ def _check_path(tree: Tree, program: StartedProgram, place: Place | None) -> Non
         if depth < 0:
             break
     if script.startswith("~") or (depth < 0 and program.folder is not None):
-        message = f"run: '{clip(script)}' lies outside the workdir, which is what gets uploaded"
-        hint = "set workdir: to the folder that holds it, and name it relative to that"
+        message = f"run: '{clip(script)}' is outside the workdir, so that it is not uploaded"
+        hint = "set workdir: to a folder that contains it, and use a path relative to that"
         if script.startswith("~"):
             hint += f"; on the cluster it is $HOME{clip(script[1:])}"
         tree.say("J136", message, _RUN, hint, place=place)

@@ -19,9 +19,14 @@ _OURS = (
         {"gres", "tres-per-task"},
         r"(^|[,/:])gpu\b",
         "GPUs",
-        "use the key 'gpus_per_node': jobgen asks in the way the cluster's profile says",
+        "use the key 'gpus_per_node', which follows the cluster's request style",
     ),
-    ({"tres-per-task"}, r"(^|,)cpu\b", "CPUs", "use the key 'cpus_per_task', for each rank"),
+    (
+        {"tres-per-task"},
+        r"(^|,)cpu\b",
+        "CPUs",
+        "use the key 'cpus_per_task', which counts per rank",
+    ),
 )
 """Options, a pattern in their values, what it asks for, and the key of a job to write instead."""
 _FREE = {"comment", "extra"}
@@ -49,7 +54,7 @@ def settle(tree: Tree, path: Path) -> None:
             continue
         if name in settled:
             tree.contradict(
-                f"{join_path((*path, word))} stands here twice", [(*path, word)], "keep one"
+                f"{join_path((*path, word))} is set twice", [(*path, word)], "keep one of the two"
             )
             continue
         settled[name] = _value(tree, (*path, word), option, value)
@@ -71,11 +76,11 @@ def _known(tree: Tree, path: Path, name: str) -> SbatchOption | None:
     elif option.rule == "refuse":
         _managed(tree, path, option)
     elif option.removed and not option.old:
-        message = f"{join_path(path)}: sbatch has no --{name} since Slurm {option.removed}"
+        message = f"{join_path(path)}: --{name} was removed in Slurm {option.removed}"
         tree.say("J142", message, path, _now(option), place=tree.find_place(path, of_key=True))
     else:
         if option.removed:
-            message = f"{join_path(path)}: --{name} is gone after Slurm {option.removed}"
+            message = f"{join_path(path)}: --{name} was removed after Slurm {option.removed}"
             tree.note("J142", message, path, option.meaning)
         return option
     return None
@@ -89,7 +94,7 @@ def _now(option: SbatchOption) -> str:
     successor = _catalogue().get(_RENAMED.get(option.name, ""))
     if successor is None:
         return option.meaning
-    return f"use {_instead(successor)}" if successor.key else f"write {successor.name}"
+    return f"use {_instead(successor)}" if successor.key else f"use {successor.name}"
 
 
 def _instead(option: SbatchOption) -> str:
@@ -100,10 +105,10 @@ def _instead(option: SbatchOption) -> str:
 def _managed(tree: Tree, path: Path, option: SbatchOption) -> None:
     place = tree.find_place(path, of_key=True)
     if option.key:
-        message = f"{join_path(path)}: jobgen writes --{option.name} itself"
+        message = f"{join_path(path)}: --{option.name} is set by jobgen"
         tree.say("J141", message, path, f"use {_instead(option)}: {option.why}", place=place)
     else:
-        message = f"{join_path(path)}: --{option.name} has no place in a job"
+        message = f"{join_path(path)}: --{option.name} cannot be used in a job"
         tree.say("J144", message, path, option.why, place=place)
 
 
@@ -113,10 +118,10 @@ def _unknown(tree: Tree, path: Path, name: str) -> None:
     bare = name.lstrip("-")
     hint = suggest(bare, [n for n, o in options.items() if not o.removed or o.old])
     if bare in shorts:
-        hint = f"write the long name: {shorts[bare]}"
+        hint = f"use the long name: {shorts[bare]}"
     elif bare in options:
         hint = f"write it without dashes: {bare}"
-    hint = hint or "options of a site's plug-in go under extra: ['--name=value']"
+    hint = hint or "options of site plug-ins go under extra: ['--name=value']"
     message = f"{join_path(path)}: sbatch has no option '{clip(name)}'"
     tree.say("J140", message, path, hint, place=tree.find_place(path, of_key=True))
 
@@ -128,13 +133,13 @@ def _value(tree: Tree, path: Path, option: SbatchOption, value: Any) -> str | No
     if isinstance(value, (dict, list)) or value is None:
         if isinstance(value, list) and all(isinstance(v, str) for v in value):
             return _checked(tree, path, option, ",".join(value))
-        hint = "write true for a flag" if option.takes != "required" else option.form
-        tree.say("J143", f"{name}: a word was expected, got {describe_value(value)}", path, hint)
+        hint = "set true for a flag" if option.takes != "required" else option.form
+        tree.say("J143", f"{name}: expected a word, got {describe_value(value)}", path, hint)
         return ""
     if isinstance(flag, bool):
         return _flag(tree, path, option, on=flag)
     if option.takes == "no":
-        tree.say("J143", f"{name}: the option takes no value", path, "write true or false")
+        tree.say("J143", f"{name} takes no value", path, "set true or false")
         return ""
     return _checked(tree, path, option, format_scalar(value))
 
@@ -145,19 +150,19 @@ def _flag(tree: Tree, path: Path, option: SbatchOption, *, on: bool) -> str | No
     words = {"yes/no": ("no", "yes"), "0/1": ("0", "1")}.get(option.form)
     if words:
         return words[on]
-    message = f"{join_path(path)}: a value was expected, got {str(on).lower()}"
-    tree.say("J143", message, path, f"its value: {option.form}")
+    message = f"{join_path(path)}: expected a value, got {str(on).lower()}"
+    tree.say("J143", message, path, f"its value is {option.form}")
     return ""
 
 
 def _checked(tree: Tree, path: Path, option: SbatchOption, value: str) -> str:
     wrong = find_unsafe(value, free=option.name in _FREE)
     if wrong:
-        tree.say("J145", f"{join_path(path)}: {wrong}", path, "a directive is read by no shell")
+        tree.say("J145", f"{join_path(path)}: {wrong}", path, "no shell reads #SBATCH lines")
         return ""
     for names, pattern, what, hint in _OURS:
         if option.name in names and re.search(pattern, value):
-            tree.say("J141", f"{join_path(path)}: jobgen asks for the {what} itself", path, hint)
+            tree.say("J141", f"{join_path(path)}: jobgen requests the {what} itself", path, hint)
             return ""
     try:
         return check_value(option, value)
@@ -173,7 +178,7 @@ def _extra(tree: Tree, path: Path, given: Any, settled: dict[str, Any]) -> list[
     if given is None:
         return []
     if not isinstance(given, list):
-        tree.say("J146", f"{join_path(path)}: a list was expected", path, "write ['--name=value']")
+        tree.say("J146", f"{join_path(path)}: expected a list", path, "write ['--name=value']")
         return []
     words = []
     for index, item in enumerate(given):
@@ -182,13 +187,13 @@ def _extra(tree: Tree, path: Path, given: Any, settled: dict[str, Any]) -> list[
         name, _, value = word.removeprefix("--").partition("=")
         if not re.match(r"--[A-Za-z][A-Za-z0-9_-]*(=|$)", word, re.ASCII):
             hint = "write '--name' or '--name=value'"
-            tree.say("J146", f"{join_path(here)}: '{clip(word)}' is no long option", here, hint)
+            tree.say("J146", f"{join_path(here)}: '{clip(word)}' is not a long option", here, hint)
         elif name in _catalogue():
             option = _known(tree, here, name)
             if option is not None and name not in settled:
                 settled[name] = _checked(tree, here, option, value) if value else ""
         elif wrong := find_unsafe(value or "x", free=True):
-            tree.say("J145", f"{join_path(here)}: {wrong}", here, "a directive is read by no shell")
+            tree.say("J145", f"{join_path(here)}: {wrong}", here, "no shell reads #SBATCH lines")
         else:
             words.append(word)
     return words

@@ -97,19 +97,19 @@ def _whole(text: str, lines: list[Comment], label: str) -> Iterator[Diagnostic]:
     if submitted and not text.startswith("#!"):
         hint = "write #!/bin/bash on the first line"
         yield Diagnostic(
-            "J328", "sbatch refuses a script without #!", Place(label, 1), hint, "error"
+            "J328", "sbatch rejects a script without #!", Place(label, 1), hint, "error"
         )
     if "\r\n" in text:
         line = text[: text.index("\r\n")].count("\n") + 1
-        message = "sbatch refuses a script with lines that end in CR LF"
+        message = "sbatch rejects a script with CR LF line endings"
         yield Diagnostic("J328", message, Place(label, line), "sed -i 's/\\r$//' FILE", "error")
 
 
 def _late(line: Comment, label: str) -> Diagnostic | None:
     if not line.late or not line.text.startswith(_DIRECTIVE):
         return None
-    message = f"'{clip(line.text)}' stands below the first command: sbatch does not read it"
-    return _problem("J326", message, line, label, "move it up, before the first command")
+    message = f"'{clip(line.text)}' comes after the first command: sbatch ignores it"
+    return _problem("J326", message, line, label, "move it above the first command")
 
 
 def _almost(line: Comment, label: str) -> Diagnostic | None:
@@ -117,15 +117,15 @@ def _almost(line: Comment, label: str) -> Diagnostic | None:
         return None
     # two signs are how people switch a directive off
     severity: Severity = "note" if line.text.startswith("##") else "warning"
-    message = f"'{clip(line.text.strip())}' is a comment to sbatch"
-    hint = "write #SBATCH in the first column"
+    message = f"'{clip(line.text.strip())}' is only a comment to sbatch"
+    hint = "start #SBATCH in the first column"
     return _problem("J327", message, line, label, hint, severity)
 
 
 def _literal(line: Comment, label: str) -> Diagnostic | None:
     if not any(map(_VARIABLE.search, line.words)):
         return None
-    message = f"'{clip(line.text)}': sbatch expands no variables, so this stays as it is"
+    message = f"'{clip(line.text)}': sbatch does not expand variables"
     return _problem("J328", message, line, label, "write the value, or a pattern such as %x-%j")
 
 

@@ -26,19 +26,19 @@ class Bad(Exception):
 
 def _count(value: str) -> str:
     if not _COUNT.fullmatch(value):
-        raise Bad("a whole number was expected", "such as 4")
+        raise Bad("expected an integer", "for example 4")
     return value
 
 
 def _integer(value: str) -> str:
     if not re.fullmatch(r"[-+]?\d{1,10}", value, re.ASCII):
-        raise Bad("a whole number was expected", "such as 100")
+        raise Bad("expected an integer", "for example 100")
     return value
 
 
 def _names(value: str) -> str:
     if not _NAME.fullmatch(value):
-        raise Bad("a name was expected", "letters, digits, '.', '_', '-'; several with commas")
+        raise Bad("expected a name", "letters, digits, '.', '_', '-'; separate several with commas")
     return value
 
 
@@ -62,7 +62,7 @@ def _moment(value: str) -> str:
     date = r"(\d{4}-\d\d-\d\d|\d\d/\d\d(/\d\d(\d\d)?)?|\d\d\d\d(\d\d)?)"
     now = r"now([+-]\d+(seconds?|minutes?|hours?|days?|weeks?)?)?"
     if not re.fullmatch(f"{now}|{day}|{clock}|{date}(T{clock})?", value, re.ASCII):
-        raise Bad("a moment was expected", "such as 16:00, now+1hour or 2026-12-24T18:00")
+        raise Bad("expected a date or time", "for example 16:00, now+1hour or 2026-12-24T18:00")
     return value
 
 
@@ -87,7 +87,7 @@ def _words(*words: str) -> Callable[[str], str]:
     def check(value: str) -> str:
         if value.lower() not in {w.lower() for w in words}:
             known = f"known: {', '.join(words)}"
-            raise Bad("another word was expected", suggest(value, words) or known)
+            raise Bad("unknown value", suggest(value, words) or known)
         return value
 
     return check
@@ -169,21 +169,21 @@ def check_value(option: SbatchOption, value: str) -> str:
 
 def _matched(value: str, pattern: str, what: str, example: str) -> str:
     if not re.fullmatch(pattern, value):
-        raise Bad(f"{what} was expected", f"such as {example}")
+        raise Bad(f"expected {what}", f"for example {example}")
     return value
 
 
 def find_unsafe(value: str, *, free: bool = False) -> str:
     """What cannot stand in a directive, as the end of a sentence; empty where all can."""
     if "\n" in value or "\r" in value:
-        return "a line break cannot stand here"
+        return "line breaks are not allowed here"
     if not value.isprintable():
-        return "a character that cannot be seen stands here"
-    for char, what in (("$", "'$' would stay as it is"), ("`", "'`' would stay as it is")):
+        return "invisible characters are not allowed here"
+    for char, what in (("$", "'$' is not expanded"), ("`", "'`' is not expanded")):
         if char in value:
-            return f"{what}: nothing is expanded in a directive"
+            return f"{what} in #SBATCH lines"
     if any(c in value for c in "'\"\\"):
-        return "quotation marks and backslashes cannot stand in a directive"
+        return "quotes and backslashes are not allowed in #SBATCH lines"
     if not free and (re.search(r"\s", value) or not value.isascii()):
-        return f"'{clip(value)}' is not one plain word"
+        return f"'{clip(value)}' is not a single plain word"
     return "" if value else "the value is empty"

@@ -46,8 +46,8 @@ def settle(tree: Tree) -> frozenset[str]:
     scope = Scope(tree)
     for name, value in scope.declared.items():
         if "${" in format_scalar(value):
-            message = f"vars.{name}: the value of a variable is literal"
-            tree.say("J161", message, ("vars", name), "write it out, or use two variables")
+            message = f"vars.{name} must not refer to other variables"
+            tree.say("J161", message, ("vars", name), "write the value, or use two variables")
     for path, value in list(tree.list_scalars()):
         if isinstance(value, str) and "$" in value and path[0] != "vars":
             change(tree, path, scope.put(path, value))
@@ -58,8 +58,8 @@ def refuse(tree: Tree) -> None:
     """Say of every ``${`` outside shell text that it means nothing in a profile."""
     for path, value in tree.list_scalars():
         if isinstance(value, str) and "${" in value.replace("$$", "") and "setup" not in path:
-            message = f"{join_path(path)}: a profile has no variables"
-            hint = "write $NAME: it is expanded on the cluster; $$ is a dollar"
+            message = f"{join_path(path)}: profiles have no variables"
+            hint = "use $NAME, which is expanded on the cluster; $$ is a dollar sign"
             tree.say("J161", message, path, hint)
             tree.spoiled.add(path)
 
@@ -101,8 +101,8 @@ class Scope:
 
         text = (_SHELL_USE if shell else _USE).sub(put, value)
         if room <= 0:
-            message = f"{join_path(path)} is larger than 1 MiB with its variables put in"
-            self.tree.say("J111", message, path, "put data into files of the workdir")
+            message = f"{join_path(path)} exceeds 1 MiB after substitution"
+            self.tree.say("J111", message, path, "put the data into a file in the workdir")
         return text
 
     @cached_property
@@ -127,12 +127,15 @@ class Scope:
             self._undeclared(path, name, match)
         elif match.group() == "${":
             place = tree.locate_part(path, match.start(), 2)
-            hint = "a variable is ${NAME}; $NAME is expanded on the cluster; $$ is a dollar"
-            message = f"{join_path(path)}: the shell's ${{…}} has no meaning here"
+            hint = (
+                "write ${NAME} for a variable; $NAME is expanded on the cluster; $$ is a "
+                "dollar sign"
+            )
+            message = f"{join_path(path)}: shell syntax ${{…}} is not supported here"
             tree.say("J161", message, path, hint, place=place)
         elif "env" in path:
-            message = f"{join_path(path)}: '$(' arrives as written; no shell reads this value"
-            tree.note("J161", message, path, "export it under setup: to have the shell run it")
+            message = f"{join_path(path)}: '$(' is passed on unchanged; no shell reads this value"
+            tree.note("J161", message, path, "to run the command, export the variable under setup:")
 
     def _unknown_to_shell(self, path: Path, match: re.Match[str]) -> None:
         """``${X}`` that is neither declared nor known to be one of the shell's."""
@@ -145,8 +148,12 @@ class Scope:
             return
         words = list(self.declared)
         near = suggest(name, words, "declared") if words else "declare it under vars:"
-        hint = f"{near}; the shell's own is ${name}" if near else f"the shell's own is ${name}"
-        message = f"{join_path(path)}: the variable ${{{name}}} is not declared"
+        hint = (
+            f"{near}; for a shell variable write ${name}"
+            if near
+            else f"for a shell variable write ${name}"
+        )
+        message = f"{join_path(path)}: undeclared variable ${{{name}}}"
         place = self.tree.locate_part(path, match.start(), len(match.group()))
         self.tree.say("J160", message, path, hint, place=place)
 
@@ -164,16 +171,20 @@ def _set(tree: Tree, word: str) -> None:
     path: Path = tuple(int(p) if p.isdigit() else p for p in name.split("."))
     known = path[0] in JobSpec.keys and not JobSpec.keys[str(path[0])].hidden
     if name in variables and known:
-        message = f"'{name}' is a variable and a key of the job"
-        hint = f"rename the variable, or say --set vars.{name}=…"
+        message = f"'{name}' is both a variable and a key of the job"
+        hint = f"rename the variable, or use --set vars.{name}=…"
         tree.say("J162", message, (), hint, place=place)
     elif name in variables:
         tree.data["vars"][name] = value
         tree.overrides["vars", name] = place
     elif not known:
         words = [*variables, *(n for n, k in JobSpec.keys.items() if not k.hidden)]
-        hint = suggest(name, words) or "a variable of vars:, or a key such as launcher.type"
-        tree.say("J162", f"'{name}' is no variable and no key of the job", (), hint, place=place)
+        hint = (
+            suggest(name, words) or "expected a variable from vars:, or a key such as launcher.type"
+        )
+        tree.say(
+            "J162", f"'{name}' is neither a variable nor a key of the job", (), hint, place=place
+        )
     else:
         _put(tree, path, _value(tree, value, place), place)
 
@@ -203,8 +214,8 @@ def _put(tree: Tree, path: Path, value: Any, place: Place) -> None:
         here = inner
     last = path[-1]
     if isinstance(here, list) and (not isinstance(last, int) or last >= len(here)):
-        message = f"'{join_path(path)}' is no item of the list"
-        tree.say("J162", message, (), "items count from 0", place=place)
+        message = f"'{join_path(path)}' is not an item of the list"
+        tree.say("J162", message, (), "items are counted from 0", place=place)
         return
     here[last if isinstance(here, list) else str(last)] = value
     tree.overrides[path] = place

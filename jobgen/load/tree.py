@@ -209,14 +209,12 @@ def refuse_useless(tree: Tree, may_be_empty: str) -> None:
         place = tree.find_place(path, of_key=True)
         if value is None and not re.match(may_be_empty, join_path(path)):
             flag = "slurm" in path[:-1]
-            hint = (
-                "write true for a flag, or remove it" if flag else "give it a value, or remove it"
-            )
+            hint = "set true for a flag, or remove it" if flag else "set a value, or remove it"
             tree.say("J118", f"{join_path(path)} is empty (null)", path, hint, place=place)
         elif isinstance(value, str) and len(value) > LONGEST:
-            length = f"this is {len(value)} characters long, and {LONGEST} are the most"
+            length = f"{len(value)} characters, but the limit is {LONGEST}"
             message = f"{join_path(path)}: {length}"
-            tree.say("J122", message, path, "put it into a file of the workdir", place=place)
+            tree.say("J122", message, path, "put it into a file in the workdir", place=place)
         else:
             continue
         tree.spoiled.add(path)

@@ -11,7 +11,7 @@ LARGEST = 4_000_000
 """Slurm's MaxArraySize is at most 4000001, and an index is below it."""
 
 _RANGE = r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?"
-_FORM = "such as 0-35, 1,3,5-7 or 0-99:2%4 (at most 4 at once)"
+_FORM = "for example 0-35, 1,3,5-7 or 0-99:2%4 (at most 4 at once)"
 
 
 class ArraySize(NamedTuple):
@@ -39,7 +39,7 @@ def measure_array(text: str) -> ArraySize:
     """
     indexes, percent, limit = text.partition("%")
     if percent and not re.fullmatch(r"0*[1-9]\d{0,8}", limit, re.ASCII):
-        raise _refuse(text, "after % a number of elements was expected")
+        raise _refuse(text, "expected a number of elements after %")
     chosen = bytearray(LARGEST + 1)
     for part in indexes.split(","):
         span = _read_range(text, part)
@@ -53,11 +53,11 @@ def _read_range(text: str, part: str) -> range:
         raise _refuse(text, f"'{clip(part)}' is neither an index nor a range")
     first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
     if last < first:
-        raise _refuse(text, f"{part} is backwards")
+        raise _refuse(text, f"{part} is reversed")
     if last > LARGEST:
-        raise _refuse(text, f"index {last} is over {LARGEST}, the most of any site")
+        raise _refuse(text, f"index {last} exceeds {LARGEST}, the highest limit of any site")
     if step < 1:
-        raise _refuse(text, f"{part}: a step is at least 1")
+        raise _refuse(text, f"{part}: the step must be at least 1")
     return range(first, last + 1, step)
 
 

@@ -45,7 +45,7 @@ def check_host(value: object) -> str:
     word = check_line(value)
     if not re.fullmatch(_HOST, word):
         at = re.fullmatch(r"([\w.-]+)@([\w.-]+)", word)
-        hint = f"write host: {at[2]} and user: {at[1]}" if at else "such as login.example.org"
+        hint = f"set host: {at[2]} and user: {at[1]}" if at else "for example login.example.org"
         raise refuse("J171", f"'{clip(word)}' is not a host", hint)
     return word
 
@@ -55,7 +55,9 @@ def check_user(value: object) -> str:
     word = check_line(value)
     if not re.fullmatch(_USER, word):
         raise refuse(
-            "J171", f"'{clip(word)}' is not a login name", "leave it out to use ~/.ssh/config's"
+            "J171",
+            f"'{clip(word)}' is not a login name",
+            "leave it out to use the one in ~/.ssh/config",
         )
     return word
 
@@ -64,8 +66,8 @@ def check_fingerprint(value: object) -> str:
     """The fingerprint of a host key, as ``ssh-keygen -l`` prints it."""
     word = check_line(value)
     if not re.fullmatch(_FINGERPRINT, word):
-        hint = "SHA256: and 43 characters, as ssh-keygen -lf prints them"
-        raise refuse("J173", f"'{clip(word)}' is not a fingerprint of a host key", hint)
+        hint = "expected SHA256: and 43 characters, as printed by ssh-keygen -lf"
+        raise refuse("J173", f"'{clip(word)}' is not a host key fingerprint", hint)
     return word.rstrip("=")
 
 
@@ -73,8 +75,8 @@ def check_release(value: object) -> str:
     """A release of Slurm, its year and month."""
     match = re.fullmatch(_RELEASE, check_text(value))
     if not match:
-        message = f"'{clip(check_text(value))}' is not a release of Slurm"
-        raise refuse("J179", message, "such as 22.05 or 24.11")
+        message = f"'{clip(check_text(value))}' is not a Slurm release"
+        raise refuse("J179", message, "for example 22.05 or 24.11")
     return match.group(1)
 
 
@@ -83,30 +85,30 @@ class Ssh(Form):
 
     host: str = key(
         Check(check_host, {"type": "string"}),
-        doc="The login node: a name, an address, or an alias of ~/.ssh/config.",
+        doc="Login node: a name, an address, or an alias from ~/.ssh/config.",
     )
     user: str = key(
         Check(check_user, {"type": "string"}),
         default="",
-        doc="The login name; from ~/.ssh/config by default.",
+        doc="Login name; default: from ~/.ssh/config.",
     )
     port: int | None = key(
-        check_integer(1, 65535), default=None, doc="The port; from ~/.ssh/config by default."
+        check_integer(1, 65535), default=None, doc="Port; default: from ~/.ssh/config."
     )
     auth: tuple[str, ...] = key(
-        check_list(check_choice("way to log in", AUTH)),
+        check_list(check_choice("login method", AUTH)),
         default=("agent", "key"),
-        doc="Ways to log in that are tried, in order: agent, key, keyboard-interactive.",
+        doc="Login methods to try, in order: agent, key, keyboard-interactive.",
     )
     backend: Literal["paramiko", "openssh"] = key(
         check_choice("backend", ("paramiko", "openssh")),
         default="paramiko",
-        doc="openssh runs the ssh program: for two-factor logins.",
+        doc="openssh runs the ssh program, for two-factor logins.",
     )
     fingerprint: str = key(
         Check(check_fingerprint, {"type": "string"}),
         default="",
-        doc="The host key's SHA256 fingerprint, where the profile pins it.",
+        doc="SHA256 fingerprint of the host key, to pin it.",
     )
 
 
@@ -115,8 +117,10 @@ class Paths(Form):
 
     root: str = key(
         REMOTE,
-        doc="Where run directories go: absolute, seen by login and compute nodes. $NAME is "
-        "expanded there.",
+        doc=(
+            "Parent directory of run directories: absolute, visible from login and compute "
+            "nodes. $NAME is expanded on the cluster."
+        ),
     )
 
 
@@ -124,17 +128,15 @@ class Defaults(Form):
     """What every job on this cluster gets, unless it says otherwise."""
 
     slurm: Mapping[str, str | None] = key(
-        OPTIONS, default={}, doc="Options of sbatch, such as partition and account."
+        OPTIONS, default={}, doc="sbatch options, such as partition and account."
     )
-    slurm_extra: tuple[str, ...] = key(
-        WORDS, default=(), doc="slurm.extra, word by word.", hidden=True
-    )
+    slurm_extra: tuple[str, ...] = key(WORDS, default=(), doc="Words of slurm.extra.", hidden=True)
     setup: tuple[str, ...] = key(
-        LINES, default=(), doc="Lines of bash run before the job's own setup."
+        LINES, default=(), doc="Lines of bash that run before the job's own setup."
     )
     env: Mapping[str, str] = key(ENVIRONMENT, default={}, doc="Environment of every rank.")
     container: Container | None = key(
-        check_form(Container, short="image"), default=None, doc="The container."
+        check_form(Container, short="image"), default=None, doc="Container settings."
     )
 
     @classmethod
@@ -146,101 +148,112 @@ class Defaults(Form):
 class Limits(Form):
     """The most that one job may ask for; always in force."""
 
-    time: Walltime | None = key(TIME, default=None, doc="The longest time limit.")
-    nodes: int | None = key(check_integer(1, 65_536), default=None, doc="The most nodes.")
+    time: Walltime | None = key(TIME, default=None, doc="Maximum time limit.")
+    nodes: int | None = key(check_integer(1, 65_536), default=None, doc="Maximum number of nodes.")
 
 
 class Confirm(Form):
     """When ``submit`` asks first."""
 
     gpu_hours: float | None = key(
-        NUMBER, default=None, doc="Jobs that may use more GPU-hours than this, all starts together."
+        NUMBER,
+        default=None,
+        doc=(
+            "Ask before submitting a job that may use more GPU-hours than this, over all its "
+            "starts."
+        ),
     )
 
 
 class Price(Form):
     """What it costs."""
 
-    gpu_hour: float = key(NUMBER, doc="The price of a GPU for an hour.")
+    gpu_hour: float = key(NUMBER, doc="Price of one GPU-hour.")
     bought: float | None = key(
         NUMBER,
         default=None,
-        doc="What a GPU with its share of the node cost to buy, where the cluster is your own: "
-        "gpu_hour is then what running it costs.",
+        doc=(
+            "Purchase price of one GPU with its share of the node, for a cluster of your own: "
+            "gpu_hour is then the operating cost."
+        ),
     )
     currency: str = key(
         check_pattern("J179", "[A-Z]{3}", "a currency", "EUR"),
         default="EUR",
-        doc="Its currency, three capital letters.",
+        doc="Currency, three capital letters.",
     )
 
 
 class ClusterProfile(Form):
     """A cluster: how to get in, what its nodes and network are, what its site asks for."""
 
-    name: str = key(NAME, doc="The cluster's name.")
+    name: str = key(NAME, doc="Name of the cluster.")
     scheduler: Literal["slurm", "local"] = key(
         check_choice("scheduler", ("slurm", "local")),
         doc="slurm; or local, which runs jobs detached on this machine.",
     )
     paths: Paths = key(check_form(Paths), doc="Directories on the cluster.")
-    nodes: Nodes = key(check_form(Nodes), doc="The nodes: count, gpus_per_node, gpu, cpus, mem.")
-    docs: str | None = key(LINE, default=None, doc="The address of the site's documentation.")
+    nodes: Nodes = key(
+        check_form(Nodes), doc="Compute nodes: count, gpus_per_node, gpu, cpus, mem."
+    )
+    docs: str | None = key(LINE, default=None, doc="URL of the site's documentation.")
     extends: str | None = key(
-        NAME, default=None, doc="Another profile, whose keys this one completes."
+        NAME, default=None, doc="Profile to extend: keys not set here are taken from it."
     )
     ssh: Ssh | None = key(
         check_form(Ssh, short="host"),
         default=None,
-        doc="How to get to the login node; left out, sbatch is on this machine.",
+        doc="Connection to the login node; if omitted, sbatch runs on this machine.",
     )
     procs_per_node: int | None = key(
-        check_integer(1, 1024), default=None, doc="Ranks on each node where nodes have no GPUs."
+        check_integer(1, 1024), default=None, doc="Ranks per node if nodes have no GPUs."
     )
     network: Network = key(
         check_form(Network, short="fabric", shortly={"enum": list(FABRICS)}),
         default=Network(),
-        doc="The network between nodes.",
+        doc="Network between nodes.",
     )
     versions: Versions = key(
-        check_form(Versions), default=Versions(), doc="Releases of what is installed on the nodes."
+        check_form(Versions), default=Versions(), doc="Installed software releases on the nodes."
     )
     gpu_request: Literal["gpus-per-node", "gres", "gres-typed", "none"] = key(
-        check_choice("GPU request", GPU_REQUESTS),
+        check_choice("GPU request style", GPU_REQUESTS),
         default="gpus-per-node",
-        doc="How this site wants GPUs asked for: gpus-per-node, gres, gres-typed or none.",
+        doc="How this site requests GPUs: gpus-per-node, gres, gres-typed or none.",
     )
     gpu_type: str | None = key(
         check_pattern("J179", "[A-Za-z0-9][A-Za-z0-9._-]*", "a GPU type", "a100"),
         default=None,
-        doc="The type in --gres=gpu:TYPE:N, for gres-typed.",
+        doc="TYPE in --gres=gpu:TYPE:N, for gres-typed.",
     )
     refuses: tuple[str, ...] = key(
         check_list(check_choice("option", REFUSALS)),
         default=(),
-        doc="What this site's sbatch refuses of a job that takes whole nodes: exclusive "
-        "(--exclusive), mem (--mem=0).",
+        doc=(
+            "Options for whole nodes that this site's sbatch rejects: exclusive (--exclusive), "
+            "mem (--mem=0)."
+        ),
     )
     defaults: Defaults = key(
-        check_form(Defaults), default=Defaults(), doc="What every job here gets."
+        check_form(Defaults), default=Defaults(), doc="Defaults for every job on this cluster."
     )
-    limits: Limits = key(
-        check_form(Limits), default=Limits(), doc="The most that one job may ask for."
-    )
+    limits: Limits = key(check_form(Limits), default=Limits(), doc="Limits for a single job.")
     accounting: Literal["auto", "sacct", "none"] = key(
         check_choice("accounting", ("auto", "sacct", "none")),
         default="auto",
-        doc="Whether sacct can be asked about ended jobs: auto, sacct or none.",
+        doc="How to query ended jobs: auto, sacct or none.",
     )
     slurm_version: str | None = key(
         Check(check_release, {"type": ["string", "number"]}),
         default=None,
-        doc="Slurm's release, such as 22.05, where something newer may be used.",
+        doc="Slurm release, such as 22.05; enables newer options.",
     )
     rdzv_host_suffix: str = key(
         check_pattern("J179", "[A-Za-z0-9.-]{1,200}", "a suffix", "-ib"),
         default="",
-        doc="Added to the head node's name for the rendezvous, such as -ib.",
+        doc="Suffix for the rendezvous host's name on the training network, such as -ib.",
     )
-    confirm: Confirm = key(check_form(Confirm), default=Confirm(), doc="When submit asks first.")
-    price: Price | None = key(check_form(Price), default=None, doc="What it costs.")
+    confirm: Confirm = key(
+        check_form(Confirm), default=Confirm(), doc="When submit asks for confirmation."
+    )
+    price: Price | None = key(check_form(Price), default=None, doc="Prices for cost estimates.")

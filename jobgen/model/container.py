@@ -17,7 +17,7 @@ def check_image(value: object) -> str:
     """An image: a path, or a name in a registry; one word."""
     word = check_line(value)
     if word.startswith("-") or re.search(r"\s", word):
-        example = "such as nvcr.io/nvidia/pytorch:25.09-py3"
+        example = "for example nvcr.io/nvidia/pytorch:25.09-py3"
         raise refuse("J126", f"'{clip(word)}' is not an image", example)
     return check_shell_text(word)
 
@@ -29,7 +29,7 @@ def check_mount(value: object) -> str:
         word = f"{word}:{word}"
     if not re.fullmatch(_MOUNT, word) or any(".." in p.split("/") for p in word.split(":")):
         message = f"'{clip(word)}' is not SOURCE:TARGET[:ro] with absolute paths"
-        raise refuse("J137", message, "such as /scratch:/scratch or /data:/data:ro")
+        raise refuse("J137", message, "for example /scratch:/scratch or /data:/data:ro")
     return word
 
 
@@ -43,20 +43,24 @@ class Container(Form):
 
     image: str = key(
         Check(check_image, {"type": "string"}),
-        doc="The image: a name in a registry (nvcr.io/nvidia/pytorch:25.09-py3), or a path on the "
-        "cluster to a .sqsh (pyxis) or .sif (apptainer) file.",
+        doc=(
+            "Image: a registry name (nvcr.io/nvidia/pytorch:25.09-py3), or the path of a .sqsh "
+            "(pyxis) or .sif (apptainer) file on the cluster."
+        ),
     )
     runtime: Literal["pyxis", "apptainer", "docker"] = key(
-        RUNTIME, default="pyxis", doc="The program that starts it. singularity means apptainer."
+        RUNTIME, default="pyxis", doc="Container runtime. singularity means apptainer."
     )
     mounts: tuple[str, ...] = key(
         check_list(Check(check_mount, {"type": "string"})),
         default=(),
-        doc="Paths of the node made visible inside: source:target or source:target:ro.",
+        doc="Paths of the node to mount in the container: source:target or source:target:ro.",
     )
     args: tuple[str, ...] = key(
-        check_list(LINE), default=(), doc="More words for the runtime's command line, as they are."
+        check_list(LINE), default=(), doc="Extra arguments for the runtime, passed unchanged."
     )
     workdir: str | None = key(
-        REMOTE, default=None, doc="Where the program starts inside; the job's own by default."
+        REMOTE,
+        default=None,
+        doc="Working directory inside the container; default: that of the job.",
     )

@@ -25,7 +25,7 @@ T = TypeVar("T")
 def describe_value(value: object) -> str:
     """What this is, in a word or two, for the end of a sentence.
 
-    >>> described([1]), described("2.5"), described(None)
+    >>> describe_value([1]), describe_value("2.5"), describe_value(None)
     ('a list', "the text '2.5'", 'nothing')
     """
     if value is None:
@@ -64,7 +64,7 @@ def check_text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if value is None or isinstance(value, (Mapping, list, tuple, set)):
-        raise refuse("J120", f"text was expected, got {describe_value(value)}")
+        raise refuse("J120", f"expected text, got {describe_value(value)}")
     return str(getattr(value, "text", value))
 
 
@@ -73,14 +73,12 @@ def check_line(value: object) -> str:
     word = check_text(value)
     bad = find_unprintable(word)
     if bad is not None:
-        what = "a line break" if bad in "\r\n" else f"the character U+{ord(bad):04X}"
-        raise refuse(
-            "J127", f"{what} cannot stand here", "write it on one line, in plain characters"
-        )
+        what = "line breaks" if bad in "\r\n" else f"the character U+{ord(bad):04X}"
+        raise refuse("J127", f"{what} not allowed here", "write one line of printable characters")
     if not word.strip():
-        raise refuse("J120", "text was expected, got nothing")
+        raise refuse("J120", "expected text, got nothing")
     if len(word) > 4096:
-        raise refuse("J122", f"this is {len(word)} characters long", "at most 4096")
+        raise refuse("J122", f"{len(word)} characters are too many", "use at most 4096")
     return word
 
 
@@ -106,10 +104,10 @@ def check_job_name(value: object) -> str:
 def _named(word: str, pattern: re.Pattern[str], signs: str) -> str:
     if not pattern.fullmatch(word):
         fixed = re.sub(r"[^A-Za-z0-9._-]+", "-", word[:64]).strip("-._")
-        hint = f"write '{fixed}'" if fixed and _NAME.fullmatch(fixed) else "such as llama8b-sft"
-        rule = f"letters, digits, {signs}, at most 64, a letter or digit first"
-        odd = ", and no line break" if "\n" in word else ""
-        raise refuse("J124", f"'{clip(word)}' is not a name ({rule}{odd})", hint)
+        hint = f"use '{fixed}'" if fixed and _NAME.fullmatch(fixed) else "for example llama8b-sft"
+        rule = f"letters, digits, {signs}, at most 64, starting with a letter or digit"
+        odd = ", without line breaks" if "\n" in word else ""
+        raise refuse("J124", f"'{clip(word)}' is not a valid name ({rule}{odd})", hint)
     return word
 
 
@@ -118,9 +116,9 @@ def check_env_name(value: object) -> str:
     word = check_text(value)
     if not _ENV_NAME.fullmatch(word):
         fixed = re.sub(r"[^A-Za-z0-9_]+", "_", word[:64]).strip("_")
-        hint = f"write '{fixed}'" if _ENV_NAME.fullmatch(fixed) else "such as HF_HOME"
-        rule = "letters, digits and '_', no digit first"
-        raise refuse("J125", f"'{clip(word)}' is not a name of a variable ({rule})", hint)
+        hint = f"use '{fixed}'" if _ENV_NAME.fullmatch(fixed) else "for example HF_HOME"
+        rule = "letters, digits and '_', not starting with a digit"
+        raise refuse("J125", f"'{clip(word)}' is not a valid variable name ({rule})", hint)
     return word
 
 
@@ -128,9 +126,9 @@ def check_env_value(value: object) -> str:
     """A value of an environment variable: any text but NUL."""
     word = check_text(value)
     if "\0" in word:
-        raise refuse("J127", "a NUL character cannot stand in the environment")
+        raise refuse("J127", "NUL characters are not allowed in the environment")
     if len(word) > 131_000:
-        raise refuse("J122", f"this is {len(word)} characters long", "Linux takes at most 131000")
+        raise refuse("J122", f"{len(word)} characters are too many", "the limit of Linux is 131000")
     return word
 
 
@@ -139,8 +137,8 @@ def check_shell_text(word: str) -> str:
     bare = _DOLLAR.search(word.replace("$$", "  ")) or re.search("`", word)
     if bare:
         start = clip(word[bare.start() :], 20)
-        message = f"'{start}' is the shell's, and no shell reads this value"
-        raise refuse("J161", message, "only $NAME is expanded here; $$ is a dollar")
+        message = f"'{start}' is shell syntax, but no shell reads this value"
+        raise refuse("J161", message, "only $NAME is expanded here; $$ is a dollar sign")
     return word
 
 
@@ -151,7 +149,7 @@ def check_remote_path(value: object) -> str:
         rest = word.partition("/")[2]
         raise refuse("J135", f"'{clip(word)}' starts with ~", f"write '$HOME/{clip(rest)}'")
     if not re.match(r"/|\$[A-Za-z_]", word) or ".." in word.split("/"):
-        hint = "such as /scratch/$USER/jobgen"
+        hint = "for example /scratch/$USER/jobgen"
         raise refuse("J135", f"'{clip(word)}' is not an absolute path without '..'", hint)
     return word
 
@@ -161,23 +159,23 @@ def check_relative_path(value: object) -> str:
     word = check_line(value)
     if word.startswith(("/", "~")) or ".." in word.split("/"):
         raise refuse(
-            "J136", f"'{clip(word)}' lies outside the workdir", "a relative path without '..'"
+            "J136", f"'{clip(word)}' is outside the workdir", "use a relative path without '..'"
         )
     return word
 
 
 def check_integer(low: int, high: int, *, more: str = "") -> Check[int]:
     """A check for a whole number between these two."""
-    rule = f"a whole number, at least {low}" + (f"; or {more}" if more else "")
+    rule = f"an integer of at least {low}" + (f" or {more}" if more else "")
 
     def check(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool):
             quoted = isinstance(value, str) and re.fullmatch(r"\d{1,9}", value, re.ASCII)
-            hint = f"write {value} without quotes" if quoted else f"write {rule}"
-            raise refuse("J121", f"a whole number was expected, got {describe_value(value)}", hint)
+            hint = f"write {value} without quotes" if quoted else f"use {rule}"
+            raise refuse("J121", f"expected an integer, got {describe_value(value)}", hint)
         if not low <= value <= high:
             side = f"at least {low}" if value < low else f"at most {high}"
-            raise refuse("J122", f"{describe_value(value)} is out of range", f"{side} is possible")
+            raise refuse("J122", f"{describe_value(value)} is out of range", f"use {side}")
         return int(value)
 
     return Check(check, {"type": "integer", "minimum": low, "maximum": high})
@@ -186,9 +184,9 @@ def check_integer(low: int, high: int, *, more: str = "") -> Check[int]:
 def check_number(value: object) -> float:
     """A number that is not negative."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise refuse("J121", f"a number was expected, got {describe_value(value)}", "such as 1.80")
+        raise refuse("J121", f"expected a number, got {describe_value(value)}", "for example 1.80")
     if not 0 <= value < 1e12:
-        raise refuse("J122", f"{describe_value(value)} is out of range", "a number of 0 or more")
+        raise refuse("J122", f"{describe_value(value)} is out of range", "use 0 or more")
     return float(value)
 
 
@@ -200,7 +198,7 @@ def check_boolean(value: object) -> bool:
     words = {"yes": "true", "on": "true", "no": "false", "off": "false"}
     meant = words.get(str(value).lower(), "") if isinstance(value, str) else ""
     hint = f"write {meant}" if meant else "write true or false"
-    raise refuse("J123", f"true or false was expected, got {describe_value(value)}", hint)
+    raise refuse("J123", f"expected true or false, got {describe_value(value)}", hint)
 
 
 def check_choice(
@@ -227,7 +225,7 @@ def check_pattern(code: str, pattern: str, what: str, example: str) -> Check[str
     def check(value: object) -> str:
         word = check_line(value)
         if not re.fullmatch(pattern, word):
-            raise refuse(code, f"'{clip(word)}' is not {what}", f"such as {example}")
+            raise refuse(code, f"'{clip(word)}' is not {what}", f"for example {example}")
         return word
 
     return Check(check, WORD)
@@ -245,24 +243,22 @@ def check_lines(value: object) -> tuple[str, ...]:
 def check_shell_line(value: object) -> str:
     """Text for a shell: line breaks and tabs are right, other control characters are not."""
     if isinstance(value, Mapping):
-        message = "text was expected, got a mapping"
-        raise refuse("J120", message, "quote a line that holds ': '")
+        message = "expected text, got a mapping"
+        raise refuse("J120", message, "quote lines that contain ': '")
     word = check_text(value)
     bad = find_unprintable(word, "\n\t")
     if bad is not None:
-        raise refuse("J127", f"the character U+{ord(bad):04X} cannot stand here")
+        raise refuse("J127", f"the character U+{ord(bad):04X} is not allowed here")
     return word
 
 
 def check_command(value: object) -> str:
     """The command of a job."""
     if isinstance(value, (list, tuple)):
-        raise refuse(
-            "J120", "text was expected, got a list", "write several lines as a block: run: |"
-        )
+        raise refuse("J120", "expected text, got a list", "write several lines as a block: run: |")
     word = check_shell_line(value).strip()
     if not word:
-        raise refuse("J120", "a command was expected, got nothing", "such as run: train.py")
+        raise refuse("J120", "expected a command, got nothing", "for example run: train.py")
     return word
 
 

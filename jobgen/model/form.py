@@ -156,7 +156,7 @@ def check_form(
             if short and value is not None and not isinstance(value, (list, tuple)):
                 return _shortened(kind, short, value)
             keys = ", ".join(n for n, k in kind.keys.items() if not k.hidden)
-            raise refuse("J120", "a mapping was expected", f"its keys: {keys}")
+            raise refuse("J120", "expected a mapping", f"keys: {keys}")
         return kind.read(value)
 
     schema: dict[str, Any] = {"form": kind}
@@ -170,7 +170,7 @@ def check_list(item: Check[T], *, alone: bool = True) -> Check[tuple[T, ...]]:
 
     def parse(value: object) -> tuple[T, ...]:
         if isinstance(value, Mapping) or (value is None) or (not alone and isinstance(value, str)):
-            raise refuse("J120", "a list was expected", "write [one, two]")
+            raise refuse("J120", "expected a list", "write [one, two]")
         items = value if isinstance(value, (list, tuple)) else [value]
         return tuple(v for _, v in _all(item, enumerate(items)))
 
@@ -183,7 +183,7 @@ def check_table(name: Check[str], value: Check[T]) -> Check[Mapping[str, T]]:
 
     def parse(mapping: object) -> Mapping[str, T]:
         if not isinstance(mapping, Mapping):
-            raise refuse("J120", "a mapping was expected", "write NAME: value, one a line")
+            raise refuse("J120", "expected a mapping", "write NAME: value, one per line")
         faults: list[ValueDiagnostic] = []
         for key_ in mapping:
             try:

@@ -61,16 +61,16 @@ _SPAN = "([0-9]{1,6}):([0-9]{1,6})"
 def check_version(value: object) -> Literal[1]:
     """The version of the format: 1."""
     if check_integer(1, 1_000_000)(value) != 1:
-        message = f"version {describe_value(value)} is not known"
-        raise refuse("J117", message, "this jobgen reads version 1")
+        message = f"unknown version {describe_value(value)}"
+        raise refuse("J117", message, "this jobgen supports version 1")
     return 1
 
 
 def check_options(value: object) -> Mapping[str, str | None]:
     """Options of sbatch, already in one form: name without dashes → value, '' for a flag."""
     if not isinstance(value, Mapping):
-        message = f"a mapping was expected, got {describe_value(value)}"
-        raise refuse("J120", message, "write option: value, one a line")
+        message = f"expected a mapping, got {describe_value(value)}"
+        raise refuse("J120", message, "write option: value, one per line")
     return dict(value)
 
 
@@ -81,7 +81,7 @@ def check_nodes(value: object) -> int:
     """A number of nodes. ``MIN:MAX`` was taken apart before; one that is left is backwards."""
     span = re.fullmatch(_SPAN, value) if isinstance(value, str) else None
     if span and int(span.group(1)) > int(span.group(2)):
-        message = f"'{value}' is backwards: {span.group(1)} is more than {span.group(2)}"
+        message = f"'{value}' is reversed: {span.group(1)} is greater than {span.group(2)}"
         raise refuse("J122", message, f"write {span.group(2)}:{span.group(1)}")
     return check_integer(1, MOST_NODES, more="MIN:MAX for an elastic job")(value)
 
@@ -100,41 +100,46 @@ _NODES = Check(
 class JobSpec(Form):
     """What to run, and how much of the cluster it needs."""
 
-    name: str = key(JOB_NAME, doc="The job's name.")
+    name: str = key(JOB_NAME, doc="Name of the job.")
     run: str = key(
         RUN,
-        doc="The command: one distributed program, without a launcher. A .py file or -m module "
-        "goes through the launcher; any other command of several ranks must name its launcher.",
+        doc=(
+            "The command: one distributed program, without a launcher. A .py file or -m module "
+            "is started by the launcher; for any other command with several ranks, set "
+            "launcher."
+        ),
     )
-    nodes: int = key(_NODES, doc="Number of nodes, or MIN:MAX for a job that goes on with fewer.")
-    time: Walltime = key(TIME, doc="The time limit: 4h, 90m, 1d12h, 04:00:00 or 1-12:00:00.")
+    nodes: int = key(
+        _NODES, doc="Number of nodes, or MIN:MAX for a job that can continue with fewer."
+    )
+    time: Walltime = key(TIME, doc="Time limit: 4h, 90m, 1d12h, 04:00:00 or 1-12:00:00.")
     gpus_per_node: int | None = key(
         check_integer(0, 1024),
         default=None,
-        doc="GPUs on each node, one rank for each; left out, all that a node has.",
+        doc="GPUs per node, with one rank each; default: all GPUs of a node.",
     )
     version: Literal[1] = key(
-        Check(check_version, {"const": 1}), default=1, doc="The version of this format."
+        Check(check_version, {"const": 1}), default=1, doc="Version of this format."
     )
-    cluster: str | None = key(LINE, default=None, doc="The cluster, where -c does not name one.")
+    cluster: str | None = key(LINE, default=None, doc="Cluster to use without -c.")
     min_nodes: int | None = key(
         check_integer(1, MOST_NODES), default=None, doc="MIN of nodes: MIN:MAX.", hidden=True
     )
     procs_per_node: int | None = key(
-        check_integer(1, 1024), default=None, doc="Ranks on each node where nodes have no GPUs."
+        check_integer(1, 1024), default=None, doc="Ranks per node if nodes have no GPUs."
     )
     cpus_per_task: int | None = key(
         check_integer(1, 4096),
         default=None,
-        doc="CPU cores for each rank; under `launcher: plain`, for each node.",
+        doc="CPU cores per rank; with `launcher: plain`, per node.",
     )
     mem: Memory | None = key(
-        MEMORY, default=None, doc="Memory of each node: 64G, 500MiB; 0 means all of it."
+        MEMORY, default=None, doc="Memory per node: 64G, 500MiB; 0 means all of it."
     )
     workdir: Workdir = key(
         check_form(Workdir, short="path"),
         default=Workdir(),
-        doc="The directory that is uploaded; the job file's own by default.",
+        doc="Directory to upload; default: the directory of the job file.",
     )
     launcher: Launcher = key(
         check_form(Launcher, short="type", shortly={"enum": [*LAUNCHERS, *ALIASES]}),
@@ -144,87 +149,100 @@ class JobSpec(Form):
     setup: tuple[str, ...] = key(
         LINES,
         default=(),
-        doc="Lines of bash run before the launcher, in its shell, so that exports reach every "
-        "rank: once on each node; for each rank under srun; on the first node with ssh: pdsh.",
+        doc=(
+            "Lines of bash that run before the launcher, in its shell, so that exports reach "
+            "every rank: once per node; per rank with srun; on the first node with ssh: pdsh."
+        ),
     )
     env: Mapping[str, str] = key(
         ENVIRONMENT,
         default={},
-        doc="Environment of every rank. $NAME is expanded on the cluster, $$ is a dollar.",
+        doc="Environment of every rank. $NAME is expanded on the cluster, $$ is a dollar sign.",
     )
     bind: Literal["auto", "off"] = key(
         check_choice("binding", ("auto", "off")),
         default="auto",
-        doc="auto: each rank runs on the CPUs near its GPU if the job uses several GPUs of a node "
-        "and nothing else binds its ranks (numactl, --cpu-bind), and on cores of its own in a job "
-        "without GPUs under srun. off: every rank may run on all of the job's CPUs.",
+        doc=(
+            "auto: run each rank on the CPUs closest to its GPU if the job uses several GPUs "
+            "of a node and nothing else binds its ranks (numactl, --cpu-bind), and on separate "
+            "cores in a job without GPUs under srun. off: let every rank run on all CPUs of "
+            "the job."
+        ),
     )
     caches: Literal["node", "keep"] = key(
         check_choice("place for caches", ("node", "keep")),
         default="node",
-        doc="Where Triton, Inductor, PyTorch's extensions and MIOpen keep what they compile for "
-        "GPUs: node, in a folder of this job on each node; keep, where they do it by default.",
+        doc=(
+            "Where Triton, Inductor, PyTorch extensions and MIOpen cache compiled GPU code: "
+            "node, in a directory of this job on each node; keep, in their default location."
+        ),
     )
     secrets: tuple[SecretRef, ...] = key(
         SECRETS,
         default=(),
-        doc="Names of secrets. Their values come from your environment, or from a file as "
-        "{file: PATH}, when you submit; never from this file.",
+        doc=(
+            "Names of secrets. Their values are read from your environment, or from a file "
+            "with {file: PATH}, at submit time; never from this file."
+        ),
     )
     vars: Mapping[str, str] = key(
         check_table(ENV_NAME, TEXT),
         default={},
-        doc="Variables for ${NAME} in this file; --set changes them.",
+        doc="Variables for ${NAME} in this file; override them with --set.",
     )
     outputs: tuple[str, ...] = key(
-        check_list(RELATIVE), default=(), doc="Patterns of the files that the job leaves behind."
+        check_list(RELATIVE), default=(), doc="Patterns of the job's output files."
     )
     checkpoint: Checkpoint | None = key(
         check_form(Checkpoint),
         default=None,
-        doc="The pre-timeout signal, and whether the job is requeued.",
+        doc="Pre-timeout signal, and whether to requeue the job.",
     )
     train: Train | None = key(
         check_form(Train),
         default=None,
-        doc="How the model is trained: strategy, degrees, batch, precision, and what the program "
-        "reads of it.",
+        doc=(
+            "Training setup: strategy, parallel sizes, batch, precision, and the configuration "
+            "format of the program."
+        ),
     )
     preflight: Literal["auto", "off", "full"] = key(
         check_choice("preflight", ("auto", "off", "full")),
         default="auto",
-        doc="Check each node before the program starts: off; auto, which takes about a second, and "
-        "is off on the local cluster and for one GPU, one rank or one node without GPUs; or full, "
-        "with deeper checks and a short all-reduce. A bad node ends the job with 95, or is "
-        "excluded when checkpoint.requeue requeues the job.",
+        doc=(
+            "Check each node before launch: off; auto, which takes about a second, and is off "
+            "on the local cluster and for one GPU, one rank or one node without GPUs; or full, "
+            "with deeper checks and a short all-reduce. A bad node ends the job with exit code "
+            "95, or is excluded if checkpoint.requeue requeues the job."
+        ),
     )
     monitor: Walltime | None = key(
         MONITOR,
         default=None,
-        doc="How often each node's GPUs, load and network are written down, such as 30s; off by "
-        "default. jobgen show sums it up.",
+        doc=(
+            "Sampling interval for GPUs, load and network of each node, such as 30s; default: "
+            "off. See the summary with jobgen show."
+        ),
     )
-    nccl: Nccl = key(check_form(Nccl), default=Nccl(), doc="NCCL's debug level and more variables.")
+    nccl: Nccl = key(check_form(Nccl), default=Nccl(), doc="NCCL debug level and extra variables.")
     container: Container | None = key(
         check_form(Container, short="image"),
         default=None,
-        doc="The container: an image, or a mapping with its settings.",
+        doc="Container: an image, or a mapping with its settings.",
     )
     slurm: Mapping[str, str | None] = key(
         OPTIONS,
         default={},
-        doc="Any option of sbatch by its long name; extra: holds options of site plug-ins.",
+        doc="Any sbatch option by its long name; extra: is for options of site plug-ins.",
     )
-    slurm_extra: tuple[str, ...] = key(
-        WORDS, default=(), doc="slurm.extra, word by word.", hidden=True
-    )
+    slurm_extra: tuple[str, ...] = key(WORDS, default=(), doc="Words of slurm.extra.", hidden=True)
     labels: Mapping[str, str] = key(
-        check_table(NAME, LINE), default={}, doc="Words for your own use, kept with the run."
+        check_table(NAME, LINE), default={}, doc="Labels of your own, stored with the run."
     )
     after: tuple[str, ...] = key(
         check_list(JOB_NAME),
         default=(),
-        doc="Names of jobs that must have ended well before this starts.",
+        doc="Jobs that must have succeeded before this one starts.",
     )
 
     @classmethod

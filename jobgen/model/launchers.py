@@ -33,14 +33,14 @@ class LauncherFacts(NamedTuple):
 
 LAUNCHERS: Mapping[str, LauncherFacts] = {
     "torchrun": LauncherFacts(("rdzv", "max_restarts", "args"), elastic=True, keeps_store=True),
-    "srun": LauncherFacts(task="rank", note="one task a rank"),
+    "srun": LauncherFacts(task="rank", note="one task per rank"),
     "deepspeed": LauncherFacts(
         ("args", "ssh", "config"), config_format="deepspeed", blocks=("deepspeed", "guard")
     ),
     "accelerate": LauncherFacts(
         ("args", "config"), keeps_store=True, config_format="accelerate", framework="accelerate"
     ),
-    "plain": LauncherFacts((), task="command", blocks=("plain",), note="the command as it is"),
+    "plain": LauncherFacts((), task="command", blocks=("plain",), note="the command, unchanged"),
 }
 """Launcher → its facts; its module is ``jobgen.launch.NAME``."""
 DEFAULT = "torchrun"

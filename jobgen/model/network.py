@@ -32,9 +32,9 @@ _IFNAME = r"[\^=]?[A-Za-z0-9_.@-]+(,[A-Za-z0-9_.@-]+)*"
 class Reasoned(Form):
     """A value, and why it has to be so."""
 
-    value: str = key(Check(check_env_value, SCALAR), doc="The variable's value.")
-    why: str = key(LINE, default="", doc="Why this network needs it, in a sentence.")
-    source: str = key(LINE, default="", doc="Who says so: an address, or a repository's file.")
+    value: str = key(Check(check_env_value, SCALAR), doc="Value of the variable.")
+    why: str = key(LINE, default="", doc="Why this network needs it, in one sentence.")
+    source: str = key(LINE, default="", doc="Source: a URL, or a file of a repository.")
 
 
 class Network(Form):
@@ -43,29 +43,31 @@ class Network(Form):
     fabric: Fabric = key(
         check_choice("fabric", FABRICS, aliases={"ib": "infiniband"}),
         default="none",
-        doc="The kind of network that carries the training traffic; none is plain sockets, "
-        "unknown lets NCCL choose and print what it chose.",
+        doc=(
+            "Network for training traffic; none means plain sockets, unknown lets NCCL choose "
+            "and log its choice."
+        ),
     )
     nics: int | None = key(
-        check_integer(1, 64), default=None, doc="Network cards of each node that carry it."
+        check_integer(1, 64), default=None, doc="NICs per node for training traffic."
     )
     nic_gbps: int | None = key(
-        check_integer(1, 10_000), default=None, doc="Gigabits a second of each card, one way."
+        check_integer(1, 10_000), default=None, doc="Gigabits per second of each NIC, one way."
     )
     ib_hca: str | None = key(
         check_pattern("J178", _HCA, "a list of HCAs", "mlx5_0,mlx5_1"),
         default=None,
-        doc="The cards by name, or a prefix of their names: NCCL_IB_HCA.",
+        doc="HCAs by name, or a prefix of their names: NCCL_IB_HCA.",
     )
     socket_ifname: str | None = key(
         check_pattern("J178", _IFNAME, "a list of interfaces", "ib0"),
         default=None,
-        doc="The interface for bootstrap and TCP: NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME.",
+        doc="Interface for bootstrap and TCP: NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME.",
     )
     data_ifname: str | None = key(
         check_pattern("J178", _IFNAME, "a list of interfaces", "enp6s0,enp12s0"),
         default=None,
-        doc="TCPX and TCPXO: the interfaces that carry the training traffic.",
+        doc="TCPX and TCPXO: interfaces for training traffic.",
     )
     gid_index: int | None = key(
         check_integer(0, 255),
@@ -73,27 +75,31 @@ class Network(Form):
         doc="RoCE with NCCL before 2.21 only: NCCL_IB_GID_INDEX.",
     )
     traffic_class: int | None = key(
-        check_integer(0, 255), default=None, doc="RoCE: the lossless traffic class, NCCL_IB_TC."
+        check_integer(0, 255), default=None, doc="RoCE: lossless traffic class, NCCL_IB_TC."
     )
     fifo_traffic_class: int | None = key(
         check_integer(0, 255),
         default=None,
-        doc="RoCE, NCCL from 2.22.3: the class of its small control messages, NCCL_IB_FIFO_TC.",
+        doc=(
+            "RoCE, NCCL 2.22.3 and later: traffic class for small control messages, "
+            "NCCL_IB_FIFO_TC."
+        ),
     )
     addr_range: str | None = key(
-        check_pattern("J178", _RANGE, "a range of addresses", "10.20.0.0/16"),
+        check_pattern("J178", _RANGE, "an address range", "10.20.0.0/16"),
         default=None,
-        doc="RoCE, NCCL from 2.21: the addresses of the training network, NCCL_IB_ADDR_RANGE.",
+        doc="RoCE, NCCL 2.21 and later: address range of the training network, NCCL_IB_ADDR_RANGE.",
     )
-    internet: bool | None = key(YES, default=None, doc="Whether compute nodes reach the internet.")
+    internet: bool | None = key(
+        YES, default=None, doc="Whether compute nodes have internet access."
+    )
     env: Mapping[str, Reasoned] = key(
         check_table(ENV_NAME, check_form(Reasoned, short="value", shortly=SCALAR)),
         default={},
-        doc="Variables that this network needs beside the usual ones: NAME: value, or NAME: "
-        "{value, why, source}.",
+        doc="Extra variables for this network: NAME: value, or NAME: {value, why, source}.",
     )
     mounts: tuple[str, ...] = key(
         check_list(REMOTE),
         default=(),
-        doc="Paths of the node that this network needs inside of a container too.",
+        doc="Paths of the node that this network needs inside containers, too.",
     )

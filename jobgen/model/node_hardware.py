@@ -27,7 +27,9 @@ def check_gpu(value: object) -> str | None:
     if found is None:
         family = [n for n in known if n.lower().startswith(word.lower()[:8])] or list(known)
         few = ", ".join(family[:6])
-        hint = suggest(word, list(known)) or f"known: {few}; all: jobgen schema cluster"
+        hint = (
+            suggest(word, list(known)) or f"for example {few}; list all with: jobgen schema cluster"
+        )
         raise refuse("J176", f"unknown GPU '{clip(word)}'", hint)
     return found
 
@@ -36,7 +38,7 @@ def check_cpu_list(value: object) -> str:
     """A list of CPUs as the kernel writes it."""
     word = check_text(value)
     if not re.fullmatch(_CPUS, word, re.ASCII):
-        raise refuse("J186", f"'{clip(word)}' is not a list of CPUs", "such as 48-55,112-119")
+        raise refuse("J186", f"'{clip(word)}' is not a list of CPUs", "for example 48-55,112-119")
     return word
 
 
@@ -44,16 +46,16 @@ class Nodes(Form):
     """The nodes, which are alike."""
 
     count: int = key(check_integer(1, 65_536), doc="Number of nodes.")
-    gpus_per_node: int = key(check_integer(0, 1024), default=0, doc="GPUs on each node.")
+    gpus_per_node: int = key(check_integer(0, 1024), default=0, doc="GPUs per node.")
     gpu: str | None = key(
         Check(check_gpu, {"anyOf": [{"form": "gpu"}, {"const": UNKNOWN}]}),
         default=None,
-        doc="The GPU, a name of the GPU catalogue; unknown is an answer too.",
+        doc="GPU model from the GPU catalogue, or unknown.",
     )
     cpus: int | None = key(
         check_integer(1, 65_536),
         default=None,
-        doc="CPUs of each node as Slurm counts them (sinfo -o %c): cores, or threads.",
+        doc="CPUs per node as Slurm counts them (sinfo -o %c): cores or threads.",
     )
     gpu_cpus: tuple[str, ...] = key(
         check_list(
@@ -62,38 +64,40 @@ class Nodes(Form):
             )
         ),
         default=(),
-        doc="CPUs near each GPU, such as '48-55,112-119', in the order of the GPUs; left out, jobs "
-        "find them on the node.",
+        doc=(
+            "CPUs closest to each GPU, such as '48-55,112-119', in GPU order; if omitted, jobs "
+            "detect them on the node."
+        ),
     )
-    mem: int | None = key(SIZE, default=None, doc="Memory of each node, such as 1TiB.")
+    mem: int | None = key(SIZE, default=None, doc="Memory per node, such as 1TiB.")
     intra: Literal["nvswitch", "nvlink", "infinity-fabric", "pcie"] | None = key(
         check_choice("link", INTRA, aliases={"xgmi": "infinity-fabric"}),
         default=None,
-        doc="What joins the GPUs of a node: nvswitch, nvlink, infinity-fabric (AMD) or pcie.",
+        doc="Link between the GPUs of a node: nvswitch, nvlink, infinity-fabric (AMD) or pcie.",
     )
     peer_access: bool | None = key(
         YES,
         default=None,
-        doc="false: its GPUs cannot read each other's memory, and the driver may not know it.",
+        doc="false: the GPUs have no peer access, even if the driver reports it.",
     )
     nvlink_nodes: int | None = key(
         check_integer(2, 1024),
         default=None,
-        doc="Nodes whose GPUs share one NVLink domain, 18 in a GB200 NVL72 rack.",
+        doc="Nodes in one NVLink domain, for example 18 in a GB200 NVL72 rack.",
     )
 
 
 def _versions(program: str) -> Any:
-    return key(RELEASE, default=None, doc=f"The release of {program}.")
+    return key(RELEASE, default=None, doc=f"Release of {program}.")
 
 
 class Versions(Form):
     """What is installed there, where it matters: only what is written here is relied on."""
 
-    nccl: Release | None = _versions("NCCL that the programs use")
+    nccl: Release | None = _versions("the NCCL used by the programs")
     rccl: Release | None = _versions("RCCL, on AMD GPUs")
     cuda: Release | None = _versions("CUDA")
-    driver: Release | None = _versions("the GPUs' driver")
+    driver: Release | None = _versions("the GPU driver")
     libfabric: Release | None = _versions("libfabric")
-    ofi_nccl: Release | None = _versions("the plug-in aws-ofi-nccl")
+    ofi_nccl: Release | None = _versions("the aws-ofi-nccl plug-in")
     torch: Release | None = _versions("PyTorch")

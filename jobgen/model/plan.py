@@ -23,12 +23,12 @@ def cite_rule(name: str) -> Place:
 class SelfEvident(StrEnum):
     """Reasons that add nothing to the option itself: its line is shown alone."""
 
-    AS_ASKED = "as the job asks"
-    CLUSTER_DEFAULT = "this cluster's default"
-    JOB_NAME = "the job's name"
-    TIME_LIMIT = "the time limit"
-    GPUS = "GPUs of each node"
-    MEMORY = "memory of each node"
+    AS_ASKED = "set in the job"
+    CLUSTER_DEFAULT = "cluster default"
+    JOB_NAME = "job name"
+    TIME_LIMIT = "time limit"
+    GPUS = "GPUs per node"
+    MEMORY = "memory per node"
 
 
 class Decision(NamedTuple, Generic[T]):

@@ -44,8 +44,8 @@ def check_signal(value: object) -> str:
     """A signal that a program can catch, without ``SIG``."""
     word = check_text(value).upper().removeprefix("SIG")
     if word in {"KILL", "STOP", "9", "19"}:
-        message = f"signal '{clip(word)}' cannot be caught, so nothing could be saved"
-        raise refuse("J123", message, "write USR1")
+        message = f"signal '{clip(word)}' cannot be caught, so that nothing could be saved"
+        raise refuse("J123", message, "use USR1")
     found: str = check_choice("signal", SIGNALS)(word)
     return found
 
@@ -55,11 +55,11 @@ def check_monitor(value: object) -> Walltime | None:
     if isinstance(value, str) and value == "off":
         return None
     if isinstance(getattr(value, "flag", value), bool):
-        message = f"a length of time was expected, got {check_text(value)}"
-        raise refuse("J265", message, "how often: monitor: 30s, or monitor: off")
+        message = f"expected a duration, got {check_text(value)}"
+        raise refuse("J265", message, "set an interval, such as monitor: 30s, or monitor: off")
     every = TIME(value)
     if every.seconds > LONGEST_MONITOR:
-        raise refuse("J265", f"{every} is out of range", "at most 1h, at least 1s")
+        raise refuse("J265", f"{every} is out of range", "use 1s to 1h")
     return every
 
 
@@ -98,15 +98,15 @@ def check_secrets(value: object) -> tuple[SecretRef, ...]:
 def _secret(name: object, where: object) -> SecretRef:
     if isinstance(name, Mapping):
         raise refuse(
-            "J151", "a name was expected, got a mapping", "write secrets: {NAME: {file: PATH}}"
+            "J151", "expected a name, got a mapping", "write secrets: {NAME: {file: PATH}}"
         )
     word = check_env_name(name)
     if where is None:
         return SecretRef(word, "env", word)
     pairs = list(where.items()) if isinstance(where, Mapping) else []
     if len(pairs) != 1 or pairs[0][0] not in {"env", "file"}:
-        hint = "write {env: OTHER_NAME} or {file: PATH}; a value never stands in this file"
-        raise refuse("J151", "it is not said where its value is read", hint)
+        hint = "set {env: OTHER_NAME} or {file: PATH}; values are not allowed in this file"
+        raise refuse("J151", "no source for its value", hint)
     kind, ref = pairs[0]
     return SecretRef(word, kind, check_env_name(ref) if kind == "env" else check_line(ref))
 
@@ -141,18 +141,18 @@ class Workdir(Form):
             return {"ignore_file": ignore, **rest}
         return data
 
-    path: str = key(LINE, default=".", doc="The directory, relative to this file, or ~/ and on.")
+    path: str = key(
+        LINE, default=".", doc="Directory to upload, relative to this file or starting with ~/."
+    )
     ignore: tuple[str, ...] = key(
-        WORDS, default=(), doc="Patterns, as in .gitignore, of what is not uploaded."
+        WORDS, default=(), doc="Patterns of files to exclude from the upload, as in .gitignore."
     )
     ignore_file: str | None = key(
         RELATIVE,
         default=None,
-        doc="A file of such patterns; .jobgenignore, else .gitignore, by default.",
+        doc="File with such patterns; default: .jobgenignore, else .gitignore.",
     )
-    max_size: int = key(
-        SIZE, default=500 * 1024**2, doc="The most that may be uploaded; 500MiB by default."
-    )
+    max_size: int = key(SIZE, default=500 * 1024**2, doc="Maximum upload size; default: 500MiB.")
 
 
 class Launcher(Form):
@@ -161,20 +161,20 @@ class Launcher(Form):
     type: str | None = key(
         check_choice("launcher", [*LAUNCHERS], aliases=ALIASES),
         default=None,
-        doc=f"{_NAMES}; left out, {DEFAULT} starts a .py file or -m module.",
+        doc=f"{_NAMES}; default: {DEFAULT} for a .py file or -m module.",
     )
     rdzv: Literal["c10d", "static"] = key(
         check_choice("rendezvous", ("c10d", "static")),
         default="c10d",
-        doc="How torchrun's agents find each other.",
+        doc="Rendezvous backend of torchrun.",
     )
     max_restarts: int = key(
         check_integer(0, 1000),
         default=0,
-        doc="How often torchrun starts the ranks again after a failure.",
+        doc="How often torchrun restarts the ranks after a failure.",
     )
     args: tuple[str, ...] = key(
-        WORDS, default=(), doc="More words for the launcher's command line, as they are."
+        WORDS, default=(), doc="Extra arguments for the launcher, passed unchanged."
     )
     ssh: Literal["none", "pdsh"] = key(
         check_choice("ssh", ("none", "pdsh")),
@@ -184,7 +184,7 @@ class Launcher(Form):
     config: str | None = key(
         RELATIVE,
         default=None,
-        doc="The DeepSpeed or accelerate configuration: a file in the workdir.",
+        doc="DeepSpeed or accelerate configuration: a file in the workdir.",
     )
 
 
@@ -194,32 +194,36 @@ class Checkpoint(Form):
     dir: str | None = key(
         Check(check_place, {"type": "string"}),
         default=None,
-        doc="Where the program keeps its checkpoints: $JOBGEN_CHECKPOINT_DIR.",
+        doc="Checkpoint directory of the program: $JOBGEN_CHECKPOINT_DIR.",
     )
     signal: str = key(
         Check(check_signal, WORD),
         default="USR1",
-        doc="The pre-timeout signal: Slurm sends it to the job's batch shell.",
+        doc="Pre-timeout signal: Slurm sends it to the batch shell.",
     )
     to: Literal["file", "ranks"] | None = key(
-        check_choice("way to ask", ("file", "ranks")),
+        check_choice("target", ("file", "ranks")),
         default=None,
-        doc="How the program is asked to save: file (it finds $JOBGEN_STOP_FILE between two steps) "
-        "or ranks (each rank's program gets the signal, too). Left out: ranks with "
-        "train.framework: megatron, else file.",
+        doc=(
+            "How to ask the program to save: file (it checks for $JOBGEN_STOP_FILE between "
+            "steps) or ranks (each rank's program gets the signal, too). Default: ranks with "
+            "train.framework: megatron, else file."
+        ),
     )
     grace: Walltime = key(
         TIME,
         default=Walltime(300),
-        doc="How long before the end the pre-timeout signal comes; 5m by default.",
+        doc="How long before the end to send the pre-timeout signal; default: 5m.",
     )
     requeue: bool = key(
         YES,
         default=False,
-        doc="Requeue the job when it has saved because of that signal.",
+        doc="Requeue the job after it has saved because of that signal.",
     )
     max_requeues: int = key(
-        check_integer(0, 1000), default=10, doc="How often at most; starts are one more."
+        check_integer(0, 1000),
+        default=10,
+        doc="Maximum number of requeues; the job starts once more than that.",
     )
 
 
@@ -228,5 +232,5 @@ class Nccl(Form):
 
     debug: str = key(check_choice("debug level", DEBUG), default="WARN", doc="NCCL_DEBUG.")
     env: Mapping[str, str] = key(
-        ENVIRONMENT, default={}, doc="Variables that win over those jobgen derives."
+        ENVIRONMENT, default={}, doc="Extra variables; they override derived ones."
     )

@@ -80,8 +80,10 @@ def _reshard(value: object) -> bool | int:
     try:
         return YES(value)
     except ValueError:
-        message = f"true, false or a number of ranks was expected, got {describe_value(value)}"
-        raise refuse("J123", message, "write true, false, or how many ranks share") from None
+        message = f"expected true, false or a number of ranks, got {describe_value(value)}"
+        raise refuse(
+            "J123", message, "set true, false, or the number of ranks in a shard group"
+        ) from None
 
 
 class Parallel(Form):
@@ -89,29 +91,35 @@ class Parallel(Form):
 
     type: Name = key(
         Check(_chosen, {"enum": list(CHOICES)}),
-        doc="auto (the simplest that fits), ddp, fsdp (FULL_SHARD), fsdp-grad-op, "
-        "fsdp-no-shard, fsdp-hybrid, fsdp2, zero1, zero2, zero3 or 3d.",
+        doc=(
+            "auto (simplest strategy that fits), ddp, fsdp (FULL_SHARD), fsdp-grad-op, "
+            "fsdp-no-shard, fsdp-hybrid, fsdp2, zero1, zero2, zero3 or 3d."
+        ),
     )
     bucket_mb: int = key(
-        check_integer(1, 10_000), default=25, doc="ddp: MiB of gradients that are reduced at once."
+        check_integer(1, 10_000), default=25, doc="ddp: size of a gradient bucket, in MiB."
     )
-    static_graph: bool = key(
-        YES, default=False, doc="ddp: the same parameters are used in every step."
-    )
+    static_graph: bool = key(YES, default=False, doc="ddp: every step uses the same parameters.")
     hook: Literal["none", "bf16", "fp16"] = key(
-        check_choice("hook", HOOKS), default="none", doc="ddp: compress gradients on their way."
+        check_choice("hook", HOOKS),
+        default="none",
+        doc="ddp: compress gradients for communication.",
     )
     reshard_after_forward: bool | int = key(
         Check(_reshard, {"type": ["boolean", "integer"]}),
         default=True,
-        doc="fsdp2: true frees gathered parameters after the forward pass, false keeps them, a "
-        "number keeps them sharded over that many ranks.",
+        doc=(
+            "fsdp2: true frees gathered parameters after the forward pass, false keeps them, a "
+            "number keeps them sharded over that many ranks."
+        ),
     )
     shard: int | None = key(
         _AXIS,
         default=None,
-        doc="fsdp2 and fsdp-hybrid: ranks that one copy of the model is sharded over; the rest "
-        "are copies. fsdp-hybrid: the ranks of a node by default.",
+        doc=(
+            "fsdp2 and fsdp-hybrid: ranks that share one copy of the model; all further ranks "
+            "hold replicas. Default for fsdp-hybrid: the ranks of a node."
+        ),
     )
 
 
@@ -127,7 +135,7 @@ class Offload(Form):
     path: str | None = key(
         Check(check_remote_path, {"type": "string"}),
         default=None,
-        doc="nvme: a directory of the node's own disk.",
+        doc="nvme: a directory on the node's own disk.",
     )
 
 
@@ -137,91 +145,97 @@ class Train(Form):
     model: str | ModelShape | None = key(
         MODEL,
         default=None,
-        doc="A Hub id, the path of a config.json in the workdir, or a mapping of sizes.",
+        doc="Hub id, path of a config.json in the workdir, or a mapping of sizes.",
     )
     framework: Framework | None = key(
         check_choice("framework", FRAMEWORKS),
         default=None,
-        doc="What the program reads: torch (a strategy.json), accelerate, hf-trainer, deepspeed, "
-        "megatron, torchtitan, lightning or none. Left out: accelerate under that launcher, "
-        "deepspeed for zero1 to zero3, else torch.",
+        doc=(
+            "Format of the generated configuration: torch (a strategy.json), accelerate, "
+            "hf-trainer, deepspeed, megatron, torchtitan, lightning or none. Default: "
+            "accelerate with that launcher, deepspeed for zero1 to zero3, else torch."
+        ),
     )
     strategy: Parallel = key(
         check_form(Parallel, short="type", shortly={"enum": [*CHOICES, *_ALSO_CALLED]}),
         default=Parallel(type="ddp"),
-        doc="How the work is divided: a word, or a mapping with its settings.",
+        doc="Parallelization strategy: a word, or a mapping with its settings.",
     )
-    tp: int = key(_AXIS, default=1, doc="Tensor parallel: ranks that share each layer.")
-    pp: int = key(_AXIS, default=1, doc="Pipeline parallel: stages of layers.")
-    cp: int = key(_AXIS, default=1, doc="Context parallel: ranks that share each sequence.")
-    ep: int = key(_AXIS, default=1, doc="Expert parallel: ranks that share the experts.")
+    tp: int = key(_AXIS, default=1, doc="Tensor parallel size: ranks that share each layer.")
+    pp: int = key(_AXIS, default=1, doc="Pipeline parallel size: number of stages.")
+    cp: int = key(_AXIS, default=1, doc="Context parallel size: ranks that share each sequence.")
+    ep: int = key(_AXIS, default=1, doc="Expert parallel size: ranks that share the experts.")
     dp: int | None = key(
-        _AXIS, default=None, doc="Data parallel: what the other degrees leave of the ranks."
+        _AXIS, default=None, doc="Data parallel size: ranks divided by the other parallel sizes."
     )
     precision: Literal["fp32", "bf16", "fp16"] = key(
         check_choice("precision", PRECISIONS),
         default="bf16",
-        doc="fp32, bf16 or fp16 (mixed: the optimizer keeps fp32).",
+        doc="fp32, bf16 or fp16 (mixed precision: the optimizer keeps fp32).",
     )
     pure: bool = key(
         YES,
         default=False,
-        doc="The program keeps parameters, gradients and optimizer in 16 bits too. This key and "
-        "the next five are for the planner: they do not change what is rendered.",
+        doc=(
+            "The program keeps parameters, gradients and optimizer in 16 bits, too. This key "
+            "and the next five are for the planner and do not change what is rendered."
+        ),
     )
     fp8: bool = key(YES, default=False, doc="The program multiplies in 8 bits.")
     optimizer: Literal["adamw", "adamw8bit", "adafactor", "lion", "momentum", "muon", "sgd"] = key(
         check_choice("optimizer", OPTIMIZERS),
         default="adamw",
-        doc="The optimizer that the program uses.",
+        doc="Optimizer of the program.",
     )
     lora: Lora | None = key(
         check_form(Lora, short="rank", shortly={"type": "integer"}),
         default=None,
-        doc="The program trains adapters beside frozen parameters: their rank, or a mapping.",
+        doc="The program trains adapters next to frozen parameters: their rank, or a mapping.",
     )
     loss: Literal["plain", "compiled", "chunked", "fused"] = key(
         check_choice("kind of loss", LOSSES),
         default="plain",
-        doc="How the program makes the loss of the logits: plain (all at once, in fp32), compiled, "
-        "chunked, or fused with the output layer (Liger).",
+        doc=(
+            "How the program computes the loss from the logits: plain (all at once, in fp32), "
+            "compiled, chunked, or fused with the output layer (Liger)."
+        ),
     )
     compiled: bool = key(YES, default=False, doc="The program compiles its layers.")
-    seq_len: int | None = key(_COUNT, default=None, doc="Tokens of one sequence.")
-    micro_batch: int | None = key(
-        _COUNT, default=None, doc="Samples of one rank in one forward pass."
-    )
+    seq_len: int | None = key(_COUNT, default=None, doc="Tokens per sequence.")
+    micro_batch: int | None = key(_COUNT, default=None, doc="Samples per rank and forward pass.")
     gradient_accumulation: int | None = key(
-        _COUNT, default=None, doc="Micro-batches of one rank for one step of the optimizer."
+        _COUNT, default=None, doc="Micro-batches per rank and optimizer step."
     )
     global_batch: int | None = key(
-        _COUNT, default=None, doc="Samples of one step of the optimizer, over all ranks."
+        _COUNT, default=None, doc="Samples per optimizer step, over all ranks."
     )
     activation_checkpointing: Literal["none", "selective", "full"] = key(
         check_choice("kind of activation checkpointing", RECOMPUTE),
         default="none",
-        doc="none, selective or full: what is computed again instead of kept.",
+        doc="Activations to recompute instead of storing: none, selective or full.",
     )
     gradient_clipping: float | None = key(
         Check(check_number, {"type": "number", "minimum": 0}),
         default=None,
-        doc="The most that the norm of all gradients may be.",
+        doc="Maximum norm of all gradients.",
     )
     offload: Offload = key(
         check_form(Offload, short="what", shortly={"enum": list(OFFLOADED)}),
         default=Offload(what="none"),
-        doc="What is kept outside the GPU: none, optimizer, params or both, or a mapping.",
+        doc="What to move out of GPU memory: none, optimizer, params or both, or a mapping.",
     )
     wrap: tuple[str, ...] = key(
         check_list(LINE),
         default=(),
-        doc="Names of the layer classes that are sharded, and recomputed, one by one.",
+        doc="Layer classes to shard and recompute one by one.",
     )
     config: str | None = key(
         LINE,
         default=None,
-        doc="deepspeed: your own ds_config.json in the workdir; it is checked, and what this "
-        "mapping says is filled in.",
+        doc=(
+            "deepspeed: your own ds_config.json in the workdir; it is checked, and the "
+            "settings of this mapping are filled in."
+        ),
     )
 
     @classmethod

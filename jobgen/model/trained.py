@@ -24,60 +24,60 @@ class ModelShape(Form):
     the feed-forward layer is four times as wide as hidden.
     """
 
-    layers: int = key(_COUNT, doc="Transformer layers.")
+    layers: int = key(_COUNT, doc="Number of transformer layers.")
     hidden: int = key(_COUNT, doc="Width of the residual stream.")
-    heads: int = key(_COUNT, doc="Attention heads.")
+    heads: int = key(_COUNT, doc="Number of attention heads.")
     kv_heads: int | None = key(
-        _COUNT, default=None, doc="Heads of keys and values; as many as heads by default."
+        _COUNT, default=None, doc="Number of key/value heads; default: heads."
     )
     head_dim: int | None = key(
-        _COUNT, default=None, doc="Width of a head; hidden / heads by default."
+        _COUNT, default=None, doc="Width of a head; default: hidden / heads."
     )
     ffn: int | None = key(
-        _COUNT, default=None, doc="Width of the feed-forward layer; four times hidden by default."
+        _COUNT, default=None, doc="Width of the feed-forward layer; default: four times hidden."
     )
     gated: bool | None = key(
         YES,
         default=None,
-        doc="The feed-forward layer has three matrices (SwiGLU), not two. By default where ffn is "
-        "not four times hidden, kv_heads are fewer than heads, or there are experts.",
+        doc=(
+            "The feed-forward layer has three matrices (SwiGLU), not two. Default: true if ffn "
+            "is not four times hidden, kv_heads are fewer than heads, or there are experts."
+        ),
     )
-    vocab: int | None = key(_COUNT, default=None, doc="Tokens of the vocabulary.")
+    vocab: int | None = key(_COUNT, default=None, doc="Vocabulary size.")
     tied: bool = key(YES, default=False, doc="The output layer shares the embedding's parameters.")
     positions: int | None = key(
-        _COUNT, default=None, doc="Learned positions; none by default (rotary, ALiBi)."
+        _COUNT, default=None, doc="Number of learned positions; default: none (rotary, ALiBi)."
     )
     norm: Literal["rmsnorm", "layernorm"] | None = key(
         check_choice("norm", NORMS),
         default=None,
-        doc="rmsnorm or layernorm; by default rmsnorm where gated.",
+        doc="rmsnorm or layernorm; default: rmsnorm if gated.",
     )
     bias: bool | None = key(
-        YES, default=None, doc="Every linear layer has a bias; by default where not gated."
+        YES, default=None, doc="Every linear layer has a bias; default: true if not gated."
     )
     qkv_bias: bool | None = key(
-        YES, default=None, doc="Those of queries, keys and values have one (Qwen); as bias."
+        YES, default=None, doc="Queries, keys and values have a bias (Qwen); default: bias."
     )
     qk_norm: bool = key(YES, default=False, doc="Queries and keys have norms of a head's width.")
-    experts: int | None = key(_COUNT, default=None, doc="Experts of a mixture of experts.")
-    experts_active: int | None = key(
-        _COUNT, default=None, doc="Experts that each token passes; 2 by default."
+    experts: int | None = key(
+        _COUNT, default=None, doc="Number of experts of a mixture of experts."
     )
-    expert_ffn: int | None = key(_COUNT, default=None, doc="Width of an expert; ffn by default.")
-    shared_ffn: int | None = key(
-        _COUNT, default=None, doc="Width of what every token passes beside its experts."
-    )
+    experts_active: int | None = key(_COUNT, default=None, doc="Experts per token; default: 2.")
+    expert_ffn: int | None = key(_COUNT, default=None, doc="Width of an expert; default: ffn.")
+    shared_ffn: int | None = key(_COUNT, default=None, doc="Width of the shared expert.")
     params: float | None = key(
         Check(check_number, {"type": "number"}),
         default=None,
-        doc="Parameters, where they are known.",
+        doc="Number of parameters, if known.",
     )
 
 
 def _bits(value: object) -> Any:
     if value in (4, 8, 16) and not isinstance(value, bool):
         return value
-    raise refuse("J123", f"4, 8 or 16 was expected, got {describe_value(value)}", "4 is QLoRA's")
+    raise refuse("J123", f"expected 4, 8 or 16, got {describe_value(value)}", "QLoRA uses 4")
 
 
 def _model(value: object) -> str | ModelShape:
@@ -85,8 +85,8 @@ def _model(value: object) -> str | ModelShape:
         return check_form(ModelShape)(value)
     word = LINE(value)
     if word.startswith(("/", "~")) or ".." in word.split("/"):
-        message = f"'{clip(word)}' is neither a Hub id nor a file of the workdir"
-        raise refuse("J136", message, "such as meta-llama/Llama-3.1-8B, or model/config.json")
+        message = f"'{clip(word)}' is neither a Hub id nor a file in the workdir"
+        raise refuse("J136", message, "for example meta-llama/Llama-3.1-8B, or model/config.json")
     return word
 
 
@@ -97,10 +97,12 @@ class Lora(Form):
     targets: tuple[str, ...] = key(
         check_list(LINE),
         default=(),
-        doc="Parts of the names of layers; every linear layer by default.",
+        doc="Parts of layer names; default: every linear layer.",
     )
     bits: Literal[4, 8, 16] = key(
-        Check(_bits, {"enum": [4, 8, 16]}), default=16, doc="Bits of a frozen element: 4 for QLoRA."
+        Check(_bits, {"enum": [4, 8, 16]}),
+        default=16,
+        doc="Bits of a frozen parameter: 4 for QLoRA.",
     )
 
 

@@ -57,14 +57,14 @@ class Walltime(NamedTuple):
         if seconds is None:
             raise _no_time(text)
         if not 0 < seconds <= LONGEST:
-            limit = "longer than nothing" if not seconds else "at most 366 days"
-            raise UnitError("J133", f"'{text}' is out of range", f"a time is {limit}")
+            limit = "greater than 0" if not seconds else "at most 366 days"
+            raise UnitError("J133", f"'{text}' is out of range", f"a time must be {limit}")
         return cls(seconds)
 
     def format_slurm(self) -> str:
         """The form Slurm reads without doubt.
 
-        >>> Walltime(14400).slurm(), Walltime(129600).slurm()
+        >>> Walltime(14400).format_slurm(), Walltime(129600).format_slurm()
         ('04:00:00', '1-12:00:00')
         """
         days, rest = divmod(self.seconds, 86400)
@@ -88,7 +88,7 @@ class Walltime(NamedTuple):
     def format_short(self) -> str:
         """The shortest form that ``parse`` reads: ``4h``, ``1d12h``.
 
-        >>> Walltime(5400).short(), Walltime(172800).short()
+        >>> Walltime(5400).format_short(), Walltime(172800).format_short()
         ('1h30m', '2d')
         """
         return "".join(w for w in self.human().split() if not re.fullmatch(r"0[hms]", w))
@@ -107,7 +107,7 @@ class Memory(NamedTuple):
     def parse(cls, text: str) -> Memory:
         """``64G``, ``500MiB``; ``0`` and ``all`` are all of the node.
 
-        >>> Memory.parse("64G").slurm(), Memory.parse("0").slurm()
+        >>> Memory.parse("64G").format_slurm(), Memory.parse("0").format_slurm()
         ('64G', '0')
         """
         if text in {"0", "all"}:
@@ -152,7 +152,7 @@ class Release(NamedTuple):
         """``2.21.5``, as its maker writes it: ``v2.21.5-1``, ``1.22.0amzn1.0``, ``2.4.0+cu121``."""
         match = re.fullmatch(_RELEASE, text, re.ASCII)
         if not match:
-            hint = f"write {_spelled_out(text)}" if _spelled_out(text) else "such as 2.21.5"
+            hint = f"write {_spelled_out(text)}" if _spelled_out(text) else "for example 2.21.5"
             raise UnitError("J183", f"'{clip(text)}' is not a release", hint)
         numbers = [int(number) for number in match.group(1).split(".")]
         while len(numbers) > 2 and not numbers[-1]:
@@ -163,7 +163,7 @@ class Release(NamedTuple):
         return ".".join(map(str, self.numbers))
 
 
-def parse_size(text: str, *, bare: str = "the unit is missing") -> int:
+def parse_size(text: str, *, bare: str = "") -> int:
     """Bytes: ``500MiB``, ``64G``, ``1.5T``; K, KB and KiB are 1024 bytes.
 
     >>> parse_size("1K"), parse_size("1KB"), parse_size("1.5KiB")
@@ -172,15 +172,15 @@ def parse_size(text: str, *, bare: str = "the unit is missing") -> int:
     match = _SIZE.fullmatch(text)
     whole, fraction, unit = match.groups() if match else ("", "", "")
     if match and not unit:
-        hint = f"write {int(whole)}G or {int(whole)}M" if not fraction else f"write {SIZES}"
-        raise UnitError("J134", f"'{text}' has no unit: {bare}", hint)
+        hint = f"write {int(whole)}G or {int(whole)}M" if not fraction else f"expected {SIZES}"
+        raise UnitError("J134", f"'{text}' has no unit" + (f": {bare}" if bare else ""), hint)
     factor = _FACTORS.get(unit.upper())
     if not match or factor is None:
-        raise UnitError("J134", f"'{clip(text)}' is not a size", f"write {SIZES}")
+        raise UnitError("J134", f"'{clip(text)}' is not a size", f"expected {SIZES}")
     total: int = int(whole + (fraction or "")) * factor // 10 ** len(fraction or "")
     if not 0 < total <= 1024**5:
         raise UnitError(
-            "J134", f"'{clip(text)}' is out of range", "a size is above 0, at most 1024T"
+            "J134", f"'{clip(text)}' is out of range", "a size must be above 0 and at most 1024T"
         )
     return total
 
@@ -188,7 +188,7 @@ def parse_size(text: str, *, bare: str = "the unit is missing") -> int:
 def format_size(size: int) -> str:
     """``512 B``, ``2.1 MiB``, ``80 GiB``.
 
-    >>> human_size(512), human_size(2202009), human_size(80 * 1024**3)
+    >>> format_size(512), format_size(2202009), format_size(80 * 1024**3)
     ('512 B', '2.1 MiB', '80 GiB')
     """
     amount, unit = float(size), "B"
@@ -213,9 +213,7 @@ def _spelled_out(text: str) -> str:
     """The release that NCCL's own number (22105), or a major number alone, stands for."""
     if re.fullmatch(r"\d{5}", text, re.ASCII):
         return f"{int(text[0])}.{int(text[1:3])}.{int(text[3:])}"
-    return (
-        f"{text}.0, or the release that it is" if re.fullmatch(r"\d{1,3}", text, re.ASCII) else ""
-    )
+    return f"{text}.0, or the full release" if re.fullmatch(r"\d{1,3}", text, re.ASCII) else ""
 
 
 def _by_units(text: str) -> int | None:
@@ -232,10 +230,10 @@ def _by_clock(text: str) -> int | None:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     if minutes > 59 or seconds > 59 or (match.group(1) and hours > 23):
-        limits = "minutes and seconds go to 59" + (
-            "" if hours <= 23 else ", hours after days to 23"
+        limits = "minutes and seconds must be at most 59" + (
+            "" if hours <= 23 else ", hours after days at most 23"
         )
-        raise UnitError("J132", f"'{text}' is not a time: {limits}", f"a time is {FORMS}")
+        raise UnitError("J132", f"'{text}' is not a time: {limits}", f"expected {FORMS}")
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
@@ -252,7 +250,7 @@ def _no_time(text: str) -> UnitError:
         hint = f"Slurm would read {first} minute{plural}. Write {hours} or {minutes}"
         return UnitError("J131", f"'{text}' is ambiguous", hint)
     near = _nearest(text)
-    hint = f"did you mean '{near}'? A time is {FORMS}" if near else f"a time is {FORMS}"
+    hint = f"did you mean '{near}'? Otherwise write {FORMS}" if near else f"expected {FORMS}"
     return UnitError("J132", f"'{clip(text)}' is not a time", hint)
 
 

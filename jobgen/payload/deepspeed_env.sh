@@ -1,22 +1,21 @@
 # shellcheck shell=bash
-# Sourced before deepspeed is called with pdsh. Every node's launcher is then started over ssh, which
-# takes no environment along; DeepSpeed exports there what the file DS_ENV_FILE says. It takes
-# NAME=VALUE lines and nothing else, puts a value with special characters into double quotes as it
-# is, and pdsh reads % in it.
+# Sourced before deepspeed is called with pdsh, which starts the launcher of every node over ssh without
+# the environment; DeepSpeed exports the variables in the file DS_ENV_FILE there. It accepts only
+# NAME=VALUE lines and puts values with special characters into double quotes unescaped; pdsh expands %.
 case $PWD in
 *[!A-Za-z0-9_./+-]*)
-    printf 'jobgen: over pdsh, deepspeed cannot go to a directory of this name: %s\n' "$PWD" >&2
+    printf 'jobgen: deepspeed with pdsh cannot use a directory with special characters: %s\n' "$PWD" >&2
     exit 96
     ;;
 esac
 export DS_ENV_FILE=$JOBGEN_STATE_DIR/deepspeed_env
-# what was started over ssh must see by itself that the job has ended
+# ranks started over ssh must notice the end of the job themselves
 export JOBGEN_GUARD=1
 
 passes() {
     case $1 in
     SLURM_JOB_ID | SLURM_JOB_NAME | SLURM_JOB_NODELIST | SLURM_NNODES) return 0 ;;
-    # what belongs to this node, this shell or its session alone
+    # only valid on this node, in this shell or session
     SLURM* | HOSTNAME | PWD | OLDPWD | SHLVL | _ | TMPDIR | TERM | MAIL | DISPLAY) return 1 ;;
     BASH_* | SSH_* | XDG_*) return 1 ;;
     CUDA_VISIBLE_DEVICES | ROCR_VISIBLE_DEVICES | GPU_DEVICE_ORDINAL) return 1 ;;

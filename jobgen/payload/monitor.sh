@@ -1,9 +1,9 @@
 #!/bin/bash
-# monitor.sh SECONDS FOLDER [BYTES [ROOT]]: what this node and its GPUs do, once every so many
-# seconds, as whole lines of FOLDER/<node>.csv. One runs on each node, as a step of its own beside
-# the program and outside of its container. It looks and writes, and nothing waits for it. A file
-# that would pass BYTES keeps every second sample, and is written half as often from then on.
-# shellcheck disable=SC2317,SC2329  # functions that are called by the name in look
+# monitor.sh SECONDS FOLDER [BYTES [ROOT]]: sample this node and its GPUs at this interval, and
+# append whole lines to FOLDER/<node>.csv. One runs on each node, in a separate step next to the
+# program and outside its container; nothing waits for it. A file that would exceed BYTES keeps every
+# second sample, and the interval doubles.
+# shellcheck disable=SC2317,SC2329  # functions called by the name in look
 set -uf
 every=$1 folder=$2 most=${3:-2097152} root=${4:-}
 node=${SLURMD_NODENAME:-${HOSTNAME%%.*}}
@@ -15,7 +15,7 @@ columns='time,gpu,util_pct,mem_mib,mem_total_mib,temp_c,power_w,power_limit_w,sm
 columns+=',mem_mhz,throttle,load,cpu_pct,host_mib,host_total_mib,rx_bytes,tx_bytes'
 columns+=',rdma_rx_bytes,rdma_tx_bytes'
 
-# what srun passes on: the job's shell says with USR2, and the file over, that the program has ended
+# forwarded by srun: the batch shell sends USR2, and creates the file over, when the program has ended
 idle='' asked=''
 trap '[[ ! -e $folder/over ]] || exit 0' USR2
 trap 'exit 0' TERM INT
@@ -24,17 +24,17 @@ trap 'kill $idle $asked 2>/dev/null' EXIT
 
 say() { printf 'jobgen: %s: %s\n' "$node" "$*" >&2; }
 
-# ---- The GPUs of NVIDIA ------------------------------------------------------------------------
+# ---- NVIDIA GPUs -------------------------------------------------------------------------------
 fields=index,utilization.gpu,memory.used,memory.total,temperature.gpu,power.draw,power.limit
 fields+=,clocks.sm,clocks.max.sm,clocks.mem
 format='--format=csv,noheader,nounits'
-# drivers before 535 know the reasons by an older name; very old ones do not know them
+# drivers before 535 use an older name for the reasons; very old ones have none
 reasons=(',clocks_event_reasons.active' ',clocks_throttle_reasons.active' '')
 number='^[0-9]{1,9}(\.[0-9]{1,6})?$'
-# a driver that hangs cannot even be killed: its process is not waited for, and not joined by more
+# a process in a hanging driver cannot even be killed: do not wait for it, and start no other
 patience=10
 
-# ask WORD...: what nvidia-smi says, a line each in lines, and its exit code in code
+# ask WORD...: the output of nvidia-smi in the array lines, its exit code in code
 ask() {
     local line got
     lines=() code=124
@@ -54,7 +54,7 @@ ask() {
     code=$? asked=''
 }
 
-# Which question this driver can answer. Only the GPUs that Slurm gave, where it says which.
+# Find a query that this driver supports. Only the GPUs that Slurm assigned, if it reports them.
 choose() {
     local given=${CUDA_VISIBLE_DEVICES-} only reason
     for only in ${given:+"--id=$given"} ''; do
@@ -62,7 +62,7 @@ choose() {
             question=("--query-gpu=$fields$reason" "$format" ${only:+"$only"})
             ask "${question[@]}"
             ((code == 0 && ${#lines[@]} > 0)) && return
-            # it hangs, now: it may answer later
+            # it hangs now, but may answer later
             ((code != 124)) || return 0
         done
     done
@@ -92,7 +92,7 @@ nvidia() {
         [[ ${#values[@]} -ge 10 && ${values[0]} =~ ^[0-9]{1,4}$ ]] || continue
         row=$now,${values[0]}
         for value in "${values[@]:1:9}"; do
-            # [N/A], [Not Supported], ERR! and the like are no numbers
+            # [N/A], [Not Supported], ERR! and others are not numbers
             [[ $value =~ $number ]] || value=''
             row+=,$value
         done
@@ -102,8 +102,8 @@ nvidia() {
     [[ -n $told ]] || once "$silent"
 }
 
-# ---- The GPUs of AMD: the driver's files, which rocm-smi reads too -------------------------------
-# scaled NAME DIVISOR FILE...: the first of these files as a number, divided; nothing without one
+# ---- AMD GPUs: the driver's files, which rocm-smi reads, too -------------------------------------
+# scaled NAME DIVISOR FILE...: the number in the first readable file, divided; else nothing
 scaled() {
     local path value=''
     printf -v "$1" ''
@@ -131,9 +131,9 @@ amd() {
     done
 }
 
-# ---- The node ------------------------------------------------------------------------------------
-# add NAME FACTOR FILE...: the sum of these counters. One that cannot be read now is as it was: were
-# it left out, all that it ever counted would be traffic once it is back.
+# ---- Node ----------------------------------------------------------------------------------------
+# add NAME FACTOR FILE...: the sum of these counters. An unreadable one keeps its last value: left out,
+# its whole count would appear as traffic when it is readable again.
 declare -A counted=()
 add() {
     local path value sum=0
@@ -165,7 +165,7 @@ host() {
     busy_before=$busy all_before=$all
     add rx 1 "${net[@]/%//rx_bytes}"
     add tx 1 "${net[@]/%//tx_bytes}"
-    # InfiniBand counts words of four bytes, EFA bytes
+    # InfiniBand counts in units of four bytes, EFA in bytes
     add rdma_rx 4 "${ports[@]/%//port_rcv_data}"
     add rdma_tx 4 "${ports[@]/%//port_xmit_data}"
     add more 1 "${efa[@]/%//rx_bytes}"
@@ -177,7 +177,7 @@ host() {
     rows+=$now,host,,,,,,,,,,,$load,$cpu,$used,$total,$rx,$tx,$rdma_rx,$rdma_tx$'\n'
 }
 
-# Cards of hardware; where there is none, all but the loopback. Bridges would count a byte twice.
+# Hardware interfaces; if there are none, all but loopback. Bridges would count bytes twice.
 look_around() {
     local path sensor
     set +f
@@ -205,7 +205,7 @@ look_around() {
     set -f
 }
 
-# ---- The file --------------------------------------------------------------------------------------
+# ---- Output file -----------------------------------------------------------------------------------
 complaints=''
 once() {
     [[ $complaints != *"|$*|"* ]] || return
@@ -228,7 +228,7 @@ thin() {
             printf '%s\n' "$line" 2>/dev/null || full=1
             size=$((size + ${#line} + 1))
         fi
-        # the heading is no sample
+        # the header is not a sample
         [[ $last != time ]] || keep=0
     done <"$file" >"$folder/.$node.part"
     if [[ -n $full ]]; then
@@ -239,7 +239,7 @@ thin() {
     every=$((every * 2))
 }
 
-# Who started this step is gone without a word: nobody else would end it.
+# The process that started this step is gone: nothing else would end it.
 orphaned() {
     local stat=''
     read -r stat 2>/dev/null <"/proc/$$/stat"
@@ -252,13 +252,13 @@ mkdir -p "$folder" || exit 0
 look_around
 look=:
 if command -v nvidia-smi >/dev/null; then
-    # one that fails now is asked again: a driver may need a moment
+    # retried after a failure: a driver may need a moment
     look=nvidia
     choose || once "$silent"
 elif ((${#cards[@]} > 0)); then
     look=amd
 else
-    say 'no nvidia-smi and no AMD GPU here: only the node is looked at'
+    say 'no nvidia-smi and no AMD GPU found: only the node is sampled'
 fi
 size=0
 [[ -s $file ]] || write "$columns"$'\n'

@@ -1,15 +1,14 @@
 # shellcheck shell=bash disable=SC2154  # expect, node, root and checks are preflight.sh's
-# What a node is checked for under preflight: full, beside the checks of preflight.sh, which sources this.
-# Kinds of lines beside those of preflight.sh: fact NAME VALUE, compared with the other nodes; listens and
-# refused, of the rendezvous port. preflight_full.sh judges them.
+# Further checks of a node for preflight: full, sourced by preflight.sh. Further kinds of lines, evaluated by
+# preflight_full.sh: fact NAME VALUE, compared between nodes; listens and refused, for the rendezvous port.
 checks=(left memlock "${checks[@]}" interface room stale xids inside)
 expect[left]=1 expect[room]=1 expect[stale]=1
 ((${expect[gpus]:-0} == 0)) || expect[xids]=${expect[gpus]} expect[inside]=${expect[gpus]}
 
-# limited SECONDS COMMAND...: a command that may hang; 124 or 137 if it did
+# limited SECONDS COMMAND...: run a command that may hang; 124 or 137 on timeout
 limited() { timeout -k 1 "$@" </dev/null; }
 
-# ---- The rendezvous host listens on its port for a moment. Bash cannot, so python3 does ------------------
+# ---- The rendezvous host listens on its port for a moment, with python3: bash cannot ---------------------
 LISTEN='
 import socket, struct, sys
 node, port, others = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -23,13 +22,13 @@ try:
     server.bind(("", port))
     server.listen(1024)
 except OSError as error:
-    fix = "submit it again: the port follows from the job id"
+    fix = "submit again: the port depends on the job ID"
     sys.exit(print(node, "wrong", "port %d: %s" % (port, error.strerror), fix, sep="\t"))
 print(node, "listens", "python3", sep="\t", flush=True)
 seen = set()
 while len(seen) < others:
     link, _ = server.accept()
-    # the port is free at once: a reset leaves no connection behind
+    # a reset frees the port immediately
     link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     link.settimeout(2)
     try:
@@ -37,7 +36,7 @@ while len(seen) < others:
     except OSError:
         pass
     link.close()
-    seen.discard(b"")  # somebody else, who looks for open ports
+    seen.discard(b"")  # a port scan
 '
 if [[ $node == "${expect[first]:-}" ]] && ((${expect[others]:-0} > 0)); then
     if command -v python3 >/dev/null; then
@@ -47,7 +46,7 @@ if [[ $node == "${expect[first]:-}" ]] && ((${expect[others]:-0} > 0)); then
         trap 'kill "$listener" 2>/dev/null' TERM
         trap 'wait "$listener"' EXIT
     else
-        tell skip 'whether the port is open: no python3 here to listen on it' 'it is not checked'
+        tell skip 'rendezvous port: no python3 here to listen on it' 'not checked'
     fi
 fi
 check_host() {
@@ -56,16 +55,16 @@ check_host() {
     if command -v getent >/dev/null; then
         address=$(limited 5 getent hosts "$1")
         code=$?
-        # 2: unknown. A name service that is slow says nothing of the host.
+        # 2: unknown host. A slow name service is not an error.
         if ((code == 2)) && [[ ! $1 =~ ^[0-9.]+$ && $1 != *:* ]]; then
-            tell bad "the name of the rendezvous host, $1, is not known here" 'have the name service or /etc/hosts corrected'
+            tell bad "cannot resolve the rendezvous host, $1" 'have the name service or /etc/hosts corrected'
             return
         elif [[ $address =~ ^(127\.|::1\ ) && ${expect[local]:-} != yes ]]; then
-            tell bad "the rendezvous host, $1, is ${address%% *} here: this node itself" 'have /etc/hosts corrected'
+            tell bad "the rendezvous host, $1, resolves to ${address%% *}, this node itself" 'have /etc/hosts corrected'
             return
         fi
     fi
-    # who is refused tries again: the host may begin later. Without python3 nobody listens.
+    # Retry after a refusal: the host may start to listen later. Without python3 it does not listen.
     ! command -v python3 >/dev/null || patience=$((SECONDS + 10))
     while true; do
         # shellcheck disable=SC2016  # the inner shell's own words
@@ -85,7 +84,7 @@ check_host() {
 }
 
 # ---- Network ---------------------------------------------------------------------------------------------
-# The interfaces of the bootstrap: up, with a link and an address.
+# The bootstrap interfaces must be up, with a link and an address.
 check_interface() {
     local path name state ready='' down=''
     for path in "$root"/sys/class/net/*; do
@@ -108,30 +107,30 @@ check_interface() {
 }
 has_address() {
     local text
-    text=$(limited 5 ip -o addr show dev "$1" 2>/dev/null) || return 0 # not known
+    text=$(limited 5 ip -o addr show dev "$1" 2>/dev/null) || return 0 # unknown
     grep -Eq ' inet6? ' <<<"$text"
 }
 check_memlock() {
     local limit
     limit=$(ulimit -l)
     if [[ $limit != unlimited ]] && ((limit < $1)); then
-        tell odd "only $limit KiB of memory may be locked (ulimit -l), and RDMA needs all of it" \
-            'LimitMEMLOCK=infinity for slurmd; if your shell limits it, slurm: {propagate: NONE}'
+        tell odd "the locked-memory limit is $limit KiB (ulimit -l), but RDMA needs unlimited" \
+            'set LimitMEMLOCK=infinity for slurmd; if your shell sets the limit, use slurm: {propagate: NONE}'
     fi
 }
 
-# ---- Room, and what earlier jobs left --------------------------------------------------------------------
-# check_folder KIND FOLDER LEAST: KIND if fewer MiB are free, a warning below 1 GiB
+# ---- Free space, and leftovers of earlier jobs -----------------------------------------------------------
+# check_folder KIND FOLDER LEAST: report KIND if fewer MiB are free, warn below 1 GiB
 check_folder() {
-    local text free size fix='remove what earlier jobs left there, or have the node drained'
+    local text free size fix='remove leftovers of earlier jobs there, or have the node drained'
     text=$(limited 5 df -Pk "$2" 2>/dev/null)
     if [[ ! ${text##*$'\n'} =~ \ ([0-9]+)\ +[0-9]+\ +([0-9]+)\ +[0-9]+%\  ]]; then
-        tell skip "room in $2: df fails" 'it is not checked'
+        tell skip "free space in $2: df fails" 'not checked'
         return
     fi
     free=$((BASH_REMATCH[2] / 1024)) size=$((BASH_REMATCH[1] / 1024))
     if ((free < $3)); then
-        tell "$1" "$2 has $free MiB free of $size, and needs $3" "$fix"
+        tell "$1" "$2 has $free MiB free of $size, but $3 are needed" "$fix"
     elif ((free < 1024)); then
         tell warn "$2 has only $free MiB free of $size" "$fix"
     fi
@@ -148,8 +147,8 @@ check_stale() {
     for file in "$root"/dev/shm/nccl-* "$root"/dev/shm/torch_* "$root"/dev/shm/psm*_shm.*; do
         [[ -O $file ]] && count=$((count + 1))
     done
-    ((count == 0)) || tell warn "$count files of earlier programs of yours are in /dev/shm" \
-        'if no job of yours runs on this node: rm /dev/shm/nccl-* /dev/shm/torch_*'
+    ((count == 0)) || tell warn "$count files of your earlier programs are in /dev/shm" \
+        'if none of your jobs runs on this node: rm /dev/shm/nccl-* /dev/shm/torch_*'
 }
 check_left() {
     local name known=,${expect[env]:-},
@@ -158,16 +157,16 @@ check_left() {
         [[ $known != *",$name,"* ]] || continue
         case $name in
             PET_* | TORCHELASTIC_* | RANK | LOCAL_RANK | GROUP_RANK | WORLD_SIZE | LOCAL_WORLD_SIZE | NCCL_*)
-                tell warn "$name=${!name} is set, and not by this job" 'unset it under setup:, or set it under env:' ;;
+                tell warn "$name=${!name} is set, but not by this job" 'unset it under setup:, or set it under env:' ;;
         esac
     done
     if [[ -s ${HOME:-}/.nccl.conf ]]; then
-        tell warn "NCCL reads ~/.nccl.conf" 'remove it, and set what it sets under nccl: {env: …}'
+        tell warn "NCCL also reads ~/.nccl.conf" 'move its settings to nccl: {env: …} and remove it'
     fi
 }
 
 # ---- GPUs ------------------------------------------------------------------------------------------------
-# Xids of the hardware in the last hour, if the kernel's log may be read. The list: NVIDIA, "Xid
+# Hardware Xids of the last hour, if the kernel log is readable. From NVIDIA, "Xid
 # Errors": memory (48, 64, 94, 95, 140), NVLink (74), off the bus (79), firmware (119, 120).
 check_xids() {
     local line
@@ -178,18 +177,18 @@ check_xids() {
             if (time + 0 > word[1] - 3600) last = substr($0, RSTART)
         }
         END { if (last != "") print last }')
-    [[ -z $line ]] || tell warn "the kernel reports: ${line:0:160}" 'have the node checked if the job fails there'
+    [[ -z $line ]] || tell warn "the kernel reports: ${line:0:160}" 'if the job fails there, have the node checked'
 }
-# Facts of the GPUs, processes on them, and what slows them down.
+# Facts about the GPUs, processes on them, and throttling.
 check_inside() {
     local line
     line=$(cat "$root/sys/module/amdgpu/version" 2>/dev/null) && tell fact 'amdgpu driver' "$line"
     command -v nvidia-smi >/dev/null || return 0
     smi=(nvidia-smi)
-    # if Slurm does not hide the GPUs of other jobs, only the job's own are checked
+    # If Slurm does not hide the GPUs of other jobs, check only the job's own.
     if (($(limited 20 nvidia-smi -L 2>/dev/null | grep -c '^GPU [0-9]') > $1)); then
         if [[ -z ${CUDA_VISIBLE_DEVICES:-} ]]; then
-            tell skip "which $1 of the GPUs are this job's" 'their health is not checked'
+            tell skip "GPUs: cannot tell which $1 belong to this job" 'not checked'
             return
         fi
         smi+=(-i "$CUDA_VISIBLE_DEVICES")
@@ -198,7 +197,7 @@ check_inside() {
     check_throttle
     check_processes
 }
-# query OPTION FIELDS: a line a GPU, without blanks around commas; nothing if a field is unknown
+# query OPTION FIELDS: one line per GPU, without blanks around commas; nothing if a field is unknown
 query() { limited 10 "${smi[@]}" "--query-$1=$2" --format=csv,noheader,nounits 2>/dev/null | sed 's/ *, */,/g'; }
 compare_gpus() {
     local index driver clock power name
@@ -207,14 +206,14 @@ compare_gpus() {
         [[ $index =~ ^[0-9]+$ && -n $name ]] || continue
         collect 'NVIDIA driver' "$driver"
         collect GPU "$name"
-        collect 'highest GPU clock' "$clock MHz"
+        collect 'maximum GPU clock' "$clock MHz"
         collect 'GPU power limit' "$power W"
     done < <(query gpu index,driver_version,clocks.max.sm,power.limit,name)
     for name in "${!seen[@]}"; do tell fact "$name" "${seen[$name]}"; done
 }
-# collect NAME VALUE: a fact of one GPU. Its node's is all that its GPUs have.
+# collect NAME VALUE: add a fact of one GPU to those of its node.
 collect() { [[ ", ${seen[$1]:-}, " == *", $2, "* ]] || seen[$1]+=${seen[$1]:+, }$2; }
-# Until release 535 of the driver the reasons had another name.
+# Drivers before 535 use another name for the reasons.
 check_throttle() {
     local index slow soft lines prefix
     for prefix in clocks_event_reasons clocks_throttle_reasons; do
@@ -223,18 +222,18 @@ check_throttle() {
     done
     while IFS=, read -r index slow soft; do
         if [[ $slow == Active || $soft == Active ]]; then
-            tell warn "GPU $index is slowed down before it has anything to do" 'check cooling and power supply'
+            tell warn "GPU $index is throttled while idle" 'check cooling and power supply'
         fi
     done <<<"$lines"
 }
 check_processes() {
-    local gpu pid memory name fix='end it, or have the node drained'
+    local gpu pid memory name fix='kill it, or have the node drained'
     while IFS=, read -r gpu pid memory name; do
         [[ $gpu == GPU-* || $gpu == MIG-* ]] || continue
         if [[ $memory =~ ^[0-9]+$ ]] && ((memory >= 1024)); then
-            tell bad "process $pid ($name) holds $memory MiB of a GPU of this job" "$fix"
+            tell bad "process $pid ($name) uses $memory MiB of a GPU of this job" "$fix"
         else
-            tell warn "process $pid ($name) is on a GPU of this job" "$fix"
+            tell warn "process $pid ($name) uses a GPU of this job" "$fix"
         fi
     done < <(query compute-apps gpu_uuid,pid,used_gpu_memory,process_name)
 }

@@ -1,8 +1,8 @@
 #!/bin/bash
-# The program of the preflight's all-reduce: each node says what it would run with, each rank takes
-# part, and rank 0 writes down the times.
+# The program of the preflight's all-reduce: each node records its software versions, all ranks take part,
+# and rank 0 records the times.
 if [[ ${LOCAL_RANK:-0} == 0 ]]; then
-    # without importing them: that takes seconds
+    # without importing them, which takes seconds
     python -c '
 import platform
 from importlib import metadata

@@ -1,9 +1,9 @@
-"""save_on_stop.py PROGRAM.py [WORD...], or -m MODULE [WORD...]: run a program of transformers'
-Trainer or Lightning, save when the job is asked to stop, and resume there after a requeue.
+"""save_on_stop.py PROGRAM.py [WORD...], or -m MODULE [WORD...]: run a program that uses
+transformers' Trainer or Lightning, save when the job is asked to stop, and resume after a requeue.
 
-The program stays as it is. When it imports its framework, each training gets one more callback,
-which looks for $JOBGEN_STOP_FILE between two steps, saves the framework's own checkpoint, creates
-$JOBGEN_STOPPED_FILE and ends the program. It runs under the program's Python: 3.8 or later.
+The program is unchanged. When it imports its framework, each training gets one more callback, which
+checks for $JOBGEN_STOP_FILE between steps, saves a checkpoint of the framework, creates
+$JOBGEN_STOPPED_FILE and ends the program. It runs under the program's Python, 3.8 or later.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Stop:
     def end(self, what: str, *, first: bool) -> None:
         """Report the checkpoint, and end with 0 before the program goes on to what follows."""
         if first:
-            print(f"jobgen: saved {what}: stopping as asked", file=sys.stderr, flush=True)
+            print(f"jobgen: saved {what}, stopping", file=sys.stderr, flush=True)
             self.file.touch()
             Path(os.environ["JOBGEN_STOPPED_FILE"]).touch()
         raise SystemExit(0)

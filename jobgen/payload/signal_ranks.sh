@@ -1,16 +1,16 @@
 #!/bin/bash
-# signal_ranks.sh SIGNAL SECONDS: send a signal once to the program of each rank on this node. A step
-# of its own, because launchers end at signals or keep them.
+# signal_ranks.sh SIGNAL SECONDS: send a signal once to the program of each rank on this node. A separate
+# step, because launchers exit on signals or swallow them.
 #
-# Of a rank's processes the topmost one that handles the signal gets it; others would die unsaved. A
-# program that still imports its libraries may handle it later, so it is tried again.
+# Of each rank's processes, the topmost one that handles the signal gets it; others would die without saving.
+# A program that is still importing libraries may handle it later, so sending is retried.
 set -uo pipefail
 signal=$1 until=$((SECONDS + $2))
 number=$(kill -l "$signal")
 node=${SLURMD_NODENAME:-$HOSTNAME}
 declare -A sent=() start rank parent handles
 
-# read_processes: what this start's ranks run on this node.
+# read_processes: the processes of this start's ranks on this node.
 read_processes() {
     local pid key value host
     start=() rank=() parent=() handles=()
@@ -23,7 +23,7 @@ read_processes() {
             SLURMD_NODENAME) host=$value ;;
             esac
         done <"/proc/$pid/environ"
-        # nodes of the local cluster are one machine
+        # all nodes of the local cluster are one machine
         [[ $host == "$node" ]] || unset "start[$pid]"
         while read -r key value; do
             case $key in
@@ -31,15 +31,15 @@ read_processes() {
             SigCgt:) handles[$pid]=$(((16#$value >> (number - 1)) & 1)) ;;
             esac
         done <"/proc/$pid/status"
-        # the shell around several commands only waits for them
+        # a shell that runs several commands only waits for them
         if grep -qz '/program\.sh$' "/proc/$pid/cmdline"; then handles[$pid]=0; fi
     done < <(grep -lszxF "JOBGEN_STATE_DIR=$JOBGEN_STATE_DIR" /proc/[0-9]*/environ | cut -d/ -f3)
 }
-# send: to those that can save; the ranks without any are left in unready.
+# send: signal processes that can save; ranks without one are listed in unready.
 send() {
     local -A ready=() without=()
     local pid above
-    read_processes 2>/dev/null # processes end while they are read
+    read_processes 2>/dev/null # processes may exit meanwhile
     for pid in "${!start[@]}"; do
         ((${handles[$pid]:-0})) || continue
         above=${parent[$pid]:-}
@@ -61,7 +61,7 @@ send() {
 told=
 send
 while ((${#unready[@]} > 0 || ${#sent[@]} == 0)) && ((SECONDS < until)); do
-    [[ ! -e $JOBGEN_STATE_DIR/left.$JOBGEN_RESTART ]] || break # a program has ended well
+    [[ ! -e $JOBGEN_STATE_DIR/left.$JOBGEN_RESTART ]] || break # a program has succeeded
     if [[ -z $told ]] && ((SECONDS >= 3 && ${#unready[@]} > 0)); then
         printf 'jobgen: %s: no process of rank %s handles SIG%s yet: not sent\n' \
             "$node" "${unready[*]}" "$signal" >&2

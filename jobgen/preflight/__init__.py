@@ -78,44 +78,50 @@ def expected(asked: PreflightInputs, *, full: bool = False) -> tuple[Setting, ..
 def _gpus(asked: PreflightInputs) -> Iterable[Setting]:
     count = asked.shape.gpus_per_node
     if count:
-        yield Setting(f"gpus={count}", "GPUs of each node, without errors", _RULE)
+        yield Setting(f"gpus={count}", "working GPUs per node", _RULE)
 
 
 def _memory(asked: PreflightInputs) -> Iterable[Setting]:
     least = min(max(_SHM_A_RANK * asked.shape.ranks_per_node, _SHM_LEAST), _SHM_MOST)
-    yield Setting(f"shm={least}", "MiB of /dev/shm that the node's ranks need", _RULE)
+    yield Setting(f"shm={least}", "MiB of /dev/shm for the ranks of a node", _RULE)
 
 
 def _ports(asked: PreflightInputs) -> Iterable[Setting]:
     """The RDMA ports, or else one interface of the bootstrap."""
     if not asked.rdma:
         for names, place in _interfaces(asked):
-            yield Setting("ports=1", "network ports of a node that must be up", _RULE)
-            yield from _named(names, "named", "but", "the interface of the job", place)
+            yield Setting("ports=1", "active network interfaces per node", _RULE)
+            yield from _named(names, "named", "but", "the job's network interface", place)
         return
     network, place_of = asked.network, asked.place
     names = _plain(asked.env, "NCCL_IB_HCA")
     listed = names.lstrip("=").split(",") if names.startswith("=") else []
     count = network.nics or len(listed) or 1
     where = place_of("nics") if network.nics else _RULE
-    yield Setting(f"ports={count}", "network ports of a node that must be active", where)
+    yield Setting(f"ports={count}", "active RDMA ports per node", where)
     where = asked.env["NCCL_IB_HCA"].place if names else place_of("fabric")
     layer = RDMA[network.fabric]
-    yield from _named(names, "named", "but", "the ports of the training network", where, layer)
+    yield from _named(names, "named", "but", "ports of the training network", where, layer)
     if network.nic_gbps and network.fabric in _RATED:
-        yield Setting(f"gbps={network.nic_gbps}", "the rate of a port", place_of("nic_gbps"))
+        yield Setting(f"gbps={network.nic_gbps}", "Gb/s per port", place_of("nic_gbps"))
 
 
 def _deeper(asked: PreflightInputs) -> Iterable[Setting]:
     """What only ``preflight: full`` checks."""
     if asked.rdma:
-        yield Setting(f"memlock={_LOCKED}", "KiB that RDMA must be able to lock (ulimit -l)", _RULE)
+        yield Setting(
+            f"memlock={_LOCKED}", "KiB of memory that RDMA must be able to lock (ulimit -l)", _RULE
+        )
     for names, place in _interfaces(asked):
-        why = "the interface on which the nodes meet: up, and with an address"
+        why = "interface for the rendezvous: up, with an address"
         yield from _named(names, "interface", "no_interface", why, place)
     names = ",".join(name for name in asked.env if name.startswith(_OURS) or name in _ALSO)
     if names:
-        yield Setting(f"env={names}", "what the job sets; more of the kind is a leftover", _RULE)
+        yield Setting(
+            f"env={names}",
+            "variables set by the job; report others of this kind as leftovers",
+            _RULE,
+        )
 
 
 def _interfaces(asked: PreflightInputs) -> Iterable[tuple[str, Place]]:
@@ -138,7 +144,7 @@ def _named(
     if names.startswith("^"):
         others = names.removeprefix("^") if port else f"{names.removeprefix('^')},lo"
         yield Setting(f"{key}={_pattern('', port)}{layer or ''}", why, place)
-        yield Setting(f"{excluded}={_pattern(others, port)}", "and these not", place)
+        yield Setting(f"{excluded}={_pattern(others, port)}", "excluded names", place)
     else:
         yield Setting(f"{key}={_pattern(names, port)}{layer or ''}", why, place)
 

@@ -254,9 +254,9 @@ def _title(plan: Plan) -> str:
 _JOB_ID = {False: '"$SLURM_JOB_ID"', True: '"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"'}
 """The job for scontrol, by whether it is an array: one element has the array's own id."""
 _PURPOSE = {
-    "once": "Runs on the first node: the setup, then the launcher, which reaches the others.",
-    "node": "Runs once on every node: the setup, then the launcher, which starts the node's ranks.",
-    "rank": "Runs as every rank: the setup, then the rank itself.",
+    "once": "Runs on the first node: setup, then the launcher, which starts the other nodes.",
+    "node": "Runs once per node: setup, then the launcher, which starts the node's ranks.",
+    "rank": "Runs once per rank: setup, then the rank itself.",
 }
 
 

@@ -34,7 +34,7 @@ def format_site_setup(setup: Sequence[Setting], precedence: Precedence) -> list[
         kept, _WIDTH, initial_indent=begin, subsequent_indent="    ", break_on_hyphens=False
     )
     return [
-        Raw("# What Slurm, jobgen and the job have set wins over the lines up to eval."),
+        Raw("# The lines before eval do not override variables of Slurm, jobgen and the job."),
         Raw(" \\\n".join(saved) + " 2>/dev/null) || true"),
         *format_setup(setup),
         *([Raw(f"unset -v {' '.join(precedence.gpus)}")] if precedence.gpus else []),

@@ -28,7 +28,7 @@ def merge_options(look: Inputs) -> dict[str, Setting]:
             continue
         why: str = SelfEvident.AS_ASKED
         if name in merged:
-            why = f"instead of {merged[name].value or 'the flag'} ({merged[name].place})"
+            why = f"overrides {merged[name].value or 'the flag'} ({merged[name].place})"
         merged[name] = Setting(value or "", why, look.cite_job("slurm", name))
     return merged
 
@@ -48,7 +48,7 @@ def ask_exclusive(look: Inputs, gpus: int) -> Setting | None:
     refused = "exclusive" in look.cluster.refuses or "oversubscribe" in theirs
     if refused or "exclusive" in chosen or not takes_all(look, gpus):
         return None
-    why = f"the job takes all {gpus} GPUs of its nodes" if gpus > 1 else "the job takes whole nodes"
+    why = f"the job uses all {gpus} GPUs of each node" if gpus > 1 else "the job uses whole nodes"
     return Setting("", why, RULE)
 
 
@@ -87,9 +87,9 @@ def ask_gpus(look: Inputs, shape: Shape) -> dict[str, Setting]:
     kind = kind if style == "gres-typed" else "gpu"
     ours = f"{kind}:{count}"
     if gres:
-        both = f"GPUs of each node, and the job's own ({gres.place})"
+        both = f"GPUs per node, plus the job's own gres ({gres.place})"
         return {"gres": Setting(f"{ours},{gres.value}", both, place)}
-    return {"gres": Setting(ours, "GPUs of each node, as this site asks for them", place)}
+    return {"gres": Setting(ours, "GPUs per node, in this cluster's request style", place)}
 
 
 def name_gpus(look: Inputs, shape: Shape) -> tuple[Word, ...]:

@@ -240,19 +240,19 @@ def _judge(look: Inputs, found: _Found, value: str, planned: PlannedArguments) -
     said = f"run: {clip(found.text, 120)}, but "
     if rival := _rival(found, planned, names):
         title = _TITLES.get(planned.strategy.framework, planned.strategy.framework)
-        said += f"--{rival} of train: is passed beside it, and {title} refuses both"
+        said += f"train: passes --{rival}, and {title} rejects the two together"
         status = "fail"
     elif written:
         said += f"train.{key} is {value}"
     elif derived:
-        said += f"train.global_batch makes {key} {value}"
+        said += f"train.global_batch sets {key} to {value}"
     elif wins or passed:
-        said += f"train: does not set {key}, which is then {value}"
+        said += f"train: leaves {key} at its default, {value}"
     else:
-        said += f"the plan assumes {key} {value}"
+        said += f"the plan assumes {key}: {value}"
     if wins:
-        said += "; train: is passed last and wins"
-    return PlanCheck(status, said, CONTRADICTION, f"write {key}: {write} under train:", found.place)
+        said += "; options from train: come last and win"
+    return PlanCheck(status, said, CONTRADICTION, f"set {key}: {write} under train:", found.place)
 
 
 def _rival(found: _Found, planned: PlannedArguments, names: set[str]) -> str:

@@ -32,7 +32,7 @@ def bind_ranks(look: Inputs, shape: Shape, sized: Sized) -> Part:
         sized.decide("bind", *off)
         return Part("bind")
     named = _read_profile(look, shape)
-    why = "each rank runs on the CPUs near its GPU"
+    why = "run each rank on the CPUs closest to its GPU"
     sized.decide("bind", "auto", why, named.place if named else cite_rule("bind"))
     return Part("bind", env={VARIABLE: named} if named else {})
 
@@ -43,11 +43,11 @@ def _find_reason_off(look: Inputs) -> tuple[str, str, Place] | None:
         return "off", SelfEvident.AS_ASKED, look.cite_job("bind")
     options = [match for word in look.job.launcher.args if (match := _OPTIONS.match(word))]
     if options:
-        why = f"{options[0][0].rstrip('=')} binds the ranks"
+        why = f"{options[0][0].rstrip('=')} already binds the ranks"
         return "off", why, look.cite_job("launcher", "args")
     names = (program.name for program in read_started(look.job.run))
     binder = next((name for name in names if name in _PROGRAMS), None)
-    return ("off", f"{binder} binds the ranks", look.cite_job("run")) if binder else None
+    return ("off", f"{binder} already binds the ranks", look.cite_job("run")) if binder else None
 
 
 def _read_profile(look: Inputs, shape: Shape) -> Setting | None:
@@ -56,5 +56,5 @@ def _read_profile(look: Inputs, shape: Shape) -> Setting | None:
     others = {**look.cluster.defaults.env, **look.job.env}.keys() & set(_DEVICES)
     if len(known) != shape.gpus_per_node or others:
         return None
-    why = "CPUs near each GPU, rank by rank"
+    why = "CPUs close to each GPU, in rank order"
     return Setting(" ".join(known), why, look.cite_cluster("nodes", "gpu_cpus"))

@@ -64,10 +64,14 @@ def _decided(look: Inputs, shape: Shape) -> tuple[str, str, Place]:
     if look.job.caches == "keep":
         return "keep", SelfEvident.AS_ASKED, look.cite_job("caches")
     if look.job.launcher.ssh == "pdsh" and shape.nodes > 1:
-        why = "over ssh no script of the job's runs on the other nodes before the ranks"
+        why = "with pdsh, no job script runs on the other nodes before the ranks start"
         return "keep", why, look.cite_job("launcher", "ssh")
     place = look.cite_job("caches") if ("caches",) in look.spec.places else cite_rule("caches")
-    return "node", "compilers' caches: ranks race for them in a shared home", place
+    return (
+        "node",
+        "node-local compiler caches: in a shared home directory, ranks race for them",
+        place,
+    )
 
 
 def _remove(shape: Shape) -> tuple[tuple[Word, ...], ...]:

@@ -28,7 +28,7 @@ def choose_folder(look: Inputs, shape: Shape) -> Setting:
     """JOBGEN_CHECKPOINT_DIR: what the job names, or a folder of the run, or of the element."""
     folder = look.job.checkpoint.dir if look.job.checkpoint else None
     if folder is None:
-        why = "where the program may keep its checkpoints"
+        why = "default checkpoint directory"
         element = f"/${_ELEMENT}" if shape.elements is not None else ""
         return Setting(f"$JOBGEN_WORK_DIR/checkpoints{element}", why, cite_rule("checkpoints"))
     within = "" if folder.startswith(("/", "$")) else "$JOBGEN_WORK_DIR/"
@@ -40,8 +40,8 @@ def check_folder(look: Inputs, shape: Shape) -> Iterator[PlanCheck]:
     folder = look.job.checkpoint.dir if look.job.checkpoint else None
     if shape.elements is None or folder is None or _differs(look, folder):
         return
-    message = f"checkpoint.dir: all {shape.elements:,} elements of the array save into {folder}"
-    hint = f"write {folder.rstrip('/')}/${_ELEMENT}, unless they continue one training in turn"
+    message = f"checkpoint.dir: all {shape.elements:,} array elements save to {folder}"
+    hint = f"write {folder.rstrip('/')}/${_ELEMENT}, unless each element continues the previous one"
     yield PlanCheck("warn", message, CODE, hint, look.spec.find_place("checkpoint", "dir"))
 
 
@@ -56,7 +56,7 @@ def check_options(
         folder = values.get(option)
         if not folder or _differs(look, folder):
             continue
-        message = f"run: {option} {folder}: all {shape.elements:,} elements of the array save there"
+        message = f"run: {option} {folder}: all {shape.elements:,} array elements save there"
         hint = f"write {option} {folder.rstrip('/')}/${_ELEMENT}"
         yield PlanCheck("warn", message, CODE, hint, look.spec.find_place("run"))
 

@@ -56,7 +56,7 @@ def _scripts(look: Inputs) -> list[PlanCheck]:
             found[path] = PlanCheck("ok", f"{path} is in the workdir")
             continue
         hint = guess_file(path, files)
-        message = f"{path} is not among the files of the workdir"
+        message = f"{path} is missing from the workdir"
         # a command before it may have made the file
         status: Literal["warn", "fail"] = "warn" if program.maybe_made else "fail"
         found[path] = PlanCheck(status, message, "J220", hint, place or look.spec.find_place("run"))
@@ -77,7 +77,7 @@ def _limits(look: Inputs) -> list[PlanCheck]:
     limit = look.cluster.limits.time
     if limit is None or look.job.time > limit:
         return []
-    return [PlanCheck("ok", f"{look.job.time} is within the {limit} of {look.cluster.name}")]
+    return [PlanCheck("ok", f"{look.job.time} is within the {limit} limit of {look.cluster.name}")]
 
 
 def _secrets(look: Inputs) -> list[PlanCheck]:
@@ -85,12 +85,12 @@ def _secrets(look: Inputs) -> list[PlanCheck]:
     for secret in look.job.secrets:
         if secret.name in look.facts.secrets:
             found.append(
-                PlanCheck("ok", f"{secret.name} comes from {look.facts.secrets[secret.name]}")
+                PlanCheck("ok", f"{secret.name} is read from {look.facts.secrets[secret.name]}")
             )
             continue
         where = f"the environment ({secret.ref})" if secret.source == "env" else secret.ref
-        hint = f"export {secret.ref}=…" if secret.source == "env" else "make the file"
-        found.append(PlanCheck("fail", f"{secret.name} is not in {where}", UNSET, hint))
+        hint = f"export {secret.ref}=…" if secret.source == "env" else "create the file"
+        found.append(PlanCheck("fail", f"{secret.name} is not set in {where}", UNSET, hint))
     return found
 
 
@@ -101,8 +101,8 @@ def _after(look: Inputs) -> list[PlanCheck]:
         if known and name in known:
             found.append(PlanCheck("ok", f"waits for {name} ({known[name]})"))
             continue
-        message = f"after: no run named '{name}' is known on {look.cluster.name}"
-        hint = "submit it first; jobgen ls -a lists runs"
+        message = f"after: unknown run '{name}' on {look.cluster.name}"
+        hint = "submit that job first; list runs with: jobgen ls -a"
         found.append(PlanCheck("fail", message, "J209", hint, look.spec.find_place("after", index)))
     return found
 
@@ -113,6 +113,6 @@ def _memory(look: Inputs, shape: Shape) -> list[PlanCheck]:
     options = {"mem-per-cpu", "mem-per-gpu"} & merge_options(look).keys()
     if options or ask_memory(look, shape) is not None:
         return []
-    message = f"no memory is requested: {look.cluster.name} refuses --mem=0"
-    hint = "set mem: to what a node has, in GiB; the site's default may be small"
+    message = f"no memory is requested, because {look.cluster.name} rejects --mem=0"
+    hint = "set mem: to the memory of a node, in GiB; the default may be small"
     return [PlanCheck("warn", message, "J222", hint)]

@@ -19,10 +19,10 @@ from jobgen.shell import Raw, Word, quote_expandable
 if TYPE_CHECKING:
     from jobgen.model.container import Container
 
-_WHY = {"apptainer": "An image's own variables would win over these, so they are set again inside."}
+_WHY = {"apptainer": "Set again inside, because the image's own variables would win."}
 _SET_AGAIN = 'eval "$JOBGEN_ENV"; unset JOBGEN_ENV; exec bash "$0"'
 _CONVERT = """\
-# The first rank converts the image into apptainer's cache; the others wait and find it there.
+# The first rank converts the image into apptainer's cache; the other ranks wait and reuse it.
 converted=$JOBGEN_STATE_DIR/image.$JOBGEN_RESTART
 if [[ $SLURM_PROCID == 0 ]]; then
     apptainer exec IMAGE true
@@ -92,11 +92,11 @@ def list_srun_options(look: Inputs, names: Iterable[str], needed: Sequence[Mount
 def format_image(name: str, runtime: str) -> str:
     """The image as its runtime writes it: only Docker takes a registry's name as people know it.
 
-    >>> image("nvcr.io/nvidia/pytorch:25.09-py3", "pyxis")
+    >>> format_image("nvcr.io/nvidia/pytorch:25.09-py3", "pyxis")
     'nvcr.io#nvidia/pytorch:25.09-py3'
-    >>> image("nvcr.io/nvidia/pytorch:25.09-py3", "apptainer")
+    >>> format_image("nvcr.io/nvidia/pytorch:25.09-py3", "apptainer")
     'docker://nvcr.io/nvidia/pytorch:25.09-py3'
-    >>> image("/shared/torch.sqsh", "pyxis")
+    >>> format_image("/shared/torch.sqsh", "pyxis")
     '/shared/torch.sqsh'
     """
     if _is_file(name) or runtime == "docker":
@@ -146,9 +146,9 @@ def _imports(look: Inputs, asked: Container) -> list[Diagnostic]:
     name = format_image(asked.image, asked.runtime)
     if look.job.nodes < 2 or _is_file(name):
         return []
-    message = f"each of the {look.job.nodes} nodes imports {name} from its registry"
-    hint = f"import it once, enroot import -o FILE.sqsh 'docker://{name}' on a shared disk, and "
-    hint += "write its path as image; not needed where the site's pyxis keeps a cache"
+    message = f"all {look.job.nodes} nodes pull {name} from its registry"
+    hint = f"import it once to a shared disk (enroot import -o FILE.sqsh 'docker://{name}') and "
+    hint += "set image: to that file; unnecessary if the site's pyxis caches images"
     asks = look.spec if look.job.container is not None else look.profile
     keys = ("container",) if look.job.container is not None else ("defaults", "container")
     return [Diagnostic("J219", message, asks.find_place(*keys), hint, severity="note")]
@@ -157,9 +157,15 @@ def _imports(look: Inputs, asked: Container) -> list[Diagnostic]:
 def _no_setup(look: Inputs) -> list[Diagnostic]:
     if not look.cluster.defaults.setup:
         return []
-    message = "the cluster's setup is left out: srun enters the container before any line runs"
+    message = (
+        "the cluster's setup is skipped: with pyxis, srun enters the container before any "
+        "script runs"
+    )
     place = look.profile.find_place("defaults", "setup")
-    hint = "what the program needs of it stands under setup: in the job, and runs inside"
+    hint = (
+        "repeat the lines that the program needs under setup: in the job; they run inside the "
+        "container"
+    )
     return [Diagnostic("J218", message, place, hint, severity="note")]
 
 
@@ -169,13 +175,13 @@ def check_container(look: Inputs, launcher: str) -> list[Diagnostic]:
     if asked is None:
         return []
     if asked.runtime == "pyxis" and look.local:
-        message = "container: pyxis is a plug-in of Slurm, and this machine has none"
-        hint = "write runtime: docker or apptainer, or name another cluster with -c"
+        message = "container: pyxis is a Slurm plug-in, and this machine does not run Slurm"
+        hint = "set runtime: docker or apptainer, or choose another cluster with -c"
         return [look.diagnose_job("J216", message, "container", "runtime", hint=hint)]
     over_ssh = "ssh" in LAUNCHERS[launcher].settings and look.job.launcher.ssh == "pdsh"
     if over_ssh and look.job.nodes > 1:
-        message = f"{launcher} over pdsh starts its ranks by ssh, outside of any container"
-        hint = f"leave ssh: pdsh out: srun then starts {launcher} in the container of every node"
+        message = f"{launcher} with pdsh starts its ranks over ssh, outside the container"
+        hint = f"remove ssh: pdsh; srun then starts {launcher} in the container on every node"
         return [look.diagnose_job("J216", message, "launcher", "ssh", hint=hint)]
     return _unknown_gpus(look, asked)
 
@@ -186,8 +192,10 @@ def _unknown_gpus(look: Inputs, asked: Container) -> list[Diagnostic]:
     part = wanted is not None and 0 < wanted < there
     if asked.runtime != "docker" or look.cluster.gpu_request != "none" or not part:
         return []
-    message = f"docker on {wanted} of a node's {there} GPUs, and Slurm assigns no GPUs here"
-    hint = f"docker would get all of them; write gpus_per_node: {there}, or use another runtime"
+    message = (
+        f"docker on {wanted} of {there} GPUs of a node, but Slurm assigns no GPUs on this cluster"
+    )
+    hint = f"docker would use all of them; set gpus_per_node: {there}, or use another runtime"
     return [look.diagnose_job("J216", message, "gpus_per_node", hint=hint)]
 
 

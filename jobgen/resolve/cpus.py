@@ -33,7 +33,7 @@ def decide_cpus(look: Inputs, node: NodeTasks, sized: Sized) -> int | None:
     if look.job.cpus_per_task is not None:
         return _cpus_asked(look, look.job.cpus_per_task, node, sized)
     if node.whole_node:
-        why = "the job has its nodes to itself: as many CPUs as Slurm counts there"
+        why = "the job has whole nodes: all CPUs that Slurm counts"
         sized.decide("cpus_per_task", "all", why, allocation.RULE)
         return None
     share = _cpus_shared(look, node, sized)
@@ -45,7 +45,7 @@ def decide_cpus(look: Inputs, node: NodeTasks, sized: Sized) -> int | None:
     sized.notes.append(Diagnostic("J226", message, place, hint, severity="warning"))
     if node.ranks_per_task == 1:
         return None
-    why = "1 for each rank; by default Slurm allocates 1 for the whole task"
+    why = "1 per rank; Slurm's default is 1 for the whole task"
     sized.decide("cpus_per_task", node.ranks_per_task, why, cite_rule("one-cpu-a-rank"))
     return node.ranks_per_task
 
@@ -55,7 +55,7 @@ def _cpus_asked(look: Inputs, asked: int, node: NodeTasks, sized: Sized) -> int:
     there, total = look.cluster.nodes.cpus, asked * node.ranks_per_task
     why: str = SelfEvident.AS_ASKED
     if get_facts(look.job.launcher.type or "").task == "command":
-        why = "for each node, whose command starts its own ranks"
+        why = "per node: the command starts its own ranks"
     elif node.ranks_per_task > 1:
         why = f"{asked} for each of the task's {node.ranks_per_task} ranks"
     if there is not None and asked * node.ranks > there:
@@ -75,8 +75,8 @@ def _cpus_shared(look: Inputs, node: NodeTasks, sized: Sized) -> int | None:
     there, gpus = look.cluster.nodes.cpus, look.cluster.nodes.gpus_per_node
     if there is None or (gpus and not node.gpus) or (look.local and not node.gpus):
         return None
-    part = f"the job's share of its GPUs ({node.gpus} of {gpus})" if gpus else "the job takes all"
+    part = f"in proportion to the GPUs used ({node.gpus} of {gpus})" if gpus else "all of them"
     total = max(1, there * (node.gpus or 1) // (gpus or 1) // node.tasks)
-    why = f"the node's CPUs, as {part}"
+    why = f"the node's CPUs, {part}"
     sized.decide("cpus_per_task", total, why, look.cite_cluster("nodes", "cpus"))
     return total

@@ -25,10 +25,10 @@ def plan_stop(look: Inputs, sized: Sized) -> StopPlan | None:
     if lead >= look.job.time.seconds:
         found = look.diagnose_job(
             "J208",
-            f"checkpoint.grace: {asked.grace} leaves nothing of time: {look.job.time}",
+            f"checkpoint.grace: {asked.grace} is not shorter than time: {look.job.time}",
             "checkpoint",
             "grace",
-            hint="a longer time, or a grace that only covers the saving",
+            hint="increase time, or reduce grace to what saving takes",
         )
         sized.problems.append(found)
     made = StopPlan(
@@ -39,7 +39,7 @@ def plan_stop(look: Inputs, sized: Sized) -> StopPlan | None:
         max_requeues=asked.max_requeues,
     )
     room = f" + {REQUEUE_ROOM}s for the requeue" if asked.requeue else ""
-    why = "the pre-timeout signal comes so long before the time limit"
+    why = "the pre-timeout signal is sent this long before the time limit"
     place = look.cite_job("checkpoint", "grace")
     sized.decide("checkpoint", f"{asked.signal} {asked.grace.format_short()}{room}", why, place)
     if asked.requeue:
@@ -72,9 +72,9 @@ def _tasks(look: Inputs, shape: Shape) -> dict[str, Setting]:
     found = {"nodes": Setting(nodes, SelfEvident.AS_ASKED, by_job("nodes"))}
     if shape.min_nodes:
         # with --ntasks-per-node Slurm gives the least of the range, however many are idle (22.05)
-        why = "the job goes on when a node is lost"
+        why = "keep the job running when a node is lost"
         return found | {"no-kill": Setting("", why, by_job("nodes"))}
-    tasks = "one task a rank" if shape.tasks_per_node > 1 else "one task a node"
+    tasks = "one task per rank" if shape.tasks_per_node > 1 else "one task per node"
     found["ntasks-per-node"] = Setting(str(shape.tasks_per_node), tasks, cite_rule("launcher"))
     return found
 
@@ -82,21 +82,23 @@ def _tasks(look: Inputs, shape: Shape) -> dict[str, Setting]:
 def _run(look: Inputs, shape: Shape, warning: StopPlan | None) -> dict[str, Setting]:
     """What the run itself needs: time, log, warning, requeue, a clean environment."""
     requeue = warning is not None and warning.requeue
-    why_requeue = "the job resumes where it stopped" if requeue else "the job must not start twice"
+    why_requeue = (
+        "requeue: the job resumes from its checkpoint" if requeue else "never start the job twice"
+    )
     place = look.cite_job("checkpoint", "requeue") if requeue else cite_rule("requeue")
     found = {
         "time": Setting(
             look.job.time.format_slurm(), SelfEvident.TIME_LIMIT, look.cite_job("time")
         ),
         "output": Setting(
-            _LOGS[shape.elements is not None], "the job's own log", cite_rule("logs")
+            _LOGS[shape.elements is not None], "the batch script's log", cite_rule("logs")
         ),
-        "open-mode": Setting("append", "a requeued job keeps its log", cite_rule("logs")),
+        "open-mode": Setting("append", "keep the log across requeues", cite_rule("logs")),
     }
     if warning:
         found["signal"] = Setting(
             f"B:{warning.signal}@{warning.lead}",
-            "pre-timeout signal, to the batch shell only: it would kill torchrun",
+            "pre-timeout signal to the batch shell only; it would kill torchrun",
             look.cite_job("checkpoint", "grace"),
         )
     name = "requeue" if requeue else "no-requeue"

@@ -18,24 +18,24 @@ _ALL_AMD: tuple[Word, ...] = ("--device=/dev/kfd", "--device=/dev/dri", "--group
 _PART_AMD: tuple[Word, ...] = ("--device=/dev/kfd", Raw('"${gpus[@]}"'), "--group-add=video")
 
 _NVIDIA = """\
-# Docker's daemon sees every GPU of the node: hand over this job's, by UUID.
+# The Docker daemon sees all GPUs of the node: pass only this job's, by UUID.
 gpus=${CUDA_VISIBLE_DEVICES:-}
 [[ -n $gpus ]] ||
-    die 96 'Slurm named no GPUs in CUDA_VISIBLE_DEVICES: docker would take all of them'
+    die 96 'CUDA_VISIBLE_DEVICES is empty: docker would use all GPUs of the node'
 if [[ $gpus != *[!0-9,]* ]]; then
     gpus=$(nvidia-smi --query-gpu=uuid --format=csv,noheader -i "$gpus") ||
-        die 96 "nvidia-smi does not know the GPUs $CUDA_VISIBLE_DEVICES"
+        die 96 "nvidia-smi does not list the GPUs $CUDA_VISIBLE_DEVICES"
 fi"""
 
 _AMD = """\
-# Docker's daemon sees every GPU of the node: hand over this job's, by render node.
+# The Docker daemon sees all GPUs of the node: pass only this job's, by render node.
 mapfile -t minors < <(printf '%s\\n' /sys/class/kfd/kfd/topology/nodes/*/properties | sort -V |
     xargs cat 2>/dev/null | awk '$1 == "drm_render_minor" && $2 { print $2 }')
 [[ ${ROCR_VISIBLE_DEVICES:-} =~ ^[0-9]+(,[0-9]+)*$ ]] ||
-    die 96 'Slurm named no GPUs in ROCR_VISIBLE_DEVICES: docker would take all of them'
+    die 96 'ROCR_VISIBLE_DEVICES lists no GPUs: docker would use all GPUs of the node'
 gpus=()
 for gpu in ${ROCR_VISIBLE_DEVICES//,/ }; do
-    [[ -n ${minors[gpu]:-} ]] || die 96 "no GPU $gpu here, but it is in ROCR_VISIBLE_DEVICES"
+    [[ -n ${minors[gpu]:-} ]] || die 96 "no GPU $gpu on this node, but in ROCR_VISIBLE_DEVICES"
     gpus+=("--device=/dev/dri/renderD${minors[gpu]}")
 done"""
 

@@ -17,14 +17,14 @@ def check_launcher(look: Inputs, launcher: str, size: Shape) -> Iterator[Diagnos
     for key, form in Launcher.keys.items():
         takers = find_takers(key)
         if takers and launcher not in takers and getattr(look.job.launcher, key) != form.default:
-            message = f"launcher.{key} means nothing to {launcher}"
-            hint = f"it is a setting of {' and '.join(takers)}"
+            message = f"launcher.{key} has no effect with {launcher}"
+            hint = f"only {' and '.join(takers)} use it"
             yield look.diagnose_job("J215", message, "launcher", key, hint=hint)
     if look.job.min_nodes is not None and not LAUNCHERS[launcher].elastic:
         span = f"{look.job.min_nodes}:{look.job.nodes}"
-        message = f"nodes: {span}: {launcher} cannot go on when a node is lost"
+        message = f"nodes: {span}: {launcher} cannot continue after losing a node"
         elastic = join_or(find_launchers(lambda row: row.elastic))
-        hint = f"write launcher: {elastic}, or one number of nodes"
+        hint = f"set launcher: {elastic}, or a fixed number of nodes"
         yield look.diagnose_job("J217", message, "nodes", hint=hint)
     if "ssh" in LAUNCHERS[launcher].settings and look.job.launcher.ssh == "pdsh":
         yield from _check_pdsh(look, launcher)
@@ -36,10 +36,12 @@ def check_launcher(look: Inputs, launcher: str, size: Shape) -> Iterator[Diagnos
 
 def _check_pdsh(look: Inputs, launcher: str) -> Iterator[Diagnostic]:
     if look.local:
-        message = "launcher.ssh: pdsh, and the nodes of the local cluster are no ssh hosts"
-        hint = f"leave it out: srun then starts {launcher} on every node"
+        message = (
+            "launcher.ssh: pdsh needs ssh between nodes, which the local cluster does not have"
+        )
+        hint = f"remove it; srun then starts {launcher} on every node"
         yield look.diagnose_job("J215", message, "launcher", "ssh", hint=hint)
     for name in (name for name, value in look.job.env.items() if "\n" in value):
-        message = f"{name} holds a line break, and {launcher} over pdsh takes one line a variable"
-        hint = "leave ssh: pdsh out, or export it under setup: in the program's own way"
+        message = f"{name} contains a line break; {launcher} with pdsh needs one line per variable"
+        hint = "remove ssh: pdsh, or export {name} under setup:"
         yield look.diagnose_job("J215", message, "env", name, hint=hint)

@@ -21,7 +21,7 @@ def configure_monitor(look: Inputs, shape: Shape, sized: Sized) -> tuple[Monitor
     from jobgen.monitor import build_file, plan_monitor
 
     place = look.cite_job("monitor")
-    sized.decide("monitor", str(every), "how often each node and its GPUs are looked at", place)
+    sized.decide("monitor", str(every), "sampling interval for nodes and GPUs", place)
     gpus = share_gpus(look, shape)
     notes = (_too_old(look),) if gpus == NO_GPUS else ()
     plan = plan_monitor(shape, every.seconds, place, gpus)
@@ -35,6 +35,6 @@ def share_gpus(look: Inputs, shape: Shape) -> tuple[Word, ...]:
 
 
 def _too_old(look: Inputs) -> Diagnostic:
-    message = f"Slurm {look.cluster.slurm_version} lends a GPU to one step at a time"
-    hint = "where Slurm hides GPUs, only the nodes' load, memory and network are written down"
+    message = f"Slurm {look.cluster.slurm_version} cannot share GPUs between steps"
+    hint = "if Slurm hides the GPUs, only CPU load, memory and network are sampled"
     return Diagnostic("J266", message, look.spec.find_place("monitor"), hint, severity="note")

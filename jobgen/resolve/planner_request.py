@@ -65,7 +65,7 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
 
     found = read_machine(look.cluster)
     if found is None:
-        missing = f"cluster {look.cluster.name} does not name its GPU (nodes.gpu)"
+        missing = f"cluster {look.cluster.name} sets no nodes.gpu"
         return PlannerRequest(None, missing, auto)
     from jobgen.strategy.choice.setups import VARIED, Ask
     from jobgen.strategy.shapes import build_model
@@ -89,25 +89,23 @@ def choose_strategy(
         return ResolvedTrain(train)
     if not size.gpus_per_node:
         simple = train.replace(strategy="ddp")
-        return ResolvedTrain(
-            simple, "auto: without GPUs the simplest, as their memory is not at stake"
-        )
+        return ResolvedTrain(simple, "auto: the simplest strategy, because the job uses no GPUs")
     if request.ask is None:
-        message = f"train: strategy auto needs to know the model and the GPU: {request.missing}"
-        hint = "write train.model as a Hub id, a config.json or sizes; or name a strategy"
+        message = f"train: strategy: auto needs the model and the GPU: {request.missing}"
+        hint = "set train.model to a Hub id, a config.json or sizes; or name a strategy"
         raise Invalid(look.diagnose_job("J250", message, "train", "strategy", hint=hint))
     from jobgen.strategy.choice import advise
 
     best = advise.choose_first(request.ask) or advise.find_least(request.ask)
     if best is None:
-        message = "train: no strategy goes with these ranks, this batch and this framework"
-        hint = "name a strategy: its own fault is said then"
+        message = "train: no strategy supports this combination of ranks, batch and framework"
+        hint = "name a strategy to see why it fails"
         raise Invalid(look.diagnose_job("J250", message, "train", "strategy", hint=hint))
     rung, found = best
     estimate = _summarize(found, request.ask)
     need = f"{estimate.total / _GIB:.1f} of {estimate.limit / _GIB:.1f} GiB"
-    said = {"fits": "the simplest that fits", "tight": "the simplest that goes in, tightly"}
-    why = f"auto: {said.get(found.verdict, 'nothing fits, this needs least')}, {need} of a GPU"
+    said = {"fits": "simplest strategy that fits", "tight": "simplest strategy that fits, barely"}
+    why = f"auto: {said.get(found.verdict, 'nothing fits; this one needs least')}, {need} per GPU"
     return ResolvedTrain(rung.train, why, estimate)
 
 
@@ -138,16 +136,16 @@ def check_memory(look: Inputs, estimate: Estimate) -> PlanCheck:
     """Whether what was decided fits."""
     need, limit = estimate.total / _GIB, estimate.limit / _GIB
     shown = f"{need:.0f}" if need >= 100 else f"{need:.1f}"
-    message = f"needs about {shown} GiB, the GPU has {limit:.1f} GiB"
+    message = f"needs about {shown} GiB of the GPU's {limit:.1f} GiB"
     if estimate.verdict == "fits":
         return PlanCheck("ok", f"fits: {message}")
     place = look.spec.find_place("train", _decisive(look))
     if estimate.verdict == "tight":
-        hint = "jobgen plan shows what needs it"
+        hint = "jobgen plan shows what uses the memory"
         return PlanCheck("warn", f"tight: {message}", UNFIT, hint, place)
     if estimate.total <= estimate.limit:
         message = f"{message}; but {estimate.note}"
-    hint = "'What would help' in jobgen plan names the cheapest changes"
+    hint = "jobgen plan lists the cheapest changes under 'What would help'"
     return PlanCheck("fail", f"does not fit: {message}", UNFIT, hint, place)
 
 

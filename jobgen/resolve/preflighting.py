@@ -43,7 +43,10 @@ def plan(
     if gpus and shape.nodes > 1:
         rows = (*rows, _srun((*gpus, *unbind_gpus(look, shape))))
     if look.local:
-        rows = (*rows, Setting("local=yes", "every node is this machine", cite_rule("preflight")))
+        rows = (
+            *rows,
+            Setting("local=yes", "all simulated nodes are this machine", cite_rule("preflight")),
+        )
     spare = look.cluster.nodes.count - shape.nodes
     named = bool({"nodelist", "nodefile"} & merge_options(look).keys())
     return PreflightPlan(
@@ -61,7 +64,7 @@ def _srun(gpus: tuple[Word, ...]) -> Setting:
     words = " ".join(str(word) for word in gpus)
     plain = not any(isinstance(word, Raw) for word in gpus)
     value = f"srun={words}" if plain else Raw(f'"srun={words}"')
-    why = "words for the preflight's own srun: the job's GPUs"
+    why = "options of the preflight's srun: the job's GPUs"
     return Setting(value, why, cite_rule("preflight"))
 
 
@@ -83,12 +86,12 @@ def _decided(look: Inputs, shape: Shape) -> tuple[str, str, Place]:
     if asked == "off":
         return "off", SelfEvident.AS_ASKED, place
     if asked == "full":
-        return "full", "checks each node in depth, and measures an all-reduce", place
+        return "full", "checks each node in depth and measures an all-reduce", place
     rule = place if (_KEY,) in look.spec.places else cite_rule("preflight")
     if look.local:
-        return "off", "auto: the nodes of the local cluster are this machine", rule
+        return "off", "auto: the simulated nodes are all this machine", rule
     if shape.nodes == 1 and not shape.gpus_per_node:
-        return "off", "auto: one node without GPUs needs no check", rule
+        return "off", "auto: a single node without GPUs needs no check", rule
     if shape.world == 1 or (shape.nodes == 1 and shape.gpus_per_node == 1):
-        return "off", "auto: one rank or one GPU needs no check of its node", rule
+        return "off", "auto: a single rank or GPU needs no check", rule
     return "auto", "checks each node before launch", rule

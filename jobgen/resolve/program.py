@@ -22,7 +22,7 @@ _SHELL = re.compile(
 _SEVERAL = """\
 set -eo pipefail
 export PYTHONUNBUFFERED=1
-# a command that is told to end may save first; no further one starts after it
+# on SIGTERM, the running command may save first; no further command starts
 trap 'exit 143' TERM
 trap : HUP USR1 USR2
 """

@@ -59,13 +59,13 @@ def _nccl_debug(look: Inputs, shape: Shape) -> dict[str, Setting]:
         place = look.cite_job("nccl", "debug")
         return {"NCCL_DEBUG": Setting(look.job.nccl.debug, SelfEvident.AS_ASKED, place)}
     if not _is_unknown(look, shape):
-        why = "NCCL says why it fails, and nothing else"
+        why = "log NCCL warnings and errors only"
         return {"NCCL_DEBUG": Setting(look.job.nccl.debug, why, cite_rule("nccl"))}
-    why = "the network is unknown: NCCL prints which one it uses (NET/IB, NET/Socket)"
+    why = "unknown network: log which one NCCL chooses (NET/IB, NET/Socket)"
     place = look.cite_cluster("network", "fabric")
     return {
         "NCCL_DEBUG": Setting("INFO", why, place),
-        "NCCL_DEBUG_SUBSYS": Setting("INIT,NET", "these lines alone", place),
+        "NCCL_DEBUG_SUBSYS": Setting("INIT,NET", "log only these subsystems", place),
     }
 
 
@@ -78,8 +78,8 @@ def _unknown_network(look: Inputs, shape: Shape) -> list[Diagnostic]:
     if not shape.gpus_per_node or not _is_unknown(look, shape):
         return []
     name = look.cluster.name
-    message = f"the network of {name} is unknown: NCCL chooses one, and TCP where it finds no other"
-    hint = f"find out: jobgen cluster check {name}"
+    message = f"the network of {name} is unknown: NCCL falls back to TCP if it finds no other"
+    hint = f"to find out: jobgen cluster check {name}"
     place = look.profile.find_place("network", "fabric")
     return [Diagnostic("J229", message, place, hint, severity="warning")]
 
@@ -87,16 +87,16 @@ def _unknown_network(look: Inputs, shape: Shape) -> list[Diagnostic]:
 def _threads(shape: Shape) -> Setting | None:
     """OMP_NUM_THREADS: the rank's share of CPUs; torchrun would set 1, others all cores."""
     if shape.cpus_per_task is None and shape.whole_nodes and shape.world > 1:
-        why = "a rank's share of the node's CPUs; torchrun alone would set 1"
+        why = "CPUs per rank; torchrun's default is 1"
         return Setting(f"${CPUS_PER_RANK}", why, cite_rule("threads"))
     if shape.cpus_per_task is None:
         if shape.world == 1:
             return None
-        why = "a rank's share of CPUs is not known: with one thread none disturbs another"
+        why = "CPUs per rank unknown: 1 thread avoids oversubscription"
         return Setting("1", why, cite_rule("threads"))
     each = shape.ranks_per_node // shape.tasks_per_node
     count = max(1, shape.cpus_per_task // each)
-    why = f"a rank's share of {shape.cpus_per_task} CPUs; torchrun alone would set 1"
+    why = f"CPUs per rank ({shape.cpus_per_task}); torchrun's default is 1"
     return Setting(str(count), why, cite_rule("threads"))
 
 
@@ -143,10 +143,10 @@ def _join(parts: Iterable[Part]) -> tuple[dict[str, Setting], list[Diagnostic]]:
         for name, setting in part.env.items():
             if name in merged and merged[name].value != setting.value:
                 message = (
-                    f"{owner[name]} sets {name}={merged[name].value}, "
-                    f"and {part.name} sets {name}={setting.value}"
+                    f"conflicting {name}: {owner[name]} sets {merged[name].value}, "
+                    f"{part.name} sets {setting.value}"
                 )
-                problems.append(Diagnostic("J211", message, hint="set it under env, which wins"))
+                problems.append(Diagnostic("J211", message, hint="set it under env:, which wins"))
             merged[name] = setting
             owner[name] = part.name
     return merged, problems
@@ -160,12 +160,14 @@ def _over(
         before = merged.pop(name, None)
         why = setting.why
         if before is not None and before.value != setting.value:
-            why += f", instead of {before.value} ({before.place})"
+            why += f", overrides {before.value} ({before.place})"
             notes.append(
                 Diagnostic(
                     "J212",
-                    f"{name}={setting.value} ({setting.place}) replaces {before.value}: "
-                    f"{before.why}",
+                    (
+                        f"{name}={setting.value} ({setting.place}) overrides {before.value}: "
+                        f"{before.why}"
+                    ),
                     severity="note",
                 )
             )

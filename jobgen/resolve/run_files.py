@@ -32,7 +32,7 @@ def check_files(look: Inputs) -> Iterator[PlanCheck]:
             if not path or path in (files or ()) or posixpath.basename(path) in setup:
                 continue
             status: Literal["warn", "fail"] = "warn" if program.maybe_made or setup else "fail"
-            message = f"{path} is not among the files of the workdir"
+            message = f"{path} is missing from the workdir"
             place = locate_word(look, placed, option.holder)
             yield PlanCheck(status, message, "J220", guess_file(path, files or frozenset()), place)
 
@@ -53,4 +53,8 @@ def guess_file(path: str, files: frozenset[str]) -> str:
     near = sorted(f for f in files if posixpath.basename(f) == base)[:1]
     alike = sorted(f for f in files if f.endswith(suffix))[:_MOST_FILES]
     name = near[0] if near else find_nearest(path, alike, 0.8)
-    return f"did you mean {name}?" if name else "is it ignored, or in another folder?"
+    return (
+        f"did you mean {name}?"
+        if name
+        else "check that it is not ignored and not in another folder"
+    )

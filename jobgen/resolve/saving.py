@@ -49,12 +49,12 @@ def plan_saving(look: Inputs, shape: Shape, asked_to: SavingInputs, sized: Sized
     asked = look.job.checkpoint.to
     if asked == "ranks" or (asked is None and saves.how == "signal"):
         number = stop.signal if asked else saves.signal
-        who = SelfEvident.AS_ASKED if asked else f"{saves.framework} saves and ends at SIG{number}"
+        who = SelfEvident.AS_ASKED if asked else f"{saves.framework} saves and exits on SIG{number}"
         sized.decide("saving", f"SIG{number} to each rank", who, place)
         return Saving(_signal(look, stop, number, shape), runs, _with_file(SENDER))
     wrapped = program.wrap(runs, WRAPPER) if saves.how == "wrapper" and asked is None else None
     if wrapped is not None:
-        why = f"{WRAPPER} looks for the stop file and saves {saves.framework}'s own checkpoint"
+        why = f"{WRAPPER} watches the stop file and saves a {saves.framework} checkpoint"
         sized.decide("saving", "the stop file", why, place)
         return Saving(stop, wrapped, _with_file(WRAPPER))
     if saves.how == "interval":
@@ -92,8 +92,10 @@ def check_mention(spec: Loaded[JobSpec], named: bool | None) -> tuple[PlanCheck,
     if named is not False or any(VARIABLE in text for text in texts):
         return ()
     requeue = job.checkpoint is not None and job.checkpoint.requeue
-    lost = ": each start loses what it computed since its last checkpoint" if requeue else ""
-    message = f"no file of the workdir names ${VARIABLE}: the program is not told to save"
-    hint = "look for that file between two steps (docs/howto/checkpoints.md), set checkpoint.to: "
-    hint += "ranks if the program saves at a signal, or train.framework: hf-trainer or lightning"
+    lost = "; after a requeue it repeats everything since its last checkpoint" if requeue else ""
+    message = (
+        f"no file in the workdir uses ${VARIABLE}: the program does not notice when it should save"
+    )
+    hint = "check for that file between steps (docs/howto/checkpoints.md), set checkpoint.to: "
+    hint += "ranks if the program saves on a signal, or train.framework: hf-trainer or lightning"
     return (PlanCheck("warn", message + lost, "J257", hint, spec.find_place("checkpoint")),)

@@ -32,7 +32,7 @@ def decide_shape(look: Inputs, program: Program, sized: Sized) -> tuple[Shape, S
     launcher = _launcher(look, program, ranks * look.job.nodes, sized)
     facts = LAUNCHERS[launcher.value]
     if facts.task == "command" and ranks > 1:
-        why = f"the {launcher.value} command runs once on each node"
+        why = f"{launcher.value} runs the command once per node"
         sized.decide("ranks_per_node", 1, why, launcher.place)
         ranks = 1
     tasks = ranks if facts.task == "rank" else 1
@@ -63,10 +63,10 @@ def _elements(look: Inputs, sized: Sized) -> int | None:
     if option is None:
         return None
     array = measure_array(option.value)
-    sized.decide("array", array.describe(), "each runs the job once", option.place)
+    sized.decide("array", array.describe(), "each element runs the job once", option.place)
     if look.local:
-        message = "slurm.array: the local cluster runs no job arrays"
-        hint = "name a Slurm cluster with -c, or submit once for each value with --set"
+        message = "slurm.array: the local cluster does not support job arrays"
+        hint = "choose a Slurm cluster with -c, or submit once per value with --set"
         sized.problems.append(look.diagnose_job("J228", message, "slurm", "array", hint=hint))
     return array.elements
 
@@ -83,11 +83,11 @@ def _nodes(look: Inputs, sized: Sized) -> None:
         least = look.job.min_nodes
         found = look.diagnose_job(
             "J201",
-            f"nodes: {asked} is over the {limit} of {look.cluster.name} ({where})",
+            f"nodes: {asked}, but {look.cluster.name} has {limit} ({where})",
             "nodes",
             hint=f"write {least}:{limit}"
             if least and least < limit
-            else f"write nodes: {limit} or fewer",
+            else f"set nodes: {limit} or fewer",
         )
         sized.problems.append(found)
 
@@ -97,16 +97,18 @@ def _gpus(look: Inputs, sized: Sized) -> tuple[int, int]:
     there = look.cluster.nodes.gpus_per_node
     asked = look.job.gpus_per_node
     if asked and not there and look.local and look.job.procs_per_node is None:
-        why = "no GPU here: each GPU is simulated by one rank"
+        why = "no GPU here: one rank simulates each GPU"
         sized.decide("ranks_per_node", asked, why, look.cite_job("gpus_per_node"))
         return 0, asked
     if asked and not there and not look.local:
         found = look.diagnose_job(
             "J202",
-            f"gpus_per_node: {asked}, and the nodes of {look.cluster.name} have no GPU"
-            f" ({look.cite_cluster('nodes')})",
+            (
+                f"gpus_per_node: {asked}, but {look.cluster.name} has no GPUs "
+                f"({look.cite_cluster('nodes')})"
+            ),
             "gpus_per_node",
-            hint="write procs_per_node for ranks without GPUs, or name another cluster with -c",
+            hint="set procs_per_node to run ranks without GPUs, or choose another cluster with -c",
         )
         sized.problems.append(found)
         return 0, asked
@@ -114,22 +116,21 @@ def _gpus(look: Inputs, sized: Sized) -> tuple[int, int]:
         where = look.cite_cluster("nodes", "gpus_per_node")
         found = look.diagnose_job(
             "J203",
-            f"gpus_per_node: {asked} is over the {there} of a node of {look.cluster.name}"
-            f" ({where})",
+            f"gpus_per_node: {asked}, but a node of {look.cluster.name} has {there} ({where})",
             "gpus_per_node",
-            hint=f"write gpus_per_node: {there} or fewer, and more nodes",
+            hint=f"set gpus_per_node: {there} or fewer, and use more nodes",
         )
         sized.problems.append(found)
     gpus = there if asked is None else asked
     if gpus and there:
-        why = "all that a node has" if asked is None else SelfEvident.AS_ASKED
+        why = "all GPUs of a node" if asked is None else SelfEvident.AS_ASKED
         place = (
             look.cite_cluster("nodes", "gpus_per_node")
             if asked is None
             else look.cite_job("gpus_per_node")
         )
         sized.decide("gpus_per_node", gpus, why, place)
-        sized.decide("ranks_per_node", gpus, "one rank for each GPU", place)
+        sized.decide("ranks_per_node", gpus, "one rank per GPU", place)
         if look.job.procs_per_node is not None:
             sized.notes.append(_unused_procs(look))
         return gpus, gpus
@@ -138,8 +139,8 @@ def _gpus(look: Inputs, sized: Sized) -> tuple[int, int]:
 
 def _unused_procs(look: Inputs) -> Diagnostic:
     asked, name = look.job.procs_per_node, look.cluster.name
-    message = f"procs_per_node: {asked} is ignored: {name} has GPUs, and runs one rank for each"
-    hint = "set gpus_per_node: 0 for a job without GPUs"
+    message = f"procs_per_node: {asked} is ignored: {name} has GPUs and runs one rank per GPU"
+    hint = "set gpus_per_node: 0 to run without GPUs"
     return Diagnostic(
         "J227", message, look.spec.find_place("procs_per_node"), hint, severity="note"
     )
@@ -149,14 +150,14 @@ def _procs(look: Inputs, sized: Sized) -> int:
     """Ranks on a node where no GPU is used."""
     if look.job.procs_per_node is not None:
         ranks, place = look.job.procs_per_node, look.cite_job("procs_per_node")
-        sized.decide("ranks_per_node", ranks, "no GPU is used: as the job asks", place)
+        sized.decide("ranks_per_node", ranks, "ranks without GPUs", place)
         return ranks
     if look.cluster.procs_per_node is not None:
-        why = "no GPU is used: what the cluster's profile says"
+        why = "ranks without GPUs, from the cluster profile"
         place = look.cite_cluster("procs_per_node")
         sized.decide("ranks_per_node", look.cluster.procs_per_node, why, place)
         return look.cluster.procs_per_node
-    why = "no GPU is used, and neither file says procs_per_node"
+    why = "no GPUs, and procs_per_node is not set"
     sized.decide("ranks_per_node", 1, why, cite_rule("one-rank"))
     return 1
 
@@ -169,7 +170,7 @@ def _launcher(look: Inputs, program: Program, world: int, sized: Sized) -> Setti
     framework = look.job.train.framework if look.job.train else None
     own = find_launchers(lambda row: row.framework == framework)
     if own:
-        why = f"framework: {framework} gets its configuration from its launcher"
+        why = f"framework: {framework} is configured by its launcher"
         return Setting(own[0], why, look.cite_job("train", "framework"))
     if world == 1:
         return Setting(SINGLE, "a single rank needs no launcher", cite_rule("one-rank"))
@@ -178,14 +179,14 @@ def _launcher(look: Inputs, program: Program, world: int, sized: Sized) -> Setti
         once = join_or(find_launchers(lambda row: row.task == "command"))
         found = look.diagnose_job(
             "J204",
-            f"'{program.first}' is no Python program, and {world} ranks need a launcher: "
-            "which one is not said",
+            f"'{program.first}' is not a Python program: set launcher: to start {world} ranks",
             "run",
-            hint=f"add launcher: {every} (the command runs as every rank), or launcher: {once} "
-            "(once on every node)",
+            hint=(
+                f"launcher: {every} runs the command as every rank, launcher: {once} once per node"
+            ),
         )
         sized.problems.append(found)
-    why = "the default for a Python program of several ranks"
+    why = "default for a multi-rank Python program"
     return Setting(DEFAULT, why, cite_rule("launcher"))
 
 
@@ -200,9 +201,12 @@ def _time(look: Inputs, sized: Sized) -> None:
         where = look.cite_cluster("limits", "time")
         found = look.diagnose_job(
             "J206",
-            f"time: {asked} is over the {limit} of {look.cluster.name} ({where})",
+            f"time: {asked}, but the limit on {look.cluster.name} is {limit} ({where})",
             "time",
-            hint=f"write time: {limit} or less; checkpoint: {{requeue: true}} goes on after it",
+            hint=(
+                f"set time: {limit} or less; checkpoint: {{requeue: true}} continues the job "
+                "after that"
+            ),
         )
         sized.problems.append(found)
 
@@ -211,16 +215,15 @@ def _memory(look: Inputs, sized: Sized) -> None:
     asked, there = look.job.mem, look.cluster.nodes.mem
     if asked is None:
         return
-    sized.decide("mem", asked.human(), "as the job asks, on each node", look.cite_job("mem"))
+    sized.decide("mem", asked.human(), "memory per node", look.cite_job("mem"))
     if there is not None and asked.bytes is not None and asked.bytes > there:
         from jobgen.model.units import format_size
 
         where = look.cite_cluster("nodes", "mem")
         found = look.diagnose_job(
             "J207",
-            f"mem: {asked} is over the {format_size(there)} of a node of {look.cluster.name}"
-            f" ({where})",
+            f"mem: {asked}, but a node of {look.cluster.name} has {format_size(there)} ({where})",
             "mem",
-            hint="write mem: 0 for all that a node has",
+            hint="set mem: 0 for all memory of a node",
         )
         sized.problems.append(found)

@@ -30,11 +30,11 @@ def check_sharding(look: Inputs, framework: str, args: Sequence[Word]) -> Iterat
         for name, other in (_BOTH, _BOTH[::-1]):
             if name not in own or other not in {*own, *passed}:
                 continue
-            said = f"train: passes --{other}" if other in passed else "run has both"
-            message = f"the Trainer refuses --fsdp beside --deepspeed: {said}"
-            hint = f"remove --{name} from run"
+            said = f"train: passes --{other}" if other in passed else "run: has both"
+            message = f"the Trainer rejects --fsdp together with --deepspeed: {said}"
+            hint = f"remove --{name} from run:"
             if other not in passed:
-                hint = "keep one of them"
+                hint = "keep one of the two"
             place = locate_word(look, placed, own[name])
             yield PlanCheck(status, message, CONTRADICTION, hint, place)
             break

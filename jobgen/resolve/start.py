@@ -20,12 +20,12 @@ Lines = tuple[tuple[Word, ...], ...]
 def build_head(look: Inputs) -> Setting:
     """MASTER_ADDR as bash. Never a fall-back: a wrong guess makes every node wait for itself."""
     if look.local:
-        why = "every simulated node is this machine"
+        why = "all simulated nodes are this machine"
         return Setting(LOOPBACK, why, look.cite_cluster("scheduler"))
     suffix = look.cluster.rdzv_host_suffix
     if not suffix:
-        return Setting("${HOSTS[0]}", "the job's first node", cite_rule("head"))
-    why = "the job's first node, by its name on the training network"
+        return Setting("${HOSTS[0]}", "first node of the job", cite_rule("head"))
+    why = "first node of the job, by its name on the training network"
     value = f"${{HOSTS[0]}}{quote(suffix)}"
     return Setting(value, why, look.cite_cluster("rdzv_host_suffix"))
 

@@ -13,8 +13,8 @@ from jobgen.resolve.inputs import Inputs
 
 _OLD, _NEW = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "TORCH_FR_DUMP_TEMP_FILE"
 _WHY = {
-    _NEW: "flight recorder: dumps of NCCL timeouts",
-    _OLD: "the name of the same before torch 2.8",
+    _NEW: "NCCL flight recorder: dumped on a timeout",
+    _OLD: "its name before torch 2.8",
 }
 _RENAMED = Release.parse("2.8")
 _PREFIX = "$JOBGEN_LOG_DIR/nccl_trace_rank_"
@@ -24,7 +24,7 @@ def build_traces(look: Inputs, shape: Shape) -> Part:
     """The variables for the stacks of crashed ranks and for the dumps of the flight recorder."""
     if shape.nodes * shape.gpus_per_node < 2:
         return Part("traces")
-    why = "a rank that crashes prints the Python stack of its threads"
+    why = "print Python stack traces on a crash"
     env = {"PYTHONFAULTHANDLER": Setting("1", why, cite_rule("traces"))}
     env |= {name: Setting(_PREFIX, _WHY[name], cite_rule("traces")) for name in _names(look)}
     return Part("traces", env=env)

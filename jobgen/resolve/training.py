@@ -147,18 +147,18 @@ def _fewer(
     if least is None:
         return
     span = f"nodes: {least}:{world.nodes}"
-    hint = f"write nodes: {world.nodes}"
+    hint = f"set nodes: {world.nodes}"
     chosen = strategy.choose_framework(train, launcher)
     if chosen not in _ANY_WORLD:
-        message = f"{chosen} is told how many ranks there are, and {span} may go on with fewer"
-        yield look.diagnose_job("J238", message, "nodes", hint=f"{hint}, or framework: torch")
+        message = f"{chosen} fixes the number of ranks, but {span} may run with fewer"
+        yield look.diagnose_job("J238", message, "nodes", hint=f"{hint}, or use framework: torch")
         return
     for nodes in range(least, world.nodes):
         for fault in strategy.check_train(
             train, known, world._replace(nodes=nodes), launcher=launcher
         ):
-            message = f"with {nodes} of {span}, train: {fault.message}"
-            more = f"{hint}, or sizes that come out even on each number of nodes"
+            message = f"train: with {nodes} of {span}: {fault.message}"
+            more = f"{hint}, or sizes that divide evenly for every number of nodes"
             yield look.diagnose_job(fault.code, message, "nodes", hint=more)
             return
 
@@ -167,16 +167,18 @@ def _places(look: Inputs, made: Configured, runs: Program) -> list[Diagnostic]:
     """Where the program would not be given what was made for it."""
     found = []
     if made.args and not runs.simple:
-        message = "run is more than one command, and this framework takes words behind it"
-        hint = "put what comes before the program into setup:, so that run is one command"
+        message = (
+            "run: has more than one command, but this framework's options must follow a single one"
+        )
+        hint = "move what precedes the program to setup:"
         found.append(look.diagnose_job("J238", message, "run", hint=hint))
     both = made.launcher is not None or any(f.path == _DEEPSPEED for f in made.files)
     if both and look.job.launcher.config:
-        message = "launcher.config and train: both make the launcher's configuration"
-        hint = "remove launcher.config, or write framework: none under train:"
+        message = "both launcher.config and train: provide the launcher's configuration"
+        hint = "remove launcher.config, or set framework: none under train:"
         if made.launcher is None:
-            message = f"launcher.config and train: both make {_DEEPSPEED}"
-            hint = "write train.config instead of launcher.config"
+            message = f"both launcher.config and train: provide {_DEEPSPEED}"
+            hint = "use train.config instead of launcher.config"
         found.append(look.diagnose_job("J238", message, "launcher", "config", hint=hint))
     return found
 
@@ -189,7 +191,7 @@ def _twice(words: tuple[str, ...], args: tuple[Word, ...], reported: set[str]) -
     added = {str(arg).split("=", 1)[0]: None for arg in args if str(arg).startswith("--")}
     both = [name for name in added if name in own]
     if both:
-        message = f"run has {', '.join(both)} too: what train: says comes last and wins"
+        message = f"run: also sets {', '.join(both)}; options from train: come last and win"
         yield Note(message, ("run",))
 
 
@@ -207,8 +209,10 @@ def _name_other_model(words: tuple[str, ...], arch: Architecture | None) -> Iter
         other = find_model(own.get(option) or "")
         if other and arch and arch.vocab and build_model(other).count != build_model(arch).count:
             yield Note(
-                f"run has {option} {own[option]}, but train.model has other sizes: the estimates "
-                "are not of the model that is trained",
+                (
+                    f"run: has {option} {own[option]}, but train.model has other sizes: the "
+                    "estimates are for train.model"
+                ),
                 ("run",),
             )
 
@@ -219,8 +223,8 @@ def _name_fewer_ranks(decided: Strategy, size: Shape) -> Iterator[Note]:
 
     if size.min_nodes is not None and decided.framework == "torch":
         message = (
-            f"strategy.json is for {decided.mesh.world} ranks; with fewer, the program divides "
-            "global_batch by WORLD_SIZE anew"
+            f"strategy.json is for {decided.mesh.world} ranks; with fewer, the program "
+            "must divide global_batch by WORLD_SIZE"
         )
         yield Note(message, ("nodes",))
 
@@ -248,7 +252,7 @@ def _decisions(decided: Strategy) -> list[tuple[str, str, str, tuple[str, ...]]]
     axes = "".join(f", {axis} {count}" for axis, count in sizes.items() if count > 1)
     rows: list[tuple[str, str, str, tuple[str, ...]]] = [
         ("strategy", decided.trait.title, _SHARDED[decided.trait.stage], ("strategy",)),
-        ("framework", decided.framework, "what the program reads", ("framework",)),
+        ("framework", decided.framework, "format of the generated configuration", ("framework",)),
         ("mesh", f"data {mesh.data}{axes}", _copies(decided), ("dp",)),
         ("precision", decided.precision, _PRECISION[decided.precision], ("precision",)),
     ]
@@ -256,13 +260,15 @@ def _decisions(decided: Strategy) -> list[tuple[str, str, str, tuple[str, ...]]]
         product = f"micro {batch.micro} x accumulation {batch.accumulation} x {batch.ranks} ranks"
         rows.append(("global_batch", str(batch.total), product, ("global_batch",)))
     if decided.recompute != "none":
-        why = "activations are computed again instead of kept"
+        why = "recompute activations instead of storing them"
         rows.append(
             ("activation_checkpointing", decided.recompute, why, ("activation_checkpointing",))
         )
     if decided.offload:
         kept = " and ".join(n for n in ("optimizer", "params") if getattr(decided.offload, n))
-        rows.append(("offload", decided.offload.to, f"{kept} outside the GPU", ("offload",)))
+        rows.append(
+            ("offload", decided.offload.to, f"{kept} moved out of GPU memory", ("offload",))
+        )
     return rows
 
 
@@ -274,17 +280,19 @@ def _copies(decided: Strategy) -> str:
     said = f"{count} cop{'y' if count == 1 else 'ies'} of the model"
     if mesh.shard == 1:
         return said
-    return f"{said}, each over {mesh.shard} ranks" if apart else f"{said}, which share the rest"
+    return (
+        f"{said}, each sharded over {mesh.shard} ranks" if apart else f"{said}, with sharded states"
+    )
 
 
 _SHARDED = {
-    0: "every rank holds parameters, gradients and optimizer",
-    1: "the optimizer's state is sharded",
-    2: "gradients and the optimizer's state are sharded",
-    3: "parameters, gradients and the optimizer's state are sharded",
+    0: "every rank holds parameters, gradients and optimizer state",
+    1: "optimizer state is sharded",
+    2: "gradients and optimizer state are sharded",
+    3: "parameters, gradients and optimizer state are sharded",
 }
 _PRECISION = {
     "fp32": "everything in fp32",
-    "bf16": "computed in bf16, the optimizer keeps fp32",
-    "fp16": "computed in fp16 with a scaled loss, the optimizer keeps fp32",
+    "bf16": "compute in bf16, optimizer in fp32",
+    "fp16": "compute in fp16 with loss scaling, optimizer in fp32",
 }

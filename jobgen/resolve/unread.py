@@ -34,12 +34,14 @@ class _Parser(NamedTuple):
 _PARSERS = {
     "hf-trainer": _Parser(
         ("HfArgumentParser", "TrlParser", "H4ArgumentParser"),
-        "parse them with HfArgumentParser or TrlParser; or write framework: none to only plan",
+        "parse them with HfArgumentParser or TrlParser; or set framework: none to plan only",
     ),
     "lightning": _Parser(
         ("LightningCLI",),
-        "build the Trainer with LightningCLI; or write framework: none, and read "
-        "$LOCAL_WORLD_SIZE and $SLURM_NNODES in the program",
+        (
+            "build the Trainer with LightningCLI; or set framework: none and use "
+            "$LOCAL_WORLD_SIZE and $SLURM_NNODES in the program"
+        ),
     ),
 }
 """Frameworks that get arguments, which a program reads only if it builds such a parser."""
@@ -92,11 +94,8 @@ def _files(
             if variable in text or _names_file(text, file, () if bundle else workdir):
                 return
     variable, file = next(iter(files.items()))
-    message = (
-        f"train.strategy only writes {file}, and {program} does not mention {variable} or {file}: "
-        "it trains as it is written"
-    )
-    hint = f"read ${variable} in the program, or write framework: none to only plan"
+    message = f"train.strategy has no effect: {program} reads neither {variable} nor {file}"
+    hint = f"read ${variable} in the program, or set framework: none to plan only"
     yield PlanCheck("warn", message, UNREAD, hint, spec.find_place("train", "strategy"))
 
 
@@ -133,8 +132,8 @@ def _arguments(
     if len(passed) > _SHOWN:
         shown += f" and {len(passed) - _SHOWN} more"
     message = (
-        f"train: passes {shown} to {program}, which mentions no {parser.names[0]}: "
-        "it ignores them, or stops at them"
+        f"train: passes {shown} to {program}, which has no {parser.names[0]}: it ignores "
+        "them or fails"
     )
     yield PlanCheck("warn", message, UNREAD, parser.hint, spec.find_place("train", "framework"))
 

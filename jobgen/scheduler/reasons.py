@@ -6,7 +6,7 @@ Source: ``squeue(1)``, section JOB REASON CODES, and ``src/common/job_state_reas
 from __future__ import annotations
 
 _WORDS = {
-    "Priority": "other jobs are ahead",
+    "Priority": "waiting for other jobs",
     "Resources": "next in line, waiting for free nodes",
     "Dependency": "waiting for another job to end",
     "DependencyNeverSatisfied": "never starts: the job it depends on ended otherwise; cancel it",
@@ -59,7 +59,7 @@ _LIMITS = (
 )
 _WHAT = (
     ("GRES", "GPUs"), ("Node", "nodes"), ("Cpu", "CPUs"), ("CPU", "CPUs"), ("Mem", "memory"),
-    ("Submit", "jobs submitted"), ("Job", "jobs"), ("Wall", "time"), ("Billing", "billing"),
+    ("Submit", "submitted jobs"), ("Job", "jobs"), ("Wall", "time"), ("Billing", "billing"),
 )  # fmt: skip
 
 
@@ -77,9 +77,9 @@ def is_held(reason: str) -> bool:
 def explain_pending(text: str) -> str:
     """Plain words for Slurm's reason, empty where there is nothing to add to it.
 
-    >>> pending_reason("Priority")
+    >>> explain_pending("Priority")
     'other jobs are ahead'
-    >>> pending_reason("QOSMaxGRESPerUser")
+    >>> explain_pending("QOSMaxGRESPerUser")
     'exceeds a limit of the QOS (GPUs)'
     """
     text = text.strip().strip("()")
@@ -96,8 +96,8 @@ def explain_pending(text: str) -> str:
 def explain_reason(text: str) -> str:
     """Slurm's own word, and what it means where that is known.
 
-    >>> in_words("Priority")
-    'Priority: other jobs are ahead'
+    >>> explain_reason("Priority")
+    'Priority: waiting for other jobs'
     """
     words = explain_pending(text)
     return f"{text.strip()}: {words}" if words else text.strip()

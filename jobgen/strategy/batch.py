@@ -46,17 +46,17 @@ def check_batch(train: Train, ranks: int) -> Iterator[TrainDiagnostic]:
         f"{said} {each} x {ranks} data-parallel ranks" if said else f"{ranks} data-parallel ranks"
     )
     step = each * ranks
-    message = f"global_batch {total} is no multiple of {parts} = {step}"
+    message = f"global_batch {total} is not a multiple of {parts} = {step}"
     yield TrainDiagnostic("J230", message, ("global_batch",), _near(total, step))
 
 
 def _hint(found: Batch, total: int) -> str:
     step = found.micro * found.ranks
     if total % step == 0:
-        return f"write gradient_accumulation: {total // step}, or global_batch: {found.total}"
-    return f"write global_batch: {found.total}, or leave gradient_accumulation out"
+        return f"set gradient_accumulation: {total // step}, or global_batch: {found.total}"
+    return f"set global_batch: {found.total}, or remove gradient_accumulation"
 
 
 def _near(total: int, step: int) -> str:
     below, above = total // step * step, -(-total // step) * step
-    return f"write global_batch: {below} or {above}" if below else f"write global_batch: {above}"
+    return f"set global_batch: {below} or {above}" if below else f"set global_batch: {above}"

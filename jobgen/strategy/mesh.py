@@ -21,7 +21,7 @@ _MOST = 4096
 """Where the search for a degree that fits ends."""
 _DIVIDES = (
     ("tp", "heads", "attention heads"),
-    ("tp", "kv_heads", "heads of keys and values"),
+    ("tp", "kv_heads", "key/value heads"),
     ("tp", "ffn", "columns of the feed-forward layer"),
     ("pp", "layers", "layers"),
     ("ep", "experts", "experts"),
@@ -59,17 +59,19 @@ def _axes(train: Train) -> Iterator[TrainDiagnostic]:
         if degree == 1 or axis in trait.axes:
             continue
         why = _WHY.get((trait.family, axis), f"{trait.title} shards over all ranks alike")
-        hint = f"remove {axis}, or write strategy: {_nearest(trait.stage, axis)}"
-        message = f"{axis}: {degree} ({name} parallel) does not go with {trait.title}: {why}"
+        hint = f"remove {axis}, or set strategy: {_nearest(trait.stage, axis)}"
+        message = f"{axis}: {degree} ({name} parallel) does not work with {trait.title}: {why}"
         yield TrainDiagnostic("J232", message, (axis,), hint)
 
 
 _WHY = {
-    ("zero", "pp"): "its shards would be gathered, or reduced, again for every micro-batch of the "
-    "pipeline",
-    ("fsdp", "tp"): "its flat parameters cannot be DTensors; FSDP2's can",
-    ("ddp", "tp"): "every rank holds all of the model",
-    ("ddp", "pp"): "every rank holds all of the model",
+    (
+        "zero",
+        "pp",
+    ): "its shards would be gathered or reduced again for every micro-batch of the pipeline",
+    ("fsdp", "tp"): "FSDP1's flat parameters cannot be DTensors; FSDP2's can",
+    ("ddp", "tp"): "every rank holds the whole model",
+    ("ddp", "pp"): "every rank holds the whole model",
 }
 
 
@@ -103,11 +105,11 @@ def _sizes(train: Train, sizes: ModelSizes, world: RankLayout | None) -> Iterato
         yield TrainDiagnostic("J233", message, (axis,), hint)
     if train.cp > 1 and train.seq_len and train.seq_len % (2 * train.cp):
         message = (
-            f"cp {train.cp} does not divide seq_len {train.seq_len}: each rank takes two "
-            f"of {2 * train.cp} pieces, so that the causal mask gives all the same work"
+            f"cp {train.cp} does not divide seq_len {train.seq_len}: each rank gets two of "
+            f"{2 * train.cp} chunks, which balances the causal mask"
         )
         near = -(-train.seq_len // (2 * train.cp)) * 2 * train.cp
-        yield TrainDiagnostic("J233", message, ("cp",), f"write seq_len: {near}, or another cp")
+        yield TrainDiagnostic("J233", message, ("cp",), f"set seq_len: {near}, or another cp")
 
 
 def _near(axis: str, train: Train, sizes: ModelSizes, world: RankLayout | None) -> str:
@@ -116,7 +118,7 @@ def _near(axis: str, train: Train, sizes: ModelSizes, world: RankLayout | None) 
     most = min(_MOST, world.ranks) if world else _MOST
     fits = (d for d in range(2, most + 1) if d != asked and _fits(axis, d, train, sizes, world))
     near = sorted(fits, key=lambda d: (abs(d - asked), d))[:2]
-    return f"write {axis}: " + " or ".join(map(str, near)) if near else ""
+    return f"set {axis}: " + " or ".join(map(str, near)) if near else ""
 
 
 def _fits(
@@ -146,14 +148,14 @@ def _world(train: Train, sizes: ModelSizes, world: RankLayout) -> Iterator[Train
         asked = [axis for axis, degree in degrees.items() if degree > 1]
         hints = {axis: _near(axis, train, sizes, world) for axis in asked}
         axis = next((a for a in asked if hints[a]), asked[0])
-        hint = hints[axis] or f"degrees whose product divides {world.ranks}"
+        hint = hints[axis] or f"the product of the parallel sizes must divide {world.ranks}"
         yield TrainDiagnostic("J231", message, (axis,), hint)
         return
     data = world.ranks // model
     if train.dp is not None and train.dp != data:
         left = f"{world.ranks} ranks / ({said}) = {data}" if said else f"the {data} ranks"
-        message = f"dp {train.dp} is not {left}"
-        yield TrainDiagnostic("J231", message, ("dp",), f"write dp: {data}, or leave it out")
+        message = f"dp is {train.dp}, but should be {left}"
+        yield TrainDiagnostic("J231", message, ("dp",), f"set dp: {data}, or remove it")
     yield from _within(train, sizes, world, data)
 
 
@@ -165,28 +167,31 @@ def _within(
     alone = train.strategy.type == "fsdp-hybrid" and (shard or world.ranks_per_node) == 1
     if alone and data > 1:
         message = (
-            "each copy would lie on one rank: torch makes HYBRID_SHARD to NO_SHARD then, and the "
-            "copies drift apart"
+            "each copy would have a single rank: torch turns HYBRID_SHARD into NO_SHARD "
+            "then, and the copies diverge"
         )
-        yield TrainDiagnostic("J231", message, ("strategy",), "write strategy: ddp, or fsdp")
+        yield TrainDiagnostic("J231", message, ("strategy",), "set strategy: ddp, or fsdp")
         return
     if shard is not None and data % shard:
         message = f"shard {shard} does not divide the {data} data-parallel ranks"
         some = _parts(data)
-        hint = "shard: " + ", ".join(map(str, some[:8])) if some else "leave shard out"
+        hint = "shard: " + ", ".join(map(str, some[:8])) if some else "remove shard"
         yield TrainDiagnostic("J231", message, ("strategy", "shard"), hint)
     reshard = train.strategy.reshard_after_forward
     if not isinstance(reshard, bool):
         within = shard or data
         if within % reshard or reshard >= within:
             message = (
-                f"reshard_after_forward {reshard} is no true part of the {within} ranks that share"
+                f"reshard_after_forward {reshard} must be a proper divisor of the {within} "
+                "ranks in a shard group"
             )
             parts = [d for d in _parts(within) if d < within]
-            hint = ", ".join(["write true", *map(str, parts[:8])])
+            hint = ", ".join(["set true", *map(str, parts[:8])])
             yield TrainDiagnostic("J231", message, ("strategy", "reshard_after_forward"), hint)
     if train.ep > 1 and data * train.cp % train.ep:
-        message = f"ep {train.ep} does not divide the {data * train.cp} ranks that it lies inside"
+        message = (
+            f"ep {train.ep} does not divide the {data * train.cp} ranks that share the experts"
+        )
         hint = _near("ep", train, sizes, world) or "remove ep"
         yield TrainDiagnostic("J231", message, ("ep",), hint)
 
@@ -205,14 +210,17 @@ def _network(train: Train, sizes: ModelSizes, world: RankLayout) -> Iterator[Tra
     if across and world.fabric not in SLOW:
         return
     message = (
-        f"tp {train.tp} spans nodes of {here} ranks, over {_named(world.fabric)}"
+        f"tp {train.tp} spans nodes of {here} ranks over {_named(world.fabric)}"
         if across
-        else f"tp {train.tp} does not divide the {here} ranks of a node: some groups would span two"
+        else (
+            f"tp {train.tp} does not divide the {here} ranks of a node, so that some groups "
+            "span two nodes"
+        )
     )
     fits = [d for d in range(here, 1, -1) if _fits("tp", d, train, sizes, world)]
-    hint = f"write tp: {fits[0]} and more pp or dp" if fits else "write pp instead of tp"
+    hint = f"set tp: {fits[0]} and a larger pp or dp" if fits else "use pp instead of tp"
     yield TrainDiagnostic("J234", message, ("tp",), hint)
 
 
 def _named(fabric: str | None) -> str:
-    return "ethernet" if fabric == "ethernet" else "a network that nobody described"
+    return "ethernet" if fabric == "ethernet" else "an unknown network"

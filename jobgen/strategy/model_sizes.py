@@ -46,7 +46,7 @@ def read_architecture(train: Train, texts: Mapping[str, bytes]) -> tuple[Archite
     Unlike ``read_sizes`` it has all or nothing, and says nothing of a file that cannot be read.
     """
     if train.model is None:
-        return None, "train.model does not say which model it is"
+        return None, "train.model does not name a model"
     if not isinstance(train.model, str):
         shape = complete_shape(train.model)
         return shape, "" if shape.vocab else "without vocab, embeddings and logits are not counted"
@@ -60,11 +60,9 @@ def read_architecture(train: Train, texts: Mapping[str, bytes]) -> tuple[Archite
     if arch is not None:
         return arch, ""
     like = (
-        f"; known are {', '.join(suggest_models(train.model))}"
-        if suggest_models(train.model)
-        else ""
+        f"; known: {', '.join(suggest_models(train.model))}" if suggest_models(train.model) else ""
     )
-    return None, f"the sizes of '{clip(train.model, 80)}' are not known{like}"
+    return None, f"unknown sizes of '{clip(train.model, 80)}'{like}"
 
 
 def find_architecture(train: Train, texts: Mapping[str, bytes]) -> Architecture | None:
@@ -78,11 +76,11 @@ def _mapping(name: str, content: bytes) -> dict[str, Any] | TrainDiagnostic:
     try:
         data = json.loads(content)
     except (ValueError, RecursionError) as error:
-        message = f"{name} is no JSON: {error}"
+        message = f"{name} is not valid JSON: {error}"
         return TrainDiagnostic("J237", message, ("model",), "a model's config.json")
     if not isinstance(data, dict):
         return TrainDiagnostic(
-            "J237", f"{name} holds no mapping", ("model",), "a model's config.json"
+            "J237", f"{name} must contain a mapping", ("model",), "a model's config.json"
         )
     return data
 

@@ -42,9 +42,9 @@ def check_launcher(framework: str, chosen: str) -> Iterator[TrainDiagnostic]:
     """A framework whose configuration this launcher would not hand over."""
     known = _LAUNCHERS.get(framework, ())
     if known and chosen not in known:
-        message = f"framework: {framework} gets its configuration from {' or '.join(known)}, "
-        message += f"and the launcher is {chosen}"
-        yield TrainDiagnostic("J236", message, ("framework",), f"write launcher: {known[0]}")
+        message = f"framework: {framework} is configured by {' or '.join(known)}, "
+        message += f"but the launcher is {chosen}"
+        yield TrainDiagnostic("J236", message, ("framework",), f"set launcher: {known[0]}")
 
 
 def _framework(train: Train, trait: Trait, framework: str) -> Iterator[TrainDiagnostic]:
@@ -52,8 +52,8 @@ def _framework(train: Train, trait: Trait, framework: str) -> Iterator[TrainDiag
         return
     known = [name for name, other in TRAITS.items() if framework in other.frameworks]
     frameworks = ", ".join(f for f in trait.frameworks if f != "none")
-    message = f"{framework} has no {trait.title}"
-    hint = f"{framework} knows {', '.join(known)}; {train.strategy.type} runs with {frameworks}"
+    message = f"{framework} does not support {trait.title}"
+    hint = f"{framework} supports {', '.join(known)}; {train.strategy.type} runs with {frameworks}"
     path = ("framework",) if train.framework else ("strategy",)
     yield TrainDiagnostic("J236", message, path, hint)
 
@@ -64,7 +64,8 @@ def _settings(train: Train, trait: Trait) -> Iterator[TrainDiagnostic]:
         default = train.strategy.keys[name].default
         if value != default and train.strategy.type not in owners:
             message = (
-                f"strategy.{name} is a setting of {' and '.join(owners)}, not of {trait.title}"
+                f"strategy.{name} has no effect with {trait.title}, only with "
+                f"{' and '.join(owners)}"
             )
             yield TrainDiagnostic("J236", message, ("strategy", name), "remove it")
 
@@ -74,13 +75,13 @@ def _offload(train: Train, trait: Trait) -> Iterator[TrainDiagnostic]:
     if asked.what == "none":
         return
     if asked.to == "nvme" and asked.path is None:
-        message = "offload to nvme needs a directory on the node's own disk"
+        message = "offload to nvme needs a directory on a node-local disk"
         yield TrainDiagnostic(
-            "J235", message, ("offload", "to"), "add path: /local/scratch, or write to: cpu"
+            "J235", message, ("offload", "to"), "add path: /local/scratch, or set to: cpu"
         )
     if asked.to == "cpu" and asked.path is not None:
-        message = "offload.path is the directory of nvme, and the offload goes to cpu"
-        yield TrainDiagnostic("J235", message, ("offload", "path"), "write to: nvme, or remove it")
+        message = "offload.path is for nvme, but the offload goes to cpu"
+        yield TrainDiagnostic("J235", message, ("offload", "path"), "set to: nvme, or remove it")
     yield from _offloaded(asked.what, asked.to, trait)
 
 
@@ -89,26 +90,24 @@ def _offloaded(what: str, to: str, trait: Trait) -> Iterator[TrainDiagnostic]:
     if trait.family not in {"fsdp", "fsdp2", "zero"} or (
         trait.family == "fsdp" and not trait.stage
     ):
-        message = f"{trait.title} keeps everything on every GPU: nothing of it can be offloaded"
+        message = f"{trait.title} shards nothing, so that nothing can be offloaded"
         yield TrainDiagnostic(
-            "J235", message, path, "write strategy: zero2 or fsdp2, or remove offload"
+            "J235", message, path, "set strategy: zero2 or fsdp2, or remove offload"
         )
     elif trait.family == "zero" and what in {"params", "both"} and trait.stage < 3:
         message = (
-            f"parameters are whole on every GPU below ZeRO-3: {trait.title} cannot offload them"
+            f"{trait.title} cannot offload parameters: below ZeRO-3 every GPU holds them whole"
         )
-        yield TrainDiagnostic("J235", message, path, "write strategy: zero3, or offload: optimizer")
+        yield TrainDiagnostic("J235", message, path, "set strategy: zero3, or offload: optimizer")
     elif trait.family == "zero" and to == "nvme" and trait.stage < 3:
-        message = f"DeepSpeed offloads to NVMe in ZeRO-3 only, and this is {trait.title}"
-        yield TrainDiagnostic("J235", message, path, "write strategy: zero3, or to: cpu")
+        message = f"offloading to NVMe needs ZeRO-3, but this is {trait.title}"
+        yield TrainDiagnostic("J235", message, path, "set strategy: zero3, or to: cpu")
     elif trait.family != "zero" and to == "nvme":
-        message = f"only DeepSpeed offloads to NVMe, and this is {trait.title}"
-        yield TrainDiagnostic("J235", message, path, "write strategy: zero3, or to: cpu")
+        message = f"only DeepSpeed offloads to NVMe, but this is {trait.title}"
+        yield TrainDiagnostic("J235", message, path, "set strategy: zero3, or to: cpu")
     elif trait.family != "zero" and what != "both":
-        message = (
-            f"{trait.title} offloads parameters, gradients and optimizer together or not at all"
-        )
-        yield TrainDiagnostic("J235", message, path, "write offload: both")
+        message = f"{trait.title} offloads parameters, gradients and optimizer only together"
+        yield TrainDiagnostic("J235", message, path, "set offload: both")
 
 
 def _config(train: Train, framework: str) -> Iterator[TrainDiagnostic]:
@@ -116,7 +115,9 @@ def _config(train: Train, framework: str) -> Iterator[TrainDiagnostic]:
         return
     zero = TRAITS[train.strategy.type].family == "zero" and framework in _DEEPSPEED
     if not zero and framework != "deepspeed":
-        message = "train.config is a DeepSpeed configuration, and DeepSpeed is not used"
+        message = (
+            "train.config is a DeepSpeed configuration, but the strategy does not use DeepSpeed"
+        )
         yield TrainDiagnostic(
-            "J236", message, ("config",), "remove it, or write strategy: zero1, zero2 or zero3"
+            "J236", message, ("config",), "remove it, or set strategy: zero1, zero2 or zero3"
         )

@@ -58,7 +58,7 @@ def judged() -> Judged:
         ended=True,
     )
     verdict = BenchVerdict("bad", "60% of the limit: as slow as that", "do this")
-    limit = Limit("network", 1.25e9, "1 x 10 Gb/s of each node, one way", 1e9, "a source")
+    limit = Limit("network", 1.25e9, "1 x 10 Gb/s per node, one way", 1e9, "a source")
     line = formulas.fit([(p.bytes, p.median) for p in points])
     nodes = node_pairs.judge_nodes(faced)
     return Judged(RECORD, bench, limit, (("all_reduce", verdict),), line, nodes, None)

@@ -65,7 +65,7 @@ def pictures(text: str) -> list[ET.Element]:
 
 
 def escaped(text: str) -> str:
-    """Foreign text as it stands in a page."""
+    """Foreign text as it belongs in a page."""
     return str(escape(defuse(text).replace("\ufffe", "?")))
 
 

@@ -143,7 +143,7 @@ def test_a_launcher_is_a_module_and_a_row(with_composer: Copy) -> None:
         ),
         ("nodes: 2", "nodes: 1:2", "[J138]: nodes: MIN:MAX needs torchrun"),
         ("type: composer", "type: compose", "did you mean 'composer'?"),
-        ("run: train.py", "run: composer train.py", "write 'train.py': composer starts its ranks"),
+        ("run: train.py", "run: composer train.py", "write 'train.py'; composer starts its ranks"),
     ],
 )
 def test_the_checks_of_a_job_follow_from_the_row(

@@ -246,7 +246,7 @@ def test_the_last_start_that_stops_before_its_end_fails(cluster: Cluster, tmp_pa
     assert words(run, 0) == "saved\n"
     shown = run.show()
     assert (shown["state"], shown["exit"], shown["restarts"]) == ("FAILED", "98:0", 0)
-    assert shown["reason"] == "stopped by the pre-timeout signal with no requeue left"
+    assert shown["reason"] == "stopped by the pre-timeout signal, no requeue left"
     assert cluster.job(run.job)["ExitCode"] == "98:0"
     assert "jobgen submit" in run.jobgen("wait").stdout
 

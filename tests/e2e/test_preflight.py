@@ -81,10 +81,10 @@ DOWN = ("ip link set eth0 down", "ip link set eth0 up")
 FAULTS = {
     "shm": (lambda c: undone(c, BAD, *FULL), "/dev/shm has 1 MiB free"),
     "clock": (lambda c: tool(c, BAD, "date", DATE), "its clock is off by"),
-    "gpus": (lambda c: tool(c, BAD, "nvidia-smi", SEVEN), "7 of 8 GPUs are there"),
+    "gpus": (lambda c: tool(c, BAD, "nvidia-smi", SEVEN), "7 of 8 GPUs found"),
     "hang": (lambda c: tool(c, BAD, "df", HANGS), "at the check of shm"),
-    "slurmd": (lambda c: frozen(c, BAD), "does not answer"),
-    "link": (lambda c: undone(c, BAD, *DOWN), "does not answer"),
+    "slurmd": (lambda c: frozen(c, BAD), "no answer in"),
+    "link": (lambda c: undone(c, BAD, *DOWN), "no answer in"),
 }
 
 
@@ -110,7 +110,7 @@ def test_a_bad_node_is_named_and_excluded_and_the_job_ends_well(
     assert said in what
     log = (run.directory / "logs" / f"job-{run.job}.out").read_text()
     assert f"jobgen: preflight: bad: {BAD}: {what}" in log
-    assert f"back in the queue, without {BAD}" in log
+    assert f"requeued, excluding {BAD}" in log
     cluster.wait_idle()
 
 
@@ -176,4 +176,4 @@ def test_full_without_torch_says_so_and_goes_on(cluster: Cluster, tmp_path: Path
     profile = cluster.profile(defaults={"setup": None})
     run: Run = submit(cluster, job(tmp_path / "job", preflight="full", checkpoint=None), profile)
     assert run.wait() == 0, run.story()
-    assert "not measured: no python with torch where the program runs" in run.story()
+    assert "not measured: no python with torch in the job's environment" in run.story()

@@ -198,7 +198,7 @@ def test_a_plug_in_that_is_missing_ends_the_job_with_its_name(fabric: str) -> No
     script = f'die() {{ echo "$1 $2"; exit "$1"; }}\n{first}\necho went on'
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
     assert done.returncode == 96
-    assert "is not installed here" in done.stdout
+    assert "is not installed on this node" in done.stdout
     assert "went on" not in done.stdout
 
 
@@ -253,7 +253,7 @@ def test_a_variable_of_the_profile_brings_its_why_and_its_source() -> None:
     entry = {"value": 1, "why": "PCIe behind a hypervisor", "source": "https://example.org"}
     found = part(network={"fabric": "none", "env": {"A": entry, "B": 2}})
     assert found.env["A"].why == "PCIe behind a hypervisor; source: https://example.org"
-    assert found.env["B"].why == "the site's own setting for its network"
+    assert found.env["B"].why == "set by the site for its network"
 
 
 def test_every_network_has_a_function() -> None:

@@ -242,7 +242,7 @@ def test_a_profile_among_the_clusters_is_called_as_its_file(folder: str) -> None
     assert (found.code, found.severity) == ("J174", "error")
     assert found.place == Place(f"{folder}mine.yaml", 1, 7, 9)
     assert "mine.yaml" in found.message
-    assert found.hint == "write name: mine, or call the file c1.yaml"
+    assert found.hint == "set name: mine, or rename the file to c1.yaml"
     assert check(text(), f"{folder}c1.yaml").problems == ()
 
 

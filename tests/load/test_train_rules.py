@@ -102,7 +102,7 @@ def test_what_no_cluster_could_mend_is_refused_at_its_key(train: str, code: str,
 def test_a_key_that_is_not_there_is_pointed_at_through_train() -> None:
     text = JOB.replace("gpus_per_node: 8\n", "gpus_per_node: 8\nlauncher: deepspeed\n")
     found = problem("{framework: lightning}", text)
-    assert (found.code, found.hint) == ("J236", "write launcher: srun")
+    assert (found.code, found.hint) == ("J236", "set launcher: srun")
 
 
 def test_without_the_ranks_only_what_every_world_has_is_said() -> None:

@@ -272,7 +272,7 @@ def test_the_node_is_looked_at_where_there_is_no_gpu(node: Node) -> None:
     assert (row["rx_bytes"], row["tx_bytes"]) == ("1000", "2000")
     assert (row["rdma_rx_bytes"], row["rdma_tx_bytes"]) == ("45", "86")
     assert (
-        node.said() == "jobgen: n1: no nvidia-smi and no AMD GPU here: only the node is looked at\n"
+        node.said() == "jobgen: n1: no nvidia-smi and no AMD GPU found: only the node is sampled\n"
     )
 
 

@@ -79,16 +79,16 @@ def test_the_health_of_gpus(node: Node, now: str, then: str, said: str) -> None:
 def test_what_real_gpus_reported(node: Node, file: str, gpus: int, told: list[str]) -> None:
     node.tool("nvidia-smi", f"cat {FACTS / file}")
     assert found(node.look(f"gpus={gpus}")) == [("bad", text) for text in told]
-    missing = f"{gpus} of {gpus + 1} GPUs are there"
+    missing = f"{gpus} of {gpus + 1} GPUs found"
     assert ("bad", missing) in found(node.look(f"gpus={gpus + 1}"))
 
 
 def test_gpus_that_are_missing(node: Node) -> None:
     node.gpus(7)
-    assert found(node.look("gpus=8")) == [("bad", "7 of 8 GPUs are there")]
+    assert found(node.look("gpus=8")) == [("bad", "7 of 8 GPUs found")]
     node.gpus(0)
     told = found(node.look("gpus=8"))
-    assert told == [("bad", "0 of 8 GPUs are there (No devices were found)")]
+    assert told == [("bad", "0 of 8 GPUs found (No devices were found)")]
 
 
 def test_slices_of_a_gpu_are_counted(node: Node) -> None:
@@ -109,7 +109,7 @@ def test_gpus_of_other_jobs_are_not_judged(node: Node) -> None:
 
 def test_without_a_tool_gpus_are_not_checked(node: Node) -> None:
     told = found(node.look("gpus=8", PATH=f"{node.folder / 'bin'}:/usr/bin:/bin"))
-    assert told == [("skip", "GPUs: there is no nvidia-smi")]
+    assert told == [("skip", "GPUs: nvidia-smi not found")]
 
 
 def test_long_words_are_cut_so_that_srun_sends_whole_lines(node: Node) -> None:
@@ -121,13 +121,13 @@ def test_long_words_are_cut_so_that_srun_sends_whole_lines(node: Node) -> None:
 
 def test_amd_gpus_are_counted_and_their_errors_read(node: Node) -> None:
     node.blocks(amd=True)
-    assert found(node.look("gpus=2")) == [("skip", "GPUs: there is no amdgpu driver")]
+    assert found(node.look("gpus=2")) == [("skip", "GPUs: amdgpu driver not loaded")]
     for number, gpu in enumerate((0, 0, 111, 222)):
         node.file(f"sys/class/kfd/kfd/topology/nodes/{number}/gpu_id", f"{gpu}\n")
     for path in ("card0/device/ras/umc_err_count", "card1/device/ras/sdma_err_count"):
         node.file(f"sys/class/drm/{path}", "ue: 0\nce: 7\n")
     assert found(node.look("gpus=2")) == []
-    assert found(node.look("gpus=4")) == [("bad", "2 of 4 GPUs are there")]
+    assert found(node.look("gpus=4")) == [("bad", "2 of 4 GPUs found")]
     node.file("sys/class/drm/card1/device/ras/umc_err_count", "ue: 3\nce: 0\n")
     ((level, said),) = found(node.look("gpus=2"))
     assert (level, said.partition("/sys/")[2]) == (

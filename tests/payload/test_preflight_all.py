@@ -141,9 +141,9 @@ def test_nodes_that_are_fit_cost_one_line(tmp_path: Path) -> None:
 
 
 def test_a_bad_node_is_named_with_what_to_do(tmp_path: Path) -> None:
-    told = judge(tmp_path, nodes("n2\tbad\t7 of 8 GPUs are there\thave it drained"))
-    assert told.findings == [("bad", "n2", "7 of 8 GPUs are there")]
-    assert "bad: n2: 7 of 8 GPUs are there\njobgen: preflight:   have it drained\n" in told.log
+    told = judge(tmp_path, nodes("n2\tbad\t7 of 8 GPUs found\thave it drained"))
+    assert told.findings == [("bad", "n2", "7 of 8 GPUs found")]
+    assert "bad: n2: 7 of 8 GPUs found\njobgen: preflight:   have it drained\n" in told.log
 
 
 def test_the_same_of_several_nodes_is_said_once(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_node_that_srun_does_not_reach_is_bad(tmp_path: Path) -> None:
     told = judge(tmp_path, answers + "\n", after=f"echo '{said}' >&2; exit 1")
     ((node, what),) = told.of("bad")
     assert node == "n3"
-    assert what == f"does not answer in 0 s ({said})"
+    assert what == f"no answer in 0 s ({said})"
 
 
 @pytest.mark.parametrize("after", ["exec sleep 600", "trap '' TERM; exec sleep 600"])
@@ -173,13 +173,13 @@ def test_a_node_that_hangs_is_named_with_the_place_in_time(tmp_path: Path, after
     """Its srun is ended, also where it ignores SIGTERM: the judgement does not wait for it."""
     answers = nodes("n3\tat\tgpus", but="n3") + passes(600) + "\n"
     told = judge(tmp_path, answers, after=after, PREFLIGHT_SECONDS="20")
-    assert told.of("bad") == [("n3", "does not answer in 20 s, at the check of gpus")]
+    assert told.of("bad") == [("n3", "no answer in 20 s, at the check of gpus")]
 
 
 def test_where_nobody_answers_slurm_is_asked_whom_it_does_not_reach(tmp_path: Path) -> None:
     state = "echo 'NodeName=n2 Arch=x86_64 State=ALLOCATED+NOT_RESPONDING Reason=x'"
     told = judge(tmp_path, "", scontrol=f"{state}; echo 'NodeName=n1 Arch=x State=ALLOCATED Y=z'")
-    assert told.of("bad") == [("n2", "does not answer in 0 s, nor to Slurm")]
+    assert told.of("bad") == [("n2", "no answer in 0 s, nor to Slurm")]
 
 
 def test_where_nothing_is_known_the_job_goes_on(tmp_path: Path) -> None:
@@ -223,8 +223,8 @@ def test_who_cannot_reach_the_head(tmp_path: Path, ways: str, bad: list[str]) ->
     ("begins", "ends", "said"),
     [
         (15, 15, ""),
-        (21, 0, "does not answer in 20 s"),
-        (15, 21, "does not answer in 35 s, at the check of shm"),
+        (21, 0, "no answer in 20 s"),
+        (15, 21, "no answer in 35 s, at the check of shm"),
     ],
 )
 def test_a_node_on_which_the_step_begins_late_gets_its_time(

@@ -143,7 +143,7 @@ def test_another_version_than_on_most_nodes_is_bad(tmp_path: Path) -> None:
             "no python with",
         ),
         (
-            "echo 'torchrun is not on PATH here'; echo 'srun: error: n1: Terminated'; exit 143",
+            "echo 'torchrun is not on PATH: …'; echo 'srun: error: n1: Terminated'; exit 143",
             "skip",
             "no python with",
         ),

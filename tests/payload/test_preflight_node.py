@@ -41,7 +41,7 @@ def test_a_node_that_is_well_says_what_it_has_and_nothing_else(node: Node) -> No
     assert facts == {
         "GPU": "NVIDIA H100 80GB HBM3",
         "NVIDIA driver": "550.90.07",
-        "highest GPU clock": "1980 MHz",
+        "maximum GPU clock": "1980 MHz",
         "GPU power limit": "700.00 W",
     }
 
@@ -81,7 +81,7 @@ def test_a_gpu_that_differs_from_its_neighbours_shows_in_the_facts_of_the_node(n
     node.gpus(row=f"{slower}'; echo '{HEALTHY}'; echo '{HEALTHY}")
     facts = {line[1]: line[2] for line in node.look("gpus=8") if line[0] == "fact"}
     assert facts["GPU power limit"] == "350.00 W, 700.00 W"
-    assert facts["highest GPU clock"] == "1980 MHz"
+    assert facts["maximum GPU clock"] == "1980 MHz"
 
 
 def test_long_words_are_cut_so_that_srun_sends_whole_lines(node: Node) -> None:
@@ -161,7 +161,7 @@ def test_what_the_job_did_not_set_is_left_over(node: Node) -> None:
     }
     assert {level for level, _ in told} == {"warn"}
     (node.folder / ".nccl.conf").write_text("NCCL_IB_DISABLE=1\n")
-    assert found(node.look()) == [("warn", "NCCL reads ~/.nccl.conf")]
+    assert found(node.look()) == [("warn", "NCCL also reads ~/.nccl.conf")]
 
 
 def test_a_home_that_hangs_can_be_named(node: Node) -> None:
@@ -191,7 +191,7 @@ def test_too_little_memory_that_may_be_locked(node: Node) -> None:
 def test_a_head_without_a_name(node: Node) -> None:
     node.tool("getent", "exit 2")
     lines = node.look("host=n0", "port=20001", "first=n0")
-    assert found(lines) == [("bad", "the name of the rendezvous host, n0, is not known here")]
+    assert found(lines) == [("bad", "cannot resolve the rendezvous host, n0")]
 
 
 def test_a_head_that_is_this_node_by_mistake(node: Node) -> None:
@@ -262,7 +262,7 @@ def test_nobody_listens_where_there_is_no_python(node: Node) -> None:
     lines = node.look("host=127.0.0.1", "port=1", "first=n0", "local=yes", PATH=path)
     assert "refused" in kinds(lines)
     lines = node.look("host=n1", "port=20001", "first=n1", "others=3", PATH=path)
-    assert found(lines) == [("skip", "whether the port is open: no python3 here to listen on it")]
+    assert found(lines) == [("skip", "rendezvous port: no python3 here to listen on it")]
 
 
 def test_a_port_that_is_taken_is_the_jobs_bad_luck_and_not_the_nodes(node: Node) -> None:

@@ -165,7 +165,7 @@ def test_a_rank_that_cannot_start_records_why(make_rank: Callable[..., Rank]) ->
     rank.env["WORLD_SIZE"] = "1"
     code, err = rank.run()
     assert (code, rank.end()["code"]) == (97, "97")
-    why = "the world has 1 ranks, the job asked for 4"
+    why = "world size is 1, but the job has 4 ranks"
     assert why in err
     assert rank.end()["why"] == why
 

@@ -26,108 +26,108 @@ def differing(run: str, train: str, **facts: object) -> list[PlanCheck]:
             "train.py --per_device_train_batch_size 4",
             (
                 "run: --per_device_train_batch_size 4, but train.micro_batch is 2; "
-                "train: is passed last and wins"
+                "options from train: come last and win"
             ),
-            "write micro_batch: 4 under train:",
+            "set micro_batch: 4 under train:",
         ),
         (  # not written, and assumed
             f"framework: hf-trainer, {LLAMA}",
             "train.py --per-device-train-batch-size=4",
-            "run: --per-device-train-batch-size 4, but the plan assumes micro_batch 1",
-            "write micro_batch: 4 under train:",
+            "run: --per-device-train-batch-size 4, but the plan assumes micro_batch: 1",
+            "set micro_batch: 4 under train:",
         ),
         (
             f"framework: none, {LLAMA}",
             "train.py --per_device_train_batch_size 4",
-            "run: --per_device_train_batch_size 4, but the plan assumes micro_batch 1",
-            "write micro_batch: 4 under train:",
+            "run: --per_device_train_batch_size 4, but the plan assumes micro_batch: 1",
+            "set micro_batch: 4 under train:",
         ),
         (  # not written, but passed: 1 would win over 8
             "framework: hf-trainer, micro_batch: 2",
             "train.py --gradient_accumulation_steps 8",
             (
-                "run: --gradient_accumulation_steps 8, but train: does not set "
-                "gradient_accumulation, which is then 1; train: is passed last and wins"
+                "run: --gradient_accumulation_steps 8, but train: leaves "
+                "gradient_accumulation at its default, 1; options from train: come last and win"
             ),
-            "write gradient_accumulation: 8 under train:",
+            "set gradient_accumulation: 8 under train:",
         ),
         (
             "framework: hf-trainer, micro_batch: 2, global_batch: 64",
             "train.py --gradient_accumulation_steps 8",
             (
-                "run: --gradient_accumulation_steps 8, but train.global_batch makes "
-                "gradient_accumulation 2; train: is passed last and wins"
+                "run: --gradient_accumulation_steps 8, but train.global_batch sets "
+                "gradient_accumulation to 2; options from train: come last and win"
             ),
-            "write gradient_accumulation: 8 under train:",
+            "set gradient_accumulation: 8 under train:",
         ),
         (
             f"framework: hf-trainer, {LLAMA}",
             "train.py --gradient_checkpointing",
             (
-                "run: --gradient_checkpointing, but train: does not set activation_checkpointing, "
-                "which is then none"
+                "run: --gradient_checkpointing, but train: leaves activation_checkpointing "
+                "at its default, none"
             ),
-            "write activation_checkpointing: full under train:",
+            "set activation_checkpointing: full under train:",
         ),
         (
             f"framework: hf-trainer, {LLAMA}",
             "train.py --optim adamw_bnb_8bit --block_size 4096",
-            "run: --optim adamw_bnb_8bit, but the plan assumes optimizer adamw",
-            "write optimizer: adamw8bit under train:",
+            "run: --optim adamw_bnb_8bit, but the plan assumes optimizer: adamw",
+            "set optimizer: adamw8bit under train:",
         ),
         (
             f"framework: megatron, {LLAMA}, strategy: zero1, micro_batch: 1",
             "pretrain_gpt.py --seq-length 8192 --micro-batch-size 1",
-            "run: --seq-length 8192, but the plan assumes seq_len 2048",
-            "write seq_len: 8192 under train:",
+            "run: --seq-length 8192, but the plan assumes seq_len: 2048",
+            "set seq_len: 8192 under train:",
         ),
         (
             f"framework: megatron, {LLAMA}, strategy: 3d, tp: 4, micro_batch: 1",
             "pretrain_gpt.py --tensor-model-parallel-size 8",
             (
                 "run: --tensor-model-parallel-size 8, but train.tp is 4; "
-                "train: is passed last and wins"
+                "options from train: come last and win"
             ),
-            "write tp: 8 under train:",
+            "set tp: 8 under train:",
         ),
         (
             "framework: torchtitan, strategy: fsdp2, seq_len: 4096",
             "-m torchtitan.train --training.seq-len 8192",
             (
                 "run: --training.seq-len 8192, but train.seq_len is 4096; "
-                "train: is passed last and wins"
+                "options from train: come last and win"
             ),
-            "write seq_len: 8192 under train:",
+            "set seq_len: 8192 under train:",
         ),
         (
             f"framework: lightning, {LLAMA}, strategy: fsdp2",
             "train.py fit --trainer.precision 16-mixed",
             (
-                "run: --trainer.precision 16-mixed, but train: does not set precision, which is "
-                "then bf16; train: is passed last and wins"
+                "run: --trainer.precision 16-mixed, but train: leaves precision at its "
+                "default, bf16; options from train: come last and win"
             ),
-            "write precision: fp16 under train:",
+            "set precision: fp16 under train:",
         ),
         (
             "framework: lightning, strategy: ddp",
             "train.py fit --trainer.strategy deepspeed_stage_3",
             (
                 "run: --trainer.strategy deepspeed_stage_3, but train.strategy is ddp; "
-                "train: is passed last and wins"
+                "options from train: come last and win"
             ),
-            "write strategy: zero3 under train:",
+            "set strategy: zero3 under train:",
         ),
         (
             f"framework: deepspeed, {LLAMA}, strategy: zero2, micro_batch: 1",
             "train.py --zero_stage 3",
             "run: --zero_stage 3, but train.strategy is zero2",
-            "write strategy: zero3 under train:",
+            "set strategy: zero3 under train:",
         ),
         (
             "strategy: fsdp2, seq_len: 2048",
             "MBS=4\n  train.py --seq_length 4096",
             "run: --seq_length 4096, but train.seq_len is 2048",
-            "write seq_len: 4096 under train:",
+            "set seq_len: 4096 under train:",
         ),
     ],
 )
@@ -178,7 +178,7 @@ def test_flags_that_exclude_each_other_are_an_error(
 ) -> None:
     (found,) = differing(run, train)
     assert found.status == "fail"
-    assert f"run: {flags[0]}, but --{flags[1]} of train: is passed beside it" in found.message
+    assert f"run: {flags[0]}, but train: passes --{flags[1]}" in found.message
 
 
 def test_the_argument_itself_is_the_place() -> None:
@@ -213,18 +213,18 @@ def test_a_deepspeed_configuration_that_run_names_is_compared() -> None:
     assert [(c.message, c.hint) for c in found] == [
         (
             "run: ./conf/ds.json:2: train_micro_batch_size_per_gpu 4, but train.micro_batch is 1",
-            "write micro_batch: 4 under train:",
+            "set micro_batch: 4 under train:",
         ),
         (
             "run: ./conf/ds.json:5: zero_optimization.stage 3, but train.strategy is zero2",
-            "write strategy: zero3 under train:",
+            "set strategy: zero3 under train:",
         ),
         (
             (
                 "run: ./conf/ds.json:7: zero_optimization.offload_optimizer.device cpu, "
-                "but train: does not set offload, which is then none"
+                "but train: leaves offload at its default, none"
             ),
-            "write offload: optimizer under train:",
+            "set offload: optimizer under train:",
         ),
     ]
 
@@ -339,10 +339,10 @@ def test_a_program_that_does_not_read_the_arguments_is_named(
             LIGHTNING,
             (
                 "train: passes --trainer.accelerator=gpu, --trainer.devices=8 and 7 more to "
-                "train.py, which mentions no LightningCLI: it ignores them, or stops at them"
+                "train.py, which has no LightningCLI: it ignores them or fails"
             ),
             (
-                "build the Trainer with LightningCLI; or write framework: none, and read "
+                "build the Trainer with LightningCLI; or set framework: none and use "
                 "$LOCAL_WORLD_SIZE and $SLURM_NNODES in the program"
             ),
         ),
@@ -350,10 +350,10 @@ def test_a_program_that_does_not_read_the_arguments_is_named(
             "hf-trainer",
             BY_HAND,
             (
-                "train: passes --bf16=true to train.py, which mentions no HfArgumentParser: "
-                "it ignores them, or stops at them"
+                "train: passes --bf16=true to train.py, which has no HfArgumentParser: "
+                "it ignores them or fails"
             ),
-            "parse them with HfArgumentParser or TrlParser; or write framework: none to only plan",
+            "parse them with HfArgumentParser or TrlParser; or set framework: none to plan only",
         ),
     ],
 )

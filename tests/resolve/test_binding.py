@@ -35,18 +35,18 @@ def test_a_job_with_several_gpus_a_node_binds_its_ranks(launcher: str) -> None:
 @pytest.mark.parametrize(
     ("keys", "why", "place"),
     [
-        ({"bind": "off"}, "as the job asks", "job.yaml:6"),
+        ({"bind": "off"}, "set in the job", "job.yaml:6"),
         (
             {"launcher": "{type: srun, args: [--cpu-bind=sockets]}"},
-            "--cpu-bind binds the ranks",
+            "--cpu-bind already binds the ranks",
             "job.yaml:5",
         ),
         (
             {"launcher": "{type: torchrun, args: [--numa-binding=node]}"},
-            "--numa-binding binds the ranks",
+            "--numa-binding already binds the ranks",
             "job.yaml:5",
         ),
-        ({"run": "numactl -N $LOCAL_RANK python train.py"}, "numactl binds", "job.yaml:4"),
+        ({"run": "numactl -N $LOCAL_RANK python train.py"}, "numactl already binds", "job.yaml:4"),
     ],
 )
 def test_what_binds_ranks_itself_turns_it_off(keys: dict[str, str], why: str, place: str) -> None:

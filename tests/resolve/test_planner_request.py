@@ -24,7 +24,7 @@ def test_auto_becomes_the_simplest_that_fits_and_says_so() -> None:
     made = plan(text)
     told = made.other["strategy"]
     assert told.value in {"FSDP SHARD_GRAD_OP", "FSDP2"}
-    assert "auto: the simplest that fits" in told.why
+    assert "auto: simplest strategy that fits" in told.why
     (file,) = [f for f in made.files if f.path == "strategy.json"]
     assert json.loads(file.content)["strategy"] in {"fsdp-grad-op", "fsdp2"}
 
@@ -35,14 +35,14 @@ def test_auto_of_a_small_model_is_ddp() -> None:
 
 def test_auto_without_gpus_is_ddp() -> None:
     found = trained("model: gpt2, strategy: auto", CPUS)
-    assert found["strategy"].startswith("DDP: auto: without GPUs")
+    assert found["strategy"].startswith("DDP: auto: the simplest strategy")
 
 
 @pytest.mark.parametrize(
     ("words", "cluster", "said"),
     [
-        ("strategy: auto", GPUS, "train.model does not say which model it is"),
-        ("strategy: auto, model: acme/none-8b", GPUS, "'acme/none-8b' are not known"),
+        ("strategy: auto", GPUS, "train.model does not name a model"),
+        ("strategy: auto, model: acme/none-8b", GPUS, "unknown sizes of 'acme/none-8b'"),
     ],
 )
 def test_auto_says_what_it_would_have_to_know(words: str, cluster: str, said: str) -> None:
@@ -64,7 +64,7 @@ def test_a_plan_says_whether_it_fits(words: str, status: str) -> None:
     made = plan(job(train=f"{{{words}}}"))
     found = [check for check in made.checks if "GiB" in check.message]
     assert [check.status for check in found] == [status]
-    assert found[0].message.endswith("GiB, the GPU has 79.2 GiB")
+    assert found[0].message.endswith("GiB of the GPU's 79.2 GiB")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_plan_says_whether_it_fits(words: str, status: str) -> None:
 )
 def test_what_does_not_fit_stands_at_the_key_that_decides_it(train: str, line: int) -> None:
     (check,) = [one for one in plan(job(train=train)).checks if one.status == "fail"]
-    assert check.message == "does not fit: needs about 1401 GiB, the GPU has 79.2 GiB"
+    assert check.message == "does not fit: needs about 1401 GiB of the GPU's 79.2 GiB"
     assert check.place is not None
     assert (check.place.line, check.place.col > 1) == (line, True)
 

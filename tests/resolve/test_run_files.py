@@ -39,9 +39,7 @@ def missing(run: str, files: frozenset[str] | None = FILES, **keys: str) -> list
 )
 def test_a_configuration_that_is_not_in_the_workdir_is_reported(run: str, path: str) -> None:
     found = missing(run)
-    assert [c.message for c in found] == (
-        [f"{path} is not among the files of the workdir"] if path else []
-    )
+    assert [c.message for c in found] == ([f"{path} is missing from the workdir"] if path else [])
     assert all(check.status == "fail" and check.place for check in found)
 
 
@@ -67,14 +65,14 @@ def clashing(run: str, train: str = "", **facts: object) -> list[tuple[str, str]
 
 
 HF = "{framework: hf-trainer, strategy: %s, micro_batch: 1}"
-BOTH = "the Trainer refuses --fsdp beside --deepspeed"
+BOTH = "the Trainer rejects --fsdp together with --deepspeed"
 
 
 @pytest.mark.parametrize(
     ("run", "train", "status", "said"),
     [
-        ("a.py --fsdp full_shard --deepspeed ds.json", "", "warn", "run has both"),
-        ("a.py --fsdp true --deepspeed=ds.json", HF % "ddp", "fail", "run has both"),
+        ("a.py --fsdp full_shard --deepspeed ds.json", "", "warn", "run: has both"),
+        ("a.py --fsdp true --deepspeed=ds.json", HF % "ddp", "fail", "run: has both"),
         ("a.py --deepspeed ds.json", HF % "fsdp", "fail", "train: passes --fsdp"),
         ("a.py --deepspeed ds.json", HF % "fsdp2", "fail", "train: passes --fsdp"),
         ("a.py --fsdp full_shard", HF % "zero2", "fail", "train: passes --deepspeed"),

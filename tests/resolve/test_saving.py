@@ -86,7 +86,7 @@ def test_torchtitan_is_said_to_save_at_its_interval_only() -> None:
     train = "{framework: torchtitan, strategy: fsdp2}"
     run = "-m torchtitan.train --module llama3 --config llama3_8b"
     made = plan(job(checkpoint=REQUEUE, train=train, run=run), stop_file_named=False)
-    assert any("handles no signal and no stop file" in note.message for note in made.notes)
+    assert any("handles neither signals nor a stop file" in note.message for note in made.notes)
     assert warned(made) == []
     assert "--checkpoint.enable" in files(made)["program.sh"]
     assert "stop file" not in str(plan(job(train=train, run=run)).notes)
@@ -111,8 +111,11 @@ def test_a_job_that_nobody_asks_to_stop_is_rendered_as_before() -> None:
 def test_a_stop_file_that_no_file_names_is_a_warning_in_the_plan() -> None:
     text = job(checkpoint=REQUEUE)
     (message,) = warned(plan(text, stop_file_named=False))
-    assert "each start loses" in message
-    assert "each start loses" not in warned(plan(job(checkpoint="{}"), stop_file_named=False))[0]
+    assert "after a requeue it repeats" in message
+    assert (
+        "after a requeue it repeats"
+        not in warned(plan(job(checkpoint="{}"), stop_file_named=False))[0]
+    )
     for known in (True, None):
         assert warned(plan(text, stop_file_named=known)) == []
     assert warned(plan(stop_file_named=False)) == []

@@ -56,10 +56,10 @@ def test_every_decision_has_its_reason_and_its_line() -> None:
     ("strategy", "why"),
     [
         ("ddp", "16 copies of the model"),
-        ("fsdp", "1 copy of the model, each over 16 ranks"),
-        ("fsdp-hybrid", "2 copies of the model, each over 8 ranks"),
-        ("zero2", "16 copies of the model, which share the rest"),
-        ("zero3", "1 copy of the model, each over 16 ranks"),
+        ("fsdp", "1 copy of the model, each sharded over 16 ranks"),
+        ("fsdp-hybrid", "2 copies of the model, each sharded over 8 ranks"),
+        ("zero2", "16 copies of the model, with sharded states"),
+        ("zero3", "1 copy of the model, each sharded over 16 ranks"),
     ],
 )
 def test_the_mesh_says_how_many_copies_there_are(strategy: str, why: str) -> None:
@@ -90,8 +90,8 @@ def test_arguments_stand_behind_the_programs_own() -> None:
 def test_an_option_that_run_has_too_is_told() -> None:
     run = "pretrain_gpt.py --micro-batch-size 2 --save=/mine"
     made = plan(job(run=run, train="{framework: megatron, micro_batch: 2}"))
-    (twice,) = [note for note in notes(made) if note.startswith("run has")]
-    assert twice.startswith("run has --micro-batch-size too:")
+    (twice,) = [note for note in notes(made) if note.startswith("run: also sets")]
+    assert twice.startswith("run: also sets --micro-batch-size;")
     assert program(made).count("--save ") == 0
 
 
@@ -109,14 +109,14 @@ def test_another_model_in_run_than_the_planned_one_is_noted(option: str) -> None
 @pytest.mark.parametrize(
     ("train", "line", "hint"),
     [
-        ("{strategy: ddp, micro_batch: 3, global_batch: 100}", 5, "write global_batch: 96 or 144"),
-        (f"{{strategy: 3d, tp: 3, model: {SHAPE}}}", 5, "write tp: 2 or 4"),
-        ("{framework: torchtitan, precision: fp16}", 5, "write precision: bf16"),
-        ("{framework: megatron}", 5, "write micro_batch: 1, and global_batch"),
+        ("{strategy: ddp, micro_batch: 3, global_batch: 100}", 5, "set global_batch: 96 or 144"),
+        (f"{{strategy: 3d, tp: 3, model: {SHAPE}}}", 5, "set tp: 2 or 4"),
+        ("{framework: torchtitan, precision: fp16}", 5, "set precision: bf16"),
+        ("{framework: megatron}", 5, "set micro_batch: 1, and global_batch"),
         (
             f"{{framework: megatron, micro_batch: 1, model: {HALF_BIASED}}}",
             5,
-            "write bias: true without qkv_bias, or bias: false",
+            "set bias: true without qkv_bias, or bias: false",
         ),
     ],
 )
@@ -158,7 +158,7 @@ def test_a_job_that_goes_on_with_fewer_nodes_must_come_out_even_on_each() -> Non
     assert any("strategy.json is for 24 ranks" in note for note in notes(made))
     ((code, line, hint),) = refused(job(**ELASTIC, train="{micro_batch: 2, global_batch: 48}"))
     assert (code, line) == ("J230", 2)
-    assert "write nodes: 3" in hint
+    assert "set nodes: 3" in hint
 
 
 def test_a_framework_that_counts_the_ranks_goes_on_with_all_of_them_only() -> None:
@@ -211,7 +211,7 @@ def test_unknown_keys_of_a_deepspeed_configuration_are_told_without_train() -> N
     made = plan(text, texts={"ds.json": b'{\n "zero_optimisation": {"stage": 2}\n}'})
     (found,) = [note for note in made.notes if note.code == "J237"]
     assert found.severity == "warning"
-    assert found.message.startswith("ds.json:2: zero_optimisation is no key of DeepSpeed")
+    assert found.message.startswith("ds.json:2: unknown DeepSpeed key zero_optimisation")
     assert found.hint == "did you mean 'zero_optimization'?"
     made = plan(text, texts={"ds.json": b'{"zero_optimization": {"stage": "auto"}}'})
     assert [note for note in made.notes if note.code == "J237"] == []
@@ -241,15 +241,15 @@ def configured(
 @pytest.mark.parametrize(
     ("config", "launcher", "sources", "severity", "message"),
     [
-        ('{"train_batch_size": 8}', "deepspeed", READS, "error", "8 is not 1 x 1 x 16 ranks"),
-        ('{"train_batch_size": 8}', "deepspeed", None, "warning", "8 is not 1 x 1 x 16 ranks"),
-        ('{"train_batch_size": 8}', "deepspeed", {"ds.py": ""}, "warning", "is not 1 x 1 x 16"),
+        ('{"train_batch_size": 8}', "deepspeed", READS, "error", "8, but 1 x 1 x 16 ranks"),
+        ('{"train_batch_size": 8}', "deepspeed", None, "warning", "8, but 1 x 1 x 16 ranks"),
+        ('{"train_batch_size": 8}', "deepspeed", {"ds.py": ""}, "warning", "but 1 x 1 x 16"),
         (  # fewer ranks are data parallel than there are
             '{"train_batch_size": 8}',
             "deepspeed",
             {"ds.py": "JOBGEN_DEEPSPEED_CONFIG; initialize(mpu=mpu)"},
             "warning",
-            "is not 1 x 1 x 16 ranks",
+            "but 1 x 1 x 16 ranks",
         ),
         ('{"train_batch_size": 32}', "deepspeed", READS, "", ""),
         ("{}", "deepspeed", READS, "error", "c/ds sets no batch"),
@@ -273,17 +273,17 @@ def configured(
             "deepspeed",
             READS,
             "error",
-            "c/ds:1: zero_optimisation is no key",
+            "c/ds:1: unknown DeepSpeed key zero_optimisation",
         ),
         (
             '{"train_batch_size": 8}',
             "accelerate",
             {"ds.py": "import accelerate"},
             "error",
-            "c/in:1: train_batch_size 8 is not 1 x 1 x 16",
+            "c/in:1: train_batch_size 8 but 1 x 1 x 16",
         ),
         ('{"train_batch_size": "auto"}', "accelerate", {"ds.py": "import accelerate"}, "", ""),
-        ('{"zero": {}}', "accelerate", None, "warning", "c/in:1: zero is no key"),
+        ('{"zero": {}}', "accelerate", None, "warning", "c/in:1: unknown DeepSpeed key zero"),
     ],
 )
 def test_a_configuration_of_the_launcher_is_checked_as_that_of_train(
@@ -297,7 +297,7 @@ def test_a_configuration_of_the_launcher_is_checked_as_that_of_train(
 def test_a_configuration_of_the_launcher_is_checked_beside_train() -> None:
     config = '{"train_batch_size": 8}'
     ((severity, message, _),) = configured(config, "deepspeed", READS, train="{framework: none}")
-    assert (severity, "is not 1 x 1 x 16 ranks" in message) == ("error", True)
+    assert (severity, "but 1 x 1 x 16 ranks" in message) == ("error", True)
     assert (
         configured(config, "deepspeed", READS, train="{framework: none, tp: 2, strategy: 3d}") == []
     )
@@ -308,7 +308,7 @@ def test_a_configuration_of_deepspeed_is_named_once() -> None:
         launcher="{type: deepspeed, config: ds.json}", train="{strategy: zero2, micro_batch: 1}"
     )
     ((code, _, hint),) = refused(text, texts={"ds.json": b"{}"})
-    assert (code, hint) == ("J238", "write train.config instead of launcher.config")
+    assert (code, hint) == ("J238", "use train.config instead of launcher.config")
 
 
 def test_the_users_own_deepspeed_configuration_is_checked_and_completed() -> None:

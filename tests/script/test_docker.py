@@ -77,8 +77,8 @@ def test_a_job_of_whole_nodes_takes_all_gpus(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("env", "why"),
     [
-        ({}, "Slurm named no GPUs in CUDA_VISIBLE_DEVICES"),
-        ({"CUDA_VISIBLE_DEVICES": ""}, "Slurm named no GPUs in CUDA_VISIBLE_DEVICES"),
+        ({}, "CUDA_VISIBLE_DEVICES is empty"),
+        ({"CUDA_VISIBLE_DEVICES": ""}, "CUDA_VISIBLE_DEVICES is empty"),
         ({"CUDA_VISIBLE_DEVICES": "1,2", "FAKE_SMI_FAILS": "1"}, "nvidia-smi does not know"),
     ],
 )

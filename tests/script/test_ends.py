@@ -62,7 +62,7 @@ def test_a_wrong_number_of_nodes_ends_the_job_at_once(tmp_path: Path) -> None:
     job.hosts = ("n1",)
     done = job.run()
     assert done.returncode == 97
-    assert "1 nodes (n1), and the job asked for 2" in done.stderr
+    assert "1 nodes (n1), but the job requested 2" in done.stderr
     assert job.marker()["rc"] == "97"
 
 
@@ -162,7 +162,7 @@ def test_the_last_start_that_stops_before_its_end_fails_the_job(tmp_path: Path, 
     program = POLLS.replace("exit 0", f"exit {code}")
     job = Job.make(tmp_path / "run", program, checkpoint=REQUEUE)
     process = job.start(restart=2)
-    why = "stopped by the pre-timeout signal with no requeue left"
+    why = "stopped by the pre-timeout signal, no requeue left"
     assert f"jobgen: {why}\n" in warn(job, process)
     assert process.returncode == UNFINISHED
     assert requeued(job) == []

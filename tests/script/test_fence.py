@@ -84,7 +84,10 @@ def assert_refused(job: Job, words: list[str]) -> None:
         words, cwd=job.folder, env=job.environment(7, 0), capture_output=True, timeout=HANG
     )
     assert done.returncode == 96
-    assert b"not what was submitted, or not yours" in done.stderr or b"no rank.sh" in done.stderr
+    assert (
+        b"has changed since the submit, or is not yours" in done.stderr
+        or b"no rank.sh" in done.stderr
+    )
     assert job.ran() == 0
 
 

@@ -184,7 +184,7 @@ def test_a_world_of_the_wrong_size_ends_at_once(tmp_path: Path) -> None:
     job.script.write_text(text)
     done = job.run()
     assert done.returncode == 97
-    assert "the world has 1 ranks, the job asked for 2" in done.stderr
+    assert "world size is 1, but the job has 2 ranks" in done.stderr
 
 
 def test_a_folder_with_blanks_and_quotes_in_its_name_works(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.waiting import HANG, until
 
 WAITS = "until [[ -e $JOBGEN_RUN_DIR/end ]]; do sleep 0.1; done\n"
 LEAVES = f"[[ $RANK == 0 ]] || exit 0\n{WAITS}"
-WORDS = "jobgen: rank 1 on n2 ended with exit code 0, and then no rank wrote anything for"
+WORDS = "jobgen: rank 1 on n2 exited with 0, but then no rank wrote anything for"
 
 
 def quick(folder: Path, program: str, before_each_look: str = "true") -> Job:

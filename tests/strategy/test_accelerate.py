@@ -120,7 +120,7 @@ def test_on_cpus_the_program_is_told_how_to_begin() -> None:
     (note,) = given("fsdp2", gpus=False).notes
     assert "PartialState(cpu=True).distributed_type = DistributedType.MULTI_GPU" in note.message
     (note,) = given("zero2", gpus=False).notes
-    assert "PartialState(cpu=True):" in note.message
+    assert "PartialState(cpu=True);" in note.message
 
 
 def test_what_accelerate_cannot_do_is_refused() -> None:

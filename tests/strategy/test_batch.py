@@ -37,17 +37,17 @@ def test_what_is_left_out_follows(keys: dict[str, Any], wanted: Batch | None) ->
 @pytest.mark.parametrize(
     ("keys", "hint"),
     [
-        ({"global_batch": 3}, "write global_batch: 4"),
-        ({"global_batch": 18}, "write global_batch: 16 or 20"),
-        ({"global_batch": 18, "micro_batch": 2}, "write global_batch: 16 or 24"),
-        ({"global_batch": 3, "gradient_accumulation": 2}, "write global_batch: 8"),
+        ({"global_batch": 3}, "set global_batch: 4"),
+        ({"global_batch": 18}, "set global_batch: 16 or 20"),
+        ({"global_batch": 18, "micro_batch": 2}, "set global_batch: 16 or 24"),
+        ({"global_batch": 3, "gradient_accumulation": 2}, "set global_batch: 8"),
         (
             {"global_batch": 16, "micro_batch": 2, "gradient_accumulation": 3},
-            "write gradient_accumulation: 2, or global_batch: 24",
+            "set gradient_accumulation: 2, or global_batch: 24",
         ),
         (
             {"global_batch": 17, "micro_batch": 2, "gradient_accumulation": 3},
-            "write global_batch: 24, or leave gradient_accumulation out",
+            "set global_batch: 24, or remove gradient_accumulation",
         ),
     ],
 )

@@ -171,19 +171,19 @@ def test_what_no_argument_can_say_of_a_mapping_is_refused_where_it_stands(
     ("name", "why"),
     [
         ("google/gemma-2b", "GELU in a gated layer"),
-        ("google/gemma-2-2b", "4 norms in a layer"),
+        ("google/gemma-2-2b", "4 norms per layer"),
         ("facebook/opt-1.3b", "ReLU"),
         ("facebook/opt-350m", "narrower"),
         ("bigscience/bloom", "ALiBi"),
         ("tiiuae/falcon-rw-1b", "ALiBi"),
-        ("tiiuae/falcon-7b", "1 norm in a layer"),
-        ("tiiuae/falcon-40b", "beside the feed-forward layer"),
-        ("EleutherAI/pythia-1b", "beside the feed-forward layer"),
+        ("tiiuae/falcon-7b", "1 norm per layer"),
+        ("tiiuae/falcon-40b", "parallel to the feed-forward layer"),
+        ("EleutherAI/pythia-1b", "parallel to the feed-forward layer"),
         ("EleutherAI/gpt-neo-1.3B", "biases in some"),
-        ("allenai/OLMo-7B-hf", "no norms in a layer"),
+        ("allenai/OLMo-7B-hf", "no norms per layer"),
         ("allenai/OLMo-2-1124-7B", "over all heads"),
         ("CohereForAI/c4ai-command-r-v01", "LayerNorm without a bias"),
-        ("microsoft/phi-2", "a bias of the output layer"),
+        ("microsoft/phi-2", "a bias in the output layer"),
         ("openai/gpt-oss-20b", "clamped"),
     ],
 )
@@ -214,7 +214,7 @@ def test_another_model_in_run_is_refused(words: str, other: str) -> None:
     (fault,) = given.faults
     assert (fault.code, fault.path) == ("J252", ("model",))
     assert fault.message.endswith(f": {other}")
-    assert "remove it from run" in fault.hint
+    assert "remove them from run:" in fault.hint
 
 
 def test_learned_positions_and_rotary_ones_in_run_are_two_models() -> None:
@@ -314,7 +314,7 @@ def test_a_file_that_leaves_doubts_is_not_passed_and_said_so() -> None:
 def test_what_the_mapping_leaves_open_is_shown_as_assumed() -> None:
     given, _ = described(asked(read("layers: 8, hidden: 64, heads: 8, ffn: 192, vocab: 1000")))
     for name in ("--swiglu", "--normalization", "--disable-bias-linear"):
-        assert given.chosen[name].why.startswith("assumed: train.model leaves ")
+        assert given.chosen[name].why.startswith("assumed: train.model does not set ")
     said = read("layers: 8, hidden: 64, heads: 8, ffn: 192, gated: true, norm: rmsnorm")
     given, _ = described(asked({**said, "bias": False, "positions": 1024}))
     assert not [name for name, setting in given.chosen.items() if "assumed" in setting.why]

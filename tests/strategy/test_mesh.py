@@ -129,17 +129,17 @@ def test_what_the_degrees_leave_is_data_parallel() -> None:
     assert found(tp=4, pp=2, dp=2) == []
     fault = one(tp=4, pp=2, dp=4)
     assert (fault.code, fault.path) == ("J231", ("dp",))
-    assert "write dp: 2" in fault.hint
+    assert "set dp: 2" in fault.hint
 
 
 def test_a_degree_that_divides_no_heads_gets_the_nearest_that_do() -> None:
     fault = one(tp=3)
-    assert (fault.code, fault.path, fault.hint) == ("J233", ("tp",), "write tp: 2 or 4")
+    assert (fault.code, fault.path, fault.hint) == ("J233", ("tp",), "set tp: 2 or 4")
 
 
 def test_a_hint_stays_inside_the_node_and_the_ranks() -> None:
     fault = one(RankLayout(3, 8, "infiniband"), ModelSizes(heads=12), tp=5)
-    assert fault.hint == "write tp: 4 or 2"
+    assert fault.hint == "set tp: 4 or 2"
 
 
 def test_without_a_world_only_what_no_world_mends_is_said() -> None:
@@ -160,20 +160,20 @@ def test_tensor_parallel_across_nodes_needs_a_fast_network(fabric: str) -> None:
     assert found(TWO, wide, tp=16) == []
     fault = one(RankLayout(2, 8, fabric), wide, tp=16)
     assert (fault.code, fault.path) == ("J234", ("tp",))
-    assert "write tp: 8" in fault.hint
+    assert "set tp: 8" in fault.hint
 
 
 def test_a_tensor_group_that_straddles_nodes_is_refused_on_any_network() -> None:
     fault = one(RankLayout(2, 6, "infiniband"), ModelSizes(heads=12), tp=4)
     assert fault.code == "J234"
-    assert "write tp: 6" in fault.hint
+    assert "set tp: 6" in fault.hint
 
 
 def test_reshard_over_all_that_share_is_no_part_of_them() -> None:
     kind = {"type": "fsdp2", "reshard_after_forward": 8}
     fault = one(RankLayout(1, 8), strategy=kind)
     assert fault.path == ("strategy", "reshard_after_forward")
-    assert fault.hint == "write true, 2, 4"
+    assert fault.hint == "set true, 2, 4"
 
 
 @pytest.mark.parametrize(

@@ -63,11 +63,15 @@ def test_a_known_type_is_read_as_transformers_builds_it() -> None:
 @pytest.mark.parametrize(
     ("model", "files", "words"),
     [
-        (None, {}, "does not say which model"),
+        (None, {}, "does not name a model"),
         ("meta-llama/Llama-3.1-9B", {}, "meta-llama/Llama-3.1-8B"),
-        (FILE, {FILE: b"{"}, "is no JSON"),
+        (FILE, {FILE: b"{"}, "is not valid JSON"),
         (FILE, {FILE: b'{"model_type": "llama"}'}, "hidden_size is missing"),
-        (FILE, {FILE: b'{"model_type": "llama", "vocab_size": -1}'}, "vocab_size is no whole"),
+        (
+            FILE,
+            {FILE: b'{"model_type": "llama", "vocab_size": -1}'},
+            "vocab_size must be an integer",
+        ),
     ],
 )
 def test_what_keeps_a_model_unknown_is_said(

@@ -136,4 +136,4 @@ def test_a_deepspeed_configuration_needs_deepspeed(
 )
 def test_a_framework_may_need_a_launcher(framework: str, started: str, wanted: str | None) -> None:
     hints = [fault.hint for fault in check_launcher(framework, started)]
-    assert hints == ([f"write launcher: {wanted}"] if wanted else [])
+    assert hints == ([f"set launcher: {wanted}"] if wanted else [])

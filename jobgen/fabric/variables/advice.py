@@ -20,8 +20,8 @@ _DEBUG = {
 }
 """Name → values with which it is a switch for finding faults."""
 _OFF = frozenset({"", "0", "OFF", "NO", "N", "FALSE", "NONE"})
-_PRINTS, _SLOWS = "prints much", "slows every step"
-_STACK = "collects a C++ stack at every collective"
+_PRINTS, _SLOWS = "verbose output", "slows down every step"
+_STACK = "collects a C++ stack trace at every collective"
 _COST = {
     "CUDA_LAUNCH_BLOCKING": _SLOWS,
     "FI_LOG_LEVEL": _PRINTS,
@@ -36,8 +36,8 @@ _COST = {
     "TORCH_LOGS": _PRINTS,
     "TORCH_NCCL_BLOCKING_WAIT": _SLOWS,
     "TORCH_NCCL_DESYNC_DEBUG": "times every collective",
-    "TORCH_NCCL_ENABLE_TIMING": "times every collective, and its events can hang the watchdog",
-    "TORCH_NCCL_NAN_CHECK": "reads every tensor once more before it is sent",
+    "TORCH_NCCL_ENABLE_TIMING": "times every collective; its events can hang the watchdog",
+    "TORCH_NCCL_NAN_CHECK": "reads every tensor once more before sending it",
     "TORCH_NCCL_TRACE_CPP_STACK": _STACK,
     "UCX_LOG_LEVEL": _PRINTS,
 }
@@ -60,7 +60,7 @@ def check_debugging(case: VariableCase) -> VariableDiagnostic | None:
     if not on:
         return None
     message = f"{case.format_assignment} is for debugging: {_cost(case)}"
-    return VariableDiagnostic("J308", message, "remove it once the fault is found", "note")
+    return VariableDiagnostic("J308", message, "remove it when you have found the problem", "note")
 
 
 def _cost(case: VariableCase) -> str:
@@ -80,11 +80,11 @@ def check_forced(case: VariableCase) -> VariableDiagnostic | None:
     if "LL128" in case.text.upper().lstrip("^").split(",") and not case.text.startswith("^"):
         only = case.text.upper() == "LL128"
         written = case.format_assignment
-        message = f"{written}: LL128 corrupts data where the hardware does not keep its order"
+        message = f"{written}: LL128 corrupts data on hardware that does not preserve write order"
         return VariableDiagnostic("J315", message, "remove it", "warning" if only else "note")
-    message = f"{case.format_assignment} takes NCCL's choice away for every size of message"
+    message = f"{case.format_assignment} overrides NCCL's choice for all message sizes"
     return VariableDiagnostic(
-        "J315", message, "remove it, or say next to it what was measured", "note"
+        "J315", message, "remove it, or add a comment with what you measured", "note"
     )
 
 
@@ -95,9 +95,9 @@ def check_gid(case: VariableCase) -> VariableDiagnostic | None:
     _, installed = case.find_release()
     if installed and release(installed) < (2, 21):
         return None
-    message = f"{case.name} is needless: NCCL from 2.21 finds the RoCE v2 entry itself"
+    message = f"{case.name} is unnecessary: NCCL 2.21 and later finds the RoCE v2 entry itself"
     return VariableDiagnostic(
-        "J310", message, "remove it: a wrong index ends in ibv_modify_qp failed", "note"
+        "J310", message, "remove it: a wrong index fails with ibv_modify_qp", "note"
     )
 
 
@@ -123,9 +123,11 @@ def check_tuning(case: VariableCase) -> VariableDiagnostic | None:
     row = case.row
     if row is None or row.use != "tuning" or case.name in _FORCED:
         return None
-    message = f"{case.name} is tuning, or a way round a fault: NCCL's makers advise against it"
+    message = (
+        f"{case.name} is a tuning option or workaround, which NCCL's developers advise against"
+    )
     return VariableDiagnostic(
-        "J315", message, "remove it, or say next to it what was measured", "note"
+        "J315", message, "remove it, or add a comment with what you measured", "note"
     )
 
 
@@ -134,32 +136,33 @@ def check_internal(case: VariableCase) -> VariableDiagnostic | None:
     row = case.row
     if row is None or row.use != "internal":
         return None
-    message = f"{case.name} is not documented: the next release may read it otherwise"
+    message = f"{case.name} is undocumented and may change in the next release"
     return VariableDiagnostic(
-        "J325", message, "remove it, unless its maker told you to set it", "note"
+        "J325", message, "remove it, unless the vendor told you to set it", "note"
     )
 
 
 _LAUNCHERS = {
-    "RANK": "the launcher sets it for each rank",
-    "LOCAL_RANK": "the launcher sets it for each rank",
-    "GROUP_RANK": "the launcher sets it for each rank",
-    "WORLD_SIZE": "the launcher sets it from the allocation",
-    "LOCAL_WORLD_SIZE": "the launcher sets it from the allocation",
-    "MASTER_ADDR": "the rendezvous sets it from the allocation",
-    "MASTER_PORT": "the rendezvous sets it from the job's id",
+    "RANK": "set by the launcher for each rank",
+    "LOCAL_RANK": "set by the launcher for each rank",
+    "GROUP_RANK": "set by the launcher for each rank",
+    "WORLD_SIZE": "set by the launcher from the allocation",
+    "LOCAL_WORLD_SIZE": "set by the launcher from the allocation",
+    "MASTER_ADDR": "set by the rendezvous from the allocation",
+    "MASTER_PORT": "set by the rendezvous from the job ID",
 }
 
 
 def check_launchers(case: VariableCase) -> VariableDiagnostic | None:
     """What a launcher sets, set by hand."""
     if case.name.startswith("PET_"):
-        message = f"{case.name} changes torchrun's {_option(case.name)} behind the command line"
-        return VariableDiagnostic(
-            "J322", message, "remove it: jobgen writes torchrun's options itself"
+        message = (
+            f"{case.name} overrides torchrun's {_option(case.name)}, which the command line "
+            "does not show"
         )
+        return VariableDiagnostic("J322", message, "remove it: jobgen sets torchrun's options")
     if case.row is not None and case.row.use == "launcher" and case.name not in _LAUNCHERS:
-        message = f"{case.name} is set by the launcher for its ranks"
+        message = f"{case.name} is set by the launcher for each rank"
         return VariableDiagnostic("J322", message, "remove it")
     if case.name not in _LAUNCHERS:
         return None
@@ -174,16 +177,16 @@ def _by_hand(case: VariableCase) -> VariableDiagnostic | None:
     if case.name in {"RANK", "LOCAL_RANK", "GROUP_RANK"} and text.isdecimal():
         message = f"{case.format_assignment} is the same for every rank"
         return VariableDiagnostic(
-            "J322", message, "take it from $SLURM_PROCID and $SLURM_LOCALID in the step"
+            "J322", message, "use $SLURM_PROCID and $SLURM_LOCALID inside the step"
         )
     if case.name == "MASTER_ADDR" and text.lower() in {"localhost", "127.0.0.1", "::1"}:
         if not many:
             return None
         return VariableDiagnostic(
-            "J322", f"{case.format_assignment} is another machine on every node", _HEAD
+            "J322", f"{case.format_assignment} is a different machine on every node", _HEAD
         )
     if case.name == "MASTER_PORT" and text.isdecimal():
-        message = f"{case.format_assignment} is the same in every job: two of them on a node meet"
+        message = f"{case.format_assignment} is the same for all jobs: two jobs on one node collide"
         return VariableDiagnostic(
             "J322", message, "write MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))", "note"
         )

@@ -30,8 +30,8 @@ PAIRS = (
         "1",
         "NCCL_NET",
         "ib",
-        "NCCL must use IB and may not: it stops",
-        "remove NCCL_IB_DISABLE; to try TCP on purpose, write NCCL_NET: Socket alone",
+        "InfiniBand is required and disabled at once: NCCL fails",
+        "remove NCCL_IB_DISABLE; to use TCP on purpose, set only NCCL_NET: Socket",
         "error",
     ),
     Conflict(
@@ -39,7 +39,7 @@ PAIRS = (
         "none",
         "NCCL_NET",
         "(aws )?libfabric|ofi|gib|gpudirecttcpx_v7|fastrak",
-        "that network is in the plug-in that may not be loaded: NCCL stops",
+        "that network is provided by the plug-in, which must not be loaded: NCCL fails",
         "remove NCCL_NET_PLUGIN",
         "error",
     ),
@@ -48,7 +48,7 @@ PAIRS = (
         "",
         "NCCL_IB_DISABLE",
         "1",
-        "the cards are chosen, and none may be used",
+        "HCAs are selected, but InfiniBand is disabled",
         "remove one of the two",
     ),
     Conflict(
@@ -56,7 +56,7 @@ PAIRS = (
         "",
         "NCCL_NET",
         "socket",
-        "the cards are chosen, and NCCL must use TCP",
+        "HCAs are selected, but NCCL must use TCP",
         "remove one of the two",
     ),
     Conflict(
@@ -64,7 +64,7 @@ PAIRS = (
         "1",
         "NCCL_SHM_DISABLE",
         "1",
-        "GPUs of one node then talk over the network",
+        "the GPUs of a node then communicate over the network",
         "remove both",
     ),
     Conflict(
@@ -72,7 +72,7 @@ PAIRS = (
         "1",
         "NCCL_CUMEM_ENABLE",
         "0",
-        "NVLS needs the memory that cuMem makes",
+        "NVLS requires cuMem",
         "remove NCCL_CUMEM_ENABLE",
     ),
     Conflict(
@@ -80,7 +80,7 @@ PAIRS = (
         "1",
         "NCCL_NET_PLUGIN",
         "none",
-        "SHARP is in a plug-in, and none may be loaded",
+        "SHARP requires a plug-in, but plug-ins are disabled",
         "remove one of the two",
     ),
     Conflict(
@@ -88,7 +88,7 @@ PAIRS = (
         "1",
         "NCCL_CUMEM_ENABLE",
         "0",
-        "NVLink between nodes needs the memory that cuMem makes",
+        "NVLink between nodes requires cuMem",
         "remove NCCL_CUMEM_ENABLE",
     ),
     Conflict(
@@ -96,7 +96,7 @@ PAIRS = (
         r"\d+",
         "NCCL_IB_ADDR_RANGE",
         "",
-        "the index is fixed, so that the range chooses nothing",
+        "with a fixed index, the range has no effect",
         "remove NCCL_IB_GID_INDEX",
     ),
     Conflict(
@@ -104,7 +104,7 @@ PAIRS = (
         "1",
         "NCCL_IB_QPS_PER_CONNECTION",
         "1",
-        "with one queue pair there is nothing to split",
+        "with a single queue pair, there is nothing to split",
         "remove NCCL_IB_SPLIT_DATA_ON_QPS",
         "note",
     ),
@@ -113,7 +113,7 @@ PAIRS = (
         _ON,
         "TORCH_NCCL_ASYNC_ERROR_HANDLING",
         "[1-3]",
-        "only one of the two is followed",
+        "only one of the two takes effect",
         "remove TORCH_NCCL_BLOCKING_WAIT",
     ),
     Conflict(
@@ -129,7 +129,7 @@ PAIRS = (
         "",
         "ROCR_VISIBLE_DEVICES",
         "",
-        "the second hides GPUs first, and the first counts among what is left",
+        "the second hides GPUs first, and the first counts only those that remain",
         "keep ROCR_VISIBLE_DEVICES",
     ),
 )
@@ -158,7 +158,7 @@ def check_bounds(case: VariableCase) -> VariableDiagnostic | None:
     most = case.get_other(_BOUNDS.get(case.name, ""))
     if not (most.isdecimal() and case.text.isdecimal()) or int(case.text) <= int(most):
         return None
-    message = f"{case.format_assignment} is more than {_BOUNDS[case.name]}={most}"
+    message = f"{case.format_assignment} is greater than {_BOUNDS[case.name]}={most}"
     return VariableDiagnostic("J317", message, "remove both: NCCL chooses by itself")
 
 
@@ -171,7 +171,7 @@ def check_filters(case: VariableCase) -> VariableDiagnostic | None:
     level = case.get_other("NCCL_DEBUG").upper()
     if level in {"INFO", "TRACE"} or (level and case.name == "NCCL_DEBUG_FILE"):
         return None
-    message = f"{case.name} chooses among lines that are not printed without NCCL_DEBUG=INFO"
+    message = f"{case.name} has no effect without NCCL_DEBUG=INFO"
     return VariableDiagnostic(
         "J317", message, "remove it, or set NCCL_DEBUG: INFO for this run", "note"
     )
@@ -189,5 +189,5 @@ def check_interfaces(case: VariableCase) -> VariableDiagnostic | None:
         f"{case.format_assignment} and NCCL_SOCKET_IFNAME={theirs[:60]} name different interfaces"
     )
     return VariableDiagnostic(
-        "J317", message, "name the same one, where both reach the other nodes", "note"
+        "J317", message, "use the same interface for both, one that reaches the other nodes", "note"
     )

@@ -61,24 +61,27 @@ def list_syntax(case: VariableCase) -> VariableDiagnostic | None:
 _FAULTS: tuple[tuple[Callable[[_List], bool], str], ...] = (
     (
         lambda v: v.name in _EXACT and v.text.strip()[:1] in {"^", "="},
-        "its reader knows neither ^ nor =, only whole names",
+        "^ and = are not supported here, only full names",
     ),
     (
         lambda v: " " in v.text or "\t" in v.text,
-        "a blank is part of the name that it stands beside",
+        "the blank becomes part of a name",
     ),
-    (lambda v: ";" in v.text and v.name in _PREFIXED | _EXACT, "commas part names, not ;"),
+    (
+        lambda v: ";" in v.text and v.name in _PREFIXED | _EXACT,
+        "names are separated by commas, not ;",
+    ),
     (
         lambda v: v.name in _PREFIXED and any(e.strip()[:1] in {"=", "^"} for e in v.entries[1:]),
-        "one = or ^ stands before the whole list, not before each name",
+        "write = or ^ once, before the whole list",
     ),
-    (lambda v: len(v.entries) > 1 and not all(v.entries), "there is a comma too many"),
-    (lambda v: v.text.startswith("=^"), "^ stands before ="),
+    (lambda v: len(v.entries) > 1 and not all(v.entries), "stray comma"),
+    (lambda v: v.text.startswith("=^"), "^ must come before ="),
     (
         lambda v: v.name == "NCCL_IB_HCA" and len(v.entries) > _MOST_CARDS,
-        f"NCCL takes {_MOST_CARDS} cards at most",
+        f"NCCL uses at most {_MOST_CARDS} HCAs",
     ),
-    (lambda v: len(set(v.entries)) < len(v.entries), "a name stands there twice"),
+    (lambda v: len(set(v.entries)) < len(v.entries), "duplicate name"),
 )
 
 
@@ -99,39 +102,39 @@ _KINDS = (
     _Kind(
         _CARDS | _NETS,
         r".*[\"'].*",
-        "the quotes are part of the name",
-        "write it without quotes",
+        "the quotes become part of the name",
+        "remove the quotes",
     ),
     _Kind(
         _CARDS,
         r"(bond|hsn|ib)\d+|en[ops]\d\w*",
-        "this is an interface, and NCCL looks for a card of that name",
-        "take the name from ibv_devices or ibdev2netdev",
+        "this is an interface name, but NCCL expects an HCA",
+        "list HCAs with ibv_devices or ibdev2netdev",
     ),
     _Kind(
         _CARDS,
         r"eth\d+",  # drivers may be told to call their cards so
-        "this looks like an interface, and NCCL looks for a card of that name",
-        "take the name from ibv_devices or ibdev2netdev",
+        "this looks like an interface name, but NCCL expects an HCA",
+        "list HCAs with ibv_devices or ibdev2netdev",
         "note",
     ),
     _Kind(
         _NETS,
         r"(mlx\d_|bnxt_re|irdma|ionic_)\w*",
-        "this is an RDMA card, and no interface is called so",
-        "take the name from ip -br link or ibdev2netdev",
+        "this is an HCA, but an interface name is expected",
+        "list interfaces with ip -br link or ibdev2netdev",
     ),
     _Kind(
         _NETS,
         r"\d+(\.\d+){3}(/\d+)?",
-        "this is an address, and an interface's name is wanted",
-        "take the name from ip -br addr",
+        "this is an address, but an interface name is expected",
+        "list interfaces with ip -br addr",
     ),
     _Kind(
         _CARDS | _NETS,
         r".*[*?\[].*",
-        "there are no patterns",
-        "write the beginning, such as mlx5_ or eth, or every name",
+        "patterns are not supported",
+        "use a prefix such as mlx5_ or eth, or list all names",
     ),
 )
 
@@ -156,7 +159,7 @@ def check_ucx_devices(case: VariableCase) -> VariableDiagnostic | None:
         return None
     hint = f"write {case.name}={case.text.replace(bare[0], bare[0] + ':1', 1)}"
     return VariableDiagnostic(
-        "J319", f"{case.format_assignment}: UCX wants a card's port too", hint
+        "J319", f"{case.format_assignment}: UCX needs the HCA's port, too", hint
     )
 
 
@@ -173,8 +176,8 @@ def check_prefix(case: VariableCase) -> VariableDiagnostic | None:
         return None
     sign = "^=" if case.text.startswith("^") else "="
     short, taken = caught
-    message = f"{case.format_assignment}: names are prefixes, so {short} also takes {taken}"
-    hint = f"write {case.name}={sign}{case.text.lstrip('^')}: = takes names as they are"
+    message = f"{case.format_assignment}: names are prefixes, so {short} also matches {taken}"
+    hint = f"write {case.name}={sign}{case.text.lstrip('^')}: = matches names exactly"
     # machines with ten cards of a kind are usual, with twenty rare
     rare = short[-2:].isdecimal() or "bond" in short
     rare = rare or (len(entries) >= _LIST and not short.endswith("1"))
@@ -226,7 +229,7 @@ def check_port(case: VariableCase) -> VariableDiagnostic | None:
     if case.text.isdecimal() and 1 <= int(case.text) <= 65535:
         return None
     return VariableDiagnostic(
-        "J320", f"{case.format_assignment} is no port", "a number from 1024 to 65535"
+        "J320", f"{case.format_assignment} is not a valid port", "a number from 1024 to 65535"
     )
 
 
@@ -243,7 +246,7 @@ def check_sockets(case: VariableCase) -> VariableDiagnostic | None:
     # said once: where both are set, of the first
     if product <= _MOST_SOCKETS or (other.isdecimal() and case.name == names[1]):
         return None
-    message = f"{names[1]} times {names[0]} is {product}, and NCCL takes {_MOST_SOCKETS} at most"
+    message = f"{names[1]} times {names[0]} is {product}, but NCCL allows at most {_MOST_SOCKETS}"
     return VariableDiagnostic("J321", message, f"write {names[1]}=4 and {names[0]}=4")
 
 
@@ -258,15 +261,13 @@ def check_threads(case: VariableCase) -> VariableDiagnostic | None:
     if not first.isdecimal() or int(first) < 1:
         return VariableDiagnostic(
             "J323",
-            f"{case.format_assignment} is no number of threads",
-            "a rank's share of the CPUs",
+            f"{case.format_assignment} is not a valid number of threads",
+            "use the CPUs per rank",
         )
     cpus, ranks = case.context.cpus, case.context.ranks or 1
     if cpus is None or int(first) * ranks <= cpus:
         return None
-    message = (
-        f"{case.format_assignment}: {ranks} ranks of a node then have {int(first) * ranks} threads"
-    )
+    message = f"{case.format_assignment}: {ranks} ranks start {int(first) * ranks} threads per node"
     return VariableDiagnostic(
         "J323", f"{message} on {cpus} CPUs", f"at most {max(1, cpus // ranks)}"
     )

@@ -45,7 +45,7 @@ def format_default(row: EnvVariable) -> str:
 
 
 def _number(row: EnvVariable, value: str) -> tuple[str, str]:
-    right = f"{row.name} takes {row.values}"
+    right = f"{row.name} accepts {row.values}"
     if _INTEGER.fullmatch(value):
         hexadecimal = value.lower().lstrip("+-").startswith("0x")
         return _bounded(row, int(value, 0) if hexadecimal else int(value, 10)), right
@@ -53,7 +53,7 @@ def _number(row: EnvVariable, value: str) -> tuple[str, str]:
         return "", ""
     # strtoll, of which NCCL drops what stands behind the number
     digits = re.match(r"\s*([+-]?\d+)", value)
-    return f"is no number: NCCL reads {digits.group(1) if digits else 0}", right
+    return f"is not a number: NCCL reads it as {(digits.group(1) if digits else 0)}", right
 
 
 def _bounded(row: EnvVariable, number: int) -> str:
@@ -65,7 +65,7 @@ def _bounded(row: EnvVariable, number: int) -> str:
     if row.values.startswith("0/1"):
         return "" if number in special | {0, 1} else "is neither 0 nor 1"
     if span and not int(span.group(1)) <= number <= int(span.group(2)) and number not in special:
-        return "is out of its range"
+        return "is out of range"
     if least and number < int(least.group(2)) + (least.group(1) == ">"):
         return "is too small"
     return ""
@@ -79,15 +79,15 @@ def _torch(row: EnvVariable, value: str) -> tuple[str, str]:
     """PyTorch stops at a value that it cannot read (torch/csrc/distributed/c10d/Utils.hpp)."""
     if row.name in {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"}:
         known = re.fullmatch(rf"{_OPTION}(,{_OPTION})*,?", "".join(value.split()))
-        return ("", "") if known else ("is no list of option:value", "expandable_segments:True")
+        return ("", "") if known else ("is not a list of option:value", "expandable_segments:True")
     if not row.name.startswith("TORCH_NCCL_"):
         return "", ""
     if row.type == "bool" and value.lower() not in _YES_NO:
-        return "is neither yes nor no, and PyTorch stops at it", f"{row.name} takes 0 or 1"
+        return "is not a boolean, and PyTorch fails", f"{row.name} accepts 0 or 1"
     if row.type == "int" and not re.match(r"[+-]?\d", value):
-        return "is no number, and PyTorch stops at it", f"{row.name} takes {row.values}"
+        return "is not a number, and PyTorch fails", f"{row.name} accepts {row.values}"
     if row.name == "TORCH_NCCL_ASYNC_ERROR_HANDLING" and value not in {"0", "1", "2", "3"}:
-        return "is none of its values", f"{row.name} takes {row.values}"
+        return "is not a valid value", f"{row.name} accepts {row.values}"
     return "", ""
 
 
@@ -102,7 +102,7 @@ def _word(row: EnvVariable, value: str) -> tuple[str, str]:
         return "", ""
     if "|" in value or ":" in value:
         return "", ""
-    return "is none of its values", f"{row.name} takes {row.values}"
+    return "is not a valid value", f"{row.name} accepts {row.values}"
 
 
 def _listed(value: str, kind: str, words: frozenset[str]) -> tuple[str, str]:
@@ -113,26 +113,29 @@ def _listed(value: str, kind: str, words: frozenset[str]) -> tuple[str, str]:
         text = part.rpartition(":")[2].strip().lstrip("^")
         for word in text.split(","):
             if word.strip().lower() not in words:
-                return f"names no {kind}: '{word.strip()}'", f"one of {', '.join(sorted(words))}"
+                return (
+                    f"has an unknown {kind}: '{word.strip()}'",
+                    f"one of {', '.join(sorted(words))}",
+                )
     return "", ""
 
 
 def _parts(row: EnvVariable, value: str) -> tuple[str, str]:
     words = row.values.partition(";")[0].lower().split(",")
-    return _listed(value, "part of the log", frozenset(words))
+    return _listed(value, "subsystem", frozenset(words))
 
 
 def _addresses(row: EnvVariable, value: str) -> tuple[str, str]:
     if re.match(r"[\da-fA-F.:]+/\d", value):
         return "", ""
-    return "is no range, and is not followed", f"{row.name} takes such as 10.0.0.0/8"
+    return "is not an address range, and is ignored", f"{row.name} accepts, for example, 10.0.0.0/8"
 
 
 def _net(row: EnvVariable, value: str) -> tuple[str, str]:
     right = _NETS.get(value.lower())
     if right is None:
         return "", ""
-    return "is no network that NCCL knows, and it stops", f"write {row.name}={right}"
+    return "is not a valid NCCL network: NCCL fails", f"write {row.name}={right}"
 
 
 _NETS = {

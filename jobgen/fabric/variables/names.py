@@ -32,8 +32,8 @@ def check_moved(case: VariableCase) -> VariableDiagnostic | None:
         return None
     if said is not None and not (re.search(_RENAMED, said.why) or now in said.instead):
         return None
-    message = f"{case.name} is PyTorch's, not NCCL's, and is called {now} since torch 2.2"
-    return VariableDiagnostic("J312", message, f"write instead: {said.instead if said else now}")
+    message = f"{case.name} belongs to PyTorch, not NCCL: since torch 2.2 its name is {now}"
+    return VariableDiagnostic("J312", message, f"use {(said.instead if said else now)}")
 
 
 def check_folklore(case: VariableCase) -> VariableDiagnostic | None:
@@ -47,7 +47,7 @@ def check_folklore(case: VariableCase) -> VariableDiagnostic | None:
     reads = (case.name, case.context.fabric) in _VENDOR
     own = case.name == "NODE_RANK" and case.context.kind == "script"
     harmless = reads or own or said.instead == "none"
-    hint = "remove it" if said.instead == "none" else f"write instead: {said.instead}"
+    hint = "remove it" if said.instead == "none" else f"use {said.instead}"
     return VariableDiagnostic(
         "J304", f"{shown}: {said.why}", hint, "note" if harmless else "warning"
     )
@@ -57,13 +57,13 @@ def check_foreign(case: VariableCase) -> VariableDiagnostic | None:
     """A name of AMD's library that is spelled like NVIDIA's, or on the wrong GPUs."""
     prefix, _, rest = case.name.partition("_")
     if prefix == "RCCL" and case.row is None and f"NCCL_{rest}" in catalogue():
-        message = f"nothing reads {case.name}: RCCL keeps NCCL's names"
-        return VariableDiagnostic("J324", message, f"write instead: NCCL_{rest}")
+        message = f"nothing reads {case.name}: RCCL uses the NCCL_ names"
+        return VariableDiagnostic("J324", message, f"use NCCL_{rest}")
     if case.row is None or case.row.owner not in {"rccl", "rocm"}:
         return None
     if case.context.maker != "nvidia":
         return None
-    message = f"{case.name} is of AMD's software, and this cluster's GPUs are NVIDIA's"
+    message = f"{case.name} is for AMD GPUs, but this cluster has NVIDIA GPUs"
     return VariableDiagnostic("J324", message, "remove it", "note")
 
 
@@ -71,7 +71,7 @@ def check_lower_case(case: VariableCase) -> VariableDiagnostic | None:
     """A known name in small letters."""
     if case.row is not None or case.name.isupper() or case.name.upper() not in catalogue():
         return None
-    message = f"nothing reads {case.name}: names of variables keep their case"
+    message = f"nothing reads {case.name}: variable names are case-sensitive"
     return VariableDiagnostic("J303", message, f"did you mean '{case.name.upper()}'?")
 
 
@@ -85,16 +85,14 @@ def check_unknown(case: VariableCase) -> VariableDiagnostic | None:
         return None
     message, said = f"nothing reads {case.name}", wrong(near)
     if said is not None:
-        return VariableDiagnostic(
-            "J303", f"{message}, nor {near}", f"write instead: {said.instead}"
-        )
+        return VariableDiagnostic("J303", f"{message} or {near}", f"use {said.instead}")
     if near:
         return VariableDiagnostic("J303", message, f"did you mean '{near}'?")
     sure = case.name.startswith(("NCCL_", "TORCH_NCCL_")) and case.context.maker != "amd"
     return VariableDiagnostic("J303", message, _NOWHERE, "warning" if sure else "note")
 
 
-_NOWHERE = "remove it: no release of the program that its prefix names has had it"
+_NOWHERE = "remove it: it does not exist in any release"
 
 
 def find_nearest(name: str, share: float = 0.8) -> str:
@@ -120,7 +118,7 @@ def check_obsolete(case: VariableCase) -> VariableDiagnostic | None:
     if here <= release(row.until):
         return None
     library = "NCCL" if row.owner == "nccl" else row.owner
-    message = f"{case.name} is read by nothing since {library} {row.until}"
+    message = f"{case.name} has no effect after {library} {row.until}"
     # what went with the last releases is still read by most that are installed
     amd = case.context.maker == "amd"
     lately = row.owner == "nccl" and not case.find_release()[1]
@@ -143,7 +141,7 @@ def check_needless(case: VariableCase) -> VariableDiagnostic | None:
     program, installed = case.find_release()
     if installed and release(installed) < _NEEDLESS.get(program, (0,)):
         return None
-    message = f"{case.name} is needless: {row.successor or row.meaning}"
+    message = f"{case.name} is unnecessary: {row.successor or row.meaning}"
     return VariableDiagnostic("J310", message, "remove it", "note")
 
 
@@ -160,8 +158,8 @@ def check_too_new(case: VariableCase) -> VariableDiagnostic | None:
     since = release(row.since)
     if not since or release(installed) >= since:
         return None
-    message = f"{case.name} exists since {program} {row.since}, and {installed} is installed"
-    return VariableDiagnostic("J311", message, "remove it, or update the profile's versions")
+    message = f"{case.name} needs {program} {row.since}, but {installed} is installed"
+    return VariableDiagnostic("J311", message, "remove it, or update versions in the profile")
 
 
 def check_deprecated(case: VariableCase) -> VariableDiagnostic | None:
@@ -174,9 +172,9 @@ def check_deprecated(case: VariableCase) -> VariableDiagnostic | None:
         since = re.search(r"\d+(\.\d+)+", row.successor)
         if installed and since and release(installed) < release(since.group()):
             return None
-        said = row.successor or "its makers advise against it"
+        said = row.successor or "its developers advise against it"
         return VariableDiagnostic(
-            "J314", f"{case.name} is old: {said}", _successor(row.successor), "note"
+            "J314", f"{case.name} is deprecated: {said}", _successor(row.successor), "note"
         )
     return None
 
@@ -185,7 +183,7 @@ def _successor(text: str) -> str:
     """``removed 2.5 -> NCCL_PROTO (debug only)`` as a remedy."""
     _, arrow, new = text.partition("-> ")
     if arrow:
-        return f"write instead: {new}"
+        return f"use {new}"
     return "remove it" if not text or _DROPPED.search(text) else text
 
 

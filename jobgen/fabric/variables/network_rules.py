@@ -23,7 +23,7 @@ _CALLED = {
     "tcpxo": "GPUDirect-TCPXO",
     "gib": "gIB",
     "slingshot": "Slingshot",
-    "none": "nothing special",
+    "none": "not a special network",
 }
 
 _NETS = {
@@ -58,28 +58,28 @@ CLASHES = (
         "NCCL_IB_DISABLE",
         "1",
         RDMA,
-        "switches {fabric} off, and NCCL crawls over TCP",
-        "remove it; NCCL_NET=IB makes a silent fall-back to TCP an error",
+        "disables {fabric}: NCCL falls back to slow TCP",
+        "remove it; NCCL_NET=IB turns a silent fallback to TCP into an error",
     ),
     Clash(
         "NCCL_IB_HCA",
         "",
         _TCP | {"efa", "tcpx", "tcpxo"},
-        "names RDMA cards, and the network is {fabric}",
-        "remove it, or correct network.fabric of the profile",
+        "selects HCAs, but the network is {fabric}",
+        "remove it, or correct network.fabric in the profile",
     ),
     Clash(
         "NCCL_IB_(GID_INDEX|ADDR_FAMILY|ADDR_RANGE|ROCE_VERSION_NUM)",
         "(?!-1$).*",
         frozenset({"infiniband"}),
-        "is for RoCE, and the network is InfiniBand",
+        "is for RoCE, but the network is InfiniBand",
         _SELF,
     ),
     Clash(
         "NCCL_IB_(?!DISABLE|HCA).*",
         "",
         _TCP | {"efa", "tcpx", "tcpxo"},
-        "is of the IB transport, which {fabric} does not use",
+        "is for the IB transport, which {fabric} does not use",
         _SELF,
         "note",
     ),
@@ -87,7 +87,7 @@ CLASHES = (
         "NCCL_(SOCKET_NTHREADS|NSOCKS_PERTHREAD)",
         "",
         RDMA | {"efa"},
-        "is of the TCP transport, which {fabric} does not use",
+        "is for the TCP transport, which {fabric} does not use",
         _SELF,
         "note",
     ),
@@ -95,16 +95,29 @@ CLASHES = (
         "FI_PROVIDER",
         "(?!.*efa).+",
         frozenset({"efa"}),
-        "takes another way than EFA's",
-        "remove it: the plug-in chooses efa",
+        "selects a provider other than EFA",
+        "remove it: the plug-in selects efa",
     ),
-    Clash("FI_PROVIDER", ".*efa.*", _ALL - {"efa"}, "asks for EFA, which is not here", _SELF),
-    Clash("FI_EFA_.*", "", _ALL - {"efa"}, "is of EFA, which is not here", _SELF, "note"),
+    Clash(
+        "FI_PROVIDER",
+        ".*efa.*",
+        _ALL - {"efa"},
+        "requires EFA, which this cluster does not have",
+        _SELF,
+    ),
+    Clash(
+        "FI_EFA_.*",
+        "",
+        _ALL - {"efa"},
+        "is for EFA, which this cluster does not have",
+        _SELF,
+        "note",
+    ),
     Clash(
         "OFI_NCCL_.*",
         "",
         _ALL - {"efa", "slingshot"},
-        "is of a plug-in that {fabric} does not use",
+        "is for a plug-in that {fabric} does not use",
         _SELF,
         "note",
     ),
@@ -113,23 +126,30 @@ CLASHES = (
         "NCCL_GPUDIRECTTCPX_.*",
         "",
         _ALL - {"tcpx"},
-        "is of GPUDirect-TCPX, which is not here",
+        "is for GPUDirect-TCPX, which this cluster does not have",
         _SELF,
         "note",
     ),
-    Clash("NCCL_FASTRAK_.*", "", _ALL - {"tcpxo"}, "is of TCPXO, which is not here", _SELF, "note"),
+    Clash(
+        "NCCL_FASTRAK_.*",
+        "",
+        _ALL - {"tcpxo"},
+        "is for TCPXO, which this cluster does not have",
+        _SELF,
+        "note",
+    ),
     Clash(
         "NCCL_NET_PLUGIN",
         "none",
         _PLUGGED,
-        "keeps out the plug-in that {fabric} needs, and NCCL crawls over TCP",
+        "disables the plug-in that {fabric} needs: NCCL falls back to slow TCP",
         _SELF,
     ),
     Clash(
         "NCCL_COLLNET_ENABLE",
         "1",
         _ALL - _VERBS,
-        "is for SHARP, which switches of InfiniBand have",
+        "is for SHARP, which only InfiniBand switches have",
         _SELF,
     ),
 )
@@ -157,9 +177,11 @@ def _net(case: VariableCase, fabric: str) -> VariableDiagnostic | None:
     at_home = _NETS.get(case.text.lower())
     if at_home is None or fabric in at_home:
         return None
-    message = f"{case.format_assignment}, and the network is {_CALLED.get(fabric, fabric)}"
+    message = f"{case.format_assignment}, but the network is {_CALLED.get(fabric, fabric)}"
     lame = case.text.lower() == "socket"
-    more = ": NCCL crawls over TCP" if lame else ": NCCL finds no such network and stops"
+    more = (
+        ": NCCL falls back to slow TCP" if lame else ": NCCL does not find that network and fails"
+    )
     mild: Severity = "note" if lame and fabric not in RDMA | _PLUGGED else "warning"
     return VariableDiagnostic(
         "J316", message + more, "remove it: jobgen sets what the network needs", mild
@@ -177,7 +199,7 @@ def check_loopback(case: VariableCase) -> VariableDiagnostic | None:
         return None
     written, nodes = case.format_assignment, case.context.nodes
     message = f"{written}: {nodes} nodes cannot reach each other over loopback"
-    return VariableDiagnostic("J316", message, "name the interface that joins the nodes", "error")
+    return VariableDiagnostic("J316", message, "set the interface that connects the nodes", "error")
 
 
 def check_peer_access(case: VariableCase) -> VariableDiagnostic | None:
@@ -188,10 +210,8 @@ def check_peer_access(case: VariableCase) -> VariableDiagnostic | None:
     if not off or case.context.intra not in _NVLINKED | {"infinity-fabric"}:
         return None
     link = {"infinity-fabric": "Infinity Fabric"}.get(case.context.intra, "NVLink")
-    message = (
-        f"{case.format_assignment} switches {link} off, and data goes through the host's memory"
-    )
-    return VariableDiagnostic("J316", message, "remove it: it is for cards without peer access")
+    message = f"{case.format_assignment} disables {link}: data is copied through host memory"
+    return VariableDiagnostic("J316", message, "remove it: it is for GPUs without peer access")
 
 
 def check_devices(case: VariableCase) -> VariableDiagnostic | None:
@@ -206,10 +226,10 @@ def check_devices(case: VariableCase) -> VariableDiagnostic | None:
     ranks = case.context.ranks or case.context.gpus
     if ranks is not None and len(chosen) < ranks:
         message = (
-            f"{case.format_assignment} leaves {len(chosen)} GPUs to the {ranks} ranks of each node"
+            f"{case.format_assignment} leaves {len(chosen)} GPUs for the {ranks} ranks of a node"
         )
         return VariableDiagnostic(
-            "J322", message, "name one for each rank, or remove it: Slurm sets it"
+            "J322", message, "list one GPU per rank, or remove it: Slurm sets it"
         )
     whole = case.context.gpus in {None, len(chosen)}
     if whole and chosen == [str(index) for index in range(len(chosen))]:

@@ -64,12 +64,15 @@ def _note(memory: GpuMemory, verdict: Verdict, ask: Ask, *, host: bool) -> str:
     limit = ask.machine.memory
     if host:
         need = memory.host / GIB
-        return f"needs {need:.0f} GiB of a node's memory"
+        return f"needs {need:.0f} GiB of host memory per node"
     if verdict == "no":
         largest = max(memory.components, key=lambda part: part.bytes)
-        return f"{largest.name} alone {'are' if largest.name[-1] == 's' else 'is'} {_gib(largest)}"
+        return (
+            f"{largest.name} alone {('need' if largest.name[-1] == 's' else 'needs')} "
+            f"{_gib(largest)}"
+        )
     left = 1 - memory.nvidia_smi / limit
-    return f"leaves {left:.0%}".replace("%", " %")
+    return f"leaves {left:.0%} free".replace("%", " %")
 
 
 def _gib(part: Component) -> str:
@@ -172,7 +175,7 @@ def _why(
     for rung, found in pairs:
         need = f"{found.memory.nvidia_smi / GIB:.1f} GiB"
         if chosen is not None and found.name == chosen.name:
-            yield f"{found.title}: {need}, {found.note}; the simplest that fits"
+            yield f"{found.title}: {need}, {found.note}; simplest strategy that fits"
             return
         verdict = "does not fit" if found.verdict == "no" else "is tight"
         yield f"{found.title} ({LEVELS[rung.level]}): {need} {verdict}; {found.note}"
@@ -183,10 +186,10 @@ def _doubts(ask: Ask) -> tuple[str, ...]:
     train = ask.train
     found = []
     if train.seq_len is None:
-        found.append(f"seq_len is not set: {assume_length(ask)} is assumed")
+        found.append(f"seq_len is not set; assuming {assume_length(ask)}")
     if train.micro_batch is None and train.global_batch is None:
-        found.append("micro_batch is not set: 1 is assumed")
+        found.append("micro_batch is not set; assuming 1")
     if "optimizer" not in ask.written:
-        found.append(f"optimizer is not set: {train.optimizer} is assumed")
-    found.append("attention without a matrix of scores in memory (flash, sdpa) is assumed")
+        found.append(f"optimizer is not set; assuming {train.optimizer}")
+    found.append("assuming attention without a score matrix in memory (flash, sdpa)")
     return tuple(found)

@@ -45,18 +45,20 @@ def check_request(request: FrameworkRequest, reader: str) -> Iterator[TrainDiagn
     for axis in ("tp", "pp", "cp", "ep"):
         degree = getattr(strategy.mesh, axis)
         if degree > 1:
-            message = f"{axis}: {degree} with {strategy.trait.title} is Megatron's, not DeepSpeed's"
+            message = (
+                f"{axis}: {degree} with {strategy.trait.title} needs Megatron-LM, not DeepSpeed"
+            )
             yield TrainDiagnostic(
-                "J232", message, (axis,), f"remove {axis}, or write framework: megatron"
+                "J232", message, (axis,), f"remove {axis}, or set framework: megatron"
             )
     if strategy.recompute == "selective":
-        message = f"{_TITLES[reader]} recomputes whole layers, or nothing"
-        yield TrainDiagnostic("J236", message, ("activation_checkpointing",), "write full")
+        message = f"{_TITLES[reader]} can only recompute whole layers"
+        yield TrainDiagnostic("J236", message, ("activation_checkpointing",), "use full")
     path = strategy.offload.path
     if "$" in path:
-        message = f"nothing expands the variable in {path}: it stands in a JSON file"
+        message = f"{path} contains a variable, but nothing expands it in a JSON file"
         yield TrainDiagnostic(
-            "J235", message, ("offload", "path"), "write it out, such as /local/scratch"
+            "J235", message, ("offload", "path"), "write the full path, such as /local/scratch"
         )
 
 
@@ -64,8 +66,10 @@ def check_batch(request: FrameworkRequest, reader: str) -> TrainDiagnostic | Non
     """DeepSpeed itself stops where the configuration says no batch; the others fill it in."""
     if request.strategy.batch or reader != "deepspeed":
         return None
-    message = "DeepSpeed has to be told the batch, and train: says nothing of it"
-    return TrainDiagnostic("J236", message, ("micro_batch",), "write micro_batch: 1, or what fits")
+    message = "DeepSpeed needs a batch size, and train: sets none"
+    return TrainDiagnostic(
+        "J236", message, ("micro_batch",), "set micro_batch: 1, or the largest that fits"
+    )
 
 
 def _batch(request: FrameworkRequest, reader: str) -> Iterator[ChosenKey]:
@@ -79,7 +83,7 @@ def _batch(request: FrameworkRequest, reader: str) -> Iterator[ChosenKey]:
         for name, (value, key) in zip(_BATCH, said, strict=True):
             yield ChosenKey((name,), value, key=key)
     elif reader != "deepspeed":
-        why = f"{_TITLES[reader]} fills it in: train: says nothing of batches"
+        why = f"{_TITLES[reader]} fills it in: train: sets no batch size"
         for name in _BATCH:
             yield ChosenKey((name,), "auto", why)
 
@@ -89,7 +93,7 @@ def _precision(request: FrameworkRequest) -> Iterator[ChosenKey]:
     if precision != "fp32":
         yield ChosenKey((precision, "enabled"), value=True, key=("precision",))
     if precision == "fp16":
-        yield ChosenKey(("fp16", "loss_scale"), 0, "0 is DeepSpeed's word for a scale that adapts")
+        yield ChosenKey(("fp16", "loss_scale"), 0, "0 selects dynamic loss scaling")
 
 
 def _clipping(request: FrameworkRequest, reader: str) -> Iterator[ChosenKey]:
@@ -98,9 +102,9 @@ def _clipping(request: FrameworkRequest, reader: str) -> Iterator[ChosenKey]:
     if clipping is not None:
         yield ChosenKey(path, float(clipping), key=("gradient_clipping",))
     elif reader == "hf-trainer":
-        yield ChosenKey(path, "auto", "the Trainer fills in its max_grad_norm")
+        yield ChosenKey(path, "auto", "the Trainer fills in max_grad_norm")
     else:
-        why = "nothing is clipped; left out, DeepSpeed 0.19 clips at 1.0"
+        why = "no clipping; DeepSpeed 0.19 clips at 1.0 by default"
         yield ChosenKey(path, 0.0, why)
 
 
@@ -109,10 +113,10 @@ def _sharding(request: FrameworkRequest) -> Iterator[ChosenKey]:
     stage = trait.stage if trait.family == "zero" else 0
     yield ChosenKey((_ZERO, "stage"), stage, key=("strategy",))
     if stage == 3 and not request.gpus:
-        why = "a CPU has no streams that communication could overlap in"
+        why = "a CPU has no streams to overlap communication with"
         yield ChosenKey((_ZERO, "overlap_comm"), value=False, why=why)
     if stage == 2 and request.gpus:
-        why = "gradients are reduced while the backward pass goes on, for a second bucket's memory"
+        why = "overlap gradient reduction with the backward pass; needs memory for a second bucket"
         yield ChosenKey((_ZERO, "overlap_comm"), value=True, why=why)
 
 
@@ -123,12 +127,12 @@ def _buckets(request: FrameworkRequest) -> Iterator[ChosenKey]:
         return
     square = hidden * hidden
     sizes = (
-        ("reduce_bucket_size", square, "hidden x hidden elements: a matrix of the model"),
-        ("stage3_prefetch_bucket_size", 9 * square // 10, "0.9 x hidden x hidden elements ahead"),
+        ("reduce_bucket_size", square, "hidden x hidden: one weight matrix of the model"),
+        ("stage3_prefetch_bucket_size", 9 * square // 10, "0.9 x hidden x hidden, prefetched"),
         (
             "stage3_param_persistence_threshold",
             10 * hidden,
-            "10 x hidden: norms and biases stay whole on every rank",
+            "10 x hidden: norms and biases stay unsharded on every rank",
         ),
     )
     for name, value, why in sizes:
@@ -146,10 +150,12 @@ def _offload(request: FrameworkRequest) -> Iterator[ChosenKey]:
         if wanted:
             yield from _place(request, name)
     if offload.optimizer:
-        why = "the program brings its optimizer: DeepSpeed would refuse any but its own CPU Adam"
+        why = (
+            "the program creates its own optimizer; by default DeepSpeed accepts only its CPU Adam"
+        )
         yield ChosenKey(("zero_force_ds_cpu_optimizer",), value=False, why=why)
     if offload.to == "nvme":
-        why = "DeepSpeed's default, to be changed to what ds_nvme_tune finds on the node"
+        why = "DeepSpeed's default; tune it with ds_nvme_tune on the node"
         for name, value in _AIO.items():
             yield ChosenKey(("aio", name), value, why)
 
@@ -160,11 +166,15 @@ def _place(request: FrameworkRequest, name: str) -> Iterator[ChosenKey]:
     if offload.to == "nvme":
         yield ChosenKey((_ZERO, name, "nvme_path"), offload.path, key=("offload", "path"))
     pinned = request.gpus
-    why = "copies to the GPU go on beside its work" if pinned else "no GPU copies from it"
+    why = (
+        "overlaps copies to the GPU with computation"
+        if pinned
+        else "no GPU copies from this memory"
+    )
     yield ChosenKey((_ZERO, name, "pin_memory"), pinned, why)
     largest = _largest(request)
     if name == "offload_param" and offload.to == "nvme" and largest > _BUFFER:
-        why = "a rank's part of the embedding has to fit a buffer, and the default is smaller"
+        why = "each rank's part of the embedding must fit a buffer; the default is smaller"
         yield ChosenKey((_ZERO, name, "buffer_size"), largest, why)
 
 
@@ -179,7 +189,7 @@ def _largest(request: FrameworkRequest) -> int:
 def _saving(request: FrameworkRequest, reader: str) -> Iterator[ChosenKey]:
     trait = request.strategy.trait
     if trait.family == "zero" and trait.stage == 3 and reader != "deepspeed":
-        why = f"{_TITLES[reader]} saves the model whole at the end, gathered from its shards"
+        why = f"{_TITLES[reader]} saves the whole model at the end, gathered from its shards"
         path = (_ZERO, "stage3_gather_16bit_weights_on_model_save")
         yield ChosenKey(path, value=True, why=why)
 
@@ -187,5 +197,5 @@ def _saving(request: FrameworkRequest, reader: str) -> Iterator[ChosenKey]:
 def _recompute(request: FrameworkRequest, reader: str) -> Iterator[ChosenKey]:
     if request.strategy.recompute != "none" and reader == "deepspeed":
         path = ("activation_checkpointing", "partition_activations")
-        why = "activations are split over tensor parallel ranks only, and there are none"
+        why = "activations are split over tensor-parallel ranks only, and there are none"
         yield ChosenKey(path, value=False, why=why)

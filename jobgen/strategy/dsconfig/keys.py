@@ -55,11 +55,11 @@ def _inside(values: Mapping[str, Any], path: Path, *, auto: bool) -> Iterator[Ke
         if known is None:
             yield KeyDiagnostic(here, *_unknown(here))
         elif known.status == "removed":
-            message = f"{'.'.join(here)} is gone from DeepSpeed, and 0.19 stops at it"
+            message = f"{'.'.join(here)} was removed from DeepSpeed, and 0.19 rejects it"
             yield KeyDiagnostic(here, message, "remove it")
         elif known.status == "deprecated":
-            message = f"{'.'.join(here)} is a name that DeepSpeed gave up"
-            yield KeyDiagnostic(here, message, f"write {known.instead}")
+            message = f"{'.'.join(here)} is an old name that DeepSpeed no longer reads"
+            yield KeyDiagnostic(here, message, f"use {known.instead}")
         else:
             yield from _value(known, value, here, auto=auto)
 
@@ -69,7 +69,7 @@ def _value(known: DeepSpeedKey, value: Any, path: Path, *, auto: bool) -> Iterat
     if known.kind == "block" and isinstance(value, dict):
         yield from _inside(value, path, auto=auto)
     elif known.kind == "block" and value is not None:
-        yield KeyDiagnostic(path, f"{name} is a mapping of settings", f"such as {_example(path)}")
+        yield KeyDiagnostic(path, f"{name} must be a mapping", f"such as {_example(path)}")
     elif known.kind == "free" and isinstance(value, dict) and path[-1] == "params" and not auto:
         for inner, held in value.items():
             if held == "auto":
@@ -80,7 +80,7 @@ def _value(known: DeepSpeedKey, value: Any, path: Path, *, auto: bool) -> Iterat
 
 def _auto(path: Path) -> KeyDiagnostic:
     message = f'{".".join(path)} is "auto", which only accelerate and the Trainer fill in'
-    return KeyDiagnostic(path, message, "write a value, or remove it")
+    return KeyDiagnostic(path, message, "set a value, or remove it")
 
 
 def _known(path: Path) -> DeepSpeedKey | None:
@@ -102,8 +102,8 @@ def _any_name(path: Path) -> DeepSpeedKey | None:
 def _unknown(path: Path) -> tuple[str, str]:
     block, name = path[:-1], path[-1]
     strict = any(key.strict for key in _siblings(block))
-    fate = "which stops at it" if strict else "which silently ignores it"
-    message = f"{'.'.join(path)} is no key of DeepSpeed, {fate}"
+    fate = "DeepSpeed rejects it" if strict else "DeepSpeed silently ignores it"
+    message = f"unknown DeepSpeed key {'.'.join(path)}; {fate}"
     return message, _guess(block, name)
 
 
@@ -114,7 +114,7 @@ def _guess(block: Path, name: str) -> str:
         return f"did you mean '{near[0]}'?"
     elsewhere = [k for k, key in deepspeed_keys().items() if k.endswith(f".{name}") and key.current]
     if elsewhere:
-        return f"it stands in {elsewhere[0].rpartition('.')[0]}"
+        return f"it belongs in {elsewhere[0].rpartition('.')[0]}"
     return "remove it"
 
 

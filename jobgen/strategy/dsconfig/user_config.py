@@ -57,11 +57,11 @@ def read(content: bytes, name: str) -> tuple[UserConfig, list[TrainDiagnostic]]:
         text = content.decode("utf-8-sig")
         values = json.loads(text, object_pairs_hook=_once, parse_constant=_constant)
     except (ValueError, RecursionError) as error:
-        hint = "no comments and no comma at the end: only DeepSpeed itself would read past them"
-        return UserConfig(name, {}, {}), [_fault(f"{name} is no JSON: {error}", hint)]
+        hint = "JSON has no comments and no trailing commas; only DeepSpeed itself accepts them"
+        return UserConfig(name, {}, {}), [_fault(f"{name} is not valid JSON: {error}", hint)]
     if not isinstance(values, dict):
         return UserConfig(name, {}, {}), [
-            _fault(f"{name} holds no mapping", '{"train_batch_size": …}')
+            _fault(f"{name} must contain a mapping", '{"train_batch_size": …}')
         ]
     return UserConfig(name, values, keys.index_lines(text)), []
 
@@ -92,8 +92,8 @@ def merge_config(request: FrameworkRequest, reader: str, asked: tuple[ChosenKey,
             continue
         if held is None or held == "auto":
             put(values, each.path, each.value)
-            said = f"train.{'.'.join(each.key)} says it" if each.key else each.why
-            why[".".join(each.path)] = f"{found.name} leaves it open: {said}"
+            said = f"train.{'.'.join(each.key)}" if each.key else each.why
+            why[".".join(each.path)] = f"not set in {found.name}: {said}"
     for name in ("fp16", "bf16"):
         if get(values, (name, "enabled")) == "auto":
             put(values, (name, "enabled"), request.strategy.precision == name)
@@ -117,33 +117,35 @@ def _combinations(found: UserConfig) -> Iterator[TrainDiagnostic]:
     values = found.values
     if _on(values, "fp16") and _on(values, "bf16"):
         message = f"{found.cite(('fp16',))}: fp16 and bf16 are both enabled"
-        yield _fault(message, "keep one of them; train.precision says bf16 where it is left out")
+        yield _fault(message, "keep one of the two; train.precision defaults to bf16")
     stage = get(values, (_ZERO, "stage")) or 0
     for name in _OFFLOADS:
         path = (_ZERO, name)
         device = get(values, (*path, "device"))
         if device in {"cpu", "nvme"} and name == "offload_param" and stage != 3:
-            message = f"{found.cite(path)}: parameters are offloaded in ZeRO-3 only, not in {stage}"
-            yield _fault(message, "write stage 3, or remove offload_param", "J235")
+            message = (
+                f"{found.cite(path)}: offloading parameters needs ZeRO-3, but stage is {stage}"
+            )
+            yield _fault(message, "set stage 3, or remove offload_param", "J235")
         if device == "nvme":
             yield from _nvme(found, path, stage)
     stages = get(values, ("pipeline", "stages"))
     if isinstance(stages, int) and stages > 1 and stage >= 2:
-        message = f"{found.cite(('pipeline',))}: ZeRO-{stage} does not go with a pipeline"
-        yield _fault(message, "write stage 1", "J232")
+        message = f"{found.cite(('pipeline',))}: ZeRO-{stage} does not support pipeline parallelism"
+        yield _fault(message, "set stage 1", "J232")
 
 
 def _nvme(found: UserConfig, path: Path, stage: int) -> Iterator[TrainDiagnostic]:
     where = found.cite(path)
     place = get(found.values, (*path, "nvme_path"))
     if not place:
-        yield _fault(f"{where}: nvme has no nvme_path", "such as /local/scratch", "J235")
+        yield _fault(f"{where}: device nvme needs nvme_path", "such as /local/scratch", "J235")
     elif "$" in str(place):
-        message = f"{where}: nothing expands the variable in {place}: it stands in a JSON file"
-        yield _fault(message, "write it out, such as /local/scratch", "J235")
+        message = f"{where}: {place} contains a variable, but nothing expands it in a JSON file"
+        yield _fault(message, "write the full path, such as /local/scratch", "J235")
     if stage != 3:
-        message = f"{where}: DeepSpeed offloads to NVMe in ZeRO-3 only, not in {stage}"
-        yield _fault(message, 'write stage 3, or "device": "cpu"', "J235")
+        message = f"{where}: offloading to NVMe needs ZeRO-3, but stage is {stage}"
+        yield _fault(message, 'set stage 3, or "device": "cpu"', "J235")
 
 
 def _contradictions(request: FrameworkRequest, found: UserConfig) -> Iterator[TrainDiagnostic]:
@@ -157,9 +159,11 @@ def _contradictions(request: FrameworkRequest, found: UserConfig) -> Iterator[Tr
             continue
         each = said.get(path)
         if each is None and path[-1] == "device" and held != "none":
-            yield _differ(found, path, held, f"train.{key} leaves it on the GPU")
+            yield _differ(found, path, held, f"train.{key} does not offload it")
         elif each is not None and each.key and not _same(held, each.value):
-            said_so = _product(request) if path in _BATCH else f"train.{key} makes it {each.value}"
+            said_so = (
+                _product(request) if path in _BATCH else f"train.{key} sets it to {each.value}"
+            )
             yield _differ(found, path, held, said_so)
     for name in ("fp16", "bf16"):
         path = (name, "enabled")
@@ -173,14 +177,14 @@ def _product(request: FrameworkRequest) -> str:
     if batch is None:
         return ""
     return (
-        f"train: makes the batch {batch.micro} x {batch.accumulation} x {batch.ranks} ranks = "
-        f"{batch.total}"
+        f"train: sets the batch to {batch.micro} x {batch.accumulation} x {batch.ranks} "
+        f"ranks = {batch.total}"
     )
 
 
 def _differ(found: UserConfig, path: Path, held: object, said: str) -> TrainDiagnostic:
-    message = f"{found.cite(path)}: {'.'.join(path)} is {held}, and {said}"
-    return _fault(message, f"write the same in both, or remove it from {found.name}")
+    message = f"{found.cite(path)}: {'.'.join(path)} is {held}, but {said}"
+    return _fault(message, f"set the same value in both, or remove it from {found.name}")
 
 
 def _arithmetic(found: UserConfig, ranks: int, reader: str) -> Iterator[TrainDiagnostic]:
@@ -189,12 +193,14 @@ def _arithmetic(found: UserConfig, ranks: int, reader: str) -> Iterator[TrainDia
     numbers = [n for n in given if n is not None and n != "auto"]
     wrong = next((n for n in numbers if not isinstance(n, int) or n is True or n < 1), None)
     if wrong is not None:
-        yield _fault(f"{found.name}: a batch of {wrong}", "whole numbers from 1 on", "J230")
+        yield _fault(
+            f"{found.name}: invalid batch size {wrong}", "must be an integer of at least 1", "J230"
+        )
         return
     total, micro, steps = (n if isinstance(n, int) else None for n in given)
     if total is None and micro is None:
         if reader == "deepspeed":
-            hint = f'write "{_MICRO[0]}": 1, or what fits'
+            hint = f'set "{_MICRO[0]}": 1, or the largest that fits'
             yield _fault(f"{found.name} sets no batch", hint)
         return
     if total is None:
@@ -203,8 +209,11 @@ def _arithmetic(found: UserConfig, ranks: int, reader: str) -> Iterator[TrainDia
     steps = steps or max(1, total // micro // ranks)
     if total != micro * steps * ranks:
         product = f"{micro} x {steps} x {ranks} ranks"
-        message = f"{found.cite(_TOTAL)}: train_batch_size {total} is not {product}"
-        hint = f"write {micro * steps * ranks}, or leave it out"
+        message = (
+            f"{found.cite(_TOTAL)}: train_batch_size is {total}, but {product} = "
+            f"{micro * steps * ranks}"
+        )
+        hint = f"set {micro * steps * ranks}, or remove it"
         yield _fault(message, hint, "J230")
 
 
@@ -224,10 +233,10 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise _RepeatedError(f"'{name}' stands there twice")
+            raise _RepeatedError(f"duplicate key '{name}'")
         found[name] = value
     return found
 
 
 def _constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no number of JSON")
+    raise ValueError(f"{word} is not a JSON number")

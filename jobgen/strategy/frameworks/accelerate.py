@@ -21,8 +21,8 @@ _PRECISION = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}
 _STRATEGY = ("train", "strategy")
 _AXES = {"replicate": "dp_replicate_size", "shard": "dp_shard_size", "tp": "tp_size"}
 _CPU = (
-    "accelerate has {title} on GPUs only. On these CPUs the program has to begin with "
-    "PartialState(cpu=True){more}: otherwise each rank trains alone, on all of the data"
+    "accelerate supports {title} on GPUs only. On these CPUs the program must start with "
+    "PartialState(cpu=True){more}; otherwise each rank trains alone on all of the data"
 )
 
 
@@ -94,19 +94,22 @@ def _variables(request: FrameworkRequest) -> dict[str, Setting]:
     family = strategy.trait.family
     found: dict[str, Setting] = {}
     if strategy.batch:
-        why = "what Accelerator accumulates: its configuration file cannot say it"
+        why = (
+            "accumulation steps for Accelerator; accelerate's configuration file has no key "
+            "for them"
+        )
         count = str(strategy.batch.accumulation)
         found["ACCELERATE_GRADIENT_ACCUMULATION_STEPS"] = Setting(count, why, place)
     if family == "zero":
         path = f"$JOBGEN_BUNDLE_DIR/{dsconfig.FILE}"
-        why = "DeepSpeed's configuration: the launcher's file cannot name it by a variable"
+        why = "DeepSpeed configuration; the launcher's file cannot refer to it by variable"
         found["ACCELERATE_DEEPSPEED_CONFIG_FILE"] = Setting(path, why, place)
     if not request.gpus:
-        why = "there is no GPU: accelerate joins the ranks over gloo then, and leaves none alone"
+        why = "without a GPU, accelerate connects the ranks over gloo"
         if family == "ddp":
             found["ACCELERATE_USE_CPU"] = Setting("true", why, place)
         else:
-            why = "the device is the CPU, without a number: FSDP refuses cpu:0"
+            why = 'the device must be "cpu" without an index: FSDP rejects cpu:0'
             found["ACCELERATE_TORCH_DEVICE"] = Setting("cpu", why, place)
     return found
 
@@ -129,13 +132,16 @@ def _notes(request: FrameworkRequest) -> Iterator[Note]:
             more = ".distributed_type = DistributedType.MULTI_GPU"
         yield Note(_CPU.format(title=title, more=more), _STRATEGY)
     if strategy.recompute == "full" and family in {"ddp", "zero"}:
-        message = f"accelerate recomputes nothing under {title}: the program does, by strategy.json"
+        message = (
+            f"accelerate has no recompute option with {title}: the program must apply it, from "
+            "strategy.json"
+        )
         yield Note(message, ("train", "activation_checkpointing"))
     if strategy.mesh.tp > 1:
-        message = "the program loads the model with tp_plan: accelerate shards what is left of it"
+        message = "the program must load the model with tp_plan; accelerate shards the rest"
         yield Note(message, ("train", "tp"))
     if strategy.mesh.cp > 1:
-        message = "the program runs its steps inside Accelerator.maybe_context_parallel"
+        message = "the program must run its steps inside Accelerator.maybe_context_parallel"
         yield Note(message, ("train", "cp"))
 
 
@@ -149,8 +155,8 @@ def _ddp(request: FrameworkRequest) -> Iterator[Note]:
     names = ", ".join(name for name, asked in said.items() if asked)
     if names:
         yield Note(
-            f"accelerate's file knows no {names}: the program hands it to Accelerator in "
-            "DistributedDataParallelKwargs, by strategy.json",
+            f"accelerate's file has no {names}: the program must pass it to Accelerator in "
+            "DistributedDataParallelKwargs, from strategy.json",
             _STRATEGY,
         )
 
@@ -161,18 +167,18 @@ def _faults(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
         yield from fsdp.check_plugin(request, "accelerate")
     for axis in ("pp", "ep"):
         if strategy.trait.family == "fsdp2" and getattr(strategy.mesh, axis) > 1:
-            message = f"accelerate has no {axis} for programs"
+            message = f"accelerate does not support {axis}"
             yield TrainDiagnostic(
-                "J236", message, (axis,), f"remove {axis}, or write framework: torch"
+                "J236", message, (axis,), f"remove {axis}, or set framework: torch"
             )
     if strategy.trait.family != "zero" and strategy.recompute == "selective":
-        message = "accelerate recomputes whole layers, or nothing"
-        yield TrainDiagnostic("J236", message, ("activation_checkpointing",), "write full")
+        message = "accelerate can only recompute whole layers"
+        yield TrainDiagnostic("J236", message, ("activation_checkpointing",), "use full")
 
 
 def _yaml(sections: Mapping[str, Any]) -> str:
     """The file. Its values are words, numbers and flags."""
-    lines = ["# What accelerate launch would ask for, by jobgen from train: in the job file."]
+    lines = ["# Answers to accelerate's questions, written by jobgen from train: in the job file."]
     for key, value in sections.items():
         if isinstance(value, Mapping):
             lines += [f"{key}:", *(f"  {name}: {_scalar(each)}" for name, each in value.items())]

@@ -22,7 +22,7 @@ def configure(request: FrameworkRequest) -> Configured:
     found = dsconfig.build_config(request, "deepspeed")
     beside = torch.configure(request)
     place = f"$JOBGEN_BUNDLE_DIR/{dsconfig.FILE}"
-    why = "DeepSpeed's configuration of the strategy"
+    why = "DeepSpeed configuration"
     return Configured(
         files=(dsconfig.build_file(found), *beside.files),
         env={_NAME: Setting(place, why, request.place), **beside.env},
@@ -36,25 +36,28 @@ def _notes(request: FrameworkRequest) -> Iterator[Note]:
     strategy = request.strategy
     if strategy.recompute != "none":
         yield Note(
-            "activation_checkpointing in ds_config.json only configures deepspeed.checkpointing: "
-            "the program itself has to call deepspeed.checkpointing.checkpoint around its layers",
+            "activation_checkpointing in ds_config.json only configures "
+            "deepspeed.checkpointing: the program itself must call "
+            "deepspeed.checkpointing.checkpoint around its layers",
             ("train", "activation_checkpointing"),
         )
     if strategy.offload.optimizer and strategy.config is None:
         yield Note(
-            "the optimizer's step runs on the CPU: deepspeed.ops.adam.DeepSpeedCPUAdam is several "
-            "times as fast there as torch's, and needs a C++ compiler on the node",
+            "the optimizer step runs on the CPU: use deepspeed.ops.adam.DeepSpeedCPUAdam, "
+            "which is several times faster there than torch's; it needs a C++ compiler on "
+            "the node",
             _OFFLOAD,
         )
     if strategy.offload.to == "nvme" and strategy.offload:
         yield Note(
-            "offload to NVMe builds DeepSpeed's async_io on the node: libaio's headers "
-            "(libaio-dev, libaio-devel) and a C++ compiler have to be there",
+            "offloading to NVMe builds DeepSpeed's async_io on the node: install libaio's "
+            "headers (libaio-dev, libaio-devel) and a C++ compiler",
             _OFFLOAD,
         )
     if strategy.offload.to == "nvme" and strategy.offload.optimizer:
         yield Note(
-            "DeepSpeed 0.19 goes on from a checkpoint without the moments of an optimizer on NVMe, "
-            "and does not say so: docs/howto/train.md tells what to do before load_checkpoint",
+            "DeepSpeed 0.19 resumes from a checkpoint without the moments of an optimizer "
+            "on NVMe, and prints no warning: see docs/howto/train.md for what to do before "
+            "load_checkpoint",
             _OFFLOAD,
         )

@@ -26,18 +26,18 @@ def list_settings(request: FrameworkRequest) -> Iterator[FsdpSetting]:
     strategy = request.strategy
     version = 2 if strategy.trait.family == "fsdp2" else 1
     yield FsdpSetting("version", version)
-    why = "layers are sharded, and recomputed, one by one"
+    why = "shard and recompute layer by layer"
     if not strategy.wrap:
-        why += ": those that the model names in _no_split_modules"
+        why += ": those in the model's _no_split_modules"
     yield FsdpSetting("auto_wrap_policy", "TRANSFORMER_BASED_WRAP", why)
     if strategy.wrap:
         yield FsdpSetting("transformer_layer_cls_to_wrap", ",".join(strategy.wrap))
-    why = "every rank writes its shard: checkpoints load on another number of ranks, too"
+    why = "sharded checkpoints, which load on any number of ranks"
     yield FsdpSetting("state_dict_type", "SHARDED_STATE_DICT", why)
     yield FsdpSetting("activation_checkpointing", strategy.recompute == "full")
     name = strategy.sizes.name
     hub = bool(name) and not name.endswith(".json") and request.gpus
-    why = "rank 0 alone reads the model's weights" if hub else "every rank makes the model itself"
+    why = "only rank 0 reads the weights" if hub else "every rank creates the model itself"
     yield FsdpSetting("cpu_ram_efficient_loading", hub, why)
     if version == 1:
         yield from _first(request)
@@ -45,13 +45,13 @@ def list_settings(request: FrameworkRequest) -> Iterator[FsdpSetting]:
 
 def _first(request: FrameworkRequest) -> Iterator[FsdpSetting]:
     """What only FSDP1 has."""
-    why = "all ranks start from rank 0's weights"
+    why = "broadcast rank 0's weights to all ranks"
     if not request.gpus:
-        why = "every rank makes the model from the same seed: accelerate's broadcast needs a GPU"
+        why = "every rank creates the model from the same seed; accelerate's broadcast needs a GPU"
     yield FsdpSetting("sync_module_states", request.gpus, why)
-    why = "parameters keep their names, groups and shapes"
+    why = "keep the names, groups and shapes of parameters"
     yield FsdpSetting("use_orig_params", value=True, why=why)
-    why = "the next layer is gathered while this one's gradients are computed; torch's default"
+    why = "gather the next layer while computing this one's gradients; torch's default"
     yield FsdpSetting("backward_prefetch", "BACKWARD_PRE", why)
 
 
@@ -67,15 +67,18 @@ def check_plugin(request: FrameworkRequest, title: str) -> Iterator[TrainDiagnos
     """What the plugin cannot say."""
     strategy, mesh = request.strategy, request.strategy.mesh
     if not isinstance(strategy.reshard, bool):
-        message = f"{title} takes true or false for reshard_after_forward, not {strategy.reshard}"
+        message = f"{title} accepts true or false for reshard_after_forward, not {strategy.reshard}"
         path = ("strategy", "reshard_after_forward")
-        yield TrainDiagnostic("J236", message, path, "write true, or framework: torch")
+        yield TrainDiagnostic("J236", message, path, "use true, or framework: torch")
     if strategy.name == "fsdp-hybrid" and not request.gpus:
-        message = "HYBRID_SHARD shards over the GPUs of a node, and these ranks have none"
+        message = "HYBRID_SHARD shards over the GPUs of a node, but these ranks have no GPUs"
         yield TrainDiagnostic(
-            "J236", message, ("strategy",), "write strategy: {type: fsdp2, shard: N}"
+            "J236", message, ("strategy",), "set strategy: {type: fsdp2, shard: N}"
         )
     elif strategy.name == "fsdp-hybrid" and mesh.shard != request.ranks_per_node:
-        message = f"{title} shards HYBRID_SHARD over the {request.ranks_per_node} ranks of a node"
-        hint = f"remove shard, or write strategy: {{type: fsdp2, shard: {mesh.shard}}}"
+        message = (
+            f"{title} with HYBRID_SHARD always shards over the {request.ranks_per_node} ranks "
+            "of a node"
+        )
+        hint = f"remove shard, or set strategy: {{type: fsdp2, shard: {mesh.shard}}}"
         yield TrainDiagnostic("J236", message, ("strategy", "shard"), hint)

@@ -67,7 +67,7 @@ def _options(request: FrameworkRequest) -> Iterator[ProgramOption]:
     if strategy.recompute == "full" and family not in {"fsdp", "fsdp2"}:
         yield ProgramOption("--gradient_checkpointing", "true")
     if not request.gpus:
-        yield ProgramOption("--use_cpu", "true", "there is no GPU: the ranks are joined over gloo")
+        yield ProgramOption("--use_cpu", "true", "without GPUs, the ranks communicate over gloo")
     if family == "ddp":
         yield from _ddp(request)
     elif family == "zero":
@@ -79,7 +79,7 @@ def _options(request: FrameworkRequest) -> Iterator[ProgramOption]:
 
 def _same_as(found: dsconfig.Written, request: FrameworkRequest) -> Iterator[ProgramOption]:
     """What a file of the user's says alone: the Trainer stops where its own default differs."""
-    why = "as the DeepSpeed configuration says"
+    why = "from the DeepSpeed configuration"
     strategy = request.strategy
     clipping = found.values.get("gradient_clipping")
     if strategy.clipping is None and isinstance(clipping, int | float):
@@ -128,7 +128,7 @@ def _fsdp(request: FrameworkRequest) -> Iterator[fsdp.FsdpSetting]:
 
 def _notes(request: FrameworkRequest) -> Iterator[Note]:
     if request.strategy.trait.family == "fsdp":
-        message = "transformers 5 calls FSDP1 deprecated, and will drop it: strategy: fsdp2 stays"
+        message = "FSDP1 is deprecated in transformers 5 and will be removed; use strategy: fsdp2"
         yield Note(message, ("train", "strategy"))
 
 
@@ -139,16 +139,16 @@ def _faults(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
         yield from fsdp.check_plugin(request, _TITLE)
         yield from _mesh(request)
         if not request.gpus:
-            message = f"{_TITLE} shards on GPUs only: on CPUs it would train as DDP, and not say so"
-            yield TrainDiagnostic("J236", message, ("strategy",), "write strategy: zero2, or ddp")
+            message = f"{_TITLE} shards on GPUs only: on CPUs it silently falls back to DDP"
+            yield TrainDiagnostic("J236", message, ("strategy",), "set strategy: zero2, or ddp")
     if strategy.hook != "none":
-        message = f"{_TITLE} has no option for a hook of DDP"
+        message = f"{_TITLE} has no option for a DDP communication hook"
         yield TrainDiagnostic(
-            "J236", message, ("strategy", "hook"), "remove it, or write framework: torch"
+            "J236", message, ("strategy", "hook"), "remove it, or set framework: torch"
         )
     if family != "zero" and strategy.recompute == "selective":
-        message = f"{_TITLE} recomputes whole layers, or nothing"
-        yield TrainDiagnostic("J236", message, ("activation_checkpointing",), "write full")
+        message = f"{_TITLE} can only recompute whole layers"
+        yield TrainDiagnostic("J236", message, ("activation_checkpointing",), "use full")
 
 
 def _mesh(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
@@ -157,9 +157,9 @@ def _mesh(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
         if getattr(mesh, axis) > 1:
             message = f"{_TITLE} has no option for {axis}"
             yield TrainDiagnostic(
-                "J236", message, (axis,), f"remove {axis}, or write framework: accelerate"
+                "J236", message, (axis,), f"remove {axis}, or set framework: accelerate"
             )
     if request.strategy.trait.family == "fsdp2" and mesh.replicate > 1:
-        message = f"{_TITLE} has no option for FSDP2 over a part of the ranks"
-        hint = "remove shard, or write framework: accelerate"
+        message = f"{_TITLE} has no option for FSDP2 over a subset of the ranks"
+        hint = "remove shard, or set framework: accelerate"
         yield TrainDiagnostic("J236", message, ("strategy", "shard"), hint)

@@ -70,7 +70,7 @@ def _trainer(request: FrameworkRequest) -> Iterator[ProgramOption]:
     if strategy.clipping is not None and strategy.trait.family != "zero":
         yield ProgramOption("--trainer.gradient_clip_val", strategy.clipping)
     if not program_options.has_option(request.run_args, "--trainer.default_root_dir"):
-        reason = "where Lightning keeps its checkpoints, if no logger says otherwise"
+        reason = "Lightning's default directory for checkpoints, unless a logger sets one"
         yield ProgramOption("--trainer.default_root_dir", CHECKPOINTS, reason)
     # the class stands before its arguments, which come next
     yield ProgramOption("--trainer.strategy", _STRATEGIES + _CLASSES[strategy.trait.family])
@@ -85,7 +85,7 @@ def _own(request: FrameworkRequest) -> tuple[ProgramOption, ...]:
 def _ddp(strategy: Strategy) -> Iterator[ProgramOption]:
     yield ProgramOption("bucket_cap_mb", strategy.bucket_mb)
     yield ProgramOption("static_graph", _yes(strategy.static_graph))
-    reason = "gradients live in the buckets that are reduced, not twice"
+    reason = "gradients share memory with the reduction buckets"
     yield ProgramOption("gradient_as_bucket_view", "true", reason)
     if strategy.hook != "none":
         yield ProgramOption("ddp_comm_hook", f"{_HOOKS}{strategy.hook}_compress_hook")
@@ -101,7 +101,7 @@ def _fsdp(strategy: Strategy) -> Iterator[ProgramOption]:
         yield ProgramOption("auto_wrap_policy", json.dumps(strategy.wrap))
     if strategy.recompute == "full":
         yield ProgramOption("activation_checkpointing", json.dumps(strategy.wrap))
-    reason = "every rank saves its own part, and other numbers of ranks can load it"
+    reason = "sharded checkpoints, which load on any number of ranks"
     yield ProgramOption("state_dict_type", "sharded", reason)
 
 
@@ -133,10 +133,10 @@ def _faults(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
     strategy = request.strategy
     family = strategy.trait.family
     if not request.gpus and family in {"fsdp", "zero"}:
-        message = f"{TITLE} runs {strategy.trait.title} on GPUs only, and these ranks have none"
-        yield TrainDiagnostic(
-            "J236", message, ("strategy",), "write strategy: ddp, or ask for GPUs"
+        message = (
+            f"{TITLE} supports {strategy.trait.title} on GPUs only, but these ranks have no GPUs"
         )
+        yield TrainDiagnostic("J236", message, ("strategy",), "set strategy: ddp, or request GPUs")
     if family == "fsdp":
         yield from _fsdp_faults(strategy)
     if family == "fsdp2":
@@ -145,17 +145,17 @@ def _faults(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
 
 def _fsdp_faults(strategy: Strategy) -> Iterator[TrainDiagnostic]:
     if strategy.clipping:
-        message = f"{TITLE} does not clip the norm of gradients under {strategy.trait.title}"
-        hint = "write strategy: fsdp2, or remove it"
+        message = f"{TITLE} cannot clip gradients by norm with {strategy.trait.title}"
+        hint = "set strategy: fsdp2, or remove it"
         yield TrainDiagnostic("J236", message, ("gradient_clipping",), hint)
     named = [name for name in strategy.wrap if "." not in name]
     if named:
-        message = f"{TITLE} imports the classes that it wraps, and {named[0]} names no module"
-        hint = f"write the whole path, such as model.{named[0]}"
+        message = f"{TITLE} imports the classes to wrap, but {named[0]} has no module path"
+        hint = f"write the full path, such as model.{named[0]}"
         yield TrainDiagnostic("J236", message, ("wrap",), hint)
     if strategy.recompute == "selective" or (strategy.recompute == "full" and not strategy.wrap):
-        message = f"{TITLE} recomputes whole layers, of the classes that wrap names"
-        hint = "write activation_checkpointing: full, and wrap: [model.Block]"
+        message = f"{TITLE} can only recompute whole layers, of the classes in wrap"
+        hint = "set activation_checkpointing: full and wrap: [model.Block]"
         yield TrainDiagnostic("J236", message, ("activation_checkpointing",), hint)
 
 
@@ -164,41 +164,41 @@ def _fsdp2_faults(strategy: Strategy) -> Iterator[TrainDiagnostic]:
     for axis in ("pp", "cp", "ep"):
         degree = getattr(strategy.mesh, axis)
         if degree > 1:
-            message = f"{TITLE}'s mesh has data and tensor parallel ranks, and no {axis}"
-            hint = f"remove {axis}, or write framework: torch"
+            message = f"{TITLE} supports data and tensor parallelism, not {axis}"
+            hint = f"remove {axis}, or set framework: torch"
             yield TrainDiagnostic("J232", message, (axis,), hint)
     if strategy.mesh.replicate > 1:
-        message = f"{TITLE} shards over all data parallel ranks, and keeps no copies"
+        message = f"{TITLE} always shards over all data-parallel ranks"
         yield TrainDiagnostic(
-            "J236", message, ("strategy", "shard"), "remove it, or write fsdp-hybrid"
+            "J236", message, ("strategy", "shard"), "remove it, or use fsdp-hybrid"
         )
     if strategy.precision == "fp16":
-        message = f"{TITLE} scales no loss under ModelParallelStrategy"
-        yield TrainDiagnostic("J236", message, ("precision",), "write precision: bf16")
+        message = f"{TITLE} has no loss scaling with ModelParallelStrategy"
+        yield TrainDiagnostic("J236", message, ("precision",), "set precision: bf16")
 
 
 def _notes(request: FrameworkRequest) -> Iterator[Note]:
     strategy = request.strategy
     if not request.stops and not program_options.has_option(request.run_args, "--ckpt_path"):
         yield Note(
-            "--ckpt_path=last behind fit in run goes on from the last checkpoint, "
-            "where ModelCheckpoint(save_last=True) keeps one",
+            "to resume from the last checkpoint, add --ckpt_path=last after fit in run: "
+            "and keep one with ModelCheckpoint(save_last=True)",
             ("run",),
         )
     if strategy.batch:
         yield Note(
-            f"the loader is the program's: batches of {strategy.batch.micro} samples a rank, as "
-            "micro_batch in $JOBGEN_STRATEGY says",
+            f"the program's data loader must use batches of {strategy.batch.micro} samples "
+            "per rank, micro_batch in $JOBGEN_STRATEGY",
             ("train", "micro_batch"),
         )
     if strategy.trait.family == "fsdp2":
         yield Note(
-            "the program calls fully_shard itself, in configure_model, over self.device_mesh; "
-            "$JOBGEN_STRATEGY says how",
+            "the program must call fully_shard in configure_model, over self.device_mesh "
+            "and with the settings in $JOBGEN_STRATEGY",
             ("train", "strategy"),
         )
     if strategy.recompute != "none" and strategy.trait.family in {"ddp", "fsdp2"}:
         yield Note(
-            "Lightning recomputes under FSDP only: the program does it, as $JOBGEN_STRATEGY says",
+            "Lightning recomputes with FSDP only: the program must apply it, from $JOBGEN_STRATEGY",
             ("train", "activation_checkpointing"),
         )

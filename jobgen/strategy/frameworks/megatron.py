@@ -31,9 +31,11 @@ _RECOMPUTE = {
     "full": (
         ProgramOption("--recompute-granularity", "full"),
         ProgramOption(
-            "--recompute-method", "uniform", "every layer alike, not the first ones of a stage"
+            "--recompute-method",
+            "uniform",
+            "recompute all layers alike, not only the first ones of a stage",
         ),
-        ProgramOption("--recompute-num-layers", 1, "one layer at a time: the least memory"),
+        ProgramOption("--recompute-num-layers", 1, "one layer at a time: least memory"),
     ),
 }
 
@@ -48,8 +50,8 @@ def configure(request: FrameworkRequest) -> Configured:
     strategy = request.strategy
     env = {}
     if strategy.mesh.tp > 1 or strategy.mesh.cp > 1:
-        reason = "Megatron-LM asks for it with tp or cp on GPUs before Blackwell: communication is "
-        reason += "queued before the computation that could hide it"
+        reason = "required by Megatron-LM with tp or cp on GPUs before Blackwell: communication is "
+        reason += "queued before the computation that overlaps it"
         env["CUDA_DEVICE_MAX_CONNECTIONS"] = Setting("1", reason, cite_rule("megatron"))
     return Configured(
         env=env,
@@ -70,11 +72,11 @@ def _options(request: FrameworkRequest) -> Iterator[ProgramOption]:
             yield ProgramOption(name, mesh[axis])
     layers = strategy.sizes.layers
     if layers and layers % strategy.mesh.pp and is_balanced(layers, strategy.mesh.pp):
-        reason = f"{layers} layers come out even where embedding and output layer count as one each"
+        reason = f"{layers} layers divide evenly if embedding and output layer count as one each"
         yield ProgramOption("--account-for-embedding-in-pipeline-split", None, reason)
         yield ProgramOption("--account-for-loss-in-pipeline-split", None, reason)
     if strategy.mesh.tp > 1:
-        reason = "with tp, norms and dropout are divided too: less memory, the same bytes moved"
+        reason = "with tp, shard norms and dropout too: less memory, same traffic"
         yield ProgramOption("--sequence-parallel", None, reason)
     if strategy.batch:
         yield ProgramOption("--micro-batch-size", strategy.batch.micro)
@@ -91,18 +93,18 @@ def _options(request: FrameworkRequest) -> Iterator[ProgramOption]:
 def _data_parallel(strategy: Strategy) -> Iterator[ProgramOption]:
     if strategy.trait.stage == 1:
         yield ProgramOption("--use-distributed-optimizer")
-        reason = "gradients are reduced while the backward pass goes on"
+        reason = "overlap gradient reduction with the backward pass"
         yield ProgramOption("--overlap-grad-reduce", None, reason)
-        reason = "parameters are gathered while the forward pass goes on"
+        reason = "overlap parameter gathering with the forward pass"
         yield ProgramOption("--overlap-param-gather", None, reason)
     if strategy.offload.optimizer:
         yield ProgramOption("--optimizer-cpu-offload")
-        reason = "Megatron-LM offloads this kind of optimizer only"
+        reason = "Megatron-LM can offload only this kind of optimizer"
         yield ProgramOption("--use-precision-aware-optimizer", None, reason)
     if strategy.hook == "bf16":
         yield ProgramOption("--grad-reduce-in-bf16")
     if strategy.bucket_mb != 25:
-        yield ProgramOption("--overlap-grad-reduce", None, "without it, there are no buckets")
+        yield ProgramOption("--overlap-grad-reduce", None, "required for gradient buckets")
         size = (strategy.bucket_mb << 20) // _gradient_bytes(strategy)
         yield ProgramOption(
             "--ddp-bucket-size", size, f"parameters, {strategy.bucket_mb} MiB of gradients"
@@ -120,16 +122,14 @@ def _checkpoints(request: FrameworkRequest) -> Iterator[ProgramOption]:
     if not program_options.has_option(own, "--save"):
         yield ProgramOption("--save", CHECKPOINTS)
     if not program_options.has_option(own, "--load"):
-        yield ProgramOption(
-            "--load", CHECKPOINTS, "a job that starts again goes on from its checkpoint"
-        )
+        yield ProgramOption("--load", CHECKPOINTS, "resume from the checkpoint after a restart")
     if not program_options.has_option(own, "--save-interval", "--persistent-save-interval"):
-        reason = "Megatron-LM saves nothing without one; write your own in run"
+        reason = "Megatron-LM saves no checkpoint without an interval; set your own in run:"
         yield ProgramOption("--save-interval", SAVE_INTERVAL, reason)
     if not program_options.has_option(own, "--ckpt-format"):
-        yield ProgramOption("--ckpt-format", "torch_dist", "other numbers of ranks can load it")
+        yield ProgramOption("--ckpt-format", "torch_dist", "loads on any number of ranks")
     if not program_options.has_option(own, "--exit-signal-handler"):
-        reason = "a rank that gets SIGTERM lets all ranks save and end"
+        reason = "on SIGTERM to one rank, all ranks save and exit"
         yield ProgramOption("--exit-signal-handler", None, reason)
 
 
@@ -145,16 +145,16 @@ def _faults(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
     yield from program_options.require_gpus(request.gpus, TITLE)
     yield from program_options.check_layers(strategy, TITLE)
     if strategy.batch is None:
-        message = f"{TITLE} starts with a micro batch only, and train says nothing of batches"
+        message = f"{TITLE} needs a micro batch size, and train: sets none"
         yield TrainDiagnostic(
-            "J230", message, ("micro_batch",), "write micro_batch: 1, and global_batch"
+            "J230", message, ("micro_batch",), "set micro_batch: 1, and global_batch"
         )
     if strategy.static_graph:
-        message = f"{TITLE} has its own data parallel code, without static_graph"
+        message = f"{TITLE} uses its own data parallelism, without static_graph"
         yield TrainDiagnostic("J236", message, ("strategy", "static_graph"), "remove it")
     if strategy.hook == "fp16" or (strategy.hook == "bf16" and strategy.precision != "bf16"):
         message = f"{TITLE} reduces gradients in their own dtype, or in bf16 with precision: bf16"
-        hint = "write hook: bf16 and precision: bf16, or remove it"
+        hint = "set hook: bf16 and precision: bf16, or remove it"
         yield TrainDiagnostic("J236", message, ("strategy", "hook"), hint)
     yield from _divided(strategy)
 
@@ -164,10 +164,10 @@ def _divided(strategy: Strategy) -> Iterator[TrainDiagnostic]:
     tp, cp, length = strategy.mesh.tp, strategy.mesh.cp, strategy.seq_len
     step = lcm(tp * cp, 2 * cp) if cp > 1 else tp
     if length is not None and length % step:
-        message = f"seq_len {length} is no multiple of {step}, and sequence parallel over "
-        message += f"tp {tp}" + (f" and cp {cp}" if cp > 1 else "") + " divides it"
+        message = f"seq_len {length} is not a multiple of {step}: sequence parallelism over "
+        message += f"tp {tp}" + (f" and cp {cp}" if cp > 1 else "") + " must divide it"
         yield TrainDiagnostic(
-            "J233", message, ("seq_len",), f"write seq_len: {-(-length // step) * step}"
+            "J233", message, ("seq_len",), f"set seq_len: {-(-length // step) * step}"
         )
 
 
@@ -177,23 +177,24 @@ def _notes(request: FrameworkRequest) -> Iterator[Note]:
     if strategy.clipping is None and not program_options.has_option(
         request.run_args, "--clip-grad"
     ):
-        message = "Megatron-LM clips gradients at 1.0 unless gradient_clipping says otherwise"
+        message = "Megatron-LM clips gradients at 1.0 unless gradient_clipping is set"
         yield Note(message, ("train", "framework"))
     if strategy.name == "3d" and mesh.data > 1:
         yield Note(
-            "3d keeps the optimizer whole on every data parallel rank; strategy: zero1 divides it, "
-            "with the same tp and pp",
+            "3d keeps the whole optimizer on every data-parallel rank; strategy: zero1 "
+            "shards it, with the same tp and pp",
             ("train", "strategy"),
         )
     if mesh.ep > 1 and strategy.sizes.experts is None:
-        message = f"ep {mesh.ep} needs --num-experts in run, a multiple of it"
+        message = f"ep {mesh.ep} needs --num-experts in run:, a multiple of it"
         yield Note(message, ("train", "ep"))
     if strategy.offload:
-        message = "Megatron-LM offloads the optimizer with Transformer Engine installed only"
+        message = "Megatron-LM offloads the optimizer only if Transformer Engine is installed"
         yield Note(message, ("train", "offload"))
     if request.nodes > 1 and mesh.pp > 1:
         yield Note(
-            "ranks of a node are neighbours, so tp stays inside it; torchrun's c10d rendezvous "
-            "orders the nodes by address: rdzv: static keeps Slurm's order for the pipeline",
+            "ranks of a node are adjacent, so tp stays inside a node; torchrun's c10d "
+            "rendezvous orders nodes by address, rdzv: static in Slurm's order, which "
+            "suits the pipeline",
             ("train", "pp"),
         )

@@ -90,7 +90,7 @@ def _list_options(arch: Architecture, request: FrameworkRequest) -> Iterator[Pro
 
 
 def _explain(arch: Architecture, key: str) -> str:
-    return f"assumed: train.model leaves {key} open" if key in arch.assumed else ""
+    return f"assumed: train.model does not set {key}" if key in arch.assumed else ""
 
 
 def _heads(arch: Architecture) -> Iterator[ProgramOption]:
@@ -110,7 +110,7 @@ def _latent(mla: Mla) -> Iterator[ProgramOption]:
     yield ProgramOption("--qk-head-dim", mla.nope_dim)
     yield ProgramOption("--qk-pos-emb-head-dim", mla.rope_dim)
     yield ProgramOption("--v-head-dim", mla.v_dim)
-    yield ProgramOption("--qk-layernorm", None, "the norms of compressed queries, keys and values")
+    yield ProgramOption("--qk-layernorm", None, "norms of the compressed queries, keys and values")
 
 
 def _biases(arch: Architecture) -> tuple[bool, bool, bool]:
@@ -133,7 +133,7 @@ def _positions(arch: Architecture, request: FrameworkRequest) -> Iterator[Progra
     most = seq_len or arch.most
     if most and not has_option(words, "--max-position-embeddings"):
         yield ProgramOption(
-            "--max-position-embeddings", most, "Megatron-LM asks for it; rope ignores it"
+            "--max-position-embeddings", most, "required by Megatron-LM, ignored by rope"
         )
 
 
@@ -141,7 +141,7 @@ def _experts(arch: Architecture, experts: Experts, words: Iterable[str]) -> Iter
     yield ProgramOption("--num-experts", experts.count)
     yield ProgramOption("--moe-router-topk", experts.active, _explain(arch, "experts_active"))
     if experts.active == 1 and not has_option(words, "--moe-router-score-function"):
-        reason = "Megatron-LM asks for it with one expert a token, whose softmax would be 1"
+        reason = "required by Megatron-LM with one expert per token: its softmax would be 1"
         yield ProgramOption("--moe-router-pre-softmax", None, reason)
     yield ProgramOption("--moe-ffn-hidden-size", experts.ffn)
     yield ProgramOption("--moe-layer-freq", _frequency(arch.layers, experts))
@@ -182,20 +182,20 @@ def _check_model(arch: Architecture, request: FrameworkRequest) -> Iterator[Trai
     lacking = [what for has, what in _list_lacking(arch) if has]
     if lacking:
         name = arch.name or "train.model"
-        message = f"Megatron-LM's arguments cannot describe {name}: {', '.join(lacking)}"
-        hint = "write the sizes of a model without it as a mapping, or, if the program builds its "
+        message = f"Megatron-LM has no arguments for {name}: {', '.join(lacking)}"
+        hint = "write the sizes of a model without it as a mapping, or, if the program builds "
         yield TrainDiagnostic(
-            "J252", message, ("model",), f"{hint}own layers, name them in run by --spec"
+            "J252", message, ("model",), f"{hint}its own layers, pass them with --spec in run:"
         )
         return
     if _biases(arch) not in _BIASES:
-        message = "Megatron-LM has biases in all linear layers, in none, or in those of queries, "
-        hint = "write bias: true without qkv_bias, or bias: false"
+        message = "Megatron-LM supports biases in all linear layers, in none, or in queries, "
+        hint = "set bias: true without qkv_bias, or bias: false"
         yield TrainDiagnostic("J252", f"{message}keys and values only", ("model", "qkv_bias"), hint)
     seq_len = request.strategy.seq_len
     if arch.positions and seq_len is not None and seq_len > arch.positions:
-        message = f"seq_len {seq_len} is longer than the {arch.positions} learned positions"
-        hint = f"write positions: {seq_len}, or seq_len: {arch.positions}"
+        message = f"seq_len {seq_len} is longer than the model's {arch.positions} learned positions"
+        hint = f"set positions: {seq_len}, or seq_len: {arch.positions}"
         yield TrainDiagnostic("J252", message, ("model", "positions"), hint)
     if arch.experts and arch.experts.bias:
         yield from _check_expert_biases(arch.experts, request)
@@ -205,27 +205,27 @@ def _check_expert_biases(experts: Experts, request: FrameworkRequest) -> Iterato
     tp, path = request.strategy.mesh.tp, ("model", "bias")
     apart = read_values(request.run_args).get("--expert-tensor-parallel-size") == "1"
     if experts.shared_ffn:
-        message = "Megatron-LM has no biases where experts stand beside a shared one"
-        yield TrainDiagnostic("J252", message, path, "write bias: false, or remove shared_ffn")
+        message = "Megatron-LM has no biases in experts next to a shared expert"
+        yield TrainDiagnostic("J252", message, path, "set bias: false, or remove shared_ffn")
     elif tp > 1 and not apart:
-        message = f"Megatron-LM does not divide experts with biases over tp {tp}"
-        hint = "write bias: false, or --expert-tensor-parallel-size 1 in run"
+        message = f"Megatron-LM cannot shard experts with biases over tp {tp}"
+        hint = "set bias: false, or pass --expert-tensor-parallel-size 1 in run:"
         yield TrainDiagnostic("J252", message, path, hint)
 
 
 def _list_lacking(arch: Architecture) -> Iterator[tuple[bool, str]]:
     yield bool(arch.special), arch.special
-    yield arch.norms != 2, f"{arch.norms or 'no'} norm{'s' * (arch.norms != 1)} in a layer"
-    yield arch.parallel, "attention beside the feed-forward layer"
-    yield arch.embedding_norm, "a norm behind the embedding"
-    yield not arch.final_norm, "no norm behind the last layer"
+    yield arch.norms != 2, f"{arch.norms or 'no'} norm{'s' * (arch.norms != 1)} per layer"
+    yield arch.parallel, "attention parallel to the feed-forward layer"
+    yield arch.embedding_norm, "a norm after the embedding"
+    yield not arch.final_norm, "no norm after the last layer"
     yield arch.layer_norm and not arch.norm_bias, "LayerNorm without a bias"
     yield arch.qk_norm == "hidden", "norms over all heads of queries and keys"
     yield not (arch.positions or arch.rotary), "ALiBi"
-    yield arch.embedding_dim is not None, "an embedding narrower than its layers"
-    yield arch.head_bias, "a bias of the output layer"
+    yield arch.embedding_dim is not None, "an embedding narrower than the layers"
+    yield arch.head_bias, "a bias in the output layer"
     yield arch.activation == "relu", "ReLU"
-    yield bool(arch.name) and _biases(arch) not in _BIASES, "biases in some of its linear layers"
+    yield bool(arch.name) and _biases(arch) not in _BIASES, "biases in some linear layers only"
 
 
 def _check_run(
@@ -242,8 +242,8 @@ def _check_run(
         elif value and expected is not None and _differ(value, expected):
             other.append(f"{name} {value} instead of {expected}")
     if other:
-        message = f"run describes another model than train.model: {', '.join(other)}"
-        hint = "remove it from run, which gets the arguments of train.model, or change train.model"
+        message = f"run: describes a model other than train.model: {', '.join(other)}"
+        hint = "remove them from run: (train.model passes its own), or change train.model"
         yield TrainDiagnostic("J252", message, ("model",), hint)
 
 
@@ -262,25 +262,28 @@ def list_notes(request: FrameworkRequest) -> Iterator[Note]:
     arch, words, name = request.model, request.run_args, request.strategy.sizes.name
     builder = _find_builder(words)
     if builder and (arch or name):
-        message = f"run has {builder}: the planner counts train.model, the program builds its own"
+        message = (
+            f"run: has {builder}: the program builds its own model, the estimates are for "
+            "train.model"
+        )
         yield Note(message, ("run",))
     elif arch is None and name:
         yield Note(
-            f"{name} is not passed on, as its sizes are not known for certain: write Megatron-LM's "
-            "own arguments of the model in run",
+            f"{name} is not passed on, because its exact sizes are unknown: pass "
+            "Megatron-LM's model arguments in run:",
             _MODEL,
         )
     elif arch is not None:
         left = [f"{option} {value}" for option, value in _list_defaults(arch, words)]
         if left:
             names = ", ".join(left)
-            message = f"train.model does not set these; Megatron-LM's defaults hold: {names}"
+            message = f"not set by train.model, so Megatron-LM's defaults apply: {names}"
             yield Note(message, _MODEL)
         for option in (name for name in read_values(words) if name in _UNCOUNTED):
-            message = f"run has {option}, whose parameters the planner does not count"
+            message = f"run: has {option}; the estimates do not count its parameters"
             yield Note(message, ("run",))
     if words and not builder and not has_option(words, "--tokenizer-type"):
-        yield Note("Megatron-LM needs a tokenizer: write --tokenizer-type in run", ("run",))
+        yield Note("Megatron-LM needs a tokenizer: pass --tokenizer-type in run:", ("run",))
 
 
 def _list_defaults(arch: Architecture, words: tuple[str, ...]) -> Iterator[tuple[str, str]]:

@@ -70,21 +70,21 @@ def check_ddp(strategy: Strategy, title: str) -> Iterable[TrainDiagnostic]:
         ("hook", strategy.hook, "none"),
     ):
         if value != default:
-            message = f"{title} has its own data parallel code, without {name}"
+            message = f"{title} uses its own data parallelism, without {name}"
             yield TrainDiagnostic("J236", message, ("strategy", name), "remove it")
 
 
 def check_layers(strategy: Strategy, title: str) -> Iterable[TrainDiagnostic]:
     """Classes to wrap, for a framework that knows its models' layers."""
     if strategy.wrap:
-        message = f"{title} shards and recomputes the layers of its own models"
+        message = f"{title} chooses the layers to shard and recompute itself"
         yield TrainDiagnostic("J236", message, ("wrap",), "remove it")
 
 
 def require_gpus(gpus: bool, title: str) -> Iterable[TrainDiagnostic]:
     """GPUs, for a framework that computes nowhere else."""
     if not gpus:
-        message = f"{title} computes on GPUs only, and these ranks have none"
+        message = f"{title} runs on GPUs only, but these ranks have no GPUs"
         yield TrainDiagnostic(
-            "J236", message, ("framework",), "write framework: torch, or ask for GPUs"
+            "J236", message, ("framework",), "set framework: torch, or request GPUs"
         )

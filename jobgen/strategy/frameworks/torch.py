@@ -30,7 +30,7 @@ _AXES = {"pp": "pp", "replicate": "dp_replicate", "shard": "dp_shard", "cp": "cp
 def configure(request: FrameworkRequest) -> Configured:
     """``strategy.json`` and the variable that names it."""
     text = json.dumps(build_document(request), indent=2) + "\n"
-    why = "everything that was decided of the training, for programs that use torch alone"
+    why = "the resolved strategy, for plain torch programs"
     return Configured(
         notes=tuple(_notes(request.strategy)),
         files=(BundleFile(FILE, text.encode()),),
@@ -43,7 +43,8 @@ def _notes(strategy: Strategy) -> Iterator[Note]:
     if batch and batch.accumulation < stages:
         yield Note(
             f"{batch.accumulation} micro-batches in a pipeline of {stages} stages: torch's "
-            "Schedule1F1B refuses fewer than stages, and ScheduleGPipe leaves stages idle",
+            "Schedule1F1B needs at least as many as stages, and ScheduleGPipe leaves "
+            "stages idle",
             ("train", "pp"),
         )
 

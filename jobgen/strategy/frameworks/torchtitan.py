@@ -56,16 +56,14 @@ def _options(request: FrameworkRequest) -> Iterator[ProgramOption]:
     yield from _batch(strategy)
     if strategy.seq_len is not None:
         yield ProgramOption("--training.seq_len", strategy.seq_len)
-    yield ProgramOption(
-        "--training.dtype", "float32", "parameters, and the optimizer's state, in fp32"
-    )
+    yield ProgramOption("--training.dtype", "float32", "parameters and optimizer state in fp32")
     yield ProgramOption("--training.mixed_precision_param", _DTYPE[strategy.precision])
     if strategy.clipping is not None:
         yield ProgramOption("--training.max_norm", strategy.clipping)
     if strategy.offload:
         yield ProgramOption("--training.enable_cpu_offload")
     if strategy.mesh.pp > 1 or strategy.mesh.ep > 1:
-        reason = "its CUDA graphs work neither with pp nor with most dispatchers of experts"
+        reason = "its CUDA graphs work neither with pp nor with most expert dispatchers"
         yield ProgramOption("--training.disable_cuda_graphs", None, reason)
     yield from _checkpoints(request)
 
@@ -76,7 +74,7 @@ def _batch(strategy: Strategy) -> Iterator[ProgramOption]:
     if batch is None:
         return
     if strategy.mesh.pp > 1:
-        reason = "all micro-batches of a step go through the pipeline at once, which keeps it full"
+        reason = "all micro-batches of a step enter the pipeline at once, which keeps it full"
         yield ProgramOption("--training.local_batch_size", batch.micro * batch.accumulation, reason)
         yield ProgramOption("--parallelism.pipeline_parallel_microbatch_size", batch.micro)
     else:
@@ -86,7 +84,7 @@ def _batch(strategy: Strategy) -> Iterator[ProgramOption]:
 
 def _checkpoints(request: FrameworkRequest) -> Iterator[ProgramOption]:
     """Saved in torch's distributed format, which any number of ranks loads; run's own stays."""
-    reason = "a job that starts again goes on from its checkpoint"
+    reason = "resume from the checkpoint after a restart"
     own = ("--checkpoint.enable", "--checkpoint.no-enable", "--checkpoint.no_enable")
     if not program_options.has_option(request.run_args, *own):
         yield ProgramOption("--checkpoint.enable", None, reason)
@@ -100,15 +98,17 @@ def _faults(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
     yield from program_options.check_layers(strategy, TITLE)
     yield from program_options.check_ddp(strategy, TITLE)
     if strategy.precision not in _DTYPE:
-        message = f"{TITLE} computes in bf16 or fp32, and scales no loss"
-        yield TrainDiagnostic("J236", message, ("precision",), "write precision: bf16")
+        message = f"{TITLE} computes in bf16 or fp32 and has no loss scaling"
+        yield TrainDiagnostic("J236", message, ("precision",), "set precision: bf16")
     if not isinstance(strategy.reshard, bool):
-        message = f"{TITLE} reshards after every forward pass or never, not over some of the ranks"
+        message = (
+            f"{TITLE} reshards after every forward pass or never, not over a subset of the ranks"
+        )
         path = ("strategy", "reshard_after_forward")
-        yield TrainDiagnostic("J236", message, path, "write true or false")
+        yield TrainDiagnostic("J236", message, path, "use true or false")
     if any(word.startswith(RECOMPUTE) for word in request.run_args):
-        message = f"run has {RECOMPUTE} itself, and {TITLE} takes no option behind it"
-        hint = "remove it from run, and write activation_checkpointing: none, selective or full"
+        message = f"run: has {RECOMPUTE} itself, and {TITLE} accepts no options after it"
+        hint = "remove it from run: and set activation_checkpointing: none, selective or full"
         yield TrainDiagnostic("J236", message, ("activation_checkpointing",), hint)
     yield from _divided(strategy)
 
@@ -118,15 +118,15 @@ def _divided(strategy: Strategy) -> Iterator[TrainDiagnostic]:
     mesh, length = strategy.mesh, strategy.seq_len
     step = mesh.tp * (2 * mesh.cp if mesh.cp > 1 else 1)
     if length is not None and length % step:
-        message = f"seq_len {length} is no multiple of {step} = tp {mesh.tp}"
+        message = f"seq_len {length} is not a multiple of {step} = tp {mesh.tp}"
         message += f" x 2 x cp {mesh.cp}" if mesh.cp > 1 else ""
         near = -(-length // step) * step
-        yield TrainDiagnostic("J233", message, ("seq_len",), f"write seq_len: {near}")
+        yield TrainDiagnostic("J233", message, ("seq_len",), f"set seq_len: {near}")
     within = prod((mesh.shard, mesh.cp, mesh.tp))
     if within % mesh.ep:
         message = f"ep {mesh.ep} does not divide the {within} ranks of one copy of the model"
         yield TrainDiagnostic(
-            "J231", message, ("ep",), "write strategy: fsdp2, which shards over all ranks"
+            "J231", message, ("ep",), "set strategy: fsdp2, which shards over all ranks"
         )
 
 
@@ -134,34 +134,35 @@ def _notes(request: FrameworkRequest) -> Iterator[Note]:
     strategy = request.strategy
     if request.stops:
         yield Note(
-            "torchtitan handles no signal and no stop file: it saves every --checkpoint.interval "
-            "steps (500 by default), and a requeue loses the steps since the last",
+            "torchtitan handles neither signals nor a stop file: it saves every "
+            "--checkpoint.interval steps (500 by default), and a requeue repeats the steps "
+            "since then",
             ("checkpoint",),
         )
     if strategy.sizes != type(strategy.sizes)():
-        message = "train.model is not passed on: --module and --config in run name the model"
+        message = "train.model is not passed on: --module and --config in run: select the model"
         yield Note(message, ("train", "model"))
     yield from _other_size(request)
     if strategy.clipping is None and not program_options.has_option(
         request.run_args, *_named("training.max_norm")
     ):
-        message = "torchtitan clips gradients at 1.0 unless gradient_clipping says otherwise"
+        message = "torchtitan clips gradients at 1.0 unless gradient_clipping is set"
         yield Note(message, ("train", "framework"))
     if strategy.mesh.pp > 1 and strategy.reshard is True and strategy.trait.family == "fsdp2":
         yield Note(
             "with pp, parameters are gathered again for every micro-batch; "
-            "reshard_after_forward: false gathers them once a step",
+            "reshard_after_forward: false gathers them once per step",
             ("train", "pp"),
         )
     if strategy.batch and strategy.batch.accumulation < strategy.mesh.pp:
         yield Note(
             f"{strategy.batch.accumulation} micro-batches do not fill a pipeline of "
-            f"{strategy.mesh.pp} stages, and the schedule 1F1B refuses them: "
-            "raise gradient_accumulation or global_batch",
+            f"{strategy.mesh.pp} stages, and the 1F1B schedule rejects them: increase "
+            "gradient_accumulation or global_batch",
             ("train", "pp"),
         )
     if strategy.mesh.cp > 1:
-        message = "cp needs a configuration whose model uses FlexAttention"
+        message = "cp needs a configuration with FlexAttention"
         yield Note(message, ("train", "cp"))
 
 
@@ -175,8 +176,8 @@ def _other_size(request: FrameworkRequest) -> Iterator[Note]:
     planned = build_model(request.model).count / 1e9
     if abs(planned - billions) > _ROUNDED * billions:
         yield Note(
-            f"run has --config {name}, but train.model has {planned:.1f} billion parameters: the "
-            "estimates are not of the model that is trained",
+            f"run: has --config {name}, but train.model has {planned:.1f} billion "
+            "parameters: the estimates are for train.model",
             ("run",),
         )
 

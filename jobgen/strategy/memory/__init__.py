@@ -177,7 +177,7 @@ def _grads_before(setup: Setup, states: GpuStates) -> float:
 def _doubts(setup: Setup) -> list[str]:
     said = []
     if setup.model.sizes.experts is not None:
-        said.append("experts are taken to be loaded evenly")
+        said.append("uneven load of experts")
     if setup.loose:
-        said.append("lengths vary, so the allocator's cache is a guess")
+        said.append("varying lengths, which make the allocator's cache a guess")
     return said

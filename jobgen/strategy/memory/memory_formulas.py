@@ -148,10 +148,13 @@ def _counted(setup: Setup) -> str:
 
 
 _GATHERED = {
-    "ddp": ("copies of weights that autocast keeps", "torch 2.13, autocast_mode.cpp, cached casts"),
-    "3d": ("copies of weights that autocast keeps", "torch 2.13, autocast_mode.cpp, cached casts"),
-    "fsdp": ("layers gathered at once, and the root", "torch 2.13, distributed/fsdp"),
-    "fsdp2": ("layers gathered at once, and the root", "torch 2.13, distributed/fsdp/_fully_shard"),
+    "ddp": ("weight copies cached by autocast", "torch 2.13, autocast_mode.cpp, cached casts"),
+    "3d": ("weight copies cached by autocast", "torch 2.13, autocast_mode.cpp, cached casts"),
+    "fsdp": ("layers gathered at the same time, and the root", "torch 2.13, distributed/fsdp"),
+    "fsdp2": (
+        "layers gathered at the same time, and the root",
+        "torch 2.13, distributed/fsdp/_fully_shard",
+    ),
     "zero": ("live parameters", "DeepSpeed, runtime/zero/config.py, max_live_parameters"),
 }
 
@@ -164,9 +167,12 @@ def _gathered(case: _Case) -> Why:
 
 
 _BUCKETS = {
-    "fsdp": ("gradients of the largest unit, whole", "torch 2.13, distributed/fsdp"),
-    "fsdp2": ("gradients of the largest unit, whole", "torch 2.13, distributed/fsdp/_fully_shard"),
-    "zero": ("buckets of gradients", "DeepSpeed, runtime/zero/config.py, reduce_bucket_size"),
+    "fsdp": ("unsharded gradients of the largest unit", "torch 2.13, distributed/fsdp"),
+    "fsdp2": (
+        "unsharded gradients of the largest unit",
+        "torch 2.13, distributed/fsdp/_fully_shard",
+    ),
+    "zero": ("gradient buckets", "DeepSpeed, runtime/zero/config.py, reduce_bucket_size"),
 }
 
 
@@ -180,9 +186,9 @@ def _elements(words: str, size: float, width: float, source: str) -> Why:
 
 
 _KEPT = {
-    "none": "what autograd keeps of each layer",
-    "selective": "what is not computed again of each layer",
-    "full": "each layer's input",
+    "none": "tensors saved by autograd in each layer",
+    "selective": "tensors of each layer that are not recomputed",
+    "full": "input of each layer",
 }
 _COUNTED = "transformers 5 and torch 2.13, saved tensors counted; arXiv:2205.05198, section 4"
 
@@ -206,7 +212,7 @@ _LOSS = {
     "plain": ("log-softmax, its gradient and the logits', in fp32", "torch 2.13, cross_entropy"),
     "narrow": ("logits, log-softmax and two gradients", "torch 2.13, cross_entropy"),
     "compiled": ("logits and their gradient", "torch 2.13, torch.compile"),
-    "chunked": ("logits, and an eighth of what the loss makes", "torchtune, modules/loss"),
+    "chunked": ("logits, and an eighth of the loss's temporaries", "torchtune, modules/loss"),
     "fused": ("nothing", "Liger-Kernel, ops/fused_linear_cross_entropy.py"),
 }
 
@@ -223,11 +229,11 @@ def _logits(case: _Case) -> Why:
 
 def _temporary(case: _Case) -> Why:
     if case.parts.moment == "step":
-        return _elements("the optimizer's copies", case.size, 4.0, "torch 2.13, optim/adamw.py")
+        return _elements("optimizer copies", case.size, 4.0, "torch 2.13, optim/adamw.py")
     tokens = float(max(1, case.setup.tokens))
-    words = "one layer going backward"
+    words = "backward pass of one layer"
     if case.setup.recompute != "none":
-        words += ", computed again"
+        words += ", recomputed"
     return Why(words, (Term(((tokens, "tokens"), (case.size / tokens, "B"))),), _COUNTED)
 
 
@@ -246,16 +252,16 @@ def _cache(case: _Case) -> Why:
     terms = [Term(((CACHE, ""), (case.parts.total, "B allocated")))]
     rest = case.size - terms[0].bytes
     if rest > 1e-6 * case.size:
-        terms.append(Term(((rest, "B of blocks that nothing else fits into"),)))
+        terms.append(Term(((rest, "B of partly filled blocks"),)))
     source = "torch 2.13, c10/cuda/CUDACachingAllocator.cpp"
-    return Why("the allocator's blocks that are not full", tuple(terms), source)
+    return Why("partly filled allocator blocks", tuple(terms), source)
 
 
 _BUILDERS: Mapping[str, Callable[[_Case], Why]] = {
     "params": _state("parameters", 3, lambda setup: setup.recipe.params),
     "grads": _state("gradients", 2, lambda setup: setup.recipe.grads),
     "master": _state("fp32 copies of the parameters", 1, lambda setup: setup.recipe.master),
-    "moments": _state("the optimizer's moments", 1, lambda setup: setup.recipe.moments),
+    "moments": _state("optimizer moments", 1, lambda setup: setup.recipe.moments),
     "gathered": _gathered,
     "buckets": _buckets,
     "activations": _activations,

@@ -72,7 +72,7 @@ _LEARNED = {**_GPT, "rotary": ""}
 _GEMMA_1 = {
     "tied": True,
     "wide_norm": True,
-    "special": "GELU in a gated layer, and embeddings that are scaled",
+    "special": "GELU in a gated layer, and scaled embeddings",
 }
 _GEMMA = {**_GEMMA_1, "norms": 4}
 
@@ -94,7 +94,7 @@ _GLM = {
     "fused_gate_up": True,
     "qkv_bias": True,
     **_HALF,
-    "special": "a rotation of neighbouring elements",
+    "special": "rotation of adjacent elements",
 }
 _N: Keys = {
     "layers": ("n_layer", "num_hidden_layers"),
@@ -172,7 +172,7 @@ FAMILIES: Mapping[str, ModelFamily] = {
             "sinks": True,
             "qkv_bias": True,
             "out_bias": True,
-            "special": "a gate that is clamped and shifted",
+            "special": "a clamped and shifted gate",
         },
         _BIAS,
         defaults={"head_dim": 64},
@@ -237,9 +237,9 @@ FAMILIES: Mapping[str, ModelFamily] = {
         {"layer_norm": True, "norm_bias": False, "norms": 1, "tied": True}, _BIAS
     ),
     "granite": LLAMA._replace(
-        has={"special": "multipliers of embeddings, attention, residuals and logits"}
+        has={"special": "multipliers for embeddings, attention, residuals and logits"}
     ),
-    "smollm3": ModelFamily({"tied": True, "special": "layers without positions"}, _BIASES),
+    "smollm3": ModelFamily({"tied": True, "special": "layers without position encoding"}, _BIASES),
     "glm": ModelFamily(
         _GLM, {**_TIED, "attention_bias": ("qkv_bias",)}, defaults={"head_dim": 128}
     ),

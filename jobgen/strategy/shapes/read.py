@@ -30,7 +30,7 @@ def read(config: Mapping[str, object], name: str) -> tuple[Architecture | None, 
         what = (
             f"model_type '{clip(kind)}'" if isinstance(kind, str) else "a file without model_type"
         )
-        doubts.append(f"{what} is not known: it is read as Llama's, and its count may differ")
+        doubts.append(f"unknown {what}: counted like Llama, which may be inexact")
         family = _like(inner)
     data = _Config(inner)
     arch = _built(data, family, name)
@@ -58,7 +58,7 @@ class _Config:
                 continue
             if isinstance(value, int) and not isinstance(value, bool) and least <= value <= MOST:
                 return value
-            self.faults.append(f"{key} is no whole number from {least} to {MOST}")
+            self.faults.append(f"{key} must be an integer from {least} to {MOST}")
             return None
         return default
 
@@ -80,7 +80,7 @@ def _text(config: Mapping[str, object]) -> tuple[Mapping[str, object], list[str]
     """The part that is about text, and a doubt where there are others."""
     inner = config.get("text_config")
     sees = any(isinstance(config.get(f"{part}_config"), dict) for part in ("vision", "audio"))
-    doubts = ["of a model that also sees or hears, its text part alone"] if sees else []
+    doubts = ["multimodal model: only the text part is counted"] if sees else []
     if not isinstance(inner, dict):
         return config, doubts
     outer = {key: config[key] for key in ("model_type", "tie_word_embeddings") if key in config}
@@ -98,7 +98,7 @@ def _built(data: _Config, family: ModelFamily, name: str) -> Architecture | None
     hidden, heads = fields["hidden"], fields["heads"]
     fields["kv_heads"] = fields["kv_heads"] or heads
     if fields["head_dim"] is None and hidden % heads and not (family.latent or data.faults):
-        data.faults.append(f"head_dim is missing: {heads} heads do not divide {hidden}")
+        data.faults.append(f"head_dim is missing, and {heads} heads do not divide {hidden}")
     fields["head_dim"] = fields["head_dim"] or hidden // heads
     fields["ffn"] = fields["ffn"] or 4 * hidden
     if family.learned is not None:
@@ -143,7 +143,7 @@ def _latent(data: _Config) -> Mla:
 def _experts(data: _Config, layers: int, ffn: int) -> Experts:
     count, active = data.need(EXPERTS["count"]), data.need(EXPERTS["active"])
     if active > count:
-        data.faults.append(f"each token passes {active} of {count} experts")
+        data.faults.append(f"each token uses {active} of {count} experts")
     width = data.size(EXPERTS["ffn"], ffn) or ffn
     shared = (data.size(("n_shared_experts",), 0, least=0) or 0) * width
     listed = data.data.get("mlp_only_layers")

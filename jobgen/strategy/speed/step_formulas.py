@@ -17,7 +17,8 @@ _SENT = {
     "send": "all of it, to one neighbour",
 }
 _RINGS = (
-    "over k nodes of g ranks (k - 1) / k / g of it by each card (stas00/ml-engineering, network)"
+    "over k nodes of g ranks, each NIC carries (k - 1) / k / g of it "
+    "(stas00/ml-engineering, network)"
 )
 
 
@@ -28,9 +29,9 @@ def format_formulas(
     yield _flops(setup)
     rate = rates.get_matmul_rate(machine, narrow=is_narrow(setup)) / 1e12
     yield (
-        f"matrix products: FLOPs / {rate:.0f} TFLOP/s, what large ones reach of the datasheet's "
-        f"{machine.peak / 1e12:.0f} in 16 bits (stas00/ml-engineering, compute/accelerator; "
-        "pytorch/ao, roofline_utils.py)"
+        f"matrix products: FLOPs / {rate:.0f} TFLOP/s, the rate of large ones on a GPU "
+        f"with {machine.peak / 1000000000000.0:.0f} TFLOP/s by its datasheet, in 16 bits "
+        "(stas00/ml-engineering, compute/accelerator; pytorch/ao, roofline_utils.py)"
     )
     yield (
         f"everything else: bytes / ({machine.bandwidth / 1e12:.2f} TB/s x {rates.MEMORY}) "
@@ -41,11 +42,11 @@ def format_formulas(
     if setup.mesh.world > 1:
         yield (
             f"x {rates.SLOWEST} for the slowest of all GPUs (arXiv 2208.11035), and "
-            f"{rates.CONTENTION:.1%} more while something is sent beside it (arXiv 2507.03114)"
+            f"{rates.CONTENTION:.1%} more during communication (arXiv 2507.03114)"
         )
     yield from _sent(volumes)
     if machine.measured and machine.measured.source:
-        yield f"links as they were measured: {machine.measured.source}"
+        yield f"measured link rates: {machine.measured.source}"
     if setup.mesh.pp > 1:
         yield (
             f"bubble: ({setup.mesh.pp} stages - 1) / {setup.chunks} of a micro-batch's time "
@@ -56,8 +57,8 @@ def format_formulas(
 def _flops(setup: Setup) -> str:
     each = 4 if setup.adapters else 6
     return (
-        f"model FLOPs of a token: {each} x {setup.model.active:,} parameters that it passes + "
-        f"12 x layers x heads' width x {setup.seq} tokens (PaLM, arXiv 2204.02311, appendix B)"
+        f"model FLOPs per token: {each} x {setup.model.active:,} active parameters + 12 x "
+        f"layers x heads' width x {setup.seq} tokens (PaLM, arXiv 2204.02311, appendix B)"
     )
 
 

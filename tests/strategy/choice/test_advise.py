@@ -57,7 +57,7 @@ def test_the_reasons_go_up_the_ladder_to_the_chosen_one() -> None:
     found = advise(ask("meta-llama/Llama-3.1-8B", seq_len=8192), auto=True)
     assert found.chosen is not None
     assert found.chosen.chosen
-    assert "the simplest that fits" in found.why[-1]
+    assert "simplest strategy that fits" in found.why[-1]
     assert all("does not fit" in line or "is tight" in line for line in found.why[:-1])
     assert [one.name for one in found.options if one.chosen] == [found.chosen.name]
 

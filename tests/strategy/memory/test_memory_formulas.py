@@ -42,12 +42,12 @@ def test_a_formula_has_its_inputs_as_numbers() -> None:
     said = {c.name: c for c in explain_memory(EIGHT, estimate(EIGHT)).components}
     assert LLAMA.name == "Llama-3.1-8B"
     assert said["moments"].formula == (
-        "the optimizer's moments, mixed: 8 B/parameter x 8.03e9 parameters / 8 ranks"
+        "optimizer moments, mixed: 8 B/parameter x 8.03e9 parameters / 8 ranks"
     )
     assert said["moments"].bytes == 8 * MODELS[0].count / 8
     assert "1910.02054" in said["moments"].source
     assert said["activations"].formula.startswith(
-        "what autograd keeps of each layer: 32 layers x 4096 tokens x "
+        "tensors saved by autograd in each layer: 32 layers x 4096 tokens x "
     )
 
 

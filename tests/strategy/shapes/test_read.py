@@ -37,14 +37,14 @@ def changed(**values: Any) -> tuple[Architecture | None, str]:
     ("values", "words"),
     [
         ({"hidden_size": "gone"}, "hidden_size is missing"),
-        ({"hidden_size": "64"}, "hidden_size is no whole number"),
-        ({"num_hidden_layers": -2}, "num_hidden_layers is no whole number"),
-        ({"num_hidden_layers": 2.0}, "num_hidden_layers is no whole number"),
-        ({"vocab_size": 10**30}, "vocab_size is no whole number"),
-        ({"vocab_size": True}, "vocab_size is no whole number"),
+        ({"hidden_size": "64"}, "hidden_size must be an integer"),
+        ({"num_hidden_layers": -2}, "num_hidden_layers must be an integer"),
+        ({"num_hidden_layers": 2.0}, "num_hidden_layers must be an integer"),
+        ({"vocab_size": 10**30}, "vocab_size must be an integer"),
+        ({"vocab_size": True}, "vocab_size must be an integer"),
         ({"intermediate_size": None}, "intermediate_size is missing"),
-        ({"num_key_value_heads": [8]}, "num_key_value_heads is no whole number"),
-        ({"num_attention_heads": 7}, "head_dim is missing: 7 heads do not divide 64"),
+        ({"num_key_value_heads": [8]}, "num_key_value_heads must be an integer"),
+        ({"num_attention_heads": 7}, "head_dim is missing, and 7 heads do not divide 64"),
         ({"model_type": "mixtral"}, "num_local_experts is missing; num_experts_per_tok is missing"),
         (
             {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 5},
@@ -72,12 +72,12 @@ def test_each_fault_is_said_once() -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"model_type": "new_one"}, "model_type 'new_one' is not known"),
+        ({"model_type": "new_one"}, "unknown model_type 'new_one'"),
         ({"model_type": "gone"}, "a file without model_type"),
         ({"model_type": ["llama"]}, "a file without model_type"),
         ({"model_type": "\x1b[2J" + "x" * 500}, r"model_type '\x1b[2Jxxx"),
         ({"model_type": "cohere", "use_qk_norm": True}, "norms of queries and keys"),
-        ({"vision_config": {}}, "text part alone"),
+        ({"vision_config": {}}, "only the text part"),
     ],
 )
 def test_a_doubt_is_said_beside_the_model(values: dict[str, Any], words: str) -> None:

@@ -98,12 +98,12 @@ def test_what_a_step_takes_is_the_sum_of_its_parts() -> None:
 
 def test_why_names_each_formula_that_was_used_and_its_source() -> None:
     plain = " ".join(compute_step(llama(mesh=Mesh(1, 1)), A100).why)
-    assert f"{LLAMA.count:,} parameters" in plain
+    assert f"{LLAMA.count:,} active parameters" in plain
     assert "230 TFLOP/s" in plain
     assert "all-gather" not in plain
     assert "bubble" not in plain
     wide = " ".join(compute_step(llama(mesh=Mesh(1, 16, pp=2)), A100).why)
-    assert all(word in wide for word in ("all-gather: ", "send: ", "2104.04473", "by each card"))
+    assert all(word in wide for word in ("all-gather: ", "send: ", "2104.04473", "each NIC"))
 
 
 def test_model_flops_are_six_for_each_parameter_and_token_and_attention() -> None:
