@@ -110,7 +110,7 @@ def describe_count(ready: PreparedJob) -> str:
     except NotBuilt as error:
         raise Missing(str(error)) from error
     own = build_model(arch).count
-    beside = "as counted here" if own == found else f"{own:,} are counted here"
+    beside = "the planner counts the same" if own == found else f"the planner counts {own:,}"
     return f"{found:,} parameters, built by transformers on the meta device; {beside}"
 
 

@@ -9,12 +9,22 @@ import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from jobgen.app import plan_extras
+from jobgen.app.advising import Advised
+from jobgen.app.prepare import prepare
+from jobgen.app.world import World
+from jobgen.cli.call import Flags
+from jobgen.cli.estimating import estimate_job
 from jobgen.cli.layout import measure
+from jobgen.cli.output import Ink
 from jobgen.cli.params import SECTIONS
 from jobgen.cli.screens import plan_sections
-from jobgen.cli.screens.plan_summary import HEIGHT
-from jobgen.errors import Exit
+from jobgen.cli.screens.plan_summary import HEIGHT, Invocation, Preview, draw
+from jobgen.errors import Diagnostic, Exit
+from jobgen.model.plan import PlanCheck
 from tests.cli.conftest import ROOT, Jobgen, process
 from tests.cli.test_terminal import Terminal
 from tests.golden.cases import CASES, CATALOG, HERE
@@ -122,6 +132,45 @@ def test_a_job_with_everything_wrong_still_fits(jobgen: Jobgen, folder: Path) ->
         assert f"more: {shlex.join(['jobgen', *ON])} --section checks" in answer.out
         errors, warnings = answer.out.index("[fail]"), answer.out.index("[note]")
         assert errors < answer.out.index("Memory per GPU") < warnings
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Preview:
+    """What the screen of a job that does not fit is drawn from."""
+    folder = tmp_path_factory.mktemp("drawn")
+    (folder / "train.py").touch()
+    (folder / "job.yaml").write_text(LLAMA)
+    world = World(environ={}, cwd=folder, home=tmp_path_factory.mktemp("home"))
+    ready = prepare(world, folder / "job.yaml", "a100x16")
+    call = Invocation("job.yaml", Flags())
+    return Preview(plan_extras.plan(world, ready), estimate_job(ready), call)
+
+
+@given(
+    st.lists(st.integers(1, 120), max_size=12),
+    st.lists(st.integers(1, 120), max_size=12),
+    st.booleans(),
+)
+@example(errors=[1] * 9, notes=[1] * 9, trained=True)
+@example(errors=[120], notes=[120], trained=True)
+def test_the_screen_is_short_however_many_problems_there_are(
+    drawn: Preview, errors: list[int], notes: list[int], trained: bool
+) -> None:
+    failed = tuple(PlanCheck("fail", "wrong " * n, "J220", "mend it") for n in errors)
+    answer = drawn.answer._replace(failed=failed)
+    if not trained:
+        answer = answer._replace(advice=Advised(None))
+    noted = tuple(Diagnostic("J227", "look " * n, severity="note") for n in notes)
+    ready = drawn.planned.ready
+    ready = ready._replace(plan=ready.plan._replace(notes=noted, checks=()))
+    planned = drawn.planned._replace(ready=ready)
+    text = draw(drawn._replace(planned=planned, answer=answer), Ink())
+    check_screen(text)
+    assert ("[fail]" in text) == bool(errors)
+    assert ("[note]" in text) == bool(notes)
+    shown = text.count("[fail]") + text.count("[note]")
+    hidden = sum(int(n) for n in re.findall(r" and (\d+) more: jobgen", text))
+    assert shown + hidden == len(errors) + len(notes)
 
 
 def test_every_section_is_shown_alone_and_all_are_in_v(jobgen: Jobgen, folder: Path) -> None:

@@ -240,15 +240,17 @@ def test_break_even_is_where_the_amounts_are_equal() -> None:
     cheaper = (other.amount or 0) - (own.amount or 0)
     assert even.runs * cheaper == pytest.approx(own.owned)
     text = offers.screen(made.OFFERS, 1e9, Ink(width=120))
-    assert "a100x16 costs as much as h100x32 at 1.65 EUR a GPU-hour (now 1.85)" in text
-    assert "dgx-own pays after 556 such runs, 8,333 hours of use, against h100x32" in text
+    assert "a100x16 breaks even with h100x32 at 1.65 EUR per GPU-hour (now 1.85)" in text
+    assert (
+        "dgx-own pays for itself after 556 such runs (8,333 hours), compared with h100x32" in text
+    )
 
 
 def test_without_a_price_nothing_is_said_of_money() -> None:
     free = [Offer(o.cluster, o.option, o.gpu_hours) for o in made.OFFERS]
     text = offers.screen(free, 1e9, Ink())
     assert "even" not in text
-    assert "costs as much" not in text
+    assert "breaks even" not in text
     assert re.search(r"^  cost +- +- +-$", text, re.M)
 
 

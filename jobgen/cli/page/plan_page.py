@@ -34,7 +34,7 @@ def write_plan_page(
         ),
         ("assumed", "What was assumed", page_tables.list_assumptions(advice)),
         ("doubts", "What could make it wrong", _list(tuple(doubts))),
-        ("chosen", "How it was chosen", _list(advice.why)),
+        ("chosen", "How the strategy was chosen", _list(advice.why)),
         ("formulas", "Formulas", page_tables.list_formulas(advice)),
     )
     sections = [Section(*part) for part in parts if part[2]]

@@ -28,17 +28,17 @@ def screen(advice: Advice, ink: Ink, *, reasons: bool = False) -> str:
 def draw_why(advice: Advice, ink: Ink) -> str:
     """Every formula with its inputs and its source, and how the strategy was chosen."""
     option = advice.first_option
-    parts = [_listed("How it was chosen", advice.why, ink)]
+    parts = [_listed("How the strategy was chosen", advice.why, ink)]
     if option is not None:
         rows = [
             (defuse(part.name), f"{to_gib(part.bytes)} GiB", _sourced(part))
             for part in option.memory.components
             if part.bytes > 0
         ]
-        head = f"Formulas of the memory, {defuse(option.title)}"
+        head = f"Memory formulas, {defuse(option.title)}"
         parts.append(f"{ink('strong', clip(head, ink.width))}\n{_formulas(rows, ink)}")
-        parts.append(_listed("Formulas of the step", option.step.why if option.step else (), ink))
-    parts.append(_listed("Assumed, and not modelled", advice.doubts, ink))
+        parts.append(_listed("Step time formulas", option.step.why if option.step else (), ink))
+    parts.append(_listed("Assumptions", advice.doubts, ink))
     return "\n".join(part for part in parts if part)
 
 

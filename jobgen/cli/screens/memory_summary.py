@@ -88,7 +88,7 @@ def _describe_choice(advice: Advice) -> list[str]:
     if advice.why and advice.chosen:
         chosen = f"auto chose the simplest of {len(others) + 1} that fits"
         return [f"strategy: {chosen}; {fit or 'no'} {'others fit' if fit != 1 else 'other fits'}"]
-    return [f"strategy: {fit or 'none'} of {len(others)} others would fit"]
+    return [f"strategy: {fit or 'none'} of {count(len(others), 'other')} would fit"]
 
 
 def _list_levers(advice: Advice) -> list[str]:

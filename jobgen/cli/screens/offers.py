@@ -74,16 +74,16 @@ def list_evens(offers: Sequence[Offer]) -> list[str]:
         if offer.owned is None:
             now = (offer.amount or 0.0) / offer.gpu_hours
             told.append(
-                f"{name} costs as much as {other} at {even.price:.2f} {currency} a GPU-hour "
+                f"{name} breaks even with {other} at {even.price:.2f} {currency} per GPU-hour "
                 f"(now {now:.2f})"
             )
         elif even.runs is None:
-            told.append(f"{name}: buying never pays; {other} costs no more than running it")
+            told.append(f"{name}: buying never pays off; {other} costs no more than running it")
         else:
             hours = even.runs * offer.gpu_hours / offer.option.setup.mesh.world
             told.append(
-                f"{name} pays after {even.runs:,.0f} such runs, {hours:,.0f} hours of use, "
-                f"against {other}"
+                f"{name} pays for itself after {even.runs:,.0f} such runs ({hours:,.0f} hours), "
+                f"compared with {other}"
             )
     return told
 

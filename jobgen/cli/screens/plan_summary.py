@@ -211,7 +211,7 @@ def _fit(blocks: Sequence[list[str]], room: int, preview: Preview) -> list[str]:
     command = preview.call.command("plan", "--section", "checks") if preview.call.job else ""
     left = len(blocks) - max(kept, 1)
     more = f"and {left} more" if left else ""
-    what = more if kept else f"… {more}".strip()
+    what = more if kept else f"… {more or 'in full'}"
     return [*lines, f"       {what}{': ' * bool(command)}{command}"]
 
 

@@ -43,7 +43,7 @@ def _steps(dry: DryRun, ink: Ink, *, scripts: bool) -> str:
         if scripts and step.script:
             lines += [f"      | {defuse(line)}".rstrip() for line in step.script.split("\n")]
     if not scripts and any(step.script for step in dry.steps):
-        lines.append(ink("faint", "  (-v shows the script that carries each step)"))
+        lines.append(ink("faint", "  (-v shows the script of each step)"))
     return "\n".join(lines) + "\n"
 
 
