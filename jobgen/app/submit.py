@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jobgen.app import provenance, secret
@@ -18,6 +18,7 @@ from jobgen.submission import exchange
 from jobgen.transport import Payload
 
 if TYPE_CHECKING:
+    from jobgen.transport import Transport
     from jobgen.upload import TarStream
 
 
@@ -34,8 +35,11 @@ def submit(
     *,
     progress: Progress = ignore_stage,
     about: Mapping[str, Any] | None = None,
+    connected: Callable[[Transport], None] = lambda _: None,
 ) -> RunRecord:
     """Upload, submit, write down: the run with its job id. ``about`` is kept with its shape.
+
+    ``connected`` may use the connection before anything is sent.
 
     Raises CheckFailed for a missing secret, Unreachable, Refused, or JobgenError where the other
     side could not take the files; what was begun is in the ledger and never submitted twice.
@@ -56,6 +60,7 @@ def submit(
     transport = world.connect(login)
     progress(stage._replace(ended=True))
     try:
+        connected(transport)
         record = _begin(world, record, ready.bundle)
     except JobgenError:
         transport.close()

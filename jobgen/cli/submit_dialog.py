@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from jobgen.cli.call import Call
-from jobgen.cli.layout import write_hours
+from jobgen.cli.layout import format_span, write_hours
+from jobgen.cli.output import is_tty
 from jobgen.cli.progress_bar import ProgressBar
 from jobgen.cli.screens import submit as screens
 from jobgen.cli.screens.plan_summary import draw_top
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from jobgen.cli.screens.plan_summary import Preview
     from jobgen.model.record import RunRecord
     from jobgen.submission.exchange import DryRun
+    from jobgen.transport import Transport
 
 
 def preview_job(call: Call, ready: PreparedJob, job: str) -> Preview:
@@ -61,6 +65,35 @@ def confirm_submit(call: Call, ready: PreparedJob, job: str = "") -> bool:
         return True
     call.output.say("Nothing was submitted.")
     return False
+
+
+def submit(call: Call, ready: PreparedJob) -> RunRecord:
+    """Submit the job, and say before if it may wait long."""
+    from jobgen.app import submit as app
+
+    progress, connected = build_progress(call, ready), partial(show_estimate, call, ready)
+    return app.submit(call.world, ready, progress=progress, connected=connected)
+
+
+LONG = 600.0
+"""Seconds from which on an expected wait is shown."""
+
+
+def show_estimate(call: Call, ready: PreparedJob, transport: Transport) -> None:
+    """Say when Slurm expects the job to start, to a person, and only if that is long from now."""
+    from jobgen.app.start_estimate import estimate_start
+
+    if call.flags.json or call.flags.quiet or not is_tty(sys.stderr):
+        return
+    estimate = estimate_start(transport, ready)
+    if estimate is None or estimate.seconds < LONG:
+        return
+    call.output.say(_EXPECTED.format(estimate.clock, format_span(estimate.seconds)))
+
+
+_EXPECTED = """\
+start: Slurm expects {}, in about {}. It may start earlier if jobs
+       end before their time limits, and later if others have a higher priority."""
 
 
 def build_progress(call: Call, ready: PreparedJob) -> Progress:

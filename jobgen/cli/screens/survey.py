@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import count, fold, fold_rows
+from jobgen.cli.layout import align, count, fold, fold_rows
 from jobgen.cli.output import Ink, defuse
 
 if TYPE_CHECKING:
     from jobgen.app.adding import Added
     from jobgen.app.checking import CheckedProfile
+    from jobgen.app.proving import Proof
     from jobgen.survey.draft import Draft
 
 _HIDDEN = frozenset({"name", "scheduler", "ssh"})
@@ -33,6 +34,17 @@ def draw_added(made: Added, ink: Ink) -> str:
     name = defuse(made.draft.get("name"))
     parts.append(f"\nNext: jobgen plan job.yaml -c {name}\n")
     return "".join(parts)
+
+
+def draw_proof(added: Added, proof: Proof, ink: Ink) -> str:
+    """What the job on two nodes showed, and where that was written; or how to see its error."""
+    lines = "".join(f"  {fold(defuse(line), ink.width - 2, '  ')}\n" for line in proof.lines)
+    if proof.ok:
+        return f"{ink('good', 'Proved')}, and noted in {defuse(added.label)}\n{lines}"
+    name = defuse(added.draft.get("name"))
+    commands = [("log", f"jobgen logs {defuse(proof.run)}")] if proof.run else []
+    commands.append(("try again", f"jobgen bench allreduce -c {name} --like job.yaml"))
+    return f"{ink('bad', 'Not proved')}\n{lines}{align(commands, indent='  ')}"
 
 
 def _value(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -91,25 +92,32 @@ _WAIT = click.option(
 @click.option(
     "--output", metavar="FILE", type=FILE, help="Write to this file; - prints the profile"
 )
-def add(call: Call, name: str, probe: bool | None, **chosen: Any) -> int:
+@click.option("--prove/--no-prove", default=None, help="Test the profile by a job on two nodes")
+@click.option("--like", metavar="JOB", type=FILE, help="With --prove: use this job's setup")
+def add(
+    call: Call,
+    name: str,
+    probe: bool | None,
+    prove: bool | None,
+    like: Path | None,
+    **chosen: Any,
+) -> int:
     """Write a profile from what a site reports, with the source of every line.
 
     Opens one connection and only reads. With your consent a two-minute job inspects a node.
-    An existing file is replaced only if you agree.
+    An existing file is replaced only if you agree. At the end a job on two nodes can test the
+    profile: partition, account, shared run directory and all-reduce.
     """
     from jobgen.app import adding
-    from jobgen.cli import survey_dialog
-    from jobgen.cli.screens import survey as screens
+    from jobgen.cli import proving_dialog, survey_dialog
 
     words = survey_dialog.read_request(name, chosen)
     if not survey_dialog.confirm_write(call, words):
         return Exit.USAGE
-    made = adding.add(
-        call.world, words, survey_dialog.choose_leave(call, probe), say=survey_dialog.say(call)
-    )
+    leave = survey_dialog.choose_leave(call, probe)
+    made = adding.add(call.world, words, leave, say=survey_dialog.say(call))
     adding.save(call.world, made)
-    call.answer(lambda: screens.dump_added(made), lambda ink: screens.draw_added(made, ink))
-    return Exit.DONE
+    return proving_dialog.finish_add(call, made, prove=prove, like=like)
 
 
 @verb("check", "jobgen cluster check mine", "jobgen cluster check mine --probe --json")

@@ -41,6 +41,6 @@ def command(call: Call, job: Path, dry_run: bool, follow: bool, wait: bool, forc
         return submit_dialog.show_dry_run(call, ready, app.rehearse_submit(ready), str(job))
     if not submit_dialog.confirm_submit(call, ready, str(job)):
         return Exit.USAGE
-    record = app.submit(call.world, ready, progress=submit_dialog.build_progress(call, ready))
+    record = submit_dialog.submit(call, ready)
     submit_dialog.show_accepted(call, record, stream=follow or wait)
     return following.follow_submitted(call, record, follow=follow, wait=wait)
