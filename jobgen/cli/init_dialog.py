@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def choose_answers(call: Call, project: Project) -> JobAnswers:
-    """The answers: the defaults with ``-y`` and ``--json``, else what a person types."""
+    """The answers: the defaults with ``-y`` and ``--json``, else what a person types.
+
+    Raises Usage if nobody can be asked, Missing for an unknown cluster.
+    """
     from jobgen.app.initializing import list_clusters
     from jobgen.survey.project.init_questions import JobAnswers, ask_program, list_questions
 
@@ -38,18 +41,12 @@ def choose_answers(call: Call, project: Project) -> JobAnswers:
     for question in list_questions(project, program, *list_clusters(call.world)):
         given = question.default
         if question.key == "cluster" and call.flags.cluster:
-            given = _check_flag(question, call.flags.cluster)
+            given = call.flags.cluster
+            call.world.open_catalog().find_cluster(given)
         elif asking:
             given = _ask(question)
         answers = answers._replace(**{question.key: given})
     return answers
-
-
-def _check_flag(question: InitQuestion, text: str) -> str:
-    try:
-        return question.check(text)
-    except ValueError as error:
-        raise Usage(f"-c: {error}") from None
 
 
 def _ask(question: InitQuestion) -> str:

@@ -99,8 +99,16 @@ def test_a_folder_without_a_program_is_refused(jobgen: Jobgen, tmp_path: Path) -
 def test_an_unknown_cluster_is_refused(jobgen: Jobgen, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SINGLE)
     said = jobgen("init", "-y", "-c", "a100x17")
-    assert said.code == 2
+    assert said.code == 7
     assert "a100x16" in said.err
+    assert not (tmp_path / "job.yaml").exists()
+
+
+def test_a_profile_is_named_by_its_path(jobgen: Jobgen, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SINGLE)
+    (tmp_path / "my profile.yaml").write_text("name: lab\nextends: a100x16\n")
+    assert jobgen("init", "-y", "-c", "./my profile.yaml").code == 0
+    assert json.loads(jobgen("plan", "--json").out)["data"]["cluster"] == "lab"
 
 
 @pytest.mark.parametrize("term", ["dumb", "xterm-256color"])

@@ -1,7 +1,9 @@
-"""The job's environment wins over a site's setup: what programs see on real nodes."""
+"""The environment of a job on real nodes: what wins over a site's setup, and a venv of the user."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 import yaml
 
 from tests.cluster import Cluster
-from tests.e2e.runs import LAUNCHERS, submit, write
+from tests.e2e.runs import LAUNCHERS, answer, submit, write
 
 pytestmark = [
     pytest.mark.cluster,
@@ -67,3 +69,21 @@ def test_a_program_sees_the_jobs_values_and_the_gpus_of_its_allocation(
         path = seen["PATH"].split(":")
         assert path.index("/job/bin") < path.index("/site/bin")
         assert seen.get("CUDA_VISIBLE_DEVICES") != GPUS_OF_THE_NODE
+
+
+def test_the_job_of_init_runs_in_the_venv_that_it_names(cluster: Cluster, tmp_path: Path) -> None:
+    venv = cluster.scratch / "envs" / "llm"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    (tmp_path / "train.py").write_text('import sys\nprint("prefix", sys.prefix)\n')
+    profile = str(cluster.profile())
+    made = answer(cluster.client.jobgen("init", str(tmp_path), "-y", "-c", profile, "--json"))
+    job = tmp_path / "job.yaml"
+    text = job.read_text()
+    assert text == made["job"]
+    (advice,) = (line for line in text.split("\n") if line.startswith("# setup: source "))
+    folder = advice.partition("source ")[2].removesuffix("/bin/activate")
+    text = text.replace(advice, advice.removeprefix("# ").replace(folder, str(venv)))
+    job.write_text(text.replace("gpus_per_node: 1", "gpus_per_node: 0"))
+    run = submit(cluster, job)
+    assert run.wait() == 0, run.story()
+    assert f"prefix {venv}\n".encode() in run.ranks()[0]
