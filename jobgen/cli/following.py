@@ -62,10 +62,8 @@ MANY = 8
 """Ranks, of which each is shown; of more, rank 0 and what the others write to stderr."""
 
 
-def select_lines(call: Call, options: LogsOptions, record: RunRecord) -> View:
-    """The lines that the options of ``logs`` ask for. Raises Usage where they contradict."""
-    from jobgen.follow import View
-
+def check_options(options: LogsOptions) -> None:
+    """Raise Usage where options of ``logs`` contradict each other."""
     if options.raw and is_tty(sys.stdout):
         raise Usage(
             "--raw could let the log act on your terminal",
@@ -75,6 +73,12 @@ def select_lines(call: Call, options: LogsOptions, record: RunRecord) -> View:
         raise Usage(
             "--stderr and --stdout leave nothing", hint="give one of them, or none for both"
         )
+
+
+def select_lines(call: Call, options: LogsOptions, record: RunRecord) -> View:
+    """The lines that the options of ``logs`` ask for."""
+    from jobgen.follow import View
+
     stream: Literal["all", "out", "err"] = "err" if options.stderr else "all"
     return View(
         ranks=options.ranks or None,
@@ -116,6 +120,7 @@ def show_logs(call: Call, ref: str, options: LogsOptions) -> int:
     from jobgen.app import jobs
     from jobgen.app import logs as app
 
+    check_options(options)
     record = call.world.ledger.get(ref)
     view, prefixed = select_lines(call, options, record), not (options.no_prefix or options.raw)
     _announce(call, view, record)

@@ -22,7 +22,7 @@ _COLOURS = ("36", "32", "33", "35", "34", "96", "92", "93", "95", "94")
 _WIDEST_NODE = 20
 _CLEAR = "\r\x1b[K"
 _SGR = re.compile("\x1b\\[[0-9;:]*m")
-BAR_LINES = 10.0
+BAR_LINES = 1.0
 """Seconds between two lines for a progress bar where nothing can be drawn over."""
 _MARKS = {"out": "|", "err": "!", "job": "|"}
 

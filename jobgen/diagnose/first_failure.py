@@ -25,6 +25,7 @@ from jobgen.model.cause import CauseKind, Doubt, FailureCause
 
 _KILL_WAIT = 15.0
 """Seconds after the first failure from which a SIGKILL is the launcher's or Slurm's."""
+_ERROR = re.compile(r"error|exception|fail|fatal|invalid|cannot|missing|not found", re.IGNORECASE)
 _TERM, _KILL = 15, 9
 _OOM = re.compile(r"oom[-_]kill|Out Of Memory")
 _UNCAUGHT = 1
@@ -142,7 +143,11 @@ def _describe(suspect: _Suspect, logs: Logs) -> FailureCause:
         why = clean(end.why).replace("\n", " ")
         return cause._replace(kind=CauseKind.SETUP, text=why, lines=(why,))
     if error is None:
-        return cause._replace(lines=read_last_lines(logs.get(suspect.file, ()), _LAST))
+        lines = read_last_lines(logs.get(suspect.file, ()), _LAST)
+        last = lines[-1].strip() if lines and suspect.file.endswith(".err") else ""
+        # a program that ends itself mostly says why in its last line
+        said = last if kind is CauseKind.EXIT_CODE and _ERROR.search(last) else ""
+        return cause._replace(text=said, lines=lines)
     kind = kind if end.signal and error.kind is CauseKind.ABORT else error.kind
     return cause._replace(kind=kind, text=error.text, lines=error.lines, below=error.below)
 

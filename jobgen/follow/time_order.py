@@ -11,10 +11,12 @@ import heapq
 import math
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from jobgen.follow.collapse import Lines, collapse
+from jobgen.follow.line_splitter import keep_last_lines
 from jobgen.follow.source import LogSource
 from jobgen.follow.timestamps import find_times
 
@@ -123,7 +125,7 @@ def keep_last(blocks: list[Lines], count: int) -> list[Lines]:
     for lines in reversed(blocks):
         if count <= 0:
             break
-        texts = lines.data.splitlines(keepends=True)[-count:]
-        count -= len(texts)
-        kept.append(Lines(lines.source, b"".join(texts), lines.also, lines.bar, lines.time))
+        data = keep_last_lines(lines.data, count)
+        count -= data.count(b"\n")
+        kept.append(replace(lines, data=data))
     return kept[::-1]

@@ -121,3 +121,8 @@ def test_json_has_the_cause_in_words_too() -> None:
     assert (data["kind"], data["rank"], data["why"]) == ("exception", 3, "KeyError: 'a'")
     assert jobs.dump_job(run())["cause"] is None
     assert jobs.dump_job(run(cause(), ended=False, state=JobState.PENDING))["cause"] is None
+
+
+def test_a_list_shows_the_cause_that_is_known() -> None:
+    assert jobs.draw_info(run(cause())) == "KeyError: 'a', exit 1:0"
+    assert jobs.draw_info(run()) == "exit 1:0"

@@ -1,14 +1,19 @@
 """Lines of many ranks on one screen."""
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from jobgen.app.logs import StreamEvent
+from jobgen.cli import log_stream
 from jobgen.cli.call import Call
+from jobgen.cli.following import LogsOptions, select_lines
 from jobgen.cli.log_stream import Stream, fold_ranks
 from jobgen.cli.output import Output
 from jobgen.follow import Lines, LogSource
+from jobgen.model.record import Login, RunRecord, Site
 
 
 def rank(number: int, node: str = "n01", stream: str = "out") -> LogSource:
@@ -161,3 +166,60 @@ def test_a_progress_bar_in_a_pipe_is_a_line_now_and_then(
     bars = [Lines(rank(0), f"{n}%\n".encode(), bar=True) for n in range(50)]
     Stream(call).show(bars)
     assert capsysbinary.readouterr().out == b"n01 r0 | 0%\n"
+
+
+def test_a_progress_bar_is_a_line_once_a_second_where_nothing_can_be_redrawn(
+    call: Call, capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter([0.0, 0.0, 0.9, 1.0, 1.0])
+    monkeypatch.setattr(log_stream, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    Stream(call).show([Lines(rank(0), b"%d%%\n" % done, bar=True) for done in (1, 2, 3)])
+    assert capsysbinary.readouterr().out.splitlines() == [b"n01 r0 | 1%", b"n01 r0 | 3%"]
+
+
+def test_the_time_of_a_line_stands_before_it_and_is_blank_where_it_is_unknown(
+    call: Call, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    items = [Lines(rank(0), b"a\nb\n", time=1_795_445_868.0), Lines(rank(0), b"c\n")]
+    Stream(call, timed=True).show(items)
+    assert capsysbinary.readouterr().out.splitlines() == [
+        b"14:57:48 n01 r0 | a",
+        b"14:57:48 n01 r0 | b",
+        b"         n01 r0 | c",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "nodes", "brief"),
+    [
+        ({}, 1, False),
+        ({}, 2, True),
+        ({"ranks": ()}, 2, False),
+        ({"ranks": (range(9, 10),)}, 2, False),
+        ({"nodes": ("n2",)}, 2, False),
+        ({"files": ("n2.9.out",)}, 2, False),
+        ({"stdout": True}, 2, False),
+        ({"grep": "loss"}, 2, False),
+        ({"raw": True}, 2, False),
+    ],
+)
+def test_of_more_than_eight_ranks_the_default_is_brief(
+    call: Call, changes: dict[str, Any], nodes: int, brief: bool
+) -> None:
+    record = RunRecord("t", "a-1", "a", Site("c", "slurm", Login("local"), "/r"), "0", 1.0)
+    record = record._replace(shape={"nodes": nodes, "ranks_per_node": 8})
+    options = LogsOptions(**{**UNCHOSEN, **changes})
+    view = select_lines(call, options, record)
+    assert view.brief is brief
+    assert view.ranks == (changes.get("ranks") or None)
+    assert view.fold is not ({"grep", "raw"} & changes.keys() != set())
+
+
+UNCHOSEN: dict[str, Any] = {
+    **dict.fromkeys(("follow", "stderr", "stdout", "no_collapse", "no_prefix", "raw"), False),
+    **dict.fromkeys(("exit_status", "timestamps"), False),
+    **dict.fromkeys(("lines", "ranks", "task", "restart", "since"), None),
+    "nodes": (),
+    "files": (),
+    "grep": "",
+}

@@ -11,6 +11,7 @@ import pytest
 
 from tests.cluster import Cluster
 from tests.e2e.runs import answer, submit, write
+from tests.products import one_of_each
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(420)]
 
@@ -63,7 +64,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", one_of_each(CASES, kept=["exception", "victim first", "setup"]))
 def test_the_screens_and_their_command_show_the_cause(
     cluster: Cluster, tmp_path: Path, name: str
 ) -> None:
@@ -92,6 +93,7 @@ def test_the_screens_and_their_command_show_the_cause(
     assert (cause["rank"], cause["node"]) == (None if name == "setup" else 1, "n2")
 
 
+@pytest.mark.exhaustive
 def test_a_job_that_hangs_to_its_limit_shows_what_each_rank_wrote_last(
     cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -42,7 +42,7 @@ _TITLES: dict[str, str] = {
     CauseKind.KILLED: "killed by SIGKILL, most likely out of memory",
     CauseKind.INTERRUPTED: "interrupted by a signal",
     CauseKind.TIME_LIMIT: "reached the time limit",
-    CauseKind.EXIT_CODE: "the program exited and reported no error",
+    CauseKind.EXIT_CODE: "the program ended without an error message",
 }
 
 
@@ -50,7 +50,8 @@ def explain_cause(cause: FailureCause) -> str:
     """The error in one line: what kind it is, and the program's own words."""
     title = _TITLES.get(cause.kind, "")
     text = _SOURCE.sub("", defuse(cause.text))
-    title = "" if title and title.lower() in text.lower() else title
+    spoken = title.lower() in text.lower() or (text and cause.kind == CauseKind.EXIT_CODE)
+    title = "" if spoken else title
     return ": ".join(part for part in (title, text) if part)
 
 

@@ -68,7 +68,7 @@ def draw_info(record: RunRecord) -> str:
     """Why it waits, where it runs, or how it ended, in words."""
     if record.state.final:
         code = f"exit {record.exit}" if record.exit not in ("", "0:0") else ""
-        words = _ENDS.get(record.state, "") or _reason(record)
+        words = _ENDS.get(record.state, "") or _reason(record) or _explain(record)
         again = count(record.restarts, "restart") if record.restarts else ""
         return ", ".join(w for w in (defuse(words), defuse(code), again) if w)
     if record.state in GOING:
@@ -77,6 +77,15 @@ def draw_info(record: RunRecord) -> str:
 
     starts = record.started and not is_held(record.reason)
     return _reason(record) + (f", starts {defuse(record.started)}" if starts else "")
+
+
+def _explain(record: RunRecord) -> str:
+    """Why it failed, if its logs were read."""
+    if record.cause is None:
+        return ""
+    from jobgen.cli.screens import failure
+
+    return failure.explain_cause(record.cause)
 
 
 def _reason(record: RunRecord) -> str:
