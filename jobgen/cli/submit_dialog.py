@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 
 
 def preview_job(call: Call, ready: PreparedJob, job: str) -> Preview:
-    """What the short screen is drawn from; ``job`` is empty if it has no file."""
+    """What the short screen is drawn from; ``job`` is empty if it has no file. Failed checks were
+    overruled before."""
     from jobgen.app.plan_extras import plan
     from jobgen.cli.estimating import estimate_job
     from jobgen.cli.screens.plan_summary import Invocation, Preview
 
-    return Preview(plan(call.world, ready), estimate_job(ready), Invocation(job, call.flags))
+    answer = estimate_job(ready)._replace(forced=True)
+    return Preview(plan(call.world, ready), answer, Invocation(job, call.flags))
 
 
 def show_dry_run(call: Call, ready: PreparedJob, dry: DryRun, job: str, *, last: str = "") -> Exit:

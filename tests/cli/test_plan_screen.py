@@ -122,6 +122,14 @@ def folder(tmp_path: Path) -> Path:
 ON = ("plan", "job.yaml", "-c", "a100x16")
 
 
+def test_a_wide_screen_is_used(
+    jobgen: Jobgen, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    text = jobgen(*ON, "--set", "container={image: /shared/image.sqsh, runtime: pyxis}").out
+    assert "per node), in /shared/image.sqsh (pyxis)\n" in text
+
+
 def test_a_job_with_everything_wrong_still_fits(jobgen: Jobgen, folder: Path) -> None:
     for name in ("x", "x" * 64):
         (folder / "job.yaml").write_text(MANY.replace("NAME", name))
@@ -274,7 +282,9 @@ def test_the_next_command_of_what_does_not_fit_leads_to_what_does(
     assert jobgen(*find_next(better.out), "--dry-run").code == Exit.DONE
     forced = find_next(jobgen(*ON, "--force").out)
     assert forced == ["submit", "job.yaml", "-c", "a100x16", "--force"]
-    assert jobgen(*forced, "--dry-run").code == Exit.DONE
+    rehearsed = jobgen(*forced, "--dry-run")
+    assert rehearsed.code == Exit.DONE
+    assert find_next(rehearsed.out) == forced
 
 
 def test_cpus_are_those_of_a_rank_and_of_a_node(jobgen: Jobgen, folder: Path) -> None:

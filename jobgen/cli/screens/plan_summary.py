@@ -91,11 +91,9 @@ def draw_head(preview: Preview, ink: Ink) -> list[str]:
     from jobgen.app.plan_extras import count_cpus
 
     plan, cost = preview.plan, format_cost(preview.planned.cost)
-    lines = draw_headline(plan, ink)
-    lines += draw_row("Cost", cost, ink) if cost else []
-    return lines + draw_row(
-        "Launch", _describe_launch(plan, count_cpus(preview.planned.ready)), ink
-    )
+    launch = _describe_launch(plan, count_cpus(preview.planned.ready))
+    rows = draw_row("Cost", cost, ink) if cost else []
+    return [*draw_headline(plan, ink), *rows, *draw_row("Launch", launch, ink)]
 
 
 def draw_headline(plan: Plan, ink: Ink) -> list[str]:
@@ -114,12 +112,10 @@ def _describe_shape(plan: Plan) -> str:
         nodes = f"{shape.min_nodes} to {nodes}"
     if shape.elements is not None:
         nodes = f"{count(shape.elements, 'element')} of {nodes}"
-    kind = defuse(shape.gpu) or "GPU"
-    each = (
-        f"{shape.gpus_per_node} {kind}" if shape.gpus_per_node else f"{shape.ranks_per_node} ranks"
-    )
-    total = count(shape.nodes * shape.gpus_per_node, "GPU") if shape.gpus_per_node else ""
-    total = total or count(shape.world, "rank")
+    each, total = count(shape.ranks_per_node, "rank"), count(shape.world, "rank")
+    if shape.gpus_per_node:
+        each = count(shape.gpus_per_node, defuse(shape.gpu) or "GPU", defuse(shape.gpu) or "GPUs")
+        total = count(shape.nodes * shape.gpus_per_node, "GPU")
     return f"{nodes} {TIMES} {each} = {total}, {Walltime(shape.seconds).human()}"
 
 
@@ -151,9 +147,10 @@ def format_cpus(cpus: NodeCpus) -> str:
 
 def draw_row(label: str, text: str, ink: Ink) -> list[str]:
     """A label and its text, in at most two lines."""
-    folded = fold(text, ink.width - _LABEL, " " * _LABEL).split("\n")[:2]
-    first, *more = (clip(line, ink.width) for line in folded)
-    return [f"{ink('strong', label)}{' ' * (_LABEL - len(label))}{clip(first, 70)}", *more]
+    room = ink.width - _LABEL
+    first, *more = (clip(line, room) for line in fold(text, room).split("\n")[:2])
+    head = f"{ink('strong', label)}{' ' * (_LABEL - len(label))}"
+    return [f"{head}{first}", *(f"{' ' * _LABEL}{line}" for line in more)]
 
 
 def _draw_memory(preview: Preview, ink: Ink) -> list[str]:
