@@ -8,8 +8,10 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from jobgen.app import clusters
+from jobgen.app.upload_safety import refuse_workdir
 from jobgen.app.world import World, read_regular
-from jobgen.errors import Diagnostic, Usage
+from jobgen.errors import CheckFailed, Diagnostic, Place, Usage
 from jobgen.survey.project.detect import Project, detect
 from jobgen.survey.project.folder_listing import PLAIN_PATH, FolderListing, is_wanted
 from jobgen.survey.project.init_questions import LOCAL
@@ -38,11 +40,15 @@ class WrittenFiles(NamedTuple):
 def survey_folder(world: World, folder: Path, *, dry: bool = False) -> Project:
     """What the folder holds. Raises Usage if it cannot be read.
 
-    Unless ``dry``, raises Usage if there is a job.yaml already.
+    Unless ``dry``, raises Usage if there is a job.yaml already, and CheckFailed if the folder is
+    one that is never uploaded.
     """
     root = world.cwd / folder
-    if not dry and os.path.lexists(root / JOB):
-        raise _refuse(world, root / JOB)
+    if not dry:
+        if os.path.lexists(root / JOB):
+            raise _refuse(world, root / JOB)
+        if refusal := refuse_workdir(world, Path(os.path.realpath(root)), Place("")):
+            raise CheckFailed(refusal._replace(place=None))
     try:
         listing = list_folder(root)
     except OSError as error:

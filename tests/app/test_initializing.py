@@ -17,7 +17,7 @@ from jobgen.app.initializing import (
     write_files,
 )
 from jobgen.app.world import World
-from jobgen.errors import Usage
+from jobgen.errors import CheckFailed, Usage
 
 PROGRAM = "import torch.distributed\n"
 
@@ -94,6 +94,18 @@ def test_a_folder_that_is_none_is_refused(world: World) -> None:
     for name in ("gone", "file"):
         with pytest.raises(Usage, match=name):
             survey_folder(world, Path(name))
+
+
+def test_a_folder_that_is_never_uploaded_is_refused(world: World) -> None:
+    (world.home / "train.py").write_text(PROGRAM)
+    (world.home / ".ssh").mkdir()
+    (world.cwd / "train.py").write_text(PROGRAM)
+    with pytest.raises(CheckFailed, match="home directory"):
+        survey_folder(world, world.home)
+    (world.cwd / ".aws").mkdir()
+    with pytest.raises(CheckFailed, match="where keys are kept"):
+        survey_folder(world, Path())
+    assert survey_folder(world, Path(), dry=True).programs
 
 
 def test_job_yaml_is_never_replaced(world: World) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Jobgen, home_of, process
+from tests.cli.conftest import ROOT, Jobgen, home_of, process
 from tests.cli.test_terminal import Terminal
 
 DISTRIBUTED = "import torch.distributed\nif __name__ == '__main__':\n    print(1)\n"
@@ -168,8 +168,9 @@ def test_the_program_is_parsed_and_never_imported(tmp_path: Path) -> None:
     mark = tmp_path / "was-run"
     for name in ("train.py", "torch.py", "ast.py", "json.py", "click.py"):
         (tmp_path / name).write_text(f"open({str(mark)!r}, 'w')\nimport torch.distributed\n")
-    words = [str(Path(sys.executable).with_name("jobgen")), "init", "-y"]
-    home = {"HOME": str(home_of(tmp_path)), "PATH": "/usr/bin:/bin"}
+    # -P: as the installed program, which does not look for modules here
+    words = [sys.executable, "-P", "-m", "jobgen", "init", "-y"]
+    home = {"HOME": str(home_of(tmp_path)), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(words, cwd=tmp_path, env=home, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "Next: jobgen plan" in done.stdout
