@@ -146,7 +146,7 @@ def test_a_note_stands_at_the_key_that_causes_it(jobgen: Jobgen, folder: Path) -
     write(folder, "nodes: 1", "time: 1h", train)
     (folder / "train.py").write_text("HfArgumentParser(TrainingArguments)\n")
     said = jobgen("lint", "job.yaml", "-c", "small").out
-    assert "job.yaml:5:32: note[J239]: transformers 5 calls FSDP1 deprecated" in said
+    assert "job.yaml:5:32: note[J239]: FSDP1 is deprecated in transformers 5" in said
     assert "Found 1 note in 1 file." in said
 
 
@@ -291,5 +291,5 @@ def test_a_job_without_a_cluster_gets_no_long_list(jobgen: Jobgen, folder: Path)
     write(folder, "nodes: 1", "time: 1h")
     said = " ".join(jobgen("submit", "job.yaml", "--dry-run").err.split())
     assert "no cluster is named" in said
-    assert "yours: small; jobgen cluster ls lists all" in said
+    assert "yours: small; all: jobgen cluster ls" in said
     assert "a100x16" not in said

@@ -56,7 +56,7 @@ def test_a_plan_in_json_holds_every_decision(jobgen: Jobgen, job: Path) -> None:
     assert data["environment"]["LR"]["value"] == "1e-5"
     assert data["sbatch"]["time"] == {
         "value": "04:00:00",
-        "why": "the time limit",
+        "why": "time limit",
         "place": "job.yaml:4",
     }
     assert {f["path"] for f in data["files"]} >= {"job.sbatch", "rank.sh", "plan.json"}

@@ -74,7 +74,7 @@ def test_a_table_fits_its_terminal(width: int, columns: list[str]) -> None:
     text = draw_jobs(runs, NOW, Ink(colour=False, width=width), clipped=True)
     assert max(map(len, text.splitlines())) <= width
     assert text.splitlines()[0].split() == columns
-    assert "other jobs are" in text
+    assert "waiting for othe" in text
 
 
 def test_a_column_without_values_is_left_out_on_a_terminal() -> None:

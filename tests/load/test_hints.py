@@ -24,7 +24,19 @@ FILES = {"job": JOB, "cluster": CLUSTER}
 FORMS = {"job": JobSpec, "cluster": ClusterProfile}
 REFUSALS = {"J102", "J117", "J140", "J141", "J142", "J144", "J170"}
 """Codes of a key or an option that cannot stand where it stands."""
-PROSE = {"has", "sets", "writes", "runs", "appends", "starts", "asks", "adds", "reads", "repeats"}
+PROSE = {
+    "has",
+    "parses",
+    "sets",
+    "writes",
+    "runs",
+    "appends",
+    "starts",
+    "asks",
+    "adds",
+    "reads",
+    "repeats",
+}
 """Verbs of English, where the others are jobgen's."""
 SHORT = re.compile(r"[A-Z][A-Z_:]*")
 
@@ -91,7 +103,7 @@ def pieces(path: tuple[str, ...], hint: str) -> list[str]:
         return [near[1]]
     if hint.startswith(("it is a key", f"'{path[-1]}' stands at the top")):
         return [path[-1].replace("-", "_")]
-    assert hint.startswith(("write ", "until then: ")), hint
+    assert hint.startswith(("write ", "instead: ")), hint
     return take_apart(hint)
 
 
@@ -106,7 +118,9 @@ def walk(kind: str, path: tuple[str, ...]) -> None:
     for command in re.findall(r"jobgen [a-z]+(?: -+[\w-]+)*", hint):
         if command.split()[1] not in PROSE:
             check_command(command)
-    if hint.startswith(("jobgen has no such key", "remove it", "all keys:", "until then: run ")):
+    if hint.startswith(
+        ("jobgen has no such key", "remove it", "keys:", "list all keys", "instead: run ")
+    ):
         return
     for other, text, name in obey(kind, path, hint):
         assert ask(other, text, tuple(name.split("."))) == ("", ""), (path, hint, text)
