@@ -114,7 +114,7 @@ def test_an_upload_on_a_link_that_stays_broken_is_not_submitted_and_leaves_nothi
         submitted(world, job(RUN))
     assert "run the same command again" in caught.value.problems[-1].hint
     links.faults.clear()
-    (run,) = jobs.refresh_stale(world, world.ledger.runs())
+    (run,) = jobs.refresh_stale(world, world.ledger.list_runs())
     assert (run.state, run.ended) == (JobState.REJECTED, True)
     assert not list((world.home.parent / "root").glob("probe-*"))
     assert executed(world) == []
