@@ -112,6 +112,9 @@ class Ops(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 
         return tuple(dict.fromkeys(known[word] for word in words))
 
 
+_COMMON_STATES = ("pending", "running", "completed", "failed", "cancelled", "timeout")
+
+
 class States(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
     """A state of a job: ``running``."""
 
@@ -126,8 +129,8 @@ class States(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
             return str(value.upper())
         names = [state.lower() for state in JobState]
         near = find_nearest(value, names)
-        guess = f"did you mean '{near}'? " if near else ""
-        message = f"unknown state '{defuse(value)}'; {guess}states: {', '.join(names)}"
+        hint = f"did you mean '{near}'?" if near else f"such as {', '.join(_COMMON_STATES)}"
+        message = f"unknown state '{defuse(value)}'; {hint}"
         return self.fail(message, param, ctx)
 
 

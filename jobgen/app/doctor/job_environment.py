@@ -100,7 +100,7 @@ def prepare_check(
         str(theirs.job.cite("setup")) if theirs.job.value.setup else f"{label} has none",
         launcher,
         examined.ready.plan.shape.gpus_per_node,
-        readable=bool(sources),
+        readable=bool(sources or modules),
     )
 
 
