@@ -156,7 +156,7 @@ def _list_modules(
     for program, place in job.programs:
         name = program.module.partition(".")[0]
         if name and name not in modules:
-            modules[name] = ImportedModule(name, str(place), required=True)
+            modules[name] = ImportedModule(name, f"{place.file}:{place.line}", required=True)
     return tuple(select_foreign(modules, sources, uploaded))
 
 
