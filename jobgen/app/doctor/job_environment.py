@@ -156,7 +156,8 @@ def _list_modules(
     for program, place in job.programs:
         name = program.module.partition(".")[0]
         if name and name not in modules:
-            modules[name] = ImportedModule(name, f"{place.file}:{place.line}", required=True)
+            where = f"{place.file}:{place.line}" if place else "run"
+            modules[name] = ImportedModule(name, where, required=True)
     return tuple(select_foreign(modules, sources, uploaded))
 
 
