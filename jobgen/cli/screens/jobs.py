@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jobgen.app.jobs import RunView
 
 OLD = 60.0
-"""Seconds after which a value that was last heard is marked by ``~``."""
+"""Seconds after which a cached value is marked by ``~``."""
 GOING = frozenset({JobState.RUNNING, JobState.COMPLETING, JobState.SUSPENDED})
 _UNFINISHED = "98:0"
 """How Slurm shows the exit code of a job that the pre-timeout signal stopped before its end."""
@@ -98,7 +98,7 @@ def draw_run(found: RunView, now: float, ink: Ink, *, gpus: bool = False) -> str
     lines = [f"{head}  {ink(get_style(record.state), name_state(record))}{during}"]
     lines += [f"  {fold(more, ink.width - 2, '  ')}"] if more else []
     if is_old(record, now):
-        lines.append(f"  last heard {format_span(max(now - record.updated, 0))} ago")
+        lines.append(f"  state of {format_span(max(now - record.updated, 0))} ago")
     about = [*_elements(record), *describe_ranks(record)]
     lines += [f"  {fold(text, ink.width - 2, '  ')}" for text in about]
     for start, node, what in record.unfit:

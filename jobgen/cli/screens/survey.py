@@ -101,12 +101,12 @@ def draw_checked(seen: CheckedProfile, ink: Ink, *, verbose: bool = False) -> st
         parts += [f"{word:8} {defuse(key)}: {defuse(told)}\n" for word, key, told in rows]
     said = f"{count(len(found.wrong), 'key')} differ{'s' if len(found.wrong) == 1 else ''}"
     rest = [f"{len(found.same)} agree"] if found.same else []
-    rest += [f"{len(found.unseen)} could not be seen"] if found.unseen else []
+    rest += [f"{len(found.unseen)} not checked"] if found.unseen else []
     rest += [f"{len(more)} could be added"] if more else []
     hidden = " (-v shows them)" if (more or found.unseen) and not verbose else ""
     parts.append(f"{', '.join([said, *rest])}{hidden}\n")
     if found.unseen and not seen.probed:
-        parts.append("--probe looks at a node, by a job of two minutes\n")
+        parts.append("--probe inspects a node with a two-minute job\n")
     return "".join(parts)
 
 
