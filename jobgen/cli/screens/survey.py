@@ -39,9 +39,10 @@ def draw_added(made: Added, ink: Ink) -> str:
 def draw_proof(added: Added, proof: Proof, ink: Ink) -> str:
     """What the job on two nodes showed, and where that was written; or how to see its error."""
     lines = "".join(f"  {fold(defuse(line), ink.width - 2, '  ')}\n" for line in proof.lines)
-    if proof.ok:
-        return f"{ink('good', 'Proved')}, and noted in {defuse(added.label)}\n{lines}"
     name = defuse(added.draft.get("name"))
+    if proof.ok:
+        head = f"{ink('good', 'Proved')}, and noted in {defuse(added.label)}"
+        return f"{head}\n{lines}Next: jobgen plan job.yaml -c {name}\n"
     commands = [("log", f"jobgen logs {defuse(proof.run)}")] if proof.run else []
     commands.append(("try again", f"jobgen bench allreduce -c {name} --like job.yaml"))
     return f"{ink('bad', 'Not proved')}\n{lines}{align(commands, indent='  ')}"
