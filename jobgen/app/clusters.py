@@ -39,20 +39,24 @@ class ListedProfile(NamedTuple):
 
     file: ClusterFile
     cluster: ClusterProfile | None
-    """None if the file has errors."""
+    """None if the file has errors, or if it was not read."""
     group: Group
     provider: str
     """Whose machine a shipped profile describes; empty for others."""
 
 
+LOCAL = "local"
+"""The shipped profile of this machine."""
 GROUPS: tuple[Group, ...] = ("yours", "project", "this machine", "cloud", "on-premises")
 """Groups of profiles in the order of a list."""
 
 
-def list_profiles(world: World, word: str = "") -> tuple[ListedProfile, ...]:
+def list_profiles(
+    world: World, word: str = "", *, brief: bool = False
+) -> tuple[ListedProfile, ...]:
     """Every profile that a name reaches, or those that match a word, in the order of GROUPS.
 
-    Raises Missing if none matches.
+    ``brief`` reads no shipped profile but that of this machine. Raises Missing if none matches.
     """
     from jobgen.data.machines import is_match
 
@@ -61,23 +65,26 @@ def list_profiles(world: World, word: str = "") -> tuple[ListedProfile, ...]:
     if not files:
         hint = catalog.suggest(word)
         raise Missing(Diagnostic("J182", f"no cluster profile matches '{clip(word)}'", None, hint))
-    return tuple(sorted(map(_list_profile, files), key=lambda each: GROUPS.index(each.group)))
+    listed = (_list_profile(file, brief=brief) for file in files)
+    return tuple(sorted(listed, key=lambda each: GROUPS.index(each.group)))
 
 
-def _list_profile(file: ClusterFile) -> ListedProfile:
+def _list_profile(file: ClusterFile, *, brief: bool) -> ListedProfile:
     from jobgen.catalog import OWN, SHIPPED
     from jobgen.data.machines import find_provider
     from jobgen.load import load_cluster
 
+    provider = find_provider(file.name)
+    if brief and file.origin == SHIPPED and file.name != LOCAL:
+        return ListedProfile(file, None, provider.group, provider.name)
     try:
         cluster = load_cluster(file.text, file.label, parent=file.parent).value
     except Invalid:
         cluster = None
     if file.origin != SHIPPED:
         return ListedProfile(file, cluster, "yours" if file.origin == OWN else "project", "")
-    if cluster is not None and cluster.scheduler == "local":
+    if file.name == LOCAL:
         return ListedProfile(file, cluster, "this machine", "")
-    provider = find_provider(file.name)
     return ListedProfile(file, cluster, provider.group, provider.name)
 
 

@@ -74,7 +74,7 @@ def refresh_stale(
             with world.connect(mine[0].site.login) as transport:
                 news.update({r.token: r for r in observe(world, transport, mine)})
         except Unreachable as error:
-            world.say(f"{mine[0].site.cluster}: {error}; showing what was last heard")
+            world.say(f"{mine[0].site.cluster}: {error}; showing the last known state")
     return tuple(news.get(r.token, r) for r in records)
 
 
@@ -154,7 +154,7 @@ def _looked(
                 record = observe(world, transport, (record,))[0]
             watched = monitor_reports.read_monitors(transport, world.ledger, record)
     except Unreachable as error:
-        world.say(f"{record.site.cluster}: {error}; showing what was last heard")
+        world.say(f"{record.site.cluster}: {error}; showing the last known state")
     return record, watched
 
 

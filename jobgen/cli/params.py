@@ -160,6 +160,9 @@ class Sections(click.ParamType):  # type: ignore[type-arg]  # generic from click
         return [CompletionItem(f"{before}{comma}{name}") for name in names]
 
 
+_COMMON_STATES = ("pending", "running", "completed", "failed", "cancelled", "timeout")
+
+
 class States(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
     """A state of a job: ``running``."""
 
@@ -174,8 +177,8 @@ class States(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
             return str(value.upper())
         names = [state.lower() for state in JobState]
         near = find_nearest(value, names)
-        guess = f"did you mean '{near}'? " if near else ""
-        message = f"unknown state '{defuse(value)}'; {guess}states: {', '.join(names)}"
+        hint = f"did you mean '{near}'?" if near else f"such as {', '.join(_COMMON_STATES)}"
+        message = f"unknown state '{defuse(value)}'; {hint}"
         return self.fail(message, param, ctx)
 
 

@@ -1,4 +1,4 @@
-"""What ``cluster add`` and ``cluster check`` ask, and how they end."""
+"""The questions of ``cluster add`` and ``cluster check``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from jobgen.app.adding import Leave, ProfileRequest
     from jobgen.survey.choice import Choice
 
-HINT = "no node was asked: --probe submits a job of two minutes that looks at one"
+HINT = "no node was inspected: --probe submits a two-minute job that inspects one"
 
 
 def read_request(name: str, chosen: dict[str, Any]) -> ProfileRequest:
@@ -26,7 +26,7 @@ def read_request(name: str, chosen: dict[str, Any]) -> ProfileRequest:
 
 
 def choose_leave(call: Call, probe: bool | None) -> Leave:
-    """Who decides whether a job is submitted: the flag, ``-y``, else a person; nobody: no."""
+    """Who decides whether a job is submitted: the flag, ``-y``, else the user on a terminal."""
     import sys
 
     def ask_user(choice: Choice, slurm: tuple[tuple[str, str], ...]) -> bool:
@@ -37,22 +37,22 @@ def choose_leave(call: Call, probe: bool | None) -> Leave:
             return False
         gpus = f", all its {choice.kind.gpus} GPUs" if choice.kind.gpus else ""
         where = " ".join(f"{name} {defuse(value)}" for name, value in slurm)
-        question = f"Submit a job of two minutes that looks at one node ({where}{gpus})?"
+        question = f"Submit a two-minute job that inspects one node ({where}{gpus})?"
         return call.confirm(question)
 
     return ask_user
 
 
 def confirm_write(call: Call, words: ProfileRequest) -> bool:
-    """Whether the profile may be written: a file that is there is not replaced without leave."""
+    """Whether the profile may be written: an existing file is replaced only if the user agrees."""
     from jobgen.app.adding import choose_destination
 
     path = choose_destination(call.world, words)
     if path is None or not path.exists():
         return True
-    if call.confirm(f"{defuse(call.world.format_path(path))} is there already. Replace it?"):
+    if call.confirm(f"{defuse(call.world.format_path(path))} exists. Replace it?"):
         return True
-    call.output.say("Nothing was asked and nothing written.")
+    call.output.say("Nothing was changed.")
     return False
 
 

@@ -98,7 +98,7 @@ def test_an_agent_that_is_gone_and_one_that_hangs(
 
 
 def test_a_python_without_torch(programs: Callable[..., World]) -> None:
-    found = verdicts(programs(python3="echo no torch >&2; exit 1"))
+    found = verdicts(programs(python="echo no torch >&2; exit 1", python3="echo 2.9.0"))
     assert found["local.torch"].status == "warning"
 
 

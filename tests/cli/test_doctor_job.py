@@ -53,7 +53,7 @@ def test_a_complete_environment(
 ) -> None:
     checks = examine(jobgen, 0, *words)
     assert {check["status"] for check in checks.values()} == {"ok"}
-    assert "all 4 imported modules found" in checks["modules"]["found"]
+    assert "all imported modules found (4)" in checks["modules"]["found"]
     assert not (tmp_path / "ran").exists()
 
 
@@ -67,6 +67,13 @@ def test_a_missing_module(
     assert (modules["status"], modules["code"]) == ("failed", "J439")
     assert "no_such_module_here (helper.py:1)" in modules["found"]
     assert "job.yaml:7" in modules["fix"]
+
+
+@pytest.mark.slow
+def test_a_program_that_is_an_installed_module(jobgen: Jobgen, tmp_path: Path) -> None:
+    write(tmp_path, run="python -m no_such_package.train")
+    modules = examine(jobgen, 1)["modules"]
+    assert modules["found"] == "not found: no_such_package (job.yaml:5)"
 
 
 @pytest.mark.slow

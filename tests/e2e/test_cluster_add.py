@@ -259,7 +259,7 @@ def test_a_file_that_is_there_stays(site: Cluster, tmp_path: Path) -> None:
     words = ("cluster", "add", "mine", "--from", "testbed", "--output", str(file))
     done = site.client.jobgen(*words)
     assert done.returncode == 2
-    assert "is there already" in done.stderr
+    assert "exists. Replace it?" in done.stderr
     assert file.read_text() == "mine\n"
     assert site.client.jobgen(*words, "-y", "--no-probe").returncode == 0
     assert file.read_text().startswith("# What `jobgen cluster add mine` found on testbed")
@@ -273,7 +273,7 @@ def test_a_person_is_asked_before_a_job_is_submitted(
     words = ["cluster", "add", "mine", "--from", "testbed", "--output", "-", "--partition", "cpu"]
     program, *rest = site.client.words([*JOBGEN, *words])
     terminal = pexpect.spawn(program, rest, encoding="utf-8", timeout=HANG, dimensions=(40, 200))
-    terminal.expect("looks at one node .partition cpu account lab42.*y/N")
+    terminal.expect("inspects one node .partition cpu account lab42.*y/N")
     terminal.sendline(said)
     terminal.expect("slurm_version")
     terminal.expect(pexpect.EOF)

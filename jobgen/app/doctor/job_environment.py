@@ -100,7 +100,7 @@ def prepare_check(
         str(theirs.job.cite("setup")) if theirs.job.value.setup else f"{label} has none",
         launcher,
         examined.ready.plan.shape.gpus_per_node,
-        readable=bool(sources),
+        readable=bool(sources or modules),
     )
 
 
@@ -156,7 +156,8 @@ def _list_modules(
     for program, place in job.programs:
         name = program.module.partition(".")[0]
         if name and name not in modules:
-            modules[name] = ImportedModule(name, str(place), required=True)
+            where = f"{place.file}:{place.line}" if place else "run"
+            modules[name] = ImportedModule(name, where, required=True)
     return tuple(select_foreign(modules, sources, uploaded))
 
 

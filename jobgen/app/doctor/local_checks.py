@@ -47,7 +47,7 @@ def inspect_machine(world: World) -> ClientMachine:
         git=ask(["git", "--version"], world.environ),
         programs={name: shutil.which(name, path=path) is not None for name in LOCAL},
         bash=ask(["bash", "-c", _BASH], world.environ),
-        torch=ask(["python3", "-c", _TORCH], world.environ),
+        torch=ask(["python", "-c", _TORCH], world.environ),
     )
 
 

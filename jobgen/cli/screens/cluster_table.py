@@ -54,15 +54,21 @@ def _draw_counts(shipped: Sequence[ListedProfile], ink: Ink) -> str:
     rows = []
     for group in dict.fromkeys(each.group for each in shipped):
         names = Counter(each.provider for each in shipped if each.group == group)
-        counts = ", ".join(f"{name} ({number})" for name, number in names.items())
-        rows.append((TITLES[group], counts))
+        rows.append((TITLES[group], [f"{name} ({number})" for name, number in names.items()]))
     first = max(len(title) for title, _ in rows)
     below = " " * (first + 4)
     lines = [
-        f"  {title:<{first}}  {fold(text, ink.width - len(below), below)}\n" for title, text in rows
+        f"  {title:<{first}}  {_fold_items(items, ink.width - len(below), below)}\n"
+        for title, items in rows
     ]
-    head = f"Profiles of {len(shipped)} machines ship with jobgen, to use, copy or extend"
+    head = f"{len(shipped)} profiles ship with jobgen, to use, copy or extend"
     return f"{ink('strong', head)}\n{''.join(lines)}"
+
+
+def _fold_items(items: Sequence[str], width: int, indent: str) -> str:
+    """Items with commas on lines of a width; none is broken."""
+    text = fold(", ".join(item.replace(" ", "\0") for item in items), width, indent)
+    return text.replace("\0", " ")
 
 
 def draw_all(profiles: Sequence[ListedProfile], ink: Ink, *, clipped: bool) -> str:

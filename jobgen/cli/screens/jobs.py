@@ -20,7 +20,7 @@ SCREEN = 25
 UNFIT, REPORTED = 3, 8
 """Nodes that the preflight named, and values that the program reported, on one screen."""
 OLD = 60.0
-"""Seconds after which a value that was last heard is marked by ``~``."""
+"""Seconds after which a cached value is marked by ``~``."""
 GOING = frozenset({JobState.RUNNING, JobState.COMPLETING, JobState.SUSPENDED})
 _UNFINISHED = "98:0"
 """How Slurm shows the exit code of a job that the pre-timeout signal stopped before its end."""

@@ -39,9 +39,10 @@ def draw_added(made: Added, ink: Ink) -> str:
 def draw_proof(added: Added, proof: Proof, ink: Ink) -> str:
     """What the job on two nodes showed, and where that was written; or how to see its error."""
     lines = "".join(f"  {fold(defuse(line), ink.width - 2, '  ')}\n" for line in proof.lines)
-    if proof.ok:
-        return f"{ink('good', 'Proved')}, and noted in {defuse(added.label)}\n{lines}"
     name = defuse(added.draft.get("name"))
+    if proof.ok:
+        head = f"{ink('good', 'Proved')}, and noted in {defuse(added.label)}"
+        return f"{head}\n{lines}Next: jobgen plan job.yaml -c {name}\n"
     commands = [("log", f"jobgen logs {defuse(proof.run)}")] if proof.run else []
     commands.append(("try again", f"jobgen bench allreduce -c {name} --like job.yaml"))
     return f"{ink('bad', 'Not proved')}\n{lines}{align(commands, indent='  ')}"
@@ -101,12 +102,12 @@ def draw_checked(seen: CheckedProfile, ink: Ink, *, verbose: bool = False) -> st
         parts += [f"{word:8} {defuse(key)}: {defuse(told)}\n" for word, key, told in rows]
     said = f"{count(len(found.wrong), 'key')} differ{'s' if len(found.wrong) == 1 else ''}"
     rest = [f"{len(found.same)} agree"] if found.same else []
-    rest += [f"{len(found.unseen)} could not be seen"] if found.unseen else []
+    rest += [f"{len(found.unseen)} not checked"] if found.unseen else []
     rest += [f"{len(more)} could be added"] if more else []
     hidden = " (-v shows them)" if (more or found.unseen) and not verbose else ""
     parts.append(f"{', '.join([said, *rest])}{hidden}\n")
     if found.unseen and not seen.probed:
-        parts.append("--probe looks at a node, by a job of two minutes\n")
+        parts.append("--probe inspects a node with a two-minute job\n")
     return "".join(parts)
 
 

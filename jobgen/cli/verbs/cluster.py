@@ -35,8 +35,9 @@ def ls(call: Call, word: str, every: bool) -> None:
     from jobgen.app import clusters
     from jobgen.cli.screens import cluster_table as screens
 
-    profiles = clusters.list_profiles(call.world, word)
-    draw = screens.draw_all if word or every else screens.draw_summary
+    whole = bool(word) or every or call.flags.json
+    profiles = clusters.list_profiles(call.world, word, brief=not whole)
+    draw = screens.draw_all if whole else screens.draw_summary
     call.answer(
         lambda: screens.dump_profiles(profiles),
         lambda ink: draw(profiles, ink, clipped=call.output.seen),

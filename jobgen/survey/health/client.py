@@ -60,7 +60,7 @@ class ClientMachine(NamedTuple):
     programs: Mapping[str, bool]
     bash: Answer
     torch: Answer
-    """The release of torch that ``python3`` on PATH would import; exit 1 where it has none."""
+    """The release of torch that ``python`` on PATH would import; exit 1 where it has none."""
 
 
 def _version(machine: ClientMachine) -> Verdict:
@@ -160,14 +160,14 @@ def _programs(machine: ClientMachine) -> Verdict:
 def _torch(machine: ClientMachine) -> Verdict:
     answer = machine.torch
     if answer.late:
-        return skip("python3 did not answer in time")
+        return skip("python did not answer in time")
     if not answer.ok:
         return warn(
-            "python3 on PATH has no torch, which jobs on local need",
+            "python on PATH has no torch, which jobs on local need",
             "activate an environment with torch here, or under setup: in job.yaml",
             "J437",
         )
-    return succeed(f"torch {answer.out.strip()[:40]}, in python3 on PATH")
+    return succeed(f"torch {answer.out.strip()[:40]}, in python on PATH")
 
 
 def _size(size: int) -> str:
@@ -191,5 +191,5 @@ ROWS: tuple[CheckRow[ClientMachine], ...] = (
 )
 LOCAL_ROWS: tuple[CheckRow[ClientMachine], ...] = (
     CheckRow("local.programs", "job scripts can run here", _programs),
-    CheckRow("local.torch", "python3 on PATH has torch", _torch),
+    CheckRow("local.torch", "python on PATH has torch", _torch),
 )

@@ -148,7 +148,7 @@ def _modules(case: JobEnvironment) -> Verdict | None:
         return fail(f"not found: {_name(required)}{more}", _advise(required, case), "J439")
     if maybe:
         return warn(f"not found: {optional}", _advise(maybe, case), "J439")
-    return succeed(f"all {len(case.modules)} imported modules found")
+    return succeed(f"all imported modules found ({len(case.modules)})")
 
 
 def _name(modules: Sequence[ImportedModule]) -> str:

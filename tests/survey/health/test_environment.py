@@ -39,7 +39,7 @@ def test_a_complete_environment_passes() -> None:
     verdicts = judge(CASE)
     assert {verdict.status for verdict in verdicts.values()} == {"ok"}
     assert verdicts["torch"].found == "torch 2.9.0, CUDA 12.8, NCCL 2.27.5"
-    assert verdicts["modules"].found == "all 2 imported modules found"
+    assert verdicts["modules"].found == "all imported modules found (2)"
 
 
 FAILED = CASE._replace(report=None)
