@@ -11,10 +11,10 @@ from jobgen.cli.params import ID
 
 @verb("show", "jobgen show @last", "jobgen show llama-3 --json", "jobgen show 812345 --cached")
 @ID
-@click.option("--gpus", is_flag=True, help="Of a job with monitor: every GPU as last seen, too.")
-@click.option("--cached", is_flag=True, help="What was last heard; the cluster is not asked.")
+@click.option("--gpus", is_flag=True, help="Show every GPU of a job with monitor.")
+@click.option("--cached", is_flag=True, help="Show cached state without contacting the cluster.")
 def command(call: Call, ref: str, gpus: bool, cached: bool) -> None:
-    """Show one job: its state, what happened when, its files, and what can be done."""
+    """Show one job: its state, why it waits or failed, its timeline and files; -v shows all."""
     from jobgen.app import jobs
     from jobgen.cli.screens import jobs as screens
 

@@ -16,10 +16,12 @@ from jobgen.cli.params import IDS, Duration
     "jobgen wait llama-3 llama-4 --any",
 )
 @IDS
-@click.option("--timeout", type=Duration(), help="Give up after so long, with exit code 124.")
-@click.option("--any", "any_one", is_flag=True, help="Until the first of them has ended.")
+@click.option(
+    "--timeout", type=Duration(), help="Stop waiting after this time, with exit code 124."
+)
+@click.option("--any", "any_one", is_flag=True, help="Wait only until the first of them ends.")
 def command(call: Call, refs: tuple[str, ...], timeout: float | None, any_one: bool) -> int:
-    """Wait until jobs have ended. Exits 0 where all of them COMPLETED, else 1.
+    """Wait until jobs end. Exits 0 if all of them COMPLETED, else 1.
 
     Ctrl-C stops waiting; the jobs go on.
     """
