@@ -154,7 +154,7 @@ def test_no_output_is_reported_with_the_state_of_the_job(
 def test_a_log_that_was_begun_anew_and_has_grown_past_what_was_read_is_told(
     world: World, link: Link, job: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "STALE", 0.0)
+    monkeypatch.setattr(log_tail, "STALE", 0.0)
     program = """
 echo first
 until [[ -e $JOBGEN_RUN_DIR/go ]]; do sleep 0.1; done
