@@ -24,7 +24,9 @@ LEAST, MOST = 2 << 10, 64 << 10
 def is_unexplained(record: RunRecord) -> bool:
     """Whether the logs of this run should be read for the cause."""
     kept = record.submission.get("cause")
-    known = kept is not None and (not kept or kept[_START] == record.restarts + 1)
+    # the elements of an array start again each by itself
+    same = not kept or kept[_START] == record.restarts + 1 or bool(record.elements)
+    known = kept is not None and same
     explained = record.exit in _EXPLAINED and not record.failures
     failed = record.ended and record.state in _FAILED and not explained
     return failed and bool(record.directory) and not known
@@ -67,12 +69,14 @@ def _gather(transport: Transport, record: RunRecord) -> Evidence | None:
     from jobgen.model.events import read_events
     from jobgen.transport.files import read_at, read_tail
 
-    task = next((f.task for f in record.failures if f.task), "0")
-    restart = f"{record.restarts}."
+    first = next(iter(record.failures), None)
+    task = first.task if first and first.task else "0"
+    start = first.start if first and record.elements else record.restarts + 1
+    restart = f"{start - 1}."
     events = read_tail(transport, f"{record.directory}/state/{task}/events", {}, LARGEST)
     ranks = int(record.shape.get("nodes", 1)) * int(record.shape.get("ranks_per_node", 1))
     backlog = max(LEAST, min(MOST, LARGEST // (2 * ranks + 2)))
-    folder = f"{task}/{record.restarts}"
+    folder = f"{task}/{start - 1}"
     logs = read_tail(transport, f"{record.directory}/logs/{folder}", {}, LARGEST, backlog=backlog)
     if (events.exists and events.unread) or (logs.exists and logs.unread):
         return None
@@ -86,7 +90,7 @@ def _gather(transport: Transport, record: RunRecord) -> Evidence | None:
         str(record.state),
         list_ends(rows),
         {path: data.decode("utf-8", "backslashreplace") for path, data in tails.items()},
-        record.restarts + 1,
-        task if record.shape.get("elements") else "",
+        start,
+        task if record.elements else "",
         max((event.time for event in rows), default=0.0),
     )

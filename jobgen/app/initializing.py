@@ -8,7 +8,6 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-from jobgen.app import clusters
 from jobgen.app.upload_safety import refuse_workdir
 from jobgen.app.world import World, read_regular
 from jobgen.errors import CheckFailed, Diagnostic, Place, Usage

@@ -155,6 +155,7 @@ def follow_to_end(call: Call, record: RunRecord) -> int:
     """Follow a job that was just submitted; gives its result as the exit code."""
     from jobgen.app import jobs
     from jobgen.app import logs as app
+    from jobgen.app.log_tail import Unread
     from jobgen.follow import View
 
     call.output.say(NOT_YET)
@@ -165,7 +166,7 @@ def follow_to_end(call: Call, record: RunRecord) -> int:
         _announce(call, view, record)
         try:
             _stream(call, record).show(app.follow(call.world, record.alias, view))
-        except app.Unread as error:
+        except Unread as error:
             # the exit code is the job's, not that of its logs
             call.output.say(defuse(error), level=2)
         found = jobs.wait(call.world, [record.alias])

@@ -33,7 +33,7 @@ _UNCAUGHT = 1
 _LAST = 3
 """Lines that are shown of a log without an error."""
 _RANKS = 4
-"""Ranks of which the last line is shown, where the time limit was reached."""
+"""Ranks that are named: of which the last line is shown, or which may have hung."""
 _SIGNALLED = {6: CauseKind.ABORT, 9: CauseKind.KILLED, 11: CauseKind.SEGFAULT}
 
 Logs = Mapping[str, Sequence[str]]
@@ -94,11 +94,19 @@ def _judge_ranks(evidence: Evidence, logs: Logs) -> FailureCause | None:
     alike = [each for each in suspects if each.error and each.error.text == cause.text]
     cause = cause._replace(alike=max(len(alike) - 1, 0))
     if not own:
-        return cause._replace(doubt=Doubt.VICTIM)
+        return cause._replace(doubt=Doubt.VICTIM, other=_list_silent(suspects))
     first = next((each for each in suspects if not each.ended), chosen)
     if first is not chosen:
-        return cause._replace(doubt=Doubt.LATER, earlier=f"rank {first.end.rank}")
+        return cause._replace(doubt=Doubt.LATER, other=f"rank {first.end.rank}")
     return cause
+
+
+def _list_silent(suspects: Sequence[_Suspect]) -> str:
+    """The few ranks that were ended by others and report nothing: those may have hung."""
+    silent = [str(each.end.rank) for each in suspects if each.ended and each.error is None]
+    if not 0 < len(silent) <= _RANKS:
+        return ""
+    return f"rank{'s' if len(silent) > 1 else ''} {', '.join(silent)}"
 
 
 def _list_suspects(evidence: Evidence, logs: Logs) -> list[_Suspect]:

@@ -55,17 +55,18 @@ class TimeOrder:
     def take_all(self, now: float) -> list[Lines]:
         """All that was added, in order."""
         if len(self._blocks) == 1 and not self._timed:
-            ((source, data),) = self._blocks.items()
+            ((source, parts),) = self._blocks.items()
             self._blocks = {}
-            return [Lines(source, b"".join(data))]
-        parts = []
+            return [Lines(source, b"".join(parts))]
+        logs = []
         for source in sorted(self._blocks, key=lambda source: source.order):
             latest = self._latest.get(source, -math.inf)
-            passages = list(divide(source, b"".join(self._blocks[source]), now, latest))
+            data = b"".join(self._blocks[source])
+            passages = list(divide(source, data, now, latest, self._window))
             self._latest[source] = passages[-1].time
-            parts.append(self._choose(passages))
+            logs.append(self._choose(passages))
         self._blocks = {}
-        merged = heapq.merge(*parts, key=lambda passage: passage.time)
+        merged = heapq.merge(*logs, key=lambda passage: passage.time)
         slots = _gather(merged, self._window)
         return [lines for slot in slots for lines in _show(slot, collapsed=self._window > 0)]
 
@@ -78,10 +79,15 @@ class TimeOrder:
 
 
 def divide(
-    source: LogSource, data: bytes, now: float, latest: float = -math.inf
+    source: LogSource,
+    data: bytes,
+    now: float,
+    latest: float = -math.inf,
+    window: float = 0.0,
 ) -> Iterator[Passage]:
-    """The lines of one source as passages, none earlier than the one before it."""
-    starts = list(find_times(data, 1970 + int(now / _YEAR)))
+    """The lines of one source as passages, none earlier than the one before it; lines within a
+    window of seconds are one passage."""
+    starts = list(find_times(data, 1970 + int(now / _YEAR), window))
     head = starts[0][0] if starts else len(data)
     conclusion = _CONCLUSION.search(data) if source.stream == "job" and not starts else None
     if conclusion and latest == -math.inf:

@@ -73,7 +73,8 @@ class FailureCause(NamedTuple):
     below: int = 0
     """How many lines of the file follow the error."""
     doubt: str = Doubt.NONE
-    earlier: str = ""
-    """With ``Doubt.LATER``, the rank that ended earlier."""
+    other: str = ""
+    """With ``Doubt.LATER``, the rank that ended earlier; with ``Doubt.VICTIM``, the ranks that
+    reported no error and may have hung."""
     alike: int = 0
     """How many other ranks report the same error."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jobgen.app import jobs, logs
+from jobgen.app import jobs, log_tail, logs
 from jobgen.app.cancelling import cancel
 from jobgen.app.prepare import prepare
 from jobgen.app.submit import submit
@@ -30,7 +30,7 @@ def run(world: World, job: Callable[..., Path], monkeypatch: pytest.MonkeyPatch)
     """A run that has ended and left a log of many blocks."""
     record = submit(world, prepare(world, job(f"seq 1 {len(LONG)}"), "here"))
     jobs.wait(world, [record.alias])
-    monkeypatch.setattr(logs, "BLOCK", 10_000)
+    monkeypatch.setattr(log_tail, "BLOCK", 10_000)
     return record.alias
 
 
@@ -90,7 +90,7 @@ def test_a_file_that_cannot_be_read_is_an_error_after_all_others(
     breaks("dd", "if=*.1.out")
     for shown in SHOWN.values():
         items: list[Lines | logs.StreamEvent] = []
-        with pytest.raises(logs.Unread, match=r"\.1\.out: broken"):
+        with pytest.raises(log_tail.Unread, match=r"\.1\.out: broken"):
             items.extend(shown(world, ranks.alias))
         assert texts(items) == ["rank 0"]
 
@@ -107,7 +107,7 @@ def test_a_look_that_fails_once_is_repeated(
 def test_a_run_directory_that_is_gone_is_an_error(world: World, ranks: RunRecord) -> None:
     Path(ranks.directory).rename(f"{ranks.directory}.away")
     for shown in SHOWN.values():
-        with pytest.raises(logs.Unread, match="No such file or directory"):
+        with pytest.raises(log_tail.Unread, match="No such file or directory"):
             texts(shown(world, ranks.alias))
 
 
@@ -124,7 +124,7 @@ def test_following_goes_on_while_a_look_fails(
     go_on = tmp_path / "go-on"
     script = f"echo one; until [ -e {go_on} ]; do sleep 0.1; done; echo two"
     record = submit(world, prepare(world, job(script), "here"))
-    breaks("awk", "*", times=2 * logs.TRIES)
+    breaks("awk", "*", times=2 * log_tail.TRIES)
     items = []
     for item in logs.follow(world, record.alias, View()):
         items.append(item)
@@ -154,7 +154,7 @@ def test_no_output_is_reported_with_the_state_of_the_job(
 def test_a_log_that_was_begun_anew_and_has_grown_past_what_was_read_is_told(
     world: World, link: Link, job: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "STALE", 0.0)
+    monkeypatch.setattr(log_tail, "STALE", 0.0)
     program = """
 echo first
 until [[ -e $JOBGEN_RUN_DIR/go ]]; do sleep 0.1; done
@@ -184,7 +184,7 @@ def test_a_run_directory_that_was_moved_away_is_said(
     directory = Path(world.ledger.get(run).directory)
     directory.rename(directory.with_name("elsewhere"))
     quick = replace(world, sleep=lambda _: None)
-    with pytest.raises(logs.Unread, match="not all logs could be read") as caught:
+    with pytest.raises(log_tail.Unread, match="not all logs could be read") as caught:
         texts(reader(quick, run, VIEW))
     assert str(directory) in str(caught.value)
 
@@ -199,7 +199,7 @@ def test_a_run_directory_that_is_moved_while_its_logs_are_followed_is_said(
         if isinstance(item, Lines) and directory.exists():
             directory.rename(directory.with_name("elsewhere"))
 
-    with pytest.raises(logs.Unread, match="not all logs could be read"):
+    with pytest.raises(log_tail.Unread, match="not all logs could be read"):
         collections.deque(map(move, logs.follow(world, record.alias, VIEW)), maxlen=0)
 
 
@@ -223,7 +223,7 @@ def test_only_files_written_to_since_and_their_newer_lines_are_shown(
 def test_logs_of_many_blocks_are_merged_by_time(
     world: World, ranks: RunRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logs, "BLOCK", 10_000)
+    monkeypatch.setattr(log_tail, "BLOCK", 10_000)
     folder = Path(ranks.directory) / "logs/0/0"
     for n in (0, 1):
         lines = [f"2026-11-23 10:{s // 60:02}:{s % 60:02} rank {n}" for s in range(n, 1200, 2)]

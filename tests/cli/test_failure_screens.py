@@ -44,7 +44,7 @@ def show(record: RunRecord, **how: bool) -> list[str]:
 
 RECORDS = {
     "exception": run(cause()),
-    "later": run(cause(doubt=Doubt.LATER, earlier="rank 0", alike=7)),
+    "later": run(cause(doubt=Doubt.LATER, other="rank 0", alike=7)),
     "unfit": run(submission={"preflight": [[1, f"n{i}", "ECC errors " * 9] for i in range(99)]}),
     "unknown": run(),
     "pending": run(state=JobState.PENDING, ended=False, exit="", reason="ReqNodeNotAvail"),
@@ -71,6 +71,13 @@ def test_why_and_where_follow_the_state() -> None:
         "         rank 0 only lost its peers.",
         "         7 more ranks report the same error.",
     ]
+
+
+def test_a_rank_that_may_have_hung_is_named() -> None:
+    lost = cause(CauseKind.LOST_PEER, doubt=Doubt.VICTIM, other="rank 1")
+    assert show(run(lost))[3] == "         rank 1 reported no error and may have hung."
+    unknown = lost._replace(other="")
+    assert show(run(unknown))[3].endswith("the cause may be on another rank.")
 
 
 def test_a_path_of_the_run_directory_is_shown_below_it_and_verbose_shows_all() -> None:

@@ -38,7 +38,7 @@ def test_the_first_by_time_is_the_cause() -> None:
 def test_a_rank_that_lost_its_peer_gives_way_to_one_with_an_error_of_its_own() -> None:
     cause = cause_of(end(0, 2.0), end(1, 3.0), r0=TRACE + LOST, r1=f"{TRACE}ValueError: nan")
     assert (cause.rank, cause.text) == (1, "ValueError: nan")
-    assert (cause.doubt, cause.earlier) == (Doubt.LATER, "rank 0")
+    assert (cause.doubt, cause.other) == (Doubt.LATER, "rank 0")
 
 
 def test_a_rank_that_its_launcher_ended_is_the_cause_by_its_own_last_error() -> None:
@@ -61,7 +61,13 @@ def test_doubt_is_shown_where_every_rank_only_lost_its_peers() -> None:
 
 def test_a_kill_half_a_minute_later_is_the_launchers() -> None:
     cause = cause_of(end(0, 2.0), end(1, 33.0, 137, 9), r0=TRACE + LOST)
-    assert (cause.rank, cause.doubt) == (0, Doubt.VICTIM)
+    assert (cause.rank, cause.doubt, cause.other) == (0, Doubt.VICTIM, "rank 1")
+
+
+def test_ranks_that_report_nothing_may_have_hung() -> None:
+    ended = [end(rank, 3.0, 143, 15) for rank in range(1, 9)]
+    assert cause_of(end(0, 2.0), *ended[:2], r0=TRACE + LOST).other == "ranks 1, 2"
+    assert cause_of(end(0, 2.0), *ended, r0=TRACE + LOST).other == ""
 
 
 def test_a_kill_at_once_is_the_cause() -> None:

@@ -107,3 +107,20 @@ def test_a_job_that_hangs_to_its_limit_shows_what_each_rank_wrote_last(
     text = hangs.jobgen("wait").stdout
     assert "  why    reached the time limit\n" in text, hangs.story()
     assert "  rank 0: rank 0 waits\n  rank 1: rank 1 waits\n" in text
+
+
+@pytest.mark.exhaustive
+def test_of_an_array_the_element_that_failed_is_explained(cluster: Cluster, tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    (folder / "main.py").write_text(
+        'import os\nif os.environ["SLURM_ARRAY_TASK_ID"] == "1":\n    raise KeyError("labels")\n'
+    )
+    keys = {"name": "array", "nodes": 1, "procs_per_node": 1, "time": "1h", "launcher": "srun"}
+    more = {"run": "main.py", "preflight": "off", "slurm": {"array": "0-1"}}
+    run = submit(cluster, write(folder, {**keys, **more}))
+    text = run.jobgen("wait").stdout
+    assert "  why    KeyError: 'labels'\n" in text, run.story()
+    command = text.rstrip().rpartition("jobgen ")[2]
+    assert command == f"logs {run.id} --task 1 --rank 0 --stderr -n 20"
+    assert "KeyError: 'labels'" in cluster.client.jobgen(*shlex.split(command)).stdout

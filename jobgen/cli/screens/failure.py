@@ -74,17 +74,18 @@ def locate_cause(cause: FailureCause, record: RunRecord) -> str:
     if cause.rank is None:
         return f"{node}, before its ranks started, failed first: {end}"
     if cause.doubt == Doubt.LATER:
-        return f"rank {cause.rank} on {node}, which ended after {defuse(cause.earlier)}: {end}"
+        return f"rank {cause.rank} on {node}, which ended after {defuse(cause.other)}: {end}"
     return f"rank {cause.rank} on {node} failed first: {end}"
 
 
 def doubt_cause(cause: FailureCause) -> list[str]:
     """What speaks against this rank being the first, and how many others report the same."""
     if cause.doubt == Doubt.VICTIM:
-        return ["It only lost its peers: the cause may be on another rank."]
+        hung = f"{defuse(cause.other)} reported no error and may have hung." if cause.other else ""
+        return [hung or "It only lost its peers: the cause may be on another rank."]
     texts = []
     if cause.doubt == Doubt.LATER:
-        texts.append(f"{defuse(cause.earlier)} only lost its peers.")
+        texts.append(f"{defuse(cause.other)} only lost its peers.")
     if cause.alike:
         verb = "reports" if cause.alike == 1 else "report"
         texts.append(f"{count(cause.alike, 'more rank')} {verb} the same error.")

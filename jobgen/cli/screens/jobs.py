@@ -139,7 +139,8 @@ def _draw_head(record: RunRecord, now: float, ink: Ink, *, verbose: bool) -> lis
     most = len(record.unfit) if verbose else UNFIT
     about = [*_elements(record), *_list_unfit(record)[:most]]
     if len(record.unfit) > most:
-        about.append(f"and {count(len(record.unfit) - most, 'more node')}: jobgen show -v")
+        nodes = count(len(record.unfit) - most, "more node")
+        about.append(f"and {nodes}: jobgen show {defuse(record.alias)} -v")
     if record.report:
         values = [f"{defuse(key)} {value:,.10g}" for key, value in record.report.items()]
         more = ["…"] if len(values) > REPORTED and not verbose else []

@@ -14,7 +14,7 @@ from jobgen.cli.params import ID
 @click.option("--gpus", is_flag=True, help="Show each GPU of a job with monitor:, as last seen")
 @click.option("--cached", is_flag=True, help="Show cached state without contacting the cluster")
 def command(call: Call, ref: str, gpus: bool, cached: bool) -> None:
-    """Show one job: state, timeline, files and next commands.
+    """Show one job: state, why it waits or failed, timeline and files; -v shows all.
 
     ID is the name of a job, its Slurm job ID, or @last.
     """
