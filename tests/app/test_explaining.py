@@ -62,7 +62,7 @@ def test_a_variable_is_found_whatever_its_case() -> None:
 def test_a_value_is_judged() -> None:
     found = explain("NCCL_IB_HCA=mlx5_1")
     assert [f.code for f in found.findings] == ["J318"]
-    assert "also takes mlx5_10" in screens.screen(found, PLAIN)
+    assert "also matches mlx5_10" in screens.screen(found, PLAIN)
     assert explain("NCCL_IB_HCA==mlx5_1").findings == ()
     assert explain("NCCL_IB_HCA").findings == ()
 

@@ -146,7 +146,7 @@ def test_a_note_stands_at_the_key_that_causes_it(jobgen: Jobgen, folder: Path) -
     write(folder, "nodes: 1", "time: 1h", train)
     (folder / "train.py").write_text("HfArgumentParser(TrainingArguments)\n")
     said = jobgen("lint", "job.yaml", "-c", "small").out
-    assert "job.yaml:5:32: note[J239]: transformers 5 calls FSDP1 deprecated" in said
+    assert "job.yaml:5:32: note[J239]: FSDP1 is deprecated in transformers 5" in said
     assert "Found 1 note in 1 file." in said
 
 

@@ -42,7 +42,7 @@ def test_a_plan_says_what_why_and_what_next(jobgen: Jobgen, job: Path) -> None:
     assert said.out.startswith("llama on a100x16: 2 nodes \u00d7 8 A100-SXM4-80GB = 16 GPUs, 4h 0m")
     for part in ("Decisions", "Options of sbatch", "Environment", "Files", "Upload", "Checks"):
         assert f"\n{part}" in said.out
-    assert re.search(r"HF_HOME +/scratch/\$USER/hf\s+as the job asks \(job.yaml:8\)", said.out)
+    assert re.search(r"HF_HOME +/scratch/\$USER/hf\s+job.yaml:8", said.out)
     assert re.search(r"HF_TOKEN +\*\*\*", said.out)
     assert said.out.endswith("Next: jobgen submit job.yaml -c a100x16\n")
 
@@ -56,7 +56,7 @@ def test_a_plan_in_json_holds_every_decision(jobgen: Jobgen, job: Path) -> None:
     assert data["environment"]["LR"]["value"] == "1e-5"
     assert data["sbatch"]["time"] == {
         "value": "04:00:00",
-        "why": "the time limit",
+        "why": "time limit",
         "place": "job.yaml:4",
     }
     assert {f["path"] for f in data["files"]} >= {"job.sbatch", "rank.sh", "plan.json"}

@@ -127,7 +127,7 @@ def test_of_an_unknown_model_it_says_why_nothing_is_estimated(jobgen: Jobgen, fo
     (folder / "job.yaml").write_text(text)
     said = jobgen("plan", *ON)
     assert said.code == Exit.DONE
-    assert "not estimated: the sizes of 'acme/none-8b' are not known" in said.out
+    assert "not estimated: unknown sizes of 'acme/none-8b'" in said.out
     nothing = jobgen("plan", *ON, "--html", "page.html")
     assert nothing.code == Exit.USAGE
     assert "there is nothing to draw" in nothing.err
@@ -158,7 +158,7 @@ def test_a_model_that_nobody_knows_cannot_be_counted(jobgen: Jobgen, folder: Pat
     (folder / "job.yaml").write_text(text)
     said = jobgen("plan", *ON, "--exact")
     assert said.code == Exit.MISSING
-    assert "'acme/none-8b' are not known" in said.err
+    assert "unknown sizes of 'acme/none-8b'" in said.err
 
 
 def test_assumed_values_are_marked(jobgen: Jobgen, folder: Path) -> None:
@@ -189,10 +189,10 @@ def test_what_run_says_otherwise_stands_in_plan_lint_and_submit(
         assert said.code == Exit.DONE
         shown = " ".join((said.out + said.err).split())
         assert "run: --per_device_train_batch_size 4, but train.micro_batch is 1" in shown
-        assert "write micro_batch: 4 under train:" in shown
-        assert "train.strategy only writes strategy.json, and train.py does not mention" in shown
+        assert "set micro_batch: 4 under train:" in shown
+        assert "train.strategy has no effect: train.py reads neither" in shown
     alone = jobgen("lint", ON[0])
     assert alone.code == Exit.DONE
-    assert "train.strategy only writes strategy.json, and train.py does not" in alone.out
+    assert "train.strategy has no effect: train.py reads neither" in alone.out
     (folder / "train.py").write_text("from os import environ; environ['JOBGEN_STRATEGY']")
     assert "no problems" in jobgen("lint", ON[0]).out
