@@ -80,7 +80,7 @@ def _final(record: RunRecord, seen: Observation, marks: Markers) -> RecordChange
         state, reason = JobState.CANCELLED, "cancelled before it started"
     elif state is JobState.COMPLETED and end is not None and end.code:
         # Slurm can start a job again after a crash; the copy looks around and ends with 0
-        state, reason = JobState.FAILED, "Slurm started it once more after it had ended"
+        state, reason = JobState.FAILED, "Slurm started it again after it had ended"
     elif state in _FORGETFUL and _has_finished(end, record):
         # a controller that crashed has forgotten the end, and lost the job or its node
         state = JobState.FAILED if end.code else JobState.COMPLETED
@@ -92,7 +92,7 @@ def _final(record: RunRecord, seen: Observation, marks: Markers) -> RecordChange
     return {
         **_common(seen, marks),
         "state": state,
-        "reason": reason if ended else "it may be put back into the queue",
+        "reason": reason if ended else "it may be requeued",
         "ended": ended,
         "exit": code or record.exit,
         "left": None,
@@ -113,10 +113,12 @@ def _why_failed(seen: Observation, marks: Markers) -> str:
     return _AGAIN if seen.exit == "96:0" else ""
 
 
-_AGAIN = "its first start was killed without an exit code, and Slurm started it again"
-_NO_TRACE = "its script left no trace in the run directory: it was not started, or killed at once"
+_AGAIN = "its first start was killed without an exit code, and Slurm restarted it"
+_NO_TRACE = "no trace of its script in the run directory: it was not started, or killed immediately"
 _ALIVE = "the scheduler does not list it; its logs were written to in the last two minutes"
-_FULL = "its end could not be written: the disk of the run directory is full, or a quota is used up"
+_FULL = (
+    "its end could not be recorded: the disk of the run directory is full, or a quota is exceeded"
+)
 _NO_REASON = (JobState.COMPLETED, JobState.CANCELLED)
 """Of these the queue still tells why they had waited."""
 _FORGETFUL = (JobState.CANCELLED, JobState.NODE_FAIL)
@@ -135,7 +137,7 @@ def _by_marker(record: RunRecord, end: Ended, marks: Markers) -> RecordChanges:
         limit = record.shape.get("seconds")
         if limit and marks.ran is not None and marks.ran >= limit - NEAR_LIMIT:
             state = JobState.TIMEOUT
-        reason = "told to end: by the time limit, scancel or a preemption"
+        reason = "terminated by the time limit, scancel or preemption"
     return {
         "state": state,
         "raw": "",
@@ -164,18 +166,18 @@ def _vanished(record: RunRecord, seen: Seen) -> RecordChanges:
         return {"submission": {**record.submission, "gone": first}}
     lost: RecordChanges = {"state": JobState.LOST, "raw": "", "ended": True, "left": None}
     if seen.markers.cancel:
-        how = "it left no exit code" if seen.markers.started else "before it started"
+        how = "no exit code" if seen.markers.started else "before it started"
         return {**lost, "state": JobState.CANCELLED, "reason": f"cancelled; {how}"}
     return {**lost, "reason": _why_lost(seen.markers)}
 
 
 def _why_lost(marks: Markers) -> str:
     if marks.missing:
-        return "its run directory is gone, and the scheduler has forgotten it"
+        return "its run directory was removed, and Slurm no longer lists it"
     if not marks.started:
-        return "it left the queue before it started; perhaps it was cancelled there"
+        return "it left the queue before it started; it may have been cancelled on the cluster"
     if marks.requeued and max(marks.requeued)[1] >= marks.restarts:
-        return "it was put back into the queue and left it before it started again"
+        return "it was requeued and left the queue before it started again"
     if marks.full:
         return _FULL
     return (

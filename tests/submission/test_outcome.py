@@ -136,7 +136,7 @@ def test_gone_before_it_started_is_told_so() -> None:
 
 def test_put_back_and_then_gone_is_told_so() -> None:
     both = [STARTED[0] + "\n1500 'state/0/requeued.0'"]
-    assert "put back" in at_last(marks=both).reason
+    assert "requeued" in at_last(marks=both).reason
 
 
 def test_a_queue_that_does_not_answer_changes_nothing() -> None:
@@ -218,7 +218,7 @@ def test_a_job_that_had_ended_when_slurm_gave_up_on_it_keeps_its_own_end(state: 
 
 def test_a_failed_job_without_a_trace_of_its_script_says_so() -> None:
     seen = became(look(queue=queue(JobState.FAILED, exit="0:1", reason="JobLaunchFailure")))
-    assert seen.reason.startswith("its script left no trace")
+    assert seen.reason.startswith("no trace of its script")
     seen = became(look(queue=queue(JobState.FAILED, exit="0:1"), marks=STARTED))
     assert seen.reason == ""
 
