@@ -153,7 +153,7 @@ class Ledger(LeasedDatabase):
             return (live if len(live) == 1 else found)[0]
         if found:
             which = ", ".join(f"{r.alias} on {r.site.cluster} ({r.state})" for r in found)
-            raise Usage(f"{ref} could be any of: {which}", hint=f"say {found[0].alias}")
+            raise Usage(f"{ref} could be any of: {which}", hint=f"use {found[0].alias}")
         raise self._missing(ref)
 
     def list_runs(
@@ -224,8 +224,8 @@ class Ledger(LeasedDatabase):
             return Missing(f"{ref} is a name, not a run", hint=f"its newest run is {newest.alias}")
         known = [row[0] for row in self.read("SELECT alias FROM runs", ())]
         near = get_close_matches(ref, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else "jobgen ls -a shows all that are known here"
-        return Missing(f"no job {ref} is known here", hint=hint)
+        hint = f"did you mean {near[0]}?" if near else "list all runs with: jobgen ls -a"
+        return Missing(f"unknown job {ref}", hint=hint)
 
     def _add(
         self,

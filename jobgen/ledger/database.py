@@ -132,21 +132,25 @@ def _explain(path: Path, error: sqlite3.Error | OSError) -> JobgenError:
     text = (error.strerror or "") if isinstance(error, OSError) else str(error)
     for mark, what, hint in _MEANINGS:
         if mark in text:
-            return JobgenError(f"the ledger {path} {what}", hint=hint.format(path=path))
-    hint = f"look at the file; without it jobgen starts a new one: mv {path} {path}.old"
-    return JobgenError(f"the ledger {path} cannot be used: {text}", hint=hint)
+            return JobgenError(f"the run database {path} {what}", hint=hint.format(path=path))
+    hint = f"check the file; to start a new one: mv {path} {path}.old"
+    return JobgenError(f"cannot use the run database {path}: {text}", hint=hint)
 
 
-_DAMAGED = "jobs are not touched by this; start a new ledger with: mv {path} {path}.damaged"
+_DAMAGED = "jobs are not affected; to start a new run database: mv {path} {path}.damaged"
 _MEANINGS = (
-    ("locked", f"is held by another jobgen for more than {BUSY:g} s", "wait for it, or end it"),
-    ("readonly", "may not be written", "make it writable: chmod u+w {path}"),
-    (FULL, "has no room: the disk is full", "free some space there"),
-    ("No space left", "has no room: the disk is full", "free some space there"),
-    ("disk I/O", "cannot be read or written: the disk fails or is full", "look at the disk"),
-    ("not a database", "is damaged: it is no database", _DAMAGED),
+    (
+        "locked",
+        f"has been locked by another jobgen for more than {BUSY:g} s",
+        "wait for that process, or end it",
+    ),
+    ("readonly", "is not writable", "make it writable: chmod u+w {path}"),
+    (FULL, "cannot grow: the disk is full", "free some space there"),
+    ("No space left", "cannot grow: the disk is full", "free some space there"),
+    ("disk I/O", "cannot be read or written: the disk fails or is full", "check the disk"),
+    ("not a database", "is damaged: it is not a database", _DAMAGED),
     ("malformed", "is damaged", _DAMAGED),
-    ("unable to open", "cannot be opened", "look at the rights of its folder: ls -ld {path}"),
+    ("unable to open", "cannot be opened", "check the permissions of its folder: ls -ld {path}"),
 )
 
 
@@ -193,8 +197,8 @@ def _make(path: Path) -> None:
         if path.exists():
             return  # another jobgen was quicker
         raise JobgenError(
-            f"the ledger {path} cannot be made: {error.strerror}",
-            hint="set JOBGEN_STATE_HOME to a folder of yours that can be written",
+            f"cannot create the run database {path}: {error.strerror}",
+            hint="set JOBGEN_STATE_HOME to a folder that you can write to",
         ) from error
 
 
@@ -202,27 +206,29 @@ def _safe(path: Path, status: os.stat_result) -> None:
     """Refuse what somebody else could have written."""
     if stat.S_ISLNK(status.st_mode):
         raise JobgenError(
-            f"{path} is a symbolic link", hint="set JOBGEN_STATE_HOME to the folder it leads to"
+            f"{path} is a symbolic link",
+            hint="set JOBGEN_STATE_HOME to the folder that it points to",
         )
     if status.st_uid != os.geteuid():
         raise JobgenError(
             f"{path} belongs to another user", hint="set JOBGEN_STATE_HOME to a folder of yours"
         )
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise JobgenError(f"{path} can be written by others", hint=f"chmod go-w {path}")
+        raise JobgenError(f"other users can write to {path}", hint=f"chmod go-w {path}")
 
 
 def _migrate(db: sqlite3.Connection, path: Path, *, writable: bool) -> None:
     version = _version(db)
     if version > len(MIGRATIONS):
         raise JobgenError(
-            f"the ledger {path} is of a newer jobgen (version {version}, known {len(MIGRATIONS)})",
+            f"the run database {path} was written by a newer jobgen (version {version}, "
+            f"this one supports {len(MIGRATIONS)})",
             hint="use that jobgen, or set JOBGEN_STATE_HOME to another folder",
         )
     if version == len(MIGRATIONS):
         return
     if not writable:
-        raise JobgenError(f"the ledger {path} is of an older jobgen and may not be written")
+        raise JobgenError(f"the run database {path} is from an older jobgen, and not writable")
     db.execute("BEGIN IMMEDIATE")
     # another process may have done it while we waited
     for number in range(_version(db), len(MIGRATIONS)):

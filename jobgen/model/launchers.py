@@ -24,7 +24,7 @@ class LauncherFacts(NamedTuple):
     config_format: Literal["", "deepspeed", "accelerate"] = ""
     """Whose file ``config`` is: DeepSpeed's own, or accelerate's, which may name one."""
     framework: str = ""
-    """Framework of ``train:`` that gets its configuration from this launcher."""
+    """Framework of ``train:`` that this launcher configures."""
     blocks: Sequence[str] = ()
     """Blocks of rank.sh that its ranks need."""
     note: str = ""

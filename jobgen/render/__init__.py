@@ -142,7 +142,7 @@ def _finalize(value: object) -> object:
         return value
     if isinstance(value, str):
         return quote(value)
-    raise TemplateRuntimeError(f"{type(value).__name__} is no text")
+    raise TemplateRuntimeError(f"{type(value).__name__} is not text")
 
 
 def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:

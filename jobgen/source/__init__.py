@@ -58,7 +58,7 @@ def scan(text: str, label: str) -> Source:
     raw = text.encode("utf-8", "surrogatepass")
     digest = hashlib.sha256(raw).hexdigest()
     if len(raw) > LIMIT:
-        hint = "put data into files of the workdir"
+        hint = "put the data into a file in the workdir"
         problem = Diagnostic("J111", "the file is larger than 1 MiB", Place(label), hint)
         return Source(label, {}, {}, digest, problems=(problem,))
     problems, clean = strip_unseen(text, label)

@@ -18,7 +18,7 @@ def strip_unseen(text: str, label: str) -> tuple[list[Diagnostic], str]:
     """Characters that cannot stand in a file, and the text without them."""
     problems: list[Diagnostic] = []
     if text[:1] == "\ufeff":
-        hint = "save the file as UTF-8 without BOM"
+        hint = "save the file as UTF-8 without a BOM"
         problems.append(
             Diagnostic(
                 "J110", "the file starts with a byte order mark (BOM)", Place(label, 1, 1), hint
@@ -59,8 +59,10 @@ def _find_hidden(text: str) -> set[str]:
 def _character(match: re.Match[str], place: Place) -> Diagnostic:
     char = match.group()
     if "\udc80" <= char <= "\udcff":
-        message = f"the byte 0x{ord(char) - 0xDC00:02x} is not UTF-8"
+        message = f"byte 0x{ord(char) - 56320:02x} is not valid UTF-8"
         return Diagnostic("J110", message, place, "save the file as UTF-8")
     name = unicodedata.name(char, "a control character").lower()
-    hint = 'delete it; in a value that needs it, write it as an escape in "double quotes"'
-    return Diagnostic("J109", f"U+{ord(char):04X} ({name}) cannot stand in the file", place, hint)
+    hint = 'delete it; if the value needs it, write it as an escape in "double quotes"'
+    return Diagnostic(
+        "J109", f"U+{ord(char):04X} ({name}) is not allowed in this file", place, hint
+    )

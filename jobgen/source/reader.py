@@ -74,32 +74,32 @@ class YamlReader:
             return self._empty()
         if not isinstance(first, yaml.MappingStartEvent) and not self.spoiled:
             kind = "list" if isinstance(first, yaml.SequenceStartEvent) else "text"
-            message = f"the top of the file is a {kind}; a mapping was expected"
-            self._say("J104", message, first, "every line is key: value")
+            message = f"expected a mapping at the top level, got a {kind}"
+            self._say("J104", message, first, "write lines of the form key: value")
         next(self.events)
         after = next(self.events)
         if isinstance(after, yaml.DocumentStartEvent):
-            message = "a second document starts here; a file holds one"
-            self._say("J113", message, after, "put it into a file of its own")
+            message = "a second document starts here, but a file may contain only one"
+            self._say("J113", message, after, "put it into a separate file")
         return None
 
     def _empty(self) -> None:
         hint = (
-            "the least a job needs: name, run, nodes, gpus_per_node and time; "
-            "all keys: jobgen schema job"
+            "a job needs at least name, run, nodes, gpus_per_node and time; list all keys "
+            "with: jobgen schema job"
         )
         self.problems.append(Diagnostic("J101", "the file is empty", Place(self.label), hint))
 
     def _node(self, event: Any, path: Path, depth: int) -> Any:
         self.count += 1
         if self.count > NODES:
-            self._stop(f"the file holds more than {NODES} values", event)
+            self._stop(f"the file contains more than {NODES} values", event)
         if depth > DEPTH:
-            self._stop(f"mappings and lists nest deeper than {DEPTH}", event)
+            self._stop(f"mappings and lists are nested deeper than {DEPTH}", event)
         if not self.muted:
             self.values[path] = self._place(event)
         if isinstance(event, yaml.AliasEvent):
-            self._say("J107", f"alias '*{event.anchor}': aliases are not read", event, _ALIAS)
+            self._say("J107", f"alias '*{event.anchor}': aliases are not supported", event, _ALIAS)
             return self._spoil(path)
         self._marks(event)
         if event.tag is not None:
@@ -146,20 +146,20 @@ class YamlReader:
             self._node(event, path, depth + 1)
             self.muted -= 1
             braces = isinstance(event, yaml.MappingStartEvent) and event.flow_style
-            hint = "quote a value that starts with {; a variable is ${NAME}" if braces else ""
+            hint = "quote values that start with {; write ${NAME} for a variable" if braces else ""
             if not isinstance(event, yaml.AliasEvent):
                 self._say("J114", "a mapping or list cannot be a key", event, hint)
             return None
         self._marks(event)
         word: str = event.value
         if not event.style and word == "<<":
-            hint = "write the keys out; a cluster profile may say extends: NAME"
-            self._say("J115", "'<<' merges mappings, and is not read", event, hint)
+            hint = "write the keys out; a cluster profile can use extends: NAME"
+            self._say("J115", "merge key '<<' is not supported", event, hint)
             return None
         if not event.style and not isinstance(resolve_scalar(word), str):
             hint = f"write '{word}' in quotes" if word else "write a word before the ':'"
             shown = f"'{word[:40]}'" if word else "nothing"
-            self._say("J114", f"a key must be text, and {shown} is none", event, hint)
+            self._say("J114", f"a key must be text, not {shown}", event, hint)
             return None
         return word
 
@@ -167,26 +167,29 @@ class YamlReader:
         first = self.places.get(path)
         at = f" (first at {first})" if first else ""
         dotted = ".".join(map(str, path))[:80]
-        hint = "remove one of the two; YAML itself would silently take the last"
+        hint = "remove one of the two; YAML would silently use the last"
         self._say("J103", f"duplicate key '{dotted}'{at}", event, hint, also=first)
 
     def _marks(self, event: Any) -> None:
         """Refuse what hangs on a node: an anchor, a tag."""
         if event.anchor is not None:
             self._say(
-                "J107", f"anchor '&{event.anchor}': anchors and aliases are not read", event, _ALIAS
+                "J107",
+                f"anchor '&{event.anchor}': anchors and aliases are not supported",
+                event,
+                _ALIAS,
             )
         if event.tag is not None:
-            hint = "remove it; quotes make a value text"
+            hint = "remove it; use quotes to mark a value as text"
             shown = str(event.tag).replace("tag:yaml.org,2002:", "!!")[:60]
-            self._say("J108", f"tag '{shown}': tags are not read", event, hint)
+            self._say("J108", f"tag '{shown}': tags are not supported", event, hint)
 
     def _spoil(self, path: Path) -> None:
         if not self.muted:
             self.spoiled.add(path)
 
     def _stop(self, message: str, event: Any) -> None:
-        self._say("J112", message, event, "put data into files of the workdir")
+        self._say("J112", message, event, "put the data into a file in the workdir")
         raise _Stop
 
     def _say(

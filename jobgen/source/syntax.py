@@ -15,44 +15,44 @@ if TYPE_CHECKING:
 # What libyaml says → what it means, and what to do. {0} is the character there.
 _MEANING = {
     "mapping values are not allowed": (
-        "a ':' stands where no key can be",
-        "quote a value that holds ': ', and look at the indentation",
+        "':' is not allowed here",
+        "quote a value that contains ': ', and check the indentation",
     ),
     "could not find expected ':'": ("a key without ':'", "write key: value"),
     "did not find expected key": (
-        "this line belongs to nothing",
-        "look at the indentation of this line and the one above",
+        "unexpected line",
+        "check the indentation of this line and the previous one",
     ),
     "did not find expected '-' indicator": (
-        "this line is no item of the list above",
-        "look at the indentation",
+        "this line is not an item of the list above",
+        "check the indentation",
     ),
     "did not find expected ',' or ']'": (
-        "the list is not closed",
-        "add ], or quote a value that holds [ or ,",
+        "unclosed list",
+        "add ], or quote a value that contains [ or ,",
     ),
     "did not find expected ',' or '}'": (
-        "the mapping is not closed",
-        "add }, or quote a value that holds { or ,",
+        "unclosed mapping",
+        "add }, or quote a value that contains { or ,",
     ),
     "found unexpected end of stream": (
-        "a quotation mark is never closed",
+        "unclosed quotation mark",
         "close it, or use the other kind of quotes around the value",
     ),
     "found unexpected document indicator": (
-        "a quotation mark is never closed",
+        "unclosed quotation mark",
         "close it before ---",
     ),
     "found unknown escape character": (
-        "an escape that YAML does not know",
-        "use 'single quotes': nothing is escaped there",
+        "unknown escape sequence",
+        "use 'single quotes', which have no escapes",
     ),
     "expected alphabetic or numeric character": (
         "a value cannot start with * or &",
         "quote it, as in '*.pt'",
     ),
     "block sequence entries are not allowed": (
-        "a list item stands where none can be",
+        "a list item is not allowed here",
         "put the list on its own lines",
     ),
     "found character that cannot start any token": (
@@ -61,18 +61,18 @@ _MEANING = {
     ),
     "did not find expected <document start>": (
         "text after the end of the mapping",
-        "every line is key: value",
+        "write lines of the form key: value",
     ),
 }
 
 
 _INSIDE = (
-    "the value ended before this",
-    "quote the whole value; a quote inside 'single quotes' is doubled: 'it''s'",
+    "the value already ended",
+    "quote the whole value; double a quote inside 'single quotes': 'it''s'",
 )
 _AT_ITS_START = ("closed", "without ':'")
 """What is seen only at a later line than the one to mend."""
-_BRACES = "quote a value that holds ${…} inside { } or [ ], as in '${NAME}'"
+_BRACES = "quote a value that contains ${…} inside { } or [ ], as in '${NAME}'"
 
 
 def explain_error(error: yaml.YAMLError, label: str, text: str) -> tuple[list[Diagnostic], bool]:
@@ -80,7 +80,7 @@ def explain_error(error: yaml.YAMLError, label: str, text: str) -> tuple[list[Di
     mark = getattr(error, "problem_mark", None)
     said = str(getattr(error, "problem", None) or error).split("\n", maxsplit=1)[0]
     if mark is None:
-        return [Diagnostic("J105", f"this is no YAML: {said}", Place(label))], False
+        return [Diagnostic("J105", f"invalid YAML: {said}", Place(label))], False
     lines = text.split("\n")
     line = lines[mark.line] if mark.line < len(lines) else ""
     blank = line[: len(line) - len(line.lstrip())]
@@ -89,8 +89,8 @@ def explain_error(error: yaml.YAMLError, label: str, text: str) -> tuple[list[Di
     if "\t" in blank:
         return _tabs(lines, mark.line, label), True
     if char == "\t":
-        message = "a tab cannot stand here; YAML takes spaces only"
-        return [Diagnostic("J106", message, place, "replace the tab by spaces")], False
+        message = "tabs are not allowed here; use spaces"
+        return [Diagnostic("J106", message, place, "replace the tab with spaces")], False
     message, hint = _meaning(said, inside=mark.column > len(blank))
     also: tuple[Place, ...] = ()
     opening = getattr(error, "context_mark", None)
@@ -108,13 +108,17 @@ def _meaning(said: str, *, inside: bool) -> tuple[str, str]:
     for sign, meaning in _MEANING.items():
         if sign in said:
             return _INSIDE if inside and sign == "did not find expected key" else meaning
-    return f"this is no YAML: {said}", "look at this line and the one above"
+    return f"invalid YAML: {said}", "check this line and the previous one"
 
 
 def _odd(line: str) -> str:
     """A remark on blanks in the line that look like spaces and are none."""
     odd = next((c for c in line if c != " " and unicodedata.category(c) == "Zs"), "")
-    return f" (the line holds U+{ord(odd):04X}, a blank that is no space)" if odd else ""
+    return (
+        f" (the line contains U+{ord(odd):04X}, which looks like a space but is none)"
+        if odd
+        else ""
+    )
 
 
 def expand_tabs(text: str) -> str:
@@ -126,5 +130,5 @@ def _tabs(lines: list[str], first: int, label: str) -> list[Diagnostic]:
     """The line that the parser stumbled over, and those below that a tab indents too."""
     more = (n for n in range(first + 1, len(lines)) if re.match(r" *\t[ \t]*\S", lines[n]))
     numbers = [first, *more][:SHOWN]
-    message, hint = "a tab indents this line; YAML takes spaces only", "replace the tab by spaces"
+    message, hint = "tabs are not allowed in indentation; use spaces", "replace the tab with spaces"
     return [Diagnostic("J106", message, Place(label, n + 1, 1), hint) for n in numbers]

@@ -164,7 +164,7 @@ def _vanished(record: RunRecord, seen: Seen) -> RecordChanges:
         return {"submission": {**record.submission, "gone": first}}
     lost: RecordChanges = {"state": JobState.LOST, "raw": "", "ended": True, "left": None}
     if seen.markers.cancel:
-        how = "it left no exit code" if seen.markers.started else "before it started"
+        how = "no exit code" if seen.markers.started else "before it started"
         return {**lost, "state": JobState.CANCELLED, "reason": f"cancelled; {how}"}
     return {**lost, "reason": _why_lost(seen.markers)}
 

@@ -50,7 +50,7 @@ def describe_step(before: State, state: State) -> tuple[str, str] | None:
     texts: Mapping[Phase, str] = {
         Phase.STAGED: f"files are in {state.directory}",
         Phase.SUBMITTING: f"sbatch, attempt {state.attempt}",
-        Phase.RESOLVING: f"the answer to attempt {state.attempt} is not clear; looking into it",
+        Phase.RESOLVING: f"the result of attempt {state.attempt} is unclear; checking",
         Phase.SUBMITTED: f"accepted as {state.job}",
         Phase.CONFIRMED: f"confirmed as {state.job}",
         Phase.REJECTED: state.why,
@@ -63,22 +63,28 @@ def describe_step(before: State, state: State) -> tuple[str, str] | None:
 def explain_end(state: State, record: RunRecord) -> JobgenError:
     """The error that tells why a run has no job id after all that was tried."""
     if state.phase is Phase.REJECTED and state.gave_up:
-        return JobgenError(f"{record.alias}: {state.why}", hint="submit it again if it is wanted")
+        return JobgenError(
+            f"{record.alias}: {state.why}", hint="submit it again if you still need it"
+        )
     if state.phase is Phase.REJECTED:
         return Refused(
-            f"{record.site.cluster} refused {record.alias}: {state.why}",
+            f"{record.site.cluster} rejected {record.alias}: {state.why}",
             hint="nothing was queued; change the job or the profile and submit again",
         )
     if state.phase is Phase.LOST:
-        return JobgenError(f"{record.alias}: {state.why}", hint="submit it again if it is wanted")
+        return JobgenError(
+            f"{record.alias}: {state.why}", hint="submit it again if you still need it"
+        )
     return Unreachable(
-        f"{record.site.cluster} gave no clear answer to sbatch for {record.alias}",
-        hint=f"it may be queued; jobgen show {record.alias} goes on looking, and it is never "
-        "submitted twice",
+        f"no clear answer from {record.site.cluster} to sbatch for {record.alias}",
+        hint=(
+            f"it may be queued; check again with jobgen show {record.alias}; it is never "
+            "submitted twice"
+        ),
     )
 
 
 def explain_unclear(record: RunRecord, lost: JobgenError, hint: str) -> Unreachable:
     """The error of an attempt whose answer was ``lost``."""
-    unclear = f"whether {record.site.cluster} took {record.alias} is not known yet"
+    unclear = f"it is not known yet whether {record.site.cluster} accepted {record.alias}"
     return Unreachable(*lost.problems, unclear, hint=f"{hint}; it is never submitted twice")

@@ -120,21 +120,21 @@ def _select_ours(found: Sequence[OwnJob], token: str) -> tuple[JobId, ...]:
 
 
 def _read_failure(reply: Mapping[str, str]) -> FailedReply:
-    text = reply["failed"].strip() or "the other side could not do it"
+    text = reply["failed"].strip() or "the request failed on the cluster"
     lowered = text.lower()
     free = reply.get("free", "").split()
     if "no space left" in lowered or "quota" in lowered:
-        room = f"; free there: {int(free[3]) // 1024} MiB" if _is_df(free) else ""
+        room = f"; free: {int(free[3]) // 1024} MiB" if _is_df(free) else ""
         where = free[-1] if _is_df(free) else "that file system"
-        return FailedReply(f"the remote disk is full: {text}{room}", f"make room on {where}")
+        return FailedReply(f"the remote disk is full: {text}{room}", f"free some space on {where}")
     if "permission denied" in lowered or "read-only" in lowered:
         return FailedReply(
-            text, "look at paths.root in the cluster profile: it must be yours to write"
+            text, "check paths.root in the cluster profile: you must be able to write there"
         )
     if "has no sticky bit" in lowered:
-        return FailedReply(text, "set paths.root to a directory that only you may change")
+        return FailedReply(text, "set paths.root to a directory that only you can write to")
     if "is not set there" in lowered:
-        return FailedReply(text, "paths.root in the cluster profile uses it; write the path out")
+        return FailedReply(text, "paths.root in the cluster profile uses it; write the full path")
     return FailedReply(text)
 
 
@@ -145,4 +145,4 @@ def _is_df(words: Sequence[str]) -> bool:
 def _describe_noise(result: Result) -> str:
     text = split_lines((result.error_text or result.text).strip())
     said = f": {text[-1][:200]}" if text else ""
-    return f"the other side gave no usable answer (exit code {result.code}){said}"
+    return f"unusable reply from the cluster (exit code {result.code}){said}"

@@ -138,11 +138,11 @@ def _not_begun(state: State, fact: Resolved) -> Step:
     if state.cancel or report.cancel:
         return _end(state, Phase.CANCELLED), (Bury(),)
     if report.now > state.staged + STALE:
-        return _give_up(state, "it was never sent to the scheduler, and that is long ago")
+        return _give_up(state, "it was never sent to the scheduler, and is too old to be sent now")
     if fact.alive:
         return _look(state, 0.0)
     if state.starts >= STARTS:
-        return _give_up(state, "sbatch could not be started: the run directory takes no mark of it")
+        return _give_up(state, "sbatch could not be started: cannot write to the run directory")
     return _attempt(state, state.attempt, starts=state.starts + 1)
 
 
@@ -196,9 +196,11 @@ def _ids(state: State, report: Report, *asked: JobId) -> tuple[JobId, ...]:
 def _missing(state: State) -> Step:
     if not state.phase.open:
         return state, ()
-    why = "the run directory is gone, so it cannot be told whether it was ever submitted"
+    why = "the run directory was removed, so it is unknown whether the job was ever submitted"
     if state.phase in (Phase.PLANNED, Phase.STAGED):
-        return _end(state, Phase.REJECTED, "the run directory is gone; nothing was submitted"), ()
+        return _end(
+            state, Phase.REJECTED, "the run directory was removed; nothing was submitted"
+        ), ()
     return _end(state, Phase.LOST, why), ()
 
 
@@ -232,8 +234,8 @@ def _vanished(state: State, fact: Sighting) -> Step:
         # not told how long ended jobs stay known: it may have been cancelled, or be lost
         return state, ()
     if fact.now - state.accepted >= fact.min_job_age:
-        why = f"the scheduler took it as {state.job} and no longer knows it, and it never started"
-        return _end(state, Phase.LOST, why + "; perhaps it was cancelled there"), ()
+        why = f"Slurm accepted it as {state.job} but no longer lists it, and it never started"
+        return _end(state, Phase.LOST, why + "; it may have been cancelled on the cluster"), ()
     lost = () if state.job is None else (state.job,)
     forgotten = replace(state, lost=(*state.lost, *lost), job=None, accepted=0.0)
     how = "accepted, then lost by the scheduler"
@@ -247,7 +249,7 @@ def _next(state: State, seen: Report | Sighting, how: str) -> Step:
     if state.attempt >= ATTEMPTS:
         return _give_up(state, f"{how} in {state.attempt} attempts")
     if seen.now > state.staged + STALE:
-        return _give_up(state, f"{how}, and that is long ago")
+        return _give_up(state, f"{how}, and too old to be sent now")
     return _attempt(state, state.attempt + 1)
 
 

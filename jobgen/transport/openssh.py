@@ -42,12 +42,15 @@ _REASONS = (
     (
         r"HOST IDENTIFICATION HAS CHANGED",
         "J407",
-        "somebody may be listening in; if the new key is right: ssh-keygen -R '{name}'",
+        (
+            "someone may be intercepting the connection; if the new key is right: ssh-keygen "
+            "-R '{name}'"
+        ),
     ),
     (
         r"revoked",
         "J408",
-        "ask your site for its new key; this one is known to be stolen or retired",
+        "ask your site for its new key; this one was stolen or retired",
     ),
     (
         r"host key is known|Host key verification failed",
@@ -62,7 +65,7 @@ _REASONS = (
     (
         r"refused|timed out|[Uu]nreachable|No route",
         "J403",
-        "is a VPN or a jump host (ProxyJump in ~/.ssh/config) needed?",
+        "you may need a VPN or a jump host (ProxyJump in ~/.ssh/config)",
     ),
     (
         r"Permission denied|authentication failures",
@@ -90,7 +93,7 @@ class OpensshTransport(Session):
         if not shutil.which("ssh"):
             problem = Diagnostic(
                 "J401",
-                "backend openssh needs the ssh program, and there is none on PATH",
+                "backend openssh needs the ssh program, which is not on PATH",
                 hint="install the OpenSSH client, or write `backend: paramiko` under ssh:",
             )
             raise Unreachable(problem)
@@ -169,7 +172,7 @@ def _explained(program: SshProgram, target: Route) -> Unreachable | None:
     if code != 255:
         return None
     lines = [strip_controls(line.strip("@ \t\r")) for line in split_lines(text)]
-    lines = [line for line in lines if line] or ["ssh ended and said nothing"]
+    lines = [line for line in lines if line] or ["ssh exited without a message"]
     told = [(reason, line) for reason in _REASONS for line in lines if re.search(reason[0], line)]
     (_, problem_code, hint), said = told[0]
     where = [line for line in lines if line.startswith("Offending")]

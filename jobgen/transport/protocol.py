@@ -196,7 +196,7 @@ class Session:
                 answers[stream].feed(piece)
             if any(not piece and answers[stream].code is None for stream, piece in received):
                 late = time.monotonic() >= until
-                raise Lost(_LATE if late else "the connection was lost")
+                raise Lost(_LATE if late else "connection lost")
 
     def _fail(self, how: str, deadline: float, answers: dict[int, ReplyStream]) -> NoReturn:
         what = f"no answer within {deadline:g} s" if how == _LATE else how
@@ -206,8 +206,10 @@ class Session:
         problem = Diagnostic(
             "J409",
             f"{self._where}: {what}" + (f": {why}" if why else ""),
-            hint="what was asked may or may not have been done; run the same command again, "
-            "it goes on from what it finds",
+            hint=(
+                "it is unknown whether the request was carried out; run the command again, it "
+                "continues where it stopped"
+            ),
         )
         raise Unreachable(problem)
 

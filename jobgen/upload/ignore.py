@@ -99,8 +99,8 @@ class Ignorer:
 
         for line in lines:
             if _STARS.search(line):
-                hint = "** takes any number of directories; a few * are enough for names"
-                message = f"an ignore pattern has too many * to be read: {line[:40]!r}"
+                hint = "** matches any number of directories; use few * in a name"
+                message = f"too many * in an ignore pattern: {line[:40]!r}"
                 raise Invalid(Diagnostic("J190", message, hint=hint))
         # "!*" or "!src/" open a whole tree; only a pattern with letters of its own names a secret
         last = [p[1:].rpartition("/")[2].rstrip() for p in lines if p.startswith("!")]
@@ -138,8 +138,8 @@ def _source(root: Path, rules: WorkdirRules) -> str:
         if not (root / rules.ignore_file).is_file():
             problem = Diagnostic(
                 "J190",
-                f"workdir.ignore_file: there is no file {rules.ignore_file} in {root.name}/",
-                hint="leave the key out to use .jobgenignore, else .gitignore",
+                f"workdir.ignore_file: {rules.ignore_file} does not exist in {root.name}/",
+                hint="remove the key to use .jobgenignore, else .gitignore",
             )
             raise Invalid(problem)
         return rules.ignore_file

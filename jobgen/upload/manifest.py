@@ -140,8 +140,10 @@ def _check_unchanged(entry: Entry, descriptor: int, grown: set[str]) -> None:
 def _changed(entry: Entry, what: str) -> JobgenError:
     problem = Diagnostic(
         "J196",
-        f"{entry.path} changed while the working directory was being sent: {what}",
-        hint="nothing was submitted; run the same command again when the file is at rest, "
-        "or add it to the ignore file",
+        f"{entry.path} changed during the upload: {what}",
+        hint=(
+            "nothing was submitted; run the command again when the file no longer changes, or "
+            "add it to the ignore file"
+        ),
     )
     return JobgenError(problem)

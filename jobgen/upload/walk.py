@@ -199,20 +199,24 @@ def _climbs_out(path: str, target: str) -> bool:
 _PROBLEMS = {
     "leaving": (
         "J191",
-        "symbolic links that lead out of the working directory",
-        "add them to the ignore file, or copy what they point to into the directory",
+        "symbolic links lead out of the working directory",
+        "add them to the ignore file, or copy their targets into the directory",
     ),
     "special": (
         "J192",
-        "neither file, directory nor link (socket, pipe or device)",
+        "special files (socket, pipe or device) cannot be uploaded",
         "add them to the ignore file",
     ),
     "control": (
         "J193",
-        "names with control characters",
+        "file names contain control characters",
         "rename them, or add them to the ignore file",
     ),
-    "unreadable": ("J194", "you may not read", "change their mode, or add them to the ignore file"),
+    "unreadable": (
+        "J194",
+        "no permission to read",
+        "change their mode, or add them to the ignore file",
+    ),
 }
 """Why entries cannot be sent → code, message and hint."""
 
@@ -221,10 +225,12 @@ def _too_big(manifest: Manifest, limit: int) -> Diagnostic:
     biggest = ", ".join(f"{_printable(e.path)} {_size(e.size)}" for e in manifest.list_largest())
     return Diagnostic(
         "J195",
-        f"workdir: {_size(manifest.total)} in {len(manifest.files)} files to send, the limit is "
-        f"{_size(limit)} (workdir.max_size); the biggest: {biggest}",
-        hint="add what the job does not need to .jobgenignore, put data on the cluster's own "
-        "file system, or raise workdir.max_size",
+        f"workdir: {_size(manifest.total)} in {len(manifest.files)} files exceeds the "
+        f"limit of {_size(limit)} (workdir.max_size); largest: {biggest}",
+        hint=(
+            "add unneeded files to .jobgenignore, move data to the cluster's file system, or "
+            "raise workdir.max_size"
+        ),
     )
 
 

@@ -196,9 +196,9 @@ def test_what_run_says_otherwise_stands_in_plan_lint_and_submit(
         shown = " ".join((said.out + said.err).split())
         assert "run: --per_device_train_batch_size 4, but train.micro_batch is 1" in shown
         assert "set micro_batch: 4 under train:" in shown
-        assert "train.strategy only writes strategy.json, and train.py does not mention" in shown
+        assert "train.strategy has no effect: train.py reads neither" in shown
     alone = jobgen("lint", ON[0])
     assert alone.code == Exit.DONE
-    assert "train.strategy only writes strategy.json, and train.py does not" in alone.out
+    assert "train.strategy has no effect: train.py reads neither" in alone.out
     (folder / "train.py").write_text("from os import environ; environ['JOBGEN_STRATEGY']")
     assert "no problems" in jobgen("lint", ON[0]).out

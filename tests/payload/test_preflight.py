@@ -199,7 +199,7 @@ def test_room_in_shm(node: Node, mib: int, all_of_it: int, kinds_of: list[str]) 
     node.tool("df", f"echo x; echo 'tmpfs {all_of_it * 1024} 0 {mib * 1024} 0% /dev/shm'")
     told = found(node.look("shm=512"))
     assert [kind for kind, _ in told] == kinds_of
-    assert all(f"{mib} MiB free of {all_of_it}, and needs 512" in text for _, text in told)
+    assert all(f"{mib} MiB free of {all_of_it}, but 512 are needed" in text for _, text in told)
 
 
 # ---- the rendezvous host

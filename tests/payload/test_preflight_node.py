@@ -49,11 +49,11 @@ def test_a_node_that_is_well_says_what_it_has_and_nothing_else(node: Node) -> No
 @pytest.mark.parametrize(
     ("gpus", "level", "said"),
     [
-        ({"slow": "5, Active, Not Active"}, "warn", "GPU 5 is slowed down before it has anything"),
-        ({"slow": "5, Active, Not Active", "old": True}, "warn", "GPU 5 is slowed down"),
-        ({"apps": "GPU-1, 4711, 30000, python"}, "bad", "process 4711 (python) holds 30000 MiB"),
-        ({"apps": "GPU-1, 4711, 12, mps"}, "warn", "process 4711 (mps) is on a GPU"),
-        ({"apps": "GPU-1, 4711, [N/A], python"}, "warn", "process 4711 (python) is on a GPU"),
+        ({"slow": "5, Active, Not Active"}, "warn", "GPU 5 is throttled while idle"),
+        ({"slow": "5, Active, Not Active", "old": True}, "warn", "GPU 5 is throttled"),
+        ({"apps": "GPU-1, 4711, 30000, python"}, "bad", "process 4711 (python) uses 30000 MiB"),
+        ({"apps": "GPU-1, 4711, 12, mps"}, "warn", "process 4711 (mps) uses a GPU"),
+        ({"apps": "GPU-1, 4711, [N/A], python"}, "warn", "process 4711 (python) uses a GPU"),
     ],
 )
 def test_gpus(node: Node, gpus: dict[str, object], level: str, said: str) -> None:
@@ -73,7 +73,7 @@ def test_of_a_shared_node_only_the_jobs_own_gpus_are_looked_at(node: Node) -> No
 
 def test_gpus_of_other_jobs_are_not_taken_for_the_jobs_own(node: Node) -> None:
     node.gpus(8, apps="GPU-7, 4711, 30000, python")
-    assert found(node.look("gpus=2")) == [("skip", "which 2 of the GPUs are this job's")]
+    assert found(node.look("gpus=2")) == [("skip", "GPUs: cannot tell which 2 belong to this job")]
 
 
 def test_a_gpu_that_differs_from_its_neighbours_shows_in_the_facts_of_the_node(node: Node) -> None:
@@ -176,7 +176,7 @@ def test_too_little_memory_that_may_be_locked(node: Node) -> None:
         capture_output=True,
         text=True,
     )
-    assert "\todd\tonly 8192 KiB of memory may be locked" in done.stdout
+    assert "\todd\tthe locked-memory limit is 8192 KiB" in done.stdout
     done = subprocess.run(
         ["bash", "-c", f"{limit} {node.script} -- memlock=64"],
         capture_output=True,
@@ -197,7 +197,9 @@ def test_a_head_without_a_name(node: Node) -> None:
 def test_a_head_that_is_this_node_by_mistake(node: Node) -> None:
     node.tool("getent", "echo '127.0.1.1 n0'")
     lines = node.look("host=n0", "port=20001", "first=n0")
-    assert found(lines) == [("bad", "the rendezvous host, n0, is 127.0.1.1 here: this node itself")]
+    assert found(lines) == [
+        ("bad", "the rendezvous host, n0, resolves to 127.0.1.1, this node itself")
+    ]
 
 
 def test_a_name_service_that_hangs_says_nothing_of_the_head(node: Node) -> None:

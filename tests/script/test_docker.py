@@ -79,7 +79,7 @@ def test_a_job_of_whole_nodes_takes_all_gpus(tmp_path: Path) -> None:
     [
         ({}, "CUDA_VISIBLE_DEVICES is empty"),
         ({"CUDA_VISIBLE_DEVICES": ""}, "CUDA_VISIBLE_DEVICES is empty"),
-        ({"CUDA_VISIBLE_DEVICES": "1,2", "FAKE_SMI_FAILS": "1"}, "nvidia-smi does not know"),
+        ({"CUDA_VISIBLE_DEVICES": "1,2", "FAKE_SMI_FAILS": "1"}, "nvidia-smi does not list"),
     ],
 )
 def test_where_the_gpus_are_not_known_the_job_ends_and_takes_none(

@@ -257,7 +257,7 @@ def test_a_secret_that_was_not_delivered_ends_the_job(tmp_path: Path) -> None:
     job = Job.make(tmp_path / "run", "true\n", secrets="[TOP]")
     done = job.run()
     assert done.returncode == 97
-    assert "the secret TOP is not there" in done.stderr
+    assert "secret TOP is not set" in done.stderr
 
 
 def test_a_signal_during_the_handling_of_another_does_not_end_the_job(tmp_path: Path) -> None:

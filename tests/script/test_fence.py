@@ -29,7 +29,7 @@ def test_a_second_copy_does_nothing_and_touches_nothing(tmp_path: Path) -> None:
     marker = job.marker()
     second = job.run(8)
     assert second.returncode == 0
-    assert "job 7 runs this run directory" in second.stderr
+    assert "job 7 already runs in this run directory" in second.stderr
     assert job.ran() == 1
     assert job.marker() == marker
 
@@ -128,7 +128,7 @@ def test_elements_of_an_array_share_its_claim_and_a_second_array_gets_none(tmp_p
     (folder / "secrets.env").write_text("")
     assert element(5, 70, folder).run(71).returncode == 0
     second = element(4, 80, folder).run(80)
-    assert "job 70 runs this run directory" in second.stderr
+    assert "job 70 already runs in this run directory" in second.stderr
     assert element(4, 70, folder).run(72).returncode == 0
     assert (folder / "ran").read_text().split() == ["71", "72"]
     assert (folder / "secrets.env").exists()
@@ -158,7 +158,7 @@ def test_a_finished_id_that_slurm_starts_again_does_nothing(tmp_path: Path) -> N
     job = Job.make(tmp_path / "run", PROGRAM)
     job.run(7)
     again = job.run(7)
-    assert "started before" in again.stderr
+    assert "a second time" in again.stderr
     assert (again.returncode, job.ran()) == (0, 1)
 
 
@@ -191,7 +191,7 @@ def test_with_requeue_a_finished_run_does_not_start_again(tmp_path: Path) -> Non
     job = Job.make(tmp_path / "run", PROGRAM, checkpoint=REQUEUE)
     job.run(7)
     again = job.run(7, restart=1)
-    assert "this run has ended" in again.stderr
+    assert "started this run again after its end" in again.stderr
     assert job.ran() == 1
 
 
@@ -228,4 +228,4 @@ def test_a_script_without_its_files_says_so(tmp_path: Path) -> None:
     (job.folder / "rank.sh").unlink()
     done = job.run()
     assert done.returncode == 96
-    assert "in the folder that holds these files" in done.stderr
+    assert "in the directory of these files" in done.stderr

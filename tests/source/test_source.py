@@ -230,13 +230,13 @@ def _paths(value: object, path: tuple[object, ...]) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
-        ("a: 1\nb: {c: d\ne: 1\n", 2, "not closed"),
+        ("a: 1\nb: {c: d\ne: 1\n", 2, "unclosed"),
         ("a: 'b\nc: 1\n", 1, "quotation mark"),
         ("a: 1\nb:\xa01\nc: 2\n", 2, "U+00A0"),
         ("a: 1\nb\n", 2, "without ':'"),
-        ("a: 'it's'\n", 1, "ended before"),
-        ("a: b\n c: d\n", 2, "no key can be"),
-        ("a:\n  - b\n c: d\n", 3, "belongs to nothing"),
+        ("a: 'it's'\n", 1, "already ended"),
+        ("a: b\n c: d\n", 2, "not allowed here"),
+        ("a:\n  - b\n c: d\n", 3, "unexpected line"),
         ("a: @b\n", 1, "start with @"),
     ],
 )

@@ -28,11 +28,11 @@ def test_a_staged_directory_is_read() -> None:
     [
         (
             {"failed": "No space left on device", "free": "/dev/sda 9 8 2048 99% /scratch"},
-            "the remote disk is full: No space left on device; free there: 2 MiB",
-            "make room on /scratch",
+            "the remote disk is full: No space left on device; free: 2 MiB",
+            "free some space on /scratch",
         ),
         ({"failed": "$WORK is not set there"}, "$WORK is not set there", "paths.root"),
-        ({"failed": ""}, "the other side could not do it", ""),
+        ({"failed": ""}, "the request failed on the cluster", ""),
     ],
 )
 def test_a_failed_upload_names_the_cause_and_what_to_do(

@@ -230,7 +230,7 @@ def test_a_large_file_that_changes_on_the_way_is_said(tmp_path: Path) -> None:
     pieces = iter(build_payload(scan(tmp_path)).chunks)
     next(pieces)
     file.write_bytes(bytes(5 << 20))
-    with pytest.raises(JobgenError, match="changed while"):
+    with pytest.raises(JobgenError, match="changed during"):
         list(pieces)
 
 

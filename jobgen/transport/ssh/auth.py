@@ -99,7 +99,7 @@ class _Attempt:
         """Try keys, then questions, until the server is content."""
         for count, (label, key) in enumerate(keys):
             if count == MOST_KEYS:
-                self.tried.append(f"no more than {MOST_KEYS} keys are tried")
+                self.tried.append(f"at most {MOST_KEYS} keys are tried")
                 break
             if self.offer(label, key):
                 return
@@ -115,7 +115,7 @@ class _Attempt:
             self.wanted = self.transport.auth_publickey(self.hop.user, key)
         except paramiko.BadAuthenticationType as error:
             self.wanted = error.allowed_types
-            self.tried.append("the server takes no keys")
+            self.tried.append("the server accepts no keys")
             return False
         except paramiko.AuthenticationException as error:
             self.tried.append(f"{label}: refused" + _detail(error))
@@ -139,7 +139,7 @@ class _Attempt:
             if name not in self.wanted or self.transport.is_authenticated():
                 continue
             if not self.terminal.there:
-                self.tried.append(f"{name}: there is no terminal to ask at")
+                self.tried.append(f"{name}: no terminal to ask on")
                 continue
             self.terminal.show((self.transport.get_banner() or b"").decode("utf-8", "replace"))
             for _ in range(MOST_QUESTIONS):
@@ -220,7 +220,7 @@ def _load(path: Path, hop: Route, attempt: _Attempt) -> paramiko.PKey | None:
     """The key in a file; None, and why, where it cannot be used."""
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         attempt.tried.append(
-            f"{display_path(path)}: others may read it, so it is not used (chmod 600)"
+            f"{display_path(path)}: not used, because others can read it (chmod 600)"
         )
         return None
     try:

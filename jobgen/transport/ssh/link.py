@@ -136,7 +136,7 @@ class Link:
 
     def _give_up(self, heard: float) -> None:
         if self.wire.heard == heard:
-            self.why = f"nothing was heard for {SILENCE:g} s"
+            self.why = f"no data for {SILENCE:g} s"
             self.cut()
 
     def cut(self) -> None:
@@ -209,10 +209,10 @@ def _shake_hands(transport: paramiko.Transport, hop: Route) -> None:
         if not transport.initial_kex_done:  # it returns as if nothing were wrong
             raise paramiko.SSHException(f"nothing within {hop.connect_timeout:g} s")
     except paramiko.ssh_exception.IncompatiblePeer as error:
-        _fail(hop, "J404", f"no common, safe way to encrypt: {error}", "ask for a newer sshd")
+        _fail(hop, "J404", f"no common safe encryption: {error}", "ask for a newer sshd")
     except (paramiko.SSHException, EOFError, OSError) as error:
         late = not transport.is_active() and isinstance(error, OSError)
-        said = "it is silent" if late else str(error) or "the connection was closed"
+        said = "no reply" if late else str(error) or "the connection was closed"
         _fail(hop, "J404", f"no SSH server answers there: {said}", f"ssh -v {hop.host}")
 
 
@@ -227,7 +227,7 @@ def _plug(hop: Route, through: Link | None) -> Plug:
         _fail(
             hop,
             "J402",
-            f"the host name cannot be resolved ({error.strerror})",
+            f"cannot resolve the host name ({error.strerror})",
             "check the name (ssh.host of a profile, or --from), and HostName in ~/.ssh/config",
         )
     except TimeoutError:
@@ -235,7 +235,7 @@ def _plug(hop: Route, through: Link | None) -> Plug:
             hop,
             "J403",
             f"no answer within {hop.connect_timeout:g} s",
-            "is a VPN or a jump host (ProxyJump in ~/.ssh/config) needed?",
+            "you may need a VPN or a jump host (ProxyJump in ~/.ssh/config)",
         )
     except OSError as error:
         _fail(hop, "J403", f"{error.strerror or error}".lower(), f"ssh -v {hop.host} shows more")

@@ -50,7 +50,7 @@ def verify(hop: Route, shown_key: paramiko.PKey, pin: Pin) -> None:
         _refuse(
             "J408",
             f"{hop.label}: its host key {key} is revoked ({line.place}); not connecting",
-            "ask your site for its new key; this one is known to be stolen or retired",
+            "ask your site for its new key; this one was stolen or retired",
         )
     if pin.fingerprint:
         _compare(hop, key, pin.fingerprint)
@@ -68,7 +68,8 @@ def _compare(hop: Route, key: HostKey, pin: str) -> None:
             "J407",
             f"{hop.label}: the host key is {key}, but the cluster profile says "
             f"ssh.fingerprint: {pin}; not connecting",
-            "somebody may be listening in; compare with the fingerprint that your site publishes",
+            "someone may be intercepting the connection; compare with the fingerprint that "
+            "your site publishes",
         )
 
 
@@ -77,7 +78,7 @@ def _changed(hop: Route, key: HostKey, line: HostKeyLine) -> NoReturn:
         "J407",
         f"{hop.label}: THE HOST KEY HAS CHANGED: it is {key}, but {line.place} has {line.key}; "
         "not connecting",
-        "somebody may be listening in; if your site says that the new key is right: "
+        "someone may be intercepting the connection; if your site confirms the new key: "
         f"ssh-keygen -f {display_path(line.file)} -R '{hop.known_name}'",
     )
 
