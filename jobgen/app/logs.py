@@ -82,6 +82,17 @@ class _Session:
     last_state: tuple[JobState, str, int] | None = None
 
     def run(self) -> Iterator[Lines | StreamEvent]:
+        """The lines and events until the job has ended and all is read."""
+        for item in self._run():
+            # what was there at first has been shown: this arrives now
+            arrives = self.tail.settled and self.tail.view.timestamps
+            if arrives and isinstance(item, Lines):
+                now = self.world.now()
+                yield replace(item, time=now + time.localtime(now).tm_gmtoff)
+            else:
+                yield item
+
+    def _run(self) -> Iterator[Lines | StreamEvent]:
         """Look, show, wait; until it has ended and two looks found nothing."""
         pause = POLL
         try:
@@ -149,7 +160,7 @@ class _Session:
         if not self.tail.settled and not self.tail.offsets:
             self.tail = begin_tail(self.transport, self.record, self.tail.view)
         before = self.tail.unread
-        moved = yield from self._stamp(self.tail.read(self.transport, self.record, self.world.now))
+        moved = yield from self.tail.read(self.transport, self.record, self.world.now)
         if self.tail.unread and not before:
             text = f"not all logs can be read: {self.tail.unread}; trying again"
             yield StreamEvent("unread", text, self.world.now())
@@ -164,14 +175,3 @@ class _Session:
         yield from self.tail.follower.tick(self.world.now())
         yield from self.tail.follower.take_bars(self.world.now())
         return moved
-
-    def _stamp(self, items: Generator[Lines, None, bool]) -> Generator[Lines, None, bool]:
-        """What came since the beginning, with the time at which it came, if that is asked for."""
-        if not (self.tail.view.timestamps and self.tail.settled):
-            return (yield from items)
-        try:
-            while True:
-                lines, now = next(items), self.world.now()
-                yield replace(lines, time=now + time.localtime(now).tm_gmtoff)
-        except StopIteration as end:
-            return bool(end.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import datetime as dt
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -231,3 +232,19 @@ def test_logs_of_many_blocks_are_merged_by_time(
     shown = texts(logs.show(world, ranks.alias, View(stream="out")))
     assert len(shown) == 1200
     assert shown == sorted(shown)
+
+
+def test_followed_lines_have_the_time_of_their_arrival(
+    world: World, job: Callable[..., Path]
+) -> None:
+    program = "echo first\nuntil [[ -e $JOBGEN_RUN_DIR/go ]]; do sleep 0.1; done\necho second"
+    record = submit(world, prepare(world, job(program), "here"))
+    begun = world.now()
+    times: dict[str, float | None] = {}
+    for item in logs.follow(world, record.alias, View(timestamps=True)):
+        if isinstance(item, Lines):
+            times[item.list_texts()[-1]] = item.time
+            Path(world.ledger.get(record.alias).directory, "go").touch()
+    offset = time.localtime(begun).tm_gmtoff
+    assert times["second"] is not None
+    assert begun <= times["second"] - offset <= world.now()
