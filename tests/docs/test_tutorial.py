@@ -25,10 +25,14 @@ def test_the_tutorial_works_from_top_to_bottom(tmp_path: Path) -> None:
     said = "\n".join(screens.values())
     # torch's agents sometimes log a traceback of their own when the first of them leaves
     assert "Traceback" not in re.sub(r"^job +\| .*", "", said, flags=re.MULTILINE)
-    assert re.search(r"^digits-1  COMPLETED in ", said, re.MULTILINE)
+    assert re.search(r"^digits-1  COMPLETED after ", said, re.MULTILINE)
     assert re.search(r"epoch  8  loss .* accuracy 9[6-9]", said)
     assert "go on with the next thing" in said
-    assert re.search(r"^digits-2  FAILED in .*\n(  .*\n)+exit code 1$", said, re.MULTILINE)
-    assert "\n  rank 3 on local2 failed first: exit code 1\n" in said
+    ended = (
+        r"^digits-2  FAILED after .*\n  why .*\n  where .*\n\n(.*\n)+  error log .*\nexit code 1$"
+    )
+    assert re.search(ended, said, re.MULTILINE)
+    assert "\n  why    rank 3 fails, as --fail-rank asks\n" in said
+    assert "\n  where  rank 3 on local2 failed first: exit code 1\n" in said
     assert "local2 r3 ! rank 3 fails, as --fail-rank asks" in said
     assert re.search(r"^digits-3  CANCELLED$", said, re.MULTILINE)

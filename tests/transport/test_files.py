@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from jobgen.errors import JobgenError
 from jobgen.model.record import Login
 from jobgen.transport import Transport, connect
-from jobgen.transport.files import Tail, read_at, read_tail
+from jobgen.transport.files import Tail, list_recent, read_at, read_tail
 from tests.transport.conftest import everywhere
 
 NAMES = ["a.out", "0/1/node-1.3.err", "sp ace ", " lead", "it's", '"q"', "$HOME", "back\\slash"]
@@ -189,6 +191,25 @@ def test_a_piece_of_a_file(tools: Transport, tmp_path: Path) -> None:
     assert (beyond.data, beyond.size) == (b"", 10)
     assert read_at(tools, str(tmp_path / "absent")) is None
     assert read_at(tools, str(tmp_path)) is None
+
+
+def test_the_end_of_a_file(tools: Transport, tmp_path: Path) -> None:
+    fill(tmp_path, {"a": b"0123456789"})
+    for wanted, offset, data in ((-3, 7, b"789"), (-99, 0, b"0123456789")):
+        piece = read_at(tools, str(tmp_path / "a"), wanted, 99)
+        assert piece
+        assert (piece.offset, piece.data, piece.size) == (offset, data, 10)
+
+
+def test_the_files_that_were_written_to_lately(local: Transport, tmp_path: Path) -> None:
+    fill(tmp_path, {"old": b"x", "new file": b"x"})
+    os.utime(tmp_path / "old", (1.0, 1.0))
+    before = time.time()
+    clock, paths = list_recent(local, str(tmp_path), 600)
+    assert paths == {"new file"}
+    assert before - 1 <= clock - time.localtime(before).tm_gmtoff <= time.time()
+    with pytest.raises(JobgenError, match="absent"):
+        list_recent(local, str(tmp_path / "absent"), 600)
 
 
 def test_content_that_looks_like_our_own_marks_is_content(local: Transport, tmp_path: Path) -> None:
