@@ -70,7 +70,7 @@ def test_a_notebook_that_another_jobgen_holds(
     other.close()
     world.ledger.close()
     assert held.status == "failed"
-    assert "held by another jobgen" in held.found
+    assert "locked by another jobgen" in held.found
 
 
 def test_a_notebook_that_is_none(world: World) -> None:

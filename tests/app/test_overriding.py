@@ -159,7 +159,7 @@ def test_other_files_named_templates_are_not_looked_at(
         ("{% nonsense %}", 1, "unknown tag 'nonsense'"),
         ("\n{% include 'nowhere.j2' %}", 2, "there is no template 'nowhere.j2'"),
         ("\n\n{{ ''.__class__ }}", 3, "unsafe"),
-        ("\n{{ env }}", 2, "list is no text"),
+        ("\n{{ env }}", 2, "list is not text"),
         ("{{ 1 // 0 }}", 1, "ZeroDivisionError"),
         ("{{ [1, 2] | random }}", 1, "random"),
         ("{{ lipsum() }}", 1, "'lipsum' is undefined"),

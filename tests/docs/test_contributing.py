@@ -139,7 +139,7 @@ def test_a_launcher_is_a_module_and_a_row(with_composer: Copy) -> None:
         (
             "args:",
             "max_restarts: 3, args:",
-            "max_restarts is a setting of torchrun, not of composer",
+            "max_restarts has no effect with composer, only with torchrun",
         ),
         ("nodes: 2", "nodes: 1:2", "[J138]: nodes: MIN:MAX needs torchrun"),
         ("type: composer", "type: compose", "did you mean 'composer'?"),
