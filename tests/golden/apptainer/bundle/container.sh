@@ -1,9 +1,9 @@
 #!/bin/bash
 # Runs on every node, outside the container: enters it and starts node.sh inside.
-# shellcheck disable=SC1090,SC1091,SC2016  # the cluster's files are not here to be read
+# shellcheck disable=SC1090,SC1091,SC2016  # the cluster's files are not available here
 node=${SLURMD_NODENAME:-$HOSTNAME}
 die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2; exit "$1"; } # CODE TEXT
-# A failure before a rank starts is recorded like the exit of a rank.
+# Record a failure before a rank starts like the exit of a rank.
 record_end() {
     local code=$? events=$JOBGEN_STATE_DIR/events
     ((code)) && mkdir -p "$events" || return
@@ -11,14 +11,14 @@ record_end() {
         >"$events/$JOBGEN_RESTART.$node.node${SLURM_LOCALID:-0}"
 }
 trap record_end EXIT
-# ---- Setup: a line that fails ends the job, unless it ends in || true --------------------------
+# ---- Setup: a failing line ends the job, unless it ends in || true -----------------------------
 setup_failed() {
     local code=$?
-    # failures inside the site's own files are ignored
+    # ignore failures inside the site's own files
     [[ ${#BASH_SOURCE[@]} -gt 2 ]] || die "$code" "setup failed: $1"
 }
 trap 'setup_failed "$BASH_COMMAND"' ERR
-# What Slurm, jobgen and the job have set wins over the lines up to eval.
+# The lines before eval do not override variables of Slurm, jobgen and the job.
 jobgen_env=$(declare -p CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES GPU_DEVICE_ORDINAL MASTER_ADDR \
     MASTER_PORT RDZV_ID JOBGEN_CHECKPOINT_DIR OMP_NUM_THREADS NCCL_DEBUG PYTHONFAULTHANDLER \
     TORCH_FR_DUMP_TEMP_FILE TORCH_NCCL_DEBUG_INFO_TEMP_FILE NCCL_NET NCCL_IB_HCA 2>/dev/null) || true
@@ -28,7 +28,7 @@ unset -v CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES GPU_DEVICE_ORDINAL
 eval "$jobgen_env"
 trap - ERR
 # ---- Enter -------------------------------------------------------------------------------------
-# An image's own variables would win over these, so they are set again inside.
+# Set again inside, because the image's own variables would win.
 JOBGEN_ENV="$(declare -p CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES GPU_DEVICE_ORDINAL \
     MASTER_ADDR MASTER_PORT RDZV_ID JOBGEN_CHECKPOINT_DIR \
     OMP_NUM_THREADS NCCL_DEBUG PYTHONFAULTHANDLER TORCH_FR_DUMP_TEMP_FILE \

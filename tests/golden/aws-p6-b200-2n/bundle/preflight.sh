@@ -8,7 +8,7 @@ declare -A expect=() left=() skew=() lost=() odd=() found=()
 hosts=() checks=(ports shm host gpus) node=${SLURMD_NODENAME:-${HOSTNAME%%.*}} root=${PREFLIGHT_ROOT:-}
 while [[ $1 != -- ]]; do hosts+=("$1") left[$1]='' && shift; done
 for word in "${@:2}"; do expect[${word%%=*}]=${word#*=}; done
-# ---- On each node: lines NODE KIND WHAT FIX; what is odd is bad if other nodes are better ---------------
+# ---- On each node: print lines NODE KIND WHAT FIX; odd means bad if other nodes are better --------------
 tell() { printf '%s\n' "$node$(printf '\t%.300s' "$@" | tr -c '[:print:]\t' ' ')"; } # srun cuts at 1024 bytes
 check_ports() {
     local port name state rate ready=0 poor=''
@@ -28,9 +28,9 @@ check_shm() { # a df that hangs must not hold stderr: srun would wait for that a
     local free size kind
     read -r kind free size < <(exec 2>/dev/null && df -Pk "$root/dev/shm" |
         awk -v need="$1" 'END { print $2 < need * 1024 ? "odd" : "bad", int($4 / 1024), int($2 / 1024) }')
-    ((free >= $1)) || tell "$kind" "/dev/shm has $free MiB free of $size, and needs $1" 'remove old files there'
+    ((free >= $1)) || tell "$kind" "/dev/shm has $free MiB free of $size, but $1 are needed" 'remove old files there'
 }
-check_host() { # nobody has to listen there yet: a refusal is an answer
+check_host() { # nothing listens there yet: a refusal is an answer
     local answer
     [[ $node != "${expect[first]:-}" ]] || return 0
     answer=$(timeout 5 bash -c 'exec 3<>"/dev/tcp/$1/$2" && echo refused' - "$1" "${expect[port]}" 2>&1)
@@ -40,11 +40,11 @@ check_host() { # nobody has to listen there yet: a refusal is an answer
 check_gpus() {
     local text count problem
     text=$(nvidia-smi -q 2>&1)
-    (($? != 127)) || { tell skip 'GPUs: there is no nvidia-smi' 'not checked' && return; }
+    (($? != 127)) || { tell skip 'GPUs: nvidia-smi not found' 'not checked' && return; }
     count=$(grep -Ec '^GPU [0-9A-F]|^ +MIG Device' <<<"$text")
-    ((count >= $1)) || tell bad "$count of $1 GPUs are there$( ((count)) || printf ' (%s)' "${text%%$'\n'*}")" \
+    ((count >= $1)) || tell bad "$count of $1 GPUs found$( ((count)) || printf ' (%s)' "${text%%$'\n'*}")" \
         'have the node drained: a GPU is off the bus, or its driver is not loaded'
-    ((count <= $1)) || return 0 # GPUs of other jobs are shown too
+    ((count <= $1)) || return 0 # also lists GPUs of other jobs
     awk -F ' *: *' '
         { key = $1; sub(/^ +/, "", key); if ($2 == "") part[length($1) - length(key)] = key }
         /^GPU / { gpu = "GPU " n++ ": " }
@@ -60,14 +60,14 @@ if ((${#hosts[@]} == 0)); then
     done
     tell end; exit
 fi
-# ---- In the batch shell: start the checks, and judge ----------------------------------------------------
+# ---- In the batch shell: start the checks and evaluate them ---------------------------------------------
 dir=$JOBGEN_STATE_DIR/preflight.$JOBGEN_RESTART n=${#hosts[@]} begun=0 reached='' level=bad
 mkdir -p "$dir" && exec {answers}>"$dir/answers" || exit
 step=(bash "$0" -- "first=${hosts[0]}" "others=$((n - 1))" "host=$MASTER_ADDR" "port=$MASTER_PORT" "${@:2}")
 ((n == 1)) || step=(srun --overlap --nodes="$n" --ntasks="$n" --ntasks-per-node=1 --cpu-bind=none --mpi=none
     --kill-on-bad-exit=0 --wait=0 --no-kill --job-name=preflight ${expect[srun]:-} "${step[@]}")
 add() { found["$1"$'\t'"$3"$'\t'"$4"]+=" $2"; } # LEVEL NODE WHAT FIX
-# the site's prolog may run before the first word of a node; its last comes soon after
+# The site's prolog may delay the first line of a node; its last line comes soon after.
 printf -v from '%(%s)T' -1
 end=$((SECONDS + ${PREFLIGHT_SECONDS:-120 + n / 10}))
 exec {lines}< <(printf '%s\n' "$BASHPID" && exec "${step[@]}" 2>"$dir/errors" </dev/null) && read -r -u "$lines" pid
@@ -77,7 +77,7 @@ while ((${#left[@]} && end > SECONDS)) && IFS=$'\t' read -r -t $((end - SECONDS)
     what=${what//[^[:print:]]/ } fix=${fix//[^[:print:]]/ }
     printf '%s\t%s\t%s\t%s\t%s\n' "$now" "$host" "$kind" "$what" "$fix" >&"$answers"
     case $kind in
-        clock) # read after the step began, and before its line came
+        clock) # read between the start of the step and its line
             [[ $what =~ ^[1-9][0-9]{0,11}$ ]] || continue
             ((what - now <= 5 && from - what <= 6)) || skew[$host]="off by $((what - now)) s"
             ((++begun < n)) || end=$((SECONDS + ${PREFLIGHT_SECONDS:-30})) ;;
@@ -89,18 +89,18 @@ while ((${#left[@]} && end > SECONDS)) && IFS=$'\t' read -r -t $((end - SECONDS)
         bad | wrong | warn | skip) add "$kind" "$host" "$what" "$fix" ;;
     esac
 done
-((begun)) || left=() # the step did not start: perhaps because Slurm does not reach a node
+((begun)) || left=() # the step did not start: Slurm may not reach a node
 for host in $( ((begun)) || scontrol show node -o "$SLURM_JOB_NODELIST" 2>&1 |
     sed -nE 's/^NodeName=([^ ]+) .* State=[^ ]*(\*|RESPOND|DOWN|FAIL).*/\1/p'); do left[$host]=', nor to Slurm'; done
 for host in "${!left[@]}"; do
     error=$(sed -n "/\b$host\b/{s/[^[:print:]]//g;s/\(.\{,120\}\).*/ (\1)/p;q}" "$dir/errors")
-    add bad "$host" "does not answer in $SECONDS s${left[$host]}$error" 'have it drained'
+    add bad "$host" "no answer in $SECONDS s${left[$host]}$error" 'have it drained'
 done
-((2 * ${#skew[@]} <= n)) || skew=(["${hosts[0]}"]="not that of ${#skew[@]} other nodes")
-for host in "${!skew[@]}"; do add bad "$host" "its clock is ${skew[$host]}" 'have its clock set'; done
+((2 * ${#skew[@]} <= n)) || skew=(["${hosts[0]}"]="different from ${#skew[@]} other nodes")
+for host in "${!skew[@]}"; do add bad "$host" "its clock is ${skew[$host]}" 'have the clock set'; done
 [[ -n $reached ]] || ((${#lost[@]} < 2)) || lost=(["${hosts[0]}"]="${lost[*]}")
 for host in "${!lost[@]}"; do add bad "$host" "cannot reach the rendezvous host, ${lost[$host]}" 'check its link'; done
-((${#odd[@]} < n - ${#left[@]})) || level=warn # on all nodes: the site is so, or the profile is wrong
+((${#odd[@]} < n - ${#left[@]})) || level=warn # the same on all nodes: normal at this site, or a wrong profile
 for host in "${!odd[@]}"; do add "$level" "$host" "${odd[$host]%$'\t'*}" "${odd[$host]#*$'\t'}"; done
 for key in "${!found[@]}"; do
     IFS=$'\t' read -r level what fix <<<"$key"

@@ -1,4 +1,4 @@
 #!/bin/bash
-# The program of one rank, as run: in job.yaml:6 says.
-# shellcheck disable=SC1090,SC1091,SC2016,SC2046,SC2086  # in the author's own words
+# The program of one rank: run: in job.yaml:6.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2046,SC2086  # unchanged from run:
 exec python -u train.py

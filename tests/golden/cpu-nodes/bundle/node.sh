@@ -1,9 +1,9 @@
 #!/bin/bash
-# Runs once on every node: the setup, then the launcher, which starts the node's ranks.
-# shellcheck disable=SC1090,SC1091  # the cluster's files are not here to be read
+# Runs once per node: setup, then the launcher, which starts the node's ranks.
+# shellcheck disable=SC1090,SC1091  # the cluster's files are not available here
 node=${SLURMD_NODENAME:-$HOSTNAME}
 die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2; exit "$1"; } # CODE TEXT
-# A failure before a rank starts is recorded like the exit of a rank.
+# Record a failure before a rank starts like the exit of a rank.
 record_end() {
     local code=$? events=$JOBGEN_STATE_DIR/events
     ((code)) && mkdir -p "$events" || return
@@ -11,15 +11,15 @@ record_end() {
         >"$events/$JOBGEN_RESTART.$node.node${SLURM_LOCALID:-0}"
 }
 trap record_end EXIT
-cd "$JOBGEN_WORK_DIR" || die 96 'the working directory is not here'
-# ---- Setup: a line that fails ends the job, unless it ends in || true --------------------------
+cd "$JOBGEN_WORK_DIR" || die 96 'the working directory does not exist on this node'
+# ---- Setup: a failing line ends the job, unless it ends in || true -----------------------------
 setup_failed() {
     local code=$?
-    # failures inside the site's own files are ignored
+    # ignore failures inside the site's own files
     [[ ${#BASH_SOURCE[@]} -gt 2 ]] || die "$code" "setup failed: $1"
 }
 trap 'setup_failed "$BASH_COMMAND"' ERR
-# What Slurm, jobgen and the job have set wins over the lines up to eval.
+# The lines before eval do not override variables of Slurm, jobgen and the job.
 jobgen_env=$(declare -p MASTER_ADDR MASTER_PORT RDZV_ID JOBGEN_CHECKPOINT_DIR OMP_NUM_THREADS \
     GLOO_SOCKET_IFNAME UCX_TLS GREETING LINES_ EMPTY 2>/dev/null) || true
 # cluster cpus:6
@@ -31,7 +31,7 @@ source .venv/bin/activate || exit 1
 trap - ERR
 # ---- Launch ------------------------------------------------------------------------------------
 set -uo pipefail
-command -v torchrun >/dev/null || die 127 "torchrun is not on PATH here: setup has to bring it"
+command -v torchrun >/dev/null || die 127 "torchrun is not on PATH: load or activate it in setup:"
 exec torchrun --nnodes=2 --nproc-per-node=4 \
   --rdzv-backend=c10d --rdzv-id="$RDZV_ID" --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" \
   --rdzv-conf="is_host=$((SLURM_NODEID == 0)),join_timeout=900,read_timeout=120" --local-addr="$SLURMD_NODENAME" \

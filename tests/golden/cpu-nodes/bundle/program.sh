@@ -1,9 +1,9 @@
 #!/bin/bash
-# The program of one rank, as run: in job.yaml:14 says.
-# shellcheck disable=SC1090,SC1091,SC2016,SC2046,SC2086  # in the author's own words
+# The program of one rank: run: in job.yaml:14.
+# shellcheck disable=SC1090,SC1091,SC2016,SC2046,SC2086  # unchanged from run:
 set -eo pipefail
 export PYTHONUNBUFFERED=1
-# a command that is told to end may save first; no further one starts after it
+# on SIGTERM, the running command may save first; no further command starts
 trap 'exit 143' TERM
 trap : HUP USR1 USR2
 python prepare.py --shard $RANK

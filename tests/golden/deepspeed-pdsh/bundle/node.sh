@@ -1,8 +1,8 @@
 #!/bin/bash
-# Runs on the first node: the setup, then the launcher, which reaches the others.
+# Runs on the first node: setup, then the launcher, which starts the other nodes.
 node=${SLURMD_NODENAME:-$HOSTNAME}
 die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2; exit "$1"; } # CODE TEXT
-# A failure before a rank starts is recorded like the exit of a rank.
+# Record a failure before a rank starts like the exit of a rank.
 record_end() {
     local code=$? events=$JOBGEN_STATE_DIR/events
     ((code)) && mkdir -p "$events" || return
@@ -10,11 +10,11 @@ record_end() {
         >"$events/$JOBGEN_RESTART.$node.node${SLURM_LOCALID:-0}"
 }
 trap record_end EXIT
-cd "$JOBGEN_WORK_DIR" || die 96 'the working directory is not here'
+cd "$JOBGEN_WORK_DIR" || die 96 'the working directory does not exist on this node'
 # ---- Launch ------------------------------------------------------------------------------------
 set -uo pipefail
-command -v deepspeed >/dev/null || die 127 "deepspeed is not on PATH here: setup has to bring it"
-command -v pdsh >/dev/null || die 127 "pdsh is not on PATH here: setup has to bring it"
+command -v deepspeed >/dev/null || die 127 "deepspeed is not on PATH: load or activate it in setup:"
+command -v pdsh >/dev/null || die 127 "pdsh is not on PATH: load or activate it in setup:"
 # shellcheck source=/dev/null
 source "$JOBGEN_BUNDLE_DIR/deepspeed_env.sh"
 exec deepspeed --hostfile="$JOBGEN_STATE_DIR/hostfile" --launcher=pdsh \

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Runs on every node, outside the container: enters it and starts node.sh inside.
-# shellcheck disable=SC1090,SC1091,SC2016  # the cluster's files are not here to be read
+# shellcheck disable=SC1090,SC1091,SC2016  # the cluster's files are not available here
 JOBGEN_GUARD=1 exec docker run --rm --init \
     --gpus=all --device=/dev/infiniband --cap-add=IPC_LOCK \
     --user="$(id -u):$(id -g)" --network=host --ipc=host \

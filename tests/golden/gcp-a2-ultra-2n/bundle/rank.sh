@@ -1,11 +1,11 @@
 #!/bin/bash
-# rank.sh PROGRAM [WORD...]: run one rank, under every launcher: check the world's size, send the program's
-# output to files of its own, record its start and end, and leave with its exit code.
+# rank.sh PROGRAM [WORD...]: run one rank, with any launcher: check the world size, redirect the program's
+# output to the rank's log files, record its start and end, and exit with its code.
 set -uo pipefail
 node=${SLURMD_NODENAME:-${HOSTNAME%%.*}}
 rank=${JOBGEN_NODE_RANK:-${RANK:-}}
 
-# record KIND KEY=VALUE...: a line of this rank's file in the run's event record.
+# record KIND KEY=VALUE...: append a line to this rank's file of the event record.
 record() {
     local time=${EPOCHREALTIME:-$(date +%s.%N)} words=("${@:2}")
     words=("${words[@]//%/%25}")
@@ -17,14 +17,14 @@ die() {
     [[ -z $rank ]] || record exit "code=$1" signal=0 "why=$2"
     exit "$1"
 }
-mkdir -p "$JOBGEN_LOG_DIR" "$JOBGEN_STATE_DIR"/{pids,events} || die 96 'no room for logs'
+mkdir -p "$JOBGEN_LOG_DIR" "$JOBGEN_STATE_DIR"/{pids,events} || die 96 "cannot create $JOBGEN_LOG_DIR"
 if [[ -z ${JOBGEN_NODE_RANK:-} ]]; then
-    [[ -n $rank && -n ${WORLD_SIZE:-} ]] || die 97 'the launcher set no RANK and WORLD_SIZE'
+    [[ -n $rank && -n ${WORLD_SIZE:-} ]] || die 97 'the launcher did not set RANK and WORLD_SIZE'
     ((WORLD_SIZE >= ${JOBGEN_MIN_WORLD_SIZE:-JOBGEN_WORLD_SIZE} && WORLD_SIZE <= JOBGEN_WORLD_SIZE)) ||
-        die 97 "the world has $WORLD_SIZE ranks, the job asked for $JOBGEN_WORLD_SIZE"
+        die 97 "world size is $WORLD_SIZE, but the job has $JOBGEN_WORLD_SIZE ranks"
     export LOCAL_WORLD_SIZE=${LOCAL_WORLD_SIZE:-$JOBGEN_RANKS_PER_NODE}
 fi
-# ---- CPUs: each core goes to the rank whose GPU is nearest by NUMA distance ------------------------------
+# ---- CPU binding: each core goes to the rank whose GPU is nearest by NUMA distance ----------------------
 # All ranks of a node compute the same division of the job's cores. If anything is unknown, none is bound.
 files=(/proc/self/status /sys/devices/system/{node/node*/{cpulist,distance},cpu/cpu*/topology/thread_siblings_list})
 files+=(/proc/driver/nvidia/gpus/*/information)
@@ -77,46 +77,46 @@ cpus=$(grep -Hs . "${files[@]}" | awk -F '[: \t]+' -v visible="${visible:-}" -v 
             given[rank]++
             total++
         }
-        # Slurm counts threads or cores; a task that is not confined sees the CPUs of other jobs, too
+        # Slurm counts threads or cores; an unconfined task sees the CPUs of other jobs, too
         if (slurm && online > slurm && total != slurm) exit
-        # the others would wait for a rank with less than half of an even share
+        # a rank with less than half of an even share would slow down the others
         for (rank = 0; rank < ranks; rank++) if (2 * ranks * given[rank] < total) exit
         print substr(share[ENVIRON["LOCAL_RANK"]], 2)
     }
 ' 2>/dev/null)
 [[ -z $cpus ]] || taskset -pc "$cpus" $$ &>/dev/null
-# Whole files and no pipe between: every byte arrives, also those of a rank that is killed.
+# Directly to files, not through a pipe: no output is lost, even if the rank is killed.
 log=$JOBGEN_LOG_DIR/$node.$rank
 touch "$log.out" "$log.err" || die 96 "cannot write to $JOBGEN_LOG_DIR"
 [[ $rank != 0 ]] || ln -sfn "$node.0.out" "$JOBGEN_LOG_DIR/rank0.out"
 [[ $rank != 0 ]] || ln -sfn "$node.0.err" "$JOBGEN_LOG_DIR/rank0.err"
-# ---- The program: in this process group, and never longer than this shell ---------------------------
+# ---- Program: in this process group, and killed with this shell -------------------------------------
 program=("$@") id=$$.$RANDOM. signals=(TERM INT HUP QUIT USR1 USR2)
-# the kernel ends it with this shell, where setpriv can ask for that (util-linux 2.33)
+# setpriv (util-linux 2.33) makes the kernel kill it with this shell
 if setpriv --pdeathsig KILL true 2>/dev/null; then program=(setpriv --pdeathsig KILL "$@"); fi
 start_program() {
-    trap - INT QUIT # bash ignores them in what it starts in the background
+    trap - INT QUIT # bash ignores them in background processes
     printf '%s\n' "$BASHPID" >"$JOBGEN_STATE_DIR/pids/$node.$rank"
     export JOBGEN_RANK_ID=$id
     exec "${program[@]}" >>"$log.out" 2>>"$log.err" {alive}>&-
 }
-# signal_all SIGNAL: to the program and all that it started; false where nothing is left.
+# signal_all SIGNAL: to the program and its descendants; false if none is left.
 signal_all() {
     local pids
     mapfile -t pids < <(grep -lsF "JOBGEN_RANK_ID=$id" /proc/[0-9]*/environ | cut -d/ -f3)
     ((${#pids[@]} > 0)) || return
-    kill -s "$1" "${pids[@]}" 2>/dev/null || true # some may have ended by now
+    kill -s "$1" "${pids[@]}" 2>/dev/null || true # some may have exited
 }
-# Reads a pipe that ends with this shell, also where that is killed: then nothing may live on.
+# Reads a pipe that closes when this shell exits or is killed, then kills what is left.
 keep() {
     trap : "${signals[@]}"
-    until read -r || (($? <= 128)); do :; done # a signal may end read
+    until read -r || (($? <= 128)); do :; done # a signal may interrupt read
     [[ -z $REPLY ]] || return 0
     while signal_all KILL; do sleep 0.2; done
 }
 exec {alive}> >(keep >/dev/null 2>&1)
 record start "local=${LOCAL_RANK:-0}" "world=${WORLD_SIZE:-$JOBGEN_WORLD_SIZE}"
-# Slurm and the launchers signal the program itself: this shell waits for what it makes of that
+# Slurm and the launchers signal the program itself; this shell only waits for it
 trap : "${signals[@]}"
 run_program() { (start_program); } 2>/dev/null
 run_program

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Runs once on every node: the setup, then the launcher, which starts the node's ranks.
-# shellcheck disable=SC1090,SC1091  # the cluster's files are not here to be read
+# Runs once per node: setup, then the launcher, which starts the node's ranks.
+# shellcheck disable=SC1090,SC1091  # the cluster's files are not available here
 node=${SLURMD_NODENAME:-$HOSTNAME}
 die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2; exit "$1"; } # CODE TEXT
-# A failure before a rank starts is recorded like the exit of a rank.
+# Record a failure before a rank starts like the exit of a rank.
 record_end() {
     local code=$? events=$JOBGEN_STATE_DIR/events
     ((code)) && mkdir -p "$events" || return
@@ -11,33 +11,33 @@ record_end() {
         >"$events/$JOBGEN_RESTART.$node.node${SLURM_LOCALID:-0}"
 }
 trap record_end EXIT
-cd "$JOBGEN_WORK_DIR" || die 96 'the working directory is not here'
-# ---- Compiler caches: on this node, because ranks race in a shared home --------------------------
-all_caches=${TMPDIR:-/tmp}/jobgen-$UID-$SLURM_JOB_ID-$SLURMD_NODENAME-afa0371a
+cd "$JOBGEN_WORK_DIR" || die 96 'the working directory does not exist on this node'
+# ---- Compiler caches: node-local, because ranks race for them in a shared home directory ---------
+all_caches=${TMPDIR:-/tmp}/jobgen-$UID-$SLURM_JOB_ID-$SLURMD_NODENAME-07080dc3
 caches=$all_caches.$JOBGEN_RESTART
 mkdir -m 700 "$caches" 2>/dev/null
 [[ -d $caches && -O $caches && ! -L $caches ]] ||
-    caches=$(mktemp -d "$all_caches-XXXXXXXX") || die 96 'no room for caches'
+    caches=$(mktemp -d "$all_caches-XXXXXXXX") || die 96 'cannot create a directory for caches'
 find "${TMPDIR:-/tmp}" -maxdepth 1 -user "$UID" -name "jobgen-$UID-*" -mtime +30 \
-    ! -name "*-$SLURM_JOB_ID-*" -exec rm -rf {} + # of other jobs, killed a month ago
+    ! -name "*-$SLURM_JOB_ID-*" -exec rm -rf {} + # of other jobs, older than a month
 [[ $SLURM_LOCALID != 0 || $(stat -f -c %T "$caches") != tmpfs ]] ||
-    printf 'jobgen: %s: %s is in memory, and so are caches\n' "$SLURMD_NODENAME" "$caches" >&2
+    printf 'jobgen: %s: %s is in memory, so caches use memory\n' "$SLURMD_NODENAME" "$caches" >&2
 export TRITON_CACHE_DIR=$caches/triton TORCHINDUCTOR_CACHE_DIR=$caches/inductor \
     TORCH_EXTENSIONS_DIR=$caches/extensions
-# ---- Setup: a line that fails ends the job, unless it ends in || true --------------------------
+# ---- Setup: a failing line ends the job, unless it ends in || true -----------------------------
 setup_failed() {
     local code=$?
-    # failures inside the site's own files are ignored
+    # ignore failures inside the site's own files
     [[ ${#BASH_SOURCE[@]} -gt 2 ]] || die "$code" "setup failed: $1"
 }
 trap 'setup_failed "$BASH_COMMAND"' ERR
-# What Slurm, jobgen and the job have set wins over the lines up to eval.
+# The lines before eval do not override variables of Slurm, jobgen and the job.
 jobgen_env=$(declare -p CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES GPU_DEVICE_ORDINAL MASTER_ADDR \
     MASTER_PORT RDZV_ID JOBGEN_CHECKPOINT_DIR OMP_NUM_THREADS NCCL_DEBUG PYTHONFAULTHANDLER \
     TORCH_FR_DUMP_TEMP_FILE TORCH_NCCL_DEBUG_INFO_TEMP_FILE NCCL_NET NCCL_SOCKET_IFNAME \
     GLOO_SOCKET_IFNAME NCCL_MNNVL_ENABLE 2>/dev/null) || true
 # cluster gcp-a3-ultra:17
-[[ -r /usr/local/gib/scripts/set_nccl_env.sh ]] || die 96 '/usr/local/gib/scripts/set_nccl_env.sh: the plug-in is not installed here, or not mounted into the container'
+[[ -r /usr/local/gib/scripts/set_nccl_env.sh ]] || die 96 '/usr/local/gib/scripts/set_nccl_env.sh: the plug-in is not installed on this node, or not mounted into the container'
 source /usr/local/gib/scripts/set_nccl_env.sh
 unset -v CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES GPU_DEVICE_ORDINAL
 eval "$jobgen_env"
@@ -46,7 +46,7 @@ export LD_LIBRARY_PATH=/usr/local/gib/lib64${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 trap - ERR
 # ---- Launch ------------------------------------------------------------------------------------
 set -uo pipefail
-command -v torchrun >/dev/null || die 127 "torchrun is not on PATH here: setup has to bring it"
+command -v torchrun >/dev/null || die 127 "torchrun is not on PATH: load or activate it in setup:"
 exec torchrun --nnodes=2 --nproc-per-node=4 \
   --rdzv-backend=c10d --rdzv-id="$RDZV_ID" --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" \
   --rdzv-conf="is_host=$((SLURM_NODEID == 0)),join_timeout=900,read_timeout=120" --local-addr="$SLURMD_NODENAME" \

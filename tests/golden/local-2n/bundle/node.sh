@@ -1,8 +1,8 @@
 #!/bin/bash
-# Runs once on every node: the setup, then the launcher, which starts the node's ranks.
+# Runs once per node: setup, then the launcher, which starts the node's ranks.
 node=${SLURMD_NODENAME:-$HOSTNAME}
 die() { printf 'jobgen: %s: %s\n' "$node" "$2" >&2; exit "$1"; } # CODE TEXT
-# A failure before a rank starts is recorded like the exit of a rank.
+# Record a failure before a rank starts like the exit of a rank.
 record_end() {
     local code=$? events=$JOBGEN_STATE_DIR/events
     ((code)) && mkdir -p "$events" || return
@@ -10,10 +10,10 @@ record_end() {
         >"$events/$JOBGEN_RESTART.$node.node${SLURM_LOCALID:-0}"
 }
 trap record_end EXIT
-cd "$JOBGEN_WORK_DIR" || die 96 'the working directory is not here'
+cd "$JOBGEN_WORK_DIR" || die 96 'the working directory does not exist on this node'
 # ---- Launch ------------------------------------------------------------------------------------
 set -uo pipefail
-command -v torchrun >/dev/null || die 127 "torchrun is not on PATH here: setup has to bring it"
+command -v torchrun >/dev/null || die 127 "torchrun is not on PATH: load or activate it in setup:"
 exec torchrun --nnodes=2 --nproc-per-node=2 \
   --rdzv-backend=c10d --rdzv-id="$RDZV_ID" --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" \
   --rdzv-conf="is_host=$((SLURM_NODEID == 0)),join_timeout=900,read_timeout=120" --local-addr=127.0.0.1 \
