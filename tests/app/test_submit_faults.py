@@ -150,7 +150,7 @@ def test_a_file_that_changes_while_it_is_sent_ends_the_submit(
     path = job(RUN)
     ready = prepare(world, path, "here")
     (path.parent / "job.yaml").write_text("# longer than it was\n" + path.read_text())
-    with pytest.raises(JobgenError, match="changed while"):
+    with pytest.raises(JobgenError, match="changed during"):
         submit.submit(world, ready)
     (run,) = jobs.refresh_stale(world, world.ledger.list_runs())
     assert (run.state, run.ended) == (JobState.REJECTED, True)
@@ -288,7 +288,7 @@ def test_a_run_database_without_room_while_sbatch_answers_hides_no_job(
 def test_a_run_database_without_room_sends_nothing(world: World, job: Job) -> None:
     world.ledger.reserve()
     FullDisk(world, call=0).fill(full=True)
-    with pytest.raises(JobgenError, match="no room") as caught:
+    with pytest.raises(JobgenError, match="disk is full") as caught:
         submitted(world, job(RUN + " " * 8000))
     assert "nothing was sent" in caught.value.problems[0].hint
     assert not (world.home.parent / "root").exists()

@@ -263,7 +263,7 @@ def test_a_rank_that_the_others_wait_for_is_named_while_the_job_runs(
     assert shown["state"] == "RUNNING"
     silence = {"start": 1, "node": where, "rank": 1, "seconds": 3, "task": "0"}
     assert shown["silences"] == [silence]
-    words = f"rank 1 on {where} exited with 0, but then no rank wrote anything for 3s"
+    words = f"rank 1 on {where} ended with exit code 0, and then no rank wrote anything for 3s"
     assert words in " ".join(run.jobgen("show").stdout.split())
     end(run, dict.fromkeys([0, 2, 3], 0))
     assert run.wait() == 0, run.story()
