@@ -38,9 +38,9 @@ class LogSource:
 def parse_source(path: str) -> LogSource | None:
     """The source of ``…/<task>/<restart>/<node>.<rank>.out|err`` or ``job-<id>.out``, else None.
 
-    >>> source_of("logs/0/1/n01.12.err")
+    >>> parse_source("logs/0/1/n01.12.err")
     Source(node='n01', rank=12, stream='err', task='0', restart=1)
-    >>> source_of("logs/job-811.out").stream
+    >>> parse_source("logs/job-811.out").stream
     'job'
     """
     folder, slash, name = path.rpartition("/")

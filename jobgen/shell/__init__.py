@@ -79,11 +79,11 @@ def build_script(text: str, *args: Word) -> str:
 def quote_expandable(value: str) -> str:
     r"""One shell word in which only ``$NAME`` expands and ``$$`` is a dollar; all else is literal.
 
-    >>> expandable('/scratch/$USER/a b')
+    >>> quote_expandable('/scratch/$USER/a b')
     '"/scratch/${USER}/a b"'
-    >>> expandable('cost $$5 `id` "x"')
+    >>> quote_expandable('cost $$5 `id` "x"')
     '"cost \\$5 \\`id\\` \\"x\\""'
-    >>> expandable('plain-value')
+    >>> quote_expandable('plain-value')
     'plain-value'
     """
     if "$" not in value:

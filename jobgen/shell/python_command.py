@@ -34,9 +34,9 @@ def read_python_command(words: Sequence[ShellWord]) -> PythonCommand:
     """The script or module behind an interpreter and its options.
 
     >>> from jobgen.shell.lexer import Lexer
-    >>> read_python_command([*Lexer("python -uW ignore -X dev train.py -m x").tokens()]).script
+    >>> read_python_command([*Lexer("python -uW ignore -X dev train.py -m x").read_tokens()]).script
     'train.py'
-    >>> read_python_command([*Lexer("python3 -um pkg.train").tokens()]).module
+    >>> read_python_command([*Lexer("python3 -um pkg.train").read_tokens()]).module
     'pkg.train'
     """
     at = 1
