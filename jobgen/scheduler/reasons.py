@@ -78,7 +78,7 @@ def explain_pending(text: str) -> str:
     """Plain words for Slurm's reason, empty where there is nothing to add to it.
 
     >>> explain_pending("Priority")
-    'other jobs are ahead'
+    'waiting for other jobs'
     >>> explain_pending("QOSMaxGRESPerUser")
     'exceeds a limit of the QOS (GPUs)'
     """
