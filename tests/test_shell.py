@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import doctest
 import io
 
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from jobgen import shell
-
-
-def test_the_examples_in_its_texts_are_right() -> None:
-    result = doctest.testmod(shell)
-    assert result.attempted
-    assert result.failed == 0
 
 
 @given(st.text() | st.text("a\n\r\v\f\x1c\x85\u2028"))

@@ -39,7 +39,7 @@ def parse_source(path: str) -> LogSource | None:
     """The source of ``…/<task>/<restart>/<node>.<rank>.out|err`` or ``job-<id>.out``, else None.
 
     >>> parse_source("logs/0/1/n01.12.err")
-    Source(node='n01', rank=12, stream='err', task='0', restart=1)
+    LogSource(node='n01', rank=12, stream='err', task='0', restart=1)
     >>> parse_source("logs/job-811.out").stream
     'job'
     """

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import doctest
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.model import units
 from jobgen.model.units import LONGEST, Memory, Release, UnitError, Walltime, parse_size
-
-
-def test_the_examples_in_the_docstrings_are_true() -> None:
-    assert doctest.testmod(units).failed == 0
 
 
 @pytest.mark.parametrize(

@@ -92,9 +92,3 @@ def test_arguments_reach_the_program_as_a_shell_would_read_them(args: list[str])
     text = text.replace("python train.py", "printf '%s\\0'", 1)
     done = subprocess.run(["bash", "-c", text], capture_output=True, check=True)
     assert done.stdout.decode().split("\0")[:-1] == (args or [""])
-
-
-def test_the_examples_of_the_module_are_true() -> None:
-    import doctest
-
-    assert doctest.testmod(program).failed == 0

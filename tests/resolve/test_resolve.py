@@ -395,11 +395,8 @@ def test_facts_change_no_byte_of_the_plan_that_is_rendered() -> None:
 
 
 def test_an_image_is_named_as_its_runtime_writes_it() -> None:
-    import doctest
-
     from jobgen.resolve import container_command
 
-    assert doctest.testmod(container_command).failed == 0
     assert container_command.format_image("ubuntu:24.04", "pyxis") == "ubuntu:24.04"
     assert container_command.format_image("docker://ghcr.io/a/b", "pyxis") == "ghcr.io#a/b"
     assert container_command.format_image("docker://ghcr.io/a/b", "docker") == "ghcr.io/a/b"

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import doctest
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.shell import exports, programs, python_command, script_variables, simple_commands
 from jobgen.shell.programs import read_programs
 
 
@@ -79,11 +76,3 @@ def test_a_hostile_text_is_read_to_its_end(piece: str) -> None:
 def test_any_text_is_read(pieces: list[str]) -> None:
     text = "".join(pieces)
     assert all(0 <= p.start <= p.end <= len(text) for p in read_programs(text))
-
-
-MODULES = [exports, programs, python_command, script_variables, simple_commands]
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_the_examples_of_the_modules_are_true(module: object) -> None:
-    assert doctest.testmod(module).failed == 0  # type: ignore[arg-type]
