@@ -146,7 +146,7 @@ def test_one_program_is_not_asked_about_and_enter_takes_all(tmp_path: Path) -> N
     (tmp_path / "train.py").write_text(SINGLE)
     shown = Terminal(tmp_path, "init", columns=80)
     for prompt in (b"Number or name", b"Nodes", b"GPUs per node", b"Time limit"):
-        shown.child.expect(prompt)
+        shown.child.expect(prompt + rb" .*\]: ")
         shown.child.sendline("")
     assert shown.ended() == 0
     assert len(shown.text.split("\n")) <= 25
@@ -157,7 +157,7 @@ def test_one_program_is_not_asked_about_and_enter_takes_all(tmp_path: Path) -> N
 def test_leaving_a_question_writes_nothing(tmp_path: Path, end: str) -> None:
     (tmp_path / "train.py").write_text(SINGLE)
     shown = Terminal(tmp_path, "init")
-    shown.child.expect(b"Number or name")
+    shown.child.expect(rb"Number or name .*\]: ")  # its last space is readline's: it reads now
     shown.child.sendcontrol(end)
     assert shown.ended() == 130
     assert "Traceback" not in shown.text

@@ -280,7 +280,7 @@ def configured(
             "accelerate",
             {"ds.py": "import accelerate"},
             "error",
-            "c/in:1: train_batch_size is 8, but",
+            "c/in:1: train_batch_size is 8, but 1 x 1 x 16",
         ),
         ('{"train_batch_size": "auto"}', "accelerate", {"ds.py": "import accelerate"}, "", ""),
         ('{"zero": {}}', "accelerate", None, "warning", "c/in:1: unknown DeepSpeed key zero"),
