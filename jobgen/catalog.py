@@ -260,7 +260,7 @@ class Catalog(NamedTuple):
             return f"did you mean {join_names(near)}? {rest}"
         own = [each.name for each in traits if not each.shipped]
         yours = f"yours: {', '.join(own[:_FEW])}; " if own else ""
-        return f"-c local runs the job on this machine; {yours}all: jobgen cluster ls"
+        return f"add -c NAME (-c local: this machine); {yours}all: jobgen cluster ls"
 
     def _missing(self, name: str) -> Missing:
         message = f"there is no cluster '{name[:64]}'"

@@ -65,7 +65,7 @@ def choose_destination(world: World, wanted: ProfileRequest) -> Path | None:
     try:
         NAME(wanted.name)
     except Refusal as refusal:
-        message = f"'{clip(wanted.name)}' is no name for a cluster"
+        message = f"'{clip(wanted.name)}' is not a valid cluster name"
         hint = refusal.faults[0].hint or "such as a100x16"
         raise Invalid(Diagnostic("J416", message, hint=hint)) from refusal
     for check, word in ((check_host, wanted.host), (check_user, wanted.user)):

@@ -94,8 +94,8 @@ def find(world: World, name: str | None, catalog: Catalog | None = None) -> Prof
 
     catalog = catalog or world.open_catalog()
     if not name:
-        hint = f"{catalog.suggest()}; or write cluster: NAME in the job file"
-        raise Missing("no cluster is named", hint=hint)
+        hint = f"{catalog.suggest()}; or set cluster: in the job file"
+        raise Missing("no cluster selected", hint=hint)
     file = catalog.find_cluster(name)
     world.texts.update(file.texts)
     return Profile(file, load_cluster(file.text, file.label, parent=file.parent))

@@ -127,10 +127,10 @@ def _workdir(world: World, spec: Loaded[JobSpec], base: Path) -> Path:
 
 def _no_workdir(spec: Loaded[JobSpec]) -> Diagnostic:
     named = spec.value.workdir.path
-    hint = "it is taken relative to the job file"
+    hint = "it is relative to the job file"
     if named.startswith("~"):
         hint = "~/ is your home on this machine; other homes are written out"
-    message = f"workdir '{named}' is no directory"
+    message = f"workdir '{named}' is not a directory"
     return Diagnostic("J180", message, _place_of_workdir(spec), hint)
 
 
@@ -152,9 +152,7 @@ def _named(job: JobSpec) -> Iterator[tuple[tuple[str, ...], str]]:
 
 def _unread(spec: Loaded[JobSpec], name: str, path: tuple[str, ...], error: OSError) -> Diagnostic:
     message = f"{'.'.join(path)} '{name}' cannot be read: {error.strerror}"
-    return Diagnostic(
-        "J181", message, spec.find_place(*path), "it is taken relative to the workdir"
-    )
+    return Diagnostic("J181", message, spec.find_place(*path), "it is relative to the workdir")
 
 
 def _after(world: World, spec: Loaded[JobSpec], cluster: str) -> dict[str, str]:

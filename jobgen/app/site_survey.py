@@ -54,7 +54,7 @@ def survey(transport: Transport) -> Survey:
         raise Missing(Diagnostic("J411", message, hint=hint))
     if not (found.site.nodes or found.site.groups):
         said = next(iter(found.site.silent.values()), "it lists no nodes")
-        message = f"Slurm on {login.host} does not tell of its nodes\n{said}"
+        message = f"Slurm on {login.host} reports no nodes\n{said}"
         raise Unreachable(Diagnostic("J412", message, hint="run sinfo there, and try again"))
     return found
 

@@ -89,4 +89,4 @@ def find_tokens_in(content: bytes, label: str, otherwise: str) -> Iterator[Diagn
         place = Place(label, content.count(b"\n", 0, token.start) + 1)
         article = "an" if token.what[0] in "AEIOU" else "a"
         message = f"{article} {token.what} would be uploaded with this file"
-        yield Diagnostic("J197", message, place, f"deliver it with secrets: [NAME], or {otherwise}")
+        yield Diagnostic("J197", message, place, f"pass it with secrets: [NAME], or {otherwise}")

@@ -69,7 +69,8 @@ def prepare_preview(call: Call, job: Path, options: PlanOptions) -> Preview:
     ready = prepare(call.world, job, choose_cluster(call, options), call.flags.sets)
     planned = plan(call.world, ready, diff=options.earlier, context=options.context)
     answer = answer_planner(call, ready, job, options)
-    return Preview(planned, answer, Invocation(str(job), call.flags))
+    invocation = Invocation(str(job), call.flags, choose_cluster(call, options))
+    return Preview(planned, answer, invocation)
 
 
 def list_hidden_errors(preview: Preview, flags: Flags, options: PlanOptions) -> list[Diagnostic]:

@@ -89,7 +89,7 @@ EVERYWHERE = (
         help="Set a variable or a key of job.yaml",
     ),
     _option("-y", "--yes", is_flag=True, help="Answer yes to every question"),
-    _option("--json", is_flag=True, help="Print JSON, on a terminal or not"),
+    _option("--json", is_flag=True, help="Print JSON"),
     _option("-q", "--quiet", count=True, callback=_count, help="Quiet output (-qq: errors too)"),
     _option("-v", "--verbose", count=True, callback=_count, help="Show more details"),
     _option(
@@ -98,7 +98,7 @@ EVERYWHERE = (
         help="Use colours; auto respects NO_COLOR",
     ),
     _option("--ascii", is_flag=True, help="Use only ASCII characters"),
-    _option("--debug", is_flag=True, help="Show the traceback of a bug"),
+    _option("--debug", is_flag=True, help="Show tracebacks of internal errors"),
 )
 """The flags, shared by all commands."""
 NAMES = frozenset(str(p.name) for p in EVERYWHERE)

@@ -33,7 +33,7 @@ VERBS = {
     "bench": (_AT + "bench", "Measure network bandwidth and scaling"),
     "schema": (_AT + "schema", "Print the JSON Schema of job or cluster files"),
     "explain": (_AT + "explain", "Explain an error code or an environment variable"),
-    "completion": (_AT + "completion", "Print the completion script of a shell"),
+    "completion": (_AT + "completion", "Print the completion script for your shell"),
     "help": (_AT + "help", "Show help for a command"),
 }
 DAILY = 5

@@ -32,7 +32,7 @@ def preview_job(call: Call, ready: PreparedJob, job: str) -> Preview:
     from jobgen.cli.screens.plan_summary import Invocation, Preview
 
     answer = estimate_job(ready)._replace(forced=True)
-    return Preview(plan(call.world, ready), answer, Invocation(job, call.flags))
+    return Preview(plan(call.world, ready), answer, Invocation(job, call.flags, call.flags.cluster))
 
 
 def show_dry_run(call: Call, ready: PreparedJob, dry: DryRun, job: str, *, last: str = "") -> Exit:

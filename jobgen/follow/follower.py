@@ -36,7 +36,7 @@ class _File:
         """How much was folded."""
         count = self.noise.count
         lines = "1 line" if count == 1 else f"{count} lines"
-        note = f"[{lines} of launcher and srun output folded: -v shows them]\n"
+        note = f"[{lines} of launcher output hidden; -v shows them]\n"
         return [Lines(self.source, note.encode())] if count else []
 
 

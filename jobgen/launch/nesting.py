@@ -77,7 +77,7 @@ def _alone(programs: Sequence[PlacedProgram], nodes: int) -> Iterator[Diagnostic
         kind = program.launcher.kind
         if kind not in _WHOLE_JOB and program.spans_nodes:
             continue
-        what = f"{nodes} independent trainings"
+        what = f"{nodes} independent training runs"
         message = f"run: launcher: plain starts '{program.name}' on each of {nodes} nodes: {what}"
         hint = "pass the nodes in its options"
         if kind in LAUNCHERS:

@@ -20,16 +20,16 @@ _HOOKS = {
     "PS4": "bash expands it before every traced line",
 }
 _LAUNCHERS = {
-    "RANK": "the launcher",
-    "LOCAL_RANK": "the launcher",
-    "GROUP_RANK": "the launcher",
-    "NODE_RANK": "the launcher",
-    "WORLD_SIZE": "the launcher",
-    "LOCAL_WORLD_SIZE": "the launcher",
-    "MASTER_ADDR": "the rendezvous, from the allocation",
-    "MASTER_PORT": "the rendezvous, from the job ID",
-    "RDZV_ID": "the rendezvous, from the job ID",
-    **dict.fromkeys(("UID", "EUID", "PPID"), "bash"),
+    "RANK": "the launcher sets it",
+    "LOCAL_RANK": "the launcher sets it",
+    "GROUP_RANK": "the launcher sets it",
+    "NODE_RANK": "the launcher sets it",
+    "WORLD_SIZE": "the launcher sets it",
+    "LOCAL_WORLD_SIZE": "the launcher sets it",
+    "MASTER_ADDR": "jobgen derives it from the allocation",
+    "MASTER_PORT": "jobgen derives it from the job ID",
+    "RDZV_ID": "jobgen derives it from the job ID",
+    **dict.fromkeys(("UID", "EUID", "PPID"), "bash sets it"),
 }
 _SCRIPTS = (
     "HOSTS|_|after|alive|all_caches|before|bundle|caches|claim|code|converted|count|cpus|early|echoes|ends?"
@@ -75,7 +75,7 @@ def _name(tree: Tree, path: Path, name: str, shown: str = "") -> None:
         message = f"{shown} cannot be set: {_HOOKS[name]}"
         tree.say("J126", message, path, "put commands under setup:", place=place)
     elif name in _LAUNCHERS:
-        message = f"{shown} cannot be set: {_LAUNCHERS[name]} sets it"
+        message = f"{shown} cannot be set: {_LAUNCHERS[name]}"
         tree.say("J126", message, path, "remove it", place=place)
     elif re.fullmatch(_MANAGED, name):
         owner = "jobgen" if name.startswith("JOBGEN") else "Slurm"

@@ -14,6 +14,7 @@ from jobgen.model.units import clip
 if TYPE_CHECKING:
     from jobgen.data import SbatchOption
 
+_UNEXPANDED = "write the value itself: no shell expands #SBATCH lines"
 _OURS = (
     (
         {"gres", "tres-per-task"},
@@ -158,7 +159,7 @@ def _flag(tree: Tree, path: Path, option: SbatchOption, *, on: bool) -> str | No
 def _checked(tree: Tree, path: Path, option: SbatchOption, value: str) -> str:
     wrong = find_unsafe(value, free=option.name in _FREE)
     if wrong:
-        tree.say("J145", f"{join_path(path)}: {wrong}", path, "no shell reads #SBATCH lines")
+        tree.say("J145", f"{join_path(path)}: {wrong}", path, _UNEXPANDED)
         return ""
     for names, pattern, what, hint in _OURS:
         if option.name in names and re.search(pattern, value):
@@ -193,7 +194,7 @@ def _extra(tree: Tree, path: Path, given: Any, settled: dict[str, Any]) -> list[
             if option is not None and name not in settled:
                 settled[name] = _checked(tree, here, option, value) if value else ""
         elif wrong := find_unsafe(value or "x", free=True):
-            tree.say("J145", f"{join_path(here)}: {wrong}", here, "no shell reads #SBATCH lines")
+            tree.say("J145", f"{join_path(here)}: {wrong}", here, _UNEXPANDED)
         else:
             words.append(word)
     return words

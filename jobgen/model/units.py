@@ -239,6 +239,8 @@ def _by_clock(text: str) -> int | None:
 
 def _no_time(text: str) -> UnitError:
     """Why this is no time, and the nearest thing that is."""
+    if re.fullmatch(r"0+", text, re.ASCII):
+        return UnitError("J131", f"'{text}' has no unit", "a time is more than 0: 1h, 30m")
     if re.fullmatch(r"\d{1,9}", text, re.ASCII):
         hint = f"Slurm would read {text} minutes. Write {text}h or {text}m"
         return UnitError("J131", f"'{text}' has no unit", hint)

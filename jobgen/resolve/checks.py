@@ -88,9 +88,13 @@ def _secrets(look: Inputs) -> list[PlanCheck]:
                 PlanCheck("ok", f"{secret.name} is read from {look.facts.secrets[secret.name]}")
             )
             continue
-        where = f"the environment ({secret.ref})" if secret.source == "env" else secret.ref
-        hint = f"export {secret.ref}=…" if secret.source == "env" else "create the file"
-        found.append(PlanCheck("fail", f"{secret.name} is not set in {where}", UNSET, hint))
+        if secret.source == "env":
+            renamed = f" (for {secret.name})" if secret.ref != secret.name else ""
+            message = f"{secret.ref} is not set in the environment{renamed}"
+            hint = f"export {secret.ref}=…"
+        else:
+            message, hint = f"{secret.ref} does not exist (for {secret.name})", "create the file"
+        found.append(PlanCheck("fail", message, UNSET, hint))
     return found
 
 

@@ -40,7 +40,9 @@ def decide_cpus(look: Inputs, node: NodeTasks, sized: Sized) -> int | None:
     if share is not None or look.local:
         return share
     message = f"CPUs per rank unknown: requesting 1 for each of the {node.ranks} ranks of a node"
-    hint = f"set cpus_per_task, or nodes.cpus in the profile of {look.cluster.name}"
+    hint = "set cpus_per_task"
+    if look.cluster.nodes.cpus is None:
+        hint += f", or nodes.cpus in the profile of {look.cluster.name}"
     place = look.spec.find_place("gpus_per_node")
     sized.notes.append(Diagnostic("J226", message, place, hint, severity="warning"))
     if node.ranks_per_task == 1:

@@ -83,7 +83,9 @@ def _run(look: Inputs, shape: Shape, warning: StopPlan | None) -> dict[str, Sett
     """What the run itself needs: time, log, warning, requeue, a clean environment."""
     requeue = warning is not None and warning.requeue
     why_requeue = (
-        "requeue: the job resumes from its checkpoint" if requeue else "never start the job twice"
+        "requeue: the job resumes from its checkpoint"
+        if requeue
+        else "no requeue, not even after a node failure"
     )
     place = look.cite_job("checkpoint", "requeue") if requeue else cite_rule("requeue")
     found = {
@@ -93,7 +95,7 @@ def _run(look: Inputs, shape: Shape, warning: StopPlan | None) -> dict[str, Sett
         "output": Setting(
             _LOGS[shape.elements is not None], "the batch script's log", cite_rule("logs")
         ),
-        "open-mode": Setting("append", "keep the log across requeues", cite_rule("logs")),
+        "open-mode": Setting("append", "append to the log after a requeue", cite_rule("logs")),
     }
     if warning:
         found["signal"] = Setting(

@@ -94,4 +94,4 @@ def _decided(look: Inputs, shape: Shape) -> tuple[str, str, Place]:
         return "off", "auto: a single node without GPUs needs no check", rule
     if shape.world == 1 or (shape.nodes == 1 and shape.gpus_per_node == 1):
         return "off", "auto: a single rank or GPU needs no check", rule
-    return "auto", "checks each node before launch", rule
+    return "auto", "check each node before launch", rule

@@ -182,7 +182,7 @@ def _launcher(look: Inputs, program: Program, world: int, sized: Sized) -> Setti
             f"'{program.first}' is not a Python program: set launcher: to start {world} ranks",
             "run",
             hint=(
-                f"launcher: {every} runs the command as every rank, launcher: {once} once per node"
+                f"launcher: {every} runs the command once per rank, launcher: {once} once per node"
             ),
         )
         sized.problems.append(found)

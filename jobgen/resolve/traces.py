@@ -14,7 +14,7 @@ from jobgen.resolve.inputs import Inputs
 _OLD, _NEW = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "TORCH_FR_DUMP_TEMP_FILE"
 _WHY = {
     _NEW: "NCCL flight recorder: dumped on a timeout",
-    _OLD: "its name before torch 2.8",
+    _OLD: "same, for torch before 2.8",
 }
 _RENAMED = Release.parse("2.8")
 _PREFIX = "$JOBGEN_LOG_DIR/nccl_trace_rank_"

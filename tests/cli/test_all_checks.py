@@ -290,6 +290,6 @@ def errors(answer: Said) -> set[tuple[str, str]]:
 def test_a_job_without_a_cluster_gets_no_long_list(jobgen: Jobgen, folder: Path) -> None:
     write(folder, "nodes: 1", "time: 1h")
     said = " ".join(jobgen("submit", "job.yaml", "--dry-run").err.split())
-    assert "no cluster is named" in said
+    assert "no cluster selected" in said
     assert "yours: small; all: jobgen cluster ls" in said
     assert "a100x16" not in said

@@ -86,7 +86,7 @@ def test_a_dry_run_shows_the_exact_commands_and_touches_nothing(
     before = sorted(str(p) for p in tmp_path.rglob("*"))
     said = jobgen("submit", *ON, "--dry-run")
     assert said.code == 0
-    assert "WOULD RUN  in this order; nothing has been sent" in said.out
+    assert "WOULD RUN  in this order; nothing was sent" in said.out
     assert re.search(r"^  \d submit +cd .* && sbatch --parsable --comment=jobgen:", said.out, re.M)
     assert re.search(r"HF_TOKEN +\*\*\* +your environment, \$HF_TOKEN", said.out)
     assert said.out.startswith("llama on a100x16: ")

@@ -135,7 +135,7 @@ def test_scaling_that_nothing_holds_back_says_so() -> None:
         (["allreduce", "--ops", "alltoall"], "allreduce, allgather, reducescatter"),
         (["allreduce", "--read", "x-1", "--nodes", "0"], "not in the range"),
         (["scaling"], "no job.yaml in this folder"),
-        (["allreduce"], "no cluster is named"),
+        (["allreduce"], "no cluster selected"),
         (["allreduce", "-c", "a100x16", "--pairs", "--nodes", "1"], "--pairs needs two nodes"),
     ],
 )

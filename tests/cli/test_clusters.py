@@ -145,5 +145,5 @@ def test_a_job_without_a_cluster_is_offered_this_machine_first(
 ) -> None:
     (tmp_path / "job.yaml").write_text("name: a\nnodes: 1\ntime: 1h\nrun: train.py\n")
     said = jobgen("plan", "job.yaml")
-    assert "no cluster is named" in said.err
-    assert "help: -c local" in said.err
+    assert "no cluster selected" in said.err
+    assert "-c local: this machine" in said.err

@@ -48,8 +48,8 @@ def test_other_places_are_named_with_their_lines() -> None:
 
 
 def test_a_problem_without_a_place_is_one_line_and_a_help() -> None:
-    text = shown(Diagnostic("J000", "no cluster is named", hint="add -c NAME"))
-    assert text == "error: no cluster is named\n  = help: add -c NAME\n"
+    text = shown(Diagnostic("J000", "no cluster selected", hint="add -c NAME"))
+    assert text == "error: no cluster selected\n  = help: add -c NAME\n"
 
 
 def test_a_place_in_a_file_that_is_not_known_is_still_named() -> None:

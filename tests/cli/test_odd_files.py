@@ -43,7 +43,7 @@ def test_a_workdir_that_links_to_itself_is_no_directory(
     (tmp_path / "here").symlink_to("here")
     answer = jobgen(*words, "job.yaml")
     assert answer.code == Exit.INVALID
-    assert "workdir 'here' is no directory" in answer.err + answer.out
+    assert "workdir 'here' is not a directory" in answer.err + answer.out
 
 
 def test_folders_of_profiles_that_link_to_themselves_are_empty(

@@ -151,7 +151,7 @@ def test_the_step_of_what_cannot_run_is_not_shown() -> None:
 
 
 def test_what_is_needed_beside_the_gpu_is_named_where_it_is_needed() -> None:
-    assert "outside the GPU: 89.4 GiB per checkpoint\n" in shown()
+    assert "outside GPU memory: checkpoint of 89.4 GiB\n" in shown()
     text = shown(memory=made.FSDP.memory._replace(host=2 * GIB, pinned=GIB, nvme=3 * GIB))
     assert "2.0 GiB of 1.0 TiB host memory per node (1.0 GiB pinned); 3.0 GiB NVMe" in text
     assert "outside" not in shown(memory=made.FSDP.memory._replace(checkpoint=0.0))

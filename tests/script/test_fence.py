@@ -85,7 +85,7 @@ def assert_refused(job: Job, words: list[str]) -> None:
     )
     assert done.returncode == 96
     assert (
-        b"has changed since the submit, or is not yours" in done.stderr
+        b"has changed since submission, or is not yours" in done.stderr
         or b"no rank.sh" in done.stderr
     )
     assert job.ran() == 0

@@ -260,7 +260,8 @@ def draw_cancelled(records: Sequence[RunRecord], ink: Ink, *, signal: str) -> st
             )
         else:
             found = ink(get_style(record.state), name_state(record))
-            lines.append(f"{defuse(record.alias)}  {found}\n")
+            had = "" if record.state is JobState.CANCELLED else "had already ended: "
+            lines.append(f"{defuse(record.alias)}  {had if record.ended else ''}{found}\n")
     return "".join(lines)
 
 

@@ -189,8 +189,8 @@ def _beside(memory: GpuMemory, machine: ClusterHardware) -> list[str]:
     if memory.nvme > 0:
         told.append(f"{format_size(memory.nvme)} NVMe per node")
     if memory.checkpoint > 0:
-        told.append(f"{format_size(memory.checkpoint)} per checkpoint")
-    return [f"outside the GPU: {'; '.join(told)}"] if told else []
+        told.append(f"checkpoint of {format_size(memory.checkpoint)}")
+    return [f"outside GPU memory: {'; '.join(told)}"] if told else []
 
 
 def format_speed(step: StepTime, machine: ClusterHardware) -> str:

@@ -86,8 +86,8 @@ def _describe_choice(advice: Advice) -> list[str]:
     if not others:
         return []
     if advice.why and advice.chosen:
-        chosen = f"auto chose the simplest of {len(others) + 1} that fits"
-        return [f"strategy: {chosen}; {fit or 'no'} {'others fit' if fit != 1 else 'other fits'}"]
+        able = fit + (advice.chosen.verdict in {"fits", "tight"})
+        return [f"strategy: auto chose the simplest that fits ({able} of {len(others) + 1} fit)"]
     return [f"strategy: {fit or 'none'} of {count(len(others), 'other')} would fit"]
 
 

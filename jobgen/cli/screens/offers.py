@@ -31,7 +31,7 @@ def screen(offers: Sequence[Offer], tokens: float, ink: Ink) -> str:
     """A column for each cluster, in as many blocks as the width needs; then where they are even."""
     if not offers:
         return ""
-    title = f"The same work on each cluster: {format_amount(tokens)} tokens"
+    title = f"Same work on each cluster: {format_amount(tokens)} tokens"
     lines = [ink("strong", clip(title, ink.width))]
     left = 2 + max(map(measure, HEADS))
     cells = [[clip(defuse(o.cluster), _WIDEST), *draw_column(o)] for o in offers]

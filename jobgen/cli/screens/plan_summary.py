@@ -38,10 +38,12 @@ class Invocation(NamedTuple):
 
     job: str
     flags: Flags
+    cluster: str | None = None
+    """The name to repeat; None if the job file names it."""
 
     def command(self, verb: str, *more: str, sets: Sequence[str] = ()) -> str:
         """The command line of this call with another verb; ``sets`` replace those of these keys."""
-        cluster = ("-c", self.flags.cluster) if self.flags.cluster else ()
+        cluster = ("-c", self.cluster) if self.cluster else ()
         again = {one.partition("=")[0] for one in sets}
         kept = (one for one in self.flags.sets if one.partition("=")[0] not in again)
         every = [word for one in (*kept, *sets) for word in ("--set", one)]

@@ -37,7 +37,7 @@ def draw_dry_run(preview: Preview, dry: DryRun, ink: Ink, *, scripts: bool, last
 
 
 def _steps(dry: DryRun, ink: Ink, *, scripts: bool) -> str:
-    lines = [f"{ink('strong', 'WOULD RUN')}  in this order; nothing has been sent"]
+    lines = [f"{ink('strong', 'WOULD RUN')}  in this order; nothing was sent"]
     for number, step in enumerate(dry.steps, start=1):
         lines.append(f"  {number} {defuse(step.title):8} {defuse(step.command)}")
         if scripts and step.script:

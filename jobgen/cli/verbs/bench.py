@@ -69,8 +69,8 @@ READ = click.option(
 def allreduce(call: Call, **options: Any) -> int:
     """Measure all-reduce bandwidth with a real job, and compare it with the link speed.
 
-    Ctrl-C detaches and the job goes on; --read shows its result later. `jobgen plan --calibrated`
-    uses the result.
+    Ctrl-C detaches and the job keeps running; --read shows its result later.
+    `jobgen plan --calibrated` uses the result.
     """
     from jobgen.cli import benching
 

@@ -16,8 +16,8 @@ from jobgen.errors import Exit
 VERBS = {
     "ls": (f"{__name__}:ls", "List profiles: yours, the project's, the shipped ones"),
     "show": (f"{__name__}:show", "Show one profile: nodes, network, login"),
-    "add": (f"{__name__}:add", "Write a profile from what a site reports"),
-    "check": (f"{__name__}:check", "Compare a profile with its site"),
+    "add": (f"{__name__}:add", "Write a profile from what the cluster reports"),
+    "check": (f"{__name__}:check", "Compare a profile with its cluster"),
     "trust": (f"{__name__}:trust", "Trust the login of a project's profile"),
 }
 command = Lazy(
@@ -93,7 +93,7 @@ _WAIT = click.option(
 @click.option(
     "--output", metavar="FILE", type=FILE, help="Write to this file; - prints the profile"
 )
-@click.option("--prove/--no-prove", default=None, help="Test the profile by a job on two nodes")
+@click.option("--prove/--no-prove", default=None, help="Test the profile with a job on two nodes")
 @click.option("--like", metavar="JOB", type=FILE, help="With --prove: use this job's setup")
 def add(
     call: Call,
@@ -103,7 +103,7 @@ def add(
     like: Path | None,
     **chosen: Any,
 ) -> int:
-    """Write a profile from what a site reports, with the source of every line.
+    """Write a profile from what the cluster reports, with the source of every line.
 
     Opens one connection and only reads. With your consent a two-minute job inspects a node.
     An existing file is replaced only if you agree. At the end a job on two nodes can test the
@@ -127,7 +127,7 @@ def add(
 @_WAIT
 @TRUST
 def check(call: Call, name: str, probe: bool | None, patience: float | None) -> int:
-    """Compare a profile with what its site reports now.
+    """Compare a profile with what its cluster reports now.
 
     Exits with 1 if they differ. Only --probe inspects a node, with a two-minute job.
     """
@@ -150,8 +150,8 @@ def check(call: Call, name: str, probe: bool | None, patience: float | None) -> 
 def trust(call: Call, name: str) -> None:
     """Trust the login in a profile that comes with a project.
 
-    Connections ask for it once. Host, user and root are trusted together; if one of them
-    changes, jobgen asks again. Contacts nothing.
+    jobgen asks once, at the first connection. Host, user and root are trusted together; if one
+    of them changes, jobgen asks again. Contacts nothing.
     """
     from jobgen.app import clusters
     from jobgen.app.permissions import trust_profile

@@ -23,7 +23,7 @@ from jobgen.cli.params import ID, Duration, Pattern, Ranks, complete_nodes
 @click.option(
     "-n", "--lines", metavar="N", type=click.IntRange(min=0), help="Show only the last N lines"
 )
-@click.option("--since", type=Duration(), help="Show only lines of the last 10m, 2h, 1d")
+@click.option("--since", type=Duration(), help="Show only lines from the last TIME: 10m, 2h, 1d")
 @click.option("--rank", "ranks", type=Ranks(), help="Show only these ranks: 0, 0,8-15, all")
 @click.option(
     *("--node", "nodes"),
@@ -42,7 +42,7 @@ from jobgen.cli.params import ID, Duration, Pattern, Ranks, complete_nodes
 @click.option("--no-collapse", is_flag=True, help="Repeat lines that several ranks share")
 @click.option("--no-prefix", is_flag=True, help="Leave out node and rank before each line")
 @click.option("--raw", is_flag=True, help="Write the bytes unchanged; not to a terminal")
-@click.option("--exit-status", is_flag=True, help="Exit with the job's result")
+@click.option("--exit-status", is_flag=True, help="Exit with the job's status")
 def command(call: Call, ref: str, **options: Any) -> int:
     """Show the logs of all ranks as one stream.
 

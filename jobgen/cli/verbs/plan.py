@@ -31,20 +31,22 @@ from jobgen.cli.params import COUNTS, FILE, JOB, SECTIONS
 )
 @click.option("--diff", is_flag=True, help="Show only what changed since the last run")
 @click.option("--against", metavar="ID", help="Show only what changed since this run")
-@click.option("-U", "context", metavar="N", default=3, help="Lines of context in a difference")
+@click.option("-U", "context", metavar="N", default=3, help="Lines of context in a diff")
 @click.option("--exit-code", is_flag=True, help="Like --diff; exit 8 if there is a difference")
 @click.option("--why", is_flag=True, help="Add every formula of the estimates and its source")
-@click.option("--nodes", metavar="N,N…", type=COUNTS, default=(), help="Add how the job scales")
-@click.option("--compare", metavar="NAME,NAME…", help="Add the same work on other clusters")
+@click.option(
+    "--nodes", metavar="N,N…", type=COUNTS, default=(), help="Estimate scaling to these nodes"
+)
+@click.option("--compare", metavar="NAME,NAME…", help="Compare with other clusters")
 @click.option("--html", metavar="FILE", type=FILE, help="Write the estimates to a web page")
-@click.option("--calibrated", is_flag=True, help="Scale memory by what the last run measured")
+@click.option("--calibrated", is_flag=True, help="Calibrate memory with the last run's report")
 @click.option("--exact", is_flag=True, help="Count parameters by building the model (slow)")
 @click.option("--force", is_flag=True, help="Exit 0 even if a check fails")
 def command(call: Call, job: Path, **chosen: Any) -> int:
     """Preview a job: size, cost, memory, warnings, and what is sent.
 
     JOB is ./job.yaml by default. -v shows everything, -q one line. If a check fails, exit as
-    submit would: 3 for a line of a file, 6 for memory, else 1.
+    submit would: 3 for an error in a file, 6 if the model does not fit, else 1.
     """
     from jobgen.cli import estimating
     from jobgen.cli.screens import plan as screens

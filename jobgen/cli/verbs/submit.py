@@ -21,15 +21,15 @@ from jobgen.errors import Exit
 )
 @JOB
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would be sent; send nothing")
-@click.option("-f", "--follow", is_flag=True, help="Follow the logs; exit with the job's result")
-@click.option("-w", "--wait", is_flag=True, help="Wait for the end; exit with the job's result")
+@click.option("-f", "--follow", is_flag=True, help="Follow the logs; exit with the job's status")
+@click.option("-w", "--wait", is_flag=True, help="Wait for the end; exit with the job's status")
 @click.option("--force", is_flag=True, help="Submit even if a check of the plan fails")
 @TRUST
 @OUTSIDE
 def command(call: Call, job: Path, dry_run: bool, follow: bool, wait: bool, force: bool) -> int:
     """Upload and submit a job, exactly once.
 
-    JOB is ./job.yaml by default. With --follow, Ctrl-C detaches and the job goes on.
+    JOB is ./job.yaml by default. With --follow, Ctrl-C detaches and the job keeps running.
     """
     from jobgen.app import submit as app
     from jobgen.app.prepare import prepare, refuse_failing

@@ -191,5 +191,5 @@ def _doubts(ask: Ask) -> tuple[str, ...]:
         found.append("micro_batch is not set; assuming 1")
     if "optimizer" not in ask.written:
         found.append(f"optimizer is not set; assuming {train.optimizer}")
-    found.append("assuming attention without a score matrix in memory (flash, sdpa)")
+    found.append("assuming FlashAttention or SDPA (no score matrix in memory)")
     return tuple(found)

@@ -48,7 +48,7 @@ _CALLED = {
     "fp32": "fp32",
     "pure": "pure {precision}",
     "autocast": "{precision} autocast",
-    "mixed": "{precision} with an fp32 copy",
+    "mixed": "{precision} with fp32 master weights",
     "main-grads": "{precision} with fp32 gradients",
 }
 

@@ -29,7 +29,7 @@ def format_formulas(
     yield _flops(setup)
     rate = rates.get_matmul_rate(machine, narrow=is_narrow(setup)) / 1e12
     yield (
-        f"matrix products: FLOPs / {rate:.0f} TFLOP/s, the rate of large ones on a GPU "
+        f"matrix products: FLOPs / {rate:.0f} TFLOP/s, as measured for large ones on a GPU "
         f"with {machine.peak / 1000000000000.0:.0f} TFLOP/s by its datasheet, in 16 bits "
         "(stas00/ml-engineering, compute/accelerator; pytorch/ao, roofline_utils.py)"
     )
@@ -41,7 +41,7 @@ def format_formulas(
     yield f"one micro-batch: {forward:.3g} s forward, {backward:.3g} s backward"
     if setup.mesh.world > 1:
         yield (
-            f"x {rates.SLOWEST} for the slowest of all GPUs (arXiv 2208.11035), and "
+            f"x {rates.SLOWEST} for the slowest GPU (arXiv 2208.11035), and "
             f"{rates.CONTENTION:.1%} more during communication (arXiv 2507.03114)"
         )
     yield from _sent(volumes)
@@ -58,7 +58,7 @@ def _flops(setup: Setup) -> str:
     each = 4 if setup.adapters else 6
     return (
         f"model FLOPs per token: {each} x {setup.model.active:,} active parameters + 12 x "
-        f"layers x heads' width x {setup.seq} tokens (PaLM, arXiv 2204.02311, appendix B)"
+        f"layers x attention width x {setup.seq} tokens (PaLM, arXiv 2204.02311, appendix B)"
     )
 
 

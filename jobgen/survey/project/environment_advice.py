@@ -15,7 +15,7 @@ class EnvironmentAdvice(NamedTuple):
     """What to run once."""
     keys: tuple[str, ...]
     """Lines of job.yaml."""
-    where: str = "Once, on its login host"
+    where: str = "Install them once, on its login host"
 
 
 def advise_environment(project: Project) -> EnvironmentAdvice:

@@ -90,10 +90,10 @@ def _list_resources(answers: JobAnswers) -> Iterator[str]:
     yield _comment(f"cluster: {_quote(answers.cluster)}", f"{here}; -c NAME chooses another")
     yield f"nodes: {answers.nodes}"
     if answers.gpus == ALL:
-        yield _comment("# gpus_per_node: 8", "left out: all GPUs of each node")
+        yield _comment("# gpus_per_node: 8", "default: all GPUs of each node")
     else:
         yield f"gpus_per_node: {answers.gpus}"
-    yield _comment(f"time: {_quote(answers.time)}", "limit, after which Slurm ends the job")
+    yield _comment(f"time: {_quote(answers.time)}", "time limit")
 
 
 def _list_upload(project: Project) -> Iterator[str]:
@@ -108,7 +108,7 @@ def _list_upload(project: Project) -> Iterator[str]:
 def _list_environment(project: Project) -> Iterator[str]:
     """How the environment gets onto a cluster, and the options that a site may need."""
     advice = advise_environment(project)
-    yield f"# A cluster does not have the packages of this machine. {advice.where}:"
+    yield f"# A cluster lacks the packages of this machine. {advice.where}:"
     yield from (f"#   $ {command}" for command in advice.commands)
     yield "# Then uncomment:"
     yield from (f"# {line}" for line in advice.keys)
