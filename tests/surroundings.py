@@ -1,9 +1,10 @@
-"""What tests do not take from whoever runs them: variables of Slurm, of a hook, of a terminal."""
+"""What tests do not take from whoever runs them: Slurm, a git hook, a terminal, nohup."""
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import MutableMapping
 
 _OURS = "JOBGEN_REQUIRE_CLUSTER|JOBGEN_FAULTS|JOBGEN_MUTATIONS"
@@ -18,7 +19,9 @@ _FOREIGN = re.compile(
 
 
 def forget(environ: MutableMapping[str, str] = os.environ) -> None:
-    """Drop these variables, and take the usual umask."""
+    """Drop these variables; take the usual umask, and Ctrl-C, which nohup and & ignore."""
     for name in [name for name in environ if _FOREIGN.fullmatch(name)]:
         del environ[name]
     os.umask(0o022)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)

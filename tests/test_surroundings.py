@@ -1,4 +1,4 @@
-"""Tests pass in a Slurm job, in a git hook, on any terminal and with any umask."""
+"""Tests pass in a Slurm job, in a git hook, in the background, on any terminal, with any umask."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ SURROUNDINGS = {
 TRIED = (
     "tests/app/test_provenance.py",
     "tests/cli/test_main.py",
+    "tests/cli/test_init.py::test_leaving_a_question_writes_nothing",
     "tests/payload/localslurm/test_jobs.py::test_the_command_line_beats_the_environment_and_that_the_directives",
     "tests/script/test_fence.py::test_the_first_copy_claims_the_run_and_marks_its_start",
 )
@@ -41,7 +42,7 @@ TRIED = (
 def test_tests_do_not_see_who_runs_them() -> None:
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TRIED]
     done = subprocess.run(
-        ["sh", "-c", 'umask 077 && exec "$@"', "sh", *words],
+        ["sh", "-c", 'umask 077 && trap "" INT && exec "$@"', "sh", *words],
         cwd=ROOT,
         env={**os.environ, **SURROUNDINGS},
         capture_output=True,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jobgen.follow import View
     from jobgen.follow.view import Ranks
 
-NOT_YET = "Ctrl-C detaches; the job goes on."
+NOT_YET = "Ctrl-C detaches; the job keeps running."
 
 
 def show_state(call: Call, record: RunRecord) -> None:

@@ -17,7 +17,7 @@ _SIGNALS = {
     "SIGBUS": "bus error, often a full /dev/shm",
     "SIGFPE": "arithmetic error",
     "SIGILL": "illegal instruction: built for another CPU",
-    "SIGKILL": "most likely out of memory",
+    "SIGKILL": "often the out-of-memory killer",
     "SIGXCPU": "over the limit of CPU time",
 }
 _KINDS: dict[tuple[int, str], str] = {(1, CauseKind.EXCEPTION): "Python exception"}
@@ -42,7 +42,7 @@ def describe_exit(code: int, signal: int = 0, kind: str = "") -> str:
     """An exit code with its meaning.
 
     >>> describe_exit(137, 9), describe_exit(127), describe_exit(1, kind="exception")
-    ('exit code 137: SIGKILL, most likely out of memory', 'exit code 127: command not found', \
+    ('exit code 137: SIGKILL, often the out-of-memory killer', 'exit code 127: command not found', \
 'exit code 1: Python exception')
     """
     meaning = "" if kind in _TELLING else _CODES.get(code, "")

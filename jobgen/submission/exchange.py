@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from jobgen.model.bundle import SECRETS_FILE, BundleFile
 from jobgen.model.record import RunRecord
 from jobgen.scheduler import Attempt, Scheduler, get_scheduler
-from jobgen.shell import Command
+from jobgen.shell import Command, quote, quote_expandable
 from jobgen.submission import scripts
 from jobgen.submission.program_report import record_estimate
 from jobgen.submission.replies import list_questions
@@ -148,7 +148,7 @@ def rehearse(record: RunRecord, plan: Plan, bundle: Bundle, *, uploads: int) -> 
     directory = f"{record.site.root}/{record.folder}"
     upload, start = _rehearse_scripts(run, directory)
     files = list_run_files(record, bundle)
-    sent = f"{len(files)} files of jobgen" + (f", {uploads} files of src/" if uploads else "")
+    sent = f"{len(files)} rendered files" + (f" and {uploads} of src/" if uploads else "")
     names = ", ".join(plan.secrets)
     hidden = f"{names} (values hidden) to {directory}/{SECRETS_FILE}, mode 0600"
     return DryRun(
@@ -156,10 +156,16 @@ def rehearse(record: RunRecord, plan: Plan, bundle: Bundle, *, uploads: int) -> 
             DryStep("connect", describe_connection(record.site.login)),
             DryStep("upload", f"tar of {sent} to {directory}", upload),
             *((DryStep("secrets", hidden),) if plan.secrets else ()),
-            DryStep("submit", f"cd {directory} && {run.build_sbatch(directory, 1)}", start),
+            DryStep("submit", f"cd {directory} && {_expand(run, directory)}", start),
         ),
         tuple((f.path, len(f.content)) for f in files),
     )
+
+
+def _expand(run: RunScripts, directory: str) -> str:
+    """The command of sbatch; the variables of the directory expand where it is pasted."""
+    option = f"--chdir={directory}"
+    return str(run.build_sbatch(directory, 1)).replace(quote(option), quote_expandable(option))
 
 
 def _rehearse_scripts(run: RunScripts, directory: str) -> list[str]:

@@ -245,7 +245,7 @@ def test_a_difference_is_shown_alone_with_the_verdict(jobgen: Jobgen, folder: Pa
     assert jobgen("submit", *here, "-q", "--wait").code == Exit.DONE
     same = jobgen("plan", *here, "--diff", "--exit-code")
     assert same.code == Exit.DONE
-    assert same.out.startswith("Since p-1\nthe same: ")
+    assert same.out.startswith("Since p-1\nno differences in ")
     changed = jobgen("plan", *here, "--set", "time=2h", "--exit-code")
     assert changed.code == Exit.DIFFERENT
     assert changed.out.startswith("Since p-1\njob.sbatch: different\n")

@@ -55,7 +55,7 @@ def test_a_job_stopped_before_its_end_is_explained_with_the_command_that_goes_on
 @pytest.mark.parametrize(
     ("code", "number", "words"),
     [
-        (137, 9, "exit code 137: SIGKILL, most likely out of memory"),
+        (137, 9, "exit code 137: SIGKILL, often the out-of-memory killer"),
         (139, 11, "exit code 139: SIGSEGV, segmentation fault"),
         (192, 64, "exit code 192: SIGRTMAX"),
         (160, 32, "exit code 160: signal 32"),

@@ -82,9 +82,9 @@ def test_a_job_is_followed_left_found_again_and_cancelled(folder: Path) -> None:
     submit.child.expect(rb"step 3 of rank 1")
     submit.child.sendintr()
     assert submit.ended() == 130
-    assert "Detached. talk-1 goes on (RUNNING)." in submit.text
-    assert "back     jobgen logs talk-1 -f" in submit.text
-    assert "stop it  jobgen cancel talk-1" in submit.text
+    assert "Detached. talk-1 keeps running (RUNNING)." in submit.text
+    assert "follow  jobgen logs talk-1 -f" in submit.text
+    assert "cancel  jobgen cancel talk-1" in submit.text
     assert "[rank1] 100% [/]" in submit.text
     assert submit.screen.title == ""
 
@@ -97,7 +97,7 @@ def test_a_job_is_followed_left_found_again_and_cancelled(folder: Path) -> None:
     logs.child.expect(rb"step 4 of rank 1")
     logs.child.sendintr()
     assert logs.ended() == 0
-    assert "back     jobgen logs talk-1 -f" in logs.text
+    assert "follow  jobgen logs talk-1 -f" in logs.text
     assert "of rank 0" not in logs.text
 
     assert process("wait", "talk-1", "--timeout", "1s", cwd=folder).returncode == 124

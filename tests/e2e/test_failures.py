@@ -46,7 +46,7 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str]] = {
     "killed": (
         {"run": '[ "$RANK" = 0 ] || kill -KILL $$\nsleep 600', "launcher": "srun"},
         "",
-        "  why    killed by SIGKILL, most likely out of memory",
+        "  why    killed by SIGKILL, often by the out-of-memory killer",
         "  where  rank 1 on n2 failed first: exit code 137: SIGKILL",
     ),
     "victim first": (

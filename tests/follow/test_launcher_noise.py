@@ -99,7 +99,7 @@ def test_a_log_that_comes_in_pieces_is_folded_as_a_whole_one(
 def test_the_stream_says_how_much_is_folded_and_shows_all_without_folding() -> None:
     text = "".join(f"{line}\n" for line in ["begin", *CHILD, "end"]).encode()
     for fold, wanted in (
-        (True, ["begin", "end", f"[{len(CHILD)} lines of launcher and srun output"]),
+        (True, ["begin", "end", f"[{len(CHILD)} lines of launcher output hidden"]),
         (False, ["begin", *CHILD, "end"]),
     ):
         follower = Follower(View(fold=fold, collapse=False))

@@ -39,7 +39,7 @@ _TITLES: dict[str, str] = {
     CauseKind.LOST_PEER: "lost the connection to another rank",
     CauseKind.ABORT: "the program aborted",
     CauseKind.SEGFAULT: "segmentation fault",
-    CauseKind.KILLED: "killed by SIGKILL, most likely out of memory",
+    CauseKind.KILLED: "killed by SIGKILL, often by the out-of-memory killer",
     CauseKind.INTERRUPTED: "interrupted by a signal",
     CauseKind.TIME_LIMIT: "reached the time limit",
     CauseKind.EXIT_CODE: "the program ended without an error message",

@@ -225,8 +225,8 @@ def _clock(moment: float | None, now: float) -> str:
 def draw_detached(record: RunRecord, ink: Ink) -> str:
     """What is said when a person leaves: the job goes on, and how to come back."""
     name = defuse(record.alias)
-    still = "has ended" if record.ended else f"goes on ({name_state(record)})"
-    rows = [("back", f"jobgen logs {name} -f"), ("stop it", f"jobgen cancel {name}")]
+    still = "has ended" if record.ended else f"keeps running ({name_state(record)})"
+    rows = [("follow", f"jobgen logs {name} -f"), ("cancel", f"jobgen cancel {name}")]
     return f"{ink('strong', 'Detached.')} {name} {still}.\n{align(rows, indent='  ')}".rstrip("\n")
 
 

@@ -31,7 +31,7 @@ def draw_written(ready: PreparedJob, folder: Path) -> str:
 def draw_differences(found: Sequence[Difference], ink: Ink) -> str:
     """Each file that differs, with its diff; or that none does."""
     if not found:
-        return f"{ink('good', 'the same')}: every file is as it would be rendered now\n"
+        return f"{ink('good', 'no differences')} in the rendered files\n"
     parts = []
     for one in found:
         parts.append(f"{ink('strong', defuse(one.path))}: {defuse(one.what)}\n")

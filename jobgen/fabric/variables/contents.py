@@ -177,7 +177,7 @@ def check_prefix(case: VariableCase) -> VariableDiagnostic | None:
     sign = "^=" if case.text.startswith("^") else "="
     short, taken = caught
     message = f"{case.format_assignment}: names are prefixes, so {short} also matches {taken}"
-    hint = f"write {case.name}={sign}{case.text.lstrip('^')}: = matches names exactly"
+    hint = f"set it to '{sign}{case.text.lstrip('^')}' to match names exactly"
     # machines with ten cards of a kind are usual, with twenty rare
     rare = short[-2:].isdecimal() or "bond" in short
     rare = rare or (len(entries) >= _LIST and not short.endswith("1"))

@@ -67,10 +67,7 @@ def _note(memory: GpuMemory, verdict: Verdict, ask: Ask, *, host: bool) -> str:
         return f"needs {need:.0f} GiB of host memory per node"
     if verdict == "no":
         largest = max(memory.components, key=lambda part: part.bytes)
-        return (
-            f"{largest.name} alone {('need' if largest.name[-1] == 's' else 'needs')} "
-            f"{_gib(largest)}"
-        )
+        return f"largest part: {largest.name}, {_gib(largest)}"
     left = 1 - memory.nvidia_smi / limit
     return f"leaves {left:.0%} free".replace("%", " %")
 
