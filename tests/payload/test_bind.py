@@ -103,7 +103,7 @@ def script(vendor: str, *, known: bool = False) -> str:
     """What rank.sh does to bind a rank, with the paths of the node below the working directory."""
     blocks = ["bind", "known"] if known else ["bind", "search", vendor]
     text = payload.select_blocks(payload.text("rank.sh"), blocks)
-    begin, end = "# ---- CPUs: ", 'taskset -pc "$cpus" $$ &>/dev/null\n'
+    begin, end = "# ---- CPU binding: ", 'taskset -pc "$cpus" $$ &>/dev/null\n'
     text = text[text.index(begin) : text.index(end) + len(end)]
     return re.sub(r"(?<=[( \"])/(?=sys/|proc/|dev/nvidia)", "./", text)
 
