@@ -1,6 +1,6 @@
-"""Cancel, which is a state and not a command: the tombstone first, then the scheduler.
+"""Cancel, which is a state and not a command: the cancel marker first, then the scheduler.
 
-The tombstone in the run directory stops attempts and accepted copies that have not started, even
+The marker in the run directory stops attempts and accepted copies that have not started, even
 while the controller is down. ``scancel`` ends the rest; its exit code proves nothing, so the jobs
 are looked at until they have ended, and only jobs that carry the run's token are touched.
 """
@@ -96,7 +96,8 @@ def _bury(record: RunRecord, transport: Transport, scheduler: Scheduler) -> None
         told = {}
     if "failed" in told:
         raise JobgenError(
-            f"{record.alias}: the tombstone cannot be laid in {record.directory}: {told['failed']}",
+            f"{record.alias}: cannot write the cancel marker to {record.directory}: "
+            f"{told['failed']}",
             hint=f"cancel it there: {scheduler.cancel([record.job])}" if record.job else "",
         )
 

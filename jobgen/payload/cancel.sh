@@ -1,5 +1,5 @@
 # shellcheck shell=sh
-# bury DIRECTORY TOKEN: the tombstone. From now on no attempt and no accepted copy of this run
+# bury DIRECTORY TOKEN: the cancel marker. From now on no attempt and no accepted copy of this run
 # starts, even while the controller cannot be reached. Twice is as good as once.
 bury() {
     if ! enter "$1" "$2"; then

@@ -61,7 +61,7 @@ def record(directory: str, token: str, job: JobId) -> str:
 
 
 def bury(directory: str, token: str) -> str:
-    """Put the tombstone there."""
+    """Put the cancel marker there."""
     return _script(["cancel.sh"], join(["bury", directory, token]))
 
 
@@ -82,7 +82,7 @@ def sweep(runs: Iterable[tuple[str, str]]) -> str:
 
 
 def cancel(directory: str, token: str, questions: Mapping[str, Command]) -> str:
-    """The tombstone, and then the questions that tell which jobs are ours."""
+    """The cancel marker, and then the questions that tell which jobs are ours."""
     call = ["clean_environment", join(["bury", directory, token]), *_asks(questions)]
     return _script(["cancel.sh", "observe.sh"], "\n".join([*call, join(["look", directory])]))
 

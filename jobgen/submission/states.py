@@ -143,7 +143,7 @@ class Report:
     refused: bool = False
     error: str = ""
     cancel: bool = False
-    """The tombstone is there."""
+    """The cancel marker is there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +230,7 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Bury:
-    """Put the tombstone into the run directory: nothing of this run starts from now on."""
+    """Put the cancel marker into the run directory: nothing of this run starts from now on."""
 
 
 @dataclass(frozen=True, slots=True)
