@@ -318,7 +318,9 @@ def test_what_goes_wrong_is_said_with_its_exit_code(site: Cluster) -> None:
     assert (here.returncode, "there is no Slurm" in here.stderr) == (7, True), here.stderr
     for wrong in ("../up", "a #b", "a: b", "-x", "a\nb"):
         name = client.jobgen("cluster", "add", "--from", "testbed", "--", wrong)
-        assert (name.returncode, "is not a valid cluster name" in name.stderr) == (3, True), name.stderr
+        assert (name.returncode, "is not a valid cluster name" in name.stderr) == (3, True), (
+            name.stderr
+        )
     option = client.jobgen(*words, "--from=-oProxyCommand=x")
     assert (option.returncode, "is not a host" in option.stderr) == (3, True), option.stderr
     at = client.jobgen(*words, "--from", "tester@testbed", "--no-probe")
