@@ -104,13 +104,10 @@ def write_hours(hours: float, digits: int = 3) -> str:
 
 def format_size(amount: float) -> str:
     """Bytes for people: ``2.1 MiB``."""
-    if amount < 1024:
-        return f"{int(amount)} B"
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
-        amount /= 1024
-        if amount < 1023.95 or unit == "TiB":
-            break
-    return f"{amount:.1f} {unit}"
+    from jobgen.model.units import scale_size
+
+    amount, unit = scale_size(amount)
+    return f"{int(amount)} B" if unit == "B" else f"{amount:.1f} {unit}"
 
 
 def format_span(seconds: float | None) -> str:

@@ -185,17 +185,27 @@ def parse_size(text: str, *, bare: str = "") -> int:
     return total
 
 
-def format_size(size: int) -> str:
+def scale_size(size: float) -> tuple[float, str]:
+    """Bytes in the largest unit that leaves at least 1, from B to PiB, and that unit.
+
+    >>> scale_size(512), scale_size(1536), scale_size(3 * 1024**3)
+    ((512, 'B'), (1.5, 'KiB'), (3.0, 'GiB'))
+    """
+    unit = "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB", "PiB"):
+        if size < 1024 if unit == "B" else size < 1023.95:  # 1024.0 with one decimal
+            break
+        size, unit = size / 1024, larger
+    return size, unit
+
+
+def format_size(size: float) -> str:
     """``512 B``, ``2.1 MiB``, ``80 GiB``.
 
     >>> format_size(512), format_size(2202009), format_size(80 * 1024**3)
     ('512 B', '2.1 MiB', '80 GiB')
     """
-    amount, unit = float(size), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if amount < 1024:
-            break
-        amount, unit = amount / 1024, larger
+    amount, unit = scale_size(size)
     return f"{amount:.1f}".removesuffix(".0") + f" {unit}"
 
 

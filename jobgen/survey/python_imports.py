@@ -22,6 +22,16 @@ class ImportedModule(NamedTuple):
     """Whether the file fails without it as soon as it is imported itself."""
 
 
+def parse_python(text: str) -> ast.Module | None:
+    """The syntax tree of a file's text; None if Python cannot parse it. Never raises."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the user's own string literals
+            return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
 def read_imports(sources: Mapping[str, str]) -> dict[str, ImportedModule]:
     """The modules that these Python files import, by name; relative imports are left out."""
     found: dict[str, ImportedModule] = {}
@@ -49,13 +59,8 @@ def select_foreign(
 
 
 def _read_file(path: str, text: str) -> list[ImportedModule]:
-    if len(text) > _MOST_BYTES:
-        return []
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of the user's own string literals
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parse_python(text) if len(text) <= _MOST_BYTES else None
+    if tree is None:
         return []
     return [
         ImportedModule(name, f"{path}:{node.lineno}", required)

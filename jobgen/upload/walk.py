@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from jobgen.errors import Diagnostic, Invalid
+from jobgen.model.units import format_size
 from jobgen.upload.ignore import NEVER, Ignorer, Rules, WorkdirRules
 from jobgen.upload.manifest import Entry, Ignored, Manifest, get_stamp
 
@@ -222,11 +223,13 @@ _PROBLEMS = {
 
 
 def _too_big(manifest: Manifest, limit: int) -> Diagnostic:
-    biggest = ", ".join(f"{_printable(e.path)} {_size(e.size)}" for e in manifest.list_largest())
+    biggest = ", ".join(
+        f"{_printable(e.path)} {format_size(e.size)}" for e in manifest.list_largest()
+    )
     return Diagnostic(
         "J195",
-        f"workdir: {_size(manifest.total)} in {len(manifest.files)} files exceeds the "
-        f"limit of {_size(limit)} (workdir.max_size); largest: {biggest}",
+        f"workdir: {format_size(manifest.total)} in {len(manifest.files)} files exceeds the "
+        f"limit of {format_size(limit)} (workdir.max_size); largest: {biggest}",
         hint=(
             "add unneeded files to .jobgenignore, move data to the cluster's file system, or "
             "raise workdir.max_size"
@@ -241,12 +244,3 @@ def _shown(paths: list[str]) -> str:
 
 def _printable(path: str) -> str:
     return path if path.isprintable() else repr(path)
-
-
-def _size(count: int) -> str:
-    size = float(count)
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"

@@ -119,33 +119,28 @@ TEXT = st.lists(
 ).map("\n".join)
 
 
+PARSERS = (
+    "parse_submit",
+    "is_refusal",
+    "parse_query",
+    "parse_history",
+    "parse_own_jobs",
+    "parse_test",
+    "parse_config",
+)
+
+
 @given(st.integers(-1, 255), TEXT | st.text(), st.text(max_size=200))
 def test_no_text_whatever_makes_a_parser_raise(code: int, out: str, err: str) -> None:
     said = Result(code, out.encode("utf-8", "surrogatepass"), err.encode("utf-8", "surrogatepass"))
-    for method in (
-        "parse_submit",
-        "is_refusal",
-        "parse_query",
-        "parse_history",
-        "parse_own_jobs",
-        "parse_test",
-        "parse_config",
-    ):
+    for method in PARSERS:
         getattr(SLURM, method)(said)
 
 
 @given(st.binary(max_size=300), st.binary(max_size=100))
 def test_no_bytes_whatever_make_a_parser_raise(out: bytes, err: bytes) -> None:
     said = Result(0, out, err)
-    for method in (
-        "parse_submit",
-        "is_refusal",
-        "parse_query",
-        "parse_history",
-        "parse_own_jobs",
-        "parse_test",
-        "parse_config",
-    ):
+    for method in PARSERS:
         getattr(SLURM, method)(said)
 
 

@@ -121,6 +121,14 @@ def judge_silence(answer: Answer, what: str) -> Verdict | None:
     return None
 
 
+def write_size(size: int) -> str:
+    """Bytes with three significant digits, never with an exponent: ``5.81 GiB``."""
+    from jobgen.model.units import scale_size
+
+    amount, unit = scale_size(size)
+    return f"{float(f'{amount:.3g}'):g} {unit}"
+
+
 def parse_fields(text: str) -> dict[str, str]:
     """First word → the rest of the line; of a word that comes twice, the first line."""
     found: dict[str, str] = {}

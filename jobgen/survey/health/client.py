@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from jobgen.errors import Diagnostic
 from jobgen.shell import split_lines
-from jobgen.survey.health import Answer, CheckRow, Verdict, fail, skip, succeed, warn
+from jobgen.survey.health import Answer, CheckRow, Verdict, fail, skip, succeed, warn, write_size
 
 LITTLE, SCARCE = 20 << 20, 1 << 30
 """Free bytes: too few for the run database, and few enough for a warning."""
@@ -78,7 +78,7 @@ def _state(machine: ClientMachine) -> Verdict:
     if not folder.writable:
         fix = f"chmod u+w {folder.path}, {elsewhere}"
         return fail(f"{folder.path} is not writable", fix, "J434")
-    free = f", {_size(folder.free)} free" if folder.free is not None else ""
+    free = f", {write_size(folder.free)} free" if folder.free is not None else ""
     kind = f", on {folder.kind}" if folder.kind in NETWORKED else ""
     found = f"{folder.path}{kind}{free}" + (
         "" if folder.there else " (created by the first submit)"
@@ -168,15 +168,6 @@ def _torch(machine: ClientMachine) -> Verdict:
             "J437",
         )
     return succeed(f"torch {answer.out.strip()[:40]}, in python on PATH")
-
-
-def _size(size: int) -> str:
-    amount = float(size)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024:
-            return f"{amount:.3g} {unit}"
-        amount /= 1024
-    return f"{amount:.3g} TiB"
 
 
 ROWS: tuple[CheckRow[ClientMachine], ...] = (

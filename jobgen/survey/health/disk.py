@@ -18,6 +18,7 @@ from jobgen.survey.health import (
     skip,
     succeed,
     warn,
+    write_size,
 )
 
 LITTLE, SCARCE = 10 << 10, 1 << 20
@@ -207,12 +208,7 @@ def _count(text: str) -> bool:
 
 
 def _size(kib: int) -> str:
-    size = float(kib)
-    for unit in ("KiB", "MiB", "GiB"):
-        if size < 1024:
-            return f"{size:.3g} {unit}"
-        size /= 1024
-    return f"{size:.3g} TiB" if size < 1024 else f"{size / 1024:.3g} PiB"
+    return write_size(kib * 1024)
 
 
 ROWS: tuple[CheckRow[DiskAnswers], ...] = (

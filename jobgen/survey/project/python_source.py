@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterator
 from typing import NamedTuple
+
+from jobgen.survey.python_imports import parse_python
 
 _DEEPEST = 8
 """Parts of a dotted name that are read."""
@@ -34,14 +35,12 @@ class PythonFacts(NamedTuple):
 
 def read_python(text: str) -> PythonFacts:
     """The facts of a file's text. Never raises, whatever the text is."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            nodes = list(ast.walk(ast.parse(text)))
-        aliases = dict(_list_imports(nodes))
-        names = {*aliases.values(), *_list_dotted(nodes, aliases)}
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parse_python(text)
+    if tree is None:
         return PythonFacts(parsed=False)
+    nodes = list(ast.walk(tree))
+    aliases = dict(_list_imports(nodes))
+    names = {*aliases.values(), *_list_dotted(nodes, aliases)}
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     arguments = [(name, call) for call in calls if (name := _get_argument(call))]
     return PythonFacts(

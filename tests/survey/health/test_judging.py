@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.survey.health import Answer, disk, host, slurm_checks
+from jobgen.survey.health import Answer, disk, host, slurm_checks, write_size
 from jobgen.survey.health.host import Clock, parse_time
 from tests.survey.health.cases import ANSWERS, findings, partition, with_answers
 
@@ -246,3 +246,12 @@ def test_every_check_has_a_fault() -> None:
     faults = {check for _, _, check, status, _ in cases.args[1] if status != "ok"}
     tables = (host.ROWS, slurm_checks.ROWS, disk.ROWS)
     assert {row.id for rows in tables for row in rows} - faults == {"host.clock"}
+
+
+def test_a_size_of_a_thousand_has_no_exponent() -> None:
+    assert [write_size(n << 10) for n in (6, 1000, 1023, 1024)] == [
+        "6 KiB",
+        "1000 KiB",
+        "1020 KiB",
+        "1 MiB",
+    ]
