@@ -168,7 +168,7 @@ def test_a_root_on_a_full_disk(cluster: Cluster) -> None:
     finally:
         cluster.run("login", ["rm", f"{small}/filler"])
     is_failed(checks, "disk.root", "J427", "accepts no more data", "no space left")
-    is_failed(checks, "disk.free", "J428", "0 KiB free of 1 MiB")
+    is_failed(checks, "disk.free", "J428", "0 B free of 1 MiB")
     assert cluster.run("login", ["ls", "-A", str(small)]).stdout == ""
 
 
