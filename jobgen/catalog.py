@@ -15,6 +15,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Diagnostic, Invalid, Missing
+from jobgen.model.wording import join_words
 
 if TYPE_CHECKING:
     from jobgen.data.machines import Traits
@@ -257,7 +258,7 @@ class Catalog(NamedTuple):
                 if alike
                 else "all: jobgen cluster ls"
             )
-            return f"did you mean {join_names(near)}? {rest}"
+            return f"did you mean {join_words(near, 'or')}? {rest}"
         own = [each.name for each in traits if not each.shipped]
         yours = f"yours: {', '.join(own[:_FEW])}; " if own else ""
         return f"add -c NAME (-c local: this machine); {yours}all: jobgen cluster ls"
@@ -265,12 +266,6 @@ class Catalog(NamedTuple):
     def _missing(self, name: str) -> Missing:
         message = f"there is no cluster '{name[:64]}'"
         return Missing(Diagnostic("J182", message, None, self.suggest(name)))
-
-
-def join_names(names: Sequence[str]) -> str:
-    """``a``, ``a or b``, ``a, b or c``."""
-    *first, last = names
-    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _is_ours(folder: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Missing
@@ -23,12 +24,14 @@ class Explained(NamedTuple):
     """The word that was asked for, where it is a variable."""
     more: int = 0
     """Variables that are known besides."""
+    family: bool = False
+    """Whether the codes were asked for by a pattern."""
     findings: tuple[VariableDiagnostic, ...] = ()
     """What the judge says of ``NAME=VALUE``, where nothing is known of the cluster."""
 
 
 def explain(word: str | None) -> Explained:
-    """A code, a variable, all variables of a family (``NCCL_IB_*``), or all codes.
+    """A code, a variable, all of a family (``J13*``, ``NCCL_IB_*``), or all codes.
 
     Raises Missing with the nearest word.
     """
@@ -39,8 +42,8 @@ def explain(word: str | None) -> Explained:
         from jobgen.data.env_variables import catalogue, hearsay
 
         return Explained(tuple(known.values()), more=len(catalogue()) + len(hearsay()))
-    if word.upper() in known:
-        return Explained((known[word.upper()],))
+    if fits := tuple(code for name, code in known.items() if fnmatchcase(name, word.upper())):
+        return Explained(fits, family="*" in word)
     found = _family(word) if "*" in word else _variable(word)
     if found is None:
         raise _missing(word)
@@ -107,4 +110,4 @@ def _missing(word: str) -> Missing:
     near = get_close_matches(word.upper(), words, 1)
     hint = f"did you mean {near[0]}? " if near else ""
     what = "code" if codelike else "code or variable"
-    return Missing(f"no {what} '{word}'", hint=f"{hint}jobgen explain lists all codes")
+    return Missing(f"no {what} '{word}'", hint=f"{hint}all codes: jobgen explain 'J*'")

@@ -210,15 +210,16 @@ def choose_pause(record: RunRecord, wait: float) -> float:
 
 
 def describe_state(record: RunRecord) -> str:
-    """``PENDING (other jobs are ahead)``, ``RUNNING on n1,n2``, ``FAILED, exit 1:0``."""
+    """``PENDING (other jobs are ahead)``, ``RUNNING on n1,n2``, ``FAILED, exit code 1``."""
+    from jobgen.diagnose import describe_job_exit
     from jobgen.scheduler.reasons import explain_pending
 
     state = str(record.state)
     if record.state is JobState.UNKNOWN and record.raw:
         state = f"{state} ({record.raw})"
     if record.state.final:
-        done = record.exit and record.exit != "0:0"
-        return f"{state}, exit {record.exit}" if done else state
+        end = describe_job_exit(record.exit, cancelled=record.state is JobState.CANCELLED)
+        return f"{state}, {end}" if end else state
     if record.reason and record.reason != "None":
         return f"{state} ({explain_pending(record.reason)})"
     return f"{state} on {record.nodes}" if record.nodes else state

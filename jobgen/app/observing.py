@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from jobgen.app.context import RunContext
 from jobgen.app.submission_driver import perform, settle
+from jobgen.diagnose.exit_codes import describe_job_exit
 from jobgen.errors import Unreachable
 from jobgen.model.observation import Observation
 from jobgen.model.record import JobId, JobState, RunRecord
@@ -276,7 +277,8 @@ def _event(record: RunRecord, changed: RecordChanges) -> tuple[str, str] | None:
         return None
     where = f" on {changed['nodes']}" if changed.get("nodes") else ""
     code = changed.get("exit")
-    how = f", exit {code}" if ended and code and code != "0:0" else ""
+    end = describe_job_exit(code or "", cancelled=state is JobState.CANCELLED) if ended else ""
+    how = f", {end}" if end else ""
     reason = changed.get("reason")
     why = f" ({reason})" if reason else ""
     again = f", start {changed['restarts'] + 1}" if changed.get("restarts") else ""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from jobgen.cli.layout import clip, count, fold, measure
+from jobgen.cli.layout import clip, fold, measure
 from jobgen.cli.output import Ink, defuse
 from jobgen.data.secret_rules import mask_tokens
 from jobgen.errors import Diagnostic, Place
+from jobgen.model.wording import count, join_words
 
 PLAIN = "J000"
 """The code of problems that ``explain`` has nothing to say about."""
@@ -62,7 +63,7 @@ def summarize(problems: Sequence[Diagnostic], ink: Ink) -> str:
     kinds = [
         (word, sum(p.severity == word for p in problems)) for word in ("error", "warning", "note")
     ]
-    found = " and ".join(count(number, word) for word, number in kinds if number)
+    found = join_words([count(number, word) for word, number in kinds if number], "and")
     files = len({p.place.file for p in problems if p.place})
     known = sorted((p for p in problems if p.code != PLAIN), key=lambda p: p.severity == "error")
     more = f" More: jobgen explain {known[-1].code}" if known else ""

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobgen.cli.call import Call
-from jobgen.cli.layout import count, format_size
+from jobgen.cli.layout import format_size
 from jobgen.cli.output import defuse
 from jobgen.errors import Exit, Usage
+from jobgen.model.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.doctor import Examination

@@ -89,11 +89,6 @@ def _described(row: tuple[str, str, str], widths: tuple[int, int], left: int, wi
     return f"{pad(key, first)}  {value}{text}"
 
 
-def count(number: int, word: str, many: str = "") -> str:
-    """``1 file``, ``2,000 files``."""
-    return f"{number:,} {word if number == 1 else many or word + 's'}"
-
-
 def write_hours(hours: float, digits: int = 3) -> str:
     """Hours for people, never with an exponent: ``2.67``, ``64``, ``24,576``, ``<0.01``."""
     if 0 < hours < 0.005:

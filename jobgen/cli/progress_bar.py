@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from jobgen.cli.layout import clip, count, format_size, format_span, measure
+from jobgen.cli.layout import clip, format_size, format_span, measure
 from jobgen.cli.output import Output, defuse
+from jobgen.model.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.context import SubmitStage

@@ -51,3 +51,20 @@ def describe_exit(code: int, signal: int = 0, kind: str = "") -> str:
         meaning = ", ".join(filter(None, (name, "" if kind in _TELLING else _SIGNALS.get(name))))
     meaning = meaning or _KINDS.get((code, kind), "")
     return f"exit code {code}: {meaning}" if meaning else f"exit code {code}"
+
+
+def describe_job_exit(exit_status: str, *, cancelled: bool = False) -> str:
+    """What Slurm's ``CODE:SIGNAL`` of a job says, or nothing where it says nothing.
+
+    The end of a cancelled job is what the cancelling did to it, not news.
+
+    >>> describe_job_exit("1:0"), describe_job_exit("0:9"), describe_job_exit("0:0")
+    ('exit code 1', 'ended by SIGKILL, often the out-of-memory killer', '')
+    """
+    code, _, number = exit_status.partition(":")
+    if cancelled or not (code.isdecimal() and (number or "0").isdecimal()):
+        return "" if cancelled else exit_status
+    if int(number or 0):
+        name = name_signal(int(number))
+        return f"ended by {', '.join(filter(None, (name, _SIGNALS.get(name))))}"
+    return describe_exit(int(code)) if int(code) else ""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from jobgen.load.tree import Path, Tree
-from jobgen.model.launchers import ALIASES, find_launchers, find_takers, get_facts, join_or
+from jobgen.model.launchers import ALIASES, find_launchers, find_takers, get_facts
 from jobgen.model.settings import Launcher
 from jobgen.model.units import UnitError, Walltime
+from jobgen.model.wording import join_words
 
 # Two ways to ask for one thing: jobgen's key, then sbatch's option.
 _DOUBLED = {
@@ -75,7 +76,7 @@ def _launcher(tree: Tree) -> None:
     low, high = int(span.group(1)), int(span.group(2))
     fixed = (kind and not facts.elastic) or tree.get_text("launcher", "rdzv") == "static"
     if low < high and fixed:
-        elastic = join_or(find_launchers(lambda row: row.elastic))
+        elastic = join_words(find_launchers(lambda row: row.elastic), "or")
         message = f"nodes: MIN:MAX needs {elastic} with its c10d rendezvous"
         tree.contradict(message, [("launcher",), ("nodes",)], f"set nodes: {high}")
 

@@ -63,8 +63,3 @@ def find_launchers(fits: Callable[[LauncherFacts], bool]) -> list[str]:
 def find_takers(setting: str) -> list[str]:
     """Names of the launchers that take this key of ``launcher:``."""
     return find_launchers(lambda facts: setting in facts.settings)
-
-
-def join_or(words: Sequence[str]) -> str:
-    """Alternatives in a sentence: ``a, b or c``."""
-    return ", ".join([*words[:-2], " or ".join(words[-2:])])

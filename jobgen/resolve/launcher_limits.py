@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 from jobgen.errors import Diagnostic
 from jobgen.launch.nesting import RankStart, check_programs
-from jobgen.model.launchers import LAUNCHERS, find_launchers, find_takers, join_or
+from jobgen.model.launchers import LAUNCHERS, find_launchers, find_takers
 from jobgen.model.plan import Shape
 from jobgen.model.settings import Launcher
+from jobgen.model.wording import join_words
 from jobgen.resolve.inputs import Inputs
 
 
@@ -23,7 +24,7 @@ def check_launcher(look: Inputs, launcher: str, size: Shape) -> Iterator[Diagnos
     if look.job.min_nodes is not None and not LAUNCHERS[launcher].elastic:
         span = f"{look.job.min_nodes}:{look.job.nodes}"
         message = f"nodes: {span}: {launcher} cannot continue after losing a node"
-        elastic = join_or(find_launchers(lambda row: row.elastic))
+        elastic = join_words(find_launchers(lambda row: row.elastic), "or")
         hint = f"set launcher: {elastic}, or a fixed number of nodes"
         yield look.diagnose_job("J217", message, "nodes", hint=hint)
     if "ssh" in LAUNCHERS[launcher].settings and look.job.launcher.ssh == "pdsh":

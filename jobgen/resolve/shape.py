@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from jobgen.errors import Diagnostic, Place
 from jobgen.model.array import measure_array
-from jobgen.model.launchers import DEFAULT, LAUNCHERS, SINGLE, find_launchers, join_or
+from jobgen.model.launchers import DEFAULT, LAUNCHERS, SINGLE, find_launchers
 from jobgen.model.plan import Decision, SelfEvident, Setting, Shape, cite_rule
+from jobgen.model.wording import join_words
 from jobgen.resolve import allocation
 from jobgen.resolve.cpus import NodeTasks, decide_cpus
 from jobgen.resolve.inputs import Inputs
@@ -175,8 +176,8 @@ def _launcher(look: Inputs, program: Program, world: int, sized: Sized) -> Setti
     if world == 1:
         return Setting(SINGLE, "a single rank needs no launcher", cite_rule("one-rank"))
     if not program.python and not _brings_launcher(look):
-        every = join_or(find_launchers(lambda row: row.task != "command"))
-        once = join_or(find_launchers(lambda row: row.task == "command"))
+        every = join_words(find_launchers(lambda row: row.task != "command"), "or")
+        once = join_words(find_launchers(lambda row: row.task == "command"), "or")
         found = look.diagnose_job(
             "J204",
             f"'{program.first}' is not a Python program: set launcher: to start {world} ranks",

@@ -102,4 +102,4 @@ def test_any_pattern_is_answered(word: str) -> None:
 def test_any_word_is_refused_with_a_hint(word: str) -> None:
     with pytest.raises(Missing) as raised:
         explain(word)
-    assert "jobgen explain lists all codes" in raised.value.problems[0].hint
+    assert "all codes: jobgen explain 'J*'" in raised.value.problems[0].hint

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -211,9 +212,25 @@ def test_a_code_is_explained_with_an_example(jobgen: Jobgen) -> None:
     assert said.code == 0
     assert said.out.startswith("J131: ")
     assert "Right:\n    " in said.out
+    family = jobgen("explain", "j13*").out.splitlines()
+    assert [line.split()[0] for line in family] == [f"J{n}" for n in range(131, 139)]
     wrong = jobgen("explain", "J999x")
     assert wrong.code == 7
     assert "jobgen explain" in wrong.err
+
+
+def test_explain_alone_says_what_there_is_and_every_line_works(jobgen: Jobgen) -> None:
+    lines = jobgen("explain").out.splitlines()
+    assert len(lines) < 10
+    listed = 0
+    for line in lines:
+        command, text = re.split(r" {2,}", line, maxsplit=1)
+        said = jobgen(*shlex.split(command)[1:])
+        assert said.code == 0
+        if number := re.match(r"(\d+) codes", text):
+            assert len(said.out.splitlines()) == int(number[1])
+            listed += int(number[1])
+    assert listed == len(json.loads(jobgen("explain", "--json").out)["data"])
 
 
 def test_a_costly_job_needs_a_yes(jobgen: Jobgen, job: Path, tmp_path: Path) -> None:

@@ -131,5 +131,5 @@ def test_json_has_the_cause_in_words_too() -> None:
 
 
 def test_a_list_shows_the_cause_that_is_known() -> None:
-    assert jobs.draw_info(run(cause())) == "KeyError: 'a', exit 1:0"
-    assert jobs.draw_info(run()) == "exit 1:0"
+    assert jobs.draw_info(run(cause())) == "KeyError: 'a', exit code 1"
+    assert jobs.draw_info(run()) == "exit code 1"

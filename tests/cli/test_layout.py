@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from jobgen.cli.layout import (
     align,
     clip,
-    count,
     fold,
     fold_rows,
     format_size,
@@ -19,6 +18,7 @@ from jobgen.cli.layout import (
     write_hours,
 )
 from jobgen.cli.screens.offers import format_amount
+from jobgen.model.wording import count
 
 
 def test_wide_and_combining_characters_are_counted_as_a_terminal_does() -> None:

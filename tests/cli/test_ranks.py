@@ -44,10 +44,10 @@ def test_a_job_stopped_before_its_end_is_explained_with_the_command_that_goes_on
     ink = Ink(colour=False, width=80)
     command = "jobgen submit job.yaml  # resumes if checkpoint.dir is set"
     assert jobs.draw_ended(record, ink) == (
-        f"llama-3  FAILED ({why}, exit 98:0, 1 restart)\n  to go on  {command}\n"
+        f"llama-3  FAILED ({why}, exit code 98, 1 restart)\n  to go on  {command}\n"
     )
     text = jobs.draw_run(RunView(record, (), ()), 2.0, ink)
-    assert f"  {why}, exit 98:0, 1 restart\n" in text
+    assert f"  {why}, exit code 98, 1\n  restart\n" in text
     assert text.endswith(f"  to go on  {command}\n")
     assert "to go on" not in jobs.draw_run(RunView(run(), (), ()), 2.0, ink)
 

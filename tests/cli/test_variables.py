@@ -39,10 +39,6 @@ def test_a_name_that_pytorch_had_is_not_called_unread(jobgen: Jobgen) -> None:
     assert "absent" not in said.out
 
 
-def test_the_list_of_codes_says_how_many_variables_there_are(jobgen: Jobgen) -> None:
-    assert "Variables: " in jobgen("explain").out
-
-
 def test_an_unknown_variable_has_the_nearest_one(jobgen: Jobgen) -> None:
     said = jobgen("explain", "NCCL_IB_HKA")
     assert said.code == 7

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import align, count, fold_rows
+from jobgen.cli.layout import align, fold_rows
 from jobgen.cli.output import TIMES, Ink, defuse
 from jobgen.model.units import format_size
+from jobgen.model.wording import count
 from jobgen.shell import split_lines
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ from itertools import groupby
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import count, fold, pad
+from jobgen.cli.layout import fold, pad
 from jobgen.cli.output import Ink, defuse
 from jobgen.errors import Exit
+from jobgen.model.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.doctor import Examination

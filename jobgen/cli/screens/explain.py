@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.layout import align, clip, fold
 from jobgen.cli.output import Ink, defuse
+from jobgen.model.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.explaining import Explained
-    from jobgen.data import Code, EnvVariable
+    from jobgen.data import EnvVariable
     from jobgen.data.env_variables import Hearsay
     from jobgen.fabric.variables import VariableDiagnostic
 
 _WIDEST = 100
+_HUNDREDS = {
+    "J1": "job files, profiles, secrets, templates, upload",
+    "J2": "what the job asks for and the cluster has; the planner",
+    "J3": "lint: programs, environment variables",
+    "J4": "SSH, cluster add, doctor, this machine",
+}
 _FACTS = (
-    ("Of", "owner"),
+    ("Read by", "owner"),
     ("Values", "values"),
     ("Default", "default"),
     ("Since", "since"),
     ("Until", "until"),
     ("Instead", "successor"),
-    ("In a script", "safe"),
+    ("Safe to set", "safe"),
     ("Source", "source"),
 )
 """The lines of a variable: label → field."""
@@ -32,7 +38,7 @@ _FACTS = (
 def screen(found: Explained, ink: Ink) -> str:
     """One code or variable in full, or a list where there are several."""
     if found.codes:
-        return _codes(found.codes, ink, found.more)
+        return _codes(found, ink)
     if len(found.variables) + len(found.hearsay) > 1 and "*" in found.variable:
         return _family(found, ink)
     parts = [_variable(row, found.variable, ink) for row in found.variables]
@@ -51,11 +57,12 @@ def data(found: Explained) -> list[dict[str, Any]]:
     ]
 
 
-def _codes(codes: Sequence[Code], ink: Ink, more: int) -> str:
-    if len(codes) != 1:
-        known = f"Variables: {more} are known, such as jobgen explain NCCL_IB_HCA or 'NCCL_IB_*'.\n"
-        return align((c.code, c.title) for c in codes) + (f"\n{known}" if more else "")
-    code = codes[0]
+def _codes(found: Explained, ink: Ink) -> str:
+    if found.family:
+        return align((c.code, c.title) for c in found.codes)
+    if len(found.codes) > 1:
+        return _overview(found)
+    code = found.codes[0]
     parts = [ink("strong", f"{code.code}: {code.title}") + "\n"]
     parts += [
         fold(p.replace("\n", " "), min(ink.width, _WIDEST)) + "\n" for p in code.why.split("\n\n")
@@ -64,6 +71,17 @@ def _codes(codes: Sequence[Code], ink: Ink, more: int) -> str:
         if text:
             parts.append(f"{label}:\n{textwrap.indent(text, '    ')}\n")
     return "\n".join(parts)
+
+
+def _overview(found: Explained) -> str:
+    """What can be explained: a line for each hundred codes, with the command that lists them."""
+    rows = []
+    for hundred, subject in _HUNDREDS.items():
+        number = sum(code.code.startswith(hundred) for code in found.codes)
+        rows.append((f"jobgen explain '{hundred}*'", f"{count(number, 'code')}: {subject}"))
+    variables = f"{count(found.more, 'variable')} of NCCL, PyTorch, libfabric, UCX, CUDA and others"
+    rows += [("jobgen explain 'NCCL_IB_*'", variables), ("jobgen explain J131", "one in full")]
+    return align(rows)
 
 
 def _variable(row: EnvVariable, asked: str, ink: Ink) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from jobgen.cli.layout import align, clip, count, fold
+from jobgen.cli.layout import align, clip, fold
 from jobgen.cli.output import defuse
 from jobgen.model.cause import CauseKind, Doubt
+from jobgen.model.wording import count
 from jobgen.shell import split_lines
 
 if TYPE_CHECKING:

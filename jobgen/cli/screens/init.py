@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import count, fold
+from jobgen.cli.layout import fold
 from jobgen.cli.output import Ink, defuse
+from jobgen.model.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.initializing import WrittenFiles

@@ -6,11 +6,12 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import align, count, fold, format_span
+from jobgen.cli.layout import align, fold, format_span
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.ranks import describe_ranks, name_log_command
 from jobgen.cli.screens.run_files import format_location
 from jobgen.model.record import JobState, RunRecord
+from jobgen.model.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.jobs import RunView
@@ -67,7 +68,9 @@ def compute_elapsed(record: RunRecord, now: float) -> float | None:
 def draw_info(record: RunRecord) -> str:
     """Why it waits, where it runs, or how it ended, in words."""
     if record.state.final:
-        code = f"exit {record.exit}" if record.exit not in ("", "0:0") else ""
+        from jobgen.diagnose import describe_job_exit
+
+        code = describe_job_exit(record.exit, cancelled=record.state is JobState.CANCELLED)
         words = _ENDS.get(record.state, "") or _reason(record) or _explain(record)
         again = count(record.restarts, "restart") if record.restarts else ""
         return ", ".join(w for w in (defuse(words), defuse(code), again) if w)

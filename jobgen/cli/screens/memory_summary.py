@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobgen.cli.layout import count, measure
+from jobgen.cli.layout import measure
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.memory import (
     STYLES,
@@ -16,6 +16,7 @@ from jobgen.cli.screens.memory import (
     to_gib,
 )
 from jobgen.cli.screens.remedies import format_slower
+from jobgen.model.wording import count
 from jobgen.strategy.choice.offer import Advice, Lever, StrategyOption
 
 _LEVERS = 2

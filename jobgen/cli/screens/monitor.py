@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import align, count, fold, format_size, format_span
+from jobgen.cli.layout import align, fold, format_size, format_span
 from jobgen.cli.output import Ink, defuse
 from jobgen.model.units import Walltime
+from jobgen.model.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.monitor_reports import Watched

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import align, clip, count, fold, fold_rows, format_size, measure
+from jobgen.cli.layout import align, clip, fold, fold_rows, format_size, measure
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.plan_summary import (
     Preview,
@@ -17,6 +17,7 @@ from jobgen.cli.screens.plan_summary import (
 )
 from jobgen.errors import Place
 from jobgen.model.plan import SelfEvident
+from jobgen.model.wording import count
 from jobgen.shell import split_lines
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from jobgen.app.prepare import judge
 from jobgen.cli.call import Flags
 from jobgen.cli.diagnostics import PLAIN
-from jobgen.cli.layout import clip, count, fold, format_size, write_hours
+from jobgen.cli.layout import clip, fold, format_size, write_hours
 from jobgen.cli.output import TIMES, Ink, defuse
 from jobgen.cli.params import SECTIONS
 from jobgen.errors import Diagnostic
 from jobgen.model.units import Walltime
+from jobgen.model.wording import count
 from jobgen.shell import join
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import count
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens import job_table, jobs
+from jobgen.model.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.recovering import Recovered

@@ -7,8 +7,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import align, count
+from jobgen.cli.layout import align
 from jobgen.cli.output import Ink, defuse
+from jobgen.model.wording import count
 from jobgen.shell import split_lines
 
 if TYPE_CHECKING:

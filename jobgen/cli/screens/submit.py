@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from jobgen.app.prepare import judge
-from jobgen.cli.layout import align, count, format_size
+from jobgen.cli.layout import align, format_size
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens import plan_sections
 from jobgen.cli.screens.plan_summary import Preview, draw_next, draw_top
 from jobgen.cli.screens.run_files import format_location
 from jobgen.errors import Diagnostic
+from jobgen.model.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.prepare import PreparedJob

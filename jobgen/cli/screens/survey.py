@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import align, count, fold, fold_rows
+from jobgen.cli.layout import align, fold, fold_rows
 from jobgen.cli.output import Ink, defuse
+from jobgen.model.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.adding import Added

@@ -11,7 +11,9 @@ from jobgen.errors import Usage
 
 
 @verb("explain", "jobgen explain J131", "jobgen explain NCCL_IB_HCA", "jobgen explain 'FI_*'")
-@click.argument("word", metavar="[CODE|VARIABLE]", required=False, shell_complete=complete_codes)
+@click.argument(
+    "word", metavar="[CODE|VARIABLE|PATTERN]", required=False, shell_complete=complete_codes
+)
 @click.option(
     "--topo", metavar="FILE", help="Explain saved output of nvidia-smi topo -m; - is stdin"
 )
@@ -19,7 +21,8 @@ def command(call: Call, word: str | None, topo: str | None) -> None:
     """Explain an error code, such as J131, or an environment variable.
 
     For variables of NCCL, PyTorch, libfabric, UCX, CUDA, RCCL and others: values, default, since
-    which release, and whether to set them in a script. Without an argument, list all codes.
+    which release, and whether to set them in a script. A pattern lists what fits: 'J13*',
+    'NCCL_IB_*'. Without an argument, say what there is.
     """
     if topo:
         _topology(call, topo, word)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from jobgen.errors import Severity
 from jobgen.fabric.variables.judgement import VariableCase, VariableDiagnostic
+from jobgen.model.wording import count
 
 RDMA = frozenset({"infiniband", "roce"})
 _VERBS = RDMA | {"gib"}
@@ -225,9 +226,8 @@ def check_devices(case: VariableCase) -> VariableDiagnostic | None:
     chosen = case.text.split(",")
     ranks = case.context.ranks or case.context.gpus
     if ranks is not None and len(chosen) < ranks:
-        message = (
-            f"{case.format_assignment} leaves {len(chosen)} GPUs for the {ranks} ranks of a node"
-        )
+        left = count(len(chosen), "GPU")
+        message = f"{case.format_assignment} leaves {left} for the {ranks} ranks of a node"
         return VariableDiagnostic(
             "J322", message, "list one GPU per rank, or remove it: Slurm sets it"
         )

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from jobgen.errors import Diagnostic
+from jobgen.model.wording import count
 from jobgen.shell import split_lines
 from jobgen.survey.health import Answer, CheckRow, Verdict, fail, skip, succeed, warn, write_size
 
@@ -92,8 +93,7 @@ def _state(machine: ClientMachine) -> Verdict:
 def _ledger(machine: ClientMachine) -> Verdict:
     if machine.ledger is not None:
         return fail(machine.ledger.message, machine.ledger.hint, "J434")
-    number = f"{machine.runs} run{'s' if machine.runs != 1 else ''}"
-    return succeed(f"{number}, not locked" if machine.runs else "no runs yet")
+    return succeed(f"{count(machine.runs, 'run')}, not locked" if machine.runs else "no runs yet")
 
 
 def _config(machine: ClientMachine) -> Verdict:
