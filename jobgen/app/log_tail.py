@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic, JobgenError
@@ -155,6 +155,7 @@ class LogTail:
 
 def begin_tail(transport: Transport, record: RunRecord, view: View) -> LogTail:
     """Where reading begins: with ``--since``, the cluster tells its time and what is recent."""
+    view = replace(view, folder=f"{record.directory}/src/")
     if view.since is None:
         return LogTail(view)
     from jobgen.transport.files import list_recent

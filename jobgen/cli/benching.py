@@ -89,9 +89,7 @@ def _sent(call: Call, made: PreparedJob, options: AllreduceOptions) -> RunRecord
     if not submit_dialog.confirm_submit(call, made):
         return Exit.USAGE
     about = allreduce.record_bench(made)
-    return app.submit(
-        call.world, made, progress=submit_dialog.build_progress(call, made), about=about
-    )
+    return app.submit(call.world, made, progress=submit_dialog.build_progress(call), about=about)
 
 
 def wait_and_show(call: Call, records: list[RunRecord], kind: str, show: Any) -> int:

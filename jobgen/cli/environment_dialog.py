@@ -81,7 +81,7 @@ def _run(call: Call, check: EnvironmentCheck) -> RunRecord | Exit:
     from jobgen.cli.following import Detachable, show_state
     from jobgen.cli.submit_dialog import build_progress
 
-    record = submit.submit(call.world, check.ready, progress=build_progress(call, check.ready))
+    record = submit.submit(call.world, check.ready, progress=build_progress(call))
     with Detachable(call, record.alias, code=Exit.INTERRUPTED) as detachable:
         (ended,) = jobs.wait(call.world, [record.alias], seen=partial(show_state, call))
         return ended

@@ -112,7 +112,8 @@ def _announce(call: Call, view: View, record: RunRecord) -> None:
 
 def _folds(call: Call, options: LogsOptions) -> bool:
     """Whether a launcher's noise is folded: not where somebody looks for a line, or reads all."""
-    return not (options.raw or options.grep or call.flags.verbose or call.flags.json)
+    whole = options.raw or options.grep or options.no_prefix
+    return not (whole or call.flags.verbose or call.flags.json)
 
 
 def show_logs(call: Call, ref: str, options: LogsOptions) -> int:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from jobgen.cli.layout import clip, format_size, format_span, measure
 from jobgen.cli.output import Output, defuse
-from jobgen.model.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.context import SubmitStage
@@ -25,8 +24,6 @@ class ProgressBar:
 
     output: Output
     clock: Callable[[], float]
-    uploads: int = 0
-    """Files of the workdir that are uploaded."""
     _name: str = field(default="", init=False)
     _began: float = field(default=0.0, init=False)
     _drawn: float = field(default=0.0, init=False)
@@ -64,20 +61,17 @@ class ProgressBar:
         head = f"[{stage.number}/{stage.of}] {stage.name:8}"
         seconds = now - self._began
         if stage.total:
-            files = f"{count(self.uploads, 'file')}, " if self.uploads else ""
-            return f"{head}  {files}{_moved(stage, seconds)}"
+            return f"{head}  {_moved(stage, seconds)}"
         took = f"  {seconds:.1f} s" if stage.ended and seconds >= 0.05 else ""
         return f"{head}  {defuse(stage.text)}{took}"
 
 
 def _moved(stage: SubmitStage, seconds: float) -> str:
-    """``2.1 MiB  [##########] 100 %  3.1 MiB/s, 4s left``."""
+    """``tar of 2.1 MiB  [##########] 100 %  3.1 MiB/s, 4s left``."""
     part = min(stage.done / stage.total, 1.0)
     full = int(part * BAR)
-    text = f"{defuse(stage.text)} " if stage.text else ""
-    line = (
-        f"{text}{format_size(stage.total)}  [{'#' * full}{'-' * (BAR - full)}] {part * 100:3.0f} %"
-    )
+    bar = "#" * full + "-" * (BAR - full)
+    line = f"tar of {format_size(stage.total)}  [{bar}] {part * 100:3.0f} %"
     if seconds < 0.5 or not stage.done:
         return line
     rate = stage.done / seconds

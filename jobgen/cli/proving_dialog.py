@@ -60,7 +60,7 @@ def _prove(call: Call, added: Added, like: Path | None) -> Proof | None:
         with allreduce.prepare_job(call.world, proving.request_proof(like), str(path)) as ready:
             refuse_failing(ready)
             about = allreduce.record_bench(ready)
-            progress = build_progress(call, ready)
+            progress = build_progress(call)
             record = submit.submit(call.world, ready, progress=progress, about=about)
     except JobgenError as error:
         call.complain(error.problems)

@@ -73,7 +73,7 @@ def submit(call: Call, ready: PreparedJob) -> RunRecord:
     """Submit the job, and say before if it may wait long."""
     from jobgen.app import submit as app
 
-    progress, connected = build_progress(call, ready), partial(show_estimate, call, ready)
+    progress, connected = build_progress(call), partial(show_estimate, call, ready)
     return app.submit(call.world, ready, progress=progress, connected=connected)
 
 
@@ -98,12 +98,6 @@ start: Slurm expects {}, in about {}. It may start earlier if jobs
        end before their time limits, and later if others have a higher priority."""
 
 
-def build_progress(call: Call, ready: PreparedJob) -> Progress:
-    """The lines [1/3] … on standard error."""
-    uploads = len(ready.manifest.files) if ready.manifest else 0
-    return ProgressBar(call.output, time.monotonic, uploads)
-
-
 def show_accepted(call: Call, record: RunRecord, *, stream: bool) -> None:
     """Say the job's name and the next commands; with ``-q`` its id and nothing else."""
     if call.flags.json and stream:
@@ -112,3 +106,8 @@ def show_accepted(call: Call, record: RunRecord, *, stream: bool) -> None:
         call.output.write_text(f"{record.job or record.alias}\n")
     else:
         call.answer(lambda: screens.data(record), lambda ink: screens.screen(record, ink))
+
+
+def build_progress(call: Call) -> Progress:
+    """The lines [1/3] … on standard error."""
+    return ProgressBar(call.output, time.monotonic)

@@ -40,6 +40,20 @@ class _File:
         return [Lines(self.source, note.encode())] if count else []
 
 
+def shorten(lines: bytes, source: LogSource, folder: str) -> bytes:
+    """Lines of stderr without their own rank, which PyTorch puts before each line of a traceback,
+    and with paths below ``folder``: so those of several ranks are equal.
+
+    >>> shorten(b'[rank3]:   File "/run/src/train.py"', LogSource("n1", 3, "err"), "/run/src/")
+    b'  File "train.py"'
+    """
+    if folder:
+        lines = lines.replace(folder.encode(), b"")
+    if source.rank is None or b"[rank" not in lines:
+        return lines
+    return re.sub(rb"(?m)^\[rank%d\]: ?" % source.rank, b"", lines)
+
+
 class Follower:
     """The state between chunks: unfinished lines, and lines waiting for their equals.
 
@@ -114,7 +128,8 @@ class Follower:
         shown: list[Lines] = []
         for file in self._in_order():
             shown += self._take(file, file.assembler.flush(), now)
-            shown += self._keep(file, file.release(), now)
+            held = shorten(file.release(), file.source, self._view.folder)
+            shown += self._keep(file, held, now)
         shown += self.settle(now)
         shown += self._window.flush() if self._window else []
         return shown + [note for file in self._in_order() for note in file.list_notes()]
@@ -158,7 +173,7 @@ class Follower:
         if not self._view.raw:
             lines = clean_lines(lines, colour=self._view.colour)
         if self._view.fold and file.source.stream != "out":
-            lines = file.noise.feed(lines)
+            lines = shorten(file.noise.feed(lines), file.source, self._view.folder)
         return self._choose(lines)
 
     def _choose(self, lines: bytes) -> bytes:

@@ -64,7 +64,10 @@ class View:
     raw: bool = False
     """Bytes as they are: not filtered, not collapsed."""
     fold: bool = False
-    """Whether what launchers write after a failure becomes one line."""
+    """Whether what launchers write after a failure becomes one line, and what the prefix of a line
+    or the run itself says is left out of stderr: ``[rank3]: ``, and ``folder``."""
+    folder: str = ""
+    """The run's copy of the user's files, ending in a slash."""
 
     @property
     def gathers(self) -> bool:

@@ -148,7 +148,7 @@ def rehearse(record: RunRecord, plan: Plan, bundle: Bundle, *, uploads: int) -> 
     directory = f"{record.site.root}/{record.folder}"
     upload, start = _rehearse_scripts(run, directory)
     files = list_run_files(record, bundle)
-    sent = f"{len(files)} rendered files" + (f" and {uploads} of src/" if uploads else "")
+    sent = f"{len(files)} files" + (f" and {uploads} of src/" if uploads else "")
     names = ", ".join(plan.secrets)
     hidden = f"{names} (values hidden) to {directory}/{SECRETS_FILE}, mode 0600"
     return DryRun(

@@ -45,8 +45,9 @@ def test_without_a_terminal_there_is_a_line_for_every_tenth(
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "[1/3] connect   hpc-login  0.4 s"
     assert len([ln for ln in lines if "upload" in ln]) == 10
-    assert lines[5].startswith("[2/3] upload    100.0 MiB  [#####-----]  50 %  20.0 MiB/s, 2s left")
-    assert lines[-2].startswith("[2/3] upload    100.0 MiB  [##########] 100 %")
+    half = "[2/3] upload    tar of 100.0 MiB  [#####-----]  50 %  20.0 MiB/s, 2s left"
+    assert lines[5].startswith(half)
+    assert lines[-2].startswith("[2/3] upload    tar of 100.0 MiB  [##########] 100 %")
     assert lines[-1] == "[3/3] sbatch    accepted as 7"
     assert "\r" not in "".join(lines)
 

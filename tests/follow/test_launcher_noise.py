@@ -113,3 +113,34 @@ def test_a_programs_own_stdout_is_never_folded() -> None:
     line = b"srun: error: n2: task 1: Killed\n"
     (shown,) = follower.feed("logs/0/0/n1.0.out", line, 0.0)
     assert shown.data == line
+
+
+@pytest.mark.parametrize("fold", [True, False])
+def test_tracebacks_of_several_ranks_differ_in_their_last_line_only(fold: bool) -> None:
+    follower = Follower(View(fold=fold, folder="/scratch/run-ab/src/"))
+    shown = []
+    for rank in (0, 1):
+        texts = [
+            "Traceback (most recent call last):",
+            '  File "/scratch/run-ab/src/train.py", line 4, in load',
+            f"FileNotFoundError: shard-{rank}.bin",
+        ]
+        text = "".join(f"[rank{rank}]: {line}\n" for line in texts).encode()
+        shown += follower.feed(f"logs/0/0/n1.{rank}.err", text, 0.0)
+    shown += follower.close(1.0)
+    blocks = [(1 + len(block.also), block.list_texts()) for block in shown]
+    if not fold:
+        assert [ranks for ranks, _ in blocks] == [1, 1]
+        assert blocks[1][1][1] == '[rank1]:   File "/scratch/run-ab/src/train.py", line 4, in load'
+        return
+    assert blocks == [
+        (2, ["Traceback (most recent call last):", '  File "train.py", line 4, in load']),
+        (1, ["FileNotFoundError: shard-0.bin"]),
+        (1, ["FileNotFoundError: shard-1.bin"]),
+    ]
+
+
+def test_what_a_rank_reports_of_another_one_stays() -> None:
+    follower = Follower(View(fold=True, collapse=False))
+    (shown,) = follower.feed("logs/0/0/n1.0.err", b"[rank1]: lost\n", 0.0)
+    assert shown.data == b"[rank1]: lost\n"
