@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from jobgen.survey.project.detect import Project
     from jobgen.survey.project.init_questions import InitQuestion, JobAnswers
 
+_NEEDLESS = {"local": ("gpus",)}
+"""Questions that mean nothing on a cluster: the local one has what this machine has."""
+
 
 def choose_answers(call: Call, project: Project) -> JobAnswers:
     """The answers: the defaults with ``-y`` and ``--json``, else what a person types.
@@ -43,7 +46,7 @@ def choose_answers(call: Call, project: Project) -> JobAnswers:
         if question.key == "cluster" and call.flags.cluster:
             given = call.flags.cluster
             call.world.open_catalog().find_cluster(given)
-        elif asking:
+        elif asking and question.key not in _NEEDLESS.get(answers.cluster, ()):
             given = _ask(question)
         answers = answers._replace(**{question.key: given})
     return answers

@@ -123,11 +123,23 @@ class Parallel(Form):
     )
 
 
+_OFFLOADED = check_choice("kind of state", OFFLOADED)
+
+
+def _check_offloaded(value: object) -> Any:
+    """What is offloaded; who wrote where to is told how both are written."""
+    if value in ("cpu", "nvme"):
+        path = ", path: /DIR/ON/NODE" if value == "nvme" else ""
+        hint = f"write offload: {{what: both, to: {value}{path}}}; or what: optimizer, what: params"
+        raise refuse("J123", f"'{value}' is the place, not what is offloaded", hint)
+    return _OFFLOADED(value)
+
+
 class Offload(Form):
     """What is kept outside the GPU's memory."""
 
     what: Literal["none", "optimizer", "params", "both"] = key(
-        check_choice("kind of state", OFFLOADED), doc="none, optimizer, params or both."
+        Check(_check_offloaded, _OFFLOADED.schema), doc="none, optimizer, params or both."
     )
     to: Literal["cpu", "nvme"] = key(
         check_choice("place", ("cpu", "nvme")), default="cpu", doc="cpu, or nvme with its path."

@@ -144,7 +144,7 @@ def check_memory(look: Inputs, estimate: Estimate) -> PlanCheck:
         hint = "jobgen plan shows what uses the memory"
         return PlanCheck("warn", f"tight: {message}", UNFIT, hint, place)
     if estimate.total <= estimate.limit:
-        message = f"{message}; but {estimate.note}"
+        message = f"{estimate.note}; {message}"
     hint = "jobgen plan lists the cheapest changes under 'What would help'"
     return PlanCheck("fail", f"does not fit: {message}", UNFIT, hint, place)
 

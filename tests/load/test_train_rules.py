@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -70,6 +71,15 @@ def test_a_typo_is_answered_with_the_word() -> None:
     assert "fsdp" in f"{found.message} {found.hint}"
     found = problem("{gradient_acumulation: 2}")
     assert "gradient_accumulation" in f"{found.message} {found.hint}"
+
+
+@pytest.mark.parametrize("place", ["cpu", "nvme"])
+def test_a_place_instead_of_what_is_offloaded_is_told_how_both_are_written(place: str) -> None:
+    found = problem(f"{{strategy: zero3, offload: {place}}}")
+    assert found.code == "J123"
+    written = re.search(r"offload: \{.*?\}", found.hint)
+    assert written is not None
+    assert read(f"{{strategy: zero3, {written[0]}}}").offload.to == place
 
 
 @pytest.mark.parametrize(

@@ -27,10 +27,7 @@ def estimate_option(rung: Rung, ask: Ask, *, speed: bool = True) -> StrategyOpti
     decided = strategy.decide(rung.train, ask.sizes, ask.world, launcher=ask.launcher)
     asked = build_setup(decided, ask, rung.train)
     memory = estimate(asked).scale(ask.factor) if ask.factor != 1 else estimate(asked)
-    verdict = memory.judge(ask.machine.memory)
-    host = memory.host > (ask.machine.node_memory or float("inf"))
-    if host and verdict != "no":
-        verdict = "no"
+    verdict = judge_memory(memory, ask)
     return StrategyOption(
         name=rung.name,
         title=_title(rung.train),
@@ -38,8 +35,18 @@ def estimate_option(rung: Rung, ask: Ask, *, speed: bool = True) -> StrategyOpti
         memory=memory,
         step=_step(asked, ask) if speed and verdict != "no" else None,
         verdict=verdict,
-        note=_note(memory, verdict, ask, host=host),
+        note=_note(memory, verdict, ask),
     )
+
+
+def judge_memory(memory: GpuMemory, ask: Ask) -> Verdict:
+    """Whether the GPU and the memory of its node have room."""
+    return "no" if is_over_host(memory, ask) else memory.judge(ask.machine.memory)
+
+
+def is_over_host(memory: GpuMemory, ask: Ask) -> bool:
+    """Whether what is offloaded exceeds the memory of a node; False where that is unknown."""
+    return memory.host > (ask.machine.node_memory or float("inf"))
 
 
 def _step(asked: Setup, ask: Ask) -> StepTime:
@@ -59,12 +66,12 @@ def _title(train: Train) -> str:
     return ", ".join(parts)
 
 
-def _note(memory: GpuMemory, verdict: Verdict, ask: Ask, *, host: bool) -> str:
+def _note(memory: GpuMemory, verdict: Verdict, ask: Ask) -> str:
     """Why it does not fit, or how much room it leaves."""
     limit = ask.machine.memory
-    if host:
-        need = memory.host / GIB
-        return f"needs {need:.0f} GiB of host memory per node"
+    if is_over_host(memory, ask):
+        need, there = memory.host / GIB, (ask.machine.node_memory or 0) / GIB
+        return f"needs {need:.0f} of {there:.0f} GiB of host memory per node"
     if verdict == "no":
         largest = max(memory.components, key=lambda part: part.bytes)
         return f"largest part: {largest.name}, {_gib(largest)}"

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 from jobgen import strategy
 from jobgen.model.train import Offload
-from jobgen.strategy.choice.advise import choose_first, estimate_option, has_fit
+from jobgen.strategy.choice.advise import (
+    choose_first,
+    estimate_option,
+    has_fit,
+    is_over_host,
+    judge_memory,
+)
 from jobgen.strategy.choice.ladder import Rung, change_nodes, is_refused
 from jobgen.strategy.choice.offer import Lever, StrategyOption
 from jobgen.strategy.choice.setups import Ask
@@ -28,8 +34,9 @@ def find_levers(start: StrategyOption, ask: Ask) -> tuple[Lever, ...]:
 def _all(start: StrategyOption, ask: Ask) -> Iterator[Lever]:
     own, train = start.setup, ask.train
     before = compute_step(own, ask.machine).seconds / own.batch.total
-    for change, asked in _setups(own, ask):
-        yield _lever(change, start, asked, ask, before)
+    if not is_over_host(start.memory, ask):  # these leave the host's memory as it is
+        for change, asked in _setups(own, ask):
+            yield _lever(change, start, asked, ask, before)
     trains = [
         ("train.offload: optimizer", train.replace(offload=Offload(what="optimizer"))),
         ("train.offload: both", train.replace(offload=Offload(what="both"))),
@@ -79,7 +86,7 @@ def _lever(change: str, start: StrategyOption, asked: Setup, ask: Ask, before: f
         start.memory.nvidia_smi - memory.nvidia_smi,
         after / before - 1,
         memory.nvidia_smi,
-        memory.judge(ask.machine.memory) in {"fits", "tight"},
+        judge_memory(memory, ask) in {"fits", "tight"},
     )
 
 

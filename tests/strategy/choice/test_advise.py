@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -90,6 +93,18 @@ def test_levers_say_what_each_change_gives() -> None:
     assert found["nodes: 2"].saves > 0
     fit = [lever.fits for lever in find_levers(start, asked)]
     assert fit == sorted(fit, reverse=True)
+
+
+def test_what_lacks_host_memory_is_not_told_to_save_gpu_memory() -> None:
+    train: dict[str, Any] = {"strategy": "zero3", "offload": "both", "seq_len": 1024}
+    asked = ask("meta-llama/Llama-3.1-70B", 1, **train)
+    start = estimate_option(Rung(0, "zero3", asked.train), asked)
+    assert asked.machine.node_memory == 1e12
+    assert start.memory.host > 1e12
+    assert start.memory.judge(asked.machine.memory) != "no", "the GPU alone would do"
+    assert start.verdict == "no"
+    assert re.fullmatch(r"needs \d+ of 931 GiB of host memory per node", start.note)
+    assert {lever.change for lever in find_levers(start, asked)} <= {"nodes: 2"}
 
 
 @settings(max_examples=8)
