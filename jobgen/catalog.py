@@ -15,7 +15,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Diagnostic, Invalid, Missing
-from jobgen.model.wording import join_words
+from jobgen.wording import join_words
 
 if TYPE_CHECKING:
     from jobgen.data.machines import Traits

@@ -9,7 +9,7 @@ from jobgen.cli.layout import clip, fold, measure
 from jobgen.cli.output import Ink, defuse
 from jobgen.data.secret_rules import mask_tokens
 from jobgen.errors import Diagnostic, Place
-from jobgen.model.wording import count, join_words
+from jobgen.wording import count, join_words
 
 PLAIN = "J000"
 """The code of problems that ``explain`` has nothing to say about."""

@@ -11,7 +11,7 @@ from jobgen.cli.call import Call
 from jobgen.cli.layout import format_size
 from jobgen.cli.output import defuse
 from jobgen.errors import Exit, Usage
-from jobgen.model.wording import count
+from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.doctor import Examination

@@ -8,7 +8,7 @@ from jobgen.load.tree import Path, Tree
 from jobgen.model.launchers import ALIASES, find_launchers, find_takers, get_facts
 from jobgen.model.settings import Launcher
 from jobgen.model.units import UnitError, Walltime
-from jobgen.model.wording import join_words
+from jobgen.wording import join_words
 
 # Two ways to ask for one thing: jobgen's key, then sbatch's option.
 _DOUBLED = {

@@ -26,7 +26,7 @@ from jobgen.model.fields import (
 from jobgen.model.form import Check, Form, Refusal, ValueDiagnostic, key, nest_fault, refuse
 from jobgen.model.launchers import ALIASES, DEFAULT, LAUNCHERS
 from jobgen.model.units import Walltime, clip
-from jobgen.model.wording import join_words
+from jobgen.wording import join_words
 
 _NAMES = join_words([f"{n} ({f.note})" if f.note else n for n, f in LAUNCHERS.items()], "or")
 SIGNALS = ("USR1", "USR2", "TERM", "INT", "HUP", "CONT", "URG", "WINCH")

@@ -9,8 +9,8 @@ from jobgen.launch.nesting import RankStart, check_programs
 from jobgen.model.launchers import LAUNCHERS, find_launchers, find_takers
 from jobgen.model.plan import Shape
 from jobgen.model.settings import Launcher
-from jobgen.model.wording import join_words
 from jobgen.resolve.inputs import Inputs
+from jobgen.wording import join_words
 
 
 def check_launcher(look: Inputs, launcher: str, size: Shape) -> Iterator[Diagnostic]:

@@ -6,11 +6,11 @@ from jobgen.errors import Diagnostic, Place
 from jobgen.model.array import measure_array
 from jobgen.model.launchers import DEFAULT, LAUNCHERS, SINGLE, find_launchers
 from jobgen.model.plan import Decision, SelfEvident, Setting, Shape, cite_rule
-from jobgen.model.wording import join_words
 from jobgen.resolve import allocation
 from jobgen.resolve.cpus import NodeTasks, decide_cpus
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.program import Program
+from jobgen.wording import join_words
 
 
 class Sized:

@@ -18,7 +18,7 @@ from jobgen.cli.layout import (
     write_hours,
 )
 from jobgen.cli.screens.offers import format_amount
-from jobgen.model.wording import count
+from jobgen.wording import count
 
 
 def test_wide_and_combining_characters_are_counted_as_a_terminal_does() -> None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from jobgen.cli.layout import align, fold_rows
 from jobgen.cli.output import TIMES, Ink, defuse
 from jobgen.model.units import format_size
-from jobgen.model.wording import count
 from jobgen.shell import split_lines
+from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.catalog import ClusterFile

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jobgen.cli.layout import fold, pad
 from jobgen.cli.output import Ink, defuse
 from jobgen.errors import Exit
-from jobgen.model.wording import count
+from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.doctor import Examination

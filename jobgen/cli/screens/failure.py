@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from jobgen.cli.layout import align, clip, fold
 from jobgen.cli.output import defuse
 from jobgen.model.cause import CauseKind, Doubt
-from jobgen.model.wording import count
 from jobgen.shell import split_lines
+from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.cli.output import Ink

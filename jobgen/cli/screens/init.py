@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.layout import fold
 from jobgen.cli.output import Ink, defuse
-from jobgen.model.wording import count
+from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.initializing import WrittenFiles

@@ -11,7 +11,7 @@ from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.ranks import describe_ranks, name_log_command
 from jobgen.cli.screens.run_files import format_location
 from jobgen.model.record import JobState, RunRecord
-from jobgen.model.wording import count
+from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.jobs import RunView

@@ -9,7 +9,7 @@ from jobgen.app.prepare import choose_error
 from jobgen.cli import diagnostics
 from jobgen.cli.output import Ink
 from jobgen.errors import Diagnostic, Exit, Place
-from jobgen.model.wording import count
+from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.linting import LintedFile

@@ -16,8 +16,8 @@ from jobgen.cli.screens.memory import (
     to_gib,
 )
 from jobgen.cli.screens.remedies import format_slower
-from jobgen.model.wording import count
 from jobgen.strategy.choice.offer import Advice, Lever, StrategyOption
+from jobgen.wording import count
 
 _LEVERS = 2
 """Changes that are named where the job does not fit."""

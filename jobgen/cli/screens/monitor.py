@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jobgen.cli.layout import align, fold, format_size, format_span
 from jobgen.cli.output import Ink, defuse
 from jobgen.model.units import Walltime
-from jobgen.model.wording import count
+from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.monitor_reports import Watched

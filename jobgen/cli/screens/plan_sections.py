@@ -17,8 +17,8 @@ from jobgen.cli.screens.plan_summary import (
 )
 from jobgen.errors import Place
 from jobgen.model.plan import SelfEvident
-from jobgen.model.wording import count
 from jobgen.shell import split_lines
+from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.model.plan import Decision

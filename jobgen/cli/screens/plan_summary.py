@@ -13,8 +13,8 @@ from jobgen.cli.output import TIMES, Ink, defuse
 from jobgen.cli.params import SECTIONS
 from jobgen.errors import Diagnostic
 from jobgen.model.units import Walltime
-from jobgen.model.wording import count
 from jobgen.shell import join
+from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.plan_extras import Cost, NodeCpus, Planned

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.layout import align
 from jobgen.cli.output import Ink, defuse
-from jobgen.model.wording import count
 from jobgen.shell import split_lines
+from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.prepare import PreparedJob

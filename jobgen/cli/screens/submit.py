@@ -12,7 +12,7 @@ from jobgen.cli.screens import plan_sections
 from jobgen.cli.screens.plan_summary import Preview, draw_next, draw_top
 from jobgen.cli.screens.run_files import format_location
 from jobgen.errors import Diagnostic
-from jobgen.model.wording import count
+from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.app.prepare import PreparedJob

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from jobgen.errors import Severity
 from jobgen.fabric.variables.judgement import VariableCase, VariableDiagnostic
-from jobgen.model.wording import count
+from jobgen.wording import count
 
 RDMA = frozenset({"infiniband", "roce"})
 _VERBS = RDMA | {"gib"}

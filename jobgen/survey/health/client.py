@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from jobgen.errors import Diagnostic
-from jobgen.model.wording import count
 from jobgen.shell import split_lines
 from jobgen.survey.health import Answer, CheckRow, Verdict, fail, skip, succeed, warn, write_size
+from jobgen.wording import count
 
 LITTLE, SCARCE = 20 << 20, 1 << 30
 """Free bytes: too few for the run database, and few enough for a warning."""
