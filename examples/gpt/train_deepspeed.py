@@ -81,7 +81,14 @@ def main() -> None:
         loss = step(engine, batches, report)
         report.step(world.mean(loss), float(engine.get_global_grad_norm() or 0))
     report.end(engine.optimizer.optimizer, zero_masters(engine))
+    gloo = dist.get_backend() == "gloo"
     dist.destroy_process_group()
+    if gloo:
+        # DeepSpeed keeps the groups, and so gloo's threads: Python aborts if one of them frees a
+        # tensor while it ends (see run.py). So it does not end by itself
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def config(checkpoints: Checkpoints, world: World) -> dict[str, Any]:
