@@ -1,29 +1,25 @@
-"""Ports on loopback that no other process takes before the test's own server does."""
+"""Ports that no other process takes before the test's own server does."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 @contextmanager
-def reserved_port(among: Iterable[int] = (0,)) -> Iterator[int]:
-    """A port that stays reserved, the first free one among these; 0 is any.
+def reserved_port() -> Iterator[int]:
+    """A port that stays reserved.
 
     It is bound and does not listen: connections are refused, and a server that reuses addresses, as
     sshd and torch's store do, may have it.
     """
-    with socket.socket() as plug:
-        # without SO_REUSEADDR: where another process has reserved it, it is not free
-        number = next(port for port in among if _bind(plug, port))
+    dual = socket.has_dualstack_ipv6()
+    with socket.socket(socket.AF_INET6 if dual else socket.AF_INET) as plug:
+        if dual:
+            plug.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        # on all addresses, as a server may want it, and without SO_REUSEADDR: a port that a
+        # connection of another process has on any of them is passed over
+        plug.bind(("", 0))
         plug.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        yield number or plug.getsockname()[1]
-
-
-def _bind(plug: socket.socket, port: int) -> bool:
-    try:
-        plug.bind(("127.0.0.1", port))
-    except OSError:
-        return False
-    return True
+        yield plug.getsockname()[1]
