@@ -113,5 +113,5 @@ def note_hidden(file: ClusterFile) -> tuple[Diagnostic, ...]:
         hidden = tuple(other for other in hidden if other.origin != SHIPPED)
         names = " and ".join(other.label for other in hidden)
         what = f"the profile {file.name} is {file.origin}, {file.label}, not {names}"
-    hint = f"jobgen cluster show {file.name} prints it"
+    hint = f"see it: jobgen cluster show {file.name}"
     return (Diagnostic("J189", what, None, hint, "note"),) if hidden else ()

@@ -62,7 +62,7 @@ def plan(world: World, ready: PreparedJob, *, diff: str | None = None, context: 
     if record is None:
         raise Missing(
             f"no run of '{ready.plan.name}' on {ready.plan.cluster} to compare with",
-            hint="submit the job first; jobgen ls -a lists all runs",
+            hint="submit the job first; list all runs: jobgen ls -a",
         )
     found = _differences(world.ledger.get_bundle(record.token), ready, context)
     return Planned(ready, cost, last, found, record.alias)

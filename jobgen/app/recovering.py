@@ -52,7 +52,7 @@ def recover(world: World, cluster: str | None, directories: Sequence[str] = ()) 
     if lost:
         raise Missing(
             f"{profile.site.root}/{lost[0]} is no run directory of yours",
-            hint=f"jobgen recover -c {profile.site.cluster} takes up all that are",
+            hint=f"take up all that are: jobgen recover -c {profile.site.cluster}",
         )
     known, passed_over, made = 0, [], []
     for path, words in found.items():

@@ -141,11 +141,11 @@ _NAMED: dict[Cause, tuple[str, str]] = {
     ),
     "communication": (
         "of each step is exposed communication",
-        "jobgen bench allreduce --nodes {nodes} tells whether the links are healthy",
+        "test the links: jobgen bench allreduce --nodes {nodes}",
     ),
     "throttling": (
         "of the time clocks were held down",
-        "jobgen show {run} tells which GPUs; look at power and cooling",
+        "look at power and cooling; see which GPUs: jobgen show {run}",
     ),
     "other": (
         "of each step is computing that took less on fewer nodes",

@@ -29,7 +29,7 @@ def choose_answers(call: Call, project: Project) -> JobAnswers:
 
     asking = not call.flags.yes and not call.flags.json
     if asking and not (is_tty(sys.stdin) and is_tty(sys.stderr)):
-        hint = "use jobgen init -y, which takes the detected defaults"
+        hint = "take the detected defaults: jobgen init -y"
         raise Usage("init asks questions, but there is no terminal", hint=hint)
     question = ask_program(project)
     if not question.default and not asking:

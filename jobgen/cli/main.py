@@ -112,8 +112,8 @@ def run(words: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (KeyboardInterrupt, click.Abort):
-        sent = "; jobgen ls shows what was sent, and nothing is sent twice"
-        call.output.say(f"Interrupted{sent if call.verb == 'submit' else ''}.")
+        sent = "; nothing is sent twice; see what was sent: jobgen ls"
+        call.output.say(f"Interrupted{sent if call.verb == 'submit' else ''}")
         return Exit.INTERRUPTED
     except click.ClickException as error:
         return _failed(call, _usage(error), words)

@@ -194,7 +194,7 @@ def complete_jobs(_: click.Context, __: click.Parameter, incomplete: str) -> lis
 def find_job(command: str) -> Path:
     """The job file in this folder. Raises Usage if there is none."""
     if not DEFAULT_JOB.exists():
-        hint = f"jobgen init writes one; or name a job file: {command} PATH"
+        hint = f"write one: jobgen init; or name a job file: {command} PATH"
         raise Usage(f"no {DEFAULT_JOB} in this folder", hint=hint)
     return DEFAULT_JOB
 

@@ -90,7 +90,7 @@ def _hint(top: type[Form], path: Path, close: str) -> str:
     if write := translate(file, path):
         return _write(write)
     if why := explain_absence(file, path):
-        return f"jobgen has no such key: {why}"
+        return f"jobgen has no such key; {why}"
     if close:
         return f"did you mean '{close}'?"
     guesses = _guess_inside if len(path) > 1 else _guess_at_top
@@ -120,7 +120,7 @@ def _guess_inside(top: type[Form], path: Path) -> str:
     if write := translate(file, (name,)):
         return _write(write, " at the top of the file")
     if why := explain_absence(file, (name,)):
-        return f"jobgen has no such key: {why}"
+        return f"jobgen has no such key; {why}"
     return _option(top, name)
 
 
@@ -173,9 +173,9 @@ def _option(top: type[Form], name: str) -> str:
     if option.rule != "refuse":
         return f"write {home % option.name}"
     if not option.key:
-        return f"jobgen has no such key: {option.why}"
+        return f"jobgen has no such key; {option.why}"
     if option.key.startswith("jobgen "):
-        return f"jobgen has no such key: use {option.key}: {option.why}"
+        return f"jobgen has no such key; use {option.key}: {option.why}"
     return f"write {option.key}{'' if top is JobSpec else ' in job.yaml'}"
 
 

@@ -157,7 +157,7 @@ _SECTIONS: Mapping[tuple[str, str], str] = {
 
 _PROGRAM = "pass it to the program, run: train.py"
 _MADE = "jobgen sets up the rendezvous itself"
-_LOGS = "jobgen logs ID prints what every rank printed"
+_LOGS = "see what every rank printed: jobgen logs ID"
 _KEY = "name the key in ~/.ssh/config, as IdentityFile"
 _JUMP = "name the jump host in ~/.ssh/config, as ProxyJump"
 _NCCL = "write NCCL_* variables under nccl.env; the network's come from the cluster's profile"
@@ -184,7 +184,7 @@ _NONE: Mapping[tuple[str, str], str] = {
     ("", "jobgen runs jobs on Slurm, and no services"): "service pool",
     ("", _NCCL): "nccl_env nccl_profile",
     ("", "run commands around jobgen submit --wait"): "hooks",
-    ("", "jobgen ls lists the runs"): "status",
+    ("", "list the runs: jobgen ls"): "status",
     ("nccl", "those of the network come from the cluster's profile"): "profile",
     ("launcher", "jobgen writes the hostfile from the allocation"): "hostfile",
     ("launcher", _MADE): "master_addr master_port rdzv_endpoint rdzv_id node_rank machine_rank",

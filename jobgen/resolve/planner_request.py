@@ -141,11 +141,11 @@ def check_memory(look: Inputs, estimate: Estimate) -> PlanCheck:
         return PlanCheck("ok", f"fits: {message}")
     place = look.spec.find_place("train", _decisive(look))
     if estimate.verdict == "tight":
-        hint = "jobgen plan shows what uses the memory"
+        hint = "see what uses the memory: jobgen plan"
         return PlanCheck("warn", f"tight: {message}", UNFIT, hint, place)
     if estimate.total <= estimate.limit:
         message = f"{estimate.note}; {message}"
-    hint = "jobgen plan lists the cheapest changes under 'What would help'"
+    hint = "see the cheapest changes under 'What would help': jobgen plan"
     return PlanCheck("fail", f"does not fit: {message}", UNFIT, hint, place)
 
 

@@ -85,8 +85,8 @@ class YamlReader:
 
     def _empty(self) -> None:
         hint = (
-            "a job needs at least name, run, nodes and time; jobgen init writes one, and "
-            "jobgen schema job lists all keys"
+            "a job needs at least name, run, nodes and time; write one: jobgen init; "
+            "see all keys: jobgen schema job"
         )
         self.problems.append(Diagnostic("J101", "the file is empty", Place(self.label), hint))
 

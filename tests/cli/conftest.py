@@ -1,6 +1,10 @@
-"""Calling the program in this process, with its streams kept apart."""
+"""Calling the program in this process, with its streams kept apart.
+
+Every command that it prints must be one, and is tried here where it needs neither a cluster nor a
+run."""
 
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from jobgen.cli.main import run
+from jobgen.errors import Exit
+from tests.pasted import check_commands, list_offline
 from tests.waiting import HANG
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +30,8 @@ class Said:
     err: str
 
 
+TRIED: set[str] = set()
+"""The commands that were pasted, each where it was printed first."""
 Jobgen = Callable[..., Said]
 
 
@@ -46,6 +54,12 @@ def jobgen(
     def call(*words: str) -> Said:
         code = run(words)
         said = capsys.readouterr()
+        check_commands(said.out + said.err)
+        for command in list_offline(said.out + said.err) - TRIED:
+            TRIED.add(command)
+            ended, shown = run(shlex.split(command)), capsys.readouterr()
+            refused = ended == Exit.USAGE and "no job.yaml in this folder" not in shown.err
+            assert not refused, f"jobgen {command}: {shown.err}"
         return Said(int(code), said.out, said.err)
 
     return call
@@ -53,7 +67,7 @@ def jobgen(
 
 def process(*words: str, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
     """The program in a process of its own, without a terminal."""
-    return subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "jobgen", *words],
         cwd=cwd,
         env={
@@ -67,3 +81,5 @@ def process(*words: str, cwd: Path, **environ: str) -> subprocess.CompletedProce
         timeout=HANG,
         stdin=subprocess.DEVNULL,
     )
+    check_commands(done.stdout + done.stderr)
+    return done

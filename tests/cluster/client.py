@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import jobgen
 from tests.cluster.hosts import SYSTEM_PATH, Done
+from tests.pasted import check_commands
 from tests.waiting import HANG
 
 if TYPE_CHECKING:
@@ -63,5 +64,7 @@ class Client:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Done:
-        """``jobgen ARGUMENTS…`` run to its end."""
-        return self.run([*JOBGEN, *arguments], env=env, cwd=cwd)
+        """``jobgen ARGUMENTS…`` run to its end; every command that it prints must be one."""
+        done = self.run([*JOBGEN, *arguments], env=env, cwd=cwd)
+        check_commands(done.stdout + done.stderr)
+        return done

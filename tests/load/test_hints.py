@@ -166,7 +166,7 @@ def test_a_key_of_the_top_in_a_section_is_led_there() -> None:
 @pytest.mark.parametrize(
     ("word", "hint"),
     [
-        ("error", "jobgen has no such key: jobgen logs ID prints what every rank printed"),
+        ("error", "jobgen has no such key; see what every rank printed: jobgen logs ID"),
         ("gradient_checkpointing", "write train: {activation_checkpointing: full}"),
         ("zero_stage", "write train: {strategy: zero2}, or zero1 or zero3, by its stage"),
         ("transformers", "write train: {framework: hf-trainer}"),
@@ -176,9 +176,9 @@ def test_a_key_of_the_top_in_a_section_is_led_there() -> None:
         ("timeout_min", "write time"),
         (
             "learning_rate",
-            "jobgen has no such key: pass it to the program, run: train.py --lr 1e-4",
+            "jobgen has no such key; pass it to the program, run: train.py --lr 1e-4",
         ),
-        ("main_process_port", "jobgen has no such key: jobgen sets up the rendezvous itself"),
+        ("main_process_port", "jobgen has no such key; jobgen sets up the rendezvous itself"),
         ("accelerators", "write gpus_per_node"),
     ],
 )

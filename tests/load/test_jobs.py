@@ -102,7 +102,7 @@ def test_what_later_versions_bring_is_not_an_unknown_key() -> None:
     for line in ("nccl: {profile: auto}", "hooks: {a: 1}"):
         found = problem(line)
         assert found.code == "J102"
-        assert found.hint.startswith("jobgen has no such key: ")
+        assert found.hint.startswith("jobgen has no such key; ")
 
 
 def test_a_name_may_hold_a_colon() -> None:

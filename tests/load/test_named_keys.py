@@ -105,7 +105,7 @@ EVERY = names(JobSpec) | names(ClusterProfile)
 MAPPINGS = "|".join(name for name in TOP if forms(name))
 DOTTED = re.compile(rf"(?<![\w./'-])((?:{MAPPINGS})\.[a-z_]+(?:\.[a-z_]+)*)(?![\w(/])")
 TOLD = re.compile(r"(?:use the key '|\b(?:add|write|set|under) )([a-z_]+): ?(?=[\w{\[]|$)")
-PLACEHOLDERS = {"instead", "it", "key", "option"}
+PLACEHOLDERS = {"instead", "it", "key", "one", "option"}
 
 
 def texts() -> Iterator[tuple[str, str]]:

@@ -114,7 +114,7 @@ def read(world: World, ref: str) -> Judged:
     told = record.shape.get(KEY)
     if not isinstance(told, dict) or told.get("kind") != "allreduce":
         raise Usage(
-            f"{record.alias} is no bench of all-reduces", hint="jobgen ls -a shows all runs"
+            f"{record.alias} is no bench of all-reduces", hint="list all runs: jobgen ls -a"
         )
     found = None
     if record.directory:
