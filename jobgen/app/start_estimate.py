@@ -1,4 +1,4 @@
-"""When Slurm expects a job to start, asked before it is submitted."""
+"""When Slurm expects a job to start, and what its account may use, asked before it is submitted."""
 
 from __future__ import annotations
 
@@ -7,21 +7,16 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.payload import text
+from jobgen.scheduler.allowances import Allowance, parse_allowances
 from jobgen.scheduler.slurm import SlurmScheduler
 from jobgen.shell import Result, build_script
+from jobgen.submission import wire
 
 if TYPE_CHECKING:
     from jobgen.app.prepare import PreparedJob
     from jobgen.transport import Transport
 
 DEADLINE = 30.0
-_ASK = """
-clean_environment
-script=$1
-shift
-date +%Y-%m-%dT%H:%M:%S
-printf '%s' "$script" | timeout 10 sbatch --test-only "$@" 2>&1
-"""
 
 
 class StartEstimate(NamedTuple):
@@ -33,26 +28,47 @@ class StartEstimate(NamedTuple):
     """From now."""
 
 
-def estimate_start(transport: Transport, ready: PreparedJob) -> StartEstimate | None:
-    """What ``sbatch --test-only`` expects; None if it cannot tell. Raises Unreachable.
+class Outlook(NamedTuple):
+    """What is known of a job before it is submitted."""
 
-    A job that waits for others or for a time is not asked about: the answer would be wrong.
+    start: StartEstimate | None
+    """None where sbatch cannot tell."""
+    allowances: list[Allowance]
+    """Limits on GPUs, the user's own first; empty where accounting tells none."""
+
+
+def ask_outlook(transport: Transport, ready: PreparedJob) -> Outlook:
+    """What ``sbatch --test-only`` and accounting say. Raises Unreachable.
+
+    Of a job that waits for others or for a time, no start is given: the answer would be wrong.
     """
     plan = ready.plan
-    begins = any(option.startswith(("--dependency", "--begin")) for option in plan.submit_options)
-    if plan.scheduler != "slurm" or begins or "begin" in ready.job.value.slurm:
-        return None
+    if plan.scheduler != "slurm":
+        return Outlook(None, [])
     script = ready.bundle[ready.bundle.entry].content.decode()
-    asked = build_script(text("common.sh") + _ASK, script, *plan.submit_options)
-    return parse_estimate(transport.call(asked, deadline=DEADLINE))
+    names = [each.value if (each := plan.directives.get(key)) else "" for key in ("account", "qos")]
+    asked = build_script(
+        text("common.sh") + text("before_submit.sh"), script, *names, *plan.submit_options
+    )
+    outlook = parse_outlook(transport.call(asked, deadline=DEADLINE))
+    waits = any(option.startswith(("--dependency", "--begin")) for option in plan.submit_options)
+    return outlook._replace(start=None) if waits or "begin" in ready.job.value.slurm else outlook
 
 
-def parse_estimate(result: Result) -> StartEstimate | None:
-    """The time there, and then the answer of sbatch; None for anything else."""
-    first, _, said = result.text.partition("\n")
-    tested = SlurmScheduler().parse_test(Result(result.code, said.encode()))
+def parse_outlook(result: Result) -> Outlook:
+    """What the script said; nothing is known where it did not say it."""
+    try:
+        said = wire.index(wire.split_frames(result.out))
+    except wire.GarbledError:
+        return Outlook(None, [])
+    start = _parse_start(said.get("now", ""), said.get("test", ""))
+    return Outlook(start, parse_allowances(said.get("limits", "")))
+
+
+def _parse_start(clock: str, said: str) -> StartEstimate | None:
+    tested = SlurmScheduler().parse_test(Result(0, said.encode()))
     with suppress(ValueError, TypeError, OverflowError):
-        now = datetime.fromisoformat(first.strip())
+        now = datetime.fromisoformat(clock)
         start = datetime.fromisoformat(tested.start)
         seconds = (start - now).total_seconds()
         form = "%H:%M" if start.date() == now.date() else "%a %d %b, %H:%M"

@@ -73,7 +73,7 @@ def submit(call: Call, ready: PreparedJob) -> RunRecord:
     """Submit the job, and say before if it may wait long."""
     from jobgen.app import submit as app
 
-    progress, connected = build_progress(call), partial(show_estimate, call, ready)
+    progress, connected = build_progress(call), partial(show_outlook, call, ready)
     return app.submit(call.world, ready, progress=progress, connected=connected)
 
 
@@ -81,16 +81,22 @@ LONG = 600.0
 """Seconds from which on an expected wait is shown."""
 
 
-def show_estimate(call: Call, ready: PreparedJob, transport: Transport) -> None:
-    """Say when Slurm expects the job to start, to a person, and only if that is long from now."""
-    from jobgen.app.start_estimate import estimate_start
+def show_outlook(call: Call, ready: PreparedJob, transport: Transport) -> None:
+    """Say to a person when Slurm expects the job to start if that is long from now, and what the
+    account has left then or if the job may use more."""
+    from jobgen.app.start_estimate import ask_outlook
 
     if call.flags.json or call.flags.quiet or not is_tty(sys.stderr):
         return
-    estimate = estimate_start(transport, ready)
-    if estimate is None or estimate.seconds < LONG:
-        return
-    call.output.say(_EXPECTED.format(estimate.clock, format_span(estimate.seconds)))
+    start, allowances = ask_outlook(transport, ready)
+    late = start is not None and start.seconds >= LONG
+    if start is not None and late:
+        call.output.say(_EXPECTED.format(start.clock, format_span(start.seconds)))
+    hours, shape = ready.plan.gpu_hours, ready.plan.shape
+    gpus = shape.nodes * shape.gpus_per_node
+    shown = [each for each in allowances if late or each.is_short_of(hours, gpus)]
+    if shown:
+        call.output.say(screens.draw_allowances(shown, hours, gpus))
 
 
 _EXPECTED = """\

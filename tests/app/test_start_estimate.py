@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from jobgen.app.start_estimate import StartEstimate, parse_estimate
+from jobgen.app.start_estimate import Outlook, StartEstimate, parse_outlook
 from jobgen.shell import Result
 
 NOW = "2026-11-23T14:00:00"
 SAID = "sbatch: Job 41 to start at {} using 1 processors on nodes n3 in partition gpu"
+
+
+def answer(now: str, said: str) -> Result:
+    frames = {"now": now, "test": said, "limits": ""}
+    text = "".join(f"{key} {len(content)}\n{content}\n" for key, content in frames.items())
+    return Result(0, text.encode())
 
 
 @pytest.mark.parametrize(
@@ -20,20 +26,24 @@ SAID = "sbatch: Job 41 to start at {} using 1 processors on nodes n3 in partitio
     ],
 )
 def test_an_estimate(start: str, estimate: StartEstimate) -> None:
-    assert parse_estimate(Result(0, f"{NOW}\n{SAID.format(start)}\n".encode())) == estimate
+    assert parse_outlook(answer(NOW, SAID.format(start))).start == estimate
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("now", "said"),
     [
-        "",
-        "\n",
-        NOW,
-        f"{NOW}\nallocation failure: Requested node configuration is not available",
-        f"{NOW}\n{SAID.format('Unknown')}",
-        f"x\n{SAID.format(NOW)}",
-        f"2026-11-23T14:00:00+01:00\n{SAID.format(NOW)}",
+        ("", ""),
+        (NOW, ""),
+        (NOW, "allocation failure: Requested node configuration is not available"),
+        (NOW, SAID.format("Unknown")),
+        ("x", SAID.format(NOW)),
+        ("2026-11-23T14:00:00+01:00", SAID.format(NOW)),
     ],
 )
-def test_no_estimate(text: str) -> None:
-    assert parse_estimate(Result(1, text.encode())) is None
+def test_no_estimate(now: str, said: str) -> None:
+    assert parse_outlook(answer(now, said)) == Outlook(None, [])
+
+
+def test_an_answer_that_is_cut_off_says_nothing() -> None:
+    whole = answer(NOW, SAID.format("2026-11-23T16:30:00"))
+    assert parse_outlook(Result(0, whole.out[:-3])) == Outlook(None, [])

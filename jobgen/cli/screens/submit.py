@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jobgen.app.prepare import judge
-from jobgen.cli.layout import align, format_size
+from jobgen.cli.layout import align, format_size, write_hours
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens import plan_sections
 from jobgen.cli.screens.plan_summary import Preview, draw_next, draw_top
@@ -18,7 +18,24 @@ if TYPE_CHECKING:
     from jobgen.app.prepare import PreparedJob
     from jobgen.model.plan import PlanCheck
     from jobgen.model.record import RunRecord
+    from jobgen.scheduler.allowances import Allowance
     from jobgen.submission.exchange import DryRun
+
+
+def draw_allowances(allowances: Sequence[Allowance], hours: float, gpus: int) -> str:
+    """A line for each limit on GPUs; ``hours`` GPU-hours on ``gpus`` GPUs are the job's."""
+    lines = [
+        f"{each.owner} {part}" for each in allowances for part in _list_limits(each, hours, gpus)
+    ]
+    return "limit: " + "\n       ".join(lines)
+
+
+def _list_limits(allowance: Allowance, hours: float, gpus: int) -> Iterator[str]:
+    if limit := allowance.hours:
+        most = f"{write_hours(limit.left)} of {write_hours(limit.most)} GPU-hours left"
+        yield f"has {most}; this job may use {write_hours(hours)}"
+    if limit := allowance.gpus:
+        yield f"uses {limit.used:.0f} of {limit.most:.0f} GPUs at a time; this job needs {gpus}"
 
 
 def draw_dry_run(preview: Preview, dry: DryRun, ink: Ink, *, scripts: bool, last: str = "") -> str:
