@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 
-class Limit(NamedTuple):
+class GpuLimit(NamedTuple):
     """A limit of a group, and what it uses of it."""
 
     most: float
@@ -24,9 +24,9 @@ class Allowance(NamedTuple):
 
     owner: str
     """``account nlp``, ``ada in account nlp``, ``QOS long``."""
-    hours: Limit | None
+    hours: GpuLimit | None
     """GPU-hours: GrpTRESMins of gres/gpu. None without a limit."""
-    gpus: Limit | None
+    gpus: GpuLimit | None
     """GPUs at the same time: GrpTRES of gres/gpu. None without a limit."""
 
     def is_short_of(self, hours: float, gpus: int) -> bool:
@@ -60,6 +60,6 @@ def _name_owner(record: dict[str, str]) -> Iterator[str]:
         yield f"{user[1]} in account {account[1]}" if user else f"account {account[1]}"
 
 
-def _parse_limit(record: dict[str, str], field: str, units: int = 1) -> Limit | None:
+def _parse_limit(record: dict[str, str], field: str, units: int = 1) -> GpuLimit | None:
     found = _LIMIT.search(record.get(field, ""))
-    return Limit(int(found[1]) / units, int(found[2]) / units) if found else None
+    return GpuLimit(int(found[1]) / units, int(found[2]) / units) if found else None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.scheduler.allowances import Allowance, Limit, parse_allowances
+from jobgen.scheduler.allowances import Allowance, GpuLimit, parse_allowances
 
 # scontrol -o show assoc_mgr of Slurm 22.05.8, less fields
 USER = (
@@ -23,21 +23,24 @@ QOS = "QOS=long(3) UsageRaw=0.0 GrpTRES=cpu=64(0),gres/gpu=32(16) GrpTRESMins=gr
 
 def test_limits_on_gpus_are_read() -> None:
     assert parse_allowances(f"{USER}\n{ACCOUNT}\n{ROOT}\n{QOS}") == [
-        Allowance("ada in account nlp", None, Limit(8, 4)),
-        Allowance("account nlp", Limit(100, 20), None),
-        Allowance("QOS long", Limit(1, 1.5), Limit(32, 16)),
+        Allowance("ada in account nlp", None, GpuLimit(8, 4)),
+        Allowance("account nlp", GpuLimit(100, 20), None),
+        Allowance("QOS long", GpuLimit(1, 1.5), GpuLimit(32, 16)),
     ]
 
 
 def test_more_used_than_allowed_leaves_nothing() -> None:
-    assert Limit(1, 1.5).left == 0
+    assert GpuLimit(1, 1.5).left == 0
 
 
 @pytest.mark.parametrize(
     ("hours", "gpus", "short"), [(80, 8, False), (80.1, 8, True), (1, 9, True)]
 )
 def test_what_a_job_is_short_of(hours: float, gpus: int, short: bool) -> None:
-    assert Allowance("account nlp", Limit(100, 20), Limit(8, 4)).is_short_of(hours, gpus) is short
+    assert (
+        Allowance("account nlp", GpuLimit(100, 20), GpuLimit(8, 4)).is_short_of(hours, gpus)
+        is short
+    )
 
 
 @given(st.text() | st.text("QOSAcountName=()gres/gpu0123456789NTRsMi, \n"))
