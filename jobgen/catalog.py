@@ -247,21 +247,32 @@ class Catalog(NamedTuple):
 
     def suggest(self, name: str = "") -> str:
         """What to write instead of a name that reaches no profile, or of none."""
+        if name and (near := self.suggest_near(name)):
+            return near
+        own = [each.name for each in self.list_traits() if not each.shipped]
+        yours = f"yours: {', '.join(own[:_FEW])}; " if own else ""
+        if not name:
+            return f"add -c NAME (-c local: this machine); {yours}all: jobgen cluster ls"
+        made = f"describe it once: jobgen cluster add {quote(name)} --from LOGIN-HOST"
+        return f"{made}; {yours}all: jobgen cluster ls"
+
+    def suggest_near(self, name: str) -> str:
+        """The profiles that a name may have meant; empty if none is near."""
         from jobgen.data.machines import is_match, rank_nearest
 
         traits = self.list_traits()
-        near = rank_nearest(name, traits, _FEW) if name else []
+        near = rank_nearest(name, traits, _FEW)
         if near:
             alike = sum(is_match(name, each) for each in traits) > len(near)
-            rest = (
-                f"all like it: jobgen cluster ls {quote(name)}"
-                if alike
-                else "all: jobgen cluster ls"
-            )
-            return f"did you mean {join_words(near, 'or')}? {rest}"
-        own = [each.name for each in traits if not each.shipped]
-        yours = f"yours: {', '.join(own[:_FEW])}; " if own else ""
-        return f"add -c NAME (-c local: this machine); {yours}all: jobgen cluster ls"
+            like = f" like it: jobgen cluster ls {quote(name)}" if alike else ": jobgen cluster ls"
+            return f"did you mean {join_words(near, 'or')}? all{like}"
+        file = self._find_beside(name)
+        return f"to use the file {file}: -c ./{file}" if file else ""
+
+    def _find_beside(self, name: str) -> str:
+        """The file in the current folder that was meant by its name alone; empty without one."""
+        files = (name, f"{name}.yaml", f"{name}.yml")
+        return next((file for file in files if "/" not in file and (self.cwd / file).is_file()), "")
 
     def _missing(self, name: str) -> Missing:
         message = f"there is no cluster '{name[:64]}'"

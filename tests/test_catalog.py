@@ -152,7 +152,10 @@ ALIKE = "all like it: jobgen cluster ls"
         ("google", f"did you mean gcp-a3-high, gcp-a3-mega or gcp-a2-ultra? {ALIKE} google"),
         ("amazon h100", "did you mean aws-p5? all: jobgen cluster ls"),
         ("RTX-4090-24GB", "did you mean rtx4090? all: jobgen cluster ls"),
-        ("qqqqqq", "add -c NAME (-c local: this machine); all: jobgen cluster ls"),
+        (
+            "qqqqqq",
+            "describe it once: jobgen cluster add qqqqqq --from LOGIN-HOST; all: jobgen cluster ls",
+        ),
     ],
 )
 def test_an_unknown_name_gets_the_nearest_and_the_command_that_lists(name: str, hint: str) -> None:
@@ -168,7 +171,7 @@ def test_an_unknown_name_gets_the_users_own_profiles_if_none_is_near(
 ) -> None:
     with pytest.raises(Missing) as caught:
         catalog(folders).find_cluster("qqqqqq")
-    here = "add -c NAME (-c local: this machine)"
+    here = "describe it once: jobgen cluster add qqqqqq --from LOGIN-HOST"
     assert caught.value.problems[0].hint == f"{here}; all: jobgen cluster ls"
     for name in ("lab", "one", "two", "zoo"):
         put(folders[1], name)

@@ -63,7 +63,8 @@ def list_profiles(
     catalog = world.open_catalog()
     files = [f for f in catalog.list_clusters() if not word or is_match(word, f.traits)]
     if not files:
-        hint = catalog.suggest(word)
+        example = "name a GPU, a provider or a network, as in: jobgen cluster ls h100"
+        hint = catalog.suggest_near(word) or example
         raise Missing(Diagnostic("J182", f"no cluster profile matches '{clip(word)}'", None, hint))
     listed = (_list_profile(file, brief=brief) for file in files)
     return tuple(sorted(listed, key=lambda each: GROUPS.index(each.group)))

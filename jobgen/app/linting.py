@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.app import clusters
 from jobgen.app.world import World
-from jobgen.errors import Diagnostic, Invalid
+from jobgen.errors import Diagnostic, Invalid, Place
 
 if TYPE_CHECKING:
     from jobgen.catalog import Parent
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
 
 
 _CLUSTER = re.compile(r"^cluster:[ \t]+([\w./-]+)[ \t]*(?:#.*)?$", re.MULTILINE)
-_NEEDS_FILES = re.compile(r"^(?:checkpoint|train):", re.MULTILINE)
 _SAVE_THEMSELVES = frozenset({"hf-trainer", "lightning", "megatron", "torchtitan"})
 """Values of ``train.framework`` with which the program need not look for the stop file."""
-_VARIABLE = re.compile(r"[A-Z]_[A-Z]\w{0,60}['\"]?[=:]")
 
 
 class LintedFile(NamedTuple):
@@ -36,6 +34,8 @@ class LintedFile(NamedTuple):
     problems: tuple[Diagnostic, ...]
     valid: bool
     """Whether it could be used; rules may still find errors in a valid file."""
+    partial: bool = False
+    """Whether it is a job that did not get the checks which need a cluster."""
 
 
 def lint(
@@ -44,8 +44,9 @@ def lint(
     """Each file with all its problems, in the order given.
 
     On a cluster that is named, a job gets every check of ``submit``. Without one, jobs and scripts
-    are judged on the one profile among the files, or a job on the one it names. Raises Missing
-    if there is no such cluster, Invalid if its profile is wrong.
+    are judged on the one profile among the files, or a job on the one it names; that there is none
+    of that name is a warning. Raises Missing if there is no cluster ``cluster``, Invalid if its
+    profile is wrong.
     """
     texts = [(path, _read(world, path)) for path in files]
     if cluster is None:
@@ -94,25 +95,30 @@ def _lint(
     label = world.format_path(path)
     if isinstance(text, Invalid):
         return LintedFile(label, "file", "", text.problems, valid=False)
-    where = where or _asked(world, path, text)
+    unknown: tuple[Diagnostic, ...] = ()
+    if where is None:
+        where, unknown = _find_named(world, path, text)
     checked = check(text, label, parent=_parent(world, path, text), cluster=where)
-    problems = checked.problems
+    problems = (*checked.problems, *unknown)
     if checked.kind == "job" and checked.valid:
         problems = (*problems, *_check_files(world, path, text))
-    return LintedFile(label, checked.kind, text, problems, valid=checked.valid)
+    partial = checked.kind == "job"
+    return LintedFile(label, checked.kind, text, problems, valid=checked.valid, partial=partial)
 
 
 def _check_files(world: World, path: Path, text: str) -> Iterator[Diagnostic]:
-    """What the program's files should mention: the checks of ``submit`` that need no cluster."""
-    if not _NEEDS_FILES.search(text):
-        return
+    """Whether the program's files are there and mention what they should: the checks of ``submit``
+    that need no cluster."""
     from jobgen.app.gathering import gather_files
     from jobgen.app.prepare import judge
     from jobgen.load import load_job
+    from jobgen.resolve.run_files import check_scripts
 
     spec = load_job(text, world.format_path(path))
     facts = gather_files(world, spec, path.resolve().parent)
-    yield from map(judge, (*_check_readers(spec, facts), *_check_stop_file(spec, facts)))
+    missing = (one for one in check_scripts(spec, facts.workdir_files) if one.status != "ok")
+    mentions = (*_check_readers(spec, facts), *_check_stop_file(spec, facts))
+    yield from map(judge, (*missing, *mentions))
 
 
 def _check_readers(spec: Loaded[JobSpec], facts: Facts) -> Iterator[PlanCheck]:
@@ -139,18 +145,26 @@ def _check_stop_file(spec: Loaded[JobSpec], facts: Facts) -> Iterator[PlanCheck]
     yield from check_mention(spec, facts.stop_file_named)
 
 
-def _asked(world: World, path: Path, text: str) -> ClusterProfile | None:
-    """The cluster that a job names, where it sets variables to be judged there."""
+def _find_named(
+    world: World, path: Path, text: str
+) -> tuple[ClusterProfile | None, tuple[Diagnostic, ...]]:
+    """The cluster that a job names, and a warning where there is none of that name here."""
     found = _CLUSTER.search(text)
-    if found is None or not _VARIABLE.search(text):
-        return None
+    if found is None or not _is_job(path, text):
+        return None, ()
     from jobgen.errors import Missing
 
     catalog = world.open_catalog(beside=path.resolve().parent)
     try:
-        return clusters.find(world, found.group(1), catalog).loaded.value
-    except (Missing, Invalid):
-        return None
+        return clusters.find(world, found.group(1), catalog).loaded.value, ()
+    except Missing as error:
+        line = text.count("\n", 0, found.start()) + 1
+        start, end = (at - found.start() + 1 for at in found.span(1))
+        place = Place(world.format_path(path), line, start, end)
+        here = (one._replace(place=place, severity="warning") for one in error.problems)
+        return None, tuple(here)
+    except Invalid:
+        return None, ()
 
 
 def _cluster(world: World, texts: Sequence[tuple[Path, str | Invalid]]) -> ClusterProfile | None:

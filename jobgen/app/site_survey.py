@@ -55,7 +55,8 @@ def survey(transport: Transport) -> Survey:
     if not (found.site.nodes or found.site.groups):
         said = next(iter(found.site.silent.values()), "it lists no nodes")
         message = f"Slurm on {login.host} reports no nodes\n{said}"
-        raise Unreachable(Diagnostic("J412", message, hint="run sinfo there, and try again"))
+        hint = f"run sinfo on {login.host}, and try again; name another host with --from LOGIN-HOST"
+        raise Unreachable(Diagnostic("J412", message, hint=hint))
     return found
 
 

@@ -213,6 +213,7 @@ def _read(tree: Tree, value: F | None) -> Read[F]:
         tree.overrides,
         tuple(tree.variables),
         tuple(tree.programs),
+        tuple(tree.scripts),
         tree.above,
     )
     return Read(loaded, problems, notes)

@@ -41,10 +41,14 @@ def check_job(tree: Tree, cluster: ClusterProfile | None) -> None:
         _check_text(tree, top)
     check_variables(tree)
     run = tree.read_shell(*_RUN)
-    for program in (one for one in run.started if one.is_training):
+    for program in run.started:
         _, place = run.locate(program.start, program.end)
-        tree.programs.append(PlacedProgram(program, place))
-        _check_path(tree, program, place)
+        placed = PlacedProgram(program, place)
+        if program.is_training:
+            tree.programs.append(placed)
+            _check_path(tree, program, place)
+        if program.shell_script or (program.is_training and program.script):
+            tree.scripts.append(placed)
     if tree.programs:
         _check_programs(tree, cluster)
 

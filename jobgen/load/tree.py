@@ -47,6 +47,7 @@ class Tree:
         self.variables: list[Assignment] = []
         """What it sets of the variables that can be judged."""
         self.programs: list[PlacedProgram] = []
+        self.scripts: list[PlacedProgram] = []
         """What ``run:`` starts."""
         self.said = Counter[str]()
         """How many problems of each code were found."""

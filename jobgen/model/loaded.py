@@ -28,7 +28,7 @@ class Assignment(NamedTuple):
 
 
 class PlacedProgram(NamedTuple):
-    """A Python program or a launcher that ``run:`` starts."""
+    """A Python program, a launcher or a shell script that ``run:`` starts."""
 
     program: StartedProgram
     place: Place | None
@@ -48,7 +48,9 @@ class Loaded(NamedTuple, Generic[M]):
     variables: tuple[Assignment, ...] = ()
     """What it sets of NCCL's variables and of those around them."""
     programs: tuple[PlacedProgram, ...] = ()
-    """What ``run:`` starts, in order."""
+    """The Python programs and launchers that ``run:`` starts, in order."""
+    scripts: tuple[PlacedProgram, ...] = ()
+    """Those of Python and of the shell that are files."""
     above: Mapping[str, str] = {}
     """Labels of the profiles that it extends → sha256 of their text."""
 

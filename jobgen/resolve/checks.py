@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import posixpath
-from typing import TYPE_CHECKING, Literal
-
 from jobgen.model.plan import PlanCheck, Shape
 from jobgen.resolve.allocation import ask_memory, merge_options, takes_all
 from jobgen.resolve.checkpoint_folder import check_folder
 from jobgen.resolve.inputs import Inputs
-from jobgen.resolve.run_files import check_files, guess_file
-
-if TYPE_CHECKING:
-    from jobgen.shell.programs import StartedProgram
-
+from jobgen.resolve.run_files import check_files, check_scripts
 
 UNSET = "J221"
 """The code of a secret that is not set: without it nothing can be submitted."""
@@ -22,7 +15,7 @@ UNSET = "J221"
 def run_checks(look: Inputs, shape: Shape) -> tuple[PlanCheck, ...]:
     """Every check, good news too."""
     return (
-        *_scripts(look),
+        *check_scripts(look.spec, look.facts.workdir_files),
         *check_files(look),
         *_limits(look),
         *_secrets(look),
@@ -42,35 +35,6 @@ def _rules(look: Inputs) -> list[PlanCheck]:
         for rule in list_rule_notes(look)
         if rule.severity == "error"
     ]
-
-
-def _scripts(look: Inputs) -> list[PlanCheck]:
-    """Whether the Python files that run: starts are among those that are uploaded."""
-    files = look.facts.workdir_files
-    found: dict[str, PlanCheck] = {}
-    for program, place in look.spec.programs:
-        path = _path_of(program)
-        if files is None or not path or path in found:
-            continue
-        if path in files:
-            found[path] = PlanCheck("ok", f"{path} is in the workdir")
-            continue
-        hint = guess_file(path, files)
-        message = f"{path} is missing from the workdir"
-        # a command before it may have made the file
-        status: Literal["warn", "fail"] = "warn" if program.maybe_made else "fail"
-        found[path] = PlanCheck(status, message, "J220", hint, place or look.spec.find_place("run"))
-    return list(found.values())
-
-
-def _path_of(program: StartedProgram) -> str:
-    """The file of a program below the workdir; empty where it is none, or not certain."""
-    script, folder = program.script, program.folder
-    if not script.endswith(".py") or "$" in script or script.startswith(("/", "~")):
-        return ""
-    if folder is None or not program.command.always:
-        return ""
-    return posixpath.normpath(posixpath.join(folder, script))
 
 
 def _limits(look: Inputs) -> list[PlanCheck]:

@@ -1,4 +1,4 @@
-"""Files that arguments of ``run:`` name: whether they are among those that are uploaded."""
+"""Scripts that ``run:`` starts, and files that their arguments name: whether they are uploaded."""
 
 from __future__ import annotations
 
@@ -13,10 +13,42 @@ from jobgen.resolve.arguments import locate_word, normalize_option, read_options
 from jobgen.resolve.inputs import Inputs
 
 if TYPE_CHECKING:
+    from jobgen.model.job import JobSpec
+    from jobgen.model.loaded import Loaded
     from jobgen.shell.programs import StartedProgram
 
 _MOST_FILES = 1_000
 """So many names are compared with that of a missing file."""
+
+
+def check_scripts(spec: Loaded[JobSpec], files: frozenset[str] | None) -> Iterator[PlanCheck]:
+    """A check of each Python or shell script that ``run:`` starts, once each; ``files`` are the
+    workdir's, None where nobody looked."""
+    seen = set()
+    for program, place in spec.scripts if files is not None else ():
+        path = _locate_script(program)
+        if not path or path in seen:
+            continue
+        seen.add(path)
+        if path in (files or ()):
+            yield PlanCheck("ok", f"{path} is in the workdir")
+            continue
+        message = f"{path} is missing from the workdir"
+        # a command before it may have made the file
+        status: Literal["warn", "fail"] = "warn" if program.maybe_made else "fail"
+        hint = guess_file(path, files or frozenset())
+        yield PlanCheck(status, message, "J220", hint, place or spec.find_place("run"))
+
+
+def _locate_script(program: StartedProgram) -> str:
+    """The file of a program below the workdir; empty where it is none, or not certain."""
+    script = program.script if program.script.endswith(".py") else program.shell_script
+    if not script or "$" in script or script.startswith(("/", "~")):
+        return ""
+    if program.folder is None or not program.command.always:
+        return ""
+    path = posixpath.normpath(posixpath.join(program.folder, script))
+    return "" if path.startswith("..") else path
 
 
 def check_files(look: Inputs) -> Iterator[PlanCheck]:

@@ -96,6 +96,24 @@ class StartedProgram(NamedTuple):
         known = self.script or self.module or self.launcher
         return bool(known) and all(starter.launcher is None for starter in self.list_starters())
 
+    @property
+    def shell_script(self) -> str:
+        """The file of ``bash run.sh``, ``./run.sh``, ``source env.sh``; empty where it is none."""
+        words = self.words
+        if not words or self.script:
+            return ""
+        at = 0
+        if self.name in SHELLS:
+            at = skip_options(words, _SHELL_VALUED)
+            if any(re.fullmatch(r"-\w*[cs]\w*", word.text) for word in words[1:at]):
+                return ""
+        elif self.name in {"source", "."}:
+            at = 1
+        if at >= len(words) or words[at].expands:
+            return ""
+        file = words[at].text
+        return file if (at and self.name in SHELLS) or file.endswith(".sh") else ""
+
 
 def read_programs(text: str) -> list[StartedProgram]:
     """The Python programs and launchers that this text starts, in order.

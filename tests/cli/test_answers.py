@@ -136,6 +136,17 @@ def test_lint_shows_all_problems_and_the_exit_code_says_how_bad(jobgen: Jobgen, 
     assert said.out.count("^") == len("4:00") + len("gpu_per_node")
 
 
+def test_lint_without_a_cluster_sees_missing_scripts_and_unknown_clusters(
+    jobgen: Jobgen, job: Path
+) -> None:
+    job.write_text("cluster: a100x61\n" + JOB.replace("train.py", "trian.py"))
+    said = jobgen("lint")
+    assert said.code == 3
+    assert "job.yaml:1:10: warning[J182]: there is no cluster 'a100x61'" in said.out
+    assert "did you mean a100x16?" in said.out
+    assert "error[J220]: trian.py is missing from the workdir" in said.out
+
+
 @pytest.mark.parametrize("words", [["plan"], ["render"], ["submit"], ["submit", "--dry-run"]])
 def test_every_verb_refuses_a_bad_file_as_lint_does(
     jobgen: Jobgen, job: Path, words: list[str]

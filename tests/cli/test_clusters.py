@@ -66,6 +66,13 @@ def test_a_word_without_a_match_gets_the_nearest(jobgen: Jobgen) -> None:
     assert said.code == 7
     assert "no cluster profile matches 'a100x61'" in said.err
     assert "did you mean a100x16?" in said.err
+    assert "= help: name a GPU, a provider" in jobgen("cluster", "ls", "qqqqqq").err
+
+
+def test_a_profile_can_be_copied(jobgen: Jobgen, tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(jobgen("cluster", "show", "a100x16", "-q").out)
+    assert jobgen("lint", "mine.yaml").code == 0
+    assert "= help: to use the file mine.yaml: -c ./mine.yaml" in jobgen("doctor", "-c", "mine").err
 
 
 def test_a_profile_of_a_second_clone_is_told_from_the_shipped_one(

@@ -7,11 +7,11 @@ import pytest
 from jobgen.model.plan import PlanCheck
 from tests.resolve.made import job, plan
 
-FILES = frozenset({"ds.py", "conf/ds.json", "sub/ds.py", "sub/near.json"})
+FILES = frozenset({"ds.py", "prepare.sh", "conf/ds.json", "sub/ds.py", "sub/near.json"})
 
 
 def missing(run: str, files: frozenset[str] | None = FILES, **keys: str) -> list[PlanCheck]:
-    text = job(run=f"|\n  {run}", launcher="torchrun", **keys)
+    text = job(run=f"|\n  {run}", **{"launcher": "torchrun", **keys})
     return [check for check in plan(text, workdir_files=files).checks if check.code == "J220"]
 
 
@@ -54,6 +54,29 @@ def test_what_an_earlier_command_may_make_is_a_warning() -> None:
 def test_the_nearest_file_is_named() -> None:
     (check,) = missing("ds.py --deepspeed near.json")
     assert check.hint == "did you mean sub/near.json?"
+
+
+@pytest.mark.parametrize(
+    ("run", "path"),
+    [
+        ("bash run.sh", "run.sh"),
+        ("sh -x sub/run", "sub/run"),
+        ("./run.sh --fast", "run.sh"),
+        ("source env.sh && python ds.py", "env.sh"),
+        ("cd sub && bash ../run.sh", "run.sh"),
+        ("bash -lc 'python trian.py'", "trian.py"),
+        ("bash prepare.sh", ""),
+        ("bash /opt/run.sh", ""),
+        ("bash $HOME/run.sh", ""),
+        ("bash -c 'hostname'", ""),
+        ("echo hostname | bash -s", ""),
+        ("if [ -f run.sh ]; then bash run.sh; fi", ""),
+        ("nvidia-smi", ""),
+    ],
+)
+def test_a_script_that_is_not_in_the_workdir_is_reported(run: str, path: str) -> None:
+    found = [check.message for check in missing(run, launcher="srun")]
+    assert found == ([f"{path} is missing from the workdir"] if path else [])
 
 
 # ---- FSDP beside DeepSpeed

@@ -37,6 +37,7 @@ def screen(file: ClusterFile, profile: Loaded[ClusterProfile], ink: Ink, *, whol
     name = defuse(file.name) if file.origin != "file" else defuse(file.label)
     commands = [
         ("its file", f"jobgen cluster show {name} -v"),
+        ("copy it", f"jobgen cluster show {name} -q > mine.yaml"),
         ("check it", f"jobgen doctor -c {name}"),
     ]
     return f"{text}\n{align(commands, indent='  ')}"

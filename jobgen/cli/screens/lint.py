@@ -19,7 +19,8 @@ def screen(files: Sequence[LintedFile], texts: Mapping[str, str], ink: Ink) -> s
     """Every problem with its line, and how many there are."""
     found = _placed(files)
     if not found:
-        return f"{count(len(files), 'file')} checked: {ink('good', 'no problems')}\n"
+        more = " (-c NAME checks all that submit does)" if any(f.partial for f in files) else ""
+        return f"{count(len(files), 'file')} checked: {ink('good', 'no problems')}{more}\n"
     return diagnostics.screen(found, {**texts, **{f.label: f.text for f in files}}, ink)
 
 

@@ -44,14 +44,25 @@ def ls(call: Call, word: str, every: bool) -> None:
     )
 
 
-@verb("show", "jobgen cluster show a100x16", "jobgen cluster show ./clusters/mine.yaml --json")
+@verb(
+    "show",
+    "jobgen cluster show a100x16",
+    "jobgen cluster show a100x16 -q > mine.yaml",
+    "jobgen cluster show ./clusters/mine.yaml --json",
+)
 @click.argument("name", shell_complete=complete_clusters)
 def show(call: Call, name: str) -> None:
-    """Show one profile: its nodes, its network, its login; -v prints its file."""
+    """Show one profile: its nodes, its network, its login.
+
+    -v adds its file and those that it extends; -q prints the file alone, to copy it.
+    """
     from jobgen.app import clusters
     from jobgen.cli.screens import cluster as screens
 
     file, profile = clusters.find(call.world, name)
+    if call.flags.quiet and not call.flags.json:
+        call.output.write_text(file.text)
+        return
     whole = call.flags.verbose > 0
     call.answer(
         lambda: screens.data(file, profile),
