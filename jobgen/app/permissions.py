@@ -94,7 +94,7 @@ def _describe(file: ClusterFile, site: Site) -> list[str]:
     host = login.host or "this machine: jobs would run here"
     lines = [
         f"host  {host}" + (f", port {login.port}" if login.port else ""),
-        f"user  {login.user or 'the one of your ssh configuration'}",
+        f"user  {login.user or 'from ~/.ssh/config, or yours here'}",
         f"root  {site.root}",
     ]
     if _hides_shipped(file):

@@ -108,8 +108,8 @@ def answer_planner(
         raise Missing(
             f"no run of '{ready.plan.name}' on {ready.plan.cluster} has reported its peak memory, "
             "and no bench has measured the links",
-            hint="the program writes it to $JOBGEN_REPORT_FILE: see docs/howto/plan.md; links: "
-            f"jobgen bench allreduce -c {ready.plan.cluster}",
+            hint='the program writes {"peak_reserved_bytes": N} to $JOBGEN_REPORT_FILE; to measure '
+            f"the links: jobgen bench allreduce -c {ready.plan.cluster}",
         )
     found = advise_job(
         ready,

@@ -96,6 +96,6 @@ def check_mention(spec: Loaded[JobSpec], named: bool | None) -> tuple[PlanCheck,
     message = (
         f"no file in the workdir uses ${VARIABLE}: the program does not notice when it should save"
     )
-    hint = "check for that file between steps (docs/howto/checkpoints.md), set checkpoint.to: "
-    hint += "ranks if the program saves on a signal, or train.framework: hf-trainer or lightning"
+    hint = "check for that file between steps, or set checkpoint.to: ranks if the program saves on"
+    hint += " a signal, or train.framework: hf-trainer or lightning"
     return (PlanCheck("warn", message + lost, "J257", hint, spec.find_place("checkpoint")),)

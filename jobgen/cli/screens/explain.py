@@ -79,8 +79,8 @@ def _overview(found: Explained) -> str:
     for hundred, subject in _HUNDREDS.items():
         number = sum(code.code.startswith(hundred) for code in found.codes)
         rows.append((f"jobgen explain '{hundred}*'", f"{count(number, 'code')}: {subject}"))
-    variables = f"{count(found.more, 'variable')} of NCCL, PyTorch, libfabric, UCX, CUDA and others"
-    rows += [("jobgen explain 'NCCL_IB_*'", variables), ("jobgen explain J131", "one in full")]
+    others = f"some of {count(found.more, 'variable')}: NCCL, PyTorch, libfabric, UCX, CUDA"
+    rows += [("jobgen explain 'NCCL_IB_*'", others), ("jobgen explain J131", "one in full")]
     return align(rows)
 
 
@@ -126,10 +126,18 @@ def _finding(said: VariableDiagnostic, ink: Ink) -> str:
     return "\n".join(parts) + "\n"
 
 
+_LONG = 32
+"""A longer name has a line of its own, so that meanings have room beside the others."""
+
+
 def _family(found: Explained, ink: Ink) -> str:
-    """A line for each: its name, its default, what it does."""
-    rows = [(row.name, clip(row.default, 12), row.meaning) for row in found.variables]
-    rows += [(said.entry, "", f"nothing reads it: {said.why}") for said in found.hearsay]
-    used = sum(max(len(row[at]) for row in rows) + 2 for at in (0, 1))
-    room = max(20, ink.width - used)
-    return align((name, usual, clip(text, room)) for name, usual, text in rows)
+    """A line for each: its name and what it does."""
+    rows = [(row.name, row.meaning) for row in found.variables]
+    rows += [(said.entry, f"nothing reads it: {said.why}") for said in found.hearsay]
+    first = min(max(len(name) for name, _ in rows), _LONG)
+    room = max(20, ink.width - first - 2)
+    lines = []
+    for name, text in rows:
+        above = f"{name}\n{'':{first}}" if len(name) > first else f"{name:{first}}"
+        lines.append(f"{above}  {clip(text, room)}\n")
+    return "".join(lines)

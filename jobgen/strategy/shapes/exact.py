@@ -26,7 +26,7 @@ def count_exactly(config: Mapping[str, object]) -> int:
     """
     absent = [name for name in ("torch", "transformers") if find_spec(name) is None]
     if absent:
-        hint = "pip install 'jobgen[train]', or omit --exact"
+        hint = "install them beside jobgen, or omit --exact"
         raise NotBuilt(f"exact counts need {' and '.join(absent)}: {hint}")
     kind = config.get("model_type")
     if not isinstance(kind, str):
