@@ -55,14 +55,29 @@ def require_login(world: World, file: ClusterFile, site: Site) -> None:
     missing = [permission for permission in wanted if permission not in _kept(world)]
     if not missing:
         return
-    message = f"{file.label} comes with this project, and its login is not trusted yet"
-    lines = [message, *_describe(file, site)]
+    lines = [_untrusted(file), *_describe(file, site)]
     if world.consent("\n".join([*lines, f"Trust {named}?"])):
         _keep(world, missing)
         return
-    hint = f"if it is right: jobgen cluster trust {quote(_reference(file))}, or add "
-    hint += f"--trust {quote(named)}"
+    hint = f"{_how_to_trust(file)}, or add --trust {quote(named)}"
     raise Usage(Diagnostic("J187", "\n".join(lines), None, hint))
+
+
+def note_login(world: World, file: ClusterFile, site: Site) -> tuple[Diagnostic, ...]:
+    """A warning where the first connection by this profile would ask for permission."""
+    kept = _kept(world)
+    if name_login(site) in world.trusted or all(one in kept for one in _of_profile(file, site)):
+        return ()
+    message = f"{_untrusted(file)}: submit asks first"
+    return (Diagnostic("J187", message, None, _how_to_trust(file), "warning"),)
+
+
+def _untrusted(file: ClusterFile) -> str:
+    return f"{file.label} comes with this project, and its login is not trusted yet"
+
+
+def _how_to_trust(file: ClusterFile) -> str:
+    return f"if it is right: jobgen cluster trust {quote(_reference(file))}"
 
 
 def trust_profile(world: World, file: ClusterFile, site: Site) -> str:

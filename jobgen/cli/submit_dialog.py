@@ -37,13 +37,18 @@ def preview_job(call: Call, ready: PreparedJob, job: str) -> Preview:
 
 def show_dry_run(call: Call, ready: PreparedJob, dry: DryRun, job: str, *, last: str = "") -> Exit:
     """Print the dry run; ``last`` stands for its last lines where the job has no file."""
+    from jobgen.app.permissions import note_login
+
+    untrusted = note_login(call.world, ready.cluster_file, ready.site)
     call.answer(
         lambda: screens.dump_dry_run(ready, dry),
         lambda ink: screens.draw_dry_run(
             preview_job(call, ready, job), dry, ink, scripts=call.flags.verbose > 0, last=last
         ),
-        warnings=ready.plan.notes,
+        warnings=(*ready.plan.notes, *untrusted),
     )
+    if not call.flags.json:
+        call.complain(untrusted)
     return Exit.DONE
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from jobgen.app import clusters, permissions
 from jobgen.app.permissions import (
+    note_login,
     require_login,
     require_secrets,
     require_workdir,
@@ -81,6 +82,16 @@ def test_another_host_user_or_root_is_another_login(world: World, change: dict[s
     write(world.cwd, **change)
     with pytest.raises(Usage):
         connect(world)
+
+
+def test_what_would_be_asked_is_known_before(world: World) -> None:
+    write(world.cwd)
+    theirs = clusters.find(world, "theirs")
+    (note,) = note_login(world, theirs.file, theirs.site)
+    assert (note.code, note.severity) == ("J187", "warning")
+    assert note.hint == "if it is right: jobgen cluster trust theirs"
+    trust_profile(world, theirs.file, theirs.site)
+    assert note_login(world, theirs.file, theirs.site) == ()
 
 
 def test_no_is_no_and_is_not_kept(world: World) -> None:
