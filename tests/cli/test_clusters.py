@@ -42,7 +42,7 @@ def test_all_profiles_are_listed_in_groups_on_demand(jobgen: Jobgen) -> None:
     assert max(map(len, lines)) <= 80
     assert [name for name in SHIPPED if not re.search(rf"^  {name} ", said, re.M)] == []
     heads = [line for line in lines if not line.startswith(" ")]
-    assert heads == ["This machine", "Cloud", "On-premises"]
+    assert heads == ["This machine, with simulated nodes", "Cloud", "On-premises"]
 
 
 @pytest.mark.parametrize(

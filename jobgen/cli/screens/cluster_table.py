@@ -19,7 +19,7 @@ HEADS = ("CLUSTER", "NODES", "GPUS/NODE", "MEMORY", "NETWORK")
 TITLES: dict[Group, str] = {
     "yours": "Yours",
     "project": "This project",
-    "this machine": "This machine",
+    "this machine": "This machine, with simulated nodes",
     "cloud": "Cloud",
     "on-premises": "On-premises",
 }

@@ -93,7 +93,8 @@ def _state(machine: ClientMachine) -> Verdict:
 def _ledger(machine: ClientMachine) -> Verdict:
     if machine.ledger is not None:
         return fail(machine.ledger.message, machine.ledger.hint, "J434")
-    return succeed(f"{count(machine.runs, 'run')}, not locked" if machine.runs else "no runs yet")
+    runs = f"{count(machine.runs, 'run')}, not locked" if machine.runs else "no runs yet"
+    return succeed(f"run database: {runs}")
 
 
 def _config(machine: ClientMachine) -> Verdict:
