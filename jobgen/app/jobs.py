@@ -180,12 +180,13 @@ def wait(
         while not _enough(records, any_one=any_one):
             before = records
             records = links.refreshed(records)
-            for old, new in zip(before, records, strict=True):
-                if (old.state, old.reason) != (new.state, new.reason):
-                    seen(new)
-            pause = SHORTEST if records != before else choose_pause(records[0], pause)
+            news = _list_news(before, records)
+            for record in news:
+                seen(record)
             if _enough(records, any_one=any_one):
                 break
+            live = (record for record in records if not record.ended)
+            pause = SHORTEST if news else min(choose_pause(record, pause) for record in live)
             if end is not None and world.now() >= end:
                 left = ", ".join(f"{r.alias} is {r.state}" for r in records if not r.ended)
                 raise TimedOut(f"still going after the timeout: {left}")
@@ -195,6 +196,12 @@ def wait(
     from jobgen.app.failures import learn_causes
 
     return learn_causes(world, records)
+
+
+def _list_news(before: Sequence[RunRecord], after: Sequence[RunRecord]) -> list[RunRecord]:
+    """The records with another state or reason; the elapsed time differs at every look."""
+    pairs = zip(before, after, strict=True)
+    return [new for old, new in pairs if (old.state, old.reason) != (new.state, new.reason)]
 
 
 def _enough(records: Sequence[RunRecord], *, any_one: bool) -> bool:

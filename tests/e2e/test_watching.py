@@ -6,6 +6,7 @@ The controller forgets ended jobs after ten seconds here, so that what remains o
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -32,6 +33,8 @@ from jobgen.transport.pipes import PipeChannel
 from jobgen.transport.protocol import BOOTSTRAP, Session
 from tests.cluster import Cluster, Options
 from tests.cluster.processes import Process
+from tests.e2e.runs import submit as submit_job
+from tests.e2e.runs import write
 from tests.waiting import HANG, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -371,3 +374,22 @@ def test_a_refusal_leaves_nothing_there(desk: Desk) -> None:
         desk.submit(options=("--partition=nope",))
     assert set(desk.cluster.scratch.iterdir()) == before
     assert desk.world.ledger.list_runs()[0].ended
+
+
+def test_who_waits_asks_the_controller_less_and_less(testbed: Cluster, tmp_path: Path) -> None:
+    job = {"name": "long", "run": "sleep 600", "nodes": 1, "procs_per_node": 1, "time": "1h"}
+    run = submit_job(testbed, write(tmp_path, {**job, "launcher": "plain", "preflight": "off"}))
+    until(lambda: testbed.state(run.job) == "RUNNING", "the job runs")
+    before = count_queries(testbed)
+    waited = run.jobgen("wait", "--timeout", "20s")
+    asked = count_queries(testbed) - before
+    testbed.slurm("scancel", run.job)
+    assert waited.returncode == 124, waited.stderr
+    # after 0, 1, 2.5, 4.8, 8.1, 13.2 and 20 s; a question each second would make 20
+    assert asked <= 10
+
+
+def count_queries(cluster: Cluster) -> int:
+    """How often the controller was asked about jobs."""
+    told = re.findall(r"REQUEST_JOB_(?:INFO|USER_INFO)\w* .*count:(\d+)", cluster.slurm("sdiag"))
+    return sum(map(int, told))
