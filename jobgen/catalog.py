@@ -35,6 +35,7 @@ _LIMIT = (1 << 20) + 1
 
 
 _Entry = tuple[str, Path, str]
+_Index = dict[str, list[_Entry]]
 """Origin, path and label of a profile's file."""
 
 
@@ -122,18 +123,15 @@ class Catalog(NamedTuple):
         """The profile of this name, or in this file. Raises Missing with the nearest names."""
         if "/" in name or name.endswith(_SUFFIXES):
             return self._file(name)
-        found = [f for f in self._files() if f[1].stem == name]
-        if not found:
+        index = self._index()
+        if name not in index:
             raise self._missing(name)
-        return self._read(found[0], found[1:])
+        return self._read(index[name], index)
 
     def list_clusters(self) -> list[ClusterFile]:
         """Every profile that a name reaches, by name; those hidden are in ``shadows``."""
-        by_name: dict[str, list[tuple[str, Path, str]]] = {}
-        for entry in self._files():
-            by_name.setdefault(entry[1].stem, []).append(entry)
-        named = sorted(by_name.items())
-        return [self._read(entries[0], entries[1:]) for _, entries in named]
+        index = self._index()
+        return [self._read(entries, index) for _, entries in sorted(index.items())]
 
     def read_templates(self, kind: str) -> dict[str, str]:
         """The shipped templates of a scheduler, file name → text.
@@ -168,7 +166,7 @@ class Catalog(NamedTuple):
         if not path.is_file():
             hint = "give the path of a profile, or a name: jobgen cluster ls"
             raise Missing(Diagnostic("J182", f"there is no cluster profile '{name}'", None, hint))
-        return self._read((OWN if self._is_own(path) else "file", path, name), ())
+        return self._read([(OWN if self._is_own(path) else "file", path, name)], self._index())
 
     def _is_own(self, path: Path) -> bool:
         """Whether this file lies in the folder of the user's own configuration."""
@@ -178,6 +176,13 @@ class Catalog(NamedTuple):
             or path.resolve().is_relative_to(folder.resolve())
             for folder in own
         )
+
+    def _index(self) -> _Index:
+        """Every profile's file by its name, the one that is used first."""
+        index: _Index = {}
+        for entry in self._files():
+            index.setdefault(entry[1].stem, []).append(entry)
+        return index
 
     def _files(self) -> Iterator[_Entry]:
         """Every profile's file in the order in which a name is looked up: origin, path, label.
@@ -203,11 +208,12 @@ class Catalog(NamedTuple):
                 continue
         return str(path)
 
-    def _read(self, entry: _Entry, others: Sequence[_Entry]) -> ClusterFile:
-        origin, path, label = entry
+    def _read(self, entries: Sequence[_Entry], index: _Index) -> ClusterFile:
+        """The first of these; the others are hidden by it."""
+        (origin, path, label), *others = entries
         text = _text(path, label)
         hidden = tuple(Hidden(origin, label) for origin, _, label in others)
-        above = self._above(path, text, self._extendable(origin), ())
+        above = self._above(path, text, self._extendable(origin), (), index)
         return ClusterFile(path.stem, text, label, origin, path, hidden, above)
 
     def find_parent(self, path: Path, text: str) -> Parent | None:
@@ -219,22 +225,27 @@ class Catalog(NamedTuple):
         origin = OWN if self._is_own(path) else ""
         shipped_one = path.resolve().parent == find_shipped("clusters").resolve()
         allowed = self._extendable(SHIPPED if shipped_one else origin)
-        return self._above(path, text, allowed, ())
+        return self._above(path, text, allowed, (), self._index())
 
     def _above(
-        self, path: Path, text: str, allowed: tuple[str, ...], below: tuple[Path, ...]
+        self,
+        path: Path,
+        text: str,
+        allowed: tuple[str, ...],
+        below: tuple[Path, ...],
+        index: _Index,
     ) -> Parent | None:
         match = _EXTENDS.search(text)
         if not match or len(below) == _LEVELS:
             return None
         here = path.resolve()
-        for origin, found, label in self._files():
-            usable = found.stem == match.group(2) and (not allowed or origin in allowed)
+        for origin, found, label in index.get(match.group(2), ()):
+            usable = not allowed or origin in allowed
             if usable and found.resolve() not in (here, *below):
                 above = _text(found, label)
                 # what stands above it may extend no more than it may itself
                 rest = self._extendable(origin) or allowed
-                return Parent(above, label, self._above(found, above, rest, (*below, here)))
+                return Parent(above, label, self._above(found, above, rest, (*below, here), index))
         return None
 
     def _extendable(self, origin: str) -> tuple[str, ...]:
