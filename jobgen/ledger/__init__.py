@@ -11,6 +11,7 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack
 
 from jobgen.errors import JobgenError, Missing, Usage
@@ -166,17 +167,15 @@ class Ledger(LeasedDatabase):
         live_first: bool = True,
     ) -> tuple[RunRecord, ...]:
         """Runs, newest first; a limit takes those that have not ended before newer ones."""
-        conditions = {
-            "cluster = ?": cluster,
-            "name = ?": name,
-            "ended = ?": 0 if live_only else None,
-        }
-        where, values = _where(conditions)
-        order = "ended, created DESC" if live_first else "created DESC, number DESC"
-        query = f"SELECT data FROM runs {where} ORDER BY {order} LIMIT ?"  # noqa: S608
-        rows = self.read(query, (*values, -1 if limit is None else limit))
-        records = [_record(row[0]) for row in rows]
-        return tuple(sorted(records, key=lambda record: record.created, reverse=True))
+        rows: list[Any] = []
+        for ended in (0,) if live_only else (0, 1):
+            # one value of ended at a time: then the index gives the order, and nothing is sorted
+            where, values = _where({"ended = ?": ended, "cluster = ?": cluster, "name = ?": name})
+            query = f"SELECT created, number, data FROM runs {where} ORDER BY created DESC LIMIT ?"  # noqa: S608
+            most = -1 if limit is None else limit - len(rows) if live_first else limit
+            rows += self.read(query, (*values, most))
+        rows.sort(key=itemgetter(0, 1), reverse=True)
+        return tuple(_record(data) for _, _, data in rows[:limit])
 
     def count_runs(self) -> int:
         """How many runs there are."""
@@ -184,10 +183,8 @@ class Ledger(LeasedDatabase):
 
     def find_last(self, name: str | None = None, *, cluster: str | None = None) -> RunRecord | None:
         """The newest run, of this name and on this cluster where they are given."""
-        where, values = _where({"cluster = ?": cluster, "name = ?": name})
-        query = f"SELECT data FROM runs {where} ORDER BY created DESC, number DESC LIMIT 1"  # noqa: S608
-        rows = self.read(query, values)
-        return _record(rows[0][0]) if rows else None
+        newest = self.list_runs(name=name, cluster=cluster, limit=1, live_first=False)
+        return newest[0] if newest else None
 
     def get_bundle(self, token: str) -> dict[str, bytes]:
         """The rendered files that a run was submitted with, by path."""
