@@ -246,8 +246,10 @@ def draw_next(preview: Preview) -> str:
     codes = {check.code for check in failed}
     if preview.answer.forced and UNSET not in codes:
         return f"Next: {call.command('submit', '--force')}"
-    if codes == {UNFIT} and (change := _find_change(preview)):
-        return f"Next: {call.command('plan', sets=(change,))}"
+    if codes == {UNFIT}:
+        change = _find_change(preview)
+        more = () if change else ("--section", "memory")
+        return f"Next: {call.command('plan', *more, sets=(change,) if change else ())}"
     if codes == {UNSET}:
         return f"Next: {call.command('plan')}"
     known = next((check.code for check in failed if check.code != PLAIN), "")
@@ -259,12 +261,9 @@ def _find_change(preview: Preview) -> str:
     advice = preview.answer.advice.advice
     if advice is None:
         return ""
-    for lever in advice.levers:
-        key, _, value = lever.change.partition(": ")
-        if lever.fits and value and " " not in value:
-            return f"{key}={value}"
-    same = advice.smallest_nodes is not None and advice.smallest_nodes <= preview.plan.shape.nodes
-    return "train.strategy=auto" if same and not advice.why else ""
+    alone = (one for one in advice.levers if one.fits and len(one.changes) == 1 and not one.note)
+    lever = next(alone, None)
+    return lever.changes[0].replace(": ", "=", 1) if lever else ""
 
 
 def draw_verdict(preview: Preview) -> str:
