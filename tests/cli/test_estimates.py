@@ -207,7 +207,12 @@ def test_the_right_example_is_right_on_a_cluster(jobgen: Jobgen, folder: Path, c
 
 def test_a_step_that_mostly_waits_says_so(jobgen: Jobgen, folder: Path) -> None:
     _write(folder, "fsdp2")
-    small = ("train.seq_len=1024", "train.activation_checkpointing=full", "gpus_per_node=4")
+    small = (
+        "train.model=mistralai/Mistral-7B-v0.1",
+        "train.seq_len=1024",
+        "train.activation_checkpointing=full",
+        "gpus_per_node=4",
+    )
     words = [word for one in small for word in ("--set", one)]
     said = jobgen("plan", "job.yaml", "-c", "rtx4090", *words)
     assert re.search(r"; \d\d % of it waits for the network", " ".join(said.out.split()))
