@@ -111,7 +111,8 @@ def _describe_choice(advice: Advice) -> list[str]:
 def _count_able(options: Sequence[StrategyOption]) -> tuple[int, str]:
     """How many fit; how many more are tight, in words."""
     fit, tight = (sum(one.verdict == word for one in options) for word in ("fits", "tight"))
-    return fit, f", {tight} {'is' if tight == 1 else 'are'} tight" if tight else ""
+    verb = "is" if tight == 1 else "are"
+    return fit, f", {tight} {verb} tight" if tight else ""
 
 
 def _list_levers(advice: Advice) -> list[str]:
