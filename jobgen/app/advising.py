@@ -45,7 +45,8 @@ def advise_job(
     """
     if ready.planner_request is None:
         return Advised(None)
-    ask, missing, auto = ready.planner_request
+    request = ready.planner_request
+    ask, missing, auto = request.ask, request.missing, request.auto
     if ask is None:
         return Advised(None, missing, tuple(measured), links=tuple(links))
     if calibrated and measured:
@@ -57,13 +58,9 @@ def advise_job(
     found = advise(ask, auto=auto)
     shown = found.first_option
     if shown is not None and shown.verdict == "no":
-        from jobgen.strategy.choice.levers import find_fewest_nodes, find_levers
+        from jobgen.strategy.choice.levers import find_help
 
-        nodes_and_how = find_fewest_nodes(ask)
-        count, how = nodes_and_how or (None, "")
-        found = found._replace(
-            levers=find_levers(shown, ask), smallest_nodes=count, smallest_by=how
-        )
+        found = found._replace(**find_help(shown, ask, auto=auto)._asdict())
     if nodes:
         from jobgen.strategy.choice.scale import scale
 
@@ -126,7 +123,8 @@ class Compared(NamedTuple):
 def compare_clusters(
     world: World, job: Path, clusters: Sequence[str], sets: Sequence[str] = ()
 ) -> Compared:
-    """A job's work on each cluster: as many tokens as the first one does in the job's time.
+    """A job's work on each cluster, once for each profile: as many tokens as the first one does in
+    the job's time.
 
     Raises Invalid and Missing like ``prepare``.
     """
@@ -134,12 +132,16 @@ def compare_clusters(
 
     offers: list[Offer] = []
     unknown, tokens = {}, 0.0
+    profiles = set()
     for name in clusters:
         ready = prepare(world, job, name, sets, with_upload=False)
+        if ready.cluster_file.label in profiles:
+            continue
+        profiles.add(ready.cluster_file.label)
         found = advise_job(ready)
         shown = found.advice.first_option if found.advice else None
         if shown is None:
-            unknown[name] = found.missing or "the job has no train:"
+            unknown[name] = found.missing or "the job has no train: section"
             continue
         speed = shown.step.rate if shown.step else 0.0
         size = ready.plan.shape

@@ -140,7 +140,7 @@ def examine(
     if spec is None or profile is None:
         return ExaminedJob(None, arrange((*problems, *read.notes)), ())
     gathered = gather(world, spec, file.base, profile.loaded.value.name if with_upload else None)
-    files = _Files(profile, file.base, catalog)
+    files = _Files(profile, file.base, catalog, _name_memory_command(file.label, cluster, sets))
     problems += gathered.problems
     examined = _decide(world, gathered, files, problems)
     if read.loaded is None:
@@ -167,6 +167,25 @@ class _Files(NamedTuple):
     profile: Profile
     base: Path
     catalog: Catalog
+    memory_command: str
+    """What shows the memory of this very job."""
+
+
+def _name_memory_command(label: str, cluster: str | None, sets: Sequence[str]) -> str:
+    from jobgen.shell import join
+
+    where = ("-c", cluster) if cluster else ()
+    changed = [word for one in sets for word in ("--set", one)]
+    return join(["jobgen", "plan", label, *where, *changed, "--section", "memory"])
+
+
+def _name_command(check: PlanCheck, command: str) -> PlanCheck:
+    """The check of memory with the command that its hint lacks; every other as it is."""
+    from jobgen.resolve.planner_request import UNFIT
+
+    if check.code != UNFIT or check.status == "ok":
+        return check
+    return check._replace(hint=f"{check.hint}: {command}")
 
 
 def _decide(
@@ -179,9 +198,12 @@ def _decide(
     found = resolve.examine(gathered.job, profile, gathered.facts)
     if problems or found.plan is None:
         every = (*problems, *_new(found.problems, problems))
-        return ExaminedJob(None, arrange(every), found.checks)
+        checks = (_name_command(check, files.memory_command) for check in found.checks)
+        return ExaminedJob(None, arrange(every), tuple(checks))
     notes = (*clusters.note_hidden(files.profile.file), *found.plan.notes)
-    plan, bundle = _render(world, files.catalog, found.plan._replace(notes=notes))
+    checks = (_name_command(check, files.memory_command) for check in found.plan.checks)
+    decided = found.plan._replace(notes=notes, checks=tuple(checks))
+    plan, bundle = _render(world, files.catalog, decided)
     ready = PreparedJob(
         gathered.job,
         profile,
@@ -260,6 +282,16 @@ def choose_error(problems: Sequence[Diagnostic]) -> type[JobgenError] | None:
     if others:
         return CheckFailed
     return Unfit if errors else None
+
+
+def read_cluster_name(world: World, job: Path, sets: Sequence[str] = ()) -> str | None:
+    """The cluster that the job itself names. Raises Invalid if the file cannot be read."""
+    from jobgen.load import read_job
+
+    file = _read_file(world, job, None)
+    read = read_job(file.text, file.label, sets=sets)
+    spec = read.loaded or read.partial
+    return spec.value.cluster if spec else None
 
 
 def refuse_failing(ready: PreparedJob, *, force: bool = False) -> None:

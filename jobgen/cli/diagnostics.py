@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -92,8 +93,14 @@ def _excerpt(problem: Diagnostic, texts: Mapping[str, str], ink: Ink) -> list[st
 
 def _below(word: str, text: str, ink: Ink, gutter: str = " ") -> list[str]:
     head = f"{gutter} = {word}: "
-    body = fold(defuse(text), ink.width - len(head), " " * len(head))
+    whole = _COMMAND.sub(lambda found: found[0].replace(" ", _JOINED), defuse(text))
+    body = fold(whole, ink.width - len(head), " " * len(head)).replace(_JOINED, " ")
     return [ink("faint", head) + body]
+
+
+_COMMAND = re.compile(r"(?<=: )jobgen [^;()]*[^;() ]")
+"""A command in a hint: it stays on one line, so that it can be copied."""
+_JOINED = "\0"
 
 
 def _line(place: Place, texts: Mapping[str, str]) -> str | None:

@@ -58,6 +58,8 @@ class PlannerAnswer(NamedTuple):
     """The failed checks; of memory as it is estimated here, calibrated or not."""
     forced: bool = False
     """Whether they are overruled."""
+    nodes: tuple[int, ...] = ()
+    """The numbers of nodes of the scaling table."""
 
 
 def prepare_preview(call: Call, job: Path, options: PlanOptions) -> Preview:
@@ -66,10 +68,11 @@ def prepare_preview(call: Call, job: Path, options: PlanOptions) -> Preview:
     from jobgen.app.prepare import prepare
     from jobgen.cli.screens.plan_summary import Invocation, Preview
 
-    ready = prepare(call.world, job, choose_cluster(call, options), call.flags.sets)
+    cluster = choose_cluster(call, job, options)
+    ready = prepare(call.world, job, cluster, call.flags.sets)
     planned = plan(call.world, ready, diff=options.earlier, context=options.context)
     answer = answer_planner(call, ready, job, options)
-    invocation = Invocation(str(job), call.flags, choose_cluster(call, options))
+    invocation = Invocation(str(job), call.flags, cluster)
     return Preview(planned, answer, invocation)
 
 
@@ -85,9 +88,15 @@ def list_hidden_errors(preview: Preview, flags: Flags, options: PlanOptions) -> 
     return [judge(check) for check in failed if not (verdict and check.code == UNFIT)]
 
 
-def choose_cluster(call: Call, options: PlanOptions) -> str | None:
-    """The cluster of the plan: the one of ``-c``, else the first that is compared."""
-    return call.flags.cluster or next(iter(_names(options)), None)
+def choose_cluster(call: Call, job: Path, options: PlanOptions) -> str | None:
+    """The cluster of the plan: the one of ``-c``, None if the job names it, else the first that is
+    compared."""
+    from jobgen.app.prepare import read_cluster_name
+
+    names = _names(options)
+    if call.flags.cluster or not names or read_cluster_name(call.world, job, call.flags.sets):
+        return call.flags.cluster
+    return names[0]
 
 
 def _names(options: PlanOptions) -> list[str]:
@@ -120,10 +129,12 @@ def answer_planner(
         links=links,
     )
     names = _names(options)
+    first = call.flags.cluster or ready.job.value.cluster
+    names = [first, *names] if first and names else names
     beside = compare_clusters(call.world, job, names, call.flags.sets) if names else None
     exact = describe_count(ready) if options.exact else ""
     failed = tuple(_failing(found, ready))
-    answer = PlannerAnswer(found, beside, options.why, exact, failed, options.force)
+    answer = PlannerAnswer(found, beside, options.why, exact, failed, options.force, options.nodes)
     if options.html is not None:
         _write_page(answer, ready, options.html)
     return answer
@@ -160,8 +171,9 @@ def choose_exit(said: PlannerAnswer, planned: Planned, options: PlanOptions) -> 
     return Exit.DIFFERENT if options.exit_code and planned.differences else Exit.DONE
 
 
-def draw_section(said: PlannerAnswer, ink: Ink) -> str:
-    """The memory section in full; a line if something is missing, nothing without ``train``."""
+def draw_section(said: PlannerAnswer, ink: Ink, *, every: bool = False) -> str:
+    """The memory section in full; a line if something is missing, nothing without ``train``. With
+    ``every`` also the changes that would not help."""
     found = said.advice
     if found.advice is None and not found.missing:
         return ""
@@ -171,7 +183,7 @@ def draw_section(said: PlannerAnswer, ink: Ink) -> str:
     else:
         from jobgen.cli.screens import advice
 
-        parts = [advice.screen(found.advice, ink, reasons=said.why)]
+        parts = [advice.screen(found.advice, ink, reasons=said.why, every=every, nodes=said.nodes)]
     known = [f"{ink('strong', 'Measured')}\n{_measured(found)}"] if _has_measured(found) else []
     return "\n".join([*_draw_counted(said, ink), *parts, *known, *_draw_compared(said, ink)])
 
@@ -185,8 +197,12 @@ def draw_extras(said: PlannerAnswer, ink: Ink) -> str:
     if found.advice is not None:
         from jobgen.cli.screens import advice, scaling
 
-        parts.append(scaling.screen(found.advice.scale, ink))
+        parts.append(scaling.screen(found.advice, said.nodes, ink))
         parts.append(advice.draw_why(found.advice, ink) if said.why else "")
+    elif said.nodes:
+        missing = found.missing or "the job has no train: section"
+        text = fold(defuse(missing), ink.width - 2, "  ")
+        parts.append(f"{ink('strong', 'How it scales')}\n  not estimated: {text}\n")
     return "\n".join(part for part in [*parts, *_draw_compared(said, ink)] if part)
 
 
@@ -262,7 +278,7 @@ def _write_page(said: PlannerAnswer, ready: PreparedJob, path: Path) -> None:
 
     advice = said.advice.advice
     if advice is None:
-        missing = said.advice.missing or "the job has no train:"
+        missing = said.advice.missing or "the job has no train: section"
         raise Usage(f"there is nothing to draw: {missing}", hint="jobgen explain J250")
     title = f"{ready.plan.name} on {ready.plan.cluster}"
     compared = said.compared

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 from jobgen import strategy
 from jobgen.model.launchers import get_facts
-from jobgen.strategy.model_sizes import read_sizes
+from jobgen.strategy.model_sizes import find_unknown_model, read_sizes
+from jobgen.strategy.spec import TRAITS
 
 if TYPE_CHECKING:
+    from jobgen.errors import Severity
     from jobgen.load.tree import Path, Tree
     from jobgen.model.job import JobSpec
     from jobgen.model.train import Train
@@ -16,15 +18,31 @@ if TYPE_CHECKING:
 
 def check(tree: Tree, spec: JobSpec, train: Train) -> None:
     """Say it at the key that it is about."""
+    _check_model(tree, train)
+    launcher, world = spec.launcher.type or "", _world(spec)
     if train.strategy.type == "auto":
         train = train.replace(strategy="ddp")  # what is wrong with every strategy
+        if strategy.choose_framework(train, launcher) in TRAITS["3d"].frameworks:
+            world = None  # auto may divide the ranks by tp and pp
     known, _ = read_sizes(train, {})
-    launcher = spec.launcher.type or ""
-    for fault in strategy.check_train(train, known, _world(spec), launcher=launcher):
+    for fault in strategy.check_train(train, known, world, launcher=launcher):
         path: Path = ("train", *fault.path)
         while len(path) > 1 and path not in tree.places:
             path = path[:-1]
         tree.say(fault.code, f"train: {fault.message}", path, fault.hint)
+
+
+def _check_model(tree: Tree, train: Train) -> None:
+    """Warn of a name that resembles one whose sizes are known: its memory is not estimated."""
+    unknown = find_unknown_model(train)
+    if unknown is None:
+        return
+    auto = train.strategy.type == "auto"
+    code = "J250" if auto else "J254"
+    severity: Severity = "warning" if auto or unknown.near else "note"
+    cannot = "strategy: auto cannot choose" if auto else "memory is not estimated"
+    message = f"train.model: unknown sizes of '{unknown.name}', so that {cannot}"
+    tree.note(code, message, ("train", "model"), unknown.hint, severity)
 
 
 def _world(spec: JobSpec) -> strategy.RankLayout | None:

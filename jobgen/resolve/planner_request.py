@@ -6,20 +6,23 @@ said.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from jobgen.errors import Invalid
+from jobgen.errors import Diagnostic, Invalid, raise_errors
 from jobgen.model.plan import Estimate, PlanCheck, Shape
 from jobgen.resolve.inputs import Inputs
+from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
-    from jobgen.strategy import RankLayout
+    from jobgen.strategy import RankLayout, TrainDiagnostic
     from jobgen.strategy.choice.offer import StrategyOption
     from jobgen.strategy.choice.setups import Ask
 
 UNFIT = "J251"
-"""The code of a plan that does not fit into the GPUs' memory."""
+"""The code of a plan that does not fit into the GPUs' memory. The hint of its check is a sentence
+that the command which shows the memory completes: only the caller has the person's words."""
 _GIB = 1 << 30
 
 
@@ -32,6 +35,8 @@ class PlannerRequest(NamedTuple):
     """What the planner would have to know."""
     auto: bool = False
     """Whether the planner chooses the strategy."""
+    lacks_gpu: bool = False
+    """Whether it is the GPU that is missing, not the model's sizes."""
 
 
 class ResolvedTrain(NamedTuple):
@@ -66,7 +71,7 @@ def build_request(look: Inputs, size: Shape, launcher: str, train: Train) -> Pla
     found = read_machine(look.cluster)
     if found is None:
         missing = f"cluster {look.cluster.name} sets no nodes.gpu"
-        return PlannerRequest(None, missing, auto)
+        return PlannerRequest(None, missing, auto, lacks_gpu=True)
     from jobgen.strategy.choice.setups import VARIED, Ask
     from jobgen.strategy.shapes import build_model
 
@@ -91,22 +96,85 @@ def choose_strategy(
         simple = train.replace(strategy="ddp")
         return ResolvedTrain(simple, "auto: the simplest strategy, because the job uses no GPUs")
     if request.ask is None:
-        message = f"train: strategy: auto needs the model and the GPU: {request.missing}"
-        hint = "set train.model to a Hub id, a config.json or sizes; or name a strategy"
-        raise Invalid(look.diagnose_job("J250", message, "train", "strategy", hint=hint))
+        raise Invalid(_diagnose_missing(look, train, request))
     from jobgen.strategy.choice import advise
 
     best = advise.choose_first(request.ask) or advise.find_least(request.ask)
     if best is None:
+        from jobgen.strategy import check_train
+
+        simple = request.ask.train
+        faults = check_train(
+            simple, request.ask.sizes, request.ask.world, launcher=request.ask.launcher
+        )
+        raise_errors(Invalid, [diagnose_train(look, fault) for fault in faults])
         message = "train: no strategy supports this combination of ranks, batch and framework"
         hint = "name a strategy to see why it fails"
         raise Invalid(look.diagnose_job("J250", message, "train", "strategy", hint=hint))
     rung, found = best
     estimate = _summarize(found, request.ask)
     need = f"{estimate.total / _GIB:.1f} of {estimate.limit / _GIB:.1f} GiB"
-    said = {"fits": "simplest strategy that fits", "tight": "simplest strategy that fits, barely"}
+    said = {"fits": "simplest strategy that fits", "tight": "simplest strategy that is tight"}
     why = f"auto: {said.get(found.verdict, 'nothing fits; this one needs least')}, {need} per GPU"
     return ResolvedTrain(rung.train, why, estimate)
+
+
+def _diagnose_missing(look: Inputs, train: Train, request: PlannerRequest) -> Diagnostic:
+    """What ``auto`` would have to know, at the key that can say it."""
+    from jobgen.strategy.model_sizes import find_unknown_model
+
+    if request.lacks_gpu:
+        message = f"train: strategy: auto needs the GPU: {request.missing}"
+        hint = "set nodes.gpu in the profile; or name a strategy"
+        return look.diagnose_job("J250", message, "train", "strategy", hint=hint)
+    unknown = find_unknown_model(train)
+    if unknown is None:
+        message = f"train: strategy: auto needs the sizes of the model: {request.missing}"
+        hint = "set train.model to a Hub id, a config.json or sizes; or name a strategy"
+        key = "strategy" if train.model is None else "model"
+        return look.diagnose_job("J250", message, "train", key, hint=hint)
+    message = (
+        f"train.model: unknown sizes of '{unknown.name}', so that strategy: auto cannot choose"
+    )
+    hint = f"{unknown.hint}; or name a strategy"
+    return look.diagnose_job("J250", message, "train", "model", hint=hint)
+
+
+def diagnose_train(look: Inputs, fault: TrainDiagnostic) -> Diagnostic:
+    """What cannot work, at its key, or at the nearest that the job writes."""
+    path: tuple[str, ...] = ("train", *fault.path)
+    while len(path) > 1 and path not in look.spec.places:
+        path = path[:-1]
+    return look.diagnose_job(fault.code, f"train: {fault.message}", *path, hint=fault.hint)
+
+
+def check_layout(
+    look: Inputs, chosen: ResolvedTrain, request: PlannerRequest
+) -> Iterator[PlanCheck]:
+    """A warning where ``auto`` divides the model only because the batch is too small, or odd, for
+    all ranks."""
+    ask, total = request.ask, chosen.train.global_batch
+    if not request.auto or ask is None or total is None:
+        return
+    from jobgen.strategy.batch import find_multiple
+    from jobgen.strategy.choice.advise import choose_first
+    from jobgen.strategy.mesh import build_mesh
+
+    ranks, every = (build_mesh(one, ask.world).data for one in (chosen.train, ask.train))
+    enough = find_multiple(ask.train, every)
+    if ranks >= every or enough == total:
+        return
+    best = choose_first(ask._replace(train=ask.train.replace(global_batch=enough)))
+    if best is None or best[1].setup.mesh.data <= ranks:
+        return
+    sizes = ((axis, getattr(chosen.train, axis)) for axis in ("tp", "pp", "cp"))
+    split = " x ".join(f"{axis} {size}" for axis, size in sizes if size > 1)
+    message = (
+        f"train: global_batch {total} leaves {count(ranks, 'data-parallel rank')} ({split}); "
+        f"with {enough}, {best[1].title} would do"
+    )
+    place = look.spec.find_place("train", "global_batch")
+    yield PlanCheck("warn", message, "J253", f"set global_batch: {enough}", place)
 
 
 def estimate_memory(chosen: ResolvedTrain, request: PlannerRequest) -> Estimate | None:
@@ -141,12 +209,11 @@ def check_memory(look: Inputs, estimate: Estimate) -> PlanCheck:
         return PlanCheck("ok", f"fits: {message}")
     place = look.spec.find_place("train", _decisive(look))
     if estimate.verdict == "tight":
-        hint = "see what uses the memory: jobgen plan"
-        return PlanCheck("warn", f"tight: {message}", UNFIT, hint, place)
+        message = f"tight: {message}; {estimate.note}"
+        return PlanCheck("warn", message, UNFIT, "see what uses the memory", place)
     if estimate.total <= estimate.limit:
         message = f"{estimate.note}; {message}"
-    hint = "see the cheapest changes under 'What would help': jobgen plan"
-    return PlanCheck("fail", f"does not fit: {message}", UNFIT, hint, place)
+    return PlanCheck("fail", f"does not fit: {message}", UNFIT, "see what would help", place)
 
 
 def _decisive(look: Inputs) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from jobgen.model.train import Train
     from jobgen.resolve.program import Program
     from jobgen.shell import Word
-    from jobgen.strategy import ModelSizes, Note, RankLayout, Strategy, TrainDiagnostic
+    from jobgen.strategy import ModelSizes, Note, RankLayout, Strategy
     from jobgen.strategy.frameworks import Configured
     from jobgen.strategy.shapes import Architecture
 
@@ -71,7 +71,7 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
     known, found = read_sizes(train, texts)
     world = planner_request.describe_world(look, size)
     found += strategy.check_train(train, known, world, launcher=launcher)
-    raise_errors(Invalid, [_problem(look, fault) for fault in found])
+    raise_errors(Invalid, [planner_request.diagnose_train(look, fault) for fault in found])
     raise_errors(Invalid, list(_fewer(look, train, known, world, launcher)))
     configured = tuple(
         check_configs(look, size, launcher, strategy.choose_framework(train, launcher))
@@ -93,7 +93,7 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
             model=arch,
         )
     )
-    raise_errors(Invalid, [_problem(look, fault) for fault in made.faults])
+    raise_errors(Invalid, [planner_request.diagnose_train(look, fault) for fault in made.faults])
     raise_errors(Invalid, _places(look, made, runs))
     _tell(look, decided, sized, chosen.why)
     estimate = planner_request.estimate_memory(chosen, request)
@@ -118,7 +118,8 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
     folders = check_options(look, size, decided.framework, runs.argv)
     values = (one.check for one in differing)
     fits = (planner_request.check_memory(look, estimate),) if estimate else ()
-    checks = (*fits, *clashes, *values, *unread, *folders)
+    layout = planner_request.check_layout(look, chosen, request)
+    checks = (*fits, *layout, *clashes, *values, *unread, *folders)
     part = Part(NAME, env=made.env, files=made.files, notes=(*configured, *notes), checks=checks)
     saves = Saves(decided.framework, made.saves, made.signal)
     return Trained((part,), made.args, made.launcher, made.chosen, saves, estimate, request)
@@ -227,13 +228,6 @@ def _name_fewer_ranks(decided: Strategy, size: Shape) -> Iterator[Note]:
             "must divide global_batch by WORLD_SIZE"
         )
         yield Note(message, ("nodes",))
-
-
-def _problem(look: Inputs, fault: TrainDiagnostic) -> Diagnostic:
-    path: tuple[str, ...] = (NAME, *fault.path)
-    while len(path) > 1 and path not in look.spec.places:
-        path = path[:-1]
-    return look.diagnose_job(fault.code, f"train: {fault.message}", *path, hint=fault.hint)
 
 
 def _tell(look: Inputs, decided: Strategy, sized: Sized, why: str) -> None:

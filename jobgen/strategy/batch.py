@@ -50,6 +50,16 @@ def check_batch(train: Train, ranks: int) -> Iterator[TrainDiagnostic]:
     yield TrainDiagnostic("J230", message, ("global_batch",), _near(total, step))
 
 
+def find_multiple(train: Train, ranks: int) -> int:
+    """The global batch for so many data-parallel ranks: the job's, or the next above it that comes
+    out even."""
+    total = train.global_batch or 0
+    step = (train.micro_batch or 1) * (train.gradient_accumulation or 1) * ranks
+    if train.micro_batch is not None and train.gradient_accumulation is not None:
+        return step
+    return -(-total // step) * step
+
+
 def _hint(found: Batch, total: int) -> str:
     step = found.micro * found.ranks
     if total % step == 0:

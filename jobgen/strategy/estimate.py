@@ -9,7 +9,7 @@ GIB = 1 << 30
 Moment = Literal["forward", "backward", "step", "load"]
 Metric = Literal["allocated", "reserved", "nvidia-smi"]
 HEADROOM = 0.9
-"""Part of a GPU's memory that may be used where a job is to be safe."""
+"""Part of a GPU's memory that the upper estimate may use where a job is to be safe."""
 Verdict = Literal["fits", "tight", "no", "unknown"]
 
 
@@ -25,6 +25,13 @@ class Component(NamedTuple):
     source: str
     shrinks: bool
     """Whether more GPUs make it smaller."""
+    label: str = ""
+    """What it is in this setup, in PyTorch's words; empty where ``name`` says it."""
+
+    @property
+    def title(self) -> str:
+        """How screens name it."""
+        return self.label or self.name
 
 
 class GpuMemory(NamedTuple):
@@ -70,10 +77,21 @@ class GpuMemory(NamedTuple):
         return self._replace(components=parts, low=low, high=high, peak_allocated=allocated)
 
     def judge(self, limit: float) -> Verdict:
-        """Whether it goes into this many bytes: fits where even the upper end leaves a tenth."""
+        """Whether it goes into this many bytes: fits where even the upper estimate leaves a tenth,
+        tight where it leaves less."""
         if self.nvidia_smi > limit:
             return "no"
         return "fits" if self.high <= HEADROOM * limit else "tight"
+
+    def describe_room(self, limit: float) -> str:
+        """``27 % free``; where that is tight, what the upper estimate leaves."""
+        free = f"{1 - self.nvidia_smi / limit:.0%} free".replace("%", " %")
+        if self.high > limit:
+            return f"{free}, but the upper estimate, {self.high / GIB:.1f} GiB, does not fit"
+        if self.high > HEADROOM * limit:
+            least = int((1 - self.high / limit) * 100)  # never rounded up to the tenth
+            return f"{free}, but only {least} % at the upper estimate"
+        return free
 
 
 class Volume(NamedTuple):
@@ -152,6 +170,8 @@ class ClusterHardware(NamedTuple):
     host: float = 25e9
     """Of a GPU to its node's memory."""
     node_gpus: int = 8
+    nodes: int | None = None
+    """Nodes of the cluster; None where that is not known."""
     node_memory: float | None = None
     disk: float = 3e9
     """Of a node's NVMe."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobgen.model.units import clip
 from jobgen.strategy.shapes.architecture import Architecture
@@ -59,10 +59,31 @@ def read_architecture(train: Train, texts: Mapping[str, bytes]) -> tuple[Archite
     arch = find_model(train.model)
     if arch is not None:
         return arch, ""
-    like = (
-        f"; known: {', '.join(suggest_models(train.model))}" if suggest_models(train.model) else ""
-    )
+    near = next(iter(suggest_models(train.model)), "")
+    like = f"; did you mean {near}?" if near else ""
     return None, f"unknown sizes of '{clip(train.model, 80)}'{like}"
+
+
+class UnknownModel(NamedTuple):
+    """A model whose sizes are not known."""
+
+    name: str
+    near: str
+    """The known id that resembles it most; empty where none does."""
+
+    @property
+    def hint(self) -> str:
+        """What to write instead."""
+        other = "set model: to a config.json in the workdir, or to sizes"
+        return f"did you mean {self.near}? Otherwise {other}" if self.near else other
+
+
+def find_unknown_model(train: Train) -> UnknownModel | None:
+    """The model that the job names, if neither the table nor a file has its sizes."""
+    name = train.model
+    if not isinstance(name, str) or name.endswith(".json") or find_model(name) is not None:
+        return None
+    return UnknownModel(clip(name, 80), next(iter(suggest_models(name)), ""))
 
 
 def find_architecture(train: Train, texts: Mapping[str, bytes]) -> Architecture | None:

@@ -181,9 +181,10 @@ ADVICE = Advice(
     why=("ddp: 165 GiB is over 80.0 GiB", "zero2: fits with 6 % headroom only", "fsdp: fits"),
 )
 LEVERS = (
-    Lever("train.fused_loss: true", 10.2 * GIB, 0.0, 154.6 * GIB, fits=False),
-    Lever("train.activation_checkpointing: full", 32.0 * GIB, 0.33, 132.8 * GIB, fits=False),
-    Lever("train.strategy.type: fsdp", 112.3 * GIB, 0.04, 52.5 * GIB, fits=True),
+    Lever(("train.strategy: fsdp",), 112.3 * GIB, 0.04, 52.5 * GIB, "fits"),
+    Lever(("train.offload: both", "nodes: 4"), 92.3 * GIB, 0.5, 72.5 * GIB, "tight"),
+    Lever(("train.activation_checkpointing: full",), 32.0 * GIB, 0.33, 132.8 * GIB, "no"),
+    Lever(("train.loss: fused",), 10.2 * GIB, 0.0, 154.6 * GIB, "no", "Liger in the program"),
 )
 NONE = ADVICE._replace(
     options=(DDP, ZERO2._replace(verdict="no", note="")),

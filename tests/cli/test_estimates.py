@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from jobgen.data import codes
 from jobgen.errors import Exit
 from tests.cli.conftest import Jobgen
 from tests.effort import count_calls
@@ -110,6 +113,110 @@ def test_clusters_side_by_side_with_money(jobgen: Jobgen, folder: Path) -> None:
     rented, own = data["compare"]["clusters"]
     assert rented["gpu_hours"] == pytest.approx(2 * 8 * 4, rel=1e-6)
     assert own["amount"] < rented["amount"]
+
+
+@pytest.mark.parametrize(
+    ("names", "columns"),
+    [
+        ("dgx-h100", ["a100x16", "dgx-h100"]),
+        ("dgx-h100,a100x16", ["a100x16", "dgx-h100"]),
+        ("a100x16", ["a100x16"]),
+    ],
+)
+def test_the_cluster_of_the_plan_is_the_first_column(
+    jobgen: Jobgen, folder: Path, names: str, columns: list[str]
+) -> None:
+    for words in (ON, ("job.yaml",)):
+        data = json.loads(jobgen("plan", *words, "--compare", names, "--json").out)["data"]
+        assert [one["cluster"] for one in data["compare"]["clusters"]] == columns
+        assert data["cluster"] == "a100x16"
+        with (folder / "job.yaml").open("a") as file:
+            file.write("cluster: a100x16\n")  # then without -c
+
+
+def test_the_hint_of_what_does_not_fit_is_the_command_that_shows_what_would_help(
+    jobgen: Jobgen, folder: Path
+) -> None:
+    _write(folder, "ddp")
+    more = ("--set", "train.optimizer=adamw", "--set", "time=2h")
+    for words in (["lint"], ["submit", "-n"]):
+        said = jobgen(*words, *ON, *more)
+        assert said.code == Exit.UNFIT
+        text = " ".join((said.out + said.err).split())
+        (command,) = re.findall(r"see what would help: jobgen ([^(]*--section memory)", text)
+        shown = jobgen(*shlex.split(command))
+        assert shown.code == Exit.UNFIT
+        assert "\nWhat would help (cheapest first)\n" in shown.out
+        assert command.endswith(f"{shlex.join([*ON, *more])} --section memory")
+
+
+@pytest.mark.parametrize("strategy", ["auto", "fsdp2"])
+def test_a_mistyped_model_stands_at_its_line_with_the_nearest(
+    jobgen: Jobgen, folder: Path, strategy: str
+) -> None:
+    _write(folder, strategy)
+    text = (folder / "job.yaml").read_text().replace("/Llama-3.1", "/Lama-3.1")
+    (folder / "job.yaml").write_text(text.replace("{model", "\n  {model"))
+    line = text[: text.index("train:")].count("\n") + 2
+    for words in (["lint", "job.yaml"], ["lint", *ON], ["plan", *ON]):
+        said = jobgen(*words)
+        shown = said.out + said.err
+        assert f"job.yaml:{line}" in shown
+        assert "did you mean meta-llama/Llama-3.1-8B?" in " ".join(shown.split())
+        stops = strategy == "auto" and "-c" in words
+        assert said.code == (Exit.INVALID if stops else Exit.DONE)
+
+
+def test_a_model_like_no_other_is_only_noted(jobgen: Jobgen, folder: Path) -> None:
+    text = JOB.replace("STRATEGY", "ddp").replace("meta-llama/Llama-3.1-8B", "acme/none-8b")
+    (folder / "job.yaml").write_text(text)
+    assert "note[J254]" in jobgen("lint", "job.yaml").out
+    (folder / "job.yaml").write_text(text.replace("acme/none-8b", "small.json"))
+    assert "J254" not in jobgen("lint", "job.yaml").out
+
+
+def test_a_batch_that_only_a_divided_model_goes_with_is_warned_of(
+    jobgen: Jobgen, folder: Path
+) -> None:
+    batch = ("--set", "train.seq_len=2048", "--set")
+    said = jobgen("plan", *ON, *batch, "train.global_batch=7")
+    assert said.code == Exit.DONE
+    text = " ".join(said.out.split())
+    assert "global_batch 7 leaves 1 data-parallel rank (tp 8 x pp 2); with 16, FSDP" in text
+    assert "J253); set global_batch: 16" in text
+    for total in (16, 32):
+        assert "J253" not in jobgen("plan", *ON, *batch, f"train.global_batch={total}").out
+
+
+def test_sizes_of_the_table_that_are_not_there_are_named(jobgen: Jobgen, folder: Path) -> None:
+    said = jobgen("plan", *ON, "--nodes", "1,2,4", "--set", "train.global_batch=16")
+    assert "\n  4: more than the 2 nodes of the cluster\n" in said.out
+    fixed = ("--set", "train.strategy=fsdp2", "--set", "train.global_batch=16")
+    said = jobgen("plan", *ON, "--nodes", "1,2,3", *fixed)
+    assert "\n  3: left out; batch or parallel sizes do not divide evenly there\n" in said.out
+
+
+@pytest.mark.parametrize("code", ["J251", "J253"])
+def test_the_right_example_is_right_on_a_cluster(jobgen: Jobgen, folder: Path, code: str) -> None:
+    head = JOB[: JOB.index("train:")]
+    for text, bad in ((codes()[code].wrong, True), (codes()[code].right, False)):
+        (folder / "job.yaml").write_text(f"{head}{text}\n")
+        nodes = "nodes=1" if "# 8 GPUs" in text else "nodes=2"
+        assert (code in jobgen("lint", *ON, "--set", nodes).out) == bad
+
+
+def test_a_step_that_mostly_waits_says_so(jobgen: Jobgen, folder: Path) -> None:
+    _write(folder, "fsdp2")
+    small = (
+        "train.model=mistralai/Mistral-7B-v0.1",
+        "train.seq_len=1024",
+        "train.activation_checkpointing=full",
+        "gpus_per_node=4",
+    )
+    words = [word for one in small for word in ("--set", one)]
+    said = jobgen("plan", "job.yaml", "-c", "rtx4090", *words)
+    assert re.search(r"; \d\d % of it waits for the network", " ".join(said.out.split()))
+    assert "waits for" not in jobgen("plan", *ON).out, "InfiniBand hides it"
 
 
 def test_a_page_is_written(jobgen: Jobgen, folder: Path) -> None:

@@ -184,7 +184,7 @@ def test_the_screen_is_short_however_many_problems_there_are(
 def test_every_section_is_shown_alone_and_all_are_in_v(jobgen: Jobgen, folder: Path) -> None:
     assert tuple(plan_sections.SECTIONS) == SECTIONS.KNOWN
     whole = jobgen(*ON, "-v").out
-    alone = {name: jobgen(*ON, "--section", name).out for name in SECTIONS.KNOWN}
+    alone = {name: jobgen(*ON, "-v", "--section", name).out for name in SECTIONS.KNOWN}
     for name, text in alone.items():
         assert text.strip(), name
         assert name == "checks" or text in whole
@@ -225,7 +225,9 @@ def test_sections_complete_one_after_the_other(folder: Path) -> None:
 def test_a_section_without_content_says_so(jobgen: Jobgen, folder: Path) -> None:
     (folder / "job.yaml").write_text(LLAMA.partition("train:")[0])
     answer = jobgen(*ON, "--section", "memory")
-    assert answer.out == "Nothing in memory: the job has no train:\n"
+    assert answer.out == "No memory estimate: the job has no train: section\n"
+    table = jobgen(*ON, "--nodes", "1,2").out
+    assert "How it scales\n  not estimated: the job has no train: section\n" in table
 
 
 def test_q_is_the_verdict_in_one_line(jobgen: Jobgen, folder: Path) -> None:

@@ -40,7 +40,7 @@ def numbers(answer: str) -> list[str]:
 def test_every_number_of_an_answer_stands_on_its_screen(said: str) -> None:
     shown = "".join(screen for _, screen in _SCREEN.findall(ANSWERS[said]))
     for number in numbers(ANSWERS[said]):
-        here = rf"(?<![\d.,]){re.escape(number)}(?![\d,]|\.\d)"
+        here = rf"(?<![\d.,]){re.escape(number)}(?!\d|[,.]\d)"
         assert re.search(here, shown), f"{said}: {number} is not on the screen:\n{shown}"
 
 

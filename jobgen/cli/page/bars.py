@@ -66,7 +66,7 @@ def list_memory_bars(advice: Advice) -> list[Bar]:
                 option.title,
                 f"{to_gib(memory.nvidia_smi)} GiB ({low}\u2013{high}), {_judge(option, advice)}",
                 tuple(
-                    Segment(part.name, letter, part.bytes, f"{part.name} {to_gib(part.bytes)} GiB")
+                    Segment(part.name, letter, part.bytes, f"{part.title} {to_gib(part.bytes)} GiB")
                     for letter, part in zip(choose_letters(parts), parts, strict=True)
                 ),
                 option.chosen,
@@ -84,7 +84,7 @@ def _judge(option: StrategyOption, advice: Advice) -> str:
     free = (advice.limit - option.memory.nvidia_smi) / advice.limit if advice.limit > 0 else 0.0
     if option.verdict == "no":
         return f"{format_percent(-free)} over the limit" if free < 0 else "does not fit"
-    return f"{option.verdict}, {format_percent(free)} headroom"
+    return f"{option.verdict}, {format_percent(free)} free"
 
 
 def list_step_bars(advice: Advice) -> list[Bar]:

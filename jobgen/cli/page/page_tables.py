@@ -109,7 +109,7 @@ def list_levers(advice: Advice) -> Sequence[Item]:
     rows = []
     for lever in advice.levers:
         saves = to_gib(lever.saves) if lever.saves >= 0 else f"-{to_gib(-lever.saves)}"
-        fits = "yes" if lever.fits else "no"
+        fits = WORDS[lever.verdict]
         time = format_slower(lever.slower).removeprefix(", ") or "the same"
         rows.append((lever.change, saves, to_gib(lever.memory), fits, time))
     return (PageTable("The cheapest first", heads, rows),) if rows else ()
@@ -157,7 +157,7 @@ def list_formulas(advice: Advice) -> Sequence[Item]:
     if option is None:
         return ()
     rows = [
-        (part.name, f"{to_gib(part.bytes)} GiB", part.formula, part.source)
+        (part.title, f"{to_gib(part.bytes)} GiB", part.formula, part.source)
         for part in option.memory.components
         if part.bytes > 0
     ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jobgen.cli.layout import clip, fold_rows
@@ -13,13 +13,21 @@ from jobgen.strategy.choice.offer import Advice, Lever, StrategyOption
 from jobgen.strategy.estimate import ClusterHardware, Component, GpuMemory, StepTime
 
 
-def screen(advice: Advice, ink: Ink, *, reasons: bool = False) -> str:
-    """The memory with its bar, the strategies, what would help, the scaling; with all reasons."""
+def screen(
+    advice: Advice,
+    ink: Ink,
+    *,
+    reasons: bool = False,
+    every: bool = False,
+    nodes: Sequence[int] = (),
+) -> str:
+    """The memory with its bar, the strategies, what would help, the scaling; with all reasons, and
+    with every change that was tried. ``nodes`` are the sizes that were asked for."""
     parts = [
         memory.screen(advice, ink),
         strategies.screen(advice, ink),
-        remedies.screen(advice, ink),
-        scaling.screen(advice.scale, ink),
+        remedies.screen(advice, ink, every=every),
+        scaling.screen(advice, nodes, ink),
         draw_why(advice, ink) if reasons else "Estimates; formulas and sources: --why\n",
     ]
     return "\n".join(part for part in parts if part)
@@ -31,7 +39,7 @@ def draw_why(advice: Advice, ink: Ink) -> str:
     parts = [_listed("How the strategy was chosen", advice.why, ink)]
     if option is not None:
         rows = [
-            (defuse(part.name), f"{to_gib(part.bytes)} GiB", _sourced(part))
+            (defuse(part.title), f"{to_gib(part.bytes)} GiB", _sourced(part))
             for part in option.memory.components
             if part.bytes > 0
         ]
@@ -91,10 +99,12 @@ def data(advice: Advice) -> dict[str, Any]:
 def _lever_data(lever: Lever) -> dict[str, Any]:
     return {
         "change": lever.change,
+        "changes": list(lever.changes),
         "saves_bytes": lever.saves,
         "slower_pct": round(lever.slower * 100, 2),
         "memory_bytes": lever.memory,
         "fits": lever.fits,
+        "verdict": lever.verdict,
     }
 
 

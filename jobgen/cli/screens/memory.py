@@ -64,7 +64,8 @@ def screen(advice: Advice, ink: Ink) -> str:
 def draw_components(memory: GpuMemory, limit: float, ink: Ink) -> list[str]:
     """Each part with its letter and GiB, and the bar below."""
     parts = [part for part in memory.components if part.bytes > 0]
-    return [*_legend(parts, memory.nvidia_smi, ink), _bar(parts, limit, ink)]
+    ends = [f"= {to_gib(memory.nvidia_smi)} GiB", f"| limit {to_gib(limit)}"]
+    return [*_legend(parts, "  ".join(ends), ink), _bar(parts, limit, ink)]
 
 
 def format_setting(option: StrategyOption) -> str:
@@ -95,23 +96,25 @@ def _title(option: StrategyOption, limit: float, ink: Ink) -> list[str]:
     return [f"{ink('strong', head)}  {right}", f"  {fold_foreign(text, ink.width - 2, '  ')}"]
 
 
-def _legend(parts: Sequence[Component], total: float, ink: Ink) -> list[str]:
-    """``p params 0.9 | g grads 0.9 = 50.2 GiB``: every part by its letter, as it is painted."""
-    lines: list[list[str]] = [[]]
-    used = 0
-    for letter, part in zip(choose_letters(parts), parts, strict=True):
-        rest = f" {clip(defuse(part.name), 16)} {to_gib(part.bytes)}"
-        if lines[-1] and used + 3 + 1 + len(rest) > ink.width - 4:
-            lines.append([])
-            used = 0
-        used += (3 if lines[-1] else 0) + 1 + measure(rest)
-        lines[-1].append(ink(choose_style(part.name), letter) + rest)
-    end = f"= {to_gib(total)} GiB"
-    if used + 2 + len(end) > ink.width - 4:
-        lines.append([end])
-    else:
-        lines[-1].append(end)
-    return ["  " + " | ".join(line).replace(f" | {end}", f"  {end}") for line in lines]
+def _legend(parts: Sequence[Component], end: str, ink: Ink) -> list[str]:
+    """``p params 0.9, g grads 0.9  = 50.2 GiB  | limit 79.2``: every part by its letter, as it is
+    painted; then the sum, and the sign of the limit."""
+    lines: list[str] = []
+    used = ink.width
+    for number, (letter, part) in enumerate(zip(choose_letters(parts), parts, strict=True), 1):
+        comma = "," * (number < len(parts))
+        rest = f" {clip(defuse(part.title), 17)} {to_gib(part.bytes)}{comma}"
+        word = ink(choose_style(part.name), letter) + rest
+        width = 1 + measure(rest)
+        if used + 1 + width > ink.width - 2:
+            lines.append(f"  {word}")
+            used = 2 + width
+        else:
+            lines[-1] += f" {word}"
+            used += 1 + width
+    if used + 2 + measure(end) > ink.width - 2:
+        return [*lines, f"  {end}"]
+    return [*lines[:-1], f"{lines[-1]}  {end}"]
 
 
 def _bar(parts: Sequence[Component], limit: float, ink: Ink) -> str:
@@ -128,7 +131,7 @@ def _sentences(option: StrategyOption, advice: Advice, ink: Ink) -> list[str]:
     word = found.partition(":")[0]
     told = [
         format_expected(memory, advice.limit),
-        *_shrinking(memory),
+        *_shrinking(option),
         *_beside(memory, advice.machine),
         *([format_speed(option.step, advice.machine)] if option.step and can_run(option) else []),
         *(f"not modelled: {doubt}" for doubt in memory.doubts),
@@ -145,7 +148,7 @@ def format_expected(memory: GpuMemory, limit: float) -> str:
     shown, most = to_gib(memory.nvidia_smi), to_gib(limit)
     reserved, allocated = (to_gib(memory.get_peak(key)) for key in ("reserved", "allocated"))
     return (
-        f"expected {shown} of {most} GiB in nvidia-smi ({low}\u2013{high}); "
+        f"expected {shown} GiB ({low}\u2013{high}) of {most} in nvidia-smi; "
         f"torch: {reserved} reserved, {allocated} allocated; "
         f"peak during {_MOMENTS[memory.moment]}"
     )
@@ -155,28 +158,28 @@ def format_verdict(option: StrategyOption, limit: float) -> str:
     """Whether it fits and by how much, or why nobody can say."""
     memory = option.memory
     free = limit - memory.nvidia_smi
-    part = format_percent(abs(free) / limit) if limit > 0 else "?"
     if option.verdict == "unknown":
         return f"unknown: {option.note or '; '.join(memory.doubts) or 'no reason was given'}"
     if option.verdict == "no":
+        part = format_percent(-free / limit) if limit > 0 else "?"
         over = f"{to_gib(-free)} GiB over the limit ({part})" if free < 0 else ""
         if free >= 0 and memory.high > limit:
             over = f"the estimate reaches {to_gib(memory.high)} GiB"
         why = "; ".join(words for words in (over, option.note) if words)
         return f"does not fit: {why or 'no reason was given'}"
-    top = "; the upper estimate does not fit" if memory.high > limit else ""
-    return f"{option.verdict}: {part} headroom ({to_gib(free)} GiB){top}"
+    return f"{option.verdict}: {memory.describe_room(limit)}"
 
 
-def _shrinking(memory: GpuMemory) -> list[str]:
-    """Which parts shrink with more GPUs, and how much stays however many there are."""
-    parts = [part for part in memory.components if part.bytes > 0]
+def _shrinking(option: StrategyOption) -> list[str]:
+    """Which parts shrink with more GPUs, and how much stays however many there are: another
+    strategy may shrink more."""
+    parts = [part for part in option.memory.components if part.bytes > 0]
     smaller = [part for part in parts if part.shrinks]
     stays = sum(part.bytes for part in parts if not part.shrinks)
     if not smaller:
-        return [f"more GPUs shrink nothing: {to_gib(stays)} GiB is fixed"]
-    names = ", ".join(part.name for part in smaller)
-    return [f"more GPUs shrink {names}; {to_gib(stays)} GiB is fixed"]
+        return [f"with {option.title}, more GPUs shrink nothing: {to_gib(stays)} GiB is fixed"]
+    names = ", ".join(part.title for part in smaller)
+    return [f"with {option.title}, more GPUs shrink {names}; {to_gib(stays)} GiB is fixed"]
 
 
 def _beside(memory: GpuMemory, machine: ClusterHardware) -> list[str]:

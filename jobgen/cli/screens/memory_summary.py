@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from jobgen.cli.layout import measure
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.memory import (
@@ -15,12 +17,16 @@ from jobgen.cli.screens.memory import (
     format_time,
     to_gib,
 )
-from jobgen.cli.screens.remedies import format_slower
+from jobgen.cli.screens.remedies import format_changes, format_slower
+from jobgen.cli.screens.strategies import compute_exposed
 from jobgen.strategy.choice.offer import Advice, Lever, StrategyOption
+from jobgen.strategy.estimate import StepTime
 from jobgen.wording import count
 
 _LEVERS = 2
 """Changes that are named where the job does not fit."""
+_WAITS = 0.5
+"""The part of a step from which it is said that communication is not hidden."""
 
 
 def draw_summary(advice: Advice, ink: Ink, optimizer: str = "") -> list[str]:
@@ -43,7 +49,7 @@ def draw_summary(advice: Advice, ink: Ink, optimizer: str = "") -> list[str]:
 
 
 def _draw_title(option: StrategyOption, advice: Advice, ink: Ink) -> list[str]:
-    """``Memory per GPU  fits: 62.1 of 79.2 GiB expected …``, the verdict painted."""
+    """``Memory per GPU  fits: 62.1 GiB expected …``, the verdict painted."""
     word = _WORDS.get(option.verdict, option.verdict)
     head = "Memory per GPU"
     text = fold_foreign(
@@ -58,16 +64,14 @@ _WORDS = {"no": "does not fit"}
 
 
 def _describe_verdict(option: StrategyOption, limit: float) -> str:
-    """What is expected of what there is; then the headroom, or why it does not fit."""
+    """What is expected of what there is; then what is free, or why it does not fit."""
     memory = option.memory
     interval = f"{to_gib(memory.low)}\u2013{to_gib(memory.high)}"
-    amount = f"{to_gib(memory.nvidia_smi)} of {to_gib(limit)} GiB expected ({interval})"
+    amount = f"{to_gib(memory.nvidia_smi)} GiB expected ({interval}) of {to_gib(limit)}"
     if option.verdict in {"no", "unknown"}:
         why = option.note or "; ".join(memory.doubts)
         return f"{amount}; {why}" if why else amount
-    headroom = (limit - memory.nvidia_smi) / limit if limit > 0 else 0.0
-    top = "; the upper estimate does not fit" if memory.high > limit else ""
-    return f"{amount}; {format_percent(headroom)} headroom{top}"
+    return f"{amount}; {memory.describe_room(limit)}"
 
 
 def _describe_step(option: StrategyOption, advice: Advice) -> list[str]:
@@ -77,32 +81,50 @@ def _describe_step(option: StrategyOption, advice: Advice) -> list[str]:
     text = f"estimated step {format_time(step.seconds)}, {step.rate:,.0f} tokens/s/GPU"
     if advice.machine.peak > 0:
         text += f", MFU {format_percent(compute_mfu(step, advice.machine))}"
-    return [text]
+    return [f"{text}{_describe_wait(step)}"]
+
+
+def _describe_wait(step: StepTime) -> str:
+    """``; 90 % of it waits for the network``, where that is most of the step."""
+    if compute_exposed(step) < _WAITS:
+        return ""
+    links = {"network": "the network", "node": "the links between the GPUs of a node"}
+    spent = {link: sum(v.exposed for v in step.volumes if v.link == link) for link in links}
+    slowest = max(spent, key=lambda link: spent[link])
+    return f"; {format_percent(spent[slowest] / step.seconds)} of it waits for {links[slowest]}"
 
 
 def _describe_choice(advice: Advice) -> list[str]:
     """How the strategy came about, and how many others there are."""
     others = [option for option in advice.options if not option.chosen]
-    fit = sum(option.verdict in {"fits", "tight"} for option in others)
     if not others:
         return []
     if advice.why and advice.chosen:
-        able = fit + (advice.chosen.verdict in {"fits", "tight"})
-        return [f"strategy: auto chose the simplest that fits ({able} of {len(others) + 1} fit)"]
-    return [f"strategy: {fit or 'none'} of {count(len(others), 'other')} would fit"]
+        fit, tight = _count_able(advice.options)
+        word = {"fits": "fits", "tight": "is tight"}.get(advice.chosen.verdict, "needs least")
+        number = f"{fit} of {len(advice.options)} fit{tight}"
+        return [f"strategy: auto chose the simplest that {word} ({number})"]
+    fit, tight = _count_able(others)
+    return [f"strategy: {fit or 'none'} of {count(len(others), 'other')} would fit{tight}"]
+
+
+def _count_able(options: Sequence[StrategyOption]) -> tuple[int, str]:
+    """How many fit; how many more are tight, in words."""
+    fit, tight = (sum(one.verdict == word for one in options) for word in ("fits", "tight"))
+    verb = "is" if tight == 1 else "are"
+    return fit, f", {tight} {verb} tight" if tight else ""
 
 
 def _list_levers(advice: Advice) -> list[str]:
-    """The cheapest changes that are enough; where none is, what the fewest nodes would take."""
+    """The cheapest changes that are enough."""
     enough = [lever for lever in advice.levers if lever.fits][:_LEVERS]
     if enough:
         return [f"what would help: {'; or '.join(map(_describe_lever, enough))}"]
-    if advice.smallest_nodes is not None:
-        nodes = f"{count(advice.smallest_nodes, 'node')} or more"
-        how = f"{advice.smallest_by}, on {nodes}" if advice.smallest_by else nodes
-        return [f"what would help: {how}"]
-    return ["what would help: no single change is enough"] if advice.levers else []
+    return ["what would help: nothing that the planner tries"] if advice.levers else []
 
 
 def _describe_lever(lever: Lever) -> str:
-    return f"{defuse(lever.change)} ({to_gib(lever.memory)} GiB{format_slower(lever.slower)})"
+    tight = ", tight" if lever.verdict == "tight" else ""
+    note = f"; {defuse(lever.note)}" if lever.note else ""
+    numbers = f"{to_gib(lever.memory)} GiB{tight}{format_slower(lever.slower)}"
+    return f"{format_changes(lever)} ({numbers}{note})"

@@ -45,18 +45,17 @@ def draw_all(preview: Preview, ink: Ink) -> str:
 
 def draw_sections(preview: Preview, names: Sequence[str], ink: Ink) -> str:
     """Exactly these sections, in this order."""
-    texts = {name: SECTIONS[name](preview, ink) for name in names}
-    return "\n".join(text or f"Nothing in {name}: {_EMPTY[name]}\n" for name, text in texts.items())
+    return "\n".join(SECTIONS[name](preview, ink) or f"{_EMPTY[name]}\n" for name in names)
 
 
 _EMPTY = {
-    "memory": "the job has no train:",
-    "steps": "the job has no steps",
-    "sbatch": "no option of sbatch is set",
-    "env": "no variable is set",
-    "checks": "nothing was checked",
+    "memory": "No memory estimate: the job has no train: section",
+    "steps": "No steps",
+    "sbatch": "No sbatch options: the job runs without Slurm",
+    "env": "No environment variables: neither the job nor the cluster sets any",
+    "checks": "No problems, and no checks that apply to this job",
 }
-"""Why a section has nothing in it."""
+"""What stands for a section that has nothing in it."""
 
 
 def _join_lines(blocks: Iterable[Sequence[str]]) -> str:
@@ -70,7 +69,7 @@ def _titled(title: str, text: str, ink: Ink) -> str:
 def _draw_memory(preview: Preview, ink: Ink) -> str:
     from jobgen.cli.estimating import draw_section
 
-    return draw_section(preview.answer, ink)
+    return draw_section(preview.answer, ink, every=bool(preview.call.flags.verbose))
 
 
 def _draw_decisions(preview: Preview, ink: Ink) -> str:

@@ -246,25 +246,25 @@ def draw_next(preview: Preview) -> str:
     codes = {check.code for check in failed}
     if preview.answer.forced and UNSET not in codes:
         return f"Next: {call.command('submit', '--force')}"
-    if codes == {UNFIT} and (change := _find_change(preview)):
-        return f"Next: {call.command('plan', sets=(change,))}"
+    if codes == {UNFIT}:
+        changes = _find_changes(preview)
+        more = () if changes else ("--section", "memory")
+        return f"Next: {call.command('plan', *more, sets=changes)}"
     if codes == {UNSET}:
         return f"Next: {call.command('plan')}"
     known = next((check.code for check in failed if check.code != PLAIN), "")
     return f"Next: jobgen explain {known}" if known else f"Next: {call.command('plan')}"
 
 
-def _find_change(preview: Preview) -> str:
-    """The cheapest change of the job file that makes it fit, as ``--set`` takes it."""
+def _find_changes(preview: Preview) -> tuple[str, ...]:
+    """The cheapest changes of the job file that make it fit, as ``--set`` takes them; nothing where
+    the program must change too, or several changes take more nodes."""
     advice = preview.answer.advice.advice
-    if advice is None:
-        return ""
-    for lever in advice.levers:
-        key, _, value = lever.change.partition(": ")
-        if lever.fits and value and " " not in value:
-            return f"{key}={value}"
-    same = advice.smallest_nodes is not None and advice.smallest_nodes <= preview.plan.shape.nodes
-    return "train.strategy=auto" if same and not advice.why else ""
+    for lever in advice.levers if advice else ():
+        larger = len(lever.changes) > 1 and any(c.startswith("nodes:") for c in lever.changes)
+        if lever.fits and not lever.note and not larger:
+            return tuple(change.replace(": ", "=", 1) for change in lever.changes)
+    return ()
 
 
 def draw_verdict(preview: Preview) -> str:

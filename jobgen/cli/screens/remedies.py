@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
-from jobgen.cli.output import Ink
+from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.memory import fold_foreign, format_percent, to_gib
 from jobgen.strategy.choice.offer import Advice, Lever
 
 
-def screen(advice: Advice, ink: Ink) -> str:
-    """The cheapest changes with what each gives and costs, and the fewest nodes that work."""
+def screen(advice: Advice, ink: Ink, *, every: bool = False) -> str:
+    """The cheapest changes that are enough, with what each gives and costs, and the fewest nodes
+    that work; with ``every`` the changes that are not enough too."""
     lines = []
+    enough = [lever for lever in advice.levers if lever.fits]
     if advice.levers:
         lines.append(ink("strong", "What would help (cheapest first)"))
-        for number, lever in enumerate(advice.levers, 1):
+        for number, lever in enumerate(advice.levers if every else enough, 1):
             lines += _lever(number, lever, ink)
+    if advice.levers and not enough:
+        nearest = min(advice.levers, key=lambda lever: lever.memory)
+        text = f"Nothing that the planner tries; the nearest is {nearest.change}: "
+        lines.append(
+            f"  {fold_foreign(f'{text}{to_gib(nearest.memory)} GiB', ink.width - 2, '  ')}"
+        )
     if advice.smallest_nodes is not None:
-        how = f", with {advice.smallest_by}" if advice.smallest_by else ""
-        told = f"Fewest nodes that fit: {advice.smallest_nodes}{how}"
+        told = f"Fewest nodes that fit: {advice.smallest_nodes}"
+        told += f", with {advice.smallest_by}" if advice.smallest_by else ""
         lines.append(fold_foreign(told, ink.width, "  "))
-    elif advice.levers and not any(lever.fits for lever in advice.levers):
-        lines += [f"  {fold_foreign('No single change is enough.', ink.width - 2)}"]
     return "".join(line + "\n" for line in lines)
 
 
+_ENDS = {"fits": ("fits", "good"), "tight": ("tight", "busy")}
+"""Verdict → the last word of a change, and its style."""
+
+
+def format_changes(lever: Lever) -> str:
+    """``train.loss: fused``; of several that help only together, ``together: nodes: 2, …``."""
+    together = "together: " if len(lever.changes) > 1 else ""
+    return f"{together}{defuse(', '.join(lever.changes))}"
+
+
 def _lever(number: int, lever: Lever, ink: Ink) -> list[str]:
-    fits, style = ("fits", "good") if lever.fits else ("too much", "bad")
+    fits, style = _ENDS.get(lever.verdict, ("too much", "bad"))
+    note = f" ({lever.note})" if lever.note else ""
     less = (
         f"saves {to_gib(lever.saves)} GiB"
         if lever.saves >= 0
@@ -33,7 +50,7 @@ def _lever(number: int, lever: Lever, ink: Ink) -> list[str]:
     told = f"{less}{format_slower(lever.slower)}: {to_gib(lever.memory)} GiB, {fits}"
     numbers = fold_foreign(told, ink.width - 5, "     ").removesuffix(fits)
     return [
-        f"  {number:<2} {fold_foreign(lever.change, ink.width - 5, '     ')}",
+        f"  {number:<2} {fold_foreign(format_changes(lever) + note, ink.width - 5, '     ')}",
         f"     {numbers}{ink(style, fits)}",
     ]
 

@@ -2,20 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from jobgen.cli.layout import measure, pad
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.memory import STYLES, WORDS, can_run, fold_foreign, format_percent, to_gib
-from jobgen.strategy.choice.offer import Scale
+from jobgen.strategy.choice.offer import Advice, Scale
+from jobgen.wording import count
 
 _HEADS = ("NODES", "GPUS", "GPU MEM", "FITS", "TOKENS/S", "EFF.")
 
 
-def screen(scale: Sequence[Scale], ink: Ink) -> str:
-    """A row for each number of nodes; the curve is drawn against the ideal, which ends in ``|``."""
-    if not scale:
+def screen(advice: Advice, nodes: Sequence[int], ink: Ink) -> str:
+    """A row for each number of nodes; the curve is drawn against the ideal, which ends in ``|``.
+    Below, which of ``nodes`` are left out, and what needs a word."""
+    scale = advice.scale
+    if not scale and not nodes:
         return ""
+    notes = [f"  {fold_foreign(note, ink.width - 4, '    ')}\n" for note in _notes(advice, nodes)]
+    table = _draw_table(scale, ink) if scale else ink("strong", "How it scales") + "\n"
+    return table + "".join(notes)
+
+
+def _notes(advice: Advice, nodes: Sequence[int]) -> Iterator[str]:
+    """What the numbers of the table do not show by themselves."""
+    scale, limit = advice.scale, advice.machine.nodes
+    rows = {one.nodes for one in scale}
+    if left := sorted(set(nodes) - rows):
+        yield f"{_join(left)}: left out; batch or parallel sizes do not divide evenly there"
+    if limit is not None and (more := sorted(n for n in rows if n > limit)):
+        yield f"{_join(more)}: more than the {count(limit, 'node')} of the cluster"
+    if any(one.efficiency > 1.005 and can_run(one.option) for one in scale):
+        yield (
+            "EFF.: tokens/s per node against the first row that fits; above 100 % because each "
+            "GPU of a larger job updates a smaller shard"
+        )
+
+
+def _join(nodes: Sequence[int]) -> str:
+    return ", ".join(map(str, nodes))
+
+
+def _draw_table(scale: Sequence[Scale], ink: Ink) -> str:
+    """The rows with their curve, and their strategies where they differ."""
     rows = [_HEADS, *map(_scale, scale)]
     if sum(_widths(rows)) + 2 * len(_HEADS) > ink.width:
         rows = [(row[0], *row[2:]) for row in rows]

@@ -31,7 +31,7 @@ MEANT = {
     "grads": "gradients",
     "master": "fp32 copy of the parameters",
     "moments": "optimizer's moments",
-    "gathered": "gathered (unsharded) layers",
+    "gathered": "gathered (unsharded) layers, or 16-bit copies",
     "buckets": "buckets of the network",
     "activations": "activations",
     "logits": "logits and loss",

@@ -29,8 +29,7 @@ def screen(advice: Advice, ink: Ink) -> str:
     """A row for each option, its note beside or below; the chosen one is marked by ``>``."""
     if not advice.options:
         return ""
-    fastest = _fastest(advice.options)
-    rows = [_HEADS, *(_cells(option, fastest, ink) for option in advice.options)]
+    rows = [_HEADS, *map(_cells, advice.options)]
     kept = _kept(rows, ink.width)
     widths = [max(measure(row[i]) for row in rows) for i in kept]
     widths[0] = min(widths[0], ink.width - 2 - sum(w + 2 for w in widths[1:]))
@@ -42,30 +41,17 @@ def screen(advice: Advice, ink: Ink) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def _fastest(options: Sequence[StrategyOption]) -> float:
-    """Seconds for each token of the fastest that can run, or 0: strategies differ in how many ranks
-    see different samples, and so in the tokens of a step."""
-    steps = [o.step for o in options if o.step and can_run(o) and o.step.seconds > 0]
-    return min((step.seconds / step.tokens for step in steps), default=0.0)
-
-
-def _cells(option: StrategyOption, fastest: float, ink: Ink) -> tuple[str, ...]:
+def _cells(option: StrategyOption) -> tuple[str, ...]:
     step = option.step if can_run(option) else None
     speed = ("-", "-", "-")
     if step is not None and step.seconds > 0:
         speed = (
-            _time(step, fastest, ink),
+            format_time(step.seconds),
             f"{step.rate:,.0f}",
             format_percent(compute_exposed(step)),
         )
     memory = f"{to_gib(option.memory.nvidia_smi)} GiB"
     return (defuse(option.name), memory, WORDS[option.verdict], *speed)
-
-
-def _time(step: StepTime, fastest: float, ink: Ink) -> str:
-    """In multiples of the fastest, token for token; with seconds where the screen is wide."""
-    times = f"{step.seconds / step.tokens / fastest:.2f}x"
-    return f"{times} {format_time(step.seconds)}" if ink.width >= 100 else times
 
 
 def compute_exposed(step: StepTime) -> float:

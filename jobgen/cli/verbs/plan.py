@@ -35,9 +35,9 @@ from jobgen.cli.params import COUNTS, FILE, JOB, SECTIONS
 @click.option("--exit-code", is_flag=True, help="Like --diff; exit 8 if there is a difference")
 @click.option("--why", is_flag=True, help="Add every formula of the estimates and its source")
 @click.option(
-    "--nodes", metavar="N,N…", type=COUNTS, default=(), help="Estimate scaling to these nodes"
+    "--nodes", metavar="N,N…", type=COUNTS, default=(), help="Node counts for the scaling table"
 )
-@click.option("--compare", metavar="NAME,NAME…", help="Compare with other clusters")
+@click.option("--compare", metavar="NAME,NAME…", help="Compare with these clusters")
 @click.option("--html", metavar="FILE", type=FILE, help="Write the estimates to a web page")
 @click.option("--calibrated", is_flag=True, help="Calibrate memory with the last run's report")
 @click.option("--exact", is_flag=True, help="Count parameters by building the model (slow)")

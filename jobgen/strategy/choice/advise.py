@@ -74,9 +74,8 @@ def _note(memory: GpuMemory, verdict: Verdict, ask: Ask) -> str:
         return f"needs {need:.0f} of {there:.0f} GiB of host memory per node"
     if verdict == "no":
         largest = max(memory.components, key=lambda part: part.bytes)
-        return f"largest part: {largest.name}, {_gib(largest)}"
-    left = 1 - memory.nvidia_smi / limit
-    return f"leaves {left:.0%} free".replace("%", " %")
+        return f"largest part: {largest.title}, {_gib(largest)}"
+    return f"leaves {memory.describe_room(limit)}"
 
 
 def _gib(part: Component) -> str:

@@ -1,8 +1,10 @@
-"""What to change where nothing fits: each cheap change by itself, and the fewest nodes that do."""
+"""What to change where nothing fits: each cheap change by itself, the simplest changes that are
+enough together, and the fewest nodes that do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen import strategy
 from jobgen.model.train import Offload
@@ -20,15 +22,82 @@ from jobgen.strategy.memory import estimate
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.speed.step_time import compute_step
 
+if TYPE_CHECKING:
+    from jobgen.model.train import Train
+
 MOST = 4096
 """Nodes, where the search for the fewest that work ends."""
+_ORDER = {"fits": 0, "tight": 1}
+"""What helps with room to spare stands before what is tight."""
+
+
+class Help(NamedTuple):
+    """What helps where an option does not fit."""
+
+    levers: tuple[Lever, ...]
+    smallest_nodes: int | None = None
+    """The fewest nodes on which anything fits; None where not even the most do."""
+    smallest_by: str = ""
+    """The title of the simplest that fits on them."""
+
+
+def find_help(start: StrategyOption, ask: Ask, *, auto: bool = False) -> Help:
+    """What to change of this option: single changes, the simplest changes that are enough together,
+    and the fewest nodes. With ``auto`` the planner makes the other changes itself."""
+    fewest = find_fewest_nodes(ask)
+    nodes, title = fewest or (None, "")
+    single = find_levers(start, ask)
+    together = () if nodes is None else tuple(_combine(start, ask, nodes, auto=auto))
+    if any(lever.verdict == "fits" for lever in single):  # then several at once help nobody
+        together = tuple(lever for lever in together if len(lever.changes) == 1)
+    known = {lever.changes for lever in together}
+    others = (lever for lever in single if lever.changes not in known)
+    return Help(_arrange((*together, *others)), nodes, title)
 
 
 def find_levers(start: StrategyOption, ask: Ask) -> tuple[Lever, ...]:
-    """Single changes of this option that save memory: those that make it fit first, of these the
-    cheapest, then those that save most."""
-    found = [lever for lever in _all(start, ask) if lever.saves > 0]
-    return tuple(sorted(found, key=lambda one: (not one.fits, one.slower if one.fits else 0)))
+    """Single changes of this option that save memory, as they are arranged."""
+    return _arrange(tuple(lever for lever in _all(start, ask) if lever.saves > 0))
+
+
+def _arrange(levers: tuple[Lever, ...]) -> tuple[Lever, ...]:
+    """What makes it fit first, of these the cheapest; then those that save most."""
+
+    def key(lever: Lever) -> tuple[int, float]:
+        return _ORDER.get(lever.verdict, 2), lever.slower if lever.fits else -lever.saves
+
+    return tuple(sorted(levers, key=key))
+
+
+def _combine(start: StrategyOption, ask: Ask, fewest: int, *, auto: bool) -> Iterator[Lever]:
+    """The simplest strategy that fits on the job's nodes, or on more where it must, as changes."""
+    there = ask if fewest <= ask.world.nodes else change_nodes(ask, fewest)
+    best = choose_first(there)
+    if best is None:  # fewer nodes would do, but not as many as the job has
+        return
+    rung, option = best
+    changes = () if auto else tuple(_compare_trains(ask.train, rung.train))
+    notes = [f"auto chooses {option.title}"] if auto else []
+    if there.world.nodes != ask.world.nodes:
+        changes += (f"nodes: {there.world.nodes}",)
+        limit = ask.machine.nodes
+        if limit is not None and limit < there.world.nodes:
+            notes.append("more than the cluster has")
+    if changes:
+        before = compute_step(start.setup, ask.machine).seconds / start.setup.batch.total
+        lever = _lever(changes, start, option.setup, there, before)
+        yield lever._replace(note="; ".join(notes))
+
+
+def _compare_trains(old: Train, new: Train) -> Iterator[str]:
+    """Keys of ``train`` that the planner has changed, as the job writes them."""
+    if old.strategy.type != new.strategy.type:
+        yield f"train.strategy: {new.strategy.type}"
+    for key in ("tp", "pp", "activation_checkpointing"):
+        if getattr(old, key) != getattr(new, key):
+            yield f"train.{key}: {getattr(new, key)}"
+    if old.offload.what != new.offload.what:
+        yield f"train.offload: {new.offload.what}"
 
 
 def _all(start: StrategyOption, ask: Ask) -> Iterator[Lever]:
@@ -36,7 +105,11 @@ def _all(start: StrategyOption, ask: Ask) -> Iterator[Lever]:
     before = compute_step(own, ask.machine).seconds / own.batch.total
     if not is_over_host(start.memory, ask):  # these leave the host's memory as it is
         for change, asked in _setups(own, ask):
-            yield _lever(change, start, asked, ask, before)
+            yield _lever((change,), start, asked, ask, before)
+        if own.loss == "plain":
+            fused = own._replace(loss="fused")
+            lever = _lever(("train.loss: fused",), start, fused, ask, before)
+            yield lever._replace(note="Liger or cut cross entropy in the program")
     trains = [
         ("train.offload: optimizer", train.replace(offload=Offload(what="optimizer"))),
         ("train.offload: both", train.replace(offload=Offload(what="both"))),
@@ -47,23 +120,17 @@ def _all(start: StrategyOption, ask: Ask) -> Iterator[Lever]:
         if is_refused(changed, ask):
             continue
         found = estimate_option(Rung(4, change, changed), ask)
-        yield _lever(change, start, found.setup, ask, before)
+        yield _lever((change,), start, found.setup, ask, before)
     twice = change_nodes(ask, 2 * ask.world.nodes)
-    if (
-        next(strategy.check_train(train, ask.sizes, twice.world, launcher=ask.launcher), None)
-        is None
-    ):
+    there = ask.machine.nodes is None or twice.world.nodes <= ask.machine.nodes
+    faults = strategy.check_train(train, ask.sizes, twice.world, launcher=ask.launcher)
+    if there and next(faults, None) is None:
         found = estimate_option(Rung(0, "", train), twice)
-        yield _lever(f"nodes: {twice.world.nodes}", start, found.setup, twice, before)
+        yield _lever((f"nodes: {twice.world.nodes}",), start, found.setup, twice, before)
 
 
 def _setups(own: Setup, ask: Ask) -> Iterator[tuple[str, Setup]]:
     """Changes that leave the ranks as they are."""
-    if own.loss == "plain":
-        yield (
-            "train.loss: fused (Liger or cut cross entropy in the program)",
-            own._replace(loss="fused"),
-        )
     for kind in ("selective", "full"):
         less = own.recompute == "none" or (own.recompute, kind) == ("selective", "full")
         if less and not is_refused(ask.train.replace(activation_checkpointing=kind), ask):
@@ -77,16 +144,18 @@ def _setups(own: Setup, ask: Ask) -> Iterator[tuple[str, Setup]]:
         yield "train.optimizer: adamw8bit", own._replace(recipe=lean)
 
 
-def _lever(change: str, start: StrategyOption, asked: Setup, ask: Ask, before: float) -> Lever:
+def _lever(
+    changes: tuple[str, ...], start: StrategyOption, asked: Setup, ask: Ask, before: float
+) -> Lever:
     """Slower is by the seconds of a sample."""
     memory = estimate(asked).scale(ask.factor)
     after = compute_step(asked, ask.machine).seconds / asked.batch.total
     return Lever(
-        change,
+        changes,
         start.memory.nvidia_smi - memory.nvidia_smi,
         after / before - 1,
         memory.nvidia_smi,
-        judge_memory(memory, ask) in {"fits", "tight"},
+        judge_memory(memory, ask),
     )
 
 

@@ -29,17 +29,30 @@ class StrategyOption(NamedTuple):
 
 
 class Lever(NamedTuple):
-    """One cheap change where nothing fits."""
+    """One cheap change where nothing fits, or several that help only together."""
 
-    change: str
-    """As it is written in the job: ``train.activation_checkpointing: full``."""
+    changes: tuple[str, ...]
+    """As they are written in the job: ``train.activation_checkpointing: full``."""
     saves: float
     """Bytes of a GPU."""
     slower: float
     """The part that a step takes longer: 0.33 for a third; below 0 where it takes less."""
     memory: float
     """Bytes of a GPU after it."""
-    fits: bool
+    verdict: Verdict
+    note: str = ""
+    """What else it needs, or what the planner chooses then."""
+
+    @property
+    def fits(self) -> bool:
+        """Whether it is enough."""
+        return self.verdict in {"fits", "tight"}
+
+    @property
+    def change(self) -> str:
+        """The changes in a line, with the note."""
+        note = f" ({self.note})" if self.note else ""
+        return f"{', '.join(self.changes)}{note}"
 
 
 class Scale(NamedTuple):
@@ -78,7 +91,7 @@ class Advice(NamedTuple):
     chosen: StrategyOption | None
     """None where nothing fits, and nothing was asked for by name."""
     levers: tuple[Lever, ...] = ()
-    """The cheapest first."""
+    """What fits first, the cheapest of it first."""
     smallest_by: str = ""
     """The title of what fits on them."""
     smallest_nodes: int | None = None

@@ -59,7 +59,8 @@ def estimate(setup: Setup) -> GpuMemory:
     # SHARD_GRAD_OP's parameters are sharded too: what it keeps gathered is counted by itself
     shrinks = _SHRINKS[3 if setup.strategy == "fsdp-grad-op" else TRAITS[setup.strategy].stage]
     components = tuple(
-        Component(name, size, "", "", shrinks=name in shrinks) for name, size in sizes.items()
+        Component(name, size, "", "", name in shrinks, _name_part(name, peak.moment, setup))
+        for name, size in sizes.items()
     )
     whole = sum(sizes.values())
     error = STAGED if setup.mesh.pp > 1 else ERROR
@@ -76,6 +77,25 @@ def estimate(setup: Setup) -> GpuMemory:
         tuple(_doubts(setup)),
         max(parts.total for _, parts in _all_moments(setup)),
     )
+
+
+_LABELS = {
+    "cache": "allocator cache",
+    "context": "CUDA context",
+    "temporary": "temporary tensors",
+}
+"""Component → its name in PyTorch's words, where its own leaves a reader guessing."""
+
+
+def _name_part(name: str, moment: Moment, setup: Setup) -> str:
+    """What a component is in this setup: a strategy that shards no parameters gathers none."""
+    if name != "gathered":
+        return _LABELS.get(name, "")
+    if moment == "load":
+        return "full copy"
+    trait = TRAITS[setup.strategy]
+    sharded = trait.stage and setup.mesh.shard * setup.mesh.cp > 1
+    return "" if sharded else "16-bit copies"
 
 
 def find_peak(setup: Setup) -> tuple[PipelineStage, Parts]:

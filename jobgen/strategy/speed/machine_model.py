@@ -30,7 +30,7 @@ def read_machine(profile: ClusterProfile) -> ClusterHardware | None:
     nodes = profile.nodes
     if not nodes.gpus_per_node or nodes.gpu is None:
         return None
-    return build_machine(
+    machine = build_machine(
         gpus()[nodes.gpu],
         nodes.gpus_per_node,
         compute_card_rate(profile.network, nodes.gpus_per_node),
@@ -38,6 +38,7 @@ def read_machine(profile: ClusterProfile) -> ClusterHardware | None:
         pcie=nodes.intra == "pcie",
         memory=nodes.mem,
     )
+    return machine._replace(nodes=nodes.count)
 
 
 def compute_card_rate(network: Network, ranks: int) -> float:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from jobgen import strategy
 from jobgen.strategy.choice.advise import advise, choose_first, estimate_option, find_least
 from jobgen.strategy.choice.ladder import Rung, change_nodes, list_rungs
-from jobgen.strategy.choice.levers import find_fewest_nodes, find_levers
+from jobgen.strategy.choice.levers import find_fewest_nodes, find_help, find_levers
 from jobgen.strategy.choice.offer import StrategyOption
 from jobgen.strategy.choice.scale import scale
 from tests.effort import count_calls
@@ -93,6 +93,57 @@ def test_levers_say_what_each_change_gives() -> None:
     assert found["nodes: 2"].saves > 0
     fit = [lever.fits for lever in find_levers(start, asked)]
     assert fit == sorted(fit, reverse=True)
+
+
+def test_changes_that_are_enough_only_together_are_one_lever() -> None:
+    asked = ask("meta-llama/Llama-3.1-70B", 2, seq_len=2048)
+    start = estimate_option(Rung(0, "ddp", asked.train), asked)
+    first = find_help(start, asked).levers[0]
+    assert first.changes == (
+        "train.strategy: fsdp2",
+        "train.activation_checkpointing: full",
+        "train.offload: both",
+    )
+    assert first.verdict == "fits"
+    alone = find_help(start, change_nodes(asked, 1)).levers[0]
+    assert alone.changes[-1:] == ("nodes: 2",)
+    auto = find_help(start, change_nodes(asked, 1), auto=True).levers[0]
+    assert auto.changes == ("nodes: 2",)
+    assert auto.note.startswith("auto chooses FSDP2, full recompute")
+
+
+def test_a_change_that_is_enough_alone_needs_no_others() -> None:
+    asked = ask("meta-llama/Llama-3.1-8B", 1, strategy="fsdp2", micro_batch=2, seq_len=8192)
+    start = estimate_option(Rung(0, "fsdp2", asked.train), asked)
+    found = find_help(start, asked)
+    assert {len(lever.changes) for lever in found.levers} == {1}
+    assert found.levers[0].verdict == "fits"
+
+
+def test_nodes_that_the_cluster_lacks_are_no_help() -> None:
+    asked = ask("meta-llama/Llama-3.1-8B", 1, strategy="fsdp2", micro_batch=4, seq_len=8192)
+    start = estimate_option(Rung(0, "fsdp2", asked.train), asked)
+    there = asked._replace(machine=asked.machine._replace(nodes=1))
+    assert "nodes: 2" in {lever.change for lever in find_levers(start, asked)}
+    assert "nodes: 2" not in {lever.change for lever in find_levers(start, there)}
+
+
+def test_a_note_says_by_what_it_is_tight() -> None:
+    for room, said in ((0.85, "leaves 15 % free, but only 8 % at the upper estimate"),):
+        asked = ask("meta-llama/Llama-3.2-1B", strategy="fsdp2")
+        whole = estimate_option(Rung(0, "fsdp2", asked.train), asked).memory.nvidia_smi
+        machine = asked.machine._replace(memory=whole / room)
+        found = estimate_option(Rung(0, "fsdp2", asked.train), asked._replace(machine=machine))
+        assert (found.verdict, found.note) == ("tight", said)
+
+
+@pytest.mark.parametrize(
+    ("name", "label"), [("ddp", "16-bit copies"), ("fsdp2", "gathered"), ("zero3", "gathered")]
+)
+def test_what_gathers_nothing_does_not_say_so(name: str, label: str) -> None:
+    asked = ask("meta-llama/Llama-3.1-8B", strategy=name)
+    found = estimate_option(Rung(0, name, asked.train), asked)
+    assert label in {part.title for part in found.memory.components}
 
 
 def test_what_lacks_host_memory_is_not_told_to_save_gpu_memory() -> None:
