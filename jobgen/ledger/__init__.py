@@ -166,14 +166,17 @@ class Ledger(LeasedDatabase):
         limit: int | None = None,
         live_first: bool = True,
     ) -> tuple[RunRecord, ...]:
-        """Runs, newest first; a limit takes those that have not ended before newer ones."""
+        """Runs, newest first; a limit takes those that have not ended before newer ones, or with
+        ``live_first=False`` the newest."""
+        most = -1 if limit is None else limit
         rows: list[Any] = []
         for ended in (0,) if live_only else (0, 1):
             # one value of ended at a time: then the index gives the order, and nothing is sorted
             where, values = _where({"ended = ?": ended, "cluster = ?": cluster, "name = ?": name})
             query = f"SELECT created, number, data FROM runs {where} ORDER BY created DESC LIMIT ?"  # noqa: S608
-            most = -1 if limit is None else limit - len(rows) if live_first else limit
             rows += self.read(query, (*values, most))
+            if live_first and limit is not None:
+                most = limit - len(rows)
         rows.sort(key=itemgetter(0, 1), reverse=True)
         return tuple(_record(data) for _, _, data in rows[:limit])
 

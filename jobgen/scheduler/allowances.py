@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from jobgen.shell import split_lines
+
 
 class GpuLimit(NamedTuple):
     """A limit of a group, and what it uses of it."""
@@ -38,7 +40,7 @@ class Allowance(NamedTuple):
 
 def parse_allowances(text: str) -> list[Allowance]:
     """The owners that have a limit on GPUs, in the order of the records."""
-    records = (dict(_FIELD.findall(line)) for line in text.splitlines())
+    records = (dict(_FIELD.findall(line)) for line in split_lines(text))
     found = (
         Allowance(owner, _parse_limit(record, "GrpTRESMins", 60), _parse_limit(record, "GrpTRES"))
         for record in records

@@ -56,7 +56,9 @@ def _lever(number: int, lever: Lever, ink: Ink) -> list[str]:
 
 
 def format_slower(part: float) -> str:
-    """``, 33 % slower``; nothing where it costs no time."""
+    """``, 33 % slower``, or how many times as long; nothing where it costs no time."""
+    if part >= 1:
+        return f", a step takes {1 + part:.2g} times as long"
     if abs(part) < 0.005:
         return ""
     return f", {format_percent(abs(part))} {'slower' if part > 0 else 'faster'}"
