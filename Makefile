@@ -58,6 +58,7 @@ shellcheck: $(VENV)/.test-$(KEY)
 
 bench: $(VENV)/.test-$(KEY)
 	$(BIN)/python benchmarks/startup.py $(if $(PEERS),--peers $(PEERS))
+	$(BIN)/python benchmarks/scale.py
 	$(BIN)/python benchmarks/transfer.py
 	$(BIN)/python benchmarks/submit.py
 	$(BIN)/python benchmarks/logs.py

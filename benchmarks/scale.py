@@ -1,0 +1,83 @@
+"""CPU seconds of jobgen by the number of profiles or runs, and the exponent of the growth.
+
+    python benchmarks/scale.py [--rounds N]
+
+Each row is a command at three sizes: user+system milliseconds of the whole process, the least of N
+rounds, less the same command where there is nothing. An exponent of 1 is linear growth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from startup import cpu
+
+from jobgen.ledger import Ledger
+from jobgen.model.record import Login, RunRecord, Site
+
+SITE = Site("a100x16", "slurm", Login("paramiko", "hpc"), "/scratch/$USER/jobgen")
+INSERT = (
+    "INSERT INTO runs (token, alias, name, number, cluster, job, ended, created, data)"
+    " VALUES (?, ?, 'llama', ?, 'a100x16', ?, 1, ?, ?)"
+)
+
+
+def make_profiles(folder: Path, size: int) -> None:
+    """Profiles in the current folder that extend a shipped one."""
+    (folder / "clusters").mkdir()
+    for number in range(size):
+        text = f"name: c{number}\nextends: a100x16\nnodes: {{count: {number + 1}}}\n"
+        (folder / "clusters" / f"c{number}.yaml").write_text(text)
+
+
+def make_runs(folder: Path, size: int) -> None:
+    """Ended runs in the run database."""
+    with Ledger(folder / "state" / "jobgen" / "ledger.sqlite3").write() as db:
+        for number in range(size):
+            token, alias = f"{number:026}", f"llama-{number}"
+            run = RunRecord(token, alias, "llama", SITE, "d1", created=1000.0 + number)
+            row = (token, alias, number, number, run.created, json.dumps(run.data()))
+            db.execute(INSERT, row)
+
+
+ROWS: dict[str, tuple[list[str], Callable[[Path, int], None], tuple[int, int, int]]] = {
+    "cluster ls, profiles": (["cluster", "ls"], make_profiles, (100, 200, 400)),
+    "ls --cached, runs": (["ls", "--cached"], make_runs, (1000, 3000, 10_000)),
+}
+
+
+def measure(words: list[str], make: Callable[[Path, int], None], size: int, rounds: int) -> float:
+    """Milliseconds of the command where so much was made."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make(folder, size)
+        os.environ["XDG_STATE_HOME"] = str(folder / "state")
+        command = [str(Path(sys.executable).parent / "jobgen"), *words]
+        return min(cpu(command, folder) for _ in range(rounds)) * 1000
+
+
+def main() -> None:
+    """Measure, and print a row for each command."""
+    words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    words.add_argument("--rounds", type=int, default=5)
+    rounds = words.parse_args().rounds
+    for row, (command, make, sizes) in ROWS.items():
+        nothing = measure(command, make, 0, rounds)
+        times = [measure(command, make, size, rounds) for size in sizes]
+        more = [max(time - nothing, 1.0) for time in times]
+        exponent = math.log(more[-1] / more[0]) / math.log(sizes[-1] / sizes[0])
+        shown = "".join(
+            f"{size:8,}: {time:4.0f} ms" for size, time in zip(sizes, times, strict=True)
+        )
+        print(f"{row:24}{0:8}: {nothing:4.0f} ms{shown}   exponent {exponent:.2f}")
+
+
+if __name__ == "__main__":
+    main()
