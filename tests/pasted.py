@@ -43,7 +43,8 @@ def parse_command(command: str) -> None:
     group: click.Command = JOBGEN
     context = group.make_context("jobgen", shlex.split(command))
     while isinstance(group, click.Group):
-        rest = [*context._protected_args, *context.args]
+        held = vars(context)  # click renamed it in 8.2
+        rest = [*held.get("_protected_args", held.get("protected_args", ())), *context.args]
         name, found, rest = group.resolve_command(context, rest)
         assert found is not None
         group = found
