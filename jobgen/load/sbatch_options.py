@@ -78,7 +78,9 @@ def _known(tree: Tree, path: Path, name: str) -> SbatchOption | None:
         _managed(tree, path, option)
     elif option.removed and not option.old:
         message = f"{join_path(path)}: --{name} was removed in Slurm {option.removed}"
-        tree.say("J142", message, path, _now(option), place=tree.find_place(path, of_key=True))
+        tree.say(
+            "J142", message, path, explain_removed(option), place=tree.find_place(path, of_key=True)
+        )
     else:
         if option.removed:
             message = f"{join_path(path)}: --{name} was removed after Slurm {option.removed}"
@@ -90,7 +92,7 @@ def _known(tree: Tree, path: Path, name: str) -> SbatchOption | None:
 _RENAMED = {"mem_bind": "mem-bind", "share": "oversubscribe", "workdir": "chdir"}
 
 
-def _now(option: SbatchOption) -> str:
+def explain_removed(option: SbatchOption) -> str:
     """What to write instead of an option that is gone."""
     successor = _catalogue().get(_RENAMED.get(option.name, ""))
     if successor is None:

@@ -70,16 +70,16 @@ def test_all_problems_come_at_once_in_the_order_of_the_file() -> None:
 @pytest.mark.parametrize(
     ("key", "hint"),
     [
-        ("num_nodes", "write nodes"),
-        ("accelerators", "write gpus_per_node"),
+        ("num_nodes", "write nodes: 1"),
+        ("accelerators", "write gpus_per_node: 1, the GPUs of one node"),
         ("envs", "write env"),
-        ("command", "write run"),
-        ("image", "write container: IMAGE"),
-        ("partition", "write slurm: {partition: …}"),
+        ("command", "write run: 1"),
+        ("image", "write container: 1"),
+        ("partition", "write slurm: {partition: 1}"),
         ("gpusPerNode", "did you mean 'gpus_per_node'?"),
         ("gpus-per-node", "did you mean 'gpus_per_node'?"),
         ("laucher", "did you mean 'launcher'?"),
-        ("max_requeues", "write checkpoint: {max_requeues: …}"),
+        ("max_requeues", "write checkpoint: {max_requeues: 1}"),
     ],
 )
 def test_an_unknown_key_is_translated(key: str, hint: str) -> None:
