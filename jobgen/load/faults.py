@@ -17,7 +17,6 @@ from jobgen.load.aliases import (
     normalize_key,
     translate,
 )
-from jobgen.load.foreign_keys import REWRITES
 from jobgen.load.hint_values import accepts, fill, rewrite
 from jobgen.load.sbatch_options import explain_removed
 from jobgen.load.tree import Path, Tree, join_path
@@ -47,6 +46,8 @@ def tell(tree: Tree, top: type[Form], faults: Sequence[ValueDiagnostic]) -> None
             tree.say(
                 fault.code, f"{join_path(path)}: {fault.message}", path, fault.hint, place=place
             )
+    # rules that come later need not complain about what follows from a refused key
+    tree.spoiled |= meant | {_written(fault.path) for fault in faults}
 
 
 def _written(path: Path) -> Path:
@@ -113,6 +114,13 @@ class Unknown(NamedTuple):
         return normalize_key(str(self.path[-1]))
 
 
+def translate_key(name: str, value: object) -> str:
+    """What to write for a key at the top of a job file; empty if nothing is near."""
+    key = Unknown(JobSpec, (name,), value)
+    hint = _hint(key, find_sibling(key.path, JobSpec.keys))
+    return "" if hint == _known(key.top, key.path) else hint
+
+
 def _hint(key: Unknown, close: str) -> str:
     """What may have been meant: the first of several guesses that has an answer."""
     if write := _rewrite(key) or translate(key.file, key.path):
@@ -129,6 +137,8 @@ def _hint(key: Unknown, close: str) -> str:
 
 def _rewrite(key: Unknown) -> str:
     """What to write for a value of a known shape."""
+    from jobgen.load.foreign_keys import REWRITES
+
     write = rewrite(REWRITES.get(key.word, {}), key.word, key.value) if key.file == "job" else ""
     section = re.fullmatch(rf"{key.path[0]}: {{(.*)}}", write) if len(key.path) > 1 else None
     if len(key.path) == 1:
@@ -247,7 +257,7 @@ def _option(key: Unknown, name: str) -> str:
     if not option.key:
         return f"jobgen has no such key; {option.why}"
     if option.key.startswith("jobgen "):
-        return f"jobgen has no such key; {option.why}: {option.key}"
+        return f"jobgen has no such key; {option.why}; use: {option.key}"
     return f"write {option.key}{'' if key.top is JobSpec else ' in job.yaml'}; {option.why}"
 
 

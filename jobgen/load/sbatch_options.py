@@ -109,7 +109,13 @@ def _managed(tree: Tree, path: Path, option: SbatchOption) -> None:
     place = tree.find_place(path, of_key=True)
     if option.key:
         message = f"{join_path(path)}: --{option.name} is set by jobgen"
-        tree.say("J141", message, path, f"use {_instead(option)}: {option.why}", place=place)
+        command = option.key.startswith("jobgen ")
+        hint = (
+            f"{option.why}; use: {option.key}"
+            if command
+            else f"use {_instead(option)}: {option.why}"
+        )
+        tree.say("J141", message, path, hint, place=place)
     else:
         message = f"{join_path(path)}: --{option.name} cannot be used in a job"
         tree.say("J144", message, path, option.why, place=place)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Invalid
 from jobgen.model.plan import Estimate, PlanCheck, Shape
+from jobgen.model.trained import ModelShape
 from jobgen.resolve.inputs import Inputs
 
 if TYPE_CHECKING:
@@ -92,7 +93,10 @@ def choose_strategy(
         return ResolvedTrain(simple, "auto: the simplest strategy, because the job uses no GPUs")
     if request.ask is None:
         message = f"train: strategy: auto needs the model and the GPU: {request.missing}"
-        hint = "set train.model to a Hub id, a config.json or sizes; or name a strategy"
+        sizes = "set train.model to a Hub id, a config.json or sizes"
+        if isinstance(train.model, ModelShape) and train.model.vocab is None:
+            sizes = "add vocab: 128256 (that of your tokenizer) to train.model"
+        hint = f"{sizes}; or name a strategy"
         raise Invalid(look.diagnose_job("J250", message, "train", "strategy", hint=hint))
     from jobgen.strategy.choice import advise
 

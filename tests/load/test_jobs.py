@@ -340,3 +340,37 @@ def test_a_secret_reaches_no_other_message() -> None:
     )
     assert {p.code for p in found} == {"J150", "J124", "J140"}
     assert all("AKIA" not in p.message + p.hint for p in found)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "hint"),
+    [
+        ("1-4", "write 1:4 for an elastic job"),
+        ("4-1", "write 1:4 for an elastic job"),
+        ("1..4", "write 1:4 for an elastic job"),
+        ("1 to 4", "write 1:4 for an elastic job"),
+        ("many", "use an integer of at least 1 or MIN:MAX for an elastic job"),
+    ],
+)
+def test_a_range_of_nodes_in_another_spelling_is_translated(nodes: str, hint: str) -> None:
+    assert problem(nodes=nodes).hint == hint
+
+
+def test_a_missing_key_is_shown_as_it_is_written() -> None:
+    (missing,) = check("name: a\nrun: train.py\ntime: 1h\n", "job.yaml").problems
+    assert (missing.code, missing.hint) == ("J116", "add nodes: 2")
+
+
+@pytest.mark.parametrize(
+    ("params", "hint"),
+    [
+        ("7B", "write 7e9"),
+        ("1.5B", "write 1.5e9"),
+        ("350M", "write 350e6"),
+        ("'7000'", "write 7000 without quotes"),
+        ("seven", "write it in digits"),
+    ],
+)
+def test_a_number_with_a_letter_is_translated(params: str, hint: str) -> None:
+    more = f"train: {{model: {{layers: 2, hidden: 8, heads: 2, params: {params}}}}}\n"
+    assert problem(more).hint == hint
