@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from jobgen.launch.foreign_runners import describe_key
 from jobgen.model.launchers import DEFAULT, LAUNCHERS
 from jobgen.wording import join_words
 
@@ -79,6 +80,7 @@ def write_alone(program: StartedProgram, ranks: RankStart) -> str:
     if setup is None:
         alone += " in its place"
     keys = [*_list_counts(program, ranks), *_list_launcher(program, ranks, alone=setup is not None)]
+    keys += filter(None, (describe_key(one, program) for one in program.list_starters()))
     if setup:
         lines = [_quote(line) for line in setup]
         keys.append(f"setup: {lines[0] if len(lines) == 1 else '[' + ', '.join(lines) + ']'}")

@@ -286,6 +286,8 @@ class _Reading:
             value = named and before.startswith("-") and "=" not in before
             if not module and value and before not in SWITCHES:
                 continue
+            if named and word.text == "exec":  # apptainer's word, not the shell's
+                continue
             if ASSIGNED.match(word.text) and program.name in ELSEWHERE:
                 changes.append(word)
             if module or starts_known(word):

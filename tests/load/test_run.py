@@ -254,6 +254,11 @@ KEPT = {
         "setup: 'eval \"$(conda shell.bash hook)\"'"
     ),
     "cd src && torchrun train.py": "",
+    "docker run img torchrun train.py": "container: {image: img, runtime: docker}",
+    "apptainer exec --nv x.sif torchrun --nproc_per_node=4 train.py": (
+        "gpus_per_node: 4 and container: {image: x.sif, runtime: apptainer}"
+    ),
+    "conda run -n llm torchrun train.py": "setup: source PATH/bin/activate llm",
 }
 
 
