@@ -129,7 +129,7 @@ class World:
         except OSError as error:
             raise Invalid(
                 f"{label}: cannot be read: {error.strerror}",
-                hint="give the path of a job file, as in: jobgen plan job.yaml",
+                hint="name a file that you can read, such as job.yaml",
             ) from error
         text = raw.decode("utf-8", "surrogateescape")
         self.texts[label] = text

@@ -65,10 +65,13 @@ def summarize(problems: Sequence[Diagnostic], ink: Ink) -> str:
         (word, sum(p.severity == word for p in problems)) for word in ("error", "warning", "note")
     ]
     found = join_words([count(number, word) for word, number in kinds if number], "and")
-    files = len({p.place.file for p in problems if p.place})
+    places = {p.place for p in problems if p.place}
+    files = len({place.file for place in places if place.kind == "file"})
+    where = [count(files, "file")] if files else []
+    where += ["--set"] if any(place.kind == "option" for place in places) else []
     known = sorted((p for p in problems if p.code != PLAIN), key=lambda p: p.severity == "error")
     more = f" More: jobgen explain {known[-1].code}" if known else ""
-    total = f"Found {found} in {count(files, 'file')}."
+    total = f"Found {found} in {join_words(where or ['0 files'], 'and')}."
     return f"{ink('strong', total)}{more}\n"
 
 

@@ -45,6 +45,10 @@ _FILE = "name the job file without an option: `jobgen {verb} job.yaml`"
 _KEY = "use `--set {key}=VALUE`, or the key `{key}` in job.yaml"
 _KEYS: Mapping[str, Sequence[str]] = {
     "nodes": ("--nodes", "-N", "--num-nodes", "--nnodes"),
+    "procs_per_node": ("--ntasks-per-node",),
+    "cpus_per_task": ("--cpus-per-task",),
+    "slurm.constraint": ("--constraint", "-C"),
+    "slurm.reservation": ("--reservation",),
     "gpus_per_node": ("--gpus", "--gpus-per-node", "--gres", "-G", "--nproc-per-node"),
     "time": ("--time", "-t", "--timeout"),
     "name": ("--name", "--job-name", "-J"),
@@ -53,9 +57,10 @@ _KEYS: Mapping[str, Sequence[str]] = {
     "slurm.account": ("--account", "-A"),
     "slurm.qos": ("--qos",),
 }
-_OPTIONS = {
-    option: _KEY.format(key=key) for key, options in _KEYS.items() for option in options
-} | dict.fromkeys(("-f", "--file", "--config", "--job"), _FILE)
+_RANKS = "for nodes: `--set nodes=VALUE`; for ranks: `--set gpus_per_node=VALUE`"
+_OPTIONS = {option: _KEY.format(key=key) for key, options in _KEYS.items() for option in options}
+_OPTIONS |= dict.fromkeys(("-f", "--file", "--config", "--job"), _FILE)
+_OPTIONS |= dict.fromkeys(("-n", "--ntasks"), _RANKS)
 _OF_JOBS = frozenset({"plan", "submit", "render", "lint"})
 """Verbs that take a job file."""
 

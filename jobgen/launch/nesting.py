@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic
 from jobgen.launch.distributed import forms_group
+from jobgen.launch.foreign_options import RankStart, write_alone
 from jobgen.model.launchers import DEFAULT, LAUNCHERS, get_facts
 
 if TYPE_CHECKING:
@@ -15,27 +17,18 @@ if TYPE_CHECKING:
 
 _WHOLE_JOB = frozenset({"srun", "mpirun", "jsrun", "aprun", "horovodrun", "flux"})
 """Launchers that start the ranks of all nodes at once."""
-
-
-class RankStart(NamedTuple):
-    """How the ranks of a job start, as far as it is known."""
-
-    launcher: str
-    """Empty where the job does not name it."""
-    nodes: int
-    world: int
-    """Ranks of the job, at least."""
-    name: str
-    """The job's name."""
+_MEETING = re.compile("rdzv_endpoint|master_addr|main_process_ip|main_address|host(file)?")
+"""Options that name a host where the nodes meet."""
+_HERE = re.compile(r"localhost|127\.|::1|\[::1|$")
 
 
 def check_programs(programs: Sequence[PlacedProgram], ranks: RankStart) -> Iterator[Diagnostic]:
     """What is wrong with these programs under the job's launcher."""
     if not ranks.launcher and ranks.world == 1:
         return  # plain, or the profile knows of more ranks
-    ranks = ranks._replace(launcher=ranks.launcher or DEFAULT)
+    ranks = ranks._replace(launcher=ranks.launcher or DEFAULT, named=bool(ranks.launcher))
     if get_facts(ranks.launcher).task == "command":
-        yield from _alone(programs, ranks.nodes)
+        yield from _alone(programs, ranks)
         return
     yield from _nested(programs, ranks)
     if ranks.world > 1:
@@ -62,15 +55,27 @@ def _instead(program: StartedProgram, ranks: RankStart) -> str:
     kind = program.launcher.kind if program.launcher else ""
     if program.launcher and not program.launcher.program:
         return "set launcher: plain, which runs the command once per node"
-    hint = f"write '{program.alone}'" if program.alone else "write the program alone"
-    other = kind in LAUNCHERS and kind != ranks.launcher
-    hint += f" and set launcher: {kind}" if other else f"; {ranks.launcher} starts its ranks"
-    keeps = program.spans_nodes if ranks.nodes > 1 else get_facts(kind).task != "rank"
+    hint = write_alone(program, ranks)
+    if kind not in LAUNCHERS or kind == ranks.launcher:
+        hint += f"; {ranks.launcher} starts its ranks"
+    keeps = _finds_nodes(program) if ranks.nodes > 1 else get_facts(kind).task != "rank"
     return f"{hint}; or set launcher: plain to keep the command" if keeps else hint
 
 
-def _alone(programs: Sequence[PlacedProgram], nodes: int) -> Iterator[Diagnostic]:
+def _finds_nodes(program: StartedProgram) -> bool:
+    """Whether the launcher's own options let its copies on several nodes find each other."""
+    launcher, options = program.launcher, program.options
+    if launcher is None or launcher.kind in _WHOLE_JOB or not program.spans_nodes:
+        return False
+    if not any(map(launcher.nodes.fullmatch, options)):
+        return True  # they stand in a variable
+    hosts = [value for name, value in options.items() if _MEETING.fullmatch(name)]
+    return any(not _HERE.match(host) for host in hosts)
+
+
+def _alone(programs: Sequence[PlacedProgram], ranks: RankStart) -> Iterator[Diagnostic]:
     """Launchers that ``plain`` would start on each node, without a word about the others."""
+    nodes = ranks.nodes
     for program, place in programs:
         if program.launcher is None or nodes < 2 or program.command.some_ranks:
             continue
@@ -81,10 +86,7 @@ def _alone(programs: Sequence[PlacedProgram], nodes: int) -> Iterator[Diagnostic
         message = f"run: launcher: plain starts '{program.name}' on each of {nodes} nodes: {what}"
         hint = "pass the nodes in its options"
         if kind in LAUNCHERS:
-            hint = f"set launcher: {kind}"
-            hint += (
-                f" and write '{program.alone}'" if program.alone else " and write the program alone"
-            )
+            hint = write_alone(program, ranks)
         yield Diagnostic("J309", message, place, hint, "warning")
 
 

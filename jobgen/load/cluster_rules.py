@@ -8,6 +8,8 @@ from jobgen.load.tree import Tree, format_scalar
 from jobgen.model.network import FABRICS
 from jobgen.model.units import Release, UnitError, clip
 
+_GPUS = ("nodes", "gpus_per_node")
+
 
 def check(tree: Tree) -> None:
     """Say what is wrong with a profile as a whole."""
@@ -22,7 +24,7 @@ def check(tree: Tree) -> None:
 
 def _nodes(tree: Tree) -> None:
     nodes = tree.get_table("nodes")
-    gpus = nodes.get("gpus_per_node", 0)
+    gpus = None if tree.is_refused(_GPUS) else nodes.get("gpus_per_node", 0)
     if isinstance(gpus, int) and gpus == 0 and "gpu" in nodes:
         message = "nodes.gpu is set, but nodes.gpus_per_node is 0"
         paths = [("nodes", "gpu"), ("nodes", "gpus_per_node")]
@@ -46,7 +48,7 @@ def _nodes(tree: Tree) -> None:
 
 def _gpu_cpus(tree: Tree) -> None:
     lists = tree.get("nodes", "gpu_cpus")
-    if lists is None:
+    if lists is None or tree.is_refused(_GPUS):
         return
     count, gpus = (
         len(lists) if isinstance(lists, list) else 1,
@@ -68,7 +70,8 @@ def _network(tree: Tree) -> None:
         place = tree.find_place(("network",), of_key=True)
         tree.say("J116", message, ("network", "fabric"), hint, place=place)
     for name, fabrics in _FACTS.items():
-        if fabric and name in tree.get_table("network") and fabric not in fabrics:
+        known = bool(fabric) and not tree.is_refused(("network", "fabric"))
+        if known and name in tree.get_table("network") and fabric not in fabrics:
             message = f"network.{name} is for {' and '.join(fabrics)}, but the network is {fabric}"
             tree.contradict(message, [("network", "fabric"), ("network", name)], "remove it")
 

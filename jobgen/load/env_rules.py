@@ -107,8 +107,13 @@ def _inline(tree: Tree, path: Path, name: str, value: Any) -> None:
     if re.fullmatch(_HARMLESS, text):
         return
     a_key = len(text) >= 8 and re.fullmatch(_KEY_NAME, name)
-    if a_key or re.fullmatch(_SENSITIVE, name):
+    if a_key or is_sensitive(name):
         _leaked(tree, path, f"{join_path(path)} contains the value of a secret")
+
+
+def is_sensitive(name: str) -> bool:
+    """Whether a value of this name is a secret, as ``hf_token``."""
+    return bool(re.fullmatch(_SENSITIVE, name))
 
 
 def _leaked(tree: Tree, path: Path, message: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import name as character
 
 from jobgen.load.aliases import (
@@ -15,10 +17,15 @@ from jobgen.load.aliases import (
     normalize_key,
     translate,
 )
+from jobgen.load.hint_values import accepts, fill, rewrite
+from jobgen.load.sbatch_options import explain_removed
 from jobgen.load.tree import Path, Tree, join_path
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.form import Form, ValueDiagnostic
 from jobgen.model.job import JobSpec
+
+if TYPE_CHECKING:
+    from jobgen.data import SbatchOption
 
 
 def tell(tree: Tree, top: type[Form], faults: Sequence[ValueDiagnostic]) -> None:
@@ -39,6 +46,8 @@ def tell(tree: Tree, top: type[Form], faults: Sequence[ValueDiagnostic]) -> None
             tree.say(
                 fault.code, f"{join_path(path)}: {fault.message}", path, fault.hint, place=place
             )
+    # rules that come later need not complain about what follows from a refused key
+    tree.spoiled |= meant | {_written(fault.path) for fault in faults}
 
 
 def _written(path: Path) -> Path:
@@ -62,7 +71,8 @@ def _unknown(tree: Tree, top: type[Form], path: Path) -> Path:
     later = LATER.get(tuple(map(str, path))) if top is JobSpec else ""
     if later:
         message = f"'{join_path(path)}' is not supported by this version of jobgen"
-        tree.say("J117", message, path, f"instead: {later}", place=place)
+        hint = f"instead: {_fill(Unknown(top, path, tree.get(*path)), later)}"
+        tree.say("J117", message, path, hint, place=place)
         return path
     if path[:1] == ("ssh",) and normalize_key(name) in REFUSED_SSH:
         message = f"'{join_path(path)}' is not allowed: {REFUSED_SSH[normalize_key(name)]}"
@@ -76,7 +86,8 @@ def _unknown(tree: Tree, top: type[Form], path: Path) -> Path:
     odd = next((c for c in name if not c.isascii()), "")
     remark = f" (contains U+{ord(odd):04X}, {character(odd)})" if odd else ""
     message = f"unknown key '{join_path(path)}'{remark}"
-    tree.say("J102", message, path, _hint(top, path, close), place=place)
+    hint = _hint(Unknown(top, path, tree.get(*path)), close)
+    tree.say("J102", message, path, hint, place=place)
     return (*path[:-1], close)
 
 
@@ -84,99 +95,170 @@ def _file(top: type[Form]) -> str:
     return "job" if top is JobSpec else "cluster"
 
 
-def _hint(top: type[Form], path: Path, close: str) -> str:
+class Unknown(NamedTuple):
+    """A key that the file's form does not have."""
+
+    top: type[Form]
+    path: Path
+    value: object
+    """What the user wrote behind it."""
+
+    @property
+    def file(self) -> str:
+        """``job`` or ``cluster``."""
+        return _file(self.top)
+
+    @property
+    def word(self) -> str:
+        """The key without its dialect."""
+        return normalize_key(str(self.path[-1]))
+
+
+def translate_key(name: str, value: object) -> str:
+    """What to write for a key at the top of a job file; empty if nothing is near."""
+    key = Unknown(JobSpec, (name,), value)
+    hint = _hint(key, find_sibling(key.path, JobSpec.keys))
+    return "" if hint == _known(key.top, key.path) else hint
+
+
+def _hint(key: Unknown, close: str) -> str:
     """What may have been meant: the first of several guesses that has an answer."""
-    file = _file(top)
-    if write := translate(file, path):
-        return _write(write)
-    if why := explain_absence(file, path):
+    if write := _rewrite(key) or translate(key.file, key.path):
+        return _write(key, write)
+    if why := explain_absence(key.file, key.path):
         return f"jobgen has no such key; {why}"
+    if close and close != key.word:  # a name that is exactly right elsewhere comes first
+        close = "" if _stands_elsewhere(key) else close
     if close:
         return f"did you mean '{close}'?"
-    guesses = _guess_inside if len(path) > 1 else _guess_at_top
-    return guesses(top, path) or _known(top, path)
+    guesses = _guess_inside if len(key.path) > 1 else _guess_at_top
+    return guesses(key) or _known(key.top, key.path)
 
 
-def _write(text: str, where: str = "") -> str:
+def _rewrite(key: Unknown) -> str:
+    """What to write for a value of a known shape."""
+    from jobgen.load.foreign_keys import REWRITES
+
+    write = rewrite(REWRITES.get(key.word, {}), key.word, key.value) if key.file == "job" else ""
+    section = re.fullmatch(rf"{key.path[0]}: {{(.*)}}", write) if len(key.path) > 1 else None
+    if len(key.path) == 1:
+        return write
+    return section[1] if section else ""
+
+
+def _stands_elsewhere(key: Unknown) -> bool:
+    """Whether it is an option of sbatch, or a key of a section that takes this value."""
+    if len(key.path) > 1:
+        return False
+    if _find_option(str(key.path[-1]), letters=False) is not None:
+        return True
+    home = find_section(key.word, key.top)
+    return bool(home) and accepts(key.top, home, {key.word: key.value})
+
+
+def _write(key: Unknown, text: str, where: str = "", form: type[Form] | None = None) -> str:
     """``write KEY: VALUE``, where that is, and the remark behind its comma."""
     yaml, comma, remark = _split_remark(text.removeprefix("^"))
     place = " at the top of the file" if text.startswith("^") else where
-    return f"write {yaml}{place}{comma}{remark}"
+    inside = form or (key.top if place else _form_at(key.top, key.path[:-1]))
+    return f"write {fill(yaml, key.word, key.value, inside)}{place}{comma}{remark}"
+
+
+def _fill(key: Unknown, text: str) -> str:
+    yaml, comma, remark = _split_remark(text)
+    return f"{fill(yaml, key.word, key.value, key.top)}{comma}{remark}"
 
 
 def _split_remark(text: str) -> tuple[str, str, str]:
     """YAML, and a remark behind a comma that stands outside brackets."""
-    end = text.rfind("}") + 1
+    end = _find_end(text)
     yaml, comma, remark = text[end:].partition(",")
     return text[:end] + yaml, comma, remark
 
 
-def _guess_inside(top: type[Form], path: Path) -> str:
+def _find_end(text: str) -> int:
+    """Where the YAML at the start of a text ends at the latest; 0 if it has no end of its own."""
+    depth = 0
+    for at, sign in enumerate(text):
+        depth += (sign == "{") - (sign == "}")
+        if depth == 0 and sign in "},":
+            return at + (sign == "}")
+    return 0
+
+
+def _guess_inside(key: Unknown) -> str:
     """A word inside a section that would be right at the top of the file."""
-    file, name = _file(top), str(path[-1])
-    word = normalize_key(name)
-    if word in top.keys and not top.keys[word].hidden:
-        return f"write {word} at the top of the file"
-    if write := translate(file, (name,)):
-        return _write(write, " at the top of the file")
-    if why := explain_absence(file, (name,)):
+    if key.word in key.top.keys and not key.top.keys[key.word].hidden:
+        return _write(key, key.word, " at the top of the file")
+    name = (str(key.path[-1]),)
+    if write := translate(key.file, name):
+        return _write(key, write, " at the top of the file")
+    if why := explain_absence(key.file, name):
         return f"jobgen has no such key; {why}"
-    return _option(top, name)
+    return _option(key, name[0])
 
 
-def _guess_at_top(top: type[Form], path: Path) -> str:
+def _guess_at_top(key: Unknown) -> str:
     """A word at the top of a file that would be right in a section, or in the other file."""
-    name = str(path[-1])
-    word = normalize_key(name)
-    home = find_section(word, top)
-    inner = f"write {home}: {{{word}: …}}" if home else ""
-    theirs = _theirs(top, word)
+    home = find_section(key.word, key.top)
+    inner = _write(key, f"{home}: {{{key.word}: <…>}}") if home else ""
+    theirs = _theirs(key)
     # ssh stands in a job by mistake for a profile's; time in a profile for limits.time
-    guesses = (theirs, inner) if top is JobSpec else (inner, theirs)
-    return guesses[0] or guesses[1] or _option(top, name) or _prefixed(top, word)
+    guesses = (theirs, inner) if key.top is JobSpec else (inner, theirs)
+    return guesses[0] or guesses[1] or _option(key, str(key.path[-1])) or _prefixed(key)
 
 
-def _theirs(top: type[Form], word: str) -> str:
+def _theirs(key: Unknown) -> str:
     """What to write in the other file, if it has such a key or knows such a word."""
     file, other, where = (
         ("cluster", ClusterProfile, " in the cluster's profile")
-        if top is JobSpec
+        if key.top is JobSpec
         else ("job", JobSpec, " in job.yaml")
     )
-    if word in other.keys and not other.keys[word].hidden:
-        return f"write {word}{where}"
-    write = translate(file, (word,))
-    return _write(write, where) if write else ""
+    if key.word in other.keys and not other.keys[key.word].hidden:
+        return _write(key, key.word, where, other)
+    write = translate(file, (key.word,))
+    return _write(key, write, where, other) if write else ""
 
 
-def _prefixed(top: type[Form], word: str) -> str:
+def _prefixed(key: Unknown) -> str:
     """submitit's way to write an option of sbatch: ``slurm_partition``."""
-    rest = word.removeprefix("slurm_").removeprefix("sbatch_")
-    if rest == word or top is not JobSpec:
+    rest = key.word.removeprefix("slurm_").removeprefix("sbatch_")
+    if rest == key.word or key.top is not JobSpec:
         return ""
-    if rest in top.keys and not top.keys[rest].hidden:
-        return f"write {rest}"
-    write = translate("job", (rest,))
-    return _write(write) if write else _option(top, rest)
+    bare = key._replace(path=(rest,))
+    if rest in key.top.keys and not key.top.keys[rest].hidden:
+        return _write(bare, rest)
+    write = _rewrite(bare) or translate("job", (rest,))
+    return _write(bare, write) if write else _option(bare, rest)
 
 
-def _option(top: type[Form], name: str) -> str:
-    """What to write for an option of sbatch, by its long name or its letter."""
+def _find_option(name: str, *, letters: bool) -> SbatchOption | None:
+    """An option of sbatch by its long name, or by its letter."""
     from jobgen.data import sbatch_options
 
     options = sbatch_options()
-    letters = {o.short: o for o in options.values() if o.short and not o.removed}
-    option = options.get(name.replace("_", "-")) or letters.get(name)
-    if option is None or (option.removed and not option.old):
+    short = {o.short: o for o in options.values() if o.short and not o.removed} if letters else {}
+    return options.get(name.replace("_", "-")) or options.get(name) or short.get(name)
+
+
+def _option(key: Unknown, name: str) -> str:
+    """What to write for an option of sbatch, by its long name or its letter."""
+    option = _find_option(name, letters=True)
+    if option is None:
         return ""
-    home = "slurm: {%s: …}" if top is JobSpec else "defaults: {slurm: {%s: …}}"
+    if option.removed and not option.old:
+        gone = f"--{option.name} was removed after Slurm {option.removed}"
+        return f"jobgen has no such key; {gone}: {explain_removed(option)}"
+    home = "slurm: {%s: <…>}" if key.top is JobSpec else "defaults: {slurm: {%s: <…>}}"
     if option.rule != "refuse":
-        return f"write {home % option.name}"
+        where = " at the top of the file" if len(key.path) > 1 else ""
+        return _write(key, home % option.name, where)
     if not option.key:
         return f"jobgen has no such key; {option.why}"
     if option.key.startswith("jobgen "):
-        return f"jobgen has no such key; use {option.key}: {option.why}"
-    return f"write {option.key}{'' if top is JobSpec else ' in job.yaml'}"
+        return f"jobgen has no such key; {option.why}; use: {option.key}"
+    return f"write {option.key}{'' if key.top is JobSpec else ' in job.yaml'}; {option.why}"
 
 
 def _known(top: type[Form], path: Path) -> str:

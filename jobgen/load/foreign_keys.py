@@ -11,14 +11,15 @@ from collections.abc import Iterator, Mapping
 JOB, CLUSTER = "job", "cluster"
 
 # What to write -> other tools' words for it. It is YAML, with a remark after a comma; "^" before it
-# means at the top of the file.
+# means at the top of the file. <EXAMPLE> is where the user's value goes if it fits there.
 _JOB: Mapping[str, str] = {
     "nodes": "num_nodes n_nodes nnodes node_count instances replicas num_workers num_machines "
     "num_hosts machines hosts",
     "nodes: 1:4, for an elastic job": "max_nodes",
     "nodes and gpus_per_node": "resources ntasks num_tasks n_tasks num_processes world_size",
-    "gpus_per_node": "accelerators accelerator gpus num_gpus n_gpus ngpus gpu gpu_count gpu_ids "
-    "gres gpus_per_task gpus_per_worker num_gpus_per_node devices",
+    "gpus_per_node, the GPUs of one node": "accelerators accelerator gpus num_gpus n_gpus ngpus "
+    "gpu gpu_count gpu_ids gres gpus_per_task gpus_per_worker devices",
+    "gpus_per_node": "num_gpus_per_node",
     "gpus_per_node, or procs_per_node if the nodes have no GPUs": "nproc_per_node ntasks_per_node "
     "tasks_per_node nprocs_per_node",
     "procs_per_node": "procs processes num_procs",
@@ -30,41 +31,43 @@ _JOB: Mapping[str, str] = {
     "env": "envs environment env_vars environment_variables",
     "vars": "variables params parameters",
     "secrets": "secret",
+    "run: <train.py>, or train: {wrap: …} for the layer class of FSDP": "wrap",
     "run": "command commands cmd script entrypoint program main exec",
-    "run: train.py ARGS": "args arguments script_args program_args module_args",
-    "container: IMAGE": "image image_id container_image",
-    "container: {image: IMAGE, runtime: docker}": "docker docker_image",
-    "container: {image: IMAGE, runtime: apptainer}": "singularity apptainer",
-    "container: {image: IMAGE, runtime: pyxis}": "pyxis enroot",
-    "container: {mounts: [SOURCE:TARGET]}": "mounts volumes binds container_mounts",
+    "run: train.py <ARGS>": "args arguments script_args program_args module_args",
+    "container: <IMAGE>": "image image_id container_image",
+    "container: {image: <IMAGE>, runtime: docker}": "docker docker_image",
+    "container: {image: <IMAGE>, runtime: apptainer}": "singularity apptainer",
+    "container: {image: <IMAGE>, runtime: pyxis}": "pyxis enroot",
+    "container: {mounts: [<SOURCE:TARGET>]}": "mounts volumes binds container_mounts",
     "container: {mounts: [SOURCE:TARGET]}, or put the files into the workdir": "file_mounts "
     "storage_mounts",
+    "slurm: {partition: <NAME>}": "queue partition_name",
     "name": "job_name jobname run_name experiment_name",
-    "setup: module load NAME": "modules module",
+    "setup: module load <NAME>": "modules module",
     "setup: source VENV/bin/activate": "venv virtualenv python interpreter python_env",
-    "setup: source PATH/bin/activate ENV": "conda conda_env",
+    "setup: source PATH/bin/activate <ENV>": "conda conda_env",
     "setup": "prolog pre_run pre_command setup_commands requirements dependencies packages pip",
     "workdir": "working_dir working_directory chdir cwd code source project_dir",
     "after": "dependency depends_on needs depends dependencies_of",
     "labels": "tags annotations",
-    "checkpoint: {signal: USR1}": "signal slurm_signal_delay_s signal_delay",
+    "checkpoint: {signal: <USR1>}": "signal slurm_signal_delay_s signal_delay",
     "checkpoint: {requeue: true}": "requeue retries max_retries restart restart_policy use_spot "
     "spot spot_recovery job_recovery preemptible resume_from_checkpoint auto_resume",
-    "checkpoint: {dir: PATH}": "output_dir save_dir checkpoint_dir ckpt_dir checkpoint_path "
+    "checkpoint: {dir: <PATH>}": "output_dir save_dir checkpoint_dir ckpt_dir checkpoint_path "
     "default_root_dir",
     "cluster": "cloud region zone infra instance_type partition_cluster",
     "launcher: torchrun": "torchrun rdzv_backend torch_distributed",
     "launcher: accelerate": "accelerate",
     "launcher: srun": "srun mpi mpirun",
-    "launcher: {args: [OPTION]}": "torchrun_args launcher_args accelerate_args deepspeed_args",
-    "launcher: {type: deepspeed, config: ds_config.json}": "deepspeed deepspeed_config "
+    "launcher: {args: [<OPTION>]}": "torchrun_args launcher_args accelerate_args deepspeed_args",
+    "launcher: {type: deepspeed, config: <ds_config.json>}": "deepspeed deepspeed_config "
     "deepspeed_config_file ds_config",
-    "nccl: {debug: INFO}": "nccl_debug",
-    "monitor: 30s": "monitoring gpu_monitor",
+    "nccl: {debug: <INFO>}": "nccl_debug",
+    "monitor: <30s>": "monitoring gpu_monitor",
     "slurm": "sbatch sbatch_args sbatch_options slurm_additional_parameters "
     "additional_parameters slurm_options slurm_args",
     "slurm: {array: 0-35%4}": "slurm_array_parallelism array_parallelism",
-    "slurm: {mail-type: END}": "mail email",
+    "slurm: {mail-user: <me@example.org>, mail-type: END}": "mail email notification_email",
 }
 
 # The same for keys of train. At the top of the file they are answered with train: {...}.
@@ -78,17 +81,17 @@ _TRAIN: Mapping[str, str] = {
     "grad_accum_steps accumulate_grad_batches accumulation_steps gas",
     "gradient_clipping": "max_grad_norm grad_clip gradient_clip gradient_clip_val clip_grad "
     "clip_grad_norm max_norm",
-    "activation_checkpointing: full": "gradient_checkpointing activation_checkpoint "
+    "activation_checkpointing: <full>": "gradient_checkpointing activation_checkpoint "
     "fsdp_activation_checkpointing recompute recompute_activations recompute_granularity",
     "strategy": "distributed_type parallelism parallel distributed_strategy sharding",
     "strategy: ddp": "ddp",
-    "strategy: fsdp2": "fsdp fsdp2 fsdp_config fsdp_version fsdp_sharding_strategy "
+    "strategy: <fsdp2>": "fsdp fsdp2 fsdp_config fsdp_version fsdp_sharding_strategy "
     "sharding_strategy",
     "strategy: zero1": "zero1",
     "strategy: zero2": "zero2",
-    "strategy: zero2, or zero1 or zero3, by its stage": "zero zero_stage zero_optimization stage",
+    "strategy: <zero2>, or zero1 or zero3, by its stage": "zero zero_stage zero_optimization stage",
     "strategy: zero3": "zero3 zero3_init_flag",
-    "precision: bf16": "mixed_precision bf16 dtype torch_dtype amp",
+    "precision: <bf16>": "mixed_precision bf16 dtype torch_dtype amp",
     "precision: fp16": "fp16",
     "seq_len": "seq_length sequence_length max_seq_len max_seq_length max_length context_length "
     "block_size seqlen",
@@ -112,19 +115,19 @@ _TRAIN: Mapping[str, str] = {
 }
 
 _CLUSTER: Mapping[str, str] = {
-    "nodes: {count: 4}": "num_nodes node_count nnodes machines",
-    "nodes: {gpu: A100-SXM4-80GB}": "accelerators accelerator",
-    "network: {fabric: infiniband}": "fabric interconnect",
-    "versions: {nccl: 2.27.7}": "nccl_version",
-    "versions: {cuda: 12.8}": "cuda_version",
-    "versions: {driver: 580.95.5}": "driver_version",
-    "versions: {torch: 2.9.0}": "torch_version",
+    "nodes: {count: <4>}": "num_nodes node_count nnodes machines",
+    "nodes: {gpu: <A100-SXM4-80GB>}": "accelerators accelerator",
+    "network: {fabric: <infiniband>}": "fabric interconnect",
+    "versions: {nccl: <2.27.7>}": "nccl_version",
+    "versions: {cuda: <12.8>}": "cuda_version",
+    "versions: {driver: <580.95.5>}": "driver_version",
+    "versions: {torch: <2.9.0>}": "torch_version",
     "slurm_version": "version",
-    "ssh: {host: NAME}": "login hostname host login_node address",
-    "ssh: {user: NAME}": "user username",
-    "paths: {root: PATH}": "work root scratch workdir remote_dir",
-    "limits: {time: 24h}": "max_time_limit max_time time_limit walltime time",
-    "defaults: {slurm: {partition: NAME}}": "queue",
+    "ssh: {host: <NAME>}": "login hostname host login_node address",
+    "ssh: {user: <NAME>}": "user username",
+    "paths: {root: <PATH>}": "work root scratch workdir remote_dir",
+    "limits: {time: <24h>}": "max_time_limit max_time time_limit walltime time",
+    "defaults: {slurm: {partition: <NAME>}}": "queue",
 }
 
 # (section, what to write in it) -> the words for it
@@ -153,6 +156,28 @@ _SECTIONS: Mapping[tuple[str, str], str] = {
     ("network", "socket_ifname"): "interface ifname",
     ("network", "ib_hca"): "hca",
     ("network", "nic_gbps"): "bandwidth",
+}
+
+_HOURS = {r"\d+": r"time: \g<0>h"}
+_MINUTES = {r"\d+": r"time: \g<0>m"}
+_GIB = {r"\d+": r"mem: \g<0>G"}
+_COUNT = {r"(?:[\w.-]+:)*(\d+)": r"gpus_per_node: \1, the GPUs of one node"}
+_STAGE = {"[123]": r"train: {strategy: zero\g<0>}"}
+# Word at the top of job.yaml -> shapes of its value -> what to write for them.
+REWRITES: Mapping[str, Mapping[str, str]] = {
+    **dict.fromkeys(("accelerators", "accelerator", "gres"), _COUNT),
+    **dict.fromkeys(("zero", "zero_stage", "stage"), _STAGE),
+    **dict.fromkeys(("timeout_min", "timeout_minutes", "minutes"), _MINUTES),
+    **dict.fromkeys(("mem_gb", "memory_gb"), _GIB),
+    "hours": _HOURS,
+    "wrap": {r"[A-Z]\w+": r"train: {wrap: \g<0>}"},
+    "max_nodes": {r"[1-9]\d*": r"nodes: 1:\g<0>, for an elastic job"},
+    "slurm_array_parallelism": {r"[1-9]\d*": r"slurm: {array: 0-35%\g<0>}"},
+    "array_parallelism": {r"[1-9]\d*": r"slurm: {array: 0-35%\g<0>}"},
+    "signal": {
+        r"(?:[BR]+:)?(?:SIG)?(USR[12])@(\d+)": r"checkpoint: {signal: \1, grace: \2s}",
+        r"(?:[BR]+:)?(?:SIG)?(USR[12])": r"checkpoint: {signal: \1}",
+    },
 }
 
 _PROGRAM = "pass it to the program, run: train.py"
@@ -185,6 +210,7 @@ _NONE: Mapping[tuple[str, str], str] = {
     ("", _NCCL): "nccl_env nccl_profile",
     ("", "run commands around jobgen submit --wait"): "hooks",
     ("", "list the runs: jobgen ls"): "status",
+    ("", "a job is requeued only with checkpoint: {requeue: true}"): "no_requeue",
     ("nccl", "those of the network come from the cluster's profile"): "profile",
     ("launcher", "jobgen writes the hostfile from the allocation"): "hostfile",
     ("launcher", _MADE): "master_addr master_port rdzv_endpoint rdzv_id node_rank machine_rank",
@@ -203,7 +229,7 @@ def _nest(write: str) -> str:
     """``tp`` in train → ``train: {tp: …}``, with its remark."""
     yaml, comma, remark = write.partition(",")
     name, _, value = yaml.partition(": ")
-    return f"train: {{{name}: {value or '…'}}}{comma}{remark}"
+    return f"train: {{{name}: {value or '<…>'}}}{comma}{remark}"
 
 
 def _collect() -> dict[tuple[str, ...], str]:

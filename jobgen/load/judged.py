@@ -94,7 +94,9 @@ def _speak(tree: Tree, found: list[tuple[Path, Assignment]], context: Context) -
     context = context._replace(others={**context.others, **others})
     for path, one in found:
         for said in judge(one.name, one.value, context._replace(setup=one.setup)):
-            tree.note(said.code, said.message, path, said.hint, said.severity, place=one.place)
+            named = said.about_name and not one.setup  # an export is pointed at as a whole
+            place = tree.find_place(path, of_key=True) if named else one.place
+            tree.note(said.code, said.message, path, said.hint, said.severity, place=place)
 
 
 def _tables(tree: Tree) -> Iterator[tuple[Path, Assignment]]:

@@ -127,10 +127,17 @@ def _check_path(tree: Tree, program: StartedProgram, place: Place | None) -> Non
 
 
 def _check_programs(tree: Tree, cluster: ClusterProfile | None) -> None:
-    from jobgen.launch.nesting import RankStart, check_programs
+    from jobgen.launch.foreign_options import RankStart
+    from jobgen.launch.nesting import check_programs
 
     nodes = _nodes(tree)
-    job = RankStart(read_launcher(tree), nodes, _world(tree, nodes, cluster), tree.get_text("name"))
+    job = RankStart(
+        read_launcher(tree),
+        nodes,
+        _world(tree, nodes, cluster),
+        tree.get_text("name"),
+        on_gpus=_has_gpus(tree, cluster),
+    )
     for problem in check_programs(tree.programs, job):
         if problem.severity == "error":
             tree.say(problem.code, problem.message, _RUN, problem.hint, place=problem.place)
@@ -145,6 +152,15 @@ def _world(tree: Tree, nodes: int, cluster: ClusterProfile | None) -> int:
         gpus = cluster.nodes.gpus_per_node
     each = gpus or _count(tree, "procs_per_node") or (cluster and cluster.procs_per_node) or 1
     return nodes * each
+
+
+def _has_gpus(tree: Tree, cluster: ClusterProfile | None) -> bool:
+    """Whether the ranks are counted by the nodes' GPUs, as far as it is known."""
+    if "gpus_per_node" in tree.data:
+        return _count(tree, "gpus_per_node") != 0
+    return "procs_per_node" not in tree.data and (
+        cluster is None or cluster.nodes.gpus_per_node > 0
+    )
 
 
 def _nodes(tree: Tree) -> int:

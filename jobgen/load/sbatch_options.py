@@ -78,7 +78,9 @@ def _known(tree: Tree, path: Path, name: str) -> SbatchOption | None:
         _managed(tree, path, option)
     elif option.removed and not option.old:
         message = f"{join_path(path)}: --{name} was removed in Slurm {option.removed}"
-        tree.say("J142", message, path, _now(option), place=tree.find_place(path, of_key=True))
+        tree.say(
+            "J142", message, path, explain_removed(option), place=tree.find_place(path, of_key=True)
+        )
     else:
         if option.removed:
             message = f"{join_path(path)}: --{name} was removed after Slurm {option.removed}"
@@ -90,7 +92,7 @@ def _known(tree: Tree, path: Path, name: str) -> SbatchOption | None:
 _RENAMED = {"mem_bind": "mem-bind", "share": "oversubscribe", "workdir": "chdir"}
 
 
-def _now(option: SbatchOption) -> str:
+def explain_removed(option: SbatchOption) -> str:
     """What to write instead of an option that is gone."""
     successor = _catalogue().get(_RENAMED.get(option.name, ""))
     if successor is None:
@@ -107,7 +109,13 @@ def _managed(tree: Tree, path: Path, option: SbatchOption) -> None:
     place = tree.find_place(path, of_key=True)
     if option.key:
         message = f"{join_path(path)}: --{option.name} is set by jobgen"
-        tree.say("J141", message, path, f"use {_instead(option)}: {option.why}", place=place)
+        command = option.key.startswith("jobgen ")
+        hint = (
+            f"{option.why}; use: {option.key}"
+            if command
+            else f"use {_instead(option)}: {option.why}"
+        )
+        tree.say("J141", message, path, hint, place=place)
     else:
         message = f"{join_path(path)}: --{option.name} cannot be used in a job"
         tree.say("J144", message, path, option.why, place=place)

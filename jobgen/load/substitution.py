@@ -16,6 +16,7 @@ from jobgen.errors import Place
 from jobgen.load.tree import Path, Tree, change, format_scalar, join_path
 from jobgen.model.fields import suggest
 from jobgen.model.job import JobSpec
+from jobgen.model.units import clip
 from jobgen.shell.script_variables import find_assignments
 from jobgen.source import LIMIT, resolve_scalar, scan
 
@@ -178,13 +179,10 @@ def _set(tree: Tree, word: str) -> None:
         tree.data["vars"][name] = value
         tree.overrides["vars", name] = place
     elif not known:
-        words = [*variables, *(n for n, k in JobSpec.keys.items() if not k.hidden)]
-        hint = (
-            suggest(name, words) or "expected a variable from vars:, or a key such as launcher.type"
-        )
-        tree.say(
-            "J162", f"'{name}' is neither a variable nor a key of the job", (), hint, place=place
-        )
+        from jobgen.load.set_hints import suggest_set
+
+        message = f"'{clip(name)}' is neither a variable nor a key of the job"
+        tree.say("J162", message, (), suggest_set(name, value, tuple(variables)), place=place)
     else:
         _put(tree, path, _value(tree, value, place), place)
 

@@ -137,6 +137,10 @@ class Tree:
         """
         return self.said[code] >= MOST
 
+    def is_refused(self, path: Path) -> bool:
+        """Whether this key, or what holds it, was refused, so that its value is not known."""
+        return self._about(path)
+
     def _about(self, path: Path) -> bool:
         return any(path[:n] in self.spoiled for n in range(1, len(path) + 1))
 

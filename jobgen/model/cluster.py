@@ -86,6 +86,7 @@ class Ssh(Form):
     host: str = key(
         Check(check_host, {"type": "string"}),
         doc="Login node: a name, an address, or an alias from ~/.ssh/config.",
+        example="login.example.org",
     )
     user: str = key(
         Check(check_user, {"type": "string"}),
@@ -121,6 +122,7 @@ class Paths(Form):
             "Parent directory of run directories: absolute, visible from login and compute "
             "nodes. $NAME is expanded on the cluster."
         ),
+        example="/scratch/$USER/jobgen",
     )
 
 
@@ -168,7 +170,7 @@ class Confirm(Form):
 class Price(Form):
     """What it costs."""
 
-    gpu_hour: float = key(NUMBER, doc="Price of one GPU-hour.")
+    gpu_hour: float = key(NUMBER, doc="Price of one GPU-hour.", example="1.80")
     bought: float | None = key(
         NUMBER,
         default=None,
@@ -187,14 +189,21 @@ class Price(Form):
 class ClusterProfile(Form):
     """A cluster: how to get in, what its nodes and network are, what its site asks for."""
 
-    name: str = key(NAME, doc="Name of the cluster.")
+    name: str = key(NAME, doc="Name of the cluster.", example="mycluster")
     scheduler: Literal["slurm", "local"] = key(
         check_choice("scheduler", ("slurm", "local")),
         doc="slurm; or local, which runs jobs detached on this machine.",
+        example="slurm",
     )
-    paths: Paths = key(check_form(Paths), doc="Directories on the cluster.")
+    paths: Paths = key(
+        check_form(Paths),
+        doc="Directories on the cluster.",
+        example="{root: /scratch/$USER/jobgen}",
+    )
     nodes: Nodes = key(
-        check_form(Nodes), doc="Compute nodes: count, gpus_per_node, gpu, cpus, mem."
+        check_form(Nodes),
+        doc="Compute nodes: count, gpus_per_node, gpu, cpus, mem.",
+        example="{count: 2, gpus_per_node: 8, gpu: A100-SXM4-80GB}",
     )
     docs: str | None = key(LINE, default=None, doc="URL of the site's documentation.")
     extends: str | None = key(

@@ -47,6 +47,7 @@ class Container(Form):
             "Image: a registry name (nvcr.io/nvidia/pytorch:25.09-py3), or the path of a .sqsh "
             "(pyxis) or .sif (apptainer) file on the cluster."
         ),
+        example="nvcr.io/nvidia/pytorch:25.09-py3",
     )
     runtime: Literal["pyxis", "apptainer", "docker"] = key(
         RUNTIME, default="pyxis", doc="Container runtime. singularity means apptainer."

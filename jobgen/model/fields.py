@@ -181,10 +181,21 @@ def check_integer(low: int, high: int, *, more: str = "") -> Check[int]:
     return Check(check, {"type": "integer", "minimum": low, "maximum": high})
 
 
+_POWERS: Mapping[str, int] = {"K": 3, "M": 6, "B": 9, "G": 9, "T": 12}
+"""Letters behind numbers, as in ``7B`` parameters → power of ten."""
+
+
 def check_number(value: object) -> float:
     """A number that is not negative."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise refuse("J121", f"expected a number, got {describe_value(value)}", "for example 1.80")
+        message, hint = f"expected a number, got {describe_value(value)}", "write it in digits"
+        short = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?) ?([kKMBGT])", str(value), re.ASCII)
+        quoted = re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", str(value), re.ASCII)
+        if isinstance(value, str) and short:
+            hint = f"write {short[1]}e{_POWERS[short[2].upper()]}"
+        elif isinstance(value, str) and quoted:
+            hint = f"write {value} without quotes"
+        raise refuse("J121", message, hint)
     if not 0 <= value < 1e12:
         raise refuse("J122", f"{describe_value(value)} is out of range", "use 0 or more")
     return float(value)

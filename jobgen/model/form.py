@@ -63,6 +63,8 @@ class Key(NamedTuple):
     doc: str
     hidden: bool
     """Not a key of the file: it is written inside another one."""
+    example: str = ""
+    """What may be written for a key that is needed, as YAML."""
 
     @property
     def needed(self) -> bool:
@@ -71,12 +73,14 @@ class Key(NamedTuple):
 
 
 @overload
-def key(check: Check[T], *, doc: str, hidden: bool = False) -> T: ...
+def key(check: Check[T], *, doc: str, hidden: bool = False, example: str = "") -> T: ...
 @overload
 def key(check: Check[T], *, default: D, doc: str, hidden: bool = False) -> T | D: ...
-def key(check: Check[Any], *, default: Any = _NONE, doc: str, hidden: bool = False) -> Any:
+def key(
+    check: Check[Any], *, default: Any = _NONE, doc: str, hidden: bool = False, example: str = ""
+) -> Any:
     """A key with its check, its default (none: the key is needed) and its description."""
-    return Key(check, default, doc, hidden)
+    return Key(check, default, doc, hidden, example)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(key,))
@@ -98,9 +102,8 @@ class Form:
             if name in data:
                 parsed[name] = _parse(one, data[name], name, faults)
             elif one.needed:
-                faults.append(
-                    ValueDiagnostic("J116", "is missing", one.doc, (name,), about_key=True)
-                )
+                hint = f"add {name}: {one.example}" if one.example else one.doc
+                faults.append(ValueDiagnostic("J116", "is missing", hint, (name,), about_key=True))
             else:
                 parsed[name] = one.default
         unknown = (n for n in data if n not in self.keys)

@@ -83,6 +83,11 @@ def check_nodes(value: object) -> int:
     if span and int(span.group(1)) > int(span.group(2)):
         message = f"'{value}' is reversed: {span.group(1)} is greater than {span.group(2)}"
         raise refuse("J122", message, f"write {span.group(2)}:{span.group(1)}")
+    odd = re.fullmatch(r"([1-9]\d{0,5})\s*(?:-|\.\.|,|to)\s*([1-9]\d{0,5})", str(value))
+    if isinstance(value, str) and odd:
+        least, most = sorted(map(int, odd.groups()))
+        message = f"expected an integer, got {describe_value(value)}"
+        raise refuse("J121", message, f"write {least}:{most} for an elastic job")
     return check_integer(1, MOST_NODES, more="MIN:MAX for an elastic job")(value)
 
 
@@ -100,7 +105,7 @@ _NODES = Check(
 class JobSpec(Form):
     """What to run, and how much of the cluster it needs."""
 
-    name: str = key(JOB_NAME, doc="Name of the job.")
+    name: str = key(JOB_NAME, doc="Name of the job.", example="llama8b-sft")
     run: str = key(
         RUN,
         doc=(
@@ -108,11 +113,16 @@ class JobSpec(Form):
             "is started by the launcher; for any other command with several ranks, set "
             "launcher."
         ),
+        example="train.py",
     )
     nodes: int = key(
-        _NODES, doc="Number of nodes, or MIN:MAX for a job that can continue with fewer."
+        _NODES,
+        doc="Number of nodes, or MIN:MAX for a job that can continue with fewer.",
+        example="2",
     )
-    time: Walltime = key(TIME, doc="Time limit: 4h, 90m, 1d12h, 04:00:00 or 1-12:00:00.")
+    time: Walltime = key(
+        TIME, doc="Time limit: 4h, 90m, 1d12h, 04:00:00 or 1-12:00:00.", example="4h"
+    )
     gpus_per_node: int | None = key(
         check_integer(0, 1024),
         default=None,

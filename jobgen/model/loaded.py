@@ -55,7 +55,13 @@ class Loaded(NamedTuple, Generic[M]):
     """Labels of the profiles that it extends → sha256 of their text."""
 
     def find_place(self, *path: str | int) -> Place:
-        """The place of the key at this path, or of the nearest thing that holds it."""
+        """The place of the key at this path, or of the nearest thing that holds it.
+
+        Of a value that ``--set`` gave, that option.
+        """
+        option = self._find_option(path)
+        if option is not None:
+            return option
         while path and path not in self.places:
             path = path[:-1]
         return self.places.get(path, Place(self.label))
@@ -63,9 +69,12 @@ class Loaded(NamedTuple, Generic[M]):
     def cite(self, *path: str | int) -> Place:
         """The place for a ``Decision``: ``job.yaml:12``, or the override that set it."""
         place = self.find_place(*path)
+        return place if place.kind == "option" else Place(place.file, place.line)
+
+    def _find_option(self, path: Path) -> Place | None:
         for length in range(len(path), 0, -1):
             override = self.overrides.get(path[:length])
             # of a profile that is extended, the very key has its place
             if override is not None and override.kind == "option":
                 return override
-        return Place(place.file, place.line)
+        return None

@@ -45,7 +45,7 @@ def check_cpu_list(value: object) -> str:
 class Nodes(Form):
     """The nodes, which are alike."""
 
-    count: int = key(check_integer(1, 65_536), doc="Number of nodes.")
+    count: int = key(check_integer(1, 65_536), doc="Number of nodes.", example="2")
     gpus_per_node: int = key(check_integer(0, 1024), default=0, doc="GPUs per node.")
     gpu: str | None = key(
         Check(check_gpu, {"anyOf": [{"form": "gpu"}, {"const": UNKNOWN}]}),

@@ -95,6 +95,7 @@ class Parallel(Form):
             "auto (simplest strategy that fits), ddp, fsdp (FULL_SHARD), fsdp-grad-op, "
             "fsdp-no-shard, fsdp-hybrid, fsdp2, zero1, zero2, zero3 or 3d."
         ),
+        example="auto",
     )
     bucket_mb: int = key(
         check_integer(1, 10_000), default=25, doc="ddp: size of a gradient bucket, in MiB."
@@ -139,7 +140,9 @@ class Offload(Form):
     """What is kept outside the GPU's memory."""
 
     what: Literal["none", "optimizer", "params", "both"] = key(
-        Check(_check_offloaded, _OFFLOADED.schema), doc="none, optimizer, params or both."
+        Check(_check_offloaded, _OFFLOADED.schema),
+        doc="none, optimizer, params or both.",
+        example="optimizer",
     )
     to: Literal["cpu", "nvme"] = key(
         check_choice("place", ("cpu", "nvme")), default="cpu", doc="cpu, or nvme with its path."

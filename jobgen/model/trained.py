@@ -24,9 +24,9 @@ class ModelShape(Form):
     the feed-forward layer is four times as wide as hidden.
     """
 
-    layers: int = key(_COUNT, doc="Number of transformer layers.")
-    hidden: int = key(_COUNT, doc="Width of the residual stream.")
-    heads: int = key(_COUNT, doc="Number of attention heads.")
+    layers: int = key(_COUNT, doc="Number of transformer layers.", example="32")
+    hidden: int = key(_COUNT, doc="Width of the residual stream.", example="4096")
+    heads: int = key(_COUNT, doc="Number of attention heads.", example="32")
     kv_heads: int | None = key(
         _COUNT, default=None, doc="Number of key/value heads; default: heads."
     )

@@ -148,7 +148,7 @@ def _imports(look: Inputs, asked: Container) -> list[Diagnostic]:
         return []
     message = f"all {look.job.nodes} nodes pull {name} from its registry"
     hint = f"import it once to a shared disk (enroot import -o FILE.sqsh 'docker://{name}') and "
-    hint += "set image: to that file; unnecessary if the site's pyxis caches images"
+    hint += "set container: /shared/FILE.sqsh; unnecessary if the site's pyxis caches images"
     asks = look.spec if look.job.container is not None else look.profile
     keys = ("container",) if look.job.container is not None else ("defaults", "container")
     return [Diagnostic("J219", message, asks.find_place(*keys), hint, severity="note")]
@@ -176,7 +176,8 @@ def check_container(look: Inputs, launcher: str) -> list[Diagnostic]:
         return []
     if asked.runtime == "pyxis" and look.local:
         message = "container: pyxis is a Slurm plug-in, and this machine does not run Slurm"
-        hint = "set runtime: docker or apptainer, or choose another cluster with -c"
+        hint = "write container: {image: IMAGE, runtime: docker} or runtime: apptainer, or choose "
+        hint += "another cluster with -c"
         return [look.diagnose_job("J216", message, "container", "runtime", hint=hint)]
     over_ssh = "ssh" in LAUNCHERS[launcher].settings and look.job.launcher.ssh == "pdsh"
     if over_ssh and look.job.nodes > 1:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jobgen.errors import Diagnostic
-from jobgen.launch.nesting import RankStart, check_programs
+from jobgen.launch.foreign_options import RankStart
+from jobgen.launch.nesting import check_programs
 from jobgen.model.launchers import LAUNCHERS, find_launchers, find_takers
 from jobgen.model.plan import Shape
 from jobgen.model.settings import Launcher
@@ -29,7 +30,9 @@ def check_launcher(look: Inputs, launcher: str, size: Shape) -> Iterator[Diagnos
         yield look.diagnose_job("J217", message, "nodes", hint=hint)
     if "ssh" in LAUNCHERS[launcher].settings and look.job.launcher.ssh == "pdsh":
         yield from _check_pdsh(look, launcher)
-    ranks = RankStart(launcher, size.nodes, size.world, look.job.name)
+    ranks = RankStart(
+        launcher, size.nodes, size.world, look.job.name, on_gpus=size.gpus_per_node > 0
+    )
     for problem in check_programs(look.spec.programs, ranks):
         if problem.severity == "error":
             yield problem

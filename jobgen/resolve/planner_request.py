@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen.errors import Diagnostic, Invalid, raise_errors
 from jobgen.model.plan import Estimate, PlanCheck, Shape
+from jobgen.model.trained import ModelShape
 from jobgen.resolve.inputs import Inputs
 from jobgen.wording import count
 
@@ -130,7 +131,10 @@ def _diagnose_missing(look: Inputs, train: Train, request: PlannerRequest) -> Di
     unknown = find_unknown_model(train)
     if unknown is None:
         message = f"train: strategy: auto needs the sizes of the model: {request.missing}"
-        hint = "set train.model to a Hub id, a config.json or sizes; or name a strategy"
+        sizes = "set train.model to a Hub id, a config.json or sizes"
+        if isinstance(train.model, ModelShape) and train.model.vocab is None:
+            sizes = "add vocab: 128256 (that of your tokenizer) to train.model"
+        hint = f"{sizes}; or name a strategy"
         key = "strategy" if train.model is None else "model"
         return look.diagnose_job("J250", message, "train", key, hint=hint)
     message = (

@@ -165,8 +165,8 @@ def _over(
                 Diagnostic(
                     "J212",
                     (
-                        f"{name}={setting.value} ({setting.place}) overrides {before.value}: "
-                        f"{before.why}"
+                        f"{name}={setting.value} ({setting.place}) overrides {before.value} "
+                        f"({before.why})"
                     ),
                     severity="note",
                 )

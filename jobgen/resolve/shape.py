@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jobgen.errors import Diagnostic, Place
+from jobgen.launch.foreign_runners import suggest_keys
 from jobgen.model.array import measure_array
 from jobgen.model.launchers import DEFAULT, LAUNCHERS, SINGLE, find_launchers
 from jobgen.model.plan import Decision, SelfEvident, Setting, Shape, cite_rule
@@ -182,9 +183,8 @@ def _launcher(look: Inputs, program: Program, world: int, sized: Sized) -> Setti
             "J204",
             f"'{program.first}' is not a Python program: set launcher: to start {world} ranks",
             "run",
-            hint=(
-                f"launcher: {every} runs the command once per rank, launcher: {once} once per node"
-            ),
+            hint=suggest_keys(look.job.run)
+            or f"launcher: {every} runs the command once per rank, launcher: {once} once per node",
         )
         sized.problems.append(found)
     why = "default for a multi-rank Python program"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from jobgen.shell.lexer import ShellWord
@@ -132,6 +132,8 @@ class Launched(NamedTuple):
     """Whether its options name other nodes, or cannot be known."""
     certain: bool = True
     """Whether no variable hides where the options end."""
+    options: Mapping[str, str] = {}
+    """Its options without dashes, ``_`` for ``-`` → value; empty for a flag."""
 
 
 _ASKS = frozenset({"--help", "-h", "--version", "-V"})
@@ -152,35 +154,44 @@ def read_launched(
         return None
     if not launcher.program:
         return Launched(len(words), module=False, spans_nodes=True)
-    names, end, module, hidden = _take_options(launcher, words, at)
-    if end >= len(words) or not any(map(launcher.needs.match, names or ("",))):
+    options, end, module, hidden = _take_options(launcher, words, at)
+    if end >= len(words) or not any(map(launcher.needs.match, options or ("",))):
         return None
-    spans = hidden or any(map(launcher.nodes.fullmatch, ("", *names)))
+    spans = hidden or any(map(launcher.nodes.fullmatch, ("", *options)))
     certain = not hidden or words[end].text.endswith(".py") or module
-    return Launched(end, module, spans, certain)
+    return Launched(end, module, spans, certain, options)
 
 
 def _take_options(
     launcher: ForeignLauncher, words: Sequence[ShellWord], at: int
-) -> tuple[list[str], int, bool, bool]:
-    """The options' names, the index of the program's first word, whether that is a module, and
-    whether options stand in a variable."""
-    names: list[str] = []
+) -> tuple[dict[str, str], int, bool, bool]:
+    """The options, the index of the program's first word, whether that is a module, and whether
+    options stand in a variable."""
+    options: dict[str, str] = {}
     hidden = False
     while at < len(words):
         text = words[at].text
         module = text in {"-m", "--module"} and launcher not in {_SRUN, _MPIRUN}
         if module or text == "--":
-            return names, at + 1, module, hidden
+            return options, at + 1, module, hidden
         if text.startswith("$") and words[at].expands and at + 1 < len(words):
             hidden = True
             at += 1
         elif not text.startswith("-"):
             break
         else:
-            names.append(text.partition("=")[0].lstrip("-").replace("-", "_"))
-            at += 2 if _takes_next(launcher, words, at, names[-1]) else 1
-    return names, at, False, hidden
+            name, value = _split_option(text)
+            following = _takes_next(launcher, words, at, name)
+            options[name] = words[at + 1].raw if following else value
+            at += 1 + following
+    return options, at, False, hidden
+
+
+def _split_option(text: str) -> tuple[str, str]:
+    """``--nnodes=2`` and ``-n2`` → name and value."""
+    short = re.fullmatch(r"-([A-Za-z])(\d+)", text)
+    name, _, value = (short[1], "", short[2]) if short else text.partition("=")
+    return name.lstrip("-").replace("-", "_"), value
 
 
 def _takes_next(launcher: ForeignLauncher, words: Sequence[ShellWord], at: int, name: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from jobgen.shell.conditions import ASSIGNED
@@ -82,6 +82,10 @@ class StartedProgram(NamedTuple):
     """The command without the launcher and its options; empty where that is not certain."""
     spans_nodes: bool = True
     """Of a launcher: whether its options name other nodes, or cannot be known."""
+    options: Mapping[str, str] = {}
+    """Of a launcher: its options without dashes, ``_`` for ``-`` → value; empty for a flag."""
+    before: tuple[SimpleCommand, ...] = ()
+    """Of a launcher that the text starts itself: the commands before it."""
 
     def list_starters(self) -> Iterator[StartedProgram]:
         """What starts it, what starts that, and so on."""
@@ -143,6 +147,7 @@ class _Reading:
         self.rendezvous = 0
         self.folder: str | None = ""
         self.makes_files = False
+        self.before: tuple[SimpleCommand, ...] = ()
 
     def read(
         self, text: str, depth: int, starter: StartedProgram | None, move: Move | None
@@ -163,6 +168,8 @@ class _Reading:
             yield from self._unfold(program, depth)
             if words:
                 self._go_on(program, writes=script.writes)
+            if starter is None:
+                self.before += (command,)
 
     def _start(
         self,
@@ -297,6 +304,8 @@ class _Reading:
             value = named and before.startswith("-") and "=" not in before
             if not module and value and before not in SWITCHES:
                 continue
+            if named and word.text == "exec":  # apptainer's word, not the shell's
+                continue
             if ASSIGNED.match(word.text) and program.name in ELSEWHERE:
                 changes.append(word)
             if module or starts_known(word):
@@ -335,7 +344,12 @@ class _Reading:
         if launcher.subcommands:
             name = f"{program.name} {words[at].text}"
             program = program._replace(name=name, end=words[at].end)
-        program = program._replace(launcher=launcher, spans_nodes=parts.spans_nodes)
+        program = program._replace(
+            launcher=launcher,
+            spans_nodes=parts.spans_nodes,
+            options=parts.options,
+            before=() if program.starter else self.before,
+        )
         behind = words[parts.program :]
         python = [_at(behind[0], word) for word in (_PYTHON, _MODULE)] if parts.module else []
         inner = list(self._hand_on(program, (*python, *behind), depth))

@@ -132,6 +132,14 @@ def test_no_command_of_ours_is_refused() -> None:
     assert not ADVICE.keys() & {*VERBS, "ps"}
 
 
+@pytest.mark.parametrize("verb", ["plan", "render", "submit"])
+def test_a_file_that_is_missing_names_the_verb(jobgen: Jobgen, verb: str) -> None:
+    said = jobgen(verb, "nope.yaml")
+    assert (said.code, said.out) == (3, "")
+    assert "nope.yaml: no such file" in said.err
+    assert f"as in: jobgen {verb} job.yaml" in said.err
+
+
 def test_a_command_of_another_tool_is_refused_in_json(jobgen: Jobgen) -> None:
     error = json.loads(jobgen("status", "--json").out)["error"]
     assert error["message"] == "no command 'status'"
@@ -148,6 +156,13 @@ def test_a_command_of_another_tool_is_refused_in_json(jobgen: Jobgen) -> None:
         (("submit", "--partition=gpu"), "`--set slurm.partition=VALUE`"),
         (("submit", "-p", "gpu"), "`--set slurm.partition=VALUE`"),
         (("plan", "--time", "1h"), "`--set time=VALUE`"),
+        (("plan", "-n", "2"), "`--set nodes=VALUE`"),
+        (("submit", "--ntasks=16"), "`--set gpus_per_node=VALUE`"),
+        (("submit", "-C", "a100"), "`--set slurm.constraint=VALUE`"),
+        (("submit", "-n", "2"), "-n is --dry-run; for nodes: jobgen submit --set nodes=2"),
+        (("plan", "a100x16"), "did you mean -c a100x16?"),
+        (("plan", "train.py"), "write one: jobgen init"),
+        (("lint", "train.py"), "write one: jobgen init"),
         (("submit", "--dryrun"), "--dry-run"),
         (("logs", "--folow"), "--follow"),
     ],

@@ -292,3 +292,21 @@ def test_a_secret_is_found_in_both_forms_of_a_variable() -> None:
         found = problem(network=f"{{fabric: infiniband, env: {{HF_TOKEN: {entry}}}}}")
         assert found.code == "J150"
         assert "abcdefgh" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("changed", "codes"),
+    [
+        ({"network": "{fabric: infinband, ib_hca: mlx5_0}"}, ["J123"]),
+        ({"network": "{type: roce, ib_hca: mlx5_0}"}, ["J102"]),
+        ({"nodes": "{count: 1, gpus: 8, gpu: A100-SXM4-80GB}"}, ["J102"]),
+        ({"nodes": "{count: 1, gpus: 2, gpu: A100-SXM4-80GB, gpu_cpus: [0-1, 2-3]}"}, ["J102"]),
+        ({"nodes": "{count: 1, gpus_per_node: x, gpu: A100-SXM4-80GB}"}, ["J121"]),
+        ({"nodes": "{count: 1, gpus_per_node: 8, gpu_type: A100-SXM4-80GB}"}, ["J102"]),
+        ({"nodes": "{count: two, gpus_per_node: 0}", "network": ""}, ["J121"]),
+    ],
+)
+def test_a_refused_key_is_refused_alone(changed: dict[str, str], codes: list[str]) -> None:
+    with pytest.raises(Invalid) as caught:
+        load(**changed)
+    assert [p.code for p in caught.value.problems] == codes

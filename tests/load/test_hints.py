@@ -36,6 +36,7 @@ PROSE = {
     "adds",
     "reads",
     "repeats",
+    "requests",
 }
 """Verbs of English, where the others are jobgen's."""
 SHORT = re.compile(r"[A-Z][A-Z_:]*")
@@ -74,7 +75,7 @@ def take_apart(hint: str) -> list[str]:
     for at, sign in enumerate(text):
         depth += (sign in "{[") - (sign in "}]")
         if depth == 0 and (
-            sign == "," or text.startswith((" at the top", " in the ", " in job"), at)
+            sign in ",;" or text.startswith((" at the top", " in the ", " in job"), at)
         ):
             cut = at
             break
@@ -171,7 +172,7 @@ def test_a_key_of_the_top_in_a_section_is_led_there() -> None:
         ("zero_stage", "write train: {strategy: zero2}, or zero1 or zero3, by its stage"),
         ("transformers", "write train: {framework: hf-trainer}"),
         ("per_device_train_batch_size", "write train: {micro_batch: …}"),
-        ("slurm_partition", "write slurm: {partition: …}"),
+        ("slurm_partition", "write slurm: {partition: x}"),
         ("slurm_time", "write time"),
         ("timeout_min", "write time"),
         (
@@ -179,7 +180,7 @@ def test_a_key_of_the_top_in_a_section_is_led_there() -> None:
             "jobgen has no such key; pass it to the program, run: train.py --lr 1e-4",
         ),
         ("main_process_port", "jobgen has no such key; jobgen sets up the rendezvous itself"),
-        ("accelerators", "write gpus_per_node"),
+        ("accelerators", "write gpus_per_node, the GPUs of one node"),
     ],
 )
 def test_words_of_other_tools(word: str, hint: str) -> None:
@@ -198,3 +199,64 @@ def test_a_word_inside_train_is_led_to_its_neighbour() -> None:
     )
     hint = ask("job", write("job", ("train", "num_nodes")), ("train", "num_nodes"))[1]
     assert hint == "write nodes at the top of the file"
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("image: nvcr.io/nvidia/pytorch:25.09-py3", "container: nvcr.io/nvidia/pytorch:25.09-py3"),
+        ("constraint: a100", "slurm: {constraint: a100}"),
+        ("constraint: a100&ib", "slurm: {constraint: a100&ib}"),
+        ("exclude: n1,n2", "slurm: {exclude: 'n1,n2'}"),
+        ("partition: gpu", "slurm: {partition: gpu}"),
+        ("slurm_partition: gpu", "slurm: {partition: gpu}"),
+        ("exclusive: true", "slurm: {exclusive: true}"),
+        ("sockets_per_node: 2", "slurm: {sockets-per-node: 2}"),
+        ("nodelist: n1", "slurm: {nodelist: n1}"),
+        (
+            "email: me@x.org",
+            "slurm: {mail-user: me@x.org, mail-type: END}",
+        ),
+        ("zero_stage: 3", "train: {strategy: zero3}"),
+        ("train: {zero_stage: 1}", "strategy: zero1"),
+        ("mixed_precision: fp16", "train: {precision: fp16}"),
+        ("tensor_parallel_size: 4", "train: {tp: 4}"),
+        ("num_nodes: 4", "nodes: 4"),
+        ("gpus: 4", "gpus_per_node: 4, the GPUs of one node"),
+        ("accelerators: A100:8", "gpus_per_node: 8, the GPUs of one node"),
+        ("gres: gpu:a100:4", "gpus_per_node: 4, the GPUs of one node"),
+        ("launcher: {nproc_per_node: 4}", "gpus_per_node: 4 at the top of the file"),
+        ("timeout_min: 90", "time: 90m"),
+        ("walltime: 04:00:00", "time: 04:00:00"),
+        ("timeout: 3600", "time"),
+        ("mem_gb: 64", "mem: 64G"),
+        ("args: --lr 1e-4", "run: train.py --lr 1e-4"),
+        ("signal: B:USR1@120", "checkpoint: {signal: USR1, grace: 120s}"),
+        ("nccl_debug: WARN", "nccl: {debug: WARN}"),
+        ("wrap: LlamaDecoderLayer", "train: {wrap: LlamaDecoderLayer}"),
+        ("fabric: roce", "network: {fabric: roce} in the cluster's profile"),
+        ("fabric: token ring", "network: {fabric: infiniband} in the cluster's profile"),
+    ],
+)
+def test_a_hint_keeps_the_value_that_was_written(line: str, hint: str) -> None:
+    problems = check(add(JOB, line), "job.yaml").problems
+    assert [p.hint for p in problems if p.code == "J102"] == [f"write {hint}"]
+
+
+def test_an_array_keeps_its_range() -> None:
+    hint = ask("job", write("job", ("array",), "0-3"), ("array",))[1]
+    assert hint == "instead: slurm: {array: 0-3}, whose elements read $SLURM_ARRAY_TASK_ID"
+
+
+@pytest.mark.parametrize("value", ["'0 3; rm'", '"a\\nb"', "x" * 80, "a\u00a0b", "{a: 1}", "[1]"])
+def test_a_value_that_does_not_fit_is_not_repeated(value: str) -> None:
+    assert ask("job", write("job", ("partition",), value), ("partition",))[1] == (
+        "write slurm: {partition: …}"
+    )
+
+
+def test_a_secret_is_not_repeated() -> None:
+    token = "hf_" + "abcdefghijklmnopqrstuvwxyz01234567"
+    problems = check(add(JOB, f"partition: {token}"), "job.yaml").problems
+    assert problems
+    assert not any(token in problem.hint + problem.message for problem in problems)

@@ -70,16 +70,16 @@ def test_all_problems_come_at_once_in_the_order_of_the_file() -> None:
 @pytest.mark.parametrize(
     ("key", "hint"),
     [
-        ("num_nodes", "write nodes"),
-        ("accelerators", "write gpus_per_node"),
+        ("num_nodes", "write nodes: 1"),
+        ("accelerators", "write gpus_per_node: 1, the GPUs of one node"),
         ("envs", "write env"),
-        ("command", "write run"),
-        ("image", "write container: IMAGE"),
-        ("partition", "write slurm: {partition: …}"),
+        ("command", "write run: 1"),
+        ("image", "write container: 1"),
+        ("partition", "write slurm: {partition: 1}"),
         ("gpusPerNode", "did you mean 'gpus_per_node'?"),
         ("gpus-per-node", "did you mean 'gpus_per_node'?"),
         ("laucher", "did you mean 'launcher'?"),
-        ("max_requeues", "write checkpoint: {max_requeues: …}"),
+        ("max_requeues", "write checkpoint: {max_requeues: 1}"),
     ],
 )
 def test_an_unknown_key_is_translated(key: str, hint: str) -> None:
@@ -340,3 +340,37 @@ def test_a_secret_reaches_no_other_message() -> None:
     )
     assert {p.code for p in found} == {"J150", "J124", "J140"}
     assert all("AKIA" not in p.message + p.hint for p in found)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "hint"),
+    [
+        ("1-4", "write 1:4 for an elastic job"),
+        ("4-1", "write 1:4 for an elastic job"),
+        ("1..4", "write 1:4 for an elastic job"),
+        ("1 to 4", "write 1:4 for an elastic job"),
+        ("many", "use an integer of at least 1 or MIN:MAX for an elastic job"),
+    ],
+)
+def test_a_range_of_nodes_in_another_spelling_is_translated(nodes: str, hint: str) -> None:
+    assert problem(nodes=nodes).hint == hint
+
+
+def test_a_missing_key_is_shown_as_it_is_written() -> None:
+    (missing,) = check("name: a\nrun: train.py\ntime: 1h\n", "job.yaml").problems
+    assert (missing.code, missing.hint) == ("J116", "add nodes: 2")
+
+
+@pytest.mark.parametrize(
+    ("params", "hint"),
+    [
+        ("7B", "write 7e9"),
+        ("1.5B", "write 1.5e9"),
+        ("350M", "write 350e6"),
+        ("'7000'", "write 7000 without quotes"),
+        ("seven", "write it in digits"),
+    ],
+)
+def test_a_number_with_a_letter_is_translated(params: str, hint: str) -> None:
+    more = f"train: {{model: {{layers: 2, hidden: 8, heads: 2, params: {params}}}}}\n"
+    assert problem(more).hint == hint

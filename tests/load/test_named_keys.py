@@ -19,6 +19,7 @@ from jobgen.load.aliases import LATER, get_form
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.form import Form, Key
 from jobgen.model.job import JobSpec
+from jobgen.source import scan
 
 FILES: tuple[type[Form], ...] = (JobSpec, ClusterProfile)
 TOP: Mapping[str, Key] = {**ClusterProfile.keys, **JobSpec.keys}
@@ -135,3 +136,18 @@ def test_messages_name_keys_that_there_are() -> None:
             option = name.replace("_", "-") in sbatch_options()
             assert name in EVERY or option, f"{where}: {name}: {text}"
     assert named > 100
+
+
+def list_needed(form: type[Form]) -> Iterator[tuple[str, Key]]:
+    for name, key in form.keys.items():
+        if key.needed:
+            yield name, key
+        inner = get_form(key)
+        yield from list_needed(inner) if inner is not None else ()
+
+
+@pytest.mark.parametrize("form", FILES)
+def test_a_key_that_is_needed_has_an_example_that_is_right(form: type[Form]) -> None:
+    for name, key in list_needed(form):
+        assert key.example, name
+        key.check(scan(f"{name}: {key.example}", "example").data[name])

@@ -213,6 +213,72 @@ def test_plain_is_offered_only_where_one_training_would_run(run: str, offered: b
     assert ("launcher: plain" in problem.hint) is offered
 
 
+@pytest.mark.parametrize(
+    ("run", "offered"),
+    [
+        ("torchrun --nnodes=2 --rdzv_backend=c10d train.py", False),
+        ("torchrun --nnodes=2 --rdzv_endpoint=localhost:29500 train.py", False),
+        ("accelerate launch --num_processes 16 --config_file a.yaml train.py", False),
+        ("accelerate launch --num_machines 2 --main_process_ip $HEAD train.py", True),
+        ("srun $ARGS python train.py", False),
+    ],
+)
+def test_plain_is_offered_only_if_the_nodes_find_each_other(run: str, offered: bool) -> None:
+    problem = lint(run, "torchrun")[0]
+    assert ("launcher: plain" in problem.hint) is offered
+
+
+KEPT = {
+    "torchrun --nproc_per_node=4 train.py": "gpus_per_node: 4",
+    "torchrun --nproc-per-node 8 --nnodes 4 train.py": "nodes: 4",
+    "torchrun --nnodes=1:4 train.py": "nodes: 1:4",
+    "torchrun --nproc_per_node=gpu --nnodes=2 train.py": "",
+    "torchrun --max_restarts=3 train.py": "launcher: {type: torchrun, max_restarts: 3}",
+    "torchrun --tee 3 train.py": "launcher: {type: torchrun, args: [--tee=3]}",
+    "deepspeed --num_gpus 4 train.py": "gpus_per_node: 4 and launcher: deepspeed",
+    "accelerate launch --num_machines 4 --num_processes 16 train.py": (
+        "nodes: 4, gpus_per_node: 4 and launcher: accelerate"
+    ),
+    "accelerate launch --config_file a.yaml train.py": (
+        "launcher: {type: accelerate, config: a.yaml}"
+    ),
+    "srun -N4 --ntasks-per-node=4 python train.py": (
+        "nodes: 4, gpus_per_node: 4 and launcher: srun"
+    ),
+    "mpirun -np 8 python train.py": "gpus_per_node: 4",
+    "source venv/bin/activate && torchrun train.py": "setup: source venv/bin/activate",
+    "set -e\nmodule load cuda\nA=1\nsource x/activate\ntorchrun train.py": (
+        "setup: [module load cuda, export A=1, source x/activate]"
+    ),
+    'eval "$(conda shell.bash hook)"; torchrun train.py': (
+        "setup: 'eval \"$(conda shell.bash hook)\"'"
+    ),
+    "cd src && torchrun train.py": "",
+    "docker run img torchrun train.py": "container: {image: img, runtime: docker}",
+    "apptainer exec --nv x.sif torchrun --nproc_per_node=4 train.py": (
+        "gpus_per_node: 4 and container: {image: x.sif, runtime: apptainer}"
+    ),
+    "conda run -n llm torchrun train.py": "setup: source PATH/bin/activate llm",
+}
+
+
+@pytest.mark.parametrize("run", KEPT)
+def test_the_line_to_write_keeps_what_the_command_said(run: str) -> None:
+    problem = next(p for p in lint(run, "torchrun") if p.code == "J306")
+    said = problem.hint.partition(";")[0].partition(" and set ")[2]
+    assert said == KEPT[run]
+
+
+def test_a_command_among_others_is_replaced_in_its_place() -> None:
+    (problem,) = lint("cd src && torchrun train.py", "")
+    assert problem.hint.startswith("write 'train.py' in its place and set launcher: torchrun")
+
+
+def test_ranks_without_gpus_are_procs() -> None:
+    (problem,) = lint("torchrun --nproc_per_node=4 train.py", gpus_per_node="0")
+    assert "set procs_per_node: 4" in problem.hint
+
+
 def test_another_launcher_that_jobgen_has_is_offered() -> None:
     (problem,) = lint("accelerate launch train.py", "torchrun")
     assert "launcher: accelerate" in problem.hint

@@ -141,3 +141,31 @@ def test_the_value_of_a_variable_is_literal() -> None:
 
 def test_an_unused_variable_is_pointed_out() -> None:
     assert warned("vars: {LR: 1}\n") == ["J163"]
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("LR=3e-5", "declare it in the job file first: vars: {LR: 3e-5}"),
+        ("X=a b", "declare it in the job file first: vars: {X: VALUE}"),
+        ("gpus=4", "use --set gpus_per_node=4, the GPUs of one node"),
+        ("partition=gpu", "use --set slurm.partition=gpu"),
+        ("constraint=a100&ib", "use --set 'slurm.constraint=a100&ib'"),
+        ("zero_stage=3", "use --set train.strategy=zero3"),
+        ("walltime=2h", "use --set time=2h"),
+        ("nods=4", "did you mean 'nodes'?"),
+        ("args=--lr 1", "write run: train.py --lr 1"),
+    ],
+)
+def test_set_of_an_unknown_name_is_told_what_to_type(word: str, hint: str) -> None:
+    assert problem(sets=(word,)).hint == hint
+
+
+def test_set_of_a_name_near_a_variable_names_it() -> None:
+    assert problem("vars: {LR: 1}\n", run="a ${LR}", sets=("LRR=1",)).hint == "did you mean 'LR'?"
+
+
+def test_the_place_of_a_value_that_set_gave_is_the_option() -> None:
+    loaded = load(sets=("nodes=4",))
+    assert str(loaded.find_place("nodes")) == "--set nodes"
+    assert str(loaded.find_place("time")).startswith("job.yaml:")

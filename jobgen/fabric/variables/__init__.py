@@ -49,7 +49,7 @@ def judge(name: str, value: str | None, context: Context) -> tuple[VariableDiagn
     case = VariableCase(name, value, variable(name), context)
     final = next(_said(_NAME_RULES, case), None)
     if final is not None:
-        return (final,)
+        return (final._replace(about_name=True),)
     found = tuple(_said(_RULES, case))
     if found or context.kind == "cluster":
         return found

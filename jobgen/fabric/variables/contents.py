@@ -214,8 +214,11 @@ def check_value(case: VariableCase) -> VariableDiagnostic | None:
     wrong, right = legal.find_complaint(case.row, case.text)
     if not wrong:
         return None
-    # a word that the reader ignores leaves the default; a log level harms nobody
-    mild = case.row.category == "logging" or case.name == "FI_LOG_LEVEL"
+    # a word that the reader ignores leaves the default; a log level harms nobody, but with an
+    # unknown NCCL_DEBUG, NCCL logs nothing, not even its warnings (debug.cc, ncclDebugInit)
+    logs = case.row.category == "logging" or case.name == "FI_LOG_LEVEL"
+    first = case.text.partition(",")[0]  # Google's documents write WARN,VERSION
+    mild = logs and not (case.name == "NCCL_DEBUG" and legal.find_complaint(case.row, first)[0])
     mild = mild or (case.row.type == "bool" and case.context.fabric in _FORKS)
     return VariableDiagnostic(
         "J320", f"{case.format_assignment} {wrong}", right, "note" if mild else "warning"

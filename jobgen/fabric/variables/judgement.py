@@ -51,6 +51,8 @@ class VariableDiagnostic(NamedTuple):
     message: str
     hint: str = ""
     severity: Severity = "warning"
+    about_name: bool = False
+    """Whether the name is wrong, not the value."""
 
 
 class VariableCase(NamedTuple):
