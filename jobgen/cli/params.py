@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any, ClassVar
@@ -256,7 +257,7 @@ def refuse_program(path: Path) -> None:
 def refuse_argument(ctx: click.Context, path: Path) -> None:
     """Raises Usage or Invalid for a word that is no file, with what was probably meant."""
     refuse_program(path)
-    if path.exists():
+    if os.path.lexists(path):
         return
     word = defuse(path)
     if word.isdecimal():
