@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from jobgen.load import check
 from tests.load.test_jobs import load, warned
 
 
