@@ -47,7 +47,8 @@ def describe_key(runner: StartedProgram, inner: StartedProgram | None) -> str:
 def _container(runner: StartedProgram, inner: StartedProgram | None) -> str:
     """``container:`` with the image and the mounts of the command, as far as they are certain."""
     before = [w for w in runner.words if inner and w.start < inner.words[0].start]
-    image = before[-1].raw if len(before) > 2 else ""
+    files = [w.raw for w in runner.words if w.text.endswith((".sif", ".sqsh")) or "://" in w.text]
+    image = before[-1].raw if len(before) > 2 else next(iter(files), "")
     try:
         check_image(image)
     except Refusal:

@@ -299,3 +299,10 @@ def test_the_output_of_the_command_is_not_uploaded(job: Path) -> None:
     upload = json.loads((job.parent / "out.json").read_text())["data"]["upload"]
     assert [file["path"] for file in upload["files"]] == ["job.yaml", "train.py"]
     assert {each["path"] for each in upload["ignored"]} == {"out.json", "err"}
+
+
+def test_a_problem_of_set_is_not_counted_as_a_file(jobgen: Jobgen, job: Path) -> None:
+    said = jobgen("plan", *ON, "--set", "nodes=4", "--set", "mem=9999G")
+    assert said.code == 3
+    assert "--set nodes: error[J201]" in said.err
+    assert "Found 2 errors in --set." in said.err

@@ -24,6 +24,10 @@ RUNS = {
         "write the program alone and set container: {image: IMAGE, runtime: docker} and "
         "launcher: srun, one process per rank"
     ),
+    "apptainer exec x.sif mytool": (
+        "write the program alone and set container: {image: x.sif, runtime: apptainer} and "
+        "launcher: srun, one process per rank"
+    ),
     "conda run -n llm python train.py": (
         "write run: python train.py and setup: source PATH/bin/activate llm"
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from jobgen.load import check
 from tests.load.test_jobs import load, warned
 
 
@@ -40,3 +41,16 @@ def test_a_finding_has_a_place_and_a_remedy() -> None:
     assert found.hint == "did you mean 'NCCL_SOCKET_IFNAME'?"
     assert found.place
     assert found.place.line == 6
+
+
+def test_a_wrong_name_of_a_variable_is_pointed_at_and_a_wrong_value_too() -> None:
+    job = (
+        "name: a\nnodes: 2\ntime: 1h\nrun: train.py\nenv:\n  NCCL_DEBG: INFO\n  NCCL_DEBUG: infoo\n"
+    )
+    found = {p.code: p for p in check(job, "job.yaml").problems}
+    name, value = found["J303"].place, found["J320"].place
+    assert name is not None
+    assert value is not None
+    assert (name.line, name.col, name.end_col) == (6, 3, 12)
+    assert (value.line, value.col) == (7, 15)
+    assert found["J320"].severity == "warning"  # NCCL would log nothing at all

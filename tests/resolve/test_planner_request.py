@@ -129,3 +129,9 @@ def test_an_uneven_pipeline_is_taken_where_the_framework_balances_it() -> None:
     assert "--account-for-embedding-in-pipeline-split" in program, "126 layers and two over 8"
     with pytest.raises(Invalid, match="pp 5"):
         plan(text.replace("pp: 8", "pp: 5").replace("nodes: 8", "nodes: 5"))
+
+
+def test_auto_for_sizes_without_a_vocabulary_names_the_key() -> None:
+    with pytest.raises(Invalid) as caught:
+        trained("strategy: auto, model: {layers: 32, hidden: 4096, heads: 32}")
+    assert caught.value.problems[0].hint.startswith("add vocab: 128256")
