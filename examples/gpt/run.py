@@ -14,6 +14,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,12 @@ class World:
             print(text, flush=True)
 
 
+def decided() -> dict[str, Any]:
+    """What ``$JOBGEN_STRATEGY`` says; nothing without it."""
+    file = os.environ.get("JOBGEN_STRATEGY")
+    return dict(json.loads(Path(file).read_text())) if file else {}
+
+
 def join() -> World:
     """Meet the others: under a launcher by its variables, else alone.
 
@@ -73,7 +80,9 @@ def join() -> World:
     # gloo as well on GPUs: what is kept on the CPU is reduced there
     backend = "cpu:gloo,cuda:nccl" if gpu else "gloo"
     if "RANK" in os.environ:
-        dist.init_process_group(backend, device_id=device)
+        longest = decided().get("timeout_seconds")  # None: torch's own
+        timeout = timedelta(seconds=longest) if longest else None
+        dist.init_process_group(backend, timeout=timeout, device_id=device)
     else:
         dist.init_process_group(backend, store=dist.HashStore(), rank=0, world_size=1)
     return World(dist.get_rank(), dist.get_world_size(), device or torch.device("cpu"))
@@ -94,6 +103,12 @@ class Plan:
     gradient_clipping: float | None = None
     activation_checkpointing: str = "none"
     offload: str | None = None
+    fused_optimizer: bool | None = None
+    """None: torch's own choice."""
+    reduce_dtype: str | None = None
+    buffer_dtype: str | None = None
+    wrap_min_params: int | None = None
+    full_state_dict: bool = False
     own: dict[str, Any] = field(default_factory=dict)
     """What only this strategy has."""
 
@@ -110,8 +125,7 @@ class Plan:
     @classmethod
     def read(cls, known: Sequence[str], args: argparse.Namespace, size: int) -> Plan:
         """The plan for so many ranks; a strategy that the program is not for ends it."""
-        file = os.environ.get("JOBGEN_STRATEGY")
-        said = json.loads(Path(file).read_text()) if file else {"strategy": known[0]}
+        said = decided() or {"strategy": known[0]}
         if said["strategy"] not in known:
             raise SystemExit(f"this program is for {', '.join(known)}, not {said['strategy']}")
         own = next((v for k, v in said.items() if k in ("ddp", "fsdp", "fsdp2")), {})

@@ -67,7 +67,7 @@ def main() -> None:
     # ranks of one tensor-parallel group see the same samples, and must drop the same of them
     torch.manual_seed(args.seed + data + 1000 * stage_of)
     model = divided(args, plan, mesh, world)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr, fused=plan.fused_optimizer)
     sharded = Sharded(model, optimizer)
     checkpoints = Checkpoints(world, sharded.save, sharded.load, args.fail)
     at = checkpoints.load()

@@ -9,17 +9,34 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Iterator
+from datetime import timedelta
 from math import inf
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from accelerate import Accelerator, DistributedDataParallelKwargs, PartialState
+from accelerate import (
+    Accelerator,
+    DistributedDataParallelKwargs,
+    InitProcessGroupKwargs,
+    PartialState,
+)
 from accelerate.utils import DistributedType, GradientAccumulationPlugin
 from gpt import GPT, Order, Windows, loss_of, recompute
 from measure import Report, zero_gradients, zero_masters
-from run import Batches, Checkpoints, Plan, Progress, World, arguments, join, sizes, training
+from run import (
+    Batches,
+    Checkpoints,
+    Plan,
+    Progress,
+    World,
+    arguments,
+    decided,
+    join,
+    sizes,
+    training,
+)
 from torch import Tensor
 from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
 from torch.utils.data import DataLoader
@@ -46,7 +63,7 @@ def train(args: Namespace, world: World) -> None:
     model = GPT(sizes(args, plan.seq_len), args.seed)
     if accelerator.distributed_type is not DistributedType.FSDP:  # its file says it, to accelerate
         recompute(model, plan.activation_checkpointing)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr, fused=plan.fused_optimizer)
     # the order of all samples: accelerate deals out the batches, one to each rank in turn
     order = Order(Windows(plan.seq_len, args.windows), 1, 0, args.seed)
     own = torch.Generator()  # a loader draws a number whenever it begins, see gpt.py
@@ -100,10 +117,10 @@ def accelerated(plan: Plan) -> Accelerator:
             state.distributed_type = DistributedType.MULTI_GPU
     handlers: list[Any] = []
     if plan.strategy == "ddp":
-        names = ("bucket_cap_mb", "gradient_as_bucket_view")
-        handlers = [
-            DistributedDataParallelKwargs(**{k: plan.own[k] for k in names if k in plan.own})
-        ]
+        kept = {k: v for k, v in plan.own.items() if k != "hook"}
+        handlers = [DistributedDataParallelKwargs(**kept)]
+    if longest := decided().get("timeout_seconds"):
+        handlers.append(InitProcessGroupKwargs(timeout=timedelta(seconds=longest)))
     return Accelerator(
         kwargs_handlers=handlers,
         # left to itself it would end an accumulation early at the end of the loader

@@ -45,7 +45,7 @@ def train(args: Namespace, world: World) -> None:
     model = GPT(sizes(args, plan.seq_len), args.seed).to(world.device)
     recompute(model, plan.activation_checkpointing)
     parallel = divided(model, plan)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr, fused=plan.fused_optimizer)
     # only fp16 needs one, whose small gradients would be zero; bf16 has the range of fp32
     scaler = GradScaler(world.device.type, enabled=plan.precision == "fp16")
     whole = Whole(model, optimizer, scaler, world)
@@ -81,6 +81,10 @@ def divided(model: nn.Module, plan: Plan) -> DistributedDataParallel:
         bucket_cap_mb=plan.own.get("bucket_cap_mb", 25),
         # gradients live in the buckets: without it they are held twice
         gradient_as_bucket_view=plan.own.get("gradient_as_bucket_view", True),
+        # looks through the graph of every step for parameters that get no gradient
+        find_unused_parameters=plan.own.get("find_unused_parameters", False),
+        # rank 0's buffers, such as a batch norm's mean, for all before every forward pass
+        broadcast_buffers=plan.own.get("broadcast_buffers", True),
         # the same parameters in every step: allows more with activation checkpointing
         static_graph=plan.own.get("static_graph", False),
     )

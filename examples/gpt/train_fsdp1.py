@@ -19,17 +19,14 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from functools import partial
 from math import inf
-from pathlib import Path
-from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 from gpt import GPT, Block, Order, Windows, loss_of, micro_batches, recompute
 from measure import Report
 from run import Batches, Checkpoints, Plan, Progress, World, arguments, join, sizes, training
+from state import Sharded
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import (
     CPUOffload,
@@ -38,10 +35,10 @@ from torch.distributed.fsdp import (
     ShardingStrategy,
 )
 from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
-from torch.distributed.fsdp.wrap import transformer_auto_wrap_policy
+from torch.distributed.fsdp.wrap import size_based_auto_wrap_policy, transformer_auto_wrap_policy
 
 KNOWN = ("fsdp", "fsdp-grad-op", "fsdp-no-shard", "fsdp-hybrid")
-DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 def main() -> None:
@@ -53,11 +50,11 @@ def main() -> None:
     model = divided(GPT(sizes(args, plan.seq_len), args.seed), plan, world)
     recompute(model, plan.activation_checkpointing)  # each block inside its unit
     # after the wrapping: the optimizer is to hold the shards, not what was there before
-    optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr, fused=plan.fused_optimizer)
     # an overflow that one rank sees in its shard must skip the step on all
     scaler = ShardedGradScaler(world.device.type, enabled=plan.precision == "fp16")
-    sharded = Sharded(model, optimizer, scaler)
-    checkpoints = Checkpoints(world, sharded.save, sharded.load, args.fail)
+    parts = Sharded(model, optimizer, plan.full_state_dict, scaler)
+    checkpoints = Checkpoints(world, parts.save, parts.load, args.fail)
     at = checkpoints.load()
     order = Order(Windows(plan.seq_len, args.windows), world.size, world.rank, args.seed)
 
@@ -87,16 +84,23 @@ def divided(model: nn.Module, plan: Plan, world: World) -> FullyShardedDataParal
     shape, names = (world.size,), ("dp_shard",)
     if strategy is ShardingStrategy.HYBRID_SHARD:  # copies, each shared by the ranks of a node
         shape, names = (plan.mesh["dp_replicate"], plan.mesh["dp_shard"]), ("dp_replicate", *names)
-    dtype = DTYPES.get(plan.precision)
+    # shards stay fp32, and so does the optimizer; what is gathered and computed is 16 bits
+    precision = MixedPrecision(
+        DTYPES.get(plan.precision),
+        DTYPES.get(plan.reduce_dtype or plan.precision),
+        DTYPES.get(plan.buffer_dtype or ""),
+    )
+    # says for each module whether it is a unit: a function that FSDP calls, so with the layer's
+    # class bound and the rest left open
+    units = partial(transformer_auto_wrap_policy, transformer_layer_cls={Block})
+    if plan.wrap_min_params:
+        units = partial(size_based_auto_wrap_policy, min_num_params=plan.wrap_min_params)
     return FullyShardedDataParallel(
         model,
-        # says for each module whether it is a unit: a function that FSDP calls, so with the
-        # layer's class bound and the rest left open
-        auto_wrap_policy=partial(transformer_auto_wrap_policy, transformer_layer_cls={Block}),
+        auto_wrap_policy=units,
         sharding_strategy=strategy,
         device_mesh=init_device_mesh(world.device.type, shape, mesh_dim_names=names),
-        # shards stay fp32, and so does the optimizer; what is gathered and computed is 16 bits
-        mixed_precision=MixedPrecision(param_dtype=dtype, reduce_dtype=dtype) if dtype else None,
+        mixed_precision=precision,
         # pins the memory, for which there must be a GPU; without one all is in the CPU's anyway
         cpu_offload=CPUOffload(plan.offload == "cpu" and world.device.type == "cuda"),
         device_id=world.device,
@@ -121,30 +125,6 @@ def backward(
             scaler.scale(loss).backward()
         total += loss.detach()
     return total
-
-
-class Sharded(NamedTuple):
-    """A checkpoint that every rank writes its shards of, and any number of ranks can read."""
-
-    model: nn.Module
-    optimizer: torch.optim.Optimizer
-    scaler: ShardedGradScaler
-
-    def save(self, folder: Path, _: Progress) -> None:
-        model, optimizer = get_state_dict(self.model, self.optimizer)
-        state = {"model": model, "optimizer": optimizer, "scaler": self.scaler.state_dict()}
-        dcp.save(state, checkpoint_id=folder / "shards")
-
-    def load(self, folder: Path, _: Progress) -> None:
-        # torch.distributed.checkpoint reads into what is there, as it is divided now
-        model, optimizer = get_state_dict(self.model, self.optimizer)
-        state = {"model": model, "optimizer": optimizer, "scaler": self.scaler.state_dict()}
-        dcp.load(state, checkpoint_id=folder / "shards")
-        set_state_dict(
-            self.model, self.optimizer, model_state_dict=model, optim_state_dict=optimizer
-        )
-        if state["scaler"]:
-            self.scaler.load_state_dict(state["scaler"])
 
 
 if __name__ == "__main__":

@@ -9,17 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import inf
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 from gpt import GPT, Order, Windows, loss_of, micro_batches, recompute
 from measure import Report
 from run import Batches, Checkpoints, Plan, Progress, arguments, join, sizes, training
+from state import Sharded
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import (
     CPUOffloadPolicy,
@@ -36,6 +34,7 @@ from torch.distributed.tensor.parallel import (
 )
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 AXES = ("dp_replicate", "dp_shard", "tp")
 TENSOR_PARALLEL = {
     # the first layer of a pair gives each rank a part of the columns, the second takes it as it
@@ -67,9 +66,9 @@ def main() -> None:
     model = GPT(sizes(args, plan.seq_len), args.seed).to(world.device)
     model = divided(model, plan, mesh)
     # after the sharding: the optimizer is to hold the shards, not what was there before
-    optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
-    sharded = Sharded(model, optimizer)
-    checkpoints = Checkpoints(world, sharded.save, sharded.load, args.fail)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr, fused=plan.fused_optimizer)
+    parts = Sharded(model, optimizer, plan.full_state_dict)
+    checkpoints = Checkpoints(world, parts.save, parts.load, args.fail)
     at = checkpoints.load()
     order = Order(Windows(plan.seq_len, args.windows), plan.data, data, args.seed)
 
@@ -96,20 +95,22 @@ def divided(model: GPT, plan: Plan, mesh: DeviceMesh) -> FSDPModule:
         for block in model.blocks.values():
             parallelize_module(block, mesh["tp"], TENSOR_PARALLEL)
     recompute(model, plan.activation_checkpointing)
-    bf16 = plan.precision == "bf16"
+    # shards stay fp32, and so does the optimizer; gradients are added up in fp32, unless asked
+    computed = DTYPES[plan.precision]
+    reduced = DTYPES[plan.reduce_dtype or "fp32"]
     copies = plan.mesh["dp_replicate"] > 1
     options: dict[str, Any] = {
         "mesh": mesh["dp_replicate", "dp_shard"] if copies else mesh["dp_shard"],
         "reshard_after_forward": plan.own.get("reshard_after_forward", True),
-        # shards stay fp32, and so does the optimizer; gradients are added up in fp32
-        "mp_policy": MixedPrecisionPolicy(torch.bfloat16, reduce_dtype=torch.float32)
-        if bf16
-        else MixedPrecisionPolicy(),
+        "mp_policy": MixedPrecisionPolicy(computed, reduce_dtype=reduced),
         "offload_policy": CPUOffloadPolicy(pin_memory=torch.cuda.is_available())
         if plan.offload == "cpu"
         else OffloadPolicy(),
     }
-    for block in model.blocks.values():
+    units = list(model.blocks.values())
+    if plan.wrap_min_params:
+        units = [u for u in units if sum(p.numel() for p in u.parameters()) >= plan.wrap_min_params]
+    for block in units:
         fully_shard(block, **options)
     return fully_shard(model, **options)  # the embeddings and the head, which are in no block
 
@@ -147,25 +148,6 @@ def clip(weights: Iterable[nn.Parameter], most: float) -> Tensor:
     for kind in kinds.values():
         clip_grads_with_norm_(kind, most, total)
     return total
-
-
-class Sharded(NamedTuple):
-    """A checkpoint that every rank writes its shards of, and any number of ranks can read."""
-
-    model: nn.Module
-    optimizer: torch.optim.Optimizer
-
-    def save(self, folder: Path, _: Progress) -> None:
-        model, optimizer = get_state_dict(self.model, self.optimizer)
-        dcp.save({"model": model, "optimizer": optimizer}, checkpoint_id=folder / "shards")
-
-    def load(self, folder: Path, _: Progress) -> None:
-        # torch.distributed.checkpoint reads into what is there, as it is divided now
-        model, optimizer = get_state_dict(self.model, self.optimizer)
-        dcp.load({"model": model, "optimizer": optimizer}, checkpoint_id=folder / "shards")
-        set_state_dict(
-            self.model, self.optimizer, model_state_dict=model, optim_state_dict=optimizer
-        )
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ def lint(
     texts = [(path, _read(world, path)) for path in files]
     if cluster is None:
         where = _cluster(world, texts)
-        return tuple(_lint(world, path, text, where) for path, text in texts)
+        return tuple(_lint(world, path, text, where, sets) for path, text in texts)
     jobs = {path for path, text in texts if isinstance(text, str) and _is_job(path, text)}
     where = _named(world, cluster) if len(jobs) < len(texts) else None
     return tuple(
@@ -88,7 +88,11 @@ def _read(world: World, path: Path) -> str | Invalid:
 
 
 def _lint(
-    world: World, path: Path, text: str | Invalid, where: ClusterProfile | None
+    world: World,
+    path: Path,
+    text: str | Invalid,
+    where: ClusterProfile | None,
+    sets: Sequence[str] = (),
 ) -> LintedFile:
     from jobgen.load import check
 
@@ -98,15 +102,15 @@ def _lint(
     unknown: tuple[Diagnostic, ...] = ()
     if where is None:
         where, unknown = _find_named(world, path, text)
-    checked = check(text, label, parent=_parent(world, path, text), cluster=where)
+    checked = check(text, label, parent=_parent(world, path, text), cluster=where, sets=sets)
     problems = (*checked.problems, *unknown)
     if checked.kind == "job" and checked.valid:
-        problems = (*problems, *_check_files(world, path, text))
+        problems = (*problems, *_check_files(world, path, text, sets))
     partial = checked.kind == "job"
     return LintedFile(label, checked.kind, text, problems, valid=checked.valid, partial=partial)
 
 
-def _check_files(world: World, path: Path, text: str) -> Iterator[Diagnostic]:
+def _check_files(world: World, path: Path, text: str, sets: Sequence[str]) -> Iterator[Diagnostic]:
     """Whether the program's files are there and mention what they should: the checks of ``submit``
     that need no cluster."""
     from jobgen.app.gathering import gather_files
@@ -114,7 +118,7 @@ def _check_files(world: World, path: Path, text: str) -> Iterator[Diagnostic]:
     from jobgen.load import load_job
     from jobgen.resolve.run_files import check_scripts
 
-    spec = load_job(text, world.format_path(path))
+    spec = load_job(text, world.format_path(path), sets=sets)
     facts = gather_files(world, spec, path.resolve().parent)
     missing = (one for one in check_scripts(spec, facts.workdir_files) if one.status != "ok")
     mentions = (*_check_readers(spec, facts), *_check_stop_file(spec, facts))

@@ -114,10 +114,11 @@ def check(
     *,
     parent: Parent | tuple[str, str] | None = None,
     cluster: ClusterProfile | None = None,
+    sets: Sequence[str] = (),
 ) -> CheckedFile:
     """Everything that is wrong with a file, and all that rules find in it. Never raises.
 
-    ``cluster`` is the cluster of the job, if it is known.
+    ``cluster`` is the cluster of the job, if it is known; ``sets`` replace values of a job.
     """
     if is_script(text, label):
         from jobgen.load import sbatch_script
@@ -126,7 +127,7 @@ def check(
         return CheckedFile("script", tuple(said), valid=True)
     source = scan(text, label)
     which = _kind(source, text)
-    tree, value = _job(source, (), cluster) if which == "job" else _cluster(source, parent)
+    tree, value = _job(source, sets, cluster) if which == "job" else _cluster(source, parent)
     problems = _sorted([*tree.problems, *tree.notes])
     return CheckedFile(which, tuple(problems), valid=value is not None and not tree.problems)
 

@@ -7,44 +7,18 @@ from typing import Any, Literal, get_args
 
 from jobgen.model.fields import (
     LINE,
+    TIME,
     YES,
     check_choice,
     check_integer,
     check_number,
     check_remote_path,
-    check_text,
-    describe_value,
 )
 from jobgen.model.form import Check, Form, check_form, check_list, key, refuse
+from jobgen.model.parallel import ALSO_CALLED, AXIS, CHOICES, DTYPES, Parallel, take_word
 from jobgen.model.trained import LOSSES, MODEL, MOST, OPTIMIZERS, Lora, ModelShape
+from jobgen.model.units import Walltime
 
-Name = Literal[
-    "auto",
-    "ddp",
-    "fsdp",
-    "fsdp-grad-op",
-    "fsdp-no-shard",
-    "fsdp-hybrid",
-    "fsdp2",
-    "zero1",
-    "zero2",
-    "zero3",
-    "3d",
-]
-CHOICES: tuple[str, ...] = get_args(Name)
-STRATEGIES = tuple(name for name in CHOICES if name != "auto")
-_ALSO_CALLED = {
-    "fsdp1": "fsdp",
-    "full-shard": "fsdp",
-    "shard-grad-op": "fsdp-grad-op",
-    "no-shard": "fsdp-no-shard",
-    "hybrid": "fsdp-hybrid",
-    "hybrid-shard": "fsdp-hybrid",
-    "hsdp": "fsdp-hybrid",
-    "zero-1": "zero1",
-    "zero-2": "zero2",
-    "zero-3": "zero3",
-}
 Framework = Literal[
     "torch",
     "accelerate",
@@ -56,72 +30,10 @@ Framework = Literal[
     "none",
 ]
 FRAMEWORKS: tuple[str, ...] = get_args(Framework)
-PRECISIONS = ("fp32", "bf16", "fp16")
 RECOMPUTE = ("none", "selective", "full")
-HOOKS = ("none", "bf16", "fp16")
 OFFLOADED = ("none", "optimizer", "params", "both")
 
 _COUNT = check_integer(1, MOST)
-_AXIS = check_integer(1, 1 << 20)
-
-
-def _word(value: object) -> object:
-    """Names are taken in any case, and with either dash."""
-    return check_text(value).lower().replace("_", "-") if isinstance(value, str) else value
-
-
-def _chosen(value: object) -> Any:
-    return check_choice("strategy", CHOICES, aliases=_ALSO_CALLED)(_word(value))
-
-
-def _reshard(value: object) -> bool | int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return check_integer(2, 1 << 20)(value)
-    try:
-        return YES(value)
-    except ValueError:
-        message = f"expected true, false or a number of ranks, got {describe_value(value)}"
-        raise refuse(
-            "J123", message, "set true, false, or the number of ranks in a shard group"
-        ) from None
-
-
-class Parallel(Form):
-    """A strategy, with the settings that only it has."""
-
-    type: Name = key(
-        Check(_chosen, {"enum": list(CHOICES)}),
-        doc=(
-            "auto (simplest strategy that fits), ddp, fsdp (FULL_SHARD), fsdp-grad-op, "
-            "fsdp-no-shard, fsdp-hybrid, fsdp2, zero1, zero2, zero3 or 3d."
-        ),
-        example="auto",
-    )
-    bucket_mb: int = key(
-        check_integer(1, 10_000), default=25, doc="ddp: size of a gradient bucket, in MiB."
-    )
-    static_graph: bool = key(YES, default=False, doc="ddp: every step uses the same parameters.")
-    hook: Literal["none", "bf16", "fp16"] = key(
-        check_choice("hook", HOOKS),
-        default="none",
-        doc="ddp: compress gradients for communication.",
-    )
-    reshard_after_forward: bool | int = key(
-        Check(_reshard, {"type": ["boolean", "integer"]}),
-        default=True,
-        doc=(
-            "fsdp2: true frees gathered parameters after the forward pass, false keeps them, a "
-            "number keeps them sharded over that many ranks."
-        ),
-    )
-    shard: int | None = key(
-        _AXIS,
-        default=None,
-        doc=(
-            "fsdp2 and fsdp-hybrid: ranks that share one copy of the model; all further ranks "
-            "hold replicas. Default for fsdp-hybrid: the ranks of a node."
-        ),
-    )
 
 
 _OFFLOADED = check_choice("kind of state", OFFLOADED)
@@ -154,6 +66,29 @@ class Offload(Form):
     )
 
 
+class Wrap(Form):
+    """What FSDP shards as one unit: layers by their classes, or modules by their size."""
+
+    classes: tuple[str, ...] = key(check_list(LINE), default=(), doc="Names of layer classes.")
+    min_params: int | None = key(
+        check_integer(1, MOST),
+        default=None,
+        doc="Parameters of the smallest module that is sharded as a unit of its own.",
+    )
+
+
+def _read_wrap(value: object) -> Wrap:
+    """A mapping as it is written; a word or a list are classes."""
+    if isinstance(value, (Wrap, Mapping)):
+        return _WRAP_FORM(value)
+    return Wrap(classes=_CLASSES(value))
+
+
+_CLASSES = check_list(LINE)
+_WRAP_FORM = check_form(Wrap)
+_WRAP = Check(_read_wrap, {"anyOf": [*_CLASSES.schema["anyOf"], dict(_WRAP_FORM.schema)]})
+
+
 class Train(Form):
     """How the model is trained. What it says is decided with the cluster, in resolve."""
 
@@ -172,19 +107,19 @@ class Train(Form):
         ),
     )
     strategy: Parallel = key(
-        check_form(Parallel, short="type", shortly={"enum": [*CHOICES, *_ALSO_CALLED]}),
+        check_form(Parallel, short="type", shortly={"enum": [*CHOICES, *ALSO_CALLED]}),
         default=Parallel(type="ddp"),
         doc="Parallelization strategy: a word, or a mapping with its settings.",
     )
-    tp: int = key(_AXIS, default=1, doc="Tensor parallel size: ranks that share each layer.")
-    pp: int = key(_AXIS, default=1, doc="Pipeline parallel size: number of stages.")
-    cp: int = key(_AXIS, default=1, doc="Context parallel size: ranks that share each sequence.")
-    ep: int = key(_AXIS, default=1, doc="Expert parallel size: ranks that share the experts.")
+    tp: int = key(AXIS, default=1, doc="Tensor parallel size: ranks that share each layer.")
+    pp: int = key(AXIS, default=1, doc="Pipeline parallel size: number of stages.")
+    cp: int = key(AXIS, default=1, doc="Context parallel size: ranks that share each sequence.")
+    ep: int = key(AXIS, default=1, doc="Expert parallel size: ranks that share the experts.")
     dp: int | None = key(
-        _AXIS, default=None, doc="Data parallel size: ranks divided by the other parallel sizes."
+        AXIS, default=None, doc="Data parallel size: ranks divided by the other parallel sizes."
     )
     precision: Literal["fp32", "bf16", "fp16"] = key(
-        check_choice("precision", PRECISIONS),
+        check_choice("precision", DTYPES),
         default="bf16",
         doc="fp32, bf16 or fp16 (mixed precision: the optimizer keeps fp32).",
     )
@@ -201,6 +136,14 @@ class Train(Form):
         check_choice("optimizer", OPTIMIZERS),
         default="adamw",
         doc="Optimizer of the program.",
+    )
+    fused: bool | None = key(
+        YES,
+        default=None,
+        doc=(
+            "Use the fused implementation of the optimizer, which updates all parameters in one "
+            "kernel and without temporaries. Default: the framework's."
+        ),
     )
     lora: Lora | None = key(
         check_form(Lora, short="rank", shortly={"type": "integer"}),
@@ -239,10 +182,19 @@ class Train(Form):
         default=Offload(what="none"),
         doc="What to move out of GPU memory: none, optimizer, params or both, or a mapping.",
     )
-    wrap: tuple[str, ...] = key(
-        check_list(LINE),
-        default=(),
-        doc="Layer classes to shard and recompute one by one.",
+    wrap: Wrap = key(
+        _WRAP,
+        default=Wrap(),
+        doc="Layer classes to shard and recompute one by one, or {min_params: N}.",
+    )
+    timeout: Walltime | None = key(
+        TIME,
+        default=None,
+        doc=(
+            "How long a collective may take before the job is stopped (timeout of the process "
+            "groups). Default: the framework's, 10 minutes with NCCL in most. DeepSpeed and "
+            "Megatron-LM count in minutes: rounded up."
+        ),
     )
     config: str | None = key(
         LINE,
@@ -257,4 +209,4 @@ class Train(Form):
     def spread(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
         """Words are taken in any case, and with either dash."""
         words = ("framework", "loss", "optimizer", "precision", "activation_checkpointing")
-        return {k: _word(v) if k in words else v for k, v in data.items()}
+        return {k: take_word(v) if k in words else v for k, v in data.items()}

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from jobgen.errors import Diagnostic, Invalid, raise_errors
-from jobgen.model.plan import Estimate, Part, Setting, Shape, cite_rule
+from jobgen.model.plan import Estimate, Part, Setting, Shape
 from jobgen.resolve import planner_request
 from jobgen.resolve.arguments import PlannedArguments, check_arguments
 from jobgen.resolve.checkpoint_folder import check_options
@@ -16,6 +16,7 @@ from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.planner_request import PlannerRequest
 from jobgen.resolve.shape import Sized
 from jobgen.resolve.sharding import check_sharding
+from jobgen.resolve.strategy_decisions import NAME, tell_decisions
 from jobgen.resolve.unread import check_readers
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from jobgen.strategy.frameworks import Configured
     from jobgen.strategy.shapes import Architecture
 
-NAME = "train"
 _DEEPSPEED = "ds_config.json"
 
 
@@ -95,7 +95,7 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
     )
     raise_errors(Invalid, [planner_request.diagnose_train(look, fault) for fault in made.faults])
     raise_errors(Invalid, _places(look, made, runs))
-    _tell(look, decided, sized, chosen.why)
+    tell_decisions(look, decided, sized, chosen.why)
     estimate = planner_request.estimate_memory(chosen, request)
     length = assume_length(request.ask) if request.ask else None
     planned = PlannedArguments(train, decided, made.args, length)
@@ -228,65 +228,3 @@ def _name_fewer_ranks(decided: Strategy, size: Shape) -> Iterator[Note]:
             "must divide global_batch by WORLD_SIZE"
         )
         yield Note(message, ("nodes",))
-
-
-def _tell(look: Inputs, decided: Strategy, sized: Sized, why: str) -> None:
-    """Keep every decision, with its why, for ``plan``."""
-    for key, value, plain, path in _decisions(decided):
-        reason = why if why and key == "strategy" else plain
-        place = (
-            look.cite_job(NAME, *path) if (NAME, *path) in look.spec.places else cite_rule("train")
-        )
-        sized.decide(key, value, reason, place)
-
-
-def _decisions(decided: Strategy) -> list[tuple[str, str, str, tuple[str, ...]]]:
-    mesh, batch = decided.mesh, decided.batch
-    sizes = {"pp": mesh.pp, "cp": mesh.cp, "tp": mesh.tp, "ep": mesh.ep}
-    axes = "".join(f", {axis} {count}" for axis, count in sizes.items() if count > 1)
-    rows: list[tuple[str, str, str, tuple[str, ...]]] = [
-        ("strategy", decided.trait.title, _SHARDED[decided.trait.stage], ("strategy",)),
-        ("framework", decided.framework, "format of the generated configuration", ("framework",)),
-        ("mesh", f"data {mesh.data}{axes}", _copies(decided), ("dp",)),
-        ("precision", decided.precision, _PRECISION[decided.precision], ("precision",)),
-    ]
-    if batch:
-        product = f"micro {batch.micro} x accumulation {batch.accumulation} x {batch.ranks} ranks"
-        rows.append(("global_batch", str(batch.total), product, ("global_batch",)))
-    if decided.recompute != "none":
-        why = "recompute activations instead of storing them"
-        rows.append(
-            ("activation_checkpointing", decided.recompute, why, ("activation_checkpointing",))
-        )
-    if decided.offload:
-        kept = " and ".join(n for n in ("optimizer", "params") if getattr(decided.offload, n))
-        rows.append(
-            ("offload", decided.offload.to, f"{kept} moved out of GPU memory", ("offload",))
-        )
-    return rows
-
-
-def _copies(decided: Strategy) -> str:
-    """How many copies of the parameters there are, and what is divided among them."""
-    mesh = decided.mesh
-    apart = decided.trait.stage == 3 or decided.trait.family == "fsdp"
-    count = mesh.replicate if apart else mesh.data
-    said = f"{count} cop{'y' if count == 1 else 'ies'} of the model"
-    if mesh.shard == 1:
-        return said
-    return (
-        f"{said}, each sharded over {mesh.shard} ranks" if apart else f"{said}, with sharded states"
-    )
-
-
-_SHARDED = {
-    0: "every rank holds parameters, gradients and optimizer state",
-    1: "optimizer state is sharded",
-    2: "gradients and optimizer state are sharded",
-    3: "parameters, gradients and optimizer state are sharded",
-}
-_PRECISION = {
-    "fp32": "everything in fp32",
-    "bf16": "compute in bf16, optimizer in fp32",
-    "fp16": "compute in fp16 with loss scaling, optimizer in fp32",
-}

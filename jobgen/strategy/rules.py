@@ -6,15 +6,24 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from jobgen.strategy.spec import TRAITS, TrainDiagnostic, Trait
+from jobgen.strategy.supported import check_supported
+from jobgen.wording import join_words
 
 if TYPE_CHECKING:
     from jobgen.model.train import Train
 
+_FSDP1 = ("fsdp", "fsdp-grad-op", "fsdp-no-shard", "fsdp-hybrid")
 _SETTINGS: dict[str, tuple[str, ...]] = {
     "bucket_mb": ("ddp",),
     "static_graph": ("ddp",),
     "hook": ("ddp",),
+    "find_unused_parameters": ("ddp",),
+    "broadcast_buffers": ("ddp",),
+    "gradient_as_bucket_view": ("ddp",),
     "reshard_after_forward": ("fsdp2",),
+    "reduce_dtype": (*_FSDP1, "fsdp2", "zero1", "zero2", "zero3"),
+    "buffer_dtype": _FSDP1,
+    "state_dict": (*_FSDP1, "fsdp2"),
     "shard": ("fsdp2", "fsdp-hybrid"),
 }
 """Setting of a strategy → the strategies that have it."""
@@ -34,6 +43,8 @@ def check_rules(train: Train, framework: str) -> Iterator[TrainDiagnostic]:
     trait = TRAITS[train.strategy.type]
     yield from _framework(train, trait, framework)
     yield from _settings(train, trait)
+    yield from _wrap(train)
+    yield from check_supported(train, framework)
     yield from _offload(train, trait)
     yield from _config(train, framework)
 
@@ -65,9 +76,15 @@ def _settings(train: Train, trait: Trait) -> Iterator[TrainDiagnostic]:
         if value != default and train.strategy.type not in owners:
             message = (
                 f"strategy.{name} has no effect with {trait.title}, only with "
-                f"{' and '.join(owners)}"
+                f"{join_words(owners, 'and')}"
             )
             yield TrainDiagnostic("J236", message, ("strategy", name), "remove it")
+
+
+def _wrap(train: Train) -> Iterator[TrainDiagnostic]:
+    if train.wrap.min_params and train.wrap.classes:
+        message = "wrap has both classes and min_params, but FSDP wraps by one of the two"
+        yield TrainDiagnostic("J236", message, ("wrap", "min_params"), "remove one of them")
 
 
 def _offload(train: Train, trait: Trait) -> Iterator[TrainDiagnostic]:

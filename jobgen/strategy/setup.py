@@ -85,6 +85,8 @@ class Setup(NamedTuple):
     chunk by chunk, or together with the output layer, so that no logits are kept."""
     persistent_grads: bool = False
     """Gradients keep their memory between steps, as Megatron's and DDP's buckets do."""
+    copied_grads: bool = False
+    """DDP's buckets hold the gradients once more: without ``gradient_as_bucket_view``."""
     fused_step: bool = True
     """The optimizer works in place; where not, it makes a temporary of each parameter's size."""
     repeat_kv: bool = False

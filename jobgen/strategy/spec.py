@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from jobgen.model.parallel import Parallel
 
 Family = Literal["ddp", "fsdp", "fsdp2", "zero", "3d"]
 
@@ -118,17 +121,20 @@ class Strategy(NamedTuple):
     batch: Batch | None
     """None where the job says nothing of batches: the program's own affair."""
     precision: Literal["fp32", "bf16", "fp16"]
+    settings: Parallel
+    """What the job says beside the strategy's word."""
     seq_len: int | None = None
     recompute: Literal["none", "selective", "full"] = "none"
     clipping: float | None = None
     offload: Offloaded = Offloaded()
-    reshard: bool | int = True
-    """fsdp2: ``reshard_after_forward``."""
-    bucket_mb: int = 25
-    static_graph: bool = False
-    hook: Literal["none", "bf16", "fp16"] = "none"
     wrap: tuple[str, ...] = ()
     """Names of the layer classes that are sharded, and recomputed, one by one."""
+    min_params: int | None = None
+    """Instead of classes: parameters of the smallest module that is sharded on its own."""
+    timeout: int | None = None
+    """Of the process groups, in seconds."""
+    fused: bool | None = None
+    """Whether the optimizer is to be the fused one; None is the framework's own choice."""
     sizes: ModelSizes = ModelSizes()
     config: bytes | None = None
     """The user's own DeepSpeed configuration."""

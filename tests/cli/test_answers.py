@@ -136,6 +136,14 @@ def test_lint_shows_all_problems_and_the_exit_code_says_how_bad(jobgen: Jobgen, 
     assert said.out.count("^") == len("4:00") + len("gpu_per_node")
 
 
+def test_lint_takes_changed_values_with_and_without_a_cluster(jobgen: Jobgen, job: Path) -> None:
+    for where in ((), ("-c", "a100x16")):
+        said = jobgen("lint", "job.yaml", *where, "--set", "nodes=many")
+        assert said.code == 3
+        assert "--set nodes: error" in said.out
+        assert jobgen("lint", "job.yaml", *where, "--set", "nodes=2").code == 0
+
+
 def test_lint_without_a_cluster_sees_missing_scripts_and_unknown_clusters(
     jobgen: Jobgen, job: Path
 ) -> None:

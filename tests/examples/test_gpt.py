@@ -93,6 +93,19 @@ TORCH = {
         "train_ddp", {"strategy": "ddp", "micro_batch": 1, "gradient_accumulation": 4}
     ),
     "ddp-not-clipped": Run("train_ddp", {"strategy": "ddp", "gradient_clipping": None}),
+    "ddp-settings": Run(
+        "train_ddp",
+        {
+            "strategy": "ddp",
+            "fused_optimizer": True,
+            "timeout_seconds": 600,
+            "ddp": {
+                "find_unused_parameters": True,
+                "broadcast_buffers": False,
+                "gradient_as_bucket_view": False,
+            },
+        },
+    ),
     "ddp-bf16": Run("train_ddp", {"strategy": "ddp", "precision": "bf16"}),
     "ddp-recompute": Run("train_ddp", {"strategy": "ddp", "activation_checkpointing": "full"}),
     "fsdp": Run("train_fsdp1", {"strategy": "fsdp", "fsdp": {"sharding_strategy": "FULL_SHARD"}}),
@@ -106,6 +119,16 @@ TORCH = {
         "train_fsdp1",
         {"strategy": "fsdp-hybrid", "fsdp": {"sharding_strategy": "HYBRID_SHARD"}, "mesh": HALF},
     ),
+    "fsdp-settings": Run(
+        "train_fsdp1",
+        {
+            "strategy": "fsdp",
+            "reduce_dtype": "fp32",
+            "buffer_dtype": "fp32",
+            "wrap_min_params": 10_000,
+            "full_state_dict": True,
+        },
+    ),
     "fsdp-bf16": Run("train_fsdp1", {"strategy": "fsdp", "precision": "bf16"}),
     "fsdp-recompute": Run(
         "train_fsdp1", {"strategy": "fsdp", "activation_checkpointing": "selective"}
@@ -118,6 +141,16 @@ TORCH = {
     "fsdp2-mesh": Run("train_fsdp2", {"strategy": "fsdp2", "mesh": HALF}),
     "fsdp2-tp": Run("train_fsdp2", {"strategy": "fsdp2", "mesh": {"dp_shard": 2, "tp": 2}}),
     "fsdp2-offload": Run("train_fsdp2", {"strategy": "fsdp2", "offload": "cpu"}),
+    "fsdp2-settings": Run(
+        "train_fsdp2",
+        {
+            "strategy": "fsdp2",
+            "reduce_dtype": "fp32",
+            "wrap_min_params": 10_000,
+            "full_state_dict": True,
+            "fused_optimizer": True,
+        },
+    ),
     "fsdp2-bf16": Run("train_fsdp2", {"strategy": "fsdp2", "precision": "bf16"}),
     "fsdp2-recompute": Run(
         "train_fsdp2", {"strategy": "fsdp2", "activation_checkpointing": "full"}
@@ -139,6 +172,7 @@ SHARE = {
 }
 """Strategy → the ranks that share parameters, gradients and optimizer state; without padding."""
 KEPT = (
+    *("ddp-settings", "fsdp-settings", "fsdp2-settings"),
     *("ddp", "ddp-more-micro-batches", "ddp-not-clipped", "ddp-bf16", "ddp-recompute"),
     *("fsdp", "fsdp-bf16", "fsdp2", "fsdp2-bf16", "fsdp2-mesh", "3d-tp2-pp2"),
     *("zero2", "zero3", "accelerate-ddp", "accelerate-fsdp2"),
@@ -250,7 +284,7 @@ def saving(folder: Path) -> dict[str, Run]:
         file.write_text(json.dumps(config))
         env = {"JOBGEN_DEEPSPEED_CONFIG": str(file), "JOBGEN_CHECKPOINT_DIR": str(folder / name)}
         runs[name] = Run("train_deepspeed", {"strategy": name[:5]}, env=env)
-    for name in ("ddp", "fsdp", "fsdp2"):
+    for name in ("ddp", "fsdp", "fsdp-settings", "fsdp2", "fsdp2-settings"):
         env = {"JOBGEN_CHECKPOINT_DIR": str(folder / name)}
         runs[f"{name}-saved"] = TORCH[name]._replace(steps=6, env=env)
     variables = {
@@ -363,7 +397,10 @@ def test_deepspeed_holds_its_shards_to_the_byte(ran: Trained, name: str, params:
 @accelerate
 @pytest.mark.parametrize(
     "name",
-    one_of_each(["ddp", "fsdp", "fsdp2", "zero2", "zero3"], kept=["ddp", "fsdp", "fsdp2", "zero3"]),
+    one_of_each(
+        ["ddp", "fsdp", "fsdp-settings", "fsdp2", "fsdp2-settings", "zero2", "zero3"],
+        kept=["ddp", "fsdp", "fsdp-settings", "fsdp2", "fsdp2-settings", "zero3"],
+    ),
 )
 def test_two_ranks_read_what_four_have_saved(
     warm: Warm, ran: Trained, tmp_path: Path, name: str

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from jobgen.errors import Diagnostic, Invalid
 from jobgen.load import load_job
-from jobgen.model.train import STRATEGIES, Train
+from jobgen.model.parallel import STRATEGIES
+from jobgen.model.train import Train
 from jobgen.model.trained import ModelShape
 
 JOB = "name: demo\nnodes: 2\ngpus_per_node: 8\ntime: 2h\nrun: train.py\n"

@@ -7,7 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from jobgen.model.train import FRAMEWORKS, STRATEGIES, Parallel, Train
+from jobgen.model.parallel import STRATEGIES, Parallel
+from jobgen.model.train import FRAMEWORKS, Train
 from jobgen.strategy import RankLayout, check_train, decide
 from jobgen.strategy.frameworks import Configured, FrameworkRequest, configure
 from jobgen.strategy.model_sizes import find_architecture, read_sizes
@@ -37,11 +38,19 @@ SETTINGS: tuple[Mapping[str, Any], ...] = (
     {"activation_checkpointing": "full", "micro_batch": 1, "gradient_accumulation": 8},
     {"offload": {"what": "both"}},
     {"offload": {"what": "optimizer"}},
+    {"timeout": "90s", "fused": True},
+    {"wrap": {"min_params": 1_000_000}},
 )
 KINDS: tuple[Mapping[str, Any], ...] = (
     *({"type": name} for name in TRAITS),
     {"type": "ddp", "hook": "bf16"},
     {"type": "ddp", "bucket_mb": 50, "static_graph": True},
+    {"type": "ddp", "find_unused_parameters": True, "broadcast_buffers": False},
+    {"type": "ddp", "gradient_as_bucket_view": False},
+    {"type": "fsdp", "reduce_dtype": "fp32", "buffer_dtype": "bf16", "state_dict": "full"},
+    {"type": "fsdp2", "reduce_dtype": "fp32", "state_dict": "full"},
+    {"type": "zero1", "reduce_dtype": "bf16"},
+    {"type": "zero3", "reduce_dtype": "fp32"},
     {"type": "fsdp2", "reshard_after_forward": False},
     {"type": "fsdp2", "shard": 2},
     {"type": "fsdp-hybrid", "shard": 2},

@@ -21,6 +21,7 @@ KINDS: tuple[str | Mapping[str, Any], ...] = (
     *(name for name, trait in TRAITS.items() if "accelerate" in trait.frameworks),
     {"type": "fsdp2", "reshard_after_forward": False},
     {"type": "fsdp2", "shard": 4},
+    {"type": "fsdp", "state_dict": "full"},
 )
 
 
@@ -114,6 +115,10 @@ def test_what_the_file_cannot_say_is_said_to_the_program() -> None:
     assert "static_graph, comm_hook" in note.message
     assert "DistributedDataParallelKwargs" in note.message
     assert content(given("ddp"), "strategy.json")
+    notes = given({"type": "fsdp", "reduce_dtype": "fp32"}, timeout="20m", fused=True).notes
+    assert [note.path[1] for note in notes] == ["strategy", "timeout", "fused"]
+    assert "FullyShardedDataParallelPlugin" in notes[0].message
+    assert "InitProcessGroupKwargs" in notes[1].message
 
 
 def test_on_cpus_the_program_is_told_how_to_begin() -> None:
@@ -233,12 +238,13 @@ def sharded(env: Mapping[str, str], request: FrameworkRequest) -> None:
         assert plugin.cpu_offload.offload_params is bool(strategy.offload)
         assert plugin.backward_prefetch.name == "BACKWARD_PRE"
     else:
-        assert plugin.reshard_after_forward is strategy.reshard
+        assert plugin.reshard_after_forward is strategy.settings.reshard_after_forward
         name = "CPUOffloadPolicy" if strategy.offload else "OffloadPolicy"
         assert type(plugin.cpu_offload).__name__ == name
         dataclasses.asdict(plugin.cpu_offload)
     assert plugin.activation_checkpointing is (strategy.recompute == "full")
-    assert plugin.state_dict_type.name == "SHARDED_STATE_DICT"
+    assert plugin.state_dict_type.name == f"{strategy.settings.state_dict.upper()}_STATE_DICT"
+    assert plugin.min_num_params == strategy.min_params
     assert tuple(plugin.transformer_cls_names_to_wrap or ()) == strategy.wrap
     if "ACCELERATE_USE_PARALLELISM_CONFIG" in env:
         assert mesh.dp_replicate_size == strategy.mesh.replicate

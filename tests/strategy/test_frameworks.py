@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobgen.model.job import JobSpec
-from jobgen.model.train import Offload, Parallel, Train
+from jobgen.model.parallel import Parallel
+from jobgen.model.train import Offload, Train
 from jobgen.model.trained import ModelShape
 from jobgen.shell import Raw, quote_expandable
 from jobgen.strategy import RankLayout, check_train, decide

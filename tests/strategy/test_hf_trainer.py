@@ -20,7 +20,9 @@ from tests.strategy.worlds import content, environment, ranks
 KINDS: tuple[str | Mapping[str, Any], ...] = (
     *(name for name, trait in TRAITS.items() if "hf-trainer" in trait.frameworks),
     {"type": "fsdp2", "reshard_after_forward": False},
+    {"type": "fsdp2", "state_dict": "full"},
     {"type": "ddp", "bucket_mb": 50, "static_graph": True},
+    {"type": "ddp", "find_unused_parameters": True, "broadcast_buffers": False},
 )
 
 
@@ -72,7 +74,6 @@ def test_layers_are_recomputed_by_fsdp_itself() -> None:
 
 
 def test_what_the_trainer_cannot_do_is_refused() -> None:
-    assert paths({"type": "ddp", "hook": "bf16"}) == [("strategy", "hook")]
     assert paths("fsdp2", tp=2) == [("tp",)]
     assert paths({"type": "fsdp2", "shard": 4}) == [("strategy", "shard")]
     assert paths("fsdp", gpus=False) == [("strategy",)]
@@ -132,9 +133,14 @@ def shared(args: Any, request: FrameworkRequest) -> None:
     if strategy.clipping is not None:
         assert args.max_grad_norm == strategy.clipping
     if strategy.trait.family == "ddp":
-        wanted = None if strategy.bucket_mb == 25 else strategy.bucket_mb
+        wanted = None if strategy.settings.bucket_mb == 25 else strategy.settings.bucket_mb
         assert args.ddp_bucket_cap_mb == wanted
-        assert bool(args.ddp_static_graph) is strategy.static_graph
+        assert bool(args.ddp_static_graph) is strategy.settings.static_graph
+        assert bool(args.ddp_find_unused_parameters) is strategy.settings.find_unused_parameters
+        assert (args.ddp_broadcast_buffers is not False) is strategy.settings.broadcast_buffers
+    assert args.ddp_timeout == (strategy.timeout or 1800)
+    if strategy.fused is not None:
+        assert args.optim == ("adamw_torch_fused" if strategy.fused else "adamw_torch")
     if strategy.trait.family in {"ddp", "zero"}:
         assert bool(args.activation_checkpointing) is (strategy.recompute == "full")
 
@@ -174,9 +180,10 @@ def sharded_by_fsdp(args: Any, request: FrameworkRequest) -> None:
         assert plugin.use_orig_params is True
         assert plugin.backward_prefetch.name == "BACKWARD_PRE"
     else:
-        assert plugin.reshard_after_forward is strategy.reshard
+        assert plugin.reshard_after_forward is strategy.settings.reshard_after_forward
         name = "CPUOffloadPolicy" if strategy.offload else "OffloadPolicy"
         assert type(plugin.cpu_offload).__name__ == name
     assert plugin.activation_checkpointing is (strategy.recompute == "full")
-    assert plugin.state_dict_type.name == "SHARDED_STATE_DICT"
+    assert plugin.state_dict_type.name == f"{strategy.settings.state_dict.upper()}_STATE_DICT"
+    assert plugin.min_num_params == strategy.min_params
     assert tuple(plugin.transformer_cls_names_to_wrap or ()) == strategy.wrap

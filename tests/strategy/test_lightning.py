@@ -17,11 +17,13 @@ import pytest
 
 from jobgen.shell import quote
 from jobgen.strategy.frameworks import Configured, FrameworkRequest, configure
+from jobgen.strategy.spec import Strategy
 from tests.products import one_of_each
 from tests.strategy.made import BATCH, grid, made, request, train
 
 READ = pytest.mark.train("torch", "lightning", "jsonargparse")
 PRECISION = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
+DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 SHARDING = {
     "fsdp": "FULL_SHARD",
     "fsdp-grad-op": "SHARD_GRAD_OP",
@@ -56,11 +58,15 @@ def read(parser: Any, given: Configured, bundle: Path) -> tuple[Any, Any]:
         (bundle / file.path).write_bytes(file.content)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        from torch.distributed.fsdp import MixedPrecision
+
         trainer = parser.parse_args(words(given, bundle)).trainer
         made = trainer.strategy
         module, name = made.class_path.rsplit(".", 1)
         kind = getattr(importlib.import_module(module), name)
         values = {**made.init_args.as_dict(), **(made.get("dict_kwargs") or {})}
+        if values.get("mixed_precision"):  # which instantiate_classes makes of a dataclass
+            values["mixed_precision"] = MixedPrecision(**values["mixed_precision"])
         return trainer, kind(**values)
 
 
@@ -88,11 +94,17 @@ def differences(trainer: Any, strategy: Any, one: FrameworkRequest) -> Mapping[s
 def _ddp(made: Any, one: FrameworkRequest) -> dict[str, tuple[Any, Any]]:
     keys, said = made._ddp_kwargs, one.strategy
     hook = made._ddp_comm_hook
-    wanted = None if said.hook == "none" else f"{said.hook}_compress_hook"
+    wanted = None if said.settings.hook == "none" else f"{said.settings.hook}_compress_hook"
     return {
-        "bucket": (keys["bucket_cap_mb"], said.bucket_mb),
-        "static": (keys["static_graph"], said.static_graph),
-        "view": (keys["gradient_as_bucket_view"], True),
+        "bucket": (keys["bucket_cap_mb"], said.settings.bucket_mb),
+        "static": (keys["static_graph"], said.settings.static_graph),
+        "unused": (keys["find_unused_parameters"], said.settings.find_unused_parameters),
+        "buffers": (keys["broadcast_buffers"] is not False, said.settings.broadcast_buffers),
+        "view": (
+            keys["gradient_as_bucket_view"],
+            said.settings.gradient_as_bucket_view is not False,
+        ),
+        "timeout": (made._timeout.total_seconds(), said.timeout or 1800),
         "hook": (hook and hook.__name__, wanted),
     }
 
@@ -105,8 +117,24 @@ def _fsdp(made: Any, one: FrameworkRequest) -> dict[str, tuple[Any, Any]]:
         "sharding": (made.sharding_strategy.name, SHARDING[said.name]),
         "offload": (made.cpu_offload.offload_params, bool(said.offload)),
         "mesh": (mesh and tuple(mesh), hybrid),
-        "saved": (made._state_dict_type, "sharded"),
+        "saved": (made._state_dict_type, said.settings.state_dict),
+        "dtypes": (made.mixed_precision and _dtypes(made.mixed_precision), _asked(said)),
+        "timeout": (made._timeout.total_seconds(), said.timeout or 1800),
     }
+
+
+def _dtypes(found: Any) -> list[str]:
+    kinds = (found.param_dtype, found.reduce_dtype, found.buffer_dtype)
+    return [str(kind).removeprefix("torch.") for kind in kinds]
+
+
+def _asked(said: Strategy) -> list[str] | None:
+    """FSDP's types: those of the job, else that of the computation."""
+    asked = said.settings
+    if asked.reduce_dtype is None and asked.buffer_dtype is None:
+        return None
+    kinds = (said.precision, asked.reduce_dtype, asked.buffer_dtype)
+    return [DTYPES[kind or said.precision] for kind in kinds]
 
 
 def _fsdp2(made: Any, one: FrameworkRequest) -> dict[str, tuple[Any, Any]]:
@@ -114,6 +142,10 @@ def _fsdp2(made: Any, one: FrameworkRequest) -> dict[str, tuple[Any, Any]]:
     return {
         "data": (made._data_parallel_size, mesh.data),
         "tensor": (made._tensor_parallel_size, mesh.tp),
+        "saved": (
+            made._save_distributed_checkpoint,
+            one.strategy.settings.state_dict == "sharded",
+        ),
     }
 
 
@@ -125,6 +157,8 @@ def _zero(made: Any, one: FrameworkRequest) -> dict[str, tuple[Any, Any]]:
         "micro": (config["train_micro_batch_size_per_gpu"], said.batch.micro),
         "accumulation": (config.get("gradient_accumulation_steps"), None),
         "clipping": (config.get("gradient_clipping", 0.0), said.clipping or 0.0),
+        "reduced": (config.get("communication_data_type"), said.settings.reduce_dtype),
+        "timeout": (made._timeout.total_seconds(), said.timeout or 1800),
     }
 
 

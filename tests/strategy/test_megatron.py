@@ -69,7 +69,8 @@ def meant(one: FrameworkRequest) -> dict[str, Any]:
         "moe_layer_freq": "1",
         "group_query_attention": True,
         "num_query_groups": 4,
-        "grad_reduce_in_bf16": strategy.hook == "bf16",
+        "grad_reduce_in_bf16": "bf16" in (strategy.settings.hook, strategy.settings.reduce_dtype),
+        "distributed_timeout_minutes": strategy.timeout and -(-strategy.timeout // 60),
         "save": CHECKPOINTS,
         "load": CHECKPOINTS,
         "save_interval": 500,
@@ -136,7 +137,7 @@ def test_buckets_are_counted_in_parameters() -> None:
     ("keys", "path"),
     [
         ({"micro_batch": None, "gradient_accumulation": None}, ("micro_batch",)),
-        ({"strategy": {"type": "ddp", "static_graph": True}}, ("strategy", "static_graph")),
+        ({"strategy": {"type": "zero1", "reduce_dtype": "fp16"}}, ("strategy", "reduce_dtype")),
         ({"strategy": {"type": "ddp", "hook": "fp16"}}, ("strategy", "hook")),
         ({"strategy": {"type": "ddp", "hook": "bf16"}, "precision": "fp32"}, ("strategy", "hook")),
         ({"wrap": ["Block"]}, ("wrap",)),

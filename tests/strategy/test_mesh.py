@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobgen.model.train import Offload, Parallel, Train
+from jobgen.model.parallel import Parallel
+from jobgen.model.train import Offload, Train
 from jobgen.strategy import ModelSizes, RankLayout, TrainDiagnostic, check_train, decide
 from jobgen.strategy.mesh import build_mesh
 from jobgen.strategy.model_sizes import read_sizes
@@ -51,8 +52,8 @@ def test_what_is_accepted_divides_the_ranks_and_the_batch_exactly(
     assert divided.world == world.ranks
     assert divided.data * divided.cp % divided.ep == 0
     assert train.dp in {None, divided.data}
-    if not isinstance(decided.reshard, bool):
-        assert divided.shard % decided.reshard == 0
+    if not isinstance(decided.settings.reshard_after_forward, bool):
+        assert divided.shard % decided.settings.reshard_after_forward == 0
     if batch:
         assert batch.micro * batch.accumulation * divided.data == batch.total
         assert train.global_batch in {None, batch.total}

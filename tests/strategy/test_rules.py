@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from jobgen.model.train import Offload, Parallel, Train
+from jobgen.model.parallel import Parallel
+from jobgen.model.train import Offload, Train
 from jobgen.strategy import TrainDiagnostic, choose_framework
 from jobgen.strategy.frameworks import MODULES
 from jobgen.strategy.rules import check_launcher, check_rules
@@ -56,6 +57,9 @@ def test_a_framework_that_is_left_out_follows(strategy: str, started: str, wante
         ({"bucket_mb": 50}, "ddp"),
         ({"static_graph": True}, "ddp"),
         ({"hook": "bf16"}, "ddp"),
+        ({"find_unused_parameters": True}, "ddp"),
+        ({"broadcast_buffers": False}, "ddp"),
+        ({"gradient_as_bucket_view": False}, "ddp"),
         ({"reshard_after_forward": False}, "fsdp2"),
         ({"shard": 2}, "fsdp-hybrid"),
     ],

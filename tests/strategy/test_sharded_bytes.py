@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from jobgen.model.train import Parallel, Train
+from jobgen.model.parallel import Parallel
+from jobgen.model.train import Train
 from jobgen.strategy import ModelSizes, RankLayout, Strategy, decide
 from jobgen.strategy.sharded_bytes import RankStates, Unit, compute_states, divide_shape
 from tests.extensions import PATH, copy_extensions

@@ -39,7 +39,7 @@ def differences(config: Any, one: FrameworkRequest) -> dict[str, tuple[Any, Any]
     )
     assert batch is not None
     piped = mesh.pp > 1
-    reshard = {True: "always", False: "never"}[bool(strategy.reshard)]
+    reshard = {True: "always", False: "never"}[bool(strategy.settings.reshard_after_forward)]
     recompute = config.activation_checkpoint
     pairs = {
         "replicate": (division.data_parallel_replicate_degree, mesh.replicate),
@@ -74,6 +74,11 @@ def differences(config: Any, one: FrameworkRequest) -> dict[str, tuple[Any, Any]
         "checkpoint": (config.checkpoint.enable, True),
         "folder": (config.checkpoint.folder, CHECKPOINTS),
         "steps": (training.steps, 3),
+        "timeout": (
+            (config.comm.init_timeout_seconds, config.comm.train_timeout_seconds),
+            (strategy.timeout,) * 2 if strategy.timeout else (300, 100),
+        ),
+        "optimizer": (config.optimizer.implementation == "foreach", strategy.fused is False),
     }
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 
@@ -158,8 +163,7 @@ def test_a_pipeline_that_is_never_full_is_told() -> None:
         ({"precision": "fp16"}, ("precision",)),
         ({"wrap": ["Block"]}, ("wrap",)),
         ({"gpus": False}, ("framework",)),
-        ({"strategy": {"type": "ddp", "bucket_mb": 50}}, ("strategy", "bucket_mb")),
-        ({"strategy": {"type": "ddp", "hook": "bf16"}}, ("strategy", "hook")),
+        ({"strategy": {"type": "fsdp2", "reduce_dtype": "bf16"}}, ("strategy", "reduce_dtype")),
         (
             {"strategy": {"type": "fsdp2", "reshard_after_forward": 2}},
             ("strategy", "reshard_after_forward"),

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from torchtitan.components.checkpointer.dcp import CheckpointManager
-from torchtitan.config.configs import ParallelismConfig, TrainingConfig
+from torchtitan.components.optimizer import OptimizersContainer
+from torchtitan.config.configs import CommConfig, ParallelismConfig, TrainingConfig
 from torchtitan.distributed.activation_checkpoint import ActivationCheckpointingConfig, SelectiveAC
 
 
@@ -20,6 +21,8 @@ class Config:
     dump_folder: str = "./outputs"
     training: TrainingConfig = field(default_factory=TrainingConfig)
     parallelism: ParallelismConfig = field(default_factory=ParallelismConfig)
+    comm: CommConfig = field(default_factory=CommConfig)
+    optimizer: OptimizersContainer.Config = field(default_factory=OptimizersContainer.Config)
     checkpoint: CheckpointManager.Config = field(default_factory=CheckpointManager.Config)
     activation_checkpoint: ActivationCheckpointingConfig = field(default_factory=SelectiveAC.Config)
 

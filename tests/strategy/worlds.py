@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from jobgen.model.train import Offload, Parallel, Train
+from jobgen.model.parallel import Parallel
+from jobgen.model.train import Offload, Train
 from jobgen.strategy import ModelSizes, RankLayout, check_train, decide
 from jobgen.strategy.frameworks import Configured, FrameworkRequest, configure
 
@@ -32,6 +33,8 @@ OFFLOADS: tuple[Mapping[str, str], ...] = (
 EXTRAS: tuple[Mapping[str, Any], ...] = (
     {},
     {"gradient_clipping": 0.5, "activation_checkpointing": "full", "wrap": ("Block", "On")},
+    {"timeout": "90s", "fused": True, "wrap": {"min_params": 1000}},
+    {"timeout": "20m", "fused": False},
 )
 
 

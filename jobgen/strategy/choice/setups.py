@@ -44,6 +44,11 @@ _RECIPES = {"zero": "mixed", "3d": "autocast", "ddp": "autocast", "fsdp": "autoc
 autocast and FSDP's mixed precision leave parameters in fp32."""
 
 
+_FUSED = ("deepspeed", "megatron", "torchtitan", "hf-trainer")
+"""Frameworks whose optimizer is fused unless the job says otherwise."""
+
+
+_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 _CALLED = {
     "fp32": "fp32",
     "pure": "pure {precision}",
@@ -68,10 +73,12 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         recipe=choose_recipe(strategy, train),
         recompute=strategy.recompute,
         offload=strategy.offload,
-        reshard=strategy.reshard,
+        reshard=strategy.settings.reshard_after_forward,
         framework=framework,
+        copied_grads=mesh.data > 1 and _copies_grads(strategy),
         persistent_grads=native or zero or (strategy.trait.family == "ddp" and mesh.data > 1),
-        fused_step=framework in {"deepspeed", "megatron", "torchtitan", "hf-trainer"},
+        fused_step=framework in _FUSED if strategy.fused is None else strategy.fused,
+        keeps_full_copy=strategy.settings.state_dict == "full",
         loss=train.loss,
         compiled=train.compiled,
         repeat_kv=framework == "torchtitan",
@@ -80,6 +87,14 @@ def build_setup(strategy: Strategy, ask: Ask, train: Train | None = None) -> Set
         world_per_node=ask.world.ranks_per_node,
         assumed=tuple(_list_assumed(train, ask)),
     )
+
+
+def _copies_grads(strategy: Strategy) -> bool:
+    """Whether DDP's gradients lie apart from its buckets: so by default with these two."""
+    view = strategy.settings.gradient_as_bucket_view
+    if view is None:
+        view = strategy.framework not in {"accelerate", "hf-trainer"}
+    return strategy.trait.family == "ddp" and not view
 
 
 def assume_length(ask: Ask) -> int:
@@ -109,7 +124,10 @@ def choose_recipe(strategy: Strategy, train: Train) -> Recipe:
     said = _CALLED[name].format(precision=strategy.precision)
     found = get_recipe(name, train.optimizer)
     eight = ", fp8" if train.fp8 else ""
-    return found._replace(name=found.name.replace(name, said, 1) + eight)
+    asked = strategy.settings
+    reduced = asked.reduce_dtype or (asked.hook if asked.hook != "none" else None)
+    width = _BYTES[reduced] if reduced else found.reduce
+    return found._replace(name=found.name.replace(name, said, 1) + eight, reduce=width)
 
 
 def _adapters(train: Train) -> Adapters | None:

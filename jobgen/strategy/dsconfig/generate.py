@@ -31,6 +31,7 @@ def choose_keys(request: FrameworkRequest, reader: str) -> Iterator[ChosenKey]:
     """The keys, in the order of the file."""
     yield from _batch(request, reader)
     yield from _precision(request)
+    yield from _reduction(request)
     yield from _clipping(request, reader)
     yield from _sharding(request)
     yield from _buckets(request)
@@ -94,6 +95,12 @@ def _precision(request: FrameworkRequest) -> Iterator[ChosenKey]:
         yield ChosenKey((precision, "enabled"), value=True, key=("precision",))
     if precision == "fp16":
         yield ChosenKey(("fp16", "loss_scale"), 0, "0 selects dynamic loss scaling")
+
+
+def _reduction(request: FrameworkRequest) -> Iterator[ChosenKey]:
+    dtype = request.strategy.settings.reduce_dtype
+    if dtype is not None:
+        yield ChosenKey(("communication_data_type",), dtype, key=("strategy", "reduce_dtype"))
 
 
 def _clipping(request: FrameworkRequest, reader: str) -> Iterator[ChosenKey]:

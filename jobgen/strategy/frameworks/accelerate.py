@@ -13,12 +13,13 @@ from typing import Any
 from jobgen.model.plan import Setting
 from jobgen.strategy import dsconfig
 from jobgen.strategy.frameworks import Configured, FrameworkRequest, fsdp, program_options, torch
-from jobgen.strategy.spec import Note, TrainDiagnostic
+from jobgen.strategy.spec import Note, Strategy, TrainDiagnostic
 
 _KINDS = {"ddp": "MULTI_GPU", "fsdp": "FSDP", "fsdp2": "FSDP", "zero": "DEEPSPEED"}
 """Family → ``distributed_type``. MULTI_GPU starts ranks on CPUs, too; MULTI_CPU would start one."""
 _PRECISION = {"fp32": "no", "bf16": "bf16", "fp16": "fp16"}
 _STRATEGY = ("train", "strategy")
+_DDP = "DistributedDataParallelKwargs"
 _AXES = {"replicate": "dp_replicate_size", "shard": "dp_shard_size", "tp": "tp_size"}
 _CPU = (
     "accelerate supports {title} on GPUs only. On these CPUs the program must start with "
@@ -124,8 +125,7 @@ def _chosen(request: FrameworkRequest) -> Iterator[tuple[str, Setting]]:
 def _notes(request: FrameworkRequest) -> Iterator[Note]:
     strategy = request.strategy
     family, title = strategy.trait.family, strategy.trait.title
-    if family == "ddp":
-        yield from _ddp(request)
+    yield from _from_program(strategy)
     if not request.gpus and family != "ddp":
         more = ""
         if family != "zero":
@@ -145,20 +145,31 @@ def _notes(request: FrameworkRequest) -> Iterator[Note]:
         yield Note(message, ("train", "cp"))
 
 
-def _ddp(request: FrameworkRequest) -> Iterator[Note]:
-    strategy = request.strategy
-    said = {
-        "bucket_cap_mb": strategy.bucket_mb != 25,
-        "static_graph": strategy.static_graph,
-        "comm_hook": strategy.hook != "none",
-    }
-    names = ", ".join(name for name, asked in said.items() if asked)
-    if names:
+def _from_program(strategy: Strategy) -> Iterator[Note]:
+    """What the file has no key for, and the class of accelerate that the program passes it in."""
+    asked, family = strategy.settings, strategy.trait.family
+    plugin = "a FullyShardedDataParallelPlugin(mixed_precision_policy=...)"
+    rows = (
+        ("bucket_cap_mb", asked.bucket_mb != 25, _DDP),
+        ("static_graph", asked.static_graph, _DDP),
+        ("find_unused_parameters", asked.find_unused_parameters, _DDP),
+        ("broadcast_buffers", not asked.broadcast_buffers, _DDP),
+        ("gradient_as_bucket_view", asked.gradient_as_bucket_view is not None, _DDP),
+        ("comm_hook", asked.hook != "none", _DDP),
+        ("reduce_dtype", asked.reduce_dtype and family != "zero", plugin),
+        ("buffer_dtype", asked.buffer_dtype, plugin),
+        ("timeout", strategy.timeout is not None, "InitProcessGroupKwargs"),
+    )
+    for place in dict.fromkeys(place for _, said, place in rows if said):
+        names = ", ".join(name for name, said, where in rows if said and where == place)
         yield Note(
             f"accelerate's file has no {names}: the program must pass it to Accelerator in "
-            "DistributedDataParallelKwargs, from strategy.json",
-            _STRATEGY,
+            f"{place}, from strategy.json",
+            ("train", "timeout") if names == "timeout" else _STRATEGY,
         )
+    if strategy.fused is not None:
+        message = f"the program must pass fused={strategy.fused} to its optimizer, fused_optimizer "
+        yield Note(message + "in strategy.json", ("train", "fused"))
 
 
 def _faults(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:

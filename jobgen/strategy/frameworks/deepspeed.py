@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from jobgen.model.plan import Setting
 from jobgen.strategy import dsconfig
-from jobgen.strategy.frameworks import Configured, FrameworkRequest, program_options, torch
+from jobgen.strategy.frameworks import Configured, FrameworkRequest, torch
 from jobgen.strategy.spec import Note
 
 _NAME = "JOBGEN_DEEPSPEED_CONFIG"
@@ -25,11 +25,20 @@ def configure(request: FrameworkRequest) -> Configured:
     why = "DeepSpeed configuration"
     return Configured(
         files=(dsconfig.build_file(found), *beside.files),
-        env={_NAME: Setting(place, why, request.place), **beside.env},
+        env={_NAME: Setting(place, why, request.place), **beside.env, **_timeout(request)},
         chosen=dsconfig.explain_choices(found),
         notes=tuple(_notes(request)),
-        faults=(*found.faults, *program_options.check_ddp(request.strategy, "DeepSpeed")),
+        faults=found.faults,
     )
+
+
+def _timeout(request: FrameworkRequest) -> dict[str, Setting]:
+    """Whole minutes: DeepSpeed 0.19, constants.py, ``default_pg_timeout``."""
+    timeout = request.strategy.timeout
+    if timeout is None:
+        return {}
+    why = "timeout of the process groups in minutes, read by deepspeed.init_distributed"
+    return {"DEEPSPEED_TIMEOUT": Setting(str(-(-timeout // 60)), why, request.place)}
 
 
 def _notes(request: FrameworkRequest) -> Iterator[Note]:

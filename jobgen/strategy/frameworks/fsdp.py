@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from jobgen.strategy.frameworks import FrameworkRequest
 from jobgen.strategy.frameworks.torch import SHARDING
-from jobgen.strategy.spec import TrainDiagnostic
+from jobgen.strategy.spec import Strategy, TrainDiagnostic
 
 
 class FsdpSetting(NamedTuple):
@@ -26,14 +26,12 @@ def list_settings(request: FrameworkRequest) -> Iterator[FsdpSetting]:
     strategy = request.strategy
     version = 2 if strategy.trait.family == "fsdp2" else 1
     yield FsdpSetting("version", version)
-    why = "shard and recompute layer by layer"
-    if not strategy.wrap:
-        why += ": those in the model's _no_split_modules"
-    yield FsdpSetting("auto_wrap_policy", "TRANSFORMER_BASED_WRAP", why)
-    if strategy.wrap:
-        yield FsdpSetting("transformer_layer_cls_to_wrap", ",".join(strategy.wrap))
-    why = "sharded checkpoints, which load on any number of ranks"
-    yield FsdpSetting("state_dict_type", "SHARDED_STATE_DICT", why)
+    yield from _wrap(strategy)
+    if strategy.settings.state_dict == "full":
+        yield FsdpSetting("state_dict_type", "FULL_STATE_DICT")
+    else:
+        why = "sharded checkpoints, which load on any number of ranks"
+        yield FsdpSetting("state_dict_type", "SHARDED_STATE_DICT", why)
     yield FsdpSetting("activation_checkpointing", strategy.recompute == "full")
     name = strategy.sizes.name
     hub = bool(name) and not name.endswith(".json") and request.gpus
@@ -41,6 +39,19 @@ def list_settings(request: FrameworkRequest) -> Iterator[FsdpSetting]:
     yield FsdpSetting("cpu_ram_efficient_loading", hub, why)
     if version == 1:
         yield from _first(request)
+
+
+def _wrap(strategy: Strategy) -> Iterator[FsdpSetting]:
+    if strategy.min_params is not None:
+        yield FsdpSetting("auto_wrap_policy", "SIZE_BASED_WRAP")
+        yield FsdpSetting("min_num_params", strategy.min_params)
+        return
+    why = "shard and recompute layer by layer"
+    if not strategy.wrap:
+        why += ": those in the model's _no_split_modules"
+    yield FsdpSetting("auto_wrap_policy", "TRANSFORMER_BASED_WRAP", why)
+    if strategy.wrap:
+        yield FsdpSetting("transformer_layer_cls_to_wrap", ",".join(strategy.wrap))
 
 
 def _first(request: FrameworkRequest) -> Iterator[FsdpSetting]:
@@ -59,15 +70,16 @@ def choose_resharding(request: FrameworkRequest) -> str | bool:
     """The ShardingStrategy of FSDP1; whether FSDP2 frees what it gathered."""
     strategy = request.strategy
     if strategy.trait.family == "fsdp2":
-        return bool(strategy.reshard)
+        return bool(strategy.settings.reshard_after_forward)
     return SHARDING[strategy.name]
 
 
 def check_plugin(request: FrameworkRequest, title: str) -> Iterator[TrainDiagnostic]:
     """What the plugin cannot say."""
     strategy, mesh = request.strategy, request.strategy.mesh
-    if not isinstance(strategy.reshard, bool):
-        message = f"{title} accepts true or false for reshard_after_forward, not {strategy.reshard}"
+    reshard = strategy.settings.reshard_after_forward
+    if not isinstance(reshard, bool):
+        message = f"{title} accepts true or false for reshard_after_forward, not {reshard}"
         path = ("strategy", "reshard_after_forward")
         yield TrainDiagnostic("J236", message, path, "use true, or framework: torch")
     if strategy.name == "fsdp-hybrid" and not request.gpus:

@@ -15,7 +15,7 @@ from jobgen.shell import Raw
 from jobgen.strategy import dsconfig
 from jobgen.strategy.frameworks import Configured, FrameworkRequest, fsdp, program_options
 from jobgen.strategy.frameworks.program_options import ProgramOption
-from jobgen.strategy.spec import Note, TrainDiagnostic
+from jobgen.strategy.spec import Note, Strategy, TrainDiagnostic
 
 FILE = "fsdp_config.json"
 _BUNDLE = '"$JOBGEN_BUNDLE_DIR/{}"'
@@ -62,10 +62,7 @@ def _options(request: FrameworkRequest) -> Iterator[ProgramOption]:
         yield ProgramOption("--gradient_accumulation_steps", strategy.batch.accumulation)
     if strategy.precision != "fp32":
         yield ProgramOption(f"--{strategy.precision}", "true")
-    if strategy.clipping is not None:
-        yield ProgramOption("--max_grad_norm", float(strategy.clipping))
-    if strategy.recompute == "full" and family not in {"fsdp", "fsdp2"}:
-        yield ProgramOption("--gradient_checkpointing", "true")
+    yield from _training(strategy)
     if not request.gpus:
         yield ProgramOption("--use_cpu", "true", "without GPUs, the ranks communicate over gloo")
     if family == "ddp":
@@ -75,6 +72,18 @@ def _options(request: FrameworkRequest) -> Iterator[ProgramOption]:
     else:
         yield ProgramOption("--fsdp", Raw(f"'{_fsdp_words(request)}'"))
         yield ProgramOption("--fsdp_config", Raw(_BUNDLE.format(FILE)))
+
+
+def _training(strategy: Strategy) -> Iterator[ProgramOption]:
+    """What is the same for every strategy."""
+    if strategy.clipping is not None:
+        yield ProgramOption("--max_grad_norm", float(strategy.clipping))
+    if strategy.recompute == "full" and strategy.trait.family not in {"fsdp", "fsdp2"}:
+        yield ProgramOption("--gradient_checkpointing", "true")
+    if strategy.timeout is not None:
+        yield ProgramOption("--ddp_timeout", strategy.timeout)
+    if strategy.fused is not None:
+        yield ProgramOption("--optim", "adamw_torch_fused" if strategy.fused else "adamw_torch")
 
 
 def _same_as(found: dsconfig.Written, request: FrameworkRequest) -> Iterator[ProgramOption]:
@@ -92,10 +101,14 @@ def _same_as(found: dsconfig.Written, request: FrameworkRequest) -> Iterator[Pro
 
 def _ddp(request: FrameworkRequest) -> Iterator[ProgramOption]:
     strategy = request.strategy
-    if strategy.bucket_mb != 25:
-        yield ProgramOption("--ddp_bucket_cap_mb", strategy.bucket_mb)
-    if strategy.static_graph:
+    if strategy.settings.bucket_mb != 25:
+        yield ProgramOption("--ddp_bucket_cap_mb", strategy.settings.bucket_mb)
+    if strategy.settings.static_graph:
         yield ProgramOption("--ddp_static_graph", "true")
+    if strategy.settings.find_unused_parameters:
+        yield ProgramOption("--ddp_find_unused_parameters", "true")
+    if not strategy.settings.broadcast_buffers:
+        yield ProgramOption("--ddp_broadcast_buffers", "false")
 
 
 def _fsdp_words(request: FrameworkRequest) -> str:
@@ -141,11 +154,6 @@ def _faults(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
         if not request.gpus:
             message = f"{_TITLE} shards on GPUs only: on CPUs it silently falls back to DDP"
             yield TrainDiagnostic("J236", message, ("strategy",), "set strategy: zero2, or ddp")
-    if strategy.hook != "none":
-        message = f"{_TITLE} has no option for a DDP communication hook"
-        yield TrainDiagnostic(
-            "J236", message, ("strategy", "hook"), "remove it, or set framework: torch"
-        )
     if family != "zero" and strategy.recompute == "selective":
         message = f"{_TITLE} can only recompute whole layers"
         yield TrainDiagnostic("J236", message, ("activation_checkpointing",), "use full")

@@ -28,6 +28,7 @@ _CLASSES = {
     "zero": "DeepSpeedStrategy",
 }
 _PRECISION = {"fp32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
+_DTYPES = {"fp32": "torch.float32", "bf16": "torch.bfloat16", "fp16": "torch.float16"}
 _HOOKS = "torch.distributed.algorithms.ddp_comm_hooks.default_hooks."
 
 
@@ -79,16 +80,28 @@ def _trainer(request: FrameworkRequest) -> Iterator[ProgramOption]:
 def _own(request: FrameworkRequest) -> tuple[ProgramOption, ...]:
     """The arguments of its strategy's class, where that is Lightning's or torch's own."""
     made = {"ddp": _ddp, "fsdp": _fsdp, "fsdp2": _fsdp2}[request.strategy.trait.family]
-    return tuple(o._replace(name=f"--trainer.strategy.{o.name}") for o in made(request.strategy))
+    options = (*made(request.strategy), *_timeout(request.strategy))
+    return tuple(o._replace(name=f"--trainer.strategy.{o.name}") for o in options)
+
+
+def _timeout(strategy: Strategy) -> Iterator[ProgramOption]:
+    if strategy.timeout is not None:
+        minutes, seconds = divmod(strategy.timeout, 60)
+        yield ProgramOption("timeout", f"{minutes // 60}:{minutes % 60:02}:{seconds:02}")
 
 
 def _ddp(strategy: Strategy) -> Iterator[ProgramOption]:
-    yield ProgramOption("bucket_cap_mb", strategy.bucket_mb)
-    yield ProgramOption("static_graph", _yes(strategy.static_graph))
-    reason = "gradients share memory with the reduction buckets"
-    yield ProgramOption("gradient_as_bucket_view", "true", reason)
-    if strategy.hook != "none":
-        yield ProgramOption("ddp_comm_hook", f"{_HOOKS}{strategy.hook}_compress_hook")
+    yield ProgramOption("bucket_cap_mb", strategy.settings.bucket_mb)
+    yield ProgramOption("static_graph", _yes(strategy.settings.static_graph))
+    if strategy.settings.find_unused_parameters:
+        yield ProgramOption("find_unused_parameters", "true")
+    if not strategy.settings.broadcast_buffers:
+        yield ProgramOption("broadcast_buffers", "false")
+    view = torch.view_buckets(strategy)
+    reason = "gradients share memory with the reduction buckets" if view else ""
+    yield ProgramOption("gradient_as_bucket_view", _yes(view), reason)
+    if strategy.settings.hook != "none":
+        yield ProgramOption("ddp_comm_hook", f"{_HOOKS}{strategy.settings.hook}_compress_hook")
 
 
 def _fsdp(strategy: Strategy) -> Iterator[ProgramOption]:
@@ -101,13 +114,30 @@ def _fsdp(strategy: Strategy) -> Iterator[ProgramOption]:
         yield ProgramOption("auto_wrap_policy", json.dumps(strategy.wrap))
     if strategy.recompute == "full":
         yield ProgramOption("activation_checkpointing", json.dumps(strategy.wrap))
+    yield from _dtypes(strategy)
+    kind = strategy.settings.state_dict
     reason = "sharded checkpoints, which load on any number of ranks"
-    yield ProgramOption("state_dict_type", "sharded", reason)
+    yield ProgramOption("state_dict_type", kind, reason if kind == "sharded" else "")
+
+
+def _dtypes(strategy: Strategy) -> Iterator[ProgramOption]:
+    """FSDP's MixedPrecision whole: it replaces the one that Lightning makes of its precision."""
+    asked, computed = strategy.settings, strategy.precision
+    if asked.reduce_dtype is None and asked.buffer_dtype is None:
+        return
+    for name, dtype in (
+        ("param_dtype", computed),
+        ("reduce_dtype", asked.reduce_dtype or computed),
+        ("buffer_dtype", asked.buffer_dtype or computed),
+    ):
+        yield ProgramOption(f"mixed_precision.{name}", _DTYPES[dtype])
 
 
 def _fsdp2(strategy: Strategy) -> Iterator[ProgramOption]:
     yield ProgramOption("data_parallel_size", strategy.mesh.data)
     yield ProgramOption("tensor_parallel_size", strategy.mesh.tp)
+    if strategy.settings.state_dict == "full":
+        yield ProgramOption("save_distributed_checkpoint", "false")
 
 
 def _zero(request: FrameworkRequest) -> _Told:
@@ -122,7 +152,8 @@ def _zero(request: FrameworkRequest) -> _Told:
     text = json.dumps(config, indent=2) + "\n"
     named = ProgramOption("--trainer.strategy.config", Raw(f'"$JOBGEN_BUNDLE_DIR/{DS_CONFIG}"'))
     files[DS_CONFIG] = files[DS_CONFIG]._replace(content=text.encode())
-    return _Told((named,), tuple(files.values()), made.notes)
+    timeout = (o._replace(name="--trainer.strategy.timeout") for o in _timeout(strategy))
+    return _Told((named, *timeout), tuple(files.values()), made.notes)
 
 
 def _yes(value: bool) -> str:
@@ -190,6 +221,12 @@ def _notes(request: FrameworkRequest) -> Iterator[Note]:
             f"the program's data loader must use batches of {strategy.batch.micro} samples "
             "per rank, micro_batch in $JOBGEN_STRATEGY",
             ("train", "micro_batch"),
+        )
+    if strategy.fused is not None:
+        yield Note(
+            f"the program must pass fused={strategy.fused} to its optimizer, fused_optimizer in "
+            "$JOBGEN_STRATEGY",
+            ("train", "fused"),
         )
     if strategy.trait.family == "fsdp2":
         yield Note(

@@ -25,6 +25,9 @@ _DEGREES = {
     "ep": "--expert-model-parallel-size",
 }
 _PRECISION = {"fp32": (), "bf16": (ProgramOption("--bf16"),), "fp16": (ProgramOption("--fp16"),)}
+_REDUCED = {("fp32", "fp32"), ("fp32", "bf16"), ("bf16", "bf16"), ("fp16", "fp16")}
+"""(type in which gradients are reduced, precision): bf16 gradients are kept and reduced in fp32,
+or as they are with ``--grad-reduce-in-bf16`` (``accumulate_allreduce_grads_in_fp32``)."""
 _RECOMPUTE = {
     "none": (),
     "selective": (ProgramOption("--recompute-granularity", "selective"),),
@@ -84,8 +87,15 @@ def _options(request: FrameworkRequest) -> Iterator[ProgramOption]:
     yield from _PRECISION[strategy.precision]
     yield from _data_parallel(strategy)
     yield from _RECOMPUTE[strategy.recompute]
+    yield from _training(strategy)
+
+
+def _training(strategy: Strategy) -> Iterator[ProgramOption]:
+    """What is the same for every strategy."""
     if strategy.clipping is not None:
         yield ProgramOption("--clip-grad", strategy.clipping)
+    if strategy.timeout is not None:
+        yield ProgramOption("--distributed-timeout-minutes", -(-strategy.timeout // 60))
     if strategy.seq_len is not None:
         yield ProgramOption("--seq-length", strategy.seq_len)
 
@@ -101,19 +111,23 @@ def _data_parallel(strategy: Strategy) -> Iterator[ProgramOption]:
         yield ProgramOption("--optimizer-cpu-offload")
         reason = "Megatron-LM can offload only this kind of optimizer"
         yield ProgramOption("--use-precision-aware-optimizer", None, reason)
-    if strategy.hook == "bf16":
+    if _reduces_in_bf16(strategy):
         yield ProgramOption("--grad-reduce-in-bf16")
-    if strategy.bucket_mb != 25:
+    if strategy.settings.bucket_mb != 25:
         yield ProgramOption("--overlap-grad-reduce", None, "required for gradient buckets")
-        size = (strategy.bucket_mb << 20) // _gradient_bytes(strategy)
+        size = (strategy.settings.bucket_mb << 20) // _gradient_bytes(strategy)
         yield ProgramOption(
-            "--ddp-bucket-size", size, f"parameters, {strategy.bucket_mb} MiB of gradients"
+            "--ddp-bucket-size", size, f"parameters, {strategy.settings.bucket_mb} MiB of gradients"
         )
+
+
+def _reduces_in_bf16(strategy: Strategy) -> bool:
+    return "bf16" in (strategy.settings.hook, strategy.settings.reduce_dtype)
 
 
 def _gradient_bytes(strategy: Strategy) -> int:
     """Of one parameter: bf16 gradients are kept and reduced in fp32 unless told otherwise."""
-    return 2 if strategy.precision == "fp16" or strategy.hook == "bf16" else 4
+    return 2 if strategy.precision == "fp16" or _reduces_in_bf16(strategy) else 4
 
 
 def _checkpoints(request: FrameworkRequest) -> Iterator[ProgramOption]:
@@ -149,13 +163,16 @@ def _faults(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
         yield TrainDiagnostic(
             "J230", message, ("micro_batch",), "set micro_batch: 1, and global_batch"
         )
-    if strategy.static_graph:
-        message = f"{TITLE} uses its own data parallelism, without static_graph"
-        yield TrainDiagnostic("J236", message, ("strategy", "static_graph"), "remove it")
-    if strategy.hook == "fp16" or (strategy.hook == "bf16" and strategy.precision != "bf16"):
+    hook = strategy.settings.hook
+    if hook == "fp16" or (hook == "bf16" and strategy.precision != "bf16"):
         message = f"{TITLE} reduces gradients in their own dtype, or in bf16 with precision: bf16"
         hint = "set hook: bf16 and precision: bf16, or remove it"
         yield TrainDiagnostic("J236", message, ("strategy", "hook"), hint)
+    dtype = strategy.settings.reduce_dtype
+    if dtype is not None and (dtype, strategy.precision) not in _REDUCED:
+        message = f"{TITLE} with precision: {strategy.precision} does not reduce in {dtype}"
+        hint = "remove it, or set reduce_dtype: bf16 and precision: bf16"
+        yield TrainDiagnostic("J236", message, ("strategy", "reduce_dtype"), hint)
     yield from _divided(strategy)
 
 

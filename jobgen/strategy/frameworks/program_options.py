@@ -62,21 +62,9 @@ def read_values(words: Sequence[str]) -> dict[str, str | None]:
     return {name: value for name, value, _, _ in read_long_options(words)}
 
 
-def check_ddp(strategy: Strategy, title: str) -> Iterable[TrainDiagnostic]:
-    """The settings of torch's DDP that a framework with a DDP of its own does not have."""
-    for name, value, default in (
-        ("bucket_mb", strategy.bucket_mb, 25),
-        ("static_graph", strategy.static_graph, False),
-        ("hook", strategy.hook, "none"),
-    ):
-        if value != default:
-            message = f"{title} uses its own data parallelism, without {name}"
-            yield TrainDiagnostic("J236", message, ("strategy", name), "remove it")
-
-
 def check_layers(strategy: Strategy, title: str) -> Iterable[TrainDiagnostic]:
     """Classes to wrap, for a framework that knows its models' layers."""
-    if strategy.wrap:
+    if strategy.wrap or strategy.min_params:
         message = f"{title} chooses the layers to shard and recompute itself"
         yield TrainDiagnostic("J236", message, ("wrap",), "remove it")
 

@@ -66,6 +66,12 @@ def build_document(request: FrameworkRequest) -> Mapping[str, Any]:
         "gradient_clipping": strategy.clipping,
         "activation_checkpointing": strategy.recompute,
         "wrap": list(strategy.wrap),
+        "wrap_min_params": strategy.min_params,
+        "timeout_seconds": strategy.timeout,
+        "fused_optimizer": strategy.fused,
+        "reduce_dtype": strategy.settings.reduce_dtype,
+        "buffer_dtype": strategy.settings.buffer_dtype,
+        "full_state_dict": strategy.settings.state_dict == "full",
         "offload": _offload(strategy),
         **_own(strategy),
     }
@@ -81,20 +87,27 @@ def _offload(strategy: Strategy) -> str | None:
     return "cpu" if strategy.offload else None
 
 
+def view_buckets(strategy: Strategy) -> bool:
+    """Whether DDP's gradients share memory with its buckets: yes, unless the job says otherwise."""
+    return strategy.settings.gradient_as_bucket_view is not False
+
+
 def _own(strategy: Strategy) -> dict[str, Any]:
     """What only this strategy has."""
-    family = strategy.trait.family
+    family, asked = strategy.trait.family, strategy.settings
     if family == "ddp":
         return {
             "ddp": {
-                "bucket_cap_mb": strategy.bucket_mb,
-                "static_graph": strategy.static_graph,
-                "gradient_as_bucket_view": True,
-                "hook": strategy.hook,
+                "bucket_cap_mb": asked.bucket_mb,
+                "static_graph": asked.static_graph,
+                "find_unused_parameters": asked.find_unused_parameters,
+                "broadcast_buffers": asked.broadcast_buffers,
+                "gradient_as_bucket_view": view_buckets(strategy),
+                "hook": asked.hook,
             }
         }
     if family == "fsdp":
         return {"fsdp": {"sharding_strategy": SHARDING[strategy.name]}}
     if family == "fsdp2":
-        return {"fsdp2": {"reshard_after_forward": strategy.reshard}}
+        return {"fsdp2": {"reshard_after_forward": asked.reshard_after_forward}}
     return {}

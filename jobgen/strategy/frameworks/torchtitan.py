@@ -51,21 +51,32 @@ def _options(request: FrameworkRequest) -> Iterator[ProgramOption]:
         # all are said: what the configuration of the model has must not divide the ranks otherwise
         yield ProgramOption(f"--parallelism.{name}", mesh[axis])
     if strategy.trait.family == "fsdp2":
-        policy = "always" if strategy.reshard else "never"
+        policy = "always" if strategy.settings.reshard_after_forward else "never"
         yield ProgramOption("--parallelism.fsdp_reshard_after_forward", policy)
     yield from _batch(strategy)
     if strategy.seq_len is not None:
         yield ProgramOption("--training.seq_len", strategy.seq_len)
-    yield ProgramOption("--training.dtype", "float32", "parameters and optimizer state in fp32")
-    yield ProgramOption("--training.mixed_precision_param", _DTYPE[strategy.precision])
-    if strategy.clipping is not None:
-        yield ProgramOption("--training.max_norm", strategy.clipping)
-    if strategy.offload:
-        yield ProgramOption("--training.enable_cpu_offload")
+    yield from _training(strategy)
     if strategy.mesh.pp > 1 or strategy.mesh.ep > 1:
         reason = "its CUDA graphs work neither with pp nor with most expert dispatchers"
         yield ProgramOption("--training.disable_cuda_graphs", None, reason)
     yield from _checkpoints(request)
+
+
+def _training(strategy: Strategy) -> Iterator[ProgramOption]:
+    """What is the same for every division of the ranks."""
+    yield ProgramOption("--training.dtype", "float32", "parameters and optimizer state in fp32")
+    yield ProgramOption("--training.mixed_precision_param", _DTYPE[strategy.precision])
+    if strategy.timeout is not None:
+        for phase in ("init", "train"):
+            yield ProgramOption(f"--comm.{phase}_timeout_seconds", strategy.timeout)
+    if strategy.fused is not None:
+        kind = "fused" if strategy.fused else "foreach"
+        yield ProgramOption("--optimizer.implementation", kind)
+    if strategy.clipping is not None:
+        yield ProgramOption("--training.max_norm", strategy.clipping)
+    if strategy.offload:
+        yield ProgramOption("--training.enable_cpu_offload")
 
 
 def _batch(strategy: Strategy) -> Iterator[ProgramOption]:
@@ -96,16 +107,19 @@ def _faults(request: FrameworkRequest) -> Iterator[TrainDiagnostic]:
     strategy = request.strategy
     yield from program_options.require_gpus(request.gpus, TITLE)
     yield from program_options.check_layers(strategy, TITLE)
-    yield from program_options.check_ddp(strategy, TITLE)
     if strategy.precision not in _DTYPE:
         message = f"{TITLE} computes in bf16 or fp32 and has no loss scaling"
         yield TrainDiagnostic("J236", message, ("precision",), "set precision: bf16")
-    if not isinstance(strategy.reshard, bool):
+    if not isinstance(strategy.settings.reshard_after_forward, bool):
         message = (
             f"{TITLE} reshards after every forward pass or never, not over a subset of the ranks"
         )
         path = ("strategy", "reshard_after_forward")
         yield TrainDiagnostic("J236", message, path, "use true or false")
+    if strategy.settings.reduce_dtype not in {None, "fp32"}:
+        message = f"{TITLE} always reduces gradients in fp32"
+        path = ("strategy", "reduce_dtype")
+        yield TrainDiagnostic("J236", message, path, "remove it, or set framework: torch")
     if any(word.startswith(RECOMPUTE) for word in request.run_args):
         message = f"run: has {RECOMPUTE} itself, and {TITLE} accepts no options after it"
         hint = "remove it from run: and set activation_checkpointing: none, selective or full"
@@ -148,7 +162,8 @@ def _notes(request: FrameworkRequest) -> Iterator[Note]:
     ):
         message = "torchtitan clips gradients at 1.0 unless gradient_clipping is set"
         yield Note(message, ("train", "framework"))
-    if strategy.mesh.pp > 1 and strategy.reshard is True and strategy.trait.family == "fsdp2":
+    reshards = strategy.trait.family == "fsdp2" and strategy.settings.reshard_after_forward is True
+    if strategy.mesh.pp > 1 and reshards:
         yield Note(
             "with pp, parameters are gathered again for every micro-batch; "
             "reshard_after_forward: false gathers them once per step",

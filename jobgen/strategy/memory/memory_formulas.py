@@ -166,19 +166,24 @@ def _gathered(case: _Case) -> Why:
     return _elements(words, case.size, case.setup.recipe.compute, source)
 
 
+_COPIED = "torch 2.13, nn/parallel/distributed.py, gradient_as_bucket_view"
 _BUCKETS = {
     "fsdp": ("unsharded gradients of the largest unit", "torch 2.13, distributed/fsdp"),
     "fsdp2": (
         "unsharded gradients of the largest unit",
         "torch 2.13, distributed/fsdp/_fully_shard",
     ),
+    "ddp": ("copies of the gradients", _COPIED),
+    "3d": ("copies of the gradients", _COPIED),
     "zero": ("gradient buckets", "DeepSpeed, runtime/zero/config.py, reduce_bucket_size"),
 }
 
 
 def _buckets(case: _Case) -> Why:
     words, source = _BUCKETS[TRAITS[case.setup.strategy].family]
-    return _elements(words, case.size, case.setup.recipe.reduce, source)
+    recipe = case.setup.recipe
+    width = recipe.grads if source is _COPIED else recipe.reduce
+    return _elements(words, case.size, width, source)
 
 
 def _elements(words: str, size: float, width: float, source: str) -> Why:

@@ -48,10 +48,14 @@ def _copied(setup: Setup, stage: PipelineStage) -> Transient:
     head = sizes.vocab * sizes.hidden / setup.mesh.tp if stage.last else 0.0
     narrow = recipe.params > recipe.compute
     cast = recipe.compute * (stage.inside + head) if narrow else 0.0
-    step = _step(setup, count_trained(setup, stage)[0], 1)
+    trained, _ = count_trained(setup, stage)
+    buckets = recipe.grads * trained if setup.copied_grads else 0.0
+    step = _step(setup, trained, 1)
     # autocast forgets its copies where it ends, and what is computed again makes them anew
     again = recipe.compute * (stage.largest + head) if narrow else 0.0
-    return Transient(cast, 0.0, 0.0, step, returning=None if setup.recompute == "none" else again)
+    return Transient(
+        cast, 0.0, buckets, step, returning=None if setup.recompute == "none" else again
+    )
 
 
 def _gathered(setup: Setup, stage: PipelineStage) -> Transient:

@@ -68,6 +68,7 @@ def setups(draw: st.DrawFn, shard: int | None = None) -> Setup:
         compiled=draw(st.booleans()),
         loss=draw(st.sampled_from(("plain", "narrow", "compiled", "chunked", "fused"))),
         persistent_grads=draw(st.booleans()),
+        copied_grads=draw(st.booleans()),
         fused_step=draw(st.booleans()),
         repeat_kv=draw(st.booleans()),
         loose=draw(st.booleans()),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from jobgen.model.train import Parallel, Train
+from jobgen.model.parallel import Parallel
+from jobgen.model.train import Train
 from jobgen.strategy import ModelSizes, RankLayout, decide
 from jobgen.strategy.memory.memory_states import divide_states, list_stages
 from jobgen.strategy.memory.recipes import RECIPES

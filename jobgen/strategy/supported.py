@@ -1,0 +1,86 @@
+"""Settings of ``train`` that only some frameworks have; the others refuse them, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jobgen.strategy.spec import TRAITS, TrainDiagnostic
+
+if TYPE_CHECKING:
+    from jobgen.model.train import Train
+
+TITLES = {
+    "torch": "torch",
+    "accelerate": "accelerate",
+    "hf-trainer": "the Trainer",
+    "deepspeed": "DeepSpeed",
+    "megatron": "Megatron-LM",
+    "torchtitan": "torchtitan",
+    "lightning": "Lightning",
+}
+
+
+class _Setting(NamedTuple):
+    """A key of ``train``, and the frameworks that have it."""
+
+    path: tuple[str, ...]
+    frameworks: tuple[str, ...]
+    families: tuple[str, ...] = ()
+    """Families of strategies that this row is about; empty: all."""
+
+
+_OWN_DDP = ("torch", "accelerate", "lightning")
+_DDP = (*_OWN_DDP, "hf-trainer")
+_FSDP = ("fsdp", "fsdp2")
+_DEEPSPEED = ("deepspeed", "accelerate", "hf-trainer", "lightning")
+
+_SETTINGS = (
+    _Setting(("strategy", "bucket_mb"), (*_DDP, "megatron")),
+    _Setting(("strategy", "static_graph"), _DDP),
+    _Setting(("strategy", "find_unused_parameters"), _DDP),
+    _Setting(("strategy", "broadcast_buffers"), _DDP),
+    _Setting(("strategy", "gradient_as_bucket_view"), _OWN_DDP),
+    _Setting(("strategy", "hook"), (*_OWN_DDP, "megatron")),
+    _Setting(("strategy", "reduce_dtype"), (*_OWN_DDP, "torchtitan"), _FSDP),
+    _Setting(("strategy", "reduce_dtype"), (*_DEEPSPEED, "megatron"), ("zero",)),
+    _Setting(("strategy", "buffer_dtype"), _OWN_DDP),
+    _Setting(("strategy", "state_dict"), _DDP, _FSDP),
+    _Setting(("wrap", "min_params"), ("torch", "accelerate", "hf-trainer")),
+    _Setting(("fused",), (*_DDP, "deepspeed", "torchtitan")),
+)
+"""DistributedDataParallel and FullyShardedDataParallel of torch 2.13; TrainingArguments of
+transformers 5.23 (which has ``fsdp_config`` without dtypes); torchtitan 0.3, ``config/configs.py``;
+Lightning 2.6, ``FSDPStrategy``; Megatron-LM core 0.16.1, whose optimizers are always fused."""
+
+_INSTEAD = {
+    ("megatron", "fused"): "its optimizers are always fused",
+    ("torchtitan", "state_dict"): "it always saves sharded checkpoints",
+    ("lightning", "min_params"): "LightningCLI takes classes only",
+}
+"""What a framework does instead of having the setting."""
+
+
+def check_supported(train: Train, framework: str) -> Iterator[TrainDiagnostic]:
+    """One fault for each setting that the job changes and that the framework does not have."""
+    family = TRAITS[train.strategy.type].family
+    for path, frameworks, families in _SETTINGS:
+        if framework in {*frameworks, "none"} or (families and family not in families):
+            continue
+        value, default = _read(train, path)
+        if value != default:
+            instead = _INSTEAD.get((framework, path[-1]), "")
+            message = f"{TITLES[framework]} has no option for {path[-1]}"
+            message += f": {instead}" if instead else ""
+            hint = "remove it, or set framework: torch"
+            if "torch" not in frameworks:
+                hint = "remove it"
+            yield TrainDiagnostic("J236", message, path, hint)
+
+
+def _read(train: Train, path: tuple[str, ...]) -> tuple[Any, Any]:
+    """The value of a key of ``train``, and its default."""
+    form: Any = train
+    for name in path[:-1]:
+        form = getattr(form, name)
+    return getattr(form, path[-1]), form.keys[path[-1]].default

@@ -1,0 +1,83 @@
+"""What the planner counts of a strategy's settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jobgen.model.parallel import Parallel
+from jobgen.strategy import decide
+from jobgen.strategy.choice.setups import build_setup
+from jobgen.strategy.memory import find_peak
+from jobgen.strategy.setup import Setup
+from tests.strategy.choice.asked import ask
+
+
+def setup(framework: str = "torch", strategy: dict[str, Any] | None = None, **keys: Any) -> Setup:
+    asked = ask(
+        "meta-llama/Llama-3.2-1B",
+        framework=framework,
+        **{**keys, "strategy": Parallel(**(strategy or {"type": "ddp"}))},
+    )
+    decided = decide(asked.train, asked.sizes, asked.world, launcher="torchrun")
+    return build_setup(decided, asked)
+
+
+def peak(asked: Setup) -> float:
+    """Bytes that torch has allocated at most."""
+    return find_peak(asked)[1].total
+
+
+@pytest.mark.parametrize(
+    ("framework", "view", "copied"),
+    [
+        ("torch", None, False),
+        ("torch", False, True),
+        ("accelerate", None, True),
+        ("accelerate", True, False),
+        ("hf-trainer", None, True),
+        ("lightning", None, False),
+    ],
+)
+def test_gradients_lie_in_ddps_buckets_or_beside_them(
+    framework: str, view: bool | None, copied: bool
+) -> None:
+    found = setup(framework, {"type": "ddp", "gradient_as_bucket_view": view})
+    assert found.copied_grads is copied
+
+
+def test_copied_gradients_cost_their_bytes_once_more() -> None:
+    apart = setup(strategy={"type": "ddp", "gradient_as_bucket_view": False})
+    more = peak(apart) - peak(setup())
+    assert more == pytest.approx(4 * apart.model.count, rel=0.01)
+
+
+def test_a_fused_optimizer_makes_no_temporaries() -> None:
+    assert setup(fused=True).fused_step
+    assert not setup(fused=False).fused_step
+    assert not setup("hf-trainer", fused=False).fused_step
+    assert peak(setup(fused=True)) <= peak(setup(fused=False))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "width"),
+    [
+        ({"type": "fsdp2"}, 4),
+        ({"type": "fsdp2", "reduce_dtype": "bf16"}, 2),
+        ({"type": "ddp"}, 4),
+        ({"type": "ddp", "hook": "bf16"}, 2),
+        ({"type": "zero2"}, 2),
+        ({"type": "zero2", "reduce_dtype": "fp32"}, 4),
+    ],
+)
+def test_gradients_travel_in_the_type_that_the_job_asks_for(
+    strategy: dict[str, Any], width: int
+) -> None:
+    kind = "deepspeed" if strategy["type"] == "zero2" else "torch"
+    assert setup(kind, strategy).recipe.reduce == width
+
+
+def test_a_full_state_dict_gathers_the_whole_model_once() -> None:
+    assert setup(strategy={"type": "fsdp", "state_dict": "full"}).keeps_full_copy
+    assert not setup(strategy={"type": "fsdp"}).keeps_full_copy
