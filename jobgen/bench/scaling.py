@@ -61,10 +61,16 @@ class Scaling(NamedTuple):
     """Whether what all ranks did in a step grew with them, as reported."""
     rows: tuple[ScalingRow, ...]
 
+    @property
+    def within(self) -> bool:
+        """Whether sizes differ by their ranks on equally many nodes."""
+        runs = [row.run for row in self.rows]
+        return len({run.nodes for run in runs}) < len({run.ranks for run in runs})
+
 
 def compute_scaling(runs: Sequence[ScalingRun]) -> Scaling:
-    """The rows, by number of nodes. The ideal is the smallest size that reported, multiplied."""
-    ordered = sorted(runs, key=lambda run: run.nodes)
+    """The rows, by number of ranks. The ideal is the smallest size that reported, multiplied."""
+    ordered = sorted(runs, key=lambda run: (run.ranks, run.nodes))
     unit = _unit(ordered)
     known = [run for run in ordered if unit and compute_rate(run, unit) > 0]
     base = known[0] if known else None
@@ -100,7 +106,7 @@ def _kind(known: Sequence[ScalingRun]) -> Literal["weak", "strong", ""]:
 
 def _row(run: ScalingRun, unit: str, base: ScalingRun | None) -> ScalingRow:
     found = compute_rate(run, unit) if unit else 0.0
-    ideal = compute_rate(base, unit) / base.nodes * run.nodes if base else 0.0
+    ideal = compute_rate(base, unit) / base.ranks * run.ranks if base else 0.0
     step = run.report.get("step_s", 0.0)
     slow, fast = run.report.get("step_p90_s", step), run.report.get("step_p10_s", step)
     low = found * (step / slow) if slow >= step > 0 else found
@@ -148,7 +154,7 @@ _NAMED: dict[Cause, tuple[str, str]] = {
         "look at power and cooling; see which GPUs: jobgen show {run}",
     ),
     "other": (
-        "of each step is computing that took less on fewer nodes",
+        "of each step is computing that took less on fewer ranks",
         "a slow node or clocks held down (monitor: 30s shows them), or cores that ranks share",
     ),
 }
@@ -167,7 +173,7 @@ def _grown(run: ScalingRun, base: ScalingRun | None) -> dict[Cause, float]:
     """The part of a step by which computing itself is longer than the smallest size's for as much
     work; nothing where the program did not tell all else."""
     shares = _shares(run)
-    if base is None or run.nodes <= base.nodes or set(shares) != set(_KEYS):
+    if base is None or run.ranks <= base.ranks or set(shares) != set(_KEYS):
         return {}
     other = _shares(base)
     if set(other) != set(_KEYS):

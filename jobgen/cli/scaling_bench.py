@@ -10,17 +10,18 @@ from jobgen.cli.call import Call
 from jobgen.cli.layout import write_hours
 from jobgen.cli.output import write_page
 from jobgen.cli.params import find_job
-from jobgen.errors import Exit
+from jobgen.errors import Exit, Usage
 
 if TYPE_CHECKING:
-    from jobgen.app.benching.run_scaling import Kind
+    from jobgen.app.benching.run_scaling import Kind, ScalingRequest
     from jobgen.app.prepare import PreparedJob
 
 
 class ScalingOptions(NamedTuple):
     """The options of ``bench scaling``."""
 
-    nodes: tuple[int, ...]
+    nodes: tuple[int, ...] | None
+    gpus: tuple[int, ...] | None
     kind: Kind | None
     dry_run: bool
     html: Path | None
@@ -32,14 +33,17 @@ def run_scaling(call: Call, job: Path | None, options: ScalingOptions) -> int:
     """Send the job at every size, wait, show what it gave; or what is left of that."""
     from jobgen.app.benching import run_scaling as app
 
+    if options.nodes and options.gpus:
+        raise Usage("--nodes and --gpus: one run has one of the two", hint="leave one out")
     if options.read:
         return show_runs(call, options.read.split(","), options)
     job = job or find_job("jobgen bench scaling")
     read_former(options.compare)  # one that is none is refused now, and not after the jobs
-    wanted = app.ScalingRequest(job, options.nodes, options.kind)
+    sizes = options.gpus or options.nodes or (1, 2)
+    wanted = app.ScalingRequest(job, sizes, options.kind, gpus=options.gpus is not None)
     made = app.prepare_sizes(call.world, wanted, call.flags.cluster, call.flags.sets)
     if options.dry_run:
-        return _rehearsed(call, made, job)
+        return _rehearsed(call, made, wanted)
     if not _wanted(call, made):
         return Exit.USAGE
     sent = app.chain(call.world, made, lambda record: call.output.say(f"sent: {record.alias}"))
@@ -47,9 +51,10 @@ def run_scaling(call: Call, job: Path | None, options: ScalingOptions) -> int:
     return wait_and_show(call, list(sent), "scaling", lambda: show_runs(call, refs, options))
 
 
-def _rehearsed(call: Call, made: tuple[PreparedJob, ...], job: Path) -> Exit:
+def _rehearsed(call: Call, made: tuple[PreparedJob, ...], wanted: ScalingRequest) -> Exit:
     """The dry run of each size. Each but the first waits for the one before, whatever its id."""
     from jobgen.app import submit as app
+    from jobgen.app.benching.run_scaling import list_sets
     from jobgen.cli.screens import submit as screens
     from jobgen.cli.submit_dialog import preview_job
 
@@ -59,9 +64,11 @@ def _rehearsed(call: Call, made: tuple[PreparedJob, ...], job: Path) -> Exit:
     def drawn(ink: Any) -> str:
         parts = []
         for one, dry in runs:
-            preview = preview_job(call, one, str(job))
-            nodes = f"nodes={one.plan.shape.nodes}"
-            last = f"Script: {preview.call.command('render', sets=(nodes,))}\n"
+            preview = preview_job(call, one, str(wanted.job))
+            shape = one.plan.shape
+            count = shape.ranks_per_node if wanted.gpus else shape.nodes
+            sets = list_sets(one, count, gpus=wanted.gpus)
+            last = f"Script: {preview.call.command('render', sets=sets)}\n"
             parts.append(screens.draw_dry_run(preview, dry, ink, scripts=False, last=last))
         return "\n".join([*parts, note])
 

@@ -177,6 +177,13 @@ def test_sizes_run_one_after_the_other_and_are_read(world: World, job: Job) -> N
     assert [row.efficiency for row in found.rows] == [1, 1]
 
 
+def test_sizes_may_be_gpus_of_one_node(world: World, job: Job) -> None:
+    asked = run_scaling.ScalingRequest(job("train.py"), (1, 4, 2), gpus=True)
+    made = run_scaling.prepare_sizes(world, asked, "here")
+    shapes = [one.plan.shape for one in made]
+    assert [(shape.nodes, shape.ranks_per_node) for shape in shapes] == [(1, 1), (1, 2), (1, 4)]
+
+
 def test_a_dependency_of_the_jobs_own_is_kept(world: World, job: Job) -> None:
     plain = prepare(world, job("true"), "here")
     assert run_scaling.add_dependency(plain, None) is plain

@@ -28,6 +28,16 @@ def test_the_ideal_is_the_smallest_multiplied() -> None:
     assert [row.efficiency for row in found.rows] == [1, 1, 0.8]
 
 
+def test_within_a_node_the_ideal_grows_with_the_ranks() -> None:
+    runs = [run(1)._replace(ranks=ranks) for ranks in (2, 1, 4)]
+    runs = [one._replace(report={"samples_per_second": 10.0}) for one in runs]
+    found = compute_scaling(runs)
+    assert found.within
+    assert [row.ideal for row in found.rows] == [10, 20, 40]
+    assert [row.efficiency for row in found.rows] == [1, 0.5, 0.25]
+    assert not compute_scaling([run(1), run(2)]).within
+
+
 @pytest.mark.parametrize(
     ("two", "cause", "words"),
     [

@@ -24,24 +24,36 @@ class ScalingRequest(NamedTuple):
     """What the command line asks for."""
 
     job: Path
-    nodes: tuple[int, ...]
+    sizes: tuple[int, ...]
     kind: Kind | None = None
-    """What becomes of ``train.global_batch``: grows with the nodes, or stays; None: any."""
+    """What becomes of ``train.global_batch``: grows with the sizes, or stays; None: any."""
+    gpus: bool = False
+    """Sizes are numbers of GPUs of one node, not of nodes."""
 
 
 def prepare_sizes(
     world: World, wanted: ScalingRequest, cluster: str | None, sets: Sequence[str] = ()
 ) -> tuple[PreparedJob, ...]:
     """The job at every size, each checked before any is sent. Raises as ``prepare`` does."""
-    counts = sorted(set(wanted.nodes))
-    batch = _batch(world, wanted, cluster, sets) if wanted.kind else None
+    counts = sorted(set(wanted.sizes))
+    base = prepare(world, wanted.job, cluster, sets, with_upload=False)
+    batch = _read_batch(base, wanted.kind) if wanted.kind else None
     found = []
     for count in counts:
-        more = [f"nodes={count}"]
+        more = list(list_sets(base, count, gpus=wanted.gpus))
         if batch and wanted.kind == "weak":
             more.append(f"train.global_batch={batch * count // counts[0]}")
         found.append(prepare(world, wanted.job, cluster, [*sets, *more]))
     return tuple(found)
+
+
+def list_sets(made: PreparedJob, count: int, *, gpus: bool) -> tuple[str, ...]:
+    """The values of ``--set`` for one size: so many nodes, or so many GPUs of one node, which are
+    ranks where nodes have no GPUs."""
+    if not gpus:
+        return (f"nodes={count}",)
+    there = made.profile.value.nodes.gpus_per_node
+    return ("nodes=1", f"{'gpus_per_node' if there else 'procs_per_node'}={count}")
 
 
 def chain(
@@ -89,13 +101,13 @@ def _run(shown: RunView) -> ScalingRun:
     return ScalingRun(nodes, nodes * ranks, *told, throttled=seen or 0.0)
 
 
-def _batch(world: World, wanted: ScalingRequest, cluster: str | None, sets: Sequence[str]) -> int:
-    """The job's own ``train.global_batch``, which is that of the fewest nodes."""
-    spec = prepare(world, wanted.job, cluster, sets, with_upload=False).job.value
-    batch = spec.train.global_batch if spec.train else None
+def _read_batch(made: PreparedJob, kind: Kind) -> int:
+    """The job's own ``train.global_batch``, which is that of the smallest size."""
+    train = made.job.value.train
+    batch = train.global_batch if train else None
     if batch is None:
         raise Usage(
-            f"--{wanted.kind} needs train.global_batch in the job: nothing else says what all "
+            f"--{kind} needs train.global_batch in the job: nothing else says what all "
             "ranks do in one step",
             hint="without it the program decides; what it reports tells which it was",
         )

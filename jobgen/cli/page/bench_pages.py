@@ -88,15 +88,14 @@ def write_scaling_page(scaling: Scaling, title: str) -> str:
     known = [row for row in scaling.rows if row.rate]
     if known:
         most = max(max(row.ideal, row.rate) for row in known)
-        widest = max(row.run.nodes for row in scaling.rows)
+        unit = "ranks" if scaling.within else "nodes"
+        widest = max(getattr(row.run, unit) for row in scaling.rows)
         points = [
-            Measurement(
-                row.run.nodes / widest, row.rate / most, f"{row.run.nodes}", f"{row.efficiency:.0%}"
-            )
-            for row in known
+            Measurement(size / widest, row.rate / most, f"{size}", f"{row.efficiency:.0%}")
+            for row, size in ((row, getattr(row.run, unit)) for row in known)
         ]
         ideal = min(max(row.ideal for row in scaling.rows) / most, 1.0)
-        name = f"{scaling.unit} per second by number of nodes"
+        name = f"{scaling.unit} per second by number of {unit}"
         note = f"{scaling.unit.capitalize()} per second; the dashed line is the ideal."
         items = [draw_measurements("scaling", name, points, ideal=ideal), Paragraph(note), *items]
     summary = f"{len(scaling.rows)} sizes, {scaling.kind or 'scaling not told'}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jobgen.cli.layout import fold, measure, pad
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.bench import draw_curve, format_seconds
+from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.bench.scaling import Scaling, ScalingRow
@@ -32,11 +33,11 @@ def screen(found: Scaling, ink: Ink, before: Mapping[str, Any] | None = None) ->
     for row, cells in zip(found.rows, rows[1:], strict=True):
         drawn = draw_curve(row.rate, row.ideal, most, room) if row.rate else ""
         lines.append("  ".join([*map(pad, cells, widths), drawn]).rstrip())
-    lines += _causes(found.rows, ink)
+    lines += _causes(found, ink)
     return "".join(f"{line}\n" for line in lines)
 
 
-def _row(row: ScalingRow, old: Mapping[int, float]) -> list[str]:
+def _row(row: ScalingRow, old: Mapping[tuple[int, int], float]) -> list[str]:
     step = row.run.report.get("step_s", 0.0)
     spread = (row.high - row.low) / row.rate if row.rate else 0.0
     rates = [f"{rate:.4g}" if rate else "-" for rate in (row.rate, row.ideal)]
@@ -45,19 +46,19 @@ def _row(row: ScalingRow, old: Mapping[int, float]) -> list[str]:
     cells.append(f"{spread:.0%}" if spread else "-")
     cells.append(format_seconds(step) if step > 0 else "-")
     if old:
-        was = old.get(row.run.nodes)
+        was = old.get((row.run.nodes, row.run.ranks))
         cells.append(f"{row.rate / was - 1:+.0%}" if was and row.rate else "-")
     return cells
 
 
-def _causes(rows: Sequence[ScalingRow], ink: Ink) -> list[str]:
+def _causes(found: Scaling, ink: Ink) -> list[str]:
     """What holds each size back; the next step once for each cause."""
     lines: list[str] = []
     steps: dict[str, None] = {}
-    for row in rows:
+    for row in found.rows:
         if row.text:
-            nodes = "1 node" if row.run.nodes == 1 else f"{row.run.nodes} nodes"
-            lines.append(fold(defuse(f"  {nodes}: {row.text}"), ink.width, "    "))
+            many = count(row.run.ranks, "rank") if found.within else count(row.run.nodes, "node")
+            lines.append(fold(defuse(f"  {many}: {row.text}"), ink.width, "    "))
             steps[row.next] = None
     if not lines:
         return [f"{ink('good', 'Verdict')}  it scales: nothing holds it back"]
@@ -65,17 +66,18 @@ def _causes(rows: Sequence[ScalingRow], ink: Ink) -> list[str]:
     return [ink("warning", "What holds it back"), *lines, *told]
 
 
-def read_former(before: Mapping[str, Any] | None, unit: str) -> dict[int, float]:
-    """Nodes → rate of a previous answer in this unit; anything else is passed over."""
+def read_former(before: Mapping[str, Any] | None, unit: str) -> dict[tuple[int, int], float]:
+    """Nodes and ranks → rate of a previous answer in this unit; anything else is passed over."""
     told = before or {}
     rows = told.get("sizes")
     found = {}
     for row in rows if isinstance(rows, list) and told.get("unit") == unit else []:
-        nodes, rate = (row.get("nodes"), row.get("rate_per_s")) if isinstance(row, dict) else (0, 0)
-        if not isinstance(nodes, int) or rate is True:
+        keys = ("nodes", "ranks", "rate_per_s")
+        nodes, ranks, rate = map(row.get, keys) if isinstance(row, dict) else (0, 0, 0)
+        if not isinstance(nodes, int) or not isinstance(ranks, int) or rate is True:
             continue
         if isinstance(rate, (int, float)) and 0 < rate < 1e18:
-            found[nodes] = float(rate)
+            found[nodes, ranks] = float(rate)
     return found
 
 

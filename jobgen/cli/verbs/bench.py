@@ -81,17 +81,19 @@ def allreduce(call: Call, **options: Any) -> int:
     "scaling",
     "jobgen bench scaling -c a100x16 --nodes 1,2,4,8",
     "jobgen bench scaling job.yaml -c a100x16 --nodes 1,2 --strong",
+    "jobgen bench scaling job.yaml -c a100x16 --gpus 1,2,4,8   # within a node",
     "jobgen bench scaling --read train-4,train-5 --json > today.json",
 )
 @click.argument("job", metavar="[JOB]", type=FILE, required=False)
+@click.option("--nodes", metavar="N,N…", type=COUNTS, help="Numbers of nodes; default 1,2")
 @click.option(
-    "--nodes", metavar="N,N…", type=COUNTS, default=(1, 2), help="Numbers of nodes; default 1,2"
+    "--gpus", metavar="N,N…", type=COUNTS, help="Numbers of GPUs on one node (of ranks on CPUs)"
 )
 @click.option(
     "--weak",
     "kind",
     flag_value="weak",
-    help="Weak scaling: train.global_batch grows with the nodes",
+    help="Weak scaling: train.global_batch grows with the size",
 )
 @click.option(
     "--strong",
@@ -106,7 +108,7 @@ def allreduce(call: Call, **options: Any) -> int:
 @COMPARE
 @READ
 def scaling(call: Call, job: Path | None, **options: Any) -> int:
-    """Run a job on several numbers of nodes, and compare throughput and efficiency.
+    """Run a job on several numbers of nodes or GPUs, and compare throughput and efficiency.
 
     JOB is ./job.yaml by default. The sizes run one after the other. The program writes its
     throughput to $JOBGEN_REPORT_FILE. Ctrl-C detaches and the jobs go on.
