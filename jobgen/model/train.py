@@ -16,6 +16,7 @@ from jobgen.model.fields import (
 )
 from jobgen.model.form import Check, Form, check_form, check_list, key, refuse
 from jobgen.model.parallel import ALSO_CALLED, AXIS, CHOICES, DTYPES, Parallel, take_word
+from jobgen.model.profiling import Profile
 from jobgen.model.trained import LOSSES, MODEL, MOST, OPTIMIZERS, Lora, ModelShape
 from jobgen.model.units import Walltime
 
@@ -194,6 +195,14 @@ class Train(Form):
             "How long a collective may take before the job is stopped (timeout of the process "
             "groups). Default: the framework's, 10 minutes with NCCL in most. DeepSpeed and "
             "Megatron-LM count in minutes: rounded up."
+        ),
+    )
+    profile: Profile | None = key(
+        check_form(Profile, short="steps", shortly={"type": ["string", "integer"]}),
+        default=None,
+        doc=(
+            "Trace these steps with torch.profiler into the run directory, under profile/: "
+            "10-12, or a mapping."
         ),
     )
     config: str | None = key(

@@ -6,6 +6,9 @@ from collections.abc import Container, Mapping
 from functools import cache
 from pathlib import Path
 
+WRAPPED = "wrapped_program.py"
+"""What every script imports that stands before a Python program."""
+
 
 @cache
 def text(name: str) -> str:

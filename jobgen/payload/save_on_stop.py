@@ -9,16 +9,16 @@ $JOBGEN_STOPPED_FILE and ends the program. It runs under the program's Python, 3
 from __future__ import annotations
 
 import functools
-import importlib.machinery
 import os
 import re
-import runpy
 import signal
 import sys
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+
+from wrapped_program import become  # type: ignore[import-not-found]
 
 EVERY = 5.0
 """Seconds between two questions to all ranks: each is a small all-reduce."""
@@ -175,39 +175,5 @@ EXTENDED: dict[str, Callable[[Any], None]] = {
 """Module → what is done with it, right after the program has imported it."""
 
 
-class Finder:
-    """Extends these modules when the program imports them, and imports nothing itself."""
-
-    @staticmethod
-    def find_spec(name: str, path: Any = None, _target: Any = None) -> Any:
-        """The module's usual spec, with a loader that extends the module."""
-        extend = EXTENDED.get(name)
-        spec = importlib.machinery.PathFinder.find_spec(name, path) if extend else None
-        if extend and spec and spec.loader:
-            setattr(spec.loader, "exec_module", _then(spec.loader.exec_module, extend))  # noqa: B010
-        return spec
-
-
-def _then(load: Callable[[Any], None], extend: Callable[[Any], None]) -> Callable[[Any], None]:
-    def both(module: Any) -> None:
-        load(module)
-        extend(module)
-
-    return both
-
-
-def main() -> None:
-    """Become the program: its arguments, its folder first on the path, its name ``__main__``."""
-    sys.meta_path.insert(0, Finder)
-    del sys.argv[0]
-    if sys.argv[0] == "-m":
-        del sys.argv[0]
-        sys.path[0] = str(Path.cwd())
-        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
-    else:
-        sys.path[0] = str(Path(sys.argv[0]).resolve().parent)
-        runpy.run_path(sys.argv[0], run_name="__main__")
-
-
 if __name__ == "__main__":
-    main()
+    become(EXTENDED)

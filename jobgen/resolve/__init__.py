@@ -33,6 +33,7 @@ from jobgen.resolve import (
     monitor_settings,
     planner_request,
     preflighting,
+    profiling_steps,
     program,
     rank_environment,
     saving,
@@ -94,6 +95,9 @@ def examine(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
     except Invalid as error:
         wrong += error.problems
     saves = saving.plan_saving(look, size, saving.SavingInputs(warning, runs, trained.saves), sized)
+    profiled = profiling_steps.plan_profile(look, size, saves.runs, trained.saves.framework, sized)
+    saves = saves._replace(runs=profiled.runs)
+    trained = trained._replace(parts=(*trained.parts, profiled.part))
     parts = (*trained.parts, saves.part)
     checked = (*checks.run_checks(look, size), *(c for part in parts for c in part.checks))
     if not blocked:
@@ -169,7 +173,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         precedence=rank_environment.decide_precedence(size, env),
         setup=setup,
         steps=_steps(look, runs, trained.args, starts),
-        files=tuple(file for part in parts for file in part.files),
+        files=tuple(dict.fromkeys(file for part in parts for file in part.files)),
         head=start.build_head(look),
         start=start.build_start(
             look,

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from jobgen import payload
+from jobgen.model.bundle import BundleFile
 from jobgen.shell import Word, quote
 from jobgen.shell.lexer import ShellWord
 from jobgen.shell.programs import read_programs
@@ -72,6 +74,11 @@ def wrap(program: Program, wrapper: str) -> Program | None:
     start = word.start
     text = f'{program.text[:start]}"$JOBGEN_BUNDLE_DIR/{wrapper}" {program.text[start:]}'
     return program._replace(text=text)
+
+
+def bundle_script(name: str) -> BundleFile:
+    """One of jobgen's scripts as a file of the bundle."""
+    return BundleFile(name, payload.text(name).encode())
 
 
 def read(run: str) -> Program:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from jobgen import payload
-from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import Part, PlanCheck, SelfEvident, Shape, StopPlan
 from jobgen.monitor import NO_GPUS
 from jobgen.resolve import program
@@ -51,12 +50,12 @@ def plan_saving(look: Inputs, shape: Shape, asked_to: SavingInputs, sized: Sized
         number = stop.signal if asked else saves.signal
         who = SelfEvident.AS_ASKED if asked else f"{saves.framework} saves and exits on SIG{number}"
         sized.decide("saving", f"SIG{number} to each rank", who, place)
-        return Saving(_signal(look, stop, number, shape), runs, _with_file(SENDER))
+        return Saving(_signal(look, stop, number, shape), runs, _with_files(SENDER))
     wrapped = program.wrap(runs, WRAPPER) if saves.how == "wrapper" and asked is None else None
     if wrapped is not None:
         why = f"{WRAPPER} watches the stop file and saves a {saves.framework} checkpoint"
         sized.decide("saving", "the stop file", why, place)
-        return Saving(stop, wrapped, _with_file(WRAPPER))
+        return Saving(stop, wrapped, _with_files(WRAPPER, payload.WRAPPED))
     if saves.how == "interval":
         return Saving(stop, runs, Part("checkpoint"))
     return Saving(
@@ -64,8 +63,8 @@ def plan_saving(look: Inputs, shape: Shape, asked_to: SavingInputs, sized: Sized
     )
 
 
-def _with_file(name: str) -> Part:
-    return Part("checkpoint", files=(BundleFile(name, payload.text(name).encode()),))
+def _with_files(*names: str) -> Part:
+    return Part("checkpoint", files=tuple(program.bundle_script(name) for name in names))
 
 
 def _signal(look: Inputs, stop: StopPlan, number: str, shape: Shape) -> StopPlan:

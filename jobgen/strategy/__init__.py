@@ -99,6 +99,7 @@ def decide(
         min_params=train.wrap.min_params,
         timeout=train.timeout and train.timeout.seconds,
         fused=train.fused,
+        profile=train.profile,
         sizes=sizes,
         config=config,
         config_name=train.config or "",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.model.parallel import Parallel
+    from jobgen.model.profiling import Profile
 
 Family = Literal["ddp", "fsdp", "fsdp2", "zero", "3d"]
 
@@ -135,6 +136,8 @@ class Strategy(NamedTuple):
     """Of the process groups, in seconds."""
     fused: bool | None = None
     """Whether the optimizer is to be the fused one; None is the framework's own choice."""
+    profile: Profile | None = None
+    """Steps and ranks to trace."""
     sizes: ModelSizes = ModelSizes()
     config: bytes | None = None
     """The user's own DeepSpeed configuration."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from math import lcm
 
 from jobgen.model.plan import Setting, cite_rule
+from jobgen.shell import Raw
 from jobgen.strategy.frameworks import Configured, FrameworkRequest, megatron_model, program_options
 from jobgen.strategy.frameworks.program_options import CHECKPOINTS, ProgramOption
 from jobgen.strategy.mesh import is_balanced
@@ -49,7 +50,7 @@ def configure(request: FrameworkRequest) -> Configured:
     found = (*_faults(request), *wrong)
     if found:
         return Configured(faults=found)
-    chosen = (*_options(request), *model, *_checkpoints(request))
+    chosen = (*_options(request), *model, *_checkpoints(request), *_profile(request))
     strategy = request.strategy
     env = {}
     if strategy.mesh.tp > 1 or strategy.mesh.cp > 1:
@@ -145,6 +146,21 @@ def _checkpoints(request: FrameworkRequest) -> Iterator[ProgramOption]:
     if not program_options.has_option(own, "--exit-signal-handler"):
         reason = "on SIGTERM to one rank, all ranks save and exit"
         yield ProgramOption("--exit-signal-handler", None, reason)
+
+
+def _profile(request: FrameworkRequest) -> Iterator[ProgramOption]:
+    """Its own profiler, which counts steps from 0 and stops before the last."""
+    asked = request.strategy.profile
+    if asked is None:
+        return
+    yield ProgramOption("--profile")
+    yield ProgramOption("--use-pytorch-profiler")
+    yield ProgramOption("--profile-step-start", asked.steps.first - 1)
+    yield ProgramOption("--profile-step-end", asked.steps.last)
+    yield ProgramOption("--profile-ranks", Raw(" ".join(map(str, asked.ranks))))
+    if not program_options.has_option(request.run_args, "--tensorboard-dir"):
+        place = Raw('"$JOBGEN_RUN_DIR/profile"')
+        yield ProgramOption("--tensorboard-dir", place, "where it writes traces")
 
 
 def _exit_signal(words: tuple[str, ...]) -> str:
