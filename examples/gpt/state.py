@@ -13,7 +13,8 @@ from torch import nn
 from torch.distributed.checkpoint.state_dict import (
     StateDictOptions,
     get_state_dict,
-    set_state_dict,
+    set_model_state_dict,
+    set_optimizer_state_dict,
 )
 from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 
@@ -47,18 +48,17 @@ class Sharded(NamedTuple):
         else:
             state = self._state()  # dcp reads into what is there, as it is divided now
             dcp.load(state, checkpoint_id=folder / "shards")
-        set_state_dict(
-            self.model,
-            self.optimizer,
-            model_state_dict=state["model"],
-            optim_state_dict=state["optimizer"],
-            options=StateDictOptions(full_state_dict=self.full, broadcast_from_rank0=self.full),
-        )
+        options = StateDictOptions(full_state_dict=self.full, broadcast_from_rank0=self.full)
+        # set_state_dict would leave the model out on the ranks that have nothing of it yet
+        set_optimizer_state_dict(self.model, self.optimizer, state["optimizer"], options=options)
+        set_model_state_dict(self.model, state["model"], options=options)
         if self.scaler and state["scaler"]:
             self.scaler.load_state_dict(state["scaler"])
 
     def _state(self) -> dict[str, Any]:
-        options = StateDictOptions(full_state_dict=self.full, cpu_offload=self.full)
+        # FSDP1 frees what it gathered while it moves it; without a GPU there is nothing to move
+        moved = self.full and torch.cuda.is_available()
+        options = StateDictOptions(full_state_dict=self.full, cpu_offload=moved)
         model, optimizer = get_state_dict(self.model, self.optimizer, options=options)
         scaler = self.scaler.state_dict() if self.scaler else {}
         return {"model": model, "optimizer": optimizer, "scaler": scaler}

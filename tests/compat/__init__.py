@@ -188,9 +188,14 @@ def _forms(old: list[Any], new: list[Any], at: str) -> Iterator[str]:
     """Elements differ among themselves: each has to be like one of the old ones."""
     if old and not new:
         yield f"{at}: is empty"
-    for after in new if old else ():
-        tried = ([*differences(before, after, exact=False, at=f"{at}[]")] for before in old)
-        yield from min(tried, key=len)
+    elif at.endswith(".anyOf"):  # of a schema: what was allowed still is, and more may be
+        for before in old:
+            tried = ([*differences(before, after, exact=False, at=f"{at}[]")] for after in new)
+            yield from min(tried, key=len)
+    else:
+        for after in new if old else ():
+            tried = ([*differences(before, after, exact=False, at=f"{at}[]")] for before in old)
+            yield from min(tried, key=len)
 
 
 def _is_other(old: object, new: object, at: str) -> bool:

@@ -62,3 +62,18 @@ def test_what_is_gone_or_of_another_type_is_a_difference(
 ) -> None:
     pair = (OLD, new) if exact else (compat.form(OLD), compat.form(new))
     assert bool([*compat.differences(*pair, exact=exact)]) == different
+
+
+@pytest.mark.parametrize(
+    ("new", "different"),
+    [
+        ([{"type": "string"}, {"type": "array", "items": {}}], False),
+        ([{"type": "string"}, {"type": "array", "items": {}}, {"$ref": "#/$defs/More"}], False),
+        ([{"$ref": "#/$defs/More"}, {"type": "string"}], True),
+        ([], True),
+    ],
+)
+def test_a_schema_may_allow_more_but_not_less(new: list[Any], different: bool) -> None:
+    old = {"wrap": {"anyOf": [{"type": "string"}, {"type": "array", "items": {}}]}}
+    pair = (compat.form(old), compat.form({"wrap": {"anyOf": new}}))
+    assert bool([*compat.differences(*pair, exact=False)]) == different

@@ -189,6 +189,7 @@ def _fork(folder: Path, program: str, words: list[str], env: Mapping[str, str], 
         out = os.open(folder / f"{rank}.out", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(out, 1)
         os.dup2(out, 2)
+        faulthandler.enable()  # and where it was when it crashed
         faulthandler.register(signal.SIGUSR1)  # says where a rank is that hangs
         os.environ.update(env, RANK=str(rank), LOCAL_RANK=str(rank))
         sys.argv = [program, *words]
