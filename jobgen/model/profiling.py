@@ -38,7 +38,7 @@ def _read_range(value: object) -> StepRange:
     return StepRange(first, last)
 
 
-class Profile(Form):
+class TracedSteps(Form):
     """Traces of some steps, made with torch.profiler."""
 
     steps: StepRange = key(

@@ -16,7 +16,7 @@ from jobgen.model.fields import (
 )
 from jobgen.model.form import Check, Form, check_form, check_list, key, refuse
 from jobgen.model.parallel import ALSO_CALLED, AXIS, CHOICES, DTYPES, Parallel, take_word
-from jobgen.model.profiling import Profile
+from jobgen.model.profiling import TracedSteps
 from jobgen.model.trained import LOSSES, MODEL, MOST, OPTIMIZERS, Lora, ModelShape
 from jobgen.model.units import Walltime
 
@@ -197,8 +197,8 @@ class Train(Form):
             "Megatron-LM count in minutes: rounded up."
         ),
     )
-    profile: Profile | None = key(
-        check_form(Profile, short="steps", shortly={"type": ["string", "integer"]}),
+    profile: TracedSteps | None = key(
+        check_form(TracedSteps, short="steps", shortly={"type": ["string", "integer"]}),
         default=None,
         doc=(
             "Trace these steps with torch.profiler into the run directory, under profile/: "

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.model.parallel import Parallel
-    from jobgen.model.profiling import Profile
+    from jobgen.model.profiling import TracedSteps
 
 Family = Literal["ddp", "fsdp", "fsdp2", "zero", "3d"]
 
@@ -136,7 +136,7 @@ class Strategy(NamedTuple):
     """Of the process groups, in seconds."""
     fused: bool | None = None
     """Whether the optimizer is to be the fused one; None is the framework's own choice."""
-    profile: Profile | None = None
+    profile: TracedSteps | None = None
     """Steps and ranks to trace."""
     sizes: ModelSizes = ModelSizes()
     config: bytes | None = None

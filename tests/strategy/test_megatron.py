@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import warnings
 from typing import Any
 
@@ -88,6 +89,19 @@ def test_every_word_is_an_argument_and_means_what_was_decided() -> None:
         expected = {k: v for k, v in meant(one).items() if v is not None}
         assert vars(read(given)) == {**untouched, **expected}
     assert count > 100
+
+
+def test_it_traces_steps_with_its_own_profiler() -> None:
+    given = made("megatron", profile={"steps": "10-12", "ranks": [0, 8]})
+    said = PARSER.parse_args(shlex.split(" ".join(map(str, given.args))))
+    assert said.profile
+    assert said.use_pytorch_profiler
+    # it counts from 0, and stops before the last
+    assert (said.profile_step_start, said.profile_step_end) == (9, 12)
+    assert said.profile_ranks == [0, 8]
+    assert said.tensorboard_dir == "$JOBGEN_RUN_DIR/profile"
+    own = made("megatron", profile="10-12", words=("--tensorboard-dir", "/mine"))
+    assert "--tensorboard-dir" not in own.args
 
 
 def test_checkpoints_are_one_word_of_bash() -> None:
