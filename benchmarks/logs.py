@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Logs: how soon a followed line appears, and what a gigabyte of them costs.
 
-    python benchmarks/logs.py [--size 1000] [--seconds 12] [--local]
+    python benchmarks/logs.py [--size 1000] [--seconds 12] [--ranks 1024] [--local]
 
 Once with the jobs on this machine, once over ssh to the test cluster (as root; see CONTRIBUTING.md;
 ``--local`` leaves it out). A job prints the time every 0.2 s: the delay of a line is from when it
 was printed to when it was read from ``jobgen logs -f``. Another job's four ranks write ``--size``
 megabytes in all, every line another: what is measured is the whole ``jobgen logs``, its output read
 by ``cat``, and its largest memory, beside one ``cat`` of the same files (over ssh, by ssh).
+On this machine, the logs of ``--ranks`` ranks are followed while nobody writes, and while each
+writes a line a second: how late those are, and the CPU seconds of a second, of jobgen alone.
 """
 
 from __future__ import annotations
@@ -15,14 +17,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from threading import Thread
+from typing import IO, Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -33,6 +38,9 @@ from tests.cluster.layout import SSH_ALIAS
 JOBGEN = (sys.executable, "-m", "jobgen")
 EVERY = 0.2
 RANKS = 4
+SETTLE = 5.0
+"""Seconds until a follower has shown what was there and waits for more."""
+TIMED = re.compile(rb"at (\d{19})$")
 
 TICKS = """\
 import sys, time
@@ -129,6 +137,70 @@ def appearing(desk: Desk, where: str, seconds: float) -> None:
     )
 
 
+def crowded(desk: Desk, ranks: int, seconds: float) -> None:
+    """What it costs to follow many ranks, first when they are silent; the benchmark writes."""
+    job = desk.submit("crowd", {"procs_per_node": 1, "launcher": "plain", "run": "sleep 600"}, "")
+    logs = Path(job["dir"], "logs", "0", "0")
+    while not logs.is_dir():
+        time.sleep(0.1)
+    with ExitStack() as opened:
+        files = [
+            opened.enter_context((logs / f"local1.{rank}.out").open("w"))
+            for rank in range(1, ranks)
+        ]
+        for rank in range(1, ranks):
+            (logs / f"local1.{rank}.err").touch()
+        words = [*JOBGEN, "logs", "-f", "-q", "--rank", "all", job["id"]]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, env=desk.env) as follower:
+            assert follower.stdout
+            late: list[float] = []
+            reader = Thread(target=_note_delays, args=(follower.stdout, late))
+            reader.start()
+            time.sleep(SETTLE)
+            shown = f"{ranks} ranks followed, on this machine,"
+            print(f"{shown} silent: {_use_cpu(follower.pid, seconds):5.1%} of a core", flush=True)
+            writer = Thread(target=_write_lines, args=(files, seconds))
+            writer.start()
+            used = _use_cpu(follower.pid, seconds)
+            writer.join()
+            desk.said(*JOBGEN, "cancel", "--yes", job["id"])
+            reader.join()
+    print(
+        f"{shown} a line a second each: {used:5.1%} of a core, late median "
+        f"{statistics.median(late):5.2f} s   worst {max(late):5.2f} s   of {len(late)} lines",
+        flush=True,
+    )
+
+
+def _note_delays(lines: IO[bytes], late: list[float]) -> None:
+    """How late each line is that begins with its time, in nanoseconds, after the prefix."""
+    late.extend(
+        (time.time_ns() - int(found[1])) / 1e9 for line in lines if (found := TIMED.search(line))
+    )
+
+
+def _write_lines(files: Sequence[IO[str]], seconds: float) -> None:
+    """A line into each file every second."""
+    for _ in range(int(seconds)):
+        began = time.monotonic()
+        for file in files:
+            print(f"at {time.time_ns()}", file=file, flush=True)
+        time.sleep(max(0.0, began + 1 - time.monotonic()))
+
+
+def _use_cpu(pid: int, seconds: float) -> float:
+    """The share of a core that a process uses in the next seconds."""
+    before = _read_cpu(pid)
+    time.sleep(seconds)
+    return (_read_cpu(pid) - before) / seconds
+
+
+def _read_cpu(pid: int) -> float:
+    """CPU seconds of a process that runs."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def flooded(desk: Desk, where: str, size: int) -> None:
     """What much log costs, beside what any program would need to bring it."""
     run = f"{sys.executable} program.py {size * 1_000_000 // RANKS}"
@@ -161,10 +233,13 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--size", type=int, default=1000, help="megabytes of log")
     arguments.add_argument("--seconds", type=float, default=12.0, help="of lines to be followed")
+    arguments.add_argument("--ranks", type=int, default=1024, help="that are followed")
     arguments.add_argument("--local", action="store_true", help="nothing over ssh")
     chosen = arguments.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        measure(Desk(Path(name), "local"), "on this machine", chosen)
+        desk = Desk(Path(name), "local")
+        crowded(desk, chosen.ranks, chosen.seconds)
+        measure(desk, "on this machine", chosen)
     reason = "--local" if chosen.local else missing()
     if reason:
         print(f"logs over ssh are not measured: {reason}")

@@ -1,9 +1,10 @@
-"""CPU seconds of jobgen by the number of profiles or runs, and the exponent of the growth.
+"""CPU seconds of jobgen by the number of profiles, runs or ranks, and the exponent of the growth.
 
     python benchmarks/scale.py [--rounds N]
 
-Each row is a command at three sizes: user+system milliseconds of the whole process, the least of N
-rounds, less the same command where there is nothing. An exponent of 1 is linear growth.
+Each row is a command at three sizes: user+system milliseconds of the whole process and of those
+that it starts, the least of N rounds. For the exponent, the same command where there is nothing is
+taken off; 1 is linear growth. The logs are those of a run on this machine.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from pathlib import Path
 from startup import cpu
 
 from jobgen.ledger import Ledger
-from jobgen.model.record import Login, RunRecord, Site
+from jobgen.model.record import JobState, Login, RunRecord, Site
 
+LINES = 100
+"""Lines of each rank."""
+LOCAL = Site("local", "local", Login("local"), "$HOME/jobgen")
 SITE = Site("a100x16", "slurm", Login("paramiko", "hpc"), "/scratch/$USER/jobgen")
 INSERT = (
     "INSERT INTO runs (token, alias, name, number, cluster, job, ended, created, data)"
@@ -47,9 +51,25 @@ def make_runs(folder: Path, size: int) -> None:
             db.execute(INSERT, row)
 
 
+def make_logs(folder: Path, size: int) -> None:
+    """A run that has ended, with the logs of so many ranks."""
+    logs = folder / "run" / "logs" / "0" / "0"
+    logs.mkdir(parents=True)
+    for rank in range(size):
+        lines = (f"step {n} rank {rank} loss {2 + n % 7:.6f} lr 1e-4\n" for n in range(LINES))
+        (logs / f"local1.{rank}.out").write_text("".join(lines))
+        (logs / f"local1.{rank}.err").touch()
+    with Ledger(folder / "state" / "jobgen" / "ledger.sqlite3").write() as db:
+        run = RunRecord("0" * 26, "llama-0", "llama", LOCAL, "d1", created=1000.0)
+        run = run._replace(directory=str(folder / "run"), ended=True, state=JobState.COMPLETED)
+        db.execute(INSERT, (run.token, run.alias, 0, 0, run.created, json.dumps(run.data())))
+
+
 ROWS: dict[str, tuple[list[str], Callable[[Path, int], None], tuple[int, int, int]]] = {
     "cluster ls, profiles": (["cluster", "ls"], make_profiles, (100, 200, 400)),
     "ls --cached, runs": (["ls", "--cached"], make_runs, (1000, 3000, 10_000)),
+    "logs, ranks": (["logs", "llama-0"], make_logs, (256, 1024, 4096)),
+    "logs -n 50, ranks": (["logs", "llama-0", "-n", "50"], make_logs, (64, 256, 1024)),
 }
 
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """A submit of a hundred small files at a distance, beside the same by hand, on a real Slurm.
 
-    python benchmarks/submit.py [--rounds 5] [--delay 0.025]
+    python benchmarks/submit.py [--rounds 5] [--delay 0.025] [--files 100] [--bytes 4330]
 
 Brings the test cluster up (as root; see CONTRIBUTING.md). A proxy delays every byte between the
 client and the login host and counts the turns of the line: how often one side waited for the other.
 It cannot delay the handshake of TCP itself, so for each connection one turn and one round trip are
-added. sbatch's own time is taken on the login host, from the mark that stands before it starts to
+added. The CPU seconds are those of the programs on the client, ssh among them.
+sbatch's own time is taken on the login host, from the mark that stands before it starts to
 the exit code that it leaves; it is small here and minutes on a busy controller, so it is taken off.
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -38,15 +40,17 @@ launcher: plain
 run: ./train.sh
 slurm: {hold: true}
 """
-FILES, BYTES = 100, 4330
+MANY = 1000
+"""Files from which on a person's own ways, which wait for every file, are not measured."""
 
 
 class Trial(NamedTuple):
-    """One submit: seconds in all, seconds of them in sbatch, turns of the line."""
+    """One submit: seconds in all, seconds of them in sbatch, turns of the line, CPU seconds."""
 
     wall: float
     sbatch: float
     turns: int
+    cpu: float
 
     @property
     def beside(self) -> float:
@@ -57,16 +61,21 @@ class Trial(NamedTuple):
 class Desk:
     """The client host: a job with its files, and the way to the login host through the proxy."""
 
-    def __init__(self, folder: Path, profile: Path, scratch: Path, delay: float) -> None:
-        self.folder, self.profile, self.scratch, self.delay = folder, profile, scratch, delay
-        self.proxy = Proxy(22, host="login", delay=delay)
+    def __init__(
+        self, folder: Path, profile: Path, openssh: Path, scratch: Path, chosen: argparse.Namespace
+    ) -> None:
+        self.profile, self.openssh, self.scratch = profile, openssh, scratch
+        self.delay: float = chosen.delay
+        self.proxy = Proxy(22, host="login", delay=self.delay)
         self.work = folder / "work"
         self.work.mkdir()
         (self.work / "job.yaml").write_text(JOB)
         (self.work / "train.sh").write_text("#!/bin/sh\n")
         (self.work / "train.sh").chmod(0o755)
-        for n in range(FILES):
-            (self.work / f"file{n}.py").write_bytes(os.urandom(BYTES))
+        for n in range(chosen.files):
+            package = self.work / f"package{n // MANY}"
+            package.mkdir(exist_ok=True)
+            (package / f"file{n}.py").write_text(os.urandom(chosen.bytes // 2).hex())
         self.config = folder / "ssh_config"
         self.config.write_text(
             "Host testbed\n  HostName 127.0.0.1\n  HostKeyAlias login\n"
@@ -76,10 +85,10 @@ class Desk:
 
     def turned(self, connections: int, work: Callable[[], float]) -> Trial:
         """Carry it out and count; ``work`` gives the seconds that sbatch took."""
-        before, began = self.proxy.turns, time.perf_counter()
+        before, began, used = self.proxy.turns, time.perf_counter(), _use_cpu()
         sbatch = work()
         wall = time.perf_counter() - began + 2 * self.delay * connections
-        return Trial(wall, sbatch, self.proxy.turns - before + connections)
+        return Trial(wall, sbatch, self.proxy.turns - before + connections, _use_cpu() - used)
 
     def said(self, *words: str) -> str:
         """What a program printed; it must end well."""
@@ -88,9 +97,16 @@ class Desk:
             sys.exit(f"{' '.join(words)} ended with {done.returncode}:\n{done.stderr}")
         return done.stdout
 
-    def jobgen(self) -> float:
-        """The whole command."""
-        words = ["submit", str(self.work / "job.yaml"), "-c", str(self.profile), "--json"]
+    def by_paramiko(self) -> float:
+        """The whole command, by jobgen's own connection."""
+        return self._jobgen(self.profile)
+
+    def by_openssh(self) -> float:
+        """The whole command, by the ssh program."""
+        return self._jobgen(self.openssh)
+
+    def _jobgen(self, profile: Path) -> float:
+        words = ["submit", str(self.work / "job.yaml"), "-c", str(profile), "--json"]
         answer = json.loads(self.said(sys.executable, "-m", "jobgen", *words))
         # a jobgen that is slow to hang up is still slow: nothing here is left out of the time
         marks = Path(answer["data"]["job"]["dir"]) / "submit"
@@ -122,24 +138,33 @@ class Desk:
         return int(self._ssh(f"cd {target} && {timed}").split()[-1]) / 1e9
 
 
-def measure(desk: Desk, rounds: int) -> None:
-    """All ways in turns, then one line a way: medians, and the least beside sbatch."""
+def _use_cpu() -> float:
+    """CPU seconds of all programs that have ended so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def measure(desk: Desk, chosen: argparse.Namespace) -> None:
+    """All ways in turns, then one line a way: medians, and the least beside sbatch and of CPU."""
     ways: dict[str, tuple[int, Callable[[], float]]] = {
-        "jobgen submit": (1, desk.jobgen),
+        "jobgen submit": (1, desk.by_paramiko),
+        "jobgen submit, openssh": (1, desk.by_openssh),
         "tar | ssh tar, ssh sbatch": (2, desk.by_tar),
         "ssh mkdir, scp -r, ssh sbatch": (3, desk.by_scp),
     }
+    if chosen.files > MANY:
+        ways = {label: way for label, way in ways.items() if label.startswith("jobgen")}
     found: dict[str, list[Trial]] = {label: [] for label in ways}
-    desk.turned(1, desk.jobgen)  # not counted: the first run writes the byte code
-    for turn in range(rounds):
+    desk.turned(1, desk.by_paramiko)  # not counted: the first run writes the byte code
+    for turn in range(chosen.rounds):
         for label, (connections, work) in ways.items():
             if turn and work == desk.by_scp:
                 continue  # half a minute each: once is enough
             found[label].append(desk.turned(connections, work))
     base = statistics.median(trial.beside for trial in found["jobgen submit"])
-    where = f"{FILES} files of {BYTES} bytes at {2000 * desk.delay:.0f} ms round trip"
-    heads = f"{'turns':>7}{'wall':>9}{'sbatch':>9}{'beside it':>11}{'least':>9}{'to jobgen':>11}"
-    print(f"{where:46}{heads}")
+    where = f"{chosen.files} files of {chosen.bytes} bytes, {2000 * desk.delay:.0f} ms"
+    heads = f"{'beside it':>11}{'least':>9}{'to jobgen':>11}{'CPU':>8}"
+    print(f"{where:36}{'turns':>6}{'wall':>9}{'sbatch':>9}{heads}")
     for label, trials in found.items():
         wall, sbatch, beside = (
             statistics.median(values)
@@ -147,23 +172,24 @@ def measure(desk: Desk, rounds: int) -> None:
         )
         turns = max(trial.turns for trial in trials)
         least = min(trial.beside for trial in trials)
+        cpu = min(trial.cpu for trial in trials)
         print(
-            f"{label:46}{turns:7}{wall:8.2f}s{sbatch:8.2f}s{beside:10.2f}s{least:8.2f}s"
-            f"{beside / base:10.1f}x",
+            f"{label:36}{turns:6}{wall:8.2f}s{sbatch:8.2f}s{beside:10.2f}s{least:8.2f}s"
+            f"{beside / base:10.1f}x{cpu:7.2f}s",
             flush=True,
         )
 
 
 @contextmanager
-def client(rounds: int, delay: float) -> Iterator[list[str]]:
+def client(options: list[str]) -> Iterator[list[str]]:
     """The words that run this file again, on the client host of a cluster."""
     with Cluster.up(Options(nodes=1, gpus=0)) as cluster:
         folder = cluster.client.home / "benchmark"
         folder.mkdir()
         profile = cluster.profile(procs_per_node=1)
-        where = ["--inside", str(folder), str(profile), str(cluster.scratch)]
-        words = [sys.executable, __file__, "--rounds", str(rounds), "--delay", str(delay)]
-        yield cluster.client.words([*words, *where])
+        openssh = cluster.profile(procs_per_node=1, ssh={"backend": "openssh"})
+        where = [str(path) for path in (folder, profile, openssh, cluster.scratch)]
+        yield cluster.client.words([sys.executable, __file__, *options, "--inside", *where])
 
 
 def main() -> None:
@@ -171,16 +197,19 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--delay", type=float, default=0.025, help="seconds one way")
-    arguments.add_argument("--inside", nargs=3, type=Path, help=argparse.SUPPRESS)
+    arguments.add_argument("--files", type=int, default=100)
+    arguments.add_argument("--bytes", type=int, default=4330, help="of each file")
+    arguments.add_argument("--inside", nargs=4, type=Path, help=argparse.SUPPRESS)
     chosen = arguments.parse_args()
     if chosen.inside:
-        measure(Desk(*chosen.inside, chosen.delay), chosen.rounds)
+        folder, profile, openssh, scratch = chosen.inside
+        measure(Desk(folder, profile, openssh, scratch, chosen), chosen)
         sys.stdout.flush()
         os._exit(0)  # the proxy's thread needs no good-bye
     if reason := missing():
         print(f"a submit at a distance is not measured: {reason}")
         return
-    with client(chosen.rounds, chosen.delay) as words:
+    with client(sys.argv[1:]) as words:
         subprocess.run(words, check=True)
 
 

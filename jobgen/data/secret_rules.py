@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from fnmatch import fnmatchcase, translate
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import NamedTuple
 
@@ -86,7 +86,10 @@ def has_token(text: str) -> bool:
 
     Shorter tokens count than in ``find_tokens``, and examples do.
     """
-    return bool(_short_pattern().search(text))
+    content = text.encode("utf-8", "surrogateescape")
+    # most values begin no token, and to compile the pattern takes longer than to look for that
+    possible = b"-----BEGIN" in content or any(kind.start in content for kind in _kinds())
+    return possible and bool(_short_pattern().search(text))
 
 
 def name_kind(path: str, is_directory: bool) -> str:
@@ -159,8 +162,9 @@ class _Names(NamedTuple):
 
     exact: dict[str, str]
     endings: dict[str, str]
-    others: tuple[tuple[re.Pattern[str], str], ...]
-    any_other: re.Pattern[str]
+    others: tuple[tuple[str, str], ...]
+    parts: frozenset[str]
+    """One of these stands in every name that one of ``others`` matches."""
 
     def kind(self, path: str, *, is_directory: bool) -> str:
         words = path.split("/")
@@ -173,23 +177,24 @@ class _Names(NamedTuple):
         name = words[-1]
         if name.endswith(tuple(self.endings)):
             return next(kind for ending, kind in self.endings.items() if name.endswith(ending))
-        if not self.any_other.match(name):
+        if not any(part in name for part in self.parts):
             return ""
-        return next(kind for pattern, kind in self.others if pattern.match(name))
+        return next((kind for pattern, kind in self.others if fnmatchcase(name, pattern)), "")
 
 
 @cache
 def _names() -> _Names:
     exact: dict[str, str] = {}
     endings: dict[str, str] = {}
-    others: list[tuple[re.Pattern[str], str]] = []
+    others: list[tuple[str, str]] = []
     for row in rows("secret_files.csv"):
         pattern, kind = row["pattern"], row["what"]
         if not re.search(r"[*?[]", pattern):
             exact[pattern.lower()] = kind
         elif re.search(r"[*?[]", pattern[1:]):
-            others.append((re.compile(translate(pattern)), kind))
+            others.append((pattern, kind))
         else:
             endings[pattern[1:].lower()] = kind
-    any_other = re.compile("|".join(pattern.pattern for pattern, _ in others))
-    return _Names(exact, endings, tuple(others), any_other)
+    # the longest literal part of each: to compile the patterns takes longer than most commands
+    parts = frozenset(max(re.split(r"\[[^]]*\]|[*?]", p), key=len) for p, _ in others)
+    return _Names(exact, endings, tuple(others), parts)

@@ -29,12 +29,51 @@ then piece() { dd if="$1" bs=65536 skip="$2" count="$3" $gnu,fullblock; }
 fi
 """
 
+# $1 nonce; on stdin "START COUNT SIZE PATH" lines and a last one. One process for all files where
+# there is perl, else one for each.
+_PIECES = (
+    _PIECE
+    + r"""
+pieces() {
+  while IFS= read -r line; do
+    printf '\n%s %s\n' "$1" "$line"
+    path=${line#* * * }
+    start=${line%% *}; rest=${line#* }; count=${rest%% *}
+    if [ "$path" != "$line" ] && [ "$count" != 0 ]; then piece "$path" "$start" "$count"; fi
+  done
+}
+if [ "$(perl -e 'print 1' 2>/dev/null)" = 1 ]; then pieces() {
+  perl -e '
+    $nonce = shift;
+    while (<STDIN>) {
+      chomp;
+      print "\n$nonce $_\n";
+      my ($start, $left, $size, $path) = split / /, $_, 4;
+      next unless defined $path && $left;
+      my $file;
+      unless (open($file, "<:raw", $path) && sysseek($file, $start, 0)) {
+        print STDERR "$path: $!\n";
+        next;
+      }
+      while ($left) {
+        my $got = sysread($file, my $data, $left < 262144 ? $left : 262144);
+        print STDERR "$path: $!\n" unless defined $got;
+        last unless $got;
+        print $data;
+        $left -= $got;
+      }
+    }' "$1"
+}
+fi
+"""
+)
+
 # $1 directory, $2 nonce, $3 limit, $4 backlog, $5 overlap; on stdin "OFFSET PATH" lines and a last
 # "-". Prints "START COUNT SIZE PATH" and COUNT bytes for each file, then
 # "end:FILES:SKIPPED:MORE:CODE" with the exit code of find; "none" for a directory that cannot be
 # entered. Complaints go to stderr.
 _TAIL = (
-    _PIECE
+    _PIECES
     + r"""
 newline='
 '
@@ -80,12 +119,7 @@ fi
       if (give[i]) printf "%.0f %.0f %.0f %s\n", from[i], give[i], of[i], name[i]
     }
     printf "end:%d:%d:%d:%d\n", files, skipped, (waiting > 0), code
-  }' | while IFS= read -r line; do
-  printf '\n%s %s\n' "$2" "$line"
-  path=${line#* * * }
-  start=${line%% *}; rest=${line#* }; count=${rest%% *}
-  if [ "$path" != "$line" ] && [ "$count" != 0 ]; then piece "$path" "$start" "$count"; fi
-done
+  }' | pieces "$2"
 """
 )
 

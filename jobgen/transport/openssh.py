@@ -35,6 +35,13 @@ _OPTIONS = (
     "ServerAliveCountMax=3",
 )
 
+_GCM = "aes128-gcm@openssh.com,aes256-gcm@openssh.com"
+_CTR = "aes128-ctr,aes192-ctr,aes256-ctr"
+_DEFAULT_CIPHERS = (
+    # OpenSSH 10.0 and later, and 6.7 to 9.9
+    f"chacha20-poly1305@openssh.com,{_GCM},{_CTR}",
+    f"chacha20-poly1305@openssh.com,{_CTR},{_GCM}",
+)
 _OFF = ("no", "off", "false")
 
 # ssh's words, the code, and what to do; the first that is found decides
@@ -101,7 +108,8 @@ class OpensshTransport(Session):
         _refuse_unchecked_jumps(target)
         self._pinned = _pinned(target, login.fingerprint) if login.fingerprint else None
         person = Terminal(say).there
-        self._program = SshProgram(_words(login, person, self._pinned), own_session=False)
+        words = _words(login, person, self._pinned, _prefer_ciphers(target.ciphers))
+        self._program = SshProgram(words, own_session=False)
         super().__init__(self._program, target.label)
         try:
             self.call(":", deadline=_WITH_PERSON if person else 3 * target.connect_timeout)
@@ -116,10 +124,21 @@ class OpensshTransport(Session):
             self._pinned.unlink(missing_ok=True)
 
 
-def _words(login: Login, person: bool, pinned: Path | None) -> list[str]:
+def _prefer_ciphers(ciphers: str) -> tuple[str, ...]:
+    """The option that puts AES-GCM first, where nobody has chosen: with the instructions that
+    processors have for it, a large upload takes up to a third less time than with ChaCha20."""
+    if ciphers not in _DEFAULT_CIPHERS:
+        return ()
+    first = sorted(ciphers.split(","), key=lambda name: "gcm" not in name)
+    return (f"Ciphers={','.join(first)}",)
+
+
+def _words(
+    login: Login, person: bool, pinned: Path | None, ciphers: tuple[str, ...] = ()
+) -> list[str]:
     # Ctrl-C at the terminal is for jobgen; in a session of its own ssh could not ask there
     words = ["/bin/sh", "-c", 'trap "" INT; exec "$@"', "sh", "ssh", *list_config_options()]
-    options = list(_OPTIONS)
+    options = [*_OPTIONS, *ciphers]
     if not person:
         options.append("BatchMode=yes")
     if pinned:

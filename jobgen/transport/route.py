@@ -50,6 +50,8 @@ class Route:
     host_key_alias: str = ""
     connect_timeout: float = 15.0
     host_key_checking: str = "ask"
+    ciphers: str = ""
+    """As ssh_config lists them, or ssh's own; only of what ``ssh -G`` prints."""
 
     @property
     def known_name(self) -> str:
@@ -166,6 +168,7 @@ def build_route(host: str, options: Options) -> Route:
         host_key_alias=get_option("hostkeyalias"),
         connect_timeout=float(timeout) if timeout.isdigit() and int(timeout) else 15.0,
         host_key_checking=get_option("stricthostkeychecking", "ask"),
+        ciphers=get_option("ciphers"),
     )
 
 

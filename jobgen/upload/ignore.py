@@ -95,6 +95,8 @@ class Ignorer:
         return any(fnmatchcase(name, pattern) for pattern in self._named)
 
     def _compile(self, lines: Sequence[str]) -> _Spec:
+        if not lines:
+            return ()
         from pathspec import GitIgnoreSpec
 
         for line in lines:

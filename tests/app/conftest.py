@@ -109,6 +109,8 @@ exec {shutil.which(tool)} "$@"
         (folder / "count").touch()
         (folder / tool).write_text(body)
         (folder / tool).chmod(0o755)
+        if tool == "dd":  # which reads logs where there is no perl
+            (folder / "perl").symlink_to("/bin/false")
         monkeypatch.setenv("PATH", f"{folder}:{path}")
 
     return broken

@@ -216,6 +216,7 @@ def test_a_log_that_cannot_be_read_fails_logs_and_not_the_job(folder: Path) -> N
         f'exec {shutil.which("dd")} "$@"\n'
     )
     (folder / "dd").chmod(0o755)
+    (folder / "perl").symlink_to("/bin/false")  # dd reads logs where there is no perl
     path = f"{folder}:{os.environ['PATH']}"
     done = process("submit", "job.yaml", "-c", "local", "-f", cwd=folder, PATH=path)
     assert done.returncode == 0

@@ -100,15 +100,17 @@ def break_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
         lines = ["#!/bin/sh", f"real={shutil.which(tool)}", passed, FAILURES[failure], ""]
         (folder / tool).write_text("\n".join(lines))
         (folder / tool).chmod(0o755)
+        if tool == "dd":  # it reads the pieces where there is no perl
+            (folder / "perl").symlink_to("/bin/false")
         monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
         return connect(Login("local"))
 
     return connected
 
 
-READS = {"dd": "if=*"}
-"""The words by which dd reads a file; it reads requests too."""
-SILENT = [(tool, failure) for tool in ("awk", "dd", "cat") for failure in FAILURES]
+READS = {"dd": "if=*", "perl": "*sysread*"}
+"""The words by which they read a file; dd reads requests too, and perl is tried before."""
+SILENT = [(tool, failure) for tool in ("awk", "dd", "perl", "cat") for failure in FAILURES]
 LOUD = [(tool, failure) for tool in ("find", "stat") for failure in ("fails", "killed", "cut")]
 """The two write a line a file: one that is missing is missed only by the exit code."""
 

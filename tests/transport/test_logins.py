@@ -256,6 +256,24 @@ def test_a_configuration_that_ssh_cannot_read_is_said(client: Client, backend: s
     assert "NoSuchKeyword" in str(error) or "nosuchkeyword" in str(error)
 
 
+@pytest.mark.parametrize(
+    ("backend", "line", "used"),
+    [
+        ("paramiko", "", "aes128-gcm@openssh.com"),
+        ("openssh", "", "aes128-gcm@openssh.com"),
+        ("openssh", "Ciphers aes256-ctr", "aes256-ctr"),
+    ],
+)
+def test_the_fastest_cipher_is_used_unless_the_user_chose_one(
+    new_sshd: Callable[..., Sshd], client: Client, backend: str, line: str, used: str
+) -> None:
+    server = new_sshd("server", "LogLevel DEBUG1")
+    client.host("login", server, *([line] if line else []))
+    client.knows(server.known_line())
+    works(Login(backend, "login"))  # type: ignore[arg-type]
+    assert f"kex: client->server cipher: {used} " in server.log
+
+
 def test_a_server_with_weak_ciphers_only_is_refused(
     new_sshd: Callable[..., Sshd], client: Client
 ) -> None:
