@@ -215,8 +215,9 @@ def test_a_log_that_cannot_be_read_fails_logs_and_not_the_job(folder: Path) -> N
         "case $1 in if=*.1.out) echo broken >&2; exit 1 ;; esac\n"
         f'exec {shutil.which("dd")} "$@"\n'
     )
-    (folder / "dd").chmod(0o755)
-    (folder / "perl").symlink_to("/bin/false")  # dd reads logs where there is no perl
+    (folder / "perl").write_text("#!/bin/sh\nexit 1\n")  # dd reads logs where there is no perl
+    for tool in ("dd", "perl"):
+        (folder / tool).chmod(0o755)
     path = f"{folder}:{os.environ['PATH']}"
     done = process("submit", "job.yaml", "-c", "local", "-f", cwd=folder, PATH=path)
     assert done.returncode == 0
