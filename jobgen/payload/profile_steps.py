@@ -16,7 +16,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from wrapped_program import become  # type: ignore[import-not-found]
+# a __pycache__ beside it would be a change of bundle/, after which no start is allowed
+kept, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+from wrapped_program import become  # type: ignore[import-not-found]  # noqa: E402
+
+sys.dont_write_bytecode = kept
 
 FIRST, LAST = (int(word) for word in os.environ["JOBGEN_PROFILE_STEPS"].split("-"))
 RANKS = os.environ["JOBGEN_PROFILE_RANKS"].split(",")

@@ -18,7 +18,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from wrapped_program import become  # type: ignore[import-not-found]
+# a __pycache__ beside it would be a change of bundle/, after which no start is allowed
+kept, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+from wrapped_program import become  # type: ignore[import-not-found]  # noqa: E402
+
+sys.dont_write_bytecode = kept
 
 EVERY = 5.0
 """Seconds between two questions to all ranks: each is a small all-reduce."""

@@ -82,3 +82,18 @@ def test_it_goes_together_with_the_wrapper_that_saves(tmp_path: Path) -> None:
     env = {"JOBGEN_STOP_FILE": "stop", "JOBGEN_STOPPED_FILE": "stopped"}
     run(tmp_path, "2-3", 4, "save_on_stop.py", **env)
     assert len(list((tmp_path / "profile").iterdir())) == 1
+
+
+def test_nothing_is_written_beside_the_scripts(tmp_path: Path) -> None:
+    (tmp_path / "bundle").mkdir()
+    (tmp_path / "empty.py").touch()
+    for name in ("profile_steps.py", "save_on_stop.py", "wrapped_program.py"):
+        script = tmp_path / "bundle" / name
+        script.write_bytes((SCRIPTS / name).read_bytes())
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    asked = {"JOBGEN_PROFILE_STEPS": "2-3", "JOBGEN_PROFILE_RANKS": "0"}
+    asked |= {name: str(tmp_path / "x") for name in ("JOBGEN_STOP_FILE", "JOBGEN_STOPPED_FILE")}
+    for name in ("profile_steps.py", "save_on_stop.py"):
+        words = [sys.executable, str(tmp_path / "bundle" / name), "empty.py"]
+        subprocess.run(words, cwd=tmp_path, env={**env, **asked}, check=True)
+    assert not (tmp_path / "bundle" / "__pycache__").exists()
