@@ -86,10 +86,9 @@ def has_token(text: str) -> bool:
 
     Shorter tokens count than in ``find_tokens``, and examples do.
     """
-    content = text.encode("utf-8", "surrogateescape")
     # most values begin no token, and to compile the pattern takes longer than to look for that
-    possible = b"-----BEGIN" in content or any(kind.start in content for kind in _kinds())
-    return possible and bool(_short_pattern().search(text))
+    starts = ("-----BEGIN", *(kind.start.decode() for kind in _kinds()))
+    return any(start in text for start in starts) and bool(_short_pattern().search(text))
 
 
 def name_kind(path: str, is_directory: bool) -> str:

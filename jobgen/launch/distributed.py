@@ -14,7 +14,7 @@ from jobgen.model.launchers import get_facts
 from jobgen.shell.conditions import names_rank
 
 if TYPE_CHECKING:
-    from jobgen.shell.programs import StartedProgram
+    from jobgen.shell.started_program import StartedProgram
 
 _HELPERS = re.compile(
     "build|check|clean(up)?|collect|consolidate|conver(t|sion)|copy|count|create|download|env|export"

@@ -11,8 +11,8 @@ from jobgen.model.launchers import DEFAULT, LAUNCHERS
 from jobgen.wording import join_words
 
 if TYPE_CHECKING:
-    from jobgen.shell.programs import StartedProgram
     from jobgen.shell.simple_commands import SimpleCommand
+    from jobgen.shell.started_program import StartedProgram
 
 
 class RankStart(NamedTuple):

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from jobgen.model.container import check_image, check_mount
 from jobgen.model.form import Refusal
-from jobgen.shell.programs import StartedProgram, read_started
+from jobgen.shell.programs import read_started
+from jobgen.shell.started_program import StartedProgram
 
 _CONTAINERS: Mapping[str, str] = {
     **dict.fromkeys(("docker", "podman", "nerdctl"), "docker"),

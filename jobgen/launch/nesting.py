@@ -13,7 +13,7 @@ from jobgen.model.launchers import DEFAULT, LAUNCHERS, get_facts
 
 if TYPE_CHECKING:
     from jobgen.model.loaded import PlacedProgram
-    from jobgen.shell.programs import StartedProgram
+    from jobgen.shell.started_program import StartedProgram
 
 _WHOLE_JOB = frozenset({"srun", "mpirun", "jsrun", "aprun", "horovodrun", "flux"})
 """Launchers that start the ranks of all nodes at once."""

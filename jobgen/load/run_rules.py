@@ -10,8 +10,8 @@ from jobgen.load.tree import Path, Tree, join_path
 from jobgen.model.loaded import PlacedProgram
 from jobgen.model.units import clip
 from jobgen.shell import list_names
-from jobgen.shell.programs import StartedProgram
 from jobgen.shell.script_variables import find_arguments
+from jobgen.shell.started_program import StartedProgram
 
 if TYPE_CHECKING:
     from jobgen.model.cluster import ClusterProfile

@@ -13,8 +13,9 @@ from typing import Any
 from jobgen.errors import Diagnostic, Place, Severity
 from jobgen.model.loaded import Assignment, PlacedProgram
 from jobgen.model.units import clip
-from jobgen.shell.programs import StartedProgram, read_started
+from jobgen.shell.programs import read_started
 from jobgen.shell.simple_commands import Script, read_script
+from jobgen.shell.started_program import StartedProgram
 from jobgen.source import Source
 
 Path = tuple[str | int, ...]

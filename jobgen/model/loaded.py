@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 from jobgen.errors import Diagnostic, Place
 
 if TYPE_CHECKING:
-    from jobgen.shell.programs import StartedProgram
+    from jobgen.shell.started_program import StartedProgram
 
 M = TypeVar("M")
 

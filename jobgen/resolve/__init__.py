@@ -21,6 +21,7 @@ from jobgen.model.plan import (
     Setting,
     Shape,
     Step,
+    StopPlan,
 )
 from jobgen.resolve import (
     binding,
@@ -95,13 +96,11 @@ def examine(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
     except Invalid as error:
         wrong += error.problems
     saves = saving.plan_saving(look, size, saving.SavingInputs(warning, runs, trained.saves), sized)
-    profiled = profiling_steps.plan_profile(look, size, saves.runs, trained.saves.framework, sized)
-    saves = saves._replace(runs=profiled.runs)
-    trained = trained._replace(parts=(*trained.parts, profiled.part))
-    parts = (*trained.parts, saves.part)
+    traced = profiling_steps.plan_profile(look, size, saves.runs, trained, sized)
+    parts = (*trained.parts, saves.part, traced.part)
     checked = (*checks.run_checks(look, size), *(c for part in parts for c in part.checks))
     if not blocked:
-        decided = _Decided(size, launcher, saves, trained, checked)
+        decided = _Decided(size, launcher, saves.stop, traced.runs, trained, parts, checked)
         try:
             plan = _decide(look, decided, sized)
         except Invalid as error:
@@ -122,15 +121,16 @@ class _Decided(NamedTuple):
 
     size: Shape
     launcher: Setting
-    saves: saving.Saving
+    warning: StopPlan | None
+    runs: program.Program
     trained: training.Trained
+    parts: tuple[Part, ...]
     checks: tuple[PlanCheck, ...]
 
 
 def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
     """The rest of the decisions. Raises Invalid where they contradict each other."""
-    size, launcher, saves, trained, checked = decided
-    warning, runs = saves.stop, saves.runs
+    size, launcher, warning, runs, trained, planned, checked = decided
     starts = launch(launcher.value, _request(look, size, launcher, trained.launcher))
     watched, watching = monitor_settings.configure_monitor(look, size, sized)
     parts = (
@@ -139,8 +139,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         configure_network(look.cluster, size, look.cite_cluster),
         container_command.expose_hcas(look, size),
         binding.bind_ranks(look, size, sized),
-        *trained.parts,
-        saves.part,
+        *planned,
         starts.part,
         preflighting.choose_scripts(look, size, sized),
         watching,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jobgen.model.train import Train
     from jobgen.shell import Word
     from jobgen.shell.lexer import ShellWord
-    from jobgen.shell.programs import StartedProgram
+    from jobgen.shell.started_program import StartedProgram
     from jobgen.strategy import Strategy
 
 CONTRADICTION = "J255"

@@ -9,10 +9,9 @@ from jobgen.model.plan import Part, PlanCheck, Setting, Shape
 from jobgen.resolve import program
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.shape import Sized
+from jobgen.resolve.training import Trained
 
 SCRIPT = "profile_steps.py"
-OWN = ("megatron",)
-"""Frameworks that are told by options of their own."""
 
 
 class Profiled(NamedTuple):
@@ -23,7 +22,7 @@ class Profiled(NamedTuple):
 
 
 def plan_profile(
-    look: Inputs, shape: Shape, runs: program.Program, framework: str, sized: Sized
+    look: Inputs, shape: Shape, runs: program.Program, trained: Trained, sized: Sized
 ) -> Profiled:
     """The program with the script before it; a failed check where that cannot be."""
     asked = look.job.train.profile if look.job.train else None
@@ -39,7 +38,7 @@ def plan_profile(
         return Profiled(runs, Part("profile", checks=(check,)))
     ranks = ",".join(map(str, asked.ranks))
     sized.decide("profile", f"steps {asked.steps} of ranks {ranks}", "torch.profiler traces", place)
-    if framework in OWN:
+    if trained.traces_itself:
         return Profiled(runs)
     wrapped = program.wrap(runs, SCRIPT)
     if wrapped is None:

@@ -15,7 +15,7 @@ from jobgen.resolve.inputs import Inputs
 if TYPE_CHECKING:
     from jobgen.model.job import JobSpec
     from jobgen.model.loaded import Loaded
-    from jobgen.shell.programs import StartedProgram
+    from jobgen.shell.started_program import StartedProgram
 
 _MOST_FILES = 1_000
 """So many names are compared with that of a missing file."""

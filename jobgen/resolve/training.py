@@ -51,6 +51,8 @@ class Trained(NamedTuple):
     saves: Saves = Saves()
     estimate: Estimate | None = None
     planner_request: PlannerRequest | None = None
+    traces_itself: bool = False
+    """Whether the framework is told by options of its own which steps to trace."""
 
 
 def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized: Sized) -> Trained:
@@ -122,7 +124,16 @@ def plan_training(look: Inputs, size: Shape, launcher: str, runs: Program, sized
     checks = (*fits, *layout, *clashes, *values, *unread, *folders)
     part = Part(NAME, env=made.env, files=made.files, notes=(*configured, *notes), checks=checks)
     saves = Saves(decided.framework, made.saves, made.signal)
-    return Trained((part,), made.args, made.launcher, made.chosen, saves, estimate, request)
+    return Trained(
+        (part,),
+        made.args,
+        made.launcher,
+        made.chosen,
+        saves,
+        estimate,
+        request,
+        made.traces_itself,
+    )
 
 
 def _check_untrained(look: Inputs, size: Shape, launcher: str) -> Trained:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from jobgen.model.job import JobSpec
     from jobgen.model.loaded import Loaded
     from jobgen.shell import Word
-    from jobgen.shell.programs import StartedProgram
+    from jobgen.shell.started_program import StartedProgram
 
 UNREAD = "J256"
 FILES = {

@@ -16,7 +16,7 @@ from jobgen.shell.lexer import ShellWord
 from jobgen.shell.script_variables import DECLARING, switches_option
 
 if TYPE_CHECKING:
-    from jobgen.shell.programs import StartedProgram
+    from jobgen.shell.started_program import StartedProgram
 
 _DEFAULTED = re.compile(r"\$\{[A-Za-z_]\w*:?[-=]([^${}`\"']*)\}", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)

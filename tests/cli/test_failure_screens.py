@@ -9,7 +9,7 @@ import pytest
 from jobgen.app.jobs import Happening, RunView
 from jobgen.cli.layout import measure
 from jobgen.cli.output import Ink
-from jobgen.cli.screens import jobs
+from jobgen.cli.screens import job_state, jobs
 from jobgen.model.cause import CauseKind, Doubt, FailureCause
 from jobgen.model.record import JobId, JobState, Login, RunRecord, Site
 
@@ -131,5 +131,5 @@ def test_json_has_the_cause_in_words_too() -> None:
 
 
 def test_a_list_shows_the_cause_that_is_known() -> None:
-    assert jobs.draw_info(run(cause())) == "KeyError: 'a', exit code 1"
-    assert jobs.draw_info(run()) == "exit code 1"
+    assert job_state.draw_info(run(cause())) == "KeyError: 'a', exit code 1"
+    assert job_state.draw_info(run()) == "exit code 1"

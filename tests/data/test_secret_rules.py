@@ -129,3 +129,7 @@ def test_a_file_of_this_name_is_none(path: str) -> None:
 @pytest.mark.parametrize("path", ["token", "secrets", "credentials", "hub", "shadow", "gcloud"])
 def test_a_package_of_this_name_is_none(path: str) -> None:
     assert not name_kind(path, is_directory=True)
+
+
+def test_text_that_no_file_can_hold_is_no_token() -> None:
+    assert not has_token("half of a character: \ud800")

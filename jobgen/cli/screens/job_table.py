@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.layout import align, clip, format_span, measure
 from jobgen.cli.output import Ink, defuse
-from jobgen.cli.screens.jobs import (
+from jobgen.cli.screens.job_state import (
     GOING,
     compute_elapsed,
     draw_info,
-    dump_job,
     get_style,
     is_old,
     name_state,
 )
+from jobgen.cli.screens.jobs import dump_job
 from jobgen.model.record import RunRecord
 from jobgen.shell import split_lines
 

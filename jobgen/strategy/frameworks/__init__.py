@@ -69,6 +69,8 @@ class Configured(NamedTuple):
     wrapper of it, the framework at a signal, or nobody before its next interval."""
     signal: str = "TERM"
     """The signal at which the framework saves, where it does."""
+    traces_itself: bool = False
+    """Whether the options tell it which steps to trace, and nothing else has to."""
 
 
 class _Module(Protocol):

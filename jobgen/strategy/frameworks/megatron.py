@@ -64,6 +64,7 @@ def configure(request: FrameworkRequest) -> Configured:
         notes=tuple(_notes(request)),
         saves="signal",
         signal=_exit_signal(request.run_args),
+        traces_itself=True,
     )
 
 
