@@ -66,7 +66,8 @@ def find_leaks(
 def _leaks(world: World, manifest: Manifest, texts: Mapping[str, bytes]) -> Iterator[Diagnostic]:
     for entry in manifest.files:
         content = None if entry.path in manifest.named else read_file(manifest, entry)
-        if content is not None:
+        # most files hold none, and to name each of many takes longer than to search it
+        if content is not None and next(_list_tokens(content), None):
             name = entry.path.rpartition("/")[2]
             rule = f"workdir: {{ignore: ['!{name}']}}"
             otherwise = f"leave the file out; to upload it as it is, {rule}"
@@ -81,12 +82,18 @@ def _leaks(world: World, manifest: Manifest, texts: Mapping[str, bytes]) -> Iter
 
 def find_tokens_in(content: bytes, label: str, otherwise: str) -> Iterator[Diagnostic]:
     """A problem for each private key and token of a text; none for a binary file."""
+    for line, what in _list_tokens(content):
+        article = "an" if what[0] in "AEIOU" else "a"
+        message = f"{article} {what} would be uploaded with this file"
+        hint = f"pass it with secrets: [NAME], or {otherwise}"
+        yield Diagnostic("J197", message, Place(label, line), hint)
+
+
+def _list_tokens(content: bytes) -> Iterator[tuple[int, str]]:
+    """The line of each private key and token of a text, and what it is."""
     if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         content = content.decode("utf-16", "replace").encode()
     if b"\0" in content[:_TEXT]:
         return
     for token in find_tokens(content):
-        place = Place(label, content.count(b"\n", 0, token.start) + 1)
-        article = "an" if token.what[0] in "AEIOU" else "a"
-        message = f"{article} {token.what} would be uploaded with this file"
-        yield Diagnostic("J197", message, place, f"pass it with secrets: [NAME], or {otherwise}")
+        yield content.count(b"\n", 0, token.start) + 1, token.what

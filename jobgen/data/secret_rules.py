@@ -98,7 +98,7 @@ def name_kind(path: str, is_directory: bool) -> str:
         return _names().kind(path, is_directory=True)
     folder, slash, name = path.rpartition("/")
     original = _name_original(name)
-    names = (path, f"{folder}{slash}{original}")
+    names = (path,) if original == name else (path, f"{folder}{slash}{original}")
     kind = next(filter(None, (_names().kind(name, is_directory=False) for name in names)), "")
     harmless = original.endswith(_PROGRAM) or any(fnmatchcase(original, p) for p in _HARMLESS)
     return "" if harmless else kind

@@ -106,7 +106,7 @@ def read(root: Path, entry: Entry, grown: set[str] | None = None) -> Iterator[by
     try:
         # since the scan the file may have become a link to somewhere else, or a pipe
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(root / entry.path, flags)
+        descriptor = os.open(f"{root}/{entry.path}", flags)
     except OSError as error:
         raise _changed(entry, f"it cannot be read: {error.strerror}") from error
     try:
