@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -58,6 +59,20 @@ class World:
         """Print once, not once per rank."""
         if self.rank == 0:
             print(text, flush=True)
+
+
+def leave() -> None:
+    """End the process group, and under gloo the process.
+
+    DeepSpeed keeps the groups, and so gloo's threads: Python aborts if one of them frees a tensor
+    while it ends (see above). So it does not end by itself.
+    """
+    gloo = dist.get_backend() == "gloo"
+    dist.destroy_process_group()
+    if gloo:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def decided() -> dict[str, Any]:

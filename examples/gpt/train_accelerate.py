@@ -34,6 +34,7 @@ from run import (
     arguments,
     decided,
     join,
+    leave,
     sizes,
     training,
 )
@@ -52,6 +53,8 @@ def main() -> None:
     # DDP is freed when train returns. Were it freed after the process group, it would end gloo's
     # threads itself and hold Python's lock, which a thread that frees a tensor waits for: a hang
     train(args, world)
+    if PartialState().distributed_type is DistributedType.DEEPSPEED:
+        leave()
     dist.destroy_process_group()
 
 

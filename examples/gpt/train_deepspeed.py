@@ -25,7 +25,7 @@ from deepspeed import DeepSpeedEngine
 from deepspeed.accelerator import get_accelerator
 from gpt import GPT, Order, Windows, loss_of, micro_batches, recompute
 from measure import Report, zero_gradients, zero_masters
-from run import Batches, Checkpoints, Plan, Progress, World, arguments, join, sizes, training
+from run import Batches, Checkpoints, Plan, Progress, World, arguments, join, leave, sizes, training
 from torch import Tensor, nn
 from torch.utils.cpp_extension import _get_build_directory
 
@@ -81,14 +81,7 @@ def main() -> None:
         loss = step(engine, batches, report)
         report.step(world.mean(loss), float(engine.get_global_grad_norm() or 0))
     report.end(engine.optimizer.optimizer, zero_masters(engine))
-    gloo = dist.get_backend() == "gloo"
-    dist.destroy_process_group()
-    if gloo:
-        # DeepSpeed keeps the groups, and so gloo's threads: Python aborts if one of them frees a
-        # tensor while it ends (see run.py). So it does not end by itself
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+    leave()
 
 
 def config(checkpoints: Checkpoints, world: World) -> dict[str, Any]:

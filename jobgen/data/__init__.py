@@ -84,6 +84,12 @@ class Code(NamedTuple):
     wrong: str
     right: str
 
+    @property
+    def examples(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """The two examples with their labels: lines of a file, or what fails and how to fix it."""
+        labels = ("Fails", "Fix") if self.code.startswith("J4") else ("Wrong", "Right")
+        return (labels[0], self.wrong), (labels[1], self.right)
+
 
 Use = Literal["", "needless", "deprecated", "internal", "tuning", "debug", "launcher"]
 _USES: Mapping[str, Use] = {

@@ -26,6 +26,7 @@ from jobgen.submission.states import (
     State,
 )
 from jobgen.submission.transitions import step
+from jobgen.wording import count
 
 if TYPE_CHECKING:
     from jobgen.model.bundle import Bundle
@@ -148,7 +149,9 @@ def rehearse(record: RunRecord, plan: Plan, bundle: Bundle, *, uploads: int) -> 
     directory = f"{record.site.root}/{record.folder}"
     upload, start = _rehearse_scripts(run, directory)
     files = list_run_files(record, bundle)
-    sent = f"{len(files)} files" + (f" and {uploads} of src/" if uploads else "")
+    rendered = len(bundle.files)
+    src = f"src/ ({count(uploads, 'file')}), " if uploads else ""
+    sent = f"{src}{count(rendered, 'rendered file')} and {len(files) - rendered} for submitting"
     names = ", ".join(plan.secrets)
     hidden = f"{names} (values hidden) to {directory}/{SECRETS_FILE}, mode 0600"
     return DryRun(

@@ -62,11 +62,11 @@ def test_a_notebook_that_another_jobgen_holds(
     monkeypatch.setattr(database, "BUSY", 0.1)
     world.ledger.path.parent.mkdir(parents=True)
     database.open_database(world.ledger.path, create=True).close()
-    assert verdicts(world)["client.ledger"].status == "ok"
+    assert verdicts(world)["client.runs"].status == "ok"
     world.ledger.close()
     other = sqlite3.connect(world.ledger.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    held = verdicts(world)["client.ledger"]
+    held = verdicts(world)["client.runs"]
     other.close()
     world.ledger.close()
     assert held.status == "failed"
@@ -76,7 +76,7 @@ def test_a_notebook_that_another_jobgen_holds(
 def test_a_notebook_that_is_none(world: World) -> None:
     world.ledger.path.parent.mkdir(parents=True)
     world.ledger.path.write_bytes(b"no database at all, and long enough to be looked at" * 99)
-    found = verdicts(world)["client.ledger"]
+    found = verdicts(world)["client.runs"]
     assert (found.status, found.code) == ("failed", "J434")
     assert ".damaged" in found.fix
 

@@ -67,7 +67,7 @@ def _codes(found: Explained, ink: Ink) -> str:
     parts += [
         fold(p.replace("\n", " "), min(ink.width, _WIDEST)) + "\n" for p in code.why.split("\n\n")
     ]
-    for label, text in (("Wrong", code.wrong), ("Right", code.right)):
+    for label, text in code.examples:
         if text:
             parts.append(f"{label}:\n{textwrap.indent(text, '    ')}\n")
     return "\n".join(parts)

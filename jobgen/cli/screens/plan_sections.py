@@ -107,7 +107,8 @@ def draw_reason(decision: Decision[Any]) -> str:
 
 
 def _join_reason(why: str, place: Place) -> str:
-    return defuse(f"{why} ({place})" if why and place.file else why or place)
+    named = place.file and place.kind != "rule"  # the name of a rule is for --json
+    return defuse(f"{why} ({place})" if why and named else why or place)
 
 
 def _draw_steps(preview: Preview, ink: Ink) -> str:

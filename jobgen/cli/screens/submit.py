@@ -68,7 +68,9 @@ def _steps(dry: DryRun, ink: Ink, *, scripts: bool) -> str:
 def _files(dry: DryRun, ink: Ink) -> str:
     rows = [(defuse(path), format_size(length)) for path, length in dry.files]
     title = ink("strong", "Files of the run directory")
-    return f"{title}  {count(len(rows), 'file')} beside src/\n{align(rows, indent='  ')}"
+    ours = sum(path.startswith("bundle/") for path, _ in dry.files)
+    said = f"{count(ours, 'rendered file')} and {len(rows) - ours} for submitting, beside src/"
+    return f"{title}  {said}\n{align(rows, indent='  ')}"
 
 
 def dump_dry_run(ready: PreparedJob, dry: DryRun) -> dict[str, Any]:

@@ -90,11 +90,11 @@ def _state(machine: ClientMachine) -> Verdict:
     return succeed(found)
 
 
-def _ledger(machine: ClientMachine) -> Verdict:
+def _runs(machine: ClientMachine) -> Verdict:
     if machine.ledger is not None:
         return fail(machine.ledger.message, machine.ledger.hint, "J434")
     runs = f"{count(machine.runs, 'run')}, not locked" if machine.runs else "no runs yet"
-    return succeed(f"run database: {runs}")
+    return succeed(f"run database with {runs}" if machine.runs else "no run database yet")
 
 
 def _config(machine: ClientMachine) -> Verdict:
@@ -174,7 +174,7 @@ def _torch(machine: ClientMachine) -> Verdict:
 ROWS: tuple[CheckRow[ClientMachine], ...] = (
     CheckRow("client.version", "jobgen, Python and paramiko fit together", _version),
     CheckRow("client.state", "the folder of the run database is writable and has room", _state),
-    CheckRow("client.ledger", "the run database is readable and not locked", _ledger),
+    CheckRow("client.runs", "the run database is readable and not locked", _runs),
     CheckRow("client.config", "only you can change your profiles", _config),
     CheckRow("client.clock", "the clock is plausible", _clock),
     CheckRow("client.ssh", "ssh is installed", _ssh),

@@ -51,7 +51,7 @@ def test_all_is_well() -> None:
         ({"state": FINE._replace(free=1 << 20)}, "client.state", "failed", "1 MiB free"),
         ({"state": FINE._replace(free=500 << 20)}, "client.state", "warning", "500 MiB free"),
         ({"state": FINE._replace(kind="nfs4")}, "client.state", "ok", "on nfs4"),
-        ({"ledger": Diagnostic("J000", "held", hint="wait")}, "client.ledger", "failed", "wait"),
+        ({"ledger": Diagnostic("J000", "held", hint="wait")}, "client.runs", "failed", "wait"),
         ({"config": FINE._replace(loose=True)}, "client.config", "warning", "chmod go-w"),
         ({"now": 1.0}, "client.clock", "failed", "timedatectl"),
         ({"ssh": Answer(127)}, "client.ssh", "warning", "OpenSSH client"),
