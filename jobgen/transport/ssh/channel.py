@@ -52,10 +52,9 @@ class SshChannel:
     def _send(self, data: memoryview, timeout: float) -> int:
         self._channel.settimeout(timeout)
         taken = 0
-        packet = self._channel.out_max_packet_size
         while taken < len(data) and not self._any_ready():
             try:
-                count = self._channel.send(bytes(data[taken : taken + packet]))
+                count = self._channel.send(data[taken:])
             except TimeoutError:
                 break
             except (OSError, EOFError, paramiko.SSHException):
