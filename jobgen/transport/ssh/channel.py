@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import cast
 
 import paramiko
 
@@ -54,7 +55,8 @@ class SshChannel:
         taken = 0
         while taken < len(data) and not self._any_ready():
             try:
-                count = self._channel.send(data[taken:])
+                # it takes what fits a packet, of a memoryview without a copy
+                count = self._channel.send(cast("bytes", data[taken:]))
             except TimeoutError:
                 break
             except (OSError, EOFError, paramiko.SSHException):
