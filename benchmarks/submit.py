@@ -113,6 +113,11 @@ class Desk:
         began, ended = (marks / name for name in ("attempt.1", "rc.1"))
         return (ended.lstat().st_mtime_ns - began.lstat().st_mtime_ns) / 1e9
 
+    def by_true(self) -> float:
+        """What ssh alone takes to log in and to run nothing: the least for the ssh program."""
+        self._ssh("true")
+        return 0.0
+
     def by_scp(self) -> float:
         """A person's three commands, each with a connection of its own."""
         target = self._target()
@@ -149,11 +154,13 @@ def measure(desk: Desk, chosen: argparse.Namespace) -> None:
     ways: dict[str, tuple[int, Callable[[], float]]] = {
         "jobgen submit": (1, desk.by_paramiko),
         "jobgen submit, openssh": (1, desk.by_openssh),
+        "ssh true": (1, desk.by_true),
         "tar | ssh tar, ssh sbatch": (2, desk.by_tar),
         "ssh mkdir, scp -r, ssh sbatch": (3, desk.by_scp),
     }
+    by_hand = (desk.by_tar, desk.by_scp)
     if chosen.files > MANY:
-        ways = {label: way for label, way in ways.items() if label.startswith("jobgen")}
+        ways = {label: way for label, way in ways.items() if way[1] not in by_hand}
     found: dict[str, list[Trial]] = {label: [] for label in ways}
     desk.turned(1, desk.by_paramiko)  # not counted: the first run writes the byte code
     for turn in range(chosen.rounds):

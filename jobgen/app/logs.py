@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from jobgen.transport import Transport
 
 POLL = 0.5
-"""Seconds between two looks at growing files; lines appear within twice that."""
+"""Seconds between two looks at growing files."""
 LONGEST = 30.0
 """Seconds between two tries on a broken link, at the most."""
 
@@ -99,12 +99,13 @@ class _Session:
             while True:
                 try:
                     yield from self._reconnect()
-                    yield from self._state()
+                    if self.last_state is None:
+                        yield from self._state()
                     ended = self.record.ended
                     moved = yield from self._lines()
-                    pause = POLL
                     if ended and not moved:
                         break
+                    pause = 0.0 if ended else (yield from self._pause())
                 except Unreachable as error:
                     yield from self._broken(error)
                     pause = min(max(2 * pause, 2.0), LONGEST)
@@ -115,6 +116,16 @@ class _Session:
         yield from self.tail.follower.close(self.world.now())
         yield StreamEvent("end", jobs.describe_state(self.record), self.world.now())
         self.tail.check(self.record)
+
+    def _pause(self) -> Generator[Lines | StreamEvent, None, float]:
+        """Show what waited for its equals, ask for the state; returns the seconds that are left
+        until the next look, which neither delays."""
+        begun, due = self.world.now(), self.tail.follower.due
+        if due is not None:
+            self.world.sleep(max(0.0, min(due - begun, POLL)))
+            yield from self.tail.follower.tick(max(due, self.world.now()))
+        yield from self._state()
+        return max(0.0, min(POLL, POLL - (self.world.now() - begun)))
 
     def _reconnect(self) -> Iterator[StreamEvent]:
         if self.transport is None:

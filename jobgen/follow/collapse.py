@@ -51,9 +51,14 @@ class Window:
         self._held += len(data)
         return due + self.flush() if self._held > self._most else due
 
+    @property
+    def due(self) -> float | None:
+        """When the moment has passed; None where nothing waits."""
+        return None if self._since is None else self._since + self._seconds
+
     def take_due(self, now: float) -> list[Lines]:
         """Everything, once the moment has passed; a clock that ran backwards ends it too."""
-        if self._since is None or 0 <= now - self._since < self._seconds:
+        if self._since is None or self._since <= now < self._since + self._seconds:
             return []
         return self.flush()
 

@@ -81,6 +81,11 @@ class Follower:
             return self.tick(now)
         return self._take(file, file.assembler.feed(data), now)
 
+    @property
+    def due(self) -> float | None:
+        """When ``tick`` has lines to show; None where none wait."""
+        return self._window.due if self._window else None
+
     def tick(self, now: float) -> list[Lines]:
         """The lines whose wait is over."""
         return self._window.take_due(now) if self._window else []

@@ -61,7 +61,8 @@ stage() {
     said=$(mkdir -m 700 -- "$stage_new" 2>&1) || stage_fail "$said"
     stage_part=$stage_root/$stage_new
     trap 'rm -rf -- "$stage_part"; exit 1' HUP INT TERM
-    said=$(tar -x -m -f - -C "$stage_new" --no-same-owner --no-same-permissions 2>&1) || stage_fail "$said"
+    # GNU tar reads 10 KiB at a time otherwise; another tar does not look at the variable
+    said=$(TAR_OPTIONS=--blocking-factor=512 tar -x -m -f - -C "$stage_new" --no-same-owner --no-same-permissions 2>&1) || stage_fail "$said"
     stage_same "$stage_new" || stage_fail 'the upload arrived incomplete: its TOKEN is missing'
     [ -f "$stage_new/MANIFEST.sha256" ] || stage_fail 'the upload arrived incomplete: its MANIFEST is missing'
     # The connection authenticates every byte and tar tells of every failed write: to read a large

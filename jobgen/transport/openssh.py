@@ -3,11 +3,12 @@ certificates, and two-factor logins that somebody has answered already."""
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import tempfile
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jobgen.errors import Diagnostic, Unreachable
@@ -16,7 +17,7 @@ from jobgen.shell import split_lines
 from jobgen.transport.known_hosts import find_lines
 from jobgen.transport.pipes import PipeChannel
 from jobgen.transport.prompts import Terminal, strip_controls
-from jobgen.transport.protocol import BOOTSTRAP, Session
+from jobgen.transport.protocol import BOOTSTRAP_READY, Session
 from jobgen.transport.route import Route, find_route, list_config_options
 
 _WITH_PERSON = 240.0
@@ -86,6 +87,18 @@ _REASONS = (
 class SshProgram(PipeChannel):
     """An ``ssh`` that runs the bootstrap line."""
 
+    def __init__(self, words: Sequence[str], *, may_serve_others: bool) -> None:
+        """As a ControlMaster it ``may_serve_others``, and ends only when nobody needs it."""
+        super().__init__(words, own_session=False)
+        self._may_serve_others = may_serve_others
+
+    def close(self) -> None:
+        """End it. All answers are in, so it need not wait until the server has said goodbye."""
+        if not self._may_serve_others:
+            with contextlib.suppress(ProcessLookupError):
+                self._child.terminate()
+        super().close()
+
     def describe_end(self) -> str:
         """The last line that ssh wrote, where it has ended."""
         code, text = self.read_exit()
@@ -109,10 +122,10 @@ class OpensshTransport(Session):
         self._pinned = _pinned(target, login.fingerprint) if login.fingerprint else None
         person = Terminal(say).there
         words = _words(login, person, self._pinned, _prefer_ciphers(target.ciphers))
-        self._program = SshProgram(words, own_session=False)
+        self._program = SshProgram(words, may_serve_others=target.control_master not in _OFF)
         super().__init__(self._program, target.label)
         try:
-            self.call(":", deadline=_WITH_PERSON if person else 3 * target.connect_timeout)
+            self.await_ready(_WITH_PERSON if person else 3 * target.connect_timeout)
         except Unreachable as error:
             self.close()
             raise _explained(self._program, target) or error from None
@@ -147,7 +160,7 @@ def _words(
     words += [word for option in options for word in ("-o", option)]
     words += ["-l", login.user] if login.user else []
     words += ["-p", str(login.port)] if login.port else []
-    return [*words, "--", login.host, BOOTSTRAP]
+    return [*words, "--", login.host, BOOTSTRAP_READY]
 
 
 def _refuse_unchecked_jumps(target: Route) -> None:

@@ -32,6 +32,10 @@ from jobgen.transport import DEADLINE, Payload
 BOOTSTRAP = """exec /bin/sh -c 'read n; eval "$(dd bs=1 count=$n 2>/dev/null)"'"""
 """The remote command. No ``!``, no newline, no data: csh would misread them even in quotes."""
 
+READY = "jobgen-ready"
+BOOTSTRAP_READY = BOOTSTRAP.replace("read n", f"echo; echo {READY}; read n", 1)
+"""The remote command for a channel that cannot tell when it is there: first it prints a line."""
+
 LOOP = r"""
 jg_umask=$(umask)
 umask 077
@@ -106,6 +110,8 @@ class Session:
         self._channel = channel
         self._where = where
         self._greeted = False
+        self._before = {OUT: b"", ERR: b""}
+        """What came on each stream before the line of ``BOOTSTRAP_READY``."""
         self._ended = ""
         self.noise = b""
         self.took: Mapping[str, float] = {}
@@ -142,7 +148,7 @@ class Session:
             outgoing = self._request(nonce, script, payload)
             self._converse(outgoing, answers, time.monotonic() + deadline)
         except Lost as lost:
-            self._fail(str(lost), deadline, answers)
+            self._fail(str(lost), deadline, answers[ERR].noise or answers[OUT].noise)
         except BaseException:
             # a request half sent, an answer half read: nobody could find the next frame
             self._ended = "a call was broken off"
@@ -151,10 +157,30 @@ class Session:
         finally:
             guard.cancel()
         if not self._greeted:
-            self.noise = answers[OUT].noise + answers[ERR].noise
+            self.noise = b"".join(self._before[n] + answers[n].noise for n in (OUT, ERR))
         self._greeted = True
         code = answers[OUT].code
         return Result(255 if code is None else code, b"".join(printed), b"".join(errors))
+
+    def await_ready(self, deadline: float) -> None:
+        """Wait until ``BOOTSTRAP_READY`` has printed its line. Raises Unreachable."""
+        mark, until = f"\n{READY}\n".encode(), time.monotonic() + deadline
+        try:
+            while mark not in self._before[OUT]:
+                left = until - time.monotonic()
+                if left <= 0:
+                    raise Lost(_LATE)
+                _, received = self._channel.exchange(memoryview(b""), OUT, min(left, 1.0))
+                for stream, piece in received:
+                    self._before[stream] = (self._before[stream] + piece)[-_NOISE_KEPT:]
+                if any(not piece for _, piece in received):
+                    raise Lost("connection lost")
+        except Lost as lost:
+            self._fail(str(lost), deadline, self._before[ERR] or self._before[OUT])
+        except BaseException:
+            self._channel.abort()
+            raise
+        self._before[OUT] = self._before[OUT].partition(mark)[0]
 
     def _request(self, nonce: str, script: str, payload: Payload | None) -> Iterator[bytes]:
         text = b"%s\n#%s" % (script.encode("utf-8", "surrogateescape"), nonce.encode())
@@ -198,9 +224,9 @@ class Session:
                 late = time.monotonic() >= until
                 raise Lost(_LATE if late else "connection lost")
 
-    def _fail(self, how: str, deadline: float, answers: dict[int, ReplyStream]) -> NoReturn:
+    def _fail(self, how: str, deadline: float, noise: bytes) -> NoReturn:
         what = f"no answer within {deadline:g} s" if how == _LATE else how
-        why = self._channel.describe_end() or _noise(answers)
+        why = self._channel.describe_end() or _last_line(noise)
         self._channel.abort()
         self._ended = what
         problem = Diagnostic(
@@ -284,9 +310,8 @@ class ReplyStream:
             del self._held[:count]
 
 
-def _noise(answers: dict[int, ReplyStream]) -> str:
-    """What the other side said instead of an answer, printable, its last line."""
-    text = (answers[ERR].noise or answers[OUT].noise).decode("utf-8", "replace")
-    lines = [line for line in split_lines(text) if line.strip()]
+def _last_line(noise: bytes) -> str:
+    """The last line of what came instead of an answer, printable."""
+    lines = [line for line in split_lines(noise.decode("utf-8", "replace")) if line.strip()]
     last = lines[-1][:200] if lines else ""
     return "".join(c if c.isprintable() else "?" for c in last)

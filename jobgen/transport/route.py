@@ -52,6 +52,7 @@ class Route:
     host_key_checking: str = "ask"
     ciphers: str = ""
     """As ssh_config lists them, or ssh's own; only of what ``ssh -G`` prints."""
+    control_master: str = "no"
 
     @property
     def known_name(self) -> str:
@@ -169,6 +170,7 @@ def build_route(host: str, options: Options) -> Route:
         connect_timeout=float(timeout) if timeout.isdigit() and int(timeout) else 15.0,
         host_key_checking=get_option("stricthostkeychecking", "ask"),
         ciphers=get_option("ciphers"),
+        control_master=get_option("controlmaster", "no"),
     )
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -134,6 +135,41 @@ def test_following_goes_on_while_a_look_fails(
     assert texts(items) == ["one", "two"]
     events = [item.kind for item in items if isinstance(item, logs.StreamEvent)]
     assert events.count("unread") == 1
+
+
+def test_a_line_waits_for_a_look_and_its_equals_and_for_no_question_beside(
+    world: World, job: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on = tmp_path / "go-on"
+    script = f"echo one; until [ -e {go_on} ]; do sleep 0.1; done"
+    record = submit(world, prepare(world, job(script, "procs_per_node: 2"), "here"))
+    file = Path(record.directory) / "logs" / "0" / "0" / "local1.0.out"
+    clock, written, shown = time.time(), 0.0, 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal clock, written
+        if shown and not written:
+            written = clock
+            with file.open("a") as log:
+                log.write("two\n")
+        time.sleep(0.01)
+        clock += seconds
+
+    def observe(*words: Any) -> Any:
+        nonlocal clock
+        clock += 0.4  # a controller takes its time
+        return ask(*words)
+
+    ask = jobs.observe
+    monkeypatch.setattr(jobs, "observe", observe)
+    patient = replace(world, now=lambda: clock, sleep=sleep)
+    for item in logs.follow(patient, record.alias, View()):
+        if texts([item]) == ["one"]:
+            shown = clock
+        if texts([item]) == ["two"]:
+            shown = clock
+            go_on.touch()
+    assert written < shown < written + logs.POLL + View().window + 0.01
 
 
 def test_no_output_is_reported_with_the_state_of_the_job(

@@ -69,6 +69,7 @@ class Proxy:
         except OSError:
             return self._reset(back)
         ends = (back, forth)
+        self._last = self.up  # the greetings of the two sides cross: neither waits
         self._open |= set(ends)
         for writer in ends:
             plug = writer.get_extra_info("socket")

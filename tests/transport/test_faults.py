@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -142,6 +143,23 @@ def test_a_call_costs_one_round_trip(through: Callable[..., Proxy], backend: str
         for _ in range(5):
             transport.call("cat", Payload(1000, [bytes(1000)]))
         assert proxy.turns - before <= 6
+
+
+def test_connecting_by_ssh_costs_no_round_trip_more_than_ssh_itself(
+    through: Callable[..., Proxy], client: Client
+) -> None:
+    alone = through(delay=0.025)
+    words = ["ssh", "-F", str(client.config), "login", "echo; cat"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdout
+        assert program.stdin
+        assert program.stdout.readline() == b"\n"
+        turns = alone.turns
+    proxy = through(delay=0.025)
+    with connect(Login("openssh", "login")) as transport:
+        assert proxy.turns <= turns
+        transport.call("echo")
+        assert proxy.turns <= turns + 1
 
 
 def test_a_half_sent_upload_leaves_a_script_with_a_short_input(

@@ -390,6 +390,22 @@ def test_questions_of_the_server_are_answered_at_a_terminal(
     assert program.exitstatus == 0
 
 
+def test_a_connection_that_others_share_outlives_ours(
+    new_sshd: Callable[..., Sshd], client: Client
+) -> None:
+    server = new_sshd("server")
+    control = Path("/tmp") / f"jobgen-control-{os.getpid()}"
+    client.host("login", server, f"ControlPath {control}", "ControlMaster auto")
+    client.knows(server.known_line())
+    words = ["ssh", "-F", str(client.config), "login", "echo begun; sleep 0.3; echo done"]
+    with connect(Login("openssh", "login")) as transport:
+        transport.call(":")
+        other = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        assert other.stdout
+        assert other.stdout.readline() == "begun\n"
+    assert other.communicate()[0] == "done\n"
+
+
 def test_a_connection_that_somebody_opened_before_is_used(
     new_sshd: Callable[..., Sshd], client: Client
 ) -> None:

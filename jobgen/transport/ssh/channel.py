@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from typing import cast
 
 import paramiko
 
@@ -52,10 +53,10 @@ class SshChannel:
     def _send(self, data: memoryview, timeout: float) -> int:
         self._channel.settimeout(timeout)
         taken = 0
-        packet = self._channel.out_max_packet_size
         while taken < len(data) and not self._any_ready():
             try:
-                count = self._channel.send(bytes(data[taken : taken + packet]))
+                # it takes what fits a packet, of a memoryview without a copy
+                count = self._channel.send(cast("bytes", data[taken:]))
             except TimeoutError:
                 break
             except (OSError, EOFError, paramiko.SSHException):
