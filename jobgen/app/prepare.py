@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.app import clusters
 from jobgen.app.clusters import Profile
@@ -12,6 +12,7 @@ from jobgen.app.gathering import Gathered, gather
 from jobgen.app.world import World
 from jobgen.errors import CheckFailed, Diagnostic, Invalid, JobgenError, Missing, Severity, Unfit
 from jobgen.model.record import Site
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.catalog import Catalog, ClusterFile

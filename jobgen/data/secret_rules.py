@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cache
-from typing import NamedTuple
 
 from jobgen.data import rows
+from jobgen.named_tuple import NamedTuple
 
 MASK = "***"
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.launch.foreign_runners import describe_key
 from jobgen.model.launchers import DEFAULT, LAUNCHERS
+from jobgen.named_tuple import NamedTuple
 from jobgen.wording import join_words
 
 if TYPE_CHECKING:

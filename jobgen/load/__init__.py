@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from jobgen.errors import Diagnostic, Invalid, raise_errors
 from jobgen.load import (
@@ -24,6 +24,7 @@ from jobgen.model.cluster import ClusterProfile
 from jobgen.model.form import F, Form, Refusal
 from jobgen.model.job import JobSpec
 from jobgen.model.loaded import Loaded
+from jobgen.named_tuple import NamedTuple
 from jobgen.source import Source, scan
 
 if TYPE_CHECKING:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.launch.distributed import forms_group
 from jobgen.model.plan import PlanCheck
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.model.facts import Facts

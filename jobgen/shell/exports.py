@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell.conditions import ASSIGNED
 from jobgen.shell.lexer import ShellWord
 from jobgen.shell.script_variables import DECLARING, switches_option

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell.lexer import ShellWord
 
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*", re.ASCII)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from jobgen.data import DeepSpeedKey, deepspeed_keys
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.dsconfig.chosen import Path
 
 _MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|\n')
