@@ -236,8 +236,9 @@ def _render(
 
         return override_templates(world, plan, templates, own, standalone=standalone)
     from jobgen.render import render
+    from jobgen.render.shipped_templates import fill_shipped
 
-    return plan, render(plan, templates, standalone=standalone)
+    return plan, render(plan, templates, fill_shipped, standalone=standalone)
 
 
 _DECIDED_AGAIN = frozenset({"J208", "J215", "J217"})
