@@ -18,7 +18,6 @@ from jobgen.load import (
     substitution,
 )
 from jobgen.load.extends import extend_tree
-from jobgen.load.faults import tell
 from jobgen.load.tree import Tree, refuse_useless
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.form import F, Form, Refusal
@@ -198,6 +197,8 @@ def _formed(tree: Tree, form: type[F]) -> F | None:
     try:
         return form.read(tree.data)
     except Refusal as refusal:
+        from jobgen.load.faults import tell
+
         tell(tree, form, refusal.faults)
         return None
 
