@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from os.path import realpath  # Path.resolve raises in a loop of links before Python 3.13
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic, Invalid, Missing
+from jobgen.named_tuple import NamedTuple
 from jobgen.wording import join_words
 
 if TYPE_CHECKING:

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
+
+from jobgen.named_tuple import NamedTuple
 
 Severity = Literal["error", "warning", "note"]
 

@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +20,7 @@ from jobgen.errors import Invalid
 from jobgen.load import load_cluster, load_job
 from jobgen.model.facts import Facts
 from jobgen.render import render
+from jobgen.render import shipped_templates as shipped
 from jobgen.render.data import dump_plan
 from jobgen.resolve import resolve
 from tests.golden.cases import templates
@@ -33,6 +36,72 @@ def test_a_template_decides_nothing(name: str) -> None:
     reader = Environment(comment_start_string="<#--", comment_end_string="--#>")  # noqa: S701
     tree = reader.parse(templates()[name])
     assert not [type(n).__name__ for n in tree.find_all(DECIDES)]
+
+
+def read_with_jinja(text: str) -> list[Any]:
+    marks = {"comment_start_string": "<#--", "comment_end_string": "--#>"}
+    blocks = {"trim_blocks": True, "lstrip_blocks": True, "keep_trailing_newline": True}
+    reader = Environment(**marks, **blocks)  # type: ignore[arg-type]  # noqa: S701
+    return list(convert(reader.parse(text).body))
+
+
+def convert(body: list[nodes.Node]) -> Iterator[Any]:
+    """Jinja's tree as that of shipped_templates."""
+    for node in body:
+        match node:
+            case nodes.Output():
+                yield from convert(node.nodes)
+            case nodes.TemplateData():
+                yield node.data
+            case nodes.Name() | nodes.Getattr():
+                yield shipped._Value(path(node))
+            case nodes.If():
+                yield branch([node, *node.elif_], node.else_)
+            case nodes.For():
+                yield shipped._For(path(node.target), path(node.iter), [*convert(node.body)])
+            case nodes.With():
+                name, value = path(node.targets[0]), path(node.values[0])
+                yield shipped._With(name, value, [*convert(node.body)])
+            case nodes.Include(template=nodes.Const(value=name)):
+                yield shipped._Include(name)
+            case _:
+                pytest.fail(f"{node} in a shipped template")
+
+
+def branch(tests: list[nodes.If], otherwise: list[nodes.Node]) -> shipped._If:
+    first, *more = tests
+    last = [branch(more, otherwise)] if more else [*convert(otherwise)]
+    return shipped._If(path(first.test), [*convert(first.body)], last)
+
+
+def path(node: nodes.Expr) -> str:
+    if isinstance(node, nodes.Getattr):
+        return f"{path(node.node)}.{node.attr}"
+    assert isinstance(node, nodes.Name)
+    return node.name
+
+
+TEXTS = {
+    **templates(),
+    "indented": "{% if b %}\n c {{ d }}  {% endif %}  \n\t{% if e %} {% else %}\n{% endif %}\n",
+    "a line": "a{% if b %}{{ c }} {% endif +%}\n  {% for d in e.f %}\n{{ d.g }}\n{% endfor %}",
+    "nothing": "",
+    "all": '{% with a = b %}\n{% include "_c" %}\n{% endwith %}{% if a %}b{% elif c %}d{% endif %}',
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_a_shipped_template_is_read_as_jinja_reads_it(text: str) -> None:
+    assert repr(shipped.parse_template(text)) == repr(read_with_jinja(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{% set a = b %}", "{% if a %}", "{% endfor %}", "{% if a %}{% endfor %}", "{% if a and b %}"],
+)
+def test_what_no_shipped_template_has_is_refused_and_not_laid_out_otherwise(text: str) -> None:
+    with pytest.raises(ValueError, match=r"statement|instead of"):
+        shipped.parse_template(text)
 
 
 def with_template(text: str) -> str:

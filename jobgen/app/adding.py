@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from jobgen.app import clusters, probing
 from jobgen.app.permissions import trust_profile
@@ -15,6 +15,7 @@ from jobgen.app.world import World
 from jobgen.errors import Diagnostic, Invalid, JobgenError, Missing
 from jobgen.model.record import Login
 from jobgen.model.units import clip
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import split_lines
 from jobgen.survey import choice as choices
 from jobgen.survey import node_profile, site_profile, write

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.app.calibrating import Linked, Measured, calibrate_links
 from jobgen.app.prepare import PreparedJob, prepare
 from jobgen.app.world import World
 from jobgen.errors import Missing
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.strategy.choice.offer import Advice, Offer

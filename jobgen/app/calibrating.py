@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.app.prepare import PreparedJob
 from jobgen.app.world import World
+from jobgen.named_tuple import NamedTuple
 from jobgen.submission.program_report import ALLOCATED, EXPECTED, RESERVED, SPEED
 
 if TYPE_CHECKING:

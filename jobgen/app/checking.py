@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.app import adding, clusters, probing
 from jobgen.app.adding import ProfileRequest
 from jobgen.app.site_survey import Survey, survey, try_requests
 from jobgen.app.world import World
 from jobgen.errors import Diagnostic, Usage
+from jobgen.named_tuple import NamedTuple
 from jobgen.survey import compare, write
 from jobgen.survey.compare import Comparison
 from jobgen.survey.draft import Gap, ProfileLine

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.app.world import World
 from jobgen.errors import Diagnostic, Invalid, Missing
 from jobgen.model.record import Login, Site
 from jobgen.model.units import clip
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.catalog import Catalog, ClusterFile

@@ -5,9 +5,10 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.errors import Unreachable
+from jobgen.named_tuple import NamedTuple
 from jobgen.transport import Payload
 
 if TYPE_CHECKING:

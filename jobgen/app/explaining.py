@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.errors import Missing
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.data import Code, EnvVariable

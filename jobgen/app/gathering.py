@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from os.path import realpath
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.app import secret
 from jobgen.app.program_sources import read_sources
@@ -17,6 +17,7 @@ from jobgen.app.world import World, read_regular
 from jobgen.errors import Diagnostic, Invalid, Place
 from jobgen.model.facts import Facts
 from jobgen.model.record import JobId
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.model.job import JobSpec

@@ -6,11 +6,11 @@ import os
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
 
 from jobgen.app.upload_safety import refuse_workdir
 from jobgen.app.world import World, read_regular
 from jobgen.errors import CheckFailed, Diagnostic, Place, Usage
+from jobgen.named_tuple import NamedTuple
 from jobgen.survey.project.detect import Project, detect
 from jobgen.survey.project.folder_listing import PLAIN_PATH, FolderListing, is_wanted
 from jobgen.survey.project.init_questions import LOCAL

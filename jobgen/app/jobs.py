@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.app.world import World
 from jobgen.errors import TimedOut, Unreachable
 from jobgen.model.record import JobState, RunRecord
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.app.monitor_reports import Watched

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.app import clusters
 from jobgen.app.world import World
 from jobgen.errors import Diagnostic, Invalid, Place
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.catalog import Parent

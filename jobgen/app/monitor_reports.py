@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.submission import scripts, wire
 
 if TYPE_CHECKING:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from jobgen.app.prepare import PreparedJob
 from jobgen.app.rendered_files import Difference, diff_texts
 from jobgen.app.world import World
 from jobgen.errors import Missing
 from jobgen.model.record import RunRecord
+from jobgen.named_tuple import NamedTuple
 
 
 class Cost(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.app import clusters
 from jobgen.app.clusters import Profile
@@ -12,6 +12,7 @@ from jobgen.app.gathering import Gathered, gather
 from jobgen.app.world import World
 from jobgen.errors import CheckFailed, Diagnostic, Invalid, JobgenError, Missing, Severity, Unfit
 from jobgen.model.record import Site
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.catalog import Catalog, ClusterFile
@@ -235,8 +236,9 @@ def _render(
 
         return override_templates(world, plan, templates, own, standalone=standalone)
     from jobgen.render import render
+    from jobgen.render.shipped_templates import fill_shipped
 
-    return plan, render(plan, templates, standalone=standalone)
+    return plan, render(plan, templates, fill_shipped, standalone=standalone)
 
 
 _DECIDED_AGAIN = frozenset({"J208", "J215", "J217"})

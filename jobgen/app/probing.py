@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic, JobgenError, Refused, TimedOut, Unreachable
+from jobgen.named_tuple import NamedTuple
 from jobgen.payload import text
 from jobgen.shell import Raw, join, quote_expandable, split_lines
 from jobgen.submission import wire

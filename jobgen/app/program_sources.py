@@ -22,7 +22,7 @@ _IMPORT = re.compile(
     r"|import[ \t]+([^\n#]+))",
     re.MULTILINE,
 )
-_FILE = re.compile(r"(?<![\w./-])[\w./-]+\.\w+")
+_FILE = r"(?<![\w./-])[\w./-]+\.\w+"
 
 
 def read_sources(spec: Loaded[JobSpec], manifest: Manifest) -> dict[str, str] | None:
@@ -77,7 +77,7 @@ def _mentioned(path: str, text: str) -> Iterator[str]:
     """Paths of the modules that a Python file imports, and of the files that a script names."""
     folder = posixpath.dirname(path)
     if not path.endswith(".py"):
-        for match in _FILE.finditer(text if path.endswith((".sh", ".bash")) else ""):
+        for match in re.finditer(_FILE, text if path.endswith((".sh", ".bash")) else ""):
             yield from _paths("", match.group())
             yield from _paths(folder, match.group())
         return

@@ -7,7 +7,8 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+
+from jobgen.named_tuple import NamedTuple
 
 _SECONDS = 5
 _NEUTRAL = {

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 from jobgen.app.benching import allreduce
 from jobgen.app.world import World
 from jobgen.errors import Diagnostic, Invalid, Missing
 from jobgen.model.units import format_size
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import split_lines
 
 SECONDS = 1.0

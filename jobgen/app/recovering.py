@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from jobgen.app import clusters, jobs
 from jobgen.app.permissions import require_login
@@ -13,6 +13,7 @@ from jobgen.app.world import World
 from jobgen.errors import Missing, Usage
 from jobgen.model.fields import check_job_name
 from jobgen.model.record import JobId, JobState, RunRecord
+from jobgen.named_tuple import NamedTuple
 from jobgen.submission import scripts, wire
 from jobgen.submission.states import Phase, State
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
-from typing import NamedTuple
 
 from jobgen.app.prepare import PreparedJob
 from jobgen.app.world import write_regular
 from jobgen.errors import Missing, Usage
+from jobgen.named_tuple import NamedTuple
 
 
 class Difference(NamedTuple):

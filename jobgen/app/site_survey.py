@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic, Missing, Unreachable
+from jobgen.named_tuple import NamedTuple
 from jobgen.payload import text
 from jobgen.submission import wire
 from jobgen.survey import whole_nodes

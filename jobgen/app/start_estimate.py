@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.payload import text
 from jobgen.scheduler.allowances import Allowance, parse_allowances
 from jobgen.scheduler.slurm import SlurmScheduler

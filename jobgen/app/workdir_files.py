@@ -20,11 +20,13 @@ MOST = 64 << 20
 
 def read_file(manifest: Manifest, entry: Entry) -> bytes | None:
     """The bytes of a file; None if it is large, or no longer the file that was listed."""
-    from jobgen.upload.manifest import read
+    from jobgen.upload.manifest import SMALL, read, read_small
 
     if entry.size > LARGEST:
         return None
     try:
+        if entry.size <= SMALL:
+            return read_small(manifest, entry)
         return b"".join(read(manifest.root, entry))
     except JobgenError:
         return None

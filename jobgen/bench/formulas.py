@@ -8,7 +8,8 @@ slowest link, whatever the number of ranks.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from jobgen.named_tuple import NamedTuple
 
 _TIMES = {"all_reduce": 2, "all_gather": 1, "reduce_scatter": 1}
 OPS = tuple(_TIMES)

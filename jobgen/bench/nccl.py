@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import split_lines
 
 _USING = re.compile(r"Using network (.+?)\s*$")

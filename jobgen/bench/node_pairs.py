@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from typing import NamedTuple
 
 from jobgen.bench.results import PairResult
+from jobgen.named_tuple import NamedTuple
 
 SLOW = 0.85
 """Of the others' bus bandwidth: a node below it is slow."""

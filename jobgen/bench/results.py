@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from jobgen.bench import formulas
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import split_lines
 
 LIMIT = 4 << 20

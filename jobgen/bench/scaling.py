@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from jobgen.named_tuple import NamedTuple
 
 Cause = Literal["none", "data", "communication", "throttling", "other", "unknown"]
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from jobgen.bench.formulas import get_bus_factor
 from jobgen.bench.message_sizes import MOST
 from jobgen.bench.nccl import NcclPaths, read_paths
 from jobgen.bench.results import Bench, Point
 from jobgen.fabric.limits import Limit
+from jobgen.named_tuple import NamedTuple
 
 _TCP = ("ethernet", "none", "loopback")
 """Fabrics on which TCP is no fall-back."""

@@ -8,11 +8,12 @@ import shutil
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.call import Call
 from jobgen.cli.output import defuse, write_page
 from jobgen.errors import Exit, Usage
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.app.benching.allreduce import AllreduceRequest

@@ -96,12 +96,12 @@ def _excerpt(problem: Diagnostic, texts: Mapping[str, str], ink: Ink) -> list[st
 
 def _below(word: str, text: str, ink: Ink, gutter: str = " ") -> list[str]:
     head = f"{gutter} = {word}: "
-    whole = _COMMAND.sub(lambda found: found[0].replace(" ", _JOINED), defuse(text))
+    whole = re.sub(_COMMAND, lambda found: found[0].replace(" ", _JOINED), defuse(text))
     body = fold(whole, ink.width - len(head), " " * len(head)).replace(_JOINED, " ")
     return [ink("faint", head) + body]
 
 
-_COMMAND = re.compile(r"(?<=: )jobgen [^;()]*[^;() ]")
+_COMMAND = r"(?<=: )jobgen [^;()]*[^;() ]"
 """A command in a hint: it stays on one line, so that it can be copied."""
 _JOINED = "\0"
 

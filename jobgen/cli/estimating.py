@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.call import Call, Flags
 from jobgen.cli.layout import align, fold
 from jobgen.cli.output import Ink, defuse, write_page
 from jobgen.errors import Diagnostic, Exit, Missing
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.app.advising import Advised, Compared

@@ -11,7 +11,7 @@ import click
 
 from jobgen.cli.call import Call
 
-_WORD = re.compile(r"[A-Za-z0-9@][A-Za-z0-9@._:+-]*")
+_WORD = r"[A-Za-z0-9@][A-Za-z0-9@._:+-]*"
 
 
 def complete_clusters(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
@@ -23,7 +23,7 @@ def complete_clusters(_: click.Context, __: click.Parameter, incomplete: str) ->
 
 def complete(names: Iterable[str], incomplete: str) -> list[str]:
     """The names that begin so, without those that a shell would read as more than a word."""
-    return [name for name in names if name.startswith(incomplete) and _WORD.fullmatch(name)]
+    return [name for name in names if name.startswith(incomplete) and re.fullmatch(_WORD, name)]
 
 
 def _keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:

@@ -8,13 +8,14 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from jobgen.cli.call import Call
 from jobgen.cli.log_stream import Stream
 from jobgen.cli.output import defuse, is_tty
 from jobgen.errors import Exit, Usage
 from jobgen.model.record import JobState, RunRecord
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.follow import View

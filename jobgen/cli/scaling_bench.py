@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.benching import read_former, wait_and_show
 from jobgen.cli.call import Call
@@ -11,6 +11,7 @@ from jobgen.cli.layout import write_hours
 from jobgen.cli.output import write_page
 from jobgen.cli.params import find_job
 from jobgen.errors import Exit, Usage
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.app.benching.run_scaling import Kind, ScalingRequest

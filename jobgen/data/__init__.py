@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from operator import itemgetter
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, TypeVar
+
+from jobgen.named_tuple import NamedTuple
 
 _W = TypeVar("_W", bound=str)
 _HERE = Path(__file__).parent

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from typing import NamedTuple
 
 from jobgen.data import EnvVariable, lines, nccl_folklore, nccl_variables
+from jobgen.named_tuple import NamedTuple
 
 
 class Hearsay(NamedTuple):

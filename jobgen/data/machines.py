@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from jobgen.named_tuple import NamedTuple
 
 Group = Literal["yours", "project", "this machine", "cloud", "on-premises"]
 TYPO, ALIKE = 0.8, 0.6

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from jobgen.model.events import Event
+from jobgen.named_tuple import NamedTuple
 
 
 class RankEnd(NamedTuple):

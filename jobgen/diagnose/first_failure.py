@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from jobgen.diagnose.evidence import Evidence, RankEnd
 from jobgen.diagnose.log_errors import (
@@ -22,6 +21,7 @@ from jobgen.diagnose.log_errors import (
 from jobgen.follow.sanitize import clean
 from jobgen.follow.source import LogSource, parse_source
 from jobgen.model.cause import CauseKind, Doubt, FailureCause
+from jobgen.named_tuple import NamedTuple
 
 _KILL_WAIT = 15.0
 """Seconds after the first failure from which a SIGKILL is the launcher's or Slurm's."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from jobgen.diagnose.error_patterns import classify
 from jobgen.diagnose.tracebacks import Traceback, find_tracebacks
 from jobgen.follow.launcher_noise import drop_noise
 from jobgen.follow.sanitize import clean
 from jobgen.model.cause import CauseKind
+from jobgen.named_tuple import NamedTuple
 
 NEAR = 25
 """How many lines may follow an error that ended a program."""

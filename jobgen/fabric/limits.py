@@ -6,10 +6,11 @@ the speed of the hardware bottleneck", whatever the number of ranks. Bytes per s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from jobgen.data import gpus
 from jobgen.model import links
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.model.cluster import ClusterProfile

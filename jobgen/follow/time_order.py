@@ -13,12 +13,12 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import groupby, pairwise
-from typing import NamedTuple
 
 from jobgen.follow.collapse import Lines, collapse
 from jobgen.follow.line_splitter import keep_last_lines
 from jobgen.follow.source import LogSource
 from jobgen.follow.timestamps import find_times
+from jobgen.named_tuple import NamedTuple
 
 _YEAR = 31_556_952.0
 _CONCLUSION = re.compile(rb"^jobgen: .* failed first, with exit code ", re.MULTILINE)

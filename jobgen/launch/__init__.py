@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.errors import Place
 from jobgen.model.plan import NOWHERE, Part, Shape, Step
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import Raw, Word, quote, quote_expandable
 
 if TYPE_CHECKING:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.launch.foreign_runners import describe_key
 from jobgen.model.launchers import DEFAULT, LAUNCHERS
+from jobgen.named_tuple import NamedTuple
 from jobgen.wording import join_words
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ _KEPT: Mapping[str, Mapping[str, str]] = {
     "deepspeed": {},
 }
 """Launcher that jobgen starts, too → its option → the key of ``launcher:`` for it."""
-_OURS = re.compile(
+_OURS = (
     "rdzv_.*|node_rank|master_(addr|port)|standalone|machine_rank|main_process_.*|multi_gpu|cpu"
     "|same_network|hostfile|H|include|i|exclude|e|no_ssh.*|local_addr|launcher|force_multi|ssh_port"
     "|num_cpu_threads_per_process|gpu_ids|no_python|module|m|use_env|help|h"
@@ -131,7 +132,7 @@ def _list_settings(program: StartedProgram, kind: str) -> Iterator[str]:
     for name, value in program.options.items():
         if key := _KEPT[kind].get(name):
             yield f"{key}: {_quote(value)}"
-        elif name not in counts and not _OURS.fullmatch(name):
+        elif name not in counts and not re.fullmatch(_OURS, name):
             dashes = "--" if len(name) > 1 else "-"
             args.append(_quote(f"{dashes}{name}={value}" if value else f"{dashes}{name}"))
     if args:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 _WHOLE_JOB = frozenset({"srun", "mpirun", "jsrun", "aprun", "horovodrun", "flux"})
 """Launchers that start the ranks of all nodes at once."""
-_MEETING = re.compile("rdzv_endpoint|master_addr|main_process_ip|main_address|host(file)?")
+_MEETING = "rdzv_endpoint|master_addr|main_process_ip|main_address|host(file)?"
 """Options that name a host where the nodes meet."""
-_HERE = re.compile(r"localhost|127\.|::1|\[::1|$")
+_HERE = r"localhost|127\.|::1|\[::1|$"
 
 
 def check_programs(programs: Sequence[PlacedProgram], ranks: RankStart) -> Iterator[Diagnostic]:
@@ -69,8 +69,8 @@ def _finds_nodes(program: StartedProgram) -> bool:
         return False
     if not any(map(launcher.nodes.fullmatch, options)):
         return True  # they stand in a variable
-    hosts = [value for name, value in options.items() if _MEETING.fullmatch(name)]
-    return any(not _HERE.match(host) for host in hosts)
+    hosts = [value for name, value in options.items() if re.fullmatch(_MEETING, name)]
+    return any(not re.match(_HERE, host) for host in hosts)
 
 
 def _alone(programs: Sequence[PlacedProgram], ranks: RankStart) -> Iterator[Diagnostic]:

@@ -12,12 +12,13 @@ import sqlite3
 import zlib
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack
 
 from jobgen.errors import JobgenError, Missing, Usage
 from jobgen.ledger.database import FULL, give_up_reserve
 from jobgen.ledger.leases import LeasedDatabase
 from jobgen.model.record import JobId, RunRecord
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.model.bundle import Bundle

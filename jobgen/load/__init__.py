@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from jobgen.errors import Diagnostic, Invalid, raise_errors
 from jobgen.load import (
@@ -18,12 +18,12 @@ from jobgen.load import (
     substitution,
 )
 from jobgen.load.extends import extend_tree
-from jobgen.load.faults import tell
 from jobgen.load.tree import Tree, refuse_useless
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.form import F, Form, Refusal
 from jobgen.model.job import JobSpec
 from jobgen.model.loaded import Loaded
+from jobgen.named_tuple import NamedTuple
 from jobgen.source import Source, scan
 
 if TYPE_CHECKING:
@@ -197,6 +197,8 @@ def _formed(tree: Tree, form: type[F]) -> F | None:
     try:
         return form.read(tree.data)
     except Refusal as refusal:
+        from jobgen.load.faults import tell
+
         tell(tree, form, refusal.faults)
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from unicodedata import name as character
 
 from jobgen.load.aliases import (
@@ -23,6 +23,7 @@ from jobgen.load.tree import Path, Tree, join_path
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.form import Form, ValueDiagnostic
 from jobgen.model.job import JobSpec
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.data import SbatchOption

@@ -10,7 +10,7 @@ from jobgen.load.aliases import get_form
 from jobgen.load.tree import format_scalar
 from jobgen.model.form import Form, Refusal
 
-_SLOT = re.compile(r"<([^<>]*)>")
+_SLOT = r"<([^<>]*)>"
 _LONGEST = 60
 
 
@@ -24,7 +24,7 @@ def fill(write: str, word: str, value: object, form: type[Form]) -> str:
     for candidate in _put_in(write, text) if text else ():
         if _fits(candidate, text, form):
             return candidate
-    return _SLOT.sub(lambda match: match[1], write)
+    return re.sub(_SLOT, lambda match: match[1], write)
 
 
 def rewrite(forms: Mapping[str, str], word: str, value: object) -> str:
@@ -58,8 +58,8 @@ def _put_in(write: str, text: str) -> Iterator[str]:
     """The YAML with this value, as it stands and quoted."""
     quoted = "'" + text.replace("'", "''") + "'"
     for form in (text, quoted):
-        if _SLOT.search(write):
-            yield _SLOT.sub(lambda _, form=form: form, write)  # type: ignore[misc]
+        if re.search(_SLOT, write):
+            yield re.sub(_SLOT, lambda _, form=form: form, write)  # type: ignore[misc]
         elif re.fullmatch(r"\w+", write):
             yield f"{write}: {form}"
 

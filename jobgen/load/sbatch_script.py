@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic, Place, Severity
 from jobgen.load.judged import MOST, is_judged
 from jobgen.model.units import clip
+from jobgen.named_tuple import NamedTuple
 from jobgen.payload.localslurm.errors import CommandError
 from jobgen.payload.localslurm.script import directives
 from jobgen.shell.exports import Export, list_exports, read_runner_options

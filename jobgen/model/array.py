@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from jobgen.model.units import UnitError, clip
+from jobgen.named_tuple import NamedTuple
 
 LARGEST = 4_000_000
 """Slurm's MaxArraySize is at most 4000001, and an index is below it."""

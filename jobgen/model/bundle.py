@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from typing import NamedTuple
+
+from jobgen.named_tuple import NamedTuple
 
 ENTRY = "job.sbatch"
 SECRETS_FILE = "secrets.env"

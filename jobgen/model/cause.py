@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+
+from jobgen.named_tuple import NamedTuple
 
 
 class CauseKind(StrEnum):

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from jobgen.named_tuple import NamedTuple
 
 _VERSION = "1"
 _ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")

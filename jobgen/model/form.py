@@ -9,7 +9,9 @@ takes 150 ms of CPU in every command (measured with 2.14: more than all of ``ren
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, dataclass_transform, overload
+from typing import Any, ClassVar, Generic, Self, TypeVar, dataclass_transform, overload
+
+from jobgen.named_tuple import NamedTuple
 
 T = TypeVar("T")
 D = TypeVar("D")

@@ -7,7 +7,9 @@ form of job.yaml, below that package, takes the names from them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from jobgen.named_tuple import NamedTuple
 
 
 class LauncherFacts(NamedTuple):

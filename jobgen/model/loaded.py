@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from jobgen.errors import Diagnostic, Place
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.shell.started_program import StartedProgram

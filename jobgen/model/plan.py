@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from jobgen.errors import Diagnostic, Place
 from jobgen.model.bundle import BundleFile
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import Word
 
 T = TypeVar("T")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from jobgen.model.fields import check_integer, describe_value
 from jobgen.model.form import Check, Form, check_list, key, refuse
+from jobgen.named_tuple import NamedTuple
 
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?", re.ASCII)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from jobgen.model.fields import (
     ENVIRONMENT,
@@ -26,6 +26,7 @@ from jobgen.model.fields import (
 from jobgen.model.form import Check, Form, Refusal, ValueDiagnostic, key, nest_fault, refuse
 from jobgen.model.launchers import ALIASES, DEFAULT, LAUNCHERS
 from jobgen.model.units import Walltime, clip
+from jobgen.named_tuple import NamedTuple
 from jobgen.wording import join_words
 
 _NAMES = join_words([f"{n} ({f.note})" if f.note else n for n, f in LAUNCHERS.items()], "or")

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median_high
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from jobgen.model.units import Walltime
 from jobgen.monitor.summary import GpuSummary, NodeSummary, compute_mean
+from jobgen.named_tuple import NamedTuple
 
 REASONS = {
     "sw_power_cap": "power cap",

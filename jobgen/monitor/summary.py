@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+
+from jobgen.named_tuple import NamedTuple
 
 MIB = 1 << 20
 

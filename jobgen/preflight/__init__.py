@@ -8,12 +8,13 @@ node of this cluster: what, where it is checked, and why.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen import payload
 from jobgen.errors import Place
 from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import Setting, Shape, cite_rule
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.model.network import Network

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen import payload
 from jobgen.errors import Invalid, Place
@@ -17,6 +17,7 @@ from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.launchers import LAUNCHERS
 from jobgen.model.plan import ContainerPlan, Plan, Setting, StopPlan
 from jobgen.model.units import Walltime
+from jobgen.named_tuple import NamedTuple
 from jobgen.render.data import dump_plan
 from jobgen.render.sbatch_lines import list_directives
 from jobgen.render.setup_lines import (

@@ -6,7 +6,7 @@ environment; each step sees what was decided before it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic, Invalid, raise_errors
 from jobgen.fabric import configure_network
@@ -23,6 +23,7 @@ from jobgen.model.plan import (
     Step,
     StopPlan,
 )
+from jobgen.named_tuple import NamedTuple
 from jobgen.resolve import (
     binding,
     caches,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from jobgen.data import RunArgument, run_arguments
 from jobgen.errors import Place
 from jobgen.launch.distributed import forms_group
 from jobgen.model.plan import PlanCheck
 from jobgen.model.units import clip
+from jobgen.named_tuple import NamedTuple
 from jobgen.resolve.inputs import Inputs
 from jobgen.shell.python_command import read_long_options
 

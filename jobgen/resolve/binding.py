@@ -15,7 +15,7 @@ from jobgen.shell.programs import read_started
 
 VARIABLE = "JOBGEN_GPU_CPUS"
 _PROGRAMS = frozenset({"numactl", "taskset", "hwloc-bind"})
-_OPTIONS = re.compile(
+_OPTIONS = (
     r"--(cpu[-_]bind|numa[-_]binding|bind_cores_to_rank|bind_core_list|enable_cpu_affinity)(=|$)"
 )
 """What binds ranks by itself: of srun, torchrun, DeepSpeed and accelerate."""
@@ -41,7 +41,7 @@ def _find_reason_off(look: Inputs) -> tuple[str, str, Place] | None:
     """Value, reason and place where the user turned it off or binds the ranks in another way."""
     if look.job.bind == "off":
         return "off", SelfEvident.AS_ASKED, look.cite_job("bind")
-    options = [match for word in look.job.launcher.args if (match := _OPTIONS.match(word))]
+    options = [match for word in look.job.launcher.args if (match := re.match(_OPTIONS, word))]
     if options:
         why = f"{options[0][0].rstrip('=')} already binds the ranks"
         return "off", why, look.cite_job("launcher", "args")

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from jobgen.errors import Place
 from jobgen.model.plan import CachesPlan, SelfEvident, Setting, Shape, cite_rule
+from jobgen.named_tuple import NamedTuple
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.shape import Sized
 from jobgen.shell import Raw, Word

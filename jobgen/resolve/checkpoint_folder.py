@@ -11,9 +11,7 @@ from jobgen.shell.script_variables import find_assignments
 
 CODE = "J258"
 _ELEMENT = "SLURM_ARRAY_TASK_ID"
-_DIFFERING = re.compile(
-    r"\$\{?(?:SLURM_ARRAY_TASK_ID|SLURM_JOB_ID|JOBGEN_STATE_DIR|JOBGEN_CHECKPOINT_DIR)\b"
-)
+_DIFFERING = r"\$\{?(?:SLURM_ARRAY_TASK_ID|SLURM_JOB_ID|JOBGEN_STATE_DIR|JOBGEN_CHECKPOINT_DIR)\b"
 """Variables that differ from element to element. SLURM_ARRAY_JOB_ID does not."""
 _OPTIONS = {
     "hf-trainer": ("--output_dir", "--output-dir"),
@@ -63,9 +61,9 @@ def check_options(
 
 def _differs(look: Inputs, folder: str) -> bool:
     """Whether the path differs between elements, by itself or by a variable that the job sets."""
-    if _DIFFERING.search(folder):
+    if re.search(_DIFFERING, folder):
         return True
     script = "\n".join((*look.job.setup, look.job.run))
     values = (*look.job.env.items(), *find_assignments(script))
     names = re.findall(r"\$\{?(\w+)", folder)
-    return any(name in names and _DIFFERING.search(value) for name, value in values)
+    return any(name in names and re.search(_DIFFERING, value) for name, value in values)

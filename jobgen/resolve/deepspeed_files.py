@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic, Severity
 from jobgen.launch.accelerate import name_deepspeed_file
 from jobgen.model.launchers import LAUNCHERS
 from jobgen.model.plan import Shape
+from jobgen.named_tuple import NamedTuple
 from jobgen.resolve.inputs import Inputs
 
 if TYPE_CHECKING:

@@ -8,9 +8,8 @@ amdkfd/kfd_topology.c (ROCr's order; a GPU that the device cgroup forbids cannot
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from jobgen.model.plan import Shape
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import Raw, Word
 
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL")

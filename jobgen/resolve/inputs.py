@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic, Place
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.model.cluster import ClusterProfile

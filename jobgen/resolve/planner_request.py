@@ -7,11 +7,12 @@ said.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic, Invalid, raise_errors
 from jobgen.model.plan import Estimate, PlanCheck, Shape
 from jobgen.model.trained import ModelShape
+from jobgen.named_tuple import NamedTuple
 from jobgen.resolve.inputs import Inputs
 from jobgen.wording import count
 

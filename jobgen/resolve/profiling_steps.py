@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from jobgen import payload
 from jobgen.model.plan import Part, PlanCheck, Setting, Shape
+from jobgen.named_tuple import NamedTuple
 from jobgen.resolve import program
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.shape import Sized

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from jobgen import payload
 from jobgen.model.bundle import BundleFile
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import Word, quote
 from jobgen.shell.lexer import ShellWord
 from jobgen.shell.programs import read_programs

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen import payload
 from jobgen.model.plan import Part, PlanCheck, SelfEvident, Shape, StopPlan
 from jobgen.monitor import NO_GPUS
+from jobgen.named_tuple import NamedTuple
 from jobgen.resolve import program
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.monitor_settings import share_gpus

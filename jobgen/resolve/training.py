@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from jobgen.errors import Diagnostic, Invalid, raise_errors
 from jobgen.model.plan import Estimate, Part, Setting, Shape
+from jobgen.named_tuple import NamedTuple
 from jobgen.resolve import planner_request
 from jobgen.resolve.arguments import PlannedArguments, check_arguments
 from jobgen.resolve.checkpoint_folder import check_options

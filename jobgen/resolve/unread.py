@@ -5,10 +5,11 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.launch.distributed import forms_group
 from jobgen.model.plan import PlanCheck
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.model.facts import Facts
@@ -49,7 +50,7 @@ _OWN_PARSERS = ("jsonargparse", "simple_parsing", "sys.argv", "tyro", "fire.Fire
 """What may read any argument."""
 _SHOWN = 2
 _LONGEST_PATH = 400
-_SEPARATORS = re.compile(r"[\s'\"`=,;:()\[\]<>|&]")
+_SEPARATORS = r"[\s'\"`=,;:()\[\]<>|&]"
 
 
 def check_readers(
@@ -105,7 +106,7 @@ def _names_file(text: str, file: str, workdir: Collection[str]) -> bool:
     at = text.find(file)
     while at >= 0:
         before = text[max(0, at - _LONGEST_PATH) : at][::-1]
-        end = _SEPARATORS.search(before)
+        end = re.search(_SEPARATORS, before)
         path = before[: end.start() if end else None][::-1] + file
         path = re.sub(r"^\$\{?JOBGEN_WORK_DIR\}?/", "", path)
         if re.search(r"[${}%]", path):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import split_lines
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from jobgen.named_tuple import NamedTuple
 
 _NAME = re.compile(r"\$(?:\$|([A-Za-z_][A-Za-z0-9_]*))")
 

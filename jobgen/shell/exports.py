@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell.conditions import ASSIGNED
 from jobgen.shell.lexer import ShellWord
 from jobgen.shell.script_variables import DECLARING, switches_option
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 _DEFAULTED = re.compile(r"\$\{[A-Za-z_]\w*:?[-=]([^${}`\"']*)\}", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_INTO_CONTAINERS = re.compile(r"(?:SINGULARITY|APPTAINER)ENV_")
+_INTO_CONTAINERS = r"(?:SINGULARITY|APPTAINER)ENV_"
 """With such a prefix, a container's ranks find the rest of the name."""
 _RUNNERS = frozenset({"srun", "sbatch", "salloc", "mpirun", "mpiexec", "orterun"})
 _LISTING = frozenset({"singularity", "apptainer"})
@@ -150,7 +151,7 @@ def _read(word: ShellWord) -> Export | None:
     elif word.expands:
         default = _DEFAULTED.fullmatch(word.text[match.end() :])
         value = default.group(1) if default else None
-    name = _INTO_CONTAINERS.sub("", match.group(1))
+    name = re.sub(_INTO_CONTAINERS, "", match.group(1))
     if word.end - word.start != len(word.raw):  # it stands inside of a word
         return Export(name, value, word.start, word.end)
     start = word.start + word.quoted

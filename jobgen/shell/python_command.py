@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell.lexer import ShellWord
 
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*", re.ASCII)
 _VARIABLE = re.compile(r"\$\{?\w*(?:PYTHON|python)\w*\}?", re.ASCII)
-_VALUED = re.compile(r"-[^-cmWX]*[WX]|--check-hash-based-pycs")
+_VALUED = r"-[^-cmWX]*[WX]|--check-hash-based-pycs"
 _LAST = re.compile(r"-[^-cmWX]*([cm])(.*)", re.DOTALL)
 """The option behind which Python reads no further ones."""
 
@@ -44,7 +44,7 @@ def read_python_command(words: Sequence[ShellWord]) -> PythonCommand:
         text = words[at].text
         last = _LAST.match(text)
         if last is None:
-            at += 2 if _VALUED.fullmatch(text) else 1
+            at += 2 if re.fullmatch(_VALUED, text) else 1
         elif last[1] == "c":
             return PythonCommand(at=at)
         else:

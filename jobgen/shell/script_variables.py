@@ -17,7 +17,7 @@ _DEEPEST_TEXT = 4
 _MOST_WORDS = 2_000
 _NEVER = 1 << 60
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?:\[[@*]\])?(?::?-([^{}]*))?\})", re.ASCII)
-_ARGUMENT = re.compile(r"\$(?:[1-9@*]|\{(?:[1-9][0-9]*|[@*])(?![:]?[-=+])[^}]*\})")
+_ARGUMENT = r"\$(?:[1-9@*]|\{(?:[1-9][0-9]*|[@*])(?![:]?[-=+])[^}]*\})"
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _DEFAULT = re.compile(r"\$\{([A-Za-z_]\w*):?=", re.ASCII)
 _READING = frozenset({"read", "mapfile", "readarray", "getopts", "printf"})
@@ -155,7 +155,7 @@ def _sets_arguments(words: Sequence[str]) -> bool:
 
 def _list_arguments(script: Script, shift: int, depth: int) -> Iterator[ShellWord]:
     for word in script.expansions:
-        if _ARGUMENT.fullmatch(word.text):
+        if re.fullmatch(_ARGUMENT, word.text):
             yield word._replace(start=word.start + shift, end=word.end + shift)
         elif word.text.startswith(("$(", "`")) and depth < _DEEPEST:
             skip = 1 if word.text.startswith("`") else 2

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell.conditions import (
     ASSIGNED,
     Compound,

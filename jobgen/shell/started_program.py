@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell.foreign_launchers import ForeignLauncher
 from jobgen.shell.lexer import ShellWord
 from jobgen.shell.simple_commands import SimpleCommand

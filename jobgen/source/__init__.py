@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from jobgen.errors import Diagnostic, Invalid, Place
+from jobgen.named_tuple import NamedTuple
 from jobgen.source.characters import SHOWN, strip_unseen
 from jobgen.source.reader import Path, YamlReader
 from jobgen.source.scalars import Flag, Real, Scalar, WrittenInt, resolve_scalar

@@ -10,7 +10,6 @@ import yaml
 from jobgen.errors import Diagnostic, Place
 from jobgen.source.characters import SHOWN
 from jobgen.source.scalars import resolve_scalar
-from jobgen.source.syntax import expand_tabs, explain_error
 
 DEPTH = 50
 """How deep mappings and lists may nest."""
@@ -49,6 +48,8 @@ class YamlReader:
         except _Stop:
             pass
         except yaml.YAMLError as error:
+            from jobgen.source.syntax import explain_error
+
             problems, tabs = explain_error(error, self.label, self.text)
             # what the top is cannot be told from half a file
             self.problems = [p for p in self.problems if p.code != "J104"]
@@ -58,6 +59,8 @@ class YamlReader:
 
     def _again(self) -> None:
         """Read as if the tabs were spaces, so that the other problems are found too."""
+        from jobgen.source.syntax import expand_tabs
+
         again = YamlReader(self.label, expand_tabs(self.text))
         again.read()
         self.data, self.places, self.values = again.data, again.places, again.values

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from jobgen.named_tuple import NamedTuple
 
 MIB = 1 << 20
 GIB = 1 << 30

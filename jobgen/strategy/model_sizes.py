@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from jobgen.model.units import clip
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.shapes.architecture import Architecture
 from jobgen.strategy.shapes.families import EXPERTS, KEYS
 from jobgen.strategy.shapes.read import read

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.shapes.architecture import Kind, Model, Tensor
 from jobgen.strategy.spec import Batch, Mesh, Offloaded
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.spec import Strategy
 
 Shape = tuple[int, ...]

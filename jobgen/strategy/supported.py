@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.spec import TRAITS, TrainDiagnostic
 
 if TYPE_CHECKING:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.model.bundle import SECRETS_FILE, BundleFile
 from jobgen.model.record import RunRecord
+from jobgen.named_tuple import NamedTuple
 from jobgen.scheduler import Attempt, Scheduler, get_scheduler
 from jobgen.shell import Command, quote, quote_expandable
 from jobgen.submission import scripts

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from jobgen.model.events import RankFailure, Silence, list_failures, list_silences
 from jobgen.model.record import JobId
+from jobgen.named_tuple import NamedTuple
 from jobgen.submission.program_report import read_report
 from jobgen.submission.wire import parse_number
 

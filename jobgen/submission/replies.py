@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from jobgen.model.record import JobId
+from jobgen.named_tuple import NamedTuple
 from jobgen.scheduler import OwnJob, Scheduler
 from jobgen.shell import Command, Result, split_lines
 from jobgen.submission import wire

@@ -7,9 +7,9 @@ product name (``nvidia_a100-sxm4-80gb``). A word that fits several GPUs gives al
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from jobgen.data import GpuModel, gpus
+from jobgen.named_tuple import NamedTuple
 
 _MEANINGLESS = frozenset(
     {"nvidia", "tesla", "geforce", "quadro", "amd", "instinct", "graphics", "generation", "gpu"}

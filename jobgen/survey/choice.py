@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.survey.catalogued import is_sliced
 from jobgen.survey.draft import join_names
 from jobgen.survey.slurm_site import Gres, Partition, SlurmNode, SlurmSite, parse_limit

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.loaded import Loaded
+from jobgen.named_tuple import NamedTuple
 from jobgen.survey.choice import Choice, list_accounts
 from jobgen.survey.draft import Draft, Path, join_names
 from jobgen.survey.slurm_site import SlurmSite

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import split_lines
 
 Path = tuple[str, ...]

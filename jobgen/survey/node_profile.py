@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import Result
 from jobgen.survey.catalogued import find_product
 from jobgen.survey.draft import Gap, ProfileLine, join_names

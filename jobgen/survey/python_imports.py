@@ -6,7 +6,8 @@ import ast
 import posixpath
 import warnings
 from collections.abc import Collection, Iterator, Mapping
-from typing import NamedTuple
+
+from jobgen.named_tuple import NamedTuple
 
 _FALLBACK = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 _MOST_BYTES = 1 << 20

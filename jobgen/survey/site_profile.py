@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.survey.catalogued import find_candidates
 from jobgen.survey.choice import Choice, Kind, list_accounts, list_gpu_types
 from jobgen.survey.draft import Draft, Gap, LoginHost, ProfileLine, WritableFolder, join_names

@@ -7,20 +7,26 @@ import heapq
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from jobgen.errors import Diagnostic, JobgenError
+from jobgen.named_tuple import NamedTuple
 
+SMALL = 1 << 16
+"""Bytes of a file that is read in one piece, and kept for sending after a search."""
+KEPT = 32 << 20
+"""Bytes of all files that are kept."""
 _READ = 1 << 20
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""Since the scan a file may have become a link to somewhere else, or a pipe."""
 _LOG = re.compile(r"\.(?:log|out|err|txt|csv|jsonl)$|(?:^|[/.])events\.out\.tfevents\.")
 """Files that programs append to: what was there before stays as it is. A program that grew was
 written anew, and half of it would be another one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One file, directory or symbolic link: its POSIX path below the root, size and mode."""
 
     path: str
@@ -33,14 +39,31 @@ class Entry:
     """Device, inode and time of change: what must still be true when the file is read."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ignored:
+class Ignored(NamedTuple):
     """What lies in one top-level entry and is not sent. ``at_least``: not counted to the end."""
 
     path: str
     files: int
     size: int
     at_least: bool = False
+
+
+class KeptFiles:
+    """What was read of small files, up to ``KEPT`` bytes of all."""
+
+    def __init__(self) -> None:
+        self._contents: dict[str, bytes] = {}
+        self._left = KEPT
+
+    def add(self, path: str, content: bytes) -> None:
+        """Keep this, if there is room."""
+        if len(content) <= self._left and path not in self._contents:
+            self._contents[path] = content
+            self._left -= len(content)
+
+    def get(self, path: str) -> bytes | None:
+        """What was read of this file; None if it was not kept."""
+        return self._contents.get(path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +80,8 @@ class Manifest:
     """Files that a rule names with a ``!``: they are sent whatever they hold."""
     rules_from: str = ""
     """The name of the ignore file that was used; empty where there is none."""
+    kept: KeptFiles = field(default_factory=KeptFiles, compare=False, repr=False)
+    """What was read of them so far: what was searched for tokens is what is sent."""
 
     @property
     def files(self) -> tuple[Entry, ...]:
@@ -95,6 +120,36 @@ def _hash(manifest: Manifest, entry: Entry) -> str:
     return total.hexdigest()
 
 
+def read_small(manifest: Manifest, entry: Entry, grown: set[str] | None = None) -> bytes:
+    """The bytes of a file of at most ``SMALL`` bytes, of which the next call reads none.
+
+    Raises JobgenError as ``read`` does, also if the file has changed since it was kept.
+    """
+    content = manifest.kept.get(entry.path)
+    path = f"{manifest.root}/{entry.path}"
+    try:
+        if content is None:
+            content, status = _read_once(path, entry.size)
+        else:
+            status = os.lstat(path)
+    except OSError as error:
+        raise _changed(entry, f"it cannot be read: {error.strerror}") from error
+    _check_unchanged(entry, status, set() if grown is None else grown)
+    if len(content) < entry.size:
+        raise _changed(entry, "it became shorter")
+    manifest.kept.add(entry.path, content)
+    return content
+
+
+def _read_once(path: str, size: int) -> tuple[bytes, os.stat_result]:
+    """The first bytes of a file, and its state after they were read."""
+    descriptor = os.open(path, _FLAGS)
+    try:
+        return os.read(descriptor, size), os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def read(root: Path, entry: Entry, grown: set[str] | None = None) -> Iterator[bytes]:
     """The bytes of a file: exactly ``entry.size``, and only of the file that was scanned.
 
@@ -104,13 +159,11 @@ def read(root: Path, entry: Entry, grown: set[str] | None = None) -> Iterator[by
     """
     grown = set() if grown is None else grown
     try:
-        # since the scan the file may have become a link to somewhere else, or a pipe
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(f"{root}/{entry.path}", flags)
+        descriptor = os.open(f"{root}/{entry.path}", _FLAGS)
     except OSError as error:
         raise _changed(entry, f"it cannot be read: {error.strerror}") from error
     try:
-        _check_unchanged(entry, descriptor, grown)
+        _check_unchanged(entry, os.fstat(descriptor), grown)
         left = entry.size
         while left:
             chunk = os.read(descriptor, min(left, _READ))
@@ -118,7 +171,7 @@ def read(root: Path, entry: Entry, grown: set[str] | None = None) -> Iterator[by
                 raise _changed(entry, "it became shorter")
             left -= len(chunk)
             yield chunk
-        _check_unchanged(entry, descriptor, grown)
+        _check_unchanged(entry, os.fstat(descriptor), grown)
     finally:
         os.close(descriptor)
 
@@ -128,13 +181,14 @@ def get_stamp(status: os.stat_result) -> tuple[int, int, int]:
     return status.st_dev, status.st_ino, status.st_mtime_ns
 
 
-def _check_unchanged(entry: Entry, descriptor: int, grown: set[str]) -> None:
-    status = os.fstat(descriptor)
-    same_file = get_stamp(status)[:2] == entry.stamp[:2]
-    if same_file and status.st_size > entry.size and _LOG.search(entry.path):
-        grown.add(entry.path)
-    elif get_stamp(status) != entry.stamp or status.st_size != entry.size:
+def _check_unchanged(entry: Entry, status: os.stat_result, grown: set[str]) -> None:
+    stamp = get_stamp(status)
+    if stamp == entry.stamp and status.st_size == entry.size:
+        return
+    same_file = stamp[:2] == entry.stamp[:2]
+    if not (same_file and status.st_size > entry.size and _LOG.search(entry.path)):
         raise _changed(entry, "it was written to")
+    grown.add(entry.path)
 
 
 def _changed(entry: Entry, what: str) -> JobgenError:

@@ -221,6 +221,17 @@ def test_ls_imports_nothing_heavy(tmp_path: Path) -> None:
     assert imported(["ls"], tmp_path).isdisjoint(set(HEAVY) - {"sqlite3"})
 
 
+@pytest.mark.parametrize("words", [["lint"], ["plan"], ["render"], ["submit", "--dry-run"]])
+def test_a_job_needs_the_reader_of_yaml_and_nothing_else_heavy(
+    words: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "job.yaml").write_text(
+        "name: demo\nnodes: 2\ngpus_per_node: 8\ntime: 2h\nrun: train.py\ncluster: a100x16\n"
+    )
+    (tmp_path / "train.py").write_text("import torch\n")
+    assert imported(words, tmp_path).isdisjoint(set(HEAVY) - {"yaml", "sqlite3"})
+
+
 def test_a_closed_pipe_ends_quietly(tmp_path: Path) -> None:
     script = f"{sys.executable} -m jobgen -h | head -1; echo ${{PIPESTATUS[0]}} >&2"
     for _ in range(3):

@@ -18,6 +18,7 @@ import pytest
 
 import jobgen.payload
 from jobgen.render import render
+from jobgen.render.shipped_templates import fill_shipped
 from tests.golden.cases import CASES, CATALOG, HERE, planned, rendered, templates
 from tests.products import one_of_each
 from tests.shellcheck import shellcheck
@@ -46,6 +47,13 @@ def test_a_case_renders_to_its_files(case: str, pytestconfig: pytest.Config) -> 
         if path.is_file()
     }
     assert {file.path: file.content.decode() for file in bundle.files} == there
+
+
+@every_case
+def test_jobgens_own_templates_need_no_jinja(case: str) -> None:
+    assert render(planned(case), templates(), fill_shipped) == rendered(case)
+    kept = render(planned(case), templates(), fill_shipped, standalone=True)
+    assert kept == render(planned(case), templates(), standalone=True)
 
 
 def test_every_shipped_profile_has_a_case() -> None:

@@ -10,12 +10,14 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from jobgen.app.workdir_files import read_file
 from jobgen.errors import JobgenError
 from jobgen.model.bundle import BundleFile
-from jobgen.upload import MANIFEST, TarStream, build_payload, scan
+from jobgen.upload import MANIFEST, TarStream, build_payload, scan, tar_stream
+from jobgen.upload.manifest import KEPT, SMALL, KeptFiles
 
 UNPACK = "tar -xmof -"
 
@@ -110,12 +112,17 @@ def test_without_a_working_directory_the_bundle_goes_alone(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "change", ["grow", "shrink", "rewrite", "replace", "remove", "link", "pipe"]
 )
-def test_a_file_that_changed_since_the_scan_stops_the_stream(tmp_path: Path, change: str) -> None:
+@pytest.mark.parametrize("searched", [False, True])
+def test_a_file_that_changed_since_the_scan_stops_the_stream(
+    tmp_path: Path, change: str, searched: bool
+) -> None:
     path = tmp_path / "a"
     path.write_text("hello")
     os.utime(path, (1, 1))
     (tmp_path / "z").write_text("last")
     manifest = scan(tmp_path)
+    if searched:
+        assert read_file(manifest, manifest.entries[0]) == b"hello"
     if change == "grow":
         path.write_text("hello and more")
     elif change == "shrink":
@@ -211,6 +218,52 @@ def test_the_length_is_known_for_any_names_and_sizes(tmp_path: Path) -> None:
         assert sum(m.isfile() for m in members(data)) >= len(files) - 1
 
     known()
+
+
+def test_what_was_searched_is_what_is_sent_even_if_a_change_leaves_no_trace(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a").write_text("hello")
+    manifest = scan(tmp_path)
+    before = (tmp_path / "a").stat()
+    assert read_file(manifest, manifest.entries[0]) == b"hello"
+    (tmp_path / "a").write_text("HELLO")
+    os.utime(tmp_path / "a", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert b"hello" in sent(build_payload(manifest))
+
+
+def test_a_log_that_grew_since_the_search_is_sent_as_far_as_it_was_searched(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.log").write_text("first")
+    manifest = scan(tmp_path)
+    assert read_file(manifest, manifest.entries[0]) == b"first"
+    (tmp_path / "a.log").write_text("first and more")
+    stream = build_payload(manifest)
+    assert b"more" not in sent(stream)
+    assert stream.grown == {"a.log"}
+
+
+def test_no_more_than_a_bounded_part_is_kept_in_memory(tmp_path: Path) -> None:
+    kept = KeptFiles()
+    for n in range(KEPT // SMALL + 9):
+        kept.add(f"{n}", bytes(SMALL))
+    held = [n for n in range(KEPT // SMALL + 9) if kept.get(f"{n}") is not None]
+    assert len(held) == KEPT // SMALL
+
+
+@given(
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1),
+    st.integers(0, 1 << 40),
+    st.sampled_from([0o644, 0o755]),
+)
+@example("n" * 100, 8**11 - 1, 0o644)
+@example("n" * 101, 8**11, 0o755)
+def test_a_header_is_that_of_tarfile(name: str, size: int, mode: int) -> None:
+    info = tarfile.TarInfo(name)
+    info.size, info.mode, info.mtime = size, mode, tar_stream._TIME
+    made = info.tobuf(tarfile.GNU_FORMAT, "utf-8", "surrogateescape")
+    assert tar_stream._header(name, b"0", size, mode) == made
 
 
 def test_a_large_file_is_sent_as_it_stands(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from jobgen import payload
 from jobgen.app import clusters
@@ -19,6 +19,7 @@ from jobgen.errors import Missing, Usage
 from jobgen.fabric.limits import Limit, find_limit
 from jobgen.model.cluster import ClusterProfile
 from jobgen.model.record import RunRecord
+from jobgen.named_tuple import NamedTuple
 
 KEY = "bench"
 """Where a run's record keeps what was asked for, and what was measured."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from jobgen.app.benching.allreduce import KEY
 from jobgen.app.prepare import PreparedJob, prepare
@@ -13,6 +13,7 @@ from jobgen.app.world import World
 from jobgen.bench.scaling import Scaling, ScalingRun, compute_scaling
 from jobgen.errors import Usage
 from jobgen.model.record import JobId, RunRecord
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.app.jobs import RunView

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.app.world import World
+from jobgen.named_tuple import NamedTuple
 from jobgen.survey.health import Finding, judge_rows
 
 if TYPE_CHECKING:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from jobgen import payload
 from jobgen.app.prepare import JobFile, PreparedJob, examine
 from jobgen.app.world import World
 from jobgen.errors import CheckFailed, Invalid, JobgenError
 from jobgen.model.bundle import Bundle, BundleFile
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import build_script, quote_expandable, split_lines
 from jobgen.survey.health import Finding, judge_rows
 from jobgen.survey.health.environment import ROWS, JobEnvironment, parse_report

@@ -166,11 +166,13 @@ def build_trial(world: World, profile: Loaded[ClusterProfile]) -> tuple[str, str
     from jobgen.load import load_job
     from jobgen.model.facts import Facts
     from jobgen.render import render
+    from jobgen.render.shipped_templates import fill_shipped
     from jobgen.resolve import resolve
 
     try:
         plan = resolve(load_job(TRIAL, "the doctor's job"), profile, Facts())
-        bundle = render(plan, world.open_catalog().read_templates(profile.value.scheduler))
+        templates = world.open_catalog().read_templates(profile.value.scheduler)
+        bundle = render(plan, templates, fill_shipped)
     except JobgenError as error:
         return "", str(error)
     entry = next(file for file in bundle.files if file.path == bundle.entry)

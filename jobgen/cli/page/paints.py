@@ -6,7 +6,7 @@ shades within a hue, patterns and letters do it in black and white.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from jobgen.named_tuple import NamedTuple
 
 _PATHS = {
     "rise": "M-1 7 7 -1M-1 1 1 -1M5 7 7 5",

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import floor, log10
-from typing import NamedTuple
 
 from jobgen.cli.layout import clip
 from jobgen.cli.output import defuse
 from jobgen.cli.page.paints import Paint
+from jobgen.named_tuple import NamedTuple
 
 Point = tuple[float, float]
 

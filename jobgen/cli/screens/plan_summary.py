@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen.app.prepare import judge
 from jobgen.cli.call import Flags
@@ -13,6 +13,7 @@ from jobgen.cli.output import TIMES, Ink, defuse
 from jobgen.cli.params import SECTIONS
 from jobgen.errors import Diagnostic
 from jobgen.model.units import Walltime
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import join
 from jobgen.wording import count
 

@@ -7,9 +7,9 @@ of their sum (largest remainders). A part too small for a cell is still named in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from jobgen.cli.output import Ink
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import Component
 
 LETTERS = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import NamedTuple
 
 from jobgen.errors import Severity
 from jobgen.fabric.variables import legal
 from jobgen.fabric.variables.judgement import VariableCase, VariableDiagnostic
+from jobgen.named_tuple import NamedTuple
 
 _PREFIXED = frozenset({"NCCL_IB_HCA", "NCCL_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME"})
 """Lists whose entries are prefixes, unless = stands before the list."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from jobgen.data import EnvVariable
 from jobgen.errors import Severity
+from jobgen.named_tuple import NamedTuple
 
 _LONGEST = 2000
 """Python neither reads nor writes a number of more than 4300 digits; here two are multiplied."""

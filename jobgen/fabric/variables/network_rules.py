@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from jobgen.errors import Severity
 from jobgen.fabric.variables.judgement import VariableCase, VariableDiagnostic
+from jobgen.named_tuple import NamedTuple
 from jobgen.wording import count
 
 RDMA = frozenset({"infiniband", "roce"})

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen import strategy
 from jobgen.model.train import Offload
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.choice.setups import Ask
 from jobgen.strategy.frameworks import FrameworkRequest, configure
 from jobgen.strategy.mesh import is_balanced

@@ -4,10 +4,11 @@ enough together, and the fewest nodes that do."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from jobgen import strategy
 from jobgen.model.train import Offload
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.choice.advise import (
     choose_first,
     estimate_option,

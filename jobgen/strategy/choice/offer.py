@@ -5,8 +5,7 @@ Bytes, seconds, tokens for each second; a part is 1.0 for all of it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware, GpuMemory, StepTime, Verdict
 from jobgen.strategy.setup import Setup
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware
 from jobgen.strategy.memory.recipes import get_recipe
 from jobgen.strategy.setup import Adapters, Recipe, Setup

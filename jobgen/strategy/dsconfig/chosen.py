@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.spec import TrainDiagnostic
 
 Path = tuple[str, ...]

@@ -9,12 +9,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from jobgen.data import DeepSpeedKey, deepspeed_keys
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.dsconfig.chosen import Path
 
-_MARK = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|\n')
+_MARK = r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|\n'
 
 
 class KeyDiagnostic(NamedTuple):
@@ -29,7 +30,7 @@ def index_lines(text: str) -> Mapping[Path, int]:
     """Key of a JSON text → its line. Keys inside lists are not told apart."""
     found: dict[Path, int] = {}
     line, held, last = 1, [""], ""
-    for mark in _MARK.findall(text):
+    for mark in re.findall(_MARK, text):
         if mark == "\n":
             line += 1
         elif mark in "{[":

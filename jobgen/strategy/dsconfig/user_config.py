@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.dsconfig import keys
 from jobgen.strategy.dsconfig.chosen import ChosenKey, Path, Written, get, put
 from jobgen.strategy.frameworks import FrameworkRequest

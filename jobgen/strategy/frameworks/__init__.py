@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 from jobgen.errors import Place
 from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import NOWHERE, Setting
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import Word
 from jobgen.strategy.spec import Note, Strategy, TrainDiagnostic
 

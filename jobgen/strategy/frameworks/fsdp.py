@@ -6,8 +6,8 @@ Read: accelerate 1.15, utils/dataclasses.py, utils/fsdp_utils.py and state.py.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.frameworks import FrameworkRequest
 from jobgen.strategy.frameworks.torch import SHARDING
 from jobgen.strategy.spec import Strategy, TrainDiagnostic

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from jobgen.model.bundle import BundleFile
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import Raw
 from jobgen.strategy import frameworks
 from jobgen.strategy.frameworks import Configured, FrameworkRequest, program_options, torch

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from jobgen.model.plan import Setting, cite_rule
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import Raw, Word
 from jobgen.shell.python_command import read_long_options
 from jobgen.strategy.spec import Strategy, TrainDiagnostic

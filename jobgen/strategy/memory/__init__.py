@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import Component, GpuMemory, Moment
 from jobgen.strategy.memory.activations import Kept, compute_kept
 from jobgen.strategy.memory.memory_states import (

@@ -7,8 +7,7 @@ MemTracker.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.memory.layer import (
     FP32,
     compute_norm,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import isclose, prod
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import Component, GpuMemory
 from jobgen.strategy.memory import Parts, count_in_flight, find_peak
 from jobgen.strategy.memory.activations import Kept, compute_kept

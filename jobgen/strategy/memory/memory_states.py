@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from math import ceil, prod
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.mesh import is_balanced
 from jobgen.strategy.setup import LINEAR, Adapters, Setup
 from jobgen.strategy.shapes.architecture import Kind

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import GIB
 from jobgen.strategy.memory.memory_states import (
     GpuStates,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.memory.memory_states import PipelineStage, count_shards, count_trained
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from jobgen.named_tuple import NamedTuple
 
 Kind = Literal[
     "embedding", "position", "head", "norm", "attention", "mlp", "expert", "shared", "router"

@@ -8,7 +8,9 @@ lies beside their weights on the Hub.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
+
+from jobgen.named_tuple import NamedTuple
 
 Keys = Mapping[str, tuple[str, ...]]
 

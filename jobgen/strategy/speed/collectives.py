@@ -4,8 +4,9 @@ steps it has."""
 from __future__ import annotations
 
 from math import log2
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware, MeasuredLinks
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.speed.rates import LINK, NETWORK

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.architecture import Architecture, Tensor

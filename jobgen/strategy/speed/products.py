@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.shapes.architecture import Tensor

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware, StepTime, Volume
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import ClusterHardware, Volume
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS

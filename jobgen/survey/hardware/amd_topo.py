@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.survey.hardware.text import clean_lines
 
 MOST = 64

@@ -8,8 +8,8 @@ from __future__ import annotations
 import ipaddress
 import re
 from itertools import pairwise
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.survey.hardware.text import clean_lines
 
 _LINE = re.compile(r"[0-9]{1,9}: ([A-Za-z0-9_.-]{1,32})(?:@[A-Za-z0-9_.-]{1,32})?:? +(.*)")

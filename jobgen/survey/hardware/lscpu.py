@@ -6,8 +6,8 @@ Source of the names: util-linux, sys-utils/lscpu.c. Asked for with LC_ALL=C: the
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.survey.hardware.text import parse_fields, parse_integer
 
 _NUMA = re.compile(r"NUMA node([0-9]{1,4}) CPU\(s\)")

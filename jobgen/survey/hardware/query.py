@@ -6,8 +6,8 @@ Source of the fields: ``nvidia-smi --help-query-gpu``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.survey.hardware.text import clean_lines, parse_number
 
 _NOTHING = {

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.survey.hardware import amd_topo
 from jobgen.survey.hardware.ports import Port
 from jobgen.survey.hardware.topo import Affinity, TopologyMatrix

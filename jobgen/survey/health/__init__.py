@@ -7,8 +7,9 @@ answers are collected elsewhere, so every judgement can be tested with any text.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Generic, Literal, TypeVar
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import split_lines
 
 Status = Literal["ok", "warning", "failed", "unknown"]

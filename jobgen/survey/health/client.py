@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from jobgen.errors import Diagnostic
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import split_lines
 from jobgen.survey.health import Answer, CheckRow, Verdict, fail, skip, succeed, warn, write_size
 from jobgen.wording import count

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from jobgen.errors import Place
+from jobgen.named_tuple import NamedTuple
 from jobgen.survey.health import (
     Answer,
     Answers,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.survey.health import CheckRow, Verdict, fail, skip, succeed, warn
 from jobgen.survey.python_imports import ImportedModule
 

@@ -8,8 +8,8 @@ one thing that hangs costs its deadline once, and is named.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.payload import text
 from jobgen.shell import Command, Raw, Word, join, list_names, quote_expandable
 from jobgen.survey.health import NOT_ASKED, Answer

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from jobgen.errors import Diagnostic
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import split_lines
 from jobgen.survey.health import CheckRow, Verdict, skip, succeed, warn
 

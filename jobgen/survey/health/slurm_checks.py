@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import NamedTuple
 
 from jobgen.errors import Place
 from jobgen.model.cluster import ClusterProfile
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import split_lines
 from jobgen.survey.health import (
     Answer,

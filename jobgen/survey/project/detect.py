@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.survey.project.folder_listing import PLAIN_PATH, FolderListing
 from jobgen.survey.project.training_programs import TrainingProgram, find_programs
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from jobgen.model.fields import find_nearest
 from jobgen.model.job import MOST_NODES
 from jobgen.model.units import UnitError, Walltime, clip
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import quote
 from jobgen.survey.project.detect import Project
 from jobgen.survey.project.folder_listing import PLAIN_PATH

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.survey.project.detect import Project
 from jobgen.survey.project.environment_advice import advise_environment
 from jobgen.survey.project.init_questions import ALL, LOCAL, JobAnswers

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.survey.python_imports import parse_python
 
 _DEEPEST = 8

@@ -5,8 +5,8 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.survey.project.folder_listing import PLAIN_PATH, FolderListing
 from jobgen.survey.project.python_source import PythonFacts, read_python
 

@@ -6,8 +6,8 @@ The database keeps its names in lower case, other commands do not: man sacctmgr,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import split_lines
 from jobgen.survey.slurm_site.scontrol_fields import read_value, split_list
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import split_lines
 
 _KEY = re.compile(r"(?:(?<=\s)|^)([A-Z][A-Za-z_]{0,63})=")

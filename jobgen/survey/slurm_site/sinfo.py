@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import split_lines
 from jobgen.survey.slurm_site.scontrol_fields import (
     MARKS,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
 
+from jobgen.named_tuple import NamedTuple
 from jobgen.shell import Command, Result, split_lines
 from jobgen.survey.slurm_site import accounts, sinfo
 from jobgen.survey.slurm_site.accounts import Association, Qos

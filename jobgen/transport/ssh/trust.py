@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Sequence
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 import paramiko
 
 from jobgen.errors import Diagnostic, Unreachable
+from jobgen.named_tuple import NamedTuple
 from jobgen.transport.known_hosts import (
     HostKey,
     HostKeyLine,
