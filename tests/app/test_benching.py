@@ -184,6 +184,18 @@ def test_sizes_may_be_gpus_of_one_node(world: World, job: Job) -> None:
     assert [(shape.nodes, shape.ranks_per_node) for shape in shapes] == [(1, 1), (1, 2), (1, 4)]
 
 
+@pytest.mark.parametrize("own", ["procs_per_node: 2", "gpus_per_node: 2"])
+def test_sizes_in_gpus_replace_the_jobs_own_number_of_ranks(
+    world: World, job: Job, machine: PreparedJob, own: str
+) -> None:
+    """With GPUs or without, whichever of the two keys the job has."""
+    asked = run_scaling.ScalingRequest(job("true", own), (1, 4), gpus=True)
+    for cluster, gpus in {"here": [1, 4], "a100x16": [1, 4], "local": [0, 0]}.items():
+        shapes = [one.plan.shape for one in run_scaling.prepare_sizes(world, asked, cluster)]
+        assert [(shape.nodes, shape.ranks_per_node) for shape in shapes] == [(1, 1), (1, 4)]
+        assert [shape.gpus_per_node for shape in shapes] == gpus
+
+
 def test_a_dependency_of_the_jobs_own_is_kept(world: World, job: Job) -> None:
     plain = prepare(world, job("true"), "here")
     assert run_scaling.add_dependency(plain, None) is plain
