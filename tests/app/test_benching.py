@@ -60,7 +60,7 @@ def test_it_takes_over_what_its_pytorch_needs(world: World, job: Job) -> None:
 
 def test_a_job_that_is_no_bench_has_no_result(world: World, job: Job) -> None:
     record = submit(world, prepare(world, job("true"), "here"))
-    with pytest.raises(Usage, match="no bench"):
+    with pytest.raises(Usage, match="not an all-reduce bench"):
         allreduce.read(world, record.alias)
 
 
@@ -68,7 +68,7 @@ def test_a_bench_that_measured_nothing_says_where_to_look(world: World, job: Job
     made = prepare(world, job("true"), "here")
     record = submit(world, made, about=allreduce.record_bench(made))
     jobs.wait(world, [record.alias])
-    with pytest.raises(Missing, match="measured nothing"):
+    with pytest.raises(Missing, match="no measurements"):
         allreduce.read(world, record.alias)
 
 

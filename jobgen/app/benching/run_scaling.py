@@ -110,8 +110,7 @@ def _read_batch(made: PreparedJob, kind: Kind) -> int:
     batch = train.global_batch if train else None
     if batch is None:
         raise Usage(
-            f"--{kind} needs train.global_batch in the job: nothing else says what all "
-            "ranks do in one step",
-            hint="without it the program decides; what it reports tells which it was",
+            f"--{kind} needs train.global_batch in the job file",
+            hint="set it, or leave out --weak and --strong: the program then decides",
         )
     return batch
