@@ -65,9 +65,7 @@ def test_nobody_lags_where_all_are_slow_or_nothing_is_known() -> None:
 def test_a_gpu_that_stops_answering_is_lost() -> None:
     silent = gpu(1, now=Now(2400.0))
     found = list_remarks([node("a", gpu(0, now=Now(3000.0)), silent)])
-    assert found == (
-        Remark("lost", "a", (1,), "no answer in the last 10m of monitoring"),
-    )
+    assert found == (Remark("lost", "a", (1,), "no answer in the last 10m of monitoring"),)
     assert kinds(node("a", gpu(0, now=Now(2940.0)))) == []
 
 
