@@ -17,10 +17,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-# Python that may not write byte code compiles jobgen anew in each process, and a peer that pip has
-# compiled not.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-
 FAST = "aes128-gcm@openssh.com"
 """The cipher that jobgen prefers; the programs beside it get it too."""
 ITSELF = "itself at the smallest size"
@@ -49,7 +45,9 @@ class Result(NamedTuple):
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:
-    """The option ``--rows``."""
+    """The option ``--rows``, and an environment in which byte code is kept on both sides."""
+    # pip has compiled the peers; jobgen would be compiled anew in each process
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     parser.add_argument("--rows", action="store_true", help="print results as JSON lines too")
 
 

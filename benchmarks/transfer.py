@@ -9,8 +9,8 @@ machine; 50 ms of round trip are made by a proxy. Needs sshd, ssh, tar and sha25
 A folder is uploaded by whole processes that connect, send and end: jobgen's upload, rsync and tar,
 each with a connection of its own and through a ControlMaster that is already up; first to an empty
 place and then, unchanged, again. rsync and tar send to the same place again; jobgen gives each run
-a directory of its own and sends all files again, checks their sums on the server and syncs them
-to disk, which neither rsync nor tar does. The proxy cannot delay the handshake of TCP itself, so
+a directory of its own and sends all files again, checks their sums on the server and syncs them to
+disk; tar does neither, rsync does not sync. The proxy cannot delay the handshake of TCP itself, so
 one round trip is added for each connection. Without rsync its rows are left out.
 """
 
