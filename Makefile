@@ -24,7 +24,7 @@ endif
 # What is installed depends on these two files alone, so a second run finds its stamp and does nothing.
 KEY := $(shell cat pyproject.toml $(PINS) | sha256sum | cut -c1-12)
 # What the benchmarks measure beside jobgen, in an environment of its own.
-PEERS := .venv-peers
+override PEER_VENV := .venv-peers
 PEERS_PINS := requirements/peers.txt
 PEERS_KEY := $(shell sha256sum <$(PEERS_PINS) | cut -c1-12)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint $(PINS)
@@ -60,8 +60,8 @@ imports: $(VENV)/.test-$(KEY)
 shellcheck: $(VENV)/.test-$(KEY)
 	$(BIN)/shellcheck jobgen/payload/*.sh scripts/cluster-packages .ci/run
 
-bench: $(VENV)/.test-$(KEY) $(PEERS)/.installed-$(PEERS_KEY)
-	$(BIN)/python scripts/benchmarks --peers $(PEERS)/bin $(if $(WRITE),--write)
+bench: $(VENV)/.test-$(KEY) $(PEER_VENV)/.installed-$(PEERS_KEY)
+	$(BIN)/python scripts/benchmarks --peers $(PEER_VENV)/bin $(if $(WRITE),--write)
 
 strategies: $(VENV)/.test-$(KEY) cluster-packages
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/strategies $(if $(ALL),--all)
@@ -93,11 +93,11 @@ $(VENV)/.test-$(KEY): | $(VENV)/bin/python
 	@touch $@ $(VENV)/.demo-$(KEY)
 
 # Without a network the benchmarks run, and leave these rows out.
-$(PEERS)/.installed-$(PEERS_KEY): | $(VENV)/bin/python
-	@echo "Installing what the benchmarks compare with into $(PEERS) (once)"
-	@$(BIN)/python -m venv --clear --without-pip $(PEERS) && $(BIN)/python -m pip \
-	  --disable-pip-version-check --python $(PEERS)/bin/python install --quiet \
-	  --requirement $(PEERS_PINS) && touch $@ || rm -rf $(PEERS)
+$(PEER_VENV)/.installed-$(PEERS_KEY): | $(VENV)/bin/python
+	@echo "Installing what the benchmarks compare with into $(PEER_VENV) (once)"
+	@$(BIN)/python -m venv --clear --without-pip $(PEER_VENV) && $(BIN)/python -m pip \
+	  --disable-pip-version-check --python $(PEER_VENV)/bin/python install --quiet \
+	  --requirement $(PEERS_PINS) && touch $@ || rm -rf $(PEER_VENV)
 
 clean:
-	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEER_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
