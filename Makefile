@@ -3,7 +3,7 @@
 # make test-all    all cases of the tests, more trials of each fault, and random inputs
 # make versions    the tests of our dependencies at their lowest and newest versions (part of make test)
 # make lint        ruff, mypy, import-linter, shellcheck
-# make bench       the benchmarks; PEERS=DIR/bin measures the peers beside them, in the same run
+# make bench       the benchmarks, and one table of them; WRITE=1 puts it into the documentation
 # make strategies  every strategy run on the test cluster, as a table; ALL=1 under every launcher
 # make faults      every kind of fault on real submits, to the full count, as a table; goes on where it stopped
 # make clean       remove the virtual environment and caches
@@ -23,6 +23,10 @@ PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
 endif
 # What is installed depends on these two files alone, so a second run finds its stamp and does nothing.
 KEY := $(shell cat pyproject.toml $(PINS) | sha256sum | cut -c1-12)
+# What the benchmarks measure beside jobgen, in an environment of its own.
+override PEER_VENV := .venv-peers
+PEERS_PINS := requirements/peers.txt
+PEERS_KEY := $(shell sha256sum <$(PEERS_PINS) | cut -c1-12)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint $(PINS)
 
 .PHONY: help demo test test-all versions lint ruff mypy imports shellcheck bench strategies faults clean cluster-packages
@@ -56,12 +60,8 @@ imports: $(VENV)/.test-$(KEY)
 shellcheck: $(VENV)/.test-$(KEY)
 	$(BIN)/shellcheck jobgen/payload/*.sh scripts/cluster-packages .ci/run
 
-bench: $(VENV)/.test-$(KEY)
-	$(BIN)/python benchmarks/startup.py $(if $(PEERS),--peers $(PEERS))
-	$(BIN)/python benchmarks/scale.py
-	$(BIN)/python benchmarks/transfer.py
-	$(BIN)/python benchmarks/submit.py
-	$(BIN)/python benchmarks/logs.py
+bench: $(VENV)/.test-$(KEY) $(PEER_VENV)/.installed-$(PEERS_KEY)
+	$(BIN)/python scripts/benchmarks --peers $(PEER_VENV)/bin $(if $(WRITE),--write)
 
 strategies: $(VENV)/.test-$(KEY) cluster-packages
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python scripts/strategies $(if $(ALL),--all)
@@ -92,5 +92,12 @@ $(VENV)/.test-$(KEY): | $(VENV)/bin/python
 	  echo "not compiled, as said above: tests of DeepSpeed will fail" >&2
 	@touch $@ $(VENV)/.demo-$(KEY)
 
+# Without a network the benchmarks run, and leave these rows out.
+$(PEER_VENV)/.installed-$(PEERS_KEY): | $(VENV)/bin/python
+	@echo "Installing what the benchmarks compare with into $(PEER_VENV) (once)"
+	@$(BIN)/python -m venv --clear --without-pip $(PEER_VENV) && $(BIN)/python -m pip \
+	  --disable-pip-version-check --python $(PEER_VENV)/bin/python install --quiet \
+	  --requirement $(PEERS_PINS) && touch $@ || rm -rf $(PEER_VENV)
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEER_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -5,7 +5,8 @@
 
 Once with the jobs on this machine, once over ssh to the test cluster (as root; see CONTRIBUTING.md;
 ``--local`` leaves it out). A job prints the time every 0.2 s: the delay of a line is from when it
-was printed to when it was read from ``jobgen logs -f``. Another job's four ranks write ``--size``
+was printed to when it was read from ``jobgen logs -f``, or from ``tail -f`` of its file (over ssh,
+by ssh), in turns. Another job's four ranks write ``--size``
 megabytes in all, every line another: what is measured is the whole ``jobgen logs``, its output read
 by ``cat``, and its largest memory, beside one ``cat`` of the same files (over ssh, by ssh).
 On this machine, the logs of ``--ranks`` ranks are followed while nobody writes, and while each
@@ -31,6 +32,8 @@ from typing import IO, Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from comparisons import Comparison, add_option, leave_out, report
+
 from tests.cluster import Cluster, Options
 from tests.cluster.install import missing
 from tests.cluster.layout import SSH_ALIAS
@@ -38,6 +41,19 @@ from tests.cluster.layout import SSH_ALIAS
 JOBGEN = (sys.executable, "-m", "jobgen")
 EVERY = 0.2
 RANKS = 4
+TURNS = 2
+LIMIT = 5.0
+"""Seconds of a turn in which a follower's lines are not counted: it may still be starting."""
+HERE, FAR, MANY = "1 rank, same machine", "1 rank, over ssh", "1,024 ranks, same machine"
+LINE = Comparison("delay of a followed line", HERE, ("tail -f",))
+LINE_FAR = Comparison("delay of a followed line", FAR, ("ssh tail -f",))
+LINES = Comparison("delay of a followed line, one a second each", MANY, ("tail -F",))
+BUSY = Comparison("following, one line a second each", MANY, ("tail -F",), "% of a core")
+SILENT = Comparison("following, silent", MANY, ("tail -F",), "% of a core")
+ALL = Comparison("reading all logs", "1,000 MB, same machine", ("cat",))
+ALL_FAR = Comparison("reading all logs", "1,000 MB, over ssh", ("ssh cat",))
+OVER_SSH = (LINE_FAR, ALL_FAR)
+COMPARISONS = (LINE, LINES, BUSY, SILENT, ALL, *OVER_SSH)
 SETTLE = 5.0
 """Seconds until a follower has shown what was there and waits for more."""
 TIMED = re.compile(rb"at (\d{19})$")
@@ -116,25 +132,55 @@ class Desk:
 
 
 def appearing(desk: Desk, where: str, seconds: float) -> None:
-    """How late a followed line is."""
-    run = f"{sys.executable} program.py {int(seconds / EVERY)} {EVERY}"
+    """How late a followed line is, by jobgen and by tail in turns."""
+    lasting = 2 * TURNS * (seconds + LIMIT + 5)
+    run = f"{sys.executable} program.py {int(lasting / EVERY)} {EVERY}"
     keys = {"procs_per_node": 1, "launcher": "plain", "run": run}
     job = desk.submit("ticks", keys, TICKS)
-    words = desk.words([*JOBGEN, "logs", "-f", "-q", "--no-prefix", "--rank", "0", job["id"]])
-    late = []
-    with subprocess.Popen(words, stdout=subprocess.PIPE, env=desk.env) as follower:
+    while not (files := list(Path(job["dir"], "logs", "0", "0").glob("*.0.out"))):
+        time.sleep(0.1)
+    tail = ["tail", "-n", "0", "-f", str(files[0])]
+    comparison = LINE_FAR if desk.cluster else LINE
+    ways = {
+        "jobgen logs -f": [*JOBGEN, "logs", "-f", "-q", "--no-prefix", "--rank", "0", job["id"]],
+        comparison.peers[0]: ["ssh", SSH_ALIAS, *tail] if desk.cluster else tail,
+    }
+    late: dict[str, list[float]] = {label: [] for label in ways}
+    for _ in range(TURNS):
+        for label, words in ways.items():
+            limited = ["timeout", str(LIMIT + seconds / TURNS), *words]
+            late[label] += _follow(desk, limited)
+    desk.said(*JOBGEN, "cancel", "--yes", job["id"])
+    for label, delays in late.items():
+        print(
+            f"a line appears, {where:16} {label:15} median {statistics.median(delays):6.3f} s   "
+            f"worst {max(delays):6.3f} s   of {len(delays)} lines",
+            flush=True,
+        )
+    ours, theirs = (statistics.median(delays) for delays in late.values())
+    report(comparison, ours, {comparison.peers[0]: theirs})
+
+
+def _follow(desk: Desk, words: Sequence[str]) -> list[float]:
+    """How late each line is that a follower shows until it ends, after its start."""
+    began, late = time.monotonic(), []
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "env": desk.env}
+    with subprocess.Popen(desk.words(words), **pipes) as follower:
         assert follower.stdout
         for line in follower.stdout:
             now = time.time_ns()
-            if line.strip().isdigit():
+            # what was there before the follower looked for the first time is late by its start
+            if line.strip().isdigit() and time.monotonic() - began > LIMIT:
                 late.append((now - int(line)) / 1e9)
-    # what was printed before the follower looked for the first time is late for another reason
-    late = late[int(2 / EVERY) :]
-    print(
-        f"a line appears, {where:25} median {statistics.median(late):5.2f} s   "
-        f"worst {max(late):5.2f} s   of {len(late)} lines",
-        flush=True,
-    )
+    return late
+
+
+class Crowd(NamedTuple):
+    """What following many ranks cost: shares of a core, and how late the lines were."""
+
+    silent: list[float]
+    busy: list[float]
+    late: list[float]
 
 
 def crowded(desk: Desk, ranks: int, seconds: float) -> None:
@@ -143,33 +189,57 @@ def crowded(desk: Desk, ranks: int, seconds: float) -> None:
     logs = Path(job["dir"], "logs", "0", "0")
     while not logs.is_dir():
         time.sleep(0.1)
+    for rank in range(1, ranks):
+        for stream in ("out", "err"):
+            (logs / f"local1.{rank}.{stream}").touch()
+    paths = sorted(map(str, logs.glob("*.out")))
+    ways = {
+        "jobgen logs -f": [*JOBGEN, "logs", "-f", "-q", "--rank", "all", job["id"]],
+        "tail -F": ["tail", "-q", "-n", "0", "-F", *paths],
+    }
+    costs = {label: Crowd([], [], []) for label in ways}
     with ExitStack() as opened:
         files = [
-            opened.enter_context((logs / f"local1.{rank}.out").open("w"))
-            for rank in range(1, ranks)
+            opened.enter_context((logs / f"local1.{n}.out").open("a")) for n in range(1, ranks)
         ]
-        for rank in range(1, ranks):
-            (logs / f"local1.{rank}.err").touch()
-        words = [*JOBGEN, "logs", "-f", "-q", "--rank", "all", job["id"]]
-        with subprocess.Popen(words, stdout=subprocess.PIPE, env=desk.env) as follower:
-            assert follower.stdout
-            late: list[float] = []
-            reader = Thread(target=_note_delays, args=(follower.stdout, late))
-            reader.start()
-            time.sleep(SETTLE)
-            shown = f"{ranks} ranks followed, on this machine,"
-            print(f"{shown} silent: {_use_cpu(follower.pid, seconds):5.1%} of a core", flush=True)
-            writer = Thread(target=_write_lines, args=(files, seconds))
-            writer.start()
-            used = _use_cpu(follower.pid, seconds)
-            writer.join()
-            desk.said(*JOBGEN, "cancel", "--yes", job["id"])
-            reader.join()
-    print(
-        f"{shown} a line a second each: {used:5.1%} of a core, late median "
-        f"{statistics.median(late):5.2f} s   worst {max(late):5.2f} s   of {len(late)} lines",
-        flush=True,
-    )
+        for _ in range(TURNS):
+            for label, words in ways.items():
+                _follow_crowd(desk, words, files, seconds / TURNS, costs[label])
+    desk.said(*JOBGEN, "cancel", "--yes", job["id"])
+    for label, (silent, busy, late) in costs.items():
+        print(
+            f"{ranks} ranks followed, on this machine, {label:15} silent {min(silent):6.1%} of a "
+            f"core   a line a second each {min(busy):6.1%}, late median "
+            f"{statistics.median(late):5.2f} s   worst {max(late):5.2f} s   of {len(late)} lines",
+            flush=True,
+        )
+    ours, theirs = costs.values()
+    report(SILENT, 100 * min(ours.silent), {"tail -F": 100 * min(theirs.silent)})
+    report(BUSY, 100 * min(ours.busy), {"tail -F": 100 * min(theirs.busy)})
+    report(LINES, statistics.median(ours.late), {"tail -F": statistics.median(theirs.late)})
+
+
+def _follow_crowd(
+    desk: Desk, words: Sequence[str], files: Sequence[IO[str]], seconds: float, cost: Crowd
+) -> None:
+    """One turn of one follower, silent and then busy."""
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "env": desk.env}
+    with subprocess.Popen(words, **pipes) as follower:
+        assert follower.stdout
+        late: list[float] = []
+        reader = Thread(target=_note_delays, args=(follower.stdout, late))
+        reader.start()
+        time.sleep(SETTLE)
+        cost.silent.append(_use_cpu(follower.pid, seconds))
+        late.clear()  # lines of the turn before
+        writer = Thread(target=_write_lines, args=(files, seconds))
+        writer.start()
+        cost.busy.append(_use_cpu(follower.pid, seconds))
+        writer.join()
+        time.sleep(2)  # the last lines arrive
+        follower.terminate()  # a background job of a shell ignores SIGINT
+        reader.join()
+    cost.late.extend(late)
 
 
 def _note_delays(lines: IO[bytes], late: list[float]) -> None:
@@ -226,6 +296,9 @@ def flooded(desk: Desk, where: str, size: int) -> None:
             f"at most {cost.peak / 1e6:4.0f} MB of memory",
             flush=True,
         )
+        if label == "jobgen logs":
+            comparison = ALL_FAR if desk.cluster else ALL
+            report(comparison, cost.seconds, {comparison.peers[0]: base})
 
 
 def main() -> None:
@@ -235,6 +308,7 @@ def main() -> None:
     arguments.add_argument("--seconds", type=float, default=12.0, help="of lines to be followed")
     arguments.add_argument("--ranks", type=int, default=1024, help="that are followed")
     arguments.add_argument("--local", action="store_true", help="nothing over ssh")
+    add_option(arguments)
     chosen = arguments.parse_args()
     with tempfile.TemporaryDirectory() as name:
         desk = Desk(Path(name), "local")
@@ -243,6 +317,7 @@ def main() -> None:
     reason = "--local" if chosen.local else missing()
     if reason:
         print(f"logs over ssh are not measured: {reason}")
+        leave_out(OVER_SSH, reason)
         return
     with Cluster.up(Options(nodes=1, gpus=0)) as cluster:
         desk = Desk(cluster.client.home, str(cluster.profile()), cluster)

@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from comparisons import ITSELF, Comparison, add_option, report
 from startup import cpu
 
 from jobgen.ledger import Ledger
@@ -65,12 +66,20 @@ def make_logs(folder: Path, size: int) -> None:
         db.execute(INSERT, (run.token, run.alias, 0, 0, run.created, json.dumps(run.data())))
 
 
+def _list_sizes(sizes: tuple[int, ...]) -> str:
+    return " → ".join(f"{size:,}" for size in sizes)
+
+
 ROWS: dict[str, tuple[list[str], Callable[[Path, int], None], tuple[int, int, int]]] = {
     "cluster ls, profiles": (["cluster", "ls"], make_profiles, (100, 200, 400)),
     "ls --cached, runs": (["ls", "--cached"], make_runs, (1000, 3000, 10_000)),
     "logs, ranks": (["logs", "llama-0"], make_logs, (256, 1024, 4096)),
     "logs -n 50, ranks": (["logs", "llama-0", "-n", "50"], make_logs, (64, 256, 1024)),
 }
+COMPARISONS = tuple(
+    Comparison(f"jobgen {row}, CPU time", _list_sizes(sizes), (ITSELF,), "ms")
+    for row, (_, _, sizes) in ROWS.items()
+)
 
 
 def measure(words: list[str], make: Callable[[Path, int], None], size: int, rounds: int) -> float:
@@ -87,8 +96,9 @@ def main() -> None:
     """Measure, and print a row for each command."""
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     words.add_argument("--rounds", type=int, default=5)
+    add_option(words)
     rounds = words.parse_args().rounds
-    for row, (command, make, sizes) in ROWS.items():
+    for comparison, (row, (command, make, sizes)) in zip(COMPARISONS, ROWS.items(), strict=True):
         nothing = measure(command, make, 0, rounds)
         times = [measure(command, make, size, rounds) for size in sizes]
         more = [max(time - nothing, 1.0) for time in times]
@@ -97,6 +107,7 @@ def main() -> None:
             f"{size:8,}: {time:4.0f} ms" for size, time in zip(sizes, times, strict=True)
         )
         print(f"{row:24}{0:8}: {nothing:4.0f} ms{shown}   exponent {exponent:.2f}")
+        report(comparison, times[-1], {ITSELF: times[0]}, exponent=exponent)
 
 
 if __name__ == "__main__":

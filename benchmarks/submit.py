@@ -7,6 +7,8 @@ Brings the test cluster up (as root; see CONTRIBUTING.md). A proxy delays every 
 client and the login host and counts the turns of the line: how often one side waited for the other.
 It cannot delay the handshake of TCP itself, so for each connection one turn and one round trip are
 added. The CPU seconds are those of the programs on the client, ssh among them.
+A ControlMaster that is already up saves a login for those who have one; its own CPU seconds are not
+counted, and without rsync its rows are left out.
 sbatch's own time is taken on the login host, from the mark that stands before it starts to
 the exit code that it leaves; it is small here and minutes on a busy controller, so it is taken off.
 """
@@ -17,6 +19,7 @@ import argparse
 import json
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -27,6 +30,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from comparisons import Comparison, add_option, leave_out, live_master, report
 
 from tests.cluster import Cluster, Options
 from tests.cluster.install import missing
@@ -42,6 +47,15 @@ slurm: {hold: true}
 """
 MANY = 1000
 """Files from which on a person's own ways, which wait for every file, are not measured."""
+JOBGEN, JOBGEN_SHARED = "jobgen submit", "jobgen submit, openssh, live"
+RSYNC = "rsync -a, ssh sbatch, live"
+TAR_SHARED = "tar | ssh tar, ssh sbatch, live"
+TAR, SCP = "tar | ssh tar, ssh sbatch", "ssh mkdir, scp -r, ssh sbatch"
+SIZE = "100 files of 4,330 bytes, 50 ms round trip"
+SUBMIT = Comparison("submit", SIZE, (TAR, SCP, RSYNC, TAR_SHARED))
+SHARED = Comparison("submit, jobgen also through the ControlMaster", SIZE, (RSYNC, TAR_SHARED))
+COMPARISONS = (SUBMIT, SHARED)
+""""live" is a ControlMaster that is already up."""
 
 
 class Trial(NamedTuple):
@@ -81,6 +95,7 @@ class Desk:
             "Host testbed\n  HostName 127.0.0.1\n  HostKeyAlias login\n"
             f"  Port {self.proxy.port}\n" + (Path.home() / ".ssh/config").read_text()
         )
+        self.live = self.config
         self.env = {**os.environ, "JOBGEN_SSH_CONFIG": str(self.config)}
 
     def turned(self, connections: int, work: Callable[[], float]) -> Trial:
@@ -105,8 +120,13 @@ class Desk:
         """The whole command, by the ssh program."""
         return self._jobgen(self.openssh)
 
-    def _jobgen(self, profile: Path) -> float:
+    def by_shared_openssh(self) -> float:
+        """The whole command, by the ssh program through a ControlMaster."""
+        return self._jobgen(self.openssh, self.live)
+
+    def _jobgen(self, profile: Path, config: Path | None = None) -> float:
         words = ["submit", str(self.work / "job.yaml"), "-c", str(profile), "--json"]
+        self.env["JOBGEN_SSH_CONFIG"] = str(config or self.config)
         answer = json.loads(self.said(sys.executable, "-m", "jobgen", *words))
         # a jobgen that is slow to hang up is still slow: nothing here is left out of the time
         marks = Path(answer["data"]["job"]["dir"]) / "submit"
@@ -125,22 +145,32 @@ class Desk:
         self.said("scp", "-q", "-r", "-F", str(self.config), f"{self.work}/.", f"testbed:{target}")
         return self._submit(target)
 
-    def by_tar(self) -> float:
+    def by_tar(self, config: Path | None = None) -> float:
         """The same by somebody who knows that scp waits for every file."""
         target = self._target()
-        tar = f"tar -C {self.work} -cf - . | ssh -F {self.config} testbed"
+        tar = f"tar -C {self.work} -cf - . | ssh -F {config or self.config} testbed"
         self.said("sh", "-c", f"{tar} 'mkdir -p {target} && tar -xf - -C {target}'")
-        return self._submit(target)
+        return self._submit(target, config)
+
+    def by_shared_tar(self) -> float:
+        """tar and ssh through a ControlMaster."""
+        return self.by_tar(self.live)
+
+    def by_rsync(self) -> float:
+        """rsync and ssh through a ControlMaster, to a new place as jobgen does."""
+        target = self._target()
+        self.said("rsync", "-a", "-e", f"ssh -F {self.live}", f"{self.work}/", f"testbed:{target}")
+        return self._submit(target, self.live)
 
     def _target(self) -> Path:
         return self.scratch / f"by-hand-{time.time_ns()}"
 
-    def _ssh(self, command: str) -> str:
-        return self.said("ssh", "-F", str(self.config), "testbed", command)
+    def _ssh(self, command: str, config: Path | None = None) -> str:
+        return self.said("ssh", "-F", str(config or self.config), "testbed", command)
 
-    def _submit(self, target: Path) -> float:
+    def _submit(self, target: Path, config: Path | None = None) -> float:
         timed = "a=$(date +%s%N); sbatch --parsable --hold train.sh; b=$(date +%s%N); echo $((b-a))"
-        return int(self._ssh(f"cd {target} && {timed}").split()[-1]) / 1e9
+        return int(self._ssh(f"cd {target} && {timed}", config).split()[-1]) / 1e9
 
 
 def _use_cpu() -> float:
@@ -152,15 +182,20 @@ def _use_cpu() -> float:
 def measure(desk: Desk, chosen: argparse.Namespace) -> None:
     """All ways in turns, then one line a way: medians, and the least beside sbatch and of CPU."""
     ways: dict[str, tuple[int, Callable[[], float]]] = {
-        "jobgen submit": (1, desk.by_paramiko),
+        JOBGEN: (1, desk.by_paramiko),
         "jobgen submit, openssh": (1, desk.by_openssh),
         "ssh true": (1, desk.by_true),
-        "tar | ssh tar, ssh sbatch": (2, desk.by_tar),
-        "ssh mkdir, scp -r, ssh sbatch": (3, desk.by_scp),
+        TAR: (2, desk.by_tar),
+        SCP: (3, desk.by_scp),
+        JOBGEN_SHARED: (0, desk.by_shared_openssh),
+        TAR_SHARED: (0, desk.by_shared_tar),
+        RSYNC: (0, desk.by_rsync),
     }
-    by_hand = (desk.by_tar, desk.by_scp)
+    if shutil.which("rsync") is None:
+        del ways[RSYNC]
     if chosen.files > MANY:
-        ways = {label: way for label, way in ways.items() if way[1] not in by_hand}
+        kept = (JOBGEN, "jobgen submit, openssh", JOBGEN_SHARED, "ssh true")
+        ways = {label: way for label, way in ways.items() if label in kept}
     found: dict[str, list[Trial]] = {label: [] for label in ways}
     desk.turned(1, desk.by_paramiko)  # not counted: the first run writes the byte code
     for turn in range(chosen.rounds):
@@ -168,7 +203,7 @@ def measure(desk: Desk, chosen: argparse.Namespace) -> None:
             if turn and work == desk.by_scp:
                 continue  # half a minute each: once is enough
             found[label].append(desk.turned(connections, work))
-    base = statistics.median(trial.beside for trial in found["jobgen submit"])
+    base = statistics.median(trial.beside for trial in found[JOBGEN])
     where = f"{chosen.files} files of {chosen.bytes} bytes, {2000 * desk.delay:.0f} ms"
     heads = f"{'beside it':>11}{'least':>9}{'to jobgen':>11}{'CPU':>8}"
     print(f"{where:36}{'turns':>6}{'wall':>9}{'sbatch':>9}{heads}")
@@ -185,6 +220,17 @@ def measure(desk: Desk, chosen: argparse.Namespace) -> None:
             f"{beside / base:10.1f}x{cpu:7.2f}s",
             flush=True,
         )
+    _report(found)
+
+
+def _report(found: dict[str, list[Trial]]) -> None:
+    """The medians beside sbatch, as rows of the table."""
+    middles = {way: statistics.median(t.beside for t in trials) for way, trials in found.items()}
+    for comparison, ours in ((SUBMIT, JOBGEN), (SHARED, JOBGEN_SHARED)):
+        beside = {peer: middles[peer] for peer in comparison.peers if peer in middles}
+        report(comparison, middles[ours], beside)
+        missing = [peer for peer in comparison.peers if peer not in middles]
+        leave_out([comparison], "no rsync on this machine", missing)
 
 
 @contextmanager
@@ -207,14 +253,18 @@ def main() -> None:
     arguments.add_argument("--files", type=int, default=100)
     arguments.add_argument("--bytes", type=int, default=4330, help="of each file")
     arguments.add_argument("--inside", nargs=4, type=Path, help=argparse.SUPPRESS)
+    add_option(arguments)
     chosen = arguments.parse_args()
     if chosen.inside:
         folder, profile, openssh, scratch = chosen.inside
-        measure(Desk(folder, profile, openssh, scratch, chosen), chosen)
+        desk = Desk(folder, profile, openssh, scratch, chosen)
+        with live_master(desk.config, "testbed") as desk.live:
+            measure(desk, chosen)
         sys.stdout.flush()
         os._exit(0)  # the proxy's thread needs no good-bye
     if reason := missing():
         print(f"a submit at a distance is not measured: {reason}")
+        leave_out(COMPARISONS, reason)
         return
     with client(sys.argv[1:]) as words:
         subprocess.run(words, check=True)

@@ -5,6 +5,13 @@
 
 Everything is measured in one run against one sshd on loopback, so that ratios mean something on any
 machine; 50 ms of round trip are made by a proxy. Needs sshd, ssh, tar and sha256sum.
+
+A folder is uploaded by whole processes that connect, send and end: jobgen's upload, rsync and tar,
+each with a connection of its own and through a ControlMaster that is already up; first to an empty
+place and then, unchanged, again. rsync and tar send to the same place again; jobgen gives each run
+a directory of its own and sends all files again, checks their sums on the server and syncs them to
+disk; tar does neither, rsync does not sync. The proxy cannot delay the handshake of TCP itself, so
+one round trip is added for each connection. Without rsync its rows are left out.
 """
 
 from __future__ import annotations
@@ -23,6 +30,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from comparisons import FAST, Comparison, add_option, leave_out, live_master, report
+
 from jobgen.model.bundle import BundleFile
 from jobgen.model.record import Login
 from jobgen.shell import build_script
@@ -39,6 +48,38 @@ EXTRA = (
     BundleFile("TOKEN", f"{TOKEN}\n".encode(), 0o600),
     BundleFile("bundle/job.sbatch", b"#!/bin/sh\n"),
 )
+FILES = "100 files of 4,330 bytes, 50 ms round trip"
+RSYNC = ("rsync -a", "rsync -a, live ControlMaster")
+PEERS = (*RSYNC, "tar | ssh tar", "tar | ssh tar, live ControlMaster")
+FIRST = Comparison("upload of a folder", FILES, PEERS)
+AGAIN = Comparison("upload of the same folder again", FILES, PEERS)
+LARGE = Comparison("upload of a folder", "1 file of 200 MB, no delay", PEERS)
+LARGE_AGAIN = Comparison("upload of the same folder again", "1 file of 200 MB, no delay", PEERS)
+LIVE = "jobgen, openssh, live ControlMaster"
+BY_MASTER = tuple(peer for peer in PEERS if peer.endswith("live ControlMaster"))
+SHARED = Comparison("upload, jobgen also through the ControlMaster", FILES, BY_MASTER)
+CAT = Comparison("upload, connection already up", "1 file of 200 MB, no delay", ("ssh cat",))
+COMPARISONS = (FIRST, AGAIN, SHARED, LARGE, LARGE_AGAIN, CAT)
+UPLOAD = f"""\
+import sys
+from pathlib import Path
+
+from jobgen.model.bundle import BundleFile
+from jobgen.model.record import Login
+from jobgen.submission import scripts
+from jobgen.transport import Payload, connect
+from jobgen.upload import build_payload, scan
+
+backend, work, root = sys.argv[1:]
+extra = [BundleFile("TOKEN", b"{TOKEN}\\n", 0o600)]
+extra += [BundleFile("bundle/job.sbatch", b"#!/bin/sh\\n")]
+with connect(Login(backend, "login")) as transport:
+    stream = build_payload(scan(Path(work)), extra)
+    text = scripts.stage(root, "{FOLDER}", "{TOKEN}", "n")
+    result = transport.call(text, Payload(stream.size, stream.chunks), deadline=300)
+    assert result.code == 0, result.text
+"""
+"""The part of a submit that connects and uploads, in a process of its own."""
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -80,7 +121,7 @@ def send(transport: Transport, stream: TarStream, root: Path) -> None:
     (root / FOLDER).rename(root / f"sent.{time.monotonic_ns()}")
 
 
-def report(label: str, seconds: float, note: str = "") -> None:
+def report_line(label: str, seconds: float, note: str = "") -> None:
     """One line."""
     print(f"{label:<58} {seconds * 1000:9.1f} ms   {note}", flush=True)
 
@@ -106,20 +147,22 @@ def small(server: Sshd, client: Client, place: Path, rounds: int) -> None:
                 before = proxy.turns
                 hello()
                 turns = proxy.turns - before
-                report(
+                report_line(
                     f"connect and first call, {backend}, {where}",
                     middle(rounds, hello),
                     f"{turns} turns of the line",
                 )
                 with connect(login) as transport:
                     call = middle(5 * rounds, lambda t=transport: t.call(":"))  # type: ignore[misc]
-                    report(f"call, {backend}, {where}", call)
+                    report_line(f"call, {backend}, {where}", call)
                     stream = build_payload(scan(work), EXTRA)
                     before = proxy.turns
                     send(transport, stream, place / "out")
                     turns = proxy.turns - before
                     up = middle(rounds, lambda t=transport, s=stream: send(t, s, place / "out"))  # type: ignore[misc]
-                    report(f"100 small files, {backend}, {where}", up, f"{turns} turns of the line")
+                    report_line(
+                        f"100 small files, {backend}, {where}", up, f"{turns} turns of the line"
+                    )
 
 
 def pieces(path: Path) -> Iterator[bytes]:
@@ -169,13 +212,108 @@ def large(server: Sshd, client: Client, place: Path, rounds: int, size: int) -> 
     # the least: what the way costs when nobody else is at the machine's two cores
     least = {label: min(each[1:]) for label, each in took.items()}
     (idle, connection), (_, plain), *_ = least.items()
-    report(f"connection alone, {idle}", connection)
+    report_line(f"connection alone, {idle}", connection)
     base = plain - connection
     for label, seconds in list(least.items())[1:]:
         net = base if seconds == plain else seconds
         middle_ = statistics.median(took[label][1:])
         note = f"{size / net:6.0f} MB/s   {base / net:4.0%} of ssh cat less its connection"
-        report(f"{size} MB, {label}", seconds, f"{note} (median {middle_ * 1000:.0f} ms)")
+        report_line(f"{size} MB, {label}", seconds, f"{note} (median {middle_ * 1000:.0f} ms)")
+    report(CAT, least["as submit uploads, paramiko"], {"ssh cat": base})
+
+
+class Folders:
+    """Uploads of one folder by whole processes, through a proxy with this delay one way."""
+
+    def __init__(self, place: Path, work: Path, client: Client, live: Path, delay: float) -> None:
+        self.place, self.work, self.live, self.delay = place, work, live, delay
+        self.env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+        self.ssh = ["ssh", "-c", FAST, "-F"]
+        self.config = client.config
+        self.count = 0
+
+    def by_jobgen(self, backend: str, config: Path, connections: int) -> tuple[float, float]:
+        """Two uploads, each into a run directory of its own."""
+        self.count += 1
+        env = {**self.env, "JOBGEN_SSH_CONFIG": str(config)}
+        roots = [str(self.place / f"jobgen.{self.count}.{n}") for n in (1, 2)]
+        commands = [[sys.executable, "-c", UPLOAD, backend, str(self.work), root] for root in roots]
+        return self._run(commands, connections, env)
+
+    def by_rsync(self, config: Path, connections: int) -> tuple[float, float]:
+        """Two uploads to the same place: the second compares what is there."""
+        self.count += 1
+        ssh, target = " ".join([*self.ssh, str(config)]), self.place / f"rsync.{self.count}"
+        words = ["rsync", "-a", "-e", ssh, f"{self.work}/", f"login:{target}/"]
+        return self._run([words, words], connections, self.env)
+
+    def by_tar(self, config: Path, connections: int) -> tuple[float, float]:
+        """Two uploads to the same place: the second writes all files again."""
+        self.count += 1
+        target, ssh = self.place / f"tar.{self.count}", " ".join([*self.ssh, str(config), "login"])
+        line = f"tar -C {self.work} -cf - . | {ssh} 'mkdir -p {target} && tar -xf - -C {target}'"
+        return self._run([["sh", "-c", line]] * 2, connections, self.env)
+
+    def _run(
+        self, commands: list[list[str]], connections: int, env: dict[str, str]
+    ) -> tuple[float, float]:
+        first, again = (
+            timed(lambda words=words: subprocess.run(words, check=True, env=env))  # type: ignore[misc]
+            for words in commands
+        )
+        return first + 2 * self.delay * connections, again + 2 * self.delay * connections
+
+    def list_ways(self) -> dict[str, Callable[[], tuple[float, float]]]:
+        """Every way to upload, by the name of its row."""
+        ways: dict[str, Callable[[], tuple[float, float]]] = {
+            "jobgen": lambda: self.by_jobgen("paramiko", self.config, 1),
+            "jobgen, openssh": lambda: self.by_jobgen("openssh", self.config, 1),
+            LIVE: lambda: self.by_jobgen("openssh", self.live, 0),
+            RSYNC[0]: lambda: self.by_rsync(self.config, 1),
+            RSYNC[1]: lambda: self.by_rsync(self.live, 0),
+            "tar | ssh tar": lambda: self.by_tar(self.config, 1),
+            "tar | ssh tar, live ControlMaster": lambda: self.by_tar(self.live, 0),
+        }
+        with_rsync = shutil.which("rsync") is not None
+        return {label: way for label, way in ways.items() if with_rsync or label not in RSYNC}
+
+
+def folders(
+    server: Sshd, client: Client, place: Path, rounds: int, comparisons: tuple[Comparison, ...]
+) -> None:
+    """A folder sent by every way in turns, to an empty place and once more."""
+    first, second = comparisons
+    small = first is FIRST
+    delay = 0.025 if small else 0.0
+    with Proxy(server.port, delay=delay) as proxy:
+        client.blocks.clear()
+        port = proxy.port if small else 0
+        client.host("login", server, "HostKeyAlias login", port=port)
+        with live_master(client.config, "login") as live:
+            work = place / ("small" if small else "large")
+            ways = Folders(place / "uploads", work, client, live, delay).list_ways()
+            took: dict[str, list[tuple[float, float]]] = {label: [] for label in ways}
+            for turn in range(rounds + 1):
+                for label, way in ways.items():
+                    (place / "uploads").mkdir()
+                    both = way()
+                    shutil.rmtree(place / "uploads")
+                    if turn:  # the first writes byte code
+                        took[label].append(both)
+    for comparison, which in ((first, 0), (second, 1)):
+        middles = {label: statistics.median(t[which] for t in both) for label, both in took.items()}
+        for label, seconds in middles.items():
+            note = f"{middles['jobgen'] / seconds:5.2f}x jobgen to it"
+            report_line(f"{comparison.what}, {label}", seconds, f"{note}   {comparison.size}")
+        _report(comparison, "jobgen", middles)
+        if comparison is FIRST:
+            _report(SHARED, LIVE, middles)
+
+
+def _report(comparison: Comparison, ours: str, middles: dict[str, float]) -> None:
+    beside = {label: middles[label] for label in comparison.peers if label in middles}
+    report(comparison, middles[ours], beside)
+    leave_out([comparison], "no rsync on this machine", [*(set(comparison.peers) - set(beside))])
 
 
 def main() -> None:
@@ -183,12 +321,16 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     arguments.add_argument("--rounds", type=int, default=5)
     arguments.add_argument("--size", type=int, default=200, help="megabytes of the large upload")
+    add_option(arguments)
     chosen = arguments.parse_args()
     if MISSING:
+        leave_out(COMPARISONS, MISSING)
         sys.exit(MISSING)
     with world() as (server, client, place):
         small(server, client, place, chosen.rounds)
         large(server, client, place, chosen.rounds, chosen.size)
+        folders(server, client, place, chosen.rounds, (FIRST, AGAIN))
+        folders(server, client, place, min(chosen.rounds, 3), (LARGE, LARGE_AGAIN))
 
 
 if __name__ == "__main__":

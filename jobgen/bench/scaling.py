@@ -38,14 +38,14 @@ class ScalingRow(NamedTuple):
 
     run: ScalingRun
     rate: float
-    """0 where nothing was reported."""
+    """0 where the program reported nothing."""
     low: float
     """At the slow tenth of the steps; the rate itself where steps were not told."""
     high: float
     ideal: float
     cause: Cause
     text: str
-    """What holds it back, in words."""
+    """Bottlenecks, in words."""
     next: str = ""
 
     @property
@@ -122,8 +122,16 @@ def _judged(row: ScalingRow, base: ScalingRun | None) -> tuple[Cause, str, str]:
     """What takes most of a step, where it takes enough time to matter."""
     run = row.run
     if not row.rate:
-        text = "nothing was reported" if run.state == "COMPLETED" else f"the run is {run.state}"
-        return "unknown", text, "the program writes $JOBGEN_REPORT_FILE: see docs/howto/bench.md"
+        text = (
+            "the program reported nothing"
+            if run.state == "COMPLETED"
+            else f"the run is {run.state}"
+        )
+        return (
+            "unknown",
+            text,
+            "have the program write $JOBGEN_REPORT_FILE: see docs/howto/bench.md",
+        )
     shares = _shares(run) | _grown(run, base)
     if run.throttled:
         shares["throttling"] = run.throttled
@@ -135,29 +143,29 @@ def _judged(row: ScalingRow, base: ScalingRun | None) -> tuple[Cause, str, str]:
         return "none", "", ""
     missing = [key for cause, key in _KEYS.items() if cause not in shares]
     if not missing:
-        text = f"nothing that was told takes {SHARE:.0%} of a step; single slow steps may"
-        return "other", text, "more steps even single slow ones out"
+        text = f"no reported part takes {SHARE:.0%} of a step; a few slow steps may be the cause"
+        return "other", text, "run more steps, to average out slow ones"
     told = " and ".join(missing)
-    return "unknown", f"not told: the program reports no {told}", "see docs/howto/bench.md"
+    return "unknown", f"unknown: the program does not report {told}", "see docs/howto/bench.md"
 
 
 _KEYS: dict[Cause, str] = {"data": "data_s", "communication": "comm_s"}
 _NAMED: dict[Cause, tuple[str, str]] = {
     "data": (
-        "of each step waits for data",
-        "more workers and prefetching in the loader, or data on a faster disk",
+        "of each step is spent waiting for data",
+        "add loader workers and prefetching, or move the data to a faster disk",
     ),
     "communication": (
         "of each step is exposed communication",
         "test the links: jobgen bench allreduce --nodes {nodes}",
     ),
     "throttling": (
-        "of the time clocks were held down",
-        "look at power and cooling; see which GPUs: jobgen show {run}",
+        "of the time GPU clocks were throttled",
+        "check power and cooling of the GPUs that jobgen show {run} lists",
     ),
     "other": (
-        "of each step is computing that took less on fewer ranks",
-        "a slow node or clocks held down (monitor: 30s shows them), or cores that ranks share",
+        "of each step is extra compute time compared with fewer ranks",
+        "look for a slow node, throttled clocks (monitor: 30s), or ranks that share cores",
     ),
 }
 

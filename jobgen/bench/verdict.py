@@ -91,48 +91,51 @@ def _wrong(case: BenchCase) -> BenchVerdict | None:
     where = f"on rank {', '.join(map(str, bench.wrong[:8]))}"
     if not bench.wrong:
         where = f"between {' and '.join(bench.wrong_pairs[0])}"
-    text = f"results were WRONG {where}: memory, a GPU or a card corrupts data"
-    return BenchVerdict("bad", text, "leave that node out and have it tested (dcgmi diag -r 3)")
+    text = f"results were WRONG {where}: memory, a GPU or an HCA corrupts data"
+    return BenchVerdict("bad", text, "exclude that node and test it: dcgmi diag -r 3")
 
 
 def _alone(case: BenchCase) -> BenchVerdict | None:
     if case.bench.ranks > 1:
         return None
-    return BenchVerdict("open", "one rank alone sends nothing", "ask for more: --nodes 2")
+    return BenchVerdict("open", "one rank has no peer to send to", "measure more ranks: --nodes 2")
 
 
 def _no_gpu(case: BenchCase) -> BenchVerdict | None:
     if not case.gpus or case.bench.backend != "gloo":
         return None
-    text = "torch sees no GPU on these nodes, so gloo was measured and not NCCL"
+    text = "torch sees no GPU on these nodes: this measured gloo, not NCCL"
     return BenchVerdict(
-        "bad", text, "--like job.yaml takes the setup and container of a job that does"
+        "bad", text, "use the setup and container of a job that sees them: --like job.yaml"
     )
 
 
 def _tcp(case: BenchCase) -> BenchVerdict | None:
     if not case.rdma or not case.paths.tcp:
         return None
-    text = f"{_part(case)}NCCL is on TCP (NET/{case.paths.network}), not on the {case.fabric}"
-    return BenchVerdict("bad", text, f"NCCL_NET={case.net} makes that an error: {_WHY}")
+    text = f"{_part(case)}NCCL uses TCP (NET/{case.paths.network}) instead of {case.fabric}"
+    return BenchVerdict("bad", text, _find_fallback(case))
 
 
-_WHY = "the plug-in, the cards in network.ib_hca, /dev/infiniband in the container, memlock"
+def _find_fallback(case: BenchCase) -> str:
+    """How to find out why NCCL is not on the network."""
+    parts = "the plug-in, network.ib_hca, /dev/infiniband in the container, the memlock limit"
+    return f"check {parts}; NCCL_NET={case.net} turns the fallback into an error"
 
 
 def _unknown(case: BenchCase) -> BenchVerdict | None:
     if case.limit is not None:
         return None
     if case.fabric == "loopback":
-        text = f"{_rate(case.top.bus)} over this machine's loopback, which is no network"
-        return BenchVerdict("open", text, "the same command with -c NAME measures a cluster")
+        text = f"{_rate(case.top.bus)} over this machine's loopback interface, not a network"
+        return BenchVerdict("open", text, "measure a cluster: the same command with -c NAME")
     if case.fabric == "none" and case.nodes > 1:
-        text = f"{_rate(case.top.bus)}; the profile names no network to hold it against"
-        step = "network: {fabric, nics, nic_gbps} of the profile say what its links carry"
+        text = f"{_rate(case.top.bus)}; the profile has no network to compare with"
+        step = "set network: {fabric, nics, nic_gbps} in the profile"
         return BenchVerdict("open", text, step)
-    text = f"{_rate(case.top.bus)}; the profile does not say what its links carry"
+    text = f"{_rate(case.top.bus)}; the profile has no link speed to compare with"
     key = "network.nics and network.nic_gbps" if case.nodes > 1 else "nodes.gpu and nodes.intra"
-    return BenchVerdict("open", text, f"write {key} into the profile")
+    return BenchVerdict("open", text, f"set {key} in the profile")
 
 
 def _healthy(case: BenchCase) -> BenchVerdict | None:
@@ -154,7 +157,7 @@ def _small(case: BenchCase) -> BenchVerdict | None:
     if case.limit is None or sent / case.limit.rate >= _FILLED:
         return None
     return BenchVerdict(
-        "open", f"{_part(case)}messages too small to fill the links", _larger(largest)
+        "open", f"{_part(case)}messages are too small to saturate the links", _larger(largest)
     )
 
 
@@ -175,9 +178,9 @@ def _rising(case: BenchCase) -> BenchVerdict | None:
 def _gloo(case: BenchCase) -> BenchVerdict | None:
     if case.bench.backend != "gloo":
         return None
-    text = f"{_part(case)}gloo sends over one TCP stream to each neighbour"
-    step = "look at the interface (socket_ifname), its rate (ethtool), and who else is sending"
-    return BenchVerdict("bad", text, f"{step}; --pairs names a slow node")
+    text = f"{_part(case)}gloo uses one TCP stream per neighbour"
+    step = "check the interface (socket_ifname), its rate (ethtool) and other traffic"
+    return BenchVerdict("bad", text, f"{step}; --pairs finds a slow node")
 
 
 def _probably_tcp(case: BenchCase) -> BenchVerdict | None:
@@ -185,31 +188,31 @@ def _probably_tcp(case: BenchCase) -> BenchVerdict | None:
         return None
     name = case.paths.network
     if name:
-        text = f"{_part(case)}although NCCL uses {name}: most cards seem to lie idle"
+        text = f"{_part(case)}NCCL uses {name}, but most HCAs seem idle"
         return BenchVerdict("bad", text, "compare network.ib_hca with ibdev2netdev on a node")
-    text = f"{_part(case)}NCCL is probably on TCP"
-    return BenchVerdict("bad", text, f"NCCL_NET={case.net} makes that an error: {_WHY}")
+    text = f"{_part(case)}NCCL probably uses TCP"
+    return BenchVerdict("bad", text, _find_fallback(case))
 
 
 def _no_direct(case: BenchCase) -> BenchVerdict | None:
     if not case.rdma or case.paths.direct is not False:
         return None
-    text = f"{_part(case)}GPUs' memory goes through the CPU's (no GPUDirect RDMA)"
-    return BenchVerdict("bad", text, "load nvidia-peermem or use dma-buf; turn ACS off in the BIOS")
+    text = f"{_part(case)}data is copied through host memory (no GPUDirect RDMA)"
+    return BenchVerdict("bad", text, "load nvidia-peermem or use dma-buf; disable ACS in the BIOS")
 
 
 def _uneven(case: BenchCase) -> BenchVerdict | None:
     if case.top.spread < _WIDE:
         return None
-    text = f"{_part(case)}repetitions differ by {case.top.spread:.0%}: others use the same links"
-    return BenchVerdict("bad", text, "measure again at another hour, or on exclusive nodes")
+    text = f"{_part(case)}times vary by {case.top.spread:.0%}: other jobs use the same links"
+    return BenchVerdict("bad", text, "measure again later, or on exclusive nodes")
 
 
 def _low(case: BenchCase) -> BenchVerdict:
-    text = f"{_part(case)}below the {_expected(case) / 1e9:.3g} GB/s that are expected"
-    step = "--pairs names a slow node" if case.nodes > 2 else "compare with other nodes"
+    text = f"{_part(case)}below the {_expected(case) / 1e9:.3g} GB/s expected"
+    step = "--pairs finds a slow node" if case.nodes > 2 else "compare with other nodes"
     return BenchVerdict(
-        "bad", text, f"{step}; jobgen cluster check compares the profile with a node"
+        "bad", text, f"{step}; compare the profile with a node: jobgen cluster check"
     )
 
 

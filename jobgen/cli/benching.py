@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jobgen.model.record import RunRecord
 
 _LIMIT = 4 << 20
+_MAKE = "make one with: jobgen bench … --json > FILE"
 
 
 class AllreduceOptions(NamedTuple):
@@ -124,7 +125,7 @@ def show_result(call: Call, ref: str, options: AllreduceOptions) -> int:
     if not judged.bench.ended or judged.bench.faulty:
         return Exit.FAILED
     if least is not None and (best is None or best.bus < least * 1e9):
-        call.output.say(f"below --min {least:g} GB/s")
+        call.output.say(f"bus bandwidth is below --min {least:g} GB/s")
         return Exit.FAILED
     return Exit.DONE
 
@@ -137,11 +138,10 @@ def read_former(path: Path | None) -> Mapping[str, Any] | None:
         with path.open("rb") as stream:
             said = json.loads(stream.read(_LIMIT))
     except (OSError, ValueError, RecursionError) as error:
-        hint = "give a file made with: jobgen bench … --json > FILE"
-        raise Usage(f"{path}: no former answer: {error}", hint=hint) from error
+        raise Usage(f"{path}: cannot read the earlier output: {error}", hint=_MAKE) from error
     data = said.get("data") if isinstance(said, dict) else None
     if not isinstance(data, dict):
-        raise Usage(f"{path}: no answer of jobgen bench", hint="one made with --json is needed")
+        raise Usage(f"{path}: not output of jobgen bench --json", hint=_MAKE)
     return data
 
 
@@ -150,8 +150,8 @@ def _written(call: Call, made: PreparedJob, folder: Path) -> int:
     try:
         shutil.copytree(made.base, folder)
     except OSError as error:
-        reason = error.strerror or "it is there already"
-        raise Usage(f"{folder}: cannot be written: {reason}", hint="name a new folder") from error
+        reason = error.strerror or "already exists"
+        raise Usage(f"cannot write {folder}: {reason}", hint="name a new folder") from error
     command = f"jobgen submit {shlex.quote(str(folder / 'job.yaml'))}"
     call.output.say(f"written: {folder}; send it with: {defuse(command)}")
     return Exit.DONE

@@ -38,7 +38,7 @@ def read_launcher(tree: Tree) -> str:
 def _ranks(tree: Tree) -> None:
     """A job with GPUs has one rank for each; only one without counts its ranks itself."""
     gpus = tree.get_text("gpus_per_node")
-    if "procs_per_node" in tree.data and gpus.isdigit() and int(gpus) > 0:
+    if tree.get("procs_per_node") is not None and gpus.isdigit() and int(gpus) > 0:
         message = (
             f"procs_per_node has no effect with gpus_per_node: {gpus}, which runs one rank per GPU"
         )

@@ -126,7 +126,7 @@ def _lost(node: NodeSummary) -> Iterable[Remark]:
     silent = [g for g in node.gpus if g.now and node.last - g.now.time > SILENT * pause]
     if silent:
         since = max(node.last - g.now.time for g in silent if g.now)
-        text = f"no answer in the last {Walltime(int(since))} that the node was watched"
+        text = f"no answer in the last {Walltime(int(since))} of monitoring"
         yield _remark("lost", node, silent, text)
 
 
@@ -140,7 +140,7 @@ def _throttled(node: NodeSummary) -> Iterable[Remark]:
     reason = next(r for r in HARMFUL if worst.held.get(r, 0.0) == compute_harm(worst))
     degrees = f", up to {worst.temperature:.0f} C" if worst.temperature is not None else ""
     share = f"{100 * compute_harm(worst):.0f}% of the time{degrees}"
-    yield _remark("throttled", node, hot, f"slowed down ({REASONS[reason]}) for {share}")
+    yield _remark("throttled", node, hot, f"throttled ({REASONS[reason]}) for {share}")
 
 
 def _idle(node: NodeSummary) -> Iterable[Remark]:
@@ -162,7 +162,7 @@ def _slow_nodes(nodes: Sequence[NodeSummary]) -> Iterable[Remark]:
     middle = median_high([util for _, util in told]) if len(told) > 1 else 0.0
     for node, util in told:
         if middle >= BUSY and util < LAGGING * middle:
-            text = f"utilisation {util:.0f}%, and the median of the nodes is {middle:.0f}%"
+            text = f"utilisation {util:.0f}%; the median of the nodes is {middle:.0f}%"
             yield Remark("slow", node.name, (), text)
 
 
@@ -175,7 +175,7 @@ def _slow_gpus(nodes: Sequence[NodeSummary]) -> Iterable[Remark]:
         slow = [g for g in told if (g.clock or 0.0) < SLOW_CLOCK * middle]
         if slow:
             least = min(g.clock or 0.0 for g in slow)
-            text = f"clock {least:.0f} MHz, and the median of the GPUs is {middle:.0f} MHz"
+            text = f"clock {least:.0f} MHz; the median of the GPUs is {middle:.0f} MHz"
             yield _remark("slow", node, slow, text)
 
 

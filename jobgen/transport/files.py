@@ -18,7 +18,7 @@ from jobgen.shell import Result, build_script
 from jobgen.transport import DEADLINE, Payload, Transport
 
 LIMIT = 4 << 20
-TOOLS = "find, stat, awk, tail and head are needed there, and room for a few processes"
+TOOLS = "the host needs find, stat, awk, tail and head, and a few free processes"
 
 _PIECE = r"""
 LC_ALL=C; export LC_ALL
@@ -237,7 +237,7 @@ def _unread(cut: Sequence[str], code: bytes, result: Result) -> Mapping[str, str
 def _complaint(result: Result, about: str = "") -> str:
     """The line of stderr that names something, else the last one."""
     lines = [line for line in result.error_text.split("\n") if line.strip()]
-    lines = lines or [f"the answer is cut (exit code {result.code})"]
+    lines = lines or [f"incomplete answer (exit code {result.code})"]
     return next((line for line in lines if about and about in line), lines[-1])[-300:]
 
 
@@ -261,7 +261,7 @@ def read_at(
     offset = max(0, whole + offset) if offset < 0 else offset
     if whole < 0 or len(data) < min(limit, whole - offset):
         problem = Diagnostic(
-            "J410", f"{path} cannot be read there: {_complaint(result)}", hint=TOOLS
+            "J410", f"cannot read {path} on the host: {_complaint(result)}", hint=TOOLS
         )
         raise JobgenError(problem)
     return Chunk(path, offset, data, whole)
@@ -277,7 +277,7 @@ def list_recent(
     clock, newline, names = result.out.partition(b"\n")
     if result.code or not newline or not clock.isdigit():
         problem = Diagnostic(
-            "J410", f"{directory} cannot be read there: {_complaint(result)}", hint=TOOLS
+            "J410", f"cannot read {directory} on the host: {_complaint(result)}", hint=TOOLS
         )
         raise JobgenError(problem)
     paths = names.decode("utf-8", "surrogateescape").split("\0")

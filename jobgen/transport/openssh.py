@@ -169,8 +169,8 @@ def _refuse_unchecked_jumps(target: Route) -> None:
         if hop.host_key_checking in _OFF:
             problem = Diagnostic(
                 "J406",
-                f"{target.label}: for its jump host {hop.host} the ssh configuration says "
-                "StrictHostKeyChecking no, so anybody could stand in for it",
+                f"{target.label}: ssh_config sets StrictHostKeyChecking no for the jump "
+                f"host {hop.host}, so another machine could impersonate it",
                 hint=f"remove that line, then `ssh {hop.host}` once",
             )
             raise Unreachable(problem)

@@ -109,7 +109,7 @@ def find_route(host: str, user: str = "", port: int | None = None) -> Route:
         problem = Diagnostic(
             "J401",
             f"{host}: ssh cannot read its configuration: {said}",
-            hint=f"ssh -G {host} shows the same",
+            hint=f"see the whole message: ssh -G {host}",
         )
         raise Unreachable(problem)
     return build_route(host, parse(done.stdout.decode("utf-8", "surrogateescape")))
@@ -198,7 +198,7 @@ def _parse_jump(text: str) -> tuple[str, str, int | None]:
         problem = Diagnostic(
             "J401",
             f"ProxyJump {text!r} in the ssh configuration is no host",
-            hint="it is written [user@]host[:port], several with commas",
+            hint="expected [user@]host[:port], several separated by commas",
         )
         raise Unreachable(problem)
     port = found["port"]

@@ -60,7 +60,7 @@ def test_it_takes_over_what_its_pytorch_needs(world: World, job: Job) -> None:
 
 def test_a_job_that_is_no_bench_has_no_result(world: World, job: Job) -> None:
     record = submit(world, prepare(world, job("true"), "here"))
-    with pytest.raises(Usage, match="no bench"):
+    with pytest.raises(Usage, match="not an all-reduce bench"):
         allreduce.read(world, record.alias)
 
 
@@ -68,7 +68,7 @@ def test_a_bench_that_measured_nothing_says_where_to_look(world: World, job: Job
     made = prepare(world, job("true"), "here")
     record = submit(world, made, about=allreduce.record_bench(made))
     jobs.wait(world, [record.alias])
-    with pytest.raises(Missing, match="measured nothing"):
+    with pytest.raises(Missing, match="no measurements"):
         allreduce.read(world, record.alias)
 
 
@@ -182,6 +182,18 @@ def test_sizes_may_be_gpus_of_one_node(world: World, job: Job) -> None:
     made = run_scaling.prepare_sizes(world, asked, "here")
     shapes = [one.plan.shape for one in made]
     assert [(shape.nodes, shape.ranks_per_node) for shape in shapes] == [(1, 1), (1, 2), (1, 4)]
+
+
+@pytest.mark.parametrize("own", ["procs_per_node: 2", "gpus_per_node: 2"])
+def test_sizes_in_gpus_replace_the_jobs_own_number_of_ranks(
+    world: World, job: Job, machine: PreparedJob, own: str
+) -> None:
+    """With GPUs or without, whichever of the two keys the job has."""
+    asked = run_scaling.ScalingRequest(job("true", own), (1, 4), gpus=True)
+    for cluster, gpus in {"here": [1, 4], "a100x16": [1, 4], "local": [0, 0]}.items():
+        shapes = [one.plan.shape for one in run_scaling.prepare_sizes(world, asked, cluster)]
+        assert [(shape.nodes, shape.ranks_per_node) for shape in shapes] == [(1, 1), (1, 4)]
+        assert [shape.gpus_per_node for shape in shapes] == gpus
 
 
 def test_a_dependency_of_the_jobs_own_is_kept(world: World, job: Job) -> None:

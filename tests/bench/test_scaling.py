@@ -42,13 +42,17 @@ def test_within_a_node_the_ideal_grows_with_the_ranks() -> None:
     ("two", "cause", "words"),
     [
         (run(2, 1.0), "none", ""),
-        (run(2, 1.6, data_s=0.5), "data", "31% of each step waits for data"),
+        (run(2, 1.6, data_s=0.5), "data", "31% of each step is spent waiting for data"),
         (run(2, 1.6, comm_s=0.6), "communication", "37% of each step is exposed"),
-        (run(2, 2.0, comm_s=0.3, data_s=0.7), "data", "35% of each step waits for data; 15%"),
-        (run(2, 2.0), "other", "50% of each step is computing that took less"),
-        (run(2, 1.06, samples_per_second=12.0), "other", "single slow steps"),
-        (run(2, 2.0, throttled=0.8), "throttling", "80% of the time clocks"),
-        (run(2, 1.6, comm_s=-1), "unknown", "no comm_s"),
+        (
+            run(2, 2.0, comm_s=0.3, data_s=0.7),
+            "data",
+            "35% of each step is spent waiting for data; 1",
+        ),
+        (run(2, 2.0), "other", "50% of each step is extra compute time"),
+        (run(2, 1.06, samples_per_second=12.0), "other", "a few slow steps"),
+        (run(2, 2.0, throttled=0.8), "throttling", "80% of the time GPU clocks"),
+        (run(2, 1.6, comm_s=-1), "unknown", "does not report comm_s"),
         (run(2, 1.02, comm_s=-1, data_s=-1), "none", ""),
     ],
 )
@@ -87,7 +91,7 @@ def test_a_run_that_told_nothing_says_how_to_tell() -> None:
     assert "JOBGEN_REPORT_FILE" in found.rows[1].next
     silent = compute_scaling([ScalingRun(1, 2, "a-1", "COMPLETED", {})])
     assert silent.unit == ""
-    assert "nothing was reported" in silent.rows[0].text
+    assert "the program reported nothing" in silent.rows[0].text
 
 
 NUMBERS = st.floats(-1e12, 1e12, allow_nan=False)

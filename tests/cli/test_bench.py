@@ -124,7 +124,7 @@ def test_scaling_is_drawn_against_the_ideal(width: int) -> None:
 
 def test_scaling_that_nothing_holds_back_says_so() -> None:
     text = scaled.screen(compute_scaling([told(1, 1.0), told(2, 1.01)]), Ink(width=80))
-    assert "nothing holds it back" in text
+    assert "no bottleneck found" in text
 
 
 @pytest.mark.parametrize(

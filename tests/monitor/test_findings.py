@@ -33,7 +33,7 @@ def test_heat_is_named_with_its_share_and_the_temperature() -> None:
         temperature=92.0,
     )
     assert list_remarks([node("a", gpu(0), hot)]) == (
-        Remark("throttled", "a", (3,), "slowed down (heat) for 12% of the time, up to 92 C"),
+        Remark("throttled", "a", (3,), "throttled (heat) for 12% of the time, up to 92 C"),
     )
 
 
@@ -65,9 +65,7 @@ def test_nobody_lags_where_all_are_slow_or_nothing_is_known() -> None:
 def test_a_gpu_that_stops_answering_is_lost() -> None:
     silent = gpu(1, now=Now(2400.0))
     found = list_remarks([node("a", gpu(0, now=Now(3000.0)), silent)])
-    assert found == (
-        Remark("lost", "a", (1,), "no answer in the last 10m that the node was watched"),
-    )
+    assert found == (Remark("lost", "a", (1,), "no answer in the last 10m of monitoring"),)
     assert kinds(node("a", gpu(0, now=Now(2940.0)))) == []
 
 

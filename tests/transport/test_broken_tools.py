@@ -141,7 +141,7 @@ def test_a_piece_that_is_cut_is_an_error(
 ) -> None:
     with (
         break_tool(tool, failure, READS.get(tool, "*")) as transport,
-        pytest.raises(JobgenError, match="cannot be read"),
+        pytest.raises(JobgenError, match="cannot read"),
     ):
         read_at(transport, str(logs / "0/0/n0.1.out"))
 

@@ -115,7 +115,7 @@ def read(world: World, ref: str) -> Judged:
     told = record.shape.get(KEY)
     if not isinstance(told, dict) or told.get("kind") != "allreduce":
         raise Usage(
-            f"{record.alias} is no bench of all-reduces", hint="list all runs: jobgen ls -a"
+            f"{record.alias} is not an all-reduce bench", hint="list all runs: jobgen ls -a"
         )
     found = None
     if record.directory:
@@ -123,8 +123,8 @@ def read(world: World, ref: str) -> Judged:
         with world.connect(record.site.login) as transport:
             found = read_at(transport, path, 0, results.LIMIT)
     if found is None:
-        hint = f"jobgen logs {record.alias}; once it has run: --read {record.alias}"
-        raise Missing(f"{record.alias} has measured nothing ({record.state})", hint=hint)
+        hint = f"jobgen logs {record.alias}; after it has run: --read {record.alias}"
+        raise Missing(f"{record.alias} has no measurements ({record.state})", hint=hint)
     judged = _judged(record, told, results.read(found.data.decode("utf-8", "replace")))
     return judged._replace(record=_kept(world, judged, told))
 
@@ -132,7 +132,7 @@ def read(world: World, ref: str) -> Judged:
 def _asked(wanted: AllreduceRequest, profile: ClusterProfile) -> bench_job.BenchRequest:
     nodes = wanted.nodes or bench_job.choose_nodes(profile, pairs=wanted.pairs)
     if wanted.pairs and nodes < 2:
-        hint = "--nodes 3 or more tells which node is slow"
+        hint = "to find the slow node, use --nodes 3 or more"
         raise Usage("--pairs needs two nodes", hint=hint)
     sizes = wanted.sizes or bench_job.choose_sizes(profile)
     kinds = (wanted.pairs, wanted.tests)

@@ -50,11 +50,14 @@ def prepare_sizes(
 
 def list_sets(made: PreparedJob, count: int, *, gpus: bool) -> tuple[str, ...]:
     """The values of ``--set`` for one size: so many nodes, or so many GPUs of one node, which are
-    ranks where nodes have no GPUs."""
+    ranks where nodes have no GPUs. The job's other key for the number of ranks is unset: the two
+    exclude each other."""
     if not gpus:
         return (f"nodes={count}",)
-    there = made.profile.value.nodes.gpus_per_node
-    return ("nodes=1", f"{'gpus_per_node' if there else 'procs_per_node'}={count}")
+    keys = ("gpus_per_node", "procs_per_node")
+    key, other = keys if made.profile.value.nodes.gpus_per_node else keys[::-1]
+    unset = (f"{other}=null",) if (other,) in made.job.places else ()
+    return ("nodes=1", f"{key}={count}", *unset)
 
 
 def chain(
@@ -108,8 +111,7 @@ def _read_batch(made: PreparedJob, kind: Kind) -> int:
     batch = train.global_batch if train else None
     if batch is None:
         raise Usage(
-            f"--{kind} needs train.global_batch in the job: nothing else says what all "
-            "ranks do in one step",
-            hint="without it the program decides; what it reports tells which it was",
+            f"--{kind} needs train.global_batch in the job file",
+            hint="set it, or leave out --weak and --strong: the program then decides",
         )
     return batch

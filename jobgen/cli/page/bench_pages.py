@@ -98,17 +98,17 @@ def write_scaling_page(scaling: Scaling, title: str) -> str:
         name = f"{scaling.unit} per second by number of {unit}"
         note = f"{scaling.unit.capitalize()} per second; the dashed line is the ideal."
         items = [draw_measurements("scaling", name, points, ideal=ideal), Paragraph(note), *items]
-    summary = f"{len(scaling.rows)} sizes, {scaling.kind or 'scaling not told'}"
+    summary = f"{len(scaling.rows)} sizes, {scaling.kind or 'kind of scaling unknown'}"
     sections = (Section("curve", "How it scales", items),)
     return write_page(Page(title, (Paragraph(summary),), sections))
 
 
 def _list_sizes(rows: Sequence[ScalingRow]) -> PageTable:
-    heads = ("Nodes", "Ranks", "Run", "Rate", "Ideal", "Efficiency", "What holds it back")
+    heads = ("Nodes", "Ranks", "Run", "Rate", "Ideal", "Efficiency", "Bottlenecks")
     cells: list[Sequence[object]] = []
     for row in rows:
         rates = [f"{rate:.4g}" if rate else "-" for rate in (row.rate, row.ideal)]
         efficiency = f"{row.efficiency:.0%}" if row.rate else "-"
         run = row.run
         cells.append((run.nodes, run.ranks, run.alias, *rates, efficiency, row.text))
-    return PageTable("Each number of nodes", heads, cells)
+    return PageTable("Results by size", heads, cells)

@@ -37,7 +37,7 @@ def screen(judged: Judged, ink: Ink, before: Mapping[str, Any] | None = None) ->
     parts += [_tests(judged.tests, ink)] if judged.tests else []
     parts += [_line(f"not measured: {op}: {why}", ink) for op, why in judged.bench.skipped]
     if not judged.bench.ended:
-        parts.append(_line(f"not all of it: the run is {judged.record.state}", ink))
+        parts.append(_line(f"incomplete: the run is {judged.record.state}", ink))
     return "\n".join(parts)
 
 
@@ -54,8 +54,10 @@ def _head(judged: Judged, ink: Ink) -> str:
     network = read_paths(bench.network_lines).network
     lines += [f"  NCCL uses {defuse(network)}"] if network else []
     if judged.fit and judged.top:
-        begin = f"{format_seconds(judged.fit.alpha)} to begin"
-        lines.append(f"  an all-reduce takes {begin}, then {judged.fit.rate / _GIGA:.3g} GB/s")
+        begin = f"{format_seconds(judged.fit.alpha)} to start"
+        lines.append(
+            f"  an all-reduce takes {begin}, plus its size at {judged.fit.rate / _GIGA:.3g} GB/s"
+        )
     return "\n".join(fold(line, ink.width, "    ") for line in lines) + "\n"
 
 
@@ -112,7 +114,7 @@ def _verdict(verdict: BenchVerdict, ink: Ink) -> str:
 
 def _nodes(nodes: Sequence[NodePairs], ink: Ink) -> str:
     """Each node by its pairs, the slow ones first."""
-    rows = [("NODE", "MEDIAN", "BEST", "OF THE REST", "")]
+    rows = [("NODE", "MEDIAN", "BEST", "OF OTHERS", "")]
     for node in nodes:
         share = f"{node.share:.0%}" if node.others_median else "-"
         word = "slow" if node.slow else ""
@@ -120,11 +122,10 @@ def _nodes(nodes: Sequence[NodePairs], ink: Ink) -> str:
     slow = [defuse(node.name) for node in nodes if node.slow]
     said = "no node is slower than the others"
     if slow:
-        said = (
-            f"slow: {', '.join(slow)}. Leave it out (slurm: {{exclude: {slow[0]}}}), tell the site"
-        )
+        exclude = f"slurm: {{exclude: {slow[0]}}}"
+        said = f"slow: {', '.join(slow)}. Exclude it ({exclude}) and report it to the site"
     elif len(nodes) < FEWEST:
-        said = "two nodes cannot be told apart: --nodes 3 or more"
+        said = "two nodes cannot show which one is slow: use --nodes 3 or more"
     text = align(rows, indent="  ")
     mark = ink("error" if slow else "good", "Nodes")
     verdict = fold(said, ink.width - 9, " " * 9)
@@ -138,7 +139,7 @@ def _tests(found: Table, ink: Ink) -> str:
         (format_size(r.bytes), format_seconds(r.seconds), _rate(r.algorithm), _rate(r.bus))
         for r in found.rows
     ]
-    failed = "  it says that results were wrong\n" if found.failed else ""
+    failed = "  reports wrong results\n" if found.failed else ""
     title = f"{ink('strong', 'nccl-tests')}  all_reduce_perf, {found.ranks} GPUs of the first node"
     return f"{title}\n{align(rows, indent='  ')}{failed}"
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from jobgen.bench.scaling import Scaling, ScalingRow
     from jobgen.model.record import RunRecord
 
-_KINDS = {"weak": "weak scaling: a step grows with the ranks", "": ""} | {
-    "strong": "strong scaling: a step is the same for all",
+_KINDS = {"weak": "weak: the global batch grows with the ranks", "": ""} | {
+    "strong": "strong: the global batch stays the same",
 }
 
 
@@ -61,9 +61,9 @@ def _causes(found: Scaling, ink: Ink) -> list[str]:
             lines.append(fold(defuse(f"  {many}: {row.text}"), ink.width, "    "))
             steps[row.next] = None
     if not lines:
-        return [f"{ink('good', 'Verdict')}  it scales: nothing holds it back"]
+        return [f"{ink('good', 'Verdict')}  scales well: no bottleneck found"]
     told = [fold(defuse(f"Next     {step}"), ink.width, " " * 9) for step in steps if step]
-    return [ink("warning", "What holds it back"), *lines, *told]
+    return [ink("warning", "Bottlenecks"), *lines, *told]
 
 
 def read_former(before: Mapping[str, Any] | None, unit: str) -> dict[tuple[int, int], float]:

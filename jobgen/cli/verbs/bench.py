@@ -14,7 +14,7 @@ from jobgen.cli.params import COUNTS, FILE, Ops, Sizes, complete_jobs
 
 VERBS = {
     "allreduce": (f"{__name__}:allreduce", "Measure all-reduce bandwidth; find the slow node"),
-    "scaling": (f"{__name__}:scaling", "Run a job on more and more nodes"),
+    "scaling": (f"{__name__}:scaling", "Compare throughput on several numbers of nodes or GPUs"),
 }
 command = Lazy(
     "bench",
@@ -87,7 +87,10 @@ def allreduce(call: Call, **options: Any) -> int:
 @click.argument("job", metavar="[JOB]", type=FILE, required=False)
 @click.option("--nodes", metavar="N,N…", type=COUNTS, help="Numbers of nodes; default 1,2")
 @click.option(
-    "--gpus", metavar="N,N…", type=COUNTS, help="Numbers of GPUs on one node (of ranks on CPUs)"
+    "--gpus",
+    metavar="N,N…",
+    type=COUNTS,
+    help="Numbers of GPUs on one node (or of CPU ranks)",
 )
 @click.option(
     "--weak",

@@ -35,8 +35,8 @@ class SshChannel:
                 raise explain_lost(where) from None
             problem = Diagnostic(
                 "J404",
-                f"the server let us in, but runs no command: {error}",
-                hint="an account that may only copy files, or has too many sessions, cannot do it",
+                f"login succeeded, but the server runs no command: {error}",
+                hint="the account may be limited to copying files, or have too many sessions",
             )
             raise Unreachable(problem) from None
 
