@@ -291,5 +291,5 @@ def test_a_job_without_a_cluster_gets_no_long_list(jobgen: Jobgen, folder: Path)
     write(folder, "nodes: 1", "time: 1h")
     said = " ".join(jobgen("submit", "job.yaml", "--dry-run").err.split())
     assert "no cluster selected" in said
-    assert "yours: small; all: jobgen cluster ls" in said
+    assert "yours: small; all: jobgen cluster ls --all" in said
     assert "a100x16" not in said

@@ -105,7 +105,7 @@ def _next(found: Examination) -> list[str]:
         return [f"Next: jobgen plan job.yaml -c {defuse(found.cluster)}"]
     names = [defuse(name) for name in found.profiles]
     if not names:
-        return ["Check a cluster: jobgen doctor -c NAME (names: jobgen cluster ls)"]
+        return ["Check a cluster: jobgen doctor -c NAME (names: jobgen cluster ls --all)"]
     return [f"Check a cluster: jobgen doctor -c {names[0]}", *_others(names[1:])]
 
 

@@ -43,7 +43,7 @@ from jobgen.cli.params import COUNTS, FILE, JOB, SECTIONS
 @click.option("--exact", is_flag=True, help="Count parameters by building the model (slow)")
 @click.option("--force", is_flag=True, help="Exit 0 even if a check fails")
 def command(call: Call, job: Path, **chosen: Any) -> int:
-    """Preview a job: size, cost, memory, warnings, and what is sent.
+    """Preview a job: size, cost, memory, warnings, and what would be sent.
 
     JOB is ./job.yaml by default. -v shows everything, -q one line. If a check fails, exit as
     submit would: 3 for an error in a file, 6 if the model does not fit, else 1.
