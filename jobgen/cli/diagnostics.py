@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -69,8 +68,8 @@ def summarize(problems: Sequence[Diagnostic], ink: Ink) -> str:
     files = len({place.file for place in places if place.kind == "file"})
     where = [count(files, "file")] if files else []
     where += ["--set"] if any(place.kind == "option" for place in places) else []
-    known = sorted((p for p in problems if p.code != PLAIN), key=lambda p: p.severity == "error")
-    more = f" More: jobgen explain {known[-1].code}" if known else ""
+    known = sorted((p for p in problems if p.code != PLAIN), key=lambda p: p.severity != "error")
+    more = f" More: jobgen explain {known[0].code}" if known else ""
     total = f"Found {found} in {join_words(where or ['0 files'], 'and')}."
     return f"{ink('strong', total)}{more}\n"
 
@@ -96,14 +95,7 @@ def _excerpt(problem: Diagnostic, texts: Mapping[str, str], ink: Ink) -> list[st
 
 def _below(word: str, text: str, ink: Ink, gutter: str = " ") -> list[str]:
     head = f"{gutter} = {word}: "
-    whole = _COMMAND.sub(lambda found: found[0].replace(" ", _JOINED), defuse(text))
-    body = fold(whole, ink.width - len(head), " " * len(head)).replace(_JOINED, " ")
-    return [ink("faint", head) + body]
-
-
-_COMMAND = re.compile(r"(?<=: )jobgen [^;()]*[^;() ]")
-"""A command in a hint: it stays on one line, so that it can be copied."""
-_JOINED = "\0"
+    return [ink("faint", head) + fold(defuse(text), ink.width - len(head), " " * len(head))]
 
 
 def _line(place: Place, texts: Mapping[str, str]) -> str | None:

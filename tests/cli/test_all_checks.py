@@ -171,7 +171,7 @@ def test_a_plan_with_a_failed_check_ends_with_what_to_fix(jobgen: Jobgen, folder
     assert "[fail] trian.py is missing from the workdir (job.yaml:2, J220)" in text
     assert "did you mean train.py?" in text
     assert text.count("ABSENT is not set in the environment") == 1
-    assert answer.out.endswith("\nNext: jobgen explain J220\n")
+    assert answer.out.endswith("\nNext: edit job.yaml:2, then: jobgen plan job.yaml -c small\n")
     assert jobgen("plan", "job.yaml", "-c", "small", "--force").code == Exit.DONE
 
 

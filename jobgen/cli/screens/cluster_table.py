@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jobgen.cli.layout import align, clip, fold, measure
 from jobgen.cli.output import TIMES, Ink, defuse
 from jobgen.cli.screens.cluster import describe_network, draw_replaced
-from jobgen.shell import split_lines
+from jobgen.shell import quote_path, split_lines
 
 if TYPE_CHECKING:
     from jobgen.app.clusters import ListedProfile
@@ -93,7 +93,8 @@ def _draw_origin(listed: ListedProfile, ink: Ink) -> str:
         return ""
     replaced = draw_replaced(listed.file)
     text = f"{defuse(listed.file.label)}{f', {replaced}' if replaced else ''}"
-    broken = f"; its errors: jobgen lint {defuse(listed.file.label)}" if not listed.cluster else ""
+    command = f"jobgen lint {defuse(quote_path(listed.file.label))}"
+    broken = "" if listed.cluster else f"; show its errors: {command}"
     return f"    {ink('faint', fold(text + broken, ink.width - 4, '    '))}\n"
 
 

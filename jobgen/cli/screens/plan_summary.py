@@ -157,10 +157,13 @@ def draw_row(label: str, text: str, ink: Ink) -> list[str]:
 
 
 def _draw_memory(preview: Preview, ink: Ink) -> list[str]:
+    from jobgen.app.advising import NO_TRAIN
+
     advised = preview.answer.advice
     if advised.advice is None:
-        missing = f"not estimated: {defuse(advised.missing)}"
-        return draw_row("Memory", missing, ink) if advised.missing else []
+        missing = advised.missing or f"{NO_TRAIN}; add one to estimate it: train: {{model: NAME}}"
+        wanted = advised.missing or preview.plan.shape.gpus_per_node
+        return draw_row("Memory", f"not estimated: {defuse(missing)}", ink) if wanted else []
     from jobgen.cli.screens.memory_summary import draw_summary
 
     train = preview.planned.ready.job.value.train
@@ -230,7 +233,8 @@ def _list_sent(preview: Preview, ink: Ink) -> list[str]:
     lines = draw_row("Uploads", text, ink)
     if last is not None and preview.planned.differences is None:
         same = last.digest == ready.bundle.digest
-        what = "rendered files are the same" if same else "rendered files differ: --diff shows how"
+        what = "scripts differ: --diff shows how"
+        what = "scripts unchanged (your own files are not compared)" if same else what
         lines += draw_row("Last run", f"{defuse(last.alias)}: {what}", ink)
     return lines
 
@@ -252,17 +256,20 @@ def draw_next(preview: Preview) -> str:
         return f"Next: {call.command('plan', *more, sets=changes)}"
     if codes == {UNSET}:
         return f"Next: {call.command('plan')}"
+    places = (check.place for check in failed if check.place and check.place.kind == "file")
+    if line := next((place for place in places if place.line), None):
+        return f"Next: edit {defuse(line.file)}:{line.line}, then: {call.command('plan')}"
     known = next((check.code for check in failed if check.code != PLAIN), "")
     return f"Next: jobgen explain {known}" if known else f"Next: {call.command('plan')}"
 
 
 def _find_changes(preview: Preview) -> tuple[str, ...]:
     """The cheapest changes of the job file that make it fit, as ``--set`` takes them; nothing where
-    the program must change too, or several changes take more nodes."""
+    the cluster lacks the nodes, or several changes take more nodes."""
     advice = preview.answer.advice.advice
     for lever in advice.levers if advice else ():
         larger = len(lever.changes) > 1 and any(c.startswith("nodes:") for c in lever.changes)
-        if lever.fits and not lever.note and not larger:
+        if lever.fits and lever.possible and not larger:
             return tuple(change.replace(": ", "=", 1) for change in lever.changes)
     return ()
 
