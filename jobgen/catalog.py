@@ -275,7 +275,11 @@ class Catalog(NamedTuple):
         near = rank_nearest(name, traits, _FEW)
         if near:
             alike = sum(is_match(name, each) for each in traits) > len(near)
-            like = f" like it: jobgen cluster ls {quote(name)}" if alike else ": jobgen cluster ls --all"
+            like = (
+                f" like it: jobgen cluster ls {quote(name)}"
+                if alike
+                else ": jobgen cluster ls --all"
+            )
             return f"did you mean {join_words(near, 'or')}? all{like}"
         file = self._find_beside(name)
         return f"to use the file {file}: -c ./{file}" if file else ""

@@ -137,6 +137,7 @@ def test_a_word_with_a_slash_or_a_suffix_is_a_file(folders: tuple[Path, Path, Pa
         catalog(folders).find_cluster("./nowhere.yaml")
 
 
+ADD_ONE = "jobgen cluster add qqqqqq --from LOGIN-HOST"
 ALIKE = "all like it: jobgen cluster ls"
 
 
@@ -154,7 +155,7 @@ ALIKE = "all like it: jobgen cluster ls"
         ("RTX-4090-24GB", "did you mean rtx4090? all: jobgen cluster ls --all"),
         (
             "qqqqqq",
-            "describe it once: jobgen cluster add qqqqqq --from LOGIN-HOST; all: jobgen cluster ls --all",
+            f"describe it once: {ADD_ONE}; all: jobgen cluster ls --all",
         ),
     ],
 )

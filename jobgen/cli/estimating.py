@@ -289,7 +289,9 @@ def _write_page(said: PlannerAnswer, ready: PreparedJob, path: Path) -> None:
     advice = said.advice.advice
     if advice is None:
         missing = said.advice.missing or NO_TRAIN
-        hint = "" if said.advice.missing else "add train: {model: NAME} to the job"
+        hint = (
+            "jobgen explain J250" if said.advice.missing else "add train: {model: NAME} to the job"
+        )
         raise Usage(f"nothing to draw: {missing}", hint=hint)
     title = f"{ready.plan.name} on {ready.plan.cluster}"
     compared = said.compared

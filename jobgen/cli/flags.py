@@ -90,7 +90,7 @@ EVERYWHERE = (
     ),
     _option("-y", "--yes", is_flag=True, help="Answer yes to every question"),
     _option("--json", is_flag=True, help="Print JSON"),
-    _option("-q", "--quiet", count=True, callback=_count, help="Quiet output; -qq hides errors too"),
+    _option("-q", "--quiet", count=True, callback=_count, help="Quiet output; -qq hides errors"),
     _option("-v", "--verbose", count=True, callback=_count, help="Show more details"),
     _option(
         "--color",

@@ -262,7 +262,10 @@ def test_a_difference_is_shown_alone_with_the_verdict(jobgen: Jobgen, folder: Pa
     assert changed.out.endswith("\n\np on local: ready\n")
     for text in (same.out, changed.out):
         assert not re.search(r"^(Launch|Uploads|Details|Next)", text, re.MULTILINE)
-    assert "\nLast run  p-1: scripts unchanged (your own files are not compared)\n" in jobgen("plan", *here).out
+    assert (
+        "\nLast run  p-1: scripts unchanged (your own files are not compared)\n"
+        in jobgen("plan", *here).out
+    )
     assert "differ: --diff shows how" in jobgen("plan", *here, "--set", "time=2h").out
 
 

@@ -124,7 +124,10 @@ def test_a_rendezvous_that_fails_at_first_stays_and_a_later_one_is_folded() -> N
     assert drop_noise([*CHILD, *lost]) == []
 
 
-@given(st.lists(st.sampled_from([CHILD, OWN, ["x"], CHILD[:3], SIGNAL, FRAMES, [""]]), max_size=5), st.data())
+@given(
+    st.lists(st.sampled_from([CHILD, OWN, ["x"], CHILD[:3], SIGNAL, FRAMES, [""]]), max_size=5),
+    st.data(),
+)
 def test_a_log_that_comes_in_pieces_is_folded_as_a_whole_one(
     parts: list[list[str]], data: st.DataObject
 ) -> None:
@@ -185,7 +188,7 @@ def test_tracebacks_of_several_ranks_differ_in_their_last_line_only(fold: bool) 
 
 def test_a_traceback_is_shown_whole_beside_others_of_which_it_shares_lines() -> None:
     follower = Follower(View(fold=True))
-    wait = ["  File \"x.py\", line 6", "    d.barrier()", "RuntimeError: timeout"]
+    wait = ['  File "x.py", line 6', "    d.barrier()", "RuntimeError: timeout"]
     for rank, body in ((0, wait), (1, OWN[1:]), (2, wait)):
         text = "".join(f"{line}\n" for line in [OWN[0], *body]).encode()
         assert follower.feed(f"logs/0/0/n1.{rank}.err", text, 0.0) == []
@@ -198,7 +201,10 @@ def test_what_of_many_ranks_is_folded_is_said_once() -> None:
     for rank in range(3):
         follower.feed(f"logs/0/0/n1.{rank}.err", b"srun: error: n2: task 1: Killed\n", 0.0)
     (note,) = follower.close(1.0)
-    assert (1 + len(note.also), note.data) == (3, b"[1 line of launcher output hidden; -v shows them]\n")
+    assert (1 + len(note.also), note.data) == (
+        3,
+        b"[1 line of launcher output hidden; -v shows them]\n",
+    )
 
 
 def test_what_a_rank_reports_of_another_one_stays() -> None:

@@ -81,7 +81,9 @@ def _check_cluster(clusters: Mapping[str, str]) -> Callable[[str], str]:
             return text
         near = find_nearest(text, list(clusters))
         meant = f"did you mean {near}? " if near else ""
-        raise ValueError(f"no cluster {quote(clip(text))}; {meant}list all: jobgen cluster ls --all")
+        raise ValueError(
+            f"no cluster {quote(clip(text))}; {meant}list all: jobgen cluster ls --all"
+        )
 
     return check
 
