@@ -45,7 +45,11 @@ def format_problem(problem: Diagnostic, texts: Mapping[str, str], ink: Ink) -> s
     place = f"{defuse(mask_tokens(str(problem.place)))}: " if problem.place else ""
     label = ink(problem.severity, f"{problem.severity}{code}:")
     first, *more = mask_tokens(problem.message).strip("\n").split("\n")
-    lines = [f"{ink('strong', place)}{label} {ink('strong', defuse(first))}"]
+    text = defuse(first)
+    if not place:  # with a place it stays on one line, which other programs look for
+        text = fold(text, ink.width - measure(f"{problem.severity}{code}: "), "  ")
+    shown = "\n".join(ink("strong", line) for line in text.split("\n"))
+    lines = [f"{ink('strong', place)}{label} {shown}"]
     # what another program said, line by line: behind a bar, so that it cannot pass for ours
     lines += [f"  | {defuse(line)}" for line in more]
     excerpt = _excerpt(problem, texts, ink) if problem.place else []
@@ -53,8 +57,8 @@ def format_problem(problem: Diagnostic, texts: Mapping[str, str], ink: Ink) -> s
     if problem.hint and not excerpt:
         lines += _below("help", mask_tokens(problem.hint), ink)
     for place_too in problem.also:
-        text = _line(place_too, texts)
-        lines += _below("also", f"{place_too}: {text.strip()}" if text else f"{place_too}:", ink)
+        line = _line(place_too, texts)
+        lines += _below("also", f"{place_too}: {line.strip()}" if line else f"{place_too}:", ink)
     return "".join(line + "\n" for line in lines)
 
 

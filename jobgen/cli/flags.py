@@ -67,7 +67,7 @@ TRUST = _permission(
     *("--trust", "trust"),
     metavar="USER@HOST:ROOT",
     multiple=True,
-    help="Trust this login from a project's profile",
+    help="Allow connecting to this login of a profile that comes with the project",
 )
 OUTSIDE = _permission(
     "--allow-outside", is_flag=True, help="Read secrets from files outside the job's folder"

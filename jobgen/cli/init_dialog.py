@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jobgen.cli.call import Call
-from jobgen.cli.layout import clip
+from jobgen.cli.layout import clip, fold
 from jobgen.cli.output import defuse, is_tty
 from jobgen.errors import Usage
 
@@ -42,7 +42,7 @@ def choose_answers(call: Call, project: Project) -> JobAnswers:
         )
     program = question.default
     if asking and len(question.offered) != 1:
-        program = _ask(question)
+        program = _ask(question, call.output.talk.width)
     answers = JobAnswers(program)
     settled = _read_sets(call)
     for question in list_questions(project, program, *list_clusters(call.world)):
@@ -53,7 +53,7 @@ def choose_answers(call: Call, project: Project) -> JobAnswers:
             given = call.flags.cluster
             call.world.open_catalog().find_cluster(given)
         elif asking and question.key not in _NEEDLESS.get(answers.cluster, ()):
-            given = _ask(question)
+            given = _ask(question, call.output.talk.width)
         answers = answers._replace(**{question.key: given})
     return answers
 
@@ -78,7 +78,7 @@ def _check_set(question: InitQuestion, value: str) -> str:
         raise Usage(f"--set: {question.title.lower()}: {defuse(error)}") from None
 
 
-def _ask(question: InitQuestion) -> str:
+def _ask(question: InitQuestion, width: int) -> str:
     """One answer; a wrong one is asked for again. Raises click.Abort at the end of the input."""
     lines = [
         f"  {number}  {one.value:16}  {defuse(one.label)}".rstrip()
@@ -95,7 +95,7 @@ def _ask(question: InitQuestion) -> str:
         try:
             return _read_answer(question, line.strip())
         except ValueError as error:
-            _write(f"  {defuse(error)}\n")
+            _write(f"  {fold(defuse(error), width - 2, '  ')}\n")
 
 
 def _read_answer(question: InitQuestion, text: str) -> str:

@@ -178,7 +178,7 @@ class States(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
             return str(value.upper())
         names = [state.lower() for state in JobState]
         near = find_nearest(value, names)
-        hint = f"did you mean '{near}'?" if near else f"such as {', '.join(_COMMON_STATES)}"
+        hint = f"did you mean '{near}'?" if near else f"common states: {', '.join(_COMMON_STATES)}"
         message = f"unknown state '{defuse(value)}'; {hint}"
         return self.fail(message, param, ctx)
 

@@ -137,7 +137,7 @@ def test_a_job_with_everything_wrong_still_fits(jobgen: Jobgen, folder: Path) ->
         answer = jobgen(*ON)
         assert answer.code == Exit.INVALID
         check_screen(answer.out)
-        assert "[fail] trian.py is missing from the workdir" in answer.out
+        assert "[fail] trian.py is not in the job's folder" in answer.out
         assert f"more: {shlex.join(['jobgen', *ON])} --section checks" in answer.out
         errors, warnings = answer.out.index("[fail]"), answer.out.index("[note]")
         assert errors < answer.out.index("Memory per GPU") < warnings

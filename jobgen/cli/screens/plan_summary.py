@@ -95,8 +95,17 @@ def draw_head(preview: Preview, ink: Ink) -> list[str]:
 
     plan, cost = preview.plan, format_cost(preview.planned.cost)
     launch = _describe_launch(plan, count_cpus(preview.planned.ready))
+    launch += ", one per simulated GPU" if _simulates_gpus(preview) else ""
     rows = draw_row("Cost", cost, ink) if cost else []
     return [*draw_headline(plan, ink), *rows, *draw_row("Launch", launch, ink)]
+
+
+def _simulates_gpus(preview: Preview) -> bool:
+    """Whether ranks stand for GPUs that this machine does not have."""
+    ready = preview.planned.ready
+    asked = ready.job.value.gpus_per_node and ready.job.value.procs_per_node is None
+    local = ready.profile.value.scheduler == "local"
+    return bool(local and asked and not preview.plan.shape.gpus_per_node)
 
 
 def draw_headline(plan: Plan, ink: Ink) -> list[str]:
@@ -221,13 +230,14 @@ def _fit(blocks: Sequence[list[str]], room: int, preview: Preview) -> list[str]:
 def _list_sent(preview: Preview, ink: Ink) -> list[str]:
     """What is uploaded; what became of the last run of that name."""
     ready, last = preview.planned.ready, preview.planned.last
-    rendered = f"{count(len(ready.bundle.files), 'rendered file')}"
+    size = format_size(sum(len(file.content) for file in ready.bundle.files))
+    rendered = f"{count(len(ready.bundle.files), 'rendered file')}, {size}"
     manifest, text = ready.manifest, rendered
     if manifest is not None:
         text = f"{count(len(manifest.files), 'file')}, {format_size(manifest.total)}"
         left = sum(ignored.size for ignored in manifest.ignored)
         text += f" (left out: {format_size(left)})" if left else ""
-        text += f" and {rendered}"
+        text += f"; {rendered}"
         if manifest.withheld:
             text += f"; withheld as secrets: {clip(defuse(', '.join(manifest.withheld)), 40)}"
     lines = draw_row("Uploads", text, ink)
