@@ -347,6 +347,19 @@ def test_a_missing_program_is_found_wherever_it_stands(run: str, path: str) -> N
     assert message.startswith(f"{path} is not in the job's folder some/where/job.yaml:")
 
 
+def test_a_launcher_that_jobs_here_do_not_find_is_a_warning_without_a_setup() -> None:
+    def warned(text: str, cluster: str = LOCAL) -> list[str]:
+        checks = plan(text, cluster, missing_launchers=frozenset({"torchrun"})).checks
+        return [check.message for check in checks if check.code == "J437"]
+
+    (message,) = warned(job(run="train.py", launcher="torchrun"))
+    assert message == "torchrun is not on PATH here, and the job has no setup"
+    assert warned(job(run="train.py", launcher="torchrun", setup="source env.sh")) == []
+    assert warned(job(run="train.py", launcher="accelerate")) == []
+    setup = f"{LOCAL}defaults: {{setup: module load torch}}\n"
+    assert warned(job(run="train.py", launcher="torchrun"), setup) == []
+
+
 def test_the_line_of_a_missing_program_is_named() -> None:
     ((_, message),) = checked("|\n  set -e\n  python trian.py", "train.py")
     assert message.endswith("some/where/job.yaml:6")

@@ -30,8 +30,9 @@ _FEW = 8
 Row = tuple[str, str, str, str, str]
 
 
-def draw_summary(profiles: Sequence[ListedProfile], ink: Ink, *, clipped: bool) -> str:
-    """Your profiles and the project's in a table; how many of each kind are shipped."""
+def draw_summary(profiles: Sequence[ListedProfile], ink: Ink, *, clipped: bool, folder: str) -> str:
+    """Your profiles and the project's in a table; how many of each kind are shipped. ``folder`` is
+    that of your own."""
     own = [each for each in profiles if each.group in _OWN]
     # this machine stands last and always has room
     listed = own if len(own) <= _FEW else [*own[: _FEW - 1], own[-1]]
@@ -46,7 +47,9 @@ def draw_summary(profiles: Sequence[ListedProfile], ink: Ink, *, clipped: bool) 
         ("list all", "jobgen cluster ls --all"),
         ("add yours", "jobgen cluster add NAME --from HOST"),
     ]
-    return "\n".join([*parts, align(commands, indent="  ")])
+    where = f"Write one by hand: NAME.yaml in clusters/ beside the job, or in {defuse(folder)}/"
+    commands_text = align(commands, indent="  ") + f"  {fold(where, ink.width - 2, '  ')}\n"
+    return "\n".join([*parts, commands_text])
 
 
 def _draw_counts(shipped: Sequence[ListedProfile], ink: Ink) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,8 @@ def ls(call: Call, word: str, every: bool) -> None:
 
     whole = bool(word) or every or call.flags.json
     profiles = clusters.list_profiles(call.world, word, brief=not whole)
-    draw = screens.draw_all if whole else screens.draw_summary
+    own = clusters.name_folder(call.world)
+    draw = screens.draw_all if whole else partial(screens.draw_summary, folder=own)
     call.answer(
         lambda: screens.dump_profiles(profiles),
         lambda ink: draw(profiles, ink, clipped=call.output.seen),

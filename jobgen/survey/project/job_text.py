@@ -115,6 +115,7 @@ def _list_environment(project: Project, answers: JobAnswers) -> Iterator[str]:
     yield "# Then uncomment:"
     yield from (f"# {line}" for line in advice.keys)
     yield _comment("# slurm: {partition: gpu, account: NAME}", "options of sbatch, if needed")
+    yield _comment("# train: {model: meta-llama/Llama-3.1-8B}", "your model: plan estimates memory")
 
 
 def _comment(left: str, comment: str) -> str:
