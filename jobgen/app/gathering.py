@@ -45,9 +45,9 @@ def gather(
     workdir, manifest = _workdir(world, spec, base), None
     facts = Facts(secrets=secret.locate_secrets(world, spec.value.secrets, base))
     if cluster is not None:
-        facts = facts._replace(after=_after(world, spec, cluster.name))
-        if cluster.scheduler == "local":
-            facts = facts._replace(missing_launchers=find_missing_launchers(world))
+        local = cluster.scheduler == "local"
+        missing = find_missing_launchers(world) if local else frozenset[str]()
+        facts = facts._replace(after=_after(world, spec, cluster.name), missing_launchers=missing)
     if not workdir.is_dir():
         problems.append(_no_workdir(spec))
         return Gathered(_without_files(spec), workdir, facts, None, tuple(problems))

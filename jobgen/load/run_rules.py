@@ -111,7 +111,8 @@ def _refuse_option(tree: Tree, top: Path, word: ShellWord) -> None:
     option = sbatch_options().get(name)
     hint = "write the command before it"
     if option and word.text.startswith("--"):
-        shown = value if equals and value else "VALUE" if option.takes == "required" else "true"
+        example = "VALUE" if option.takes == "required" else "true"
+        shown = value if equals and value else example
         hint = f"did you mean slurm: {{{name}: {clip(shown)}}}?"
         if option.rule == "refuse":
             hint = f"use {option.key} instead" if option.key else "remove it: jobgen sets it"

@@ -228,7 +228,7 @@ def test_a_section_without_content_says_so(jobgen: Jobgen, folder: Path) -> None
     answer = jobgen(*ON, "--section", "memory")
     assert answer.out == "No memory estimate: the job has no train: section\n"
     short = jobgen(*ON).out
-    assert "Memory    not estimated: the job has no train: section; add one" in short
+    assert "Memory    not estimated; add train: {model: NAME} to the job\n" in short
     compared = jobgen("plan", "job.yaml", "--compare", "local,a100x16").out
     assert compared.count("Nothing to compare: the job has no train: section") == 1
     page = jobgen(*ON, "--html", "page.html")

@@ -69,8 +69,11 @@ def draw_components(memory: GpuMemory, limit: float, ink: Ink) -> list[str]:
 
 
 def round_parts(parts: Sequence[Component]) -> list[str]:
-    """GiB of each part to a tenth, so that the tenths add up to those of the sum."""
+    """GiB of each part to a tenth, so that the tenths add up to those of the sum; as each is where
+    the sum is shown without tenths."""
     total = sum(part.bytes for part in parts)
+    if "." not in to_gib(total):
+        return [to_gib(part.bytes) for part in parts]
     tenths = divide_cells([part.bytes for part in parts], total, round(total / GIB * 10))
     return [f"{tenth / 10:.1f}" if tenth else "<0.1" for tenth in tenths]
 

@@ -166,13 +166,13 @@ def draw_row(label: str, text: str, ink: Ink) -> list[str]:
 
 
 def _draw_memory(preview: Preview, ink: Ink) -> list[str]:
-    from jobgen.app.advising import NO_TRAIN
-
     advised = preview.answer.advice
     if advised.advice is None:
-        missing = advised.missing or f"{NO_TRAIN}; add one to estimate it: train: {{model: NAME}}"
+        text = f"not estimated: {defuse(advised.missing)}"
+        if not advised.missing:
+            text = "not estimated; add train: {model: NAME} to the job"
         wanted = advised.missing or preview.plan.shape.gpus_per_node
-        return draw_row("Memory", f"not estimated: {defuse(missing)}", ink) if wanted else []
+        return draw_row("Memory", text, ink) if wanted else []
     from jobgen.cli.screens.memory_summary import draw_summary
 
     train = preview.planned.ready.job.value.train
