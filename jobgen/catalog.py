@@ -165,7 +165,7 @@ class Catalog(NamedTuple):
     def _file(self, name: str) -> ClusterFile:
         path = self.cwd / Path(name).expanduser()
         if not path.is_file():
-            hint = "give the path of a profile, or a name: jobgen cluster ls"
+            hint = "give the path of a profile, or a name: jobgen cluster ls --all"
             raise Missing(Diagnostic("J182", f"there is no cluster profile '{name}'", None, hint))
         return self._read([(OWN if self._is_own(path) else "file", path, name)], self._index())
 
@@ -264,9 +264,9 @@ class Catalog(NamedTuple):
         own = [each.name for each in self.list_traits() if not each.shipped]
         yours = f"yours: {', '.join(own[:_FEW])}; " if own else ""
         if not name:
-            return f"add -c NAME (-c local: this machine); {yours}all: jobgen cluster ls"
+            return f"add -c NAME (-c local: this machine); {yours}all: jobgen cluster ls --all"
         made = f"describe it once: jobgen cluster add {quote(name)} --from LOGIN-HOST"
-        return f"{made}; {yours}all: jobgen cluster ls"
+        return f"{made}; {yours}all: jobgen cluster ls --all"
 
     def suggest_near(self, name: str) -> str:
         """The profiles that a name may have meant; empty if none is near."""
@@ -276,7 +276,11 @@ class Catalog(NamedTuple):
         near = rank_nearest(name, traits, _FEW)
         if near:
             alike = sum(is_match(name, each) for each in traits) > len(near)
-            like = f" like it: jobgen cluster ls {quote(name)}" if alike else ": jobgen cluster ls"
+            like = (
+                f" like it: jobgen cluster ls {quote(name)}"
+                if alike
+                else ": jobgen cluster ls --all"
+            )
             return f"did you mean {join_words(near, 'or')}? all{like}"
         file = self._find_beside(name)
         return f"to use the file {file}: -c ./{file}" if file else ""

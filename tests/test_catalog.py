@@ -137,24 +137,25 @@ def test_a_word_with_a_slash_or_a_suffix_is_a_file(folders: tuple[Path, Path, Pa
         catalog(folders).find_cluster("./nowhere.yaml")
 
 
+ADD_ONE = "jobgen cluster add qqqqqq --from LOGIN-HOST"
 ALIKE = "all like it: jobgen cluster ls"
 
 
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("locla", "did you mean local? all: jobgen cluster ls"),
-        ("a100x61", "did you mean a100x16? all: jobgen cluster ls"),
+        ("locla", "did you mean local? all: jobgen cluster ls --all"),
+        ("a100x61", "did you mean a100x16? all: jobgen cluster ls --all"),
         (
             "h100",
             "did you mean dgx-h100, oci-h100 or azure-nd-h100? all like it: jobgen cluster ls h100",
         ),
         ("google", f"did you mean gcp-a3-high, gcp-a3-mega or gcp-a2-ultra? {ALIKE} google"),
-        ("amazon h100", "did you mean aws-p5? all: jobgen cluster ls"),
-        ("RTX-4090-24GB", "did you mean rtx4090? all: jobgen cluster ls"),
+        ("amazon h100", "did you mean aws-p5? all: jobgen cluster ls --all"),
+        ("RTX-4090-24GB", "did you mean rtx4090? all: jobgen cluster ls --all"),
         (
             "qqqqqq",
-            "describe it once: jobgen cluster add qqqqqq --from LOGIN-HOST; all: jobgen cluster ls",
+            f"describe it once: {ADD_ONE}; all: jobgen cluster ls --all",
         ),
     ],
 )
@@ -172,12 +173,12 @@ def test_an_unknown_name_gets_the_users_own_profiles_if_none_is_near(
     with pytest.raises(Missing) as caught:
         catalog(folders).find_cluster("qqqqqq")
     here = "describe it once: jobgen cluster add qqqqqq --from LOGIN-HOST"
-    assert caught.value.problems[0].hint == f"{here}; all: jobgen cluster ls"
+    assert caught.value.problems[0].hint == f"{here}; all: jobgen cluster ls --all"
     for name in ("lab", "one", "two", "zoo"):
         put(folders[1], name)
     with pytest.raises(Missing) as caught:
         catalog(folders).find_cluster("qqqqqq")
-    hint = f"{here}; yours: lab, one, two; all: jobgen cluster ls"
+    hint = f"{here}; yours: lab, one, two; all: jobgen cluster ls --all"
     assert caught.value.problems[0].hint == hint
 
 

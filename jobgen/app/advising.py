@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from jobgen.strategy.choice.offer import Advice, Offer
 
 
+NO_TRAIN = "the job has no train: section"
+
+
 class Advised(NamedTuple):
     """The planner's answer, or why there is none."""
 
@@ -142,7 +145,7 @@ def compare_clusters(
         found = advise_job(ready)
         shown = found.advice.first_option if found.advice else None
         if shown is None:
-            unknown[name] = found.missing or "the job has no train: section"
+            unknown[name] = found.missing or NO_TRAIN
             continue
         speed = shown.step.rate if shown.step else 0.0
         size = ready.plan.shape

@@ -59,7 +59,7 @@ def _wanted(world: World, record: RunRecord) -> RunRecord:
     return world.ledger.update(
         record.token,
         submission={**record.submission, "state": state.data()},
-        event=("cancel", "cancel asked for"),
+        event=("cancel", "cancel requested"),
     )
 
 

@@ -71,6 +71,13 @@ def list_profiles(
     return tuple(sorted(listed, key=lambda each: GROUPS.index(each.group)))
 
 
+def name_folder(world: World) -> str:
+    """The folder of the user's own profiles, as they would write it."""
+    folder = world.config / "clusters"
+    below = folder.is_relative_to(world.home)
+    return f"~/{folder.relative_to(world.home)}" if below else str(folder)
+
+
 def _list_profile(file: ClusterFile, *, brief: bool) -> ListedProfile:
     from jobgen.catalog import OWN, SHIPPED
     from jobgen.data.machines import find_provider

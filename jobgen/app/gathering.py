@@ -20,6 +20,7 @@ from jobgen.model.record import JobId
 from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
+    from jobgen.model.cluster import ClusterProfile
     from jobgen.model.job import JobSpec
     from jobgen.model.loaded import Loaded
     from jobgen.upload import Manifest
@@ -36,14 +37,18 @@ class Gathered(NamedTuple):
     problems: tuple[Diagnostic, ...]
 
 
-def gather(world: World, spec: Loaded[JobSpec], base: Path, cluster: str | None) -> Gathered:
+def gather(
+    world: World, spec: Loaded[JobSpec], base: Path, cluster: ClusterProfile | None
+) -> Gathered:
     """The facts of a job; with a cluster, its upload and the runs that it waits for, too."""
     problems: list[Diagnostic] = []
     texts: dict[str, bytes] = {}
     workdir, manifest = _workdir(world, spec, base), None
     facts = Facts(secrets=secret.locate_secrets(world, spec.value.secrets, base))
     if cluster is not None:
-        facts = facts._replace(after=_after(world, spec, cluster))
+        local = cluster.scheduler == "local"
+        missing = find_missing_launchers(world) if local else frozenset[str]()
+        facts = facts._replace(after=_after(world, spec, cluster.name), missing_launchers=missing)
     if not workdir.is_dir():
         problems.append(_no_workdir(spec))
         return Gathered(_without_files(spec), workdir, facts, None, tuple(problems))
@@ -79,6 +84,18 @@ def gather_files(world: World, spec: Loaded[JobSpec], base: Path) -> Facts:
     except Invalid:
         return Facts()
     return _read_files(Facts(), spec, manifest)
+
+
+def find_missing_launchers(world: World) -> frozenset[str]:
+    """Launchers that a job on the local cluster does not find on its PATH, before its setup."""
+    import shutil
+
+    from jobgen.model.launchers import LAUNCHERS
+    from jobgen.payload.localslurm.environment import path
+
+    folders = path("NONE", world.environ)
+    agents = (name for name, facts in LAUNCHERS.items() if facts.task == "agent")
+    return frozenset(name for name in agents if not shutil.which(name, path=folders))
 
 
 def _read_files(facts: Facts, spec: Loaded[JobSpec], manifest: Manifest) -> Facts:

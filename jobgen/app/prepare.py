@@ -140,7 +140,8 @@ def examine(
         problems += error.problems
     if spec is None or profile is None:
         return ExaminedJob(None, arrange((*problems, *read.notes)), ())
-    gathered = gather(world, spec, file.base, profile.loaded.value.name if with_upload else None)
+    target = profile.loaded.value if with_upload else None
+    gathered = gather(world, spec, file.base, target)
     files = _Files(profile, file.base, catalog, _name_memory_command(file.label, cluster, sets))
     problems += gathered.problems
     examined = _decide(world, gathered, files, problems)

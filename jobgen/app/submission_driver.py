@@ -123,7 +123,7 @@ class _Driver:
                 fact = Begin()
         if state.phase not in (Phase.SUBMITTED, Phase.CONFIRMED, Phase.CANCELLED):
             raise record_changes.explain_end(state, self.record)
-        text = f"accepted as {self.record.job}" if self.record.job else "cancelled"
+        text = f"accepted as job {self.record.job}" if self.record.job else "cancelled"
         self.context.progress(SubmitStage(3, "sbatch", text, ended=True))
         return self.record
 

@@ -29,15 +29,15 @@ def parse(text: str) -> tuple[int, ...]:
         return tuple(found)
     found = sorted({_one(word) for word in text.split(",")})
     if len(found) > _COUNT:
-        raise ValueError(f"at most {_COUNT} sizes were expected")
+        raise ValueError(f"expected at most {_COUNT} sizes")
     return tuple(found)
 
 
 def _one(word: str) -> int:
     match = _SIZE.fullmatch(word.strip())
     if match is None:
-        raise ValueError("sizes such as 1M..1G or 64K,16M were expected")
+        raise ValueError("expected sizes such as 1M..1G or 64K,16M")
     size = int(match[1]) * _UNITS[match[2].upper()]
     if not LEAST <= size <= MOST:
-        raise ValueError(f"sizes from {LEAST} bytes to {MOST >> 30}G were expected")
+        raise ValueError(f"expected sizes from {LEAST} bytes to {MOST >> 30}G")
     return size

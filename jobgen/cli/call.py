@@ -118,7 +118,8 @@ class Call:
         if self.flags.yes:
             return True
         if not self.can_ask:
-            raise Usage(f"{question} There is no terminal to ask on", hint="add -y to say yes")
+            message = f"confirmation needed, but there is no terminal: {question}"
+            raise Usage(message, hint="add -y to answer yes")
         return _ask(question)
 
     def ask_consent(self, question: str) -> bool:

@@ -12,6 +12,10 @@ import click
 from jobgen.cli.call import Call
 from jobgen.cli.flags import EVERYWHERE, HELP, NAMES
 
+SETTING = frozenset(
+    {"init", "plan", "submit", "lint", "render", "doctor", "bench-allreduce", "bench-scaling"}
+)
+"""Verbs that read ``--set``; the others refuse it."""
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 Examples = Sequence[str]
 
@@ -38,6 +42,8 @@ class Verb(click.Command):
         call = ctx.ensure_object(Call)
         call.verb = "-".join(_path(ctx))
         call.settle()
+        if call.flags.sets and call.verb not in SETTING:
+            raise click.UsageError("--set has no effect here: no job file is read", ctx)
         return super().invoke(ctx)
 
     def get_help_option(self, _: click.Context) -> click.Option:

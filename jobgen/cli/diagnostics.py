@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -46,7 +45,11 @@ def format_problem(problem: Diagnostic, texts: Mapping[str, str], ink: Ink) -> s
     place = f"{defuse(mask_tokens(str(problem.place)))}: " if problem.place else ""
     label = ink(problem.severity, f"{problem.severity}{code}:")
     first, *more = mask_tokens(problem.message).strip("\n").split("\n")
-    lines = [f"{ink('strong', place)}{label} {ink('strong', defuse(first))}"]
+    text = defuse(first)
+    if not place:  # with a place it stays on one line, which other programs look for
+        text = fold(text, ink.width - measure(f"{problem.severity}{code}: "), "  ")
+    shown = "\n".join(ink("strong", line) for line in text.split("\n"))
+    lines = [f"{ink('strong', place)}{label} {shown}"]
     # what another program said, line by line: behind a bar, so that it cannot pass for ours
     lines += [f"  | {defuse(line)}" for line in more]
     excerpt = _excerpt(problem, texts, ink) if problem.place else []
@@ -54,8 +57,8 @@ def format_problem(problem: Diagnostic, texts: Mapping[str, str], ink: Ink) -> s
     if problem.hint and not excerpt:
         lines += _below("help", mask_tokens(problem.hint), ink)
     for place_too in problem.also:
-        text = _line(place_too, texts)
-        lines += _below("also", f"{place_too}: {text.strip()}" if text else f"{place_too}:", ink)
+        line = _line(place_too, texts)
+        lines += _below("also", f"{place_too}: {line.strip()}" if line else f"{place_too}:", ink)
     return "".join(line + "\n" for line in lines)
 
 
@@ -69,8 +72,8 @@ def summarize(problems: Sequence[Diagnostic], ink: Ink) -> str:
     files = len({place.file for place in places if place.kind == "file"})
     where = [count(files, "file")] if files else []
     where += ["--set"] if any(place.kind == "option" for place in places) else []
-    known = sorted((p for p in problems if p.code != PLAIN), key=lambda p: p.severity == "error")
-    more = f" More: jobgen explain {known[-1].code}" if known else ""
+    known = sorted((p for p in problems if p.code != PLAIN), key=lambda p: p.severity != "error")
+    more = f" More: jobgen explain {known[0].code}" if known else ""
     total = f"Found {found} in {join_words(where or ['0 files'], 'and')}."
     return f"{ink('strong', total)}{more}\n"
 
@@ -96,14 +99,7 @@ def _excerpt(problem: Diagnostic, texts: Mapping[str, str], ink: Ink) -> list[st
 
 def _below(word: str, text: str, ink: Ink, gutter: str = " ") -> list[str]:
     head = f"{gutter} = {word}: "
-    whole = re.sub(_COMMAND, lambda found: found[0].replace(" ", _JOINED), defuse(text))
-    body = fold(whole, ink.width - len(head), " " * len(head)).replace(_JOINED, " ")
-    return [ink("faint", head) + body]
-
-
-_COMMAND = r"(?<=: )jobgen [^;()]*[^;() ]"
-"""A command in a hint: it stays on one line, so that it can be copied."""
-_JOINED = "\0"
+    return [ink("faint", head) + fold(defuse(text), ink.width - len(head), " " * len(head))]
 
 
 def _line(place: Place, texts: Mapping[str, str]) -> str | None:

@@ -62,9 +62,10 @@ def _confirm(call: Call, check: EnvironmentCheck, *, on_login: bool) -> bool:
     cluster, lines = defuse(check.ready.plan.cluster), check.lines
     shown = lines if call.flags.verbose else lines[:_SHOWN]
     place = check.ready.site.login.host or "this machine"
-    where = f"On {defuse(place)}" if on_login else f"On one node of {cluster}, in a short job"
-    what = "these lines of setup run" if lines else "python runs (the job has no setup)"
-    call.output.say(f"{where}, {what}; your program does not:")
+    what = "only these setup lines:" if lines else "only python (the job has no setup)."
+    where = f"This runs on {defuse(place)}"
+    job = f"This submits a short one-node job on {cluster} that runs"
+    call.output.say(f"{where if on_login else job} {what}")
     for line in shown:
         call.output.say(f"  {defuse(line)}")
     if len(shown) < len(lines):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -191,6 +191,8 @@ def draw_section(said: PlannerAnswer, ink: Ink, *, every: bool = False) -> str:
 
 def draw_extras(said: PlannerAnswer, ink: Ink) -> str:
     """What the options of ``plan`` ask for beside the summary, and what was measured."""
+    from jobgen.app.advising import NO_TRAIN
+
     found = said.advice
     parts = _draw_counted(said, ink)
     if _has_measured(found):
@@ -201,7 +203,7 @@ def draw_extras(said: PlannerAnswer, ink: Ink) -> str:
         parts.append(scaling.screen(found.advice, said.nodes, ink))
         parts.append(advice.draw_why(found.advice, ink) if said.why else "")
     elif said.nodes:
-        missing = found.missing or "the job has no train: section"
+        missing = found.missing or NO_TRAIN
         text = fold(defuse(missing), ink.width - 2, "  ")
         parts.append(f"{ink('strong', 'How it scales')}\n  not estimated: {text}\n")
     return "\n".join(part for part in [*parts, *_draw_compared(said, ink)] if part)
@@ -220,10 +222,17 @@ def _draw_compared(said: PlannerAnswer, ink: Ink) -> list[str]:
         return []
     from jobgen.cli.screens import offers
 
-    unknown = said.compared.unknown.items()
     table = offers.screen(said.compared.offers, said.compared.tokens, ink)
-    parts = [table, "".join(f"  {defuse(name)}: {defuse(why)}\n" for name, why in unknown)]
-    return [part for part in parts if part]
+    return [part for part in (table, _draw_unknown(said.compared.unknown, ink)) if part]
+
+
+def _draw_unknown(unknown: Mapping[str, str], ink: Ink) -> str:
+    """Why clusters are not compared; a reason that all share stands once."""
+    reasons = dict.fromkeys(unknown.values())
+    if len(reasons) == 1 and len(unknown) > 1:
+        text = f"Nothing to compare: {defuse(next(iter(reasons)))}"
+        return f"{fold(text, ink.width, '  ')}\n"
+    return "".join(f"  {defuse(name)}: {defuse(why)}\n" for name, why in unknown.items())
 
 
 def _measured(found: Advised) -> str:
@@ -274,13 +283,17 @@ def data(said: PlannerAnswer) -> dict[str, Any]:
 
 def _write_page(said: PlannerAnswer, ready: PreparedJob, path: Path) -> None:
     """Write the estimates as a page. Raises Usage where there are none."""
+    from jobgen.app.advising import NO_TRAIN
     from jobgen.cli.page.plan_page import write_plan_page
     from jobgen.errors import Usage
 
     advice = said.advice.advice
     if advice is None:
-        missing = said.advice.missing or "the job has no train: section"
-        raise Usage(f"there is nothing to draw: {missing}", hint="jobgen explain J250")
+        missing = said.advice.missing or NO_TRAIN
+        hint = (
+            "jobgen explain J250" if said.advice.missing else "add train: {model: NAME} to the job"
+        )
+        raise Usage(f"nothing to draw: {missing}", hint=hint)
     title = f"{ready.plan.name} on {ready.plan.cluster}"
     compared = said.compared
     offers, tokens = (compared.offers, compared.tokens) if compared else ((), 0.0)

@@ -67,7 +67,7 @@ TRUST = _permission(
     *("--trust", "trust"),
     metavar="USER@HOST:ROOT",
     multiple=True,
-    help="Trust this login from a project's profile",
+    help="Allow connecting to this login of a profile that comes with the project",
 )
 OUTSIDE = _permission(
     "--allow-outside", is_flag=True, help="Read secrets from files outside the job's folder"
@@ -90,7 +90,7 @@ EVERYWHERE = (
     ),
     _option("-y", "--yes", is_flag=True, help="Answer yes to every question"),
     _option("--json", is_flag=True, help="Print JSON"),
-    _option("-q", "--quiet", count=True, callback=_count, help="Quiet output (-qq: errors too)"),
+    _option("-q", "--quiet", count=True, callback=_count, help="Quiet output; -qq hides errors"),
     _option("-v", "--verbose", count=True, callback=_count, help="Show more details"),
     _option(
         "--color",

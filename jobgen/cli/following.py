@@ -129,7 +129,8 @@ def show_logs(call: Call, ref: str, options: LogsOptions) -> int:
     with Detachable(call, ref, code=Exit.DONE) as detachable:
         stream = _stream(call, record, prefixed=prefixed, timed=options.timestamps)
         if options.follow:
-            call.output.say(NOT_YET)
+            if not record.ended:
+                call.output.say(NOT_YET)
             stream.show(app.follow(call.world, ref, view))
         else:
             stream.show(app.show(call.world, ref, view))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 
@@ -33,8 +34,9 @@ def clip(text: str, width: int) -> str:
 def fold(text: str, width: int, indent: str = "") -> str:
     """A sentence on lines of at most so many columns; ``indent`` is put before further lines.
 
-    A word is never broken: what has to be copied stays in one piece.
+    Neither a word nor a command is broken: what has to be copied stays in one piece.
     """
+    text = _COMMAND.sub(lambda found: found[0].replace(" ", _JOINED), text)
     lines = [""]
     for word in text.split(" "):
         line = lines[-1]
@@ -42,7 +44,12 @@ def fold(text: str, width: int, indent: str = "") -> str:
             lines.append(word)
         else:
             lines[-1] = f"{line} {word}" if line else word
-    return f"\n{indent}".join(lines)
+    return f"\n{indent}".join(lines).replace(_JOINED, " ")
+
+
+_COMMAND = re.compile(r"(?:(?<=: )|(?<=then )|(?<=with ))jobgen [^;()\n]*[^;()\s]|`[^`\n]+`")
+"""A command in a sentence."""
+_JOINED = "\0"
 
 
 def align(rows: Iterable[Sequence[str]], *, gap: str = "  ", indent: str = "") -> str:

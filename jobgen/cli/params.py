@@ -73,7 +73,7 @@ class Counts(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
         except ValueError:
             found = ()
         if not found or not all(0 < one <= _MOST for one in found):
-            self.fail(f"'{defuse(value)}': numbers such as 1,2,4,8 were expected", param, ctx)
+            self.fail(f"expected numbers such as 1,2,4,8, got '{defuse(value)}'", param, ctx)
         return found
 
 
@@ -110,7 +110,7 @@ class Ops(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 
         known = {op.replace("_", ""): op for op in OPS}
         words = [re.sub(r"[-_ ]", "", word.lower()) for word in value.split(",")]
         if any(word not in known for word in words):
-            self.fail(f"'{defuse(value)}': some of {', '.join(known)} were expected", param, ctx)
+            self.fail(f"expected some of {', '.join(known)}, got '{defuse(value)}'", param, ctx)
         return tuple(dict.fromkeys(known[word] for word in words))
 
 
@@ -178,7 +178,7 @@ class States(click.ParamType):  # type: ignore[type-arg]  # generic from click 8
             return str(value.upper())
         names = [state.lower() for state in JobState]
         near = find_nearest(value, names)
-        hint = f"did you mean '{near}'?" if near else f"such as {', '.join(_COMMON_STATES)}"
+        hint = f"did you mean '{near}'?" if near else f"common states: {', '.join(_COMMON_STATES)}"
         message = f"unknown state '{defuse(value)}'; {hint}"
         return self.fail(message, param, ctx)
 

@@ -76,6 +76,7 @@ def set_gloo(site: NetworkSite) -> Env:
     if not names or names.startswith("^"):
         return {}
     why = "same interface for Gloo, which may otherwise pick loopback from the host name"
+    why = "all nodes are this machine: Gloo uses loopback" if names == "lo" else why
     return {"GLOO_SOCKET_IFNAME": Setting(names, why, site.place("network", "socket_ifname"))}
 
 

@@ -88,7 +88,7 @@ def _collapse_family(members: Sequence[tuple[LogSource, bytes]]) -> Iterator[Lin
     if others and all(data == said for _, data in others):
         yield Lines(first, said, tuple(source for source, _ in others))
         return
-    split = [(source, data.split(b"\n")[:-1]) for source, data in members]
+    split = [(source, _split(data)) for source, data in members]
     shared = _shared([lines for _, lines in split])
     if not shared:
         yield from (Lines(source, data) for source, data in members)
@@ -99,6 +99,30 @@ def _collapse_family(members: Sequence[tuple[LogSource, bytes]]) -> Iterator[Lin
             sayers[key].append(source)
     for source, lines in split:
         yield from _own(source, lines, shared, sayers)
+
+
+_TRACEBACK = b"Traceback (most recent call last):"
+_CONNECTORS = (
+    b"The above exception was the direct cause of the following exception:",
+    b"During handling of the above exception, another exception occurred:",
+)
+
+
+def _split(data: bytes) -> list[bytes]:
+    """The lines; a traceback up to its exception is one, since its lines mean nothing apart."""
+    lines = data.split(b"\n")[:-1]
+    if _TRACEBACK not in data:
+        return lines
+    units: list[bytes] = []
+    inside = False
+    for line in lines:
+        begins = line == _TRACEBACK
+        if inside and (begins or line[:1] in (b" ", b"\t", b"")):
+            units[-1] += b"\n" + line
+        else:
+            units.append(line)
+            inside = begins or line in _CONNECTORS
+    return units
 
 
 def _shared(blocks: Sequence[Sequence[bytes]]) -> set[bytes]:

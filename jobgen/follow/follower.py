@@ -6,7 +6,7 @@ import math
 import re
 from dataclasses import dataclass, field
 
-from jobgen.follow.collapse import Lines, Window
+from jobgen.follow.collapse import Lines, Window, collapse
 from jobgen.follow.launcher_noise import NoiseFilter
 from jobgen.follow.line_splitter import Assembler, keep_last_lines
 from jobgen.follow.sanitize import clean_lines
@@ -137,7 +137,8 @@ class Follower:
             shown += self._keep(file, held, now)
         shown += self.settle(now)
         shown += self._window.flush() if self._window else []
-        return shown + [note for file in self._in_order() for note in file.list_notes()]
+        notes = [note for file in self._in_order() for note in file.list_notes()]
+        return shown + list(collapse((note.source, note.data) for note in notes))
 
     def list_sources(self) -> tuple[LogSource, ...]:
         """Every source seen so far that is shown, in order."""
@@ -147,7 +148,9 @@ class Follower:
         if path not in self._files:
             source = self._view.identify(path)
             assembler = Assembler(raw=self._view.raw)
-            self._files[path] = _File(source, assembler) if source else None
+            # whoever asks for a rank wants to see where it waited
+            noise = NoiseFilter(peers=self._view.ranks is None)
+            self._files[path] = _File(source, assembler, noise=noise) if source else None
         return self._files[path]
 
     def _in_order(self) -> list[_File]:

@@ -54,11 +54,26 @@ _OWN_END = re.compile(
     r"|subprocess\.CalledProcessError: Command '\[)"
 )
 """Exceptions of a launcher that only repeat that a rank has failed."""
+_ORPHAN = re.compile(
+    rf"{_PREFIX}torch\.distributed\.elastic\.multiprocessing\.api\.SignalException: Process \d+ got"
+)
+"""Such an end alone: several launchers have mixed the lines of their tracebacks."""
 _LATE_END = re.compile(
     rf"{_PREFIX}(?:torch\.distributed\.elastic\.rendezvous\.api\.Rendezvous(?:Connection|State)Error"
     r"|torch\.distributed\.Dist(?:Network|Store)Error)"
 )
 """The same after a rank has failed; before that, they are the error itself."""
+_TRAIL = re.compile(
+    rf"{_PREFIX}(?:\s*|<omitting python frames>"
+    r"|The above exception was the direct cause of the following exception:"
+    r"|During handling of the above exception, another exception occurred:)$"
+)
+"""What stands between two tracebacks, or behind the frames of C++: nothing without them."""
+_LOST = re.compile(
+    r"Connection (?:closed|reset) by peer|[Ff]ailed to recv, got 0 bytes|ncclRemoteError"
+    r"|remote process exited or there was a network error"
+)
+"""The exception of a rank that only lost another one: its frames show where all ranks waited."""
 _BANNER = re.compile(
     rf"{_PREFIX}(?:=+$|-+$|\S+ FAILED$|Failures:$|\s*<NO_OTHER_FAILURES>$|\[\d+\]:$|  \w+ *: "
     r"|Root Cause \(first observed failure\):$)"
@@ -70,7 +85,9 @@ _MARKS = (b"srun: ", b"slurmstepd", b"Traceback (", b"elastic", b".cpp:", b"fram
 class NoiseFilter:
     """Splits the lines of one file, as they come, into those to show and those to fold."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, peers: bool = False) -> None:
+        """With ``peers`` the frames of ranks that only lost another one are folded, too."""
+        self._peers = peers
         self.count = 0
         """Lines folded so far."""
         self._held: list[str] = []
@@ -78,12 +95,15 @@ class NoiseFilter:
         self._prefixes: list[str] = []
         """What stands before each line of these tracebacks."""
         self._late = False
+        self._trails = False
+        """Whether the last line that matters was folded and may have a trail."""
         self._rules = 0
         """Lines of ``====`` that are still to come."""
 
     def feed(self, lines: bytes) -> bytes:
         """Complete lines in; those to show out. A traceback is kept back until its end."""
-        if not (self._held or self._rules) and not any(mark in lines for mark in _MARKS):
+        waits = self._held or self._rules or self._trails
+        if not waits and not any(mark in lines for mark in _MARKS):
             return lines
         texts = lines.decode("utf-8", "surrogateescape").split("\n")[:-1]
         shown = "".join(f"{text}\n" for text in self.choose(texts))
@@ -96,9 +116,11 @@ class NoiseFilter:
                 yield from self._go_on(text)
             elif begun := _TRACEBACK.match(text):
                 self._held, self._prefixes = [text], [begun["prefix"]]
+                self._trails = False
             elif self._is_noise(text):
                 self.count += 1
             else:
+                self._trails = False
                 yield text
 
     def release(self) -> list[str]:
@@ -114,15 +136,22 @@ class NoiseFilter:
         self._held.append(text)
         if begun := _TRACEBACK.match(text):
             self._prefixes.append(begun["prefix"])
-        elif not any(_is_inside(text, prefix) for prefix in self._prefixes):
+        elif _TRAIL.match(text) is None and not any(
+            _is_inside(text, prefix) for prefix in self._prefixes
+        ):
             yield from self._end(text)
 
     def _end(self, text: str) -> Iterator[str]:
         """The exception of a traceback: the launcher's own is folded with it."""
         if not (_OWN_END.match(text) or (self._late and _LATE_END.match(text))):
-            yield from self.release()
+            self._trails = False
+            if self._peers and _LOST.search(text):
+                self.count += len(self.release()) - 1
+                yield text
+            else:
+                yield from self.release()
             return
-        self._late = True
+        self._late = self._trails = True
         self._rules += 2 if "ChildFailedError" in text else 0
         self._prefixes.pop()
         if not self._prefixes:
@@ -132,8 +161,10 @@ class NoiseFilter:
         if self._rules and _BANNER.match(text):
             self._rules -= text.rstrip().endswith("=====")
             return True
-        noise = _NOISE.match(text) is not None
-        self._late = self._late or noise
+        if self._trails and _TRAIL.match(text):
+            return True
+        noise = bool(_NOISE.match(text) or (not self._held and _ORPHAN.match(text)))
+        self._trails, self._late = self._trails or noise, self._late or noise
         return noise
 
 

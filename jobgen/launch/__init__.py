@@ -64,8 +64,8 @@ def launch(name: str, request: LaunchRequest) -> Launch:
 def require_program(program: str) -> str:
     """Bash that stops with a clear word where the setup did not bring this program."""
     return (
-        f'command -v {quote(program)} >/dev/null || die 127 "{program} is not on PATH: '
-        'load or activate it in setup:"'
+        f'command -v {quote(program)} >/dev/null || die 127 "{program} is not on PATH; '
+        "activate its environment in the job's setup key\""
     )
 
 

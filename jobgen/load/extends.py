@@ -19,7 +19,7 @@ def extend_tree(tree: Tree, parent: Parent | tuple[str, str] | None) -> None:
     if parent is None:
         name = tree.get_text("extends")
         message = f"extends: unknown profile '{name[:64]}'"
-        tree.say("J177", message, ("extends",), "list profiles with: jobgen cluster ls")
+        tree.say("J177", message, ("extends",), "list profiles with: jobgen cluster ls --all")
         tree.spoiled |= {("nodes",), ("paths",), ("scheduler",), ("network",), ("gpu_type",)}
         return
     above = Tree(scan(parent[0], parent[1]))

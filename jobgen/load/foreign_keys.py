@@ -17,8 +17,8 @@ _JOB: Mapping[str, str] = {
     "num_hosts machines hosts",
     "nodes: 1:4, for an elastic job": "max_nodes",
     "nodes and gpus_per_node": "resources ntasks num_tasks n_tasks num_processes world_size",
-    "gpus_per_node, the GPUs of one node": "accelerators accelerator gpus num_gpus n_gpus ngpus "
-    "gpu gpu_count gpu_ids gres gpus_per_task gpus_per_worker devices",
+    "gpus_per_node, per node: divide a total by nodes": "accelerators accelerator gpus num_gpus "
+    "n_gpus ngpus gpu gpu_count gpu_ids gres gpus_per_task gpus_per_worker devices",
     "gpus_per_node": "num_gpus_per_node",
     "gpus_per_node, or procs_per_node if the nodes have no GPUs": "nproc_per_node ntasks_per_node "
     "tasks_per_node nprocs_per_node",
@@ -161,7 +161,7 @@ _SECTIONS: Mapping[tuple[str, str], str] = {
 _HOURS = {r"\d+": r"time: \g<0>h"}
 _MINUTES = {r"\d+": r"time: \g<0>m"}
 _GIB = {r"\d+": r"mem: \g<0>G"}
-_COUNT = {r"(?:[\w.-]+:)*(\d+)": r"gpus_per_node: \1, the GPUs of one node"}
+_COUNT = {r"(?:[\w.-]+:)*(\d+)": r"gpus_per_node: \1, per node: divide a total by nodes"}
 _STAGE = {"[123]": r"train: {strategy: zero\g<0>}"}
 # Word at the top of job.yaml -> shapes of its value -> what to write for them.
 REWRITES: Mapping[str, Mapping[str, str]] = {

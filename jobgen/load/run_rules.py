@@ -10,6 +10,7 @@ from jobgen.load.tree import Path, Tree, join_path
 from jobgen.model.loaded import PlacedProgram
 from jobgen.model.units import clip
 from jobgen.shell import list_names
+from jobgen.shell.lexer import ShellWord
 from jobgen.shell.script_variables import find_arguments
 from jobgen.shell.started_program import StartedProgram
 
@@ -89,6 +90,10 @@ def _check_text(tree: Tree, top: Path) -> None:
         _, place = shell.locate(opened, opened + 1)
         tree.say("J213", message, top, "close it, or write \\'", place=place)
         return
+    for command in shell.script.commands:
+        first = command.words[0].text if command.words else ""
+        if first.startswith("-") and first != "-m":  # python is put before it
+            _refuse_option(tree, top, command.words[0])
     for word in find_arguments(shell.script):
         message = (
             f"{join_path(top)}: {word.text} is empty, because {join_path(top)} has no arguments"
@@ -96,6 +101,24 @@ def _check_text(tree: Tree, top: Path) -> None:
         hint = "write the value, use ${NAME} from vars:, or call set -- ARGUMENTS first"
         _, place = shell.locate(word.start, word.end)
         tree.say("J164", message, top, hint, place=place)
+
+
+def _refuse_option(tree: Tree, top: Path, word: ShellWord) -> None:
+    """An option where a command begins: one of sbatch, probably, or of a command left out."""
+    from jobgen.data import sbatch_options
+
+    name, equals, value = word.text.lstrip("-").partition("=")
+    option = sbatch_options().get(name)
+    hint = "write the command before it"
+    if option and word.text.startswith("--"):
+        example = "VALUE" if option.takes == "required" else "true"
+        shown = value if equals and value else example
+        hint = f"did you mean slurm: {{{name}: {clip(shown)}}}?"
+        if option.rule == "refuse":
+            hint = f"use {option.key} instead" if option.key else "remove it: jobgen sets it"
+    message = f"{join_path(top)}: '{clip(word.text)}' is an option, not a command"
+    _, place = tree.read_shell(*top).locate(word.start, word.end)
+    tree.say("J225", message, top, hint, place=place)
 
 
 # ---- programs

@@ -21,6 +21,7 @@ from jobgen.shell.programs import read_started
 from jobgen.shell.simple_commands import read_script
 
 if TYPE_CHECKING:
+    from jobgen.data import SbatchOption
     from jobgen.model.cluster import ClusterProfile
 
 _DIRECTIVE = "#SBATCH"
@@ -140,16 +141,37 @@ def _unknown(line: Comment, label: str) -> Diagnostic | None:
     known = sbatch_options()
     for word in options:
         name = word[2:].partition("=")[0]
-        if any(k.startswith(name) for k in known):
+        begun = [k for k in known if k.startswith(name)]
+        if name not in known and (several := [k for k in begun if _is_certain(known[k])])[1:]:
+            return _ambiguous(line, label, name, several)
+        if begun:
             continue  # sbatch takes unique beginnings, as getopt does
         near = find_nearest(name, list(known), 0.85)
         if not near or name.startswith("container-"):
             return None  # of a plug-in of the site, perhaps: pyxis has --container-image
-        col = line.text.find(f"--{name}") + 1
-        place = Place(label, line.number, col, col + 2 + len(name))
         message = f"sbatch has no option --{clip(name)}"
+        place = _locate_option(line, label, name)
         return Diagnostic("J329", message, place, f"did you mean --{near}?")
     return None
+
+
+def _is_certain(option: SbatchOption) -> bool:
+    """Whether each release of Slurm that is in use has the option."""
+    return option.old and not option.removed
+
+
+def _ambiguous(line: Comment, label: str, name: str, several: list[str]) -> Diagnostic:
+    """A beginning of several options, which sbatch rejects."""
+    shortest = sorted(several, key=lambda each: (len(each), each))[:3]
+    message = f"--{clip(name)} is ambiguous: sbatch has {len(several)} options that start so"
+    hint = f"write the full name: {', '.join(f'--{each}' for each in shortest)}"
+    hint += ", …" if len(several) > len(shortest) else ""
+    return Diagnostic("J329", message, _locate_option(line, label, name), hint)
+
+
+def _locate_option(line: Comment, label: str, name: str) -> Place:
+    col = line.text.find(f"--{name}") + 1
+    return Place(label, line.number, col, col + 2 + len(name))
 
 
 def _problem(

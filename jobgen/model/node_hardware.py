@@ -11,6 +11,7 @@ from jobgen.model.units import Release, clip
 
 INTRA = ("nvswitch", "nvlink", "infinity-fabric", "pcie")
 _CPUS = r"[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*"
+_LIST = "jobgen cluster ls --all"
 UNKNOWN = "unknown"
 """What `cluster add` writes for a GPU or a fabric that nobody has looked at yet."""
 
@@ -27,9 +28,7 @@ def check_gpu(value: object) -> str | None:
     if found is None:
         family = [n for n in known if n.lower().startswith(word.lower()[:8])] or list(known)
         few = ", ".join(family[:6])
-        hint = (
-            suggest(word, list(known)) or f"for example {few}; list all with: jobgen schema cluster"
-        )
+        hint = suggest(word, list(known)) or f"for example {few}; clusters and their GPUs: {_LIST}"
         raise refuse("J176", f"unknown GPU '{clip(word)}'", hint)
     return found
 

@@ -99,7 +99,10 @@ def examine(job: Loaded[JobSpec], cluster: Loaded[ClusterProfile], facts: Facts)
     saves = saving.plan_saving(look, size, saving.SavingInputs(warning, runs, trained.saves), sized)
     traced = profiling_steps.plan_profile(look, size, saves.runs, trained, sized)
     parts = (*trained.parts, saves.part, traced.part)
-    checked = (*checks.run_checks(look, size), *(c for part in parts for c in part.checks))
+    checked = (
+        *checks.run_checks(look, size, launcher.value),
+        *(c for part in parts for c in part.checks),
+    )
     if not blocked:
         decided = _Decided(size, launcher, saves.stop, traced.runs, trained, parts, checked)
         try:

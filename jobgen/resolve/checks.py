@@ -12,11 +12,12 @@ UNSET = "J221"
 """The code of a secret that is not set: without it nothing can be submitted."""
 
 
-def run_checks(look: Inputs, shape: Shape) -> tuple[PlanCheck, ...]:
+def run_checks(look: Inputs, shape: Shape, launcher: str) -> tuple[PlanCheck, ...]:
     """Every check, good news too."""
     return (
         *check_scripts(look.spec, look.facts.workdir_files),
         *check_files(look),
+        *_start(look, launcher),
         *_limits(look),
         *_secrets(look),
         *_after(look),
@@ -24,6 +25,16 @@ def run_checks(look: Inputs, shape: Shape) -> tuple[PlanCheck, ...]:
         *check_folder(look, shape),
         *_rules(look),
     )
+
+
+def _start(look: Inputs, launcher: str) -> list[PlanCheck]:
+    """Whether a job on this machine finds its launcher, where nothing of its own may bring it."""
+    brought = look.job.setup or look.job.container or look.cluster.defaults.setup
+    if brought or launcher not in look.facts.missing_launchers:
+        return []
+    message = f"{launcher} is not on PATH here, and the job has no setup"
+    hint = "activate an environment that has it, or add setup: to the job"
+    return [PlanCheck("warn", message, "J437", hint)]
 
 
 def _rules(look: Inputs) -> list[PlanCheck]:

@@ -31,13 +31,19 @@ def check_scripts(spec: Loaded[JobSpec], files: frozenset[str] | None) -> Iterat
             continue
         seen.add(path)
         if path in (files or ()):
-            yield PlanCheck("ok", f"{path} is in the workdir")
+            yield PlanCheck("ok", f"{path} is in {_name_workdir(spec.value)}")
             continue
-        message = f"{path} is missing from the workdir"
+        message = f"{path} is not in {_name_workdir(spec.value)}"
         # a command before it may have made the file
         status: Literal["warn", "fail"] = "warn" if program.maybe_made else "fail"
         hint = guess_file(path, files or frozenset())
         yield PlanCheck(status, message, "J220", hint, place or spec.find_place("run"))
+
+
+def _name_workdir(job: JobSpec) -> str:
+    """The directory that is uploaded, as a person calls it."""
+    path = job.workdir.path
+    return "the job's folder" if path == "." else f"the workdir {path}"
 
 
 def _locate_script(program: StartedProgram) -> str:
@@ -64,7 +70,7 @@ def check_files(look: Inputs) -> Iterator[PlanCheck]:
             if not path or path in (files or ()) or posixpath.basename(path) in setup:
                 continue
             status: Literal["warn", "fail"] = "warn" if program.maybe_made or setup else "fail"
-            message = f"{path} is missing from the workdir"
+            message = f"{path} is not in {_name_workdir(look.job)}"
             place = locate_word(look, placed, option.holder)
             yield PlanCheck(status, message, "J220", guess_file(path, files or frozenset()), place)
 

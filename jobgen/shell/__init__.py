@@ -27,6 +27,11 @@ def quote(word: Word) -> str:
     return shlex.quote(str(word))
 
 
+def quote_path(path: str) -> str:
+    """A path as one word for a POSIX shell, which still expands a leading ``~/``."""
+    return f"~/{quote(path[2:])}" if path[:2] == "~/" and path[2:] else quote(path)
+
+
 class Command(NamedTuple):
     """A command as words. ``str()`` is quoted text for a POSIX shell, secrets masked."""
 

@@ -20,7 +20,7 @@ _MEANING = {
     ),
     "could not find expected ':'": ("a key without ':'", "write key: value"),
     "did not find expected key": (
-        "unexpected line",
+        "unexpected indentation",
         "check the indentation of this line and the previous one",
     ),
     "did not find expected '-' indicator": (

@@ -29,6 +29,10 @@ NEVER = frozenset({".git"})
 """Names that are left out whatever the rules say."""
 
 
+SCHEMA = "job.schema.json"
+"""What ``jobgen init`` writes for editors: at the top it is left out, too."""
+
+
 class WorkdirRules(Protocol):
     """What job.yaml says under ``workdir``: patterns, another ignore file, the most bytes."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jobgen.errors import Diagnostic, Invalid
 from jobgen.model.units import format_size
-from jobgen.upload.ignore import NEVER, Ignorer, Rules, WorkdirRules
+from jobgen.upload.ignore import NEVER, SCHEMA, Ignorer, Rules, WorkdirRules
 from jobgen.upload.manifest import Entry, Ignored, Manifest, get_stamp
 
 WEIGHED = 10_000
@@ -79,7 +79,8 @@ class _Walk:
         except FileNotFoundError:
             return False
         is_directory = stat.S_ISDIR(status.st_mode)
-        if item.name in NEVER or self.ignorer.ignores(path, is_directory):
+        unwanted = item.name in NEVER or path == SCHEMA
+        if unwanted or self.ignorer.ignores(path, is_directory):
             self.leave(path, status)
         elif self.ignorer.withholds(path, is_directory):
             self.withheld.append(path)

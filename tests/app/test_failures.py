@@ -49,7 +49,7 @@ def test_an_exception_of_one_rank_is_the_cause(
     assert link.dialled == before, "what is known is not asked for again"
     text = screens.draw_run(shown, world.now(), INK)
     assert text.split("\n")[1:3] == lines[1:3]
-    assert text.endswith(f"jobgen logs {record.alias} --rank 1 --stderr -n 20\n")
+    assert text.endswith(f"jobgen logs {record.alias} --rank 1 --stderr -n 50\n")
     data = screens.dump_run(shown)["job"]["cause"]
     assert (data["kind"], data["text"], data["lines"][-1]) == ("exception", *2 * (cause.text,))
 

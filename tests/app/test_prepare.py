@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from jobgen.app.gathering import find_missing_launchers
 from jobgen.app.prepare import prepare
 from jobgen.app.world import World
 from jobgen.errors import Invalid
@@ -36,3 +38,17 @@ def test_a_tilde_that_leads_nowhere_is_refused_with_its_place(
     assert problem.place.line == 5
     assert named in problem.message
     assert "~/ is your home on this machine" in problem.hint
+
+
+def test_launchers_are_looked_for_on_the_path_of_jobs_here(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "torchrun").write_text("#!/bin/sh\n")
+    (programs / "torchrun").chmod(0o755)
+    # of jobgen's own environment, too
+    monkeypatch.setattr("sys.executable", str(tmp_path / "nowhere" / "python"))
+    there = replace(world, environ={"PATH": str(programs)})
+    assert "torchrun" not in find_missing_launchers(there)
+    assert "torchrun" in find_missing_launchers(replace(world, environ={"PATH": "/nowhere"}))

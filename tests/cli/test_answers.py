@@ -152,7 +152,7 @@ def test_lint_without_a_cluster_sees_missing_scripts_and_unknown_clusters(
     assert said.code == 3
     assert "job.yaml:1:10: warning[J182]: there is no cluster 'a100x61'" in said.out
     assert "did you mean a100x16?" in said.out
-    assert "error[J220]: trian.py is missing from the workdir" in said.out
+    assert "error[J220]: trian.py is not in the job's folder" in said.out
 
 
 @pytest.mark.parametrize("words", [["plan"], ["render"], ["submit"], ["submit", "--dry-run"]])

@@ -33,11 +33,13 @@ def test_a_problem_is_shown_as_people_know_it_from_compilers() -> None:
     )
 
 
-def test_all_problems_are_counted_and_the_last_line_says_where_to_read_on() -> None:
+def test_all_problems_are_counted_and_the_first_error_is_the_one_to_read_on_about() -> None:
     other = Diagnostic("J131", "'4:00' is ambiguous", Place("job.yaml", 4, 7, 11), "write 4h or 4m")
     text = diagnostics.screen([TYPO, other], {"job.yaml": TEXT}, Ink())
     assert "  |       ^^^^ write 4h or 4m\n" in text
-    assert text.endswith("Found 2 errors in 1 file. More: jobgen explain J131\n")
+    assert text.endswith("Found 2 errors in 1 file. More: jobgen explain J102\n")
+    warned = [TYPO._replace(code="J300", severity="warning"), TYPO, other]
+    assert diagnostics.summarize(warned, Ink()).endswith("More: jobgen explain J102\n")
 
 
 def test_other_places_are_named_with_their_lines() -> None:

@@ -43,6 +43,13 @@ def test_what_to_do_when_all_is_well() -> None:
     assert alone.endswith("Check a cluster: jobgen doctor -c hpc\nOther profiles of yours: lab\n")
 
 
+def test_what_jobs_here_lack_comes_before_a_plan() -> None:
+    lacking = Finding("local.torch", "Jobs here", "", warn("no torch", "activate its environment"))
+    found = examination(succeed("fine"))
+    text = doctor.screen(found._replace(findings=(*found.findings, lacking)), Ink())
+    assert text.endswith("Next: activate its environment\n")
+
+
 @pytest.mark.parametrize("status", ["found", "fix"])
 def test_nothing_of_the_other_side_acts_on_the_terminal(status: str) -> None:
     evil = "\x1b]52;c;AAAA\x07\x9b2J\u202e\r\n  ✓ all is well"

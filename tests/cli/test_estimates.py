@@ -53,7 +53,9 @@ def test_the_simplest_that_fits_is_chosen_and_drawn(jobgen: Jobgen, folder: Path
     for part in ("Memory per GPU", "STRATEGY", "GPU MEM", "limit 79.2 GiB", "fits:"):
         assert part in said.out
     assert "auto: simplest strategy that fits" in jobgen("plan", *ON, "--section", "decisions").out
-    assert "auto chose the simplest that fits (4 of 5 fit)" in jobgen("plan", *ON).out
+    assert (
+        "auto chose the simplest of 4 that fit (5 strategies compared)" in jobgen("plan", *ON).out
+    )
     assert "How it scales" not in said.out
 
 
@@ -215,7 +217,10 @@ def test_a_step_that_mostly_waits_says_so(jobgen: Jobgen, folder: Path) -> None:
     )
     words = [word for one in small for word in ("--set", one)]
     said = jobgen("plan", "job.yaml", "-c", "rtx4090", *words)
-    assert re.search(r"; \d\d % of it waits for the network", " ".join(said.out.split()))
+    assert re.search(
+        r"; \d\d % of the step is exposed communication over the network",
+        " ".join(said.out.split()),
+    )
     assert "waits for" not in jobgen("plan", *ON).out, "InfiniBand hides it"
 
 
@@ -243,7 +248,7 @@ def test_of_an_unknown_model_it_says_why_nothing_is_estimated(jobgen: Jobgen, fo
     assert "not estimated: unknown sizes of 'acme/none-8b'" in said.out
     nothing = jobgen("plan", *ON, "--html", "page.html")
     assert nothing.code == Exit.USAGE
-    assert "there is nothing to draw" in nothing.err
+    assert "nothing to draw: unknown sizes" in nothing.err
 
 
 def test_numbers_of_nodes_are_numbers(jobgen: Jobgen, folder: Path) -> None:

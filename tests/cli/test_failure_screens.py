@@ -110,11 +110,11 @@ def test_every_kind_has_words() -> None:
 @pytest.mark.parametrize(
     ("changes", "command"),
     [
-        ({}, "--rank 3 --stderr -n 20"),
-        ({"file": "0/0/n2.3.out"}, "--rank 3 --stdout -n 20"),
+        ({}, "--rank 3 --stderr -n 50"),
+        ({"file": "0/0/n2.3.out"}, "--rank 3 --stdout -n 50"),
         ({"rank": None, "file": "job-7.out"}, "--file job-7.out -n 20"),
-        ({"below": 40}, "--rank 3 --stderr -n 50"),
-        ({"task": "4"}, "--task 4 --rank 3 --stderr -n 20"),
+        ({"below": 40}, "--rank 3 --stderr -n 90"),
+        ({"task": "4"}, "--task 4 --rank 3 --stderr -n 50"),
     ],
 )
 def test_the_command_shows_the_lines(changes: dict[str, Any], command: str) -> None:

@@ -122,7 +122,7 @@ def test_five_questions_are_answered_at_a_terminal(tmp_path: Path, term: str) ->
     for prompt, typed in (
         (rb"Number or name \[train.py\]: ", "1"),
         (rb"Number or name \[local\]: ", "5"),
-        (rb"a number from 1 to 2, or a name, was expected", None),
+        (rb"enter a number from 1 to 2, or a name", None),
         (rb"Number or name \[local\]: ", "2"),
         (rb"Nodes \[1\]: ", "two"),
         (rb"a number from 1 to 65536", None),
@@ -210,3 +210,23 @@ def test_job_yaml_here_is_the_default(
     told = jobgen(*words)
     assert told.code == 0
     assert told.out == jobgen(*words, "job.yaml").out
+
+
+def test_set_answers_the_questions_and_refuses_other_keys(jobgen: Jobgen, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(DISTRIBUTED)
+    said = jobgen("init", "-y", "--set", "train.seq_len=4096")
+    assert (said.code, (tmp_path / "job.yaml").exists()) == (2, False)
+    assert "nodes, gpus_per_node, time" in said.err
+    said = jobgen("init", "-y", "--set", "nodes=many")
+    assert (said.code, "enter a number" in said.err) == (2, True)
+    asked = ("--set", "nodes=2", "--set", "time=10m", "--set", "gpus_per_node=4")
+    assert jobgen("init", "-y", *asked).code == 0
+    text = (tmp_path / "job.yaml").read_text()
+    assert "\nnodes: 2\ngpus_per_node: 4\ntime: 10m " in text
+
+
+def test_quiet_init_only_writes(jobgen: Jobgen, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(SINGLE)
+    said = jobgen("init", "-y", "-q")
+    assert (said.out, said.err) == ("", "")
+    assert (tmp_path / "job.yaml").exists()

@@ -33,6 +33,21 @@ def test_a_table_has_columns_as_wide_as_their_widest_cell() -> None:
     assert align([]) == ""
 
 
+@pytest.mark.parametrize("width", [1, 20, 40, 79])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lab.yaml has errors; show them: jobgen lint ~/clusters/a.yaml --json; or edit the file",
+        "edit it, then jobgen plan sub/job.yaml -c a100x16; or move it away",
+        "write it anew (with jobgen init -y -c local) and look at `jobgen show ID --gpus` again",
+    ],
+)
+def test_a_command_in_a_sentence_is_never_folded(text: str, width: int) -> None:
+    folded = fold(text, width, "    ")
+    commands = re.findall(r"jobgen [^;)`]*", text)
+    assert all(command in folded for command in commands)
+
+
 @given(st.text("ab 你", max_size=200), st.integers(40, 120))
 def test_folding_keeps_every_word_whole_and_in_order(text: str, width: int) -> None:
     folded = fold(text, width, "    ")

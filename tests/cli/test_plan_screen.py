@@ -49,7 +49,8 @@ def check_screen(text: str) -> None:
     assert len(lines) <= HEIGHT, text
     assert not [line for line in lines[:-1] if measure(line) > 80 and "jobgen " not in line], text
     assert "\n\n\n" not in text
-    assert re.fullmatch(r"Next: jobgen (submit|plan|explain) .+", lines[-1]), text
+    following = r"Next: (edit \S+:\d+, then: )?jobgen (submit|plan|explain) .+"
+    assert re.fullmatch(following, lines[-1]), text
     assert re.match(r"\S+ on \S+:( |$)", lines[0])
     assert sum(line.startswith("Details ") for line in lines) == 1
 
@@ -136,7 +137,7 @@ def test_a_job_with_everything_wrong_still_fits(jobgen: Jobgen, folder: Path) ->
         answer = jobgen(*ON)
         assert answer.code == Exit.INVALID
         check_screen(answer.out)
-        assert "[fail] trian.py is missing from the workdir" in answer.out
+        assert "[fail] trian.py is not in the job's folder" in answer.out
         assert f"more: {shlex.join(['jobgen', *ON])} --section checks" in answer.out
         errors, warnings = answer.out.index("[fail]"), answer.out.index("[note]")
         assert errors < answer.out.index("Memory per GPU") < warnings
@@ -226,6 +227,12 @@ def test_a_section_without_content_says_so(jobgen: Jobgen, folder: Path) -> None
     (folder / "job.yaml").write_text(LLAMA.partition("train:")[0])
     answer = jobgen(*ON, "--section", "memory")
     assert answer.out == "No memory estimate: the job has no train: section\n"
+    short = jobgen(*ON).out
+    assert "Memory    not estimated; add train: {model: NAME} to the job\n" in short
+    compared = jobgen("plan", "job.yaml", "--compare", "local,a100x16").out
+    assert compared.count("Nothing to compare: the job has no train: section") == 1
+    page = jobgen(*ON, "--html", "page.html")
+    assert (page.code, "add train: {model: NAME}" in page.err) == (2, True)
     table = jobgen(*ON, "--nodes", "1,2").out
     assert "How it scales\n  not estimated: the job has no train: section\n" in table
 
@@ -255,7 +262,10 @@ def test_a_difference_is_shown_alone_with_the_verdict(jobgen: Jobgen, folder: Pa
     assert changed.out.endswith("\n\np on local: ready\n")
     for text in (same.out, changed.out):
         assert not re.search(r"^(Launch|Uploads|Details|Next)", text, re.MULTILINE)
-    assert "\nLast run  p-1: rendered files are the same\n" in jobgen("plan", *here).out
+    assert (
+        "\nLast run  p-1: scripts unchanged (your own files are not compared)\n"
+        in jobgen("plan", *here).out
+    )
     assert "differ: --diff shows how" in jobgen("plan", *here, "--set", "time=2h").out
 
 

@@ -22,17 +22,34 @@ def run(restarts: int = 0, state: JobState = JobState.FAILED, **submission: Any)
 
 def test_the_rank_that_failed_first_is_named_with_its_node_and_code() -> None:
     record = run(failures=[[1, "n2", 1, 7, 0]])
-    assert describe_ranks(record) == ["rank 1 on n2 failed first: exit code 7"]
+    assert describe_ranks(record) == ["rank 1 on n2 failed first (exit code 7)"]
     text = jobs.draw_ended(record, Ink(colour=False, width=80))
-    assert "\n  rank 1 on n2 failed first: exit code 7\n" in text
-    assert text.endswith("  error log  jobgen logs llama-3 --rank 1 --stderr -n 20\n")
+    assert "\n  rank 1 on n2 failed first (exit code 7)\n" in text
+    assert text.endswith("  error log  jobgen logs llama-3 --rank 1 --stderr -n 50\n")
     failure = {"start": 1, "node": "n2", "rank": 1, "code": 7, "signal": 0, "task": ""}
     assert jobs.dump_job(record)["failures"] == [failure]
 
 
+@pytest.mark.parametrize(
+    ("state", "last"),
+    [
+        (JobState.CANCELLED, "  logs  jobgen logs llama-3\n"),
+        (JobState.TIMEOUT, "  last lines  jobgen logs llama-3 -n 20\n"),
+        (JobState.NODE_FAIL, "  last lines  jobgen logs llama-3 -n 20\n"),
+        (JobState.OUT_OF_MEMORY, "  error log  jobgen logs llama-3 -n 20\n"),
+    ],
+)
+def test_only_an_error_has_an_error_log(state: JobState, last: str) -> None:
+    ink = Ink(colour=False, width=80)
+    assert jobs.draw_ended(run(state=state), ink).endswith(last)
+    text = jobs.draw_run(RunView(run(state=state), (), ()), 2.0, ink)
+    assert ("error log" in text) == ("error log" in last)
+    assert text.count("jobgen logs llama-3") == 1 + (state is not JobState.CANCELLED)
+
+
 def test_a_node_that_failed_before_its_ranks_is_named_alone() -> None:
     record = run(failures=[[1, "n2", None, 1, 0]])
-    assert describe_ranks(record) == ["n2, before its ranks started, failed first: exit code 1"]
+    assert describe_ranks(record) == ["n2 failed first, before its ranks started (exit code 1)"]
     text = jobs.draw_ended(record, Ink(colour=False, width=80))
     assert text.endswith("  error log  jobgen logs llama-3 -n 20\n")
     assert jobs.dump_job(record)["failures"][0]["rank"] is None
@@ -65,12 +82,12 @@ def test_a_job_stopped_before_its_end_is_explained_with_the_command_that_goes_on
 )
 def test_a_signal_has_its_name(code: int, number: int, words: str) -> None:
     record = run(failures=[[1, "n2", 1, code, number]])
-    assert describe_ranks(record) == [f"rank 1 on n2 failed first: {words}"]
+    assert describe_ranks(record) == [f"rank 1 on n2 failed first ({words})"]
 
 
 def test_where_clocks_cannot_tell_both_are_named() -> None:
     record = run(failures=[[1, "n2", 1, 137, 9], [1, "n1", 0, 1, 0]])
-    assert describe_ranks(record)[1] == "rank 0 on n1 failed in the same second: exit code 1"
+    assert describe_ranks(record)[1] == "rank 0 on n1 failed in the same second (exit code 1)"
 
 
 def test_of_earlier_starts_nothing_is_said() -> None:
@@ -88,12 +105,12 @@ def test_of_an_array_each_element_has_its_first_failure() -> None:
         elements={"RUNNING": 2, "FAILED": 2},
     )._replace(shape={"elements": 4})
     assert describe_ranks(record) == [
-        "element 3: rank 1 on n2 failed first: exit code 7",
-        "element 12: rank 0 on n1 failed first: exit code 9",
+        "element 3: rank 1 on n2 failed first (exit code 7)",
+        "element 12: rank 0 on n1 failed first (exit code 9)",
     ]
     text = jobs.draw_run(RunView(record, (), ()), 2.0, Ink(colour=False, width=80))
     assert "\n  elements: 2 running, 2 failed\n" in text
-    assert "jobgen logs llama-3 --task 3 --rank 1 --stderr -n 20" in text
+    assert "jobgen logs llama-3 --task 3 --rank 1 --stderr -n 50" in text
 
 
 def test_a_rank_that_the_others_may_wait_for_is_named_while_the_job_runs() -> None:

@@ -122,5 +122,5 @@ def test_of_an_array_the_element_that_failed_is_explained(cluster: Cluster, tmp_
     text = run.jobgen("wait").stdout
     assert "  why    KeyError: 'labels'\n" in text, run.story()
     command = text.rstrip().rpartition("jobgen ")[2]
-    assert command == f"logs {run.id} --task 1 --rank 0 --stderr -n 20"
+    assert command == f"logs {run.id} --task 1 --rank 0 --stderr -n 50"
     assert "KeyError: 'labels'" in cluster.client.jobgen(*shlex.split(command)).stdout

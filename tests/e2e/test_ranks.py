@@ -129,13 +129,13 @@ def test_the_jobs_exit_code_is_that_of_the_rank_that_failed_first(
     end(run, {1: 7})
     waited = run.jobgen("wait")
     assert waited.returncode == 1, waited.stderr
-    assert f"rank 1 on {where} failed first: exit code 7\n" in waited.stdout
-    assert f"jobgen logs {run.id} --rank 1 --stderr -n 20\n" in waited.stdout
+    assert f"rank 1 on {where} failed first (exit code 7)\n" in waited.stdout
+    assert f"jobgen logs {run.id} --rank 1 --stderr -n 50\n" in waited.stdout
     shown = answer(run.jobgen("show", "--json"))["job"]
     assert (shown["state"], shown["exit"]) == ("FAILED", "7:0"), run.story()
     first = {"start": 1, "node": where, "rank": 1, "code": 7, "signal": 0, "task": "0"}
     assert shown["failures"][0] == first
-    assert f"rank 1 on {where} failed first: exit code 7\n" in run.jobgen("show").stdout
+    assert f"rank 1 on {where} failed first (exit code 7)\n" in run.jobgen("show").stdout
     assert cluster.job(run.job)["ExitCode"] == "7:0"
 
 

@@ -71,6 +71,49 @@ def test_tracebacks_of_two_nodes_in_one_another_are_folded() -> None:
     assert drop_noise(["a", *both, "b"]) == ["a", "b"]
 
 
+SIGNAL = """\
+Traceback (most recent call last):
+  File "/venv/lib/torch/distributed/elastic/agent/server/api.py", line 923, in _invoke_run
+    time.sleep(monitor_interval)
+torch.distributed.elastic.multiprocessing.api.SignalException: Process 12532 got signal: 15
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/venv/bin/torchrun", line 8, in <module>
+    sys.exit(main())
+torch.distributed.elastic.multiprocessing.api.SignalException: Process 12532 got signal: 15
+""".splitlines()
+FRAMES = """\
+[W1125 04:35:25.192536834 TCPStore.cpp:138] [c10d] recvValueWithTimeout failed on SocketImpl(fd=4)
+Exception raised from recvBytes at /torch/csrc/Utils.hpp:787 (most recent call first):
+frame #9: <unknown function> + 0x3d2825 (0x7ff6ae1d2825 in /venv/lib/libtorch_python.so)
+<omitting python frames>
+frame #29: <unknown function> + 0x2724a (0x7ff6b004524a in /lib/x86_64-linux-gnu/libc.so.6)
+
+""".splitlines()
+
+
+def test_nothing_remains_of_chained_tracebacks_and_frames() -> None:
+    assert drop_noise(["a", *SIGNAL, "b", *FRAMES, "c"]) == ["a", "b", "c"]
+    assert drop_noise(["a", "", "b", *SIGNAL, *OWN]) == ["a", "", "b", *OWN]
+
+
+def test_nothing_remains_of_chained_tracebacks_of_two_nodes_in_one_another() -> None:
+    both = [line for pair in zip(SIGNAL, SIGNAL, strict=True) for line in pair]
+    assert drop_noise(["a", *both, "b"]) == ["a", "b"]
+    shifted = [*SIGNAL[:5], *both[4:], *SIGNAL[-3:]]
+    assert not [line for line in drop_noise(shifted) if "Signal" in line or "During" in line]
+
+
+def test_of_a_rank_that_lost_another_one_its_last_line_is_shown() -> None:
+    lost = [*OWN[:2], "RuntimeError: [gloo/pair.cc:553] Connection closed by peer [10.0.0.1]:3470"]
+    noise = NoiseFilter(peers=True)
+    assert [*noise.choose([*OWN, *lost, "x"]), *noise.release()] == [*OWN, lost[-1], "x"]
+    assert noise.count == 2
+    assert drop_noise(lost) == lost, "what is read for the cause is whole"
+
+
 def test_a_traceback_of_the_program_stays_beside_them() -> None:
     assert drop_noise([*OWN, *CHILD, *OWN]) == [*OWN, *OWN]
 
@@ -81,7 +124,10 @@ def test_a_rendezvous_that_fails_at_first_stays_and_a_later_one_is_folded() -> N
     assert drop_noise([*CHILD, *lost]) == []
 
 
-@given(st.lists(st.sampled_from([CHILD, OWN, ["x"], CHILD[:3]]), max_size=5), st.data())
+@given(
+    st.lists(st.sampled_from([CHILD, OWN, ["x"], CHILD[:3], SIGNAL, FRAMES, [""]]), max_size=5),
+    st.data(),
+)
 def test_a_log_that_comes_in_pieces_is_folded_as_a_whole_one(
     parts: list[list[str]], data: st.DataObject
 ) -> None:
@@ -138,6 +184,27 @@ def test_tracebacks_of_several_ranks_differ_in_their_last_line_only(fold: bool) 
         (1, ["FileNotFoundError: shard-0.bin"]),
         (1, ["FileNotFoundError: shard-1.bin"]),
     ]
+
+
+def test_a_traceback_is_shown_whole_beside_others_of_which_it_shares_lines() -> None:
+    follower = Follower(View(fold=True))
+    wait = ['  File "x.py", line 6', "    d.barrier()", "RuntimeError: timeout"]
+    for rank, body in ((0, wait), (1, OWN[1:]), (2, wait)):
+        text = "".join(f"{line}\n" for line in [OWN[0], *body]).encode()
+        assert follower.feed(f"logs/0/0/n1.{rank}.err", text, 0.0) == []
+    blocks = [(1 + len(block.also), block.list_texts()) for block in follower.close(1.0)]
+    assert blocks == [(2, [OWN[0], *wait]), (1, OWN)]
+
+
+def test_what_of_many_ranks_is_folded_is_said_once() -> None:
+    follower = Follower(View(fold=True))
+    for rank in range(3):
+        follower.feed(f"logs/0/0/n1.{rank}.err", b"srun: error: n2: task 1: Killed\n", 0.0)
+    (note,) = follower.close(1.0)
+    assert (1 + len(note.also), note.data) == (
+        3,
+        b"[1 line of launcher output hidden; -v shows them]\n",
+    )
 
 
 def test_what_a_rank_reports_of_another_one_stays() -> None:

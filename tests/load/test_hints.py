@@ -180,7 +180,7 @@ def test_a_key_of_the_top_in_a_section_is_led_there() -> None:
             "jobgen has no such key; pass it to the program, run: train.py --lr 1e-4",
         ),
         ("main_process_port", "jobgen has no such key; jobgen sets up the rendezvous itself"),
-        ("accelerators", "write gpus_per_node, the GPUs of one node"),
+        ("accelerators", "write gpus_per_node, per node: divide a total by nodes"),
     ],
 )
 def test_words_of_other_tools(word: str, hint: str) -> None:
@@ -222,9 +222,9 @@ def test_a_word_inside_train_is_led_to_its_neighbour() -> None:
         ("mixed_precision: fp16", "train: {precision: fp16}"),
         ("tensor_parallel_size: 4", "train: {tp: 4}"),
         ("num_nodes: 4", "nodes: 4"),
-        ("gpus: 4", "gpus_per_node: 4, the GPUs of one node"),
-        ("accelerators: A100:8", "gpus_per_node: 8, the GPUs of one node"),
-        ("gres: gpu:a100:4", "gpus_per_node: 4, the GPUs of one node"),
+        ("gpus: 4", "gpus_per_node: 4, per node: divide a total by nodes"),
+        ("accelerators: A100:8", "gpus_per_node: 8, per node: divide a total by nodes"),
+        ("gres: gpu:a100:4", "gpus_per_node: 4, per node: divide a total by nodes"),
         ("launcher: {nproc_per_node: 4}", "gpus_per_node: 4 at the top of the file"),
         ("timeout_min: 90", "time: 90m"),
         ("walltime: 04:00:00", "time: 04:00:00"),

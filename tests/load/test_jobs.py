@@ -71,7 +71,7 @@ def test_all_problems_come_at_once_in_the_order_of_the_file() -> None:
     ("key", "hint"),
     [
         ("num_nodes", "write nodes: 1"),
-        ("accelerators", "write gpus_per_node: 1, the GPUs of one node"),
+        ("accelerators", "write gpus_per_node: 1, per node: divide a total by nodes"),
         ("envs", "write env"),
         ("command", "write run: 1"),
         ("image", "write container: 1"),

@@ -148,7 +148,7 @@ def test_an_unused_variable_is_pointed_out() -> None:
     [
         ("LR=3e-5", "declare it in the job file first: vars: {LR: 3e-5}"),
         ("X=a b", "declare it in the job file first: vars: {X: VALUE}"),
-        ("gpus=4", "use --set gpus_per_node=4, the GPUs of one node"),
+        ("gpus=4", "use --set gpus_per_node=4, per node: divide a total by nodes"),
         ("partition=gpu", "use --set slurm.partition=gpu"),
         ("constraint=a100&ib", "use --set 'slurm.constraint=a100&ib'"),
         ("zero_stage=3", "use --set train.strategy=zero3"),

@@ -314,12 +314,12 @@ def checked(run: str, *files: str) -> list[tuple[str, str]]:
     return [
         (c.status, f"{c.message} {c.place or ''}".strip())
         for c in checks
-        if c.code == "J220" or "in the workdir" in c.message
+        if c.code == "J220" or "in the job's folder" in c.message
     ]
 
 
 def test_the_program_is_looked_for_among_the_files() -> None:
-    assert checked("train.py", "train.py") == [("ok", "train.py is in the workdir")]
+    assert checked("train.py", "train.py") == [("ok", "train.py is in the job's folder")]
     missing = plan(job(run="other.py"), workdir_files=frozenset({"src/other.py"})).checks
     (found,) = [c for c in missing if c.code == "J220"]
     assert (found.status, found.hint) == ("fail", "did you mean src/other.py?")
@@ -344,7 +344,20 @@ def test_the_program_is_looked_for_among_the_files() -> None:
 def test_a_missing_program_is_found_wherever_it_stands(run: str, path: str) -> None:
     ((status, message),) = checked(run, "train.py", "src/train.py")
     assert status == "fail"
-    assert message.startswith(f"{path} is missing from the workdir some/where/job.yaml:")
+    assert message.startswith(f"{path} is not in the job's folder some/where/job.yaml:")
+
+
+def test_a_launcher_that_jobs_here_do_not_find_is_a_warning_without_a_setup() -> None:
+    def warned(text: str, cluster: str = LOCAL) -> list[str]:
+        checks = plan(text, cluster, missing_launchers=frozenset({"torchrun"})).checks
+        return [check.message for check in checks if check.code == "J437"]
+
+    (message,) = warned(job(run="train.py", launcher="torchrun"))
+    assert message == "torchrun is not on PATH here, and the job has no setup"
+    assert warned(job(run="train.py", launcher="torchrun", setup="source env.sh")) == []
+    assert warned(job(run="train.py", launcher="accelerate")) == []
+    setup = f"{LOCAL}defaults: {{setup: module load torch}}\n"
+    assert warned(job(run="train.py", launcher="torchrun"), setup) == []
 
 
 def test_the_line_of_a_missing_program_is_named() -> None:

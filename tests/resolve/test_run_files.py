@@ -39,7 +39,7 @@ def missing(run: str, files: frozenset[str] | None = FILES, **keys: str) -> list
 )
 def test_a_configuration_that_is_not_in_the_workdir_is_reported(run: str, path: str) -> None:
     found = missing(run)
-    assert [c.message for c in found] == ([f"{path} is missing from the workdir"] if path else [])
+    assert [c.message for c in found] == ([f"{path} is not in the job's folder"] if path else [])
     assert all(check.status == "fail" and check.place for check in found)
 
 
@@ -76,7 +76,7 @@ def test_the_nearest_file_is_named() -> None:
 )
 def test_a_script_that_is_not_in_the_workdir_is_reported(run: str, path: str) -> None:
     found = [check.message for check in missing(run, launcher="srun")]
-    assert found == ([f"{path} is missing from the workdir"] if path else [])
+    assert found == ([f"{path} is not in the job's folder"] if path else [])
 
 
 # ---- FSDP beside DeepSpeed

@@ -236,7 +236,7 @@ def _paths(value: object, path: tuple[object, ...]) -> list[tuple[object, ...]]:
         ("a: 1\nb\n", 2, "without ':'"),
         ("a: 'it's'\n", 1, "already ended"),
         ("a: b\n c: d\n", 2, "not allowed here"),
-        ("a:\n  - b\n c: d\n", 3, "unexpected line"),
+        ("a:\n  - b\n c: d\n", 3, "unexpected indentation"),
         ("a: @b\n", 1, "start with @"),
     ],
 )

@@ -8,7 +8,7 @@ from typing import Any
 from jobgen.cli.layout import clip, fold_rows
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens import memory, remedies, scaling, strategies
-from jobgen.cli.screens.memory import compute_mfu, divide_step, fold_foreign, to_gib
+from jobgen.cli.screens.memory import compute_mfu, divide_step, fold_foreign, round_parts
 from jobgen.strategy.choice.offer import Advice, Lever, StrategyOption
 from jobgen.strategy.estimate import ClusterHardware, Component, GpuMemory, StepTime
 
@@ -38,10 +38,10 @@ def draw_why(advice: Advice, ink: Ink) -> str:
     option = advice.first_option
     parts = [_listed("How the strategy was chosen", advice.why, ink)]
     if option is not None:
+        components = [part for part in option.memory.components if part.bytes > 0]
         rows = [
-            (defuse(part.title), f"{to_gib(part.bytes)} GiB", _sourced(part))
-            for part in option.memory.components
-            if part.bytes > 0
+            (defuse(part.title), f"{amount} GiB", _sourced(part))
+            for part, amount in zip(components, round_parts(components), strict=True)
         ]
         head = f"Memory formulas, {defuse(option.title)}"
         parts.append(f"{ink('strong', clip(head, ink.width))}\n{_formulas(rows, ink)}")

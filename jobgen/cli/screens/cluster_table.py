@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jobgen.cli.layout import align, clip, fold, measure
 from jobgen.cli.output import TIMES, Ink, defuse
 from jobgen.cli.screens.cluster import describe_network, draw_replaced
-from jobgen.shell import split_lines
+from jobgen.shell import quote_path, split_lines
 
 if TYPE_CHECKING:
     from jobgen.app.clusters import ListedProfile
@@ -30,8 +30,9 @@ _FEW = 8
 Row = tuple[str, str, str, str, str]
 
 
-def draw_summary(profiles: Sequence[ListedProfile], ink: Ink, *, clipped: bool) -> str:
-    """Your profiles and the project's in a table; how many of each kind are shipped."""
+def draw_summary(profiles: Sequence[ListedProfile], ink: Ink, *, clipped: bool, folder: str) -> str:
+    """Your profiles and the project's in a table; how many of each kind are shipped. ``folder`` is
+    that of your own."""
     own = [each for each in profiles if each.group in _OWN]
     # this machine stands last and always has room
     listed = own if len(own) <= _FEW else [*own[: _FEW - 1], own[-1]]
@@ -46,7 +47,9 @@ def draw_summary(profiles: Sequence[ListedProfile], ink: Ink, *, clipped: bool) 
         ("list all", "jobgen cluster ls --all"),
         ("add yours", "jobgen cluster add NAME --from HOST"),
     ]
-    return "\n".join([*parts, align(commands, indent="  ")])
+    where = f"Write one by hand: NAME.yaml in clusters/ beside the job, or in {defuse(folder)}/"
+    commands_text = align(commands, indent="  ") + f"  {fold(where, ink.width - 2, '  ')}\n"
+    return "\n".join([*parts, commands_text])
 
 
 def _draw_counts(shipped: Sequence[ListedProfile], ink: Ink) -> str:
@@ -93,7 +96,8 @@ def _draw_origin(listed: ListedProfile, ink: Ink) -> str:
         return ""
     replaced = draw_replaced(listed.file)
     text = f"{defuse(listed.file.label)}{f', {replaced}' if replaced else ''}"
-    broken = f"; its errors: jobgen lint {defuse(listed.file.label)}" if not listed.cluster else ""
+    command = f"jobgen lint {defuse(quote_path(listed.file.label))}"
+    broken = "" if listed.cluster else f"; show its errors: {command}"
     return f"    {ink('faint', fold(text + broken, ink.width - 4, '    '))}\n"
 
 

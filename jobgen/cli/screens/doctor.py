@@ -6,6 +6,7 @@ from itertools import groupby
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from jobgen.cli.diagnostics import PLAIN
 from jobgen.cli.layout import fold, pad
 from jobgen.cli.output import Ink, defuse
 from jobgen.errors import Exit
@@ -21,6 +22,8 @@ _SIGNS: dict[Status, tuple[str, str]] = {
     "failed": ("✗", "bad"),
     "unknown": ("?", "faint"),
 }
+_JOBS_HERE = "local"
+"""The part before the point of checks of what jobs on the local cluster need."""
 _SCREEN = 25
 """Lines of a screen."""
 _NAME = 12
@@ -96,16 +99,20 @@ def _summary(found: Examination, ink: Ink) -> str:
 
 def _next(found: Examination) -> list[str]:
     """The next command."""
-    codes = [f.verdict.code for f in found.findings if f.verdict.status == "failed"]
-    if codes:
-        return [f"More: jobgen explain {codes[0]}"] if codes[0] != "J000" else []
+    failed = [f.verdict.code for f in found.findings if f.verdict.status == "failed"]
+    if failed:
+        known = [code for code in failed if code not in ("", PLAIN)]
+        return [f"More: jobgen explain {known[0]}"] if known else []
+    here = [f.verdict for f in found.findings if f.id.startswith(f"{_JOBS_HERE}.")]
+    if fixes := [verdict.fix for verdict in here if verdict.status == "warning" and verdict.fix]:
+        return [f"Next: {defuse(fixes[0])}"]
     if found.job:
         return [f"Next: jobgen submit {quote(defuse(found.job))} -c {defuse(found.cluster)}"]
     if found.cluster:
         return [f"Next: jobgen plan job.yaml -c {defuse(found.cluster)}"]
     names = [defuse(name) for name in found.profiles]
     if not names:
-        return ["Check a cluster: jobgen doctor -c NAME (names: jobgen cluster ls)"]
+        return ["Check a cluster: jobgen doctor -c NAME (names: jobgen cluster ls --all)"]
     return [f"Check a cluster: jobgen doctor -c {names[0]}", *_others(names[1:])]
 
 

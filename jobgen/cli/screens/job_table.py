@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import align, clip, format_span, measure
+from jobgen.cli.layout import align, clip, fold, format_span, measure
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.job_state import (
     GOING,
@@ -22,8 +22,8 @@ from jobgen.shell import split_lines
 if TYPE_CHECKING:
     from jobgen.app.jobs import ListedRuns
 
-HEADS = ("JOB", "SLURM", "CLUSTER", "STATE", "NODES", "ELAPSED", "LEFT", "INFO")
-DISPENSABLE = ("NODES", "LEFT", "SLURM", "CLUSTER")
+HEADS = ("JOB", "JOBID", "CLUSTER", "STATE", "NODES", "ELAPSED", "LEFT", "INFO")
+DISPENSABLE = ("NODES", "LEFT", "JOBID", "CLUSTER")
 """Columns that give way to INFO on a narrow terminal, the first one first."""
 _ENOUGH = 40
 """Columns of INFO for which no other column is left out."""
@@ -46,11 +46,20 @@ def draw_listed(listed: ListedRuns, now: float, ink: Ink, *, clipped: bool) -> s
 def draw_jobs(records: Sequence[RunRecord], now: float, ink: Ink, *, clipped: bool) -> str:
     """A row a job. On a terminal it is cut to fit; in a pipe nothing is left out."""
     rows = [HEADS, *(_row(record, now) for record in records)]
-    if clipped:
-        rows = _fit(rows, ink.width)
-    head, *lines = split_lines(align(rows))
+    kept = _fit(rows, ink.width) if clipped else rows
+    head, *lines = split_lines(align(kept))
     painted = [_painted(line, r, ink) for line, r in zip(lines, records, strict=True)]
-    return "".join(f"{line}\n" for line in (ink("faint", head), *painted))
+    shown = "".join(f"{line}\n" for line in (ink("faint", head), *painted))
+    hidden = [name for name in _list_filled(rows) if name not in kept[0]]
+    if not hidden:
+        return shown
+    note = f"Not shown: {', '.join(hidden)}; in a pipe nothing is left out"
+    return f"{shown}{ink('faint', fold(note, ink.width))}\n"
+
+
+def _list_filled(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """The heads of columns that hold something."""
+    return [head for head, *cells in zip(*rows, strict=True) if any(map(_is_value, cells))]
 
 
 def _row(record: RunRecord, now: float) -> tuple[str, ...]:
@@ -75,7 +84,8 @@ def _compute_left(record: RunRecord, now: float) -> float | None:
 
 def _fit(rows: Sequence[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
     """Without columns that hold nothing, and without others as long as INFO lacks room."""
-    columns = [c for c in zip(*rows, strict=True) if c[0] == "INFO" or any(map(_is_value, c[1:]))]
+    filled = {*_list_filled(rows), "INFO"}
+    columns = [column for column in zip(*rows, strict=True) if column[0] in filled]
     info = min(max(map(measure, columns[-1])), _ENOUGH)
     for name in DISPENSABLE:
         if _measure_room(columns, width) >= info:

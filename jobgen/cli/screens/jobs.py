@@ -15,7 +15,7 @@ from jobgen.cli.screens.job_state import (
     is_old,
     name_state,
 )
-from jobgen.cli.screens.ranks import describe_ranks, name_log_command
+from jobgen.cli.screens.ranks import LOG_LINES, describe_ranks, name_log_command
 from jobgen.cli.screens.run_files import format_location
 from jobgen.model.record import JobState, RunRecord
 from jobgen.wording import count
@@ -31,6 +31,9 @@ _UNFINISHED = "98:0"
 """How Slurm shows the exit code of a job that the pre-timeout signal stopped before its end."""
 _STEPS_OF_SUBMIT = frozenset({"planned", "staged", "submitting"})
 """Events that matter only while the job is being submitted."""
+_STOPPED = frozenset({JobState.TIMEOUT, JobState.DEADLINE, JobState.PREEMPTED})
+_STOPPED |= {JobState.NODE_FAIL, JobState.BOOT_FAIL}
+"""Ends that are no error of the program: its last lines show how far it came."""
 _GO_ON = ("to go on", "jobgen submit job.yaml  # resumes if checkpoint.dir is set")
 
 
@@ -145,9 +148,21 @@ def _next(record: RunRecord) -> list[tuple[str, str]]:
         rows = [("logs", f"jobgen logs {name}")]
         if record.state is JobState.COMPLETED:
             return rows
-        log = ("error log", name_log_command(record))
-        return [*rows, _GO_ON if record.exit == _UNFINISHED else log]
+        last = _list_last(record)
+        return rows if last[0] == rows[0][0] else [*rows, last]
     return [("follow", f"jobgen logs {name} -f"), ("cancel", f"jobgen cancel {name}")]
+
+
+def _list_last(record: RunRecord) -> tuple[str, str]:
+    """What to read of a job that did not complete, or how to go on; the command behind its name."""
+    if record.exit == _UNFINISHED:
+        return _GO_ON
+    name = defuse(record.alias)
+    if record.state is JobState.CANCELLED:
+        return ("logs", f"jobgen logs {name}")
+    if record.state in _STOPPED:
+        return ("last lines", f"jobgen logs {name} -n {LOG_LINES}")
+    return ("error log", name_log_command(record))
 
 
 def _clock(moment: float | None, now: float) -> str:
@@ -174,8 +189,7 @@ def draw_ended(record: RunRecord, ink: Ink) -> str:
     line = f"{ink('strong', defuse(record.alias))}  {state}{during}"
     if record.state is JobState.COMPLETED:
         return f"{line}\n"
-    log = ("error log", name_log_command(record))
-    label, command = _GO_ON if record.exit == _UNFINISHED else log
+    label, command = _list_last(record)
     if record.cause is None:
         about = f" ({draw_info(record)})" if draw_info(record) else ""
         ranks = "".join(f"  {text}\n" for text in describe_ranks(record))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jobgen.cli.layout import clip, fold, format_size, measure
 from jobgen.cli.output import Ink, defuse
-from jobgen.cli.screens.stack import choose_letters, choose_style, draw_bar
+from jobgen.cli.screens.stack import choose_letters, choose_style, divide_cells, draw_bar
 from jobgen.strategy.choice.offer import Advice, StrategyOption
 from jobgen.strategy.estimate import GIB, ClusterHardware, Component, GpuMemory, StepTime, Verdict
 from jobgen.strategy.setup import Setup
@@ -64,8 +64,18 @@ def screen(advice: Advice, ink: Ink) -> str:
 def draw_components(memory: GpuMemory, limit: float, ink: Ink) -> list[str]:
     """Each part with its letter and GiB, and the bar below."""
     parts = [part for part in memory.components if part.bytes > 0]
-    ends = [f"= {to_gib(memory.nvidia_smi)} GiB", f"| limit {to_gib(limit)}"]
-    return [*_legend(parts, "  ".join(ends), ink), _bar(parts, limit, ink)]
+    end = f"= {to_gib(memory.nvidia_smi)} GiB (| is the limit, {to_gib(limit)})"
+    return [*_legend(parts, end, ink), _bar(parts, limit, ink)]
+
+
+def round_parts(parts: Sequence[Component]) -> list[str]:
+    """GiB of each part to a tenth, so that the tenths add up to those of the sum; as each is where
+    the sum is shown without tenths."""
+    total = sum(part.bytes for part in parts)
+    if "." not in to_gib(total):
+        return [to_gib(part.bytes) for part in parts]
+    tenths = divide_cells([part.bytes for part in parts], total, round(total / GIB * 10))
+    return [f"{tenth / 10:.1f}" if tenth else "<0.1" for tenth in tenths]
 
 
 def format_setting(option: StrategyOption) -> str:
@@ -101,9 +111,10 @@ def _legend(parts: Sequence[Component], end: str, ink: Ink) -> list[str]:
     painted; then the sum, and the sign of the limit."""
     lines: list[str] = []
     used = ink.width
-    for number, (letter, part) in enumerate(zip(choose_letters(parts), parts, strict=True), 1):
+    columns = zip(choose_letters(parts), parts, round_parts(parts), strict=True)
+    for number, (letter, part, amount) in enumerate(columns, 1):
         comma = "," * (number < len(parts))
-        rest = f" {clip(defuse(part.title), 17)} {to_gib(part.bytes)}{comma}"
+        rest = f" {clip(defuse(part.title), 17)} {amount}{comma}"
         word = ink(choose_style(part.name), letter) + rest
         width = 1 + measure(rest)
         if used + 1 + width > ink.width - 2:

@@ -35,7 +35,9 @@ def draw_summary(advice: Advice, ink: Ink, optimizer: str = "") -> list[str]:
     if option is None:
         return []
     assumed = (
-        [f"{optimizer} (assumed)"] if optimizer and "optimizer" in option.setup.assumed else []
+        [f"optimizer {optimizer} (assumed)"]
+        if optimizer and "optimizer" in option.setup.assumed
+        else []
     )
     setting = ", ".join([format_setting(option), *assumed])
     sentences = [*_describe_step(option, advice), *_describe_choice(advice), *_list_levers(advice)]
@@ -85,13 +87,14 @@ def _describe_step(option: StrategyOption, advice: Advice) -> list[str]:
 
 
 def _describe_wait(step: StepTime) -> str:
-    """``; 90 % of it waits for the network``, where that is most of the step."""
+    """``; 90 % is exposed communication over the network``, where that is most of the step."""
     if compute_exposed(step) < _WAITS:
         return ""
-    links = {"network": "the network", "node": "the links between the GPUs of a node"}
+    links = {"network": "over the network", "node": "between the GPUs of a node"}
     spent = {link: sum(v.exposed for v in step.volumes if v.link == link) for link in links}
     slowest = max(spent, key=lambda link: spent[link])
-    return f"; {format_percent(spent[slowest] / step.seconds)} of it waits for {links[slowest]}"
+    share = format_percent(spent[slowest] / step.seconds)
+    return f"; {share} of the step is exposed communication {links[slowest]}"
 
 
 def _describe_choice(advice: Advice) -> list[str]:
@@ -100,19 +103,32 @@ def _describe_choice(advice: Advice) -> list[str]:
     if not others:
         return []
     if advice.why and advice.chosen:
-        fit, tight = _count_able(advice.options)
-        word = {"fits": "fits", "tight": "is tight"}.get(advice.chosen.verdict, "needs least")
-        number = f"{fit} of {len(advice.options)} fit{tight}"
-        return [f"strategy: auto chose the simplest that {word} ({number})"]
+        return [f"strategy: {_describe_auto(advice.options, advice.chosen)}"]
     fit, tight = _count_able(others)
-    return [f"strategy: {fit or 'none'} of {count(len(others), 'other')} would fit{tight}"]
+    also = f", {tight} tightly" if tight else ""
+    return [f"strategy: {fit or 'none'} of {count(len(others), 'other')} would fit{also}"]
 
 
-def _count_able(options: Sequence[StrategyOption]) -> tuple[int, str]:
-    """How many fit; how many more are tight, in words."""
-    fit, tight = (sum(one.verdict == word for one in options) for word in ("fits", "tight"))
-    verb = "is" if tight == 1 else "are"
-    return fit, f", {tight} {verb} tight" if tight else ""
+def _describe_auto(options: Sequence[StrategyOption], chosen: StrategyOption) -> str:
+    """Why the planner took this one, of how many."""
+    fit, tight = _count_able(options)
+    compared = f"{len(options)} strategies compared"
+    if chosen.verdict == "fits":
+        return f"auto chose {_name_simplest(fit, 'that fits', 'that fit')} ({compared})"
+    if chosen.verdict == "tight":
+        which = _name_simplest(tight, "that is tight", "that are tight")
+        return f"auto chose {which}; none fits comfortably ({compared})"
+    return f"auto shows what needs least; nothing fits ({compared})"
+
+
+def _name_simplest(number: int, one: str, many: str) -> str:
+    return f"the only one {one}" if number == 1 else f"the simplest of {number} {many}"
+
+
+def _count_able(options: Sequence[StrategyOption]) -> tuple[int, int]:
+    """How many fit with room to spare, and how many more are tight."""
+    verdicts = [one.verdict for one in options]
+    return verdicts.count("fits"), verdicts.count("tight")
 
 
 def _list_levers(advice: Advice) -> list[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jobgen.cli.layout import clip, measure, pad, write_hours
+from jobgen.cli.layout import clip, fold, measure, pad, write_hours
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.memory import STYLES, WORDS, can_run, fold_foreign, format_time, to_gib
+from jobgen.model.units import Walltime
 from jobgen.strategy.choice.offer import Offer
 from jobgen.strategy.choice.price_comparison import break_even
 
@@ -31,8 +32,9 @@ def screen(offers: Sequence[Offer], tokens: float, ink: Ink) -> str:
     """A column for each cluster, in as many blocks as the width needs; then where they are even."""
     if not offers:
         return ""
-    title = f"Same work on each cluster: {format_amount(tokens)} tokens"
-    lines = [ink("strong", clip(title, ink.width))]
+    leader = clip(defuse(offers[0].cluster), _WIDEST)
+    title = f"Same work: {format_amount(tokens)} tokens, as {leader} does in the job's time"
+    lines = [ink("strong", line) for line in fold(title, ink.width, "  ").split("\n")]
     left = 2 + max(map(measure, HEADS))
     cells = [[clip(defuse(o.cluster), _WIDEST), *draw_column(o)] for o in offers]
     widths = [min(max(map(measure, c)), _WIDEST) for c in cells]
@@ -49,11 +51,17 @@ def draw_column(offer: Offer) -> list[str]:
     step = option.step if can_run(option) and option.step and option.step.seconds > 0 else None
     gpus = option.setup.mesh.world
     memory = (f"{to_gib(option.memory.nvidia_smi)} GiB", WORDS[option.verdict])
-    cells = [defuse(option.title), str(gpus), *memory]
+    cells = [defuse(option.name), str(gpus), *memory]
     if not step:
         return cells + ["-"] * 5
-    hours = (f"{write_hours(offer.gpu_hours / gpus)} h", write_hours(offer.gpu_hours, 4))
+    hours = (_format_duration(3600 * offer.gpu_hours / gpus), write_hours(offer.gpu_hours))
     return [*cells, format_time(step.seconds), f"{step.rate:,.0f}", *hours, format_money(offer)]
+
+
+def _format_duration(seconds: float) -> str:
+    """As in the head of a plan: ``4h 0m``; seconds only below ten minutes."""
+    whole = round(seconds) if seconds < 600 else 60 * round(seconds / 60)
+    return Walltime(max(whole, 1)).human()
 
 
 def format_money(offer: Offer) -> str:

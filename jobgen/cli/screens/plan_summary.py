@@ -96,8 +96,17 @@ def draw_head(preview: Preview, ink: Ink) -> list[str]:
 
     plan, cost = preview.plan, format_cost(preview.planned.cost)
     launch = _describe_launch(plan, count_cpus(preview.planned.ready))
+    launch += ", one per simulated GPU" if _simulates_gpus(preview) else ""
     rows = draw_row("Cost", cost, ink) if cost else []
     return [*draw_headline(plan, ink), *rows, *draw_row("Launch", launch, ink)]
+
+
+def _simulates_gpus(preview: Preview) -> bool:
+    """Whether ranks stand for GPUs that this machine does not have."""
+    ready = preview.planned.ready
+    asked = ready.job.value.gpus_per_node and ready.job.value.procs_per_node is None
+    local = ready.profile.value.scheduler == "local"
+    return bool(local and asked and not preview.plan.shape.gpus_per_node)
 
 
 def draw_headline(plan: Plan, ink: Ink) -> list[str]:
@@ -160,8 +169,11 @@ def draw_row(label: str, text: str, ink: Ink) -> list[str]:
 def _draw_memory(preview: Preview, ink: Ink) -> list[str]:
     advised = preview.answer.advice
     if advised.advice is None:
-        missing = f"not estimated: {defuse(advised.missing)}"
-        return draw_row("Memory", missing, ink) if advised.missing else []
+        text = f"not estimated: {defuse(advised.missing)}"
+        if not advised.missing:
+            text = "not estimated; add train: {model: NAME} to the job"
+        wanted = advised.missing or preview.plan.shape.gpus_per_node
+        return draw_row("Memory", text, ink) if wanted else []
     from jobgen.cli.screens.memory_summary import draw_summary
 
     train = preview.planned.ready.job.value.train
@@ -219,19 +231,21 @@ def _fit(blocks: Sequence[list[str]], room: int, preview: Preview) -> list[str]:
 def _list_sent(preview: Preview, ink: Ink) -> list[str]:
     """What is uploaded; what became of the last run of that name."""
     ready, last = preview.planned.ready, preview.planned.last
-    rendered = f"{count(len(ready.bundle.files), 'rendered file')}"
+    size = format_size(sum(len(file.content) for file in ready.bundle.files))
+    rendered = f"{count(len(ready.bundle.files), 'rendered file')}, {size}"
     manifest, text = ready.manifest, rendered
     if manifest is not None:
         text = f"{count(len(manifest.files), 'file')}, {format_size(manifest.total)}"
         left = sum(ignored.size for ignored in manifest.ignored)
         text += f" (left out: {format_size(left)})" if left else ""
-        text += f" and {rendered}"
+        text += f"; {rendered}"
         if manifest.withheld:
             text += f"; withheld as secrets: {clip(defuse(', '.join(manifest.withheld)), 40)}"
     lines = draw_row("Uploads", text, ink)
     if last is not None and preview.planned.differences is None:
         same = last.digest == ready.bundle.digest
-        what = "rendered files are the same" if same else "rendered files differ: --diff shows how"
+        what = "scripts differ: --diff shows how"
+        what = "scripts unchanged (your own files are not compared)" if same else what
         lines += draw_row("Last run", f"{defuse(last.alias)}: {what}", ink)
     return lines
 
@@ -253,17 +267,20 @@ def draw_next(preview: Preview) -> str:
         return f"Next: {call.command('plan', *more, sets=changes)}"
     if codes == {UNSET}:
         return f"Next: {call.command('plan')}"
+    places = (check.place for check in failed if check.place and check.place.kind == "file")
+    if line := next((place for place in places if place.line), None):
+        return f"Next: edit {defuse(line.file)}:{line.line}, then: {call.command('plan')}"
     known = next((check.code for check in failed if check.code != PLAIN), "")
     return f"Next: jobgen explain {known}" if known else f"Next: {call.command('plan')}"
 
 
 def _find_changes(preview: Preview) -> tuple[str, ...]:
     """The cheapest changes of the job file that make it fit, as ``--set`` takes them; nothing where
-    the program must change too, or several changes take more nodes."""
+    the cluster lacks the nodes, or several changes take more nodes."""
     advice = preview.answer.advice.advice
     for lever in advice.levers if advice else ():
         larger = len(lever.changes) > 1 and any(c.startswith("nodes:") for c in lever.changes)
-        if lever.fits and not lever.note and not larger:
+        if lever.fits and lever.possible and not larger:
             return tuple(change.replace(": ", "=", 1) for change in lever.changes)
     return ()
 

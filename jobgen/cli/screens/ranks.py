@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 LOG_LINES = 20
 """Lines of a log that fit a screen with a prompt."""
+TRACEBACK = 50
+"""Lines in which the traceback of an error has room, through torch to the program's own line."""
 Row = TypeVar("Row", "RankFailure", "Silence")
 
 
@@ -40,30 +42,29 @@ def name_log_command(record: RunRecord) -> str:
     name, cause = f"jobgen logs {defuse(record.alias)}", record.cause
     if cause is not None and cause.file:
         task = f" --task {defuse(cause.task)}" if cause.task else ""
-        lines = max(LOG_LINES, cause.below + LOG_LINES // 2)
         if cause.rank is None:
+            lines = max(LOG_LINES, cause.below + LOG_LINES // 2)
             return f"{name}{task} --file {defuse(cause.file)} -n {lines}"
+        lines = cause.below + TRACEBACK
         stream = "stdout" if cause.file.endswith(".out") else "stderr"
         return f"{name}{task} --rank {cause.rank} --{stream} -n {lines}"
     failures = _newest(record, record.failures)
     first = failures[0] if failures else None
     task = f" --task {defuse(first.task)}" if first and record.shape.get("elements") else ""
     # a failure before the ranks started stands in the job's own log, which is no rank's stderr
-    rank = f" --rank {first.rank} --stderr" if first and first.rank is not None else ""
-    return f"{name}{task}{rank} -n {LOG_LINES}"
+    if first is None or first.rank is None:
+        return f"{name}{task} -n {LOG_LINES}"
+    return f"{name}{task} --rank {first.rank} --stderr -n {TRACEBACK}"
 
 
 def _describe_failure(failure: RankFailure, *, first: bool) -> str:
-    when = "failed first" if first else "failed in the same second"
-    node = defuse(failure.node)
-    who = (
-        f"{node}, before its ranks started,"
-        if failure.rank is None
-        else f"rank {failure.rank} on {node}"
-    )
     from jobgen.diagnose import describe_exit
 
-    return f"{who} {when}: {describe_exit(failure.code, failure.signal)}"
+    when = "failed first" if first else "failed in the same second"
+    when += ", before its ranks started" if failure.rank is None else ""
+    who = f"rank {failure.rank} on " if failure.rank is not None else ""
+    reason = describe_exit(failure.code, failure.signal)
+    return f"{who}{defuse(failure.node)} {when} ({reason})"
 
 
 def _describe_silence(silence: Silence) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.memory import fold_foreign, format_percent, to_gib
 from jobgen.strategy.choice.offer import Advice, Lever
+from jobgen.wording import join_words
 
 
 def screen(advice: Advice, ink: Ink, *, every: bool = False) -> str:
@@ -34,9 +35,8 @@ _ENDS = {"fits": ("fits", "good"), "tight": ("tight", "busy")}
 
 
 def format_changes(lever: Lever) -> str:
-    """``train.loss: fused``; of several that help only together, ``together: nodes: 2, …``."""
-    together = "together: " if len(lever.changes) > 1 else ""
-    return f"{together}{defuse(', '.join(lever.changes))}"
+    """``train.loss: fused``; of several that help only together, ``nodes: 2 and …``."""
+    return defuse(join_words(lever.changes, "and"))
 
 
 def _lever(number: int, lever: Lever, ink: Ink) -> list[str]:

@@ -45,6 +45,8 @@ _STYLES = {
     **dict.fromkeys(("gathered", "buckets", "temporary"), "good"),
     **dict.fromkeys(("activations", "logits"), "busy"),
 }
+_COPIES = "w"
+"""Of ``gathered`` where it has a name of its own: nothing is unsharded, weights are copied."""
 FREE, LIMIT = ".", "|"
 
 
@@ -63,10 +65,11 @@ def choose_style(name: str) -> str:
 
 def choose_letters(parts: Sequence[Component]) -> list[str]:
     """One letter for each part, all different as far as the alphabet goes."""
-    taken = {LETTERS[part.name] for part in parts if part.name in LETTERS}
+    taken = {*(LETTERS[part.name] for part in parts if part.name in LETTERS), _COPIES}
     found = []
     for part in parts:
         letter = LETTERS.get(part.name, "")
+        letter = _COPIES if part.name == "gathered" and part.label else letter
         if not letter:
             wanted = (*part.name.lower(), *"hijkqrsvwxyzden")
             usable = (c for c in wanted if c.isascii() and c.isalpha() and c not in taken)

@@ -38,6 +38,9 @@ def screen(advice: Advice, ink: Ink) -> str:
         lines[0] = ink("faint", "  " + _joined([*(_HEADS[i] for i in kept), "NOTE"], widths, "  "))
     for option, row in zip(advice.options, rows[1:], strict=True):
         lines.append(_row(option, [row[i] for i in kept], widths, ink))
+    if advice.why and advice.chosen and can_run(advice.chosen):
+        rule = "auto takes the simplest that fits, even where another is faster or smaller"
+        lines.append(f"  {fold_foreign(rule, ink.width - 2, '  ')}")
     return "".join(line + "\n" for line in lines)
 
 

@@ -24,7 +24,7 @@ def command(call: Call, refs: tuple[str, ...], signal: str) -> int:
     """Cancel jobs.
 
     ID is the name of a job, its Slurm job ID, or @last. Jobs that have ended stay as they are.
-    Exit 1 if the scheduler does not list a job, so that it could not be cancelled.
+    Exits 1 if the scheduler does not list a job, so that it could not be cancelled.
     """
     from jobgen.app import cancelling
     from jobgen.cli.screens import jobs as screens

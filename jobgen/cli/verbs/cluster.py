@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ VERBS = {
     "show": (f"{__name__}:show", "Show one profile: nodes, network, login"),
     "add": (f"{__name__}:add", "Write a profile from what the cluster reports"),
     "check": (f"{__name__}:check", "Compare a profile with its cluster"),
-    "trust": (f"{__name__}:trust", "Trust the login of a project's profile"),
+    "trust": (f"{__name__}:trust", "Allow connecting to the login of a project's profile"),
 }
 command = Lazy(
     "cluster",
@@ -37,7 +38,8 @@ def ls(call: Call, word: str, every: bool) -> None:
 
     whole = bool(word) or every or call.flags.json
     profiles = clusters.list_profiles(call.world, word, brief=not whole)
-    draw = screens.draw_all if whole else screens.draw_summary
+    own = clusters.name_folder(call.world)
+    draw = screens.draw_all if whole else partial(screens.draw_summary, folder=own)
     call.answer(
         lambda: screens.dump_profiles(profiles),
         lambda ink: draw(profiles, ink, clipped=call.output.seen),
@@ -71,7 +73,7 @@ def show(call: Call, name: str) -> None:
 
 
 _PROBE = click.option(
-    "--probe/--no-probe", default=None, help="Submit a two-minute job that inspects a node"
+    "--probe/--no-probe", default=None, help="Read a node's hardware, with a two-minute job on it"
 )
 _WAIT = click.option(
     *("--wait", "patience"),
@@ -104,7 +106,11 @@ _WAIT = click.option(
 @click.option(
     "--output", metavar="FILE", type=FILE, help="Write to this file; - prints the profile"
 )
-@click.option("--prove/--no-prove", default=None, help="Test the profile with a job on two nodes")
+@click.option(
+    "--prove/--no-prove",
+    default=None,
+    help="Test the written profile, with an all-reduce job on two nodes",
+)
 @click.option("--like", metavar="JOB", type=FILE, help="With --prove: use this job's setup")
 def add(
     call: Call,
@@ -140,7 +146,7 @@ def add(
 def check(call: Call, name: str, probe: bool | None, patience: float | None) -> int:
     """Compare a profile with what its cluster reports now.
 
-    Exits with 1 if they differ. Only --probe inspects a node, with a two-minute job.
+    Exits 1 if they differ. Only --probe inspects a node, with a two-minute job.
     """
     from jobgen.app import checking, probing
     from jobgen.cli import survey_dialog
@@ -159,7 +165,7 @@ def check(call: Call, name: str, probe: bool | None, patience: float | None) -> 
 @verb("trust", "jobgen cluster trust mine", "jobgen cluster trust ./clusters/mine.yaml")
 @click.argument("name", shell_complete=complete_clusters)
 def trust(call: Call, name: str) -> None:
-    """Trust the login in a profile that comes with a project.
+    """Allow connecting to the login in a profile that comes with a project.
 
     jobgen asks once, at the first connection. Host, user and root are trusted together; if one
     of them changes, jobgen asks again. Contacts nothing.

@@ -28,7 +28,7 @@ def command(call: Call, job: Path | None, on_login: bool) -> int:
 
     Without --job nothing is submitted. With --job a short job on one node runs the setup of that
     file, but not its program, and reports python, torch, CUDA, NCCL, the launcher and imported
-    modules that are missing. Exits with 1 if a check failed.
+    modules that are missing. Exits 1 if a check failed.
     """
     from jobgen.cli import environment_dialog
     from jobgen.cli.screens import doctor as screens

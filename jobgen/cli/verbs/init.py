@@ -37,5 +37,5 @@ def command(call: Call, folder: Path) -> None:
     written = None if dry else initializing.write_files(call.world, folder, text)
     call.answer(
         lambda: screens.data(project, answers, text, written),
-        lambda ink: screens.screen(written, ink) if written else "",
+        lambda ink: screens.screen(written, ink) if written and not call.flags.quiet else "",
     )

@@ -30,8 +30,8 @@ def command(call: Call, files: tuple[Path, ...], form: str) -> int:
     """Check job files, cluster profiles and sbatch scripts, offline.
 
     Every problem is listed at once. FILE is ./job.yaml by default. With -c NAME, run every check
-    that submit runs before it connects. Without it, check jobs against a profile among the files,
-    or the cluster that they name.
+    that submit runs before it connects. Without -c, a job is checked against the profile
+    among the files, or else against the cluster that it names.
     """
     from jobgen.app.linting import lint
     from jobgen.cli.screens import lint as screens

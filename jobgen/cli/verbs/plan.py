@@ -32,7 +32,7 @@ from jobgen.cli.params import COUNTS, FILE, JOB, SECTIONS
 @click.option("--diff", is_flag=True, help="Show only what changed since the last run")
 @click.option("--against", metavar="ID", help="Show only what changed since this run")
 @click.option("-U", "context", metavar="N", default=3, help="Lines of context in a diff")
-@click.option("--exit-code", is_flag=True, help="Like --diff; exit 8 if there is a difference")
+@click.option("--exit-code", is_flag=True, help="Like --diff; exits 8 if there is a difference")
 @click.option("--why", is_flag=True, help="Add every formula of the estimates and its source")
 @click.option(
     "--nodes", metavar="N,N…", type=COUNTS, default=(), help="Node counts for the scaling table"
@@ -43,10 +43,10 @@ from jobgen.cli.params import COUNTS, FILE, JOB, SECTIONS
 @click.option("--exact", is_flag=True, help="Count parameters by building the model (slow)")
 @click.option("--force", is_flag=True, help="Exit 0 even if a check fails")
 def command(call: Call, job: Path, **chosen: Any) -> int:
-    """Preview a job: size, cost, memory, warnings, and what is sent.
+    """Preview a job: size, cost, memory, warnings, and what would be sent.
 
-    JOB is ./job.yaml by default. -v shows everything, -q one line. If a check fails, exit as
-    submit would: 3 for an error in a file, 6 if the model does not fit, else 1.
+    JOB is ./job.yaml by default. -v shows everything, -q one line. Exits like submit if
+    a check fails: 3 for an error in a file, 6 if the model does not fit, else 1.
     """
     from jobgen.cli import estimating
     from jobgen.cli.screens import plan as screens

@@ -11,7 +11,9 @@ from jobgen.cli.params import ID
 
 @verb("show", "jobgen show @last", "jobgen show llama-3 --json", "jobgen show 812345 --cached")
 @ID
-@click.option("--gpus", is_flag=True, help="Show each GPU of a job with monitor:, as last seen")
+@click.option(
+    "--gpus", is_flag=True, help="Show each GPU, as last sampled; the job file needs monitor: 30s"
+)
 @click.option("--cached", is_flag=True, help="Show cached state without contacting the cluster")
 def command(call: Call, ref: str, gpus: bool, cached: bool) -> None:
     """Show one job: state, why it waits or failed, timeline and files; -v shows all.

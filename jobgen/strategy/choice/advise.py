@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from jobgen import strategy
-from jobgen.strategy.choice.ladder import LEVELS, Rung, list_rungs
+from jobgen.strategy.choice.ladder import Rung, list_rungs
 from jobgen.strategy.choice.offer import Advice, StrategyOption
 from jobgen.strategy.choice.setups import Ask, assume_length, build_setup
 from jobgen.strategy.estimate import GIB, Component, GpuMemory, Verdict
@@ -55,14 +55,17 @@ def _step(asked: Setup, ask: Ask) -> StepTime:
     return compute_step(asked, ask.machine)
 
 
+_PLACES = {"cpu": "CPU", "nvme": "NVMe"}
+
+
 def _title(train: Train) -> str:
     parts = [TRAITS[train.strategy.type].title]
     parts += [f"{axis} {n}" for axis in ("tp", "pp", "cp", "ep") if (n := getattr(train, axis)) > 1]
     if train.activation_checkpointing != "none":
-        parts.append(f"{train.activation_checkpointing} recompute")
+        parts.append(f"{train.activation_checkpointing} activation checkpointing")
     if train.offload.what != "none":
         what = {"both": "parameters and optimizer"}.get(train.offload.what, train.offload.what)
-        parts.append(f"{what} on the {train.offload.to}")
+        parts.append(f"{what} offloaded to {_PLACES.get(train.offload.to, train.offload.to)}")
     return ", ".join(parts)
 
 
@@ -175,13 +178,13 @@ def _why(
     pairs: Iterable[tuple[Rung, StrategyOption]], chosen: StrategyOption | None
 ) -> Iterator[str]:
     """A sentence for each rung on the way up."""
-    for rung, found in pairs:
+    for _, found in pairs:
         need = f"{found.memory.nvidia_smi / GIB:.1f} GiB"
         if chosen is not None and found.name == chosen.name:
             yield f"{found.title}: {need}, {found.note}; simplest strategy that fits"
             return
         verdict = "does not fit" if found.verdict == "no" else "is tight"
-        yield f"{found.title} ({LEVELS[rung.level]}): {need} {verdict}; {found.note}"
+        yield f"{found.title}: {need} {verdict}; {found.note}"
 
 
 def _doubts(ask: Ask) -> tuple[str, ...]:

@@ -26,7 +26,6 @@ class Rung(NamedTuple):
     train: Train
 
 
-LEVELS = ("data parallel", "recompute", "tensor parallel", "pipeline parallel", "offload")
 _ORDER = ("ddp", "zero1", "zero2", "fsdp-grad-op", "fsdp2", "fsdp", "zero3", "fsdp-hybrid")
 """The simplest first: what is sharded less needs less to be sent. FSDP2 before FSDP, which torch
 calls its older one."""

@@ -81,13 +81,13 @@ def _combine(start: StrategyOption, ask: Ask, fewest: int, *, auto: bool) -> Ite
     notes = [f"auto chooses {option.title}"] if auto else []
     if there.world.nodes != ask.world.nodes:
         changes += (f"nodes: {there.world.nodes}",)
-        limit = ask.machine.nodes
-        if limit is not None and limit < there.world.nodes:
-            notes.append("more than the cluster has")
+    limit = ask.machine.nodes
+    possible = limit is None or there.world.nodes <= max(limit, ask.world.nodes)
+    notes += [] if possible else ["more than the cluster has"]
     if changes:
         before = compute_step(start.setup, ask.machine).seconds / start.setup.batch.total
         lever = _lever(changes, start, option.setup, there, before)
-        yield lever._replace(note="; ".join(notes))
+        yield lever._replace(note="; ".join(notes), possible=possible)
 
 
 def _compare_trains(old: Train, new: Train) -> Iterator[str]:

@@ -41,6 +41,8 @@ class Lever(NamedTuple):
     verdict: Verdict
     note: str = ""
     """What else it needs, or what the planner chooses then."""
+    possible: bool = True
+    """Whether the cluster has the nodes."""
 
     @property
     def fits(self) -> bool:

@@ -22,6 +22,7 @@ from jobgen.strategy.memory.outside import (
 )
 from jobgen.strategy.setup import Setup
 from jobgen.strategy.spec import TRAITS
+from jobgen.wording import join_words
 
 Factors = tuple[tuple[float, str], ...]
 """Numbers, and what each is."""
@@ -133,10 +134,23 @@ def _state(what: str, least: int, width: Callable[[Setup], float]) -> Callable[[
         rest = case.size - sum(term.bytes for term in terms)
         if not isclose(rest, 0.0, abs_tol=1e-6 * case.size):
             terms.append(Term(((rest, "B of embeddings in wider types"),)))
-        source = f"{setup.recipe.note}; {_DIVIDED[trait.family]}".removeprefix("; ")
+        source = _cite(setup.recipe.note, _DIVIDED[trait.family])
         return Why(f"{what}, {setup.recipe.name}", tuple(terms), source)
 
     return build
+
+
+def _cite(*notes: str) -> str:
+    """The sources, each once, with all its sections."""
+    sections: dict[str, list[str]] = {}
+    for source in (source for note in notes if note for source in note.split("; ")):
+        work, _, section = source.partition(", section ")
+        sections.setdefault(work, []).extend([section] if section else [])
+    texts = []
+    for work, cited in sections.items():
+        word = "section" if len(cited) == 1 else "sections"
+        texts.append(f"{work}, {word} {join_words(cited, 'and')}" if cited else work)
+    return "; ".join(texts)
 
 
 def _counted(setup: Setup) -> str:
@@ -228,7 +242,7 @@ def _logits(case: _Case) -> Why:
     count = float(setup.tokens), float(setup.model.sizes.vocab)
     tp = float(setup.mesh.tp)
     each = case.size * tp / (count[0] * count[1])
-    factors = ((each, "B"), (count[0], "tokens"), (count[1], "words"))
+    factors = ((each, "B"), (count[0], "tokens"), (count[1], "vocabulary entries"))
     return Why(words, (Term(factors, ((tp, "ranks"),)),), source)
 
 

@@ -112,7 +112,7 @@ def _clock(machine: ClientMachine) -> Verdict:
             "set it: timedatectl set-ntp true",
             "J430",
         )
-    return succeed("plausible")
+    return succeed("looks correct")
 
 
 def _ssh(machine: ClientMachine) -> Verdict:
@@ -176,7 +176,7 @@ ROWS: tuple[CheckRow[ClientMachine], ...] = (
     CheckRow("client.state", "the folder of the run database is writable and has room", _state),
     CheckRow("client.runs", "the run database is readable and not locked", _runs),
     CheckRow("client.config", "only you can change your profiles", _config),
-    CheckRow("client.clock", "the clock is plausible", _clock),
+    CheckRow("client.clock", "the clock looks correct", _clock),
     CheckRow("client.ssh", "ssh is installed", _ssh),
     CheckRow("client.keys", "there is a key to log in with", _keys),
     CheckRow("client.git", "runs record their git commit", _git),

@@ -74,7 +74,7 @@ def parse_report(text: str) -> Mapping[str, Any] | None:
 
 def _setup(case: JobEnvironment) -> Verdict:
     if case.report is not None:
-        return succeed(f"ran on {case.report.get('host', '?')}")
+        return succeed(f"ran (host name {case.report.get('host', '?')})")
     printed = f": {case.ending}" if case.ending else ""
     log = f"; log: {case.log}" if case.log else ""
     if not case.code:

@@ -81,7 +81,9 @@ def _check_cluster(clusters: Mapping[str, str]) -> Callable[[str], str]:
             return text
         near = find_nearest(text, list(clusters))
         meant = f"did you mean {near}? " if near else ""
-        raise ValueError(f"no cluster {quote(clip(text))}; {meant}list all: jobgen cluster ls")
+        raise ValueError(
+            f"no cluster {quote(clip(text))}; {meant}list all: jobgen cluster ls --all"
+        )
 
     return check
 
@@ -90,7 +92,7 @@ def _check_count(least: int, most: int) -> Callable[[str], str]:
     def check(text: str) -> str:
         if text.isascii() and text.isdigit() and len(text) < 7 and least <= int(text) <= most:
             return str(int(text))
-        raise ValueError(f"a number from {least} to {most} was expected")
+        raise ValueError(f"enter a number from {least} to {most}")
 
     return check
 

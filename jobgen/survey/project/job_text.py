@@ -40,8 +40,8 @@ def write_job(project: Project, answers: JobAnswers) -> str:
     ]
     if launcher.value:
         lines.append(_comment(f"launcher: {launcher.value}", launcher.why))
-    lines.append(_comment(f"run: {launcher.run}", "in a copy of this folder; add arguments here"))
-    lines += [*_list_upload(project), "", *_list_environment(project)]
+    lines.append(_comment(f"run: {launcher.run}", "runs in an uploaded copy of this folder"))
+    lines += [*_list_upload(project), "", *_list_environment(project, answers)]
     return "\n".join(lines) + "\n"
 
 
@@ -105,14 +105,17 @@ def _list_upload(project: Project) -> Iterator[str]:
         yield _comment(f"workdir: {{ignore: [{', '.join(ignored)}]}}", "not uploaded")
 
 
-def _list_environment(project: Project) -> Iterator[str]:
+def _list_environment(project: Project, answers: JobAnswers) -> Iterator[str]:
     """How the environment gets onto a cluster, and the options that a site may need."""
     advice = advise_environment(project)
-    yield f"# A cluster lacks the packages of this machine. {advice.where}:"
+    if answers.cluster == LOCAL:
+        yield "# On local, jobs use the environment that is active in your shell."
+    yield f"# On a cluster, they do not see this machine's packages. {advice.where}:"
     yield from (f"#   $ {command}" for command in advice.commands)
     yield "# Then uncomment:"
     yield from (f"# {line}" for line in advice.keys)
     yield _comment("# slurm: {partition: gpu, account: NAME}", "options of sbatch, if needed")
+    yield _comment("# train: {model: meta-llama/Llama-3.1-8B}", "your model: plan estimates memory")
 
 
 def _comment(left: str, comment: str) -> str:

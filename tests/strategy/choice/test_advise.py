@@ -109,7 +109,7 @@ def test_changes_that_are_enough_only_together_are_one_lever() -> None:
     assert alone.changes[-1:] == ("nodes: 2",)
     auto = find_help(start, change_nodes(asked, 1), auto=True).levers[0]
     assert auto.changes == ("nodes: 2",)
-    assert auto.note.startswith("auto chooses FSDP2, full recompute")
+    assert auto.note.startswith("auto chooses FSDP2, full activation checkpointing")
 
 
 def test_a_change_that_is_enough_alone_needs_no_others() -> None:

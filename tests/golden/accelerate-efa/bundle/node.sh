@@ -25,7 +25,7 @@ export TRITON_CACHE_DIR=$caches/triton TORCHINDUCTOR_CACHE_DIR=$caches/inductor 
     TORCH_EXTENSIONS_DIR=$caches/extensions
 # ---- Launch ------------------------------------------------------------------------------------
 set -uo pipefail
-command -v accelerate >/dev/null || die 127 "accelerate is not on PATH: load or activate it in setup:"
+command -v accelerate >/dev/null || die 127 "accelerate is not on PATH; activate its environment in the job's setup key"
 exec accelerate launch --config_file="$JOBGEN_BUNDLE_DIR/accelerate.yaml" --multi_gpu --mixed_precision=no --dynamo_backend=no \
   --num_machines=2 --num_processes=16 --machine_rank="$SLURM_NODEID" \
   --main_process_ip="$MASTER_ADDR" --main_process_port="$MASTER_PORT" --same_network \

@@ -25,7 +25,7 @@ export TRITON_CACHE_DIR=$caches/triton TORCHINDUCTOR_CACHE_DIR=$caches/inductor 
     TORCH_EXTENSIONS_DIR=$caches/extensions
 # ---- Launch ------------------------------------------------------------------------------------
 set -uo pipefail
-command -v torchrun >/dev/null || die 127 "torchrun is not on PATH: load or activate it in setup:"
+command -v torchrun >/dev/null || die 127 "torchrun is not on PATH; activate its environment in the job's setup key"
 exec torchrun --nnodes=2 --nproc-per-node=8 \
   --rdzv-backend=c10d --rdzv-id="$RDZV_ID" --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" \
   --rdzv-conf="is_host=$((SLURM_NODEID == 0)),join_timeout=900,read_timeout=120" --local-addr="$SLURMD_NODENAME" \

@@ -13,8 +13,8 @@ trap record_end EXIT
 cd "$JOBGEN_WORK_DIR" || die 96 'the working directory does not exist on this node'
 # ---- Launch ------------------------------------------------------------------------------------
 set -uo pipefail
-command -v deepspeed >/dev/null || die 127 "deepspeed is not on PATH: load or activate it in setup:"
-command -v pdsh >/dev/null || die 127 "pdsh is not on PATH: load or activate it in setup:"
+command -v deepspeed >/dev/null || die 127 "deepspeed is not on PATH; activate its environment in the job's setup key"
+command -v pdsh >/dev/null || die 127 "pdsh is not on PATH; activate its environment in the job's setup key"
 # shellcheck source=/dev/null
 source "$JOBGEN_BUNDLE_DIR/deepspeed_env.sh"
 exec deepspeed --hostfile="$JOBGEN_STATE_DIR/hostfile" --launcher=pdsh \

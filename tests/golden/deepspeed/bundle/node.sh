@@ -25,7 +25,7 @@ export TRITON_CACHE_DIR=$caches/triton TORCHINDUCTOR_CACHE_DIR=$caches/inductor 
     TORCH_EXTENSIONS_DIR=$caches/extensions
 # ---- Launch ------------------------------------------------------------------------------------
 set -uo pipefail
-command -v deepspeed >/dev/null || die 127 "deepspeed is not on PATH: load or activate it in setup:"
+command -v deepspeed >/dev/null || die 127 "deepspeed is not on PATH; activate its environment in the job's setup key"
 export JOBGEN_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES-unset}
 exec deepspeed --hostfile="$JOBGEN_STATE_DIR/hostfile" --no_ssh --node_rank="$SLURM_NODEID" \
   --master_addr="$MASTER_ADDR" --master_port="$MASTER_PORT" \

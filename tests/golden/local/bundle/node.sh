@@ -13,7 +13,7 @@ trap record_end EXIT
 cd "$JOBGEN_WORK_DIR" || die 96 'the working directory does not exist on this node'
 # ---- Launch ------------------------------------------------------------------------------------
 set -uo pipefail
-command -v torchrun >/dev/null || die 127 "torchrun is not on PATH: load or activate it in setup:"
+command -v torchrun >/dev/null || die 127 "torchrun is not on PATH; activate its environment in the job's setup key"
 exec torchrun --nnodes=2 --nproc-per-node=2 \
   --rdzv-backend=c10d --rdzv-id="$RDZV_ID" --rdzv-endpoint="$MASTER_ADDR:$MASTER_PORT" \
   --rdzv-conf="is_host=$((SLURM_NODEID == 0)),join_timeout=900,read_timeout=120" --local-addr=127.0.0.1 \

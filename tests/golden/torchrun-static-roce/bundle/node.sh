@@ -25,7 +25,7 @@ export TRITON_CACHE_DIR=$caches/triton TORCHINDUCTOR_CACHE_DIR=$caches/inductor 
     TORCH_EXTENSIONS_DIR=$caches/extensions
 # ---- Launch ------------------------------------------------------------------------------------
 set -uo pipefail
-command -v torchrun >/dev/null || die 127 "torchrun is not on PATH: load or activate it in setup:"
+command -v torchrun >/dev/null || die 127 "torchrun is not on PATH; activate its environment in the job's setup key"
 exec torchrun --nnodes=4 --nproc-per-node=8 \
   --node-rank="$SLURM_NODEID" --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" \
   --rdzv-conf=timeout=900 --local-addr="$SLURMD_NODENAME" \
