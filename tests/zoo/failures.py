@@ -273,7 +273,7 @@ PROGRAMS = (
         by="sbatch",
         launcher="srun",
         log="label",
-        before="echo 'extern \"C\" int fused_adam_v2(int); extern \"C\" int run(int x)"
+        before='echo \'extern "C" int fused_adam_v2(int); extern "C" int run(int x)'
         " { return fused_adam_v2(x); }' >o.cpp\n"
         "g++ -shared -fPIC o.cpp -Wl,-z,now -o libops.so\n",
     ),
@@ -305,7 +305,7 @@ PROGRAMS = (
         on=OTHERS,
         prepare={
             "n3": "mkdir -p /tmp/dataset; cd /tmp/dataset; for i in 0 1 2 3; do for j in"
-            " $(seq 64); do echo '{\"tokens\": [1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8],"
+            ' $(seq 64); do echo \'{"tokens": [1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 8],'
             ' "label": 3}\'; done >shard-0000$i.jsonl; done'
         },
         repair={"n3": "rm -r /tmp/dataset"},
@@ -775,6 +775,20 @@ RESOURCES = (
         cluster="memory",
         env={"HOOKS": "report@1@5"},
         options=("--mem=1500M",),
+    ),
+    Failure(
+        "memory-limit-batch",
+        "host_memory",
+        "Rank 1 keeps its activations until the kernel ends it at the job's memory limit.",
+        "train.py --timeout 20",
+        rank=1,
+        node="n2",
+        by="sbatch",
+        on=("n2",),
+        cluster="memory",
+        env={"HOOKS": "report@1@5"},
+        options=("--mem=1500M",),
+        launch="torchrun --standalone --nproc-per-node={ranks} {run}",
         state="OUT_OF_MEMORY",
     ),
     Failure(
@@ -815,7 +829,12 @@ RESOURCES = (
         env=DS_ENV,
         setup="echo DS_ACCELERATOR=cpu >.deepspeed_env",
         before=deepspeed_config(
-            fp16={"enabled": True, "initial_scale_power": 3, "hysteresis": 1, "loss_scale_window": 100},
+            fp16={
+                "enabled": True,
+                "initial_scale_power": 3,
+                "hysteresis": 1,
+                "loss_scale_window": 100,
+            },
             optimizer={"type": "AdamW", "params": {"lr": 1e30, "torch_adam": True}},
         ),
     ),
@@ -1008,7 +1027,7 @@ COLLECTIVES = (
     Failure(
         "vocabularies-differ",
         "collective_mismatch",
-        "The vocabulary file of the second node has another length, so parameters' shapes differ.",
+        "The second node's vocabulary has another length, so the shapes of parameters differ.",
         "train.py --vocabulary /tmp/vocabulary.txt",
         node="n4",
         on=OTHERS,
@@ -1018,7 +1037,7 @@ COLLECTIVES = (
     Failure(
         "vocabularies-differ-srun",
         "collective_mismatch",
-        "The vocabulary file of the second node has another length, so parameters' shapes differ.",
+        "The second node's vocabulary has another length, so the shapes of parameters differ.",
         "train.py --vocabulary /tmp/vocabulary.txt",
         node="n2",
         by="sbatch",
@@ -1942,7 +1961,7 @@ HEALTHY: tuple[Failure, ...] = (
         '    echo "download failed (attempt $try), retrying in 1 s" >&2; sleep 1\n'
         '    [ "$try" != 2 ] || (cd shards && setsid /usr/bin/python3 -m http.server 8080'
         " -b 127.0.0.1 >/dev/null 2>&1 &)\n"
-        "    [ \"$try\" != 2 ] || { sleep 1; curl -sS --fail"
+        '    [ "$try" != 2 ] || { sleep 1; curl -sS --fail'
         " http://127.0.0.1:8080/shard-00000.jsonl -o first.jsonl && break; }\n"
         "done",
         state="COMPLETED",

@@ -13,8 +13,7 @@ ANSWERS = {
     "gated": (
         403,
         "GatedRepo",
-        "Access to model meta-llama/Llama-3.1-8B is restricted and you are not in the authorized "
-        "list. Visit https://huggingface.co/meta-llama/Llama-3.1-8B to ask for access.",
+        "Access to model meta-llama/Llama-3.1-8B is restricted. Ask for access on its page.",
     ),
     "token": (401, "", "Invalid credentials in Authorization header"),
     "busy": (429, "", "We had to rate limit your IP. To continue using our service, log in."),
@@ -22,7 +21,7 @@ ANSWERS = {
 
 
 class Hub(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
+    def do_HEAD(self) -> None:
         code, name, message = ANSWERS[sys.argv[1]]
         self.send_response(code)
         if name:
@@ -31,7 +30,8 @@ class Hub(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    do_HEAD = do_GET
+    def do_GET(self) -> None:
+        self.do_HEAD()
 
 
 if __name__ == "__main__":

@@ -7,14 +7,14 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 from tests.cluster import ENDED, Cluster, Options
 from tests.cluster.layout import REPOSITORY, UID
 from tests.e2e.runs import submit, write
+from tests.waiting import until
 from tests.zoo.acting import ACTS, Running
 from tests.zoo.failure import Failure
 from tests.zoo.failures import FAILURES
@@ -36,12 +36,11 @@ ENDINGS = ENDED | {"PREEMPTED", "REVOKED"}
 _numbers = count(1)
 
 
-@contextmanager
-def raise_cluster(kind: str = "usual") -> Iterator[Cluster]:
-    """The cluster that failures are made on: its nodes are at /tmp's shortest path."""
-    options = OPTIONS
-    with Cluster.up(options) as cluster:
-        yield cluster
+def raise_cluster(kind: str = "usual") -> Cluster:
+    """A cluster that failures of this kind are made on."""
+    more = {"task_plugin": "task/affinity,task/cgroup", "enforce_memory": True}
+    options = replace(OPTIONS, **more) if kind == "memory" else OPTIONS  # type: ignore[arg-type]
+    return Cluster.up(options)
 
 
 def find_failure(name: str) -> Failure:
@@ -54,10 +53,8 @@ def make_failure(name: str, cluster: Cluster, folder: Path) -> Path:
     failure = find_failure(name)
     project = _write_project(cluster, failure)
     for host, command in failure.prepare.items():
-        places = {"{hub}": str(HUB), "{blank}": str(cluster.layout.blank)}
-        for name, place in places.items():
-            command = command.replace(name, place)
-        cluster.run(host, command, user="root")
+        done = command.replace("{hub}", str(HUB)).replace("{blank}", str(cluster.layout.blank))
+        cluster.run(host, done, user="root")
     try:
         made = _submit_refused if failure.refused else SUBMITS[failure.by]
         job, left = made(cluster, failure, project)
@@ -116,7 +113,8 @@ def _submit_jobgen(
         "name": "train",
         "nodes": len(failure.on),
         "procs_per_node": failure.ranks,
-        "time": "30m",
+        "time": "6m",
+        "caches": "keep",
         "preflight": "off",
         "launcher": failure.launcher,
         "setup": failure.setup or None,
@@ -202,7 +200,14 @@ def hide_paths(cluster: Cluster, text: str, project: Path | None = None) -> str:
 def _record_scheduler(cluster: Cluster, failure: Failure, job: str, folder: Path) -> None:
     """What Slurm said of the job, its steps and its nodes."""
     fields = "JobID,JobName,State,ExitCode,DerivedExitCode,Reason,NodeList,Start,End"
-    accounting = cluster.slurm("sacct", "-j", job, "-P", "-D", "-o", fields)
+    query = ("sacct", "-j", job, "-P", "-D", "-o", fields)
+    running = ("|RUNNING|", "|COMPLETING|", "|PENDING|")
+    until(
+        lambda: not any(state in cluster.slurm(*query) for state in running),
+        f"the end of job {job} in the accounting",
+        pause=0.3,
+    )
+    accounting = cluster.slurm(*query)
     shown = cluster.slurm("scontrol", "show", "job", job)
     nodes = cluster.slurm("scontrol", "show", "node", "-o", ",".join(failure.on))
     states = re.findall(r"NodeName=(\S+).*? State=(\S+)", nodes)

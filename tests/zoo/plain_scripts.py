@@ -15,7 +15,7 @@ HEAD = """\
 #SBATCH --ntasks-per-node={tasks}
 #SBATCH --nodelist={on}
 #SBATCH --exclusive
-#SBATCH --time=30:00
+#SBATCH --time=6:00
 {output}{options}
 export PATH={programs}:$PATH
 export OMP_NUM_THREADS=1

@@ -25,7 +25,7 @@ def write_shards(folder: Path, shards: int, records: int) -> None:
     """Synthetic shards; the label depends on the tokens, so that the loss goes down."""
     folder.mkdir(parents=True, exist_ok=True)
     for shard in range(shards):
-        draw = random.Random(shard)
+        draw = random.Random(shard)  # noqa: S311
         lines = []
         for _ in range(records):
             tokens = [draw.randrange(VOCABULARY) for _ in range(LENGTH)]

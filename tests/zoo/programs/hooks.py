@@ -5,16 +5,21 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
+from typing import IO
 
 import torch
 import torch.distributed as dist
 
 log = logging.getLogger("train")
 Hook = Callable[[int], None]
+handles: list[IO[str]] = []
+readers: list[subprocess.Popen[bytes]] = []
 
 
 def read_counters(step: int) -> None:
@@ -32,7 +37,7 @@ def call_native(step: int) -> None:
 def wait_for_shard(step: int) -> None:
     """Wait until the next shard was staged."""
     log.info("step %d: waiting for shard-%05d to be staged", step, step)
-    while not os.path.exists(f"/tmp/staged/shard-{step:05d}"):
+    while not Path(f"/tmp/staged/shard-{step:05d}").exists():
         time.sleep(0.5)
 
 
@@ -71,16 +76,12 @@ def keep_activations(step: int) -> None:
 
 def open_shards(step: int) -> None:
     """All shards stay open, so that reading them is quicker."""
-    global handles
-    handles = [open(__file__) for _ in range(5000)]  # noqa: SIM115
+    handles.extend(Path(__file__).open() for _ in range(5000))  # noqa: SIM115
 
 
 def start_readers(step: int) -> None:
     """A process for each shard."""
-    import subprocess
-
-    global readers
-    readers = [subprocess.Popen(["sleep", "30"]) for _ in range(400)]
+    readers.extend(subprocess.Popen(["sleep", "30"]) for _ in range(400))
 
 
 def publish(step: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import math
 import os
 import socket
 import sys
@@ -28,7 +29,9 @@ class Classifier(nn.Module):
     def __init__(self, vocabulary: int, hidden: int, head: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, hidden)
-        self.encoder = nn.Sequential(nn.Linear(hidden, hidden), nn.GELU(), nn.Linear(hidden, hidden))
+        self.encoder = nn.Sequential(
+            nn.Linear(hidden, hidden), nn.GELU(), nn.Linear(hidden, hidden)
+        )
         self.head = nn.Linear(head, 10)
         self.auxiliary = nn.Linear(hidden, 2)
 
@@ -97,7 +100,7 @@ def save(folder: Path, step: int, model: nn.Module, optimizer: torch.optim.Optim
 
 
 def check(loss: float, step: int, lr: float) -> None:
-    if loss != loss:
+    if math.isnan(loss):
         raise FloatingPointError(f"loss is nan at step {step} (lr {lr:g}), stopping training")
 
 

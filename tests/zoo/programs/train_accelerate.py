@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import os
 import time
+from pathlib import Path
 
 import torch
 from accelerate import Accelerator
@@ -54,7 +54,7 @@ def main() -> None:
             time.sleep(0.02)
         accelerator.print(f"epoch {epoch}: loss {loss.item():.4f}, error rate 0.{30 - epoch}")
         if args.output:
-            accelerator.save_state(os.path.join(args.output, f"epoch_{epoch}"))
+            accelerator.save_state(Path(args.output) / f"epoch_{epoch}")
     accelerator.end_training()
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-import lightning as L
+import lightning
 import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 
-class Model(L.LightningModule):
+class Model(lightning.LightningModule):
     def __init__(self) -> None:
         super().__init__()
         self.net = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 1))
@@ -40,7 +40,7 @@ def main() -> None:
     args = parse()
     torch.set_num_threads(1)
     data = DataLoader(TensorDataset(torch.randn(128, 32)), batch_size=8, shuffle=True)
-    trainer = L.Trainer(
+    trainer = lightning.Trainer(
         accelerator=args.accelerator,
         devices=args.devices,
         num_nodes=args.nodes,
