@@ -201,7 +201,7 @@ EXCEPTIONS = (
         "fsdp-optimizer-first",
         "framework_config",
         "The optimizer was made before FSDP wrapped the model, and its state cannot be gathered.",
-        "parallel.py --fsdp1",
+        "parallel.py --fsdp1 cpu",
         all_ranks=True,
         also=("exception",),
         why_also="FSDP only raises an error about a parameter that it does not know.",
@@ -1667,6 +1667,16 @@ ENDS = (
 )
 
 SLURM = (
+    Failure(
+        "fsdp-no-gpu",
+        "no_gpu",
+        "FSDP1 is used on nodes that have no GPU, and it needs one.",
+        "parallel.py --fsdp1 auto",
+        all_ranks=True,
+        by="sbatch",
+        also=("framework_config", "cuda_version"),
+        why_also="FSDP1 can be told to use CPUs; and PyTorch is a build for CPUs.",
+    ),
     Failure(
         "no-partition",
         "site_request",

@@ -50,8 +50,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--heads", type=int, default=4)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--steps", type=int, default=10)
-    parser.add_argument("--optimizer-first", action="store_true")
-    parser.add_argument("--fsdp1", action="store_true")
+    parser.add_argument("--fsdp1", choices=("auto", "cpu"), help="FSDP1 on this device")
     return parser.parse_args()
 
 
@@ -77,7 +76,8 @@ def main() -> None:
         from torch.distributed.fsdp import FullyShardedDataParallel
 
         optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-        model = FullyShardedDataParallel(model)
+        device = torch.device("cpu") if args.fsdp1 == "cpu" else None
+        model = FullyShardedDataParallel(model, device_id=device)
         state = FullyShardedDataParallel.optim_state_dict(model, optimizer)
         print(f"optimizer state: {len(state)}", flush=True)
     else:
