@@ -175,7 +175,7 @@ EXCEPTIONS = (
     Failure(
         "restarts-used-up",
         "exception",
-        "Rank 1 fails alike in the first start and in both restarts of torchrun.",
+        "A record has a misspelt key; after torchrun's restarts the ranks do not even come together.",
         "train.py",
         rank=1,
         node="n1",
