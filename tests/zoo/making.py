@@ -7,9 +7,12 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from threading import Lock
 
 from tests.cluster import ENDED, Cluster, Options
 from tests.cluster.layout import REPOSITORY, UID
@@ -34,6 +37,7 @@ OPTIONS = Options(
 )
 ENDINGS = ENDED | {"PREEMPTED", "REVOKED"}
 _numbers = count(1)
+_preparing = Lock()
 
 
 def raise_cluster(kind: str = "usual") -> Cluster:
@@ -52,15 +56,9 @@ def make_failure(name: str, cluster: Cluster, folder: Path) -> Path:
     """Make the failure anew, and record its files, ``truth.json`` and Slurm's words there."""
     failure = find_failure(name)
     project = _write_project(cluster, failure)
-    for host, command in failure.prepare.items():
-        done = command.replace("{hub}", str(HUB)).replace("{blank}", str(cluster.layout.blank))
-        cluster.run(host, done, user="root")
-    try:
-        made = _submit_refused if failure.refused else SUBMITS[failure.by]
-        job, left = made(cluster, failure, project)
-    finally:
-        for host, command in failure.repair.items():
-            cluster.run(host, command, user="root", check=False)
+    with _prepared(cluster, failure):
+        submit_by = _submit_refused if failure.refused else SUBMITS[failure.by]
+        job, left = submit_by(cluster, failure, project)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for source, target in left.items():
@@ -71,6 +69,24 @@ def make_failure(name: str, cluster: Cluster, folder: Path) -> Path:
     truth = json.dumps({**failure.truth, "files": files}, indent=1)
     (folder / "truth.json").write_text(truth + "\n")
     return folder
+
+
+@contextmanager
+def _prepared(cluster: Cluster, failure: Failure) -> Iterator[None]:
+    """Within this block the hosts are as the failure needs them, and no other prepares them."""
+    if not failure.prepare:
+        yield
+        return
+    with _preparing:
+        try:
+            for host, command in failure.prepare.items():
+                blank = str(cluster.layout.blank)
+                words = command.replace("{hub}", str(HUB)).replace("{blank}", blank)
+                cluster.run(host, words, user="root")
+            yield
+        finally:
+            for host, command in failure.repair.items():
+                cluster.run(host, command, user="root", check=False)
 
 
 def check_end(failure: Failure, folder: Path) -> str:

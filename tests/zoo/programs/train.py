@@ -63,6 +63,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--timeout", type=float, default=60)
     parser.add_argument("--pause", type=float, default=0.05)
     parser.add_argument("--backend", default="gloo")
+    parser.add_argument("--by-hand", action="store_true", help="average gradients without DDP")
     return parser.parse_args()
 
 
@@ -126,7 +127,7 @@ def main() -> None:
     module = build_model(args, device)
     optimizer = torch.optim.AdamW(module.parameters(), lr=args.lr)
     first = load(args.resume, module, optimizer) if args.resume else 0
-    model = DistributedDataParallel(module)
+    model = module if args.by_hand else DistributedDataParallel(module)
     shard = Shard(args.data, rank, strict=args.strict)
     loader = DataLoader(
         shard, args.batch_size, shuffle=True, num_workers=args.workers, drop_last=True
@@ -141,6 +142,9 @@ def main() -> None:
         loss = nn.functional.cross_entropy(logits, labels.to(device))
         optimizer.zero_grad()
         loss.backward()
+        if args.by_hand:
+            for parameter in module.parameters():
+                dist.all_reduce(parameter.grad)
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         check(loss.item(), step, args.lr)
