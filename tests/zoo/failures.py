@@ -175,7 +175,7 @@ EXCEPTIONS = (
     Failure(
         "restarts-used-up",
         "exception",
-        "A record has a misspelt key; after torchrun's restarts the ranks do not even come together.",
+        "A record has a misspelt key; after restarts the ranks do not even come together.",
         "train.py",
         rank=1,
         node="n1",
