@@ -680,7 +680,8 @@ CHECKPOINTS = (
         "train.py --resume model.safetensors",
         all_ranks=True,
         by="sbatch",
-        before="python write_checkpoint.py model.safetensors\ntruncate -s 60000 model.safetensors\n",
+        before="python write_checkpoint.py model.safetensors\n"
+        "truncate -s 60000 model.safetensors\n",
     ),
     Failure(
         "empty-checkpoint",
@@ -1317,6 +1318,7 @@ NETWORK = (
         repair={"n1": "pkill -f 'http.server 29500'"},
         alone=True,
         launch=STATIC,
+        state="TIMEOUT",
     ),
     Failure(
         "hub-offline",
@@ -1718,14 +1720,25 @@ SLURM = (
         refused=True,
     ),
     Failure(
-        "too-many-nodes",
+        "no-such-node",
         "site_request",
-        "More nodes are asked for than there are.",
+        "A node is asked for that the cluster does not have.",
         "train.py",
         by="sbatch",
         launcher="sbatch",
         launch="srun python {run}",
-        options=("--nodelist=n[1-4]", "--nodes=12"),
+        on=("n1", "n12"),
+        refused=True,
+    ),
+    Failure(
+        "too-many-cpus",
+        "site_request",
+        "More CPUs are asked for on a node than it has.",
+        "train.py",
+        by="sbatch",
+        launcher="sbatch",
+        launch="srun python {run}",
+        options=("--cpus-per-task=500",),
         refused=True,
     ),
     Failure(
@@ -1865,9 +1878,10 @@ HEALTHY: tuple[Failure, ...] = (
         "Rank 1 fails once, torchrun restarts all ranks, and the training ends well.",
         "train.py",
         by="sbatch",
+        on=("n2",),
+        ranks=3,
         env={"HOOKS": "features@1@6"},
-        launch="srun torchrun --nnodes=2 --nproc-per-node=2 --max-restarts=1 --rdzv-backend=c10d"
-        " --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT --rdzv-id=$SLURM_JOB_ID {run}",
+        launch="srun torchrun --standalone --nproc-per-node={ranks} --max-restarts=1 {run}",
         state="COMPLETED",
     ),
     Failure(
