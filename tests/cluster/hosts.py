@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from tests.cluster import processes
-from tests.cluster.layout import DEVICES, UID, USER, Layout
+from tests.cluster.layout import DEVICES, MEMORY, UID, USER, Layout
 from tests.cluster.processes import Process
 from tests.waiting import HANG, until
 
@@ -202,12 +202,12 @@ def remove(root: Path, hosts: Iterable[int] = ()) -> None:
         if pid != os.getpid():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-    groups = DEVICES / root.name
-    for group in sorted((p for p in groups.rglob("*") if p.is_dir()), reverse=True):
+    for groups in (DEVICES / root.name, *MEMORY.glob(f"{root.name}-*")):
+        for group in sorted((p for p in groups.rglob("*") if p.is_dir()), reverse=True):
+            with contextlib.suppress(OSError):
+                group.rmdir()
         with contextlib.suppress(OSError):
-            group.rmdir()
-    with contextlib.suppress(OSError):
-        groups.rmdir()
+            groups.rmdir()
     shutil.rmtree(root, ignore_errors=True)
 
 

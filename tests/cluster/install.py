@@ -150,10 +150,10 @@ def start_controller(hosts: Hosts) -> None:
 
 def start_slurmd(hosts: Hosts, node: str) -> None:
     hosts.run(node, ["mkdir", "-p", "/run/slurmd"], user="root")
-    if cgroup := hosts.layout.cgroup:
+    for group in filter(None, (hosts.layout.cgroup, hosts.layout.memory_group(node))):
         # a place of this cluster's own: others may run on this machine
-        mounted = f"grep -q ' /{cgroup.name} {cgroup.parent} ' /proc/self/mountinfo"
-        mount = f"mkdir -p {cgroup} && mount --bind {cgroup} {cgroup.parent}"
+        mounted = f"grep -q ' /{group.name} {group.parent} ' /proc/self/mountinfo"
+        mount = f"mkdir -p {group} && mount --bind {group} {group.parent}"
         hosts.run(node, f"{mounted} || {{ {mount}; }}", user="root")
     hosts.daemon(node, f"slurmd -D -N {node}")
 

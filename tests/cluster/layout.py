@@ -14,6 +14,7 @@ NETWORK = "198.51.100"
 """A block kept for examples; it exists in the cluster's own network namespaces only."""
 DEVICES = Path("/sys/fs/cgroup/devices")
 """Where control groups of devices are, on a machine that has the first version of cgroups."""
+MEMORY = Path("/sys/fs/cgroup/memory")
 SSH_ALIAS = "testbed"
 """What the client's ssh configuration calls the login host."""
 
@@ -42,6 +43,8 @@ class Options:
     """The size of the disk that is there to be filled."""
     task_plugin: str = "task/none"
     """task/affinity binds tasks to CPUs; task/affinity,task/cgroup hides GPUs as well."""
+    enforce_memory: bool = False
+    """The kernel keeps steps to the memory of their job; with task/cgroup."""
     job_submit: str = ""
     """The body of the function that judges a job before the controller takes it, in Lua."""
     usr: str = ""
@@ -112,6 +115,10 @@ class Layout:
         """The device control group below which the nodes' jobs lie; None where they have none."""
         constrains = "task/cgroup" in self.options.task_plugin
         return DEVICES / self.root.name if constrains else None
+
+    def memory_group(self, node: str) -> Path | None:
+        """The memory control group below which the node's jobs lie; None where they have none."""
+        return MEMORY / f"{self.root.name}-{node}" if self.options.enforce_memory else None
 
     @property
     def nodes(self) -> list[str]:

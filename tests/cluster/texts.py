@@ -35,7 +35,7 @@ def slurm_conf(layout: Layout) -> str:
         *(["JobSubmitPlugins=lua"] if o.job_submit else []),
         "MpiDefault=none",
         "SelectType=select/cons_tres",
-        "SelectTypeParameters=CR_CPU",
+        f"SelectTypeParameters={'CR_CPU_Memory' if o.enforce_memory else 'CR_CPU'}",
         "SchedulerParameters=batch_sched_delay=0,sched_min_interval=0,sched_interval=5,bf_interval=5",
         "SlurmdParameters=config_overrides",
         "PropagateResourceLimitsExcept=MEMLOCK",
@@ -69,7 +69,8 @@ def cgroup_conf(layout: Layout) -> str:
     if layout.options.usr:
         return "CgroupPlugin=disabled\n"
     constrain = ["CgroupPlugin=cgroup/v1", "ConstrainDevices=yes"] if layout.cgroup else []
-    return "\n".join(["CgroupAutomount=no", *constrain]) + "\n"
+    memory = ["ConstrainRAMSpace=yes"] if layout.options.enforce_memory else []
+    return "\n".join(["CgroupAutomount=no", *constrain, *memory]) + "\n"
 
 
 def job_submit_lua(layout: Layout) -> str:
