@@ -65,7 +65,7 @@ def explain(world: World, transport: Transport, record: RunRecord) -> RunRecord:
 
 def _gather(transport: Transport, record: RunRecord) -> Evidence | None:
     """What the newest start left; None if it could not be read whole."""
-    from jobgen.diagnose import Evidence, list_ends
+    from jobgen.diagnose import Evidence, LogText, count_ranks, list_ends, list_finished
     from jobgen.model.events import read_events
     from jobgen.transport.files import read_at, read_tail
 
@@ -89,8 +89,13 @@ def _gather(transport: Transport, record: RunRecord) -> Evidence | None:
     return Evidence(
         str(record.state),
         list_ends(rows),
-        {path: data.decode("utf-8", "backslashreplace") for path, data in tails.items()},
+        tuple(
+            LogText(path, data.decode("utf-8", "backslashreplace"), 0)
+            for path, data in tails.items()
+        ),
         start,
         task if record.elements else "",
         max((event.time for event in rows), default=0.0),
+        list_finished(rows),
+        count_ranks(rows),
     )

@@ -20,40 +20,28 @@ SHOWN, FOLDED = 6, 3
 """Lines of the log on a screen, and rows for the last of them; ``-v`` shows more."""
 _SOURCE = re.compile(r"\[/\S+\.\w+:\d+\] ")
 """The line of C++ that gloo and NCCL put before their message."""
-_TITLES: dict[str, str] = {
-    CauseKind.EXCEPTION: "",
-    CauseKind.GPU_MEMORY: "out of GPU memory",
-    CauseKind.HOST_MEMORY: "out of memory on the node",
-    CauseKind.IMPORT: "Python module not found",
-    CauseKind.MISSING_FILE: "file not found",
-    CauseKind.COMMAND_NOT_FOUND: "command not found",
-    CauseKind.SETUP: "",
-    CauseKind.ARGUMENTS: "wrong arguments",
-    CauseKind.CUDA: "CUDA error",
-    CauseKind.NO_GPU: "no usable GPU",
-    CauseKind.NCCL: "NCCL error",
-    CauseKind.PORT: "port in use",
-    CauseKind.DISK: "disk full",
-    CauseKind.PERMISSION: "permission denied",
-    CauseKind.DOWNLOAD: "download failed",
-    CauseKind.RENDEZVOUS: "rendezvous failed",
-    CauseKind.LOST_PEER: "lost the connection to another rank",
-    CauseKind.ABORT: "the program aborted",
-    CauseKind.SEGFAULT: "segmentation fault",
-    CauseKind.KILLED: "killed by SIGKILL, often by the out-of-memory killer",
-    CauseKind.INTERRUPTED: "interrupted by a signal",
-    CauseKind.TIME_LIMIT: "reached the time limit",
-    CauseKind.EXIT_CODE: "the program ended without an error message",
-}
 
 
 def explain_cause(cause: FailureCause) -> str:
     """The error in one line: what kind it is, and the program's own words."""
-    title = _TITLES.get(cause.kind, "")
+    title = _find_title(cause.kind)
     text = _SOURCE.sub("", defuse(cause.text))
     spoken = title.lower() in text.lower() or (text and cause.kind == CauseKind.EXIT_CODE)
     title = "" if spoken else title
     return ": ".join(part for part in (title, text) if part)
+
+
+_PLAIN = frozenset({CauseKind.EXCEPTION, CauseKind.SETUP})
+"""Causes whose own words say all."""
+
+
+def _find_title(kind: str) -> str:
+    from jobgen.data.causes import causes
+
+    known = causes().get(kind)
+    if known is None or kind in _PLAIN:
+        return ""
+    return known.title if known.title[:2].isupper() else known.title[:1].lower() + known.title[1:]
 
 
 def draw_cause(cause: FailureCause, record: RunRecord, ink: Ink) -> list[str]:
