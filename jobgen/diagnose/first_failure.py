@@ -52,7 +52,7 @@ def find_cause(evidence: Evidence) -> FailureCause | None:
     if cause is None:
         return None
     cause = waiting.add_missing(cause, evidence, case.streams, case.suspects)
-    cause = conclude(cause, case.seen, case.suspects, evidence)
+    cause = conclude(cause, case.seen, case.suspects, evidence, case.streams)
     return cause._replace(start=evidence.start, task=evidence.task)
 
 
@@ -69,8 +69,10 @@ def _judge_ranks(case: Case) -> FailureCause | None:
     chosen = _prefer_root(chosen, own) if recorded else chosen
     cause = describe_suspect(_name_rank(chosen, case), case.streams)
     alike = _count_alike(chosen, suspects)
+    shown = [each for each in suspects if each.seen is not None]
     every = alike > 1 and (
-        alike >= case.evidence.world > 0 or all(_is_alike(each, chosen) for each in suspects)
+        alike >= case.evidence.world > 0
+        or (not case.evidence.world and all(_is_alike(each, chosen) for each in shown))
     )
     cause = cause._replace(alike=max(alike - 1, 0), all_ranks=every)
     if not own:

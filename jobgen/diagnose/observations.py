@@ -112,11 +112,9 @@ def _read_tracebacks(
 ) -> Iterator[Observation]:
     for at, this in enumerate(tracebacks):
         before = tracebacks[at - 1] if this.chained else None
-        rule = classify_message(this.message) or UNCAUGHT
+        rule = classify_message(this.message) or _classify_chain(tracebacks, at) or UNCAUGHT
         shown = this.choose_lines()
         if before is not None:
-            if rule is UNCAUGHT and (earlier := classify_message(before.message)):
-                rule = earlier if earlier.level is Level.ROOT else rule
             link = [line for line in texts[before.end : this.begin] if line.strip()]
             shown = (*before.message[:1], *link, *shown)
         unsure = len(this.message) - 1 if rule is UNCAUGHT else 0
@@ -127,6 +125,16 @@ def _read_tracebacks(
             rule, this.text, limit(shown), stream.path, where.number, where.order, origin,
             after[this.end - 1], stream.known, raised=True, unsure=unsure, time=where.time,
         )  # fmt: skip
+
+
+def _classify_chain(tracebacks: Sequence[Traceback], at: int) -> Rule | None:
+    """What an exception that says nothing itself was raised from, the nearest first."""
+    while tracebacks[at].chained and at:
+        at -= 1
+        rule = classify_message(tracebacks[at].message)
+        if rule is not None and rule.level is Level.ROOT:
+            return rule
+    return None
 
 
 def classify_message(message: Sequence[str]) -> Rule | None:

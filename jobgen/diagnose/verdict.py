@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from jobgen.diagnose.evidence import Evidence
+from jobgen.diagnose.log_lines import Stream
 from jobgen.diagnose.observations import Observation
 from jobgen.diagnose.rules import Level, get_cause
 from jobgen.diagnose.suspects import TERM, Suspect
@@ -33,16 +34,29 @@ def conclude(
     seen: Sequence[Observation],
     suspects: Sequence[Suspect],
     evidence: Evidence,
+    streams: Iterable[Stream],
 ) -> FailureCause:
     """The cause with its certainty, its chance in another try, and what else was seen."""
     if cause.kind in _WHOLE_JOB:
         cause = cause._replace(rank=None, node="", code=None, signal=0)
     return cause._replace(
         certainty=_judge_certainty(cause, seen),
-        retry=_judge_retry(cause, suspects, evidence),
+        retry=_judge_retry(cause, suspects, evidence, started=has_started(streams)),
         consequences=_list_consequences(cause, suspects),
         ruled_out=_rule_out(cause, seen, evidence),
     )
+
+
+_PROGRESS = re.compile(
+    r"\b(?:step|iter|iteration|epoch)\b\W{0,3}\d|\bloss\b\W{1,3}\d|\d+%\|[^|]*\| *[1-9]"
+    r"|\bit/s\b|s/it\b",
+    re.IGNORECASE,
+)
+
+
+def has_started(streams: Iterable[Stream]) -> bool:
+    """Whether some line looks like a step of a training."""
+    return any(_PROGRESS.search(line.text) for stream in streams for line in stream.lines)
 
 
 def _judge_certainty(cause: FailureCause, seen: Iterable[Observation]) -> Certainty:
@@ -56,23 +70,37 @@ def _judge_certainty(cause: FailureCause, seen: Iterable[Observation]) -> Certai
     return Certainty.SURE
 
 
-def _judge_retry(cause: FailureCause, suspects: Sequence[Suspect], evidence: Evidence) -> str:
+def _judge_retry(
+    cause: FailureCause, suspects: Sequence[Suspect], evidence: Evidence, *, started: bool
+) -> str:
+    """``started``: whether the training had made a step."""
     if cause.retry:
         return cause.retry
+    if cause.kind == "network_fault" and not started:
+        return "no"  # it never worked: the settings do not fit the fabric
     usual = get_cause(cause.kind).retry
     if cause.kind not in _ONE_NODE or usual != "no" or cause.all_ranks:
         return usual
     if cause.kind == "disk_full" and _LOCAL.search(" ".join((cause.text, *cause.lines))):
         return "other_nodes"
-    nodes = {each.node for each in suspects if each.node} | {e.node for e in evidence.ends}
-    nodes |= {end.node for end in evidence.finished}
+    return "other_nodes" if _is_one_node(cause, suspects, evidence) else "no"
+
+
+def _is_one_node(cause: FailureCause, suspects: Sequence[Suspect], evidence: Evidence) -> bool:
+    """Whether all ranks of one node report it, and none of another node."""
+    ranks = {(each.node, each.rank) for each in suspects}
+    ranks |= {(end.node, end.rank) for end in (*evidence.ends, *evidence.finished)}
     alike = {
-        each.node
+        (each.node, each.rank)
         for each in suspects
-        if each.seen is not None and each.seen.rule.cause == cause.kind and each.node
-    } | {end.node for end in evidence.ends if end.why and cause.kind == CauseKind.SETUP}
-    alike |= {cause.node} if cause.node else set()
-    return "other_nodes" if len(alike) == 1 and len(nodes) > 1 else "no"
+        if each.seen is not None and each.seen.rule.cause == cause.kind
+    } | {(end.node, end.rank) for end in evidence.ends if end.why and cause.kind == "setup"}
+    alike |= {(cause.node, cause.rank)}
+    nodes = {node for node, _ in alike if node}
+    if len(nodes) != 1 or len({node for node, _ in ranks if node}) < 2:
+        return False
+    beside = {who for who in ranks - alike if who[0] in nodes and who[1] is not None}
+    return not beside or _LOCAL.search(" ".join((cause.text, *cause.lines))) is not None
 
 
 def _list_consequences(cause: FailureCause, suspects: Sequence[Suspect]) -> tuple[str, ...]:

@@ -80,7 +80,7 @@ def add_missing(
     says = says or f"{names} did not join and reported no error"
     end = next((s for s in suspects if s.rank == missing[0]), None)
     return cause._replace(
-        kind=kind, rank=missing[0], node=node, says=says, doubt=Doubt.VICTIM, other=names,
+        kind=kind, rank=missing[0], node=node, says=says, doubt=Doubt.NONE, other="",
         code=end.code if end else None, signal=end.signal if end else 0,
     )  # fmt: skip
 

@@ -103,6 +103,11 @@ class FailureCause(NamedTuple):
     all_ranks: bool = False
     """Whether every rank reports the same error."""
 
+    @property
+    def bad_rank(self) -> int | None:
+        """The rank to blame: none where all ranks report the same, or all only lost a peer."""
+        return None if self.all_ranks or self.doubt == Doubt.VICTIM else self.rank
+
     @classmethod
     def read(cls, values: Sequence[Any]) -> FailureCause:
         """A cause that a record holds; fields that its version did not have are empty."""
