@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 
-class Cause(NamedTuple):
+class KnownCause(NamedTuple):
     """One cause of failed jobs."""
 
     key: str
@@ -24,7 +24,7 @@ class Cause(NamedTuple):
 
 
 @cache
-def causes() -> Mapping[str, Cause]:
+def causes() -> Mapping[str, KnownCause]:
     """Every cause, by its key."""
     import tomllib
 
@@ -34,5 +34,5 @@ def causes() -> Mapping[str, Cause]:
     for code, row in table.items():
         key, outranked = row["cause"], frozenset(row.get("outranks", ()))
         retry, fixes = row.get("retry", "no"), tuple(row["fixes"])
-        known[key] = Cause(key, code, row["title"], retry, fixes, outranked)
+        known[key] = KnownCause(key, code, row["title"], retry, fixes, outranked)
     return known

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from jobgen.diagnose.log_lines import Stream
-from jobgen.diagnose.observations import Observation
+from jobgen.diagnose.clues import Clue
+from jobgen.diagnose.log_lines import ProcessLog
 from jobgen.diagnose.suspects import Suspect
 from jobgen.follow.launcher_noise import drop_noise
 from jobgen.follow.sanitize import clean
@@ -24,7 +24,7 @@ _SIGNALLED = {
 }
 
 
-def describe_suspect(suspect: Suspect, streams: Sequence[Stream]) -> FailureCause:
+def describe_suspect(suspect: Suspect, streams: Sequence[ProcessLog]) -> FailureCause:
     """Why this rank failed: the lines that show it, else the last that it wrote."""
     kind = CauseKind.SIGNAL if suspect.signal else CauseKind.EXIT_CODE
     kind = _SIGNALLED.get(suspect.signal, kind)
@@ -36,12 +36,12 @@ def describe_suspect(suspect: Suspect, streams: Sequence[Stream]) -> FailureCaus
         return cause._replace(kind=CauseKind.SETUP, text=why, lines=(why,))
     if suspect.seen is None:
         return _describe_silent(cause, suspect, streams)
-    described = describe_observation(suspect.seen, cause)
+    described = describe_clue(suspect.seen, cause)
     crashed = suspect.signal and suspect.seen.rule.cause == CauseKind.ABORT
     return described._replace(kind=kind) if crashed else described
 
 
-def describe_observation(seen: Observation, cause: FailureCause | None = None) -> FailureCause:
+def describe_clue(seen: Clue, cause: FailureCause | None = None) -> FailureCause:
     """What a log shows, as a cause; rank, node and end are those of ``cause``."""
     rank = seen.origin.rank if not seen.origin.local or seen.known else None
     cause = cause or FailureCause(seen.rule.cause, node=seen.origin.node, rank=rank)
@@ -59,7 +59,7 @@ def describe_observation(seen: Observation, cause: FailureCause | None = None) -
 
 
 def _describe_silent(
-    cause: FailureCause, suspect: Suspect, streams: Sequence[Stream]
+    cause: FailureCause, suspect: Suspect, streams: Sequence[ProcessLog]
 ) -> FailureCause:
     """A rank that ended without an error: what it wrote last, stderr first."""
     own = [
@@ -76,11 +76,11 @@ def _describe_silent(
     return cause._replace(text=said, lines=lines, file=file)
 
 
-def _order(stream: Stream) -> bool:
+def _order(stream: ProcessLog) -> bool:
     return not re.search(r"err", stream.path.rpartition("/")[2])
 
 
-def read_last(stream: Stream, count: int = LAST) -> tuple[str, ...]:
+def read_last(stream: ProcessLog, count: int = LAST) -> tuple[str, ...]:
     """The last lines of a stream that are not empty, without a launcher's noise."""
     kept = drop_noise(line.text for line in stream.lines[-200:])
     return tuple([line for line in kept if line.strip()][-count:])

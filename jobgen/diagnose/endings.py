@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from jobgen.diagnose.log_lines import LogLine, Stream
+from jobgen.diagnose.log_lines import LogLine, ProcessLog
 
 
 class Ending(NamedTuple):
@@ -40,7 +40,7 @@ _SRUN = re.compile(
     rf"(?:Exited with exit code (?P<code>\d+)|(?P<name>{_NAMES}))"
 )
 _AGENT = re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+)")
-_ROOT = re.compile(r"Root Cause \(first observed failure\)")
+_ROOT = re.compile(r"Root KnownCause \(first observed failure\)")
 _FIELD = re.compile(r"^ {2}(?P<key>time|host|rank|exitcode) *: (?P<value>.*)")
 _MPIRUN = re.compile(
     r"process rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) "
@@ -57,13 +57,13 @@ _OTHERS = re.compile(
 )
 
 
-def list_endings(streams: Iterable[Stream]) -> list[Ending]:
+def list_endings(streams: Iterable[ProcessLog]) -> list[Ending]:
     """All reports, in the order of their lines."""
     found = [ending for stream in streams for ending in _read_stream(stream)]
     return sorted(found, key=lambda ending: (not ending.first, ending.path, ending.line.order))
 
 
-def _read_stream(stream: Stream) -> list[Ending]:
+def _read_stream(stream: ProcessLog) -> list[Ending]:
     launched = any("elastic" in line.text for line in stream.lines)
     endings = [*_read_summaries(stream)]
     for line in stream.lines:
@@ -71,7 +71,7 @@ def _read_stream(stream: Stream) -> list[Ending]:
     return endings
 
 
-def _read_line(line: LogLine, stream: Stream, *, per_rank: bool) -> list[Ending]:
+def _read_line(line: LogLine, stream: ProcessLog, *, per_rank: bool) -> list[Ending]:
     text = line.text
     if (srun := _SRUN.search(text)) is not None:
         code = int(srun["code"]) if srun["code"] else -_SIGNALS[srun["name"]]
@@ -108,7 +108,7 @@ def _read_tasks(text: str) -> Sequence[int | None]:
     return tasks[:64] or [None]
 
 
-def _read_summaries(stream: Stream) -> Iterable[Ending]:
+def _read_summaries(stream: ProcessLog) -> Iterable[Ending]:
     """torchrun's table: the first failure, and the others before it."""
     fields: dict[str, str] = {}
     root, line = False, None

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from jobgen.diagnose import job_end, waiting
+from jobgen.diagnose.clues import Clue, find_clues
+from jobgen.diagnose.conclusion import conclude
 from jobgen.diagnose.describe import describe_suspect
 from jobgen.diagnose.endings import Ending, list_endings
 from jobgen.diagnose.evidence import Evidence
-from jobgen.diagnose.log_lines import Stream, read_streams
-from jobgen.diagnose.observations import Observation, observe
-from jobgen.diagnose.rules import Level, outranks
+from jobgen.diagnose.failure_rules import Level, outranks
+from jobgen.diagnose.log_lines import ProcessLog, read_streams
 from jobgen.diagnose.suspects import Suspect, drop_outranked, list_suspects
-from jobgen.diagnose.verdict import conclude
 from jobgen.model.cause import Doubt, FailureCause
 
 _RANKS = 4
@@ -30,8 +30,8 @@ class Case(NamedTuple):
     """All that is known of a failed job, read once."""
 
     evidence: Evidence
-    streams: Sequence[Stream]
-    seen: Sequence[Observation]
+    streams: Sequence[ProcessLog]
+    seen: Sequence[Clue]
     endings: Sequence[Ending]
     suspects: Sequence[Suspect]
 
@@ -39,7 +39,7 @@ class Case(NamedTuple):
 def read_case(evidence: Evidence) -> Case:
     """The logs of a job, read."""
     streams = read_streams(evidence.logs)
-    seen = observe(streams)
+    seen = find_clues(streams)
     endings = list_endings(streams)
     return Case(evidence, streams, seen, endings, list_suspects(evidence, seen, endings))
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from jobgen.diagnose.describe import describe_observation, read_last
+from jobgen.diagnose.clues import MOST_LINES, Clue, limit
+from jobgen.diagnose.describe import describe_clue, read_last
 from jobgen.diagnose.evidence import Evidence
-from jobgen.diagnose.log_lines import Stream
-from jobgen.diagnose.observations import MOST_LINES, Observation, limit
-from jobgen.diagnose.rules import Level, match_line, outranks
+from jobgen.diagnose.failure_rules import Level, match_line, outranks
+from jobgen.diagnose.log_lines import ProcessLog
 from jobgen.diagnose.suspects import TERM
 from jobgen.model.cause import CauseKind, Doubt, FailureCause
 
@@ -36,8 +36,8 @@ _RANKS = 4
 
 def judge(
     evidence: Evidence,
-    seen: Sequence[Observation],
-    streams: Sequence[Stream],
+    seen: Sequence[Clue],
+    streams: Sequence[ProcessLog],
     ranks: FailureCause | None,
 ) -> FailureCause | None:
     """The cause, once what is known of the whole job is added to that of its ranks."""
@@ -51,15 +51,15 @@ def judge(
     return _add_node_error(ranks, evidence, seen) if ranks is not None else None
 
 
-def _find_end(evidence: Evidence, seen: Sequence[Observation]) -> FailureCause | None:
+def _find_end(evidence: Evidence, seen: Sequence[Clue]) -> FailureCause | None:
     """How Slurm ended the job, by its state or by what it wrote."""
     written = next((each for each in reversed(seen) if each.level is Level.END), None)
     kind = _STATES.get(evidence.state)
     if kind in _FORCED:
         same = written is not None and written.rule.cause == kind
-        return describe_observation(written) if written and same else FailureCause(kind)
+        return describe_clue(written) if written and same else FailureCause(kind)
     if written is not None and not evidence.ends and not evidence.state:
-        return describe_observation(written)
+        return describe_clue(written)
     return None
 
 
@@ -67,15 +67,15 @@ def _failed_before(
     end: FailureCause,
     ranks: FailureCause | None,
     evidence: Evidence,
-    seen: Sequence[Observation],
+    seen: Sequence[Clue],
 ) -> bool:
     """Whether a rank failed well before Slurm ended the job."""
-    if ranks is None or ranks.doubt == Doubt.VICTIM or outranks(end.kind, ranks.kind):
+    if ranks is None or ranks.doubt == Doubt.VICTIM:
         return False
-    if evidence.ends and evidence.ended:
+    if evidence.ends:
         who = [e.time for e in evidence.ends if (e.node, e.rank) == (ranks.node, ranks.rank)]
         return ranks.signal != TERM and min(who, default=evidence.ended) < evidence.ended - _EARLIER
-    if evidence.ends:
+    if outranks(end.kind, ranks.kind):
         return False
     if end.kind == CauseKind.NODE_FAILURE:
         return ranks.kind in ("gpu_fault", "host_memory")
@@ -85,7 +85,7 @@ def _failed_before(
     return place is None or root is None or root.order < place
 
 
-def _describe_end(end: FailureCause, streams: Sequence[Stream]) -> FailureCause:
+def _describe_end(end: FailureCause, streams: Sequence[ProcessLog]) -> FailureCause:
     """How Slurm ended the job, with what each of the first ranks wrote last."""
     newest: dict[int, str] = {}
     for stream in streams:
@@ -99,7 +99,7 @@ def _describe_end(end: FailureCause, streams: Sequence[Stream]) -> FailureCause:
 
 
 def _judge_job(
-    cause: FailureCause | None, seen: Sequence[Observation], streams: Sequence[Stream]
+    cause: FailureCause | None, seen: Sequence[Clue], streams: Sequence[ProcessLog]
 ) -> FailureCause | None:
     """What failed before any rank, or around them: jobgen's own lines, then the launcher's."""
     job = [stream for stream in streams if not stream.known]
@@ -113,10 +113,10 @@ def _judge_job(
     if own is not None:
         end = cause or FailureCause(own.kind)
         return own._replace(node=end.node or own.node, code=end.code, signal=end.signal)
-    return describe_observation(shown, cause) if shown is not None else cause
+    return describe_clue(shown, cause) if shown is not None else cause
 
 
-def _find_own_error(streams: Sequence[Stream], node: str) -> FailureCause | None:
+def _find_own_error(streams: Sequence[ProcessLog], node: str) -> FailureCause | None:
     """The first failure that jobgen's own scripts report in the job's log: a line of setup, a
     missing launcher, a secret that is not there."""
     for stream in streams:
@@ -137,15 +137,13 @@ def _find_own_error(streams: Sequence[Stream], node: str) -> FailureCause | None
     return None
 
 
-def _add_node_error(
-    cause: FailureCause, evidence: Evidence, seen: Sequence[Observation]
-) -> FailureCause:
+def _add_node_error(cause: FailureCause, evidence: Evidence, seen: Sequence[Clue]) -> FailureCause:
     """What the node or Slurm reports, where the rank's own end follows from it."""
     for each in seen:
         fits = not cause.node or not each.origin.node or cause.node == each.origin.node
         around = each.rule.scope != "rank" and (not each.known or each.origin.rank == cause.rank)
         if around and fits and each.level <= Level.CRASH and outranks(each.rule.cause, cause.kind):
-            return describe_observation(each, cause)
+            return describe_clue(each, cause)
     if evidence.state == "OUT_OF_MEMORY" and outranks(CauseKind.HOST_MEMORY, cause.kind):
         return cause._replace(kind=CauseKind.HOST_MEMORY, text="")
     return cause

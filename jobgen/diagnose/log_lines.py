@@ -44,7 +44,7 @@ class LogLine(NamedTuple):
     """When it, or the last line before it that states a time, was written: seconds in a year."""
 
 
-class Stream(NamedTuple):
+class ProcessLog(NamedTuple):
     """The lines of one process in one file; or of several, where nothing tells them apart."""
 
     path: str
@@ -57,7 +57,7 @@ class Stream(NamedTuple):
         return self.origin.rank is not None
 
 
-def read_streams(texts: Iterable[LogText]) -> list[Stream]:
+def read_streams(texts: Iterable[LogText]) -> list[ProcessLog]:
     """All lines, by file and process, in their order."""
     pieces: dict[str, list[LogText]] = {}
     for piece in texts:
@@ -70,7 +70,7 @@ def read_streams(texts: Iterable[LogText]) -> list[Stream]:
     ]
 
 
-def _split_file(path: str, pieces: Sequence[LogText], origin: Origin) -> list[Stream]:
+def _split_file(path: str, pieces: Sequence[LogText], origin: Origin) -> list[ProcessLog]:
     lines = [line for piece in pieces for line in _read_piece(piece)]
     prefixes = choose_prefixes([text for text, _ in lines], known=origin.rank is not None)
     streams: dict[Origin, list[LogLine]] = {}
@@ -82,7 +82,7 @@ def _split_file(path: str, pieces: Sequence[LogText], origin: Origin) -> list[St
             times[who] = time
         line = LogLine(rest[:LONGEST], number, order, times.get(who))
         streams.setdefault(who, []).append(line)
-    return [Stream(path, who, tuple(rows)) for who, rows in streams.items()]
+    return [ProcessLog(path, who, tuple(rows)) for who, rows in streams.items()]
 
 
 def _read_piece(piece: LogText) -> list[tuple[str, int]]:

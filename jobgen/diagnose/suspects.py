@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from jobgen.diagnose.clues import Clue, choose_last
 from jobgen.diagnose.endings import Ending
 from jobgen.diagnose.evidence import Evidence, RankEnd
-from jobgen.diagnose.observations import Observation, choose_last
-from jobgen.diagnose.rules import Level, outranks
+from jobgen.diagnose.failure_rules import Level, outranks
 
 KILL_WAIT = 15.0
 """Seconds after the first failure from which a SIGKILL is the launcher's or Slurm's."""
@@ -23,7 +23,7 @@ class Suspect(NamedTuple):
 
     rank: int | None
     node: str
-    seen: Observation | None
+    seen: Clue | None
     """What ended it, as its logs show."""
     code: int | None = None
     signal: int = 0
@@ -55,7 +55,7 @@ class Suspect(NamedTuple):
 
 
 def list_suspects(
-    evidence: Evidence, seen: Sequence[Observation], endings: Sequence[Ending]
+    evidence: Evidence, seen: Sequence[Clue], endings: Sequence[Ending]
 ) -> list[Suspect]:
     """All of them, those that ended first in front."""
     if evidence.ends:
@@ -63,7 +63,7 @@ def list_suspects(
     return _list_by_logs(seen, endings)
 
 
-def _list_recorded(evidence: Evidence, seen: Sequence[Observation]) -> list[Suspect]:
+def _list_recorded(evidence: Evidence, seen: Sequence[Clue]) -> list[Suspect]:
     """By the event record: the ranks that failed, in the order of their ends."""
     suspects = []
     for end in evidence.ends:
@@ -78,7 +78,7 @@ def _list_recorded(evidence: Evidence, seen: Sequence[Observation]) -> list[Susp
     return suspects
 
 
-def _find_own(end: RankEnd, seen: Sequence[Observation]) -> Observation | None:
+def _find_own(end: RankEnd, seen: Sequence[Clue]) -> Clue | None:
     """The error of a rank: in what it wrote to stderr, else in its stdout."""
     own = [
         each
@@ -94,9 +94,9 @@ def _find_own(end: RankEnd, seen: Sequence[Observation]) -> Observation | None:
     return None
 
 
-def _list_by_logs(seen: Sequence[Observation], endings: Sequence[Ending]) -> list[Suspect]:
+def _list_by_logs(seen: Sequence[Clue], endings: Sequence[Ending]) -> list[Suspect]:
     """Without a record: by what the logs of each rank show, and what launchers report."""
-    groups: dict[tuple[int, str], list[Observation]] = {}
+    groups: dict[tuple[int, str], list[Clue]] = {}
     suspects = []
     for each in seen:
         if each.level >= Level.END:
@@ -119,7 +119,7 @@ def _list_by_logs(seen: Sequence[Observation], endings: Sequence[Ending]) -> lis
     return sorted(suspects, key=_order)
 
 
-def _accuse(seen: Observation, rank: int | None, endings: Sequence[Ending]) -> Suspect:
+def _accuse(seen: Clue, rank: int | None, endings: Sequence[Ending]) -> Suspect:
     end = next((end for end in endings if rank is not None and end.rank == rank), None)
     node = seen.origin.node or (end.node if end else "")
     if end is None:
@@ -139,13 +139,13 @@ def _order(suspect: Suspect) -> tuple[float, str, int]:
     return (0.0, seen.path, seen.order)
 
 
-def drop_outranked(suspects: Sequence[Suspect], seen: Iterable[Observation]) -> list[Suspect]:
+def drop_outranked(suspects: Sequence[Suspect], seen: Iterable[Clue]) -> list[Suspect]:
     """Those whose error does not follow from another one that the logs show."""
     credible = [each for each in seen if each.raised or not each.survived]
     return [one for one in suspects if not _is_outranked(one, credible)]
 
 
-def _is_outranked(suspect: Suspect, credible: Sequence[Observation]) -> bool:
+def _is_outranked(suspect: Suspect, credible: Sequence[Clue]) -> bool:
     if suspect.seen is None:
         return False
     own = suspect.seen
@@ -156,7 +156,7 @@ def _is_outranked(suspect: Suspect, credible: Sequence[Observation]) -> bool:
     )
 
 
-def _concerns(seen: Observation, suspect: Suspect) -> bool:
+def _concerns(seen: Clue, suspect: Suspect) -> bool:
     """Whether what a line shows holds for this rank."""
     if seen.rule.scope == "job":
         return True

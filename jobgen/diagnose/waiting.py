@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from jobgen.diagnose.evidence import Evidence
-from jobgen.diagnose.log_lines import Stream
+from jobgen.diagnose.log_lines import ProcessLog
 from jobgen.diagnose.suspects import Suspect
 from jobgen.model.cause import CauseKind, Doubt, FailureCause
 
@@ -41,7 +41,7 @@ class Collectives(NamedTuple):
     operation: dict[int, str]
 
 
-def read_collectives(streams: Iterable[Stream]) -> Collectives:
+def read_collectives(streams: Iterable[ProcessLog]) -> Collectives:
     """The sequence numbers in the lines of PyTorch's watchdog."""
     known = Collectives({}, {}, {})
     for stream in streams:
@@ -50,7 +50,7 @@ def read_collectives(streams: Iterable[Stream]) -> Collectives:
                 rank = int(match["rank"])
                 known.sequence.setdefault(rank, int(match["seq"]))
                 known.operation.setdefault(rank, match["op"])
-            elif "last enqueued" in line.text and (match := _ENQUEUED.search(line.text)):
+            elif "enqueued" in line.text and (match := _ENQUEUED.search(line.text)):
                 known.enqueued.setdefault(int(match["rank"]), int(match["enqueued"]))
     return known
 
@@ -58,7 +58,7 @@ def read_collectives(streams: Iterable[Stream]) -> Collectives:
 def add_missing(
     cause: FailureCause,
     evidence: Evidence,
-    streams: Sequence[Stream],
+    streams: Sequence[ProcessLog],
     suspects: Sequence[Suspect],
 ) -> FailureCause:
     """The cause with the rank that the others waited for, where one is known."""
@@ -78,10 +78,11 @@ def add_missing(
     node = node or next((s.origin.node for s in streams if s.origin.rank == missing[0]), "")
     names = _name_ranks(missing)
     says = says or f"{names} did not join and reported no error"
-    end = next((s for s in suspects if s.rank == missing[0]), None)
+    ends = ((s.code, s.signal) for s in suspects if s.rank == missing[0])
+    code, signal = next(ends, (None, 0))
     return cause._replace(
-        kind=kind, rank=missing[0], node=node, says=says, doubt=Doubt.NONE, other="",
-        code=end.code if end else None, signal=end.signal if end else 0,
+        kind=kind, rank=missing[0], node=node, code=code, signal=signal, says=says,
+        doubt=Doubt.NONE, other="",
     )  # fmt: skip
 
 
@@ -104,7 +105,7 @@ def _describe_early(cause: FailureCause, rank: int | None, node: str) -> Failure
 
 
 def _find_missing(
-    evidence: Evidence, streams: Sequence[Stream], suspects: Sequence[Suspect]
+    evidence: Evidence, streams: Sequence[ProcessLog], suspects: Sequence[Suspect]
 ) -> tuple[list[int], str]:
     """The ranks that did not join, and how that is known."""
     for stream in streams:
@@ -151,7 +152,7 @@ def _name_ranks(ranks: Sequence[int]) -> str:
     return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
 
 
-def _count_world(streams: Iterable[Stream]) -> int:
+def _count_world(streams: Iterable[ProcessLog]) -> int:
     """The number of ranks, by what the logs say of it; else by the ranks that wrote."""
     stated = 0
     for stream in streams:

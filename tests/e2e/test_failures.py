@@ -41,13 +41,13 @@ CASES: dict[str, tuple[dict[str, Any], str, str, str]] = {
         {"run": "main.py", "launcher": "srun"},
         RAISES,
         "  why    KeyError: 'labels'",
-        "  where  rank 1 on n2 failed first: exit code 1: Python exception",
+        "  where  rank 1 on n2 failed first (exit code 1: Python exception)",
     ),
     "killed": (
         {"run": '[ "$RANK" = 0 ] || kill -KILL $$\nsleep 600', "launcher": "srun"},
         "",
         "  why    killed by SIGKILL, often by the out-of-memory killer",
-        "  where  rank 1 on n2 failed first: exit code 137: SIGKILL",
+        "  where  rank 1 on n2 failed first (exit code 137: SIGKILL)",
     ),
     "victim first": (
         {"run": "main.py", "launcher": "srun"},

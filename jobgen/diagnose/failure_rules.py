@@ -12,7 +12,7 @@ from functools import cache
 from typing import NamedTuple
 
 from jobgen.data import rows
-from jobgen.data.causes import Cause, causes
+from jobgen.data.causes import KnownCause, causes
 
 
 class Level(IntEnum):
@@ -92,7 +92,7 @@ def match_line(text: str) -> Rule | None:
 
 
 @cache
-def get_cause(key: str) -> Cause:
+def get_cause(key: str) -> KnownCause:
     """What is known of a cause. Raises KeyError."""
     return causes()[key]
 

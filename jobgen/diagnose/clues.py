@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from jobgen.diagnose.log_lines import LogLine, Stream
+from jobgen.diagnose.failure_rules import UNCAUGHT, Level, Rule, match_line
+from jobgen.diagnose.log_lines import LogLine, ProcessLog
 from jobgen.diagnose.origins import Origin, merge, read_inside
-from jobgen.diagnose.rules import UNCAUGHT, Level, Rule, match_line
 from jobgen.diagnose.tracebacks import Traceback, find_tracebacks
 from jobgen.follow.launcher_noise import drop_noise
 
@@ -44,7 +44,7 @@ class Numbered(str):
         return text
 
 
-class Observation(NamedTuple):
+class Clue(NamedTuple):
     """Something that a log shows, and where."""
 
     rule: Rule
@@ -79,12 +79,12 @@ class Observation(NamedTuple):
         return self.below > NEAR
 
 
-def observe(streams: Iterable[Stream]) -> list[Observation]:
+def find_clues(streams: Iterable[ProcessLog]) -> list[Clue]:
     """All that the logs show, file by file in the order of the lines."""
-    return [seen for stream in streams for seen in observe_stream(stream)]
+    return [seen for stream in streams for seen in read_clues(stream)]
 
 
-def observe_stream(stream: Stream) -> list[Observation]:
+def read_clues(stream: ProcessLog) -> list[Clue]:
     """What one stream shows, in the order of its lines."""
     kept = drop_noise(map(Numbered.of, stream.lines))
     texts = [text for text in kept if isinstance(text, Numbered)]
@@ -108,8 +108,11 @@ def _count_ordinary(texts: Sequence[Numbered], inside: set[int]) -> list[int]:
 
 
 def _read_tracebacks(
-    stream: Stream, texts: Sequence[Numbered], tracebacks: Sequence[Traceback], after: Sequence[int]
-) -> Iterator[Observation]:
+    stream: ProcessLog,
+    texts: Sequence[Numbered],
+    tracebacks: Sequence[Traceback],
+    after: Sequence[int],
+) -> Iterator[Clue]:
     for at, this in enumerate(tracebacks):
         before = tracebacks[at - 1] if this.chained else None
         rule = classify_message(this.message) or _classify_chain(tracebacks, at) or UNCAUGHT
@@ -117,11 +120,13 @@ def _read_tracebacks(
         if before is not None:
             link = [line for line in texts[before.end : this.begin] if line.strip()]
             shown = (*before.message[:1], *link, *shown)
-        unsure = len(this.message) - 1 if rule is UNCAUGHT else 0
+        # only a message that is needed to know the cause is sure to end with its last line
+        needed = rule is not UNCAUGHT and classify_message(this.message[:1]) is None
+        unsure = 0 if needed else len(this.message) - 1
         last = texts[min(this.end, len(texts)) - 1]
         where = texts[this.end - len(this.message)].line if this.message else last.line
         origin = merge(stream.origin, read_inside(this.text))
-        yield Observation(
+        yield Clue(
             rule, this.text, limit(shown), stream.path, where.number, where.order, origin,
             after[this.end - 1], stream.known, raised=True, unsure=unsure, time=where.time,
         )  # fmt: skip
@@ -144,8 +149,8 @@ def classify_message(message: Sequence[str]) -> Rule | None:
 
 
 def _read_lines(
-    stream: Stream, texts: Sequence[Numbered], inside: set[int], after: Sequence[int]
-) -> Iterator[Observation]:
+    stream: ProcessLog, texts: Sequence[Numbered], inside: set[int], after: Sequence[int]
+) -> Iterator[Clue]:
     for at, text in enumerate(texts):
         if at in inside or (_HARMLESS.search(text) and not _LAUNCHERS.search(text)):
             continue
@@ -158,7 +163,7 @@ def _read_lines(
         around = [line for line in texts[begin:end] if line.strip()]
         shown = [line for line in around if not line.startswith(_MODULES)]
         origin = merge(stream.origin, read_inside(text))
-        yield Observation(
+        yield Clue(
             rule, own["text"] if own else text.strip(), limit(shown), stream.path,
             text.line.number, text.line.order, origin, after[at], stream.known, time=text.line.time,
         )  # fmt: skip
@@ -169,7 +174,7 @@ def limit(lines: Sequence[str]) -> tuple[str, ...]:
     return tuple(str(line.rstrip()) for line in lines)[-MOST_LINES:]
 
 
-def choose_last(seen: Sequence[Observation], signal: int = 0) -> Observation | None:
+def choose_last(seen: Sequence[Clue], signal: int = 0) -> Clue | None:
     """What ended the process: the strongest of what it did not survive, and of that the last.
 
     A traceback goes before other lines, except where a signal ended the process. The abort that
@@ -177,7 +182,7 @@ def choose_last(seen: Sequence[Observation], signal: int = 0) -> Observation | N
     """
     hung = any(each.level >= Level.HANG for each in seen)
 
-    def weigh(each: Observation) -> tuple[int, bool, int, int]:
+    def weigh(each: Clue) -> tuple[int, bool, int, int]:
         later = each.raised if signal else not each.raised
         return _weigh(each, hung=hung), later, each.below, -each.order
 
@@ -187,6 +192,6 @@ def choose_last(seen: Sequence[Observation], signal: int = 0) -> Observation | N
     )
 
 
-def _weigh(seen: Observation, *, hung: bool) -> int:
+def _weigh(seen: Clue, *, hung: bool) -> int:
     abort = seen.rule.cause == "abort" and hung
     return int(Level.VICTIM) + 1 if abort else int(seen.level)

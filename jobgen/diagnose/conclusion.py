@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from jobgen.diagnose.clues import Clue
 from jobgen.diagnose.evidence import Evidence
-from jobgen.diagnose.log_lines import Stream
-from jobgen.diagnose.observations import Observation
-from jobgen.diagnose.rules import Level, get_cause
+from jobgen.diagnose.failure_rules import Level, get_cause
+from jobgen.diagnose.log_lines import ProcessLog
 from jobgen.diagnose.suspects import TERM, Suspect
 from jobgen.model.cause import CauseKind, Certainty, Doubt, FailureCause
 from jobgen.wording import count
@@ -31,10 +31,10 @@ _UNSURE = frozenset({Level.SYMPTOM, Level.HANG})
 
 def conclude(
     cause: FailureCause,
-    seen: Sequence[Observation],
+    seen: Sequence[Clue],
     suspects: Sequence[Suspect],
     evidence: Evidence,
-    streams: Iterable[Stream],
+    streams: Iterable[ProcessLog],
 ) -> FailureCause:
     """The cause with its certainty, its chance in another try, and what else was seen."""
     if cause.kind in _WHOLE_JOB:
@@ -54,12 +54,12 @@ _PROGRESS = re.compile(
 )
 
 
-def has_started(streams: Iterable[Stream]) -> bool:
+def has_started(streams: Iterable[ProcessLog]) -> bool:
     """Whether some line looks like a step of a training."""
     return any(_PROGRESS.search(line.text) for stream in streams for line in stream.lines)
 
 
-def _judge_certainty(cause: FailureCause, seen: Iterable[Observation]) -> Certainty:
+def _judge_certainty(cause: FailureCause, seen: Iterable[Clue]) -> Certainty:
     if cause.kind in (CauseKind.LOST_PEER, CauseKind.EXIT_CODE):
         return Certainty.UNCLEAR
     level = next((each.level for each in seen if each.text == cause.text), Level.ROOT)
@@ -121,9 +121,7 @@ def _count(group: Sequence[Suspect]) -> str:
     return count(len(ranks), "rank") if ranks else count(len(group), "error")
 
 
-def _rule_out(
-    cause: FailureCause, seen: Sequence[Observation], evidence: Evidence
-) -> tuple[str, ...]:
+def _rule_out(cause: FailureCause, seen: Sequence[Clue], evidence: Evidence) -> tuple[str, ...]:
     """What a person would suspect next, where the evidence speaks against it."""
     causes = {each.rule.cause for each in seen}
     known: list[str] = []

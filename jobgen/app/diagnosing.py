@@ -1,0 +1,82 @@
+"""``diagnose``: the cause of a failure, from a run or from any logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from jobgen.errors import Missing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jobgen.app.world import World
+    from jobgen.diagnose import Evidence
+    from jobgen.model.cause import FailureCause
+    from jobgen.model.record import RunRecord
+
+
+class Diagnosed(NamedTuple):
+    """What was found out."""
+
+    what: str
+    """The name of the run, or the paths."""
+    cause: FailureCause | None
+    """None if nothing shows a failure."""
+    record: RunRecord | None = None
+    files: int = 0
+    """How many log files were read; 0 for a run."""
+
+
+def diagnose(world: World, words: Sequence[str]) -> Diagnosed:
+    """The first failure of a run, or of what these files and folders hold.
+
+    A path that exists counts before a run of that name. Raises Missing, Unreachable, JobgenError.
+    """
+    paths = [Path(word) for word in words]
+    missing = [str(path) for path in paths if not path.exists()]
+    if not missing:
+        return _diagnose_paths(paths)
+    if len(words) > 1 or "/" in missing[0]:
+        raise Missing(f"no such file or folder: {missing[0]}", hint="list your runs: jobgen ls")
+    return _diagnose_run(world, words[0])
+
+
+def _diagnose_run(world: World, ref: str) -> Diagnosed:
+    from jobgen.app.failures import explain
+    from jobgen.app.jobs import observe
+
+    record = world.ledger.get(ref)
+    with world.connect(record.site.login) as transport:
+        (record,) = observe(world, transport, (record,))
+        record = explain(world, transport, record) if record.ended else record
+    return Diagnosed(record.alias, record.cause, record)
+
+
+def _diagnose_paths(paths: Sequence[Path]) -> Diagnosed:
+    from jobgen.diagnose import find_cause
+
+    evidence, files = _gather(paths)
+    return Diagnosed(" ".join(map(str, paths)), find_cause(evidence), None, files)
+
+
+def _gather(paths: Sequence[Path]) -> tuple[Evidence, int]:
+    """The evidence of all paths; of one folder alone, with the record that it may hold."""
+    from jobgen.app.log_evidence import gather_file, gather_folder
+    from jobgen.diagnose.folders import build_evidence
+    from jobgen.transport.this_machine import LocalTransport
+
+    with LocalTransport() as transport:
+        if len(paths) == 1 and paths[0].is_dir():
+            return gather_folder(transport, str(paths[0].resolve()))
+        texts, files = [], 0
+        for path in paths:
+            whole = str(path.resolve())
+            if path.is_dir():
+                evidence, count = gather_folder(transport, whole)
+                texts += [text._replace(path=f"{path}/{text.path}") for text in evidence.logs]
+                files += count
+            else:
+                texts += [text._replace(path=str(path)) for text in gather_file(transport, whole)]
+                files += 1
+        return build_evidence(texts), files
