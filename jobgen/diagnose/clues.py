@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from jobgen.diagnose.failure_rules import UNCAUGHT, Level, Rule, match_line
+from jobgen.diagnose.failure_rules import UNCAUGHT, Level, Rule, match_line, outranks
+from jobgen.diagnose.frame_rules import classify_frames
 from jobgen.diagnose.log_lines import LogLine, ProcessLog
 from jobgen.diagnose.origins import Origin, merge, read_inside
 from jobgen.diagnose.tracebacks import Traceback, find_tracebacks
@@ -115,7 +116,7 @@ def _read_tracebacks(
 ) -> Iterator[Clue]:
     for at, this in enumerate(tracebacks):
         before = tracebacks[at - 1] if this.chained else None
-        rule = classify_message(this.message) or _classify_chain(tracebacks, at) or UNCAUGHT
+        rule = _classify(tracebacks, at)
         shown = this.choose_lines()
         if before is not None:
             link = [line for line in texts[before.end : this.begin] if line.strip()]
@@ -130,6 +131,16 @@ def _read_tracebacks(
             rule, this.text, limit(shown), stream.path, where.number, where.order, origin,
             after[this.end - 1], stream.known, raised=True, unsure=unsure, time=where.time,
         )  # fmt: skip
+
+
+def _classify(tracebacks: Sequence[Traceback], at: int) -> Rule:
+    """What an exception shows: by its message, where that says little by its place, else by what
+    it was raised from."""
+    stated = classify_message(tracebacks[at].message)
+    placed = classify_frames(tracebacks[at])
+    if placed is not None and (stated is None or outranks(placed.cause, stated.cause)):
+        return placed
+    return stated or _classify_chain(tracebacks, at) or UNCAUGHT
 
 
 def _classify_chain(tracebacks: Sequence[Traceback], at: int) -> Rule | None:

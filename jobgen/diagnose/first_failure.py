@@ -68,12 +68,7 @@ def _judge_ranks(case: Case) -> FailureCause | None:
     chosen = pool[0] if recorded else min(pool, key=_weigh)
     chosen = _prefer_root(chosen, own) if recorded else chosen
     cause = describe_suspect(_name_rank(chosen, case), case.streams)
-    alike = _count_alike(chosen, suspects)
-    shown = [each for each in suspects if each.seen is not None]
-    every = alike > 1 and (
-        alike >= case.evidence.world > 0
-        or (not case.evidence.world and all(_is_alike(each, chosen) for each in shown))
-    )
+    alike, every = _count_alike(chosen, case)
     cause = cause._replace(alike=max(alike - 1, 0), all_ranks=every)
     if not own:
         return cause._replace(doubt=Doubt.VICTIM, other=_list_silent(suspects))
@@ -119,20 +114,28 @@ def _name_rank(chosen: Suspect, case: Case) -> Suspect:
 _DIGITS = re.compile(r"0x[0-9a-f]+|\d+")
 
 
-def _is_alike(one: Suspect, other: Suspect) -> bool:
-    """Whether both report the same error, but for numbers."""
-    if one.seen is None or other.seen is None:
-        return one is other
-    if one.seen.rule.cause != other.seen.rule.cause:
+def _is_alike(one: Clue, other: Clue) -> bool:
+    """Whether both show the same error, but for numbers."""
+    if one.rule.cause != other.rule.cause:
         return False
-    return _DIGITS.sub("", one.seen.text) == _DIGITS.sub("", other.seen.text)
+    return _DIGITS.sub("", one.text) == _DIGITS.sub("", other.text)
 
 
-def _count_alike(chosen: Suspect, suspects: Sequence[Suspect]) -> int:
-    """How many ranks report the error of ``chosen``; errors of unknown ranks count each."""
-    alike = [each for each in suspects if _is_alike(each, chosen)]
-    ranks = {(each.rank, each.node) for each in alike if each.rank is not None}
-    return len(ranks) + sum(each.rank is None for each in alike)
+def _count_alike(chosen: Suspect, case: Case) -> tuple[int, bool]:
+    """How many ranks report the error of ``chosen``, and whether all do; errors of unknown ranks
+    count each."""
+    if chosen.seen is None:
+        return 1, False
+    ended = [clue for clue in case.seen if clue.raised or not clue.survived]
+    alike = [clue for clue in ended if _is_alike(clue, chosen.seen)]
+    ranks = {clue.origin.rank for clue in alike if clue.origin.rank is not None}
+    unknown = sum(clue.origin.rank is None for clue in alike)
+    known = {suspect.rank for suspect in case.suspects if suspect.rank is not None}
+    world = case.evidence.world or len(known)
+    if ranks:
+        return len(ranks), len(ranks) > 1 and len(ranks) >= world
+    others = [s for s in case.suspects if s.seen is not None and not _is_alike(s.seen, chosen.seen)]
+    return unknown, unknown > 1 and not others
 
 
 def _list_silent(suspects: Sequence[Suspect]) -> str:
