@@ -15,6 +15,7 @@ from jobgen.wording import count
 
 _ONE_NODE = frozenset(
     {"missing_module", "missing_file", "shared_library", "command_not_found", "permission"}
+    | {"shared_memory"}
     | {"setup", "cuda_version", "no_gpu", "interface", "host_name", "disk_full", "file_system"}
     | {"container_image", "container_mount", "container_runtime", "locked_memory", "open_files"}
 )
