@@ -8,43 +8,47 @@ from jobgen.diagnose.failure_rules import Level, Rule
 from jobgen.diagnose.tracebacks import Traceback
 
 
-def _rule(cause: str, says: str = "") -> Rule:
-    return Rule(cause, Level.ROOT, "rank", (), re.compile(""), says, "", "CPython, PyTorch")
+def _rule(cause: str) -> Rule:
+    return Rule(cause, Level.ROOT, "rank", (), re.compile(""), "", "", "CPython, PyTorch")
 
 
-FRAMES: tuple[tuple[re.Pattern[str], re.Pattern[str], Rule], ...] = (
+_MULTIPROCESSING = r"multiprocessing/(?:connection|resource_sharer|reduction|managers|pool)\.py"
+_FRAMEWORKS = (
+    r"deepspeed/runtime/(?:config|zero/config)\w*\.py|accelerate/utils/dataclasses\.py"
+    r"|transformers/training_args\.py|lightning\S*/(?:connectors|strategies)/"
+    r"|fsdp/(?:_init_utils|_wrap_utils|wrap|fully_sharded)\w*\.py"
+)
+ROWS = (
     (
-        re.compile(r"Errno (?:28|12)\]|Bus error"),
-        re.compile(r"multiprocessing/(?:synchronize|shared_memory|heap|queues)|_share_\w+_cpu_"),
-        _rule("shared_memory"),
+        r"Errno (?:28|12)\]|Bus error",
+        r"multiprocessing/(?:synchronize|shared_memory|heap|queues)|_share_\w+_cpu_",
+        "shared_memory",
     ),
     (
-        re.compile(
-            r"OSError: \[Errno 22\]|EOFError|OverflowError|UnicodeDecodeError|KeyError|ValueError"
-        ),
-        re.compile(r"torch/serialization\.py|safetensors/\w+\.py|in safe_open|zipfile\.py"),
-        _rule("checkpoint_damaged"),
+        r"^(?:Connection\w+Error|EOFError|BrokenPipeError|OSError: \[Errno 9\])",
+        _MULTIPROCESSING,
+        "data_worker",
     ),
     (
-        re.compile(
-            r"^(?:AssertionError|ValueError|RuntimeError|KeyError|TypeError|NotImplementedError)"
-        ),
-        re.compile(r"device_mesh\.py|/megatron/core/parallel_state\.py|parallel_dims\.py"),
-        _rule("parallel_size"),
+        r"^(?:OSError: \[Errno 22\]|EOFError|\w*DecodeError|KeyError|\w+: .*header)",
+        r"torch/serialization\.py|safetensors/\w+\.py|in safe_open|zipfile\.py",
+        "checkpoint_damaged",
     ),
     (
-        re.compile(
-            r"^(?:AssertionError|ValueError|KeyError|TypeError|NotImplementedError|ImportError)"
-        ),
-        re.compile(
-            r"deepspeed/runtime/(?:config|zero/config)\w*\.py|accelerate/utils/dataclasses\.py"
-            r"|transformers/training_args\.py|lightning\S*/(?:connectors|strategies)/"
-            r"|fsdp/(?:_init_utils|_wrap_utils|wrap|fully_sharded)\w*\.py"
-        ),
-        _rule("framework_config"),
+        r"^(?:AssertionError|ValueError|RuntimeError|KeyError|TypeError|NotImplementedError)",
+        r"device_mesh\.py|/megatron/core/parallel_state\.py|parallel_dims\.py",
+        "parallel_size",
+    ),
+    (
+        r"^(?:AssertionError|ValueError|KeyError|TypeError|NotImplementedError|ImportError)",
+        _FRAMEWORKS,
+        "framework_config",
     ),
 )
-"""Message, innermost frames, cause; for exceptions that no row of the table of rules fits better."""
+"""Message, innermost frames, cause; for exceptions that no row of failure_rules.csv explains."""
+_TABLE = tuple(
+    (re.compile(message), re.compile(place), _rule(cause)) for message, place, cause in ROWS
+)
 _INNERMOST = 4
 """Frames that are looked at."""
 
@@ -55,7 +59,7 @@ def classify_frames(traceback: Traceback) -> Rule | None:
     return next(
         (
             rule
-            for message, place, rule in FRAMES
+            for message, place, rule in _TABLE
             if message.search(traceback.text) and place.search(frames)
         ),
         None,
