@@ -12,7 +12,7 @@ import pytest
 from tests.zoo.cases import CAUSES, MOST_BYTES, RETRIES, Case, is_held_back, read_cases
 
 ZOO = Path(__file__).parent
-FOLDERS = [ZOO, *map(Path, filter(None, [os.environ.get("JOBGEN_PUBLIC_LOGS")]))]
+FOLDERS = [ZOO, *map(Path, filter(None, [os.environ.get("ZOO_LOGS")]))]
 """The repository's cases, and a folder of more that are not part of it."""
 CASES = [case for folder in FOLDERS for case in read_cases(folder)]
 KEYS = {"cause", "rank", "node", "retry", "launcher", "what", "source", "files"}
