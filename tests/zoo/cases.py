@@ -1,8 +1,8 @@
 """Logs of jobs with their true causes: the closed list of causes, and the reader of case folders.
 
-A case is a folder ``NAME/`` with ``truth.json`` and the log files that it names. The lines of those in
+A case is a folder ``NAME/`` with ``truth.json`` and the log files that it names. Those in
 ``rewritten/`` were composed for this repository: the truth is that of the public thread named as
-``source``, the lines have the formats that the programs print, and no line was seen in a real run.
+``source``, the lines have the formats that the programs print, and none was seen in a real run.
 """
 
 from __future__ import annotations
