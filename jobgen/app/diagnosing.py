@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from jobgen.app.world import World
     from jobgen.diagnose import Evidence
+    from jobgen.diagnose.remedies import Remedy
     from jobgen.model.cause import FailureCause
     from jobgen.model.record import RunRecord
 
@@ -26,6 +27,8 @@ class Diagnosed(NamedTuple):
     record: RunRecord | None = None
     files: int = 0
     """How many log files were read; 0 for a run."""
+    remedies: tuple[Remedy, ...] = ()
+    """What to do, cheapest first."""
 
 
 def diagnose(world: World, words: Sequence[str]) -> Diagnosed:
@@ -43,21 +46,30 @@ def diagnose(world: World, words: Sequence[str]) -> Diagnosed:
 
 
 def _diagnose_run(world: World, ref: str) -> Diagnosed:
+    from jobgen.app.checked_fixes import check_fixes
     from jobgen.app.failures import explain
     from jobgen.app.jobs import observe
+    from jobgen.diagnose.remedies import list_remedies
 
     record = world.ledger.get(ref)
     with world.connect(record.site.login) as transport:
         (record,) = observe(world, transport, (record,))
         record = explain(world, transport, record) if record.ended else record
-    return Diagnosed(record.alias, record.cause, record)
+    if record.cause is None:
+        return Diagnosed(record.alias, None, record)
+    remedies = list_remedies(record.cause, record.alias, record.site.cluster)
+    checked = tuple(check_fixes(world, record, remedies))
+    return Diagnosed(record.alias, record.cause, record, 0, checked)
 
 
 def _diagnose_paths(paths: Sequence[Path]) -> Diagnosed:
     from jobgen.diagnose import find_cause
+    from jobgen.diagnose.remedies import list_remedies
 
     evidence, files = _gather(paths)
-    return Diagnosed(" ".join(map(str, paths)), find_cause(evidence), None, files)
+    cause = find_cause(evidence)
+    remedies = () if cause is None else tuple(list_remedies(cause))
+    return Diagnosed(" ".join(map(str, paths)), cause, None, files, remedies)
 
 
 def _gather(paths: Sequence[Path]) -> tuple[Evidence, int]:

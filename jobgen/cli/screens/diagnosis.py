@@ -8,7 +8,6 @@ from jobgen.cli.layout import align, clip, fold
 from jobgen.cli.output import defuse
 from jobgen.cli.screens import failure
 from jobgen.diagnose.failure_rules import get_cause
-from jobgen.diagnose.remedies import list_remedies
 from jobgen.wording import count
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def draw_diagnosis(found: Diagnosed, ink: Ink, *, verbose: bool) -> str:
         _draw_head(cause, found, ink),
         _draw_evidence(cause, found, ink, verbose=verbose),
         _draw_about(cause, ink),
-        _draw_remedies(cause, found, ink, verbose=verbose),
+        _draw_remedies(found, ink, verbose=verbose),
     ]
     code = get_cause(cause.kind).code
     more = [f"jobgen explain {code}"]
@@ -72,11 +71,8 @@ def _draw_about(cause: FailureCause, ink: Ink) -> str:
     return "".join(f"{ink('strong', f'{label:9}')}  {text}\n" for label, text in shown)
 
 
-def _draw_remedies(cause: FailureCause, found: Diagnosed, ink: Ink, *, verbose: bool) -> str:
-    record = found.record
-    names = (record.alias, record.site.cluster) if record else ("", "")
-    remedies = list_remedies(cause, *names)
-    shown = remedies if verbose else remedies[:SHOWN]
+def _draw_remedies(found: Diagnosed, ink: Ink, *, verbose: bool) -> str:
+    shown = found.remedies if verbose else found.remedies[:SHOWN]
     rows = []
     for number, remedy in enumerate(shown, start=1):
         text = f"{remedy.command}  # {remedy.text}" if remedy.command and remedy.text else ""
@@ -89,10 +85,9 @@ def _draw_remedies(cause: FailureCause, found: Diagnosed, ink: Ink, *, verbose: 
 def dump_diagnosis(found: Diagnosed) -> dict[str, Any]:
     """The answer as plain data."""
     record, cause = found.record, found.cause
-    names = (record.alias, record.site.cluster) if record else ("", "")
     about = {
         "what": found.what,
-        "run": names[0] or None,
+        "run": record and record.alias,
         "state": record and str(record.state),
         "files": found.files or None,
         "failed": cause is not None,
@@ -122,8 +117,5 @@ def dump_diagnosis(found: Diagnosed) -> dict[str, Any]:
         },
         "consequences": list(cause.consequences),
         "ruled_out": list(cause.ruled_out),
-        "fixes": [
-            {"text": r.text or None, "command": r.command or None}
-            for r in list_remedies(cause, *names)
-        ],
+        "fixes": [{"text": r.text or None, "command": r.command or None} for r in found.remedies],
     }
