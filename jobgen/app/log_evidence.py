@@ -39,24 +39,45 @@ def gather_run(transport: Transport, record: RunRecord) -> Evidence | None:
     tails = read_tail(transport, f"{logs}/{folder}", {}, EVENTS, backlog=_share(record))
     if (events.exists and events.unread) or (tails.exists and tails.unread):
         return None
-    texts = [c.data.decode("utf-8", "replace") for c in events.chunks if c.path.startswith(restart)]
-    rows = read_events("".join(texts))
+    records = [
+        c.data.decode("utf-8", "replace") for c in events.chunks if c.path.startswith(restart)
+    ]
+    rows = read_events("".join(records))
     ends = list_ends(rows)
     name = f"job-{record.job}.out"
     own = read_at(transport, f"{logs}/{name}", -MOST, MOST)
     chunks = [(f"{folder}/{chunk.path}", chunk) for chunk in tails.chunks]
     chunks += [(name, own)] if own is not None else []
+    texts = [(path, chunk) for path, chunk in chunks if b"\0" not in chunk.data[:4096]]
     wanted = [name, *(f"{folder}/{e.node}.{e.rank}.{s}" for e in ends for s in ("err", "out"))]
     return Evidence(
         str(record.state),
         ends,
-        tuple(read_chunks(transport, logs, chunks, wanted)),
+        tuple(read_chunks(transport, logs, texts, wanted)),
         start,
         task if record.elements else "",
         max((event.time for event in rows), default=0.0),
         list_finished(rows),
         count_ranks(rows),
+        read_flight_recorder(transport, logs, chunks),
     )
+
+
+def read_flight_recorder(
+    transport: Transport, folder: str, chunks: Sequence[tuple[str, Chunk]]
+) -> tuple[tuple[int, bytes], ...]:
+    """The dumps of PyTorch's flight recorder among these files, each whole."""
+    from jobgen.diagnose.flight_recorder import LARGEST, match_dump
+    from jobgen.transport.files import read_at
+
+    dumps = []
+    for path, chunk in chunks:
+        rank = match_dump(path)
+        if rank is None or chunk.size > LARGEST or len(dumps) == SEARCHED:
+            continue
+        whole = read_at(transport, f"{folder}/{path}", 0, LARGEST) if chunk.offset else chunk
+        dumps += [(rank, whole.data)] if whole is not None else []
+    return tuple(dumps)
 
 
 def _share(record: RunRecord) -> int:
@@ -85,7 +106,9 @@ def gather_folder(transport: Transport, folder: str) -> tuple[Evidence, int]:
     largest = sorted(chunks, key=lambda row: -row[1].size)
     wanted = [path for path, chunk in largest if chunk.offset]
     texts = list(read_chunks(transport, folder, chunks, wanted))
-    return build_evidence(texts), len(chunks)
+    rows = [(chunk.path, chunk) for chunk in seen.chunks]
+    dumps = read_flight_recorder(transport, folder, rows)
+    return build_evidence(texts)._replace(dumps=dumps), len(chunks)
 
 
 def gather_file(transport: Transport, path: str) -> list[LogText]:

@@ -37,6 +37,8 @@ class Evidence(NamedTuple):
     """The ranks that ended with code 0."""
     world: int = 0
     """The number of ranks; 0 if unknown."""
+    dumps: tuple[tuple[int, bytes], ...] = ()
+    """Dumps of PyTorch's flight recorder: the rank, and the file."""
 
 
 def list_ends(events: Iterable[Event]) -> tuple[RankEnd, ...]:

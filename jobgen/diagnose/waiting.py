@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from jobgen.diagnose.evidence import Evidence
+from jobgen.diagnose.flight_recorder import read_dumps
 from jobgen.diagnose.log_lines import ProcessLog
 from jobgen.diagnose.suspects import Suspect
 from jobgen.model.cause import CauseKind, Doubt, FailureCause
@@ -82,7 +83,7 @@ def add_missing(
     code, signal = next(ends, (None, 0))
     return cause._replace(
         kind=kind, rank=missing[0], node=node, code=code, signal=signal, says=says,
-        doubt=Doubt.NONE, other="",
+        doubt=Doubt.NONE, other="", alike=0, all_ranks=False,
     )  # fmt: skip
 
 
@@ -100,7 +101,7 @@ def _describe_early(cause: FailureCause, rank: int | None, node: str) -> Failure
     says = f"rank {rank} ended with exit code 0 while others waited for it"
     return cause._replace(
         kind=CauseKind.EARLY_EXIT, rank=rank, node=node, code=0, signal=0, says=says,
-        doubt=Doubt.NONE, other="", alike=0, all_ranks=False,
+        doubt=Doubt.NONE, other="", alike=0, all_ranks=False, alike=0, all_ranks=False,
     )  # fmt: skip
 
 
@@ -108,28 +109,42 @@ def _find_missing(
     evidence: Evidence, streams: Sequence[ProcessLog], suspects: Sequence[Suspect]
 ) -> tuple[list[int], str]:
     """The ranks that did not join, and how that is known."""
-    for stream in streams:
-        for line in stream.lines:
-            if match := _BARRIER.search(line.text):
-                named = [int(number) for number in match["ranks"].split(",")]
-                return (named, "") if len(named) <= _MOST else ([], "")
+    named = _find_named(streams)
+    if named is not None:
+        return (named, "") if len(named) <= _MOST else ([], "")
     known = read_collectives(streams)
+    for rank, last in read_dumps(evidence.dumps).items():
+        known.enqueued[rank] = last.number
+        known.operation.setdefault(rank, last.operation)
     world = evidence.world or _count_world(streams)
-    reported = set(known.sequence)
+    reported = {*known.sequence, *known.enqueued}
     silent = sorted(set(range(world)) - reported)
-    if reported and 0 < len(silent) <= _MOST and len(reported) > 1:
+    if len(reported) > 1 and 0 < len(silent) <= _MOST:
         return silent, _say(silent, known)
     if behind := _find_behind(known):
         return behind, _say(behind, known)
-    if reported:
-        return [], ""
+    quiet = [] if reported else _find_quiet(evidence, streams, suspects, world)
+    return (quiet, "") if len(quiet) <= _MOST else ([], "")
+
+
+def _find_named(streams: Sequence[ProcessLog]) -> list[int] | None:
+    """The ranks that a monitored barrier names."""
+    lines = (line.text for stream in streams for line in stream.lines)
+    match = next((m for m in map(_BARRIER.search, lines) if m), None)
+    return [int(number) for number in match["ranks"].split(",")] if match else None
+
+
+def _find_quiet(
+    evidence: Evidence, streams: Sequence[ProcessLog], suspects: Sequence[Suspect], world: int
+) -> list[int]:
+    """The ranks that report no error, while others waited."""
     quiet = [s.rank for s in suspects if s.ended and s.seen is None and s.rank is not None]
-    if not quiet:
-        accused = {s.rank for s in suspects}
-        written = {s.origin.rank for s in streams if s.origin.rank is not None}
-        ranks = written if evidence.ends or not world else set(range(world))
-        quiet = sorted(rank for rank in ranks - accused if rank is not None) if accused else []
-    return (sorted(quiet), "") if len(quiet) <= _MOST else ([], "")
+    if quiet:
+        return sorted(quiet)
+    accused = {s.rank for s in suspects}
+    written = {s.origin.rank for s in streams if s.origin.rank is not None}
+    ranks = written if evidence.ends or not world else set(range(world))
+    return sorted(rank for rank in ranks - accused if rank is not None) if accused else []
 
 
 def _find_behind(known: Collectives) -> list[int]:
@@ -143,9 +158,11 @@ def _find_behind(known: Collectives) -> list[int]:
 
 
 def _say(ranks: Sequence[int], known: Collectives) -> str:
-    number = max(known.sequence.values())
-    operation = next(known.operation[r] for r, seq in known.sequence.items() if seq == number)
-    return f"{_name_ranks(ranks)} did not join collective {number} ({operation})"
+    numbers = {**known.enqueued, **known.sequence}
+    number = max(numbers.values())
+    operation = next((known.operation.get(r, "") for r, n in numbers.items() if n == number), "")
+    named = f" ({operation})" if operation else ""
+    return f"{_name_ranks(ranks)} did not join collective {number}{named}"
 
 
 def _name_ranks(ranks: Sequence[int]) -> str:
