@@ -39,10 +39,8 @@ def gather_run(transport: Transport, record: RunRecord) -> Evidence | None:
     tails = read_tail(transport, f"{logs}/{folder}", {}, EVENTS, backlog=_share(record))
     if (events.exists and events.unread) or (tails.exists and tails.unread):
         return None
-    records = [
-        c.data.decode("utf-8", "replace") for c in events.chunks if c.path.startswith(restart)
-    ]
-    rows = read_events("".join(records))
+    newest = (chunk.data for chunk in events.chunks if chunk.path.startswith(restart))
+    rows = read_events(b"".join(newest).decode("utf-8", "replace"))
     ends = list_ends(rows)
     name = f"job-{record.job}.out"
     own = read_at(transport, f"{logs}/{name}", -MOST, MOST)
@@ -70,7 +68,7 @@ def read_flight_recorder(
     from jobgen.diagnose.flight_recorder import LARGEST, match_dump
     from jobgen.transport.files import read_at
 
-    dumps = []
+    dumps: list[tuple[int, bytes]] = []
     for path, chunk in chunks:
         rank = match_dump(path)
         if rank is None or chunk.size > LARGEST or len(dumps) == SEARCHED:

@@ -101,7 +101,7 @@ def _describe_early(cause: FailureCause, rank: int | None, node: str) -> Failure
     says = f"rank {rank} ended with exit code 0 while others waited for it"
     return cause._replace(
         kind=CauseKind.EARLY_EXIT, rank=rank, node=node, code=0, signal=0, says=says,
-        doubt=Doubt.NONE, other="", alike=0, all_ranks=False, alike=0, all_ranks=False,
+        doubt=Doubt.NONE, other="", alike=0, all_ranks=False,
     )  # fmt: skip
 
 
