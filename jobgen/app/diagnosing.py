@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jobgen.diagnose.remedies import Remedy
     from jobgen.model.cause import FailureCause
     from jobgen.model.record import RunRecord
+    from jobgen.transport import Transport
 
 
 class Diagnosed(NamedTuple):
@@ -29,6 +30,8 @@ class Diagnosed(NamedTuple):
     """How many log files were read; 0 for a run."""
     remedies: tuple[Remedy, ...] = ()
     """What to do, cheapest first."""
+    remark: str = ""
+    """Of a job that did not fail, the one thing worth a look."""
 
 
 def diagnose(world: World, words: Sequence[str]) -> Diagnosed:
@@ -55,21 +58,38 @@ def _diagnose_run(world: World, ref: str) -> Diagnosed:
     with world.connect(record.site.login) as transport:
         (record,) = observe(world, transport, (record,))
         record = explain(world, transport, record) if record.ended else record
+        remark = _remark(transport, record) if record.ended and record.cause is None else ""
     if record.cause is None:
-        return Diagnosed(record.alias, None, record)
+        return Diagnosed(record.alias, None, record, remark=remark)
     remedies = list_remedies(record.cause, record.alias, record.site.cluster)
     checked = tuple(check_fixes(world, record, remedies))
     return Diagnosed(record.alias, record.cause, record, 0, checked)
 
 
+def _remark(transport: Transport, record: RunRecord) -> str:
+    """What the monitors of a run saw, else what its logs show."""
+    from jobgen.app.log_evidence import gather_run
+    from jobgen.app.monitor_reports import recall
+    from jobgen.diagnose.remarks import find_remark
+
+    watched = recall(record)
+    if watched is not None and watched.remarks:
+        return watched.remarks[0].text
+    evidence = gather_run(transport, record)
+    return find_remark(evidence) if evidence is not None else ""
+
+
 def _diagnose_paths(paths: Sequence[Path]) -> Diagnosed:
     from jobgen.diagnose import find_cause
+    from jobgen.diagnose.remarks import find_remark
     from jobgen.diagnose.remedies import list_remedies
 
     evidence, files = _gather(paths)
     cause = find_cause(evidence)
-    remedies = () if cause is None else tuple(list_remedies(cause))
-    return Diagnosed(" ".join(map(str, paths)), cause, None, files, remedies)
+    what = " ".join(map(str, paths))
+    if cause is None:
+        return Diagnosed(what, None, None, files, remark=find_remark(evidence))
+    return Diagnosed(what, cause, None, files, tuple(list_remedies(cause)))
 
 
 def _gather(paths: Sequence[Path]) -> tuple[Evidence, int]:

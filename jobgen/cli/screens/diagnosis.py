@@ -37,11 +37,12 @@ def draw_diagnosis(found: Diagnosed, ink: Ink, *, verbose: bool) -> str:
 
 
 def _draw_nothing(found: Diagnosed) -> str:
+    what = f"no failure found in {count(found.files, 'log file')}"
     if found.record is not None:
-        state = str(found.record.state)
-        what = "no failure in its logs" if found.record.ended else "still going; no failure known"
-        return f"{defuse(found.what)}: {state}, {what}\n"
-    return f"{defuse(found.what)}: no failure found in {count(found.files, 'log file')}\n"
+        ended = "no failure found" if found.record.ended else "still going, no failure known"
+        what = f"{found.record.state}, {ended}"
+    remark = f"  {defuse(found.remark)}\n" if found.remark else ""
+    return f"{defuse(found.what)}: {what}\n{remark}"
 
 
 def _draw_head(cause: FailureCause, found: Diagnosed, ink: Ink) -> str:
@@ -93,7 +94,7 @@ def dump_diagnosis(found: Diagnosed) -> dict[str, Any]:
         "failed": cause is not None,
     }
     if cause is None:
-        return {**about, "cause": None}
+        return {**about, "cause": None, "remark": found.remark or None}
     known = get_cause(cause.kind)
     return {
         **about,
