@@ -9,16 +9,11 @@ from jobgen.model.record import JobState, RunRecord
 
 if TYPE_CHECKING:
     from jobgen.app.world import World
-    from jobgen.diagnose import Evidence
     from jobgen.model.record_data import Submission
     from jobgen.transport import Transport
 
 _FAILED = frozenset({JobState.FAILED, JobState.TIMEOUT, JobState.OUT_OF_MEMORY})
 """How jobs end whose logs hold the cause."""
-LARGEST = 16 << 20
-"""Bytes of logs that are read."""
-LEAST, MOST = 2 << 10, 64 << 10
-"""Bytes of each log file that are read, from its end."""
 
 
 def is_unexplained(record: RunRecord) -> bool:
@@ -53,44 +48,16 @@ def _learn(world: World, record: RunRecord) -> RunRecord:
 
 def explain(world: World, transport: Transport, record: RunRecord) -> RunRecord:
     """The record with the cause of its failure, which is kept. Raises Unreachable."""
+    from jobgen.app.log_evidence import gather_run
+    from jobgen.data.secret_rules import mask_tokens
     from jobgen.diagnose import find_cause
 
-    evidence = _gather(transport, record)
+    evidence = gather_run(transport, record)
     if evidence is None:
         return record
     cause = find_cause(evidence)
+    if cause is not None:
+        lines = tuple(map(mask_tokens, cause.lines))
+        cause = cause._replace(text=mask_tokens(cause.text), lines=lines)
     submission: Submission = {**record.submission, "cause": list(cause) if cause else []}
     return world.ledger.update(record.token, submission=submission)
-
-
-def _gather(transport: Transport, record: RunRecord) -> Evidence | None:
-    """What the newest start left; None if it could not be read whole."""
-    from jobgen.diagnose import Evidence, list_ends
-    from jobgen.model.events import read_events
-    from jobgen.transport.files import read_at, read_tail
-
-    first = next(iter(record.failures), None)
-    task = first.task if first and first.task else "0"
-    start = first.start if first and record.elements else record.restarts + 1
-    restart = f"{start - 1}."
-    events = read_tail(transport, f"{record.directory}/state/{task}/events", {}, LARGEST)
-    ranks = int(record.shape.get("nodes", 1)) * int(record.shape.get("ranks_per_node", 1))
-    backlog = max(LEAST, min(MOST, LARGEST // (2 * ranks + 2)))
-    folder = f"{task}/{start - 1}"
-    logs = read_tail(transport, f"{record.directory}/logs/{folder}", {}, LARGEST, backlog=backlog)
-    if (events.exists and events.unread) or (logs.exists and logs.unread):
-        return None
-    name = f"job-{record.job}.out"
-    own = read_at(transport, f"{record.directory}/logs/{name}", -MOST, MOST)
-    tails = {f"{folder}/{chunk.path}": chunk.data for chunk in logs.chunks}
-    tails |= {name: own.data} if own is not None else {}
-    texts = [c.data.decode("utf-8", "replace") for c in events.chunks if c.path.startswith(restart)]
-    rows = read_events("".join(texts))
-    return Evidence(
-        str(record.state),
-        list_ends(rows),
-        {path: data.decode("utf-8", "backslashreplace") for path, data in tails.items()},
-        start,
-        task if record.elements else "",
-        max((event.time for event in rows), default=0.0),
-    )

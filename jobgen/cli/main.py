@@ -25,6 +25,7 @@ VERBS = {
     "lint": (_AT + "lint", "Check job, cluster and sbatch files, offline"),
     "render": (_AT + "render", "Print or write the scripts of a job"),
     "show": (_AT + "show", "Show one job: state, times, files"),
+    "diagnose": (_AT + "diagnose", "Find why a job failed, from a run or any logs"),
     "wait": (_AT + "wait", "Wait for jobs to end; exit with their result"),
     "cancel": (_AT + "cancel", "Cancel jobs"),
     "recover": (_AT + "recover", "Import runs that are missing from the run database"),

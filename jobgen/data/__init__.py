@@ -77,6 +77,10 @@ class HubModel(NamedTuple):
     source: str
 
 
+_LABELS = {"J4": ("Fails", "Fix"), "J5": ("Log", "Fixes")}
+"""What the examples of a code are called, by its hundred."""
+
+
 class Code(NamedTuple):
     """What a code of a message means: ``jobgen explain CODE``."""
 
@@ -89,7 +93,7 @@ class Code(NamedTuple):
     @property
     def examples(self) -> tuple[tuple[str, str], tuple[str, str]]:
         """The two examples with their labels: lines of a file, or what fails and how to fix it."""
-        labels = ("Fails", "Fix") if self.code.startswith("J4") else ("Wrong", "Right")
+        labels = _LABELS.get(self.code[:2], ("Wrong", "Right"))
         return (labels[0], self.wrong), (labels[1], self.right)
 
 
@@ -254,6 +258,7 @@ def codes() -> Mapping[str, Code]:
         for code, entry in table.items():
             if code in found:
                 raise ValueError(f"{code} stands twice in the catalogue of codes")
+            entry.setdefault("right", "\n".join(entry.get("fixes", ())))
             parts = (str(entry[part]).strip("\n") for part in ("title", "why", "wrong", "right"))
             found[code] = Code(code, *parts)
     return dict(sorted(found.items()))

@@ -1,9 +1,10 @@
-"""What a failed job left behind: how its ranks ended, and the ends of their logs."""
+"""What a failed job left behind: how its ranks ended, and what its logs hold."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
+from jobgen.diagnose.log_lines import LogText
 from jobgen.model.events import Event
 from jobgen.named_tuple import NamedTuple
 
@@ -21,23 +22,42 @@ class RankEnd(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What is known of one start of a job."""
+    """What is known of one start of a job; of logs that jobgen did not write, those alone."""
 
-    state: str
-    """The job's state, as Slurm names it."""
+    state: str = ""
+    """The job's state, as Slurm names it; empty if unknown."""
     ends: tuple[RankEnd, ...] = ()
-    tails: Mapping[str, str] = {}
-    """The end of each log file, by its path below ``logs/``."""
+    logs: tuple[LogText, ...] = ()
     start: int = 1
     """The first start is 1."""
     task: str = ""
     ended: float = 0.0
     """When the job ended; 0 if unknown."""
+    finished: tuple[RankEnd, ...] = ()
+    """The ranks that ended with code 0."""
+    world: int = 0
+    """The number of ranks; 0 if unknown."""
+    dumps: tuple[tuple[int, bytes], ...] = ()
+    """Dumps of PyTorch's flight recorder: the rank, and the file."""
 
 
 def list_ends(events: Iterable[Event]) -> tuple[RankEnd, ...]:
     """The ends of ranks and nodes that failed, in order of time. Of ranks that a launcher started
     again, those since their last start."""
+    return tuple(end for end in _list_all(events) if end.code)
+
+
+def list_finished(events: Iterable[Event]) -> tuple[RankEnd, ...]:
+    """The ranks that ended with code 0 since their last start, in order of time."""
+    return tuple(end for end in _list_all(events) if not end.code and end.rank is not None)
+
+
+def count_ranks(events: Iterable[Event]) -> int:
+    """The number of ranks that the job was to have; 0 if none has started."""
+    return max((event.read_number("world") or 0 for event in events), default=0)
+
+
+def _list_all(events: Iterable[Event]) -> list[RankEnd]:
     ends: dict[tuple[str, int | None], RankEnd] = {}
     starts: dict[tuple[str, int | None], int] = {}
     for event in sorted(events, key=lambda event: event.time):
@@ -47,7 +67,7 @@ def list_ends(events: Iterable[Event]) -> tuple[RankEnd, ...]:
             if starts[who] > 1:
                 ends.clear()
         code = event.read_number("code")
-        if event.kind == "exit" and code:
+        if event.kind == "exit" and code is not None:
             signal, why = event.read_number("signal") or 0, event.fields.get("why", "")
             ends[who] = RankEnd(event.time, *who, code, signal, why)
-    return tuple(sorted(ends.values(), key=lambda end: end.time))
+    return sorted(ends.values(), key=lambda end: end.time)

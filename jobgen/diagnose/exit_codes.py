@@ -24,7 +24,7 @@ _KINDS: dict[tuple[int, str], str] = {(1, CauseKind.EXCEPTION): "Python exceptio
 
 
 _TELLING = frozenset(
-    {CauseKind.KILLED, CauseKind.SEGFAULT, CauseKind.ABORT, CauseKind.HOST_MEMORY}
+    {CauseKind.SEGFAULT, CauseKind.ABORT, CauseKind.HOST_MEMORY}
     | {CauseKind.COMMAND_NOT_FOUND, CauseKind.SETUP}
 )
 """Kinds of errors that say what the code means."""

@@ -1,193 +1,146 @@
 """Which rank failed first, and why: its own error goes before that of a rank that lost its peers.
 
-The order is that of the times at which ``rank.sh`` recorded the ends. A rank that was ended by
-SIGTERM, or killed half a minute after another had failed, was ended by its launcher.
+The order is that of the times at which ``rank.sh`` recorded the ends; in logs without a record,
+that of a launcher's own report, then of the lines. A rank that was ended by SIGTERM, or killed half
+a minute after another had failed, was ended by its launcher.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from jobgen.diagnose.evidence import Evidence, RankEnd
-from jobgen.diagnose.log_errors import (
-    NEAR,
-    LogError,
-    find_error,
-    find_own_error,
-    read_last_lines,
-    read_lines,
-)
-from jobgen.follow.sanitize import clean
-from jobgen.follow.source import LogSource, parse_source
-from jobgen.model.cause import CauseKind, Doubt, FailureCause
+from jobgen.diagnose import job_end, waiting
+from jobgen.diagnose.clues import Clue, find_clues
+from jobgen.diagnose.conclusion import conclude
+from jobgen.diagnose.describe import describe_suspect
+from jobgen.diagnose.endings import Ending, list_endings
+from jobgen.diagnose.evidence import Evidence
+from jobgen.diagnose.failure_rules import Level, outranks
+from jobgen.diagnose.log_lines import ProcessLog, read_streams
+from jobgen.diagnose.suspects import Suspect, drop_outranked, list_suspects
+from jobgen.model.cause import Doubt, FailureCause
 from jobgen.named_tuple import NamedTuple
 
-_KILL_WAIT = 15.0
-"""Seconds after the first failure from which a SIGKILL is the launcher's or Slurm's."""
-_ERROR = re.compile(r"error|exception|fail|fatal|invalid|cannot|missing|not found", re.IGNORECASE)
-_TERM, _KILL = 15, 9
-_OOM = re.compile(r"oom[-_]kill|Out Of Memory")
-_UNCAUGHT = 1
-"""Python's exit code after an exception that nothing caught."""
-_LAST = 3
-"""Lines that are shown of a log without an error."""
 _RANKS = 4
-"""Ranks that are named: of which the last line is shown, or which may have hung."""
-_SIGNALLED = {6: CauseKind.ABORT, 9: CauseKind.KILLED, 11: CauseKind.SEGFAULT}
-
-Logs = Mapping[str, Sequence[str]]
+"""Ranks that are named as those that may have hung."""
 
 
-class _Suspect(NamedTuple):
-    """A rank that may have failed first."""
+class Case(NamedTuple):
+    """All that is known of a failed job, read once."""
 
-    end: RankEnd
-    error: LogError | None
-    file: str
-    ended: bool
-    """Whether others ended it: its launcher, or Slurm."""
+    evidence: Evidence
+    streams: Sequence[ProcessLog]
+    seen: Sequence[Clue]
+    endings: Sequence[Ending]
+    suspects: Sequence[Suspect]
 
-    @property
-    def victim(self) -> bool:
-        if self.error is not None and self.error.victim:
-            return True
-        return self.ended and self.error is None
+
+def read_case(evidence: Evidence) -> Case:
+    """The logs of a job, read."""
+    streams = read_streams(evidence.logs)
+    seen = find_clues(streams)
+    endings = list_endings(streams)
+    return Case(evidence, streams, seen, endings, list_suspects(evidence, seen, endings))
 
 
 def find_cause(evidence: Evidence) -> FailureCause | None:
-    """The first failure, by all that is known; None if nothing is."""
-    logs = {path: read_lines(tail) for path, tail in evidence.tails.items()}
-    cause = _judge_ranks(evidence, logs)
-    job = next((path for path in logs if _is_job(path)), "")
-    if evidence.state == "TIMEOUT" and not _failed_before_end(cause, evidence):
-        cause = _describe_limit(logs)
-    elif cause is None or cause.rank is None:
-        cause = _judge_job(cause, job, logs.get(job, ()))
-    if cause is not None:
-        cause = _add_memory(cause, evidence, logs.get(job, ()))
-        return cause._replace(start=evidence.start, task=evidence.task)
-    return None
+    """The first failure, by all that is known; None if nothing shows one."""
+    case = read_case(evidence)
+    ranks = _judge_ranks(case)
+    cause = job_end.judge(case.evidence, case.seen, case.streams, ranks)
+    if cause is None:
+        return None
+    cause = waiting.add_missing(cause, evidence, case.streams, case.suspects)
+    cause = conclude(cause, case.seen, case.suspects, evidence, case.streams)
+    return cause._replace(start=evidence.start, task=evidence.task)
 
 
-def _is_job(path: str) -> bool:
-    source = parse_source(path)
-    return source is not None and source.stream == "job"
-
-
-def _failed_before_end(cause: FailureCause | None, evidence: Evidence) -> bool:
-    """Whether a rank failed well before the time limit ended the job."""
-    if cause is None or not evidence.ended:
-        return False
-    times = [end.time for end in evidence.ends if (end.node, end.rank) == (cause.node, cause.rank)]
-    return cause.signal != _TERM and min(times, default=evidence.ended) < evidence.ended - 60
-
-
-def _judge_ranks(evidence: Evidence, logs: Logs) -> FailureCause | None:
-    suspects = _list_suspects(evidence, logs)
+def _judge_ranks(case: Case) -> FailureCause | None:
+    """The rank that failed first, with what it shows; None if no rank is known to have failed."""
+    suspects = drop_outranked(case.suspects, case.seen) or list(case.suspects)
     if not suspects:
         return None
     own = [each for each in suspects if not each.victim]
+    recorded = bool(case.evidence.ends)
     # a rank that nothing ended itself comes before one that only its log accuses
-    chosen = (own or [each for each in suspects if not each.ended] or suspects)[0]
-    cause = _describe(chosen, logs)
-    alike = [each for each in suspects if each.error and each.error.text == cause.text]
-    cause = cause._replace(alike=max(len(alike) - 1, 0))
+    pool = own or [each for each in suspects if not each.ended] or suspects
+    chosen = pool[0] if recorded else min(pool, key=_weigh)
+    chosen = _prefer_root(chosen, own) if recorded else chosen
+    cause = describe_suspect(_name_rank(chosen, case), case.streams)
+    alike, every = _count_alike(chosen, case)
+    cause = cause._replace(alike=max(alike - 1, 0), all_ranks=every)
     if not own:
         return cause._replace(doubt=Doubt.VICTIM, other=_list_silent(suspects))
-    first = next((each for each in suspects if not each.ended), chosen)
-    if first is not chosen:
-        return cause._replace(doubt=Doubt.LATER, other=f"rank {first.end.rank}")
+    first = next((each for each in case.suspects if not each.ended), chosen)
+    if recorded and first is not chosen and first.victim:
+        return cause._replace(doubt=Doubt.LATER, other=f"rank {first.rank}")
     return cause
 
 
-def _list_silent(suspects: Sequence[_Suspect]) -> str:
+def _weigh(suspect: Suspect) -> tuple[int, bool, bool, float]:
+    """Without a record: what states a cause first, then whom a launcher names, then the order."""
+    seen = suspect.seen
+    level = int(suspect.level) if seen is not None else int(Level.CRASH)
+    time = seen.time if seen is not None and seen.time is not None else 0.0
+    return (level, seen is not None and seen.survived, not suspect.first, time)
+
+
+def _prefer_root(chosen: Suspect, own: Sequence[Suspect]) -> Suspect:
+    """A rank whose error explains the symptom of the one that ended before it."""
+    if chosen.level is not Level.SYMPTOM or chosen.seen is None:
+        return chosen
+    cause = chosen.seen.rule.cause
+    roots = (each for each in own if each.seen and each.level is Level.ROOT)
+    explain = (each for each in roots if each.seen and outranks(each.seen.rule.cause, cause))
+    return next(explain, chosen)
+
+
+def _name_rank(chosen: Suspect, case: Case) -> Suspect:
+    """The rank of an error of which the lines tell none: that which the launcher names first."""
+    if chosen.rank is not None or chosen.victim or case.evidence.ends:
+        return chosen
+    first = next((end for end in case.endings if end.first), None)
+    failed = [end for end in case.endings if end.rank is not None and end.signal != 15]
+    if first is None and len(failed) == 1:
+        first = failed[0]
+    if first is None or first.signal == 15:
+        return chosen
+    return chosen._replace(
+        rank=first.rank, node=chosen.node or first.node, code=first.code, signal=first.signal
+    )
+
+
+_DIGITS = re.compile(r"0x[0-9a-f]+|\d+")
+
+
+def _is_alike(one: Clue, other: Clue) -> bool:
+    """Whether both show the same error, but for numbers."""
+    if one.rule.cause != other.rule.cause:
+        return False
+    return _DIGITS.sub("", one.text) == _DIGITS.sub("", other.text)
+
+
+def _count_alike(chosen: Suspect, case: Case) -> tuple[int, bool]:
+    """How many ranks report the error of ``chosen``, and whether all do; errors of unknown ranks
+    count each."""
+    if chosen.seen is None:
+        return 1, False
+    ended = [clue for clue in case.seen if clue.raised or not clue.survived]
+    alike = [clue for clue in ended if _is_alike(clue, chosen.seen)]
+    ranks = {clue.origin.rank for clue in alike if clue.origin.rank is not None}
+    unknown = sum(clue.origin.rank is None for clue in alike)
+    known = {suspect.rank for suspect in case.suspects if suspect.rank is not None}
+    world = case.evidence.world or len(known)
+    if ranks:
+        return len(ranks), len(ranks) > 1 and len(ranks) >= world
+    others = [s for s in case.suspects if s.seen is not None and not _is_alike(s.seen, chosen.seen)]
+    return unknown, unknown > 1 and not others
+
+
+def _list_silent(suspects: Sequence[Suspect]) -> str:
     """The few ranks that were ended by others and report nothing: those may have hung."""
-    silent = [str(each.end.rank) for each in suspects if each.ended and each.error is None]
+    silent = [str(each.rank) for each in suspects if each.ended and each.seen is None]
     if not 0 < len(silent) <= _RANKS:
         return ""
     return f"rank{'s' if len(silent) > 1 else ''} {', '.join(silent)}"
-
-
-def _list_suspects(evidence: Evidence, logs: Logs) -> list[_Suspect]:
-    suspects = []
-    for end in evidence.ends:
-        file, error = _find_in_rank(end, logs)
-        late = end.time - evidence.ends[0].time > _KILL_WAIT
-        ended = end.signal == _TERM or (end.signal == _KILL and late)
-        # of a rank that others ended, an error counts that ended its log
-        error = None if ended and error and error.below + error.unsure else error
-        suspects.append(_Suspect(end, error, file, ended))
-    return suspects
-
-
-def _find_in_rank(end: RankEnd, logs: Logs) -> tuple[str, LogError | None]:
-    """The error of a rank: in what it wrote to stderr, else in its stdout."""
-    files: dict[str, str] = {}
-    for path in logs:
-        source = parse_source(path)
-        if source and _is_of(source, end):
-            files[source.stream] = path
-    for stream in ("err", "out"):
-        error = find_error(logs[files[stream]], end.signal) if stream in files else None
-        near = error is not None and (error.below <= NEAR or end.code == _UNCAUGHT)
-        if error is not None and near and (stream == "err" or not error.below):
-            return files[stream], error
-    written = [files[name] for name in ("err", "out") if name in files and logs[files[name]]]
-    return (written[0] if written else ""), None
-
-
-def _is_of(source: LogSource, end: RankEnd) -> bool:
-    return end.rank is not None and (source.node, source.rank) == (end.node, end.rank)
-
-
-def _describe(suspect: _Suspect, logs: Logs) -> FailureCause:
-    end, error = suspect.end, suspect.error
-    kind = _SIGNALLED.get(end.signal, CauseKind.EXIT_CODE)
-    if end.code == 127 and not end.signal:
-        kind = CauseKind.COMMAND_NOT_FOUND
-    cause = FailureCause(kind, "", end.node, end.rank, end.code, end.signal, file=suspect.file)
-    if end.why:
-        why = clean(end.why).replace("\n", " ")
-        return cause._replace(kind=CauseKind.SETUP, text=why, lines=(why,))
-    if error is None:
-        lines = read_last_lines(logs.get(suspect.file, ()), _LAST)
-        last = lines[-1].strip() if lines and suspect.file.endswith(".err") else ""
-        # a program that ends itself mostly says why in its last line
-        said = last if kind is CauseKind.EXIT_CODE and _ERROR.search(last) else ""
-        return cause._replace(text=said, lines=lines)
-    kind = kind if end.signal and error.kind is CauseKind.ABORT else error.kind
-    return cause._replace(kind=kind, text=error.text, lines=error.lines, below=error.below)
-
-
-def _judge_job(cause: FailureCause | None, file: str, lines: Sequence[str]) -> FailureCause | None:
-    """What failed before any rank, or around them: jobgen's own lines, then the launcher's."""
-    error = find_own_error(lines, cause.node if cause else "") or find_error(lines)
-    if error is None or (cause is None and error.victim):
-        return cause and cause._replace(file=file, lines=read_last_lines(lines, _LAST))
-    cause = cause or FailureCause(error.kind)
-    return cause._replace(
-        kind=error.kind, text=error.text, lines=error.lines, below=error.below, file=file
-    )
-
-
-def _describe_limit(logs: Logs) -> FailureCause:
-    """The time limit: what each of the first ranks wrote last."""
-    newest: dict[int, str] = {}
-    for path, lines in sorted(logs.items()):
-        source = parse_source(path)
-        if source and source.rank is not None and source.stream == "out" and lines:
-            newest[source.rank] = f"rank {source.rank}: {lines[-1].strip()}"
-    return FailureCause(
-        CauseKind.TIME_LIMIT, lines=tuple(newest[r] for r in sorted(newest)[:_RANKS])
-    )
-
-
-def _add_memory(cause: FailureCause, evidence: Evidence, lines: Sequence[str]) -> FailureCause:
-    """A rank that was killed where Slurm reports that it ran out of memory."""
-    error = find_error([line for line in lines if _OOM.search(line)])
-    reported = error is not None and error.kind is CauseKind.HOST_MEMORY
-    if cause.kind != CauseKind.KILLED or not (reported or evidence.state == "OUT_OF_MEMORY"):
-        return cause
-    text = error.text if error is not None else ""
-    return cause._replace(kind=CauseKind.HOST_MEMORY, text=text)

@@ -53,11 +53,14 @@ def find_tracebacks(lines: Sequence[str]) -> list[Traceback]:
     found: list[Traceback] = []
     at = 0
     while at < len(lines):
-        if not _BEGIN.match(lines[at]):
+        headed = _BEGIN.match(lines[at]) is not None
+        # the end of a log may begin inside a traceback; that of a SyntaxError has no first line
+        if not headed and not _FRAME.match(lines[at]):
             at += 1
             continue
-        follows = bool(found) and _is_chained(lines, found[-1].end, at)
-        traceback = _read_one(lines, at, chained=follows)
+        begin = at if headed else at - 1
+        follows = headed and bool(found) and _is_chained(lines, found[-1].end, at)
+        traceback = _read_one(lines, begin, chained=follows)
         found += [traceback] if traceback.message else []
         at = max(traceback.end, at + 1)
     return found
@@ -80,12 +83,12 @@ def _read_one(lines: Sequence[str], begin: int, *, chained: bool) -> Traceback:
         at += 1
     message = tuple(_read_message(lines, at))
     whole = tuple(tuple(frame) for frame in frames)
-    return Traceback(begin, at + len(message), whole, message, chained)
+    return Traceback(max(begin, 0), at + len(message), whole, message, chained)
 
 
 def _read_message(lines: Sequence[str], at: int) -> Iterator[str]:
     """The exception's line, and the lines of its message up to the next entry of the log."""
-    if at >= len(lines) or not _EXCEPTION.match(lines[at]):
+    if at >= len(lines) or not _EXCEPTION.match(lines[at].removeprefix("ERROR: ")):
         return
     yield lines[at]
     for line in lines[at + 1 : at + LONGEST_MESSAGE]:

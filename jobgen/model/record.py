@@ -203,7 +203,7 @@ class RunRecord(NamedTuple):
         from jobgen.model.cause import FailureCause
 
         values = self.submission.get("cause")
-        return FailureCause(*values[: len(FailureCause._fields)]) if values else None
+        return FailureCause.read(values) if values else None
 
     @property
     def elements(self) -> Mapping[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jobgen.diagnose import Evidence, list_ends
+from jobgen.diagnose import Evidence, LogText, count_ranks, list_ends, list_finished
 from jobgen.model.events import read_events
 
 FAILURES = Path(__file__).parents[1] / "facts" / "failures"
@@ -24,4 +24,12 @@ def read_fact(text: str, state: str) -> Evidence:
         if path.startswith("logs/")
     }
     ended = max((event.time for event in rows), default=0.0)
-    return Evidence(state, list_ends(rows), logs, ended=ended)
+    texts = tuple(LogText(path, text) for path, text in logs.items())
+    return Evidence(
+        state,
+        list_ends(rows),
+        texts,
+        ended=ended,
+        finished=list_finished(rows),
+        world=count_ranks(rows),
+    )

@@ -40,8 +40,7 @@ def test_the_lines_are_few_and_end_with_the_error(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FACTS, ids=lambda path: path.stem)
 def test_a_launchers_noise_is_folded_and_jobgens_own_words_stay(path: Path) -> None:
-    logs = read_fact(path.read_text(), "FAILED").tails
-    for name, text in logs.items():
+    for name, text, _ in read_fact(path.read_text(), "FAILED").logs:
         if name.startswith("job-"):
             shown = drop_noise(text.split("\n"))
             assert not [line for line in shown if "ChildFailedError" in line or "====" in line]

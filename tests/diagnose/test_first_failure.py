@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.diagnose import Evidence, RankEnd, find_cause, list_ends
+from jobgen.diagnose import Evidence, LogText, RankEnd, find_cause, list_ends
 from jobgen.model.cause import CauseKind, Doubt, FailureCause
 from jobgen.model.events import read_events
 
@@ -17,11 +17,11 @@ def cause_of(
     *ends: RankEnd, state: str = "FAILED", ended: float = 0.0, **logs: str
 ) -> FailureCause:
     """The cause by these ends and logs: ``r1`` is the stderr of rank 1, ``job`` the job's log."""
-    tails = {
-        "job-7.out" if name == "job" else f"0/0/n{name[1:]}.{name[1:]}.err": text
+    texts = tuple(
+        LogText("job-7.out" if name == "job" else f"0/0/n{name[1:]}.{name[1:]}.err", text)
         for name, text in logs.items()
-    }
-    cause = find_cause(Evidence(state, tuple(sorted(ends)), tails, ended=ended))
+    )
+    cause = find_cause(Evidence(state, tuple(sorted(ends)), texts, ended=ended))
     assert cause is not None
     return cause
 
@@ -72,13 +72,13 @@ def test_ranks_that_report_nothing_may_have_hung() -> None:
 
 def test_a_kill_at_once_is_the_cause() -> None:
     cause = cause_of(end(1, 2.0, 137, 9), end(0, 3.0), r0=TRACE + LOST)
-    assert (cause.rank, cause.kind, cause.doubt) == (1, CauseKind.KILLED, Doubt.NONE)
+    assert (cause.rank, cause.kind, cause.doubt) == (1, CauseKind.SIGNAL, Doubt.NONE)
 
 
 def test_equal_errors_are_counted() -> None:
     text = f"{TRACE}ImportError: no"
     cause = cause_of(*(end(rank, 2.0 + rank) for rank in range(3)), r0=text, r1=text, r2=text)
-    assert (cause.rank, cause.kind, cause.alike) == (0, CauseKind.IMPORT, 2)
+    assert (cause.rank, cause.kind, cause.alike) == (0, "missing_module", 2)
 
 
 def test_what_failed_before_a_launcher_started_the_ranks_again_does_not_count() -> None:
@@ -105,7 +105,7 @@ def test_what_rank_sh_ended_for_is_the_cause() -> None:
 
 def test_a_job_that_left_nothing_has_no_cause() -> None:
     assert find_cause(Evidence("FAILED")) is None
-    assert find_cause(Evidence("FAILED", (), {"job-7.out": ""})) is None
+    assert find_cause(Evidence("FAILED", (), (LogText("job-7.out", ""),))) is None
 
 
 TEXTS = st.text(alphabet=st.sampled_from('T \n\t\r\x1b[]:E"aW=-'), max_size=60) | st.sampled_from(

@@ -21,6 +21,7 @@ _HUNDREDS = {
     "J2": "what the job asks for and the cluster has; the planner",
     "J3": "lint: programs, environment variables",
     "J4": "SSH, cluster add, doctor, this machine",
+    "J5": "why jobs die: what diagnose finds",
 }
 _FACTS = (
     ("Read by", "owner"),

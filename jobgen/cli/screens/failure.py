@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from jobgen.cli.layout import align, clip, fold
+from jobgen.cli.layout import clip, fold
 from jobgen.cli.output import defuse
 from jobgen.model.cause import CauseKind, Doubt
 from jobgen.shell import split_lines
@@ -18,65 +18,79 @@ if TYPE_CHECKING:
 
 SHOWN, FOLDED = 6, 3
 """Lines of the log on a screen, and rows for the last of them; ``-v`` shows more."""
+RETRIES = {
+    "no": "does not help: the same job will fail again",
+    "yes": "may help: submit it again",
+    "other_nodes": "helps on other nodes: the problem lies in this one",
+}
+"""Whether a retry helps."""
 _SOURCE = re.compile(r"\[/\S+\.\w+:\d+\] ")
 """The line of C++ that gloo and NCCL put before their message."""
-_TITLES: dict[str, str] = {
-    CauseKind.EXCEPTION: "",
-    CauseKind.GPU_MEMORY: "out of GPU memory",
-    CauseKind.HOST_MEMORY: "out of memory on the node",
-    CauseKind.IMPORT: "Python module not found",
-    CauseKind.MISSING_FILE: "file not found",
-    CauseKind.COMMAND_NOT_FOUND: "command not found",
-    CauseKind.SETUP: "",
-    CauseKind.ARGUMENTS: "wrong arguments",
-    CauseKind.CUDA: "CUDA error",
-    CauseKind.NO_GPU: "no usable GPU",
-    CauseKind.NCCL: "NCCL error",
-    CauseKind.PORT: "port in use",
-    CauseKind.DISK: "disk full",
-    CauseKind.PERMISSION: "permission denied",
-    CauseKind.DOWNLOAD: "download failed",
-    CauseKind.RENDEZVOUS: "rendezvous failed",
-    CauseKind.LOST_PEER: "lost the connection to another rank",
-    CauseKind.ABORT: "the program aborted",
-    CauseKind.SEGFAULT: "segmentation fault",
-    CauseKind.KILLED: "killed by SIGKILL, often by the out-of-memory killer",
-    CauseKind.INTERRUPTED: "interrupted by a signal",
-    CauseKind.TIME_LIMIT: "reached the time limit",
-    CauseKind.EXIT_CODE: "the program ended without an error message",
-}
 
 
 def explain_cause(cause: FailureCause) -> str:
     """The error in one line: what kind it is, and the program's own words."""
-    title = _TITLES.get(cause.kind, "")
+    title = _find_title(cause.kind)
     text = _SOURCE.sub("", defuse(cause.text))
     spoken = title.lower() in text.lower() or (text and cause.kind == CauseKind.EXIT_CODE)
     title = "" if spoken else title
     return ": ".join(part for part in (title, text) if part)
 
 
-def draw_cause(cause: FailureCause, record: RunRecord, ink: Ink) -> list[str]:
-    """Why a job failed, and where; then what speaks against it, and how many report the same."""
-    rows = [("why", explain_cause(cause)), ("where", locate_cause(cause, record))]
+_PLAIN = frozenset({CauseKind.EXCEPTION, CauseKind.SETUP})
+"""Causes whose own words say all."""
+
+
+def _find_title(kind: str) -> str:
+    from jobgen.data.causes import causes
+
+    known = causes().get(kind)
+    if known is None or kind in _PLAIN:
+        return ""
+    return known.title if known.title[:2].isupper() else known.title[:1].lower() + known.title[1:]
+
+
+def draw_cause(cause: FailureCause, ink: Ink, *, nodes: str = "") -> list[str]:
+    """Why a job failed, where, and whether a retry helps; ``nodes`` are those of the job.
+
+    The lines that stand wherever a job has failed, each of at most two rows.
+    """
+    sure = f" ({cause.certainty})" if cause.certainty else ""
+    says = defuse(cause.says.partition(": ")[0])
+    why = explain_cause(cause)
+    rows = [("why", f"{why}{sure}"), ("", "" if says in why else says)]
+    rows += [("where", locate_cause(cause) or (f"on {defuse(nodes)}" if nodes else ""))]
     rows += [("", text) for text in doubt_cause(cause)]
-    lines = split_lines(align([row for row in rows if row[1]], indent="  "))
+    rows += [("retry", RETRIES.get(cause.retry, ""))]
+    lines = []
+    for label, text in rows:
+        if text:
+            first, *more = split_lines(fold(text, ink.width - 9))
+            kept = [*more[:1], *(["…"] if more[1:] else [])]
+            lines += [f"  {label:5}  {first}", *(f"         {line}" for line in kept)]
     return [clip(line, ink.width) for line in lines]
 
 
-def locate_cause(cause: FailureCause, record: RunRecord) -> str:
-    """The rank, its node and its exit code; of a job that reached its limit, the nodes."""
+def locate_cause(cause: FailureCause) -> str:
+    """The rank to blame, its node and its exit code; of an error that all ranks report, that."""
     from jobgen.diagnose import describe_exit
 
-    node = defuse(cause.node)
-    if not node or cause.code is None:
-        return defuse(f"on {record.nodes}") if record.nodes else ""
-    end = describe_exit(cause.code, cause.signal, cause.kind)
+    node = f" on {defuse(cause.node)}" if cause.node else ""
+    code = cause.code
+    end = f" ({describe_exit(code, cause.signal, cause.kind)})" if code is not None else ""
+    if cause.all_ranks:
+        first = f", first rank {cause.rank}{node}" if cause.rank is not None else ""
+        return f"all ranks report the same{first}{end}"
     if cause.rank is None:
-        return f"{node}, before its ranks started, failed first: {end}"
+        failed = f"{defuse(cause.node)} failed first, before its ranks started"
+        return f"{failed}{end}" if cause.node and end else node.removeprefix(" ")
+    if cause.doubt == Doubt.VICTIM:
+        return f"reported by rank {cause.rank}{node}{end}"
     if cause.doubt == Doubt.LATER:
-        return f"rank {cause.rank} on {node}, which ended after {defuse(cause.other)}: {end}"
-    return f"rank {cause.rank} on {node} failed first: {end}"
+        return f"rank {cause.rank}{node}, which ended after {defuse(cause.other)}{end}"
+    if cause.kind == CauseKind.COLLECTIVE_TIMEOUT:
+        return f"rank {cause.rank}{node} did not join"
+    return f"rank {cause.rank}{node} failed first{end}"
 
 
 def doubt_cause(cause: FailureCause) -> list[str]:
@@ -87,7 +101,7 @@ def doubt_cause(cause: FailureCause) -> list[str]:
     texts = []
     if cause.doubt == Doubt.LATER:
         texts.append(f"{defuse(cause.other)} only lost its peers.")
-    if cause.alike:
+    if cause.alike and not cause.all_ranks:
         verb = "reports" if cause.alike == 1 else "report"
         texts.append(f"{count(cause.alike, 'more rank')} {verb} the same error.")
     return texts

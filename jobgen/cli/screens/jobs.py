@@ -68,7 +68,7 @@ def _draw_head(record: RunRecord, now: float, ink: Ink, *, verbose: bool) -> lis
     if record.cause is not None and record.ended:
         from jobgen.cli.screens import failure
 
-        lines += failure.draw_cause(record.cause, record, ink)
+        lines += failure.draw_cause(record.cause, ink, nodes=record.nodes)
     else:
         lines += [_indent(draw_info(record), ink)] if draw_info(record) else []
     explained = record.cause is not None and record.ended and not record.elements
@@ -148,8 +148,9 @@ def _next(record: RunRecord) -> list[tuple[str, str]]:
         rows = [("logs", f"jobgen logs {name}")]
         if record.state is JobState.COMPLETED:
             return rows
+        why = [("diagnose", f"jobgen diagnose {name}")] if record.cause is not None else []
         last = _list_last(record)
-        return rows if last[0] == rows[0][0] else [*rows, last]
+        return [*rows, *why] if last[0] == rows[0][0] else [*rows, *why, last]
     return [("follow", f"jobgen logs {name} -f"), ("cancel", f"jobgen cancel {name}")]
 
 
@@ -197,8 +198,10 @@ def draw_ended(record: RunRecord, ink: Ink) -> str:
     from jobgen.cli.screens import failure
 
     error = failure.draw_error(record.cause, record, ink)
-    head = "\n".join([line, *failure.draw_cause(record.cause, record, ink)])
-    return "\n".join([head, *([f"\n{error}"] if error else []), f"  {label}  {command}\n"])
+    head = "\n".join([line, *failure.draw_cause(record.cause, ink, nodes=record.nodes)])
+    rows = [("diagnose", f"jobgen diagnose {defuse(record.alias)}"), (label, command)]
+    last = align(rows, indent="  ")
+    return "\n".join([head, *([f"\n{error}"] if error else []), last])
 
 
 def draw_cancelled(records: Sequence[RunRecord], ink: Ink, *, signal: str) -> str:

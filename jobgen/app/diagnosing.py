@@ -1,0 +1,115 @@
+"""``diagnose``: the cause of a failure, from a run or from any logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jobgen.errors import Missing
+from jobgen.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jobgen.app.world import World
+    from jobgen.diagnose import Evidence
+    from jobgen.diagnose.remedies import Remedy
+    from jobgen.model.cause import FailureCause
+    from jobgen.model.record import RunRecord
+    from jobgen.transport import Transport
+
+
+class Diagnosed(NamedTuple):
+    """What was found out."""
+
+    what: str
+    """The name of the run, or the paths."""
+    cause: FailureCause | None
+    """None if nothing shows a failure."""
+    record: RunRecord | None = None
+    files: int = 0
+    """How many log files were read; 0 for a run."""
+    remedies: tuple[Remedy, ...] = ()
+    """What to do, cheapest first."""
+    remark: str = ""
+    """Of a job that did not fail, the one thing worth a look."""
+
+
+def diagnose(world: World, words: Sequence[str]) -> Diagnosed:
+    """The first failure of a run, or of what these files and folders hold.
+
+    A path that exists counts before a run of that name. Raises Missing, Unreachable, JobgenError.
+    """
+    paths = [Path(word) for word in words]
+    missing = [str(path) for path in paths if not path.exists()]
+    if not missing:
+        return _diagnose_paths(paths)
+    if len(words) > 1 or "/" in missing[0]:
+        raise Missing(f"no such file or folder: {missing[0]}", hint="list your runs: jobgen ls")
+    return _diagnose_run(world, words[0])
+
+
+def _diagnose_run(world: World, ref: str) -> Diagnosed:
+    from jobgen.app.checked_fixes import check_fixes
+    from jobgen.app.failures import explain
+    from jobgen.app.jobs import observe
+    from jobgen.diagnose.remedies import list_remedies
+
+    record = world.ledger.get(ref)
+    with world.connect(record.site.login) as transport:
+        (record,) = observe(world, transport, (record,))
+        record = explain(world, transport, record) if record.ended else record
+        remark = _remark(transport, record) if record.ended and record.cause is None else ""
+    if record.cause is None:
+        return Diagnosed(record.alias, None, record, remark=remark)
+    remedies = list_remedies(record.cause, record.alias, record.site.cluster)
+    checked = tuple(check_fixes(world, record, remedies))
+    return Diagnosed(record.alias, record.cause, record, 0, checked)
+
+
+def _remark(transport: Transport, record: RunRecord) -> str:
+    """What the monitors of a run saw, else what its logs show."""
+    from jobgen.app.log_evidence import gather_run
+    from jobgen.app.monitor_reports import recall
+    from jobgen.diagnose.remarks import find_remark
+
+    watched = recall(record)
+    if watched is not None and watched.remarks:
+        return watched.remarks[0].text
+    evidence = gather_run(transport, record)
+    return find_remark(evidence) if evidence is not None else ""
+
+
+def _diagnose_paths(paths: Sequence[Path]) -> Diagnosed:
+    from jobgen.diagnose import find_cause
+    from jobgen.diagnose.remarks import find_remark
+    from jobgen.diagnose.remedies import list_remedies
+
+    evidence, files = _gather(paths)
+    cause = find_cause(evidence)
+    what = " ".join(map(str, paths))
+    if cause is None:
+        return Diagnosed(what, None, None, files, remark=find_remark(evidence))
+    return Diagnosed(what, cause, None, files, tuple(list_remedies(cause)))
+
+
+def _gather(paths: Sequence[Path]) -> tuple[Evidence, int]:
+    """The evidence of all paths; of one folder alone, with the record that it may hold."""
+    from jobgen.app.log_evidence import gather_file, gather_folder
+    from jobgen.diagnose.folders import build_evidence
+    from jobgen.transport.this_machine import LocalTransport
+
+    with LocalTransport() as transport:
+        if len(paths) == 1 and paths[0].is_dir():
+            return gather_folder(transport, str(paths[0].resolve()))
+        texts, files = [], 0
+        for path in paths:
+            whole = str(path.resolve())
+            if path.is_dir():
+                evidence, count = gather_folder(transport, whole)
+                texts += [text._replace(path=f"{path}/{text.path}") for text in evidence.logs]
+                files += count
+            else:
+                texts += [text._replace(path=str(path)) for text in gather_file(transport, whole)]
+                files += 1
+        return build_evidence(texts), files

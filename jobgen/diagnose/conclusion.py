@@ -1,0 +1,136 @@
+"""How sure a cause is, whether a retry helps, what only followed from it, and what it was not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from jobgen.diagnose.clues import Clue
+from jobgen.diagnose.evidence import Evidence
+from jobgen.diagnose.failure_rules import Level, get_cause
+from jobgen.diagnose.log_lines import ProcessLog
+from jobgen.diagnose.suspects import TERM, Suspect
+from jobgen.model.cause import CauseKind, Certainty, Doubt, FailureCause
+from jobgen.wording import count
+
+_ONE_NODE = frozenset(
+    {"missing_module", "missing_file", "shared_library", "command_not_found", "permission"}
+    | {"shared_memory"}
+    | {"setup", "cuda_version", "no_gpu", "interface", "host_name", "disk_full", "file_system"}
+    | {"container_image", "container_mount", "container_runtime", "locked_memory", "open_files"}
+)
+"""Causes that lie in a node where one node alone reports them."""
+_WHOLE_JOB = frozenset(
+    {"duplicate_gpu", "nccl_version", "batch_size", "parallel_size", "site_request"}
+    | {"container_image", "collective_mismatch"}
+)
+"""Causes that lie in the job, not in the rank that reports them first."""
+_LOCAL = re.compile(r"'?/(?:tmp|local\w*|dev/shm|var|raid|nvme\w*|scratch/local)\b")
+"""Folders that are usually a node's own."""
+_UNSURE = frozenset({Level.SYMPTOM, Level.HANG})
+
+
+def conclude(
+    cause: FailureCause,
+    seen: Sequence[Clue],
+    suspects: Sequence[Suspect],
+    evidence: Evidence,
+    streams: Iterable[ProcessLog],
+) -> FailureCause:
+    """The cause with its certainty, its chance in another try, and what else was seen."""
+    if cause.kind in _WHOLE_JOB:
+        cause = cause._replace(rank=None, node="", code=None, signal=0)
+    return cause._replace(
+        certainty=_judge_certainty(cause, seen),
+        retry=_judge_retry(cause, suspects, evidence, started=has_started(streams)),
+        consequences=_list_consequences(cause, suspects),
+        ruled_out=_rule_out(cause, seen, evidence),
+    )
+
+
+_PROGRESS = re.compile(
+    r"\b(?:step|iter|iteration|epoch)\b\W{0,3}\d|\bloss\b\W{1,3}\d|\d+%\|[^|]*\| *[1-9]"
+    r"|\bit/s\b|s/it\b",
+    re.IGNORECASE,
+)
+
+
+def has_started(streams: Iterable[ProcessLog]) -> bool:
+    """Whether some line looks like a step of a training."""
+    return any(_PROGRESS.search(line.text) for stream in streams for line in stream.lines)
+
+
+def _judge_certainty(cause: FailureCause, seen: Iterable[Clue]) -> Certainty:
+    if cause.kind in (CauseKind.LOST_PEER, CauseKind.EXIT_CODE):
+        return Certainty.UNCLEAR
+    level = next((each.level for each in seen if each.text == cause.text), Level.ROOT)
+    vague = level in _UNSURE or cause.kind in (CauseKind.SIGNAL, CauseKind.COLLECTIVE_TIMEOUT)
+    if vague or cause.doubt == Doubt.VICTIM or not cause.text:
+        known = cause.kind in (CauseKind.EARLY_EXIT, CauseKind.TIME_LIMIT, CauseKind.NODE_FAILURE)
+        return Certainty.SURE if known else Certainty.LIKELY
+    return Certainty.SURE
+
+
+def _judge_retry(
+    cause: FailureCause, suspects: Sequence[Suspect], evidence: Evidence, *, started: bool
+) -> str:
+    """``started``: whether the training had made a step."""
+    if cause.retry:
+        return cause.retry
+    if cause.kind == "network_fault" and not started:
+        return "no"  # it never worked: the settings do not fit the fabric
+    usual = get_cause(cause.kind).retry
+    if cause.kind not in _ONE_NODE or usual != "no" or cause.all_ranks:
+        return usual
+    if cause.kind == "disk_full" and _LOCAL.search(" ".join((cause.text, *cause.lines))):
+        return "other_nodes"
+    return "other_nodes" if _is_one_node(cause, suspects, evidence) else "no"
+
+
+def _is_one_node(cause: FailureCause, suspects: Sequence[Suspect], evidence: Evidence) -> bool:
+    """Whether all ranks of one node report it, and none of another node."""
+    ranks = {(each.node, each.rank) for each in suspects}
+    ranks |= {(end.node, end.rank) for end in (*evidence.ends, *evidence.finished)}
+    alike = {
+        (each.node, each.rank)
+        for each in suspects
+        if each.seen is not None and each.seen.rule.cause == cause.kind
+    } | {(end.node, end.rank) for end in evidence.ends if end.why and cause.kind == "setup"}
+    alike |= {(cause.node, cause.rank)}
+    nodes = {node for node, _ in alike if node}
+    if len(nodes) != 1 or len({node for node, _ in ranks if node}) < 2:
+        return False
+    beside = {who for who in ranks - alike if who[0] in nodes and who[1] is not None}
+    return not beside or _LOCAL.search(" ".join((cause.text, *cause.lines))) is not None
+
+
+def _list_consequences(cause: FailureCause, suspects: Sequence[Suspect]) -> tuple[str, ...]:
+    others = [each for each in suspects if (each.rank, each.node) != (cause.rank, cause.node)]
+    lost = [s for s in others if s.seen is not None and s.seen.rule.cause == CauseKind.LOST_PEER]
+    hung = [s for s in others if s.seen is not None and s.level is Level.HANG]
+    ended = [s for s in others if s.seen is None and (s.ended or s.signal == TERM)]
+    rows = (
+        (lost, "lost the connection to it"),
+        (hung, "waited for it until a timeout"),
+        (ended, "ended by the launcher or by Slurm"),
+    )
+    return tuple(f"{_count(group)} {what}" for group, what in rows if group)
+
+
+def _count(group: Sequence[Suspect]) -> str:
+    ranks = {each.rank for each in group if each.rank is not None}
+    return count(len(ranks), "rank") if ranks else count(len(group), "error")
+
+
+def _rule_out(cause: FailureCause, seen: Sequence[Clue], evidence: Evidence) -> tuple[str, ...]:
+    """What a person would suspect next, where the evidence speaks against it."""
+    causes = {each.rule.cause for each in seen}
+    known: list[str] = []
+    if evidence.state and cause.kind != CauseKind.HOST_MEMORY and "host_memory" not in causes:
+        known += ["host memory (Slurm reports no out-of-memory event)"]
+    if evidence.state and evidence.state != "TIMEOUT" and "time_limit" not in causes:
+        known += ["the time limit"]
+    waited = cause.kind in (CauseKind.LOST_PEER, CauseKind.COLLECTIVE_TIMEOUT)
+    if waited and "gpu_fault" not in causes:
+        known += ["a GPU fault (no Xid or ECC error in the logs)"]
+    return tuple(known)

@@ -1,0 +1,88 @@
+"""Any folder of logs → the evidence: a run directory of jobgen with its record, or others' logs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from jobgen.diagnose.evidence import Evidence, count_ranks, list_ends, list_finished
+from jobgen.diagnose.log_lines import LogText
+from jobgen.model.events import read_events
+
+_EVENTS = re.compile(r"(?:.*/)?state/(?P<task>\d+)/events/(?P<restart>\d+)\.[^/]+")
+_LOGS = re.compile(r"(?:.*/)?logs/(?P<task>\d+)/(?P<restart>\d+)/[^/]+")
+_RUN = re.compile(r"(?:.*/)?(?:state|bundle|submit)/|(?:.*/)?(?:MANIFEST\.sha256|TOKEN|run\.json)$")
+"""Files of a run directory that are no logs."""
+_NOT_LOGS = re.compile(
+    r"\.(?:py|pyc|json|ya?ml|toml|md|sh|sbatch|csv|pt|pth|bin|safetensors|png|svg|html|gz|zip|tar|so"
+    r"|pkl|npz?|lock|cfg|ini)$|(?:^|/)\.",
+    re.IGNORECASE,
+)
+_JOB_STATE = re.compile(r"\bJobState=([A-Z_]+)\b")
+_SACCT = re.compile(r"^\d+(?:_\d+)?\|[^|\n]*\|([A-Z_]+)(?: by \d+)?\|", re.MULTILINE)
+_SACCT_COLUMNS = re.compile(
+    r"^\d+(?:_\d+)? .*?\s(COMPLETED|FAILED|TIMEOUT|CANCELLED|PREEMPTED|NODE_FAIL|OUT_OF_MEMORY)\b",
+    re.MULTILINE,
+)
+_SCHEDULER = re.compile(
+    r"(?:^|/)(?:scheduler|sacct|scontrol|squeue|slurm_job)[^/]*\.(?:json|txt|out)$"
+)
+
+
+def is_log(path: str) -> bool:
+    """Whether a file, by its name, may be a log."""
+    return not (_NOT_LOGS.search(path) or _RUN.match(path)) or is_fact(path)
+
+
+def is_fact(path: str) -> bool:
+    """Whether a file, by its name, tells what the scheduler or the event record knows."""
+    return bool(_EVENTS.fullmatch(path) or _SCHEDULER.search(path))
+
+
+def build_evidence(texts: Iterable[LogText], state: str = "") -> Evidence:
+    """The evidence that these files hold; of a run that started again, that of its newest start."""
+    pieces = list(texts)
+    task, restart = _find_newest([piece.path for piece in pieces])
+    events, logs, scheduler = [], [], []
+    for piece in pieces:
+        if match := _EVENTS.fullmatch(piece.path):
+            events += [piece.text] if _is_of(match, task, restart) else []
+        elif _SCHEDULER.search(piece.path):
+            scheduler.append(piece.text)
+        elif (match := _LOGS.fullmatch(piece.path)) is None or _is_of(match, task, restart):
+            logs.append(piece)
+    rows = read_events("".join(events))
+    return Evidence(
+        state or _read_state(scheduler),
+        list_ends(rows),
+        tuple(logs),
+        restart + 1,
+        "" if task == 0 else str(task),
+        max((event.time for event in rows), default=0.0),
+        list_finished(rows),
+        count_ranks(rows),
+    )
+
+
+def _find_newest(paths: Sequence[str]) -> tuple[int, int]:
+    """The element and the start that are read: the first element's newest start."""
+    starts: dict[int, int] = {}
+    for path in paths:
+        if match := _EVENTS.fullmatch(path) or _LOGS.fullmatch(path):
+            task, restart = int(match["task"]), int(match["restart"])
+            starts[task] = max(starts.get(task, 0), restart)
+    task = min(starts, default=0)
+    return task, starts.get(task, 0)
+
+
+def _is_of(match: re.Match[str], task: int, restart: int) -> bool:
+    return (int(match["task"]), int(match["restart"])) == (task, restart)
+
+
+def _read_state(texts: Iterable[str]) -> str:
+    """The job's state in what scontrol or sacct printed; the last of several."""
+    for text in texts:
+        for pattern in (_SACCT, _SACCT_COLUMNS, _JOB_STATE):
+            if states := pattern.findall(text.replace("\\n", "\n")):
+                return str(states[0])
+    return ""

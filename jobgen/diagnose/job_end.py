@@ -1,0 +1,149 @@
+"""What ended a job around its ranks: Slurm, its launcher, or jobgen's own scripts before them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from jobgen.diagnose.clues import MOST_LINES, Clue, limit
+from jobgen.diagnose.describe import describe_clue, read_last
+from jobgen.diagnose.evidence import Evidence
+from jobgen.diagnose.failure_rules import Level, match_line, outranks
+from jobgen.diagnose.log_lines import ProcessLog
+from jobgen.diagnose.suspects import TERM
+from jobgen.model.cause import CauseKind, Doubt, FailureCause
+
+_STATES: Mapping[str, CauseKind] = {
+    "TIMEOUT": CauseKind.TIME_LIMIT,
+    "DEADLINE": CauseKind.TIME_LIMIT,
+    "PREEMPTED": CauseKind.PREEMPTED,
+    "NODE_FAIL": CauseKind.NODE_FAILURE,
+    "BOOT_FAIL": CauseKind.NODE_FAILURE,
+    "CANCELLED": CauseKind.CANCELLED,
+    "OUT_OF_MEMORY": CauseKind.HOST_MEMORY,
+}
+_FORCED = frozenset(
+    {CauseKind.TIME_LIMIT, CauseKind.PREEMPTED, CauseKind.NODE_FAILURE, CauseKind.CANCELLED}
+)
+_EARLIER = 60.0
+"""Seconds before the end of a job in which what its ranks report may follow from that end."""
+_OWN = re.compile(r"jobgen: (?P<who>[\w.-]+|rank \S+ on [\w.-]+): (?P<text>.*)")
+_SETUP = re.compile(r"setup failed: ")
+_SUMMARY = re.compile(r" failed first, with exit code \d+$")
+"""What the batch script concludes from the ends of the ranks."""
+_RANKS = 4
+
+
+def judge(
+    evidence: Evidence,
+    seen: Sequence[Clue],
+    streams: Sequence[ProcessLog],
+    ranks: FailureCause | None,
+) -> FailureCause | None:
+    """The cause, once what is known of the whole job is added to that of its ranks."""
+    end = _find_end(evidence, seen)
+    if end is not None and not _failed_before(end, ranks, evidence, seen):
+        return _describe_end(end, streams)
+    if evidence.ends and (ranks is None or ranks.rank is None):
+        ranks = _judge_job(ranks, seen, streams)
+    elif ranks is None or (not evidence.ends and (not ranks.text or ranks.doubt == Doubt.VICTIM)):
+        ranks = _find_own_error(streams, "") or ranks
+    return _add_node_error(ranks, evidence, seen) if ranks is not None else None
+
+
+def _find_end(evidence: Evidence, seen: Sequence[Clue]) -> FailureCause | None:
+    """How Slurm ended the job, by its state or by what it wrote."""
+    written = next((each for each in reversed(seen) if each.level is Level.END), None)
+    kind = _STATES.get(evidence.state)
+    if kind in _FORCED:
+        same = written is not None and written.rule.cause == kind
+        return describe_clue(written) if written and same else FailureCause(kind)
+    if written is not None and not evidence.ends and not evidence.state:
+        return describe_clue(written)
+    return None
+
+
+def _failed_before(
+    end: FailureCause,
+    ranks: FailureCause | None,
+    evidence: Evidence,
+    seen: Sequence[Clue],
+) -> bool:
+    """Whether a rank failed well before Slurm ended the job."""
+    if ranks is None or ranks.doubt == Doubt.VICTIM:
+        return False
+    if evidence.ends:
+        who = [e.time for e in evidence.ends if (e.node, e.rank) == (ranks.node, ranks.rank)]
+        return ranks.signal != TERM and min(who, default=evidence.ended) < evidence.ended - _EARLIER
+    if outranks(end.kind, ranks.kind):
+        return False
+    if end.kind == CauseKind.NODE_FAILURE:
+        return ranks.kind in ("gpu_fault", "host_memory")
+    # the lines of Slurm stand in the order of time in its own file
+    place = next((each.order for each in seen if each.text == end.text), None)
+    root = next((each for each in seen if each.text == ranks.text and each.path == end.file), None)
+    return place is None or root is None or root.order < place
+
+
+def _describe_end(end: FailureCause, streams: Sequence[ProcessLog]) -> FailureCause:
+    """How Slurm ended the job, with what each of the first ranks wrote last."""
+    newest: dict[int, str] = {}
+    for stream in streams:
+        if stream.origin.rank is not None and not stream.path.endswith(".err"):
+            last = read_last(stream, 1)
+            if last:
+                newest[stream.origin.rank] = f"rank {stream.origin.rank}: {last[0].strip()}"
+    lines = tuple(newest[rank] for rank in sorted(newest)[:_RANKS])
+    forced = end.kind in (CauseKind.TIME_LIMIT, CauseKind.PREEMPTED)
+    return end._replace(lines=lines or end.lines, node="" if forced else end.node)
+
+
+def _judge_job(
+    cause: FailureCause | None, seen: Sequence[Clue], streams: Sequence[ProcessLog]
+) -> FailureCause | None:
+    """What failed before any rank, or around them: jobgen's own lines, then the launcher's."""
+    job = [stream for stream in streams if not stream.known]
+    own = _find_own_error(job, cause.node if cause else "")
+    job_lines = (each for each in seen if not each.known and not each.survived)
+    rows = [each for each in job_lines if each.level < Level.END]
+    shown = min(rows, key=lambda each: (each.level, not each.raised, each.below), default=None)
+    if own is None and (shown is None or (cause is None and shown.level >= Level.HANG)):
+        file = job[0].path if job else ""
+        return cause and cause._replace(file=file, lines=read_last(job[0]) if job else ())
+    if own is not None:
+        end = cause or FailureCause(own.kind)
+        return own._replace(node=end.node or own.node, code=end.code, signal=end.signal)
+    return describe_clue(shown, cause) if shown is not None else cause
+
+
+def _find_own_error(streams: Sequence[ProcessLog], node: str) -> FailureCause | None:
+    """The first failure that jobgen's own scripts report in the job's log: a line of setup, a
+    missing launcher, a secret that is not there."""
+    for stream in streams:
+        texts = [line.text for line in stream.lines]
+        for at, line in enumerate(stream.lines):
+            own = _OWN.match(line.text)
+            if own is None or _SUMMARY.search(line.text) or (node and node not in own["who"]):
+                continue
+            before = [text for text in texts[max(0, at - 3) : at] if text.strip()]
+            rules = (match_line(text) for text in (line.text, *reversed(before)))
+            setup = _SETUP.match(own["text"])
+            kind = next((rule.cause for rule in rules if rule and not setup), CauseKind.SETUP)
+            lines, below = limit((*before, line.text))[-MOST_LINES:], len(texts) - at - 1
+            who = own["who"] if " " not in own["who"] else ""
+            return FailureCause(
+                kind, own["text"], who, file=stream.path, lines=lines, below=below, line=line.number
+            )
+    return None
+
+
+def _add_node_error(cause: FailureCause, evidence: Evidence, seen: Sequence[Clue]) -> FailureCause:
+    """What the node or Slurm reports, where the rank's own end follows from it."""
+    for each in seen:
+        fits = not cause.node or not each.origin.node or cause.node == each.origin.node
+        around = each.rule.scope != "rank" and (not each.known or each.origin.rank == cause.rank)
+        if around and fits and each.level <= Level.CRASH and outranks(each.rule.cause, cause.kind):
+            return describe_clue(each, cause)
+    if evidence.state == "OUT_OF_MEMORY" and outranks(CauseKind.HOST_MEMORY, cause.kind):
+        return cause._replace(kind=CauseKind.HOST_MEMORY, text="")
+    return cause

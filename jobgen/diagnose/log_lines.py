@@ -1,0 +1,133 @@
+"""The logs of a job → the lines of each process, apart from each other and from its launcher's.
+
+One file may hold the lines of all ranks, with or without a prefix that tells them apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from jobgen.diagnose.origins import (
+    Origin,
+    choose_prefixes,
+    merge,
+    read_file_origins,
+    split_prefix,
+)
+from jobgen.follow.sanitize import clean
+from jobgen.follow.timestamps import count_days
+from jobgen.named_tuple import NamedTuple
+
+LONGEST = 600
+"""Characters of a line that are kept."""
+
+
+class LogText(NamedTuple):
+    """A piece of one log file."""
+
+    path: str
+    text: str
+    first: int = 1
+    """The number of its first line in the file; 0 if unknown."""
+
+
+class LogLine(NamedTuple):
+    """One line, without what stood before it."""
+
+    text: str
+    number: int
+    """In its file, from 1; 0 if unknown."""
+    order: int
+    """Its place among all lines of all pieces of its file."""
+    time: float | None = None
+    """When it, or the last line before it that states a time, was written: seconds in a year."""
+
+
+class ProcessLog(NamedTuple):
+    """The lines of one process in one file; or of several, where nothing tells them apart."""
+
+    path: str
+    origin: Origin
+    lines: tuple[LogLine, ...]
+
+    @property
+    def known(self) -> bool:
+        """Whether one rank wrote it."""
+        return self.origin.rank is not None
+
+
+def read_streams(texts: Iterable[LogText]) -> list[ProcessLog]:
+    """All lines, by file and process, in their order."""
+    pieces: dict[str, list[LogText]] = {}
+    for piece in texts:
+        pieces.setdefault(piece.path, []).append(piece)
+    origins = read_file_origins(sorted(pieces))
+    return [
+        stream
+        for path in sorted(pieces)
+        for stream in _split_file(path, pieces[path], origins[path])
+    ]
+
+
+def _split_file(path: str, pieces: Sequence[LogText], origin: Origin) -> list[ProcessLog]:
+    lines = [line for piece in pieces for line in _read_piece(piece)]
+    prefixes = choose_prefixes([text for text, _ in lines], known=origin.rank is not None)
+    streams: dict[Origin, list[LogLine]] = {}
+    times: dict[Origin, float] = {}
+    for order, (text, number) in enumerate(lines):
+        written, rest = split_prefix(text, prefixes)
+        who = merge(origin, written)
+        if (time := _read_time(rest)) is not None:
+            times[who] = time
+        line = LogLine(rest[:LONGEST], number, order, times.get(who))
+        streams.setdefault(who, []).append(line)
+    return [ProcessLog(path, who, tuple(rows)) for who, rows in streams.items()]
+
+
+def _read_piece(piece: LogText) -> list[tuple[str, int]]:
+    """The lines as people read them: no control characters, the last state of progress bars."""
+    texts = [line.rstrip("\r").rpartition("\r")[2] for line in clean_text(piece.text).split("\n")]
+    if texts and not texts[-1]:
+        texts.pop()
+    return [
+        (part, piece.first + at if piece.first else 0)
+        for at, text in enumerate(texts)
+        for part in _split_bar(text)
+    ]
+
+
+_BAR = re.compile(r"(?<=[\])s%|])(?=(?:\[rank\d+\]: ?)?Traceback \(most recent call last\):)")
+
+
+def _split_bar(text: str) -> list[str]:
+    """A progress bar and the traceback that was written behind it, without a line break."""
+    if "Traceback (most" not in text:
+        return [text]
+    bar = _BAR.search(text)
+    return [text[: bar.start()], text[bar.start() :]] if bar else [text]
+
+
+_TIME = re.compile(
+    r"(?:\[?\w{1,12}\]?:? ?)??\W{0,2}"
+    r"(?:\d{4}[-/](?P<m>\d\d)[-/](?P<d>\d\d)[T _]|[IWEF](?P<gm>\d\d)(?P<gd>\d\d) )"
+    r"(?P<clock>\d\d:\d\d:\d\d)(?:[.,](?P<part>\d{1,9}))?"
+)
+
+
+def _read_time(text: str) -> float | None:
+    """The seconds of the year that a line begins with: glog states no year."""
+    match = _TIME.match(text)
+    if match is None:
+        return None
+    days = count_days(2024, int(match["m"] or match["gm"]), int(match["d"] or match["gd"]))
+    hours, minutes, seconds = map(int, match["clock"].split(":"))
+    part = float(f"0.{match['part']}") if match["part"] else 0.0
+    start = count_days(2024, 1, 1) or 0
+    day = (days or start) - start
+    return day * 86_400 + hours * 3600 + minutes * 60 + seconds + part
+
+
+def clean_text(text: str) -> str:
+    """The text without escape sequences; carriage returns stay."""
+    return "\r".join(clean(part) for part in text.split("\r"))

@@ -1,0 +1,68 @@
+"""A diagnosis of files, folders and large logs, as the command line asks for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobgen.app.diagnosing import diagnose
+from jobgen.app.world import World
+from jobgen.errors import Missing
+
+TRACE = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n    go()\n'
+STEPS = "".join(f"step {n} loss 1.0\n" for n in range(60_000))
+
+
+@pytest.fixture
+def world() -> World:
+    return World.here()
+
+
+def test_one_log_file_is_enough(world: World, tmp_path: Path) -> None:
+    log = tmp_path / "slurm-7.out"
+    log.write_text(f"{TRACE}KeyError: 'labels'\nsrun: error: n2: task 3: Exited with exit code 1\n")
+    found = diagnose(world, [str(log)])
+    assert found.cause is not None
+    assert (found.cause.kind, found.cause.rank, found.cause.line) == ("exception", 3, 4)
+    assert found.files == 1
+
+
+def test_an_error_in_the_middle_of_a_large_log_is_found_with_its_line(
+    world: World, tmp_path: Path
+) -> None:
+    log = tmp_path / "slurm-7.out"
+    error = f"{TRACE}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\n"
+    lost = "".join(f"frame #{n}: c10::Error::Error\n" for n in range(9000))
+    log.write_text(STEPS + error + lost + "srun: error: n2: task 0: Exited with exit code 1\n")
+    found = diagnose(world, [str(log)])
+    assert found.cause is not None
+    assert found.cause.kind == "gpu_memory"
+    assert found.cause.line == 60_004
+
+
+def test_a_folder_of_ranks_names_the_rank_whose_own_error_it_is(
+    world: World, tmp_path: Path
+) -> None:
+    lost = f"{TRACE}RuntimeError: Connection closed by peer [10.0.0.2]:4711\n"
+    for rank in range(4):
+        own = f"{TRACE}ValueError: bad record\n" if rank == 2 else lost
+        (tmp_path / f"rank_{rank}.log").write_text(f"step 1\n{own}")
+    (tmp_path / "train.py").write_text("raise KeyError\n")
+    found = diagnose(world, [str(tmp_path)])
+    assert found.cause is not None
+    assert (found.cause.kind, found.cause.rank) == ("exception", 2)
+    assert found.cause.consequences == ("3 ranks lost the connection to it",)
+    assert found.files == 4
+
+
+def test_logs_without_a_failure_give_none(world: World, tmp_path: Path) -> None:
+    (tmp_path / "train.log").write_text("error rate 0.3\nstep 2 loss 1.0\ndone\n")
+    assert diagnose(world, [str(tmp_path)]).cause is None
+
+
+def test_what_is_neither_a_run_nor_a_path_is_said(world: World, tmp_path: Path) -> None:
+    with pytest.raises(Missing, match="no such file or folder"):
+        diagnose(world, [str(tmp_path / "gone" / "log")])
+    with pytest.raises(Missing):
+        diagnose(world, ["nothing-of-that-name"])

@@ -1,0 +1,18 @@
+"""The causes of recorded failures are found, as often as the documentation says."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.zoo.judge import ZOO, compute_shares, judge_all
+
+LEAST = {"cause": 0.95, "rank": 0.95, "retry": 0.95, "healthy": 1.0}
+
+
+@pytest.mark.parametrize("name", ["recorded"])
+def test_cause_rank_and_retry_of_recorded_failures_are_found(name: str) -> None:
+    rows = judge_all(ZOO / name)
+    assert rows
+    missed = [row.describe() for row in rows if not (row.cause and row.rank and row.retry)]
+    shares = compute_shares(rows)
+    assert {k for k, share in shares.items() if share < LEAST[k]} == set(), "\n".join(missed)
