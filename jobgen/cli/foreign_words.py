@@ -20,7 +20,7 @@ _ALIKE: Mapping[str, Sequence[str]] = {
     ),
     "use `jobgen logs ID -f`": ("tail", "follow", "watch", "attach", "log", "output", "stream"),
     "use `jobgen logs ID --stderr`, or `jobgen show ID` for the cause": (
-        *("errors", "diagnose", "why", "debug"),
+        *("errors", "why", "debug"),
     ),
     "use `jobgen lint`": ("validate", "check", "verify", "test"),
     "use `jobgen plan`": ("estimate", "preview", "dry-run", "dryrun", "diff", "what-if"),

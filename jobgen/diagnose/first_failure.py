@@ -46,6 +46,8 @@ def read_case(evidence: Evidence) -> Case:
 
 def find_cause(evidence: Evidence) -> FailureCause | None:
     """The first failure, by all that is known; None if nothing shows one."""
+    if evidence.state == "COMPLETED":
+        return None  # what its logs report, it survived
     case = read_case(evidence)
     ranks = _judge_ranks(case)
     cause = job_end.judge(case.evidence, case.seen, case.streams, ranks)

@@ -106,7 +106,7 @@ def test_it_is_shown_and_asked_first(jobgen: Jobgen, job: Path) -> None:
     said = jobgen("doctor", "-c", "local", "--job", "job.yaml")
     assert said.code == 2
     assert f"  {ACTIVATE}" in said.err
-    assert "your program does not" in said.err
+    assert "only these setup lines" in said.err
     assert "add -y" in said.err
     assert jobgen("ls").out.startswith("No jobs yet")
 

@@ -67,7 +67,7 @@ def test_why_and_where_follow_the_state() -> None:
     assert show(RECORDS["later"])[:5] == [
         "llama-3 (Slurm 7, testbed)  FAILED after 1m12s",
         "  why    KeyError: 'a'",
-        "  where  rank 3 on n2, which ended after rank 0: exit code 1: Python exception",
+        "  where  rank 3 on n2, which ended after rank 0 (exit code 1: Python exception)",
         "         rank 0 only lost its peers.",
         "         7 more ranks report the same error.",
     ]

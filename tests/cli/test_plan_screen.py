@@ -212,7 +212,7 @@ def test_an_unknown_section_is_answered_with_the_names(
 ) -> None:
     answer = jobgen(*ON, "--section", f"env,{name}")
     assert answer.code == Exit.USAGE
-    assert f"unknown section '{name}'. Did you mean '{meant}'?" in answer.err
+    assert f"unknown section '{name}'. Did you mean '{meant}'?" in " ".join(answer.err.split())
     assert ", ".join(SECTIONS.KNOWN) in answer.err
     assert ", ".join(SECTIONS.KNOWN) in " ".join(jobgen("plan", "-h").out.split())
 

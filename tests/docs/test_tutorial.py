@@ -33,6 +33,6 @@ def test_the_tutorial_works_from_top_to_bottom(tmp_path: Path) -> None:
     )
     assert re.search(ended, said, re.MULTILINE)
     assert "\n  why    rank 3 fails, as --fail-rank asks\n" in said
-    assert "\n  where  rank 3 on local2 failed first: exit code 1\n" in said
+    assert "\n  where  rank 3 on local2 failed first (exit code 1)\n" in said
     assert "local2 r3 ! rank 3 fails, as --fail-rank asks" in said
     assert re.search(r"^digits-3  CANCELLED$", said, re.MULTILINE)
