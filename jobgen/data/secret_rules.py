@@ -69,7 +69,7 @@ def find_tokens(content: bytes) -> Iterator[FoundToken]:
     found = [FoundToken(match.start(), "private key") for match in _KEY.finditer(content)]
     lowered = content.lower()
     for what, word, named in _NAMED:
-        # a pattern for both cases takes ten times as long to pass over a text
+        # a pattern for both cases takes seven times as long to pass over a text
         if word in lowered:
             found += [FoundToken(m.start(), what) for m in re.finditer(named.encode(), content)]
     pattern, kinds = _token_pattern()

@@ -1,4 +1,4 @@
-"""jobgen's own templates → text, without Jinja: its import and compiler took a third of a render.
+"""jobgen's own templates → text, without Jinja: its import and compiler took a fifth of a render.
 
 They hold names, ``if``, ``for``, ``with`` and ``include``, no more; tests compare each with what
 Jinja reads and writes. Templates of the user are laid out by Jinja alone.
