@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from jobgen.cli.output import Ink
 from jobgen.cli.screens import job_table, jobs
 from jobgen.cli.screens.ranks import describe_ranks
 from jobgen.model.record import JobState, Login, RunRecord, Site
+from tests.cli.conftest import Jobgen
 
 SITE = Site("testbed", "slurm", Login("local"), "/runs")
 
@@ -148,3 +150,14 @@ def test_a_held_job_has_no_start_and_an_unanswered_question_is_marked() -> None:
     assert "~PENDING" not in row(waiting)
     assert "~PENDING" in row(waiting, submission={"silent": 105.0})
     assert "~PENDING" in row(waiting, updated=900.0)
+
+
+def test_following_a_job_that_has_ended_offers_no_way_to_detach(
+    jobgen: Jobgen, tmp_path: Path
+) -> None:
+    lines = "name: p\nnodes: 1\nprocs_per_node: 1\ntime: 1h\nlauncher: plain\nrun: echo done\n"
+    (tmp_path / "job.yaml").write_text(lines)
+    assert jobgen("submit", "job.yaml", "-c", "local", "-q", "--wait").code == 0
+    said = jobgen("logs", "p-1", "-f")
+    assert "done" in said.out
+    assert "Ctrl-C" not in said.err

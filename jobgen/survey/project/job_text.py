@@ -110,7 +110,7 @@ def _list_environment(project: Project, answers: JobAnswers) -> Iterator[str]:
     advice = advise_environment(project)
     if answers.cluster == LOCAL:
         yield "# On local, jobs use the environment that is active in your shell."
-    yield f"# On a cluster, they do not see this machine's packages. {advice.where}:"
+    yield f"# A cluster does not have this machine's packages. {advice.where}:"
     yield from (f"#   $ {command}" for command in advice.commands)
     yield "# Then uncomment:"
     yield from (f"# {line}" for line in advice.keys)

@@ -75,7 +75,7 @@ def test_the_commented_keys_are_found_by_the_test_above() -> None:
         written = load_job(text, "job.yaml").value
         full = load_job(_KEY.sub("", text), "job.yaml").value
         changed = {k for k in type(full).keys if getattr(full, k) != getattr(written, k)}
-        assert changed == {*keys, "gpus_per_node"}
+        assert changed == {*keys, "gpus_per_node", "train"}
 
 
 @pytest.mark.parametrize(
