@@ -145,12 +145,14 @@ def _classify(tracebacks: Sequence[Traceback], at: int) -> Rule:
 
 def _classify_chain(tracebacks: Sequence[Traceback], at: int) -> Rule | None:
     """What an exception that says nothing itself was raised from, the nearest first."""
+    best: Rule | None = None
     while tracebacks[at].chained and at:
         at -= 1
         rule = classify_message(tracebacks[at].message)
         if rule is not None and rule.level is Level.ROOT:
-            return rule
-    return None
+            deeper = best is not None and outranks(rule.cause, best.cause)
+            best = rule if best is None or deeper else best
+    return best
 
 
 def classify_message(message: Sequence[str]) -> Rule | None:

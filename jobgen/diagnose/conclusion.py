@@ -16,13 +16,13 @@ from jobgen.wording import count
 _ONE_NODE = frozenset(
     {"missing_module", "missing_file", "shared_library", "command_not_found", "permission"}
     | {"shared_memory"}
-    | {"setup", "cuda_version", "no_gpu", "interface", "host_name", "disk_full", "file_system"}
+    | {"setup", "cuda_version", "no_gpu", "host_name", "disk_full", "file_system"}
     | {"container_image", "container_mount", "container_runtime", "locked_memory", "open_files"}
 )
 """Causes that lie in a node where one node alone reports them."""
 _WHOLE_JOB = frozenset(
     {"duplicate_gpu", "nccl_version", "batch_size", "parallel_size", "site_request"}
-    | {"container_image", "collective_mismatch"}
+    | {"container_image"}
 )
 """Causes that lie in the job, not in the rank that reports them first."""
 _LOCAL = re.compile(r"'?/(?:tmp|local\w*|dev/shm|var|raid|nvme\w*|scratch/local)\b")

@@ -18,7 +18,8 @@ from jobgen.diagnose.endings import Ending, list_endings
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.failure_rules import Level, outranks
 from jobgen.diagnose.log_lines import ProcessLog, read_streams
-from jobgen.diagnose.suspects import Suspect, drop_outranked, list_suspects
+from jobgen.diagnose.mismatches import add_odd_rank
+from jobgen.diagnose.suspects import TERM, Suspect, drop_outranked, list_suspects
 from jobgen.model.cause import Doubt, FailureCause
 from jobgen.named_tuple import NamedTuple
 
@@ -53,7 +54,9 @@ def find_cause(evidence: Evidence) -> FailureCause | None:
     cause = job_end.judge(case.evidence, case.seen, case.streams, ranks)
     if cause is None:
         return None
-    cause = waiting.add_missing(cause, evidence, case.streams, case.suspects)
+    cause = waiting.add_missing(cause, evidence, case.streams, case.suspects, case.seen)
+    if cause.kind == "collective_mismatch":
+        cause = add_odd_rank(cause, case.streams)
     cause = conclude(cause, case.seen, case.suspects, evidence, case.streams)
     return cause._replace(start=evidence.start, task=evidence.task)
 
@@ -102,11 +105,16 @@ def _name_rank(chosen: Suspect, case: Case) -> Suspect:
     """The rank of an error of which the lines tell none: that which the launcher names first."""
     if chosen.rank is not None or chosen.victim or case.evidence.ends:
         return chosen
+    crashed = [end for end in case.endings if end.rank is not None and end.node == chosen.node]
+    crashed = [end for end in crashed if end.signal not in (0, TERM)]
+    if chosen.node and len(crashed) == 1:
+        end = crashed[0]
+        return chosen._replace(rank=end.rank, code=end.code, signal=end.signal)
     first = next((end for end in case.endings if end.first), None)
-    failed = [end for end in case.endings if end.rank is not None and end.signal != 15]
+    failed = [end for end in case.endings if end.rank is not None and end.signal != TERM]
     if first is None and len(failed) == 1:
         first = failed[0]
-    if first is None or first.signal == 15:
+    if first is None or first.signal == TERM:
         return chosen
     return chosen._replace(
         rank=first.rank, node=chosen.node or first.node, code=first.code, signal=first.signal

@@ -83,6 +83,7 @@ def _read_state(texts: Iterable[str]) -> str:
     """The job's state in what scontrol or sacct printed; the last of several."""
     for text in texts:
         for pattern in (_SACCT, _SACCT_COLUMNS, _JOB_STATE):
-            if states := pattern.findall(text.replace("\\n", "\n")):
-                return str(states[0])
+            states = [s for s in pattern.findall(text.replace("\\n", "\n")) if s != "REQUEUED"]
+            if states:
+                return str(states[-1])
     return ""

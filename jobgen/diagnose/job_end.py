@@ -53,7 +53,9 @@ def judge(
 
 def _find_end(evidence: Evidence, seen: Sequence[Clue]) -> FailureCause | None:
     """How Slurm ended the job, by its state or by what it wrote."""
-    written = next((each for each in reversed(seen) if each.level is Level.END), None)
+    ends = [each for each in reversed(seen) if each.level is Level.END]
+    # a line that names the node says more than one that holds for the job
+    written = min(ends, key=lambda each: each.rule.scope == "job", default=None)
     kind = _STATES.get(evidence.state)
     if kind in _FORCED:
         same = written is not None and written.rule.cause == kind

@@ -129,6 +129,7 @@ _INSIDE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Origin]], ...] =
         re.compile(r"\[?\b[Rr]ank[ :]+(\d{1,6})\]?(?: |:|\])"),
         lambda match: Origin(int(match[1])),
     ),
+    (re.compile(r"Node failure on ([\w.-]+)"), lambda match: Origin(None, match[1])),
     (
         re.compile(r"^\[?([A-Za-z][\w.-]{0,63}):\d+:\d+ \[(\d{1,3})\] NCCL"),
         lambda match: Origin(int(match[2]), match[1], local=True),

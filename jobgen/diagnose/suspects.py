@@ -110,12 +110,13 @@ def _list_by_logs(seen: Sequence[Clue], endings: Sequence[Ending]) -> list[Suspe
         signal = next((end.signal for end in endings if end.rank == rank), 0)
         error = choose_last(rows, signal) or max(rows, key=lambda row: row.order)
         suspects.append(_accuse(error, rank, endings))
+    hung = any(each.level is Level.HANG for each in suspects)
     known = {suspect.rank for suspect in suspects}
     for end in endings:
         # a report that names no rank adds nothing to what the logs show
         if end.rank not in known and (end.rank is not None or not suspects):
             known.add(end.rank)
-            suspects.append(_report(end))
+            suspects.append(_report(end, hung=hung))
     return sorted(suspects, key=_order)
 
 
@@ -127,8 +128,9 @@ def _accuse(seen: Clue, rank: int | None, endings: Sequence[Ending]) -> Suspect:
     return Suspect(rank, node, seen, end.code, end.signal, first=end.first)
 
 
-def _report(end: Ending) -> Suspect:
-    ended = end.signal == TERM
+def _report(end: Ending, *, hung: bool) -> Suspect:
+    """A rank that a launcher reports; where others timed out, it was killed for not ending."""
+    ended = end.signal == TERM or (hung and end.signal == KILL)
     return Suspect(end.rank, end.node, None, end.code, end.signal, ended=ended, first=end.first)
 
 

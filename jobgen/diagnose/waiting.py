@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from jobgen.diagnose.clues import Clue
 from jobgen.diagnose.evidence import Evidence
+from jobgen.diagnose.failure_rules import Level
 from jobgen.diagnose.flight_recorder import read_dumps
 from jobgen.diagnose.log_lines import ProcessLog
 from jobgen.diagnose.suspects import Suspect
@@ -26,7 +28,8 @@ _ENQUEUED = re.compile(
 )
 _BARRIER = re.compile(r"[Rr]anks? (?P<ranks>\d+(?:, ?\d+)*) failed to pass monitoredBarrier")
 _WORLD = re.compile(
-    r"\bnranks (\d+)\b|\bworld[_ ]size[=: ]+(\d+)|nnodes=1\b.*nproc_per_node=(\d+)"
+    r"\bnranks (\d+)\b|\brank \d+ of (\d+)\b|\bworld[_ ]size[=: ]+(\d+)"
+    r"|nnodes=1\b.*nproc_per_node=(\d+)"
     r"|All distributed processes registered\. Starting with (\d+) processes"
 )
 _WAITING = frozenset({CauseKind.COLLECTIVE_TIMEOUT, CauseKind.LOST_PEER, "rendezvous"})
@@ -61,6 +64,7 @@ def add_missing(
     evidence: Evidence,
     streams: Sequence[ProcessLog],
     suspects: Sequence[Suspect],
+    seen: Sequence[Clue],
 ) -> FailureCause:
     """The cause with the rank that the others waited for, where one is known."""
     if cause.kind not in _WAITING:
@@ -71,9 +75,13 @@ def add_missing(
         each.seen is not None and each.seen.rule.cause == CauseKind.COLLECTIVE_TIMEOUT
         for each in suspects
     )
-    missing, says = _find_missing(evidence, streams, suspects)
-    if not missing or (cause.kind == CauseKind.LOST_PEER and not hung):
-        return cause
+    missing, says = _find_missing(evidence, streams, suspects, seen)
+    if cause.kind == CauseKind.LOST_PEER and not hung:
+        left = _find_left(evidence, streams, suspects, seen)
+        return cause if left is None else _describe_early(cause, left, "")
+    if not missing:
+        blamed = cause.kind != "rendezvous" and cause.doubt == Doubt.NONE
+        return cause if blamed else cause._replace(doubt=Doubt.VICTIM)
     kind = CauseKind.COLLECTIVE_TIMEOUT if hung else cause.kind
     node = next((s.node for s in suspects if s.rank == missing[0] and s.node), "")
     node = node or next((s.origin.node for s in streams if s.origin.rank == missing[0]), "")
@@ -105,8 +113,23 @@ def _describe_early(cause: FailureCause, rank: int | None, node: str) -> Failure
     )  # fmt: skip
 
 
+def _find_left(
+    evidence: Evidence,
+    streams: Sequence[ProcessLog],
+    suspects: Sequence[Suspect],
+    seen: Sequence[Clue],
+) -> int | None:
+    """Of logs without a record, the one rank that no launcher reports and that shows no error."""
+    accused = {suspect.rank for suspect in suspects} | {clue.origin.rank for clue in seen}
+    left = set(range(_count_world(streams))) - accused
+    return left.pop() if len(left) == 1 and not evidence.ends and len(accused) > 1 else None
+
+
 def _find_missing(
-    evidence: Evidence, streams: Sequence[ProcessLog], suspects: Sequence[Suspect]
+    evidence: Evidence,
+    streams: Sequence[ProcessLog],
+    suspects: Sequence[Suspect],
+    seen: Sequence[Clue],
 ) -> tuple[list[int], str]:
     """The ranks that did not join, and how that is known."""
     named = _find_named(streams)
@@ -123,7 +146,7 @@ def _find_missing(
         return silent, _say(silent, known)
     if behind := _find_behind(known):
         return behind, _say(behind, known)
-    quiet = [] if reported else _find_quiet(evidence, streams, suspects, world)
+    quiet = [] if reported else _find_quiet(evidence, streams, suspects, seen, world)
     return (quiet, "") if len(quiet) <= _MOST else ([], "")
 
 
@@ -135,10 +158,16 @@ def _find_named(streams: Sequence[ProcessLog]) -> list[int] | None:
 
 
 def _find_quiet(
-    evidence: Evidence, streams: Sequence[ProcessLog], suspects: Sequence[Suspect], world: int
+    evidence: Evidence,
+    streams: Sequence[ProcessLog],
+    suspects: Sequence[Suspect],
+    seen: Sequence[Clue],
+    world: int,
 ) -> list[int]:
     """The ranks that report no error, while others waited."""
-    quiet = [s.rank for s in suspects if s.ended and s.seen is None and s.rank is not None]
+    waited = {clue.origin.rank for clue in seen if clue.level >= Level.HANG}
+    silent = (s.rank for s in suspects if s.ended and s.seen is None)
+    quiet = [rank for rank in silent if rank is not None and rank not in waited]
     if quiet:
         return sorted(quiet)
     accused = {s.rank for s in suspects}

@@ -104,7 +104,8 @@ def _next(found: Examination) -> list[str]:
         known = [code for code in failed if code not in ("", PLAIN)]
         return [f"More: jobgen explain {known[0]}"] if known else []
     here = [f.verdict for f in found.findings if f.id.startswith(f"{_JOBS_HERE}.")]
-    if fixes := [verdict.fix for verdict in here if verdict.status == "warning" and verdict.fix]:
+    fixes = [verdict.fix for verdict in here if verdict.status == "warning" and verdict.fix]
+    if found.cluster and fixes:
         return [f"Next: {defuse(fixes[0])}"]
     if found.job:
         return [f"Next: jobgen submit {quote(defuse(found.job))} -c {defuse(found.cluster)}"]
