@@ -49,15 +49,13 @@ def _learn(world: World, record: RunRecord) -> RunRecord:
 def explain(world: World, transport: Transport, record: RunRecord) -> RunRecord:
     """The record with the cause of its failure, which is kept. Raises Unreachable."""
     from jobgen.app.log_evidence import gather_run
-    from jobgen.data.secret_rules import mask_tokens
     from jobgen.diagnose import find_cause
+    from jobgen.diagnose.privacy import mask_cause
 
     evidence = gather_run(transport, record)
     if evidence is None:
         return record
     cause = find_cause(evidence)
-    if cause is not None:
-        lines = tuple(map(mask_tokens, cause.lines))
-        cause = cause._replace(text=mask_tokens(cause.text), lines=lines)
+    cause = cause and mask_cause(cause)
     submission: Submission = {**record.submission, "cause": list(cause) if cause else []}
     return world.ledger.update(record.token, submission=submission)

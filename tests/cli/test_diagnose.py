@@ -1,0 +1,60 @@
+"""``jobgen diagnose`` as a person and a script read it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.cli.conftest import Jobgen
+
+TRACE = 'Traceback (most recent call last):\n  File "train.py", line 7, in main\n    go()\n'
+
+
+def write(tmp_path: Path, text: str) -> None:
+    (tmp_path / "slurm-7.out").write_text(text)
+
+
+def test_cause_place_and_retry_are_the_first_lines(jobgen: Jobgen, tmp_path: Path) -> None:
+    lost = "".join(
+        f"[rank{r}]: RuntimeError: Connection closed by peer [10.0.0.2]:1\n" for r in (0, 1)
+    )
+    own = "".join(f"[rank2]: {line}\n" for line in f"{TRACE}KeyError: 'labels'".split("\n"))
+    write(tmp_path, own + lost + "srun: error: n2: task 2: Exited with exit code 1\n")
+    said = jobgen("diagnose", "slurm-7.out")
+    assert said.code == 0
+    assert said.out.split("\n")[:4] == [
+        "slurm-7.out",
+        "  why    KeyError: 'labels' (sure)",
+        "  where  rank 2 on n2 failed first (exit code 1: Python exception)",
+        "  retry  does not help: the same job will fail again",
+    ]
+    assert "Evidence  slurm-7.out:4\n" in said.out
+    assert "Followed   2 ranks lost the connection to it\n" in said.out
+    assert len(said.out.split("\n")) <= 25
+    assert said.out.endswith("More: jobgen explain J501\n")
+
+
+def test_a_script_gets_the_same_as_data(jobgen: Jobgen, tmp_path: Path) -> None:
+    write(tmp_path, f"{TRACE}torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\n")
+    data = json.loads(jobgen("diagnose", ".", "--json").out)["data"]
+    assert (data["failed"], data["cause"], data["code"]) == (True, "gpu_memory", "J520")
+    assert (data["rank"], data["retry"], data["certainty"]) == (None, "no", "sure")
+    assert data["evidence"]["line"] == 4
+    assert data["fixes"][0]["command"].startswith(
+        "jobgen submit job.yaml --set train.micro_batch=1"
+    )
+
+
+def test_a_log_without_a_failure_gets_one_remark_at_most(jobgen: Jobgen, tmp_path: Path) -> None:
+    write(tmp_path, "step 1 loss 0.5\nstep 2 loss nan\nstep 3 loss nan\n")
+    said = jobgen("diagnose", "slurm-7.out")
+    assert said.out == (
+        "slurm-7.out: no failure found in 1 log file\n"
+        "  the loss is not a number from slurm-7.out:2 on: step 2 loss nan\n"
+    )
+
+
+def test_what_is_neither_a_run_nor_a_file_is_refused(jobgen: Jobgen) -> None:
+    said = jobgen("diagnose", "logs/none.out")
+    assert said.code == 7
+    assert "no such file or folder: logs/none.out" in said.err
