@@ -61,7 +61,10 @@ def has_started(streams: Iterable[ProcessLog]) -> bool:
 
 
 def _judge_certainty(cause: FailureCause, seen: Iterable[Clue]) -> Certainty:
-    if cause.kind in (CauseKind.LOST_PEER, CauseKind.EXIT_CODE):
+    if cause.kind == CauseKind.EXIT_CODE:
+        # its last line mostly says why
+        return Certainty.LIKELY if cause.text else Certainty.UNCLEAR
+    if cause.kind == CauseKind.LOST_PEER:
         return Certainty.UNCLEAR
     level = next((each.level for each in seen if each.text == cause.text), Level.ROOT)
     vague = level in _UNSURE or cause.kind in (CauseKind.SIGNAL, CauseKind.COLLECTIVE_TIMEOUT)

@@ -43,6 +43,8 @@ send() {
     for pid in "${!start[@]}"; do
         ((${handles[$pid]:-0})) || continue
         above=${parent[$pid]:-}
+        # a process that has the signal stays the topmost, also when one look at /proc misses it
+        [[ -z ${sent[${above:-0}]:-} ]] || continue
         while [[ -n $above && -n ${start[$above]:-} ]] && ((!${handles[$above]:-0})); do
             above=${parent[$above]:-}
         done

@@ -86,7 +86,11 @@ def test_what_is_planned_is_not_there_yet_and_says_what_to_do_today() -> None:
             assert is_key(name), today
 
 
-@pytest.mark.parametrize("code", codes().values(), ids=lambda code: code.code)
+FILE_CODES = [code for code in codes().values() if not code.code.startswith("J5")]
+"""Codes whose examples may be lines of a file: what to do after a failure is told in sentences."""
+
+
+@pytest.mark.parametrize("code", FILE_CODES, ids=lambda code: code.code)
 def test_the_right_way_of_a_code_has_keys_that_there_are(code: Any) -> None:
     try:
         right = yaml.safe_load(code.right)
