@@ -161,6 +161,8 @@ def _usage(error: click.ClickException) -> Usage:
     message = message[:1].lower() + message[1:]
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     path = ctx.command_path if ctx else "jobgen"
-    usage = ctx.command.collect_usage_pieces(ctx) if ctx else []
-    shown = " ".join([path, *usage])
-    return Usage(Diagnostic("J000", message, hint=f"usage: {shown}; more: {path} -h"))
+    shown = " ".join([path, *(ctx.command.collect_usage_pieces(ctx) if ctx else [])])
+    lacking = error.param if isinstance(error, click.MissingParameter) else None
+    lacks_job = lacking is not None and (lacking.metavar or "").startswith("ID")
+    usage = f"newest job: {path} @last" if lacks_job else f"usage: {shown}"
+    return Usage(Diagnostic("J000", message, hint=f"{usage}; more: {path} -h"))

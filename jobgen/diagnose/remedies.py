@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from jobgen.diagnose.failure_rules import get_cause
+from jobgen.diagnose.tracebacks import find_own_place
 from jobgen.model.cause import FailureCause
 from jobgen.named_tuple import NamedTuple
 
@@ -20,6 +22,9 @@ class Remedy(NamedTuple):
 
 _COMMAND = re.compile(r"(?:(?P<before>[^:]+): )?(?P<command>jobgen [^#]+?)(?:  # (?P<after>.+))?")
 _WORDS = ("RUN", "NODE", "RANK", "MISSING", "JOB", "NAME")
+_IN_TEXT = ("NODE", "FILE:LINE")
+"""The words that sentences hold too."""
+_UNKNOWN_PLACE = "the line of your program that is shown"
 
 
 def list_remedies(cause: FailureCause, run: str = "", cluster: str = "") -> list[Remedy]:
@@ -29,6 +34,7 @@ def list_remedies(cause: FailureCause, run: str = "", cluster: str = "") -> list
     """
     rank = "" if cause.rank is None else str(cause.rank)
     names = {"RUN": run, "NODE": cause.node, "RANK": rank, "MISSING": rank, "NAME": cluster}
+    names["FILE:LINE"] = find_own_place(cause.lines) or _UNKNOWN_PLACE
     said = _split_says(cause.says)
     remedies = [Remedy(said)] if said else []
     for fix in get_cause(cause.kind).fixes:
@@ -50,11 +56,12 @@ def _split_says(says: str) -> str:
 def _fill(remedy: Remedy, names: dict[str, str]) -> Remedy | None:
     """The remedy with names for its words; None if one of them is unknown."""
     text, command = remedy
-    for word in _WORDS:
-        pattern = rf"\b{word}\b"
-        if re.search(pattern, command) and not names.get(word):
-            return None
-        if names.get(word):
-            command = re.sub(pattern, names[word], command)
-            text = re.sub(pattern, names[word], text) if word == "NODE" else text
-    return Remedy(text, command)
+    if any(re.search(rf"\b{word}\b", command) and not names.get(word) for word in _WORDS):
+        return None
+    known = [word for word in _WORDS if names.get(word)]
+    return Remedy(_replace(text, _IN_TEXT, names), _replace(command, known, names))
+
+
+def _replace(text: str, words: Sequence[str], names: dict[str, str]) -> str:
+    pattern = rf"\b({'|'.join(words)})\b" if words else r"(?!)"
+    return re.sub(pattern, lambda match: names[match[1]] or match[1], text)

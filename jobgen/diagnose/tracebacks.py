@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 _BEGIN = re.compile(r"(?:Original )?Traceback \(most recent call last\):")
-_FRAME = re.compile(r'  File "(?P<path>[^"]*)", line \d+')
+_FRAME = re.compile(r'  File "(?P<path>[^"]*)", line (?P<line>\d+)')
 _CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
 _CARETS = re.compile(r"\s*[~^]+\s*$")
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?::|$)")
@@ -46,6 +46,12 @@ class Traceback:
         wanted = sorted({*own[-1:], *([count - 1] if count else [])})
         lines = [line for i in wanted for line in self.frames[i]]
         return (*lines, *self.message)
+
+
+def find_own_place(lines: Sequence[str]) -> str:
+    """The innermost line of the user's own code, as ``FILE:LINE``; empty if none is among them."""
+    frames = [_FRAME.match(line) for line in lines if not _FOREIGN.search(line)]
+    return next((f"{f['path']}:{f['line']}" for f in reversed(frames) if f), "")
 
 
 def find_tracebacks(lines: Sequence[str]) -> list[Traceback]:

@@ -173,3 +173,10 @@ def test_an_option_of_another_tool_names_ours(
     said = jobgen(*words)
     assert (said.code, said.out) == (2, "")
     assert says in said.err
+
+
+@pytest.mark.parametrize("verb", ["show", "logs", "diagnose", "cancel", "wait"])
+def test_a_verb_without_its_job_names_the_newest(jobgen: Jobgen, verb: str) -> None:
+    done = jobgen(verb)
+    assert done.code == 2
+    assert f"newest job: jobgen {verb} @last" in done.err

@@ -29,8 +29,8 @@ def test_the_tutorial_works_from_top_to_bottom(tmp_path: Path) -> None:
     assert re.search(r"epoch  8  loss .* accuracy 9[6-9]", said)
     assert "go on with the next thing" in said
     ended = (
-        r"^digits-2  FAILED after .*\n  why .*\n  where .*\n  retry .*\n\n"
-        r"(.*\n)+  diagnose .*\n  error log .*\nexit code 1$"
+        r"^Error in .*\n(.*\n)+digits-2  FAILED after .*\n  why .*\n  where .*\n  retry .*\n\n"
+        r"  diagnose .*\n  error log .*\nexit code 1$"
     )
     assert re.search(ended, said, re.MULTILINE)
     assert "\n  why    rank 3 fails, as --fail-rank asks (likely)\n" in said

@@ -54,13 +54,16 @@ def _draw_head(cause: FailureCause, found: Diagnosed, ink: Ink) -> str:
 
 def _draw_evidence(cause: FailureCause, found: Diagnosed, ink: Ink, *, verbose: bool) -> str:
     place = defuse(cause.file) + (f":{cause.line}" if cause.line else "")
-    lines = [defuse(line) for line in cause.lines]
-    folder = f"{found.record.directory}/src/" if found.record else ""
-    lines = [line.replace(folder, "") if folder else line for line in lines]
+    lines = [_shorten(defuse(line), found) for line in cause.lines]
     if len(lines) > failure.SHOWN and not verbose:
         lines = [*lines[:1], "...", *lines[len(lines) - failure.SHOWN + 2 :]]
     rows = "".join(f"{clip(f'  {line}', ink.width)}\n" for line in lines)
     return f"{ink('strong', 'Evidence')}  {place}\n{rows}" if rows else ""
+
+
+def _shorten(text: str, found: Diagnosed) -> str:
+    """A line without the folder of the run's own sources."""
+    return text.replace(f"{found.record.directory}/src/", "") if found.record else text
 
 
 def _draw_about(cause: FailureCause, ink: Ink) -> str:
@@ -77,7 +80,8 @@ def _draw_remedies(found: Diagnosed, ink: Ink, *, verbose: bool) -> str:
     rows = []
     for number, remedy in enumerate(shown, start=1):
         text = f"{remedy.command}  # {remedy.text}" if remedy.command and remedy.text else ""
-        rows.append((f"{number}", defuse(text or remedy.command or remedy.text)))
+        whole = defuse(text or remedy.command or remedy.text)
+        rows.append((f"{number}", _shorten(whole, found)))
     if not rows:
         return ""
     return f"{ink('strong', 'What to do')}, cheapest first\n{align(rows, indent='  ')}"

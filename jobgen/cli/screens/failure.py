@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SHOWN, FOLDED = 6, 3
 """Lines of the log on a screen, and rows for the last of them; ``-v`` shows more."""
+ROWS = 3
+"""Rows of one reason."""
 RETRIES = {
     "no": "does not help: the same job will fail again",
     "yes": "may help: submit it again",
@@ -53,7 +55,7 @@ def _find_title(kind: str) -> str:
 def draw_cause(cause: FailureCause, ink: Ink, *, nodes: str = "") -> list[str]:
     """Why a job failed, where, and whether a retry helps; ``nodes`` are those of the job.
 
-    The lines that stand wherever a job has failed, each of at most two rows.
+    The lines that stand wherever a job has failed, each of at most three rows.
     """
     sure = f" ({cause.certainty})" if cause.certainty else ""
     says = defuse(cause.says.partition(": ")[0])
@@ -66,7 +68,7 @@ def draw_cause(cause: FailureCause, ink: Ink, *, nodes: str = "") -> list[str]:
     for label, text in rows:
         if text:
             first, *more = split_lines(fold(text, ink.width - 9))
-            kept = [*more[:1], *(["…"] if more[1:] else [])]
+            kept = more if len(more) < ROWS else [*more[: ROWS - 2], "…"]
             lines += [f"  {label:5}  {first}", *(f"         {line}" for line in kept)]
     return [clip(line, ink.width) for line in lines]
 

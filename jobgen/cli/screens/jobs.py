@@ -184,7 +184,10 @@ def draw_detached(record: RunRecord, ink: Ink) -> str:
 
 
 def draw_ended(record: RunRecord, ink: Ink) -> str:
-    """``llama-3  COMPLETED after 3h41m``; of a job that failed also why, where, and the error."""
+    """``llama-3  COMPLETED after 3h41m``; of a job that failed the error, then why and where.
+
+    Logs may stand above it, so what matters most stands in the last lines.
+    """
     during = f" after {format_span(record.elapsed)}" if record.elapsed is not None else ""
     state = ink(get_style(record.state), name_state(record))
     line = f"{ink('strong', defuse(record.alias))}  {state}{during}"
@@ -201,7 +204,7 @@ def draw_ended(record: RunRecord, ink: Ink) -> str:
     head = "\n".join([line, *failure.draw_cause(record.cause, ink, nodes=record.nodes)])
     rows = [("diagnose", f"jobgen diagnose {defuse(record.alias)}"), (label, command)]
     last = align(rows, indent="  ")
-    return "\n".join([head, *([f"\n{error}"] if error else []), last])
+    return "\n".join([*([error] if error else []), head, "", last])
 
 
 def draw_cancelled(records: Sequence[RunRecord], ink: Ink, *, signal: str) -> str:

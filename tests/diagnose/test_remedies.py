@@ -1,0 +1,34 @@
+"""What a diagnosis proposes, with the names of the run filled in."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobgen.diagnose.remedies import Remedy, list_remedies
+from jobgen.model.cause import FailureCause
+
+FRAMES = (
+    '  File "train.py", line 8, in <module>',
+    "    y = net(x).sum()",
+    '  File "/envs/a/site-packages/torch/nn/modules/linear.py", line 134, in forward',
+    "    return F.linear(input, self.weight, self.bias)",
+    "RuntimeError: mat1 and mat2 shapes cannot be multiplied",
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "place"),
+    [(FRAMES, "train.py:8"), (FRAMES[2:], "the line of your program that is shown")],
+)
+def test_of_an_exception_the_innermost_line_of_ones_own_code_is_to_fix(
+    lines: tuple[str, ...], place: str
+) -> None:
+    remedies = list_remedies(FailureCause("exception", lines=lines))
+    assert remedies == [Remedy(f"fix {place} and submit again")]
+
+
+def test_a_command_that_needs_a_run_is_left_out_without_one() -> None:
+    cause = FailureCause("collective_timeout", rank=3, node="n2")
+    commands = [remedy.command for remedy in list_remedies(cause, "llama-3")]
+    assert any(command.startswith("jobgen logs llama-3 --rank 3") for command in commands)
+    assert not any("logs" in remedy.command for remedy in list_remedies(cause))
