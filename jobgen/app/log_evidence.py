@@ -25,7 +25,7 @@ SEARCHED, FOUND = 12, 48 << 10
 
 def gather_run(transport: Transport, record: RunRecord) -> Evidence | None:
     """What the newest start of a run left; None if it could not be read whole."""
-    from jobgen.diagnose import Evidence, count_ranks, list_ends, list_finished
+    from jobgen.diagnose import read_record
     from jobgen.model.events import read_events
     from jobgen.transport.files import read_at, read_tail
 
@@ -41,23 +41,22 @@ def gather_run(transport: Transport, record: RunRecord) -> Evidence | None:
         return None
     newest = (chunk.data for chunk in events.chunks if chunk.path.startswith(restart))
     rows = read_events(b"".join(newest).decode("utf-8", "replace"))
-    ends = list_ends(rows)
+    known = read_record(rows)
     name = f"job-{record.job}.out"
     own = read_at(transport, f"{logs}/{name}", -MOST, MOST)
     chunks = [(f"{folder}/{chunk.path}", chunk) for chunk in tails.chunks]
     chunks += [(name, own)] if own is not None else []
     texts = [(path, chunk) for path, chunk in chunks if b"\0" not in chunk.data[:4096]]
-    wanted = [name, *(f"{folder}/{e.node}.{e.rank}.{s}" for e in ends for s in ("err", "out"))]
-    return Evidence(
-        str(record.state),
-        ends,
-        tuple(read_chunks(transport, logs, texts, wanted)),
-        start,
-        task if record.elements else "",
-        max((event.time for event in rows), default=0.0),
-        list_finished(rows),
-        count_ranks(rows),
-        read_flight_recorder(transport, logs, chunks),
+    wanted = [
+        name,
+        *(f"{folder}/{e.node}.{e.rank}.{s}" for e in known.ends for s in ("err", "out")),
+    ]
+    return known._replace(
+        state=str(record.state),
+        logs=tuple(read_chunks(transport, logs, texts, wanted)),
+        start=start,
+        task=task if record.elements else "",
+        dumps=read_flight_recorder(transport, logs, chunks),
     )
 
 

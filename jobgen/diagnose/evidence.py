@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from jobgen.diagnose.log_lines import LogText
 from jobgen.model.events import Event
@@ -19,6 +19,14 @@ class RankEnd(NamedTuple):
     signal: int = 0
     why: str = ""
     """Why rank.sh ended before the program started."""
+
+
+class ProgramStart(NamedTuple):
+    """The start of one rank's program."""
+
+    time: float
+    node: str
+    rank: int
 
 
 class Evidence(NamedTuple):
@@ -39,20 +47,42 @@ class Evidence(NamedTuple):
     """The number of ranks; 0 if unknown."""
     dumps: tuple[tuple[int, bytes], ...] = ()
     """Dumps of PyTorch's flight recorder: the rank, and the file."""
+    starts: tuple[ProgramStart, ...] = ()
+    """The first start of each rank, in order of time."""
 
 
-def list_ends(events: Iterable[Event]) -> tuple[RankEnd, ...]:
+def read_record(events: Sequence[Event]) -> Evidence:
+    """The evidence of an event record, without any log."""
+    return Evidence(
+        ends=_list_ends(events),
+        ended=max((event.time for event in events), default=0.0),
+        finished=_list_finished(events),
+        world=_count_ranks(events),
+        starts=_list_starts(events),
+    )
+
+
+def _list_ends(events: Iterable[Event]) -> tuple[RankEnd, ...]:
     """The ends of ranks and nodes that failed, in order of time. Of ranks that a launcher started
     again, those since their last start."""
     return tuple(end for end in _list_all(events) if end.code)
 
 
-def list_finished(events: Iterable[Event]) -> tuple[RankEnd, ...]:
+def _list_finished(events: Iterable[Event]) -> tuple[RankEnd, ...]:
     """The ranks that ended with code 0 since their last start, in order of time."""
     return tuple(end for end in _list_all(events) if not end.code and end.rank is not None)
 
 
-def count_ranks(events: Iterable[Event]) -> int:
+def _list_starts(events: Iterable[Event]) -> tuple[ProgramStart, ...]:
+    """The first start of each rank, in order of time."""
+    starts: dict[int, ProgramStart] = {}
+    for event in sorted(events, key=lambda event: event.time):
+        if event.kind == "start" and event.rank is not None:
+            starts.setdefault(event.rank, ProgramStart(event.time, event.node, event.rank))
+    return tuple(starts.values())
+
+
+def _count_ranks(events: Iterable[Event]) -> int:
     """The number of ranks that the job was to have; 0 if none has started."""
     return max((event.read_number("world") or 0 for event in events), default=0)
 

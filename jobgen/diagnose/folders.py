@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from jobgen.diagnose.evidence import Evidence, count_ranks, list_ends, list_finished
+from jobgen.diagnose.evidence import Evidence, read_record
 from jobgen.diagnose.log_lines import LogText
 from jobgen.model.events import read_events
 
@@ -52,15 +52,11 @@ def build_evidence(texts: Iterable[LogText], state: str = "") -> Evidence:
         elif (match := _LOGS.fullmatch(piece.path)) is None or _is_of(match, task, restart):
             logs.append(piece)
     rows = read_events("".join(events))
-    return Evidence(
-        state or _read_state(scheduler),
-        list_ends(rows),
-        tuple(logs),
-        restart + 1,
-        "" if task == 0 else str(task),
-        max((event.time for event in rows), default=0.0),
-        list_finished(rows),
-        count_ranks(rows),
+    return read_record(rows)._replace(
+        state=state or _read_state(scheduler),
+        logs=tuple(logs),
+        start=restart + 1,
+        task="" if task == 0 else str(task),
     )
 
 

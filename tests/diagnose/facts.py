@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jobgen.diagnose import Evidence, LogText, count_ranks, list_ends, list_finished
+from jobgen.diagnose import Evidence, LogText, read_record
 from jobgen.model.events import read_events
 
 FAILURES = Path(__file__).parents[1] / "facts" / "failures"
@@ -23,13 +23,5 @@ def read_fact(text: str, state: str) -> Evidence:
         for path, content in files.items()
         if path.startswith("logs/")
     }
-    ended = max((event.time for event in rows), default=0.0)
     texts = tuple(LogText(path, text) for path, text in logs.items())
-    return Evidence(
-        state,
-        list_ends(rows),
-        texts,
-        ended=ended,
-        finished=list_finished(rows),
-        world=count_ranks(rows),
-    )
+    return read_record(rows)._replace(state=state, logs=texts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobgen.diagnose import Evidence, LogText, RankEnd, find_cause, list_ends
+from jobgen.diagnose import Evidence, LogText, RankEnd, find_cause, read_record
 from jobgen.model.cause import CauseKind, Doubt, FailureCause
 from jobgen.model.events import read_events
 
@@ -86,7 +86,7 @@ def test_what_failed_before_a_launcher_started_the_ranks_again_does_not_count() 
         "v=1 time=1.0 kind=start node=n1 rank=0\nv=1 time=2.0 kind=exit node=n1 rank=0 code=7\n"
         "v=1 time=3.0 kind=start node=n1 rank=0\nv=1 time=4.0 kind=exit node=n1 rank=0 code=9\n"
     )
-    assert [end.code for end in list_ends(read_events(rows))] == [9]
+    assert [end.code for end in read_record(read_events(rows)).ends] == [9]
 
 
 def test_a_rank_that_failed_long_before_the_time_limit_is_the_cause() -> None:
@@ -99,7 +99,7 @@ def test_a_rank_that_failed_long_before_the_time_limit_is_the_cause() -> None:
 
 def test_what_rank_sh_ended_for_is_the_cause() -> None:
     rows = "v=1 time=2.0 kind=exit node=n1 rank=0 code=97 signal=0 why=the%20secret%20A%20is%20lost"
-    cause = cause_of(*list_ends(read_events(rows)))
+    cause = cause_of(*read_record(read_events(rows)).ends)
     assert (cause.kind, cause.text) == (CauseKind.SETUP, "the secret A is lost")
 
 
