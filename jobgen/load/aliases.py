@@ -12,7 +12,6 @@ Path = tuple[str | int, ...]
 # Keys of job.yaml that later versions bring, and what to do today.
 LATER: Mapping[tuple[str, ...], str] = {
     ("sweep",): "run jobgen submit --set NAME=VALUE once for each value",
-    ("array",): "slurm: {array: <0-35>}, whose elements read $SLURM_ARRAY_TASK_ID",
     ("steps",): "after: [JOB], in one job file for each step",
     ("track",): "secrets: [NAME], for the tracker that the program starts",
     ("notify",): "slurm: {mail-user: <me@example.org>, mail-type: END}",

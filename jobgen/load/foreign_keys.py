@@ -66,7 +66,7 @@ _JOB: Mapping[str, str] = {
     "monitor: <30s>": "monitoring gpu_monitor",
     "slurm": "sbatch sbatch_args sbatch_options slurm_additional_parameters "
     "additional_parameters slurm_options slurm_args",
-    "slurm: {array: 0-35%4}": "slurm_array_parallelism array_parallelism",
+    "array: 0-35%4": "slurm_array_parallelism array_parallelism",
     "slurm: {mail-user: <me@example.org>, mail-type: END}": "mail email notification_email",
 }
 
@@ -172,8 +172,8 @@ REWRITES: Mapping[str, Mapping[str, str]] = {
     "hours": _HOURS,
     "wrap": {r"[A-Z]\w+": r"train: {wrap: \g<0>}"},
     "max_nodes": {r"[1-9]\d*": r"nodes: 1:\g<0>, for an elastic job"},
-    "slurm_array_parallelism": {r"[1-9]\d*": r"slurm: {array: 0-35%\g<0>}"},
-    "array_parallelism": {r"[1-9]\d*": r"slurm: {array: 0-35%\g<0>}"},
+    "slurm_array_parallelism": {r"[1-9]\d*": r"array: 0-35%\g<0>"},
+    "array_parallelism": {r"[1-9]\d*": r"array: 0-35%\g<0>"},
     "signal": {
         r"(?:[BR]+:)?(?:SIG)?(USR[12])@(\d+)": r"checkpoint: {signal: \1, grace: \2s}",
         r"(?:[BR]+:)?(?:SIG)?(USR[12])": r"checkpoint: {signal: \1}",

@@ -60,7 +60,7 @@ def _submits(tree: Tree) -> None:
 
 
 def _array(tree: Tree) -> None:
-    indexes = tree.get_text("slurm", "array")
+    indexes = tree.get_text("array")
     if not indexes:
         return
     from jobgen.model.array import measure_array
@@ -70,6 +70,6 @@ def _array(tree: Tree) -> None:
         size = measure_array(indexes)
     except UnitError:  # refused before
         return
-    message = f"slurm.array: {size.describe()}, each with the job's nodes and time"
+    message = f"array: {size.describe()}, each with the job's nodes and time"
     hint = "the program must read its index from $SLURM_ARRAY_TASK_ID"
-    tree.note("J147", message, ("slurm", "array"), hint, "note")
+    tree.note("J147", message, ("array",), hint, "note")

@@ -66,16 +66,6 @@ def _moment(value: str) -> str:
     return value
 
 
-def _array(value: str) -> str:
-    from jobgen.model.array import measure_array
-
-    try:
-        measure_array(value)
-    except UnitError as error:
-        raise Bad(error.message, error.hint) from error
-    return value
-
-
 def _switches(value: str) -> str:
     count, at, longest = value.partition("@")
     return _count(count) + (f"@{_duration(longest)}" if at else "")
@@ -153,7 +143,6 @@ _FORMS: Mapping[str, Callable[[str], str]] = {
     "time (HH:MM, now+N, ISO)": _moment,
 }
 _OPTIONS: Mapping[str, Callable[[str], str]] = {
-    "array": _array,
     "deadline": _moment,
     "time-min": _duration,
     "priority": lambda v: v if v == "TOP" else _count(v),

@@ -11,7 +11,7 @@ LARGEST = 4_000_000
 """Slurm's MaxArraySize is at most 4000001, and an index is below it."""
 
 _RANGE = r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?"
-_FORM = "for example 0-35, 1,3,5-7 or 0-99:2%4 (at most 4 at once)"
+ARRAY_FORM = "for example 0-35, 1,3,5-7 or 0-99:2%4 (at most 4 at once)"
 
 
 class ArraySize(NamedTuple):
@@ -62,4 +62,4 @@ def _read_range(text: str, part: str) -> range:
 
 
 def _refuse(text: str, message: str) -> UnitError:
-    return UnitError("J143", f"{message}, in '{clip(text)}'", _FORM)
+    return UnitError("J143", f"{message}, in '{clip(text)}'", ARRAY_FORM)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from jobgen.model.array import ARRAY_FORM, measure_array
 from jobgen.model.container import Container
 from jobgen.model.fields import (
     ENV_NAME,
@@ -41,7 +42,7 @@ from jobgen.model.settings import (
     Workdir,
 )
 from jobgen.model.train import Train
-from jobgen.model.units import Memory, Walltime
+from jobgen.model.units import Memory, UnitError, Walltime
 
 __all__ = [
     "Checkpoint",
@@ -102,6 +103,20 @@ _NODES = Check(
 )
 
 
+def check_array(value: object) -> str:
+    """Indexes as ``sbatch --array`` takes them."""
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise refuse("J143", f"expected array indexes, got {describe_value(value)}", ARRAY_FORM)
+    try:
+        measure_array(str(value))
+    except UnitError as error:
+        raise refuse(error.code, error.message, error.hint) from error
+    return str(value)
+
+
+_ARRAY = Check(check_array, {"type": ["string", "integer"]})
+
+
 class JobSpec(Form):
     """What to run, and how much of the cluster it needs."""
 
@@ -142,6 +157,14 @@ class JobSpec(Form):
         check_integer(1, 4096),
         default=None,
         doc="CPU cores per rank; with `launcher: plain`, per node.",
+    )
+    array: str | None = key(
+        _ARRAY,
+        default=None,
+        doc=(
+            "Job array, as sbatch takes it: 0-35%4 runs the job 36 times, at most 4 at once. "
+            "Each element has its own nodes and logs, and reads $SLURM_ARRAY_TASK_ID."
+        ),
     )
     mem: Memory | None = key(
         MEMORY, default=None, doc="Memory per node: 64G, 500MiB; 0 means all of it."

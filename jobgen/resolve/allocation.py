@@ -30,6 +30,8 @@ def merge_options(look: Inputs) -> dict[str, Setting]:
         if name in merged:
             why = f"overrides {merged[name].value or 'the flag'} ({merged[name].place})"
         merged[name] = Setting(value or "", why, look.cite_job("slurm", name))
+    if look.job.array is not None:
+        merged["array"] = Setting(look.job.array, SelfEvident.AS_ASKED, look.cite_job("array"))
     return merged
 
 

@@ -61,15 +61,14 @@ def decide_shape(look: Inputs, program: Program, sized: Sized) -> tuple[Shape, S
 
 def _elements(look: Inputs, sized: Sized) -> int | None:
     """Elements of a job array."""
-    option = allocation.merge_options(look).get("array")
-    if option is None:
+    if look.job.array is None:
         return None
-    array = measure_array(option.value)
-    sized.decide("array", array.describe(), "each element runs the job once", option.place)
+    array, place = measure_array(look.job.array), look.cite_job("array")
+    sized.decide("array", array.describe(), "each element runs the job once", place)
     if look.local:
-        message = "slurm.array: the local cluster does not support job arrays"
+        message = "array: the local cluster does not support job arrays"
         hint = "choose a Slurm cluster with -c, or submit once per value with --set"
-        sized.problems.append(look.diagnose_job("J228", message, "slurm", "array", hint=hint))
+        sized.problems.append(look.diagnose_job("J228", message, "array", hint=hint))
     return array.elements
 
 

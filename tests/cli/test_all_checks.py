@@ -229,7 +229,8 @@ CHOICES = {
         "{NCCL_IB_HKA: mlx5_0}",
     ),
     "container": (*[""] * 8, "image.sif", "{image: x.sqsh, runtime: pyxis}"),
-    "slurm": (*[""] * 8, "{exclusive: true}", "{array: 0-3}", "{nodes: 2}"),
+    "slurm": (*[""] * 8, "{exclusive: true}", "{nodes: 2}"),
+    "array": (*[""] * 9, "0-3", "3-0"),
     "preflight": (*[""] * 6, "full", "off"),
     "train": (
         *[""] * 4,

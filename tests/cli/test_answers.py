@@ -262,12 +262,12 @@ def test_a_costly_job_needs_a_yes(jobgen: Jobgen, job: Path, tmp_path: Path) -> 
     assert said.code == 2
     assert "64 GPU-hours" in said.err
     assert "add -y" in said.err
-    said = jobgen("submit", "job.yaml", "-c", "./c.yaml", "--set", "slurm.array=0-35999")
+    said = jobgen("submit", "job.yaml", "-c", "./c.yaml", "--set", "array=0-35999")
     assert "2,304,000 GPU-hours (asked above 10)" in " ".join(said.err.split())
 
 
 def test_many_gpu_hours_are_written_out(jobgen: Jobgen, job: Path) -> None:
-    said = jobgen("plan", *ON, "--set", "slurm.array=0-35999")
+    said = jobgen("plan", *ON, "--set", "array=0-35999")
     assert "up to 2,304,000 GPU-hours" in said.out
 
 

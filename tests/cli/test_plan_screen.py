@@ -107,7 +107,8 @@ time: 4h
 run: trian.py
 gpus_per_node: 8
 secrets: [ABSENT_ONE, ABSENT_TWO]
-slurm: {array: 0-35999, constraint: a100-80g}
+array: 0-35999
+slurm: {constraint: a100-80g}
 checkpoint: {requeue: true, max_requeues: 99, signal: USR1}
 train: {model: meta-llama/Llama-3.1-70B, strategy: 3d, tp: 8, micro_batch: 1, framework: megatron}
 """

@@ -51,7 +51,7 @@ def start_array(cluster: Cluster, folder: Path, **keys: Any) -> Run:
         "launcher": "srun",
         "preflight": "off",
         "secrets": {"SEED": {"file": str(folder / "seed")}},
-        "slurm": {"array": "1-3"},
+        "array": "1-3",
         **keys,
     }
     return submit(cluster, write(folder, job))
@@ -128,7 +128,7 @@ def test_one_element_is_requeued_and_cancel_ends_all(cluster: Cluster, tmp_path:
 def test_elements_that_wait_are_counted_and_never_start_after_cancel(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    run = start_array(cluster, tmp_path / "job", slurm={"array": "0-4%2"})
+    run = start_array(cluster, tmp_path / "job", array="0-4%2")
     wait_up(run, 0, 1)
     assert run.show()["elements"] == {"RUNNING": 2, "PENDING": 3}
     answer(run.jobgen("cancel", "--json"))

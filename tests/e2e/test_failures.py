@@ -117,7 +117,7 @@ def test_of_an_array_the_element_that_failed_is_explained(cluster: Cluster, tmp_
         'import os\nif os.environ["SLURM_ARRAY_TASK_ID"] == "1":\n    raise KeyError("labels")\n'
     )
     keys = {"name": "array", "nodes": 1, "procs_per_node": 1, "time": "1h", "launcher": "srun"}
-    more = {"run": "main.py", "preflight": "off", "slurm": {"array": "0-1"}}
+    more = {"run": "main.py", "preflight": "off", "array": "0-1"}
     run = submit(cluster, write(folder, {**keys, **more}))
     text = run.jobgen("wait").stdout
     assert "  why    KeyError: 'labels'\n" in text, run.story()

@@ -243,11 +243,6 @@ def test_a_hint_keeps_the_value_that_was_written(line: str, hint: str) -> None:
     assert [p.hint for p in problems if p.code == "J102"] == [f"write {hint}"]
 
 
-def test_an_array_keeps_its_range() -> None:
-    hint = ask("job", write("job", ("array",), "0-3"), ("array",))[1]
-    assert hint == "instead: slurm: {array: 0-3}, whose elements read $SLURM_ARRAY_TASK_ID"
-
-
 @pytest.mark.parametrize("value", ["'0 3; rm'", '"a\\nb"', "x" * 80, "a\u00a0b", "{a: 1}", "[1]"])
 def test_a_value_that_does_not_fit_is_not_repeated(value: str) -> None:
     assert ask("job", write("job", ("partition",), value), ("partition",))[1] == (

@@ -95,7 +95,7 @@ def test_a_misspelt_key_is_not_missing_too() -> None:
 
 
 def test_what_later_versions_bring_is_not_an_unknown_key() -> None:
-    for key in ("sweep", "array", "steps", "track", "notify"):
+    for key in ("sweep", "steps", "track", "notify"):
         found = problem(f"{key}: {{a: 1}}")
         assert found.code == "J117"
         assert "not supported by this version" in found.message
@@ -374,3 +374,16 @@ def test_a_missing_key_is_shown_as_it_is_written() -> None:
 def test_a_number_with_a_letter_is_translated(params: str, hint: str) -> None:
     more = f"train: {{model: {{layers: 2, hidden: 8, heads: 2, params: {params}}}}}\n"
     assert problem(more).hint == hint
+
+
+@pytest.mark.parametrize("indexes", ["0-35%4", "1,3,5-9:2", "7"])
+def test_an_array_is_written_as_sbatch_has_it(indexes: str) -> None:
+    assert load(f"array: {indexes}\n").value.array == indexes
+
+
+@pytest.mark.parametrize(
+    "indexes", ["3-0", "0-", "'1,,2'", "0-8:0", "0-8%0", "0-8%", "'[0-8]'", "0-4000001", "true"]
+)
+def test_indexes_that_sbatch_refuses_are_refused(indexes: str) -> None:
+    found = problem(f"array: {indexes}\n")
+    assert (found.code, "for example 0-35" in found.hint) == ("J143", True)

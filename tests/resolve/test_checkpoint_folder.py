@@ -7,7 +7,7 @@ import pytest
 from jobgen.model.plan import Plan, PlanCheck
 from tests.resolve.made import job, plan
 
-ARRAY = "{array: 0-9%2}"
+ARRAY = "0-9%2"
 ELEMENT = "$SLURM_ARRAY_TASK_ID"
 SHAPE = "{layers: 8, hidden: 64, heads: 8}"
 TRAIN = {
@@ -24,7 +24,7 @@ def shared(made: Plan) -> list[PlanCheck]:
 
 
 def test_each_element_of_an_array_has_a_folder_of_its_own() -> None:
-    made = plan(job(slurm=ARRAY, checkpoint="{requeue: true}"))
+    made = plan(job(array=ARRAY, checkpoint="{requeue: true}"))
     assert made.env["JOBGEN_CHECKPOINT_DIR"].value == f"$JOBGEN_WORK_DIR/checkpoints/{ELEMENT}"
     assert shared(made) == []
     alone = plan(job(checkpoint="{requeue: true}"))
@@ -35,7 +35,7 @@ def test_each_element_of_an_array_has_a_folder_of_its_own() -> None:
     "folder", ["/scratch/ckpt", "out", "$SCRATCH/ckpt", "/s/$SLURM_ARRAY_JOB_ID"]
 )
 def test_a_folder_that_names_no_element_is_a_warning(folder: str) -> None:
-    made = plan(job(slurm=ARRAY) + f"checkpoint:\n  requeue: true\n  dir: {folder}\n")
+    made = plan(job(array=ARRAY) + f"checkpoint:\n  requeue: true\n  dir: {folder}\n")
     (check,) = shared(made)
     assert check.status == "warn"
     assert folder in check.message
@@ -50,7 +50,7 @@ def test_a_folder_that_names_no_element_is_a_warning(folder: str) -> None:
 )
 def test_a_folder_that_names_the_element_is_taken_as_it_is(folder: str) -> None:
     env = f"{{CKPT: /scratch/{ELEMENT}}}"
-    made = plan(job(slurm=ARRAY, env=env, checkpoint=f"{{dir: {folder}}}"))
+    made = plan(job(array=ARRAY, env=env, checkpoint=f"{{dir: {folder}}}"))
     assert made.env["JOBGEN_CHECKPOINT_DIR"].value == folder
     assert shared(made) == []
 
@@ -76,18 +76,18 @@ def test_an_argument_of_run_that_names_one_folder_for_all_is_a_warning(
         text = job(run=run.format(folder), train=TRAIN[framework], **keys)
         return shared(plan(text))
 
-    (check_out,) = check("out", slurm=ARRAY)
+    (check_out,) = check("out", array=ARRAY)
     assert f"run: {option} out" in check_out.message
     assert check("out") == []
-    assert check(f"out/{ELEMENT}", slurm=ARRAY) == []
-    assert check("$JOBGEN_CHECKPOINT_DIR", slurm=ARRAY) == []
-    assert check("$OUT", slurm=ARRAY, setup=f"[export OUT=out/{ELEMENT}]") == []
+    assert check(f"out/{ELEMENT}", array=ARRAY) == []
+    assert check("$JOBGEN_CHECKPOINT_DIR", array=ARRAY) == []
+    assert check("$OUT", array=ARRAY, setup=f"[export OUT=out/{ELEMENT}]") == []
 
 
 @pytest.mark.parametrize(("framework", "option"), [("megatron", "--save"), ("lightning", "--tr")])
 def test_what_jobgen_passes_names_the_elements_folder(framework: str, option: str) -> None:
     run = {"megatron": "pretrain_gpt.py --num-workers 2", "lightning": "train.py fit"}[framework]
-    made = plan(job(run=run, train=TRAIN[framework], slurm=ARRAY))
+    made = plan(job(run=run, train=TRAIN[framework], array=ARRAY))
     (program,) = [step.text for step in made.steps if "JOBGEN_CHECKPOINT_DIR" in step.text]
     assert option in program
     assert ELEMENT in made.env["JOBGEN_CHECKPOINT_DIR"].value

@@ -145,7 +145,7 @@ def test_gpu_hours_count_every_start_that_requeues_allow() -> None:
     once = plan(job(checkpoint="{grace: 5m}"))
     assert once.gpu_hours == once.shape.gpu_hours == 32
     assert plan(job(checkpoint="{requeue: true, max_requeues: 3}")).gpu_hours == 4 * 32
-    array = plan(job(checkpoint=REQUEUE, slurm="{array: 0-9}"))
+    array = plan(job(checkpoint=REQUEUE, array="0-9"))
     assert array.gpu_hours == 11 * 10 * 32
 
 

@@ -124,7 +124,7 @@ def element(number: int, array: int, folder: Path) -> Job:
 
 def test_elements_of_an_array_share_its_claim_and_a_second_array_gets_none(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    Job.make(folder, PROGRAM, slurm="{array: 4-6}")
+    Job.make(folder, PROGRAM, array="4-6")
     (folder / "secrets.env").write_text("")
     assert element(5, 70, folder).run(71).returncode == 0
     second = element(4, 80, folder).run(80)
@@ -141,7 +141,7 @@ def test_an_element_is_requeued_by_its_index_because_one_has_the_id_of_the_array
 ) -> None:
     folder = tmp_path / "run"
     stops = 'touch "$JOBGEN_STOP_FILE" "$JOBGEN_STOPPED_FILE"\n'
-    Job.make(folder, stops, checkpoint=REQUEUE, slurm="{array: 4-6}")
+    Job.make(folder, stops, checkpoint=REQUEUE, array="4-6")
     element(6, 70, folder).run(70)
     assert (folder / "requeued").read_text() == "70_6\n"
 

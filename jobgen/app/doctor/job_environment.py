@@ -37,7 +37,7 @@ TIME = "5m"
 """The time limit. The job takes seconds, but torch on a cold file system may take minutes."""
 LOGIN_DEADLINE = 300.0
 _TAKEN = ("setup", "env", "container", "slurm", "vars", "workdir", "secrets")
-_LEFT_OUT = frozenset({"array", "begin", "dependency", "deadline", "reservation-time"})
+_LEFT_OUT = frozenset({"begin", "dependency", "deadline", "reservation-time"})
 _MARK = "jobgen-environment "
 _LAST, _READ = 3, 20
 """Lines of a log that are shown if there is no report, and those they are taken from."""
