@@ -14,6 +14,7 @@ from jobgen.errors import JobgenError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from jobgen.app.prepare import PreparedJob
     from jobgen.app.world import World
     from jobgen.model.plan import Estimate
     from jobgen.model.record import RunRecord
@@ -41,7 +42,8 @@ def find_job_file(world: World, record: RunRecord) -> Path | None:
 def check_fixes(world: World, record: RunRecord, remedies: Sequence[Remedy]) -> list[Remedy]:
     """The remedies that this job accepts, with what the planner says of each.
 
-    Without its job file, those that change the job are shown as they are.
+    Without its job file, those that change the job are shown as they are. A setting that changes
+    nothing in this job is one of the program.
     """
     job = find_job_file(world, record)
     if job is None:
@@ -50,19 +52,92 @@ def check_fixes(world: World, record: RunRecord, remedies: Sequence[Remedy]) -> 
     return [remedy for remedy in checked if remedy is not None]
 
 
-def _check(world: World, record: RunRecord, job: Path, remedy: Remedy) -> Remedy | None:
-    from jobgen.app.prepare import prepare
+def generalize(remedies: Sequence[Remedy]) -> list[Remedy]:
+    """The remedies for a job that jobgen did not submit: settings instead of its commands."""
+    general = (
+        _name_setting(remedy) if remedy.command.startswith(_SUBMIT) else remedy
+        for remedy in remedies
+    )
+    return [remedy for remedy in general if remedy.text or remedy.command]
 
+
+def _check(world: World, record: RunRecord, job: Path, remedy: Remedy) -> Remedy | None:
     if not remedy.command.startswith(_SUBMIT):
         return remedy
-    words = shlex.split(remedy.command.removeprefix(_SUBMIT))
-    sets = [value for flag, value in itertools.pairwise(words) if flag == "--set"]
+    sets = _read_sets(remedy.command)
+    trains = bool(sets) and all(value.startswith("train.") for value in sets)
+    before = _prepare(world, record, job, record.sets)
+    # whether a setting of train is read, the program shows: it is among the files to upload
+    after = _prepare(world, record, job, (*record.sets, *sets), with_upload=trains)
+    if after is None:
+        return None
+    if sets and (_changes_nothing(before, after) or (trains and _is_unread(after))):
+        return _name_setting(remedy)
+    words = [word for value in (*record.sets, *sets) for word in ("--set", value)]
+    if after.job.value.cluster != record.site.cluster:
+        words += ["-c", record.site.cluster]
+    command = shlex.join(["jobgen", "submit", str(job), *words])
+    return Remedy(_join(remedy.text, after.plan.estimate), command)
+
+
+def _prepare(
+    world: World,
+    record: RunRecord,
+    job: Path,
+    sets: Sequence[str],
+    *,
+    with_upload: bool = False,
+) -> PreparedJob | None:
+    from jobgen.app.prepare import prepare
+
     try:
-        ready = prepare(world, job, record.site.cluster, sets, with_upload=False)
+        return prepare(world, job, record.site.cluster, sets, with_upload=with_upload)
     except JobgenError:
         return None
-    command = " ".join(["jobgen submit", shlex.quote(str(job)), *map(shlex.quote, words)])
-    return Remedy(_join(remedy.text, ready.plan.estimate), f"{command} -c {record.site.cluster}")
+
+
+def _changes_nothing(before: PreparedJob | None, after: PreparedJob) -> bool:
+    return before is not None and _list_scripts(before) == _list_scripts(after)
+
+
+def _is_unread(ready: PreparedJob) -> bool:
+    """Whether settings of ``train`` stand in a file that the program does not read."""
+    from jobgen.resolve.unread import is_unread
+
+    framework, launcher = ready.plan.other.get("framework"), ready.plan.launcher.value
+    return framework is not None and is_unread(
+        ready.job, ready.facts, launcher, str(framework.value)
+    )
+
+
+def _list_scripts(ready: PreparedJob) -> list[tuple[str, bytes]]:
+    """What runs on the cluster; plan.json only describes it."""
+    return [(file.path, file.content) for file in ready.bundle.files if file.path != "plan.json"]
+
+
+def _name_setting(remedy: Remedy) -> Remedy:
+    """A command in words, for those who do not start the job by it."""
+    sets = _read_sets(remedy.command)
+    named = [text for text in map(_describe_setting, sets) if text]
+    if sets and not named:
+        return Remedy("")
+    what = f"set {', '.join(named)}" if sets else "submit again"
+    return Remedy("; ".join(part for part in (what, remedy.text) if part))
+
+
+def _describe_setting(value: str) -> str:
+    """``train.timeout=2h`` as the program has it; empty for what jobgen alone does."""
+    section, dot, rest = value.partition(".")
+    if section == "train":
+        return f"{rest} in the program"
+    if section == "env":
+        return rest
+    return f"--{rest or value} for sbatch" if dot or value.startswith("mem=") else ""
+
+
+def _read_sets(command: str) -> list[str]:
+    words = shlex.split(command.removeprefix(_SUBMIT))
+    return [value for flag, value in itertools.pairwise(words) if flag == "--set"]
 
 
 def _join(text: str, estimate: Estimate | None) -> str:

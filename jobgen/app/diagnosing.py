@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +22,10 @@ if TYPE_CHECKING:
     from jobgen.transport import Transport
 
 
+_LOG_NAMES = (".log", ".out", ".err", ".txt")
+"""Ends of names that are files', not jobs'."""
+
+
 class Diagnosed(NamedTuple):
     """What was found out."""
 
@@ -34,19 +41,36 @@ class Diagnosed(NamedTuple):
     remark: str = ""
     """Of a job that did not fail, the one thing worth a look."""
 
+    def shorten(self, text: str) -> str:
+        """A text without the folder of the run's sources, which are copies."""
+        return text.replace(f"{self.record.directory}/src/", "") if self.record else text
+
 
 def diagnose(world: World, words: Sequence[str]) -> Diagnosed:
     """The first failure of a run, or of what these files and folders hold.
 
     A path that exists counts before a run of that name. Raises Missing, Unreachable, JobgenError.
     """
+    if list(words) == ["-"]:
+        return _diagnose_stdin()
     paths = [Path(word) for word in words]
     missing = [str(path) for path in paths if not path.exists()]
     if not missing:
         return _diagnose_paths(paths)
-    if len(words) > 1 or "/" in missing[0]:
+    if len(words) > 1 or "/" in missing[0] or missing[0].endswith(_LOG_NAMES):
         raise Missing(f"no such file or folder: {missing[0]}", hint="list your runs: jobgen ls")
     return _diagnose_run(world, words[0])
+
+
+def _diagnose_stdin() -> Diagnosed:
+    """What a pipe holds, by way of a file: only a part of a large log is read."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "stdin"
+        with path.open("wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file)
+        found = _diagnose_paths([path])
+    cause = found.cause and found.cause._replace(file="-")
+    return found._replace(what="standard input", cause=cause)
 
 
 def _diagnose_run(world: World, ref: str) -> Diagnosed:
@@ -63,8 +87,9 @@ def _diagnose_run(world: World, ref: str) -> Diagnosed:
     if record.cause is None:
         return Diagnosed(record.alias, None, record, remark=remark)
     remedies = list_remedies(record.cause, record.alias, record.site.cluster)
-    checked = tuple(check_fixes(world, record, remedies))
-    return Diagnosed(record.alias, record.cause, record, 0, checked)
+    found = Diagnosed(record.alias, record.cause, record)
+    checked = check_fixes(world, record, remedies)
+    return found._replace(remedies=tuple(r._replace(text=found.shorten(r.text)) for r in checked))
 
 
 def _remark(transport: Transport, record: RunRecord) -> str:
@@ -81,6 +106,7 @@ def _remark(transport: Transport, record: RunRecord) -> str:
 
 
 def _diagnose_paths(paths: Sequence[Path]) -> Diagnosed:
+    from jobgen.app.checked_fixes import generalize
     from jobgen.diagnose import find_cause
     from jobgen.diagnose.remarks import find_remark
     from jobgen.diagnose.remedies import list_remedies
@@ -90,7 +116,9 @@ def _diagnose_paths(paths: Sequence[Path]) -> Diagnosed:
     what = " ".join(map(str, paths))
     if cause is None:
         return Diagnosed(what, None, None, files, remark=find_remark(evidence))
-    return Diagnosed(what, cause, None, files, tuple(list_remedies(cause)))
+    remedies = list_remedies(cause)
+    general = remedies if Path("job.yaml").exists() else generalize(remedies)
+    return Diagnosed(what, cause, None, files, tuple(general))
 
 
 def _gather(paths: Sequence[Path]) -> tuple[Evidence, int]:

@@ -117,6 +117,8 @@ def gather_file(transport: Transport, path: str) -> list[LogText]:
     chunk = read_at(transport, path, -MOST, MOST)
     if chunk is None:
         raise JobgenError(f"{path} is no file")
+    if not chunk.size:
+        raise JobgenError(f"{name} is empty")
     return list(read_chunks(transport, folder or "/", [(name, chunk)], [name]))
 
 

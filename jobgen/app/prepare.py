@@ -43,6 +43,8 @@ class PreparedJob(NamedTuple):
     """What would be uploaded; None where nobody asked."""
     planner_request: PlannerRequest | None = None
     """What the planner is asked about other strategies; None without ``train``."""
+    sets: tuple[str, ...] = ()
+    """The values of ``--set``."""
 
 
 class GeneratedJob(NamedTuple):
@@ -142,7 +144,8 @@ def examine(
         return ExaminedJob(None, arrange((*problems, *read.notes)), ())
     target = profile.loaded.value if with_upload else None
     gathered = gather(world, spec, file.base, target)
-    files = _Files(profile, file.base, catalog, _name_memory_command(file.label, cluster, sets))
+    command = _name_memory_command(file.label, cluster, sets)
+    files = _Files(profile, file.base, catalog, command, tuple(sets))
     problems += gathered.problems
     examined = _decide(world, gathered, files, problems)
     if read.loaded is None:
@@ -171,6 +174,7 @@ class _Files(NamedTuple):
     catalog: Catalog
     memory_command: str
     """What shows the memory of this very job."""
+    sets: tuple[str, ...]
 
 
 def _name_memory_command(label: str, cluster: str | None, sets: Sequence[str]) -> str:
@@ -218,6 +222,7 @@ def _decide(
         gathered.facts,
         gathered.manifest,
         found.planner_request,
+        files.sets,
     )
     return ExaminedJob(ready, arrange(plan.notes), plan.checks)
 

@@ -53,7 +53,8 @@ def submit(
     record = exchange.make_record(
         ready.plan, ready.bundle.digest, ready.site, token=world.token(), now=world.now(), git=git
     )
-    record = record._replace(shape={**record.shape, **(about or {})})
+    sets = {"sets": list(ready.sets)} if ready.sets else {}
+    record = record._replace(shape={**record.shape, **sets, **(about or {})})
     login = record.site.login
     stage = SubmitStage(1, "connect", exchange.describe_connection(login))
     progress(stage)

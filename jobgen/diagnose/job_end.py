@@ -29,7 +29,7 @@ _EARLIER = 60.0
 """Seconds before the end of a job in which what its ranks report may follow from that end."""
 _OWN = re.compile(r"jobgen: (?P<who>[\w.-]+|rank \S+ on [\w.-]+): (?P<text>.*)")
 _SETUP = re.compile(r"setup failed: ")
-_SUMMARY = re.compile(r" failed first, with exit code \d+$")
+_SUMMARY = re.compile(r" (?:first|started), with exit code \d+$")
 """What the batch script concludes from the ends of the ranks."""
 _RANKS = 4
 

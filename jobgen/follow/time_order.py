@@ -21,7 +21,7 @@ from jobgen.follow.timestamps import find_times
 from jobgen.named_tuple import NamedTuple
 
 _YEAR = 31_556_952.0
-_CONCLUSION = re.compile(rb"^jobgen: .* failed first, with exit code ", re.MULTILINE)
+_CONCLUSION = re.compile(rb"^jobgen: .* (?:first|started), with exit code ", re.MULTILINE)
 
 
 class Passage(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
@@ -104,6 +105,12 @@ class FailureCause(NamedTuple):
     """What it was not, and how that is known."""
     all_ranks: bool = False
     """Whether every rank reports the same error."""
+
+    @property
+    def reports_itself(self) -> bool:
+        """Whether the lines stand in a log of the rank to blame, not of one that waited for it."""
+        name = re.fullmatch(r"(?:.*/)?[\w-]+\.(\d+)\.(?:err|out)", self.file)
+        return name is None or int(name[1]) == self.rank
 
     @property
     def bad_rank(self) -> int | None:

@@ -206,6 +206,11 @@ class RunRecord(NamedTuple):
         return FailureCause.read(values) if values else None
 
     @property
+    def sets(self) -> tuple[str, ...]:
+        """The values of ``--set`` that it was submitted with."""
+        return tuple(map(str, self.shape.get("sets", ())))
+
+    @property
     def elements(self) -> Mapping[str, int]:
         """Of an array: how many elements are in each state."""
         found = self.submission.get("elements")

@@ -48,6 +48,8 @@ _PARSERS = {
 """Frameworks that get arguments, which a program reads only if it builds such a parser."""
 _OWN_PARSERS = ("jsonargparse", "simple_parsing", "sys.argv", "tyro", "fire.Fire")
 """What may read any argument."""
+_SETTINGS = ("strategy", "timeout", "fused", "wrap")
+"""Keys of train whose only use is that the program obeys them."""
 _SHOWN = 2
 _LONGEST_PATH = 400
 _SEPARATORS = r"[\s'\"`=,;:()\[\]<>|&]"
@@ -61,43 +63,49 @@ def check_readers(
     args: Sequence[Word] = (),
 ) -> Iterator[PlanCheck]:
     """A warning where nothing of the program mentions the file, or a parser of the arguments."""
-    sources = facts.sources
-    if sources is None or framework not in {*FILES, *_PARSERS}:
+    program = _find_program(spec, facts, launcher)
+    if framework in _PARSERS and program:
+        yield from _arguments(spec, framework, program, _list_texts(spec, facts), args)
         return
+    written = {*spec.places, *spec.overrides}
+    key = next((key for key in _SETTINGS if ("train", key) in written), "")
+    if not key or not is_unread(spec, facts, launcher, framework):
+        return
+    variable, file = next(iter(FILES[framework].items()))
+    message = f"train.{key} has no effect: {program} reads neither {variable} nor {file}"
+    hint = f"read ${variable} in the program, or set framework: none to plan only"
+    yield PlanCheck("warn", message, UNREAD, hint, spec.find_place("train", key))
+
+
+def is_unread(spec: Loaded[JobSpec], facts: Facts, launcher: str, framework: str) -> bool:
+    """Whether nothing of the program mentions the files that jobgen writes for it."""
+    if framework not in FILES or not _find_program(spec, facts, launcher):
+        return False
+    texts = _list_texts(spec, facts)
+    bundle = any("JOBGEN_BUNDLE_DIR" in text for text in texts)
+    workdir = () if bundle else {*(facts.sources or ()), *(facts.workdir_files or ())}
+    return not any(
+        variable in text or _names_file(text, file, workdir)
+        for text in texts
+        for variable, file in FILES[framework].items()
+    )
+
+
+def _find_program(spec: Loaded[JobSpec], facts: Facts, launcher: str) -> str:
+    """The first program of ``run``; empty unless the sources of all are known."""
+    if facts.sources is None:
+        return ""
     programs = [
-        _path(program, sources)
+        _path(program, facts.sources)
         for program, _ in spec.programs
         if program.launcher or forms_group(program, launcher)
     ]
-    if not programs or not all(programs):
-        return
+    return programs[0] if programs and all(programs) else ""
+
+
+def _list_texts(spec: Loaded[JobSpec], facts: Facts) -> tuple[str, ...]:
     job = spec.value
-    texts = (job.run, *job.setup, *job.env.values(), *sources.values())
-    if framework in _PARSERS:
-        yield from _arguments(spec, framework, programs[0], texts, args)
-    elif ("train", "strategy") in {*spec.places, *spec.overrides}:
-        yield from _files(
-            spec, framework, programs[0], texts, {*sources, *(facts.workdir_files or ())}
-        )
-
-
-def _files(
-    spec: Loaded[JobSpec],
-    framework: str,
-    program: str,
-    texts: Sequence[str],
-    workdir: Collection[str],
-) -> Iterator[PlanCheck]:
-    files = FILES[framework]
-    bundle = any("JOBGEN_BUNDLE_DIR" in text for text in texts)
-    for text in texts:
-        for variable, file in files.items():
-            if variable in text or _names_file(text, file, () if bundle else workdir):
-                return
-    variable, file = next(iter(files.items()))
-    message = f"train.strategy has no effect: {program} reads neither {variable} nor {file}"
-    hint = f"read ${variable} in the program, or set framework: none to plan only"
-    yield PlanCheck("warn", message, UNREAD, hint, spec.find_place("train", "strategy"))
+    return (job.run, *job.setup, *job.env.values(), *(facts.sources or {}).values())
 
 
 def _names_file(text: str, file: str, workdir: Collection[str]) -> bool:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from tests.cli.conftest import Jobgen
 
@@ -40,9 +44,40 @@ def test_a_script_gets_the_same_as_data(jobgen: Jobgen, tmp_path: Path) -> None:
     assert (data["failed"], data["cause"], data["code"]) == (True, "gpu_memory", "J520")
     assert (data["rank"], data["retry"], data["certainty"]) == (None, "no", "sure")
     assert data["evidence"]["line"] == 4
-    assert data["fixes"][0]["command"].startswith(
-        "jobgen submit job.yaml --set train.micro_batch=1"
+    assert data["fixes"][0]["text"].startswith("set micro_batch=1 in the program; ")
+    (tmp_path / "job.yaml").touch()
+    fixes = json.loads(jobgen("diagnose", ".", "--json").out)["data"]["fixes"]
+    assert fixes[0]["command"] == "jobgen submit job.yaml --set train.micro_batch=1"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["none.log"], "no such file or folder: none.log"),
+        (["empty.out"], "empty.out is empty"),
+    ],
+)
+def test_a_file_that_shows_nothing_is_refused(
+    jobgen: Jobgen, tmp_path: Path, words: list[str], says: str
+) -> None:
+    (tmp_path / "empty.out").touch()
+    said = jobgen("diagnose", *words)
+    assert said.code != 0
+    assert says in said.err
+
+
+def test_a_log_may_come_from_a_pipe(tmp_path: Path) -> None:
+    text = f"{TRACE}KeyError: 'labels'\n"
+    done = subprocess.run(
+        [sys.executable, "-m", "jobgen", "diagnose", "-"],
+        input=text.encode(),
+        capture_output=True,
+        cwd=tmp_path,
+        check=True,
     )
+    lines = done.stdout.decode().split("\n")
+    assert lines[:2] == ["standard input", "  why    KeyError: 'labels' (sure)"]
+    assert "Evidence  -:4" in lines
 
 
 def test_a_log_without_a_failure_gets_one_remark_at_most(jobgen: Jobgen, tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def test_a_line_of_a_launcher_is_folded(line: str) -> None:
         "slurmstepd: error: *** JOB 1 ON n1 CANCELLED AT 2026-11-23T14:59:26 DUE TO TIME LIMIT ***",
         "slurmstepd: error: Detected 1 oom_kill event in StepId=12.0.",
         "torch.distributed.DistNetworkError: The client socket has failed to connect",
-        "jobgen: rank 1 on n2 failed first, with exit code 1",
+        "jobgen: rank 1 on n2 exited first, with exit code 1",
         "====",
         "[0]:",
     ],

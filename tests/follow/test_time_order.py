@@ -83,7 +83,7 @@ def test_lines_with_times_are_merged_and_the_others_stay_behind_them() -> None:
 
 
 def test_logs_without_times_come_first_and_the_conclusion_last() -> None:
-    job = "preparing\njobgen: rank 1 on n1 failed first, with exit code 7\n"
+    job = "preparing\njobgen: rank 1 on n1 exited first, with exit code 7\n"
     timed = "2026-11-23 10:00:00 c\n"
     blocks = {JOB: job, rank(1): "b\n", rank(0): "a\n", rank(2): timed}
     assert order(blocks).split("\n") == [
@@ -91,7 +91,7 @@ def test_logs_without_times_come_first_and_the_conclusion_last() -> None:
         "0 a",
         "1 b",
         "2 2026-11-23 10:00:00 c",
-        "j jobgen: rank 1 on n1 failed first, with exit code 7",
+        "j jobgen: rank 1 on n1 exited first, with exit code 7",
     ]
 
 

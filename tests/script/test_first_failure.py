@@ -55,7 +55,7 @@ def test_the_jobs_exit_code_is_the_first_failing_ranks(
     assert done.returncode == code, done.stderr
     assert job.marker()["rc"] == str(code)
     assert failures(job.events()) == [(rank, f"n{rank + 1}", code)]
-    assert f"rank {rank} on n{rank + 1} failed first, with exit code {code}" in done.stderr
+    assert f"rank {rank} on n{rank + 1} exited first, with exit code {code}" in done.stderr
     ends = {event.rank: event.read_number("code") for event in job.events() if event.kind == "exit"}
     assert ends == {rank: code, 1 - rank: 143}
 
@@ -81,7 +81,7 @@ def test_a_node_may_fail_before_its_ranks(tmp_path: Path, line: str, code: int) 
     job = Job.make(tmp_path / "run", "true\n", setup=f"[{line}]")
     done = job.run()
     assert done.returncode == code
-    words = f"n[12], before its ranks started, failed first, with exit code {code}"
+    words = f"n[12] failed before its ranks started, with exit code {code}"
     assert re.search(words, done.stderr)
     rank, _, recorded = failures(job.events())[0]
     assert (rank, recorded) == (None, code)

@@ -206,7 +206,7 @@ def test_a_setup_line_that_fails_ends_the_job_and_names_itself(tmp_path: Path) -
     done = job.run()
     assert done.returncode == 1
     assert "n1: setup failed: cat no-such-file" in done.stderr
-    assert re.search("n[12], before its ranks started, failed first, with exit code 1", done.stderr)
+    assert re.search("n[12] failed before its ranks started, with exit code 1", done.stderr)
     assert not (job.folder / "env.0").exists()
 
 

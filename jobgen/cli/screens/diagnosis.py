@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from jobgen.cli.layout import align, clip, fold
+from jobgen.cli.layout import align, fold
 from jobgen.cli.output import defuse
 from jobgen.cli.screens import failure
 from jobgen.diagnose.failure_rules import get_cause
@@ -53,17 +53,11 @@ def _draw_head(cause: FailureCause, found: Diagnosed, ink: Ink) -> str:
 
 
 def _draw_evidence(cause: FailureCause, found: Diagnosed, ink: Ink, *, verbose: bool) -> str:
-    place = defuse(cause.file) + (f":{cause.line}" if cause.line else "")
-    lines = [_shorten(defuse(line), found) for line in cause.lines]
-    if len(lines) > failure.SHOWN and not verbose:
-        lines = [*lines[:1], "...", *lines[len(lines) - failure.SHOWN + 2 :]]
-    rows = "".join(f"{clip(f'  {line}', ink.width)}\n" for line in lines)
-    return f"{ink('strong', 'Evidence')}  {place}\n{rows}" if rows else ""
-
-
-def _shorten(text: str, found: Diagnosed) -> str:
-    """A line without the folder of the run's own sources."""
-    return text.replace(f"{found.record.directory}/src/", "") if found.record else text
+    folder = "logs/" if found.record and cause.file else ""
+    place = folder + defuse(cause.file) + (f":{cause.line}" if cause.line else "")
+    lines = [found.shorten(defuse(line)) for line in cause.lines]
+    rows = failure.draw_lines(lines, ink, verbose=verbose)
+    return "\n".join([f"{ink('strong', 'Evidence')}  {place}", *rows, ""]) if rows else ""
 
 
 def _draw_about(cause: FailureCause, ink: Ink) -> str:
@@ -81,7 +75,7 @@ def _draw_remedies(found: Diagnosed, ink: Ink, *, verbose: bool) -> str:
     for number, remedy in enumerate(shown, start=1):
         text = f"{remedy.command}  # {remedy.text}" if remedy.command and remedy.text else ""
         whole = defuse(text or remedy.command or remedy.text)
-        rows.append((f"{number}", _shorten(whole, found)))
+        rows.append((f"{number}", whole))
     if not rows:
         return ""
     return f"{ink('strong', 'What to do')}, cheapest first\n{align(rows, indent='  ')}"

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from jobgen.cli.layout import clip, fold
 from jobgen.cli.output import defuse
-from jobgen.model.cause import CauseKind, Doubt
+from jobgen.model.cause import CauseKind, Certainty, Doubt
 from jobgen.shell import split_lines
 from jobgen.wording import count
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jobgen.cli.output import Ink
     from jobgen.model.cause import FailureCause
     from jobgen.model.record import RunRecord
@@ -63,7 +65,7 @@ def draw_cause(cause: FailureCause, ink: Ink, *, nodes: str = "") -> list[str]:
     rows = [("why", f"{why}{sure}"), ("", "" if says in why else says)]
     rows += [("where", locate_cause(cause) or (f"on {defuse(nodes)}" if nodes else ""))]
     rows += [("", text) for text in doubt_cause(cause)]
-    rows += [("retry", RETRIES.get(cause.retry, ""))]
+    rows += [("retry", describe_retry(cause))]
     lines = []
     for label, text in rows:
         if text:
@@ -71,6 +73,17 @@ def draw_cause(cause: FailureCause, ink: Ink, *, nodes: str = "") -> list[str]:
             kept = more if len(more) < ROWS else [*more[: ROWS - 2], "…"]
             lines += [f"  {label:5}  {first}", *(f"         {line}" for line in kept)]
     return [clip(line, ink.width) for line in lines]
+
+
+def describe_retry(cause: FailureCause) -> str:
+    """Whether the same job has a fair chance; empty if that is no question."""
+    if cause.kind == CauseKind.CANCELLED:
+        return ""
+    if cause.kind == CauseKind.TIME_LIMIT:
+        return "helps only if the job resumes from a checkpoint"
+    if cause.retry == "no" and cause.certainty != Certainty.SURE:
+        return "is unlikely to help"
+    return RETRIES.get(cause.retry, "")
 
 
 def locate_cause(cause: FailureCause) -> str:
@@ -112,8 +125,14 @@ def doubt_cause(cause: FailureCause) -> list[str]:
 def draw_error(cause: FailureCause, record: RunRecord, ink: Ink, *, verbose: bool = False) -> str:
     """The lines of the log that matter, below their title; paths start at the run directory."""
     lines = [_shorten(line, record) for line in cause.lines]
+    rows = draw_lines(lines, ink, verbose=verbose)
+    return "\n".join([ink("strong", _title_lines(cause)), *rows, ""]) if rows else ""
+
+
+def draw_lines(lines: Sequence[str], ink: Ink, *, verbose: bool = False) -> list[str]:
+    """Lines of a log, clipped to the screen; the last is folded, since it has the exception."""
     if not lines:
-        return ""
+        return []
     if len(lines) > SHOWN and not verbose:
         # the end has the exception; the beginning, what it was raised from
         lines = [lines[0], "...", *lines[len(lines) - SHOWN + 2 :]]
@@ -121,14 +140,15 @@ def draw_error(cause: FailureCause, record: RunRecord, ink: Ink, *, verbose: boo
     text = lines[-1].lstrip()
     indent = "  " + " " * (len(lines[-1]) - len(text))
     last = split_lines(fold(text, ink.width - len(indent), indent))
-    rows += [f"{indent}{last[0]}", *last[1 : len(last) if verbose else FOLDED]]
-    return "\n".join([ink("strong", _title_lines(cause)), *rows, ""])
+    return [*rows, f"{indent}{last[0]}", *last[1 : len(last) if verbose else FOLDED]]
 
 
 def _title_lines(cause: FailureCause) -> str:
     if cause.kind == CauseKind.TIME_LIMIT:
         return "Last line of each rank"
     title = "Error" if cause.text else "Last lines"
+    if cause.rank is not None and not cause.reports_itself:
+        title = "What a waiting rank reported,"
     # 0/0/n1.3.err is rank 3's stderr: the folder is that of the element and the start
     return f"{title} in {defuse(cause.file.rpartition('/')[2])}" if cause.file else title
 

@@ -45,6 +45,8 @@ def name_log_command(record: RunRecord) -> str:
         if cause.rank is None:
             lines = max(LOG_LINES, cause.below + LOG_LINES // 2)
             return f"{name}{task} --file {defuse(cause.file)} -n {lines}"
+        if not cause.reports_itself:
+            return f"{name}{task} --rank {cause.rank} -n {TRACEBACK}"
         lines = cause.below + TRACEBACK
         stream = "stdout" if cause.file.endswith(".out") else "stderr"
         return f"{name}{task} --rank {cause.rank} --{stream} -n {lines}"

@@ -21,7 +21,8 @@ from jobgen.cli.params import complete_jobs
 def command(call: Call, what: tuple[str, ...]) -> None:
     """Find why a job failed: the first bad rank, the cause, and what to do.
 
-    Give a run, or any log files or folder: no job file and no cluster are needed.
+    Give a run, or any log files or folder of one run, or - for standard input: no
+    job file and no cluster are needed.
     Exits with 0 whether or not a failure was found; `failed` in --json tells.
     """
     from jobgen.app import diagnosing

@@ -1,0 +1,70 @@
+"""The commands that a diagnosis proposes do what they say for the job that failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from jobgen.app.checked_fixes import check_fixes, generalize
+from jobgen.app.world import World
+from jobgen.diagnose.remedies import Remedy
+from jobgen.model.record import JobId, Login, RunRecord, Site
+
+JOB = "name: llama\nnodes: 2\nprocs_per_node: 2\ntime: 1h\nrun: train.py\n"
+FASTER = "jobgen submit job.yaml --set env.NCCL_DEBUG=INFO"
+LONGER = Remedy("if a long phase is expected", "jobgen submit job.yaml --set train.timeout=2h")
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    (tmp_path / "job.yaml").write_text(JOB)
+    (tmp_path / "train.py").write_text("import torch.distributed\n")
+    (tmp_path / "hang.py").write_text("import torch.distributed\n")
+    monkeypatch.chdir(tmp_path)
+    return World.here()
+
+
+def run(*sets: str) -> RunRecord:
+    site = Site("local", "local", Login("local"), "/runs")
+    record = RunRecord("t" * 26, "llama-3", "llama", site, "0", 1.0, "/runs/llama", JobId(7))
+    return record._replace(shape={"sets": list(sets)})
+
+
+def test_a_command_keeps_what_the_job_was_submitted_with(world: World) -> None:
+    (fix,) = check_fixes(world, run("run=hang.py"), [Remedy("", FASTER)])
+    assert fix.command == (
+        "jobgen submit job.yaml --set run=hang.py --set env.NCCL_DEBUG=INFO -c local"
+    )
+
+
+def test_a_setting_that_changes_nothing_is_one_of_the_program(world: World) -> None:
+    (fix,) = check_fixes(world, run(), [LONGER])
+    assert fix == Remedy("set timeout=2h in the program; if a long phase is expected")
+
+
+def test_a_job_that_names_its_cluster_needs_no_option(world: World, tmp_path: Path) -> None:
+    (tmp_path / "job.yaml").write_text(f"{JOB}cluster: local\n")
+    (fix,) = check_fixes(world, run(), [Remedy("", FASTER)])
+    assert fix.command == FASTER
+
+
+def test_a_setting_that_the_job_refuses_is_left_out(world: World) -> None:
+    assert not check_fixes(world, run(), [Remedy("", "jobgen submit job.yaml --set nodes=99")])
+
+
+@pytest.mark.parametrize(
+    ("command", "text"),
+    [
+        (FASTER, "set NCCL_DEBUG=INFO"),
+        ("jobgen submit job.yaml --set slurm.exclude=n3", "set --exclude=n3 for sbatch"),
+        ("jobgen submit job.yaml --set mem=0", "set --mem=0 for sbatch"),
+        ("jobgen submit job.yaml", "submit again"),
+    ],
+)
+def test_without_a_job_file_a_setting_is_named(command: str, text: str) -> None:
+    assert generalize([Remedy("", command)]) == [Remedy(text)]
+
+
+def test_what_jobgen_alone_does_is_left_out_without_a_job_file() -> None:
+    assert not generalize([Remedy("more next time", "jobgen submit job.yaml --set monitor=30s")])
