@@ -130,7 +130,7 @@ def _rule_out(cause: FailureCause, seen: Sequence[Clue], evidence: Evidence) -> 
     causes = {each.rule.cause for each in seen}
     known: list[str] = []
     if evidence.state and cause.kind != CauseKind.HOST_MEMORY and "host_memory" not in causes:
-        known += ["host memory (Slurm reports no out-of-memory event)"]
+        known += ["host memory (no out-of-memory event)"]
     if evidence.state and evidence.state != "TIMEOUT" and "time_limit" not in causes:
         known += ["the time limit"]
     waited = cause.kind in (CauseKind.LOST_PEER, CauseKind.COLLECTIVE_TIMEOUT)

@@ -51,7 +51,9 @@ def _find_title(kind: str) -> str:
     known = causes().get(kind)
     if known is None or kind in _PLAIN:
         return ""
-    return known.title if known.title[:2].isupper() else known.title[:1].lower() + known.title[1:]
+    word = known.title.split()[0]
+    named = len(word) > 1 and word[:2].isupper()
+    return known.title if named else known.title[:1].lower() + known.title[1:]
 
 
 def draw_cause(cause: FailureCause, ink: Ink, *, nodes: str = "") -> list[str]:
@@ -137,7 +139,7 @@ def draw_lines(lines: Sequence[str], ink: Ink, *, verbose: bool = False) -> list
         # the end has the exception; the beginning, what it was raised from
         lines = [lines[0], "...", *lines[len(lines) - SHOWN + 2 :]]
     rows = [clip(f"  {line}", ink.width) for line in lines[:-1]]
-    text = lines[-1].lstrip()
+    text = _SOURCE.sub("", lines[-1].lstrip())
     indent = "  " + " " * (len(lines[-1]) - len(text))
     last = split_lines(fold(text, ink.width - len(indent), indent))
     return [*rows, f"{indent}{last[0]}", *last[1 : len(last) if verbose else FOLDED]]
