@@ -16,6 +16,7 @@ from jobgen.load import (
     run_rules,
     sbatch_options,
     substitution,
+    sweep_rules,
 )
 from jobgen.load.extends import extend_tree
 from jobgen.load.tree import Tree, refuse_useless
@@ -164,6 +165,7 @@ def _job(
     sbatch_options.settle(tree, ("slurm",))
     spec = _formed(tree, JobSpec)
     job_rules.check(tree)
+    sweep_rules.check(tree)
     run_rules.check_job(tree, cluster)
     if spec is not None and spec.train is not None:
         from jobgen.load import train_rules

@@ -56,7 +56,7 @@ def check(tree: Tree) -> None:
 
     for path in _PLACES:
         for name, value in list(tree.get_table(*path).items()):
-            _name(tree, (*path, name), name)
+            check_name(tree, (*path, name), name)
             _inline(tree, (*path, name), name, value)
     for path, value in list(tree.list_scalars()):
         if isinstance(value, str) and has_token(value):
@@ -65,11 +65,12 @@ def check(tree: Tree) -> None:
         if has_token(str(path[-1])):
             _leaked(tree, path, "a key looks like a secret")
     for name in _list_secrets(tree):
-        _name(tree, ("secrets",), name, f"secrets: {name}")
+        check_name(tree, ("secrets",), name, f"secrets: {name}")
     _twice(tree)
 
 
-def _name(tree: Tree, path: Path, name: str, shown: str = "") -> None:
+def check_name(tree: Tree, path: Path, name: str, shown: str = "") -> None:
+    """Say of a variable that jobgen, Slurm or the shell sets that it cannot be set."""
     place, shown = tree.find_place(path, of_key=True), shown or join_path(path)
     if name in _HOOKS:
         message = f"{shown} cannot be set: {_HOOKS[name]}"

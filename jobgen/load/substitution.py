@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from jobgen.errors import Place
+from jobgen.load.sweep_rules import find_variables
 from jobgen.load.tree import Path, Tree, change, format_scalar, join_path
 from jobgen.model.fields import suggest
 from jobgen.model.job import JobSpec
@@ -74,6 +75,7 @@ class Scope:
             n: v for n, v in tree.get_table("vars").items() if not isinstance(v, (dict, list))
         }
         self.used: set[str] = set()
+        self.swept = frozenset(find_variables(tree))
 
     def put(self, path: Path, value: str) -> Any:
         """The value with its variables put in; what cannot be is said in the tree."""
@@ -89,6 +91,8 @@ class Scope:
         def put(match: re.Match[str]) -> str:
             nonlocal room
             name = match.group(1)
+            if name in self.swept:
+                return match.group() if shell else self._vary(path, match)
             if name in self.declared:
                 self.used.add(name)
                 text = format_scalar(self.declared[name])
@@ -137,6 +141,21 @@ class Scope:
         elif "env" in path:
             message = f"{join_path(path)}: '$(' is passed on unchanged; no shell reads this value"
             tree.note("J161", message, path, "to run the command, export the variable under setup:")
+
+    def _vary(self, path: Path, match: re.Match[str]) -> str:
+        """A variable of the sweep outside shell text: the element's own shell expands it."""
+        name = f"${match.group(1)}"
+        if path[0] == "env" or path[:2] == ("checkpoint", "dir"):
+            if not re.match(r"\w", match.string[match.end() :], re.ASCII):
+                return name
+            hint = f"put a character other than a letter, a digit or _ behind {match.group()}"
+            message = f"{join_path(path)}: {match.group()} ends where the shell's {name} does not"
+        else:
+            hint = "use it in run, setup, env or checkpoint.dir, which each element expands"
+            message = f"{join_path(path)}: {match.group()} differs between the sweep's elements"
+        place = self.tree.locate_part(path, match.start(), len(match.group()))
+        self.tree.say("J149", message, path, hint, place=place)
+        return match.group()
 
     def _unknown_to_shell(self, path: Path, match: re.Match[str]) -> None:
         """``${X}`` that is neither declared nor known to be one of the shell's."""

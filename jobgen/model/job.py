@@ -41,6 +41,7 @@ from jobgen.model.settings import (
     SecretRef,
     Workdir,
 )
+from jobgen.model.sweep import Sweep
 from jobgen.model.train import Train
 from jobgen.model.units import Memory, UnitError, Walltime
 
@@ -164,6 +165,14 @@ class JobSpec(Form):
         doc=(
             "Job array, as sbatch takes it: 0-35%4 runs the job 36 times, at most 4 at once. "
             "Each element has its own nodes and logs, and reads $SLURM_ARRAY_TASK_ID."
+        ),
+    )
+    sweep: Sweep | None = key(
+        check_form(Sweep),
+        default=None,
+        doc=(
+            "Runs the job once for each set of values, as one job array. ${NAME} in run, setup, "
+            "env and checkpoint.dir is the value of the element."
         ),
     )
     mem: Memory | None = key(

@@ -16,6 +16,7 @@ from jobgen.errors import Invalid, Place
 from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.launchers import LAUNCHERS
 from jobgen.model.plan import ContainerPlan, Plan, Setting, StopPlan
+from jobgen.model.sweep import list_names
 from jobgen.model.units import Walltime
 from jobgen.named_tuple import NamedTuple
 from jobgen.render.data import dump_plan
@@ -170,6 +171,7 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "min_world": (shape.min_nodes or 0) * shape.ranks_per_node,
         "ranks": shape.ranks_per_node,
         "array": shape.elements is not None,
+        "sweep": Raw(" ".join(list_names(plan.elements))),
         "job_id": Raw(_JOB_ID[shape.elements is not None]),
         "all_cpus": shape.whole_nodes and shape.cpus_per_task is None,
         "nodes": Raw(nodes),

@@ -40,6 +40,7 @@ from jobgen.resolve import (
     rank_environment,
     saving,
     start,
+    sweeping,
     traces,
     training,
 )
@@ -138,6 +139,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
     starts = launch(launcher.value, _request(look, size, launcher, trained.launcher))
     watched, watching = monitor_settings.configure_monitor(look, size, sized)
     parts = (
+        sweeping.build_sweep(look),
         rank_environment.build_base(look, size, launcher.value),
         traces.build_traces(look, size),
         configure_network(look.cluster, size, look.cite_cluster),
@@ -193,6 +195,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         monitor=watched,
         preflight=preflighting.plan(look, size, env, warning),
         outputs=look.job.outputs,
+        elements=look.job.sweep.list_elements() if look.job.sweep else (),
         labels=look.job.labels,
         other=sized.decisions,
         configured=trained.chosen,

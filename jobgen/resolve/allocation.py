@@ -30,9 +30,18 @@ def merge_options(look: Inputs) -> dict[str, Setting]:
         if name in merged:
             why = f"overrides {merged[name].value or 'the flag'} ({merged[name].place})"
         merged[name] = Setting(value or "", why, look.cite_job("slurm", name))
+    array = find_array(look)
+    return merged if array is None else {**merged, "array": array}
+
+
+def find_array(look: Inputs) -> Setting | None:
+    """The indexes of the job array, as ``sbatch --array`` takes them; None of a single job."""
+    if look.job.sweep is not None:
+        indexes = look.job.sweep.format_indexes()
+        return Setting(indexes, SelfEvident.AS_ASKED, look.cite_job("sweep"))
     if look.job.array is not None:
-        merged["array"] = Setting(look.job.array, SelfEvident.AS_ASKED, look.cite_job("array"))
-    return merged
+        return Setting(look.job.array, SelfEvident.AS_ASKED, look.cite_job("array"))
+    return None
 
 
 def takes_all(look: Inputs, gpus: int) -> bool:

@@ -61,14 +61,16 @@ def decide_shape(look: Inputs, program: Program, sized: Sized) -> tuple[Shape, S
 
 def _elements(look: Inputs, sized: Sized) -> int | None:
     """Elements of a job array."""
-    if look.job.array is None:
+    indexes = allocation.find_array(look)
+    if indexes is None:
         return None
-    array, place = measure_array(look.job.array), look.cite_job("array")
-    sized.decide("array", array.describe(), "each element runs the job once", place)
+    array = measure_array(indexes.value)
+    sized.decide("array", array.describe(), "each element runs the job once", indexes.place)
     if look.local:
-        message = "array: the local cluster does not support job arrays"
+        key = "array" if look.job.sweep is None else "sweep"
+        message = f"{key}: the local cluster does not support job arrays"
         hint = "choose a Slurm cluster with -c, or submit once per value with --set"
-        sized.problems.append(look.diagnose_job("J228", message, "array", hint=hint))
+        sized.problems.append(look.diagnose_job("J228", message, key, hint=hint))
     return array.elements
 
 

@@ -135,3 +135,31 @@ def test_elements_that_wait_are_counted_and_never_start_after_cancel(
     shown = run.show()
     assert (shown["state"], shown["elements"]) == ("CANCELLED", {"CANCELLED": 5})
     assert {path.name for path in run.directory.glob("up.*")} == {"up.0.0", "up.1.0"}
+
+
+SWEPT = """\
+import os
+print(os.environ["SLURM_ARRAY_TASK_ID"], os.environ["RANK"], os.environ["LR"], *os.sys.argv[1:])
+"""
+
+
+def test_each_element_of_a_sweep_gets_its_own_values(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "train.py").write_text(SWEPT)
+    job = {
+        "name": "scan",
+        "run": "train.py --lr ${LR} --seed ${SEED}",
+        "nodes": 2,
+        "procs_per_node": 1,
+        "time": "10m",
+        "launcher": "srun",
+        "preflight": "off",
+        "sweep": {"grid": {"LR": ["1e-5", "3e-5"], "SEED": [0, 1]}, "max_parallel": 2},
+    }
+    run = submit(cluster, write(tmp_path / "job", job))
+    answer(run.jobgen("wait", "--json"))
+    assert run.show()["elements"] == {"COMPLETED": 4}
+    wanted = enumerate((lr, seed) for lr in ("1e-5", "3e-5") for seed in (0, 1))
+    assert {path.read_text() for path in run.directory.glob("logs/*/0/*.out")} == {
+        f"{i} {rank} {lr} --lr {lr} --seed {seed}\n" for i, (lr, seed) in wanted for rank in (0, 1)
+    }

@@ -74,6 +74,7 @@ def data(planned: Planned) -> dict[str, Any]:
         "files": dump_files(ready),
         "upload": ready.manifest and _upload_data(ready.manifest),
         "checks": [_check_data(check) for check in plan.checks],
+        "sweep": [dict(element) for element in plan.elements],
         "last": planned.last.alias if planned.last else None,
         "digest": f"sha256:{ready.bundle.digest}",
         **changes,

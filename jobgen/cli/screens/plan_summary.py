@@ -12,6 +12,7 @@ from jobgen.cli.layout import clip, fold, format_size, write_hours
 from jobgen.cli.output import TIMES, Ink, defuse
 from jobgen.cli.params import SECTIONS
 from jobgen.errors import Diagnostic
+from jobgen.model.sweep import name_element
 from jobgen.model.units import Walltime
 from jobgen.named_tuple import NamedTuple
 from jobgen.shell import join
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 HEIGHT = 25
 """Lines of the screen, next command included."""
+ELEMENTS = 4
+"""Elements of a sweep that are listed without ``-v``."""
 _LEAST = 3
 """Lines that warnings get at least, whatever else there is."""
 _LABEL = 10
@@ -98,7 +101,22 @@ def draw_head(preview: Preview, ink: Ink) -> list[str]:
     launch = _describe_launch(plan, count_cpus(preview.planned.ready))
     launch += ", one per simulated GPU" if _simulates_gpus(preview) else ""
     rows = draw_row("Cost", cost, ink) if cost else []
-    return [*draw_headline(plan, ink), *rows, *draw_row("Launch", launch, ink)]
+    most = len(plan.elements) if preview.call.flags.verbose else ELEMENTS
+    swept = _draw_elements(plan, ink, most)
+    return [*draw_headline(plan, ink), *rows, *draw_row("Launch", launch, ink), *swept]
+
+
+def _draw_elements(plan: Plan, ink: Ink, most: int) -> list[str]:
+    """A line for each element of a sweep: its index, and its values."""
+    shown = plan.elements[:most]
+    if len(plan.elements) == most + 1:
+        shown = plan.elements
+    texts = [f"{i}  {defuse(name_element(values))}" for i, values in enumerate(shown)]
+    hidden = len(plan.elements) - len(shown)
+    texts += [f"{hidden:,} more (-v)"] if hidden else []
+    rows = [clip(text, ink.width - _LABEL) for text in texts]
+    label = f"{ink('strong', 'Sweep')}{' ' * (_LABEL - len('Sweep'))}"
+    return [f"{' ' * _LABEL if i else label}{row}" for i, row in enumerate(rows)]
 
 
 def _simulates_gpus(preview: Preview) -> bool:

@@ -1,0 +1,43 @@
+"""Rules of a sweep: its variables, and the keys that it does not go with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from jobgen.load.tree import Path, Tree
+
+_TABLES: tuple[Path, ...] = (("sweep", "grid"), ("sweep", "zip"), ("sweep", "random", "values"))
+
+
+def find_variables(tree: Tree) -> Mapping[str, Path]:
+    """The variables of a sweep, each with the path of the key that names it first."""
+    found: dict[str, Path] = {}
+    for path, name in _list_names(tree):
+        found.setdefault(name, path)
+    return found
+
+
+def _list_names(tree: Tree) -> Iterator[tuple[Path, str]]:
+    for table in _TABLES:
+        yield from (((*table, name), name) for name in tree.get_table(*table))
+    rows = tree.get("sweep", "list")
+    for index in range(len(rows) if isinstance(rows, list) else 0):
+        path: Path = ("sweep", "list", index)
+        yield from (((*path, name), name) for name in tree.get_table(*path))
+
+
+def check(tree: Tree) -> None:
+    """Say which names cannot vary, and what contradicts a sweep."""
+    from jobgen.load.env_rules import check_name
+
+    if tree.get("sweep") is None:
+        return
+    if tree.get("array") is not None:
+        message = "a sweep is a job array itself"
+        tree.contradict(message, [("array",), ("sweep",)], "keep one of the two")
+    for name, path in find_variables(tree).items():
+        check_name(tree, path, name)
+        for other in (("vars", name), ("env", name), ("nccl", "env", name)):
+            if tree.get(*other) is not None:
+                message = f"'{name}' is set under {'.'.join(other[:-1])} and by the sweep"
+                tree.contradict(message, [other, path], "keep one of the two")
