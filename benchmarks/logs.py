@@ -48,12 +48,13 @@ HERE, FAR, MANY = "1 rank, same machine", "1 rank, over ssh", "1,024 ranks, same
 LINE = Comparison("delay of a followed line", HERE, ("tail -f",))
 LINE_FAR = Comparison("delay of a followed line", FAR, ("ssh tail -f",))
 LINES = Comparison("delay of a followed line, one a second each", MANY, ("tail -F",))
+WORST = Comparison("longest delay of a followed line, one a second each", MANY, ("tail -F",))
 BUSY = Comparison("following, one line a second each", MANY, ("tail -F",), "% of a core")
 SILENT = Comparison("following, silent", MANY, ("tail -F",), "% of a core")
 ALL = Comparison("reading all logs", "1,000 MB, same machine", ("cat",))
 ALL_FAR = Comparison("reading all logs", "1,000 MB, over ssh", ("ssh cat",))
 OVER_SSH = (LINE_FAR, ALL_FAR)
-COMPARISONS = (LINE, LINES, BUSY, SILENT, ALL, *OVER_SSH)
+COMPARISONS = (LINE, LINES, WORST, BUSY, SILENT, ALL, *OVER_SSH)
 SETTLE = 5.0
 """Seconds until a follower has shown what was there and waits for more."""
 TIMED = re.compile(rb"at (\d{19})$")
@@ -217,6 +218,7 @@ def crowded(desk: Desk, ranks: int, seconds: float) -> None:
     report(SILENT, 100 * min(ours.silent), {"tail -F": 100 * min(theirs.silent)})
     report(BUSY, 100 * min(ours.busy), {"tail -F": 100 * min(theirs.busy)})
     report(LINES, statistics.median(ours.late), {"tail -F": statistics.median(theirs.late)})
+    report(WORST, max(ours.late), {"tail -F": max(theirs.late)})
 
 
 def _follow_crowd(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from os.path import realpath  # Path.resolve raises in a loop of links before Python 3.13
 from pathlib import Path
 from shlex import quote
@@ -36,7 +37,6 @@ _LIMIT = (1 << 20) + 1
 
 
 _Entry = tuple[str, Path, str]
-_Index = dict[str, list[_Entry]]
 """Origin, path and label of a profile's file."""
 
 
@@ -105,11 +105,15 @@ def find_shipped(kind: str) -> Path:
     return packed if packed.is_dir() else Path(__file__).parents[1] / kind
 
 
-class Catalog(NamedTuple):
-    """Folders that hold ``clusters/`` and ``templates/``: (what to call it, the folder)."""
+class Catalog:
+    """Folders that hold ``clusters/`` and ``templates/``: (what to call it, the folder).
 
-    search: tuple[tuple[str, Path], ...]
-    cwd: Path = Path()
+    The folders of profiles are listed once.
+    """
+
+    def __init__(self, search: tuple[tuple[str, Path], ...], cwd: Path = Path()) -> None:
+        self.search = search
+        self.cwd = cwd
 
     @classmethod
     def standard(cls, *, cwd: Path, config: Path, beside: Path | None = None) -> Catalog:
@@ -124,15 +128,13 @@ class Catalog(NamedTuple):
         """The profile of this name, or in this file. Raises Missing with the nearest names."""
         if "/" in name or name.endswith(_SUFFIXES):
             return self._file(name)
-        index = self._index()
-        if name not in index:
+        if name not in self._index:
             raise self._missing(name)
-        return self._read(index[name], index)
+        return self._read(self._index[name])
 
     def list_clusters(self) -> list[ClusterFile]:
         """Every profile that a name reaches, by name; those hidden are in ``shadows``."""
-        index = self._index()
-        return [self._read(entries, index) for _, entries in sorted(index.items())]
+        return [self._read(entries) for _, entries in sorted(self._index.items())]
 
     def read_templates(self, kind: str) -> dict[str, str]:
         """The shipped templates of a scheduler, file name → text.
@@ -167,7 +169,7 @@ class Catalog(NamedTuple):
         if not path.is_file():
             hint = "give the path of a profile, or a name: jobgen cluster ls --all"
             raise Missing(Diagnostic("J182", f"there is no cluster profile '{name}'", None, hint))
-        return self._read([(OWN if self._is_own(path) else "file", path, name)], self._index())
+        return self._read([(OWN if self._is_own(path) else "file", path, name)])
 
     def _is_own(self, path: Path) -> bool:
         """Whether this file lies in the folder of the user's own configuration."""
@@ -178,9 +180,10 @@ class Catalog(NamedTuple):
             for folder in own
         )
 
-    def _index(self) -> _Index:
+    @cached_property
+    def _index(self) -> dict[str, list[_Entry]]:
         """Every profile's file by its name, the one that is used first."""
-        index: _Index = {}
+        index: dict[str, list[_Entry]] = {}
         for entry in self._files():
             index.setdefault(entry[1].stem, []).append(entry)
         return index
@@ -193,8 +196,9 @@ class Catalog(NamedTuple):
         ours = find_shipped("clusters")
         for origin, folder in sorted(self.search, key=lambda pair: pair[0] != OWN):
             if realpath(folder / "clusters") != realpath(ours):
+                real = Path(realpath(folder))
                 for path in _files_in(folder / "clusters", _SUFFIXES):
-                    outside = origin != OWN and not _stays_in(folder, path)
+                    outside = origin != OWN and not _stays_in(real, path)
                     if not outside and not _same(path, ours / path.name):
                         yield origin, path, self._label(path)
         for path in _files_in(ours, _SUFFIXES):
@@ -202,19 +206,23 @@ class Catalog(NamedTuple):
 
     def _label(self, path: Path) -> str:
         """Relative to where people stand, or to their home."""
-        for base, mark in ((self.cwd, ""), (Path.home(), "~/")):
-            try:
-                return mark + str(path.resolve().relative_to(base.resolve()))
-            except ValueError:
-                continue
+        real = realpath(path)
+        for base, mark in self._bases:
+            if real.startswith(base):
+                return mark + real.removeprefix(base)
         return str(path)
 
-    def _read(self, entries: Sequence[_Entry], index: _Index) -> ClusterFile:
+    @cached_property
+    def _bases(self) -> tuple[tuple[str, str], ...]:
+        """Folders, with a slash at the end, that stand in a label as these marks."""
+        return ((_resolve(self.cwd), ""), (_resolve(Path.home()), "~/"))
+
+    def _read(self, entries: Sequence[_Entry]) -> ClusterFile:
         """The first of these; the others are hidden by it."""
         (origin, path, label), *others = entries
         text = _text(path, label)
         hidden = tuple(Hidden(origin, label) for origin, _, label in others)
-        above = self._above(path, text, self._extendable(origin), (), index)
+        above = self._above(path, text, self._extendable(origin), ())
         return ClusterFile(path.stem, text, label, origin, path, hidden, above)
 
     def find_parent(self, path: Path, text: str) -> Parent | None:
@@ -226,27 +234,22 @@ class Catalog(NamedTuple):
         origin = OWN if self._is_own(path) else ""
         shipped_one = path.resolve().parent == find_shipped("clusters").resolve()
         allowed = self._extendable(SHIPPED if shipped_one else origin)
-        return self._above(path, text, allowed, (), self._index())
+        return self._above(path, text, allowed, ())
 
     def _above(
-        self,
-        path: Path,
-        text: str,
-        allowed: tuple[str, ...],
-        below: tuple[Path, ...],
-        index: _Index,
+        self, path: Path, text: str, allowed: tuple[str, ...], below: tuple[str, ...]
     ) -> Parent | None:
         match = _EXTENDS.search(text)
         if not match or len(below) == _LEVELS:
             return None
-        here = path.resolve()
-        for origin, found, label in index.get(match.group(2), ()):
+        here = realpath(path)
+        for origin, found, label in self._index.get(match.group(2), ()):
             usable = not allowed or origin in allowed
-            if usable and found.resolve() not in (here, *below):
+            if usable and realpath(found) not in (here, *below):
                 above = _text(found, label)
                 # what stands above it may extend no more than it may itself
                 rest = self._extendable(origin) or allowed
-                return Parent(above, label, self._above(found, above, rest, (*below, here), index))
+                return Parent(above, label, self._above(found, above, rest, (*below, here)))
         return None
 
     def _extendable(self, origin: str) -> tuple[str, ...]:
@@ -305,7 +308,12 @@ def _is_ours(folder: Path) -> bool:
 
 def _stays_in(folder: Path, path: Path) -> bool:
     """Whether a file lies below a folder, with all links followed."""
-    return Path(realpath(path)).is_relative_to(realpath(folder))
+    return realpath(path).startswith(_resolve(folder))
+
+
+def _resolve(folder: Path) -> str:
+    """A folder's path without links, with a slash at the end."""
+    return f"{realpath(folder).rstrip('/')}/"
 
 
 def _same(path: Path, other: Path) -> bool:

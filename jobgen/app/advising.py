@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobgen.app.calibrating import Linked, Measured, calibrate_links
-from jobgen.app.prepare import PreparedJob, prepare
+from jobgen.app.prepare import PreparedJob, prepare_each
 from jobgen.app.world import World
 from jobgen.errors import Missing
 from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
-    from jobgen.strategy.choice.offer import Advice, Offer
+    from jobgen.model.cluster import Price
+    from jobgen.strategy.choice.offer import Advice, Offer, StrategyOption
 
 
 NO_TRAIN = "the job has no train: section"
@@ -132,30 +133,37 @@ def compare_clusters(
 
     Raises Invalid and Missing like ``prepare``.
     """
-    from jobgen.strategy.choice.offer import Offer
+    from jobgen.strategy.choice.advise import choose_option
 
     offers: list[Offer] = []
     unknown, tokens = {}, 0.0
     profiles = set()
-    for name in clusters:
-        ready = prepare(world, job, name, sets, with_upload=False)
+    for name, ready in zip(clusters, prepare_each(world, job, clusters, sets), strict=True):
         if ready.cluster_file.label in profiles:
             continue
         profiles.add(ready.cluster_file.label)
-        found = advise_job(ready)
-        shown = found.advice.first_option if found.advice else None
+        request = ready.planner_request
+        if request is None or request.ask is None:
+            unknown[name] = request.missing if request else NO_TRAIN
+            continue
+        shown = choose_option(request.ask, auto=request.auto)
         if shown is None:
-            unknown[name] = found.missing or NO_TRAIN
+            unknown[name] = NO_TRAIN
             continue
         speed = shown.step.rate if shown.step else 0.0
         size = ready.plan.shape
         tokens = tokens or speed * shown.setup.mesh.world * size.seconds
         hours = tokens / speed / 3600 if speed else 0.0
-        price = ready.profile.value.price
-        offer = Offer(name, shown, hours)
-        if price:
-            amount = hours * price.gpu_hour if hours else None
-            owned = price.bought * shown.setup.mesh.world if price.bought else None
-            offer = offer._replace(amount=amount, currency=price.currency, owned=owned)
-        offers.append(offer)
+        offers.append(_make_offer(name, shown, hours, ready.profile.value.price))
     return Compared(tuple(offers), tokens, unknown)
+
+
+def _make_offer(cluster: str, option: StrategyOption, hours: float, price: Price | None) -> Offer:
+    """So many GPU-hours on a cluster, with what they cost where the profile has a price."""
+    from jobgen.strategy.choice.offer import Offer
+
+    if price is None:
+        return Offer(cluster, option, hours)
+    amount = hours * price.gpu_hour if hours else None
+    owned = price.bought * option.setup.mesh.world if price.bought else None
+    return Offer(cluster, option, hours, amount, price.currency, owned)

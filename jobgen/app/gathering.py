@@ -114,9 +114,11 @@ def _is_judged(job: JobSpec) -> bool:
 
 def _read_inner(job: JobSpec, workdir: Path, texts: Mapping[str, bytes]) -> dict[str, bytes]:
     """The DeepSpeed configuration that the launcher's own configuration names, if it is there."""
+    if job.launcher.config is None:
+        return {}
     from jobgen.launch.accelerate import name_deepspeed_file
 
-    name = name_deepspeed_file(texts.get(job.launcher.config or "", b""))
+    name = name_deepspeed_file(texts.get(job.launcher.config, b""))
     with suppress(OSError):
         return {name: _read_inside(workdir, name)} if name else {}
     return {}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jobgen.transport.files import Tail as Seen
 
 BLOCK = 4 << 20
-"""The most bytes of log that one look brings."""
+"""The most bytes of log that one look brings, unless there are very many files."""
 LEAST_BACKLOG, LONG_LINE = 256 << 10, 4 << 10
 """``-n N`` reads so many bytes of a file at least, and so many for each line."""
 OVERLAP = 64

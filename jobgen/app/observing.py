@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from jobgen.app.context import RunContext
 from jobgen.app.submission_driver import perform, settle
-from jobgen.diagnose.exit_codes import describe_job_exit
 from jobgen.errors import Unreachable
 from jobgen.model.observation import Observation
 from jobgen.model.record import JobId, JobState, RunRecord
@@ -37,6 +36,27 @@ DEADLINE = 45.0
 """Seconds in which one question and a look into all directories is answered."""
 
 
+class _Heard:
+    """What was heard of jobs, by their numbers: thousands may be asked about at once."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[int, dict[JobId, Observation]] = {}
+
+    def add(self, heard: Mapping[JobId, Observation]) -> None:
+        """Take up an answer."""
+        for job, seen in heard.items():
+            self._jobs.setdefault(job.job, {})[job] = seen
+
+    def of(self, record: RunRecord) -> dict[JobId, Observation]:
+        """The tasks and components of a run's job; jobs of others under that id do not count."""
+        heard = {} if record.job is None else self._jobs.get(record.job.job, {})
+        return {job: seen for job, seen in heard.items() if seen.belongs_to(record.token)}
+
+    def merge(self, record: RunRecord) -> Observation | None:
+        """All tasks and components of a run's job together."""
+        return record.job and merge_observations(record.job, self.of(record).values())
+
+
 @dataclass
 class _Look:
     """One round of asking: who asks, by what, and what was heard of each job."""
@@ -46,8 +66,8 @@ class _Look:
     now: float = 0.0
     """Of the other side's clock."""
     answered: bool = False
-    queue: dict[JobId, Observation] = field(default_factory=dict)
-    past: dict[JobId, Observation] = field(default_factory=dict)
+    queue: _Heard = field(default_factory=_Heard)
+    past: _Heard = field(default_factory=_Heard)
     marks: dict[str, Markers] = field(default_factory=dict)
     alive: set[str] = field(default_factory=set)
     """Directories of jobs that the queue does not know, whose logs grow."""
@@ -55,19 +75,19 @@ class _Look:
     silent: bool = False
 
     def of(self, record: RunRecord) -> Seen:
-        """What the cluster answered of one run; jobs of others under that id do not count."""
+        """What the cluster answered of one run."""
         if not self.read(record):
             return Seen(self.now, answered=False)
         return Seen(
             self.now,
             self.answered,
-            queue=_mine(record, self.queue),
-            past=_mine(record, self.past),
+            queue=self.queue.merge(record),
+            past=self.past.merge(record),
             silent=self.silent,
             alive=record.directory in self.alive,
             markers=self.marks[record.directory],
             min_job_age=self.min_job_age or 0.0,
-            elements=_elements(record, self.past | self.queue),
+            elements=_elements(record, self.past.of(record) | self.queue.of(record)),
         )
 
     def read(self, record: RunRecord) -> bool:
@@ -148,9 +168,9 @@ def _ask(records: Sequence[RunRecord], transport: Transport) -> _Look:
     heard = [look.scheduler.parse_query(wire.read_answer(told, key)) for key in asked]
     look.answered = all(each is not None for each in heard)
     for each in heard:
-        look.queue.update(each or {})
+        look.queue.add(each or {})
     look.marks = {name: read_markers(group) for name, group in wire.split(frames, "run")}
-    _ask_past(look, [r for r in records if look.answered and _mine(r, look.queue) is None])
+    _ask_past(look, [r for r in records if look.answered and look.queue.merge(r) is None])
     return look
 
 
@@ -175,7 +195,7 @@ def _ask_past(look: _Look, gone: Sequence[RunRecord]) -> None:
         if key.startswith("past"):
             heard = look.scheduler.parse_history(wire.read_answer(told, key))
             look.silent |= heard is None and settings.accounting is not False
-            look.past.update(heard or {})
+            look.past.add(heard or {})
 
 
 def _questions(look: _Look, gone: Sequence[RunRecord]) -> dict[str, Command]:
@@ -276,9 +296,12 @@ def _event(record: RunRecord, changed: RecordChanges) -> tuple[str, str] | None:
     if (state, ended) == (record.state, record.ended):
         return None
     where = f" on {changed['nodes']}" if changed.get("nodes") else ""
-    code = changed.get("exit")
-    end = describe_job_exit(code or "", cancelled=state is JobState.CANCELLED) if ended else ""
-    how = f", {end}" if end else ""
+    how = ""
+    if ended:
+        from jobgen.diagnose.exit_codes import describe_job_exit
+
+        end = describe_job_exit(changed.get("exit") or "", cancelled=state is JobState.CANCELLED)
+        how = f", {end}" if end else ""
     reason = changed.get("reason")
     why = f" ({reason})" if reason else ""
     again = f", start {changed['restarts'] + 1}" if changed.get("restarts") else ""
@@ -300,25 +323,11 @@ def _sweep(asked: Sequence[RunRecord], news: Mapping[str, RunRecord], look: _Loo
             return
 
 
-def _mine(record: RunRecord, heard: Mapping[JobId, Observation]) -> Observation | None:
-    """What was heard of the run's job, all tasks and components together."""
-    if record.job is None:
-        return None
-    return merge_observations(
-        record.job, [each for each in heard.values() if each.belongs_to(record.token)]
-    )
-
-
 def _elements(record: RunRecord, heard: Mapping[JobId, Observation]) -> dict[str, JobState]:
     """What was heard of each element of an array; under "" of those that have not started."""
-    if record.job is None or not record.shape.get("elements"):
+    if not record.shape.get("elements"):
         return {}
-    mine = [each for each in heard.values() if each.belongs_to(record.token)]
-    return {
-        "" if part.job.task is None else str(part.job.task): part.state
-        for part in mine
-        if part.job.job == record.job.job
-    }
+    return {"" if job.task is None else str(job.task): part.state for job, part in heard.items()}
 
 
 def _by_cluster(jobs: Sequence[JobId]) -> list[list[JobId]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.catalog import Catalog, ClusterFile
+    from jobgen.load import Read
     from jobgen.model.bundle import Bundle
     from jobgen.model.cluster import ClusterProfile
     from jobgen.model.facts import Facts
@@ -68,6 +69,15 @@ class JobFile(NamedTuple):
     """The folder whose profiles it may name."""
 
 
+class OpenedJob(NamedTuple):
+    """A job file that was read, for as many clusters as it is planned on."""
+
+    file: JobFile
+    sets: tuple[str, ...]
+    catalog: Catalog
+    read: Read[JobSpec]
+
+
 class ExaminedJob(NamedTuple):
     """Everything that is known of a job on a cluster before it is submitted."""
 
@@ -97,8 +107,21 @@ def prepare(
 
     Raises Invalid with every problem and failed check, and Missing for an unknown cluster.
     """
-    file = _read_file(world, job, made)
-    examined = examine(world, file, cluster, sets, with_upload=with_upload)
+    opened = open_job(world, _read_file(world, job, made), sets)
+    return _refuse_invalid(examine_opened(world, opened, cluster, with_upload=with_upload))
+
+
+def prepare_each(
+    world: World, job: Path, clusters: Iterable[str], sets: Sequence[str] = ()
+) -> Iterator[PreparedJob]:
+    """The plan of a job on each cluster, without files and upload. Raises like ``prepare``."""
+    opened = open_job(world, _read_file(world, job, None), sets)
+    for name in clusters:
+        examined = examine_opened(world, opened, name, with_upload=False, with_files=False)
+        yield _refuse_invalid(examined)
+
+
+def _refuse_invalid(examined: ExaminedJob) -> PreparedJob:
     if examined.ready is None:
         raise Invalid(*examined.diagnostics)
     return examined.ready
@@ -123,10 +146,29 @@ def examine(
 
     Raises Missing if nothing but the cluster is wrong.
     """
+    return examine_opened(world, open_job(world, file, sets), cluster, with_upload=with_upload)
+
+
+def open_job(world: World, file: JobFile, sets: Sequence[str] = ()) -> OpenedJob:
+    """The job as it is read for every cluster."""
     from jobgen.load import read_job
 
-    catalog = world.open_catalog(beside=file.beside)
     read = read_job(file.text, file.label, sets=sets)
+    return OpenedJob(file, tuple(sets), world.open_catalog(beside=file.beside), read)
+
+
+def examine_opened(
+    world: World,
+    opened: OpenedJob,
+    cluster: str | None,
+    *,
+    with_upload: bool = True,
+    with_files: bool = True,
+) -> ExaminedJob:
+    """As ``examine``, of a job that was read; without files its bundle is empty."""
+    from jobgen.load import read_job
+
+    file, sets, catalog, read = opened
     spec = read.loaded or read.partial
     named = cluster or (spec.value.cluster if spec else None)
     problems = list(read.problems)
@@ -145,7 +187,8 @@ def examine(
     target = profile.loaded.value if with_upload else None
     gathered = gather(world, spec, file.base, target)
     command = _name_memory_command(file.label, cluster, sets)
-    files = _Files(profile, file.base, catalog, command, tuple(sets))
+    where = catalog if with_files else None
+    files = _Files(profile, file.base, where, command, tuple(sets))
     problems += gathered.problems
     examined = _decide(world, gathered, files, problems)
     if read.loaded is None:
@@ -171,7 +214,8 @@ def _keep_independent(examined: ExaminedJob, known: Sequence[Diagnostic]) -> Exa
 class _Files(NamedTuple):
     profile: Profile
     base: Path
-    catalog: Catalog
+    catalog: Catalog | None
+    """Where the templates are; None if nothing is rendered."""
     memory_command: str
     """What shows the memory of this very job."""
     sets: tuple[str, ...]
@@ -199,6 +243,7 @@ def _decide(
 ) -> ExaminedJob:
     """The plan and its files; with errors, what else is wrong."""
     from jobgen import resolve
+    from jobgen.model.bundle import Bundle
 
     profile = files.profile.loaded
     found = resolve.examine(gathered.job, profile, gathered.facts)
@@ -209,7 +254,9 @@ def _decide(
     notes = (*clusters.note_hidden(files.profile.file), *found.plan.notes)
     checks = (_name_command(check, files.memory_command) for check in found.plan.checks)
     decided = found.plan._replace(notes=notes, checks=tuple(checks))
-    plan, bundle = _render(world, files.catalog, decided)
+    plan, bundle = decided, Bundle(())
+    if files.catalog is not None:
+        plan, bundle = _render(world, files.catalog, decided)
     ready = PreparedJob(
         gathered.job,
         profile,

@@ -95,8 +95,7 @@ def has_token(text: str) -> bool:
     Shorter tokens count than in ``find_tokens``, and examples do.
     """
     # most values begin no token, and to compile the pattern takes longer than to look for that
-    starts = ("-----BEGIN", *(kind.start.decode() for kind in _kinds()))
-    return any(start in text for start in starts) and bool(_short_pattern().search(text))
+    return any(start in text for start in _list_starts()) and bool(_short_pattern().search(text))
 
 
 def name_kind(path: str, is_directory: bool) -> str:
@@ -138,6 +137,12 @@ def _kinds() -> tuple[_Kind, ...]:
         for row in rows("secret_tokens.csv")
     )
     return tuple(sorted(kinds, key=lambda kind: -len(kind.start)))
+
+
+@cache
+def _list_starts() -> tuple[str, ...]:
+    """How private keys and tokens begin."""
+    return ("-----BEGIN", *(kind.start.decode() for kind in _kinds()))
 
 
 @cache

@@ -58,11 +58,13 @@ def check(tree: Tree) -> None:
         for name, value in list(tree.get_table(*path).items()):
             check_name(tree, (*path, name), name)
             _inline(tree, (*path, name), name, value)
-    for path, value in list(tree.list_scalars()):
-        if isinstance(value, str) and has_token(value):
+    values = [(p, value) for p, value in tree.list_scalars() if isinstance(value, str)]
+    keys = [(path, str(path[-1])) for path in _keys(tree.data, ())]
+    # all at once first: a file without tokens is the rule
+    if has_token("\n".join(text for _, text in (*values, *keys))):
+        for path in (path for path, value in values if has_token(value)):
             _leaked(tree, path, f"{join_path(path)} looks like a secret")
-    for path in list(_keys(tree.data, ())):
-        if has_token(str(path[-1])):
+        for path in (path for path, key in keys if has_token(key)):
             _leaked(tree, path, "a key looks like a secret")
     for name in _list_secrets(tree):
         check_name(tree, ("secrets",), name, f"secrets: {name}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from jobgen.errors import Place
@@ -10,6 +12,10 @@ from jobgen.source import scan
 
 if TYPE_CHECKING:
     from jobgen.catalog import Parent
+
+
+# many profiles of a site extend the same few
+_scan = lru_cache(maxsize=8)(scan)
 
 
 def extend_tree(tree: Tree, parent: Parent | tuple[str, str] | None) -> None:
@@ -22,29 +28,32 @@ def extend_tree(tree: Tree, parent: Parent | tuple[str, str] | None) -> None:
         tree.say("J177", message, ("extends",), "list profiles with: jobgen cluster ls --all")
         tree.spoiled |= {("nodes",), ("paths",), ("scheduler",), ("network",), ("gpu_type",)}
         return
-    above = Tree(scan(parent[0], parent[1]))
+    above = Tree(_scan(parent[0], parent[1]))
     extend_tree(above, parent[2] if len(parent) == 3 else None)
     tree.above = {above.label: above.digest} | above.above
     tree.problems += above.problems
     tree.spoiled |= {path for path in above.spoiled if path not in above.places}
     for name in ("name", "extends"):
         above.data.pop(name, None)
-    _join(tree, above, tree.data, above.data, ())
+    adopted = frozenset(_join(tree.data, above.data, ()))
+    for path in adopted:
+        tree.overrides[path] = above.find_place(path, of_key=True) or Place(above.label)
+    for ours, theirs in ((tree.places, above.places), (tree.values, above.values)):
+        ours |= {path: place for path, place in theirs.items() if _is_below(path, adopted)}
+    tree.spoiled |= {path for path in above.spoiled if _is_below(path, adopted)}
 
 
-def _join(tree: Tree, above: Tree, ours: Any, theirs: Any, path: Path) -> None:
+def _join(ours: Any, theirs: Any, path: Path) -> Iterator[Path]:
+    """Complete our mappings with theirs; the paths of what was added."""
     for name, value in theirs.items():
         here = (*path, name)
         if name not in ours:
             ours[name] = value
-            _adopt(tree, above, here)
+            yield here
         elif isinstance(ours[name], dict) and isinstance(value, dict):
-            _join(tree, above, ours[name], value, here)
+            yield from _join(ours[name], value, here)
 
 
-def _adopt(tree: Tree, above: Tree, path: Path) -> None:
-    """Take over the places of all that stands at or below this path."""
-    tree.overrides[path] = above.find_place(path, of_key=True) or Place(above.label)
-    for ours, theirs in ((tree.places, above.places), (tree.values, above.values)):
-        ours |= {p: place for p, place in theirs.items() if p[: len(path)] == path}
-    tree.spoiled |= {p for p in above.spoiled if p[: len(path)] == path}
+def _is_below(path: Path, parents: Container[Path]) -> bool:
+    """Whether a path is one of these, or below one."""
+    return any(path[:length] in parents for length in range(1, len(path) + 1))

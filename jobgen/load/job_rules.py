@@ -106,7 +106,8 @@ def _checkpoint(tree: Tree) -> None:
 
 
 def _time(tree: Tree, path: Path) -> Walltime | None:
+    text = tree.get_text(*path)
     try:
-        return Walltime.parse(tree.get_text(*path))
+        return Walltime.parse(text) if text else None
     except UnitError:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from jobgen.data import RunArgument, run_arguments
@@ -145,6 +146,7 @@ def read_options(program: StartedProgram) -> Iterator[ParsedOption]:
         yield ParsedOption(normalize_option(name), value or "", expands, flag, holder)
 
 
+@cache
 def _table(framework: str) -> Mapping[str, RunArgument]:
     """Plain name → row: of the framework, and the distinct names of the others."""
     rows = [row for row in run_arguments() if row.framework != FILE]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 
 from jobgen.named_tuple import NamedTuple
 from jobgen.shell.conditions import (
@@ -86,6 +87,7 @@ class Script(NamedTuple):
     """Whether it is one command without operators, redirections and keywords."""
 
 
+@lru_cache(maxsize=64)
 def read_script(text: str) -> Script:
     """The commands of a text, and what stands between them.
 

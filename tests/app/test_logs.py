@@ -270,6 +270,21 @@ def test_logs_of_many_blocks_are_merged_by_time(
     assert shown == sorted(shown)
 
 
+def test_logs_of_many_ranks_take_no_more_looks_than_those_of_few(
+    world: World, link: Link, ranks: RunRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_tail, "BLOCK", 10_000)
+    folder = Path(ranks.directory) / "logs/0/0"
+    looks = []
+    for count in (3, 30, 90):
+        for rank in range(count):
+            (folder / f"node.{rank}.out").write_text("".join(f"{rank} {n}\n" for n in range(400)))
+        before = len(link.sent)
+        assert len(texts(logs.show(world, ranks.alias, View(stream="out")))) >= 400 * count
+        looks.append(len(link.sent) - before)
+    assert looks[0] == looks[1] == looks[2]
+
+
 def test_followed_lines_have_the_time_of_their_arrival(
     world: World, job: Callable[..., Path]
 ) -> None:

@@ -117,6 +117,26 @@ def test_clusters_side_by_side_with_money(jobgen: Jobgen, folder: Path) -> None:
     assert own["amount"] < rented["amount"]
 
 
+def test_each_more_cluster_that_is_compared_takes_as_much_work(
+    jobgen: Jobgen, folder: Path
+) -> None:
+    clusters = folder / "clusters"
+    clusters.mkdir()
+    _write(folder, "fsdp")
+
+    def compare(number: int) -> None:
+        names = [f"c{each}" for each in range(number)]
+        for name in names:
+            price = "price: {gpu_hour: 2.5, currency: EUR}"
+            text = f"name: {name}\nextends: a100x16\n{price}\n"
+            (clusters / f"{name}.yaml").write_text(text)
+        assert jobgen("plan", *ON, "--compare", ",".join(names)).code == Exit.DONE
+
+    compare(1)  # not counted: tables are read once
+    few, more, most = (count_calls(lambda n=n: compare(n)) for n in (10, 20, 40))
+    assert most - more < 2.2 * (more - few)
+
+
 @pytest.mark.parametrize(
     ("names", "columns"),
     [

@@ -14,7 +14,7 @@ from jobgen.cli.output import Ink
 from jobgen.cli.screens import advice, memory, offers, remedies, scaling, strategies
 from jobgen.cli.screens.stack import choose_letters, divide_cells, draw_bar
 from jobgen.strategy.choice.offer import Advice, Offer
-from jobgen.strategy.choice.price_comparison import break_even
+from jobgen.strategy.choice.price_comparison import list_break_evens
 from jobgen.strategy.estimate import GIB, Component, Moment, Volume
 from tests.cli import advised as made
 
@@ -234,16 +234,15 @@ def test_each_cluster_is_a_column_and_blocks_are_as_wide_as_the_screen() -> None
 
 def test_break_even_is_where_the_amounts_are_equal() -> None:
     rented, other, own = made.OFFERS
-    even = break_even(rented, made.OFFERS)
+    even, _, of_own = list_break_evens(made.OFFERS)
     assert even is not None
     assert even.other is other
     assert even.price * rented.gpu_hours == pytest.approx(other.amount)
-    even = break_even(own, made.OFFERS)
-    assert even is not None
-    assert even.runs is not None
+    assert of_own is not None
+    assert of_own.runs is not None
     assert own.owned is not None
     cheaper = (other.amount or 0) - (own.amount or 0)
-    assert even.runs * cheaper == pytest.approx(own.owned)
+    assert of_own.runs * cheaper == pytest.approx(own.owned)
     text = offers.screen(made.OFFERS, 1e9, Ink(width=120))
     assert "a100x16 breaks even with h100x32 at 1.65 EUR per GPU-hour (now 1.85)" in text
     assert (

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jobgen.errors import JobgenError
 from jobgen.model.record import Login
 from jobgen.transport import Transport, connect
-from jobgen.transport.files import Tail, list_recent, read_at, read_tail
+from jobgen.transport.files import PAGE, Tail, list_recent, read_at, read_tail
 from tests.transport.conftest import everywhere
 
 NAMES = ["a.out", "0/1/node-1.3.err", "sp ace ", " lead", "it's", '"q"', "$HOME", "back\\slash"]
@@ -113,6 +113,17 @@ def test_a_limit_is_shared_fairly_and_everything_comes_in_the_end(
         if not seen.more:
             break
     assert whole == files
+
+
+def test_of_many_files_a_look_brings_a_part_that_is_worth_it(
+    tools: Transport, tmp_path: Path
+) -> None:
+    files = {f"{n}.out": b"x" * (3000 + n) for n in range(50)}
+    fill(tmp_path, files | {"long": b"y" * 9000})
+    seen = read_tail(tools, str(tmp_path), {}, limit=10_000)
+    assert got(seen).keys() == {*files, "long"}
+    assert {name: data for name, data in got(seen).items() if name != "long"} == files
+    assert sum(len(chunk.data) for chunk in seen.chunks) <= 51 * PAGE
 
 
 def test_a_file_that_shrank_is_told_apart_from_one_that_grew(

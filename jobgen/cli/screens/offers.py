@@ -10,7 +10,7 @@ from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens.memory import STYLES, WORDS, can_run, fold_foreign, format_time, to_gib
 from jobgen.model.units import Walltime
 from jobgen.strategy.choice.offer import Offer
-from jobgen.strategy.choice.price_comparison import break_even
+from jobgen.strategy.choice.price_comparison import Even, list_break_evens
 
 HEADS = (
     "strategy",
@@ -74,8 +74,7 @@ def format_money(offer: Offer) -> str:
 def list_evens(offers: Sequence[Offer]) -> list[str]:
     """Where one of two offers becomes cheaper than the other, in words."""
     told = []
-    for offer in offers:
-        even = break_even(offer, offers)
+    for offer, even in zip(offers, list_break_evens(offers), strict=True):
         if even is None:
             continue
         name, other, currency = offer.cluster, even.other.cluster, offer.currency
@@ -134,11 +133,13 @@ def _block(
 
 def data(offers: Sequence[Offer], tokens: float) -> dict[str, Any]:
     """The comparison as plain data."""
-    return {"tokens": tokens, "clusters": [_offer(offer, offers) for offer in offers]}
+    evens = list_break_evens(offers)
+    columns = [_offer(offer, even) for offer, even in zip(offers, evens, strict=True)]
+    return {"tokens": tokens, "clusters": columns}
 
 
-def _offer(offer: Offer, offers: Sequence[Offer]) -> dict[str, Any]:
-    option, even = offer.option, break_even(offer, offers)
+def _offer(offer: Offer, even: Even | None) -> dict[str, Any]:
+    option = offer.option
     step = option.step if option.step and option.step.seconds > 0 else None
     return {
         "cluster": offer.cluster,

@@ -104,6 +104,19 @@ def find_least(ask: Ask) -> tuple[Rung, StrategyOption] | None:
     return min(pairs, key=lambda pair: pair[1].memory.nvidia_smi, default=None)
 
 
+def choose_option(ask: Ask, *, auto: bool) -> StrategyOption | None:
+    """What ``advise`` shows first, without the options beside it; None where there is none."""
+    if not auto:
+        return _estimate_own(ask)
+    best = choose_first(ask) or find_least(ask)
+    return estimate_option(best[0], ask) if best else None
+
+
+def _estimate_own(ask: Ask) -> StrategyOption:
+    """What the job says."""
+    return estimate_option(Rung(0, _own(ask), ask.train), ask)
+
+
 def has_fit(ask: Ask) -> bool:
     """Whether anything fits."""
     return choose_first(ask) is not None
@@ -112,7 +125,7 @@ def has_fit(ask: Ask) -> bool:
 def advise(ask: Ask, *, auto: bool) -> Advice:
     """Everything for one screen. With ``auto`` the simplest that fits is chosen, else what the job
     says is."""
-    own = None if auto else estimate_option(Rung(0, _own(ask), ask.train), ask)
+    own = None if auto else _estimate_own(ask)
     pairs = list(_tried(ask))
     chosen = own
     if auto:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import nsmallest
 
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.choice.offer import Offer
@@ -19,24 +20,30 @@ class Even(NamedTuple):
     nothing is bought, or where renting costs no more than running what one owns."""
 
 
-def break_even(offer: Offer, offers: Sequence[Offer]) -> Even | None:
-    """Against the cheapest other offer that is rented, in an equal currency; None without one.
+def list_break_evens(offers: Sequence[Offer]) -> list[Even | None]:
+    """Of each offer, against the cheapest other one that is rented, in an equal currency.
 
-    The price follows from equal amounts: amount(other) / GPU-hours(this). Buying pays after
-    bought / (amount(other) - amount(this)) runs.
+    None where there is none. The price follows from equal amounts: amount(other) / GPU-hours(this).
+    Buying pays after bought / (amount(other) - amount(this)) runs.
     """
-    others = [
-        other
-        for other in offers
-        if other is not offer
-        and other.amount is not None
-        and other.currency == offer.currency
-        and other.owned is None
-    ]
-    if offer.amount is None or not offer.gpu_hours or not others:
+    rented: dict[str, list[Offer]] = {}
+    for offer in offers:
+        if offer.amount is not None and offer.owned is None:
+            rented.setdefault(offer.currency, []).append(offer)
+    # the second where the offer is the cheapest itself
+    cheapest = {name: nsmallest(2, some, key=_get_amount) for name, some in rented.items()}
+    return [_compare(offer, cheapest.get(offer.currency, ())) for offer in offers]
+
+
+def _get_amount(offer: Offer) -> float:
+    return offer.amount or 0.0
+
+
+def _compare(offer: Offer, cheapest: Sequence[Offer]) -> Even | None:
+    other = next((one for one in cheapest if one is not offer), None)
+    if offer.amount is None or not offer.gpu_hours or other is None:
         return None
-    other = min(others, key=lambda o: o.amount or 0.0)
-    amount = other.amount or 0.0
+    amount = _get_amount(other)
     saved = amount - offer.amount
     runs = offer.owned / saved if offer.owned is not None and saved > 0 else None
     return Even(other, amount / offer.gpu_hours, runs)

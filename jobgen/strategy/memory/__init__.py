@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from jobgen.named_tuple import NamedTuple
 from jobgen.strategy.estimate import Component, GpuMemory, Moment
@@ -53,7 +53,8 @@ class Parts(NamedTuple):
 
 def estimate(setup: Setup) -> GpuMemory:
     """The memory of the GPU that holds most, at its peak. Bytes."""
-    peak = find_peak(setup)[1]
+    moments = _list_moments(setup)
+    peak = _find_largest(setup, moments)[1]
     beyond = {"cache": _cache(setup, peak), "context": compute_context(setup)}
     sizes = {**dict(zip(Parts._fields[1:], peak[1:], strict=True)), **beyond}
     # SHARD_GRAD_OP's parameters are sharded too: what it keeps gathered is counted by itself
@@ -75,7 +76,7 @@ def estimate(setup: Setup) -> GpuMemory:
         beside.nvme,
         compute_checkpoint(setup),
         tuple(_doubts(setup)),
-        max(parts.total for _, parts in _all_moments(setup)),
+        max(parts.total for _, parts in moments),
     )
 
 
@@ -100,11 +101,17 @@ def _name_part(name: str, moment: Moment, setup: Setup) -> str:
 
 def find_peak(setup: Setup) -> tuple[PipelineStage, Parts]:
     """The stage of the pipeline whose GPUs reserve most, and what they hold then."""
-    return max(_all_moments(setup), key=lambda each: each[1].total + _cache(setup, each[1]))
+    return _find_largest(setup, _list_moments(setup))
 
 
-def _all_moments(setup: Setup) -> Iterator[tuple[PipelineStage, Parts]]:
-    return ((stage, parts) for stage in list_stages(setup) for parts in _moments(setup, stage))
+def _find_largest(
+    setup: Setup, moments: Sequence[tuple[PipelineStage, Parts]]
+) -> tuple[PipelineStage, Parts]:
+    return max(moments, key=lambda each: each[1].total + _cache(setup, each[1]))
+
+
+def _list_moments(setup: Setup) -> list[tuple[PipelineStage, Parts]]:
+    return [(stage, parts) for stage in list_stages(setup) for parts in _moments(setup, stage)]
 
 
 def _cache(setup: Setup, parts: Parts) -> float:

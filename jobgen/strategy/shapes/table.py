@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 
 from jobgen.data import HubModel, shapes
 from jobgen.strategy.shapes.architecture import Architecture
@@ -13,6 +13,7 @@ from jobgen.strategy.shapes.read import read
 _WORDS: Mapping[str, object] = {"true": True, "false": False, "null": None}
 
 
+@lru_cache(maxsize=64)
 def find_model(name: str) -> Architecture | None:
     """The sizes of a model by its id on the Hub, in any case; None where it is not in the table.
 

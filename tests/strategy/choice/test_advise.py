@@ -10,7 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobgen import strategy
-from jobgen.strategy.choice.advise import advise, choose_first, estimate_option, find_least
+from jobgen.strategy.choice.advise import (
+    advise,
+    choose_first,
+    choose_option,
+    estimate_option,
+    find_least,
+)
 from jobgen.strategy.choice.ladder import Rung, change_nodes, list_rungs
 from jobgen.strategy.choice.levers import find_fewest_nodes, find_help, find_levers
 from jobgen.strategy.choice.offer import StrategyOption
@@ -189,6 +195,17 @@ def test_what_needs_least_is_found_where_nothing_fits() -> None:
     assert found[1].memory.nvidia_smi == min(
         estimate_option(rung, asked).memory.nvidia_smi for rung in list_rungs(asked)
     )
+
+
+@pytest.mark.parametrize("auto", [True, False])
+@pytest.mark.parametrize("model", [*MODELS, "meta-llama/Llama-3.1-405B"])
+def test_the_option_of_a_comparison_is_the_first_of_the_whole_answer(
+    model: str, auto: bool
+) -> None:
+    asked = ask(model, 1)
+    first = advise(asked, auto=auto).first_option
+    assert first is not None
+    assert choose_option(asked, auto=auto) == first._replace(chosen=False)
 
 
 def test_a_search_over_thousands_of_gpus_takes_less_than_a_second() -> None:
