@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 
 from jobgen.diagnose import job_end, waiting
+from jobgen.diagnose.arrivals import add_never_started
 from jobgen.diagnose.clues import Clue, find_clues
 from jobgen.diagnose.conclusion import conclude
 from jobgen.diagnose.describe import describe_suspect
@@ -55,6 +56,7 @@ def find_cause(evidence: Evidence) -> FailureCause | None:
     if cause is None:
         return None
     cause = waiting.add_missing(cause, evidence, case.streams, case.suspects, case.seen)
+    cause = add_never_started(cause, evidence, case.streams)
     if cause.kind == "collective_mismatch":
         cause = add_odd_rank(cause, case.streams)
     cause = conclude(cause, case.seen, case.suspects, evidence, case.streams)
@@ -135,7 +137,7 @@ def _count_alike(chosen: Suspect, case: Case) -> tuple[int, bool]:
     """How many ranks report the error of ``chosen``, and whether all do; errors of unknown ranks
     count each."""
     if chosen.seen is None:
-        return 1, False
+        return _count_alike_ends(chosen, case)
     ended = [clue for clue in case.seen if clue.raised or not clue.survived]
     alike = [clue for clue in ended if _is_alike(clue, chosen.seen)]
     ranks = {clue.origin.rank for clue in alike if clue.origin.rank is not None}
@@ -144,8 +146,16 @@ def _count_alike(chosen: Suspect, case: Case) -> tuple[int, bool]:
     world = case.evidence.world or len(known)
     if ranks:
         return len(ranks), len(ranks) > 1 and len(ranks) >= world
+    failed = {end.rank for end in case.endings if end.rank is not None and end.signal != TERM}
     others = [s for s in case.suspects if s.seen is not None and not _is_alike(s.seen, chosen.seen)]
-    return unknown, unknown > 1 and not others
+    return unknown, unknown > 1 and (not others or unknown == len(failed))
+
+
+def _count_alike_ends(chosen: Suspect, case: Case) -> tuple[int, bool]:
+    """How many ranks ended by the signal that ended ``chosen``, and whether all did."""
+    alike = [each for each in case.suspects if each.seen is None and each.signal == chosen.signal]
+    every = chosen.signal != 0 and len(alike) > 1 and len(alike) == len(case.suspects)
+    return (len(alike), True) if every else (1, False)
 
 
 def _list_silent(suspects: Sequence[Suspect]) -> str:
