@@ -20,6 +20,7 @@ from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.failure_rules import Level, outranks
 from jobgen.diagnose.log_lines import ProcessLog, read_streams
 from jobgen.diagnose.mismatches import add_odd_rank
+from jobgen.diagnose.recovery import has_gone_on
 from jobgen.diagnose.suspects import TERM, Suspect, drop_outranked, list_suspects
 from jobgen.model.cause import Doubt, FailureCause
 from jobgen.named_tuple import NamedTuple
@@ -51,6 +52,8 @@ def find_cause(evidence: Evidence) -> FailureCause | None:
     if evidence.state == "COMPLETED":
         return None  # what its logs report, it survived
     case = read_case(evidence)
+    if not evidence.state and not evidence.ends and _has_ended_well(case):
+        return None
     ranks = _judge_ranks(case)
     cause = job_end.judge(case.evidence, case.seen, case.streams, ranks)
     if cause is None:
@@ -61,6 +64,13 @@ def find_cause(evidence: Evidence) -> FailureCause | None:
         cause = add_odd_rank(cause, case.streams)
     cause = conclude(cause, case.seen, case.suspects, evidence, case.streams)
     return cause._replace(start=evidence.start, task=evidence.task)
+
+
+def _has_ended_well(case: Case) -> bool:
+    """Whether all ranks ended with exit code 0, or at least went on after every error."""
+    if case.evidence.finished:
+        return 0 < case.evidence.world <= len(case.evidence.finished)
+    return has_gone_on(case.streams, case.seen, case.endings)
 
 
 def _judge_ranks(case: Case) -> FailureCause | None:
@@ -146,9 +156,15 @@ def _count_alike(chosen: Suspect, case: Case) -> tuple[int, bool]:
     world = case.evidence.world or len(known)
     if ranks:
         return len(ranks), len(ranks) > 1 and len(ranks) >= world
-    failed = {end.rank for end in case.endings if end.rank is not None and end.signal != TERM}
     others = [s for s in case.suspects if s.seen is not None and not _is_alike(s.seen, chosen.seen)]
-    return unknown, unknown > 1 and (not others or unknown == len(failed))
+    if unknown > 1 and not others:
+        return unknown, True
+    failed = {end.rank for end in case.endings if end.rank is not None and end.signal != TERM}
+    terminated = any(end.signal == TERM for end in case.endings)
+    # ranks that a launcher did not end, and of which none lost a peer, failed each by itself
+    lost = any(Level.HANG <= clue.level < Level.END for clue in case.seen)
+    alone = not lost and not terminated
+    return unknown, len(failed) > 1 and (unknown == len(failed) or alone)
 
 
 def _count_alike_ends(chosen: Suspect, case: Case) -> tuple[int, bool]:

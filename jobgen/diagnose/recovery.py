@@ -1,0 +1,81 @@
+"""Whether a job went on after all that looks like an error, by its logs alone.
+
+A program logs errors that it survives, torchrun starts its ranks again, Slurm requeues a job: what
+a training wrote later shows it. The order is that of the lines in a file, between files that of the
+times that the lines state.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from jobgen.diagnose.clues import Clue
+from jobgen.diagnose.endings import Ending
+from jobgen.diagnose.failure_rules import Level
+from jobgen.diagnose.log_lines import LogLine, ProcessLog
+
+_STEP = re.compile(r"\b(?:step|iter|iteration|epoch)\b\W{0,3}\d", re.IGNORECASE)
+_DONE = re.compile(
+    r"\b(?:done|finished|completed?)\b.*\b(?:steps?|epochs?|iterations?)\b|'train_runtime'"
+    r"|`max_(?:epochs|steps)=\d+` reached",
+    re.IGNORECASE,
+)
+_OTHERS = re.compile(
+    r"wandb: |\d+%\||\bnot\b|fail|error|exception|abort|clean|upload|jobgen: |srun: |slurm",
+    re.IGNORECASE,
+)
+"""Lines that say nothing of the training itself; a progress bar is written late."""
+_STEPS = 3
+"""Steps after an error by which a training went on."""
+
+
+def has_gone_on(
+    streams: Sequence[ProcessLog], seen: Sequence[Clue], endings: Sequence[Ending]
+) -> bool:
+    """Whether a training went on, or ended well, after the last line that looks like an error."""
+    marks: dict[str, int] = {}
+    errors = [(each.path, each.order) for each in seen if each.level < Level.HINT]
+    for path, order in (*errors, *((end.path, end.line.order) for end in endings)):
+        marks[path] = max(marks.get(path, -1), order)
+    times = _list_times(streams, marks)
+    done = _find_done(streams)
+    reported = {end.path for end in endings}
+    return bool(marks) and all(
+        _goes_on(streams, path, order)
+        or (path not in reported and path in times and done is not None and times[path] < done)
+        for path, order in marks.items()
+    )
+
+
+def _goes_on(streams: Sequence[ProcessLog], path: str, order: int) -> bool:
+    after = [line for line in _read_file(streams, path) if line.order > order]
+    steps = sum(_STEP.search(line.text) is not None for line in after)
+    return steps >= _STEPS or any(_DONE.search(line.text) for line in after)
+
+
+def _list_times(streams: Sequence[ProcessLog], marks: dict[str, int]) -> dict[str, float]:
+    """When the last error of each file was written, where a line before it states a time."""
+    return {
+        stream.path: line.time
+        for stream in streams
+        for line in stream.lines
+        if line.order == marks.get(stream.path) and line.time is not None
+    }
+
+
+def _find_done(streams: Iterable[ProcessLog]) -> float | None:
+    """When the training wrote last that it is done; None if it did not."""
+    times = [
+        line.time
+        for stream in streams
+        for line in _read_file([stream], stream.path)
+        if line.time is not None and _DONE.search(line.text)
+    ]
+    return max(times, default=None)
+
+
+def _read_file(streams: Iterable[ProcessLog], path: str) -> list[LogLine]:
+    """The lines of a file that a training may have written."""
+    own = (stream for stream in streams if stream.path == path)
+    return [line for stream in own for line in stream.lines if not _OTHERS.search(line.text)]
