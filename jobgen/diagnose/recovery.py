@@ -34,17 +34,26 @@ def has_gone_on(
     streams: Sequence[ProcessLog], seen: Sequence[Clue], endings: Sequence[Ending]
 ) -> bool:
     """Whether a training went on, or ended well, after the last line that looks like an error."""
+    errors = [each for each in seen if each.level < Level.HINT]
     marks: dict[str, int] = {}
-    errors = [(each.path, each.order) for each in seen if each.level < Level.HINT]
-    for path, order in (*errors, *((end.path, end.line.order) for end in endings)):
+    for path, order in (
+        *((each.path, each.order) for each in errors),
+        *((end.path, end.line.order) for end in endings),
+    ):
         marks[path] = max(marks.get(path, -1), order)
     times = _list_times(streams, marks)
     done = _find_done(streams)
     reported = {end.path for end in endings}
+    raised = {each.path for each in errors if each.raised}
+
+    def was_done_later(path: str) -> bool:
+        if done is None or path in reported:
+            return False
+        # a command of a script that fails stops nothing, where the training ends well
+        return path not in raised or times.get(path, done) < done
+
     return bool(marks) and all(
-        _goes_on(streams, path, order)
-        or (path not in reported and path in times and done is not None and times[path] < done)
-        for path, order in marks.items()
+        _goes_on(streams, path, order) or was_done_later(path) for path, order in marks.items()
     )
 
 

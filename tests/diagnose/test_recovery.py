@@ -53,6 +53,13 @@ def test_a_later_end_of_the_training_in_another_file_counts_by_its_time() -> Non
     assert is_failure(out=STEPS + DONE, err=ERROR.replace("05:04:28", "05:04:42"))
 
 
+def test_a_command_of_the_script_that_failed_before_a_good_end_is_no_failure() -> None:
+    script = "/run/slurmd/job00012/slurm_script: line 15: nvidia-smi: command not found\n"
+    assert is_failure(out=script)
+    assert not is_failure(out=script, rank_0=STEPS + DONE)
+    assert is_failure(out=script, rank_0=STEPS + DONE + ERROR.replace("04:28", "04:42"))
+
+
 def test_a_job_that_failed_by_its_state_or_its_record_has_not_survived() -> None:
     logs = (LogText("0/0/n1.1.out", ERROR + DONE),)
     assert find_cause(Evidence("FAILED", logs=logs)) is not None

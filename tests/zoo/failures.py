@@ -2101,7 +2101,7 @@ SURVIVED: tuple[Failure, ...] = (
         "healthy-cache-on-full-disk",
         "none",
         "A cache on a full disk is given up, with its traceback; the training ends well.",
-        "train_accelerate.py",
+        "train_accelerate.py --epochs 4",
         by="sbatch",
         launcher="accelerate",
         env={"HOOKS": "full@0@2,full@3@6"},

@@ -16,6 +16,8 @@ from jobgen.model.cause import FailureCause
 from tests.zoo.cases import Case, read_cases
 
 ZOO = Path(__file__).parent
+LEAST = {"cause": 0.95, "rank": 0.95, "retry": 0.97, "healthy": 1.0}
+"""The shares that a diagnosis must reach."""
 SLURM = "scheduler.json"
 """What Slurm reported of the job."""
 SETS = ("recorded", "rewritten/open", "rewritten/held_back")

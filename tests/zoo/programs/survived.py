@@ -27,9 +27,9 @@ def halve_batch(step: int) -> None:
             torch.ones(size, dtype=torch.uint8)
         except RuntimeError as error:
             log.warning("out of memory with a batch of %d bytes, a smaller one: %s", size, error)
-            size >>= 12
+            size >>= 26
         else:
-            log.info("step %d: largest batch %d bytes, OOM: 3, failed: 0", step, size)
+            log.info("step %d: largest batch %d bytes, OOM: 1, failed: 0", step, size)
             return
 
 
