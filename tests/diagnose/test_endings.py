@@ -49,3 +49,9 @@ def test_an_error_that_each_failed_rank_reports_is_that_of_all() -> None:
     errors = f"{chained} occurred:\n\n{TRACE}OSError: [Errno 28] No space left on device\n" * 2
     cause = read(errors + table(fail(0, 1), fail(1, 1)))
     assert (cause.kind, cause.all_ranks) == ("disk_full", True)
+
+
+def test_a_node_that_takes_no_ssh_is_left_out_next_time() -> None:
+    refused = "n4: ssh: connect to host n4 port 22: Connection refused\n"
+    cause = read(f"{refused}pdsh@n3: n4: ssh exited with exit code 255\n")
+    assert (cause.kind, cause.retry) == ("connection_refused", "other_nodes")

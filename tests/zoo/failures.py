@@ -1228,7 +1228,8 @@ NETWORK = (
     Failure(
         "ssh-refused",
         "connection_refused",
-        "No ssh server runs on the second node, and DeepSpeed's launcher needs one.",
+        "No ssh server runs on the second node, and DeepSpeed's launcher needs one; the first node"
+        " waits for it until the time limit.",
         DEEPSPEED,
         by="sbatch",
         launcher="deepspeed",
@@ -1242,6 +1243,8 @@ NETWORK = (
         prepare={"n4": "pkill -xo sshd"},
         repair={"n4": "/usr/sbin/sshd -f /etc/ssh/testbed_sshd_config -h {state}/n4.hostkey"},
         alone=True,
+        options=("--time=1",),
+        state="TIMEOUT",
     ),
     Failure(
         "no-interface",
@@ -2197,13 +2200,14 @@ SURVIVED: tuple[Failure, ...] = (
     Failure(
         "healthy-after-crash",
         "none",
-        "Rank 3 crashes once, torchrun restarts all ranks, and the training ends well.",
+        "Rank 2 crashes once, torchrun restarts all ranks, and the training ends well.",
         "train.py",
         by="sbatch",
-        on=OTHERS,
-        env={"HOOKS": "crash@3@6"},
-        launch="srun torchrun --nnodes=2 --nproc-per-node=2 --max-restarts=2 --rdzv-backend=c10d"
-        " --rdzv-endpoint=$MASTER_ADDR:$MASTER_PORT --rdzv-id=$SLURM_JOB_ID {run}",
+        on=("n4",),
+        ranks=3,
+        log="label",
+        env={"HOOKS": "crash@2@6", "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"},
+        launch="srun{flags} torchrun --standalone --nproc-per-node={ranks} --max-restarts=2 {run}",
         state="COMPLETED",
     ),
     Failure(
@@ -2212,6 +2216,7 @@ SURVIVED: tuple[Failure, ...] = (
         "The first node starts late, and the second one cannot connect until then.",
         "train.py",
         by="sbatch",
+        env={"TORCH_CPP_LOG_LEVEL": "INFO"},
         launch="srun bash -c '[ $SLURM_NODEID = 1 ] || sleep 8; torchrun --nnodes=2"
         " --nproc-per-node=2 --node-rank=$SLURM_NODEID --master-addr=$MASTER_ADDR"
         " --master-port=$MASTER_PORT {run}'",
