@@ -21,11 +21,10 @@ _DONE = re.compile(
     r"|`max_(?:epochs|steps)=\d+` reached",
     re.IGNORECASE,
 )
-_OTHERS = re.compile(
-    r"wandb: |\d+%\||\bnot\b|fail|error|exception|abort|clean|upload|jobgen: |srun: |slurm",
-    re.IGNORECASE,
-)
+_OTHERS = re.compile(r"wandb: |\d+%\||jobgen: |srun: |slurm|Error\b|Exception\b")
 """Lines that say nothing of the training itself; a progress bar is written late."""
+_DENIED = re.compile(r"\bnot\b|fail|error|abort|clean|upload", re.IGNORECASE)
+"""In a line of the training's end: it is no good end, or that of something else."""
 _STEPS = 3
 """Steps after an error by which a training went on."""
 
@@ -60,7 +59,11 @@ def has_gone_on(
 def _goes_on(streams: Sequence[ProcessLog], path: str, order: int) -> bool:
     after = [line for line in _read_file(streams, path) if line.order > order]
     steps = sum(_STEP.search(line.text) is not None for line in after)
-    return steps >= _STEPS or any(_DONE.search(line.text) for line in after)
+    return steps >= _STEPS or any(_is_end(line.text) for line in after)
+
+
+def _is_end(text: str) -> bool:
+    return _DONE.search(text) is not None and _DENIED.search(text) is None
 
 
 def _list_times(streams: Sequence[ProcessLog], marks: dict[str, int]) -> dict[str, float]:
@@ -79,7 +82,7 @@ def _find_done(streams: Iterable[ProcessLog]) -> float | None:
         line.time
         for stream in streams
         for line in _read_file([stream], stream.path)
-        if line.time is not None and _DONE.search(line.text)
+        if line.time is not None and _is_end(line.text)
     ]
     return max(times, default=None)
 

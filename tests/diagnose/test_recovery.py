@@ -18,7 +18,10 @@ def is_failure(**files: str) -> bool:
     return find_cause(Evidence(logs=logs)) is not None
 
 
-@pytest.mark.parametrize("after", [STEPS, DONE, "{'train_runtime': 12.1, 'epoch': 2.0}\n"])
+RATES = "".join(f"epoch {at}: loss 2.1, error rate 0.{at}\n" for at in (3, 4, 5))
+
+
+@pytest.mark.parametrize("after", [STEPS, DONE, RATES, "{'train_runtime': 12.1, 'epoch': 2.0}\n"])
 def test_a_training_that_went_on_after_an_error_has_survived_it(after: str) -> None:
     assert is_failure(out=STEPS + ERROR)
     assert not is_failure(out=STEPS + ERROR + after)

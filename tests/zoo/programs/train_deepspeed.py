@@ -11,6 +11,7 @@ import deepspeed
 import torch
 import torch.distributed as dist
 from deepspeed.accelerator import get_accelerator
+from deepspeed.utils.logging import set_log_level_from_string
 from hooks import run_hooks
 from torch import nn
 
@@ -21,6 +22,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--resume")
+    parser.add_argument("--log-level", default="warning")
     parser.add_argument(
         "--force-fp16", action="store_true", help="on a CPU, where DeepSpeed refuses it"
     )
@@ -31,6 +33,7 @@ def parse() -> argparse.Namespace:
 def main() -> None:
     args = parse()
     torch.set_num_threads(1)
+    set_log_level_from_string(args.log_level)
     deepspeed.init_distributed(dist_backend="gloo")
     if args.force_fp16:
         get_accelerator().is_fp16_supported = lambda: True
