@@ -1982,6 +1982,7 @@ HEALTHY: tuple[Failure, ...] = (
         env={
             **DEBUG,
             "TORCH_CPP_LOG_LEVEL": "INFO",
+            "USE_LIBUV": "0",
             "TORCH_SHOW_CPP_STACKTRACES": "1",
             "PYTHONWARNINGS": "default",
         },
