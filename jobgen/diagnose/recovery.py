@@ -25,6 +25,8 @@ _OTHERS = re.compile(r"wandb: |\d+%\||jobgen: |srun: |slurm|Error\b|Exception\b"
 """Lines that say nothing of the training itself; a progress bar is written late."""
 _DENIED = re.compile(r"\bnot\b|fail|error|abort|clean|upload", re.IGNORECASE)
 """In a line of the training's end: it is no good end, or that of something else."""
+_FINAL = frozenset({"time_limit", "cancelled"})
+"""Ends of a job that Slurm does not start again; its ranks may write on until they are killed."""
 _STEPS = 3
 """Steps after an error by which a training went on."""
 
@@ -34,6 +36,8 @@ def has_gone_on(
 ) -> bool:
     """Whether a training went on, or ended well, after the last line that looks like an error."""
     errors = [each for each in seen if each.level < Level.HINT]
+    if any(each.level is Level.END and each.rule.cause in _FINAL for each in errors):
+        return False
     marks: dict[str, int] = {}
     for path, order in (
         *((each.path, each.order) for each in errors),

@@ -47,6 +47,12 @@ def test_ranks_that_were_started_again_and_went_on_have_survived() -> None:
     assert not is_failure(out=STEPS + killed + STEPS)
 
 
+@pytest.mark.parametrize(("reason", "final"), [("TIME LIMIT", True), ("JOB REQUEUE", False)])
+def test_steps_after_a_requeue_are_those_of_a_new_start(reason: str, final: bool) -> None:
+    end = f"slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-11-25T05:04:35 DUE TO {reason} ***"
+    assert is_failure(out=f"{STEPS}{end}\n{STEPS}") is final
+
+
 def test_a_later_end_of_the_training_in_another_file_counts_by_its_time() -> None:
     assert not is_failure(out=STEPS + DONE, err=ERROR)
     assert is_failure(out=STEPS, err=ERROR)
