@@ -1485,6 +1485,7 @@ ENDS = (
         "train.py --steps 20000",
         on=OTHERS,
         act=("cancel",),
+        retry="yes",
         state="CANCELLED",
     ),
     Failure(
@@ -1497,6 +1498,7 @@ ENDS = (
         before=deepspeed_config(),
         act=("cancel",),
         when='"step": 5,',
+        retry="yes",
         state="CANCELLED",
     ),
     Failure(
@@ -1509,6 +1511,7 @@ ENDS = (
         on=OTHERS,
         log="label",
         act=("cancel as root",),
+        retry="yes",
         state="CANCELLED",
     ),
     Failure(
@@ -1540,7 +1543,7 @@ ENDS = (
         "The plug of the second node was pulled.",
         "train.py --steps 20000",
         node="n4",
-        retry="other_nodes",
+        retry="yes",
         on=OTHERS,
         act=("power off", "n4"),
         alone=True,
@@ -1552,7 +1555,7 @@ ENDS = (
         "The plug of the second node was pulled.",
         "train.py --steps 20000",
         node="n4",
-        retry="other_nodes",
+        retry="yes",
         by="sbatch",
         launcher="srun",
         on=OTHERS,
