@@ -115,6 +115,8 @@ def _read_tracebacks(
     after: Sequence[int],
 ) -> Iterator[Clue]:
     for at, this in enumerate(tracebacks):
+        if this.ignored:
+            continue
         before = tracebacks[at - 1] if this.chained else None
         rule = _classify(tracebacks, at)
         shown = this.choose_lines()

@@ -40,7 +40,7 @@ _SRUN = re.compile(
     rf"(?:Exited with exit code (?P<code>\d+)|(?P<name>{_NAMES}))"
 )
 _AGENT = re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+)")
-_ROOT = re.compile(r"Root KnownCause \(first observed failure\)")
+_ROOT = re.compile(r"Root Cause \(first observed failure\)")
 _FIELD = re.compile(r"^ {2}(?P<key>time|host|rank|exitcode) *: (?P<value>.*)")
 _MPIRUN = re.compile(
     r"process rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) "

@@ -49,6 +49,10 @@ class Evidence(NamedTuple):
     """Dumps of PyTorch's flight recorder: the rank, and the file."""
     starts: tuple[ProgramStart, ...] = ()
     """The first start of each rank, in order of time."""
+    tasks: int = 0
+    """The tasks of the job by the scheduler; 0 if unknown."""
+    unused: str = ""
+    """The nodes of the only step and those of the job, if the scheduler shows that they differ."""
 
 
 def read_record(events: Sequence[Event]) -> Evidence:

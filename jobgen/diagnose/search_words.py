@@ -61,7 +61,7 @@ SEARCH_WORDS = (
     "egmentation fault",
     "Bus error",
     "terminate called",
-    "Root KnownCause (first observed failure)",
+    "Root Cause (first observed failure)",
     "failed (exitcode:",
     "exits with return code",
     "srun: error:",
