@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal as signals
 from collections.abc import Iterable, Sequence
 
 from jobgen.diagnose.log_lines import LogLine, ProcessLog
@@ -40,32 +41,62 @@ _SRUN = re.compile(
     rf"(?:Exited with exit code (?P<code>\d+)|(?P<name>{_NAMES}))"
 )
 _AGENT = re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+)")
-_ROOT = re.compile(r"Root KnownCause \(first observed failure\)")
+_ROOT = re.compile(r"Root Cause \(first observed failure\)")
 _FIELD = re.compile(r"^ {2}(?P<key>time|host|rank|exitcode) *: (?P<value>.*)")
 _MPIRUN = re.compile(
     r"process rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) "
     r"exited on signal (?P<signal>\d+)"
 )
-_LIGHTNING = re.compile(
-    r"\[rank: (?P<rank>\d+)\] Child process with PID \d+ terminated with code (?P<code>-?\d+)"
+_PARENTS = re.compile(
+    r"\[rank: (?P<lightning>\d+)\] Child process with PID \d+ terminated with code (?P<child>-?\d+)"
+    r"|(?:Global r|R)ank (?P<composer>\d+) (?:\(PID \d+\) exited with code|crashed with exit code) "
+    r"(?P<crash>-?\d+)"
+    r"|\b[Pp]rocess (?P<spawned>\d+) terminated with "
+    r"(?:exit code (?P<exit>-?\d+)|signal SIG(?P<signal>\w+))"
 )
+"""Of Lightning, composer, and torch.multiprocessing: processes that are ranks."""
+_HYDRA = re.compile(r"=\s+(?:RANK (?P<rank>\d+) )?PID \d+ RUNNING AT (?P<node>[\w.-]+)")
+_HYDRA_END = re.compile(r"=\s+(?:EXIT CODE|KILLED BY SIGNAL): (?P<code>\d+)(?P<name> \()?")
+"""Of mpiexec of MPICH and Intel MPI: a box of lines."""
 _OTHERS = re.compile(
     r"exits with return code = (?P<ds>-?\d+)"
     r"|returned non-zero exit status (?P<status>\d+)"
     r"|died with <Signals\.(?P<died>\w+): (?P<number>\d+)>"
     rf"|^\S*: line \d+: +\d+ (?P<bash>{_NAMES})"
+    r"|finished with exit code (?P<ide>-?\d+)"
 )
+_NODES = re.compile(
+    r"--?n?nodes[= ]+(?:\d+:)?(?:[2-9]|1\d)|max_nodes +: (?:[2-9]|1\d)|node_rank[=: ]+[1-9]"
+    r"|num_machines[=: ]+(?:[2-9]|1\d)"
+)
+"""Signs that a job has several nodes."""
 
 
 def list_endings(streams: Iterable[ProcessLog]) -> list[Ending]:
     """All reports, in the order of their lines."""
+    streams = list(streams)
     found = [ending for stream in streams for ending in _read_stream(stream)]
+    found = _name_local(found, streams)
     return sorted(found, key=lambda ending: (not ending.first, ending.path, ending.line.order))
+
+
+def _name_local(found: list[Ending], streams: Sequence[ProcessLog]) -> list[Ending]:
+    """The rank of what torchrun's agent reports, where it names local ranks only: on one node they
+    are the ranks."""
+    if any(ending.rank is not None for ending in found) or len({e.node for e in found}) > 1:
+        return found
+    if any(_NODES.search(line.text) for stream in streams for line in stream.lines):
+        return found
+    agents = [_AGENT.search(ending.line.text) for ending in found]
+    return [
+        ending._replace(rank=int(agent["local"])) if agent else ending
+        for ending, agent in zip(found, agents, strict=True)
+    ]
 
 
 def _read_stream(stream: ProcessLog) -> list[Ending]:
     launched = any("elastic" in line.text for line in stream.lines)
-    endings = [*_read_summaries(stream)]
+    endings = [*_read_summaries(stream), *_read_hydra(stream)]
     for line in stream.lines:
         endings += _read_line(line, stream, per_rank=not launched)
     return endings
@@ -80,15 +111,37 @@ def _read_line(line: LogLine, stream: ProcessLog, *, per_rank: bool) -> list[End
     if (mpi := _MPIRUN.search(text)) is not None:
         signal = int(mpi["signal"])
         return [Ending(int(mpi["rank"]), mpi["node"], 128 + signal, signal, line, stream.path)]
-    if (child := _LIGHTNING.search(text)) is not None:
-        return [Ending(int(child["rank"]), "", *_split(int(child["code"])), line, stream.path)]
+    if (child := _PARENTS.search(text)) is not None:
+        return [_read_child(child, line, stream)]
     if (agent := _AGENT.search(text)) is not None:
         return [Ending(None, stream.origin.node, *_split(int(agent["code"])), line, stream.path)]
     if (other := _OTHERS.search(text)) is not None:
         number = int(other["number"] or _SIGNALS.get(other["bash"] or "", 1))
-        ended = int(other["ds"] or other["status"] or -number)
+        ended = int(other["ds"] or other["status"] or other["ide"] or -number)
         return [Ending(None, stream.origin.node, *_split(ended), line, stream.path)]
     return []
+
+
+def _read_child(child: re.Match[str], line: LogLine, stream: ProcessLog) -> Ending:
+    rank = int(child["lightning"] or child["composer"] or child["spawned"])
+    code = child["child"] or child["crash"] or child["exit"]
+    signal = getattr(signals, f"SIG{child['signal']}", signals.SIGKILL)
+    ended = _split(int(code) if code else -int(signal))
+    return Ending(rank, stream.origin.node, *ended, line, stream.path)
+
+
+def _read_hydra(stream: ProcessLog) -> Iterable[Ending]:
+    """The box of mpiexec: who, and then the code, which is that of a signal where it has a name."""
+    who: re.Match[str] | None = None
+    for line in stream.lines:
+        who = _HYDRA.match(line.text) or who
+        end = _HYDRA_END.match(line.text)
+        if who and end:
+            code = int(end["code"])
+            killed = end["name"] or (0 < code < 16 and code in _SIGNALS.values())
+            rank = int(who["rank"]) if who["rank"] else None
+            yield Ending(rank, who["node"], *_split(-code if killed else code), line, stream.path)
+            who = None
 
 
 def _split(code: int) -> tuple[int, int]:

@@ -72,8 +72,8 @@ def _judge_ranks(case: Case) -> FailureCause | None:
     pool = own or [each for each in suspects if not each.ended] or suspects
     chosen = pool[0] if recorded else min(pool, key=_weigh)
     chosen = _prefer_root(chosen, own) if recorded else chosen
-    cause = describe_suspect(_name_rank(chosen, case), case.streams)
     alike, every = _count_alike(chosen, case)
+    cause = describe_suspect(chosen if every else _name_rank(chosen, case), case.streams)
     cause = cause._replace(alike=max(alike - 1, 0), all_ranks=every)
     if not own:
         return cause._replace(doubt=Doubt.VICTIM, other=_list_silent(suspects))
@@ -110,7 +110,8 @@ def _name_rank(chosen: Suspect, case: Case) -> Suspect:
     if chosen.node and len(crashed) == 1:
         end = crashed[0]
         return chosen._replace(rank=end.rank, code=end.code, signal=end.signal)
-    first = next((end for end in case.endings if end.first), None)
+    firsts = [end for end in case.endings if end.first]
+    first = firsts[0] if len(firsts) == 1 else None
     failed = [end for end in case.endings if end.rank is not None and end.signal != TERM]
     if first is None and len(failed) == 1:
         first = failed[0]
@@ -135,7 +136,7 @@ def _count_alike(chosen: Suspect, case: Case) -> tuple[int, bool]:
     """How many ranks report the error of ``chosen``, and whether all do; errors of unknown ranks
     count each."""
     if chosen.seen is None:
-        return 1, False
+        return 1, _have_all_failed(case.endings)
     ended = [clue for clue in case.seen if clue.raised or not clue.survived]
     alike = [clue for clue in ended if _is_alike(clue, chosen.seen)]
     ranks = {clue.origin.rank for clue in alike if clue.origin.rank is not None}
@@ -144,8 +145,18 @@ def _count_alike(chosen: Suspect, case: Case) -> tuple[int, bool]:
     world = case.evidence.world or len(known)
     if ranks:
         return len(ranks), len(ranks) > 1 and len(ranks) >= world
-    others = [s for s in case.suspects if s.seen is not None and not _is_alike(s.seen, chosen.seen)]
+    others = [s.seen for s in case.suspects if s.seen and not _is_alike(s.seen, chosen.seen)]
+    if _have_all_failed(case.endings):
+        return unknown, all(each.rule.cause == chosen.seen.rule.cause for each in others)
     return unknown, unknown > 1 and not others
+
+
+def _have_all_failed(endings: Sequence[Ending]) -> bool:
+    """Whether launchers report the same end of every rank."""
+    ranked = [end for end in endings if end.rank is not None]
+    ranks = {end.rank for end in ranked}
+    alike = len({(end.code, end.signal) for end in ranked}) == 1
+    return alike and len(ranks) > 1 and ranks == set(range(len(ranks)))
 
 
 def _list_silent(suspects: Sequence[Suspect]) -> str:
