@@ -43,16 +43,23 @@ _SRUN = re.compile(
 _AGENT = re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+)")
 _ROOT = re.compile(r"Root Cause \(first observed failure\)")
 _FIELD = re.compile(r"^ {2}(?P<key>time|host|rank|exitcode) *: (?P<value>.*)")
-_MPIRUN = re.compile(
-    r"process rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) "
-    r"exited on signal (?P<signal>\d+)"
+_MPI = (
+    re.compile(
+        r".*process rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) "
+        r"exited on (?P<way>signal) (?P<number>\d+)"
+    ),
+    re.compile(
+        r"(?P<node>[\w.-]+): rank (?P<rank>\d+) "
+        r"(?:exited with|died from) (?P<way>code|signal) (?P<number>\d+)"
+    ),
 )
+"""Of mpirun of Open MPI, and of mpiexec of PALS."""
 _PARENTS = re.compile(
     r"\[rank: (?P<lightning>\d+)\] Child process with PID \d+ terminated with code (?P<child>-?\d+)"
     r"|(?:Global r|R)ank (?P<composer>\d+) (?:\(PID \d+\) exited with code|crashed with exit code) "
     r"(?P<crash>-?\d+)"
     r"|\b[Pp]rocess (?P<spawned>\d+) terminated with "
-    r"(?:exit code (?P<exit>-?\d+)|signal SIG(?P<signal>\w+))"
+    r"(?:exit code (?P<exit>-?\d+)|signal SIG(?P<signal>\w+)|the following error)"
 )
 """Of Lightning, composer, and torch.multiprocessing: processes that are ranks."""
 _HYDRA = re.compile(r"=\s+(?:RANK (?P<rank>\d+) )?PID \d+ RUNNING AT (?P<node>[\w.-]+)")
@@ -105,29 +112,30 @@ def _read_stream(stream: ProcessLog) -> list[Ending]:
 def _read_line(line: LogLine, stream: ProcessLog, *, per_rank: bool) -> list[Ending]:
     text = line.text
     if (srun := _SRUN.search(text)) is not None:
-        code = int(srun["code"]) if srun["code"] else -_SIGNALS[srun["name"]]
+        ended = _split(int(srun["code"]) if srun["code"] else -_SIGNALS[srun["name"]])
         tasks = _read_tasks(srun["tasks"]) if per_rank else [None]
-        return [Ending(task, srun["node"], *_split(code), line, stream.path) for task in tasks]
-    if (mpi := _MPIRUN.search(text)) is not None:
-        signal = int(mpi["signal"])
-        return [Ending(int(mpi["rank"]), mpi["node"], 128 + signal, signal, line, stream.path)]
+        return [Ending(task, srun["node"], *ended, line, stream.path) for task in tasks]
+    if (mpi := next(filter(None, (pattern.match(text) for pattern in _MPI)), None)) is not None:
+        number = int(mpi["number"])
+        ended = _split(-number if mpi["way"] == "signal" else number)
+        return [Ending(int(mpi["rank"]), mpi["node"], *ended, line, stream.path)]
     if (child := _PARENTS.search(text)) is not None:
         return [_read_child(child, line, stream)]
     if (agent := _AGENT.search(text)) is not None:
         return [Ending(None, stream.origin.node, *_split(int(agent["code"])), line, stream.path)]
     if (other := _OTHERS.search(text)) is not None:
         number = int(other["number"] or _SIGNALS.get(other["bash"] or "", 1))
-        ended = int(other["ds"] or other["status"] or other["ide"] or -number)
-        return [Ending(None, stream.origin.node, *_split(ended), line, stream.path)]
+        code = int(other["ds"] or other["status"] or other["ide"] or -number)
+        return [Ending(None, stream.origin.node, *_split(code), line, stream.path)]
     return []
 
 
 def _read_child(child: re.Match[str], line: LogLine, stream: ProcessLog) -> Ending:
     rank = int(child["lightning"] or child["composer"] or child["spawned"])
-    code = child["child"] or child["crash"] or child["exit"]
-    signal = getattr(signals, f"SIG{child['signal']}", signals.SIGKILL)
-    ended = _split(int(code) if code else -int(signal))
-    return Ending(rank, stream.origin.node, *ended, line, stream.path)
+    code = int(child["child"] or child["crash"] or child["exit"] or 1)
+    if name := child["signal"]:
+        code = -int(getattr(signals, f"SIG{name}", signals.SIGKILL))
+    return Ending(rank, stream.origin.node, *_split(code), line, stream.path)
 
 
 def _read_hydra(stream: ProcessLog) -> Iterable[Ending]:

@@ -55,6 +55,11 @@ UNCAUGHT = Rule(
     "exception", Level.ROOT, "rank", (), re.compile(""), "", "", "CPython: nothing caught it"
 )
 """Of a traceback that no row fits."""
+BARE = Rule(
+    "exception", Level.SYMPTOM, "rank", (),
+    re.compile(r"\s?(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S"), "", "", "CPython",
+)  # fmt: skip
+"""Of an exception whose traceback is not in the log, and that no row fits."""
 
 
 @cache

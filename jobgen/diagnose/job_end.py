@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from jobgen.diagnose.clues import MOST_LINES, Clue, limit
+from jobgen.diagnose.clues import MOST_LINES, NEAR, Clue, limit
 from jobgen.diagnose.describe import describe_clue, read_last
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.failure_rules import Level, match_line, outranks
@@ -82,6 +82,8 @@ def _failed_before(
     if end.kind == CauseKind.NODE_FAILURE:
         return ranks.kind in ("gpu_fault", "host_memory")
     # the lines of Slurm stand in the order of time in its own file
+    if ranks.below > NEAR:
+        return False  # the program went on
     place = next((each.order for each in seen if each.text == end.text), None)
     root = next((each for each in seen if each.text == ranks.text and each.path == end.file), None)
     return place is None or root is None or root.order < place

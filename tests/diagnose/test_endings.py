@@ -48,12 +48,9 @@ def test_no_rank_is_to_blame_where_torchrun_reports_the_same_of_all() -> None:
         ("ERROR:composer.cli.launcher:Rank 2 crashed with exit code -7.", "shared_memory", 2),
         ("ERROR:composer.cli.launcher:Global rank 5 (PID 8) exited with code -11", "segfault", 5),
         ("Exception: process 3 terminated with signal SIGKILL", "signal", 3),
-        (
-            "torch.multiprocessing.spawn.ProcessExitedException: "
-            "process 1 terminated with exit code 2",
-            "exit_code",
-            1,
-        ),
+        ("ProcessExitedException: process 1 terminated with exit code 2", "exit_code", 1),
+        ("-- Process 4 terminated with the following error:", "exit_code", 4),
+        ("n7: rank 6 died from signal 11", "segfault", 6),
         (f"{AGENT} (exitcode: -9) local_rank: 3 (pid: 8) of binary: python", "signal", 3),
     ],
 )
