@@ -156,7 +156,9 @@ def _have_all_failed(endings: Sequence[Ending]) -> bool:
     ranked = [end for end in endings if end.rank is not None]
     ranks = {end.rank for end in ranked}
     alike = len({(end.code, end.signal) for end in ranked}) == 1
-    return alike and len(ranks) > 1 and ranks == set(range(len(ranks)))
+    # srun does not say which of them ended first
+    known = any(end.first for end in ranked) and ranks != set(range(len(ranks)))
+    return alike and len(ranks) > 1 and not known
 
 
 def _list_silent(suspects: Sequence[Suspect]) -> str:

@@ -24,6 +24,10 @@ LONGEST = 600
 """Characters of a line that are kept."""
 
 
+_MOST_DOUBLED = 5
+"""Lines from which on an empty one behind each has no meaning."""
+
+
 class LogText(NamedTuple):
     """A piece of one log file."""
 
@@ -73,6 +77,8 @@ def read_streams(texts: Iterable[LogText]) -> list[ProcessLog]:
 
 def _split_file(path: str, pieces: Sequence[LogText], origin: Origin) -> list[ProcessLog]:
     lines = [line for piece in pieces for line in _read_piece(piece)]
+    if len(lines) > _MOST_DOUBLED and not any(text.strip() for text, _ in lines[1::2]):
+        lines = lines[::2]  # some collectors of logs write an empty line behind each
     prefixes = choose_prefixes([text for text, _ in lines], known=origin.rank is not None)
     streams: dict[Origin, list[LogLine]] = {}
     times: dict[Origin, float] = {}

@@ -72,3 +72,8 @@ def test_mpiexec_reports_a_killed_rank_in_a_box(end: str) -> None:
     box = ("=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", f"=   {end}")
     cause = diagnose_failure(box[0], "=   RANK 2 PID 81 RUNNING AT n3", box[1])
     assert (cause.kind, cause.signal, cause.rank, cause.node) == (CauseKind.SIGNAL, 9, 2, "n3")
+
+
+def test_of_tasks_that_srun_reports_alike_none_was_first() -> None:
+    cause = diagnose_failure("srun: error: n1: tasks 1-7: Exited with exit code 3")
+    assert (cause.kind, cause.code, cause.bad_rank) == (CauseKind.EXIT_CODE, 3, None)

@@ -159,3 +159,18 @@ def test_a_container_that_does_not_start_accuses_no_rank() -> None:
         "srun: error: n1: task 0: Exited with exit code 1",
     )
     assert (cause.kind, cause.rank) == ("container_runtime", None)
+
+
+def test_an_empty_line_behind_each_line_has_no_meaning() -> None:
+    lines = [part for line in TRACE for part in (f"2026-01-02T10:00:00.1Z\t{line.strip()}", "")]
+    cause = diagnose_failure(*lines)
+    assert (cause.text, len(cause.lines)) == ("KeyError: 'label'", 3)
+
+
+def test_a_container_plugin_that_fails_goes_before_what_its_lines_name() -> None:
+    cause = diagnose_failure(
+        "srun: error: task 0 launch failed: Plugin initialization failed",
+        "error: pyxis: couldn't mkdir /run/pyxis/1000: No such file or directory",
+        "error: spank: required plugin spank_pyxis.so: init_post_opt() failed with rc=-1",
+    )
+    assert cause.kind == "container_runtime"
