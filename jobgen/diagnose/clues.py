@@ -31,7 +31,10 @@ _TIMED = re.compile(r"[DIWEF]\d{4} \d\d:\d\d:\d\d|frame #\d|\s*$|.*NCCL (?:INFO|
 """Lines that C++ and NCCL write, of which none shows that the program went on."""
 
 
-_LAUNCHER_END = re.compile(r"(?:\w+\.)*(?:ChildFailedError\b|CalledProcessError: Command '\[)")
+_LAUNCHER_END = re.compile(
+    r"(?:\w+\.)*(?:ChildFailedError\b|CalledProcessError: Command '\[|ProcessExitedException\b"
+    r"|Exception: process \d+ terminated)"
+)
 """Of a launcher: it only repeats that a process failed."""
 _TERMINATE, _WHAT = "terminate called after throwing", re.compile(r"\s*what\(\): ")
 
@@ -178,7 +181,8 @@ def _read_lines(
     for at, text in enumerate(texts):
         if at in inside or (_HARMLESS.search(text) and not _LAUNCHERS.search(text)):
             continue
-        rule = match_line(text) or (BARE if BARE.pattern.match(text) else None)
+        bare = BARE.pattern.match(text) and not _LAUNCHER_END.match(text)
+        rule = match_line(text) or (BARE if bare else None)
         if rule is None or _is_explained(texts, at):
             continue
         own = _OWN.match(text)

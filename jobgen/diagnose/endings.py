@@ -6,7 +6,7 @@ import re
 import signal as signals
 from collections.abc import Iterable, Sequence
 
-from jobgen.diagnose.log_lines import LogLine, ProcessLog
+from jobgen.diagnose.log_lines import LogLine, ProcessLog, read_time
 from jobgen.named_tuple import NamedTuple
 
 
@@ -22,6 +22,8 @@ class Ending(NamedTuple):
     path: str
     first: bool = False
     """Whether the launcher names it as the first failure."""
+    time: float = 0.0
+    """When, in seconds of the year; 0 if the launcher does not say."""
 
 
 _SIGNALS = {
@@ -71,6 +73,7 @@ _OTHERS = re.compile(
     r"|died with <Signals\.(?P<died>\w+): (?P<number>\d+)>"
     rf"|^\S*: line \d+: +\d+ (?P<bash>{_NAMES})"
     r"|finished with exit code (?P<ide>-?\d+)"
+    r"|[Ss]ignal (?P<received>\d+) \(SIG\w+\) received by PID \d+"
 )
 _NODES = re.compile(
     r"--?n?nodes[= ]+(?:\d+:)?(?:[2-9]|1\d)|max_nodes +: (?:[2-9]|1\d)|node_rank[=: ]+[1-9]"
@@ -84,7 +87,7 @@ def list_endings(streams: Iterable[ProcessLog]) -> list[Ending]:
     streams = list(streams)
     found = [ending for stream in streams for ending in _read_stream(stream)]
     found = _name_local(found, streams)
-    return sorted(found, key=lambda ending: (not ending.first, ending.path, ending.line.order))
+    return sorted(found, key=lambda end: (not end.first, end.time, end.path, end.line.order))
 
 
 def _name_local(found: list[Ending], streams: Sequence[ProcessLog]) -> list[Ending]:
@@ -124,7 +127,7 @@ def _read_line(line: LogLine, stream: ProcessLog, *, per_rank: bool) -> list[End
     if (agent := _AGENT.search(text)) is not None:
         return [Ending(None, stream.origin.node, *_split(int(agent["code"])), line, stream.path)]
     if (other := _OTHERS.search(text)) is not None:
-        number = int(other["number"] or _SIGNALS.get(other["bash"] or "", 1))
+        number = int(other["number"] or other["received"] or _SIGNALS.get(other["bash"] or "", 1))
         code = int(other["ds"] or other["status"] or other["ide"] or -number)
         return [Ending(None, stream.origin.node, *_split(code), line, stream.path)]
     return []
@@ -186,5 +189,7 @@ def _read_summaries(stream: ProcessLog) -> Iterable[Ending]:
             rank = re.match(r"\d+", fields["rank"])
             if code and rank:
                 who = int(rank[0]), fields.get("host", "").strip()
-                yield Ending(*who, *_split(int(code[0])), line, stream.path, first=root)
+                time = read_time(fields.get("time", "")) or 0.0
+                ended = _split(int(code[0]))
+                yield Ending(*who, *ended, line, stream.path, first=root, time=time)
             root = False

@@ -23,6 +23,8 @@ from jobgen.diagnose.suspects import TERM, Suspect, drop_outranked, list_suspect
 from jobgen.model.cause import Doubt, FailureCause
 from jobgen.named_tuple import NamedTuple
 
+_APART = 5.0
+"""Seconds between two ends from which the clocks of nodes cannot have changed their order."""
 _RANKS = 4
 """Ranks that are named as those that may have hung."""
 
@@ -86,7 +88,9 @@ def _judge_ranks(case: Case) -> FailureCause | None:
 def _weigh(suspect: Suspect) -> tuple[int, bool, bool, float]:
     """Without a record: what states a cause first, then whom a launcher names, then the order."""
     seen = suspect.seen
-    level = int(suspect.level) if seen is not None else int(Level.CRASH)
+    level = int(suspect.level)
+    if seen is None and suspect.first:
+        level = int(Level.CRASH)  # it says nothing, but ended before all others
     time = seen.time if seen is not None and seen.time is not None else 0.0
     return (level, seen is not None and seen.survived, not suspect.first, time)
 
@@ -111,7 +115,8 @@ def _name_rank(chosen: Suspect, case: Case) -> Suspect:
         end = crashed[0]
         return chosen._replace(rank=end.rank, code=end.code, signal=end.signal)
     firsts = [end for end in case.endings if end.first]
-    first = firsts[0] if len(firsts) == 1 else None
+    clear = len(firsts) == 1 or (firsts and firsts[1].time - firsts[0].time > _APART)
+    first = firsts[0] if clear else None
     failed = [end for end in case.endings if end.rank is not None and end.signal != TERM]
     if first is None and len(failed) == 1:
         first = failed[0]

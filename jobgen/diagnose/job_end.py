@@ -32,6 +32,9 @@ _SETUP = re.compile(r"setup failed: ")
 _SUMMARY = re.compile(r" failed first, with exit code \d+$")
 """What the batch script concludes from the ends of the ranks."""
 _RANKS = 4
+_LAST_ERROR = re.compile(r"(?:[\w./-]{1,40}: )?(?:fatal|error): ", re.IGNORECASE)
+_LAST = 3
+"""Lines at the end of a log among which an error that no rule knows is one."""
 
 
 def judge(
@@ -48,6 +51,8 @@ def judge(
         ranks = _judge_job(ranks, seen, streams)
     elif ranks is None or (not evidence.ends and (not ranks.text or ranks.doubt == Doubt.VICTIM)):
         ranks = _find_own_error(streams, "") or ranks
+    if ranks is None and not evidence.ends and not evidence.state:
+        ranks = _find_last_error(streams)
     return _add_node_error(ranks, evidence, seen) if ranks is not None else None
 
 
@@ -118,6 +123,21 @@ def _judge_job(
         end = cause or FailureCause(own.kind)
         return own._replace(node=end.node or own.node, code=end.code, signal=end.signal)
     return describe_clue(shown, cause) if shown is not None else cause
+
+
+def _find_last_error(streams: Sequence[ProcessLog]) -> FailureCause | None:
+    """What looks like an error in the last lines of a log of which no rule knows a line."""
+    for stream in streams:
+        written = [line for line in stream.lines if line.text.strip()][-_LAST:]
+        for line in reversed(written):
+            if _LAST_ERROR.match(line.text):
+                lines = tuple(each.text for each in written)
+                node, rank = stream.origin.node, stream.origin.rank
+                return FailureCause(
+                    CauseKind.EXIT_CODE, line.text.strip(), node, rank,
+                    file=stream.path, lines=lines, line=line.number,
+                )  # fmt: skip
+    return None
 
 
 def _find_own_error(streams: Sequence[ProcessLog], node: str) -> FailureCause | None:

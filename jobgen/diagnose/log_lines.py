@@ -85,7 +85,7 @@ def _split_file(path: str, pieces: Sequence[LogText], origin: Origin) -> list[Pr
     for order, (text, number) in enumerate(lines):
         written, rest = split_prefix(text, prefixes)
         who = merge(origin, written)
-        if (time := _read_time(rest)) is not None:
+        if (time := read_time(rest)) is not None:
             times[who] = time
         line = LogLine(rest[:LONGEST], number, order, times.get(who))
         streams.setdefault(who, []).append(line)
@@ -127,7 +127,7 @@ _TIME = re.compile(
 )
 
 
-def _read_time(text: str) -> float | None:
+def read_time(text: str) -> float | None:
     """The seconds of the year that a line begins with: glog states no year."""
     match = _TIME.match(text)
     if match is None:

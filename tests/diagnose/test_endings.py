@@ -77,3 +77,18 @@ def test_mpiexec_reports_a_killed_rank_in_a_box(end: str) -> None:
 def test_of_tasks_that_srun_reports_alike_none_was_first() -> None:
     cause = diagnose_failure("srun: error: n1: tasks 1-7: Exited with exit code 3")
     assert (cause.kind, cause.code, cause.bad_rank) == (CauseKind.EXIT_CODE, 3, None)
+
+
+def test_of_two_tables_that_of_the_earlier_failure_counts() -> None:
+    late, early = describe_rank(0, "1 (pid: 4)", 0), describe_rank(4, "1 (pid: 9)", 0)
+    early[1] = early[1].replace("10:00:00", "09:59:00")
+    root = "Root Cause (first observed failure):"
+    assert diagnose_failure(root, *late, root, *early).rank == 4
+
+
+def test_an_error_says_more_than_the_codes_of_tasks() -> None:
+    cause = diagnose_failure(
+        "RuntimeError: NCCL error in: NCCLUtils.hpp:82, invalid argument, NCCL version 2.4.8",
+        "srun: error: n1: tasks 2-7: Exited with exit code 1",
+    )
+    assert (cause.kind, cause.bad_rank) == ("nccl", None)

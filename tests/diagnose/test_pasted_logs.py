@@ -143,6 +143,13 @@ def test_what_nccl_does_without_is_no_failure(line: str) -> None:
             "XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. Barrier_id: save_1.",
             "collective_timeout",
         ),
+        ("srun: error: Unable to allocate resources: Invalid qos specification", "site_request"),
+        ("traceback : Signal 9 (SIGKILL) received by PID 4711", "signal"),
+        (
+            "ray.exceptions.RayActorError: The actor died unexpectedly before this task.",
+            "lost_peer",
+        ),
+        ("Error: failed to run torchrun --nproc_per_node=4 train.py on 127.0.0.1", "exit_code"),
         (
             "F0102 1:0:0.5 7 client.h:77] the JAX distributed service detected fatal errors.",
             "lost_peer",
@@ -174,3 +181,10 @@ def test_a_container_plugin_that_fails_goes_before_what_its_lines_name() -> None
         "error: spank: required plugin spank_pyxis.so: init_post_opt() failed with rc=-1",
     )
     assert cause.kind == "container_runtime"
+
+
+def test_an_error_in_the_last_lines_that_no_rule_knows_is_shown() -> None:
+    cause = diagnose_failure("step 1", "tool: fatal: cannot go on", "")
+    assert (cause.kind, cause.text) == (CauseKind.EXIT_CODE, "tool: fatal: cannot go on")
+    went_on = [f"step {number}" for number in range(4)]
+    assert diagnose("tool: error: try again", *went_on) is None
