@@ -118,7 +118,8 @@ def _read_line(line: LogLine, stream: ProcessLog, *, per_rank: bool) -> list[End
         ended = _split(int(srun["code"]) if srun["code"] else -_SIGNALS[srun["name"]])
         tasks = _read_tasks(srun["tasks"]) if per_rank else [None]
         return [Ending(task, srun["node"], *ended, line, stream.path) for task in tasks]
-    if (mpi := next(filter(None, (pattern.match(text) for pattern in _MPI)), None)) is not None:
+    mpis = (pattern.match(text) for pattern in _MPI if "rank" in text)
+    if (mpi := next(filter(None, mpis), None)) is not None:
         number = int(mpi["number"])
         ended = _split(-number if mpi["way"] == "signal" else number)
         return [Ending(int(mpi["rank"]), mpi["node"], *ended, line, stream.path)]

@@ -25,7 +25,7 @@ def strip_loggers(texts: Iterable[str]) -> Iterator[str]:
     prefix: re.Pattern[str] | None = None
     left = 0
     for text in texts:
-        begun = _HEAD.match(text)
+        begun = _HEAD.match(text) if "Traceback (" in text or 'File "' in text else None
         if begun and not (left and prefix and prefix.match(text)):
             harmless = _HARMLESS.search(begun["prefix"])
             prefix, left = (None, 0) if harmless else (_generalize(begun["prefix"]), _LONGEST)
