@@ -92,7 +92,8 @@ def _unit(nodeid: str) -> str:
     """What runs in one worker: the tests of a unit, of a file that has a cluster, or one test."""
     file = nodeid.partition("::")[0]
     units = (unit[0] for unit in UNITS if file in unit)
-    return next(units, file if file.startswith(("tests/e2e/", "tests/cluster/")) else nodeid)
+    clusters = ("tests/e2e/", "tests/cluster/", "tests/zoo/test_live.py")
+    return next(units, file if file.startswith(clusters) else nodeid)
 
 
 def _order(item: pytest.Item) -> tuple[int, bool, bool]:

@@ -124,7 +124,7 @@ def _read_tracebacks(
     after: Sequence[int],
 ) -> Iterator[Clue]:
     for at, this in enumerate(tracebacks):
-        if _LAUNCHER_END.match(this.text):
+        if this.ignored or _LAUNCHER_END.match(this.text):
             continue
         before = tracebacks[at - 1] if this.chained else None
         rule = _classify(tracebacks, at)

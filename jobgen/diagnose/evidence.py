@@ -39,6 +39,10 @@ class Evidence(NamedTuple):
     """The number of ranks; 0 if unknown."""
     dumps: tuple[tuple[int, bytes], ...] = ()
     """Dumps of PyTorch's flight recorder: the rank, and the file."""
+    tasks: int = 0
+    """The tasks of the job by the scheduler; 0 if unknown."""
+    unused: str = ""
+    """The nodes of the only step and those of the job, if the scheduler shows that they differ."""
 
 
 def list_ends(events: Iterable[Event]) -> tuple[RankEnd, ...]:

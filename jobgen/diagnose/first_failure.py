@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 
 from jobgen.diagnose import job_end, waiting
+from jobgen.diagnose.arrivals import add_never_started
 from jobgen.diagnose.clues import Clue, find_clues
 from jobgen.diagnose.conclusion import conclude
 from jobgen.diagnose.describe import describe_suspect
@@ -19,6 +20,7 @@ from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.failure_rules import Level, outranks
 from jobgen.diagnose.log_lines import ProcessLog, read_streams
 from jobgen.diagnose.mismatches import add_odd_rank
+from jobgen.diagnose.recovery import has_gone_on
 from jobgen.diagnose.suspects import TERM, Suspect, drop_outranked, list_suspects
 from jobgen.model.cause import Doubt, FailureCause
 from jobgen.named_tuple import NamedTuple
@@ -52,15 +54,25 @@ def find_cause(evidence: Evidence) -> FailureCause | None:
     if evidence.state == "COMPLETED":
         return None  # what its logs report, it survived
     case = read_case(evidence)
+    if not evidence.state and not evidence.ends and _has_ended_well(case):
+        return None
     ranks = _judge_ranks(case)
     cause = job_end.judge(case.evidence, case.seen, case.streams, ranks)
     if cause is None:
         return None
     cause = waiting.add_missing(cause, evidence, case.streams, case.suspects, case.seen)
+    cause = add_never_started(cause, evidence, case.streams)
     if cause.kind == "collective_mismatch":
         cause = add_odd_rank(cause, case.streams)
     cause = conclude(cause, case.seen, case.suspects, evidence, case.streams)
     return cause._replace(start=evidence.start, task=evidence.task)
+
+
+def _has_ended_well(case: Case) -> bool:
+    """Whether all ranks ended with exit code 0, or at least went on after every error."""
+    if case.evidence.finished:
+        return 0 < case.evidence.world <= len(case.evidence.finished)
+    return has_gone_on(case.streams, case.seen, case.endings)
 
 
 def _judge_ranks(case: Case) -> FailureCause | None:
@@ -141,7 +153,7 @@ def _count_alike(chosen: Suspect, case: Case) -> tuple[int, bool]:
     """How many ranks report the error of ``chosen``, and whether all do; errors of unknown ranks
     count each."""
     if chosen.seen is None:
-        return 1, _have_all_failed(case.endings)
+        return _count_alike_ends(chosen, case)
     ended = [clue for clue in case.seen if clue.raised or not clue.survived]
     alike = [clue for clue in ended if _is_alike(clue, chosen.seen)]
     ranks = {clue.origin.rank for clue in alike if clue.origin.rank is not None}
@@ -150,10 +162,27 @@ def _count_alike(chosen: Suspect, case: Case) -> tuple[int, bool]:
     world = case.evidence.world or len(known)
     if ranks:
         return len(ranks), len(ranks) > 1 and len(ranks) >= world
-    others = [s.seen for s in case.suspects if s.seen and not _is_alike(s.seen, chosen.seen)]
-    if _have_all_failed(case.endings):
-        return unknown, all(each.rule.cause == chosen.seen.rule.cause for each in others)
-    return unknown, unknown > 1 and not others
+    others = [s for s in case.suspects if s.seen is not None and not _is_alike(s.seen, chosen.seen)]
+    if unknown > 1 and not others:
+        return unknown, True
+    causes = {s.seen.rule.cause for s in others if s.seen is not None}
+    if _have_all_failed(case.endings) and causes <= {chosen.seen.rule.cause}:
+        return unknown, True
+    failed = {end.rank for end in case.endings if end.rank is not None and end.signal != TERM}
+    terminated = any(end.signal == TERM for end in case.endings)
+    # ranks that a launcher did not end, and of which none lost a peer, failed each by itself
+    lost = any(Level.HANG <= clue.level < Level.END for clue in case.seen)
+    alone = not lost and not terminated
+    return unknown, len(failed) > 1 and (unknown == len(failed) or alone)
+
+
+def _count_alike_ends(chosen: Suspect, case: Case) -> tuple[int, bool]:
+    """How many ranks ended by the signal that ended ``chosen``, and whether all did."""
+    alike = [each for each in case.suspects if each.seen is None and each.signal == chosen.signal]
+    every = chosen.signal != 0 and len(alike) > 1 and len(alike) == len(case.suspects)
+    if every:
+        return len(alike), True
+    return 1, _have_all_failed(case.endings)
 
 
 def _have_all_failed(endings: Sequence[Ending]) -> bool:

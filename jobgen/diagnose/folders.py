@@ -24,6 +24,8 @@ _SACCT_COLUMNS = re.compile(
     r"^\d+(?:_\d+)? .*?\s(COMPLETED|FAILED|TIMEOUT|CANCELLED|PREEMPTED|NODE_FAIL|OUT_OF_MEMORY)\b",
     re.MULTILINE,
 )
+_TASKS = re.compile(r"\bNumTasks=(\d+)")
+_SACCT_TABLE = re.compile(r"(?:^|\")JobID\|[^\n\"]*(?:\n\d+[^\n\"]*)+", re.MULTILINE)
 _SCHEDULER = re.compile(
     r"(?:^|/)(?:scheduler|sacct|scontrol|squeue|slurm_job)[^/]*\.(?:json|txt|out)$"
 )
@@ -61,6 +63,8 @@ def build_evidence(texts: Iterable[LogText], state: str = "") -> Evidence:
         max((event.time for event in rows), default=0.0),
         list_finished(rows),
         count_ranks(rows),
+        tasks=_count_tasks(scheduler),
+        unused=_find_unused(scheduler),
     )
 
 
@@ -86,4 +90,25 @@ def _read_state(texts: Iterable[str]) -> str:
             states = [s for s in pattern.findall(text.replace("\\n", "\n")) if s != "REQUEUED"]
             if states:
                 return str(states[-1])
+    return ""
+
+
+def _count_tasks(texts: Iterable[str]) -> int:
+    """The tasks of the job in what scontrol printed."""
+    return max((int(number) for text in texts for number in _TASKS.findall(text)), default=0)
+
+
+def _find_unused(texts: Iterable[str]) -> str:
+    """The nodes of the only step and those of the job, if sacct shows that they differ."""
+    for text in texts:
+        if table := _SACCT_TABLE.search(text.replace("\\n", "\n")):
+            head, *rows = [line.split("|") for line in table[0].split("\n")]
+            if "NodeList" not in head:
+                continue
+            at = head.index("NodeList")
+            nodes = {row[0]: row[at] for row in rows if len(row) > at}
+            jobs = {name for job, name in nodes.items() if job.isdigit()}
+            steps = {name for job, name in nodes.items() if re.fullmatch(r"\d+\.\d+", job)}
+            if len(jobs) == len(steps) == 1 and jobs != steps:
+                return f"{steps.pop()}, and the job has {jobs.pop()}"
     return ""

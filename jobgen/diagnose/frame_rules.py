@@ -9,7 +9,8 @@ from jobgen.diagnose.tracebacks import Traceback
 
 
 def _rule(cause: str) -> Rule:
-    return Rule(cause, Level.ROOT, "rank", (), re.compile(""), "", "", "CPython, PyTorch")
+    retry = "yes" if cause == "data_worker" else ""  # it vanished, and nothing shows why
+    return Rule(cause, Level.ROOT, "rank", (), re.compile(""), "", retry, "CPython, PyTorch")
 
 
 _MULTIPROCESSING = r"multiprocessing/(?:connection|resource_sharer|reduction|managers|pool)\.py"

@@ -43,7 +43,7 @@ class Suspect(NamedTuple):
             return self.seen.level
         if self.why:
             return Level.ROOT
-        if self.ended or self.signal == TERM:
+        if self.ended or (self.signal == TERM and not self.first):
             return Level.VICTIM
         # without a record, an exit code alone says less than any line
         return Level.CRASH if self.signal or self.time is not None else Level.SYMPTOM
@@ -129,8 +129,11 @@ def _accuse(seen: Clue, rank: int | None, endings: Sequence[Ending]) -> Suspect:
 
 
 def _report(end: Ending, *, hung: bool) -> Suspect:
-    """A rank that a launcher reports; where others timed out, it was killed for not ending."""
-    ended = end.signal == TERM or (hung and end.signal == KILL)
+    """A rank that a launcher reports; where others timed out, it was killed for not ending.
+
+    A launcher sends SIGTERM to others after the first failure, and never to that one.
+    """
+    ended = (end.signal == TERM and not end.first) or (hung and end.signal == KILL)
     return Suspect(end.rank, end.node, None, end.code, end.signal, ended=ended, first=end.first)
 
 

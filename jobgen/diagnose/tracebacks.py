@@ -20,6 +20,13 @@ _NEXT = re.compile(
     r"|terminate called|Fatal Python error"
 )
 """What begins the next entry of a log, behind the message of an exception."""
+_IGNORED = re.compile(
+    r"Exception ignored (?:in|on|while)\b|--- Logging error ---|Error in atexit\._run_exitfuncs"
+    r"|\b(?:Task|Future) exception was never retrieved|^Call stack:$"
+    r"|^Stack \(most recent call last\):"
+)
+"""Before a traceback, or behind a progress bar: no program ends by what Python only reports."""
+_NEAR = 2
 LONGEST_MESSAGE = 12
 """Lines of an exception's message that are read."""
 
@@ -36,6 +43,8 @@ class Traceback:
     """The exception and its message."""
     chained: bool = False
     """Whether it followed from the one before, or was raised while that one was handled."""
+    ignored: bool = False
+    """Whether Python only reported it, and went on: of a destructor, or of the logging module."""
 
     @property
     def text(self) -> str:
@@ -71,7 +80,8 @@ def find_tracebacks(lines: Sequence[str]) -> list[Traceback]:
             continue
         begin = at if headed else at - 1
         follows = headed and bool(found) and _is_chained(lines, found[-1].end, at)
-        traceback = _read_one(lines, begin, chained=follows)
+        ignored = found[-1].ignored if follows else _is_ignored(lines, begin, headed=headed)
+        traceback = _read_one(lines, begin, chained=follows, ignored=ignored)
         found += [traceback] if traceback.message else []
         nameless += [] if traceback.message else _read_nameless(lines, traceback)
         at = max(traceback.end, at + 1)
@@ -87,13 +97,18 @@ def _read_nameless(lines: Sequence[str], this: Traceback) -> Iterator[Traceback]
         yield replace(this, end=this.end + 1, message=(message,))
 
 
+def _is_ignored(lines: Sequence[str], begin: int, *, headed: bool) -> bool:
+    before = lines[max(0, begin - _NEAR) : begin] if headed else lines[max(0, begin) : begin + 1]
+    return any(_IGNORED.search(line) for line in before)
+
+
 def _is_chained(lines: Sequence[str], end: int, begin: int) -> bool:
     between = [line for line in lines[end:begin] if line.strip()]
     original = lines[begin].startswith("Original ") and not between
     return original or (len(between) == 1 and between[0].startswith(_CHAIN))
 
 
-def _read_one(lines: Sequence[str], begin: int, *, chained: bool) -> Traceback:
+def _read_one(lines: Sequence[str], begin: int, *, chained: bool, ignored: bool) -> Traceback:
     at = begin + 1
     frames: list[list[str]] = []
     while at < len(lines) and _is_inside(lines, at):
@@ -104,7 +119,7 @@ def _read_one(lines: Sequence[str], begin: int, *, chained: bool) -> Traceback:
         at += 1
     message = tuple(read_message(lines, at))
     whole = tuple(tuple(frame) for frame in frames)
-    return Traceback(max(begin, 0), at + len(message), whole, message, chained)
+    return Traceback(max(begin, 0), at + len(message), whole, message, chained, ignored)
 
 
 def _is_inside(lines: Sequence[str], at: int) -> bool:

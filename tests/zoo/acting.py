@@ -38,8 +38,15 @@ class Running:
         return next(p for p in self._programs() if not self._is_worker(p) and _rank(p) == rank)
 
     def find_worker(self, rank: int) -> Process:
-        """A data-loader worker of a rank."""
-        return next(p for p in self._programs() if self._is_worker(p) and _rank(p) == rank)
+        """A data-loader worker of a rank; between two epochs there is none."""
+        found: list[Process] = []
+
+        def there() -> bool:
+            found[:] = [p for p in self._programs() if self._is_worker(p) and _rank(p) == rank]
+            return bool(found)
+
+        until(there, f"a data-loader worker of rank {rank} of job {self.job}")
+        return found[0]
 
     def _programs(self) -> list[Process]:
         name = re.escape(self.run.split()[0])

@@ -23,6 +23,10 @@ class Failure:
     rank: int | None = None
     node: str | None = None
     retry: str = "no"
+    """By where the cause sits. ``other_nodes``: in one node that is not as the others are and that
+    Slurm would use again; without it the unchanged command runs. ``yes``: in nothing that stays, as
+    a signal from outside, a cancelled job or a node that Slurm has taken out since. ``no``: in the
+    command, its time limit, or all nodes alike, as a path that is too small on each of them."""
     all_ranks: bool = False
     """Whether all ranks failed alike."""
     also: tuple[str, ...] = ()

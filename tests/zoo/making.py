@@ -21,6 +21,7 @@ from tests.waiting import until
 from tests.zoo.acting import ACTS, Running
 from tests.zoo.failure import Failure
 from tests.zoo.failures import FAILURES
+from tests.zoo.judge import SLURM
 from tests.zoo.plain_scripts import write_script
 
 PROGRAMS = Path(__file__).with_name("programs")
@@ -29,12 +30,14 @@ HUB = Path(__file__).with_name("hub.py")
 OPTIONS = Options(
     accounting=True,
     conf=(
+        "EnforcePartLimits=ALL",
         "PreemptType=preempt/partition_prio",
         "PreemptMode=REQUEUE",
         "PartitionName=spare Nodes=n[1-4] MaxTime=1-0 PriorityTier=1 PreemptMode=CANCEL State=UP",
         "PartitionName=urgent Nodes=n[1-4] MaxTime=1-0 PriorityTier=9 State=UP",
     ),
 )
+REGISTRY = re.compile(r"\b(?:files\.)?py(?:pi|thonhosted)\.org\b")
 ENDINGS = ENDED | {"PREEMPTED", "REVOKED"}
 _numbers = count(1)
 _preparing = Lock()
@@ -80,13 +83,20 @@ def _prepared(cluster: Cluster, failure: Failure) -> Iterator[None]:
     with _preparing:
         try:
             for host, command in failure.prepare.items():
-                blank = str(cluster.layout.blank)
-                words = command.replace("{hub}", str(HUB)).replace("{blank}", blank)
-                cluster.run(host, words, user="root")
+                cluster.run(host, _fill_in(command, cluster), user="root")
             yield
         finally:
             for host, command in failure.repair.items():
-                cluster.run(host, command, user="root", check=False)
+                cluster.run(host, _fill_in(command, cluster), user="root", check=False)
+
+
+def _fill_in(command: str, cluster: Cluster) -> str:
+    """A command of ``prepare`` or ``repair``, with the places of this cluster."""
+    layout = cluster.layout
+    places = {"{hub}": HUB, "{blank}": layout.blank, "{state}": layout.state}
+    for name, place in places.items():
+        command = command.replace(name, str(place))
+    return command
 
 
 def check_end(failure: Failure, folder: Path) -> str:
@@ -94,7 +104,7 @@ def check_end(failure: Failure, folder: Path) -> str:
     if failure.refused:
         text = (folder / "sbatch.err").read_text()
         return "" if "sbatch: error:" in text else f"not refused: {text}"
-    last = json.loads((folder / "scheduler.json").read_text())["sacct"].splitlines()
+    last = json.loads((folder / SLURM).read_text())["sacct"].splitlines()
     columns = last[0].split("|")
     job = [dict(zip(columns, line.split("|"), strict=True)) for line in last[1:]]
     state = [row["State"] for row in job if "." not in row["JobID"]][-1].split()[0]
@@ -191,7 +201,8 @@ def _record(cluster: Cluster, project: Path, source: Path, target: Path) -> None
 
 
 def hide_paths(cluster: Cluster, text: str, project: Path | None = None) -> str:
-    """A text in which the paths of this machine are those of a user of a cluster."""
+    """A text in which the paths of this machine are those of a user of a cluster, and package
+    registries have a name of nobody."""
     python = Path(sys.executable).parent.parent
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     root = cluster.layout.root
@@ -210,7 +221,7 @@ def hide_paths(cluster: Cluster, text: str, project: Path | None = None) -> str:
     }
     for path, other in sorted(pairs.items(), key=lambda pair: -len(pair[0])):
         text = text.replace(path, other)
-    return text
+    return REGISTRY.sub("index.example.org", text)
 
 
 def _record_scheduler(cluster: Cluster, failure: Failure, job: str, folder: Path) -> None:
@@ -229,4 +240,4 @@ def _record_scheduler(cluster: Cluster, failure: Failure, job: str, folder: Path
     states = re.findall(r"NodeName=(\S+).*? State=(\S+)", nodes)
     told = {"job": shown, "sacct": accounting, "nodes": dict(states)}
     text = hide_paths(cluster, json.dumps(told, indent=1))
-    (folder / "scheduler.json").write_text(text + "\n")
+    (folder / SLURM).write_text(text + "\n")

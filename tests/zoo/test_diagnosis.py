@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.zoo.judge import ZOO, compute_shares, judge_all
-
-LEAST = {"cause": 0.95, "rank": 0.95, "retry": 0.92, "healthy": 1.0}
+from tests.zoo.judge import LEAST, ZOO, compute_shares, judge_all
 
 
 @pytest.mark.parametrize("name", ["recorded"])

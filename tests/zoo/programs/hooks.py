@@ -15,11 +15,18 @@ from typing import IO
 
 import torch
 import torch.distributed as dist
+from survived import SURVIVED
 
 log = logging.getLogger("train")
 Hook = Callable[[int], None]
 handles: list[IO[str]] = []
 readers: list[subprocess.Popen[bytes]] = []
+
+
+def crash_once(step: int) -> None:
+    """A fault that does not come back when the ranks are started again."""
+    if os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0":
+        ctypes.string_at(0)
 
 
 def read_counters(step: int) -> None:
@@ -103,6 +110,7 @@ def read_features(step: int) -> None:
 
 
 HOOKS: dict[str, Hook] = {
+    "crash": crash_once,
     "counters": read_counters,
     "native": call_native,
     "staging": wait_for_shard,
@@ -116,6 +124,7 @@ HOOKS: dict[str, Hook] = {
     "readers": start_readers,
     "publish": publish,
     "features": read_features,
+    **SURVIVED,
 }
 
 
