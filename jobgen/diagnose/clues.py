@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from jobgen.diagnose.failure_rules import UNCAUGHT, Level, Rule, match_line, outranks
+from jobgen.diagnose.boxed_tracebacks import find_boxed
+from jobgen.diagnose.failure_rules import BARE, UNCAUGHT, Level, Rule, match_line, outranks
 from jobgen.diagnose.frame_rules import classify_frames
 from jobgen.diagnose.log_lines import LogLine, ProcessLog
 from jobgen.diagnose.origins import Origin, merge, read_inside
@@ -28,6 +29,14 @@ _LAUNCHERS = re.compile(
 _OWN = re.compile(r"jobgen: (?P<who>[\w.-]+|rank \S+ on [\w.-]+): (?P<text>.*)")
 _TIMED = re.compile(r"[DIWEF]\d{4} \d\d:\d\d:\d\d|frame #\d|\s*$|.*NCCL (?:INFO|WARN)|\s{2,}\S")
 """Lines that C++ and NCCL write, of which none shows that the program went on."""
+
+
+_LAUNCHER_END = re.compile(
+    r"(?:\w+\.)*(?:ChildFailedError\b|CalledProcessError: Command '\[|ProcessExitedException\b"
+    r"|Exception: process \d+ terminated)"
+)
+"""Of a launcher: it only repeats that a process failed."""
+_TERMINATE, _WHAT = "terminate called after throwing", re.compile(r"\s*what\(\): ")
 
 
 class Numbered(str):
@@ -91,7 +100,7 @@ def read_clues(stream: ProcessLog) -> list[Clue]:
     texts = [text for text in kept if isinstance(text, Numbered)]
     while texts and not texts[-1].strip():
         texts.pop()
-    tracebacks = find_tracebacks(texts)
+    tracebacks = sorted((*find_tracebacks(texts), *find_boxed(texts)), key=lambda each: each.begin)
     inside = {at for each in tracebacks for at in range(each.begin, each.end)}
     after = _count_ordinary(texts, inside)
     seen = [*_read_tracebacks(stream, texts, tracebacks, after)]
@@ -115,7 +124,7 @@ def _read_tracebacks(
     after: Sequence[int],
 ) -> Iterator[Clue]:
     for at, this in enumerate(tracebacks):
-        if this.ignored:
+        if this.ignored or _LAUNCHER_END.match(this.text):
             continue
         before = tracebacks[at - 1] if this.chained else None
         rule = _classify(tracebacks, at)
@@ -160,6 +169,9 @@ def _classify_chain(tracebacks: Sequence[Traceback], at: int) -> Rule | None:
 def classify_message(message: Sequence[str]) -> Rule | None:
     """The strongest rule that fits a line of an exception's message."""
     rules = [rule for rule in map(match_line, message) if rule is not None]
+    if not rules and len(message) > 1:
+        # a message that was wrapped
+        return match_line(" ".join(message))
     return min(rules, key=lambda rule: rule.level, default=None)
 
 
@@ -169,8 +181,9 @@ def _read_lines(
     for at, text in enumerate(texts):
         if at in inside or (_HARMLESS.search(text) and not _LAUNCHERS.search(text)):
             continue
-        rule = match_line(text)
-        if rule is None:
+        bare = BARE.pattern.match(text) and not _LAUNCHER_END.match(text)
+        rule = match_line(text) or (BARE if bare else None)
+        if rule is None or _is_explained(texts, at):
             continue
         own = _OWN.match(text)
         fatal = text.startswith(_FATAL)
@@ -182,6 +195,12 @@ def _read_lines(
             rule, own["text"] if own else text.strip(), limit(shown), stream.path,
             text.line.number, text.line.order, origin, after[at], stream.known, time=text.line.time,
         )  # fmt: skip
+
+
+def _is_explained(texts: Sequence[Numbered], at: int) -> bool:
+    """Whether C++ reports an exception in this line, and what it was in the next."""
+    after = texts[at + 1] if at + 1 < len(texts) else ""
+    return texts[at].startswith(_TERMINATE) and bool(_WHAT.match(after) and match_line(after))
 
 
 def limit(lines: Sequence[str]) -> tuple[str, ...]:

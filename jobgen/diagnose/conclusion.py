@@ -25,6 +25,8 @@ _WHOLE_JOB = frozenset(
     | {"container_image"}
 )
 """Causes that lie in the job, not in the rank that reports them first."""
+_NO_RANK = frozenset({"container_mount", "container_runtime"})
+"""Causes that lie in a node before any rank has started."""
 _LOCAL = re.compile(r"'?/(?:tmp|local\w*|dev/shm|var|raid|nvme\w*|scratch/local)\b")
 """Folders that are usually a node's own."""
 _UNSURE = frozenset({Level.SYMPTOM, Level.HANG})
@@ -40,6 +42,8 @@ def conclude(
     """The cause with its certainty, its chance in another try, and what else was seen."""
     if cause.kind in _WHOLE_JOB:
         cause = cause._replace(rank=None, node="", code=None, signal=0)
+    if cause.kind in _NO_RANK:
+        cause = cause._replace(rank=None, code=None, signal=0)
     return cause._replace(
         certainty=_judge_certainty(cause, seen),
         retry=_judge_retry(cause, suspects, evidence, started=has_started(streams)),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import signal as signals
 from collections.abc import Iterable, Sequence
 
-from jobgen.diagnose.log_lines import LogLine, ProcessLog
+from jobgen.diagnose.log_lines import LogLine, ProcessLog, read_time
 from jobgen.named_tuple import NamedTuple
 
 
@@ -21,6 +22,8 @@ class Ending(NamedTuple):
     path: str
     first: bool = False
     """Whether the launcher names it as the first failure."""
+    time: float = 0.0
+    """When, in seconds of the year; 0 if the launcher does not say."""
 
 
 _SIGNALS = {
@@ -42,30 +45,68 @@ _SRUN = re.compile(
 _AGENT = re.compile(r"failed \(exitcode: (?P<code>-?\d+)\) local_rank: (?P<local>\d+)")
 _ROOT = re.compile(r"Root Cause \(first observed failure\)")
 _FIELD = re.compile(r"^ {2}(?P<key>time|host|rank|exitcode) *: (?P<value>.*)")
-_MPIRUN = re.compile(
-    r"process rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) "
-    r"exited on signal (?P<signal>\d+)"
+_MPI = (
+    re.compile(
+        r".*process rank (?P<rank>\d+) with PID \d+ on node (?P<node>[\w.-]+) "
+        r"exited on (?P<way>signal) (?P<number>\d+)"
+    ),
+    re.compile(
+        r"(?P<node>[\w.-]+): rank (?P<rank>\d+) "
+        r"(?:exited with|died from) (?P<way>code|signal) (?P<number>\d+)"
+    ),
 )
-_LIGHTNING = re.compile(
-    r"\[rank: (?P<rank>\d+)\] Child process with PID \d+ terminated with code (?P<code>-?\d+)"
+"""Of mpirun of Open MPI, and of mpiexec of PALS."""
+_PARENTS = re.compile(
+    r"\[rank: (?P<lightning>\d+)\] Child process with PID \d+ terminated with code (?P<child>-?\d+)"
+    r"|(?:Global r|R)ank (?P<composer>\d+) (?:\(PID \d+\) exited with code|crashed with exit code) "
+    r"(?P<crash>-?\d+)"
+    r"|\b[Pp]rocess (?P<spawned>\d+) terminated with "
+    r"(?:exit code (?P<exit>-?\d+)|signal SIG(?P<signal>\w+)|the following error)"
 )
+"""Of Lightning, composer, and torch.multiprocessing: processes that are ranks."""
+_HYDRA = re.compile(r"=\s+(?:RANK (?P<rank>\d+) )?PID \d+ RUNNING AT (?P<node>[\w.-]+)")
+_HYDRA_END = re.compile(r"=\s+(?:EXIT CODE|KILLED BY SIGNAL): (?P<code>\d+)(?P<name> \()?")
+"""Of mpiexec of MPICH and Intel MPI: a box of lines."""
 _OTHERS = re.compile(
     r"exits with return code = (?P<ds>-?\d+)"
     r"|returned non-zero exit status (?P<status>\d+)"
     r"|died with <Signals\.(?P<died>\w+): (?P<number>\d+)>"
     rf"|^\S*: line \d+: +\d+ (?P<bash>{_NAMES})"
+    r"|finished with exit code (?P<ide>-?\d+)"
+    r"|[Ss]ignal (?P<received>\d+) \(SIG\w+\) received by PID \d+"
 )
+_NODES = re.compile(
+    r"--?n?nodes[= ]+(?:\d+:)?(?:[2-9]|1\d)|max_nodes +: (?:[2-9]|1\d)|node_rank[=: ]+[1-9]"
+    r"|num_machines[=: ]+(?:[2-9]|1\d)"
+)
+"""Signs that a job has several nodes."""
 
 
 def list_endings(streams: Iterable[ProcessLog]) -> list[Ending]:
     """All reports, in the order of their lines."""
+    streams = list(streams)
     found = [ending for stream in streams for ending in _read_stream(stream)]
-    return sorted(found, key=lambda ending: (not ending.first, ending.path, ending.line.order))
+    found = _name_local(found, streams)
+    return sorted(found, key=lambda end: (not end.first, end.time, end.path, end.line.order))
+
+
+def _name_local(found: list[Ending], streams: Sequence[ProcessLog]) -> list[Ending]:
+    """The rank of what torchrun's agent reports, where it names local ranks only: on one node they
+    are the ranks."""
+    if any(ending.rank is not None for ending in found) or len({e.node for e in found}) > 1:
+        return found
+    if any(_NODES.search(line.text) for stream in streams for line in stream.lines):
+        return found
+    agents = [_AGENT.search(ending.line.text) for ending in found]
+    return [
+        ending._replace(rank=int(agent["local"])) if agent else ending
+        for ending, agent in zip(found, agents, strict=True)
+    ]
 
 
 def _read_stream(stream: ProcessLog) -> list[Ending]:
     launched = any("elastic" in line.text for line in stream.lines)
-    endings = [*_read_summaries(stream)]
+    endings = [*_read_summaries(stream), *_read_hydra(stream)]
     for line in stream.lines:
         endings += _read_line(line, stream, per_rank=not launched)
     return endings
@@ -74,21 +115,45 @@ def _read_stream(stream: ProcessLog) -> list[Ending]:
 def _read_line(line: LogLine, stream: ProcessLog, *, per_rank: bool) -> list[Ending]:
     text = line.text
     if (srun := _SRUN.search(text)) is not None:
-        code = int(srun["code"]) if srun["code"] else -_SIGNALS[srun["name"]]
+        ended = _split(int(srun["code"]) if srun["code"] else -_SIGNALS[srun["name"]])
         tasks = _read_tasks(srun["tasks"]) if per_rank else [None]
-        return [Ending(task, srun["node"], *_split(code), line, stream.path) for task in tasks]
-    if (mpi := _MPIRUN.search(text)) is not None:
-        signal = int(mpi["signal"])
-        return [Ending(int(mpi["rank"]), mpi["node"], 128 + signal, signal, line, stream.path)]
-    if (child := _LIGHTNING.search(text)) is not None:
-        return [Ending(int(child["rank"]), "", *_split(int(child["code"])), line, stream.path)]
+        return [Ending(task, srun["node"], *ended, line, stream.path) for task in tasks]
+    mpis = (pattern.match(text) for pattern in _MPI if "rank" in text)
+    if (mpi := next(filter(None, mpis), None)) is not None:
+        number = int(mpi["number"])
+        ended = _split(-number if mpi["way"] == "signal" else number)
+        return [Ending(int(mpi["rank"]), mpi["node"], *ended, line, stream.path)]
+    if (child := _PARENTS.search(text)) is not None:
+        return [_read_child(child, line, stream)]
     if (agent := _AGENT.search(text)) is not None:
         return [Ending(None, stream.origin.node, *_split(int(agent["code"])), line, stream.path)]
     if (other := _OTHERS.search(text)) is not None:
-        number = int(other["number"] or _SIGNALS.get(other["bash"] or "", 1))
-        ended = int(other["ds"] or other["status"] or -number)
-        return [Ending(None, stream.origin.node, *_split(ended), line, stream.path)]
+        number = int(other["number"] or other["received"] or _SIGNALS.get(other["bash"] or "", 1))
+        code = int(other["ds"] or other["status"] or other["ide"] or -number)
+        return [Ending(None, stream.origin.node, *_split(code), line, stream.path)]
     return []
+
+
+def _read_child(child: re.Match[str], line: LogLine, stream: ProcessLog) -> Ending:
+    rank = int(child["lightning"] or child["composer"] or child["spawned"])
+    code = int(child["child"] or child["crash"] or child["exit"] or 1)
+    if name := child["signal"]:
+        code = -int(getattr(signals, f"SIG{name}", signals.SIGKILL))
+    return Ending(rank, stream.origin.node, *_split(code), line, stream.path)
+
+
+def _read_hydra(stream: ProcessLog) -> Iterable[Ending]:
+    """The box of mpiexec: who, and then the code, which is that of a signal where it has a name."""
+    who: re.Match[str] | None = None
+    for line in stream.lines:
+        who = _HYDRA.match(line.text) or who
+        end = _HYDRA_END.match(line.text)
+        if who and end:
+            code = int(end["code"])
+            killed = end["name"] or (0 < code < 16 and code in _SIGNALS.values())
+            rank = int(who["rank"]) if who["rank"] else None
+            yield Ending(rank, who["node"], *_split(-code if killed else code), line, stream.path)
+            who = None
 
 
 def _split(code: int) -> tuple[int, int]:
@@ -125,5 +190,7 @@ def _read_summaries(stream: ProcessLog) -> Iterable[Ending]:
             rank = re.match(r"\d+", fields["rank"])
             if code and rank:
                 who = int(rank[0]), fields.get("host", "").strip()
-                yield Ending(*who, *_split(int(code[0])), line, stream.path, first=root)
+                time = read_time(fields.get("time", "")) or 0.0
+                ended = _split(int(code[0]))
+                yield Ending(*who, *ended, line, stream.path, first=root, time=time)
             root = False

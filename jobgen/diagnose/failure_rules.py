@@ -55,6 +55,11 @@ UNCAUGHT = Rule(
     "exception", Level.ROOT, "rank", (), re.compile(""), "", "", "CPython: nothing caught it"
 )
 """Of a traceback that no row fits."""
+BARE = Rule(
+    "exception", Level.SYMPTOM, "rank", (),
+    re.compile(r"\s?(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): \S"), "", "", "CPython",
+)  # fmt: skip
+"""Of an exception whose traceback is not in the log, and that no row fits."""
 
 
 @cache
@@ -81,10 +86,11 @@ def _read_rule(row: Mapping[str, str]) -> Rule:
 def match_line(text: str) -> Rule | None:
     """The strongest rule that fits a line; of equal ones the first."""
     best: Rule | None = None
+    holds = text.__contains__  # this loop takes most of the time of a diagnosis
     for rule in load_rules():
         if best is not None and best.level <= rule.level:
             continue
-        if any(needle in text for needle in rule.needles) and rule.pattern.search(text):
+        if any(map(holds, rule.needles)) and rule.pattern.search(text):
             best = rule
             if best.level is Level.ROOT:
                 break

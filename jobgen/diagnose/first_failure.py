@@ -25,6 +25,8 @@ from jobgen.diagnose.suspects import TERM, Suspect, drop_outranked, list_suspect
 from jobgen.model.cause import Doubt, FailureCause
 from jobgen.named_tuple import NamedTuple
 
+_APART = 5.0
+"""Seconds between two ends from which the clocks of nodes cannot have changed their order."""
 _RANKS = 4
 """Ranks that are named as those that may have hung."""
 
@@ -84,8 +86,8 @@ def _judge_ranks(case: Case) -> FailureCause | None:
     pool = own or [each for each in suspects if not each.ended] or suspects
     chosen = pool[0] if recorded else min(pool, key=_weigh)
     chosen = _prefer_root(chosen, own) if recorded else chosen
-    cause = describe_suspect(_name_rank(chosen, case), case.streams)
     alike, every = _count_alike(chosen, case)
+    cause = describe_suspect(chosen if every else _name_rank(chosen, case), case.streams)
     cause = cause._replace(alike=max(alike - 1, 0), all_ranks=every)
     if not own:
         return cause._replace(doubt=Doubt.VICTIM, other=_list_silent(suspects))
@@ -98,7 +100,9 @@ def _judge_ranks(case: Case) -> FailureCause | None:
 def _weigh(suspect: Suspect) -> tuple[int, bool, bool, float]:
     """Without a record: what states a cause first, then whom a launcher names, then the order."""
     seen = suspect.seen
-    level = int(suspect.level) if seen is not None else int(Level.CRASH)
+    level = int(suspect.level)
+    if seen is None and suspect.first:
+        level = int(Level.CRASH)  # it says nothing, but ended before all others
     time = seen.time if seen is not None and seen.time is not None else 0.0
     return (level, seen is not None and seen.survived, not suspect.first, time)
 
@@ -122,7 +126,9 @@ def _name_rank(chosen: Suspect, case: Case) -> Suspect:
     if chosen.node and len(crashed) == 1:
         end = crashed[0]
         return chosen._replace(rank=end.rank, code=end.code, signal=end.signal)
-    first = next((end for end in case.endings if end.first), None)
+    firsts = [end for end in case.endings if end.first]
+    clear = len(firsts) == 1 or (firsts and firsts[1].time - firsts[0].time > _APART)
+    first = firsts[0] if clear else None
     failed = [end for end in case.endings if end.rank is not None and end.signal != TERM]
     if first is None and len(failed) == 1:
         first = failed[0]
@@ -159,6 +165,9 @@ def _count_alike(chosen: Suspect, case: Case) -> tuple[int, bool]:
     others = [s for s in case.suspects if s.seen is not None and not _is_alike(s.seen, chosen.seen)]
     if unknown > 1 and not others:
         return unknown, True
+    causes = {s.seen.rule.cause for s in others if s.seen is not None}
+    if _have_all_failed(case.endings) and causes <= {chosen.seen.rule.cause}:
+        return unknown, True
     failed = {end.rank for end in case.endings if end.rank is not None and end.signal != TERM}
     terminated = any(end.signal == TERM for end in case.endings)
     # ranks that a launcher did not end, and of which none lost a peer, failed each by itself
@@ -171,7 +180,19 @@ def _count_alike_ends(chosen: Suspect, case: Case) -> tuple[int, bool]:
     """How many ranks ended by the signal that ended ``chosen``, and whether all did."""
     alike = [each for each in case.suspects if each.seen is None and each.signal == chosen.signal]
     every = chosen.signal != 0 and len(alike) > 1 and len(alike) == len(case.suspects)
-    return (len(alike), True) if every else (1, False)
+    if every:
+        return len(alike), True
+    return 1, _have_all_failed(case.endings)
+
+
+def _have_all_failed(endings: Sequence[Ending]) -> bool:
+    """Whether launchers report the same end of every rank."""
+    ranked = [end for end in endings if end.rank is not None]
+    ranks = {end.rank for end in ranked}
+    alike = len({(end.code, end.signal) for end in ranked}) == 1
+    # srun does not say which of them ended first
+    known = any(end.first for end in ranked) and ranks != set(range(len(ranks)))
+    return alike and len(ranks) > 1 and not known
 
 
 def _list_silent(suspects: Sequence[Suspect]) -> str:

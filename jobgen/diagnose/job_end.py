@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from jobgen.diagnose.clues import MOST_LINES, Clue, limit
+from jobgen.diagnose.clues import MOST_LINES, NEAR, Clue, limit
 from jobgen.diagnose.describe import describe_clue, read_last
 from jobgen.diagnose.evidence import Evidence
 from jobgen.diagnose.failure_rules import Level, match_line, outranks
@@ -32,6 +32,9 @@ _SETUP = re.compile(r"setup failed: ")
 _SUMMARY = re.compile(r" (?:first|started), with exit code \d+$")
 """What the batch script concludes from the ends of the ranks."""
 _RANKS = 4
+_LAST_ERROR = re.compile(r"(?:[\w./-]{1,40}: )?(?:fatal|error): ", re.IGNORECASE)
+_LAST = 3
+"""Lines at the end of a log among which an error that no rule knows is one."""
 
 
 def judge(
@@ -48,6 +51,8 @@ def judge(
         ranks = _judge_job(ranks, seen, streams)
     elif ranks is None or (not evidence.ends and (not ranks.text or ranks.doubt == Doubt.VICTIM)):
         ranks = _find_own_error(streams, "") or ranks
+    if ranks is None and not evidence.ends and not evidence.state:
+        ranks = _find_last_error(streams)
     return _add_node_error(ranks, evidence, seen) if ranks is not None else None
 
 
@@ -82,6 +87,8 @@ def _failed_before(
     if end.kind == CauseKind.NODE_FAILURE:
         return ranks.kind in ("gpu_fault", "host_memory")
     # the lines of Slurm stand in the order of time in its own file
+    if ranks.below > NEAR:
+        return False  # the program went on
     place = next((each.order for each in seen if each.text == end.text), None)
     root = next((each for each in seen if each.text == ranks.text and each.path == end.file), None)
     return place is None or root is None or root.order < place
@@ -116,6 +123,21 @@ def _judge_job(
         end = cause or FailureCause(own.kind)
         return own._replace(node=end.node or own.node, code=end.code, signal=end.signal)
     return describe_clue(shown, cause) if shown is not None else cause
+
+
+def _find_last_error(streams: Sequence[ProcessLog]) -> FailureCause | None:
+    """What looks like an error in the last lines of a log of which no rule knows a line."""
+    for stream in streams:
+        written = [line for line in stream.lines if line.text.strip()][-_LAST:]
+        for line in reversed(written):
+            if _LAST_ERROR.match(line.text):
+                lines = tuple(each.text for each in written)
+                node, rank = stream.origin.node, stream.origin.rank
+                return FailureCause(
+                    CauseKind.EXIT_CODE, line.text.strip(), node, rank,
+                    file=stream.path, lines=lines, line=line.number,
+                )  # fmt: skip
+    return None
 
 
 def _find_own_error(streams: Sequence[ProcessLog], node: str) -> FailureCause | None:

@@ -6,8 +6,9 @@ One file may hold the lines of all ranks, with or without a prefix that tells th
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from jobgen.diagnose.logger_prefixes import strip_loggers
 from jobgen.diagnose.origins import (
     Origin,
     choose_prefixes,
@@ -21,6 +22,10 @@ from jobgen.named_tuple import NamedTuple
 
 LONGEST = 600
 """Characters of a line that are kept."""
+
+
+_MOST_DOUBLED = 5
+"""Lines from which on an empty one behind each has no meaning."""
 
 
 class LogText(NamedTuple):
@@ -72,17 +77,24 @@ def read_streams(texts: Iterable[LogText]) -> list[ProcessLog]:
 
 def _split_file(path: str, pieces: Sequence[LogText], origin: Origin) -> list[ProcessLog]:
     lines = [line for piece in pieces for line in _read_piece(piece)]
+    if len(lines) > _MOST_DOUBLED and not any(text.strip() for text, _ in lines[1::2]):
+        lines = lines[::2]  # some collectors of logs write an empty line behind each
     prefixes = choose_prefixes([text for text, _ in lines], known=origin.rank is not None)
     streams: dict[Origin, list[LogLine]] = {}
     times: dict[Origin, float] = {}
     for order, (text, number) in enumerate(lines):
         written, rest = split_prefix(text, prefixes)
         who = merge(origin, written)
-        if (time := _read_time(rest)) is not None:
+        if (time := read_time(rest)) is not None:
             times[who] = time
         line = LogLine(rest[:LONGEST], number, order, times.get(who))
         streams.setdefault(who, []).append(line)
-    return [ProcessLog(path, who, tuple(rows)) for who, rows in streams.items()]
+    return [ProcessLog(path, who, tuple(_strip(rows))) for who, rows in streams.items()]
+
+
+def _strip(lines: Sequence[LogLine]) -> Iterator[LogLine]:
+    texts = strip_loggers(line.text for line in lines)
+    return (line._replace(text=text) for line, text in zip(lines, texts, strict=True))
 
 
 def _read_piece(piece: LogText) -> list[tuple[str, int]]:
@@ -115,7 +127,7 @@ _TIME = re.compile(
 )
 
 
-def _read_time(text: str) -> float | None:
+def read_time(text: str) -> float | None:
     """The seconds of the year that a line begins with: glog states no year."""
     match = _TIME.match(text)
     if match is None:
@@ -128,6 +140,10 @@ def _read_time(text: str) -> float | None:
     return day * 86_400 + hours * 3600 + minutes * 60 + seconds + part
 
 
+_COLOUR = re.compile(r"(?:\^\[)?\[(?:0|1|2|3|4|7|22|39|49|[349][0-7]|1;[349][0-7]|38;5;\d+)m")
+"""An escape sequence that was copied without its first character."""
+
+
 def clean_text(text: str) -> str:
     """The text without escape sequences; carriage returns stay."""
-    return "\r".join(clean(part) for part in text.split("\r"))
+    return _COLOUR.sub("", "\r".join(clean(part) for part in text.split("\r")))

@@ -72,13 +72,28 @@ class _Prefix(NamedTuple):
 
 
 _PREFIXES = (
-    _Prefix(re.compile(r"\[rank(?P<rank>\d{1,6})\]:? ?"), always=True),
+    _Prefix(re.compile(r"\[pod/(?P<node>[\w.-]+)/[\w.-]+\] "), always=True),
+    _Prefix(
+        # torch writes a space behind it, and torchrun none: code is indented by an even number
+        re.compile(
+            r"(?:\[\d+\] )?[ \t>]*(?:\[rank(?P<rank>\d{1,6})\]:?(?: (?=(?:  )*(?:\S|$)))?)+"
+        ),
+        always=True,
+    ),
     _Prefix(re.compile(r"\[(?:default|trainer|worker)(?P<local>\d{1,4})\]:"), always=True),
-    _Prefix(re.compile(r"\[\d+,(?P<rank>\d{1,6})\]<std(?:out|err)>:? ?"), always=True),
+    _Prefix(
+        re.compile(r"\[(?:[\w.-]*@?\d+,)?(?P<rank>\d{1,6})\](?:\[[^\]]*\])?<std(?:out|err)>:? ?"),
+        always=True,
+    ),
     _Prefix(re.compile(r" *(?P<rank>\d{1,6}): (?=[\w.-]+:\d+:\d+ |libfabric:)"), always=True),
-    _Prefix(re.compile(r"\(\w+ pid=\d+(?:, ip=(?P<node>[\w.:-]+))?\) "), always=True),
+    _Prefix(
+        re.compile(r"\(\w+ (?:rank=(?P<rank>\d+) )?pid=\d+(?:, ip=(?P<node>[\w.:-]+))?\) "),
+        always=True,
+    ),
     _Prefix(re.compile(r"(?P<node>[\w.-]{1,64} )?r(?P<rank>\d{1,6}) *[|!] "), always=False),
     _Prefix(re.compile(r" *(?P<rank>\d{1,6}): "), always=False),
+    _Prefix(re.compile(r"\[(?P<rank>\d{1,6})\] "), always=False),
+    _Prefix(re.compile(r"(?P<node>[A-Za-z][\w.-]{0,63}-\d+) +\| "), always=False),
     _Prefix(re.compile(r"(?P<node>[A-Za-z][\w.-]{0,63}): "), always=False),
 )
 _MOST = 0.6

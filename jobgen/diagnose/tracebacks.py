@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _BEGIN = re.compile(r"(?:Original )?Traceback \(most recent call last\):")
-_FRAME = re.compile(r'  File "(?P<path>[^"]*)", line (?P<line>\d+)')
+_FRAME = re.compile(r'(?:  )?File "(?P<path>[^"]*)", line (?P<line>\d+)')
+"""Its indentation is lost where somebody copied it."""
 _CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
 _CARETS = re.compile(r"\s*[~^]+\s*$")
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?::|$)")
+_NAMED = re.compile(r"(?:\w+\.)*\w*(?:Error|Exception|Interrupt|Exit|Warning)\b")
+_SENTENCE = re.compile(r"[A-Z][\w']* \S+ \S")
 _FOREIGN = re.compile(r"site-packages|dist-packages|/lib(?:64)?/python3|<frozen |<string>")
 _NEXT = re.compile(
     r"\[?[\dWEI]\d{3}|\S+ - (?:INFO|WARNING|ERROR)|jobgen: |srun: |slurmstepd"
@@ -64,8 +67,10 @@ def find_own_place(lines: Sequence[str]) -> str:
 
 
 def find_tracebacks(lines: Sequence[str]) -> list[Traceback]:
-    """Every whole traceback of a log, in order."""
+    """Every whole traceback of a log, in order; where none is whole, those that lack the name of
+    the exception."""
     found: list[Traceback] = []
+    nameless: list[Traceback] = []
     at = 0
     while at < len(lines):
         headed = _BEGIN.match(lines[at]) is not None
@@ -78,8 +83,18 @@ def find_tracebacks(lines: Sequence[str]) -> list[Traceback]:
         ignored = found[-1].ignored if follows else _is_ignored(lines, begin, headed=headed)
         traceback = _read_one(lines, begin, chained=follows, ignored=ignored)
         found += [traceback] if traceback.message else []
+        nameless += [] if traceback.message else _read_nameless(lines, traceback)
         at = max(traceback.end, at + 1)
-    return found
+    return found or nameless
+
+
+def _read_nameless(lines: Sequence[str], this: Traceback) -> Iterator[Traceback]:
+    """A traceback whose end is a message alone: a name in colour is lost in some copies."""
+    text = lines[this.end] if this.end < len(lines) else ""
+    if this.frames and _SENTENCE.match(text) and not (_BEGIN.match(text) or _NEXT.match(text)):
+        raised = re.match(r"\s*raise ([\w.]+)\(", this.frames[-1][-1])
+        message = f"{raised[1]}: {text}" if raised else text
+        yield replace(this, end=this.end + 1, message=(message,))
 
 
 def _is_ignored(lines: Sequence[str], begin: int, *, headed: bool) -> bool:
@@ -96,18 +111,26 @@ def _is_chained(lines: Sequence[str], end: int, begin: int) -> bool:
 def _read_one(lines: Sequence[str], begin: int, *, chained: bool, ignored: bool) -> Traceback:
     at = begin + 1
     frames: list[list[str]] = []
-    while at < len(lines) and lines[at].startswith(" "):
+    while at < len(lines) and _is_inside(lines, at):
         if _FRAME.match(lines[at]):
             frames.append([])
         if frames and not _CARETS.match(lines[at]):
             frames[-1].append(lines[at])
         at += 1
-    message = tuple(_read_message(lines, at))
+    message = tuple(read_message(lines, at))
     whole = tuple(tuple(frame) for frame in frames)
     return Traceback(max(begin, 0), at + len(message), whole, message, chained, ignored)
 
 
-def _read_message(lines: Sequence[str], at: int) -> Iterator[str]:
+def _is_inside(lines: Sequence[str], at: int) -> bool:
+    """Whether a line is a frame, or the code of one whose indentation is lost."""
+    if lines[at].startswith(" ") or _FRAME.match(lines[at]):
+        return True
+    flat = at > 0 and lines[at - 1].startswith("File ") and _FRAME.match(lines[at - 1])
+    return bool(flat) and not _NAMED.match(lines[at])
+
+
+def read_message(lines: Sequence[str], at: int) -> Iterator[str]:
     """The exception's line, and the lines of its message up to the next entry of the log."""
     if at >= len(lines) or not _EXCEPTION.match(lines[at].removeprefix("ERROR: ")):
         return

@@ -21,7 +21,7 @@ _LINES = (
         r"srun: (?:Job step aborted|got SIGCONT|forcing job termination|First task exited"
         r"|launch/slurm: _step_signal: Terminating|Force Terminated|Terminating StepId)"
     ),
-    r"slurmstepd[\w.-]*: error: \*\*\* (?:JOB|STEP) \S+ ON \S+ CANCELLED AT \S+ \*\*\*$",
+    r"slurmstepd[\w.-]*: error: \*\*\* STEP \S+ ON \S+ CANCELLED AT \S+ \*\*\*$",
     # torchrun's and accelerate's agent, in the formats of several releases
     (
         r".*torch[./]distributed[./]elastic[./].*(?:closing signal|failed \(exitcode|death signal"

@@ -1,0 +1,94 @@
+"""How launchers report that a process ended, in logs without a record."""
+
+from __future__ import annotations
+
+import pytest
+
+from jobgen.model.cause import CauseKind
+from tests.diagnose.logs import diagnose_failure
+
+AGENT = "E0102 10:00:00.1 7 torch/distributed/elastic/multiprocessing/api.py:826] failed"
+
+
+def describe_rank(rank: int, code: str, number: int) -> list[str]:
+    """A rank in torchrun's table of failures."""
+    return [
+        f"[{number}]:",
+        "  time      : 2026-01-02_10:00:00",
+        "  host      : n1",
+        f"  rank      : {rank} (local_rank: {rank})",
+        f"  exitcode  : {code}",
+        "  error_file: <N/A>",
+    ]
+
+
+def test_torchrun_names_the_rank_that_failed_first_as_root_cause() -> None:
+    cause = diagnose_failure(
+        "Failures:",
+        *describe_rank(0, "1 (pid: 4)", 1),
+        "Root Cause (first observed failure):",
+        *describe_rank(3, "-11 (pid: 7)", 0),
+    )
+    assert (cause.kind, cause.rank, cause.node) == (CauseKind.SEGFAULT, 3, "n1")
+
+
+def test_no_rank_is_to_blame_where_torchrun_reports_the_same_of_all() -> None:
+    cause = diagnose_failure(
+        "Failures:",
+        *describe_rank(1, "1 (pid: 5)", 1),
+        "Root Cause (first observed failure):",
+        *describe_rank(0, "1 (pid: 4)", 0),
+    )
+    assert (cause.kind, cause.bad_rank) == (CauseKind.EXIT_CODE, None)
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "rank"),
+    [
+        ("ERROR:composer.cli.launcher:Rank 2 crashed with exit code -7.", "shared_memory", 2),
+        ("ERROR:composer.cli.launcher:Global rank 5 (PID 8) exited with code -11", "segfault", 5),
+        ("Exception: process 3 terminated with signal SIGKILL", "signal", 3),
+        ("ProcessExitedException: process 1 terminated with exit code 2", "exit_code", 1),
+        ("-- Process 4 terminated with the following error:", "exit_code", 4),
+        ("n7: rank 6 died from signal 11", "segfault", 6),
+        (f"{AGENT} (exitcode: -9) local_rank: 3 (pid: 8) of binary: python", "signal", 3),
+    ],
+)
+def test_a_launcher_names_the_rank_and_how_it_ended(line: str, kind: str, rank: int) -> None:
+    cause = diagnose_failure("step 1 loss 0.5", line)
+    assert (cause.kind, cause.rank) == (kind, rank)
+
+
+def test_a_local_rank_is_no_rank_where_the_job_has_several_nodes() -> None:
+    lines = (
+        "  max_nodes        : 2",
+        f"{AGENT} (exitcode: -9) local_rank: 3 (pid: 8) of binary: p",
+    )
+    assert diagnose_failure(*lines).rank is None
+
+
+@pytest.mark.parametrize("end", ["KILLED BY SIGNAL: 9 (Killed)", "EXIT CODE: 9", "EXIT CODE: 137"])
+def test_mpiexec_reports_a_killed_rank_in_a_box(end: str) -> None:
+    box = ("=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES", f"=   {end}")
+    cause = diagnose_failure(box[0], "=   RANK 2 PID 81 RUNNING AT n3", box[1])
+    assert (cause.kind, cause.signal, cause.rank, cause.node) == (CauseKind.SIGNAL, 9, 2, "n3")
+
+
+def test_of_tasks_that_srun_reports_alike_none_was_first() -> None:
+    cause = diagnose_failure("srun: error: n1: tasks 1-7: Exited with exit code 3")
+    assert (cause.kind, cause.code, cause.bad_rank) == (CauseKind.EXIT_CODE, 3, None)
+
+
+def test_of_two_tables_that_of_the_earlier_failure_counts() -> None:
+    late, early = describe_rank(0, "1 (pid: 4)", 0), describe_rank(4, "1 (pid: 9)", 0)
+    early[1] = early[1].replace("10:00:00", "09:59:00")
+    root = "Root Cause (first observed failure):"
+    assert diagnose_failure(root, *late, root, *early).rank == 4
+
+
+def test_an_error_says_more_than_the_codes_of_tasks() -> None:
+    cause = diagnose_failure(
+        "RuntimeError: NCCL error in: NCCLUtils.hpp:82, invalid argument, NCCL version 2.4.8",
+        "srun: error: n1: tasks 2-7: Exited with exit code 1",
+    )
+    assert (cause.kind, cause.bad_rank) == ("nccl", None)
