@@ -1,0 +1,173 @@
+"""``pull``: the files of a run, from the cluster into a folder here."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from jobgen.app.context import SubmitStage, ignore_stage
+from jobgen.errors import JobgenError, Missing, Unreachable
+from jobgen.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from jobgen.app.context import Progress
+    from jobgen.app.unpacking import Done
+    from jobgen.app.world import World
+    from jobgen.model.record import RunRecord
+    from jobgen.transport import Transport
+    from jobgen.transport.fetch import RemoteFile
+
+
+class Pulled(NamedTuple):
+    """What was brought here, or would be."""
+
+    record: RunRecord
+    folder: Path
+    patterns: tuple[str, ...]
+    matched: tuple[RemoteFile, ...]
+    """The files of the run that match."""
+    needed: tuple[RemoteFile, ...]
+    """Those that were not here yet, or in another version."""
+    checked: bool = False
+    """Whether the content of all files was compared by SHA-256."""
+
+
+class PullRequest(NamedTuple):
+    """What is to be copied."""
+
+    ref: str
+    patterns: tuple[str, ...] = ()
+    """As in .gitignore; without any, those of ``outputs``."""
+    folder: Path | None = None
+    """By default one with the name of the run, in the current folder."""
+    dry_run: bool = False
+    checksum: bool = False
+    """Whether contents are compared, instead of sizes and times."""
+
+
+def pull(world: World, request: PullRequest, progress: Progress = ignore_stage) -> Pulled:
+    """Copy files of a run's working directory to this machine.
+
+    A file of the same size and time is here already. After a lost connection it goes on where it
+    was, as long as something arrives. Raises Missing, Unreachable, JobgenError.
+    """
+    record = world.ledger.get(request.ref)
+    wanted = request.patterns or tuple(map(str, record.shape.get("outputs", ())))
+    if not wanted:
+        hint = f"give a pattern: jobgen pull {record.alias} 'checkpoints/**'; or set outputs"
+        raise Missing(f"the job of {record.alias} names no outputs", hint=hint)
+    target = request.folder or Path(record.alias)
+    source = f"{record.directory}/src"
+    with world.connect(record.site.login) as transport:
+        matched = _match(_list(transport, record, source), wanted)
+        sums = _compute_sums(transport, source, matched) if request.checksum else {}
+    needed = tuple(file for file in matched if not _is_here(target, file, sums))
+    found = Pulled(record, target, wanted, matched, needed, checked=request.checksum)
+    if needed and not request.dry_run:
+        _fetch_all(world, found, source, progress)
+        _check_sums(target, needed, sums)
+    return found
+
+
+def _list(transport: Transport, record: RunRecord, source: str) -> tuple[RemoteFile, ...]:
+    from jobgen.transport.fetch import list_files
+
+    files = list_files(transport, source)
+    if files is None:
+        raise Missing(f"{record.alias} has no files on {record.site.cluster}: no folder {source}")
+    return files
+
+
+def _match(files: Sequence[RemoteFile], patterns: Sequence[str]) -> tuple[RemoteFile, ...]:
+    from pathspec import GitIgnoreSpec
+
+    spec = GitIgnoreSpec.from_lines(patterns)
+    return tuple(file for file in files if spec.match_file(file.path))
+
+
+def _is_here(folder: Path, file: RemoteFile, sums: dict[str, str]) -> bool:
+    path = folder / file.path
+    if path.is_symlink() or not path.is_file():
+        return False
+    status = path.stat()
+    if status.st_size != file.size:
+        return False
+    if sums:
+        return _compute_sum(path) == sums.get(file.path)
+    return abs(status.st_mtime - file.modified) < 1
+
+
+def _compute_sum(path: Path) -> str:
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _compute_sums(transport: Transport, source: str, files: Sequence[RemoteFile]) -> dict[str, str]:
+    from jobgen.transport.fetch import compute_sums
+
+    return compute_sums(transport, source, [file.path for file in files]) if files else {}
+
+
+def _check_sums(folder: Path, files: Sequence[RemoteFile], sums: dict[str, str]) -> None:
+    wrong = [f.path for f in files if sums and _compute_sum(folder / f.path) != sums.get(f.path)]
+    if wrong:
+        raise JobgenError(f"{wrong[0]} differs from the file of the run: pull it again")
+
+
+def _fetch_all(world: World, found: Pulled, source: str, progress: Progress) -> None:
+    """Bring what is needed, over as many connections as it takes."""
+    left = {file.path: file for file in found.needed}
+    stage = SubmitStage(1, "pull", of=1, total=sum(file.size for file in found.needed) or 1)
+
+    def done(file: RemoteFile, size: int | None) -> None:
+        nonlocal stage
+        if size is None:
+            left.pop(file.path, None)
+        stage = stage._replace(done=min(stage.done + (size or 0), stage.total))
+        progress(stage)
+
+    found.folder.mkdir(parents=True, exist_ok=True)
+    while left:
+        before = (len(left), stage.done)
+        try:
+            with world.connect(found.record.site.login) as transport:
+                _fetch(transport, source, found.folder, left, done)
+        except Unreachable as error:
+            if before == (len(left), stage.done):
+                raise
+            world.say(f"{error}; going on with {len(left)} of {len(found.needed)} files")
+    progress(stage._replace(done=stage.total, ended=True))
+
+
+def _fetch(
+    transport: Transport,
+    source: str,
+    folder: Path,
+    left: dict[str, RemoteFile],
+    done: Done,
+) -> None:
+    """What is left, over one connection: the rest of the files that have begun, then the others."""
+    from jobgen.app.unpacking import finish, name_part, open_part, unpack
+    from jobgen.transport.fetch import send_rest, send_tar
+
+    for file in [*left.values()]:
+        part = name_part(folder, file)
+        offset = part.stat().st_size if part.is_file() and not part.is_symlink() else 0
+        if not 0 < offset <= file.size:
+            continue
+        with open_part(folder, file, append=True) as rest:
+            keep = partial(_keep, rest, file, done)
+            send_rest(transport, f"{source}/{file.path}", offset, file.size - offset, keep)
+        finish(folder, file)
+        done(file, None)
+    if left:
+        paths = list(left)
+        unpack(lambda sink: send_tar(transport, source, paths, sink), folder, dict(left), done)
+
+
+def _keep(rest: IO[bytes], file: RemoteFile, done: Done, data: bytes) -> None:
+    rest.write(data)
+    done(file, len(data))

@@ -1,0 +1,58 @@
+"""The answer of ``pull``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jobgen.cli.layout import align, format_size
+from jobgen.cli.output import defuse
+from jobgen.wording import count
+
+if TYPE_CHECKING:
+    from jobgen.app.pulling import Pulled
+    from jobgen.transport.fetch import RemoteFile
+
+SHOWN = 15
+"""Files that are listed; ``-v`` lists all."""
+
+
+def screen(found: Pulled, *, dry_run: bool, verbose: bool) -> str:
+    """How much was copied, or would be, and where to; of a dry run also the files."""
+    name, folder = defuse(found.record.alias), defuse(found.folder)
+    if not found.matched:
+        return f"{name}: no file matches {' '.join(map(defuse, found.patterns))}\n"
+    if not found.needed:
+        return (
+            f"{name}: nothing to copy, {count(len(found.matched), 'file')} already in {folder}/\n"
+        )
+    here = len(found.matched) - len(found.needed)
+    skipped = f"; {count(here, 'file')} already there" if here else ""
+    verb = "would copy" if dry_run else "copied"
+    head = f"{name}: {verb} {_measure(found.needed)} to {folder}/{skipped}\n"
+    if not (dry_run or verbose):
+        return head
+    most = len(found.needed) if verbose else SHOWN
+    rows = [(format_size(file.size), defuse(file.path)) for file in found.needed[:most]]
+    hidden = len(found.needed) - len(rows)
+    more = f"  {count(hidden, 'more file')} (-v lists all)\n" if hidden > 0 else ""
+    return f"{head}{align(rows, indent='  ') if rows else ''}{more}"
+
+
+def _measure(files: Sequence[RemoteFile]) -> str:
+    return f"{count(len(files), 'file')}, {format_size(sum(file.size for file in files))}"
+
+
+def data(found: Pulled, *, dry_run: bool) -> dict[str, Any]:
+    """The files, as plain data."""
+    needed = {file.path for file in found.needed}
+    return {
+        "id": found.record.alias,
+        "folder": str(found.folder),
+        "dry_run": dry_run,
+        "checked": found.checked,
+        "files": [
+            {"path": file.path, "bytes": file.size, "copied": file.path in needed and not dry_run}
+            for file in found.matched
+        ],
+    }

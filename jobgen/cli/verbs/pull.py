@@ -1,0 +1,43 @@
+"""``jobgen pull``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from jobgen.cli.call import Call
+from jobgen.cli.commands import verb
+from jobgen.cli.params import ID
+
+
+@verb(
+    "pull",
+    "jobgen pull @last                          # the outputs that the job names",
+    "jobgen pull llama-3 'checkpoints/last/**'",
+    "jobgen pull llama-3 '*.json' --to results --dry-run",
+)
+@ID
+@click.argument("patterns", metavar="[PATTERN]...", nargs=-1)
+@click.option("--to", type=click.Path(path_type=Path), metavar="DIR", help="Default: ./ID")
+@click.option("--dry-run", is_flag=True, help="Show what would be copied")
+@click.option("--checksum", is_flag=True, help="Compare contents (SHA-256), not size and time")
+def command(
+    call: Call, ref: str, patterns: tuple[str, ...], to: Path | None, dry_run: bool, checksum: bool
+) -> None:
+    """Copy files that a run wrote in its working directory to this machine.
+
+    PATTERN is as in .gitignore; without one, the job's outputs are copied. Files that are here
+    already are skipped, and after a lost connection it goes on where it was. Nothing changes on
+    the cluster.
+    """
+    from jobgen.app import pulling
+    from jobgen.cli.screens import pull as screens
+    from jobgen.cli.submit_dialog import build_progress
+
+    request = pulling.PullRequest(ref, patterns, to, dry_run, checksum)
+    found = pulling.pull(call.world, request, build_progress(call))
+    call.answer(
+        lambda: screens.data(found, dry_run=dry_run),
+        lambda _: screens.screen(found, dry_run=dry_run, verbose=bool(call.flags.verbose)),
+    )
