@@ -151,7 +151,9 @@ class JobSpec(Form):
         check_integer(1, MOST_NODES), default=None, doc="MIN of nodes: MIN:MAX.", hidden=True
     )
     procs_per_node: int | None = key(
-        check_integer(1, 1024), default=None, doc="Ranks per node if nodes have no GPUs."
+        check_integer(1, 1024),
+        default=None,
+        doc="Ranks per node where nodes have no GPUs; gpus_per_node may be set too.",
     )
     cpus_per_task: int | None = key(
         check_integer(1, 4096),

@@ -97,22 +97,23 @@ def _gpus(look: Inputs, sized: Sized) -> tuple[int, int]:
     """GPUs asked for on each node, and ranks on each node."""
     there = look.cluster.nodes.gpus_per_node
     asked = look.job.gpus_per_node
-    if asked and not there and look.local and look.job.procs_per_node is None:
+    unmet = asked if not there and look.job.procs_per_node is None else None
+    if unmet and look.local:
         why = "no GPU here: one rank simulates each GPU"
-        sized.decide("ranks_per_node", asked, why, look.cite_job("gpus_per_node"))
-        return 0, asked
-    if asked and not there and not look.local:
+        sized.decide("ranks_per_node", unmet, why, look.cite_job("gpus_per_node"))
+        return 0, unmet
+    if unmet:
         found = look.diagnose_job(
             "J202",
             (
-                f"gpus_per_node: {asked}, but {look.cluster.name} has no GPUs "
+                f"gpus_per_node: {unmet}, but {look.cluster.name} has no GPUs "
                 f"({look.cite_cluster('nodes')})"
             ),
             "gpus_per_node",
             hint="set procs_per_node to run ranks without GPUs, or choose another cluster with -c",
         )
         sized.problems.append(found)
-        return 0, asked
+        return 0, unmet
     if asked and asked > there and there:
         where = look.cite_cluster("nodes", "gpus_per_node")
         found = look.diagnose_job(

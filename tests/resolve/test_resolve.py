@@ -47,6 +47,13 @@ def test_procs_per_node_is_not_used_where_nodes_have_gpus_and_a_note_says_so() -
         assert "J227" not in [note.code for note in found.notes]
 
 
+def test_a_job_may_count_ranks_for_nodes_with_gpus_and_for_nodes_without() -> None:
+    both = job(gpus_per_node="4", procs_per_node="2")
+    for cluster, shape in ((GPUS, (4, 4)), (CPUS, (0, 2)), (LOCAL, (0, 2))):
+        found = plan(both, cluster)
+        assert (found.shape.gpus_per_node, found.shape.ranks_per_node) == shape
+
+
 def test_gpus_are_simulated_by_ranks_on_this_machine_only() -> None:
     local = plan(job(gpus_per_node="2"), LOCAL)
     assert (local.shape.gpus_per_node, local.shape.ranks_per_node) == (0, 2)
