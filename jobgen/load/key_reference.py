@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from jobgen.load.aliases import get_form
@@ -79,7 +79,7 @@ def describe_values(schema: Mapping[str, Any]) -> str:
     """What may be written, in a few words of Markdown."""
     if "anyOf" in schema:
         return " or ".join(dict.fromkeys(describe_values(each) for each in schema["anyOf"]))
-    known = {
+    known: Mapping[str, Callable[[Any], str]] = {
         "form": lambda form: (
             _FORMS.get(form, "a mapping") if isinstance(form, str) else "a mapping"
         ),
@@ -91,7 +91,7 @@ def describe_values(schema: Mapping[str, Any]) -> str:
     }
     for name, describe in known.items():
         if name in schema:
-            return str(describe(schema[name]))
+            return describe(schema[name])
     return _describe_type(schema)
 
 
