@@ -124,6 +124,7 @@ def show_logs(call: Call, ref: str, options: LogsOptions) -> int:
 
     check_options(options)
     record = call.world.ledger.get(ref)
+    ref = record.alias  # a name or @last may mean a newer run later
     view, prefixed = select_lines(call, options, record), not (options.no_prefix or options.raw)
     _announce(call, view, record)
     with Detachable(call, ref, code=Exit.DONE) as detachable:
@@ -190,6 +191,7 @@ def wait_for_end(
     from jobgen.app import jobs
 
     seen = partial(show_state, call)
+    refs = [call.world.ledger.get(ref).alias for ref in refs]
     with Detachable(call, *refs, code=Exit.INTERRUPTED) as detachable:
         found = jobs.wait(call.world, refs, timeout=timeout, any_one=any_one, seen=seen)
         _told(call, found, stream=stream)
