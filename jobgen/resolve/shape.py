@@ -100,7 +100,7 @@ def _gpus(look: Inputs, sized: Sized) -> tuple[int, int]:
     unmet = asked if not there and look.job.procs_per_node is None else None
     if unmet and look.local:
         why = "no GPU here: one rank simulates each GPU"
-        sized.decide("ranks_per_node", unmet, why, look.cite_job("gpus_per_node"))
+        sized.decide("gpus_per_node", unmet, why, look.cite_job("gpus_per_node"))
         return 0, unmet
     if unmet:
         found = look.diagnose_job(
@@ -152,15 +152,15 @@ def _procs(look: Inputs, sized: Sized) -> int:
     """Ranks on a node where no GPU is used."""
     if look.job.procs_per_node is not None:
         ranks, place = look.job.procs_per_node, look.cite_job("procs_per_node")
-        sized.decide("ranks_per_node", ranks, "ranks without GPUs", place)
+        sized.decide("procs_per_node", ranks, "ranks without GPUs", place)
         return ranks
     if look.cluster.procs_per_node is not None:
         why = "ranks without GPUs, from the cluster profile"
         place = look.cite_cluster("procs_per_node")
-        sized.decide("ranks_per_node", look.cluster.procs_per_node, why, place)
+        sized.decide("procs_per_node", look.cluster.procs_per_node, why, place)
         return look.cluster.procs_per_node
     why = "no GPUs, and procs_per_node is not set"
-    sized.decide("ranks_per_node", 1, why, cite_rule("one-rank"))
+    sized.decide("procs_per_node", 1, why, cite_rule("one-rank"))
     return 1
 
 

@@ -75,7 +75,9 @@ def test_without_a_terminal_y_is_named(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SINGLE)
     done = process("init", cwd=tmp_path)
     assert done.returncode == 2
-    assert "jobgen init -y" in done.stderr
+    assert "jobgen init -y;" in done.stderr
+    assert "jobgen init -y -c NAME;" in done.stderr
+    assert "jobgen cluster ls" in done.stderr
     assert not (tmp_path / "job.yaml").exists()
 
 

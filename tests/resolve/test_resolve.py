@@ -32,6 +32,7 @@ def test_ranks_without_gpus_are_counted_by_the_job_then_by_the_cluster() -> None
     assert plan(job(), CPUS + "procs_per_node: 4\n").shape.ranks_per_node == 4
     assert plan(job(procs_per_node="5"), CPUS + "procs_per_node: 4\n").shape.ranks_per_node == 5
     assert plan(job(), CPUS).shape.ranks_per_node == 1
+    assert plan(job(procs_per_node="5"), CPUS).other["procs_per_node"].value == 5
 
 
 def test_procs_per_node_is_not_used_where_nodes_have_gpus_and_a_note_says_so() -> None:
