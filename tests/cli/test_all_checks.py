@@ -34,6 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write(folder: Path, *lines: str, run: str = "train.py") -> None:
     text = f"name: demo\nrun: {run}\n" + "".join(f"{line}\n" for line in lines)
+    text += "setup: . env/bin/activate\n"  # brings the launcher
     (folder / "job.yaml").write_text(text)
 
 

@@ -41,7 +41,7 @@ def test_the_job_plans_on_every_kind_of_cluster(
     assert jobgen("init", "-y", "-c", cluster).code == 0
     plan = json.loads(jobgen("plan", "--json").out)
     assert plan["data"]["cluster"] == cluster
-    assert not plan["warnings"]
+    assert {warning["code"] for warning in plan["warnings"]} <= {"J259"}  # setup is commented out
 
 
 def test_a_folder_elsewhere_is_initialised(jobgen: Jobgen, tmp_path: Path) -> None:

@@ -281,7 +281,7 @@ def test_the_users_value_wins_over_the_networks_and_is_noted() -> None:
     found = plan(job(env="{NCCL_NET: Socket}", nccl="{env: {NCCL_ALGO: Ring}}"))
     assert found.env["NCCL_NET"].value == "Socket"
     assert found.env["NCCL_ALGO"].value == "Ring"
-    assert [n.code for n in found.notes] == ["J212", "J315", "J316"]
+    assert [n.code for n in found.notes] == ["J259", "J212", "J315", "J316"]
 
 
 def test_one_node_needs_no_network() -> None:
@@ -467,3 +467,28 @@ def test_two_parts_that_contradict_each_other_are_named() -> None:
         plan(job(container="a.sqsh"), cluster)
     settled = plan(job(container="a.sqsh", env="{OTHER: x}"), GPUS)
     assert settled.env["MELLANOX_VISIBLE_DEVICES"].value == "all"
+
+
+@pytest.mark.parametrize(
+    ("keys", "cluster", "noted"),
+    [
+        ({}, GPUS, True),
+        ({"launcher": "deepspeed"}, GPUS, True),
+        ({}, LOCAL, False),
+        ({"launcher": "srun"}, GPUS, False),
+        ({"gpus_per_node": "1", "nodes": "1"}, GPUS, False),
+        ({"setup": "source env/bin/activate"}, GPUS, False),
+        ({"container": "{image: /a.sqsh, runtime: pyxis}"}, GPUS, False),
+        ({"env": "{PATH: $HOME/env/bin:$PATH}"}, GPUS, False),
+        ({}, GPUS + "defaults: {setup: module load torch}\n", False),
+    ],
+)
+def test_a_launcher_that_nothing_brings_to_the_nodes_is_noted(
+    keys: dict[str, str], cluster: str, noted: bool
+) -> None:
+    notes = [note for note in plan(job(**keys), cluster).notes if note.code == "J259"]
+    assert [note.severity for note in notes] == ["note"] * noted
+    if noted:
+        launcher = keys.get("launcher", "torchrun")
+        words = f"setup is not set: {launcher} must be on PATH on the nodes of big"
+        assert notes[0].message == words
