@@ -59,6 +59,17 @@ def test_every_other_variable_is_reachable_and_has_a_source() -> None:
     assert not set(names("env_variables.csv", "name")) & set(names("nccl_env.csv", "name"))
 
 
+def test_a_variable_of_others_is_not_said_to_come_from_pytorchs_process_group() -> None:
+    """The table of NCCL also holds those of torchrun, CUDA and OpenMP."""
+    read_by_group = {"TORCH", "NCCL", "GLOO"}
+    for name, row in catalogue().items():
+        if "ProcessGroupNCCL" in row.source:
+            assert name.split("_")[0] in read_by_group, name
+        assert row.since != "n/a"
+    (row,) = explain("OMP_NUM_THREADS").variables
+    assert row.source == "OpenMP specification; torch/distributed/run.py"
+
+
 def test_a_variable_is_found_whatever_its_case() -> None:
     assert explain("nccl_ib_hca").variables[0].name == "NCCL_IB_HCA"
     assert explain("ompi_mca_COLL_hcoll_enable").variables[0].name == "OMPI_MCA_coll_hcoll_enable"
