@@ -100,7 +100,7 @@ def _gpus(look: Inputs, sized: Sized) -> tuple[int, int]:
     unmet = asked if not there and look.job.procs_per_node is None else None
     if unmet and look.local:
         why = "no GPU here: one rank simulates each GPU"
-        sized.decide("gpus_per_node", unmet, why, look.cite_job("gpus_per_node"))
+        sized.decide("ranks_per_node", unmet, why, look.cite_job("gpus_per_node"))
         return 0, unmet
     if unmet:
         found = look.diagnose_job(
@@ -150,18 +150,17 @@ def _unused_procs(look: Inputs) -> Diagnostic:
 
 def _procs(look: Inputs, sized: Sized) -> int:
     """Ranks on a node where no GPU is used."""
-    if look.job.procs_per_node is not None:
-        ranks, place = look.job.procs_per_node, look.cite_job("procs_per_node")
-        sized.decide("procs_per_node", ranks, "ranks without GPUs", place)
-        return ranks
-    if look.cluster.procs_per_node is not None:
-        why = "ranks without GPUs, from the cluster profile"
-        place = look.cite_cluster("procs_per_node")
-        sized.decide("procs_per_node", look.cluster.procs_per_node, why, place)
-        return look.cluster.procs_per_node
-    why = "no GPUs, and procs_per_node is not set"
-    sized.decide("procs_per_node", 1, why, cite_rule("one-rank"))
-    return 1
+    asked, known = look.job.procs_per_node, look.cluster.procs_per_node
+    ranks = asked or known
+    if ranks is None:
+        why = "no GPUs, and procs_per_node is not set"
+        sized.decide("ranks_per_node", 1, why, cite_rule("one-rank"))
+        return 1
+    why = SelfEvident.AS_ASKED if asked else "from the cluster profile"
+    cite = look.cite_job if asked else look.cite_cluster
+    sized.decide("procs_per_node", ranks, why, cite("procs_per_node"))
+    sized.decide("ranks_per_node", ranks, "ranks without GPUs", cite("procs_per_node"))
+    return ranks
 
 
 def _launcher(look: Inputs, program: Program, world: int, sized: Sized) -> Setting:
