@@ -129,11 +129,18 @@ def test_an_id_that_was_given_out_twice_is_the_job_that_lives(ledger: Ledger) ->
     assert ledger.get("812") == lives
 
 
-def test_a_name_is_no_run_but_says_which(ledger: Ledger) -> None:
-    ledger.begin(record())
+def test_a_name_is_its_newest_run_unless_the_run_is_to_be_changed(ledger: Ledger) -> None:
+    ledger.begin(record(1))
+    newest = ledger.begin(record(2))
+    assert ledger.get("llama") == newest
     with pytest.raises(Missing) as caught:
-        ledger.get("llama")
-    assert "llama-1" in caught.value.problems[0].hint
+        ledger.get("llama", exact=True)
+    assert newest.alias in caught.value.problems[0].hint
+    assert ledger.get(newest.alias, exact=True) == newest
+
+
+def test_an_unknown_run_has_the_nearest_one(ledger: Ledger) -> None:
+    ledger.begin(record())
     with pytest.raises(Missing) as caught:
         ledger.get("lama-1")
     assert "did you mean llama-1?" in caught.value.problems[0].hint

@@ -35,7 +35,7 @@ def cancel(
     Unreachable where the cluster cannot be asked: the wish is then written down and any later
     ``cancel`` goes on with it.
     """
-    records = [world.ledger.get(ref) for ref in refs]
+    records = [world.ledger.get(ref, exact=True) for ref in refs]
     return tuple(_one(world, record, signal, patience) for record in records)
 
 

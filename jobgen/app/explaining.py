@@ -1,4 +1,4 @@
-"""What the codes of messages mean, and what environment variables do."""
+"""What the codes of messages, the keys of the two files and environment variables mean."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.data import Code, EnvVariable
-    from jobgen.data.env_variables import Hearsay
+    from jobgen.data.env_variables import Hearsay, OwnVariable
     from jobgen.fabric.variables import VariableDiagnostic
+    from jobgen.load.key_reference import KeyEntry
 
 
 class Explained(NamedTuple):
-    """What was asked for: codes, or variables, or what hearsay says of a name."""
+    """What was asked for: codes, or keys, or variables, or what hearsay says of a name."""
 
     codes: tuple[Code, ...] = ()
     variables: tuple[EnvVariable, ...] = ()
@@ -29,12 +30,21 @@ class Explained(NamedTuple):
     """Whether the codes were asked for by a pattern."""
     findings: tuple[VariableDiagnostic, ...] = ()
     """What the judge says of ``NAME=VALUE``, where nothing is known of the cluster."""
+    keys: tuple[KeyEntry, ...] = ()
+    """One in full, or a list where a pattern was asked for."""
+    below: tuple[KeyEntry, ...] = ()
+    """The keys inside the first of ``keys``."""
+    others: tuple[KeyEntry, ...] = ()
+    """Keys of the same name elsewhere."""
+    own: tuple[OwnVariable, ...] = ()
+    """Variables of jobgen itself."""
 
 
 def explain(word: str | None) -> Explained:
-    """A code, a variable, all of a family (``J13*``, ``NCCL_IB_*``), or all codes.
+    """A code, a key, a variable, all of a family (``J13*``, ``NCCL_IB_*``), or all codes.
 
-    Raises Missing with the nearest word.
+    A word that is several of these is the first; a key of job.yaml goes before one of
+    cluster.yaml. Raises Missing with the nearest word.
     """
     from jobgen.data import codes
 
@@ -45,10 +55,43 @@ def explain(word: str | None) -> Explained:
         return Explained(tuple(known.values()), more=len(catalogue()) + len(hearsay()))
     if fits := tuple(code for name, code in known.items() if fnmatchcase(name, word.upper())):
         return Explained(fits, family="*" in word)
-    found = _family(word) if "*" in word else _variable(word)
+    if "*" in word:
+        found = _list_fitting_keys(word) or _family(word)
+    else:
+        found = _find_key(word) or _variable(word) or _find_own(word)
     if found is None:
         raise _missing(word)
     return found
+
+
+def _find_key(word: str) -> Explained | None:
+    """The key with this path, or else with this name inside another one."""
+    from jobgen.load.key_reference import list_keys
+
+    every = tuple(list_keys())
+    name = word.removesuffix(":")
+    exact = [key for key in every if key.path == name]
+    named = [key for key in every if key.path.rpartition(".")[2] == name and key not in exact]
+    if not exact and not named:
+        return None
+    first, *others = exact + named
+    inside = [k for k in every if k.file == first.file and k.path.startswith(f"{first.path}.")]
+    below = tuple(k for k in inside if "." not in k.path.removeprefix(f"{first.path}."))
+    return Explained(keys=(first,), below=below, others=tuple(others))
+
+
+def _list_fitting_keys(pattern: str) -> Explained | None:
+    from jobgen.load.key_reference import list_keys
+
+    fits = tuple(key for key in list_keys() if fnmatchcase(key.path, pattern))
+    return Explained(keys=fits, family=True) if fits else None
+
+
+def _find_own(word: str) -> Explained | None:
+    from jobgen.data.env_variables import own_variables
+
+    row = own_variables().get(word.removeprefix("$").upper())
+    return Explained(own=(row,)) if row else None
 
 
 def _variable(word: str) -> Explained | None:
@@ -81,15 +124,20 @@ def _judged(row: EnvVariable | None, equals: str, value: str) -> tuple[VariableD
 
 def _family(word: str) -> Explained | None:
     """Every variable that fits a pattern with *."""
-    from jobgen.data.env_variables import catalogue, hearsay
+    from jobgen.data.env_variables import catalogue, hearsay, own_variables
 
     parts = (re.escape(part) for part in word.split("*"))
     pattern = re.compile(".*".join(parts), re.IGNORECASE)
     rows = tuple(row for name, row in catalogue().items() if pattern.fullmatch(name))
     said = {h.entry: h for (name, _), h in hearsay().items() if pattern.fullmatch(name)}
-    if not rows and not said:
+    own = tuple(
+        row
+        for name, row in own_variables().items()
+        if pattern.fullmatch(name) and name not in catalogue()
+    )
+    if not rows and not said and not own:
         return None
-    return Explained(variables=rows, hearsay=tuple(said.values()), variable=word)
+    return Explained(variables=rows, hearsay=tuple(said.values()), variable=word, own=own)
 
 
 def _spelled(word: str, names: list[str]) -> str:
@@ -101,14 +149,40 @@ def _spelled(word: str, names: list[str]) -> str:
 
 
 def _missing(word: str) -> Missing:
+    codelike = re.fullmatch(r"(?i)j\d\w*", word) is not None
+    what = "code" if codelike else "code, key or variable"
+    hint = _suggest_code(word) if codelike else _suggest_name(word)
+    return Missing(f"no {what} '{word}'", hint=f"{hint}all codes: jobgen explain 'J*'")
+
+
+def _suggest_code(word: str) -> str:
+    from jobgen.data import codes
+
+    return _ask_nearest(word.upper(), list(codes()))
+
+
+def _suggest_name(word: str) -> str:
+    """What another tool's key is called here, else the nearest key or variable."""
+    from jobgen.data.env_variables import catalogue, hearsay, own_variables
+    from jobgen.load.aliases import translate
+    from jobgen.load.hint_values import fill
+    from jobgen.load.key_reference import list_keys
+    from jobgen.model.job import JobSpec
+
+    write = translate("job", (word,)) if word else ""
+    if write:
+        return f"in job.yaml, write {fill(write, word, None, JobSpec)}; "
+    if not word.isupper():
+        paths = [key.path for key in list_keys()]
+        names = dict.fromkeys([*paths, *(path.rpartition(".")[2] for path in paths)])
+        if near := _ask_nearest(word, list(names)):
+            return near
+    variables = [*own_variables(), *catalogue(), *(name for name, _ in hearsay())]
+    return _ask_nearest(word.upper(), variables)
+
+
+def _ask_nearest(word: str, words: list[str]) -> str:
     from difflib import get_close_matches
 
-    from jobgen.data import codes
-    from jobgen.data.env_variables import catalogue, hearsay
-
-    codelike = re.fullmatch(r"(?i)j\d\w*", word) is not None
-    words = list(codes()) if codelike else [*catalogue(), *(name for name, _ in hearsay())]
-    near = get_close_matches(word.upper(), words, 1)
-    hint = f"did you mean {near[0]}? " if near else ""
-    what = "code" if codelike else "code or variable"
-    return Missing(f"no {what} '{word}'", hint=f"{hint}all codes: jobgen explain 'J*'")
+    near = get_close_matches(word, words, 1)
+    return f"did you mean {near[0]}? " if near else ""

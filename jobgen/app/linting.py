@@ -44,10 +44,10 @@ def lint(
 ) -> tuple[LintedFile, ...]:
     """Each file with all its problems, in the order given.
 
-    On a cluster that is named, a job gets every check of ``submit``. Without one, jobs and scripts
-    are judged on the one profile among the files, or a job on the one it names; that there is none
-    of that name is a warning. Raises Missing if there is no cluster ``cluster``, Invalid if its
-    profile is wrong.
+    On a cluster that is named, here or by the job, a job gets every check of ``submit``; that there
+    is none of the name in the job is a warning. Without ``cluster``, the one profile among the
+    files goes before: jobs and scripts are judged on it. Raises Missing if there is no cluster
+    ``cluster``, Invalid if its profile is wrong.
     """
     texts = [(path, _read(world, path)) for path in files]
     if cluster is None:
@@ -69,7 +69,9 @@ def _is_job(path: Path, text: str) -> bool:
     return not is_script(text, path.name) and detect_kind(text, path.name) == "job"
 
 
-def _examine(world: World, path: Path, text: str, cluster: str, sets: Sequence[str]) -> LintedFile:
+def _examine(
+    world: World, path: Path, text: str, cluster: str | None, sets: Sequence[str]
+) -> LintedFile:
     from jobgen.app.prepare import JobFile, examine
 
     label, base = world.format_path(path), path.resolve().parent
@@ -101,8 +103,10 @@ def _lint(
     if isinstance(text, Invalid):
         return LintedFile(label, "file", "", text.problems, valid=False)
     unknown: tuple[Diagnostic, ...] = ()
-    if where is None:
-        where, unknown = _find_named(world, path, text)
+    if where is None and (named := _CLUSTER.search(text)) and _is_job(path, text):
+        unknown = _check_named(world, path, text, named)
+        if not unknown:
+            return _examine(world, path, text, None, sets)
     checked = check(text, label, parent=_parent(world, path, text), cluster=where, sets=sets)
     problems = (*checked.problems, *unknown)
     if checked.kind == "job" and checked.valid:
@@ -150,26 +154,23 @@ def _check_stop_file(spec: Loaded[JobSpec], facts: Facts) -> Iterator[PlanCheck]
     yield from check_mention(spec, facts.stop_file_named)
 
 
-def _find_named(
-    world: World, path: Path, text: str
-) -> tuple[ClusterProfile | None, tuple[Diagnostic, ...]]:
-    """The cluster that a job names, and a warning where there is none of that name here."""
-    found = _CLUSTER.search(text)
-    if found is None or not _is_job(path, text):
-        return None, ()
+def _check_named(
+    world: World, path: Path, text: str, named: re.Match[str]
+) -> tuple[Diagnostic, ...]:
+    """A warning where there is no cluster of this name here."""
     from jobgen.errors import Missing
 
     catalog = world.open_catalog(beside=path.resolve().parent)
     try:
-        return clusters.find(world, found.group(1), catalog).loaded.value, ()
+        catalog.find_cluster(named.group(1))
     except Missing as error:
-        line = text.count("\n", 0, found.start()) + 1
-        start, end = (at - found.start() + 1 for at in found.span(1))
+        line = text.count("\n", 0, named.start()) + 1
+        start, end = (at - named.start() + 1 for at in named.span(1))
         place = Place(world.format_path(path), line, start, end)
-        here = (one._replace(place=place, severity="warning") for one in error.problems)
-        return None, tuple(here)
+        return tuple(one._replace(place=place, severity="warning") for one in error.problems)
     except Invalid:
-        return None, ()
+        pass
+    return ()
 
 
 def _cluster(world: World, texts: Sequence[tuple[Path, str | Invalid]]) -> ClusterProfile | None:

@@ -14,13 +14,17 @@ from os.path import realpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobgen.errors import Invalid
+from jobgen.errors import Invalid, Missing, Unreachable
 
 if TYPE_CHECKING:
     from jobgen.catalog import Catalog
     from jobgen.ledger import Ledger
     from jobgen.model.record import Login
     from jobgen.transport import Transport
+
+
+UNKNOWN_HOST = "J402"
+"""The code of a host name that nothing resolves."""
 
 
 def make_token() -> str:
@@ -78,7 +82,25 @@ class World:
 
     def connect(self, login: Login) -> Transport:
         """A connected Transport. Raises Unreachable."""
-        return self.dial(login, self.say)
+        try:
+            return self.dial(login, self.say)
+        except Unreachable as error:
+            raise self._explain_example(error, login.host) from None
+
+    def _explain_example(self, error: Unreachable, host: str) -> Unreachable:
+        """What to do about an unknown host that only a shipped profile names: there it stands for
+        the site's own."""
+        from jobgen.catalog import SHIPPED
+
+        if not any(problem.code == UNKNOWN_HOST for problem in error.problems):
+            return error
+        try:
+            shipped = self.open_catalog().find_cluster(host).origin == SHIPPED
+        except (Missing, Invalid):
+            return error
+        hint = f"{host} is an example; add your cluster: jobgen cluster add NAME --from HOST"
+        problems = (problem._replace(hint=hint) for problem in error.problems)
+        return Unreachable(*problems) if shipped else error
 
     @cached_property
     def state(self) -> Path:

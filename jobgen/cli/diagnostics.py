@@ -58,7 +58,7 @@ def format_problem(problem: Diagnostic, texts: Mapping[str, str], ink: Ink) -> s
         lines += _below("help", mask_tokens(problem.hint), ink)
     for place_too in problem.also:
         line = _line(place_too, texts)
-        lines += _below("also", f"{place_too}: {line.strip()}" if line else f"{place_too}:", ink)
+        lines += _below("also", f"{place_too}: {line.strip()}" if line else str(place_too), ink)
     return "".join(line + "\n" for line in lines)
 
 

@@ -76,6 +76,15 @@ def check_options(options: LogsOptions) -> None:
         )
 
 
+def check_ranks(options: LogsOptions, record: RunRecord) -> None:
+    """Raise Usage where a rank was asked for that the job does not have."""
+    count = _count_ranks(record)
+    beyond = [span.start for span in options.ranks or () if count and span.start >= count]
+    if beyond:
+        known = f"ranks 0-{count - 1}" if count > 1 else "only rank 0"
+        raise Usage(f"rank {beyond[0]}: {record.alias} has {known}")
+
+
 def select_lines(call: Call, options: LogsOptions, record: RunRecord) -> View:
     """The lines that the options of ``logs`` ask for."""
     from jobgen.follow import View
@@ -112,8 +121,8 @@ def _announce(call: Call, view: View, record: RunRecord) -> None:
 
 
 def _folds(call: Call, options: LogsOptions) -> bool:
-    """Whether a launcher's noise is folded: not where somebody looks for a line, or reads all."""
-    whole = options.raw or options.grep or options.no_prefix
+    """Whether a launcher's noise is folded: not where somebody reads all."""
+    whole = options.raw or options.no_prefix
     return not (whole or call.flags.verbose or call.flags.json)
 
 
@@ -124,6 +133,8 @@ def show_logs(call: Call, ref: str, options: LogsOptions) -> int:
 
     check_options(options)
     record = call.world.ledger.get(ref)
+    check_ranks(options, record)
+    ref = record.alias  # a name or @last may mean a newer run later
     view, prefixed = select_lines(call, options, record), not (options.no_prefix or options.raw)
     _announce(call, view, record)
     with Detachable(call, ref, code=Exit.DONE) as detachable:
@@ -190,6 +201,7 @@ def wait_for_end(
     from jobgen.app import jobs
 
     seen = partial(show_state, call)
+    refs = [call.world.ledger.get(ref).alias for ref in refs]
     with Detachable(call, *refs, code=Exit.INTERRUPTED) as detachable:
         found = jobs.wait(call.world, refs, timeout=timeout, any_one=any_one, seen=seen)
         _told(call, found, stream=stream)

@@ -32,7 +32,8 @@ def choose_answers(call: Call, project: Project) -> JobAnswers:
 
     asking = not call.flags.yes and not call.flags.json
     if asking and not (is_tty(sys.stdin) and is_tty(sys.stderr)):
-        hint = "take the detected defaults: jobgen init -y"
+        hint = "take the detected defaults: jobgen init -y; for a cluster: jobgen init -y -c NAME; "
+        hint += "list all: jobgen cluster ls --all"
         raise Usage("init asks questions, but there is no terminal", hint=hint)
     question = ask_program(project)
     if not question.default and not asking:

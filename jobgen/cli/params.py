@@ -209,16 +209,20 @@ def complete_states(_: click.Context, __: click.Parameter, incomplete: str) -> l
 
 
 def complete_codes(_: click.Context, __: click.Parameter, incomplete: str) -> list[Any]:
-    """Codes with their titles, then names of environment variables."""
+    """Codes with their titles, then keys and names of environment variables."""
     from click.shell_completion import CompletionItem
 
     from jobgen.cli.flags import complete
     from jobgen.data import codes
-    from jobgen.data.env_variables import catalogue
+    from jobgen.data.env_variables import catalogue, own_variables
+    from jobgen.load.key_reference import list_keys
 
     found = [code for code in codes().values() if _begins(code.code, incomplete)]
     items = [CompletionItem(code.code, help=code.title) for code in found]
-    return [*items, *(complete(sorted(catalogue()), incomplete) if incomplete else ())]
+    if not incomplete:
+        return items
+    names = sorted({*(key.path for key in list_keys()), *catalogue(), *own_variables()})
+    return [*items, *complete(names, incomplete)]
 
 
 def complete_nodes(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:

@@ -1,7 +1,8 @@
 """The catalogue of environment variables: NCCL, what lies around it, and what only hearsay knows.
 
-Three tables: nccl_env.csv (NCCL, PyTorch and their plug-ins), env_variables.csv (libfabric, UCX,
-CUDA, OpenMP, RCCL, launchers …), nccl_folklore.csv (names and values that nothing reads).
+Four tables: nccl_env.csv (NCCL, PyTorch and their plug-ins), env_variables.csv (libfabric, UCX,
+CUDA, OpenMP, RCCL, launchers …), nccl_folklore.csv (names and values that nothing reads),
+own_variables.csv (those of jobgen).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
+from typing import Literal
 
 from jobgen.data import EnvVariable, lines, nccl_folklore, nccl_variables
 from jobgen.named_tuple import NamedTuple
@@ -24,6 +26,15 @@ class Hearsay(NamedTuple):
     """What to write; ``none`` where there is nothing to write."""
 
 
+class OwnVariable(NamedTuple):
+    """A variable that jobgen or its rendered scripts set or read."""
+
+    name: str
+    group: Literal["rendezvous", "program", "scripts", "machine"]
+    """Whom it concerns: torch.distributed, the program, the rendered scripts, jobgen itself."""
+    meaning: str
+
+
 PATTERNS = (("PET_", "PET_<OPTION>"),)
 """Prefix → the row that speaks for all names with it."""
 
@@ -35,6 +46,12 @@ def catalogue() -> Mapping[str, EnvVariable]:
     for fields in lines("env_variables.csv"):
         known.setdefault(fields[0], EnvVariable._make(fields))
     return known
+
+
+@cache
+def own_variables() -> Mapping[str, OwnVariable]:
+    """The variables of jobgen and its rendered scripts, by name."""
+    return {fields[0]: OwnVariable._make(fields) for fields in lines("own_variables.csv")}
 
 
 @cache

@@ -26,16 +26,19 @@ class _File:
     bar: bytes = b""
     """The progress bar that was shown last."""
     noise: NoiseFilter = field(default_factory=NoiseFilter)
+    matches: int = 0
+    """Folded lines in which the pattern was found."""
 
     def release(self) -> bytes:
         """What was kept back of a traceback that has not ended."""
         held = "".join(f"{text}\n" for text in self.noise.release())
         return held.encode("utf-8", "surrogateescape")
 
-    def list_notes(self) -> list[Lines]:
-        """How much was folded."""
-        count = self.noise.count
-        lines = "1 line" if count == 1 else f"{count} lines"
+    def list_notes(self, *, matching: bool) -> list[Lines]:
+        """How much was folded; of what is searched, only the lines that would have been found."""
+        count = self.matches if matching else self.noise.count
+        kind = "matching line" if matching else "line"
+        lines = f"1 {kind}" if count == 1 else f"{count} {kind}s"
         note = f"[{lines} of launcher output hidden; -v shows them]\n"
         return [Lines(self.source, note.encode())] if count else []
 
@@ -134,10 +137,13 @@ class Follower:
         for file in self._in_order():
             shown += self._take(file, file.assembler.flush(), now)
             held = shorten(file.release(), file.source, self._view.folder)
-            shown += self._keep(file, held, now)
+            found = self._choose(held)
+            file.matches -= found.count(b"\n")
+            shown += self._keep(file, found, now)
         shown += self.settle(now)
         shown += self._window.flush() if self._window else []
-        notes = [note for file in self._in_order() for note in file.list_notes()]
+        matching = self._grep is not None
+        notes = [note for file in self._in_order() for note in file.list_notes(matching=matching)]
         return shown + list(collapse((note.source, note.data) for note in notes))
 
     def list_sources(self) -> tuple[LogSource, ...]:
@@ -180,9 +186,13 @@ class Follower:
         """The lines that are shown, without what a terminal would obey."""
         if not self._view.raw:
             lines = clean_lines(lines, colour=self._view.colour)
-        if self._view.fold and file.source.stream != "out":
-            lines = shorten(file.noise.feed(lines), file.source, self._view.folder)
-        return self._choose(lines)
+        if not self._view.fold or file.source.stream == "out":
+            return self._choose(lines)
+        shown = self._choose(shorten(file.noise.feed(lines), file.source, self._view.folder))
+        if self._grep:
+            every = self._choose(shorten(lines, file.source, self._view.folder))
+            file.matches += every.count(b"\n") - shown.count(b"\n")
+        return shown
 
     def _choose(self, lines: bytes) -> bytes:
         if self._grep is None:

@@ -139,9 +139,10 @@ class Ledger(LeasedDatabase):
 
     # reading
 
-    def get(self, ref: str) -> RunRecord:
-        """The run of an alias, ``@last``, a token's head, or a scheduler's id.
+    def get(self, ref: str, *, exact: bool = False) -> RunRecord:
+        """A run by its alias, ``@last``, a token's head, a scheduler's id, or its job's name.
 
+        ``exact`` is for what changes a run: a name, which several runs may share, is refused.
         Raises Missing with the nearest alias, and Usage where several runs fit.
         """
         if ref == "@last":
@@ -156,7 +157,13 @@ class Ledger(LeasedDatabase):
         if found:
             which = ", ".join(f"{r.alias} on {r.site.cluster} ({r.state})" for r in found)
             raise Usage(f"{ref} could be any of: {which}", hint=f"use {found[0].alias}")
-        raise self._missing(ref)
+        newest = self.find_last(ref)
+        if newest is None:
+            raise self._missing(ref)
+        if exact:
+            message = f"{ref} is the name of a job, and may have several runs"
+            raise Missing(message, hint=f"its newest run is {newest.alias}")
+        return newest
 
     def list_runs(
         self,
@@ -220,9 +227,6 @@ class Ledger(LeasedDatabase):
     def _missing(self, ref: str) -> Missing:
         from difflib import get_close_matches
 
-        newest = self.find_last(ref)
-        if newest is not None:
-            return Missing(f"{ref} is a name, not a run", hint=f"its newest run is {newest.alias}")
         known = [row[0] for row in self.read("SELECT alias FROM runs", ())]
         near = get_close_matches(ref, known, n=1)
         hint = f"did you mean {near[0]}?" if near else "list all runs with: jobgen ls -a"

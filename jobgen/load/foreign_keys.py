@@ -21,7 +21,7 @@ _JOB: Mapping[str, str] = {
     "n_gpus ngpus gpu gpu_count gpu_ids gres gpus_per_task gpus_per_worker devices",
     "gpus_per_node": "num_gpus_per_node",
     "gpus_per_node, or procs_per_node if the nodes have no GPUs": "nproc_per_node ntasks_per_node "
-    "tasks_per_node nprocs_per_node",
+    "tasks_per_node nprocs_per_node ranks_per_node",
     "procs_per_node": "procs processes num_procs",
     "cpus_per_task, for each rank": "cpus cpu num_cpus ncpus cores num_cores vcpus cpus_per_gpu "
     "cpus_per_worker cpus_per_node",

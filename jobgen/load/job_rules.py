@@ -23,7 +23,6 @@ _OPTIONS = {
 
 def check(tree: Tree) -> None:
     """Say what is wrong with a job as a whole."""
-    _ranks(tree)
     _launcher(tree)
     _checkpoint(tree)
     _options(tree)
@@ -33,17 +32,6 @@ def read_launcher(tree: Tree) -> str:
     """The launcher that the job names; empty if it names none."""
     name = tree.get_text("launcher", "type") or tree.get_text("launcher")
     return ALIASES.get(name, name)
-
-
-def _ranks(tree: Tree) -> None:
-    """A job with GPUs has one rank for each; only one without counts its ranks itself."""
-    gpus = tree.get_text("gpus_per_node")
-    if tree.get("procs_per_node") is not None and gpus.isdigit() and int(gpus) > 0:
-        message = (
-            f"procs_per_node has no effect with gpus_per_node: {gpus}, which runs one rank per GPU"
-        )
-        hint = "keep one of the two; set gpus_per_node: 0 to run without GPUs"
-        tree.contradict(message, [("gpus_per_node",), ("procs_per_node",)], hint)
 
 
 def _options(tree: Tree) -> None:

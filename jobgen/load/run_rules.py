@@ -154,13 +154,9 @@ def _check_programs(tree: Tree, cluster: ClusterProfile | None) -> None:
     from jobgen.launch.nesting import check_programs
 
     nodes = _nodes(tree)
-    job = RankStart(
-        read_launcher(tree),
-        nodes,
-        _world(tree, nodes, cluster),
-        tree.get_text("name"),
-        on_gpus=_has_gpus(tree, cluster),
-    )
+    each, on_gpus = _find_ranks(tree, cluster)
+    name = tree.get_text("name")
+    job = RankStart(read_launcher(tree), nodes, nodes * each, name, on_gpus=on_gpus)
     for problem in check_programs(tree.programs, job):
         if problem.severity == "error":
             tree.say(problem.code, problem.message, _RUN, problem.hint, place=problem.place)
@@ -168,22 +164,15 @@ def _check_programs(tree: Tree, cluster: ClusterProfile | None) -> None:
             tree.note(problem.code, problem.message, _RUN, problem.hint, place=problem.place)
 
 
-def _world(tree: Tree, nodes: int, cluster: ClusterProfile | None) -> int:
-    """Ranks of the job, at least."""
-    gpus = _count(tree, "gpus_per_node")
-    if gpus is None and cluster is not None:
-        gpus = cluster.nodes.gpus_per_node
-    each = gpus or _count(tree, "procs_per_node") or (cluster and cluster.procs_per_node) or 1
-    return nodes * each
-
-
-def _has_gpus(tree: Tree, cluster: ClusterProfile | None) -> bool:
-    """Whether the ranks are counted by the nodes' GPUs, as far as it is known."""
-    if "gpus_per_node" in tree.data:
-        return _count(tree, "gpus_per_node") != 0
-    return "procs_per_node" not in tree.data and (
-        cluster is None or cluster.nodes.gpus_per_node > 0
-    )
+def _find_ranks(tree: Tree, cluster: ClusterProfile | None) -> tuple[int, bool]:
+    """Ranks on each node, at least, and whether GPUs are what counts them, as far as is known."""
+    asked, procs = _count(tree, "gpus_per_node"), _count(tree, "procs_per_node")
+    there = cluster.nodes.gpus_per_node if cluster else None
+    gpus = there if asked is None or (procs and there == 0) else asked
+    if gpus:
+        return gpus, True
+    each = procs or (cluster and cluster.procs_per_node) or 1
+    return each, gpus is None and not procs
 
 
 def _nodes(tree: Tree) -> int:

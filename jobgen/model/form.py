@@ -66,7 +66,7 @@ class Key(NamedTuple):
     hidden: bool
     """Not a key of the file: it is written inside another one."""
     example: str = ""
-    """What may be written for a key that is needed, as YAML."""
+    """What may be written, as YAML; at least for keys that are needed."""
 
     @property
     def needed(self) -> bool:
@@ -77,7 +77,9 @@ class Key(NamedTuple):
 @overload
 def key(check: Check[T], *, doc: str, hidden: bool = False, example: str = "") -> T: ...
 @overload
-def key(check: Check[T], *, default: D, doc: str, hidden: bool = False) -> T | D: ...
+def key(
+    check: Check[T], *, default: D, doc: str, hidden: bool = False, example: str = ""
+) -> T | D: ...
 def key(
     check: Check[Any], *, default: Any = _NONE, doc: str, hidden: bool = False, example: str = ""
 ) -> Any:

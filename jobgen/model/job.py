@@ -143,21 +143,28 @@ class JobSpec(Form):
         check_integer(0, 1024),
         default=None,
         doc="GPUs per node, with one rank each; default: all GPUs of a node.",
+        example="8",
     )
     version: Literal[1] = key(
         Check(check_version, {"const": 1}), default=1, doc="Version of this format."
     )
-    cluster: str | None = key(LINE, default=None, doc="Cluster to use without -c.")
+    cluster: str | None = key(
+        LINE, default=None, doc="Cluster to use without -c.", example="a100x16"
+    )
     min_nodes: int | None = key(
         check_integer(1, MOST_NODES), default=None, doc="MIN of nodes: MIN:MAX.", hidden=True
     )
     procs_per_node: int | None = key(
-        check_integer(1, 1024), default=None, doc="Ranks per node if nodes have no GPUs."
+        check_integer(1, 1024),
+        default=None,
+        doc="Ranks per node where nodes have no GPUs; gpus_per_node may be set too.",
+        example="2",
     )
     cpus_per_task: int | None = key(
         check_integer(1, 4096),
         default=None,
         doc="CPU cores per rank; with `launcher: plain`, per node.",
+        example="8",
     )
     array: str | None = key(
         _ARRAY,
@@ -166,6 +173,7 @@ class JobSpec(Form):
             "Job array, as sbatch takes it: 0-35%4 runs the job 36 times, at most 4 at once. "
             "Each element has its own nodes and logs, and reads $SLURM_ARRAY_TASK_ID."
         ),
+        example="0-35%4",
     )
     sweep: Sweep | None = key(
         check_form(Sweep),
@@ -182,6 +190,7 @@ class JobSpec(Form):
         check_form(Workdir, short="path"),
         default=Workdir(),
         doc="Directory to upload; default: the directory of the job file.",
+        example="{path: ., ignore: [data/]}",
     )
     launcher: Launcher = key(
         check_form(Launcher, short="type", shortly={"enum": [*LAUNCHERS, *ALIASES]}),
@@ -195,11 +204,13 @@ class JobSpec(Form):
             "Lines of bash that run before the launcher, in its shell, so that exports reach "
             "every rank: once per node; per rank with srun; on the first node with ssh: pdsh."
         ),
+        example="source .venv/bin/activate",
     )
     env: Mapping[str, str] = key(
         ENVIRONMENT,
         default={},
         doc="Environment of every rank. $NAME is expanded on the cluster, $$ is a dollar sign.",
+        example="{OMP_NUM_THREADS: 4}",
     )
     bind: Literal["auto", "off"] = key(
         check_choice("binding", ("auto", "off")),
@@ -226,19 +237,25 @@ class JobSpec(Form):
             "Names of secrets. Their values are read from your environment, or from a file "
             "with {file: PATH}, at submit time; never from this file."
         ),
+        example="[HF_TOKEN]",
     )
     vars: Mapping[str, str] = key(
         check_table(ENV_NAME, TEXT),
         default={},
         doc="Variables for ${NAME} in this file; override them with --set.",
+        example="{LR: 1e-4}",
     )
     outputs: tuple[str, ...] = key(
-        check_list(RELATIVE), default=(), doc="Patterns of the job's output files."
+        check_list(RELATIVE),
+        default=(),
+        doc="Patterns of the job's output files.",
+        example="['*.csv']",
     )
     checkpoint: Checkpoint | None = key(
         check_form(Checkpoint),
         default=None,
         doc="Pre-timeout signal, and whether to requeue the job.",
+        example="{grace: 5m, requeue: true}",
     )
     train: Train | None = key(
         check_form(Train),
@@ -247,6 +264,7 @@ class JobSpec(Form):
             "Training setup: strategy, parallel sizes, batch, precision, and the configuration "
             "format of the program."
         ),
+        example="{model: meta-llama/Llama-3.1-8B, strategy: fsdp2, seq_len: 4096, micro_batch: 1}",
     )
     preflight: Literal["auto", "off", "full"] = key(
         check_choice("preflight", ("auto", "off", "full")),
@@ -266,25 +284,36 @@ class JobSpec(Form):
             "off. See the summary with jobgen show."
         ),
     )
-    nccl: Nccl = key(check_form(Nccl), default=Nccl(), doc="NCCL debug level and extra variables.")
+    nccl: Nccl = key(
+        check_form(Nccl),
+        default=Nccl(),
+        doc="NCCL debug level and extra variables.",
+        example="{debug: INFO}",
+    )
     container: Container | None = key(
         check_form(Container, short="image"),
         default=None,
         doc="Container: an image, or a mapping with its settings.",
+        example="nvcr.io/nvidia/pytorch:25.09-py3",
     )
     slurm: Mapping[str, str | None] = key(
         OPTIONS,
         default={},
         doc="Any sbatch option by its long name; extra: is for options of site plug-ins.",
+        example="{mail-type: END, reservation: course}",
     )
     slurm_extra: tuple[str, ...] = key(WORDS, default=(), doc="Words of slurm.extra.", hidden=True)
     labels: Mapping[str, str] = key(
-        check_table(NAME, LINE), default={}, doc="Labels of your own, stored with the run."
+        check_table(NAME, LINE),
+        default={},
+        doc="Labels of your own, stored with the run.",
+        example="{team: nlp}",
     )
     after: tuple[str, ...] = key(
         check_list(JOB_NAME),
         default=(),
         doc="Jobs that must have succeeded before this one starts.",
+        example="[prepare]",
     )
 
     @classmethod

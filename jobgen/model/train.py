@@ -97,6 +97,7 @@ class Train(Form):
         MODEL,
         default=None,
         doc="Hub id, path of a config.json in the workdir, or a mapping of sizes.",
+        example="meta-llama/Llama-3.1-8B",
     )
     framework: Framework | None = key(
         check_choice("framework", FRAMEWORKS),
@@ -112,7 +113,9 @@ class Train(Form):
         default=Parallel(type="ddp"),
         doc="Parallelization strategy: a word, or a mapping with its settings.",
     )
-    tp: int = key(AXIS, default=1, doc="Tensor parallel size: ranks that share each layer.")
+    tp: int = key(
+        AXIS, default=1, doc="Tensor parallel size: ranks that share each layer.", example="8"
+    )
     pp: int = key(AXIS, default=1, doc="Pipeline parallel size: number of stages.")
     cp: int = key(AXIS, default=1, doc="Context parallel size: ranks that share each sequence.")
     ep: int = key(AXIS, default=1, doc="Expert parallel size: ranks that share the experts.")
@@ -160,13 +163,15 @@ class Train(Form):
         ),
     )
     compiled: bool = key(YES, default=False, doc="The program compiles its layers.")
-    seq_len: int | None = key(_COUNT, default=None, doc="Tokens per sequence.")
-    micro_batch: int | None = key(_COUNT, default=None, doc="Samples per rank and forward pass.")
+    seq_len: int | None = key(_COUNT, default=None, doc="Tokens per sequence.", example="4096")
+    micro_batch: int | None = key(
+        _COUNT, default=None, doc="Samples per rank and forward pass.", example="2"
+    )
     gradient_accumulation: int | None = key(
-        _COUNT, default=None, doc="Micro-batches per rank and optimizer step."
+        _COUNT, default=None, doc="Micro-batches per rank and optimizer step.", example="4"
     )
     global_batch: int | None = key(
-        _COUNT, default=None, doc="Samples per optimizer step, over all ranks."
+        _COUNT, default=None, doc="Samples per optimizer step, over all ranks.", example="256"
     )
     activation_checkpointing: Literal["none", "selective", "full"] = key(
         check_choice("kind of activation checkpointing", RECOMPUTE),

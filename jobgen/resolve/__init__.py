@@ -152,6 +152,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
     )
     notes: list[Diagnostic] = [
         *sized.notes,
+        *checks.note_path(look, launcher.value),
         *container_command.list_notes(look),
         *(note for part in parts for note in part.notes),
         *(note for note in judging.list_rule_notes(look) if note.severity != "error"),

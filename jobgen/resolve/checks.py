@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from jobgen.errors import Diagnostic
+from jobgen.model.launchers import get_facts
 from jobgen.model.plan import PlanCheck, Shape
 from jobgen.resolve.allocation import ask_memory, merge_options, takes_all
 from jobgen.resolve.checkpoint_folder import check_folder
@@ -27,10 +29,26 @@ def run_checks(look: Inputs, shape: Shape, launcher: str) -> tuple[PlanCheck, ..
     )
 
 
+def note_path(look: Inputs, launcher: str) -> list[Diagnostic]:
+    """What the nodes of a cluster must have, where nothing of the job brings its launcher: the job
+    does not inherit the environment of the shell that submits it."""
+    if look.local or get_facts(launcher).task != "agent" or _brings_launcher(look):
+        return []
+    message = f"setup is not set: {launcher} must be on PATH on the nodes of {look.cluster.name}"
+    hint = "add setup: to activate an environment there, or container:"
+    return [Diagnostic("J259", message, None, hint, severity="note")]
+
+
+def _brings_launcher(look: Inputs) -> bool:
+    """Whether something of the job or the profile may put the launcher on PATH."""
+    job, defaults = look.job, look.cluster.defaults
+    own = job.setup or defaults.setup or job.container or defaults.container
+    return bool(own) or "PATH" in {**defaults.env, **job.env}
+
+
 def _start(look: Inputs, launcher: str) -> list[PlanCheck]:
     """Whether a job on this machine finds its launcher, where nothing of its own may bring it."""
-    brought = look.job.setup or look.job.container or look.cluster.defaults.setup
-    if brought or launcher not in look.facts.missing_launchers:
+    if _brings_launcher(look) or launcher not in look.facts.missing_launchers:
         return []
     message = f"{launcher} is not on PATH here, and the job has no setup"
     hint = "activate an environment that has it, or add setup: to the job"

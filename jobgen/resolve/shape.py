@@ -99,22 +99,23 @@ def _gpus(look: Inputs, sized: Sized) -> tuple[int, int]:
     """GPUs asked for on each node, and ranks on each node."""
     there = look.cluster.nodes.gpus_per_node
     asked = look.job.gpus_per_node
-    if asked and not there and look.local and look.job.procs_per_node is None:
+    unmet = asked if not there and look.job.procs_per_node is None else None
+    if unmet and look.local:
         why = "no GPU here: one rank simulates each GPU"
-        sized.decide("ranks_per_node", asked, why, look.cite_job("gpus_per_node"))
-        return 0, asked
-    if asked and not there and not look.local:
+        sized.decide("ranks_per_node", unmet, why, look.cite_job("gpus_per_node"))
+        return 0, unmet
+    if unmet:
         found = look.diagnose_job(
             "J202",
             (
-                f"gpus_per_node: {asked}, but {look.cluster.name} has no GPUs "
+                f"gpus_per_node: {unmet}, but {look.cluster.name} has no GPUs "
                 f"({look.cite_cluster('nodes')})"
             ),
             "gpus_per_node",
             hint="set procs_per_node to run ranks without GPUs, or choose another cluster with -c",
         )
         sized.problems.append(found)
-        return 0, asked
+        return 0, unmet
     if asked and asked > there and there:
         where = look.cite_cluster("nodes", "gpus_per_node")
         found = look.diagnose_job(
@@ -151,18 +152,17 @@ def _unused_procs(look: Inputs) -> Diagnostic:
 
 def _procs(look: Inputs, sized: Sized) -> int:
     """Ranks on a node where no GPU is used."""
-    if look.job.procs_per_node is not None:
-        ranks, place = look.job.procs_per_node, look.cite_job("procs_per_node")
-        sized.decide("ranks_per_node", ranks, "ranks without GPUs", place)
-        return ranks
-    if look.cluster.procs_per_node is not None:
-        why = "ranks without GPUs, from the cluster profile"
-        place = look.cite_cluster("procs_per_node")
-        sized.decide("ranks_per_node", look.cluster.procs_per_node, why, place)
-        return look.cluster.procs_per_node
-    why = "no GPUs, and procs_per_node is not set"
-    sized.decide("ranks_per_node", 1, why, cite_rule("one-rank"))
-    return 1
+    asked, known = look.job.procs_per_node, look.cluster.procs_per_node
+    ranks = asked or known
+    if ranks is None:
+        why = "no GPUs, and procs_per_node is not set"
+        sized.decide("ranks_per_node", 1, why, cite_rule("one-rank"))
+        return 1
+    why = SelfEvident.AS_ASKED if asked else "from the cluster profile"
+    cite = look.cite_job if asked else look.cite_cluster
+    sized.decide("procs_per_node", ranks, why, cite("procs_per_node"))
+    sized.decide("ranks_per_node", ranks, "ranks without GPUs", cite("procs_per_node"))
+    return ranks
 
 
 def _launcher(look: Inputs, program: Program, world: int, sized: Sized) -> Setting:

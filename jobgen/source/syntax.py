@@ -70,6 +70,8 @@ _INSIDE = (
     "the value already ended",
     "quote the whole value; double a quote inside 'single quotes': 'it''s'",
 )
+_INDENTED = ("mapping values are not allowed", "did not find expected key")
+"""What libyaml says of a key that is indented more than the one above."""
 _AT_ITS_START = ("closed", "without ':'")
 """What is seen only at a later line than the one to mend."""
 _BRACES = "quote a value that contains ${…} inside { } or [ ], as in '${NAME}'"
@@ -91,6 +93,10 @@ def explain_error(error: yaml.YAMLError, label: str, text: str) -> tuple[list[Di
     if char == "\t":
         message = "tabs are not allowed here; use spaces"
         return [Diagnostic("J106", message, place, "replace the tab with spaces")], False
+    if any(sign in said for sign in _INDENTED) and (above := _find_outdented(lines, mark.line)):
+        message = f"line {mark.line + 1} is indented more than line {above}"
+        place = Place(label, mark.line + 1, 1, len(blank) + 1)
+        return [Diagnostic("J105", message + _odd(line), place, "indent both alike")], False
     message, hint = _meaning(said, inside=mark.column > len(blank))
     also: tuple[Place, ...] = ()
     opening = getattr(error, "context_mark", None)
@@ -101,6 +107,18 @@ def explain_error(error: yaml.YAMLError, label: str, text: str) -> tuple[list[Di
     hint = _BRACES if "${" in line and "closed" in message else hint
     told = message.replace("{0}", char) + _odd(line)
     return [Diagnostic("J105", told, place, hint, also=also)], False
+
+
+_KEY = re.compile(r"([ -]*)[\w.-]+:(?: |$)")
+
+
+def _find_outdented(lines: list[str], number: int) -> int:
+    """The line above a key that is indented less and has a value, counted from 1; 0 for none."""
+    above = next((n for n in range(number - 1, -1, -1) if re.match(r" *[^ #]", lines[n])), None)
+    if above is None:
+        return 0
+    key, other = _KEY.match(lines[number]), _KEY.match(lines[above])
+    return above + 1 if key and other and len(key[1]) > len(other[1]) else 0
 
 
 def _meaning(said: str, *, inside: bool) -> tuple[str, str]:

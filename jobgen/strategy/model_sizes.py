@@ -47,7 +47,7 @@ def read_architecture(train: Train, texts: Mapping[str, bytes]) -> tuple[Archite
     Unlike ``read_sizes`` it has all or nothing, and says nothing of a file that cannot be read.
     """
     if train.model is None:
-        return None, "train.model does not name a model"
+        return None, "train.model is not set"
     if not isinstance(train.model, str):
         shape = complete_shape(train.model)
         return shape, "" if shape.vocab else "without vocab, embeddings and logits are not counted"

@@ -1,4 +1,4 @@
-"""What ``explain`` knows: codes, variables, and what is only hearsay."""
+"""What ``explain`` knows: codes, keys, variables, and what is only hearsay."""
 
 from __future__ import annotations
 
@@ -12,8 +12,13 @@ from jobgen.app.explaining import explain
 from jobgen.cli.output import Ink
 from jobgen.cli.screens import explain as screens
 from jobgen.data import codes
-from jobgen.data.env_variables import catalogue
+from jobgen.data.env_variables import catalogue, own_variables
 from jobgen.errors import Missing
+from jobgen.load.hint_values import accepts
+from jobgen.load.key_reference import list_keys
+from jobgen.model.cluster import ClusterProfile
+from jobgen.model.job import JobSpec
+from jobgen.source import scan
 
 TABLES = Path(jobgen.data.__file__).parent
 PLAIN = Ink(width=100)
@@ -54,6 +59,17 @@ def test_every_other_variable_is_reachable_and_has_a_source() -> None:
     assert not set(names("env_variables.csv", "name")) & set(names("nccl_env.csv", "name"))
 
 
+def test_a_variable_of_others_is_not_said_to_come_from_pytorchs_process_group() -> None:
+    """The table of NCCL also holds those of torchrun, CUDA and OpenMP."""
+    read_by_group = {"TORCH", "NCCL", "GLOO"}
+    for name, row in catalogue().items():
+        if "ProcessGroupNCCL" in row.source:
+            assert name.split("_")[0] in read_by_group, name
+        assert row.since != "n/a"
+    (row,) = explain("OMP_NUM_THREADS").variables
+    assert row.source == "OpenMP specification; torch/distributed/run.py"
+
+
 def test_a_variable_is_found_whatever_its_case() -> None:
     assert explain("nccl_ib_hca").variables[0].name == "NCCL_IB_HCA"
     assert explain("ompi_mca_COLL_hcoll_enable").variables[0].name == "OMPI_MCA_coll_hcoll_enable"
@@ -78,6 +94,43 @@ def test_a_family_is_listed() -> None:
     assert max(map(len, lines)) <= 100
 
 
+def test_every_key_is_explained_and_its_example_is_accepted() -> None:
+    for key in list_keys():
+        found = explain(key.path)
+        assert key in (*found.keys, *found.others)
+        assert key.meaning
+        if key.example:
+            form = JobSpec if key.file == "job.yaml" else ClusterProfile
+            [(name, value)] = scan(key.example, "example").data.items()
+            assert accepts(form, name, value), key.example
+
+
+def test_a_key_is_explained_with_its_values_and_an_example() -> None:
+    text = screens.screen(explain("procs_per_node"), PLAIN)
+    assert text.startswith("procs_per_node, a key of job.yaml\n")
+    assert "Values:   a whole number from 1\n" in text
+    assert "Example:  procs_per_node: 2\n" in text
+    assert "See also: procs_per_node (cluster.yaml)" in text
+    assert "Default:  none: the key is required" in screens.screen(explain("time"), PLAIN)
+
+
+def test_a_key_is_found_by_its_path_or_its_name_and_by_a_pattern() -> None:
+    assert explain("micro_batch").keys == explain("train.micro_batch").keys
+    assert explain("train.lora.*").keys[0].path == "train.lora.rank"
+    inside = screens.screen(explain("checkpoint"), PLAIN)
+    assert "\ncheckpoint.max_requeues  Maximum number" in inside
+
+
+def test_every_variable_of_jobgen_is_explained() -> None:
+    for name, row in own_variables().items():
+        found = explain(f"${name}")
+        assert found.own == (row,) or found.variables[0].name == name
+    text = screens.screen(explain("jobgen_checkpoint_dir"), PLAIN)
+    assert text.startswith("JOBGEN_CHECKPOINT_DIR\n\nWhere checkpoints go: ")
+    assert text.endswith("\n\nSet for the program.\n")
+    assert "JOBGEN_STOP_FILE  " in screens.screen(explain("JOBGEN_*"), PLAIN)
+
+
 def test_codes_are_still_explained() -> None:
     assert explain("j131").codes[0].code == "J131"
     everything = explain(None)
@@ -87,7 +140,15 @@ def test_codes_are_still_explained() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "near"), [("NCCL_IB_HKA", "NCCL_IB_HCA"), ("FI_PROVIDR", "FI_PRO")]
+    ("word", "near"),
+    [
+        ("NCCL_IB_HKA", "NCCL_IB_HCA"),
+        ("FI_PROVIDR", "FI_PRO"),
+        ("train.micro_bach", "train.micro_batch"),
+        ("proc_per_node", "procs_per_node"),
+        ("ntasks_per_node", "in job.yaml, write gpus_per_node, or procs_per_node"),
+        ("JOBGEN_CHECKPOINT", "JOBGEN_CHECKPOINT_DIR"),
+    ],
 )
 def test_an_unknown_word_has_the_nearest_one(word: str, near: str) -> None:
     with pytest.raises(Missing) as raised:

@@ -34,6 +34,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def write(folder: Path, *lines: str, run: str = "train.py") -> None:
     text = f"name: demo\nrun: {run}\n" + "".join(f"{line}\n" for line in lines)
+    text += "setup: . env/bin/activate\n"  # brings the launcher
     (folder / "job.yaml").write_text(text)
 
 
@@ -286,6 +287,17 @@ def errors(answer: Said) -> set[tuple[str, str]]:
             if check["status"] == "fail"
         ]
     return {(p["code"], p["message"]) for p in problems if p["severity"] == "error"}
+
+
+def test_lint_checks_a_job_on_the_cluster_that_it_names(jobgen: Jobgen, folder: Path) -> None:
+    write(folder, *ALL_WRONG, run="trian.py")
+    named = jobgen("lint", "job.yaml", "-c", "small", "--json").out
+    write(folder, *ALL_WRONG, "cluster: small", run="trian.py")
+    assert json.loads(jobgen("lint", "job.yaml", "--json").out) == json.loads(named)
+    write(folder, "nodes: 1", "time: 1h", "cluster: small")
+    assert jobgen("lint").out == "1 file checked: no problems\n"
+    write(folder, "nodes: 64", "time: 1h")
+    assert jobgen("lint").out.endswith("; add -c NAME for all checks of submit.\n")
 
 
 def test_a_job_without_a_cluster_gets_no_long_list(jobgen: Jobgen, folder: Path) -> None:

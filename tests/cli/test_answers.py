@@ -238,6 +238,13 @@ def test_a_code_is_explained_with_an_example(jobgen: Jobgen) -> None:
     assert "jobgen explain" in wrong.err
 
 
+def test_a_key_is_explained_as_data(jobgen: Jobgen) -> None:
+    (key, other) = json.loads(jobgen("explain", "procs_per_node", "--json").out)["data"]
+    assert (key["kind"], key["file"], key["path"]) == ("key", "job.yaml", "procs_per_node")
+    assert (key["default"], key["example"]) == ("", "procs_per_node: 2")
+    assert other["file"] == "cluster.yaml"
+
+
 def test_explain_alone_says_what_there_is_and_every_line_works(jobgen: Jobgen) -> None:
     lines = jobgen("explain").out.splitlines()
     assert len(lines) < 10

@@ -100,6 +100,7 @@ def test_zsh_completes_without_compinit_in_the_zshrc(zsh: pexpect.spawn) -> None
         ("jobgen ls --state RUN", "RUNNING"),
         ("jobgen ls --state fai", "failed"),
         ("jobgen explain J131", "J131"),
+        ("jobgen explain train.micro_b", "train.micro_batch"),
         ("jobgen explain NCCL_IB_HC", "NCCL_IB_HCA"),
         ("jobgen help pl", "plan"),
         ("jobgen help cluster ad", "add"),

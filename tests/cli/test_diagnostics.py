@@ -47,6 +47,8 @@ def test_other_places_are_named_with_their_lines() -> None:
         "J104", "duplicate key 'nodes'", Place("job.yaml", 3, 1), also=(Place("job.yaml", 2, 1),)
     )
     assert "  = also: job.yaml:2:1: nodes: 2\n" in shown(twice)
+    option = Place("--set nodes", kind="option")
+    assert "  = also: --set nodes\n" in shown(twice._replace(also=(option,)))
 
 
 def test_a_problem_without_a_place_is_one_line_and_a_help() -> None:

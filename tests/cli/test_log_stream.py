@@ -9,9 +9,10 @@ import pytest
 from jobgen.app.logs import StreamEvent
 from jobgen.cli import log_stream
 from jobgen.cli.call import Call
-from jobgen.cli.following import LogsOptions, select_lines
+from jobgen.cli.following import LogsOptions, check_ranks, select_lines
 from jobgen.cli.log_stream import Stream, fold_ranks
 from jobgen.cli.output import Output
+from jobgen.errors import Usage
 from jobgen.follow import Lines, LogSource
 from jobgen.model.record import Login, RunRecord, Site
 
@@ -212,7 +213,23 @@ def test_of_more_than_eight_ranks_the_default_is_brief(
     view = select_lines(call, options, record)
     assert view.brief is brief
     assert view.ranks == (changes.get("ranks") or None)
-    assert view.fold is not ({"grep", "raw"} & changes.keys() != set())
+    assert view.fold is ("raw" not in changes)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "nodes", "known"),
+    [((range(9, 10),), 1, "rank 9: a-1 has ranks 0-7"), ((range(1), range(8, 20)), 1, "rank 8")],
+)
+def test_a_rank_that_the_job_does_not_have_is_an_error(
+    ranks: tuple[range, ...], nodes: int, known: str
+) -> None:
+    record = RunRecord("t", "a-1", "a", Site("c", "slurm", Login("local"), "/r"), "0", 1.0)
+    record = record._replace(shape={"nodes": nodes, "ranks_per_node": 8})
+    options = LogsOptions(**{**UNCHOSEN, "ranks": ranks})
+    with pytest.raises(Usage, match=known):
+        check_ranks(options, record)
+    check_ranks(options, record._replace(shape={"nodes": 4, "ranks_per_node": 8}))
+    check_ranks(options, record._replace(shape={}))
 
 
 UNCHOSEN: dict[str, Any] = {

@@ -244,7 +244,7 @@ def test_q_is_the_verdict_in_one_line(jobgen: Jobgen, folder: Path) -> None:
     assert re.fullmatch(r"llama on a100x16: not ready: does not fit: .* 79\.2 GiB\n", answer.out)
     answer = jobgen(*ON, "-q", "--set", "train.model=meta-llama/Llama-3.2-1B")
     assert answer.code == Exit.DONE
-    shape = r"up to 32 GPU-hours, memory fits \(\d+\.\d of 79\.2 GiB\), 1 warning"
+    shape = r"up to 32 GPU-hours, memory fits \(\d+\.\d of 79\.2 GiB\), 1 warning, 1 note"
     assert re.fullmatch(rf"llama on a100x16: ready, {shape}\n", answer.out)
 
 

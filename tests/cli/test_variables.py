@@ -71,14 +71,17 @@ def test_the_cluster_is_known_by_name_or_beside_the_job(
     there = jobgen("lint", str(job), *more, "--json")
     assert {d["code"] for d in json.loads(alone.out)["data"]["diagnostics"]} == {"J315"}
     # the check of -c knows what jobgen sets beside it
-    codes = {"J316", "J317"} if how == "named" else {"J316"}
+    codes = {"J259", "J316", "J317"} if how == "named" else {"J316"}
     assert {d["code"] for d in json.loads(there.out)["data"]["diagnostics"]} == codes
 
 
 def test_a_job_is_judged_on_the_cluster_that_it_names(jobgen: Jobgen, tmp_path: Path) -> None:
     job = tmp_path / "job.yaml"
     (tmp_path / "train.py").touch()
-    for cluster, codes in (("dgx-h100   # as a note", {"J316"}), ("nowhere", {"J315", "J182"})):
+    for cluster, codes in (
+        ("dgx-h100   # as a note", {"J259", "J316", "J317"}),
+        ("nowhere", {"J315", "J182"}),
+    ):
         job.write_text(JOB + f"cluster: {cluster}\n")
         said = jobgen("lint", str(job), "--json")
         assert {d["code"] for d in json.loads(said.out)["data"]["diagnostics"]} == codes

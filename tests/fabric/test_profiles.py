@@ -77,7 +77,8 @@ def test_the_judge_of_variables_has_nothing_to_say(name: str, known: str) -> Non
     text = file.text + (f"versions: {RELEASES[known]}\n" if RELEASES[known] else "")
     cluster = load_cluster(text, file.label, parent=file.parent).value
     plan = planned(name, known)
-    assert {note.code for note in plan.notes} <= ({"J185"} if known == "old" else set())
+    codes = {note.code for note in plan.notes} - {"J259"}  # nothing brings torchrun
+    assert codes <= ({"J185"} if known == "old" else set())
     others = known_values(plan)
     context = build_context(cluster, nodes=plan.shape.nodes)._replace(kind="cluster", others=others)
     found = {name: judge(name, value, context) for name, value in others.items()}

@@ -154,6 +154,23 @@ def test_the_stream_says_how_much_is_folded_and_shows_all_without_folding() -> N
         assert [line[: len(want)] for line, want in zip(texts, wanted, strict=True)] == wanted
 
 
+def test_what_is_searched_is_folded_first_and_the_note_counts_the_matches() -> None:
+    """The same lines as without --grep, of which those that match are shown."""
+    follower = Follower(View(fold=True, grep="rank|error"))
+    shown = []
+    for rank in (0, 1):
+        text = f"[rank{rank}]: the rank is lost\nother\nsrun: error: n1: task 1: Killed\n"
+        text += f"[rank{rank}]: Traceback (most recent call last):\n  error at the end"
+        shown += follower.feed(f"0/n1.{rank}.err", text.encode(), 0.0)
+    shown += follower.close(1.0)
+    texts = [line for lines in shown for line in lines.list_texts()]
+    assert texts == [
+        "the rank is lost",
+        "  error at the end",
+        "[1 matching line of launcher output hidden; -v shows them]",
+    ]
+
+
 def test_a_programs_own_stdout_is_never_folded() -> None:
     follower = Follower(View(fold=True, collapse=False))
     line = b"srun: error: n2: task 1: Killed\n"

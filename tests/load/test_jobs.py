@@ -178,7 +178,6 @@ def test_the_line_inside_a_block_is_named() -> None:
         ("slurm: {exclusive: true, oversubscribe: true}", 6, 6),
         ("launcher: {type: deepspeed, rdzv: static}", 6, 6),
         ("launcher: {type: torchrun, ssh: pdsh}", 6, 6),
-        ("procs_per_node: 2", 3, 6),
         ("checkpoint: {grace: 3h}", 4, 6),
         ("env: {A: 1}\nsecrets: [A]", 7, 6),
     ],
@@ -189,7 +188,8 @@ def test_keys_that_contradict_each_other_are_both_named(more: str, first: int, s
     assert [p.line for p in (*found.also, found.place) if p] == [first, second]
 
 
-def test_ranks_of_a_job_without_gpus_may_be_counted() -> None:
+def test_ranks_may_be_counted_for_nodes_with_gpus_and_for_nodes_without() -> None:
+    assert load("procs_per_node: 2", gpus_per_node="4").value.gpus_per_node == 4
     assert load("procs_per_node: 2", gpus_per_node="0").value.procs_per_node == 2
 
 

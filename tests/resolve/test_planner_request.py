@@ -41,7 +41,7 @@ def test_auto_without_gpus_is_ddp() -> None:
 @pytest.mark.parametrize(
     ("words", "cluster", "said"),
     [
-        ("strategy: auto", GPUS, "train.model does not name a model"),
+        ("strategy: auto", GPUS, "train.model is not set"),
         ("strategy: auto, model: acme/none-8b", GPUS, "unknown sizes of 'acme/none-8b'"),
     ],
 )

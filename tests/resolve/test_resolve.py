@@ -32,6 +32,7 @@ def test_ranks_without_gpus_are_counted_by_the_job_then_by_the_cluster() -> None
     assert plan(job(), CPUS + "procs_per_node: 4\n").shape.ranks_per_node == 4
     assert plan(job(procs_per_node="5"), CPUS + "procs_per_node: 4\n").shape.ranks_per_node == 5
     assert plan(job(), CPUS).shape.ranks_per_node == 1
+    assert plan(job(procs_per_node="5"), CPUS).other["procs_per_node"].value == 5
 
 
 def test_procs_per_node_is_not_used_where_nodes_have_gpus_and_a_note_says_so() -> None:
@@ -45,6 +46,13 @@ def test_procs_per_node_is_not_used_where_nodes_have_gpus_and_a_note_says_so() -
         found = plan(job(procs_per_node="2", **keys), cluster)
         assert found.shape.ranks_per_node == 2
         assert "J227" not in [note.code for note in found.notes]
+
+
+def test_a_job_may_count_ranks_for_nodes_with_gpus_and_for_nodes_without() -> None:
+    both = job(gpus_per_node="4", procs_per_node="2")
+    for cluster, shape in ((GPUS, (4, 4)), (CPUS, (0, 2)), (LOCAL, (0, 2))):
+        found = plan(both, cluster)
+        assert (found.shape.gpus_per_node, found.shape.ranks_per_node) == shape
 
 
 def test_gpus_are_simulated_by_ranks_on_this_machine_only() -> None:
@@ -273,7 +281,7 @@ def test_the_users_value_wins_over_the_networks_and_is_noted() -> None:
     found = plan(job(env="{NCCL_NET: Socket}", nccl="{env: {NCCL_ALGO: Ring}}"))
     assert found.env["NCCL_NET"].value == "Socket"
     assert found.env["NCCL_ALGO"].value == "Ring"
-    assert [n.code for n in found.notes] == ["J212", "J315", "J316"]
+    assert [n.code for n in found.notes] == ["J259", "J212", "J315", "J316"]
 
 
 def test_one_node_needs_no_network() -> None:
@@ -459,3 +467,28 @@ def test_two_parts_that_contradict_each_other_are_named() -> None:
         plan(job(container="a.sqsh"), cluster)
     settled = plan(job(container="a.sqsh", env="{OTHER: x}"), GPUS)
     assert settled.env["MELLANOX_VISIBLE_DEVICES"].value == "all"
+
+
+@pytest.mark.parametrize(
+    ("keys", "cluster", "noted"),
+    [
+        ({}, GPUS, True),
+        ({"launcher": "deepspeed"}, GPUS, True),
+        ({}, LOCAL, False),
+        ({"launcher": "srun"}, GPUS, False),
+        ({"gpus_per_node": "1", "nodes": "1"}, GPUS, False),
+        ({"setup": "source env/bin/activate"}, GPUS, False),
+        ({"container": "{image: /a.sqsh, runtime: pyxis}"}, GPUS, False),
+        ({"env": "{PATH: $HOME/env/bin:$PATH}"}, GPUS, False),
+        ({}, GPUS + "defaults: {setup: module load torch}\n", False),
+    ],
+)
+def test_a_launcher_that_nothing_brings_to_the_nodes_is_noted(
+    keys: dict[str, str], cluster: str, noted: bool
+) -> None:
+    notes = [note for note in plan(job(**keys), cluster).notes if note.code == "J259"]
+    assert [note.severity for note in notes] == ["note"] * noted
+    if noted:
+        launcher = keys.get("launcher", "torchrun")
+        words = f"setup is not set: {launcher} must be on PATH on the nodes of big"
+        assert notes[0].message == words

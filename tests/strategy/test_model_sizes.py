@@ -63,7 +63,7 @@ def test_a_known_type_is_read_as_transformers_builds_it() -> None:
 @pytest.mark.parametrize(
     ("model", "files", "words"),
     [
-        (None, {}, "does not name a model"),
+        (None, {}, "is not set"),
         ("meta-llama/Llama-3.1-9B", {}, "meta-llama/Llama-3.1-8B"),
         (FILE, {FILE: b"{"}, "is not valid JSON"),
         (FILE, {FILE: b'{"model_type": "llama"}'}, "hidden_size is missing"),

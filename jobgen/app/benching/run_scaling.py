@@ -50,8 +50,7 @@ def prepare_sizes(
 
 def list_sets(made: PreparedJob, count: int, *, gpus: bool) -> tuple[str, ...]:
     """The values of ``--set`` for one size: so many nodes, or so many GPUs of one node, which are
-    ranks where nodes have no GPUs. The job's other key for the number of ranks is unset: the two
-    exclude each other."""
+    ranks where nodes have no GPUs. The job's other key for the number of ranks is unset."""
     if not gpus:
         return (f"nodes={count}",)
     keys = ("gpus_per_node", "procs_per_node")

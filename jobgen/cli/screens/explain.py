@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.layout import align, clip, fold
@@ -12,8 +13,9 @@ from jobgen.wording import count
 if TYPE_CHECKING:
     from jobgen.app.explaining import Explained
     from jobgen.data import EnvVariable
-    from jobgen.data.env_variables import Hearsay
+    from jobgen.data.env_variables import Hearsay, OwnVariable
     from jobgen.fabric.variables import VariableDiagnostic
+    from jobgen.load.key_reference import KeyEntry
 
 _WIDEST = 100
 _HUNDREDS = {
@@ -34,24 +36,35 @@ _FACTS = (
     ("Source", "source"),
 )
 """The lines of a variable: label → field."""
+_GROUPS = {
+    "rendezvous": "Set for every rank, for torch.distributed",
+    "program": "Set for the program",
+    "scripts": "Set by the rendered scripts for each other; may change",
+    "machine": "Read by jobgen on your machine",
+}
 
 
 def screen(found: Explained, ink: Ink) -> str:
-    """One code or variable in full, or a list where there are several."""
+    """One code, key or variable in full, or a list where there are several."""
     if found.codes:
         return _codes(found, ink)
-    if len(found.variables) + len(found.hearsay) > 1 and "*" in found.variable:
+    if found.keys:
+        return _list_keys(found.keys, ink) if found.family else _key(found, ink)
+    if len(found.variables) + len(found.hearsay) + len(found.own) > 1 and "*" in found.variable:
         return _family(found, ink)
-    parts = [_variable(row, found.variable, ink) for row in found.variables]
+    parts = [_own_variable(row, ink) for row in found.own]
+    parts += [_variable(row, found.variable, ink) for row in found.variables]
     parts += [_hearsay(said, found, ink) for said in found.hearsay]
     parts += [_finding(said, ink) for said in found.findings if said.code != "J304"]
     return "\n".join(parts)
 
 
 def data(found: Explained) -> list[dict[str, Any]]:
-    """The explained codes or variables as plain data."""
+    """The explained codes, keys or variables as plain data."""
     return [
         *(code._asdict() for code in found.codes),
+        *({"kind": "key", **key._asdict()} for key in (*found.keys, *found.others)),
+        *({"kind": "jobgen", **row._asdict()} for row in found.own),
         *({"kind": "variable", **row._asdict()} for row in found.variables),
         *({"kind": "hearsay", **said._asdict()} for said in found.hearsay),
         *({"kind": "finding", **said._asdict()} for said in found.findings),
@@ -82,7 +95,48 @@ def _overview(found: Explained) -> str:
         rows.append((f"jobgen explain '{hundred}*'", f"{count(number, 'code')}: {subject}"))
     others = f"some of {count(found.more, 'variable')}: NCCL, PyTorch, libfabric, UCX, CUDA"
     rows += [("jobgen explain 'NCCL_IB_*'", others), ("jobgen explain J131", "one in full")]
+    rows += [("jobgen explain train.micro_batch", "a key of job.yaml or cluster.yaml")]
     return align(rows)
+
+
+def _key(found: Explained, ink: Ink) -> str:
+    """Meaning first, then values, default and example; at last the keys inside it."""
+    key, width = found.keys[0], min(ink.width, _WIDEST)
+    facts = [
+        ("Values", key.values),
+        ("Default", "none: the key is required" if key.needed else key.default),
+        ("Example", key.example),
+        ("See also", ", ".join(f"{other.path} ({other.file})" for other in found.others)),
+    ]
+    title = ink("strong", key.path) + f", a key of {key.file}\n"
+    parts = [title, fold(_plain(key.meaning), width) + "\n", _draw_facts(facts, width)]
+    if found.below:
+        parts += ["Keys inside it:\n" + _list_keys(found.below, ink)]
+    return "\n".join(parts)
+
+
+def _list_keys(keys: Iterable[KeyEntry], ink: Ink) -> str:
+    """A line for each key: its path and what it does."""
+    return _list_names([(key.path, _plain(key.meaning)) for key in keys], ink)
+
+
+def _own_variable(row: OwnVariable, ink: Ink) -> str:
+    width = min(ink.width, _WIDEST)
+    meaning = fold(_plain(row.meaning), width)
+    return "\n\n".join([ink("strong", row.name), meaning, f"{_GROUPS[row.group]}."]) + "\n"
+
+
+def _plain(text: str) -> str:
+    """Markdown without its marks."""
+    return text.replace("`", "")
+
+
+def _draw_facts(facts: Iterable[tuple[str, str]], width: int) -> str:
+    """A line for each fact that is known."""
+    rows = [(label, _plain(text)) for label, text in facts if text and text != "-"]
+    wide = max((len(label) for label, _ in rows), default=0) + 2
+    indent = " " * wide
+    return "".join(f"{label + ':':<{wide}}{fold(t, width - wide, indent)}\n" for label, t in rows)
 
 
 def _variable(row: EnvVariable, asked: str, ink: Ink) -> str:
@@ -92,13 +146,7 @@ def _variable(row: EnvVariable, asked: str, ink: Ink) -> str:
     meaning = row.meaning[:1].upper() + row.meaning[1:]
     parts = [ink("strong", title) + "\n", fold(meaning.rstrip(".") + ".", width) + "\n"]
     facts = [(label, str(getattr(row, field))) for label, field in _FACTS]
-    wide = max(len(label) for label, _ in facts) + 2
-    lines = [
-        f"{label + ':':<{wide}}" + fold(text, width - wide, " " * wide) + "\n"
-        for label, text in facts
-        if text and text != "-"
-    ]
-    return "\n".join([*parts, "".join(lines)])
+    return "\n".join([*parts, _draw_facts(facts, width)])
 
 
 def _hearsay(said: Hearsay, found: Explained, ink: Ink) -> str:
@@ -134,7 +182,12 @@ _LONG = 32
 def _family(found: Explained, ink: Ink) -> str:
     """A line for each: its name and what it does."""
     rows = [(row.name, row.meaning) for row in found.variables]
+    rows += [(row.name, _plain(row.meaning)) for row in found.own]
     rows += [(said.entry, f"nothing reads it: {said.why}") for said in found.hearsay]
+    return _list_names(rows, ink)
+
+
+def _list_names(rows: Sequence[tuple[str, str]], ink: Ink) -> str:
     first = min(max(len(name) for name, _ in rows), _LONG)
     room = max(20, ink.width - first - 2)
     lines = []

@@ -19,8 +19,10 @@ def screen(files: Sequence[LintedFile], texts: Mapping[str, str], ink: Ink) -> s
     """Every problem with its line, and how many there are."""
     found = _placed(files)
     if not found:
-        more = " (-c NAME checks all that submit does)" if any(f.partial for f in files) else ""
-        return f"{count(len(files), 'file')} checked: {ink('good', 'no problems')}{more}\n"
+        lines = [f"{count(len(files), 'file')} checked: {ink('good', 'no problems')}\n"]
+        if any(f.partial for f in files):
+            lines.append("Checked without a cluster; add -c NAME for all checks of submit.\n")
+        return "".join(lines)
     return diagnostics.screen(found, {**texts, **{f.label: f.text for f in files}}, ink)
 
 

@@ -10,19 +10,19 @@ from jobgen.cli.params import complete_codes
 from jobgen.errors import Usage
 
 
-@verb("explain", "jobgen explain J131", "jobgen explain NCCL_IB_HCA", "jobgen explain 'FI_*'")
+@verb("explain", "jobgen explain J131", "jobgen explain train.tp", "jobgen explain NCCL_IB_HCA")
 @click.argument(
-    "word", metavar="[CODE|VARIABLE|PATTERN]", required=False, shell_complete=complete_codes
+    "word", metavar="[CODE|KEY|VARIABLE|PATTERN]", required=False, shell_complete=complete_codes
 )
 @click.option(
     "--topo", metavar="FILE", help="Explain saved output of nvidia-smi topo -m; - is stdin"
 )
 def command(call: Call, word: str | None, topo: str | None) -> None:
-    """Explain an error code, such as J131, or an environment variable.
+    """Explain an error code, a key of job.yaml or cluster.yaml, or an environment variable.
 
-    For variables of NCCL, PyTorch, libfabric, UCX, CUDA, RCCL and others: values, default, since
-    which release, and whether to set them in a script. A pattern lists what fits: 'J13*',
-    'NCCL_IB_*'. Without an argument, say what there is.
+    For variables of jobgen, NCCL, PyTorch, libfabric, UCX, CUDA, RCCL and others: values, default,
+    since which release, and whether to set them in a script. A pattern lists what fits: 'J13*',
+    'train.*', 'NCCL_IB_*'. Without an argument, say what there is.
     """
     if topo:
         _topology(call, topo, word)

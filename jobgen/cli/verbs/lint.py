@@ -29,9 +29,9 @@ from jobgen.cli.params import FILE, choose_files
 def command(call: Call, files: tuple[Path, ...], form: str) -> int:
     """Check job files, cluster profiles and sbatch scripts, offline.
 
-    Every problem is listed at once. FILE is ./job.yaml by default. With -c NAME, run every check
-    that submit runs before it connects. Without -c, a job is checked against the profile
-    among the files, or else against the cluster that it names.
+    Every problem is listed at once. FILE is ./job.yaml by default. With -c NAME, or if the job
+    names its cluster, run every check that submit runs before it connects. Without -c, a
+    cluster profile among the files is used instead.
     """
     from jobgen.app.linting import lint
     from jobgen.cli.screens import lint as screens

@@ -46,10 +46,11 @@ from jobgen.cli.params import ID, Duration, Pattern, Ranks, complete_nodes
 def command(call: Call, ref: str, **options: Any) -> int:
     """Show the logs of all ranks as one stream.
 
-    ID is the name of a job, its Slurm job ID, or @last. Each line starts with its node and rank;
-    a line that several ranks wrote is shown once, with * for several nodes and r* for all ranks.
-    `!` marks standard error. What torchrun and srun write after a failure, and tracebacks of ranks
-    that only lost another rank, are folded; -v shows them.
+    ID is a run (llama-3), a job's name (its newest run), a Slurm job ID, or @last.
+    Each line starts with its node and rank; a line that several ranks wrote is shown once, with
+    * for several nodes and r* for all ranks. `!` marks standard error. What torchrun and srun
+    write after a failure, and tracebacks of ranks that only lost another rank, are folded; -v
+    shows them.
     """
     from jobgen.cli import following
 

@@ -18,7 +18,7 @@ from jobgen.cli.params import ID
 def command(call: Call, ref: str, gpus: bool, cached: bool) -> None:
     """Show one job: state, why it waits or failed, timeline and files; -v shows all.
 
-    ID is the name of a job, its Slurm job ID, or @last.
+    ID is a run (llama-3), a job's name (its newest run), a Slurm job ID, or @last.
     """
     from jobgen.app import jobs
     from jobgen.cli.screens import jobs as screens

@@ -89,7 +89,9 @@ def _list_resources(answers: JobAnswers) -> Iterator[str]:
     here = "this machine, simulated nodes" if answers.cluster == LOCAL else "default"
     yield _comment(f"cluster: {_quote(answers.cluster)}", f"{here}; -c NAME chooses another")
     yield f"nodes: {answers.nodes}"
-    if answers.gpus == ALL:
+    if answers.gpus == ALL and answers.cluster == LOCAL:
+        yield _comment("# procs_per_node: 2", "ranks per node; with GPUs, one rank per GPU")
+    elif answers.gpus == ALL:
         yield _comment("# gpus_per_node: 8", "default: all GPUs of each node")
     else:
         yield f"gpus_per_node: {answers.gpus}"

@@ -157,3 +157,14 @@ def test_a_wrong_answer_says_what_was_expected(key: str, answer: str, says: str)
     (question,) = (q for q in questions if q.key == key)
     with pytest.raises(ValueError, match=re.escape(says)):
         question.check(answer)
+
+
+def test_the_number_of_ranks_is_the_key_that_counts_on_the_cluster() -> None:
+    """On this machine processes, on a cluster GPUs."""
+    project = make_project("torch-distributed", "nothing")
+    here = write_job(project, JobAnswers("train.py", "local", gpus="all"))
+    there = write_job(project, JobAnswers("train.py", "a100x16", gpus="all"))
+    assert "\n# procs_per_node: 2  " in here
+    assert "gpus_per_node" not in here
+    assert "\n# gpus_per_node: 8  " in there
+    assert "procs_per_node" not in there
