@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jobgen.app.array_elements import require_array, split_ref
 from jobgen.app.context import RunContext
 from jobgen.app.observing import refresh
 from jobgen.app.submission_driver import settle
@@ -35,8 +36,32 @@ def cancel(
     Unreachable where the cluster cannot be asked: the wish is then written down and any later
     ``cancel`` goes on with it.
     """
-    records = [world.ledger.get(ref, exact=True) for ref in refs]
-    return tuple(_one(world, record, signal, patience) for record in records)
+    parts = [split_ref(ref) for ref in refs]
+    runs = [(world.ledger.get(name, exact=True), elements) for name, elements in parts]
+    for record, elements in runs:
+        if elements:
+            require_array(record)
+    return tuple(
+        _cancel_elements(world, record, elements, signal)
+        if elements
+        else _one(world, record, signal, patience)
+        for record, elements in runs
+    )
+
+
+def _cancel_elements(
+    world: World, record: RunRecord, elements: Sequence[int], signal: str
+) -> RunRecord:
+    """Some elements of an array: no cancel marker, since the others go on."""
+    scheduler = get_scheduler(record.site)
+    with world.connect(record.site.login) as transport:
+        context = RunContext(transport, world.ledger, world.now, world.sleep, world.say)
+        record = refresh([record], context)[0]
+        if record.job is None or record.ended:
+            return record
+        jobs = [record.job._replace(task=element) for element in elements]
+        transport.call(scripts.command({"cancel": scheduler.cancel(jobs, signal=signal)}))
+        return refresh([record], context)[0]
 
 
 def _one(world: World, record: RunRecord, signal: str, patience: float) -> RunRecord:

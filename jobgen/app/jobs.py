@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from jobgen.app.world import World
@@ -45,6 +46,8 @@ class RunView(NamedTuple):
     """Label → path on the other side."""
     watched: Watched | None = None
     """What its monitors saw, where it has some."""
+    values: Mapping[int, str] = MappingProxyType({})
+    """Of a sweep: the values of elements that did not succeed."""
 
 
 def observe(
@@ -122,6 +125,7 @@ def list_runs(
 def show(world: World, ref: str, *, cached: bool = False) -> RunView:
     """One run, asked about anew. Raises Missing."""
     from jobgen.app import monitor_reports
+    from jobgen.app.array_elements import read_values
     from jobgen.app.failures import learn_causes
 
     record = world.ledger.get(ref)
@@ -140,7 +144,7 @@ def show(world: World, ref: str, *, cached: bool = False) -> RunView:
         names = ["bundle/job.sbatch", "src", "logs", "bundle/plan.json"]
         names += ["state"] if watched is not None else []
         files = tuple((name, f"{record.directory}/{name}") for name in names)
-    return RunView(record, events, files, watched)
+    return RunView(record, events, files, watched, read_values(world, record))
 
 
 def _looked(

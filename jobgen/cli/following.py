@@ -43,6 +43,7 @@ class LogsOptions(NamedTuple):
     stderr: bool
     stdout: bool
     task: str | None
+    """Elements of an array: ``3,7-9``."""
     restart: int | None
     no_collapse: bool
     no_prefix: bool
@@ -51,6 +52,8 @@ class LogsOptions(NamedTuple):
     since: float | None
     timestamps: bool
     files: tuple[str, ...]
+    tasks: frozenset[str] | None = None
+    """The elements that are meant; None for all."""
 
     @property
     def is_unspecific(self) -> bool:
@@ -97,7 +100,7 @@ def select_lines(call: Call, options: LogsOptions, record: RunRecord) -> View:
         stream="out" if options.stdout else stream,
         grep=options.grep,
         lines=options.lines,
-        task=options.task,
+        tasks=options.tasks,
         restart=options.restart,
         collapse=not (options.no_collapse or options.raw),
         colour=call.flags.color == "always",
@@ -126,12 +129,27 @@ def _folds(call: Call, options: LogsOptions) -> bool:
     return not (whole or call.flags.verbose or call.flags.json)
 
 
+def read_elements(ref: str, options: LogsOptions) -> tuple[str, LogsOptions]:
+    """The job, and the options with the elements that stand behind it: ``scan-1[3]``.
+
+    Raises Usage.
+    """
+    from jobgen.app.array_elements import split_ref
+
+    name, elements = split_ref(ref)
+    if options.task is not None:
+        elements = split_ref(f"{name}[{options.task}]")[1]
+    tasks = frozenset(map(str, elements)) if elements else None
+    return name, options._replace(tasks=tasks)
+
+
 def show_logs(call: Call, ref: str, options: LogsOptions) -> int:
     """Show the logs as they are, or with ``follow`` as they grow."""
     from jobgen.app import jobs
     from jobgen.app import logs as app
 
     check_options(options)
+    ref, options = read_elements(ref, options)
     record = call.world.ledger.get(ref)
     check_ranks(options, record)
     ref = record.alias  # a name or @last may mean a newer run later

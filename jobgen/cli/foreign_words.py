@@ -9,7 +9,7 @@ from jobgen.errors import Usage
 _ALIKE: Mapping[str, Sequence[str]] = {
     "use `jobgen submit`": (
         *("run", "launch", "start", "sbatch", "srun", "apply", "exec", "up", "train"),
-        *("deploy", "queue-job", "resubmit", "rerun", "retry", "resume", "requeue", "torchrun"),
+        *("deploy", "queue-job", "resubmit", "retry", "resume", "requeue", "torchrun"),
     ),
     "use `jobgen show ID`, or `jobgen ls` for all jobs": (
         *("status", "stat", "info", "describe", "inspect", "get", "sacct", "seff", "jobinfo"),

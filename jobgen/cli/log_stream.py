@@ -14,6 +14,7 @@ from jobgen.cli.layout import clip, measure, pad
 from jobgen.cli.output import defuse
 from jobgen.follow import Lines, LogSource
 from jobgen.follow.timestamps import format_clock
+from jobgen.model.array import fold_indexes
 
 if TYPE_CHECKING:
     from jobgen.app.logs import StreamEvent
@@ -167,22 +168,11 @@ class Stream:
         ranks = sorted({s.rank for s in sources if s.rank is not None})
         every = len(ranks) > 1 and len(ranks) == len(self._ranks)
         elements = sorted({int(s.task) for s in sources}) if self._array else ()
-        words = [f"e{fold_ranks(elements)}"] if elements else []
+        words = [f"e{fold_indexes(elements)}"] if elements else []
         if ranks:
-            words.append("r*" if every else f"r{fold_ranks(ranks)}")
+            words.append("r*" if every else f"r{fold_indexes(ranks)}")
         return " ".join(words)
 
 
 def _plain(text: str) -> str:
     return _SGR.sub("", text)
-
-
-def fold_ranks(ranks: Iterable[int]) -> str:
-    """Ranks as people write them: ``0-3,8``."""
-    spans: list[list[int]] = []
-    for rank in ranks:
-        if spans and rank == spans[-1][1] + 1:
-            spans[-1][1] = rank
-        else:
-            spans.append([rank, rank])
-    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)

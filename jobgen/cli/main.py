@@ -28,6 +28,7 @@ VERBS = {
     "diagnose": (_AT + "diagnose", "Find why a job failed, from a run or any logs"),
     "wait": (_AT + "wait", "Wait for jobs to end; exit with their result"),
     "cancel": (_AT + "cancel", "Cancel jobs"),
+    "rerun": (_AT + "rerun", "Submit a run's job again, or what failed of it"),
     "pull": (_AT + "pull", "Copy files of a run to this machine"),
     "recover": (_AT + "recover", "Import runs that are missing from the run database"),
     "cluster": (_AT + "cluster", "Manage cluster profiles: ls, show, add, check, trust"),

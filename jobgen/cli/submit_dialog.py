@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobgen.cli.call import Call
@@ -14,6 +15,7 @@ from jobgen.cli.progress_bar import ProgressBar
 from jobgen.cli.screens import submit as screens
 from jobgen.cli.screens.plan_summary import draw_top
 from jobgen.errors import Exit
+from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.app.context import Progress
@@ -74,12 +76,38 @@ def confirm_submit(call: Call, ready: PreparedJob, job: str = "") -> bool:
     return False
 
 
-def submit(call: Call, ready: PreparedJob) -> RunRecord:
+class SubmitOptions(NamedTuple):
+    """The options of ``submit`` and ``rerun``."""
+
+    dry_run: bool
+    follow: bool
+    wait: bool
+    force: bool
+
+
+def run(call: Call, ready: PreparedJob, job: Path, options: SubmitOptions) -> int:
+    """Submit a job as its options say; gives the exit code."""
+    from jobgen.app import submit as app
+    from jobgen.app.prepare import refuse_failing
+    from jobgen.cli import following
+
+    refuse_failing(ready, force=options.force)
+    if options.dry_run:
+        return show_dry_run(call, ready, app.rehearse_submit(ready), str(job))
+    if not confirm_submit(call, ready, str(job)):
+        return Exit.USAGE
+    record = submit(call, ready, job)
+    show_accepted(call, record, stream=options.follow or options.wait)
+    return following.follow_submitted(call, record, follow=options.follow, wait=options.wait)
+
+
+def submit(call: Call, ready: PreparedJob, job: Path) -> RunRecord:
     """Submit the job, and say before if it may wait long."""
     from jobgen.app import submit as app
 
     progress, connected = build_progress(call), partial(show_outlook, call, ready)
-    return app.submit(call.world, ready, progress=progress, connected=connected)
+    about = {"file": str(job.resolve())} if job.is_file() else {}
+    return app.submit(call.world, ready, progress=progress, connected=connected, about=about)
 
 
 LONG = 600.0

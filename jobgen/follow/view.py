@@ -54,7 +54,8 @@ class View:
     """Whether each line is shown with its time."""
     since: float | None = None
     """Only lines of the last so many seconds."""
-    task: str | None = None
+    tasks: frozenset[str] | None = None
+    """Elements of an array; None for all."""
     restart: int | None = None
     collapse: bool = True
     window: float = 0.25
@@ -78,7 +79,7 @@ class View:
     @property
     def narrowed(self) -> bool:
         """Whether some files are left out."""
-        chosen = (self.ranks, self.task, self.restart)
+        chosen = (self.ranks, self.tasks, self.restart)
         more = self.nodes or self.files or self.since is not None or self.stream != "all"
         return bool(more) or any(x is not None for x in chosen)
 
@@ -102,21 +103,17 @@ class View:
 
     def shows(self, source: LogSource) -> bool:
         """Whether lines of this source are shown."""
-        if not _agrees(self.task, source.task):
+        if self.tasks is not None and source.task not in self.tasks:
             return False
         if source.rank is None:
             return self.ranks is None and not self.nodes and self.stream != "err"
         return (
-            _agrees(self.restart, source.restart)
+            self.restart in (None, source.restart)
             and self.stream in ("all", source.stream)
             and (self.ranks is None or any(source.rank in span for span in self.ranks))
             and (not self.brief or source.rank == 0 or source.stream == "err")
             and (not self.nodes or _named(source.node, self.nodes))
         )
-
-
-def _agrees(wanted: object, found: object) -> bool:
-    return wanted is None or wanted == found
 
 
 def _named(node: str, patterns: Sequence[str]) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from jobgen.model.units import UnitError, clip
 from jobgen.named_tuple import NamedTuple
@@ -45,6 +46,40 @@ def measure_array(text: str) -> ArraySize:
         span = _read_range(text, part)
         chosen[span.start : span.stop : span.step] = b"\1" * len(span)
     return ArraySize(chosen.count(1), int(limit) if percent else None)
+
+
+def read_indexes(text: str) -> tuple[int, ...]:
+    """The indexes that ``3,7-9`` names, in order. Raises UnitError."""
+    return tuple(sorted({index for part in text.split(",") for index in _read_range(text, part)}))
+
+
+def fold_indexes(indexes: Iterable[int]) -> str:
+    """Ordered numbers as people write them.
+
+    >>> fold_indexes([0, 1, 2, 5, 7, 8])
+    '0-2,5,7-8'
+    """
+    spans: list[list[int]] = []
+    for index in indexes:
+        if spans and index == spans[-1][1] + 1:
+            spans[-1][1] = index
+        else:
+            spans.append([index, index])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
+
+
+def split_elements(ref: str) -> tuple[str, tuple[int, ...]]:
+    """A job, and the elements of it that are meant; none: all of it. Raises UnitError.
+
+    >>> split_elements("scan-1[3,7-9]"), split_elements("scan-1")
+    (('scan-1', (3, 7, 8, 9)), ('scan-1', ()))
+    """
+    name, bracket, rest = ref.partition("[")
+    if not bracket:
+        return ref, ()
+    if not rest.endswith("]"):
+        raise UnitError("J000", f"'{clip(ref)}' has no closing ]", f"such as {name}[3,7-9]")
+    return name, read_indexes(rest.removesuffix("]"))
 
 
 def _read_range(text: str, part: str) -> range:

@@ -118,6 +118,12 @@ class Site(NamedTuple):
     """Where run directories go; ``$NAME`` expands on the other side."""
     accounting: Literal["auto", "sacct", "none"] = "auto"
 
+    @property
+    def unsuccessful(self) -> Mapping[str, str]:
+        """Of an array: state → the elements that ended in it, as ``3,7-9``, without success."""
+        found = self.submission.get("unsuccessful")
+        return found if isinstance(found, dict) else {}
+
     def data(self) -> dict[str, Any]:
         """Plain data that JSON can hold; ``from_data`` reads it back."""
         return {**self._asdict(), "login": self.login._asdict()}
@@ -204,6 +210,11 @@ class RunRecord(NamedTuple):
 
         values = self.submission.get("cause")
         return FailureCause.read(values) if values else None
+
+    @property
+    def job_file(self) -> str:
+        """The path of its job file on the machine that submitted it; empty if unknown."""
+        return str(self.shape.get("file", ""))
 
     @property
     def sets(self) -> tuple[str, ...]:

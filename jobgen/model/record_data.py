@@ -52,6 +52,8 @@ class Submission(TypedDict, total=False):
     """Fields of ``cause.FailureCause``; empty if nothing was found."""
     elements: Mapping[str, int]
     """Of an array: how many elements are in each state."""
+    unsuccessful: Mapping[str, str]
+    """Of an array: state → the elements that ended in it, as ``3,7-9``, without success."""
     monitor: Mapping[str, list[str]]
     """What the monitors of an ended run saw."""
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from jobgen.model.array import fold_indexes, read_indexes
 from jobgen.model.fields import (
     ENV_NAME,
     SCALAR,
@@ -22,6 +23,7 @@ from jobgen.model.fields import (
     describe_value,
 )
 from jobgen.model.form import Check, Form, check_form, check_list, check_table, key, refuse
+from jobgen.model.units import UnitError
 from jobgen.named_tuple import NamedTuple
 from jobgen.wording import join_words
 
@@ -40,6 +42,13 @@ def _check_value(value: object) -> str:
         message = f"{describe_value(value)} cannot be a value of a sweep"
         raise refuse("J148", message, "use letters, digits and _ . , : / = @ % + ^ ~ -")
     return word
+
+
+def _check_indexes(value: object) -> str:
+    try:
+        return fold_indexes(read_indexes(check_text(value)))
+    except UnitError as error:
+        raise refuse("J148", error.message, error.hint) from error
 
 
 _VALUES = check_list(Check(_check_value, SCALAR))
@@ -130,6 +139,12 @@ class Sweep(Form):
         doc="Elements that run at the same time; default: all.",
     )
 
+    only: str | None = key(
+        Check(_check_indexes, {"type": ["string", "integer"]}),
+        default=None,
+        doc="Indexes of the elements to run, such as 3,7-9; default: all.",
+    )
+
     def __init__(self, /, **values: Any) -> None:
         super().__init__(**values)
         kinds = [kind for kind in KINDS if getattr(self, kind)]
@@ -145,6 +160,9 @@ class Sweep(Form):
         count = math.prod(len(column) for column in self.grid.values())
         if count > MOST:
             raise refuse("J148", f"{count:,} elements are too many", f"at most {MOST:,}")
+        last = len(self.list_elements()) - 1
+        if self.only and read_indexes(self.only)[-1] > last:
+            raise refuse("J148", f"only: {self.only}, but the last element is {last}", "")
 
     def list_elements(self) -> tuple[Mapping[str, str], ...]:
         """The values of each element, in the order of the array's indexes."""
@@ -159,7 +177,7 @@ class Sweep(Form):
     def format_indexes(self) -> str:
         """The indexes of its array, as ``sbatch --array`` takes them."""
         limit = f"%{self.max_parallel}" if self.max_parallel else ""
-        return f"0-{len(self.list_elements()) - 1}{limit}"
+        return f"{self.only or fold_indexes(range(len(self.list_elements())))}{limit}"
 
 
 def _combine(names: Iterable[str], rows: Iterable[Sequence[str]]) -> tuple[Mapping[str, str], ...]:

@@ -60,7 +60,11 @@ def make_record(
 ) -> RunRecord:
     """The record of a planned run, before anything is sent. ``digest`` names its bundle."""
     shape = plan.shape
-    optional = {"elements": shape.elements, "monitor": plan.monitor and plan.monitor.every}
+    optional = {
+        "elements": shape.elements,
+        "sweep": bool(plan.elements),
+        "monitor": plan.monitor and plan.monitor.every,
+    }
     return RunRecord(
         token=token,
         alias=plan.name,
@@ -92,7 +96,8 @@ def list_run_files(record: RunRecord, bundle: Bundle) -> tuple[BundleFile, ...]:
         "cluster": record.site.cluster,
         "digest": record.digest,
         "created": record.created,
-        "shape": dict(record.shape),
+        # a path of this machine is of no use there
+        "shape": {key: value for key, value in record.shape.items() if key != "file"},
     }
     ours = [
         BundleFile("TOKEN", f"{record.token}\n".encode(), 0o600),

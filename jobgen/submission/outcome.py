@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
+from jobgen.model.array import fold_indexes
 from jobgen.model.observation import Observation
 from jobgen.model.record import JobState, RunRecord
 from jobgen.submission.markers import Ended, Markers
@@ -197,6 +198,24 @@ def _common(seen: Observation, marks: Markers) -> RecordChanges:
 
 def count_elements(total: int, seen: Seen) -> dict[str, int]:
     """How many elements of an array are in each state, by the scheduler and their markers."""
+    states = _state_elements(seen)
+    counts = Counter(states.values())
+    if total > len(states):
+        counts[seen.elements.get("", JobState.UNKNOWN)] += total - len(states)
+    return {str(state): count for state, count in counts.items()}
+
+
+def list_unsuccessful(seen: Seen) -> dict[str, str]:
+    """State → the elements of an array that ended in it, as ``3,7-9``, without success."""
+    states: dict[str, list[int]] = {}
+    for task, state in _state_elements(seen).items():
+        if state.final and state is not JobState.COMPLETED and task.isdigit():
+            states.setdefault(str(state), []).append(int(task))
+    return {state: fold_indexes(sorted(tasks)) for state, tasks in states.items()}
+
+
+def _state_elements(seen: Seen) -> dict[str, JobState]:
+    """The state of each element that has started, by the scheduler and by its markers."""
     states = {task: state for task, state in seen.elements.items() if task}
     for task, restart in seen.markers.newest.items():
         end = seen.markers.exits.get((task, restart))
@@ -205,7 +224,4 @@ def count_elements(total: int, seen: Seen) -> dict[str, int]:
             states.setdefault(task, JobState.CANCELLED if end.killed else ended)
         else:
             states.setdefault(task, JobState.UNKNOWN)
-    counts = Counter(states.values())
-    if total > len(states):
-        counts[seen.elements.get("", JobState.UNKNOWN)] += total - len(states)
-    return {str(state): count for state, count in counts.items()}
+    return states

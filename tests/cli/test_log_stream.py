@@ -10,7 +10,7 @@ from jobgen.app.logs import StreamEvent
 from jobgen.cli import log_stream
 from jobgen.cli.call import Call
 from jobgen.cli.following import LogsOptions, check_ranks, select_lines
-from jobgen.cli.log_stream import Stream, fold_ranks
+from jobgen.cli.log_stream import Stream
 from jobgen.cli.output import Output
 from jobgen.errors import Usage
 from jobgen.follow import Lines, LogSource
@@ -112,10 +112,6 @@ def test_each_node_has_its_colour_where_colours_are_wanted(
     first, second = capsysbinary.readouterr().out.splitlines()
     assert first.startswith(b"\x1b[36mn01 r0\x1b[0m")
     assert second.startswith(b"\x1b[32mn02 r1\x1b[0m")
-
-
-def test_ranks_are_written_as_people_write_them() -> None:
-    assert fold_ranks([0, 1, 2, 5, 7, 8]) == "0-2,5,7-8"
 
 
 def test_of_an_array_every_line_names_its_element(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,26 @@ def test_elements_that_wait_are_counted_and_never_start_after_cancel(
     shown = run.show()
     assert (shown["state"], shown["elements"]) == ("CANCELLED", {"CANCELLED": 5})
     assert {path.name for path in run.directory.glob("up.*")} == {"up.0.0", "up.1.0"}
+
+
+def test_some_elements_are_cancelled_and_shown_and_the_others_go_on(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    run = start_array(cluster, tmp_path / "job")
+    wait_up(run, 1, 2, 3)
+    assert cluster.client.jobgen("cancel", f"{run.id}[2]").returncode == 0
+    until(lambda: run.show()["elements"] == {"RUNNING": 2, "CANCELLED": 1}, "element 2")
+    for element in (1, 3):
+        (run.directory / f"end.{element}").write_text("3" if element == 3 else "0")
+    run.wait()
+    assert run.show()["elements"] == {"COMPLETED": 1, "CANCELLED": 1, "FAILED": 1}
+    shown = run.jobgen("show").stdout
+    assert "cancelled: [2]" in shown
+    assert "failed: [3]" in shown
+    lines = cluster.client.jobgen("logs", f"{run.id}[1,3]", "--json").stdout
+    assert {json.loads(line)["task"] for line in lines.splitlines() if '"line"' in line} == {"1", "3"}
+    refused = cluster.client.jobgen("cancel", f"{run.id}[x]")
+    assert refused.returncode == 2
 
 
 SWEPT = """\

@@ -25,7 +25,7 @@ def test_ranks_nodes_and_streams_choose_files() -> None:
 
 
 def test_an_array_task_and_a_restart_choose_files() -> None:
-    view = View(task="3", restart=1)
+    view = View(tasks=frozenset({"3"}), restart=1)
     assert view.wants("logs/3/1/n01.0.out")
     assert view.wants("logs/job-7_3.out")
     assert not view.wants("logs/3/0/n01.0.out")

@@ -49,7 +49,7 @@ def draw_run(
     """
     record = found.record
     error = _draw_error(record, ink, verbose=verbose)
-    head = "\n".join(_draw_head(record, now, ink, verbose=verbose)) + "\n"
+    head = "\n".join(_draw_head(found, now, ink, verbose=verbose)) + "\n"
     sections = _draw_details(found, now, ink, gpus=gpus)
     used = sum(part.count("\n") + 1 for part in (head, error, *sections) if part)
     room = None if verbose else max(SCREEN - used - 2, 0)
@@ -57,8 +57,9 @@ def draw_run(
     return "\n".join(part for part in parts if part)
 
 
-def _draw_head(record: RunRecord, now: float, ink: Ink, *, verbose: bool) -> list[str]:
+def _draw_head(found: RunView, now: float, ink: Ink, *, verbose: bool) -> list[str]:
     """The state; why; where; and what else is known of the ranks."""
+    record = found.record
     job = f"Slurm {record.job}" if record.site.scheduler == "slurm" else f"job {record.job}"
     job = job if record.job else "no job id"
     head = f"{ink('strong', defuse(record.alias))} ({job}, {defuse(record.site.cluster)})"
@@ -77,7 +78,7 @@ def _draw_head(record: RunRecord, now: float, ink: Ink, *, verbose: bool) -> lis
     if is_old(record, now):
         lines.append(f"  last update {format_span(max(now - record.updated, 0))} ago")
     most = len(record.unfit) if verbose else UNFIT
-    about = [*_elements(record), *_list_unfit(record)[:most]]
+    about = [*_list_elements(record, found.values), *_list_unfit(record)[:most]]
     if len(record.unfit) > most:
         nodes = count(len(record.unfit) - most, "more node")
         about.append(f"and {nodes}: jobgen show {defuse(record.alias)} -v")
@@ -136,10 +137,16 @@ def _draw_details(found: RunView, now: float, ink: Ink, *, gpus: bool) -> list[s
     return parts
 
 
-def _elements(record: RunRecord) -> list[str]:
-    """``elements: 2 running, 34 pending``; nothing for a job that is no array."""
-    words = [f"{n} {defuse(state).lower()}" for state, n in record.elements.items()]
-    return [f"elements: {', '.join(words)}"] if words else []
+def _list_elements(record: RunRecord, values: Mapping[int, str]) -> list[str]:
+    """``elements: 2 running, 34 pending``, and which did not succeed; nothing without an array."""
+    words = _count_elements(record)
+    lines = [f"elements: {words}"] if words else []
+    lines += [f"{defuse(s).lower()}: [{defuse(i)}]" for s, i in record.unsuccessful.items()]
+    return [*lines, *(f"  [{index}] {defuse(text)}" for index, text in values.items())]
+
+
+def _count_elements(record: RunRecord) -> str:
+    return ", ".join(f"{n} {defuse(state).lower()}" for state, n in record.elements.items())
 
 
 def _next(record: RunRecord) -> list[tuple[str, str]]:
@@ -217,6 +224,8 @@ def draw_cancelled(records: Sequence[RunRecord], ink: Ink, *, signal: str) -> st
             )
         else:
             found = ink(get_style(record.state), name_state(record))
+            if record.elements and not record.ended:
+                found += f" ({_count_elements(record)})"
             had = "" if record.state is JobState.CANCELLED else "had already ended: "
             lines.append(f"{defuse(record.alias)}  {had if record.ended else ''}{found}\n")
     return "".join(lines)

@@ -12,6 +12,7 @@ from jobgen.cli.layout import clip, fold, format_size, write_hours
 from jobgen.cli.output import TIMES, Ink, defuse
 from jobgen.cli.params import SECTIONS
 from jobgen.errors import Diagnostic
+from jobgen.model.array import read_indexes
 from jobgen.model.sweep import name_element
 from jobgen.model.units import Walltime
 from jobgen.named_tuple import NamedTuple
@@ -101,18 +102,18 @@ def draw_head(preview: Preview, ink: Ink) -> list[str]:
     launch = _describe_launch(plan, count_cpus(preview.planned.ready))
     launch += ", one per simulated GPU" if _simulates_gpus(preview) else ""
     rows = draw_row("Cost", cost, ink) if cost else []
-    most = len(plan.elements) if preview.call.flags.verbose else ELEMENTS
-    swept = _draw_elements(plan, ink, most)
+    swept = _draw_elements(plan, ink, len(plan.elements) if preview.call.flags.verbose else ELEMENTS)
     return [*draw_headline(plan, ink), *rows, *draw_row("Launch", launch, ink), *swept]
 
 
 def _draw_elements(plan: Plan, ink: Ink, most: int) -> list[str]:
     """A line for each element of a sweep: its index, and its values."""
-    shown = plan.elements[:most]
-    if len(plan.elements) == most + 1:
-        shown = plan.elements
-    texts = [f"{i}  {defuse(name_element(values))}" for i, values in enumerate(shown)]
-    hidden = len(plan.elements) - len(shown)
+    if not plan.elements:
+        return []
+    indexes = read_indexes(plan.directives["array"].value.partition("%")[0])
+    shown = indexes if len(indexes) == most + 1 else indexes[:most]
+    texts = [f"{i}  {defuse(name_element(plan.elements[i]))}" for i in shown]
+    hidden = len(indexes) - len(shown)
     texts += [f"{hidden:,} more (-v)"] if hidden else []
     rows = [clip(text, ink.width - _LABEL) for text in texts]
     label = f"{ink('strong', 'Sweep')}{' ' * (_LABEL - len('Sweep'))}"

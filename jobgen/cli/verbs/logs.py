@@ -36,7 +36,7 @@ from jobgen.cli.params import ID, Duration, Pattern, Ranks, complete_nodes
 @click.option("--grep", type=Pattern(), default="", help="Show only lines that match")
 @click.option("--stderr", is_flag=True, help="Show only standard error")
 @click.option("--stdout", is_flag=True, help="Show only standard output")
-@click.option("--task", metavar="N", help="Show only this task of an array")
+@click.option("--task", metavar="N", help="Show only these elements of an array: 3,7-9")
 @click.option("--restart", metavar="N", type=int, help="Show only this restart; the first is 0")
 @click.option("--timestamps", is_flag=True, help="Show the time of each line, if it is known")
 @click.option("--no-collapse", is_flag=True, help="Repeat lines that several ranks share")

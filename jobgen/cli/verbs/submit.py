@@ -10,7 +10,6 @@ from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
 from jobgen.cli.flags import OUTSIDE, TRUST
 from jobgen.cli.params import JOB
-from jobgen.errors import Exit
 
 
 @verb(
@@ -31,16 +30,9 @@ def command(call: Call, job: Path, dry_run: bool, follow: bool, wait: bool, forc
 
     JOB is ./job.yaml by default. With --follow, Ctrl-C detaches and the job keeps running.
     """
-    from jobgen.app import submit as app
-    from jobgen.app.prepare import prepare, refuse_failing
-    from jobgen.cli import following, submit_dialog
+    from jobgen.app.prepare import prepare
+    from jobgen.cli import submit_dialog
 
     ready = prepare(call.world, job, call.flags.cluster, call.flags.sets)
-    refuse_failing(ready, force=force)
-    if dry_run:
-        return submit_dialog.show_dry_run(call, ready, app.rehearse_submit(ready), str(job))
-    if not submit_dialog.confirm_submit(call, ready, str(job)):
-        return Exit.USAGE
-    record = submit_dialog.submit(call, ready)
-    submit_dialog.show_accepted(call, record, stream=follow or wait)
-    return following.follow_submitted(call, record, follow=follow, wait=wait)
+    options = submit_dialog.SubmitOptions(dry_run, follow, wait, force)
+    return submit_dialog.run(call, ready, job, options)

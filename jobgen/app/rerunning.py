@@ -1,0 +1,67 @@
+"""``rerun``: the job file, cluster and ``--set`` of a run, to submit them again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jobgen.errors import Diagnostic, Missing, Usage
+from jobgen.model.record import JobState
+from jobgen.named_tuple import NamedTuple
+
+if TYPE_CHECKING:
+    from jobgen.app.prepare import PreparedJob
+    from jobgen.app.world import World
+    from jobgen.model.record import RunRecord
+
+
+class RerunRequest(NamedTuple):
+    """What is to be submitted again."""
+
+    record: RunRecord
+    file: Path
+    sets: tuple[str, ...]
+    """Those of the run, and with ``failed`` the elements that did not succeed."""
+
+
+def find_job(world: World, ref: str, *, failed: bool = False) -> RerunRequest:
+    """What a run was submitted from. With ``failed``, of an array only what did not succeed.
+
+    Raises Missing if its job file is not here, and Usage if nothing failed.
+    """
+    from jobgen.app.jobs import show
+
+    record = show(world, ref).record if failed else world.ledger.get(ref)
+    file = Path(record.job_file)
+    if not record.job_file or not file.is_file():
+        where = record.job_file or "unknown"
+        hint = "go to its folder, and submit it there: jobgen submit job.yaml"
+        raise Missing(f"the job file of {record.alias} is not here: {where}", hint=hint)
+    sets = (*record.sets, *(_choose_failed(record) if failed else ()))
+    return RerunRequest(record, file, sets)
+
+
+def _choose_failed(record: RunRecord) -> tuple[str, ...]:
+    if not record.ended:
+        message = f"{record.alias} is {record.state}: what fails is known when it has ended"
+        raise Usage(Diagnostic("J000", message, hint=f"jobgen wait {record.alias}"))
+    if record.state is JobState.COMPLETED:
+        raise Usage(Diagnostic("J000", f"{record.alias} COMPLETED: nothing of it failed"))
+    indexes = ",".join(record.unsuccessful.values())
+    if not record.shape.get("elements") or not indexes:
+        return ()
+    return (f"sweep.only={indexes}" if record.shape.get("sweep") else f"array={indexes}",)
+
+
+def describe_differences(world: World, request: RerunRequest, ready: PreparedJob) -> list[str]:
+    """What is not as it was when the run was submitted."""
+    from jobgen.app.provenance import read_commit
+
+    record, texts = request.record, []
+    if ready.bundle.digest != record.digest:
+        texts.append(f"the scripts differ from those of {record.alias}")
+    before = str(record.shape.get("git", ""))
+    now = read_commit(ready.workdir, world.environ)
+    if before != now:
+        texts.append(f"the commit was {before or 'unknown'}, and is {now or 'unknown'}")
+    return texts
