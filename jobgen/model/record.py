@@ -118,12 +118,6 @@ class Site(NamedTuple):
     """Where run directories go; ``$NAME`` expands on the other side."""
     accounting: Literal["auto", "sacct", "none"] = "auto"
 
-    @property
-    def unsuccessful(self) -> Mapping[str, str]:
-        """Of an array: state → the elements that ended in it, as ``3,7-9``, without success."""
-        found = self.submission.get("unsuccessful")
-        return found if isinstance(found, dict) else {}
-
     def data(self) -> dict[str, Any]:
         """Plain data that JSON can hold; ``from_data`` reads it back."""
         return {**self._asdict(), "login": self.login._asdict()}
@@ -225,6 +219,12 @@ class RunRecord(NamedTuple):
     def elements(self) -> Mapping[str, int]:
         """Of an array: how many elements are in each state."""
         found = self.submission.get("elements")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def unsuccessful(self) -> Mapping[str, str]:
+        """Of an array: state → the elements that ended in it, as ``3,7-9``, without success."""
+        found = self.submission.get("unsuccessful")
         return found if isinstance(found, dict) else {}
 
     def data(self) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def test_what_failed_of_an_array_is_chosen(
 
 def test_a_job_file_that_is_gone_is_named(world: World, tmp_path: Path) -> None:
     record = end_array(world, tmp_path / "gone.yaml")
-    with pytest.raises(Missing, match="gone.yaml"):
+    with pytest.raises(Missing, match=r"gone\.yaml"):
         find_job(world, record.alias)
 
 

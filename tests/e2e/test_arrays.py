@@ -153,7 +153,10 @@ def test_some_elements_are_cancelled_and_shown_and_the_others_go_on(
     assert "cancelled: [2]" in shown
     assert "failed: [3]" in shown
     lines = cluster.client.jobgen("logs", f"{run.id}[1,3]", "--json").stdout
-    assert {json.loads(line)["task"] for line in lines.splitlines() if '"line"' in line} == {"1", "3"}
+    assert {json.loads(line)["task"] for line in lines.splitlines() if '"line"' in line} == {
+        "1",
+        "3",
+    }
     refused = cluster.client.jobgen("cancel", f"{run.id}[x]")
     assert refused.returncode == 2
 

@@ -102,7 +102,9 @@ def draw_head(preview: Preview, ink: Ink) -> list[str]:
     launch = _describe_launch(plan, count_cpus(preview.planned.ready))
     launch += ", one per simulated GPU" if _simulates_gpus(preview) else ""
     rows = draw_row("Cost", cost, ink) if cost else []
-    swept = _draw_elements(plan, ink, len(plan.elements) if preview.call.flags.verbose else ELEMENTS)
+    swept = _draw_elements(
+        plan, ink, len(plan.elements) if preview.call.flags.verbose else ELEMENTS
+    )
     return [*draw_headline(plan, ink), *rows, *draw_row("Launch", launch, ink), *swept]
 
 

@@ -24,7 +24,8 @@ from jobgen.errors import Exit
 def command(call: Call, refs: tuple[str, ...], signal: str) -> int:
     """Cancel jobs.
 
-    ID is a run (llama-3), some elements of an array (scan-1[3,7-9]), a Slurm job ID, or @last. Jobs that have ended stay as they are.
+    ID is a run (llama-3), some elements of an array (scan-1[3,7-9]), a Slurm job ID, or
+    @last. Jobs that have ended stay as they are.
     Exits 1 if the scheduler does not list a job, so that it could not be cancelled.
     """
     from jobgen.app import cancelling
