@@ -37,7 +37,7 @@ VERBS = {
     "schema": (_AT + "schema", "Print the JSON Schema of job or cluster files"),
     "explain": (_AT + "explain", "Explain an error code or an environment variable"),
     "completion": (_AT + "completion", "Print the completion script for your shell"),
-    "help": (_AT + "help", "Show help for a command"),
+    "help": (_AT + "help", "Show help for a command, with examples"),
 }
 DAILY = 5
 """Verbs listed first in --help."""
@@ -64,8 +64,6 @@ class Root(Lazy):
         records = [p.get_help_record(ctx) for p in self.get_params(ctx)]
         with writer.section("Global options"):
             writer.write_dl([r for r in records if r])
-        writer.write_paragraph()
-        writer.write_text("Help for a command, with examples: jobgen help COMMAND")
         return writer.getvalue().rstrip("\n")
 
 
