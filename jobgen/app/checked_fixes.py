@@ -75,7 +75,7 @@ def _check(world: World, record: RunRecord, job: Path, remedy: Remedy) -> Remedy
         return _name_setting(remedy)
     words = [word for value in (*record.sets, *sets) for word in ("--set", value)]
     if after.job.value.cluster != record.site.cluster:
-        words += ["-c", record.site.cluster]
+        words += ["-c", record.profile]
     command = shlex.join(["jobgen", "submit", str(job), *words])
     return Remedy(_join(remedy.text, after.plan.estimate), command)
 
@@ -91,7 +91,7 @@ def _prepare(
     from jobgen.app.prepare import prepare
 
     try:
-        return prepare(world, job, record.site.cluster, sets, with_upload=with_upload)
+        return prepare(world, job, record.profile, sets, with_upload=with_upload)
     except JobgenError:
         return None
 

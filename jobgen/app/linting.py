@@ -79,6 +79,17 @@ def _examine(
     return LintedFile(label, "job", text, found.diagnostics, valid=found.ready is not None)
 
 
+def _excuse_secrets(linted: LintedFile) -> LintedFile:
+    """Secrets that are not set as warnings: files are also checked where nobody may submit."""
+    from jobgen.resolve.checks import UNSET
+
+    problems = (
+        problem._replace(severity="warning") if problem.code == UNSET else problem
+        for problem in linted.problems
+    )
+    return linted._replace(problems=tuple(problems))
+
+
 def _named(world: World, name: str) -> ClusterProfile:
     return clusters.find(world, name).loaded.value
 
@@ -106,7 +117,7 @@ def _lint(
     if where is None and (named := _CLUSTER.search(text)) and _is_job(path, text):
         unknown = _check_named(world, path, text, named)
         if not unknown:
-            return _examine(world, path, text, None, sets)
+            return _excuse_secrets(_examine(world, path, text, None, sets))
     checked = check(text, label, parent=_parent(world, path, text), cluster=where, sets=sets)
     problems = (*checked.problems, *unknown)
     if checked.kind == "job" and checked.valid:

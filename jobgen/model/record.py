@@ -211,6 +211,11 @@ class RunRecord(NamedTuple):
         return str(self.shape.get("file", ""))
 
     @property
+    def profile(self) -> str:
+        """The path of its cluster profile, if it was named by its path; else the cluster."""
+        return str(self.shape.get("profile", "")) or self.site.cluster
+
+    @property
     def sets(self) -> tuple[str, ...]:
         """The values of ``--set`` that it was submitted with."""
         return tuple(map(str, self.shape.get("sets", ())))

@@ -39,6 +39,10 @@ TOKEN = "x" * 26
 """Stands for the run's token in a dry run."""
 
 
+_HERE = ("file", "profile")
+"""Paths of this machine, which are of no use there."""
+
+
 class DryStep(NamedTuple):
     """One thing that would happen: what, the exact command, and the script that carries it."""
 
@@ -96,8 +100,7 @@ def list_run_files(record: RunRecord, bundle: Bundle) -> tuple[BundleFile, ...]:
         "cluster": record.site.cluster,
         "digest": record.digest,
         "created": record.created,
-        # a path of this machine is of no use there
-        "shape": {key: value for key, value in record.shape.items() if key != "file"},
+        "shape": {key: value for key, value in record.shape.items() if key not in _HERE},
     }
     ours = [
         BundleFile("TOKEN", f"{record.token}\n".encode(), 0o600),

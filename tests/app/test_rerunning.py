@@ -12,6 +12,7 @@ from jobgen.app.rerunning import describe_differences, find_job
 from jobgen.app.submit import submit
 from jobgen.app.world import World
 from jobgen.errors import Missing, Usage
+from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.record import JobId, JobState, Login, RunRecord, Site
 
 SITE = Site("here", "slurm", Login("local"), "/runs")
@@ -25,7 +26,8 @@ def end_array(world: World, file: Path, **shape: object) -> RunRecord:
     ended = {"state": JobState.FAILED, "ended": True, "settled": True}
     fields = {name: value for name, value in ended.items() if name in RunRecord._fields}
     record = record._replace(shape=kept, submission={"unsuccessful": states}, **fields)
-    return world.ledger.begin(record)
+    script = b"#!/bin/bash\n#SBATCH --array=0-3%2              # job.yaml:5\n"
+    return world.ledger.begin(record, Bundle((BundleFile("job.sbatch", script),)))
 
 
 def test_a_run_has_its_job_file_cluster_and_sets(world: World, job: Callable[..., Path]) -> None:
@@ -48,15 +50,21 @@ def test_the_path_of_the_job_file_is_not_sent(world: World, job: Callable[..., P
     assert str(path) not in (Path(record.directory) / "run.json").read_text()
 
 
-@pytest.mark.parametrize(("shape", "key"), [({}, "array"), ({"sweep": True}, "sweep.only")])
+@pytest.mark.parametrize(
+    ("shape", "chosen"), [({}, "array=1,3%2"), ({"sweep": True}, "sweep.only=1,3")]
+)
 def test_what_failed_of_an_array_is_chosen(
-    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shape: dict[str, bool], key: str
+    world: World,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    shape: dict[str, bool],
+    chosen: str,
 ) -> None:
     (tmp_path / "job.yaml").touch()
     record = end_array(world, tmp_path / "job.yaml", **shape)
     monkeypatch.setattr("jobgen.app.jobs.refresh_stale", lambda _, records, **__: records)
     monkeypatch.setattr("jobgen.app.failures.learn_causes", lambda _, records: records)
-    assert find_job(world, record.alias, failed=True).sets == ("time=2h", f"{key}=1,3")
+    assert find_job(world, record.alias, failed=True).sets == ("time=2h", chosen)
 
 
 def test_a_job_file_that_is_gone_is_named(world: World, tmp_path: Path) -> None:

@@ -323,3 +323,15 @@ def test_a_problem_of_set_is_not_counted_as_a_file(jobgen: Jobgen, job: Path) ->
     assert said.code == 3
     assert "--set nodes: error[J201]" in said.err
     assert "Found 2 errors in --set." in said.err
+
+
+def test_lint_warns_of_a_secret_that_is_not_set_where_no_cluster_is_named(
+    jobgen: Jobgen, job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are checked in CI, too, where nobody submits; with -c as submit checks them."""
+    monkeypatch.delenv("HF_TOKEN")
+    job.write_text(f"{JOB}cluster: a100x16\n")
+    said = jobgen("lint", "job.yaml")
+    assert "warning[J221]: HF_TOKEN is not set in the environment" in said.out
+    assert said.code == 0
+    assert jobgen("lint", "job.yaml", "-c", "a100x16").code != 0

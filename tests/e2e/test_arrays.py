@@ -187,3 +187,32 @@ def test_each_element_of_a_sweep_gets_its_own_values(cluster: Cluster, tmp_path:
     assert {path.read_text() for path in run.directory.glob("logs/*/0/*.out")} == {
         f"{i} {rank} {lr} --lr {lr} --seed {seed}\n" for i, (lr, seed) in wanted for rank in (0, 1)
     }
+
+
+def test_what_failed_of_a_sweep_runs_again_with_its_values(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "job").mkdir()
+    program = f"{SWEPT}os.path.exists('mended') or os.environ['SEED'] == '0' or os._exit(3)\n"
+    (tmp_path / "job" / "train.py").write_text(program)
+    job = {
+        "name": "again",
+        "run": "train.py",
+        "nodes": 1,
+        "procs_per_node": 1,
+        "time": "10m",
+        "launcher": "srun",
+        "preflight": "off",
+        "sweep": {"grid": {"LR": ["1e-5", "3e-5"], "SEED": [0, 1]}},
+    }
+    run = submit(cluster, write(tmp_path / "job", job))
+    assert run.wait() == 1
+    shown = run.jobgen("show").stdout
+    assert "failed: [1,3]" in shown
+    assert "[1] LR=1e-5,SEED=1" in shown
+    (tmp_path / "job" / "mended").touch()
+    again = cluster.client.jobgen("rerun", run.id, "--failed", "--wait", "--json")
+    assert again.returncode == 0, again.stderr
+    newest = max(run.directory.parent.glob("again-*"), key=lambda path: path.stat().st_mtime)
+    found = {path.read_text() for path in newest.glob("logs/*/0/*.out")}
+    assert found == {"1 0 1e-5\n", "3 0 3e-5\n"}

@@ -31,7 +31,7 @@ def command(call: Call, ref: str, failed: bool, **options: bool) -> int:
     from jobgen.cli import submit_dialog
 
     request = rerunning.find_job(call.world, ref, failed=failed)
-    cluster = call.flags.cluster or request.record.site.cluster
+    cluster = call.flags.cluster or request.record.profile
     ready = prepare(call.world, request.file, cluster, (*request.sets, *call.flags.sets))
     for text in rerunning.describe_differences(call.world, request, ready):
         call.output.say(f"note: {text}")
