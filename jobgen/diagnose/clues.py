@@ -36,6 +36,8 @@ _LAUNCHER_END = re.compile(
     r"|Exception: process \d+ terminated)"
 )
 """Of a launcher: it only repeats that a process failed."""
+_RELAYED = re.compile(r"-- Process \d+ terminated with the following error")
+"""torch.multiprocessing.spawn's."""
 _TERMINATE, _WHAT = "terminate called after throwing", re.compile(r"\s*what\(\): ")
 
 
@@ -126,6 +128,8 @@ def _read_tracebacks(
     for at, this in enumerate(tracebacks):
         if this.ignored or _LAUNCHER_END.match(this.text):
             continue
+        if _is_relayed(texts, this) and any(each.message for each in tracebacks[at + 1 :]):
+            continue
         before = tracebacks[at - 1] if this.chained else None
         rule = _classify(tracebacks, at)
         shown = this.choose_lines()
@@ -142,6 +146,12 @@ def _read_tracebacks(
             rule, this.text, limit(shown), stream.path, where.number, where.order, origin,
             after[this.end - 1], stream.known, raised=True, unsure=unsure, time=where.time,
         )  # fmt: skip
+
+
+def _is_relayed(texts: Sequence[Numbered], this: Traceback) -> bool:
+    """Whether an exception only repeats that of a process, whose traceback follows."""
+    after = texts[this.end - len(this.message) : this.end + 3]
+    return any(map(_RELAYED.match, after))
 
 
 def _classify(tracebacks: Sequence[Traceback], at: int) -> Rule:

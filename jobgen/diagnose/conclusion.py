@@ -53,8 +53,8 @@ def conclude(
 
 
 _PROGRESS = re.compile(
-    r"\b(?:step|iter|iteration|epoch)\b\W{0,3}\d|\bloss\b\W{1,3}\d|\d+%\|[^|]*\| *[1-9]"
-    r"|\bit/s\b|s/it\b",
+    r"\b(?:step|iter|iteration|epoch)\b\W{0,3}\d++(?!\(factor)|\bloss\b\W{1,3}\d"
+    r"|\d+%\|[^|]*\| *[1-9]|\bit/s\b|s/it\b|SeqNum=\d{4}",
     re.IGNORECASE,
 )
 

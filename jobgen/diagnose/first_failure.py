@@ -17,9 +17,9 @@ from jobgen.diagnose.conclusion import conclude
 from jobgen.diagnose.describe import describe_suspect
 from jobgen.diagnose.endings import Ending, list_endings
 from jobgen.diagnose.evidence import Evidence
-from jobgen.diagnose.failure_rules import Level, outranks
+from jobgen.diagnose.failure_rules import BARE, UNCAUGHT, Level, outranks
 from jobgen.diagnose.log_lines import ProcessLog, read_streams
-from jobgen.diagnose.mismatches import add_odd_rank
+from jobgen.diagnose.mismatches import add_odd_rank, find_mixed_calls
 from jobgen.diagnose.recovery import has_gone_on
 from jobgen.diagnose.suspects import TERM, Suspect, drop_outranked, list_suspects
 from jobgen.model.cause import Doubt, FailureCause
@@ -62,6 +62,7 @@ def find_cause(evidence: Evidence) -> FailureCause | None:
         return None
     cause = waiting.add_missing(cause, evidence, case.streams, case.suspects, case.seen)
     cause = add_never_started(cause, evidence, case.streams)
+    cause = find_mixed_calls(cause, case.streams)
     if cause.kind == "collective_mismatch":
         cause = add_odd_rank(cause, case.streams)
     cause = conclude(cause, case.seen, case.suspects, evidence, case.streams)
@@ -97,14 +98,15 @@ def _judge_ranks(case: Case) -> FailureCause | None:
     return cause
 
 
-def _weigh(suspect: Suspect) -> tuple[int, bool, bool, float]:
+def _weigh(suspect: Suspect) -> tuple[int, bool, bool, bool, float]:
     """Without a record: what states a cause first, then whom a launcher names, then the order."""
     seen = suspect.seen
     level = int(suspect.level)
     if seen is None and suspect.first:
         level = int(Level.CRASH)  # it says nothing, but ended before all others
     time = seen.time if seen is not None and seen.time is not None else 0.0
-    return (level, seen is not None and seen.survived, not suspect.first, time)
+    # a report without a line of the process says less than what a log shows
+    return (level, seen is not None and seen.survived, not suspect.first, seen is None, time)
 
 
 def _prefer_root(chosen: Suspect, own: Sequence[Suspect]) -> Suspect:
@@ -121,6 +123,8 @@ def _name_rank(chosen: Suspect, case: Case) -> Suspect:
     """The rank of an error of which the lines tell none: that which the launcher names first."""
     if chosen.rank is not None or chosen.victim or case.evidence.ends:
         return chosen
+    if (only := _find_only_rank(chosen, case)) is not None:
+        return chosen._replace(rank=only)
     crashed = [end for end in case.endings if end.rank is not None and end.node == chosen.node]
     crashed = [end for end in crashed if end.signal not in (0, TERM)]
     if chosen.node and len(crashed) == 1:
@@ -139,11 +143,24 @@ def _name_rank(chosen: Suspect, case: Case) -> Suspect:
     )
 
 
+def _find_only_rank(chosen: Suspect, case: Case) -> int | None:
+    """Where lines name a GPU of a node: the one rank that reports the same cause itself."""
+    if chosen.seen is None or not chosen.seen.origin.local:
+        return None
+    kind = chosen.seen.rule.cause
+    own = [s for s in case.suspects if s.rank is not None and s.seen is not None and not s.victim]
+    ranks = {each.rank for each in own if each.seen and each.seen.rule.cause == kind}
+    return ranks.pop() if len(ranks) == 1 else None
+
+
 _DIGITS = re.compile(r"0x[0-9a-f]+|\d+")
 
 
 def _is_alike(one: Clue, other: Clue) -> bool:
-    """Whether both show the same error, but for numbers."""
+    """Whether both show the same error, but for numbers; of two ranks, by the same rule."""
+    ranked = one.origin.rank is not None and other.origin.rank is not None
+    if ranked and one.rule is other.rule and one.rule not in (UNCAUGHT, BARE):
+        return True
     if one.rule.cause != other.rule.cause:
         return False
     return _DIGITS.sub("", one.text) == _DIGITS.sub("", other.text)

@@ -139,6 +139,8 @@ def split_prefix(text: str, prefixes: Sequence[re.Pattern[str]]) -> tuple[Origin
     return Origin(rank, node, local), text
 
 
+_PLACE = r"(?:[\w./-]+:\d+ (?:\(\w+\) )?)?"
+"""Where in its source NCCL, or a plug-in of it, warns."""
 _INSIDE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Origin]], ...] = (
     (
         re.compile(r"\[?\b[Rr]ank[ :]+(\d{1,6})\]?(?: |:|\])"),
@@ -146,11 +148,11 @@ _INSIDE: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Origin]], ...] =
     ),
     (re.compile(r"Node failure on ([\w.-]+)"), lambda match: Origin(None, match[1])),
     (
-        re.compile(r"^\[?([A-Za-z][\w.-]{0,63}):\d+:\d+ \[(\d{1,3})\] NCCL"),
+        re.compile(rf"^\[?([A-Za-z][\w.-]{{0,63}}):\d+:\d+ \[(\d{{1,3}})\] {_PLACE}NCCL"),
         lambda match: Origin(int(match[2]), match[1], local=True),
     ),
     (
-        re.compile(r"^([A-Za-z][\w.-]{0,63}):\d+:\d+ (?:\[\d+\] )?NCCL"),
+        re.compile(rf"^([A-Za-z][\w.-]{{0,63}}):\d+:\d+ (?:\[\d+\] )?{_PLACE}NCCL"),
         lambda match: Origin(None, match[1]),
     ),
     (

@@ -92,3 +92,19 @@ def test_an_error_says_more_than_the_codes_of_tasks() -> None:
         "srun: error: n1: tasks 2-7: Exited with exit code 1",
     )
     assert (cause.kind, cause.bad_rank) == ("nccl", None)
+
+
+def test_the_exception_of_a_spawned_process_goes_before_the_one_that_repeats_it() -> None:
+    cause = diagnose_failure(
+        "2026-01-02 10:00:00 | INFO | training on 4 GPUs",
+        "Traceback (most recent call last):",
+        '  File "spawn.py", line 118, in join',
+        "    raise Exception(msg)",
+        "Exception: ",
+        "",
+        "-- Process 2 terminated with the following error:",
+        "Traceback (most recent call last):",
+        '  File "train.py", line 3, in main',
+        "RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED",
+    )
+    assert (cause.kind, cause.rank) == ("cuda", 2)

@@ -1,0 +1,126 @@
+"""What GPUs, their network and NCCL write when they fail."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.diagnose.logs import diagnose, diagnose_failure
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "retry"),
+    [
+        (
+            "Memory access fault by GPU node-1 on address 0x7f. Reason: Unknown.",
+            "cuda",
+            "no",
+        ),
+        (
+            "rocdevice.cpp:26: 81 us: Queue 0x7f aborting with error : HSA_STATUS_ERROR_EXCEPTION",
+            "cuda",
+            "no",
+        ),
+        (
+            '"hipErrorNoBinaryForGpu: Unable to find code object for all current devices!"',
+            "gpu_architecture",
+            "no",
+        ),
+        (
+            "NCCL WARN Cuda failure 'API call is not supported in the installed CUDA driver'",
+            "cuda_version",
+            "no",
+        ),
+        ("RuntimeError: cuFFT error: CUFFT_INTERNAL_ERROR", "cuda", "no"),
+        (
+            "n1:7:9 [0] net_ib.cc:9 NCCL WARN NET/IB : req 0/1 collective mismatch error, local",
+            "collective_mismatch",
+            "no",
+        ),
+        (
+            "n1:7:9 [0] misc/socket.cc:4 NCCL WARN socketStartConnect: exceeded retries (20000)",
+            "connection_refused",
+            "yes",
+        ),
+        (
+            "OCI runtime create failed\nnvidia-container-cli: error: x.so: undefined symbol: f",
+            "container_runtime",
+            "other_nodes",
+        ),
+    ],
+)
+def test_one_line_shows_the_cause(line: str, kind: str, retry: str) -> None:
+    cause = diagnose_failure(*line.split("\n"))
+    assert (cause.kind, cause.retry) == (kind, retry)
+
+
+@pytest.mark.parametrize("event", ["port error", "local catastrophic error"])
+def test_the_node_whose_adapter_failed_goes_before_those_that_lost_it(event: str) -> None:
+    cause = diagnose_failure(
+        "iteration 12 loss 0.5",
+        "n2:7:9 [1] net_ib.cc:9 NCCL WARN NET/IB : Got completion from peer 10.0.0.1 with error 12",
+        f"n1:5:6 [0] net_ib.cc:9 NCCL WARN NET/IB : Got async event : {event}",
+    )
+    assert (cause.kind, cause.node, cause.retry) == ("network_fault", "n1", "other_nodes")
+
+
+def test_an_adapter_event_that_means_nothing_is_no_failure() -> None:
+    line = "n1:5:6 [0] net_ib.cc:9 NCCL WARN NET/IB : Got async event : client reregistration"
+    assert (
+        diagnose("step 1 loss 3", line, "step 2 loss 2", "step 3 loss 2", "step 4 loss 2") is None
+    )
+
+
+def test_a_peer_that_closed_its_connection_was_not_refused() -> None:
+    cause = diagnose_failure(
+        "socketPollConnect: connect to 10.0.0.2<402> returned Connection closed by remote peer, "
+        "exceeded error retry count after 35 attempts"
+    )
+    assert cause.kind == "lost_peer"
+
+
+def test_the_rank_of_a_gpu_is_the_one_that_reports_the_same_cause() -> None:
+    cause = diagnose_failure(
+        "n1:7:9 [5] src/p2p.cc:281 NCCL WARN HIP failure: 'invalid device pointer'",
+        "[rank13]: Traceback (most recent call last):",
+        '[rank13]:   File "train.py", line 3, in main',
+        "[rank13]: torch.distributed.DistBackendError: NCCL error in: a:7, unhandled cuda error",
+        "[rank2]: ncclRemoteError: A call failed possibly due to a network error.",
+        "srun: error: n1: task 1: Exited with exit code 1",
+    )
+    assert (cause.kind, cause.rank, cause.node) == ("nccl", 13, "n1")
+
+
+def test_ranks_whose_errors_one_rule_knows_report_the_same() -> None:
+    cause = diagnose_failure(
+        "[rank3]: Traceback (most recent call last):",
+        '[rank3]:   File "train.py", line 3, in main',
+        "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+        "[rank4]: torch.OutOfMemoryError: CUDA out of memory while a kernel was loaded",
+    )
+    assert (cause.kind, cause.all_ranks) == ("gpu_memory", True)
+
+
+WAIT = "[E ProcessGroupNCCL.cpp:566] [Rank {}] Watchdog caught collective operation timeout: "
+
+
+def test_one_rank_in_another_collective_than_all_others_is_a_mismatch() -> None:
+    lines = [
+        f"{WAIT.format(rank)}WorkNCCL(OpType={call}, Timeout(ms)=1800000) ran for 1800060 ms"
+        for rank, call in enumerate(["ALLREDUCE", "BROADCAST", "BROADCAST"])
+    ]
+    cause = diagnose_failure(*lines)
+    assert (cause.kind, cause.rank) == ("collective_mismatch", 0)
+    # two ranks alone may belong to different groups
+    assert diagnose_failure(*lines[:2]).kind == "collective_timeout"
+
+
+@pytest.mark.parametrize(
+    ("line", "retry"),
+    [
+        ("# nThread 1 nGpus 1 minBytes 8 maxBytes 64 step: 2(factor) warmup iters: 5", "no"),
+        ("[rank3]: WorkNCCL(SeqNum=88121, OpType=ALLREDUCE, NumelIn=4)", "yes"),
+    ],
+)
+def test_a_network_that_worked_before_may_work_again(line: str, retry: str) -> None:
+    fault = "n1:7:9 [0] ofi.c:114 NCCL WARN NET/OFI Request 0x7f completed with error. RC: 5"
+    assert diagnose_failure(line, fault).retry == retry
