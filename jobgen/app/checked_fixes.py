@@ -122,7 +122,9 @@ def _name_setting(remedy: Remedy) -> Remedy:
     if sets and not named:
         return Remedy("")
     what = f"set {', '.join(named)}" if sets else "submit again"
-    return Remedy("; ".join(part for part in (what, remedy.text) if part))
+    if remedy.text.startswith("if "):
+        return Remedy(f"{remedy.text}: {what}")
+    return Remedy(": ".join(part for part in (what, remedy.text) if part))
 
 
 def _describe_setting(value: str) -> str:

@@ -116,9 +116,7 @@ def _diagnose_paths(paths: Sequence[Path]) -> Diagnosed:
     what = " ".join(map(str, paths))
     if cause is None:
         return Diagnosed(what, None, None, files, remark=find_remark(evidence))
-    remedies = list_remedies(cause)
-    general = remedies if Path("job.yaml").exists() else generalize(remedies)
-    return Diagnosed(what, cause, None, files, tuple(general))
+    return Diagnosed(what, cause, None, files, tuple(generalize(list_remedies(cause))))
 
 
 def _gather(paths: Sequence[Path]) -> tuple[Evidence, int]:

@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING
 from jobgen.app.context import SubmitStage, ignore_stage
 from jobgen.errors import JobgenError, Missing, Unreachable
 from jobgen.named_tuple import NamedTuple
+from jobgen.upload.ignore import PULLED
 
 if TYPE_CHECKING:
     from jobgen.app.context import Progress
@@ -130,6 +131,7 @@ def _fetch_all(world: World, found: Pulled, source: str, progress: Progress) -> 
         progress(stage)
 
     found.folder.mkdir(parents=True, exist_ok=True)
+    (found.folder / PULLED).touch()
     while left:
         before = (len(left), stage.done)
         try:

@@ -61,10 +61,14 @@ def _choose_failed(world: World, record: RunRecord) -> tuple[str, ...]:
 def describe_differences(world: World, request: RerunRequest, ready: PreparedJob) -> list[str]:
     """What is not as it was when the run was submitted."""
     from jobgen.app.provenance import read_commit
+    from jobgen.shell import join
 
     record, texts = request.record, []
     if ready.bundle.digest != record.digest:
-        texts.append(f"the scripts differ from those of {record.alias}")
+        command = ["jobgen", "plan", str(request.file), "-c", record.profile]
+        command += [word for value in request.sets for word in ("--set", value)]
+        shown = join([*command, "--against", record.alias])
+        texts.append(f"the scripts differ from those of {record.alias}: {shown}")
     before = str(record.shape.get("git", ""))
     now = read_commit(ready.workdir, world.environ)
     if before != now:

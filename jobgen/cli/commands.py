@@ -13,7 +13,17 @@ from jobgen.cli.call import Call
 from jobgen.cli.flags import EVERYWHERE, HELP, NAMES
 
 SETTING = frozenset(
-    {"init", "plan", "submit", "lint", "render", "doctor", "bench-allreduce", "bench-scaling"}
+    {
+        "init",
+        "plan",
+        "submit",
+        "rerun",
+        "lint",
+        "render",
+        "doctor",
+        "bench-allreduce",
+        "bench-scaling",
+    }
 )
 """Verbs that read ``--set``; the others refuse it."""
 SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}

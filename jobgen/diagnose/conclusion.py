@@ -126,7 +126,7 @@ def _list_consequences(cause: FailureCause, suspects: Sequence[Suspect]) -> tupl
 
 def _count(group: Sequence[Suspect]) -> str:
     ranks = {each.rank for each in group if each.rank is not None}
-    return count(len(ranks), "rank") if ranks else count(len(group), "error")
+    return count(len(ranks), "rank") if ranks else count(len(group), "process", "processes")
 
 
 def _rule_out(cause: FailureCause, seen: Sequence[Clue], evidence: Evidence) -> tuple[str, ...]:

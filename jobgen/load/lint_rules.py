@@ -61,7 +61,7 @@ def _submits(tree: Tree) -> None:
 
 def _array(tree: Tree) -> None:
     indexes = tree.get_text("array")
-    if not indexes:
+    if not indexes or tree.get("sweep") is not None:
         return
     from jobgen.model.array import measure_array
     from jobgen.model.units import UnitError

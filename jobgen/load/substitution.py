@@ -151,10 +151,13 @@ class Scope:
             hint = f"put a character other than a letter, a digit or _ behind {match.group()}"
             message = f"{join_path(path)}: {match.group()} ends where the shell's {name} does not"
         else:
-            hint = "use it in run, setup, env or checkpoint.dir, which each element expands"
-            message = f"{join_path(path)}: {match.group()} differs between the sweep's elements"
+            hint = "run, setup, env and checkpoint.dir may vary; submit once for each other value"
+            message = (
+                f"{join_path(path)}: {match.group()} differs between elements; {path[0]} cannot"
+            )
         place = self.tree.locate_part(path, match.start(), len(match.group()))
         self.tree.say("J149", message, path, hint, place=place)
+        self.tree.spoiled.add(path)
         return match.group()
 
     def _unknown_to_shell(self, path: Path, match: re.Match[str]) -> None:
@@ -166,7 +169,7 @@ class Scope:
     def _undeclared(self, path: Path, name: str, match: re.Match[str]) -> None:
         if self.tree.has_enough("J160"):
             return
-        words = list(self.declared)
+        words = [*self.declared, *sorted(self.swept)]
         near = suggest(name, words, "declared") if words else "declare it under vars:"
         hint = (
             f"{near}; for a shell variable write ${name}"

@@ -33,7 +33,7 @@ def check(tree: Tree) -> None:
     if tree.get("sweep") is None:
         return
     if tree.get("array") is not None:
-        message = "a sweep is a job array itself"
+        message = "array and sweep exclude each other: a sweep is a job array"
         tree.contradict(message, [("array",), ("sweep",)], "keep one of the two")
     for name, path in find_variables(tree).items():
         check_name(tree, path, name)

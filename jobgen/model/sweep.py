@@ -40,7 +40,11 @@ def _check_value(value: object) -> str:
     word = check_text(value)
     if not _VALUE.fullmatch(word):
         message = f"{describe_value(value)} cannot be a value of a sweep"
-        raise refuse("J148", message, "use letters, digits and _ . , : / = @ % + ^ ~ -")
+        raise refuse(
+            "J148",
+            message,
+            "use one word of letters, digits and _.,:/=@%+^~-, which the program may map",
+        )
     return word
 
 

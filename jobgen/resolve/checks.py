@@ -35,7 +35,7 @@ def note_path(look: Inputs, launcher: str) -> list[Diagnostic]:
     if look.local or get_facts(launcher).task != "agent" or _brings_launcher(look):
         return []
     message = f"setup is not set: {launcher} must be on PATH on the nodes of {look.cluster.name}"
-    hint = "add setup: to activate an environment there, or container:"
+    hint = "activate an environment in `setup`, or set `container`"
     return [Diagnostic("J259", message, None, hint, severity="note")]
 
 

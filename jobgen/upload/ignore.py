@@ -29,6 +29,8 @@ NEVER = frozenset({".git"})
 """Names that are left out whatever the rules say."""
 
 
+PULLED = ".jobgen-pulled"
+"""What ``jobgen pull`` leaves in its folder, so that no later run gets the results of this one."""
 SCHEMA = "job.schema.json"
 """What ``jobgen init`` writes for editors: at the top it is left out, too."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jobgen.errors import Diagnostic, Invalid
 from jobgen.model.units import format_size
-from jobgen.upload.ignore import NEVER, SCHEMA, Ignorer, Rules, WorkdirRules
+from jobgen.upload.ignore import NEVER, PULLED, SCHEMA, Ignorer, Rules, WorkdirRules
 from jobgen.upload.manifest import Entry, Ignored, Manifest, get_stamp
 
 WEIGHED = 10_000
@@ -80,6 +80,7 @@ class _Walk:
             return False
         is_directory = stat.S_ISDIR(status.st_mode)
         unwanted = item.name in NEVER or path == SCHEMA
+        unwanted |= is_directory and os.path.lexists(f"{item.path}/{PULLED}")
         if unwanted or self.ignorer.ignores(path, is_directory):
             self.leave(path, status)
         elif self.ignorer.withholds(path, is_directory):

@@ -40,7 +40,7 @@ def test_a_command_keeps_what_the_job_was_submitted_with(world: World) -> None:
 
 def test_a_setting_that_changes_nothing_is_one_of_the_program(world: World) -> None:
     (fix,) = check_fixes(world, run(), [LONGER])
-    assert fix == Remedy("set timeout=2h in the program; if a long phase is expected")
+    assert fix == Remedy("if a long phase is expected: set timeout=2h in the program")
 
 
 def test_a_job_that_names_its_cluster_needs_no_option(world: World, tmp_path: Path) -> None:

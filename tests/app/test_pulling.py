@@ -20,6 +20,7 @@ from jobgen.model.record import Login, RunRecord, Site
 from jobgen.shell import Result
 from jobgen.transport import Payload
 from jobgen.transport.fetch import RemoteFile, is_inside
+from jobgen.upload.ignore import PULLED
 from tests.app.conftest import Link, Recorded
 
 SITE = Site("here", "local", Login("local"), "/runs")
@@ -54,7 +55,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
-        if path.is_file()
+        if path.is_file() and path.name != PULLED
     }
 
 
@@ -149,7 +150,7 @@ def test_a_link_that_brings_nothing_ends_it(
     world = replace(world, dial=dial_cut(link, 1 << 30, 0, 0, 0))
     with pytest.raises(Unreachable):
         bring(world, record, tmp_path / "here")
-    assert not [path for path in (tmp_path / "here").rglob("*") if path.is_file()]
+    assert read_files(tmp_path / "here") == {}
 
 
 def test_a_run_without_outputs_asks_for_a_pattern(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Jobgen
+from tests.cli.conftest import ROOT, Jobgen
 
 TRACE = 'Traceback (most recent call last):\n  File "train.py", line 7, in main\n    go()\n'
 
@@ -44,10 +45,8 @@ def test_a_script_gets_the_same_as_data(jobgen: Jobgen, tmp_path: Path) -> None:
     assert (data["failed"], data["cause"], data["code"]) == (True, "gpu_memory", "J520")
     assert (data["rank"], data["retry"], data["certainty"]) == (None, "no", "sure")
     assert data["evidence"]["line"] == 4
-    assert data["fixes"][0]["text"].startswith("set micro_batch=1 in the program; ")
-    (tmp_path / "job.yaml").touch()
-    fixes = json.loads(jobgen("diagnose", ".", "--json").out)["data"]["fixes"]
-    assert fixes[0]["command"] == "jobgen submit job.yaml --set train.micro_batch=1"
+    assert data["fixes"][0]["text"].startswith("set micro_batch=1 in the program: ")
+    assert not any(str(fix["command"]).startswith("jobgen submit") for fix in data["fixes"])
 
 
 @pytest.mark.parametrize(
@@ -73,6 +72,7 @@ def test_a_log_may_come_from_a_pipe(tmp_path: Path) -> None:
         input=text.encode(),
         capture_output=True,
         cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(ROOT)},
         check=True,
     )
     lines = done.stdout.decode().split("\n")

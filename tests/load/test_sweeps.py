@@ -42,7 +42,7 @@ def test_env_and_the_checkpoint_directory_take_the_value_of_the_element() -> Non
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ("labels: {rate: '${LR}'}\n", "labels.rate: ${LR} differs between the sweep's elements"),
+        ("labels: {rate: '${LR}'}\n", "labels.rate: ${LR} differs between elements; labels cannot"),
         ("env: {A: '${LR}x'}\n", "env.A: ${LR} ends where the shell's $LR does not"),
     ],
 )

@@ -40,6 +40,11 @@ def test_without_rules_everything_but_git_is_sent(tmp_path: Path) -> None:
     assert files(tmp_path) == [".hidden", "train.py", "pkg/a.py", "z/y/x"]
 
 
+def test_what_was_pulled_of_a_run_is_not_sent_with_the_next(tmp_path: Path) -> None:
+    fill(tmp_path, "train.py", "llama-3/.jobgen-pulled", "llama-3/metrics.json", "out/a.json")
+    assert files(tmp_path) == ["train.py", "out/a.json"]
+
+
 def test_a_gitignore_is_followed_where_there_is_no_own_file(tmp_path: Path) -> None:
     fill(tmp_path, "a.py", "a.log", "runs/1/b", "keep.log")
     (tmp_path / ".gitignore").write_text("*.log\n!keep.log\n/runs/\n# comment\n\n")

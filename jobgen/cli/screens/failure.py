@@ -35,7 +35,7 @@ _SOURCE = re.compile(r"\[/\S+\.\w+:\d+\] ")
 def explain_cause(cause: FailureCause) -> str:
     """The error in one line: what kind it is, and the program's own words."""
     title = _find_title(cause.kind)
-    text = _SOURCE.sub("", defuse(cause.text))
+    text = _SOURCE.sub("", defuse(cause.text)).removeprefix("  what():  ").removeprefix("what():  ")
     spoken = title.lower() in text.lower() or (text and cause.kind == CauseKind.EXIT_CODE)
     title = "" if spoken else title
     return ": ".join(part for part in (title, text) if part)
@@ -51,8 +51,7 @@ def _find_title(kind: str) -> str:
     known = causes().get(kind)
     if known is None or kind in _PLAIN:
         return ""
-    word = known.title.split()[0]
-    named = len(word) > 1 and word[:2].isupper()
+    named = any(sign.isupper() for sign in known.title.split()[0][1:])
     return known.title if named else known.title[:1].lower() + known.title[1:]
 
 
@@ -72,7 +71,8 @@ def draw_cause(cause: FailureCause, ink: Ink, *, nodes: str = "") -> list[str]:
     for label, text in rows:
         if text:
             first, *more = split_lines(fold(text, ink.width - 9))
-            kept = more if len(more) < ROWS else [*more[: ROWS - 2], "…"]
+            cut = f"…{sure if label == 'why' else ''}"
+            kept = more if len(more) < ROWS else [*more[: ROWS - 2], cut]
             lines += [f"  {label:5}  {first}", *(f"         {line}" for line in kept)]
     return [clip(line, ink.width) for line in lines]
 
@@ -139,8 +139,8 @@ def draw_lines(lines: Sequence[str], ink: Ink, *, verbose: bool = False) -> list
         # the end has the exception; the beginning, what it was raised from
         lines = [lines[0], "...", *lines[len(lines) - SHOWN + 2 :]]
     rows = [clip(f"  {line}", ink.width) for line in lines[:-1]]
+    indent = "  " + " " * (len(lines[-1]) - len(lines[-1].lstrip()))
     text = _SOURCE.sub("", lines[-1].lstrip())
-    indent = "  " + " " * (len(lines[-1]) - len(text))
     last = split_lines(fold(text, ink.width - len(indent), indent))
     return [*rows, f"{indent}{last[0]}", *last[1 : len(last) if verbose else FOLDED]]
 

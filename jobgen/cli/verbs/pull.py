@@ -9,6 +9,7 @@ import click
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
 from jobgen.cli.params import ID
+from jobgen.errors import Exit
 
 
 @verb(
@@ -24,12 +25,12 @@ from jobgen.cli.params import ID
 @click.option("--checksum", is_flag=True, help="Compare contents (SHA-256), not size and time")
 def command(
     call: Call, ref: str, patterns: tuple[str, ...], to: Path | None, dry_run: bool, checksum: bool
-) -> None:
+) -> int:
     """Copy files that a run wrote in its working directory to this machine.
 
     PATTERN is as in .gitignore; without one, the job's outputs are copied. Files that are here
     already are skipped, and after a lost connection it goes on where it was. Nothing changes on
-    the cluster.
+    the cluster. Exits with 1 if no file matches.
     """
     from jobgen.app import pulling
     from jobgen.cli.screens import pull as screens
@@ -41,3 +42,4 @@ def command(
         lambda: screens.data(found, dry_run=dry_run),
         lambda _: screens.screen(found, dry_run=dry_run, verbose=bool(call.flags.verbose)),
     )
+    return Exit.DONE if found.matched else Exit.FAILED
