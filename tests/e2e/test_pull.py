@@ -54,5 +54,9 @@ def test_a_thousand_files_come_over_a_link_that_is_cut(cluster: Cluster, tmp_pat
     source = run.directory / "src" / "out"
     wanted = {p.relative_to(source): p.read_bytes() for p in source.rglob("*.bin")}
     assert len(wanted) == 1000
-    found = {p.relative_to(here / "out"): p.read_bytes() for p in (here / "out").rglob("*") if p.is_file()}
+    found = {
+        p.relative_to(here / "out"): p.read_bytes()
+        for p in (here / "out").rglob("*")
+        if p.is_file()
+    }
     assert found == wanted
