@@ -77,7 +77,8 @@ def test_the_screens_and_their_command_show_the_cause(
     waited = run.jobgen("wait")
     assert waited.returncode == 1
     lines = waited.stdout.rstrip().split("\n")
-    assert lines[1:3] == [why, where], run.story()
+    at = next(i for i, line in enumerate(lines) if line.startswith(run.id))
+    assert lines[at + 1 : at + 3] == [why, where], run.story()
     shown = run.jobgen("show").stdout.rstrip().split("\n")
     assert shown[1:3] == [why, where]
     assert len(shown) <= SCREEN
@@ -120,7 +121,7 @@ def test_of_an_array_the_element_that_failed_is_explained(cluster: Cluster, tmp_
     more = {"run": "main.py", "preflight": "off", "array": "0-1"}
     run = submit(cluster, write(folder, {**keys, **more}))
     text = run.jobgen("wait").stdout
-    assert "  why    KeyError: 'labels'\n" in text, run.story()
+    assert "  why    KeyError: 'labels'" in text, run.story()
     command = text.rstrip().rpartition("jobgen ")[2]
     assert command == f"logs {run.id} --task 1 --rank 0 --stderr -n 50"
     assert "KeyError: 'labels'" in cluster.client.jobgen(*shlex.split(command)).stdout
