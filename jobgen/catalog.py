@@ -22,7 +22,7 @@ from jobgen.wording import join_words
 if TYPE_CHECKING:
     from jobgen.data.machines import Traits
 
-OWN, SHIPPED, HERE = "your own", "shipped", "here"
+OWN, SHIPPED, HERE, BY_PATH = "your own", "shipped", "here", "file"
 """Origins of the profiles that nobody else's file can replace."""
 _EXTENDS = re.compile(
     r"^extends:[ \t]*([\"']?)([A-Za-z0-9][A-Za-z0-9._-]{0,63})\1[ \t]*(?:#.*)?$", re.M
@@ -169,7 +169,7 @@ class Catalog:
         if not path.is_file():
             hint = "give the path of a profile, or a name: jobgen cluster ls --all"
             raise Missing(Diagnostic("J182", f"there is no cluster profile '{name}'", None, hint))
-        return self._read([(OWN if self._is_own(path) else "file", path, name)])
+        return self._read([(OWN if self._is_own(path) else BY_PATH, path, name)])
 
     def _is_own(self, path: Path) -> bool:
         """Whether this file lies in the folder of the user's own configuration."""

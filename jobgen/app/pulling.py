@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -15,7 +16,6 @@ from jobgen.upload.ignore import PULLED
 
 if TYPE_CHECKING:
     from jobgen.app.context import Progress
-    from jobgen.app.unpacking import Done
     from jobgen.app.world import World
     from jobgen.model.record import RunRecord
     from jobgen.transport import Transport
@@ -118,58 +118,74 @@ def _check_sums(folder: Path, files: Sequence[RemoteFile], sums: dict[str, str])
         raise JobgenError(f"{wrong[0]} differs from the file of the run: pull it again")
 
 
+@dataclass
+class _Remaining:
+    """What is still to be brought, and how far it has come."""
+
+    files: dict[str, RemoteFile]
+    progress: Progress
+    stage: SubmitStage
+
+    def note(self, file: RemoteFile, size: int | None) -> None:
+        """So many more bytes of a file are here; None: it is whole."""
+        if size is None:
+            self.files.pop(file.path, None)
+        moved = min(self.stage.done + (size or 0), self.stage.total)
+        self.stage = self.stage._replace(done=moved)
+        self.progress(self.stage)
+
+
 def _fetch_all(world: World, found: Pulled, source: str, progress: Progress) -> None:
     """Bring what is needed, over as many connections as it takes."""
-    left = {file.path: file for file in found.needed}
-    stage = SubmitStage(1, "pull", of=1, total=sum(file.size for file in found.needed) or 1)
+    from jobgen.app.unpacking import lock_folder
 
-    def done(file: RemoteFile, size: int | None) -> None:
-        nonlocal stage
-        if size is None:
-            left.pop(file.path, None)
-        stage = stage._replace(done=min(stage.done + (size or 0), stage.total))
-        progress(stage)
-
-    found.folder.mkdir(parents=True, exist_ok=True)
-    (found.folder / PULLED).touch()
-    while left:
-        before = (len(left), stage.done)
-        try:
-            with world.connect(found.record.site.login) as transport:
-                _fetch(transport, source, found.folder, left, done)
-        except Unreachable as error:
-            if before == (len(left), stage.done):
-                raise
-            world.say(f"{error}; going on with {len(left)} of {len(found.needed)} files")
-    progress(stage._replace(done=stage.total, ended=True))
+    total = sum(file.size for file in found.needed) or 1
+    stage = SubmitStage(1, "pull", of=1, total=total)
+    left = _Remaining({file.path: file for file in found.needed}, progress, stage)
+    _make_folder(found.folder)
+    with lock_folder(found.folder):
+        while left.files:
+            before = (len(left.files), left.stage.done)
+            try:
+                with world.connect(found.record.site.login) as transport:
+                    _fetch(transport, source, found.folder, left)
+            except Unreachable as error:
+                if before == (len(left.files), left.stage.done):
+                    raise
+                world.say(f"{error}; going on with {len(left.files)} of {len(found.needed)} files")
+    progress(left.stage._replace(done=total, ended=True))
 
 
-def _fetch(
-    transport: Transport,
-    source: str,
-    folder: Path,
-    left: dict[str, RemoteFile],
-    done: Done,
-) -> None:
+def _make_folder(folder: Path) -> None:
+    """The folder; a new one is marked, so that no later run gets what is in it."""
+    from jobgen.app.unpacking import explain_failure
+
+    with explain_failure(folder):
+        if not folder.is_dir():
+            folder.mkdir(parents=True)
+            (folder / PULLED).touch()
+
+
+def _fetch(transport: Transport, source: str, folder: Path, left: _Remaining) -> None:
     """What is left, over one connection: the rest of the files that have begun, then the others."""
-    from jobgen.app.unpacking import finish, name_part, open_part, unpack
+    from jobgen.app.unpacking import explain_failure, finish, name_part, open_part, unpack
     from jobgen.transport.fetch import send_rest, send_tar
 
-    for file in [*left.values()]:
+    for file in [*left.files.values()]:
         part = name_part(folder, file)
         offset = part.stat().st_size if part.is_file() and not part.is_symlink() else 0
         if not 0 < offset <= file.size:
             continue
-        with open_part(folder, file, append=True) as rest:
-            keep = partial(_keep, rest, file, done)
+        with explain_failure(file.path), open_part(folder, file, append=True) as rest:
+            keep = partial(_keep, rest, file, left)
             send_rest(transport, f"{source}/{file.path}", offset, file.size - offset, keep)
         finish(folder, file)
-        done(file, None)
-    if left:
-        paths = list(left)
-        unpack(lambda sink: send_tar(transport, source, paths, sink), folder, dict(left), done)
+        left.note(file, None)
+    if paths := list(left.files):
+        wanted = dict(left.files)
+        unpack(lambda sink: send_tar(transport, source, paths, sink), folder, wanted, left.note)
 
 
-def _keep(rest: IO[bytes], file: RemoteFile, done: Done, data: bytes) -> None:
+def _keep(rest: IO[bytes], file: RemoteFile, left: _Remaining, data: bytes) -> None:
     rest.write(data)
-    done(file, len(data))
+    left.note(file, len(data))

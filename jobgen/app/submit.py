@@ -11,6 +11,7 @@ from jobgen.app.permissions import require_login, require_secrets, require_workd
 from jobgen.app.prepare import PreparedJob
 from jobgen.app.submission_driver import carry_out
 from jobgen.app.world import World
+from jobgen.catalog import BY_PATH
 from jobgen.errors import JobgenError
 from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.record import RunRecord
@@ -53,8 +54,10 @@ def submit(
     record = exchange.make_record(
         ready.plan, ready.bundle.digest, ready.site, token=world.token(), now=world.now(), git=git
     )
-    sets = {"sets": list(ready.sets)} if ready.sets else {}
-    record = record._replace(shape={**record.shape, **sets, **(about or {})})
+    again: dict[str, Any] = {"sets": list(ready.sets)} if ready.sets else {}
+    if ready.cluster_file.origin == BY_PATH:
+        again["profile"] = str(ready.cluster_file.path.resolve())
+    record = record._replace(shape={**record.shape, **again, **(about or {})})
     login = record.site.login
     stage = SubmitStage(1, "connect", exchange.describe_connection(login))
     progress(stage)

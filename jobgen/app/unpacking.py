@@ -6,10 +6,12 @@ when it is whole.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import tarfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -24,6 +26,28 @@ Done = Callable[["RemoteFile", int | None], None]
 """Called with a file and how many more of its bytes are there; None when it is whole."""
 Receive = Callable[[Callable[[bytes], None]], None]
 """What sends: called with what takes the bytes."""
+
+
+@contextlib.contextmanager
+def explain_failure(path: Path | str) -> Iterator[None]:
+    """Raise JobgenError where the system refuses to write a file or a folder."""
+    try:
+        yield
+    except OSError as error:
+        raise JobgenError(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Write into this folder alone. Raises JobgenError where another process does."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise JobgenError(f"another pull writes into {folder}") from error
+    finally:
+        os.close(descriptor)
 
 
 def name_part(folder: Path, file: RemoteFile) -> Path:
@@ -114,7 +138,7 @@ def _read_members(
             content = stream.extractfile(member) if member.isreg() else None
             if file is None or content is None:
                 raise JobgenError(f"the host sent {member.name!r}, which was not asked for")
-            with open_part(folder, file) as part:
+            with explain_failure(file.path), open_part(folder, file) as part:
                 while block := content.read(_BLOCK):
                     part.write(block)
                     done(file, len(block))

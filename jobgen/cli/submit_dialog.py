@@ -106,8 +106,7 @@ def submit(call: Call, ready: PreparedJob, job: Path) -> RunRecord:
     from jobgen.app import submit as app
 
     progress, connected = build_progress(call), partial(show_outlook, call, ready)
-    named = {"file": job, "profile": Path(call.flags.cluster or "")}
-    about = {key: str(path.resolve()) for key, path in named.items() if path.is_file()}
+    about = {"file": str(job.resolve())} if job.is_file() else {}
     return app.submit(call.world, ready, progress=progress, connected=connected, about=about)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 from jobgen.errors import JobgenError
@@ -27,6 +28,9 @@ cd "$1" && xargs -0 sha256sum -z --
 """
 
 
+_ROW = re.compile(rb"(\d{1,19}) (-?\d{1,12}(?:\.\d+)?) (.+)", re.DOTALL)
+
+
 class RemoteFile(NamedTuple):
     """One file below a directory."""
 
@@ -41,7 +45,7 @@ class RemoteFile(NamedTuple):
 def list_files(transport: Transport, directory: str) -> tuple[RemoteFile, ...] | None:
     """Every regular file below a directory, by path; None if there is no such directory.
 
-    Names that lead out of the directory, and those with line breaks, are left out. Raises
+    Names that lead out of the directory, and those that cannot be printed, are left out. Raises
     JobgenError if the answer is not whole.
     """
     result = transport.call(build_script(_LIST, directory), deadline=600.0)
@@ -50,13 +54,15 @@ def list_files(transport: Transport, directory: str) -> tuple[RemoteFile, ...] |
     *rows, end, rest = result.out.split(b"\0") if b"\0" in result.out else [b"", b"", b""]
     if end != b"end" or rest:
         raise JobgenError(f"{directory} cannot be listed: {_complain(result)}")
-    files = (_read_row(row) for row in rows)
-    return tuple(sorted((file for file in files if file), key=lambda file: file.path))
-
-
-def _read_row(row: bytes) -> RemoteFile | None:
-    size, time, path = row.decode("utf-8", "surrogateescape").split(" ", 2)
-    return RemoteFile(path, int(size), float(time)) if is_inside(path) else None
+    matches = [_ROW.fullmatch(row) for row in rows]
+    if None in matches:
+        raise JobgenError(f"{directory} cannot be listed: the answer is garbled")
+    files = (
+        RemoteFile(match[3].decode("utf-8", "surrogateescape"), int(match[1]), float(match[2]))
+        for match in matches
+        if match
+    )
+    return tuple(sorted((f for f in files if is_inside(f.path)), key=lambda file: file.path))
 
 
 def is_inside(path: str) -> bool:

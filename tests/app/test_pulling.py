@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import re
+import resource
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,13 +15,13 @@ from typing import Any
 import pytest
 
 from jobgen.app.pulling import Pulled, PullRequest, pull
-from jobgen.app.unpacking import unpack
+from jobgen.app.unpacking import lock_folder, unpack
 from jobgen.app.world import World
 from jobgen.errors import JobgenError, Missing, Unreachable
 from jobgen.model.record import Login, RunRecord, Site
 from jobgen.shell import Result
 from jobgen.transport import Payload
-from jobgen.transport.fetch import RemoteFile, is_inside
+from jobgen.transport.fetch import RemoteFile, is_inside, list_files
 from jobgen.upload.ignore import PULLED
 from tests.app.conftest import Link, Recorded
 
@@ -215,3 +217,62 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
 def test_names_that_lead_out_of_a_folder_are_not_listed(path: str) -> None:
     assert not is_inside(path)
     assert is_inside("out/.a b-1/ünïcode.bin")
+
+
+def test_a_folder_that_cannot_be_made_is_an_error(
+    world: World, record: RunRecord, source: Path, tmp_path: Path
+) -> None:
+    write_files(source, 1)
+    (tmp_path / "here").write_text("a file")
+    with pytest.raises(JobgenError, match="here"):
+        bring(world, record, tmp_path / "here")
+
+
+def test_a_disk_that_takes_no_more_is_an_error(
+    world: World, record: RunRecord, source: Path, tmp_path: Path
+) -> None:
+    """By the largest size of a file: as on a full disk, writing fails and not opening."""
+    (source / "metrics.json").write_bytes(bytes(200_000))
+    file = next(f for f in bring(world, record, tmp_path / "here", dry_run=True).needed)
+    (tmp_path / "here").mkdir()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
+    try:
+        with pytest.raises(JobgenError, match=re.escape(file.path)):
+            bring(world, record, tmp_path / "here")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_second_pull_into_the_same_folder_is_refused(
+    world: World, record: RunRecord, source: Path, tmp_path: Path
+) -> None:
+    write_files(source, 1)
+    here = tmp_path / "here"
+    here.mkdir()
+    with lock_folder(here), pytest.raises(JobgenError, match="another pull"):
+        bring(world, record, here)
+    assert len(bring(world, record, here).needed) == 1
+
+
+def test_only_a_folder_of_its_own_is_left_out_of_uploads(
+    world: World, record: RunRecord, source: Path, tmp_path: Path
+) -> None:
+    write_files(source, 1)
+    (tmp_path / "mine").mkdir()
+    bring(world, record, tmp_path / "mine")
+    bring(world, record, tmp_path / "new")
+    marked = [folder for folder in ("mine", "new") if (tmp_path / folder / PULLED).exists()]
+    assert marked == ["new"]
+
+
+@pytest.mark.parametrize(
+    "rows", [b"x 1.0 a\0end\0", b"1 nan a\0end\0", b"1 1.0\0end\0", b"1 1.0 a\0", b"", b"\0"]
+)
+def test_a_list_that_a_host_garbled_is_an_error(rows: bytes) -> None:
+    class Garbled(Recorded):
+        def call(self, *_: Any, **__: Any) -> Result:
+            return Result(0, rows)
+
+    with Garbled(Link()) as transport, pytest.raises(JobgenError):
+        list_files(transport, "/runs")

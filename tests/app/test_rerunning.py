@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,18 @@ def test_of_a_run_that_succeeded_nothing_failed(world: World, job: Callable[...,
     jobs.wait(world, [record.alias])
     with pytest.raises(Usage, match="nothing of it failed"):
         find_job(world, record.alias, failed=True)
+
+
+def test_a_profile_that_was_named_by_its_path_is_found_again(
+    world: World, job: Callable[..., Path], tmp_path: Path
+) -> None:
+    world = replace(world, consent=lambda _: True)
+    path, profile = job("true"), tmp_path / "elsewhere.yaml"
+    shipped = (world.home / ".config/jobgen/clusters/here.yaml").read_text()
+    profile.write_text(shipped.replace("name: here", "name: elsewhere"))
+    record = submit(world, prepare(world, path, str(profile)), about={"file": str(path)})
+    request = find_job(world, record.alias)
+    again = prepare(world, request.file, record.profile, request.sets)
+    second = submit(world, again, about={"file": str(path)})
+    assert (record.profile, second.profile) == (str(profile), str(profile))
+    assert str(profile) not in (Path(second.directory) / "run.json").read_text()

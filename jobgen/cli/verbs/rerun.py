@@ -6,6 +6,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
+from jobgen.cli.flags import OUTSIDE, TRUST
 from jobgen.cli.params import ID
 
 
@@ -21,6 +22,8 @@ from jobgen.cli.params import ID
 @click.option("-f", "--follow", is_flag=True, help="Follow the logs; exit with the job's status")
 @click.option("-w", "--wait", is_flag=True, help="Wait for the end; exit with the job's status")
 @click.option("--force", is_flag=True, help="Submit even if a check of the plan fails")
+@TRUST
+@OUTSIDE
 def command(call: Call, ref: str, failed: bool, **options: bool) -> int:
     """Submit a run's job again: its job file as it is now, on its cluster, with its --set.
 
