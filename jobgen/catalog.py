@@ -22,7 +22,7 @@ from jobgen.wording import join_words
 if TYPE_CHECKING:
     from jobgen.data.machines import Traits
 
-OWN, SHIPPED, HERE, BY_PATH = "your own", "shipped", "here", "file"
+OWN, SHIPPED, HERE = "your own", "shipped", "here"
 """Origins of the profiles that nobody else's file can replace."""
 _EXTENDS = re.compile(
     r"^extends:[ \t]*([\"']?)([A-Za-z0-9][A-Za-z0-9._-]{0,63})\1[ \t]*(?:#.*)?$", re.M
@@ -69,6 +69,8 @@ class ClusterFile(NamedTuple):
     """The profiles of that name that this one hides, in the order in which they would be used."""
     parent: Parent | None = None
     """The profile that it extends."""
+    by_path: bool = False
+    """Whether it was named by its path: its name may reach another one, or none."""
 
     @property
     def of_project(self) -> bool:
@@ -169,7 +171,8 @@ class Catalog:
         if not path.is_file():
             hint = "give the path of a profile, or a name: jobgen cluster ls --all"
             raise Missing(Diagnostic("J182", f"there is no cluster profile '{name}'", None, hint))
-        return self._read([(OWN if self._is_own(path) else BY_PATH, path, name)])
+        origin = OWN if self._is_own(path) else "file"
+        return self._read([(origin, path, name)])._replace(by_path=True)
 
     def _is_own(self, path: Path) -> bool:
         """Whether this file lies in the folder of the user's own configuration."""

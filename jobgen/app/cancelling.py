@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobgen.app.array_elements import require_array, split_ref
+from jobgen.app.array_elements import require_elements, split_ref
 from jobgen.app.context import RunContext
 from jobgen.app.observing import refresh
 from jobgen.app.submission_driver import settle
@@ -39,8 +39,7 @@ def cancel(
     parts = [split_ref(ref) for ref in refs]
     runs = [(world.ledger.get(name, exact=True), elements) for name, elements in parts]
     for record, elements in runs:
-        if elements:
-            require_array(record)
+        require_elements(record, elements)
     return tuple(
         _cancel_elements(world, record, elements, signal)
         if elements

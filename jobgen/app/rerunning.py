@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,11 +37,11 @@ def find_job(world: World, ref: str, *, failed: bool = False) -> RerunRequest:
         where = record.job_file or "unknown"
         hint = "go to its folder, and submit it there: jobgen submit job.yaml"
         raise Missing(f"the job file of {record.alias} is not here: {where}", hint=hint)
-    sets = (*record.sets, *(_choose_failed(world, record) if failed else ()))
+    sets = (*record.sets, *(_choose_failed(record) if failed else ()))
     return RerunRequest(record, file, sets)
 
 
-def _choose_failed(world: World, record: RunRecord) -> tuple[str, ...]:
+def _choose_failed(record: RunRecord) -> tuple[str, ...]:
     if not record.ended:
         message = f"{record.alias} is {record.state}: what fails is known when it has ended"
         raise Usage(Diagnostic("J000", message, hint=f"jobgen wait {record.alias}"))
@@ -53,9 +52,8 @@ def _choose_failed(world: World, record: RunRecord) -> tuple[str, ...]:
         return ()
     if record.shape.get("sweep"):
         return (f"sweep.only={indexes}",)
-    script = world.ledger.get_bundle(record.token).get("job.sbatch", b"").decode()
-    limit = re.search(r"^#SBATCH --array=[\d,:-]+(%\d+)", script, re.MULTILINE)
-    return (f"array={indexes}{limit[1] if limit else ''}",)
+    _, percent, limit = str(record.shape.get("array", "")).partition("%")
+    return (f"array={indexes}{percent}{limit}",)
 
 
 def describe_differences(world: World, request: RerunRequest, ready: PreparedJob) -> list[str]:

@@ -11,7 +11,6 @@ from jobgen.app.permissions import require_login, require_secrets, require_workd
 from jobgen.app.prepare import PreparedJob
 from jobgen.app.submission_driver import carry_out
 from jobgen.app.world import World
-from jobgen.catalog import BY_PATH
 from jobgen.errors import JobgenError
 from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.record import RunRecord
@@ -55,7 +54,7 @@ def submit(
         ready.plan, ready.bundle.digest, ready.site, token=world.token(), now=world.now(), git=git
     )
     again: dict[str, Any] = {"sets": list(ready.sets)} if ready.sets else {}
-    if ready.cluster_file.origin == BY_PATH:
+    if ready.cluster_file.by_path:
         again["profile"] = str(ready.cluster_file.path.resolve())
     record = record._replace(shape={**record.shape, **again, **(about or {})})
     login = record.site.login

@@ -129,18 +129,20 @@ def _folds(call: Call, options: LogsOptions) -> bool:
     return not (whole or call.flags.verbose or call.flags.json)
 
 
-def read_elements(ref: str, options: LogsOptions) -> tuple[str, LogsOptions]:
-    """The job, and the options with the elements that stand behind it: ``scan-1[3]``.
+def read_elements(call: Call, ref: str, options: LogsOptions) -> tuple[RunRecord, LogsOptions]:
+    """The run, and the options with the elements that stand behind it: ``scan-1[3]``.
 
-    Raises Usage.
+    Raises Usage, Missing.
     """
-    from jobgen.app.array_elements import split_ref
+    from jobgen.app.array_elements import require_elements, split_ref
 
     name, elements = split_ref(ref)
     if options.task is not None:
         elements = split_ref(f"{name}[{options.task}]")[1]
+    record = call.world.ledger.get(name)
+    require_elements(record, elements)
     tasks = frozenset(map(str, elements)) if elements else None
-    return name, options._replace(tasks=tasks)
+    return record, options._replace(tasks=tasks)
 
 
 def show_logs(call: Call, ref: str, options: LogsOptions) -> int:
@@ -149,8 +151,7 @@ def show_logs(call: Call, ref: str, options: LogsOptions) -> int:
     from jobgen.app import logs as app
 
     check_options(options)
-    ref, options = read_elements(ref, options)
-    record = call.world.ledger.get(ref)
+    record, options = read_elements(call, ref, options)
     check_ranks(options, record)
     ref = record.alias  # a name or @last may mean a newer run later
     view, prefixed = select_lines(call, options, record), not (options.no_prefix or options.raw)

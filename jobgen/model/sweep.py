@@ -30,6 +30,8 @@ from jobgen.wording import join_words
 MOST = 100_000
 """Elements of a sweep."""
 _VALUE = re.compile(r"[A-Za-z0-9_.,:/=@%+^~-]{1,256}", re.ASCII)
+TABLE = "sweep.tsv"
+"""The file of the bundle that lists the elements; job.sbatch reads it."""
 KINDS = ("grid", "zip", "list", "random")
 """The ways to list values; a sweep has one of them."""
 _RANGES = ("uniform", "log", "int")
@@ -200,6 +202,22 @@ def _share(*words: object) -> float:
     """A number of at least 0 and below 1 that these words decide."""
     digest = hashlib.sha256(" ".join(map(str, words)).encode()).digest()
     return int.from_bytes(digest[:6], "big") / (1 << 48)
+
+
+def format_table(elements: Sequence[Mapping[str, str]]) -> bytes:
+    """The elements as ``TABLE`` has them: a line with the names, then one for each index."""
+    rows = [list_names(elements), *(tuple(element.values()) for element in elements)]
+    return "".join("\t".join(row) + "\n" for row in rows).encode()
+
+
+def read_table(table: bytes) -> tuple[Mapping[str, str], ...]:
+    """The elements that ``format_table`` wrote; none if there is no table.
+
+    >>> read_table(format_table([{"LR": "1e-5", "SEED": "0"}]))
+    ({'LR': '1e-5', 'SEED': '0'},)
+    """
+    names, *rows = [line.split("\t") for line in table.decode().split("\n") if line] or [[]]
+    return tuple(dict(zip(names, row, strict=False)) for row in rows)
 
 
 def name_element(values: Mapping[str, str]) -> str:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from jobgen.model.bundle import BundleFile
 from jobgen.model.plan import Part, Setting
-from jobgen.model.sweep import list_names
+from jobgen.model.sweep import TABLE, format_table, list_names
 from jobgen.resolve.inputs import Inputs
-
-FILE = "sweep.tsv"
-"""A line with the names, then one line for each element, in the order of the indexes."""
 
 
 def build_sweep(look: Inputs) -> Part:
@@ -16,9 +13,6 @@ def build_sweep(look: Inputs) -> Part:
     if look.job.sweep is None:
         return Part("sweep")
     elements = look.job.sweep.list_elements()
-    names = list_names(elements)
-    why, place = f"differs between elements ({FILE})", look.cite_job("sweep")
-    rows = [names, *(tuple(element.values()) for element in elements)]
-    table = "".join("\t".join(row) + "\n" for row in rows)
-    env = {name: Setting(f"${name}", why, place) for name in names}
-    return Part("sweep", env=env, files=(BundleFile(FILE, table.encode()),))
+    why, place = f"differs between elements ({TABLE})", look.cite_job("sweep")
+    env = {name: Setting(f"${name}", why, place) for name in list_names(elements)}
+    return Part("sweep", env=env, files=(BundleFile(TABLE, format_table(elements)),))

@@ -64,8 +64,10 @@ def make_record(
 ) -> RunRecord:
     """The record of a planned run, before anything is sent. ``digest`` names its bundle."""
     shape = plan.shape
+    array = plan.directives.get("array")
     optional = {
         "elements": shape.elements,
+        "array": array and array.value,
         "sweep": bool(plan.elements),
         "monitor": plan.monitor and plan.monitor.every,
     }

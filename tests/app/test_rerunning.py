@@ -13,7 +13,6 @@ from jobgen.app.rerunning import describe_differences, find_job
 from jobgen.app.submit import submit
 from jobgen.app.world import World
 from jobgen.errors import Missing, Usage
-from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.record import JobId, JobState, Login, RunRecord, Site
 
 SITE = Site("here", "slurm", Login("local"), "/runs")
@@ -22,13 +21,12 @@ SITE = Site("here", "slurm", Login("local"), "/runs")
 def end_array(world: World, file: Path, **shape: object) -> RunRecord:
     """An array of which two elements did not succeed."""
     record = RunRecord("t" * 26, "scan", "scan", SITE, "0", 1.0, "/runs/scan", JobId(7))
-    kept = {"elements": 4, "file": str(file), "sets": ["time=2h"], **shape}
+    kept = {"elements": 4, "array": "0-3%2", "file": str(file), "sets": ["time=2h"], **shape}
     states = {"FAILED": "1", "TIMEOUT": "3"}
     ended = {"state": JobState.FAILED, "ended": True, "settled": True}
     fields = {name: value for name, value in ended.items() if name in RunRecord._fields}
     record = record._replace(shape=kept, submission={"unsuccessful": states}, **fields)
-    script = b"#!/bin/bash\n#SBATCH --array=0-3%2              # job.yaml:5\n"
-    return world.ledger.begin(record, Bundle((BundleFile("job.sbatch", script),)))
+    return world.ledger.begin(record)
 
 
 def test_a_run_has_its_job_file_cluster_and_sets(world: World, job: Callable[..., Path]) -> None:

@@ -157,8 +157,10 @@ def test_some_elements_are_cancelled_and_shown_and_the_others_go_on(
         "1",
         "3",
     }
-    refused = cluster.client.jobgen("cancel", f"{run.id}[x]")
-    assert refused.returncode == 2
+    for wrong in ("x", "7"):
+        refused = cluster.client.jobgen("cancel", f"{run.id}[{wrong}]")
+        assert refused.returncode == 2
+    assert "has no element 7" in refused.stderr
 
 
 SWEPT = """\
