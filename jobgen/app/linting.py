@@ -130,7 +130,7 @@ def _check_files(world: World, path: Path, text: str, sets: Sequence[str]) -> It
     """Whether the program's files are there and mention what they should: the checks of ``submit``
     that need no cluster."""
     from jobgen.app.gathering import gather_files
-    from jobgen.app.prepare import judge
+    from jobgen.app.plan_problems import judge
     from jobgen.load import load_job
     from jobgen.resolve.run_files import check_scripts
 

@@ -79,7 +79,7 @@ def _sent(call: Call, made: PreparedJob, options: AllreduceOptions) -> RunRecord
     """The submitted run; or the exit code where nothing was to be sent."""
     from jobgen.app import submit as app
     from jobgen.app.benching import allreduce
-    from jobgen.app.prepare import refuse_failing
+    from jobgen.app.plan_problems import refuse_failing
     from jobgen.cli import submit_dialog
 
     refuse_failing(made)

@@ -37,7 +37,7 @@ def _examine_job(call: Call, job: Path, *, on_login: bool) -> Examination | Exit
     """The findings on a job's environment; or the exit code if there are none."""
     from jobgen.app.doctor import Examination, job_environment
     from jobgen.app.permissions import require_login
-    from jobgen.app.prepare import refuse_failing
+    from jobgen.app.plan_problems import refuse_failing
 
     check = job_environment.prepare_check(call.world, job, call.flags.cluster, call.flags.sets)
     refuse_failing(check.ready)

@@ -79,7 +79,7 @@ def prepare_preview(call: Call, job: Path, options: PlanOptions) -> Preview:
 
 def list_hidden_errors(preview: Preview, flags: Flags, options: PlanOptions) -> list[Diagnostic]:
     """The failed checks that no section on the screen shows."""
-    from jobgen.app.prepare import judge
+    from jobgen.app.plan_problems import judge
     from jobgen.resolve.planner_request import UNFIT
 
     if flags.json or not options.sections or "checks" in options.sections:
@@ -164,7 +164,7 @@ def _failing(found: Advised, ready: PreparedJob) -> Iterator[PlanCheck]:
 
 def choose_exit(said: PlannerAnswer, planned: Planned, options: PlanOptions) -> Exit:
     """The exit code: of failed checks, unless forced, and of differences with --exit-code."""
-    from jobgen.app.prepare import choose_error, judge
+    from jobgen.app.plan_problems import choose_error, judge
 
     kind = choose_error([judge(check) for check in said.failed])
     if kind is not None and not options.force:

@@ -51,7 +51,7 @@ def _prove(call: Call, added: Added, like: Path | None) -> Proof | None:
     """The result of the job, written into the profile if it is good; None after Ctrl-C."""
     from jobgen.app import jobs, proving, submit
     from jobgen.app.benching import allreduce
-    from jobgen.app.prepare import refuse_failing
+    from jobgen.app.plan_problems import refuse_failing
     from jobgen.cli.following import Detachable, show_state
     from jobgen.cli.submit_dialog import build_progress
 

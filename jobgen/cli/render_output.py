@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobgen.app import rendered_files as app
-from jobgen.app.prepare import judge
+from jobgen.app.plan_problems import judge
 from jobgen.cli.call import Call
 from jobgen.cli.screens import render as screens
 from jobgen.errors import Diagnostic, Exit

@@ -79,7 +79,7 @@ def _rehearsed(call: Call, made: tuple[PreparedJob, ...], wanted: ScalingRequest
 
 def _wanted(call: Call, made: tuple[PreparedJob, ...]) -> bool:
     """Whether to go on: every size passes its checks, and a costly series is asked about."""
-    from jobgen.app.prepare import refuse_failing
+    from jobgen.app.plan_problems import refuse_failing
 
     for one in made:
         refuse_failing(one)

@@ -88,7 +88,7 @@ class SubmitOptions(NamedTuple):
 def run(call: Call, ready: PreparedJob, job: Path, options: SubmitOptions) -> int:
     """Submit a job as its options say; gives the exit code."""
     from jobgen.app import submit as app
-    from jobgen.app.prepare import refuse_failing
+    from jobgen.app.plan_problems import refuse_failing
     from jobgen.cli import following
 
     refuse_failing(ready, force=options.force)

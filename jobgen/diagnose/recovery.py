@@ -8,7 +8,7 @@ times that the lines state.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from jobgen.diagnose.clues import Clue
 from jobgen.diagnose.endings import Ending
@@ -45,7 +45,8 @@ def has_gone_on(
     ):
         marks[path] = max(marks.get(path, -1), order)
     times = _list_times(streams, marks)
-    done = _find_done(streams)
+    written = _read_files(streams)
+    done = _find_done(written)
     reported = {end.path for end in endings}
     raised = {each.path for each in errors if each.raised}
 
@@ -56,12 +57,12 @@ def has_gone_on(
         return path not in raised or times.get(path, done) < done
 
     return bool(marks) and all(
-        _goes_on(streams, path, order) or was_done_later(path) for path, order in marks.items()
+        _goes_on(written[path], order) or was_done_later(path) for path, order in marks.items()
     )
 
 
-def _goes_on(streams: Sequence[ProcessLog], path: str, order: int) -> bool:
-    after = [line for line in _read_file(streams, path) if line.order > order]
+def _goes_on(lines: Sequence[LogLine], order: int) -> bool:
+    after = [line for line in lines if line.order > order]
     steps = sum(_STEP.search(line.text) is not None for line in after)
     return steps >= _STEPS or any(_is_end(line.text) for line in after)
 
@@ -80,18 +81,21 @@ def _list_times(streams: Sequence[ProcessLog], marks: dict[str, int]) -> dict[st
     }
 
 
-def _find_done(streams: Iterable[ProcessLog]) -> float | None:
+def _find_done(written: Mapping[str, Sequence[LogLine]]) -> float | None:
     """When the training wrote last that it is done; None if it did not."""
     times = [
         line.time
-        for stream in streams
-        for line in _read_file([stream], stream.path)
+        for lines in written.values()
+        for line in lines
         if line.time is not None and _is_end(line.text)
     ]
     return max(times, default=None)
 
 
-def _read_file(streams: Iterable[ProcessLog], path: str) -> list[LogLine]:
-    """The lines of a file that a training may have written."""
-    own = (stream for stream in streams if stream.path == path)
-    return [line for stream in own for line in stream.lines if not _OTHERS.search(line.text)]
+def _read_files(streams: Iterable[ProcessLog]) -> Mapping[str, Sequence[LogLine]]:
+    """The lines of each file that a training may have written."""
+    written: dict[str, list[LogLine]] = {}
+    for stream in streams:
+        own = (line for line in stream.lines if not _OTHERS.search(line.text))
+        written.setdefault(stream.path, []).extend(own)
+    return written

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from jobgen.app import jobs, logs
-from jobgen.app.prepare import prepare, refuse_failing
+from jobgen.app.plan_problems import refuse_failing
+from jobgen.app.prepare import prepare
 from jobgen.app.submit import rehearse_submit, submit
 from jobgen.app.world import World
 from jobgen.errors import CheckFailed, Invalid, JobgenError, Unreachable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobgen.app.prepare import choose_error
+from jobgen.app.plan_problems import choose_error
 from jobgen.cli import diagnostics
 from jobgen.cli.output import Ink
 from jobgen.errors import Diagnostic, Exit, Place

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from jobgen.app.prepare import judge
+from jobgen.app.plan_problems import judge
 from jobgen.cli.call import Flags
 from jobgen.cli.diagnostics import PLAIN
 from jobgen.cli.layout import clip, fold, format_size, write_hours
 from jobgen.cli.output import TIMES, Ink, defuse
 from jobgen.cli.params import SECTIONS
+from jobgen.cli.screens.sweep_rows import list_elements
 from jobgen.errors import Diagnostic
-from jobgen.model.array import read_indexes
-from jobgen.model.sweep import name_element
 from jobgen.model.units import Walltime
 from jobgen.named_tuple import NamedTuple
 from jobgen.shell import join
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
 
 HEIGHT = 25
 """Lines of the screen, next command included."""
-ELEMENTS = 4
-"""Elements of a sweep that are listed without ``-v``."""
 _LEAST = 3
 """Lines that warnings get at least, whatever else there is."""
 _LABEL = 10
@@ -102,24 +99,9 @@ def draw_head(preview: Preview, ink: Ink) -> list[str]:
     launch = _describe_launch(plan, count_cpus(preview.planned.ready))
     launch += ", one per simulated GPU" if _simulates_gpus(preview) else ""
     rows = draw_row("Cost", cost, ink) if cost else []
-    swept = _draw_elements(
-        plan, ink, len(plan.elements) if preview.call.flags.verbose else ELEMENTS
-    )
+    elements = list_elements(plan, every=bool(preview.call.flags.verbose))
+    swept = _label("Sweep", [clip(text, ink.width - _LABEL) for text in elements], ink)
     return [*draw_headline(plan, ink), *rows, *draw_row("Launch", launch, ink), *swept]
-
-
-def _draw_elements(plan: Plan, ink: Ink, most: int) -> list[str]:
-    """A line for each element of a sweep: its index, and its values."""
-    if not plan.elements:
-        return []
-    indexes = read_indexes(plan.directives["array"].value.partition("%")[0])
-    shown = indexes if len(indexes) == most + 1 else indexes[:most]
-    texts = [f"{i}  {defuse(name_element(plan.elements[i]))}" for i in shown]
-    hidden = len(indexes) - len(shown)
-    texts += [f"{hidden:,} more (-v)"] if hidden else []
-    rows = [clip(text, ink.width - _LABEL) for text in texts]
-    label = f"{ink('strong', 'Sweep')}{' ' * (_LABEL - len('Sweep'))}"
-    return [f"{' ' * _LABEL if i else label}{row}" for i, row in enumerate(rows)]
 
 
 def _simulates_gpus(preview: Preview) -> bool:
@@ -182,9 +164,12 @@ def format_cpus(cpus: NodeCpus) -> str:
 def draw_row(label: str, text: str, ink: Ink) -> list[str]:
     """A label and its text, in at most two lines."""
     room = ink.width - _LABEL
-    first, *more = (clip(line, room) for line in fold(text, room).split("\n")[:2])
-    head = f"{ink('strong', label)}{' ' * (_LABEL - len(label))}"
-    return [f"{head}{first}", *(f"{' ' * _LABEL}{line}" for line in more)]
+    return _label(label, [clip(line, room) for line in fold(text, room).split("\n")[:2]], ink)
+
+
+def _label(label: str, lines: Sequence[str], ink: Ink) -> list[str]:
+    head, blank = f"{ink('strong', label)}{' ' * (_LABEL - len(label))}", " " * _LABEL
+    return [f"{blank if i else head}{line}" for i, line in enumerate(lines)]
 
 
 def _draw_memory(preview: Preview, ink: Ink) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from jobgen.app.prepare import judge
+from jobgen.app.plan_problems import judge
 from jobgen.cli.layout import align, format_size, write_hours
 from jobgen.cli.output import Ink, defuse
 from jobgen.cli.screens import plan_sections

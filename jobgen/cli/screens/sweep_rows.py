@@ -1,0 +1,28 @@
+"""The elements of a sweep, a line each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jobgen.cli.output import defuse
+
+if TYPE_CHECKING:
+    from jobgen.model.plan import Plan
+
+FEW = 4
+"""Elements that are listed without ``-v``."""
+
+
+def list_elements(plan: Plan, *, every: bool) -> list[str]:
+    """``0  LR=1e-5,SEED=0`` for each element that runs; nothing without a sweep."""
+    if not plan.elements:
+        return []
+    from jobgen.model.array import read_indexes
+    from jobgen.model.sweep import name_element
+
+    indexes = read_indexes(plan.directives["array"].value.partition("%")[0])
+    # one line more is as long as the line that hides it
+    shown = indexes if every or len(indexes) == FEW + 1 else indexes[:FEW]
+    hidden = len(indexes) - len(shown)
+    texts = [f"{index}  {defuse(name_element(plan.elements[index]))}" for index in shown]
+    return [*texts, f"{hidden:,} more (-v)"] if hidden else texts
