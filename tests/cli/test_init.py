@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -17,6 +18,16 @@ DISTRIBUTED = "import torch.distributed\nif __name__ == '__main__':\n    print(1
 SINGLE = "import torch\nif __name__ == '__main__':\n    print(1)\n"
 
 
+@pytest.fixture
+def torchrun(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A torchrun on PATH, as in an environment with PyTorch."""
+    folder = tmp_path_factory.mktemp("bin")
+    (folder / "torchrun").write_text("#!/bin/sh\n")
+    (folder / "torchrun").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+@pytest.mark.usefixtures("torchrun")
 def test_y_takes_the_defaults_and_the_next_command_works(jobgen: Jobgen, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(DISTRIBUTED)
     said = jobgen("init", "-y")
