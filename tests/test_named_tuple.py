@@ -59,3 +59,35 @@ def test_no_module_that_jobgen_starts_with_uses_the_slower_one() -> None:
     slower = re.compile(r"^from typing import [^)\n]*?(?:\([^)]*)?\bNamedTuple\b", re.M)
     modules = [path for path in PACKAGE.rglob("*.py") if "payload" not in path.parts]
     assert [path for path in modules if slower.search(path.read_text())] == []
+
+
+@pytest.mark.parametrize("made", [0, 100])
+def test_a_wrong_call_is_refused_and_a_right_one_is_not(made: int) -> None:
+    class Point(NamedTuple):
+        x: int
+        y: int = 2
+        z: int = 3
+
+    class Named(Point):
+        """A subclass, made by the same constructor."""
+
+    for at in range(made):
+        assert Point(at) == (at, 2, 3)
+    assert Point(1, z=4) == (1, 2, 4)
+    assert Point(y=4, x=1) == Point(1, 4) == (1, 4, 3)
+    assert (type(Named(1)), Named(1)) == (Named, (1, 2, 3))
+    for values, named in [((), {}), ((1, 2, 3, 4), {}), ((1,), {"x": 1}), ((1,), {"w": 1})]:
+        with pytest.raises(TypeError):
+            Point(*values, **named)
+    with pytest.raises(ValueError, match="unexpected field names"):
+        Point(1)._replace(w=1)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="Expected 3 arguments, got 2"):
+        Point._make([1, 2])
+
+
+def test_a_field_without_a_default_cannot_follow_one_that_has_one() -> None:
+    with pytest.raises(TypeError, match="Bad: a field without a default follows"):
+
+        class Bad(NamedTuple):
+            x: int = 1
+            y: int  # type: ignore[misc]
