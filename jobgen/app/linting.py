@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobgen.app import clusters
 from jobgen.app.world import World
-from jobgen.errors import Diagnostic, Invalid, Place
+from jobgen.errors import Diagnostic, Invalid, Place, Severity
 from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _CLUSTER = re.compile(r"^cluster:[ \t]+([\w./-]+)[ \t]*(?:#.*)?$", re.MULTILINE)
+_VARIANTS = re.compile(r"^variants:", re.MULTILINE)
 _SAVE_THEMSELVES = frozenset({"hf-trainer", "lightning", "megatron", "torchtitan"})
 """Values of ``train.framework`` with which the program need not look for the stop file."""
 
@@ -79,15 +80,21 @@ def _examine(
     return LintedFile(label, "job", text, found.diagnostics, valid=found.ready is not None)
 
 
-def _excuse_secrets(linted: LintedFile) -> LintedFile:
-    """Secrets that are not set as warnings: files are also checked where nobody may submit."""
+def _excuse(linted: LintedFile, others: Sequence[Diagnostic]) -> LintedFile:
+    """What only a person who submits can give, as warnings and notes: files are also checked where
+    nobody may submit. ``others`` are problems of the file that may be known already."""
+    from jobgen.load.substitution import UNGIVEN
     from jobgen.resolve.checks import UNSET
 
-    problems = (
-        problem._replace(severity="warning") if problem.code == UNSET else problem
+    lighter: Mapping[str, Severity] = {UNSET: "warning", UNGIVEN: "note"}
+    problems = [
+        problem._replace(severity=lighter.get(problem.code, problem.severity))
         for problem in linted.problems
-    )
-    return linted._replace(problems=tuple(problems))
+    ]
+    known = {(problem.code, problem.place) for problem in problems}
+    more = [each for each in others if (each.code, each.place) not in known]
+    valid = not any(problem.severity == "error" for problem in (*problems, *more))
+    return linted._replace(problems=(*problems, *more), valid=linted.valid or valid)
 
 
 def _named(world: World, name: str) -> ClusterProfile:
@@ -117,7 +124,9 @@ def _lint(
     if where is None and (named := _CLUSTER.search(text)) and _is_job(path, text):
         unknown = _check_named(world, path, text, named)
         if not unknown:
-            return _excuse_secrets(_examine(world, path, text, None, sets))
+            # a plan is that of one variant; what is wrong with the others stands in the file, too
+            others = check(text, label, sets=sets).problems if _VARIANTS.search(text) else ()
+            return _excuse(_examine(world, path, text, None, sets), others)
     checked = check(text, label, parent=_parent(world, path, text), cluster=where, sets=sets)
     problems = (*checked.problems, *unknown)
     if checked.kind == "job" and checked.valid:
@@ -131,10 +140,12 @@ def _check_files(world: World, path: Path, text: str, sets: Sequence[str]) -> It
     that need no cluster."""
     from jobgen.app.gathering import gather_files
     from jobgen.app.plan_problems import judge
-    from jobgen.load import load_job
+    from jobgen.load import read_job
     from jobgen.resolve.run_files import check_scripts
 
-    spec = load_job(text, world.format_path(path), sets=sets)
+    spec = read_job(text, world.format_path(path), sets=sets, complete=False).loaded
+    if spec is None:
+        return
     facts = gather_files(world, spec, path.resolve().parent)
     missing = (one for one in check_scripts(spec, facts.workdir_files) if one.status != "ok")
     mentions = (*_check_readers(spec, facts), *_check_stop_file(spec, facts))

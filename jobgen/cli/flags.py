@@ -69,6 +69,22 @@ TRUST = _permission(
     multiple=True,
     help="Allow connecting to this login of a profile that comes with the project",
 )
+
+
+def _choose_variant(ctx: click.Context, _: click.Parameter, name: str | None) -> None:
+    """Remember the variant as ``--set`` would."""
+    call = ctx.find_object(Call)
+    if call is not None and name is not None:
+        call.flags.sets += (f"variant={name}",)
+
+
+VARIANT = click.option(
+    "--variant",
+    metavar="NAME",
+    callback=_choose_variant,
+    expose_value=False,
+    help="Use these settings of variants: in job.yaml",
+)
 OUTSIDE = _permission(
     "--allow-outside", is_flag=True, help="Read secrets from files outside the job's folder"
 )

@@ -17,6 +17,7 @@ from jobgen.load import (
     sbatch_options,
     substitution,
     sweep_rules,
+    variants,
 )
 from jobgen.load.extends import extend_tree
 from jobgen.load.tree import Tree, refuse_useless
@@ -63,13 +64,19 @@ class Read(NamedTuple, Generic[F]):
 
 
 def read_job(
-    text: str, label: str, *, sets: Sequence[str] = (), cluster: ClusterProfile | None = None
+    text: str,
+    label: str,
+    *,
+    sets: Sequence[str] = (),
+    cluster: ClusterProfile | None = None,
+    complete: bool = True,
 ) -> Read[JobSpec]:
     """The job of a job.yaml with all its problems. Never raises Invalid.
 
-    ``cluster`` is the cluster of the job, if it is known.
+    ``cluster`` is the cluster of the job, if it is known. A job that is not ``complete`` may lack
+    the values of its required variables.
     """
-    tree, spec = _job(scan(text, label), sets, cluster)
+    tree, spec = _job(scan(text, label), sets, cluster, complete=complete)
     read = _read(tree, spec)
     if spec is not None or not tree.data:
         return read
@@ -128,9 +135,21 @@ def check(
         return CheckedFile("script", tuple(said), valid=True)
     source = scan(text, label)
     which = _kind(source, text)
-    tree, value = _job(source, sets, cluster) if which == "job" else _cluster(source, parent)
-    problems = _sorted([*tree.problems, *tree.notes])
-    return CheckedFile(which, tuple(problems), valid=value is not None and not tree.problems)
+    if which == "job":
+        trees = [
+            _job(source, each, cluster, complete=False)[0] for each in _list_sets(source, sets)
+        ]
+    else:
+        trees = [_cluster(source, parent)[0]]
+    problems = _sorted([problem for tree in trees for problem in (*tree.problems, *tree.notes)])
+    return CheckedFile(which, tuple(problems), valid=not any(tree.problems for tree in trees))
+
+
+def _list_sets(source: Source, sets: Sequence[str]) -> list[Sequence[str]]:
+    """What ``--set`` says for the job as it is, and for each of its variants if none is chosen."""
+    if any(word.startswith("variant=") for word in sets):
+        return [sets]
+    return [sets, *((*sets, f"variant={name}") for name in variants.list_names(source.data))]
 
 
 def is_script(text: str, label: str) -> bool:
@@ -153,15 +172,20 @@ def build_schema(which: Kind) -> dict[str, Any]:
 
 
 def _job(
-    source: Source, sets: Sequence[str], cluster: ClusterProfile | None = None
+    source: Source,
+    sets: Sequence[str],
+    cluster: ClusterProfile | None = None,
+    *,
+    complete: bool = True,
 ) -> tuple[Tree, JobSpec | None]:
     tree = Tree(source)
     if not tree.data:
         return tree, None
     refuse_useless(tree, _MAY_BE_EMPTY)
+    used = variants.apply(tree, sets)
     substitution.carry_out(tree, sets)
     env_rules.check(tree)
-    used = substitution.settle(tree)
+    used |= substitution.settle(tree, complete=complete)
     sbatch_options.settle(tree, ("slurm",))
     spec = _formed(tree, JobSpec)
     job_rules.check(tree)

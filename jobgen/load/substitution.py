@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
 from jobgen.errors import Place
 from jobgen.load.sweep_rules import find_variables
 from jobgen.load.tree import Path, Tree, change, format_scalar, join_path
+from jobgen.load.variants import SHORT
 from jobgen.model.fields import suggest
-from jobgen.model.job import JobSpec
+from jobgen.model.job import JobSpec, is_required
 from jobgen.model.units import clip
 from jobgen.shell.script_variables import find_assignments
 from jobgen.source import LIMIT, resolve_scalar, scan
@@ -33,7 +34,8 @@ _SHELLS = (
     r"|RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|MASTER_ADDR|MASTER_PORT|CONDA_PREFIX|VIRTUAL_ENV"
     r"|(SLURM|SLURMD|SBATCH|SRUN|JOBGEN|CUDA|NCCL|NVIDIA|OMP|PMI|PMIX|MODULE|LMOD)_\w+)"
 )
-_SHORT = {"launcher": "type", "workdir": "path", "container": "image"}
+UNGIVEN = "J167"
+"""The code of a required variable without a value."""
 _SHELL_FIELDS = {"run", "setup"}
 
 
@@ -43,9 +45,16 @@ def carry_out(tree: Tree, sets: Sequence[str]) -> None:
         _set(tree, word)
 
 
-def settle(tree: Tree) -> frozenset[str]:
-    """Put in the variables; gives the names that were used."""
+def settle(tree: Tree, *, complete: bool = True) -> frozenset[str]:
+    """Put in the variables; gives the names that were used.
+
+    A ``complete`` job has values for the variables that are required; else they stay unknown.
+    """
     scope = Scope(tree)
+    for name, purpose in scope.required.items():
+        del tree.data["vars"][name]
+        say = tree.say if complete else partial(tree.note, severity="note")
+        say(UNGIVEN, f"{name} is not set: {purpose}", ("vars", name), f"add --set {name}=VALUE")
     for name, value in scope.declared.items():
         if "${" in format_scalar(value):
             message = f"vars.{name} must not refer to other variables"
@@ -71,8 +80,16 @@ class Scope:
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
+        variables = tree.get_table("vars")
+        self.required: Mapping[str, str] = {
+            name: format_scalar(value["required"])
+            for name, value in variables.items()
+            if isinstance(value, dict) and is_required(value)
+        }
+        """Variables without a value → what the file says of them."""
         self.declared: Mapping[str, Any] = {
-            n: v for n, v in tree.get_table("vars").items() if not isinstance(v, (dict, list))
+            **{n: v for n, v in variables.items() if not isinstance(v, (dict, list))},
+            **dict.fromkeys(self.required, "VALUE"),
         }
         self.used: set[str] = set()
         self.swept = frozenset(find_variables(tree))
@@ -80,6 +97,7 @@ class Scope:
     def put(self, path: Path, value: str) -> Any:
         """The value with its variables put in; what cannot be is said in the tree."""
         shell = path[0] in _SHELL_FIELDS
+        self._leave_open(path, value)
         whole = re.fullmatch(r"\$\{(" + _NAME + r")\}", value)
         if whole and whole.group(1) in self.declared:
             self.used.add(whole.group(1))
@@ -109,6 +127,12 @@ class Scope:
             message = f"{join_path(path)} exceeds 1 MiB after substitution"
             self.tree.say("J111", message, path, "put the data into a file in the workdir")
         return text
+
+    def _leave_open(self, path: Path, value: str) -> None:
+        """Let no rule judge a value that is not known yet; a shell's text can be read all the
+        same."""
+        if path[0] not in _SHELL_FIELDS and any(f"${{{n}}}" in value for n in self.required):
+            self.tree.spoiled.add(path)
 
     @cached_property
     def theirs(self) -> frozenset[str]:
@@ -226,7 +250,7 @@ def _put(tree: Tree, path: Path, value: Any, place: Place) -> None:
         if isinstance(here, list) and isinstance(step, int) and step < len(here):
             inner = here[step]
         if not isinstance(inner, (dict, list)):
-            short = _SHORT.get(str(step))
+            short = SHORT.get(str(step))
             inner = {} if inner is None or short in {None, below} else {short: inner}
             if not isinstance(here, dict):
                 break

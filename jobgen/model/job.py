@@ -27,6 +27,7 @@ from jobgen.model.fields import (
     WORDS,
     check_choice,
     check_integer,
+    check_text,
     describe_value,
     split_extra,
 )
@@ -116,6 +117,38 @@ def check_array(value: object) -> str:
 
 
 _ARRAY = Check(check_array, {"type": ["string", "integer"]})
+
+
+def is_required(value: Mapping[str, Any]) -> bool:
+    """Whether this says that a variable has no default: ``{required: what it is}``."""
+    return list(value) == ["required"] and isinstance(value["required"], str)
+
+
+def check_variable(value: object) -> str:
+    """The value of a variable."""
+    if isinstance(value, Mapping):
+        message = f"expected a value, got {describe_value(value)}"
+        raise refuse("J120", message, "a variable without a default is {required: 'what it is'}")
+    return check_text(value)
+
+
+_REQUIRED = {
+    "type": "object",
+    "properties": {"required": {"type": "string"}},
+    "required": ["required"],
+    "additionalProperties": False,
+}
+_VARIABLE = Check(check_variable, {"anyOf": [TEXT.schema, _REQUIRED]})
+
+
+def check_variant(value: object) -> Mapping[str, Any]:
+    """A variant that was not chosen; its values are read when it is."""
+    if not isinstance(value, Mapping):
+        raise refuse("J120", f"expected a mapping, got {describe_value(value)}")
+    return value
+
+
+_VARIANT = Check(check_variant, {"type": "object"})
 
 
 class JobSpec(Form):
@@ -240,10 +273,28 @@ class JobSpec(Form):
         example="[HF_TOKEN]",
     )
     vars: Mapping[str, str] = key(
-        check_table(ENV_NAME, TEXT),
+        check_table(ENV_NAME, _VARIABLE),
         default={},
-        doc="Variables for ${NAME} in this file; override them with --set.",
-        example="{LR: 1e-4}",
+        doc=(
+            "Variables for ${NAME} in this file; override them with --set. "
+            "{required: 'what it is'} is one without a default: --set must give its value."
+        ),
+        example="{LR: 1e-4, DATA: {required: folder of the tokens}}",
+    )
+    variant: str | None = key(
+        NAME,
+        default=None,
+        doc="The variant to use without --variant.",
+        example="h100",
+    )
+    variants: Mapping[str, Mapping[str, Any]] = key(
+        check_table(NAME, _VARIANT),
+        default={},
+        doc=(
+            "Settings that are chosen together by --variant NAME: each replaces the job's own; "
+            "lists are replaced whole."
+        ),
+        example="{gb200: {nodes: 4, vars: {DEPTH: 48}}}",
     )
     outputs: tuple[str, ...] = key(
         check_list(RELATIVE),

@@ -8,6 +8,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
+from jobgen.cli.flags import VARIANT
 from jobgen.cli.params import FILE, choose_files
 
 
@@ -19,6 +20,7 @@ from jobgen.cli.params import FILE, choose_files
     "jobgen lint clusters/*.yaml --format github",
 )
 @click.argument("files", metavar="[FILE]...", nargs=-1, type=FILE, callback=choose_files)
+@VARIANT
 @click.option(
     "--format",
     "form",

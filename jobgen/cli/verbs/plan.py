@@ -9,6 +9,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
+from jobgen.cli.flags import VARIANT
 from jobgen.cli.params import COUNTS, FILE, JOB, SECTIONS
 
 
@@ -22,6 +23,7 @@ from jobgen.cli.params import COUNTS, FILE, JOB, SECTIONS
     "jobgen plan job.yaml -c a100x16 --json",
 )
 @JOB
+@VARIANT
 @click.option(
     "--section",
     multiple=True,

@@ -8,6 +8,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
+from jobgen.cli.flags import VARIANT
 from jobgen.cli.params import FILE, JOB
 
 
@@ -19,6 +20,7 @@ from jobgen.cli.params import FILE, JOB
     "jobgen render -c a100x16 --standalone -o scripts/",
 )
 @JOB
+@VARIANT
 @click.option("-o", "--output", metavar="DIR", type=FILE, help="Write all files to this folder")
 @click.option(
     "--file",

@@ -8,7 +8,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.flags import OUTSIDE, TRUST
+from jobgen.cli.flags import OUTSIDE, TRUST, VARIANT
 from jobgen.cli.params import JOB
 
 
@@ -23,6 +23,7 @@ from jobgen.cli.params import JOB
 @click.option("-f", "--follow", is_flag=True, help="Follow the logs; exit with the job's status")
 @click.option("-w", "--wait", is_flag=True, help="Wait for the end; exit with the job's status")
 @click.option("--force", is_flag=True, help="Submit even if a check of the plan fails")
+@VARIANT
 @TRUST
 @OUTSIDE
 def command(call: Call, job: Path, dry_run: bool, follow: bool, wait: bool, force: bool) -> int:
