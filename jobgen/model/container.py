@@ -10,7 +10,9 @@ from jobgen.model.form import Check, Form, check_list, key, refuse
 from jobgen.model.units import clip
 
 RUNTIMES = ("pyxis", "apptainer", "docker")
-_MOUNT = r"(/|\$[A-Za-z_])[^:,]*:/[^:,]*(:(ro|rw))?"
+_MOUNT = r"(/|\$[A-Za-z_])[^:,]*:(/|\$[A-Za-z_])[^:,]*(:(ro|rw))?"
+_STARTS = ((r"\.(?=[:/]|$)", "$JOBGEN_WORK_DIR"), (r"~(?=[:/]|$)", "$HOME"))
+"""What a path may begin with → how a script on the cluster writes it."""
 
 
 def check_image(value: object) -> str:
@@ -23,13 +25,19 @@ def check_image(value: object) -> str:
 
 
 def check_mount(value: object) -> str:
-    """``src:dst`` or ``src:dst:ro``; a path alone is both source and target."""
+    """``src:dst`` or ``src:dst:ro``; a path alone is both source and target.
+
+    A source may begin with ``.``, the workdir on the cluster, or with ``~``.
+    """
     word = check_shell_text(check_line(value))
+    for start, written in _STARTS:
+        if match := re.match(start, word):
+            word = written + word[match.end() :]
     if ":" not in word:
         word = f"{word}:{word}"
     if not re.fullmatch(_MOUNT, word) or any(".." in p.split("/") for p in word.split(":")):
         message = f"'{clip(word)}' is not SOURCE:TARGET[:ro] with absolute paths"
-        raise refuse("J137", message, "for example /scratch:/scratch or /data:/data:ro")
+        raise refuse("J137", message, "for example $SCRATCH, /data:/data:ro or ./conf:/conf")
     return word
 
 
@@ -55,7 +63,10 @@ class Container(Form):
     mounts: tuple[str, ...] = key(
         check_list(Check(check_mount, {"type": "string"})),
         default=(),
-        doc="Paths of the node to mount in the container: source:target or source:target:ro.",
+        doc=(
+            "Paths of the node to mount in the container: source:target or source:target:ro. "
+            "A source may be . (the workdir) or ./FOLDER, and $NAME is expanded on the cluster."
+        ),
     )
     args: tuple[str, ...] = key(
         check_list(LINE), default=(), doc="Extra arguments for the runtime, passed unchanged."

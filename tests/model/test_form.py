@@ -36,6 +36,31 @@ def test_what_can_be_written_in_two_ways_has_one_form() -> None:
     assert job(mem="0").mem == Memory(None)
     assert job(outputs="a/**").outputs == ("a/**",)
     assert job(container={"image": "a", "mounts": ["/d"]}).container.mounts == ("/d:/d",)
+
+
+@pytest.mark.parametrize(
+    ("written", "mount"),
+    [
+        (".:/workspace", "$JOBGEN_WORK_DIR:/workspace"),
+        (".", "$JOBGEN_WORK_DIR:$JOBGEN_WORK_DIR"),
+        ("./conf:/conf:ro", "$JOBGEN_WORK_DIR/conf:/conf:ro"),
+        ("$SCRATCH", "$SCRATCH:$SCRATCH"),
+        ("$SCRATCH/a:$SCRATCH/b", "$SCRATCH/a:$SCRATCH/b"),
+        ("~/data:/data", "$HOME/data:/data"),
+    ],
+)
+def test_a_mount_may_begin_with_the_workdir_a_variable_or_the_home(
+    written: str, mount: str
+) -> None:
+    assert job(container={"image": "a", "mounts": [written]}).container.mounts == (mount,)
+
+
+@pytest.mark.parametrize(
+    "written", ["data:/data", "../x:/x", "./../x:/x", "/d:data", ".x:/x", "~a:/a"]
+)
+def test_a_mount_has_no_other_relative_paths(written: str) -> None:
+    with pytest.raises(Refusal):
+        job(container={"image": "a", "mounts": [written]})
     spec = job(secrets=["A"]).secrets + job(secrets={"B": {"file": "b.txt"}, "C": None}).secrets
     assert spec == (
         SecretRef("A", "env", "A"),

@@ -226,7 +226,9 @@ def test_variables_that_are_not_set_are_told_before_anything_runs(tmp_path: Path
 
 def test_apptainer_and_docker_run_the_same_node_script_inside(tmp_path: Path) -> None:
     for runtime in ("apptainer", "docker"):
-        container = f"{{image: img.sif, runtime: {runtime}, mounts: ['/data:/d:ro', '/a b:/c']}}"
+        container = (
+            f"{{image: img.sif, runtime: {runtime}, mounts: ['/data:/d:ro', '/a b:/c', '.:/w']}}"
+        )
         network = "network: {fabric: ethernet, socket_ifname: eth0}\n"
         cluster = CPUS.replace("network: {fabric: ethernet}\n", network)
         job = Job.make(
@@ -244,6 +246,7 @@ def test_apptainer_and_docker_run_the_same_node_script_inside(tmp_path: Path) ->
         mount = "--bind=" if runtime == "apptainer" else "--volume="
         assert f"{mount}/data:/d:ro" in words
         assert f"{mount}/a b:/c" in words
+        assert f"{mount}{environment(job, 1)['JOBGEN_WORK_DIR']}:/w" in words
         assert any(w.startswith(f"{mount}{job.folder}") for w in words)
         assert environment(job, 1)["A"] == "1 2"
         if runtime == "docker":
