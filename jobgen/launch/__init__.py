@@ -7,6 +7,7 @@ with a function ``launch``, and a row there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -58,13 +59,22 @@ class Launch(NamedTuple):
 def launch(name: str, request: LaunchRequest) -> Launch:
     """How this launcher starts the ranks of such a job. Raises Invalid where it cannot."""
     made: Launch = import_module(f"{__name__}.{name}").launch(request)
-    return made
+    return made._replace(srun=(*made.srun, *expand_args(request.launcher.srun_args)))
 
 
-def require_program(program: str) -> str:
-    """Bash that stops with a clear word where the setup did not bring this program."""
+def name_program(request: LaunchRequest, program: str) -> tuple[Word, ...]:
+    """The words that stand for a launcher's name: ``launcher.command``, else the name."""
+    return expand_args(request.launcher.command) or (program,)
+
+
+def require_program(program: str, request: LaunchRequest | None = None) -> str:
+    """Bash that stops with a clear word where the setup did not bring this program, or the first
+    word of ``launcher.command`` in its place."""
+    own = request.launcher.command[:1] if request else ()
+    (word,) = expand_args(own) or (program,)
+    shown = re.sub(r'([\\"$`])', r"\\\1", own[0] if own else program)
     return (
-        f'command -v {quote(program)} >/dev/null || die 127 "{program} is not on PATH; '
+        f'command -v {quote(word)} >/dev/null || die 127 "{shown} is not on PATH; '
         "activate its environment in the job's setup key\""
     )
 

@@ -17,6 +17,7 @@ from jobgen.launch import (
     expand_args,
     export_ranks,
     join_lines,
+    name_program,
     require_program,
 )
 from jobgen.launch.torchrun import JOIN
@@ -52,7 +53,7 @@ def launch(request: LaunchRequest) -> Launch:
         # pdsh is its default for DeepSpeed, and would ssh from every node to every node
         kind = ("--deepspeed_multinode_launcher=standard",)
     command = join_lines(
-        ("exec", "accelerate", "launch", config, *kind),
+        ("exec", *_name_launch(request), config, *kind),
         (
             f"--num_machines={shape.nodes}",
             f"--num_processes={shape.world}",
@@ -67,10 +68,16 @@ def launch(request: LaunchRequest) -> Launch:
         ("--no_python", *RANK),
     )
     alone = [export_ranks("1", world="1", rank="0", index="0")] if shape.world == 1 else []
-    text = "\n".join([require_program("accelerate"), *alone, command])
+    text = "\n".join([require_program("accelerate", request), *alone, command])
     why = "one accelerate per node starts the node's ranks"
     step = Step("launch", "node", text, why=why, place=request.place)
     return Launch(step, part=Part("accelerate", files=files))
+
+
+def _name_launch(request: LaunchRequest) -> tuple[Word, ...]:
+    """``accelerate launch``; ``launcher.command`` may name the subcommand, or leave it to us."""
+    words = name_program(request, "accelerate")
+    return words if request.launcher.command[-1:] == ("launch",) else (*words, "launch")
 
 
 def name_deepspeed_file(config: bytes) -> str:

@@ -14,6 +14,7 @@ from jobgen.launch import (
     LaunchRequest,
     expand_args,
     join_lines,
+    name_program,
     require_program,
 )
 from jobgen.model.bundle import BundleFile
@@ -52,21 +53,27 @@ def _srun(request: LaunchRequest) -> str:
     # no GPU at all is something given, too: on a machine that has some, none may be seen
     visible = "export JOBGEN_VISIBLE_DEVICES=${CUDA_VISIBLE_DEVICES-unset}"
     command = join_lines(
-        ("exec", "deepspeed", _HOSTFILE, "--no_ssh", Raw('--node_rank="$SLURM_NODEID"')),
+        (
+            "exec",
+            *name_program(request, "deepspeed"),
+            _HOSTFILE,
+            "--no_ssh",
+            Raw('--node_rank="$SLURM_NODEID"'),
+        ),
         (*_MEET, *expand_args(request.launcher.args)),
         ("--no_python", "--no_local_rank", *RANK),
     )
-    return "\n".join([require_program("deepspeed"), visible, command])
+    return "\n".join([require_program("deepspeed", request), visible, command])
 
 
 def _pdsh(request: LaunchRequest) -> str:
     command = join_lines(
-        ("exec", "deepspeed", _HOSTFILE, "--launcher=pdsh"),
+        ("exec", *name_program(request, "deepspeed"), _HOSTFILE, "--launcher=pdsh"),
         (*_MEET, *expand_args(request.launcher.args)),
         ("--no_python", "--no_local_rank", *RANK),
     )
     env = f'# shellcheck source=/dev/null\nsource "{BUNDLE}/{_ENV}"'
-    return "\n".join([require_program("deepspeed"), require_program("pdsh"), env, command])
+    return "\n".join([require_program("deepspeed", request), require_program("pdsh"), env, command])
 
 
 def _part(request: LaunchRequest, *, pdsh: bool) -> Part:

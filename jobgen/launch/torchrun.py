@@ -7,7 +7,15 @@ else the FQDN, which need not resolve elsewhere). Option names exist since torch
 
 from __future__ import annotations
 
-from jobgen.launch import RANK, Launch, LaunchRequest, expand_args, join_lines, require_program
+from jobgen.launch import (
+    RANK,
+    Launch,
+    LaunchRequest,
+    expand_args,
+    join_lines,
+    name_program,
+    require_program,
+)
 from jobgen.model.plan import Part, Setting, Step
 from jobgen.shell import Raw, Word
 
@@ -55,7 +63,7 @@ def _c10d(request: LaunchRequest) -> str:
     command = join_lines(
         (
             *(() if elastic else ("exec",)),
-            "torchrun",
+            *name_program(request, "torchrun"),
             f"--nnodes={_nodes(request)}",
             _ranks(request),
         ),
@@ -63,13 +71,20 @@ def _c10d(request: LaunchRequest) -> str:
         (Raw(conf), Raw(f"--local-addr={request.address}")),
         *_finish(request),
     )
-    return "\n".join([require_program("torchrun"), command, *([_FINISHED] if elastic else [])])
+    return "\n".join(
+        [require_program("torchrun", request), command, *([_FINISHED] if elastic else [])]
+    )
 
 
 def _static(request: LaunchRequest) -> str:
     # node 0 hosts the store and ranks follow the order of the nodes
     command = join_lines(
-        ("exec", "torchrun", f"--nnodes={_nodes(request)}", _ranks(request)),
+        (
+            "exec",
+            *name_program(request, "torchrun"),
+            f"--nnodes={_nodes(request)}",
+            _ranks(request),
+        ),
         (
             Raw('--node-rank="$SLURM_NODEID"'),
             Raw('--master-addr="$MASTER_ADDR"'),
@@ -78,7 +93,7 @@ def _static(request: LaunchRequest) -> str:
         (f"--rdzv-conf=timeout={JOIN}", Raw(f"--local-addr={request.address}")),
         *_finish(request),
     )
-    return "\n".join([require_program("torchrun"), command])
+    return "\n".join([require_program("torchrun", request), command])
 
 
 def _finish(request: LaunchRequest) -> tuple[tuple[Word, ...], ...]:

@@ -11,11 +11,13 @@ from typing import Literal
 
 from jobgen.named_tuple import NamedTuple
 
+_AGENT = ("args", "command", "srun_args")
+
 
 class LauncherFacts(NamedTuple):
     """One launcher. The defaults are those of an agent that starts the ranks of its node."""
 
-    settings: Sequence[str] = ("args",)
+    settings: Sequence[str] = _AGENT
     """Keys of ``launcher:`` that it takes, without ``type``."""
     task: Literal["agent", "rank", "command"] = "agent"
     """What srun starts: an agent on each node, each rank, or the command once on each node."""
@@ -34,15 +36,17 @@ class LauncherFacts(NamedTuple):
 
 
 LAUNCHERS: Mapping[str, LauncherFacts] = {
-    "torchrun": LauncherFacts(("rdzv", "max_restarts", "args"), elastic=True, keeps_store=True),
-    "srun": LauncherFacts(task="rank", note="one task per rank"),
+    "torchrun": LauncherFacts(("rdzv", "max_restarts", *_AGENT), elastic=True, keeps_store=True),
+    "srun": LauncherFacts(("args",), task="rank", note="one task per rank"),
     "deepspeed": LauncherFacts(
-        ("args", "ssh", "config"), config_format="deepspeed", blocks=("deepspeed", "guard")
+        (*_AGENT, "ssh", "config"), config_format="deepspeed", blocks=("deepspeed", "guard")
     ),
     "accelerate": LauncherFacts(
-        ("args", "config"), keeps_store=True, config_format="accelerate", framework="accelerate"
+        (*_AGENT, "config"), keeps_store=True, config_format="accelerate", framework="accelerate"
     ),
-    "plain": LauncherFacts((), task="command", blocks=("plain",), note="the command, unchanged"),
+    "plain": LauncherFacts(
+        ("srun_args",), task="command", blocks=("plain",), note="the command, unchanged"
+    ),
 }
 """Launcher → its facts; its module is ``jobgen.launch.NAME``."""
 DEFAULT = "torchrun"

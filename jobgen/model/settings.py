@@ -157,6 +157,24 @@ class Workdir(Form):
     max_size: int = key(SIZE, default=500 * 1024**2, doc="Maximum upload size; default: 500MiB.")
 
 
+def check_command_words(value: object) -> tuple[str, ...]:
+    """The words of a command, as a list or as a shell reads them."""
+    if isinstance(value, str):
+        import shlex
+
+        try:
+            value = shlex.split(check_line(value))
+        except ValueError as error:
+            raise refuse("J120", f"cannot be split into words: {error}") from error
+    words = WORDS(value)
+    if not words or words[0].startswith("-"):
+        raise refuse("J120", "expected a command", "for example uv run torchrun")
+    return words
+
+
+COMMAND = Check(check_command_words, {"type": ["string", "array"], "items": {"type": "string"}})
+
+
 class Launcher(Form):
     """What starts the ranks."""
 
@@ -177,6 +195,21 @@ class Launcher(Form):
     )
     args: tuple[str, ...] = key(
         WORDS, default=(), doc="Extra arguments for the launcher, passed unchanged."
+    )
+    command: tuple[str, ...] = key(
+        COMMAND,
+        default=(),
+        doc=(
+            "Words to start the launcher with, in place of its name: uv run torchrun, or a path. "
+            "jobgen adds the options."
+        ),
+        example="uv run torchrun",
+    )
+    srun_args: tuple[str, ...] = key(
+        WORDS,
+        default=(),
+        doc="Extra options of the srun that starts the launcher on every node.",
+        example="[--auto-resume=1]",
     )
     ssh: Literal["none", "pdsh"] = key(
         check_choice("ssh", ("none", "pdsh")),

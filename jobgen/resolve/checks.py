@@ -34,7 +34,8 @@ def note_path(look: Inputs, launcher: str) -> list[Diagnostic]:
     does not inherit the environment of the shell that submits it."""
     if look.local or get_facts(launcher).task != "agent" or _brings_launcher(look):
         return []
-    message = f"setup is not set: {launcher} must be on PATH on the nodes of {look.cluster.name}"
+    program = next(iter(look.job.launcher.command), launcher)
+    message = f"setup is not set: {program} must be on PATH on the nodes of {look.cluster.name}"
     hint = "activate an environment in `setup`, or set `container`"
     return [Diagnostic("J259", message, None, hint, severity="note")]
 
@@ -48,7 +49,8 @@ def _brings_launcher(look: Inputs) -> bool:
 
 def _start(look: Inputs, launcher: str) -> list[PlanCheck]:
     """Whether a job on this machine finds its launcher, where nothing of its own may bring it."""
-    if _brings_launcher(look) or launcher not in look.facts.missing_launchers:
+    brought = _brings_launcher(look) or look.job.launcher.command
+    if brought or launcher not in look.facts.missing_launchers:
         return []
     message = f"{launcher} is not on PATH here, and the job has no setup"
     hint = "activate an environment that has it, or add setup: to the job"

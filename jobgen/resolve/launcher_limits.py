@@ -39,6 +39,10 @@ def check_launcher(look: Inputs, launcher: str, size: Shape) -> Iterator[Diagnos
 
 
 def _check_pdsh(look: Inputs, launcher: str) -> Iterator[Diagnostic]:
+    if look.job.launcher.srun_args:
+        message = "launcher.srun_args has no effect with ssh: pdsh, which starts no srun"
+        hint = "remove one of the two"
+        yield look.diagnose_job("J215", message, "launcher", "srun_args", hint=hint)
     if look.local:
         message = (
             "launcher.ssh: pdsh needs ssh between nodes, which the local cluster does not have"
@@ -47,5 +51,5 @@ def _check_pdsh(look: Inputs, launcher: str) -> Iterator[Diagnostic]:
         yield look.diagnose_job("J215", message, "launcher", "ssh", hint=hint)
     for name in (name for name, value in look.job.env.items() if "\n" in value):
         message = f"{name} contains a line break; {launcher} with pdsh needs one line per variable"
-        hint = "remove ssh: pdsh, or export {name} under setup:"
+        hint = f"remove ssh: pdsh, or export {name} under setup:"
         yield look.diagnose_job("J215", message, "env", name, hint=hint)

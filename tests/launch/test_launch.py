@@ -9,6 +9,7 @@ from functools import cache
 import pytest
 
 from jobgen import payload
+from jobgen.errors import Invalid
 from jobgen.model.launchers import ALIASES, DEFAULT, LAUNCHERS, SINGLE
 from jobgen.model.plan import Plan
 from jobgen.model.settings import Launcher
@@ -204,3 +205,64 @@ def test_every_flag_is_one_that_the_launcher_knows(launcher: str) -> None:
     known = known_flags(path, *rest)
     assert used
     assert used <= known
+
+
+@pytest.mark.parametrize(
+    ("launcher", "command"),
+    [
+        ("{type: torchrun, command: uv run torchrun}", "exec uv run torchrun --nnodes=2 "),
+        (
+            "{type: torchrun, rdzv: static, command: [$VENV/bin/torchrun]}",
+            'exec "${VENV}/bin/torchrun" --nnodes=2 ',
+        ),
+        ("{type: deepspeed, command: uv run deepspeed}", "exec uv run deepspeed --hostfile="),
+        ("{type: accelerate, command: uv run accelerate}", "exec uv run accelerate launch "),
+        ("{type: accelerate, command: a/accelerate launch}", "exec a/accelerate launch --config"),
+        (
+            "{type: torchrun, command: python -m torch.distributed.run}",
+            "exec python -m torch.distributed.run --nnodes=2",
+        ),
+    ],
+)
+def test_command_stands_in_place_of_the_launchers_name(launcher: str, command: str) -> None:
+    text = node(plan(job(launcher=launcher)))
+    assert command in text
+
+
+@pytest.mark.parametrize("word", ["no such", 'a"b', "$NOT_HERE/`x`", "uv"])
+def test_the_first_word_of_a_command_is_looked_for(word: str) -> None:
+    launcher = f"{{type: torchrun, command: ['{word}', torchrun]}}"
+    first = node(plan(job(launcher=launcher))).split("\n")[0]
+    script = f'die() {{ echo "$2"; exit "$1"; }}\nNOT_HERE=/nowhere\n{first}'
+    done = subprocess.run(
+        ["/bin/bash", "-c", script], capture_output=True, text=True, env={"PATH": "/nowhere"}
+    )
+    assert (done.returncode, done.stderr) == (127, "")
+    assert done.stdout.startswith(f"{word} is not on PATH")
+
+
+@pytest.mark.parametrize("name", [name for name in LAUNCHERS if name != "srun"])
+def test_srun_takes_the_words_that_are_meant_for_it(name: str) -> None:
+    text = batch(plan(job(launcher=f"{{type: {name}, srun_args: [--auto-resume=1, --x=$Y]}}")))
+    srun = text[text.index("srun --nodes") :].partition("node.sh")[0]
+    assert "--auto-resume=1" in srun
+    assert '"--x=${Y}"' in srun
+
+
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        "{type: deepspeed, ssh: pdsh, srun_args: [--x]}",
+        "{type: plain, command: uv run torchrun}",
+        "{type: srun, srun_args: [--x]}",
+    ],
+)
+def test_a_word_that_nothing_would_read_is_refused(launcher: str) -> None:
+    with pytest.raises(Invalid):
+        plan(job(launcher=launcher))
+
+
+def test_a_line_break_over_ssh_names_its_variable() -> None:
+    with pytest.raises(Invalid, match="A contains a line break") as error:
+        plan(job(launcher="{type: deepspeed, ssh: pdsh}", env='{A: "1\\n2"}'))
+    assert "export A under setup:" in error.value.problems[0].hint
