@@ -132,13 +132,15 @@ def check_variable(value: object) -> str:
     return check_text(value)
 
 
-_REQUIRED = {
-    "type": "object",
-    "properties": {"required": {"type": "string"}},
-    "required": ["required"],
-    "additionalProperties": False,
-}
-_VARIABLE = Check(check_variable, {"anyOf": [TEXT.schema, _REQUIRED]})
+_VARIABLE = Check(
+    check_variable,
+    {
+        "type": [*TEXT.schema["type"], "object"],
+        "properties": {"required": {"type": "string"}},
+        "required": ["required"],
+        "additionalProperties": False,
+    },
+)
 
 
 def check_variant(value: object) -> Mapping[str, Any]:
