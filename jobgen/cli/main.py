@@ -30,6 +30,7 @@ VERBS = {
     "cancel": (_AT + "cancel", "Cancel jobs"),
     "rerun": (_AT + "rerun", "Submit a run's job again, or what failed of it"),
     "pull": (_AT + "pull", "Copy files of a run to this machine"),
+    "prune": (_AT + "prune", "Remove files of ended runs from a cluster"),
     "recover": (_AT + "recover", "Import runs that are missing from the run database"),
     "cluster": (_AT + "cluster", "Manage cluster profiles: ls, show, add, check, trust"),
     "doctor": (_AT + "doctor", "Check this machine, or a cluster, for problems"),

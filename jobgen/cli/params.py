@@ -30,6 +30,21 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic from click
             self.fail(f"{defuse(error.message)}: {error.hint}", param, ctx)
 
 
+class Size(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
+    """An amount of memory or disk: ``10GiB``."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The bytes."""
+        from jobgen.model.units import UnitError, parse_size
+
+        try:
+            return value if isinstance(value, int) else parse_size(value)
+        except UnitError as error:
+            self.fail(f"{defuse(error.message)}: {error.hint}", param, ctx)
+
+
 class Pattern(click.ParamType):  # type: ignore[type-arg]  # generic from click 8.4 on
     """A regular expression."""
 

@@ -105,6 +105,12 @@ class Scheduler(Protocol):
     def find(self) -> Command:
         """All jobs of this user with their comments."""
 
+    def find_states(self, jobs: Sequence[JobId]) -> Command:
+        """All jobs of this user, one a line that begins with the state and names whose it is.
+
+        On the cluster of the first of ``jobs``.
+        """
+
     def find_past(self, days: int) -> Command | None:
         """Jobs of this user in the accounting of the last days; None without accounting."""
 

@@ -66,6 +66,10 @@ class LocalScheduler:
         """All jobs of this user with their comments."""
         return self._here(self.slurm.find())
 
+    def find_states(self, jobs: Sequence[JobId]) -> Command:
+        """The states of all jobs, and whose they are."""
+        return self._here(self.slurm.find_states(jobs))
+
     def find_past(self, days: int) -> Command | None:
         """There is no accounting."""
         return self.slurm.find_past(days)

@@ -30,6 +30,7 @@ from jobgen.shell import Command, Result
 # id, state, reason, nodes, elapsed, left, start, working directory, comment, name
 QUERY = SEPARATOR.join(("%i", "%T", "%r", "%N", "%M", "%L", "%S", "%Z", "%k", "%j"))
 FIND = SEPARATOR.join(("%i", "%Z", "%k", "%j"))
+LIVE = SEPARATOR.join(("%T", "%Z", "%k"))
 HISTORY = "JobID,State,Reason,NodeList,ElapsedRaw,ExitCode,Start,WorkDir,Comment,JobName"
 FIND_PAST = "JobID,WorkDir,Comment,JobName"
 
@@ -103,6 +104,12 @@ class SlurmScheduler:
     def find(self) -> Command:
         """All jobs of this user that Slurm still knows, with their comments."""
         return Command.of("squeue", "--me", "--noheader", "--states=all", f"--format={FIND}")
+
+    def find_states(self, jobs: Sequence[JobId]) -> Command:
+        """The state, the working directory and the comment of all jobs of this user."""
+        return Command(
+            ("squeue", *_on(jobs), "--me", "--noheader", "--states=all", f"--format={LIVE}")
+        )
 
     def find_past(self, days: int) -> Command | None:
         """All jobs of this user in the accounting of the last days; None without accounting."""

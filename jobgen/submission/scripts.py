@@ -104,6 +104,19 @@ def observe(directories: Iterable[str], questions: Mapping[str, Command]) -> str
     return _script(["observe.sh"], "\n".join(call))
 
 
+def measure() -> str:
+    """Measure what the run directories on standard input hold."""
+    return _script(["prune.sh"], "measure")
+
+
+def prune(runs: Iterable[tuple[str, str]], question: Command, parts: Sequence[str]) -> str:
+    """Remove these parts of runs, (directory, token) each, that the scheduler does not list as
+    live: ``question`` is that of ``Scheduler.find_states``."""
+    each = [join(["prune", *run, format_mark(run[1]), *parts]) for run in runs]
+    asked = f"clean_environment\nlook_for_live {question} || exit 0"
+    return _script(["prune.sh"], "\n".join([asked, *each]))
+
+
 def sum_up_monitors(directory: str) -> str:
     """Sum up what the monitors of one run wrote."""
     return _script(["monitored.sh"], join(["monitored", directory]))
