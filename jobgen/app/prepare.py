@@ -47,6 +47,10 @@ class PreparedJob(NamedTuple):
     """What the planner is asked about other strategies; None without ``train``."""
     sets: tuple[str, ...] = ()
     """The values of ``--set``."""
+    text: str = ""
+    """The job file."""
+    label: str = ""
+    """How places name the job file."""
 
 
 class GeneratedJob(NamedTuple):
@@ -189,7 +193,7 @@ def examine_opened(
     gathered = gather(world, spec, file.base, target)
     command = _name_memory_command(file.label, cluster, sets)
     where = catalog if with_files else None
-    files = _Files(profile, file.base, where, command, tuple(sets))
+    files = _Files(profile, file, where, command, tuple(sets))
     problems += gathered.problems
     examined = _decide(world, gathered, files, problems)
     if read.loaded is None:
@@ -214,7 +218,7 @@ def _keep_independent(examined: ExaminedJob, known: Sequence[Diagnostic]) -> Exa
 
 class _Files(NamedTuple):
     profile: Profile
-    base: Path
+    job: JobFile
     catalog: Catalog | None
     """Where the templates are; None if nothing is rendered."""
     memory_command: str
@@ -265,12 +269,14 @@ def _decide(
         plan,
         bundle,
         files.profile.site,
-        files.base,
+        files.job.base,
         gathered.workdir,
         gathered.facts,
         gathered.manifest,
         found.planner_request,
         files.sets,
+        files.job.text,
+        files.job.label,
     )
     return ExaminedJob(ready, arrange(plan.notes), plan.checks)
 
