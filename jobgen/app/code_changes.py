@@ -43,6 +43,8 @@ class CodeChanges(NamedTuple):
     untracked: tuple[str, ...] = ()
     omitted: tuple[str, ...] = ()
     """Changed files that are not in the patch."""
+    folder: str = ""
+    """Of restored code, the working directory relative to the folder of the job file."""
 
 
 def read_changes(

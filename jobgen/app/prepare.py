@@ -16,6 +16,7 @@ from jobgen.model.record import Site
 from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
+    from jobgen.app.code_changes import CodeChanges
     from jobgen.catalog import Catalog, ClusterFile
     from jobgen.load import Read
     from jobgen.model.bundle import Bundle
@@ -51,6 +52,8 @@ class PreparedJob(NamedTuple):
     """The job file."""
     label: str = ""
     """How places name the job file."""
+    changes: CodeChanges | None = None
+    """The commit and changes of code that was restored; None for a working directory of git's."""
 
 
 class GeneratedJob(NamedTuple):

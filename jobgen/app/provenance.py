@@ -60,9 +60,16 @@ class Repository(NamedTuple):
     variables: Mapping[str, str]
     """The environment of git."""
 
-    def git(self, *words: str, given: bytes = b"", folder: Path | None = None) -> bytes | None:
+    def git(
+        self,
+        *words: str,
+        given: bytes = b"",
+        folder: Path | None = None,
+        seconds: float | None = None,
+    ) -> bytes | None:
         """What git printed; None where it failed or took too long."""
-        return _git_bytes(folder or self.work_tree, self.variables, *words, given=given)
+        there = folder or self.work_tree
+        return _git_bytes(there, self.variables, *words, given=given, seconds=seconds)
 
     def list_paths(self, *words: str) -> tuple[str, ...] | None:
         """The paths that a command with ``-z`` printed; None where it failed."""
@@ -160,14 +167,18 @@ def _git(folder: Path, environ: Mapping[str, str], *words: str) -> str | None:
 
 
 def _git_bytes(
-    folder: Path, environ: Mapping[str, str], *words: str, given: bytes = b""
+    folder: Path,
+    environ: Mapping[str, str],
+    *words: str,
+    given: bytes = b"",
+    seconds: float | None = None,
 ) -> bytes | None:
     try:
         done = subprocess.run(
             ["git", "--no-pager", "-C", str(folder), *words],
             capture_output=True,
             input=given,
-            timeout=_SECONDS,
+            timeout=seconds or _SECONDS,
             env=dict(environ),
         )
     except (OSError, subprocess.TimeoutExpired):

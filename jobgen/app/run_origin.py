@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import posixpath
 from os.path import relpath
 from typing import TYPE_CHECKING
@@ -40,24 +41,29 @@ class KeptOrigin(NamedTuple):
     origin: RunOrigin | None
     environment: ProgramEnvironment | None
     patch: bytes = b""
+    digest: str = ""
+    """Of the file that describes the origin."""
 
 
 def describe_origin(ready: PreparedJob, changes: CodeChanges) -> RunOrigin:
     """What a prepared job with these changes is submitted from."""
     entries = ready.manifest.entries if ready.manifest else ()
     container = ready.plan.container
-    found = {name: value for name, value in changes._asdict().items() if name != "patch"}
+    found = {
+        name: value for name, value in changes._asdict().items() if name not in ("patch", "folder")
+    }
     return RunOrigin(
         jobgen=__version__,
         label=ready.label,
         job=_drop_tokens(ready.text),
-        folder=relpath(ready.workdir, ready.base),
+        folder=changes.folder or relpath(ready.workdir, ready.base),
         cluster=ready.cluster_file.name,
         profile={label: _drop_tokens(text) for label, text in ready.cluster_file.texts.items()},
         image=container.image if container else "",
         sets=tuple(text for text in ready.sets if not has_token(text)),
         links={entry.path: entry.target for entry in entries if entry.kind == "link"},
         executables=tuple(e.path for e in entries if e.kind == "file" and e.mode & 0o100),
+        patch_digest=compute_digest(changes.patch),
         **found,
     )
 
@@ -76,12 +82,20 @@ def list_origin_files(ready: PreparedJob, changes: CodeChanges) -> tuple[BundleF
 
 def read_kept(transport: Transport, record: RunRecord, *, patch: bool = False) -> KeptOrigin:
     """What the run directory keeps of a run. Raises Unreachable."""
-    submission = _read(transport, posixpath.join(record.directory, SUBMISSION))
+    submission = read_file(transport, posixpath.join(record.directory, SUBMISSION))
     origin = read_origin(submission.decode("utf-8", "replace"))
     changes = b""
     if patch and origin and origin.changed:
-        changes = _read(transport, posixpath.join(record.directory, CHANGES))
-    return KeptOrigin(origin, _read_environment(transport, record), changes)
+        changes = read_file(transport, posixpath.join(record.directory, CHANGES))
+    if origin and compute_digest(changes) != origin.patch_digest:
+        changes = b""
+    digest = compute_digest(submission)
+    return KeptOrigin(origin, _read_environment(transport, record), changes, digest)
+
+
+def compute_digest(content: bytes) -> str:
+    """Its SHA-256; nothing of nothing."""
+    return hashlib.sha256(content).hexdigest() if content else ""
 
 
 def _read_environment(transport: Transport, record: RunRecord) -> ProgramEnvironment | None:
@@ -95,11 +109,12 @@ def _read_environment(transport: Transport, record: RunRecord) -> ProgramEnviron
     if not usable:
         return None
     newest = max(usable, key=lambda path: int(starts[path]))
-    content = _read(transport, f"{record.directory}/state/{newest}")
+    content = read_file(transport, f"{record.directory}/state/{newest}")
     return read_environment(content.decode("utf-8", "replace"))
 
 
-def _read(transport: Transport, path: str) -> bytes:
+def read_file(transport: Transport, path: str) -> bytes:
+    """The bytes of a file there, at most ``LONGEST``; none if there is no such file."""
     from jobgen.transport.files import read_at
 
     chunk = read_at(transport, path, 0, LONGEST)

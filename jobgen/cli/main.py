@@ -29,6 +29,7 @@ VERBS = {
     "wait": (_AT + "wait", "Wait for jobs to end; exit with their result"),
     "cancel": (_AT + "cancel", "Cancel jobs"),
     "rerun": (_AT + "rerun", "Submit a run's job again, or what failed of it"),
+    "reproduce": (_AT + "reproduce", "Submit a run again exactly as it was"),
     "pull": (_AT + "pull", "Copy files of a run to this machine"),
     "recover": (_AT + "recover", "Import runs that are missing from the run database"),
     "cluster": (_AT + "cluster", "Manage cluster profiles: ls, show, add, check, trust"),

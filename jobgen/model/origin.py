@@ -45,6 +45,8 @@ class RunOrigin(NamedTuple):
     """The working directory, relative to the top of the repository."""
     changed: tuple[str, ...] = ()
     """Changed files that the patch has, relative to the top of the repository."""
+    patch_digest: str = ""
+    """SHA-256 of the patch."""
     deleted: tuple[str, ...] = ()
     untracked: tuple[str, ...] = ()
     omitted: tuple[str, ...] = ()
