@@ -35,6 +35,7 @@ VERBS = {
     "cluster": (_AT + "cluster", "Manage cluster profiles: ls, show, add, check, trust"),
     "doctor": (_AT + "doctor", "Check this machine, or a cluster, for problems"),
     "bench": (_AT + "bench", "Measure network bandwidth and scaling"),
+    "config": (_AT + "config", "Show your settings and where they come from"),
     "schema": (_AT + "schema", "Print the JSON Schema of job or cluster files"),
     "explain": (_AT + "explain", "Explain an error code or an environment variable"),
     "completion": (_AT + "completion", "Print the completion script for your shell"),
