@@ -3,6 +3,7 @@
 # make test-all    all cases of the tests, more trials of each fault, and random inputs
 # make versions    the tests of our dependencies at their lowest and newest versions (part of make test)
 # make lint        ruff, mypy, import-linter, shellcheck
+# make docs        the documentation as a site, in .venv/site; broken links fail (part of make test)
 # make bench       the benchmarks, and one table of them; WRITE=1 puts it into the documentation
 # make strategies  every strategy run on the test cluster, as a table; ALL=1 under every launcher
 # make faults      every kind of fault on real submits, to the full count, as a table; goes on where it stopped
@@ -29,7 +30,7 @@ PEERS_PINS := requirements/peers.txt
 PEERS_KEY := $(shell sha256sum <$(PEERS_PINS) | cut -c1-12)
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint $(PINS)
 
-.PHONY: help demo test test-all versions lint ruff mypy imports shellcheck bench strategies faults clean cluster-packages
+.PHONY: help demo test test-all versions docs lint ruff mypy imports shellcheck bench strategies faults clean cluster-packages
 help:
 	@sed -n 's/^# make /make /p' Makefile
 
@@ -40,7 +41,7 @@ demo: $(VENV)/.demo-$(KEY)
 # Where the cluster cannot run, its tests are skipped and said so. Four workers keep two cores busy:
 # the tests of the cluster wait most of their time.
 test: $(VENV)/.test-$(KEY) cluster-packages
-	@$(MAKE) --no-print-directory --jobs=3 lint versions
+	@$(MAKE) --no-print-directory --jobs=3 lint docs versions
 	$(BIN)/python -m pytest -n 4 $(PYTEST_ARGS)
 
 test-all: PYTEST_ARGS += --full --faults 3 --mutations 1000
@@ -48,6 +49,10 @@ test-all: test
 
 versions: $(VENV)/.test-$(KEY)
 	VENV=$(VENV) $(BIN)/python scripts/versions
+
+# Strict: a broken link or a page without an entry in the navigation fails.
+docs: $(VENV)/.test-$(KEY)
+	$(BIN)/mkdocs build --quiet --site-dir $(VENV)/site
 
 lint: ruff mypy imports shellcheck
 ruff: $(VENV)/.test-$(KEY)
@@ -85,7 +90,7 @@ $(VENV)/.demo-$(KEY): | $(VENV)/bin/python
 $(VENV)/.test-$(KEY): | $(VENV)/bin/python
 	@echo "Installing jobgen and all that the tests use into $(VENV) (once; it takes minutes)"
 	$(PIP) --editable '.[dev,demo]' editables hatchling ninja py-cpuinfo setuptools
-	$(PIP) --no-build-isolation --editable '.[dev,train,frameworks]'
+	$(PIP) --no-build-isolation --editable '.[dev,docs,train,frameworks]'
 	$(PIP) --no-deps torchtitan==0.3.0  # its data sets and kernels are not needed to read its options
 	@echo "Compiling what DeepSpeed needs on CPUs (once)"
 	@$(BIN)/python -W ignore -m tests.extensions || \

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from jobgen.cli import main
+from jobgen.load import Kind, build_schema
 from tests.waiting import HANG
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -131,6 +134,11 @@ def test_the_wheel_alone_renders_every_example(tmp_path: Path) -> None:
     bare = tmp_path / "bare"
     subprocess.run([sys.executable, "-m", "venv", str(bare)], check=True)
     wheel = next(tmp_path.glob("jobgen-*.whl"))
+    with zipfile.ZipFile(wheel) as packed:
+        kinds: tuple[Kind, ...] = ("job", "cluster")
+        for kind in kinds:
+            schema = json.loads(packed.read(f"jobgen/_data/schemas/{kind}.schema.json"))
+            assert schema == json.loads(json.dumps(build_schema(kind)))
     pins = ROOT / "requirements" / "constraints.txt"
     install = [bare / "bin/pip", "--disable-pip-version-check", "install", "-q", "-c", pins, wheel]
     subprocess.run(install, check=True, cwd=tmp_path)

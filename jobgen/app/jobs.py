@@ -8,12 +8,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from jobgen.app.world import World
-from jobgen.errors import TimedOut, Unreachable
+from jobgen.errors import JobgenError, TimedOut, Unreachable
 from jobgen.model.record import JobState, RunRecord
 from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from jobgen.app.monitor_reports import Watched
+    from jobgen.app.run_origin import KeptOrigin
     from jobgen.transport import Transport
 
 LISTED = 20
@@ -48,6 +49,8 @@ class RunView(NamedTuple):
     """What its monitors saw, where it has some."""
     values: Mapping[int, str] = MappingProxyType({})
     """Of a sweep: the values of elements that did not succeed."""
+    kept: KeptOrigin | None = None
+    """What it was submitted from, if that was asked for."""
 
 
 def observe(
@@ -122,8 +125,8 @@ def list_runs(
     return ListedRuns(records, ledger.count_runs() - len(records))
 
 
-def show(world: World, ref: str, *, cached: bool = False) -> RunView:
-    """One run, asked about anew. Raises Missing."""
+def show(world: World, ref: str, *, cached: bool = False, origin: bool = False) -> RunView:
+    """One run, asked about anew; with ``origin``, what it was submitted from. Raises Missing."""
     from jobgen.app import monitor_reports
     from jobgen.app.array_elements import read_values
     from jobgen.app.failures import learn_causes
@@ -144,7 +147,19 @@ def show(world: World, ref: str, *, cached: bool = False) -> RunView:
         names = ["bundle/job.sbatch", "src", "logs", "bundle/plan.json"]
         names += ["state"] if watched is not None else []
         files = tuple((name, f"{record.directory}/{name}") for name in names)
-    return RunView(record, events, files, watched, read_values(world, record))
+    kept = _read_kept(world, record) if origin and record.directory and not cached else None
+    return RunView(record, events, files, watched, read_values(world, record), kept)
+
+
+def _read_kept(world: World, record: RunRecord) -> KeptOrigin | None:
+    from jobgen.app.run_origin import read_kept
+
+    try:
+        with world.connect(record.site.login) as transport:
+            return read_kept(transport, record)
+    except JobgenError as error:
+        world.say(f"{record.site.cluster}: {error}; its provenance cannot be read")
+        return None
 
 
 def _looked(

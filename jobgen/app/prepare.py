@@ -16,6 +16,7 @@ from jobgen.model.record import Site
 from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
+    from jobgen.app.code_changes import CodeChanges
     from jobgen.catalog import Catalog, ClusterFile
     from jobgen.load import Read
     from jobgen.model.bundle import Bundle
@@ -47,6 +48,12 @@ class PreparedJob(NamedTuple):
     """What the planner is asked about other strategies; None without ``train``."""
     sets: tuple[str, ...] = ()
     """The values of ``--set``."""
+    text: str = ""
+    """The job file."""
+    label: str = ""
+    """How places name the job file."""
+    changes: CodeChanges | None = None
+    """The commit and changes of code that was restored; None for a working directory of git's."""
 
 
 class GeneratedJob(NamedTuple):
@@ -189,7 +196,7 @@ def examine_opened(
     gathered = gather(world, spec, file.base, target)
     command = _name_memory_command(file.label, cluster, sets)
     where = catalog if with_files else None
-    files = _Files(profile, file.base, where, command, tuple(sets))
+    files = _Files(profile, file, where, command, tuple(sets))
     problems += gathered.problems
     examined = _decide(world, gathered, files, problems)
     if read.loaded is None:
@@ -214,7 +221,7 @@ def _keep_independent(examined: ExaminedJob, known: Sequence[Diagnostic]) -> Exa
 
 class _Files(NamedTuple):
     profile: Profile
-    base: Path
+    job: JobFile
     catalog: Catalog | None
     """Where the templates are; None if nothing is rendered."""
     memory_command: str
@@ -265,12 +272,14 @@ def _decide(
         plan,
         bundle,
         files.profile.site,
-        files.base,
+        files.job.base,
         gathered.workdir,
         gathered.facts,
         gathered.manifest,
         found.planner_request,
         files.sets,
+        files.job.text,
+        files.job.label,
     )
     return ExaminedJob(ready, arrange(plan.notes), plan.checks)
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from jobgen.app import provenance, secret
+from jobgen.app import secret
+from jobgen.app.code_changes import CodeChanges, read_changes
 from jobgen.app.context import Progress, RunContext, SubmitStage, ignore_stage
 from jobgen.app.permissions import require_login, require_secrets, require_workdir
 from jobgen.app.prepare import PreparedJob
+from jobgen.app.run_origin import compute_digest, list_origin_files
 from jobgen.app.submission_driver import carry_out
 from jobgen.app.world import World
 from jobgen.errors import JobgenError
@@ -23,10 +25,12 @@ if TYPE_CHECKING:
 
 
 def rehearse_submit(ready: PreparedJob) -> exchange.DryRun:
-    """What ``submit`` would send, made by the code that sends it. Touches nothing."""
+    """What ``submit`` would send, made by the code that sends it. Touches nothing, and so does not
+    ask git, which writes: of the commit and its changes nothing is shown."""
     record = exchange.make_record(ready.plan, ready.bundle.digest, ready.site)
     uploads = len(ready.manifest.files) if ready.manifest else 0
-    return exchange.rehearse(record, ready.plan, ready.bundle, uploads=uploads)
+    kept = list_origin_files(ready, CodeChanges())
+    return exchange.rehearse(record, ready.plan, ready.bundle, uploads=uploads, kept=kept)
 
 
 def submit(
@@ -46,16 +50,19 @@ def submit(
     """
     require_login(world, ready.cluster_file, ready.site)
     require_secrets(world, ready.job.value.secrets, ready.base)
-    if ready.manifest is not None:
+    if ready.manifest is not None and ready.changes is None:
         require_workdir(world, ready.manifest, ready.base)
     delivery = secret.build_delivery(world, ready.job.value.secrets, ready.base)
-    git = provenance.read_commit(ready.workdir, world.environ)
+    changes = ready.changes or read_changes(ready.workdir, ready.manifest, world.environ)
+    kept = list_origin_files(ready, changes)
+    git = f"{changes.commit}{changes.mark}"
     record = exchange.make_record(
         ready.plan, ready.bundle.digest, ready.site, token=world.token(), now=world.now(), git=git
     )
     again: dict[str, Any] = {"sets": list(ready.sets)} if ready.sets else {}
     if ready.cluster_file.by_path:
         again["profile"] = str(ready.cluster_file.path.resolve())
+    again["origin"] = compute_digest(kept[0].content)
     record = record._replace(shape={**record.shape, **again, **(about or {})})
     login = record.site.login
     stage = SubmitStage(1, "connect", exchange.describe_connection(login))
@@ -77,7 +84,7 @@ def submit(
         redial=lambda: world.connect(login),
         progress=progress,
     )
-    files = exchange.list_run_files(record, ready.bundle)
+    files = (*exchange.list_run_files(record, ready.bundle), *kept)
     try:
         return carry_out(
             record,

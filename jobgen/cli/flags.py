@@ -88,6 +88,9 @@ VARIANT = click.option(
 OUTSIDE = _permission(
     "--allow-outside", is_flag=True, help="Read secrets from files outside the job's folder"
 )
+ON = click.option(
+    "--on", metavar="CLUSTER", shell_complete=complete_clusters, help="Submit to another cluster"
+)
 EVERYWHERE = (
     _option(
         "-c",

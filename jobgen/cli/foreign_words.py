@@ -32,7 +32,7 @@ _ALIKE: Mapping[str, Sequence[str]] = {
         *("gpus", "monitor", "nvidia-smi", "usage", "stats"),
     ),
     "use `jobgen cluster ls`": ("clusters", "profiles", "partitions", "sinfo", "nodes"),
-    "use `jobgen cluster add NAME`": ("config", "configure", "add"),
+    "use `jobgen cluster add NAME`": ("configure", "add"),
     "use `jobgen init`": ("new", "create", "quickstart", "setup", "wizard"),
     "use `jobgen --version`": ("version",),
 }

@@ -154,12 +154,22 @@ class RunScripts:
         return self.scheduler.submit(made, self.options)
 
 
-def rehearse(record: RunRecord, plan: Plan, bundle: Bundle, *, uploads: int) -> DryRun:
-    """What a submit of ``uploads`` files sends if nothing goes wrong. Sends nothing."""
+def rehearse(
+    record: RunRecord,
+    plan: Plan,
+    bundle: Bundle,
+    *,
+    uploads: int,
+    kept: Sequence[BundleFile] = (),
+) -> DryRun:
+    """What a submit of ``uploads`` files sends if nothing goes wrong. Sends nothing.
+
+    ``kept`` are the files that record what the run is submitted from.
+    """
     run = RunScripts(record, plan.submit_options)
     directory = f"{record.site.root}/{record.folder}"
     upload, start = _rehearse_scripts(run, directory)
-    files = list_run_files(record, bundle)
+    files = (*list_run_files(record, bundle), *kept)
     rendered = len(bundle.files)
     src = f"src/ ({count(uploads, 'file')}), " if uploads else ""
     sent = f"{src}{count(rendered, 'rendered file')} and {len(files) - rendered} for submitting"

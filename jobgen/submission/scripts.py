@@ -21,7 +21,8 @@ DEADLINE = 75.0
 
 def list_files() -> Mapping[str, str]:
     """What lies in the run directory for our use: path → text."""
-    return {"submit/submit.sh": text("submit.sh")}
+    names = ("submit.sh", "environment.sh", "program_environment.py")
+    return {f"submit/{name}": text(name) for name in names}
 
 
 def stage(root: str, folder: str, token: str, nonce: str) -> str:

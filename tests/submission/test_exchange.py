@@ -48,7 +48,7 @@ def test_a_rehearsal_names_secrets_and_never_their_values() -> None:
     dry = rehearse(record, made, BUNDLE, uploads=2)
     assert [step.title for step in dry.steps] == ["connect", "upload", "secrets", "submit"]
     assert f"demo-{TOKEN[:8]}/secrets.env, mode 0600" in dry.steps[2].command
-    assert dry.steps[1].command.startswith("tar of src/ (2 files), 1 rendered file and 3 for")
+    assert dry.steps[1].command.startswith("tar of src/ (2 files), 1 rendered file and 5 for")
 
 
 @pytest.mark.parametrize(

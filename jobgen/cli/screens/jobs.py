@@ -129,6 +129,10 @@ def _draw_details(found: RunView, now: float, ink: Ink, *, gpus: bool) -> list[s
     elif gpus:
         how = "monitor: 30s in the job file writes down what they do"
         parts.append(f"{ink('strong', 'GPUs')}  not watched: {how}\n")
+    if found.kept is not None:
+        from jobgen.cli.screens import origin
+
+        parts.append(origin.draw_section(found.kept, ink))
     if found.files:
         place = f"{ink('strong', 'Files')} in {format_location(record)}"
         names = fold("  ".join(label for label, _ in found.files), ink.width - 2, "  ")
@@ -281,14 +285,18 @@ def _dump_cause(record: RunRecord) -> dict[str, Any] | None:
 
 def dump_run(found: RunView) -> dict[str, Any]:
     """One job as plain data, with what happened and its files."""
-    watched: dict[str, Any] = {}
+    more: dict[str, Any] = {}
     if found.watched is not None:
         from jobgen.cli.screens import monitor
 
-        watched["monitor"] = monitor.data(found.watched)
+        more["monitor"] = monitor.data(found.watched)
+    if found.kept is not None:
+        from jobgen.cli.screens import origin
+
+        more["provenance"] = origin.dump_section(found.kept)
     return {
         "job": dump_job(found.record),
         "timeline": [{"time": h.time, "text": h.text} for h in found.timeline],
         "files": dict(found.files),
-        **watched,
+        **more,
     }

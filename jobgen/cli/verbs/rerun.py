@@ -6,7 +6,7 @@ import click
 
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
-from jobgen.cli.flags import OUTSIDE, TRUST
+from jobgen.cli.flags import ON, OUTSIDE, TRUST
 from jobgen.cli.params import ID
 
 
@@ -17,6 +17,7 @@ from jobgen.cli.params import ID
     "jobgen rerun scan-1 --failed      # the elements of a sweep that did not succeed",
 )
 @ID
+@ON
 @click.option("--failed", is_flag=True, help="Of an array, submit only what did not succeed")
 @click.option("-n", "--dry-run", is_flag=True, help="Show what would be sent; send nothing")
 @click.option("-f", "--follow", is_flag=True, help="Follow the logs; exit with the job's status")
@@ -24,7 +25,7 @@ from jobgen.cli.params import ID
 @click.option("--force", is_flag=True, help="Submit even if a check of the plan fails")
 @TRUST
 @OUTSIDE
-def command(call: Call, ref: str, failed: bool, **options: bool) -> int:
+def command(call: Call, ref: str, on: str | None, failed: bool, **options: bool) -> int:
     """Submit a run's job again: its job file as it is now, on its cluster, with its --set.
 
     What differs from the run is shown first: the scripts, and the commit of the folder.
@@ -34,7 +35,7 @@ def command(call: Call, ref: str, failed: bool, **options: bool) -> int:
     from jobgen.cli import submit_dialog
 
     request = rerunning.find_job(call.world, ref, failed=failed)
-    cluster = call.flags.cluster or request.record.profile
+    cluster = on or call.flags.cluster or request.record.profile
     ready = prepare(call.world, request.file, cluster, (*request.sets, *call.flags.sets))
     for text in rerunning.describe_differences(call.world, request, ready):
         call.output.say(f"note: {text}")

@@ -16,15 +16,17 @@ from jobgen.cli.params import ID
 )
 @click.option("--cached", is_flag=True, help="Show cached state without contacting the cluster")
 def command(call: Call, ref: str, gpus: bool, cached: bool) -> None:
-    """Show one job: state, why it waits or failed, timeline and files; -v shows all.
+    """Show one job: state, why it waits or failed, timeline and files.
+
+    With -v also its provenance: commit, changes, versions, packages and modules.
 
     ID is a run (llama-3), a job's name (its newest run), a Slurm job ID, or @last.
     """
     from jobgen.app import jobs
     from jobgen.cli.screens import jobs as screens
 
-    shown = jobs.show(call.world, ref, cached=cached)
     now, verbose = call.world.now(), call.flags.verbose > 0
+    shown = jobs.show(call.world, ref, cached=cached, origin=verbose)
     call.answer(
         lambda: screens.dump_run(shown),
         lambda ink: screens.draw_run(shown, now, ink, gpus=gpus, verbose=verbose),
