@@ -13,7 +13,6 @@ Path = tuple[str | int, ...]
 LATER: Mapping[tuple[str, ...], str] = {
     ("steps",): "after: [JOB], in one job file for each step",
     ("track",): "secrets: [NAME], for the tracker that the program starts",
-    ("notify",): "slurm: {mail-user: <me@example.org>, mail-type: END}",
 }
 
 # Keys of ssh that are refused on purpose, each with its why.

@@ -33,9 +33,9 @@ _LAUNCHERS = {
 }
 _SCRIPTS = (
     "HOSTS|_|after|alive|all_caches|before|bundle|caches|claim|code|converted|count|cpus|early|echoes|ends?"
-    "|events|expect|files|findings|finished|gpus?|grace_over|id|jobgen_env|left|log|mine|minors"
-    "|monitor|monitored|name|node|old|pids?|program|rank|rc|record|recorder|recording|reporter|signals"
-    "|silence|since|sizes|src|stream|sum|task|unfit|value|visible|who|why|words"
+    "|events|expect|files|findings|finished|first|gpus?|grace_over|id|jobgen_env|left|log|mine|minors"
+    "|monitor|monitored|name|node|notices|old|pids?|program|rank|rc|record|recorder|recording|reporter"
+    "|signals|silence|since|sizes|src|stream|sum|task|unfit|value|visible|webhook|who|why|words"
 )
 """Variables that job.sbatch, node.sh and rank.sh set for themselves."""
 # Compiled when a file has an environment.
@@ -66,7 +66,7 @@ def check(tree: Tree) -> None:
             _leaked(tree, path, f"{join_path(path)} looks like a secret")
         for path in (path for path, key in keys if has_token(key)):
             _leaked(tree, path, "a key looks like a secret")
-    for name in _list_secrets(tree):
+    for name in list_secrets(tree):
         check_name(tree, ("secrets",), name, f"secrets: {name}")
     _twice(tree)
 
@@ -129,7 +129,7 @@ def _leaked(tree: Tree, path: Path, message: str) -> None:
 
 
 def _twice(tree: Tree) -> None:
-    for name in _list_secrets(tree):
+    for name in list_secrets(tree):
         if name in tree.get_table("env"):
             message = f"'{name}' is listed under secrets and env"
             tree.contradict(message, [("secrets",), ("env", name)], "keep one of the two")
@@ -139,7 +139,8 @@ def _twice(tree: Tree) -> None:
             tree.contradict(message, [("env", name), ("nccl", "env", name)], "keep one of the two")
 
 
-def _list_secrets(tree: Tree) -> list[str]:
+def list_secrets(tree: Tree) -> list[str]:
+    """The names under ``secrets``, in either of its forms."""
     secrets = tree.get("secrets")
     names = secrets if isinstance(secrets, list) else list(tree.get_table("secrets"))
     return [name for name in names if isinstance(name, str)]

@@ -67,7 +67,7 @@ _JOB: Mapping[str, str] = {
     "slurm": "sbatch sbatch_args sbatch_options slurm_additional_parameters "
     "additional_parameters slurm_options slurm_args",
     "array: 0-35%4": "slurm_array_parallelism array_parallelism",
-    "slurm: {mail-user: <me@example.org>, mail-type: END}": "mail email notification_email",
+    "notify: {mail: <me@example.org>}": "mail email notification_email",
 }
 
 # The same for keys of train. At the top of the file they are answered with train: {...}.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from jobgen.load.env_rules import list_secrets
 from jobgen.load.tree import Path, Tree
 from jobgen.model.launchers import ALIASES, find_launchers, find_takers, get_facts
+from jobgen.model.notify import SECRET
 from jobgen.model.settings import Launcher
 from jobgen.model.units import UnitError, Walltime
 from jobgen.wording import join_words
@@ -26,6 +28,7 @@ def check(tree: Tree) -> None:
     _launcher(tree)
     _checkpoint(tree)
     _options(tree)
+    _notify(tree)
 
 
 def read_launcher(tree: Tree) -> str:
@@ -47,6 +50,31 @@ def _options(tree: Tree) -> None:
         if given.get(one) is not None and given.get(other) is not None:
             message = f"slurm.{one} and slurm.{other}: {why}"
             tree.contradict(message, [("slurm", one), ("slurm", other)], "keep one of the two")
+
+
+def _notify(tree: Tree) -> None:
+    settings, options = tree.get_table("notify"), tree.get_table("slurm")
+    if not settings:
+        return
+    ways = [name for name in ("mail", "webhook", "command") if name in settings]
+    if not ways:
+        hint = "add mail: me@example.org, webhook: $NAME or command: PROGRAM"
+        tree.say("J116", "notify needs mail, webhook or command", ("notify",), hint)
+    for option in ("mail-user", "mail-type"):
+        if "mail" in ways and options.get(option) is not None:
+            message = f"notify.mail and slurm.{option}: both set Slurm's mail"
+            paths: list[Path] = [("notify", "mail"), ("slurm", option)]
+            tree.contradict(message, paths, "keep one of the two")
+    secret = SECRET.fullmatch(tree.get_text("notify", "webhook"))
+    if secret and secret[1] not in list_secrets(tree):
+        hint = f"add secrets: [{secret[1]}]"
+        message = f"'{secret[1]}' is not listed under secrets"
+        tree.say("J153", message, ("notify", "webhook"), hint)
+    events = settings.get("on")
+    timed = "time_limit" in (events if isinstance(events, list) else [events])
+    if timed and ways and ways != ["mail"] and "checkpoint" not in tree.data:
+        message = "notify.on: time_limit needs the pre-timeout signal of checkpoint"
+        tree.say("J138", message, ("notify", "on"), "add checkpoint: {grace: 5m}")
 
 
 def _launcher(tree: Tree) -> None:

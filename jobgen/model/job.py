@@ -33,6 +33,7 @@ from jobgen.model.fields import (
 )
 from jobgen.model.form import Check, Form, check_form, check_list, check_table, key, refuse
 from jobgen.model.launchers import ALIASES, LAUNCHERS
+from jobgen.model.notify import Notify
 from jobgen.model.settings import (
     MONITOR,
     SECRETS,
@@ -336,6 +337,12 @@ class JobSpec(Form):
             "Sampling interval for GPUs, load and network of each node, such as 30s; default: "
             "off. See the summary with jobgen show."
         ),
+    )
+    notify: Notify | None = key(
+        check_form(Notify),
+        default=None,
+        doc="Messages when the job starts, fails or ends: mail, a webhook or a command.",
+        example="{webhook: $SLACK_URL, on: [start, end]}",
     )
     nccl: Nccl = key(
         check_form(Nccl),

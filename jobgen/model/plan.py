@@ -213,6 +213,19 @@ class MonitorPlan(NamedTuple):
     place: Place = NOWHERE
 
 
+class NotifyPlan(NamedTuple):
+    """What the job sends about itself, and when."""
+
+    on: tuple[str, ...]
+    url: str = ""
+    """Where JSON is posted to; empty if a secret holds it, or nothing is posted."""
+    secret: str = ""
+    """The secret that holds the URL."""
+    command: tuple[str, ...] = ()
+    """Words in the grammar of ``shell.expandable``."""
+    place: Place = NOWHERE
+
+
 class PreflightPlan(NamedTuple):
     """What is checked on every node before the program starts, and what follows from a bad one."""
 
@@ -279,6 +292,7 @@ class Plan(NamedTuple):
     """What those lines, and those outside of a container, cannot change."""
     caches: CachesPlan | None = None
     monitor: MonitorPlan | None = None
+    notify: NotifyPlan | None = None
     preflight: PreflightPlan | None = None
     outputs: tuple[str, ...] = ()
     labels: Mapping[str, str] = MappingProxyType({})

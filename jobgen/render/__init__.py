@@ -15,7 +15,7 @@ from jobgen import payload
 from jobgen.errors import Invalid, Place
 from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.launchers import LAUNCHERS
-from jobgen.model.plan import ContainerPlan, Plan, Setting, StopPlan
+from jobgen.model.plan import ContainerPlan, NotifyPlan, Plan, Setting, StopPlan
 from jobgen.model.sweep import list_names
 from jobgen.model.units import Walltime
 from jobgen.named_tuple import NamedTuple
@@ -150,7 +150,7 @@ def _finalize(value: object) -> object:
 def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
     """What the templates see: text, ready to be laid out."""
     shape, stop = plan.shape, plan.stop
-    marked = not standalone or "guard" in _needs(plan) or bool(plan.secrets)
+    marked = not standalone or "guard" in _needs(plan) or bool(plan.secrets or plan.notify)
     launch = next(step for step in plan.steps if step.name == "launch")
     program = next(step for step in plan.steps if step.name == "program")
     before = [step for step in plan.steps if step.scope == "once" and step is not launch]
@@ -214,6 +214,7 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
             "exports": format_exports(plan.caches.variables),
         },
         "remove_caches": _lines(plan.caches.remove if plan.caches else ()),
+        "notify": plan.notify and _view_notify(plan.notify),
         "monitor": plan.monitor
         and {
             "why": format_comment(f"every {Walltime(plan.monitor.every)} ({plan.monitor.place})"),
@@ -231,6 +232,19 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "before_enter": Raw(container.before),
         "why_enter": format_comment(container.why),
         "enter": _lines(container.enter),
+    }
+
+
+def _view_notify(notify: NotifyPlan) -> dict[str, object]:
+    command = "".join(f" {quote_expandable(word)}" for word in notify.command)
+    return {
+        "why": explain_setting(Setting("", f"on {', '.join(notify.on)}", notify.place)),
+        "on": Raw(" ".join(notify.on)),
+        "url": notify.url,
+        "secret": notify.secret and Raw(f"${{{notify.secret}:-}}"),
+        "command": Raw(command),
+        # one message for a failure, also if it is both
+        "failed": Raw("fail" if "fail" in notify.on else "end"),
     }
 
 

@@ -10,6 +10,7 @@ from jobgen.model.plan import (
     ContainerPlan,
     Decision,
     MonitorPlan,
+    NotifyPlan,
     Plan,
     PreflightPlan,
     Step,
@@ -23,6 +24,7 @@ def dump_plan(plan: Plan) -> dict[str, Any]:
     shape = plan.shape
     optional = {
         "caches": plan.caches and _caches(plan.caches),
+        "notify": plan.notify and _notify(plan.notify),
         "monitor": plan.monitor and _monitor(plan.monitor),
         "preflight": plan.preflight and _preflight(plan.preflight),
     }
@@ -84,6 +86,14 @@ def _preflight(preflight: PreflightPlan) -> dict[str, Any]:
 
 def _caches(caches: CachesPlan) -> dict[str, Any]:
     return {"digest": caches.digest, "variables": dict(caches.variables)}
+
+
+def _notify(notify: NotifyPlan) -> dict[str, Any]:
+    """Without the URL, which is in job.sbatch alone."""
+    webhook = f"${notify.secret}" if notify.secret else bool(notify.url)
+    command = list(notify.command)
+    place = str(notify.place)
+    return {"on": list(notify.on), "webhook": webhook, "command": command, "place": place}
 
 
 def _monitor(monitor: MonitorPlan) -> dict[str, Any]:

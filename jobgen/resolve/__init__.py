@@ -33,6 +33,7 @@ from jobgen.resolve import (
     judging,
     launcher_limits,
     monitor_settings,
+    notifying,
     planner_request,
     preflighting,
     profiling_steps,
@@ -138,6 +139,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
     size, launcher, warning, runs, trained, planned, checked = decided
     starts = launch(launcher.value, _request(look, size, launcher, trained.launcher))
     watched, watching = monitor_settings.configure_monitor(look, size, sized)
+    notices, notifier = notifying.plan_notify(look, sized)
     parts = (
         sweeping.build_sweep(look),
         rank_environment.build_base(look, size, launcher.value),
@@ -149,6 +151,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         starts.part,
         preflighting.choose_scripts(look, size, sized),
         watching,
+        notifier,
     )
     notes: list[Diagnostic] = [
         *sized.notes,
@@ -194,6 +197,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         container=inside,
         caches=cached,
         monitor=watched,
+        notify=notices,
         preflight=preflighting.plan(look, size, env, warning),
         outputs=look.job.outputs,
         elements=look.job.sweep.list_elements() if look.job.sweep else (),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jobgen.model.plan import SelfEvident, Setting, Shape, StopPlan, cite_rule
-from jobgen.resolve import allocation
+from jobgen.resolve import allocation, notifying
 from jobgen.resolve.inputs import Inputs
 from jobgen.resolve.shape import Sized
 
@@ -59,6 +59,7 @@ def build_directives(
     return (
         {"job-name": Setting(look.job.name, SelfEvident.JOB_NAME, look.cite_job("name"))}
         | theirs
+        | notifying.build_mail_options(look)
         | _tasks(look, shape)
         | allocation.ask_gpus(look, shape)
         | _share(look, shape, sized)

@@ -215,7 +215,7 @@ def test_a_word_inside_train_is_led_to_its_neighbour() -> None:
         ("nodelist: n1", "slurm: {nodelist: n1}"),
         (
             "email: me@x.org",
-            "slurm: {mail-user: me@x.org, mail-type: END}",
+            "notify: {mail: me@x.org}",
         ),
         ("zero_stage: 3", "train: {strategy: zero3}"),
         ("train: {zero_stage: 1}", "strategy: zero1"),
