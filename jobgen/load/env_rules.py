@@ -33,7 +33,7 @@ _LAUNCHERS = {
 }
 _SCRIPTS = (
     "HOSTS|_|after|alive|all_caches|before|bundle|caches|claim|code|converted|count|cpus|early|echoes|ends?"
-    "|events|expect|files|findings|finished|gpus?|grace_over|id|jobgen_env|left|log|mine|minors"
+    "|events|expect|files|findings|finished|gpus?|grace_over|id|index|jobgen_env|left|log|mine|minors"
     "|monitor|monitored|name|node|old|pids?|program|rank|rc|record|reporter|signals|silence|since"
     "|sizes|src|sum|task|unfit|value|visible|who|why|words"
 )
