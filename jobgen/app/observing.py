@@ -22,7 +22,7 @@ from jobgen.scheduler import Scheduler, get_scheduler
 from jobgen.shell import Command
 from jobgen.submission import scripts, wire
 from jobgen.submission.markers import Markers, read_markers
-from jobgen.submission.outcome import Seen, compute_changes, count_elements, list_unsuccessful
+from jobgen.submission.outcome import Seen, compute_changes, count_elements, list_states
 from jobgen.submission.record_changes import list_changes
 from jobgen.submission.states import Effect, Phase, Sighting, State
 from jobgen.submission.transitions import step
@@ -263,7 +263,7 @@ def _submission(record: RunRecord, seen: Seen, state: State) -> Submission:
         submission.pop("silent", None)
     if (total := record.shape.get("elements")) and seen.answered:
         submission["elements"] = count_elements(total, seen)
-        submission["unsuccessful"] = list_unsuccessful(seen)
+        submission["element_states"] = list_states(seen)
     return {**submission, **_list_records(seen.markers), **seen.markers.list_arrays()}
 
 

@@ -18,12 +18,13 @@ from jobgen.cli.params import ID
 def command(call: Call, ref: str, gpus: bool, cached: bool) -> None:
     """Show one job: state, why it waits or failed, timeline and files; -v shows all.
 
-    ID is a run (llama-3), a job's name (its newest run), a Slurm job ID, or @last.
+    ID is a run (llama-3), a job's name (its newest run), a Slurm job ID, or @last;
+    with [3,7-9] behind it, elements of an array.
     """
     from jobgen.app import jobs
     from jobgen.cli.screens import jobs as screens
 
-    shown = jobs.show(call.world, ref, cached=cached)
+    shown = jobs.show(call.world, ref, cached=cached, every=call.flags.verbose > 0)
     now, verbose = call.world.now(), call.flags.verbose > 0
     call.answer(
         lambda: screens.dump_run(shown),
