@@ -5,15 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic, Usage
-from jobgen.model.array import read_indexes, split_elements
+from jobgen.model.array import fold_indexes, read_indexes, split_elements
+from jobgen.model.record import JobState
 from jobgen.model.sweep import TABLE, name_element, read_table
 from jobgen.model.units import UnitError
+from jobgen.named_tuple import NamedTuple
+from jobgen.scheduler import LIVE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from jobgen.app.world import World
     from jobgen.model.record import RunRecord
+
+
+class ElementRow(NamedTuple):
+    """One element of an array."""
+
+    number: int
+    """Its index."""
+    name: str
+    """``LR=1e-5,SEED=0``; empty without a sweep."""
+    state: JobState
+
 
 MOST = 5
 """Elements whose values are shown."""
@@ -40,6 +54,62 @@ def require_elements(record: RunRecord, elements: Sequence[int]) -> None:
     if unknown:
         message = f"{record.alias} has no element {unknown[0]}"
         raise Usage(Diagnostic("J000", message, hint=f"its elements: {indexes}"))
+
+
+def find_run(world: World, ref: str) -> tuple[RunRecord, tuple[int, ...]]:
+    """A run, and which of its elements are meant; none: all of it. Raises Usage, Missing."""
+    name, elements = split_ref(ref)
+    record = world.ledger.get(name)
+    require_elements(record, elements)
+    return record, elements
+
+
+def list_element_states(record: RunRecord, elements: Sequence[int]) -> Mapping[int, JobState]:
+    """The state of each of these elements, as last seen."""
+    others = record.state if record.ended else JobState.PENDING
+    known = {
+        index: JobState.__members__.get(state, JobState.UNKNOWN)
+        for state, indexes in record.element_states.items()
+        for index in read_indexes(indexes)
+    }
+    return {element: known.get(element, others) for element in elements}
+
+
+def narrow_run(record: RunRecord, elements: Sequence[int]) -> RunRecord:
+    """The run as if it had these elements alone: their states, and their end. None: all of it."""
+    if not elements:
+        return record
+    states = list_element_states(record, elements)
+    groups: dict[str, list[int]] = {}
+    for element, state in states.items():
+        groups.setdefault(str(state), []).append(element)
+    newest = next((state for state in LIVE if state in groups), JobState.COMPLETED)
+    ended = all(state.final for state in states.values())
+    known = newest is record.state
+    return record._replace(
+        alias=f"{record.alias}[{fold_indexes(sorted(elements))}]",
+        state=newest,
+        ended=record.ended or ended,
+        exit=record.exit * known,
+        reason=record.reason * known,
+        submission={
+            **record.submission,
+            "elements": {state: len(group) for state, group in groups.items()},
+            "element_states": {state: fold_indexes(group) for state, group in groups.items()},
+        },
+    )
+
+
+def list_named(world: World, record: RunRecord, elements: Sequence[int] = ()) -> list[ElementRow]:
+    """Elements with their values and states: these, or all that the run has."""
+    if not record.shape.get("elements"):
+        return []
+    indexes = str(record.shape.get("array", "")).partition("%")[0]
+    chosen = sorted(elements) or (read_indexes(indexes) if indexes else ())
+    table = read_table(world.ledger.get_bundle(record.token).get(TABLE, b""))
+    names = {index: name_element(table[index]) for index in chosen if index < len(table)}
+    states = list_element_states(record, chosen)
+    return [ElementRow(index, names.get(index, ""), states[index]) for index in chosen]
 
 
 def read_values(world: World, record: RunRecord) -> Mapping[int, str]:

@@ -16,6 +16,7 @@ from jobgen.app.submission_driver import settle
 from jobgen.app.world import World
 from jobgen.errors import JobgenError, Unreachable
 from jobgen.model.record import RunRecord
+from jobgen.model.sweep_arrays import find_element_jobs, list_jobs
 from jobgen.scheduler import Scheduler, get_scheduler
 from jobgen.submission import scripts, wire
 from jobgen.submission.states import CancelAsked, State
@@ -58,8 +59,9 @@ def _cancel_elements(
         record = refresh([record], context)[0]
         if record.job is None or record.ended:
             return record
-        jobs = [record.job._replace(task=element) for element in elements]
-        transport.call(scripts.command({"cancel": scheduler.cancel(jobs, signal=signal)}))
+        jobs = find_element_jobs(record, elements)
+        if jobs:
+            transport.call(scripts.command({"cancel": scheduler.cancel(jobs, signal=signal)}))
         return refresh([record], context)[0]
 
 
@@ -152,8 +154,8 @@ def _signal(record: RunRecord, signal: str, context: RunContext) -> RunRecord:
     record = refresh([record], context)[0]
     if record.job is None or record.ended:
         return record
-    bare = record.job._replace(task=None, component=None)
-    question = {"signal": scheduler.cancel([bare], signal=signal)}
+    bare = [job._replace(task=None, component=None) for job in list_jobs(record)]
+    question = {"signal": scheduler.cancel(bare, signal=signal)}
     result = context.transport.call(scripts.command(question))
     told = wire.read_answer(wire.index(wire.split_frames(result.out)), "signal")
     if told.code != 0:

@@ -13,6 +13,7 @@ from jobgen.model.record import JobState, RunRecord
 from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
+    from jobgen.app.array_elements import ElementRow
     from jobgen.app.monitor_reports import Watched
     from jobgen.app.run_origin import KeptOrigin
     from jobgen.transport import Transport
@@ -51,6 +52,8 @@ class RunView(NamedTuple):
     """Of a sweep: the values of elements that did not succeed."""
     kept: KeptOrigin | None = None
     """What it was submitted from, if that was asked for."""
+    elements: Sequence[ElementRow] = ()
+    """Elements that were asked for, or with ``every`` all."""
 
 
 def observe(
@@ -99,6 +102,8 @@ class ListedRuns(NamedTuple):
     records: tuple[RunRecord, ...]
     more: int = 0
     """How many other runs there are."""
+    elements: Mapping[str, Sequence[ElementRow]] = MappingProxyType({})
+    """Token → its elements, where they were asked for."""
 
 
 def list_runs(
@@ -125,13 +130,16 @@ def list_runs(
     return ListedRuns(records, ledger.count_runs() - len(records))
 
 
-def show(world: World, ref: str, *, cached: bool = False, origin: bool = False) -> RunView:
-    """One run, asked about anew; with ``origin``, what it was submitted from. Raises Missing."""
+def show(world: World, ref: str, *, cached: bool = False, every: bool = False) -> RunView:
+    """One run or elements of it, asked about anew. Raises Missing.
+
+    With ``every``, all its elements, and what it was submitted from.
+    """
     from jobgen.app import monitor_reports
-    from jobgen.app.array_elements import read_values
+    from jobgen.app.array_elements import find_run, list_named, narrow_run, read_values
     from jobgen.app.failures import learn_causes
 
-    record = world.ledger.get(ref)
+    record, elements = find_run(world, ref)
     watched = monitor_reports.recall(record)
     if not cached and not monitor_reports.is_settled(record):
         record, watched = _looked(world, record, watched)
@@ -147,8 +155,11 @@ def show(world: World, ref: str, *, cached: bool = False, origin: bool = False) 
         names = ["bundle/job.sbatch", "src", "logs", "bundle/plan.json"]
         names += ["state"] if watched is not None else []
         files = tuple((name, f"{record.directory}/{name}") for name in names)
-    kept = _read_kept(world, record) if origin and record.directory and not cached else None
-    return RunView(record, events, files, watched, read_values(world, record), kept)
+    kept = _read_kept(world, record) if every and record.directory and not cached else None
+    rows = list_named(world, record, elements) if elements or every else []
+    record = narrow_run(record, elements)
+    values = {} if rows else read_values(world, record)
+    return RunView(record, events, files, watched, values, kept, rows)
 
 
 def _read_kept(world: World, record: RunRecord) -> KeptOrigin | None:
@@ -191,31 +202,39 @@ def wait(
     Of those that failed the cause is known, if their logs can be read. Raises TimedOut after
     ``timeout`` seconds: the jobs go on.
     """
-    records = tuple(world.ledger.get(ref) for ref in refs)
+    from jobgen.app.array_elements import find_run, narrow_run
+
+    runs = tuple(find_run(world, ref) for ref in refs)
+    records = tuple(record for record, _ in runs)
+
+    def narrowed() -> tuple[RunRecord, ...]:
+        return tuple(narrow_run(r, chosen) for r, (_, chosen) in zip(records, runs, strict=True))
+
     if any(record.ended and not record.settled for record in records):
         records = refresh_stale(world, records)
     end = None if timeout is None else world.now() + timeout
     pause, links = SHORTEST, _Links(world)
     try:
-        while not _enough(records, any_one=any_one):
-            before = records
+        while not _enough(narrowed(), any_one=any_one):
+            before = narrowed()
             records = links.refreshed(records)
-            news = _list_news(before, records)
+            news = _list_news(before, narrowed())
             for record in news:
                 seen(record)
-            if _enough(records, any_one=any_one):
+            if _enough(narrowed(), any_one=any_one):
                 break
             live = (record for record in records if not record.ended)
             pause = SHORTEST if news else min(choose_pause(record, pause) for record in live)
             if end is not None and world.now() >= end:
-                left = ", ".join(f"{r.alias} is {r.state}" for r in records if not r.ended)
+                left = ", ".join(f"{r.alias} is {r.state}" for r in narrowed() if not r.ended)
                 raise TimedOut(f"still going after the timeout: {left}")
             world.sleep(pause if end is None else max(0.0, min(pause, end - world.now())))
     finally:
         links.close()
     from jobgen.app.failures import learn_causes
 
-    return learn_causes(world, records)
+    records = learn_causes(world, records)
+    return narrowed()
 
 
 def _list_news(before: Sequence[RunRecord], after: Sequence[RunRecord]) -> list[RunRecord]:

@@ -11,16 +11,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from jobgen.app.array_submission import submit_arrays
 from jobgen.app.context import RunContext
+from jobgen.app.job_answers import RunAnswers, get_element_states
 from jobgen.app.submission_driver import perform, settle
 from jobgen.errors import Unreachable
-from jobgen.model.observation import Observation
 from jobgen.model.record import JobId, JobState, RunRecord
-from jobgen.scheduler import Scheduler, get_scheduler, merge_observations
+from jobgen.model.sweep_arrays import list_jobs, list_missing
+from jobgen.scheduler import Scheduler, get_scheduler
 from jobgen.shell import Command
 from jobgen.submission import scripts, wire
 from jobgen.submission.markers import Markers, read_markers
-from jobgen.submission.outcome import Seen, compute_changes, count_elements, list_unsuccessful
+from jobgen.submission.outcome import Seen, compute_changes, count_elements, list_states
 from jobgen.submission.record_changes import list_changes
 from jobgen.submission.states import Effect, Phase, Sighting, State
 from jobgen.submission.transitions import step
@@ -36,27 +38,6 @@ DEADLINE = 45.0
 """Seconds in which one question and a look into all directories is answered."""
 
 
-class _Heard:
-    """What was heard of jobs, by their numbers: thousands may be asked about at once."""
-
-    def __init__(self) -> None:
-        self._jobs: dict[int, dict[JobId, Observation]] = {}
-
-    def add(self, heard: Mapping[JobId, Observation]) -> None:
-        """Take up an answer."""
-        for job, seen in heard.items():
-            self._jobs.setdefault(job.job, {})[job] = seen
-
-    def of(self, record: RunRecord) -> dict[JobId, Observation]:
-        """The tasks and components of a run's job; jobs of others under that id do not count."""
-        heard = {} if record.job is None else self._jobs.get(record.job.job, {})
-        return {job: seen for job, seen in heard.items() if seen.belongs_to(record.token)}
-
-    def merge(self, record: RunRecord) -> Observation | None:
-        """All tasks and components of a run's job together."""
-        return record.job and merge_observations(record.job, self.of(record).values())
-
-
 @dataclass
 class _Look:
     """One round of asking: who asks, by what, and what was heard of each job."""
@@ -66,8 +47,8 @@ class _Look:
     now: float = 0.0
     """Of the other side's clock."""
     answered: bool = False
-    queue: _Heard = field(default_factory=_Heard)
-    past: _Heard = field(default_factory=_Heard)
+    queue: RunAnswers = field(default_factory=RunAnswers)
+    past: RunAnswers = field(default_factory=RunAnswers)
     marks: dict[str, Markers] = field(default_factory=dict)
     alive: set[str] = field(default_factory=set)
     """Directories of jobs that the queue does not know, whose logs grow."""
@@ -87,7 +68,7 @@ class _Look:
             alive=record.directory in self.alive,
             markers=self.marks[record.directory],
             min_job_age=self.min_job_age or 0.0,
-            elements=_elements(record, self.past.of(record) | self.queue.of(record)),
+            elements=get_element_states(record, self.past.of(record) | self.queue.of(record)),
         )
 
     def read(self, record: RunRecord) -> bool:
@@ -110,8 +91,16 @@ def refresh(records: Sequence[RunRecord], context: RunContext) -> tuple[RunRecor
         look = _ask(asked, context.transport)
         heard = _heard(asked, look, context)
         news |= {r.token: r for r in _settled(heard, look, context)}
+        unsent = [news[r.token] for r in heard if _is_unsent(news[r.token])]
+        news |= {r.token: submit_arrays(r, context) for r in unsent}
         _sweep(heard, news, look)
     return tuple(news.get(r.token, r) for r in records)
+
+
+def _is_unsent(record: RunRecord) -> bool:
+    """Whether a process that was submitting the arrays of a sweep may have left some to others."""
+    known = "arrays_failed" in record.submission or State.of(record).cancel
+    return not record.ended and not known and bool(list_missing(record))
 
 
 def _by_scheduler(records: Sequence[RunRecord]) -> list[list[RunRecord]]:
@@ -155,7 +144,7 @@ def _taken_up(record: RunRecord, context: RunContext) -> RunRecord:
 
 def _ask(records: Sequence[RunRecord], transport: Transport) -> _Look:
     look = _Look(transport, get_scheduler(records[0].site))
-    jobs = [r.job for r in records if r.job is not None]
+    jobs = [job for r in records for job in list_jobs(r)]
     asked = {f"queue{n}": look.scheduler.query(each) for n, each in enumerate(_by_cluster(jobs))}
     directories = [r.directory for r in records]
     result = transport.call(scripts.observe(directories, asked), deadline=DEADLINE)
@@ -201,7 +190,7 @@ def _ask_past(look: _Look, gone: Sequence[RunRecord]) -> None:
 def _questions(look: _Look, gone: Sequence[RunRecord]) -> dict[str, Command]:
     """What is asked about runs that the queue does not know: settings, accounting, fresh logs."""
     asked = {"config": look.scheduler.show_config()}
-    for number, each in enumerate(_by_cluster([r.job for r in gone if r.job is not None])):
+    for number, each in enumerate(_by_cluster([job for r in gone for job in list_jobs(r)])):
         question = look.scheduler.query_history(each)
         if question is not None:
             asked[f"past{number}"] = question
@@ -274,8 +263,8 @@ def _submission(record: RunRecord, seen: Seen, state: State) -> Submission:
         submission.pop("silent", None)
     if (total := record.shape.get("elements")) and seen.answered:
         submission["elements"] = count_elements(total, seen)
-        submission["unsuccessful"] = list_unsuccessful(seen)
-    return {**submission, **_list_records(seen.markers)}
+        submission["element_states"] = list_states(seen)
+    return {**submission, **_list_records(seen.markers), **seen.markers.list_arrays()}
 
 
 def _list_records(marks: Markers) -> Submission:
@@ -322,13 +311,6 @@ def _sweep(asked: Sequence[RunRecord], news: Mapping[str, RunRecord], look: _Loo
             look.transport.call(scripts.sweep(over))
         except Unreachable:
             return
-
-
-def _elements(record: RunRecord, heard: Mapping[JobId, Observation]) -> dict[str, JobState]:
-    """What was heard of each element of an array; under "" of those that have not started."""
-    if not record.shape.get("elements"):
-        return {}
-    return {"" if job.task is None else str(job.task): part.state for job, part in heard.items()}
 
 
 def _by_cluster(jobs: Sequence[JobId]) -> list[list[JobId]]:

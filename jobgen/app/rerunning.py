@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jobgen.errors import Diagnostic, Missing, Usage
+from jobgen.model.array import fold_indexes, read_indexes
 from jobgen.model.record import JobState
 from jobgen.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from jobgen.app.prepare import PreparedJob
     from jobgen.app.world import World
     from jobgen.model.record import RunRecord
@@ -29,16 +32,30 @@ def find_job(world: World, ref: str, *, failed: bool = False) -> RerunRequest:
 
     Raises Missing if its job file is not here, and Usage if nothing failed.
     """
+    from jobgen.app.array_elements import find_run
     from jobgen.app.jobs import show
 
-    record = show(world, ref).record if failed else world.ledger.get(ref)
+    record, elements = find_run(world, ref)
+    if failed:
+        record = show(world, ref).record._replace(alias=record.alias)
     file = Path(record.job_file)
     if not record.job_file or not file.is_file():
         where = record.job_file or "unknown"
         hint = "go to its folder, and submit it there: jobgen submit job.yaml"
         raise Missing(f"the job file of {record.alias} is not here: {where}", hint=hint)
-    sets = (*record.sets, *(_choose_failed(record) if failed else ()))
-    return RerunRequest(record, file, sets)
+    chosen = _choose_failed(record) if failed else _choose_elements(record, elements)
+    return RerunRequest(record, file, (*record.sets, *chosen))
+
+
+def _choose_elements(record: RunRecord, elements: Sequence[int]) -> tuple[str, ...]:
+    """The values of ``--set`` that run these elements; nothing for a whole run."""
+    if not elements:
+        return ()
+    indexes = fold_indexes(elements)
+    if record.shape.get("sweep"):
+        return (f"sweep.only={indexes}",)
+    _, percent, limit = str(record.shape.get("array", "")).partition("%")
+    return (f"array={indexes}{percent}{limit}",)
 
 
 def _choose_failed(record: RunRecord) -> tuple[str, ...]:
@@ -50,10 +67,7 @@ def _choose_failed(record: RunRecord) -> tuple[str, ...]:
     indexes = ",".join(record.unsuccessful.values())
     if not record.shape.get("elements") or not indexes:
         return ()
-    if record.shape.get("sweep"):
-        return (f"sweep.only={indexes}",)
-    _, percent, limit = str(record.shape.get("array", "")).partition("%")
-    return (f"array={indexes}{percent}{limit}",)
+    return _choose_elements(record, read_indexes(indexes))
 
 
 def describe_differences(world: World, request: RerunRequest, ready: PreparedJob) -> list[str]:

@@ -49,7 +49,10 @@ def ask_outlook(transport: Transport, ready: PreparedJob) -> Outlook:
     script = ready.bundle[ready.bundle.entry].content.decode()
     names = [each.value if (each := plan.directives.get(key)) else "" for key in ("account", "qos")]
     asked = build_script(
-        text("common.sh") + text("before_submit.sh"), script, *names, *plan.submit_options
+        "".join(map(text, ("common.sh", "account_limits.sh", "before_submit.sh"))),
+        script,
+        *names,
+        *plan.submit_options,
     )
     outlook = parse_outlook(transport.call(asked, deadline=DEADLINE))
     waits = any(option.startswith(("--dependency", "--begin")) for option in plan.submit_options)

@@ -6,6 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from jobgen.app import secret
+from jobgen.app.array_submission import (
+    ask_limits,
+    plan_arrays,
+    require_submitted,
+    submit_arrays,
+)
 from jobgen.app.code_changes import CodeChanges, read_changes
 from jobgen.app.context import Progress, RunContext, SubmitStage, ignore_stage
 from jobgen.app.permissions import require_login, require_secrets, require_workdir
@@ -71,6 +77,8 @@ def submit(
     progress(stage._replace(ended=True))
     try:
         connected(transport)
+        if ready.plan.elements and ready.plan.scheduler == "slurm":
+            record = plan_arrays(record, ready, ask_limits(transport, ready))
         record = _begin(world, record, ready.bundle)
     except JobgenError:
         transport.close()
@@ -86,12 +94,15 @@ def submit(
     )
     files = (*exchange.list_run_files(record, ready.bundle), *kept)
     try:
-        return carry_out(
+        record = carry_out(
             record,
             lambda: make_payload(world, ready, files, delivery),
             context,
             options=ready.plan.submit_options,
         )
+        record = submit_arrays(record, context)
+        require_submitted(record)
+        return record
     finally:
         context.transport.close()
 

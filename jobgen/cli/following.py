@@ -220,12 +220,19 @@ def wait_for_end(
     from jobgen.app import jobs
 
     seen = partial(show_state, call)
-    refs = [call.world.ledger.get(ref).alias for ref in refs]
+    refs = [_name_run(call, ref) for ref in refs]
     with Detachable(call, *refs, code=Exit.INTERRUPTED) as detachable:
         found = jobs.wait(call.world, refs, timeout=timeout, any_one=any_one, seen=seen)
         _told(call, found, stream=stream)
         return _result(found)
     return detachable.code
+
+
+def _name_run(call: Call, ref: str) -> str:
+    """The run by its own name, with its elements: a job's name may mean a newer run later."""
+    from jobgen.app.array_elements import find_run, narrow_run
+
+    return narrow_run(*find_run(call.world, ref)).alias
 
 
 def _told(call: Call, records: Sequence[RunRecord], *, stream: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Literal
 Stream = Literal["out", "err", "job"]
 
 _RANK = re.compile(r"(?P<node>[A-Za-z0-9._-]{1,255})\.(?P<rank>\d{1,7})\.(?P<stream>out|err)", re.A)
-_JOB = re.compile(r"job-(?P<job>\d{1,18}(?:_\d{1,9})?)\.out", re.A)
+_JOB = re.compile(r"job-\d{1,18}(?:_(?P<index>\d{1,9})(?:\+(?P<offset>\d{1,9}))?)?\.out", re.A)
 _PLACE = re.compile(r"(?:.*/)?(?P<task>\d{1,9})/(?P<restart>\d{1,6})/", re.A)
 
 
@@ -42,10 +42,13 @@ def parse_source(path: str) -> LogSource | None:
     LogSource(node='n01', rank=12, stream='err', task='0', restart=1)
     >>> parse_source("logs/job-811.out").stream
     'job'
+    >>> parse_source("logs/job-811_3+1000.out").task  # of the array that begins with element 1000
+    '1003'
     """
     folder, slash, name = path.rpartition("/")
     if found := _JOB.fullmatch(name):
-        return LogSource("", None, "job", found["job"].partition("_")[2] or "0")
+        element = int(found["index"] or 0) + int(found["offset"] or 0)
+        return LogSource("", None, "job", str(element))
     found = _RANK.fullmatch(name)
     if found is None:
         return None

@@ -33,7 +33,7 @@ _LAUNCHERS = {
 }
 _SCRIPTS = (
     "HOSTS|_|after|alive|all_caches|before|bundle|caches|claim|code|converted|count|cpus|early|echoes|ends?"
-    "|events|expect|files|findings|finished|first|gpus?|grace_over|id|jobgen_env|left|log|mine|minors"
+    "|events|expect|files|findings|finished|first|gpus?|grace_over|id|index|jobgen_env|left|log|mine|minors"
     "|monitor|monitored|name|node|notices|old|pids?|program|rank|rc|record|recorder|recording|reporter"
     "|signals|silence|since|sizes|src|stream|sum|task|unfit|value|visible|webhook|who|why|words"
 )

@@ -227,10 +227,17 @@ class RunRecord(NamedTuple):
         return found if isinstance(found, dict) else {}
 
     @property
+    def element_states(self) -> Mapping[str, str]:
+        """Of an array: state → the elements that are in it, as ``3,7-9``; not those that wait."""
+        found = self.submission.get("element_states", self.submission.get("unsuccessful"))
+        return found if isinstance(found, dict) else {}
+
+    @property
     def unsuccessful(self) -> Mapping[str, str]:
         """Of an array: state → the elements that ended in it, as ``3,7-9``, without success."""
-        found = self.submission.get("unsuccessful")
-        return found if isinstance(found, dict) else {}
+        failed = (state for state in FINAL if state is not JobState.COMPLETED)
+        states = self.element_states
+        return {state: states[state] for state in sorted(failed) if state in states}
 
     def data(self) -> dict[str, Any]:
         """Plain data that JSON can hold; ``from_data`` reads it back."""

@@ -52,8 +52,12 @@ class Submission(TypedDict, total=False):
     """Fields of ``cause.FailureCause``; empty if nothing was found."""
     elements: Mapping[str, int]
     """Of an array: how many elements are in each state."""
-    unsuccessful: Mapping[str, str]
-    """Of an array: state → the elements that ended in it, as ``3,7-9``, without success."""
+    element_states: Mapping[str, str]
+    """Of an array: state → the elements that are in it, as ``3,7-9``; not those that wait."""
+    arrays: Mapping[str, str]
+    """Of a large sweep: number → job id of its arrays after the first one."""
+    arrays_failed: str
+    """Why some of them were not submitted."""
     monitor: Mapping[str, list[str]]
     """What the monitors of an ended run saw."""
 

@@ -1,31 +1,9 @@
 # shellcheck shell=sh
 # before_submit.sh SCRIPT ACCOUNT QOS OPTION...: when sbatch expects SCRIPT to start, and what its account (the
-# user's default if empty) and QOS may use. Nothing is submitted. Needs common.sh before it.
+# user's default if empty) and QOS may use. Nothing is submitted. Needs common.sh and account_limits.sh before it.
 clean_environment
-script=$1
-JG_ACCOUNT=$2 JG_QOS=$3 JG_USER=$(id -un)
-export JG_ACCOUNT JG_QOS JG_USER
+script=$1 account=$2 qos=$3
 shift 3
 emit now "$(date +%Y-%m-%dT%H:%M:%S)"
 emit test "$(printf '%s' "$script" | timeout 10 sbatch --test-only "$@" 2>&1)"
-# The user's association with the account, the account, those above it, and the QOS: one line of fields each.
-emit limits "$(timeout 10 scontrol -o show assoc_mgr flags=assoc,qos 2>/dev/null | awk '
-    function field(name) { return match($0, " " name "=[^ ]*") ? substr($0, RSTART + length(name) + 2, RLENGTH - length(name) - 2) : "" }
-    function keep(line) { if (n++ < 20) print line }
-    /^QOS=/ && ENVIRON["JG_QOS"] != "" && index($0, "QOS=" ENVIRON["JG_QOS"] "(") == 1 { keep($0) }
-    /^ClusterName=/ {
-        account = field("Account")
-        user = field("UserName")
-        if (user == "") {
-            whole[account] = $0
-            above[account] = field("ParentAccount")
-            sub(/\(.*/, "", above[account])
-        } else if (index(user, ENVIRON["JG_USER"] "(") == 1 && field("Partition") == "" &&
-            (ENVIRON["JG_ACCOUNT"] == "" ? field("DefAssoc") == "Yes" : account == tolower(ENVIRON["JG_ACCOUNT"]))) {
-            first = account
-            keep($0)
-        }
-    }
-    END {
-        for (account = first; account in whole && deep++ < 10; account = above[account]) keep(whole[account])
-    }')"
+emit_limits "$account" "$qos"

@@ -20,6 +20,16 @@ emit_file() {
     fi
 }
 
+# emit_arrays: which arrays of a large sweep the scheduler took, and why others were not.
+emit_arrays() {
+    for array in submit/array.[0-9]*; do
+        if [ -s "$array" ]; then
+            emit array "${array##*.} $(cat "$array")"
+        fi
+    done
+    emit_file arrays-failed submit/arrays.failed
+}
+
 # ask KEY COMMAND...: what it printed, what it complained of and its exit code, in three frames. A
 # controller that does not answer must not hold up the rest: fifteen seconds, then exit code 124.
 ask() {

@@ -14,6 +14,7 @@ look() {
     if [ -e secrets.env ]; then
         emit secrets yes
     fi
+    emit_arrays
     for state in state/*; do
         if [ -d "$state" ]; then
             look_marks || return 0

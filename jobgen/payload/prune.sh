@@ -11,7 +11,7 @@ measure() {
     emit sizes "$(
         {
             measure_list /submit/attempt.1 | measure_find 'began %T@ 0 %H\n' -maxdepth 0
-            measure_list /src /logs /bundle /state /submit | measure_find '%C@ %s 0 %H\n' -type f
+            measure_list /src /logs /bundle /state /submit /provenance | measure_find '%C@ %s 0 %H\n' -type f
         } | awk '
             { place = $0; sub(/^[^ ]+ [^ ]+ [^ ]+ /, "", place) }
             $1 == "began" { sub(/\/submit\/attempt\.1$/, "", place); began[place] = $2 + 0; next }

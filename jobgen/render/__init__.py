@@ -172,7 +172,8 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
         "ranks": shape.ranks_per_node,
         "array": shape.elements is not None,
         "sweep": Raw(" ".join(list_names(plan.elements))),
-        "job_id": Raw(_JOB_ID[shape.elements is not None]),
+        "job_id": Raw(_name_job(plan)),
+        "elements": shape.elements,
         "all_cpus": shape.whole_nodes and shape.cpus_per_task is None,
         "nodes": Raw(nodes),
         "right_hosts": _right_hosts(plan),
@@ -268,8 +269,14 @@ def _title(plan: Plan) -> str:
     return f"{plan.name} on {plan.cluster}: {node}, {ranks}, started by {plan.launcher.value}"
 
 
-_JOB_ID = {False: '"$SLURM_JOB_ID"', True: '"${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"'}
-"""The job for scontrol, by whether it is an array: one element has the array's own id."""
+def _name_job(plan: Plan) -> str:
+    """The job for scontrol: one element of an array has the array's own id."""
+    if plan.shape.elements is None:
+        return '"$SLURM_JOB_ID"'
+    index = "index" if plan.elements else "SLURM_ARRAY_TASK_ID"
+    return f'"${{SLURM_ARRAY_JOB_ID}}_${index}"'
+
+
 _PURPOSE = {
     "once": "Runs on the first node: setup, then the launcher, which starts the other nodes.",
     "node": "Runs once per node: setup, then the launcher, which starts the node's ranks.",

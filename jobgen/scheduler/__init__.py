@@ -37,6 +37,8 @@ class OwnJob:
     mark: str
     attempt: int
     workdir: str = ""
+    array: int = 0
+    """Of a large sweep: the number of its array. The first one stands for the run."""
 
     def belongs_to(self, token: str) -> bool:
         """Whether it is a job of the run with this token."""

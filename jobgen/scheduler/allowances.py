@@ -40,13 +40,17 @@ class Allowance(NamedTuple):
 
 def parse_allowances(text: str) -> list[Allowance]:
     """The owners that have a limit on GPUs, in the order of the records."""
-    records = (dict(_FIELD.findall(line)) for line in split_lines(text))
     found = (
         Allowance(owner, _parse_limit(record, "GrpTRESMins", 60), _parse_limit(record, "GrpTRES"))
-        for record in records
-        for owner in _name_owner(record)
+        for record in read_records(text)
+        for owner in name_owners(record)
     )
     return [allowance for allowance in found if allowance.hours or allowance.gpus]
+
+
+def read_records(text: str) -> Iterator[dict[str, str]]:
+    """The fields of each record."""
+    return (dict(_FIELD.findall(line)) for line in split_lines(text))
 
 
 _FIELD = re.compile(r"(?:^|(?<= ))([A-Za-z]+)=([^ ]*)")
@@ -54,7 +58,8 @@ _LIMIT = re.compile(r"(?:^|,)gres/gpu=(\d{1,18})\((\d{1,18})\)(?:,|$)")
 _NAME = re.compile(r"([A-Za-z0-9_.@-]{1,64})(?:\(\d+\))?")
 
 
-def _name_owner(record: dict[str, str]) -> Iterator[str]:
+def name_owners(record: dict[str, str]) -> Iterator[str]:
+    """Whose record it is; nothing where that does not stand in it."""
     if qos := _NAME.fullmatch(record.get("QOS", "")):
         yield f"QOS {qos[1]}"
     elif account := _NAME.fullmatch(record.get("Account", "")):

@@ -129,7 +129,8 @@ class SlurmScheduler:
             first = JobId(known.job)
             mark = COMMENT.search(comment)
             if mark:
-                seen[first] = OwnJob(first, mark.group(1), int(mark.group(2)), workdir.strip())
+                number, array = int(mark.group(2)), int(mark.group(3) or 0)
+                seen[first] = OwnJob(first, mark.group(1), number, workdir.strip(), array)
             elif not clean_field(comment) and re.search(r"-[a-z2-7]{8}$", workdir.strip()):
                 seen.setdefault(first, OwnJob(first, "", 0, workdir.strip()))
         return tuple(seen[job] for job in sorted(seen))

@@ -12,7 +12,8 @@ SEPARATOR = "\x1f"
 """Between fields: names and comments may hold every printable character, ``|`` among them."""
 
 
-COMMENT = re.compile(r"jobgen:([a-z2-7]{26}):(\d{1,6})(?!\d)")
+COMMENT = re.compile(r"jobgen:([a-z2-7]{26}):(\d{1,6})(?:\.(\d{1,5}))?(?!\d)")
+"""Ours in a comment: mark, attempt, and of a large sweep the number of its array."""
 
 _STATES: dict[str, JobState] = {
     **{state.value: state for state in JobState},

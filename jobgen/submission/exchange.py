@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from jobgen.model.bundle import SECRETS_FILE, BundleFile
 from jobgen.model.record import RunRecord
+from jobgen.model.sweep_arrays import read_arrays
 from jobgen.named_tuple import NamedTuple
 from jobgen.scheduler import Attempt, Scheduler, get_scheduler
 from jobgen.shell import Command, quote, quote_expandable
@@ -104,10 +105,11 @@ def list_run_files(record: RunRecord, bundle: Bundle) -> tuple[BundleFile, ...]:
         "created": record.created,
         "shape": {key: value for key, value in record.shape.items() if key not in _HERE},
     }
+    helpers = scripts.list_files(read_arrays(record.shape))
     ours = [
         BundleFile("TOKEN", f"{record.token}\n".encode(), 0o600),
         BundleFile("run.json", (json.dumps(about, indent=2) + "\n").encode(), 0o600),
-        *(BundleFile(path, body.encode(), 0o700) for path, body in scripts.list_files().items()),
+        *(BundleFile(path, body.encode(), 0o700) for path, body in helpers.items()),
     ]
     return (*ours, *(file._replace(path=f"bundle/{file.path}") for file in bundle.files))
 
@@ -149,9 +151,31 @@ class RunScripts:
 
     def build_sbatch(self, directory: str, attempt: int) -> Command:
         """The sbatch command of an attempt, as it is run in the run directory."""
-        entry = (ENTRY, self._record.digest)
+        entry: tuple[str, ...] = (ENTRY, self._record.digest)
+        options = tuple(self.options)
+        first = next(iter(read_arrays(self._record.shape)), None)
+        if first is not None:
+            output = [f"--output=logs/job-%A_%a+{first.offset}.out"] if first.offset else []
+            options = (*options, f"--array={first.indexes}", *output)
+            entry = (*entry, str(first.offset))
         made = Attempt(entry, directory, self._record.token, attempt)
-        return self.scheduler.submit(made, self.options)
+        return self.scheduler.submit(made, options)
+
+
+def build_array_words(record: RunRecord, scheduler: Scheduler) -> tuple[str, ...]:
+    """The words of ``submit_arrays.sh``: how each further array of a large sweep is submitted.
+
+    With a limit on what runs at once, an array starts when the one before it has ended.
+    """
+    options = [str(option) for option in record.submission.get("options", ())]
+    waits = [w.removeprefix("--dependency=") for w in options if w.startswith("--dependency=")]
+    limited = "%" in str(record.shape.get("array", ""))
+    chain = ",".join([*waits, "afterany:"]) if limited else ""
+    kept = [w for w in options if not (limited and w.startswith("--dependency="))]
+    words = scheduler.submit(Attempt((), record.directory, record.token, 1), kept).words
+    (comment,) = [str(w) for w in words if str(w).startswith("--comment=")]
+    rest = [str(w) for w in words if not str(w).startswith("--comment=")]
+    return (record.digest, comment.removeprefix("--comment="), chain, *rest)
 
 
 def rehearse(

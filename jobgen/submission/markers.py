@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from jobgen.model.events import RankFailure, Silence, list_failures, list_silences
 from jobgen.model.record import JobId
 from jobgen.named_tuple import NamedTuple
 from jobgen.submission.program_report import read_report
 from jobgen.submission.wire import parse_number
+
+if TYPE_CHECKING:
+    from jobgen.model.record_data import Submission
 
 LONGEST = 300
 """Characters of a reason that a job gives itself."""
@@ -58,8 +62,21 @@ class Markers:
     """Ranks that ended well while the others seem to wait for them."""
     report: Mapping[str, float] = field(default_factory=dict)
     """What the program reported of itself."""
+    arrays: Mapping[str, str] = field(default_factory=dict)
+    """Of a large sweep: number → job id of its arrays after the first one."""
+    arrays_failed: str = ""
+    """Why some of them were not submitted."""
     complete: bool = True
     """Whether every marker was read; what is missing from others proves nothing."""
+
+    def list_arrays(self) -> Submission:
+        """The arrays of a large sweep, as the run database keeps them."""
+        known: Submission = {}
+        if self.arrays:
+            known["arrays"] = dict(self.arrays)
+        if self.arrays_failed:
+            known["arrays_failed"] = self.arrays_failed
+        return known
 
     @property
     def restarts(self) -> int:
@@ -118,8 +135,17 @@ def read_markers(told: Mapping[str, list[str]]) -> Markers:
             s for task, start, text in recorded for s in list_silences(start + 1, text, task)
         ),
         report=read_report(told.get("report", [])),
+        arrays=dict(_read_arrays(told.get("array", []))),
+        arrays_failed="\n".join(told.get("arrays-failed", []))[:LONGEST],
         complete="looked" in told,
     )
+
+
+def _read_arrays(texts: list[str]) -> Iterator[tuple[str, str]]:
+    """``NUMBER JOB`` of each text."""
+    for text in texts:
+        if found := re.fullmatch(r"(\d{1,5}) (\d{1,18})\s*", text, re.ASCII):
+            yield found[1], found[2]
 
 
 # 1795268400 'state/0/started.1' -> '42.99', as stat writes it; other quotes are possible

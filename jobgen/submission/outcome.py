@@ -205,11 +205,11 @@ def count_elements(total: int, seen: Seen) -> dict[str, int]:
     return {str(state): count for state, count in counts.items()}
 
 
-def list_unsuccessful(seen: Seen) -> dict[str, str]:
-    """State → the elements of an array that ended in it, as ``3,7-9``, without success."""
+def list_states(seen: Seen) -> dict[str, str]:
+    """State → the elements of an array that are in it, as ``3,7-9``; not those that wait."""
     states: dict[str, list[int]] = {}
     for task, state in _state_elements(seen).items():
-        if state.final and state is not JobState.COMPLETED and task.isdigit():
+        if task.isdigit():
             states.setdefault(str(state), []).append(int(task))
     return {state: fold_indexes(sorted(tasks)) for state, tasks in states.items()}
 

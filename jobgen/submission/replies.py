@@ -116,7 +116,8 @@ def _read_mark(text: str) -> Mark | None:
 
 
 def _select_ours(found: Sequence[OwnJob], token: str) -> tuple[JobId, ...]:
-    return tuple(each.job for each in found if each.belongs_to(token))
+    """The copies of a run's job; the other arrays of a large sweep are none."""
+    return tuple(each.job for each in found if each.belongs_to(token) and not each.array)
 
 
 def _read_failure(reply: Mapping[str, str]) -> FailedReply:

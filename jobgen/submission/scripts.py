@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from jobgen.model.observation import format_mark
 from jobgen.model.record import JobId
+from jobgen.model.sweep_arrays import SweepArray
 from jobgen.payload import text
 from jobgen.shell import Command, Raw, join, list_names, quote_expandable
 
@@ -19,10 +20,15 @@ DEADLINE = 75.0
 """Seconds in which every script but the upload has answered: a few questions of 15 each."""
 
 
-def list_files() -> Mapping[str, str]:
+def list_files(arrays: Sequence[SweepArray] = ()) -> Mapping[str, str]:
     """What lies in the run directory for our use: path → text."""
     names = ("submit.sh", "environment.sh", "program_environment.py")
-    return {f"submit/{name}": text(name) for name in names}
+    files = {f"submit/{name}": text(name) for name in names}
+    if len(arrays) > 1:
+        files["submit/submit_arrays.sh"] = text("submit_arrays.sh")
+        rows = (f"{array.offset} {array.indexes}\n" for array in arrays[1:])
+        files["submit/arrays"] = "".join(rows)
+    return files
 
 
 def stage(root: str, folder: str, token: str, nonce: str) -> str:
@@ -43,6 +49,12 @@ def start(
     """Run sbatch as this attempt, unless that attempt was made, and report."""
     words = ["start", directory, token, str(attempt), str(PATIENCE), str(forget or "")]
     return _script(["start.sh"], f"clean_environment\n{join([*words, *command.words])}")
+
+
+def start_arrays(directory: str, token: str, words: Sequence[str]) -> str:
+    """Submit the other arrays of a large sweep, and tell which were taken."""
+    call = ["start_arrays", directory, token, str(PATIENCE), *words]
+    return _script(["start_arrays.sh"], f"clean_environment\n{join(call)}")
 
 
 def resolve(directory: str, token: str, attempt: int, questions: Mapping[str, Command]) -> str:

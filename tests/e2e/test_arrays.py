@@ -218,3 +218,30 @@ def test_what_failed_of_a_sweep_runs_again_with_its_values(
     newest = max(run.directory.parent.glob("again-*"), key=lambda path: path.stat().st_mtime)
     found = {path.read_text() for path in newest.glob("logs/*/0/*.out")}
     assert found == {"1 0 1e-5\n", "3 0 3e-5\n"}
+
+
+def test_each_verb_takes_some_elements(cluster: Cluster, tmp_path: Path) -> None:
+    run = start_array(cluster, tmp_path / "job")
+    wait_up(run, 1, 2, 3)
+    end(run, 1, 0)
+    end(run, 2, 7)
+    client = cluster.client
+    waited = [client.jobgen("wait", f"{run.id}[{e}]").returncode for e in ("1", "2", "1-2")]
+    assert waited == [0, 1, 1]
+    data = answer(client.jobgen("show", f"{run.id}[1,3]", "--json"))
+    assert (data["job"]["id"], data["job"]["ended"]) == (f"{run.id}[1,3]", False)
+    states = {row["number"]: row["state"] for row in data["elements"]}
+    assert states == {1: "COMPLETED", 3: "RUNNING"}
+    assert "[2]  failed" in client.jobgen("show", f"{run.id}[2]").stdout
+    listed = client.jobgen("ls", "-v").stdout
+    assert "  [3]  running" in listed
+    assert "  [2]  failed" in listed
+    end(run, 3, 0)
+    assert run.wait() == 1
+    planned = client.jobgen("rerun", f"{run.id}[2-3]", "--dry-run", "-v")
+    assert planned.returncode == 0, planned.stderr
+    assert "2 elements" in planned.stdout
+    for verb in ("show", "wait", "rerun"):
+        refused = client.jobgen(verb, f"{run.id}[9]")
+        assert refused.returncode == 2, verb
+        assert "has no element 9" in refused.stderr

@@ -18,7 +18,7 @@ from jobgen.submission.outcome import (
     Seen,
     compute_changes,
     count_elements,
-    list_unsuccessful,
+    list_states,
 )
 
 TOKEN = "abcdefghijklmnopqrstuvwxyz"
@@ -269,7 +269,13 @@ def test_elements_of_an_array_are_counted_by_the_queue_and_their_markers() -> No
     )
     elements = {"": JobState.PENDING, "4": JobState.RUNNING, "2": JobState.FAILED}
     seen = Seen(20.0, answered=True, markers=marks, elements=elements)
-    assert list_unsuccessful(seen) == {"FAILED": "2", "CANCELLED": "3"}
+    assert list_states(seen) == {
+        "RUNNING": "4",
+        "FAILED": "2",
+        "COMPLETED": "1",
+        "CANCELLED": "3",
+        "UNKNOWN": "5",
+    }
     assert count_elements(36, seen) == {
         "RUNNING": 1,
         "FAILED": 1,

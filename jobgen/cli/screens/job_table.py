@@ -16,6 +16,7 @@ from jobgen.cli.screens.job_state import (
     name_state,
 )
 from jobgen.cli.screens.jobs import dump_job
+from jobgen.cli.screens.sweep_rows import draw_elements
 from jobgen.model.record import RunRecord
 from jobgen.shell import split_lines
 
@@ -34,13 +35,24 @@ def draw_listed(listed: ListedRuns, now: float, ink: Ink, *, clipped: bool) -> s
     """The jobs that were asked for, and how to list the others."""
     if listed.records:
         more = f"{listed.more} more: jobgen ls -a\n" if listed.more and clipped else ""
-        return draw_jobs(listed.records, now, ink, clipped=clipped) + more
+        table = draw_jobs(listed.records, now, ink, clipped=clipped)
+        return _insert_elements(table, listed) + more
     if listed.more:
         return "No job matches. List all: jobgen ls -a\n"
     return (
         "No jobs yet. Start one: jobgen submit job.yaml\n"
         "Find jobs submitted from another machine: jobgen recover -c NAME\n"
     )
+
+
+def _insert_elements(table: str, listed: ListedRuns) -> str:
+    """The table with the elements of each array below it, if they were asked for."""
+    lines = table.split("\n")
+    elements = (listed.elements.get(record.token, ()) for record in listed.records)
+    below: list[list[str]] = [[], *(draw_elements(rows, every=False) for rows in elements)]
+    below += [[] for _ in lines[len(below) :]]
+    pairs = zip(lines, below, strict=True)
+    return "\n".join(text for line, rows in pairs for text in [line, *rows])
 
 
 def draw_jobs(records: Sequence[RunRecord], now: float, ink: Ink, *, clipped: bool) -> str:
@@ -111,4 +123,8 @@ def _painted(line: str, record: RunRecord, ink: Ink) -> str:
 
 def dump_listed(listed: ListedRuns) -> list[dict[str, Any]]:
     """The jobs as plain data."""
-    return [dump_job(record) for record in listed.records]
+    return [
+        {**dump_job(r), **({"element_rows": [row._asdict() for row in rows]} if rows else {})}
+        for r in listed.records
+        for rows in [listed.elements.get(r.token, ())]
+    ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobgen.cli.layout import align, fold, format_span
 from jobgen.cli.output import Ink, defuse
+from jobgen.cli.screens import sweep_rows
 from jobgen.cli.screens.job_state import (
     compute_elapsed,
     draw_info,
@@ -78,7 +79,8 @@ def _draw_head(found: RunView, now: float, ink: Ink, *, verbose: bool) -> list[s
     if is_old(record, now):
         lines.append(f"  last update {format_span(max(now - record.updated, 0))} ago")
     most = len(record.unfit) if verbose else UNFIT
-    about = [*_list_elements(record, found.values), *_list_unfit(record)[:most]]
+    rows = sweep_rows.draw_elements(found.elements, every=verbose)
+    about = [*_list_elements(record, found.values), *rows, *_list_unfit(record)[:most]]
     if len(record.unfit) > most:
         nodes = count(len(record.unfit) - most, "more node")
         about.append(f"and {nodes}: jobgen show {defuse(record.alias)} -v")
@@ -298,5 +300,6 @@ def dump_run(found: RunView) -> dict[str, Any]:
         "job": dump_job(found.record),
         "timeline": [{"time": h.time, "text": h.text} for h in found.timeline],
         "files": dict(found.files),
+        **({"elements": [row._asdict() for row in found.elements]} if found.elements else {}),
         **more,
     }

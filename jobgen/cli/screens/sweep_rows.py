@@ -7,10 +7,17 @@ from typing import TYPE_CHECKING
 from jobgen.cli.output import defuse
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from jobgen.app.array_elements import ElementRow
     from jobgen.model.plan import Plan
 
 FEW = 4
 """Elements that are listed without ``-v``."""
+
+
+LISTED = 8
+"""Elements of a run that are listed on one screen."""
 
 
 def list_elements(plan: Plan, *, every: bool) -> list[str]:
@@ -26,3 +33,12 @@ def list_elements(plan: Plan, *, every: bool) -> list[str]:
     hidden = len(indexes) - len(shown)
     texts = [f"{index}  {defuse(name_element(plan.elements[index]))}" for index in shown]
     return [*texts, f"{hidden:,} more (-v)"] if hidden else texts
+
+
+def draw_elements(rows: Sequence[ElementRow], *, every: bool) -> list[str]:
+    """``[3] LR=1e-5,SEED=0  failed`` for each element, or for as many as a screen has room for."""
+    shown = rows if every or len(rows) <= LISTED else rows[:LISTED]
+    words = ((f"  [{row.number}]", defuse(row.name), row.state.lower()) for row in shown)
+    texts = ["  ".join(word for word in each if word) for each in words]
+    hidden = len(rows) - len(shown)
+    return [*texts, f"  {hidden:,} more (-v)"] if hidden else texts

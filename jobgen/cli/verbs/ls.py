@@ -24,7 +24,7 @@ from jobgen.cli.params import States, complete_states
 def command(
     call: Call, every: bool, states: tuple[str, ...], limit: int | None, cached: bool
 ) -> None:
-    """List jobs: pending, running, ended."""
+    """List jobs: pending, running, ended; with -v, elements of arrays too."""
     from jobgen.app import jobs
     from jobgen.cli.screens import job_table
 
@@ -36,6 +36,11 @@ def command(
         limit=limit,
         cached=cached,
     )
+    if call.flags.verbose:
+        from jobgen.app.array_elements import list_named
+
+        named = {record.token: list_named(call.world, record) for record in listed.records}
+        listed = listed._replace(elements=named)
     now, seen = call.world.now(), call.output.seen
     call.answer(
         lambda: job_table.dump_listed(listed),

@@ -15,6 +15,7 @@ from jobgen.cli.params import ID
     "jobgen rerun llama-3",
     "jobgen rerun @last --set time=8h --follow",
     "jobgen rerun scan-1 --failed      # the elements of a sweep that did not succeed",
+    "jobgen rerun 'scan-1[3,7-9]'      # some elements of a sweep",
 )
 @ID
 @ON

@@ -20,13 +20,14 @@ def command(call: Call, ref: str, gpus: bool, cached: bool) -> None:
 
     With -v also its provenance: commit, changes, versions, packages and modules.
 
-    ID is a run (llama-3), a job's name (its newest run), a Slurm job ID, or @last.
+    ID is a run (llama-3), a job's name (its newest run), a Slurm job ID, or @last;
+    with [3,7-9] behind it, elements of an array.
     """
     from jobgen.app import jobs
     from jobgen.cli.screens import jobs as screens
 
     now, verbose = call.world.now(), call.flags.verbose > 0
-    shown = jobs.show(call.world, ref, cached=cached, origin=verbose)
+    shown = jobs.show(call.world, ref, cached=cached, every=verbose)
     call.answer(
         lambda: screens.dump_run(shown),
         lambda ink: screens.draw_run(shown, now, ink, gpus=gpus, verbose=verbose),

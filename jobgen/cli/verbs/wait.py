@@ -21,7 +21,8 @@ from jobgen.cli.params import IDS, Duration
 def command(call: Call, refs: tuple[str, ...], timeout: float | None, any_one: bool) -> int:
     """Wait for jobs to end.
 
-    ID is a run (llama-3), a job's name (its newest run), a Slurm job ID, or @last.
+    ID is a run (llama-3), a job's name (its newest run), a Slurm job ID, or @last;
+    with [3,7-9] behind it, elements of an array.
     Exits 0 if all of them COMPLETED, else 1. Ctrl-C stops waiting; the jobs go on.
     """
     from jobgen.cli.following import wait_for_end

@@ -1,0 +1,73 @@
+"""What the scheduler answered about the jobs of runs, put together for each run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from jobgen.app.array_submission import describe_unsent
+from jobgen.model.record import JobId, JobState
+from jobgen.model.sweep_arrays import list_array_jobs, list_jobs, list_missing, read_arrays
+from jobgen.scheduler import merge_observations
+
+if TYPE_CHECKING:
+    from jobgen.model.observation import Observation
+    from jobgen.model.record import RunRecord
+
+
+class RunAnswers:
+    """What was heard of jobs, by their numbers: thousands may be asked about at once."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[int, dict[JobId, Observation]] = {}
+
+    def add(self, heard: Mapping[JobId, Observation]) -> None:
+        """Take up an answer."""
+        for job, seen in heard.items():
+            self._jobs.setdefault(job.job, {})[job] = seen
+
+    def of(self, record: RunRecord) -> dict[JobId, Observation]:
+        """The tasks and components of a run's job; jobs of others under that id do not count."""
+        heard: dict[JobId, Observation] = {}
+        for job in list_jobs(record):
+            heard |= self._jobs.get(job.job, {})
+        return {job: seen for job, seen in heard.items() if seen.belongs_to(record.token)}
+
+    def merge(self, record: RunRecord) -> Observation | None:
+        """All tasks and components of a run's job together."""
+        if record.job is None:
+            return None
+        parts: Iterable[Observation] = self.of(record).values()
+        if read_arrays(record.shape):
+            first = record.job.job
+            parts = [replace(part, job=part.job._replace(job=first)) for part in parts]
+        merged = merge_observations(record.job, parts)
+        return merged and _complete(record, merged)
+
+
+def _complete(record: RunRecord, seen: Observation) -> Observation:
+    """The observation of a large sweep: it has not ended while some of its arrays are unsent."""
+    why = describe_unsent(record) if seen.state.final else ""
+    if not why:
+        return seen
+    refused = "arrays_failed" in record.submission
+    state = JobState.FAILED if refused else JobState.PENDING
+    return replace(seen, state=state, reason=why)
+
+
+def get_element_states(
+    record: RunRecord, heard: Mapping[JobId, Observation]
+) -> dict[str, JobState]:
+    """What was heard of each element of an array; under "" of those that have not started."""
+    if not record.shape.get("elements"):
+        return {}
+    offsets = {job.job: array.offset for job, array in list_array_jobs(record)}
+    states = {
+        "" if job.task is None else str(job.task + offsets.get(job.job, 0)): part.state
+        for job, part in heard.items()
+    }
+    if "arrays_failed" not in record.submission:
+        return states
+    unsent = (str(each) for array in list_missing(record) for each in array.list_elements())
+    return dict.fromkeys(unsent, JobState.REJECTED) | states
