@@ -35,7 +35,7 @@ _SCRIPTS = (
     "HOSTS|_|after|alive|all_caches|before|bundle|caches|claim|code|converted|count|cpus|early|echoes|ends?"
     "|events|expect|files|findings|finished|gpus?|grace_over|id|jobgen_env|left|log|mine|minors"
     "|monitor|monitored|name|node|old|pids?|program|rank|rc|record|reporter|signals|silence|since"
-    "|sizes|src|sum|task|unfit|value|visible|who|why|words"
+    "|sizes|src|sum|task|track_id|unfit|value|visible|who|why|words"
 )
 """Variables that job.sbatch, node.sh and rank.sh set for themselves."""
 # Compiled when a file has an environment.

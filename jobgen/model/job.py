@@ -43,6 +43,7 @@ from jobgen.model.settings import (
     Workdir,
 )
 from jobgen.model.sweep import Sweep
+from jobgen.model.tracking import TRACK, Track
 from jobgen.model.train import Train
 from jobgen.model.units import Memory, UnitError, Walltime
 
@@ -336,6 +337,15 @@ class JobSpec(Form):
             "Sampling interval for GPUs, load and network of each node, such as 30s; default: "
             "off. See the summary with jobgen show."
         ),
+    )
+    track: Track | None = key(
+        TRACK,
+        default=None,
+        doc=(
+            "Trackers that the program logs to: wandb, mlflow, tensorboard, or a mapping with "
+            "their settings. All starts of a run continue one run of the tracker."
+        ),
+        example="{wandb: {project: llama}}",
     )
     nccl: Nccl = key(
         check_form(Nccl),

@@ -213,6 +213,12 @@ class MonitorPlan(NamedTuple):
     place: Place = NOWHERE
 
 
+class TrackPlan(NamedTuple):
+    """The folders in the working directory that trackers write to."""
+
+    folders: tuple[str, ...]
+
+
 class PreflightPlan(NamedTuple):
     """What is checked on every node before the program starts, and what follows from a bad one."""
 
@@ -280,6 +286,7 @@ class Plan(NamedTuple):
     caches: CachesPlan | None = None
     monitor: MonitorPlan | None = None
     preflight: PreflightPlan | None = None
+    track: TrackPlan | None = None
     outputs: tuple[str, ...] = ()
     labels: Mapping[str, str] = MappingProxyType({})
     elements: tuple[Mapping[str, str], ...] = ()
