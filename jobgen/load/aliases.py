@@ -12,7 +12,6 @@ Path = tuple[str | int, ...]
 # Keys of job.yaml that later versions bring, and what to do today.
 LATER: Mapping[tuple[str, ...], str] = {
     ("steps",): "after: [JOB], in one job file for each step",
-    ("track",): "secrets: [NAME], for the tracker that the program starts",
 }
 
 # Keys of ssh that are refused on purpose, each with its why.

@@ -44,6 +44,7 @@ from jobgen.model.settings import (
     Workdir,
 )
 from jobgen.model.sweep import Sweep
+from jobgen.model.tracking import TRACK, Track
 from jobgen.model.train import Train
 from jobgen.model.units import Memory, UnitError, Walltime
 
@@ -343,6 +344,15 @@ class JobSpec(Form):
         default=None,
         doc="Messages when the job starts, fails or ends: mail, a webhook or a command.",
         example="{webhook: $SLACK_URL, on: [start, end]}",
+    )
+    track: Track | None = key(
+        TRACK,
+        default=None,
+        doc=(
+            "Trackers that the program logs to: wandb, mlflow, tensorboard, or a mapping with "
+            "their settings. All starts of a run continue one run of the tracker."
+        ),
+        example="{wandb: {project: llama}}",
     )
     nccl: Nccl = key(
         check_form(Nccl),

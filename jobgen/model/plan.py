@@ -226,6 +226,12 @@ class NotifyPlan(NamedTuple):
     place: Place = NOWHERE
 
 
+class TrackPlan(NamedTuple):
+    """The folders in the working directory that trackers write to."""
+
+    folders: tuple[str, ...]
+
+
 class PreflightPlan(NamedTuple):
     """What is checked on every node before the program starts, and what follows from a bad one."""
 
@@ -294,6 +300,7 @@ class Plan(NamedTuple):
     monitor: MonitorPlan | None = None
     notify: NotifyPlan | None = None
     preflight: PreflightPlan | None = None
+    track: TrackPlan | None = None
     outputs: tuple[str, ...] = ()
     labels: Mapping[str, str] = MappingProxyType({})
     elements: tuple[Mapping[str, str], ...] = ()

@@ -15,7 +15,7 @@ from jobgen import payload
 from jobgen.errors import Invalid, Place
 from jobgen.model.bundle import Bundle, BundleFile
 from jobgen.model.launchers import LAUNCHERS
-from jobgen.model.plan import ContainerPlan, NotifyPlan, Plan, Setting, StopPlan
+from jobgen.model.plan import ContainerPlan, NotifyPlan, Plan, Setting, StopPlan, TrackPlan
 from jobgen.model.sweep import list_names
 from jobgen.model.units import Walltime
 from jobgen.named_tuple import NamedTuple
@@ -216,6 +216,8 @@ def _view(plan: Plan, *, standalone: bool) -> dict[str, object]:
         },
         "remove_caches": _lines(plan.caches.remove if plan.caches else ()),
         "notify": plan.notify and _view_notify(plan.notify),
+        "track_id": plan.track is not None,
+        "track_folders": _folders(plan.track),
         "monitor": plan.monitor
         and {
             "why": format_comment(f"every {Walltime(plan.monitor.every)} ({plan.monitor.place})"),
@@ -295,6 +297,11 @@ def _right_hosts(plan: Plan) -> Raw:
     if least:
         return Raw(f"((${{#HOSTS[@]}} >= {least} && ${{#HOSTS[@]}} <= {most}))")
     return Raw(f"((${{#HOSTS[@]}} == {most}))")
+
+
+def _folders(track: TrackPlan | None) -> Raw:
+    folders = track.folders if track else ()
+    return Raw(" ".join(f'"$JOBGEN_WORK_DIR"/{quote(folder)}' for folder in folders))
 
 
 def _cwd(container: ContainerPlan | None) -> str:

@@ -22,6 +22,7 @@ from jobgen.model.plan import (
     Shape,
     Step,
     StopPlan,
+    TrackPlan,
 )
 from jobgen.named_tuple import NamedTuple
 from jobgen.resolve import (
@@ -43,6 +44,7 @@ from jobgen.resolve import (
     start,
     sweeping,
     traces,
+    tracking_settings,
     training,
 )
 from jobgen.resolve.inputs import Inputs, get_profile_name
@@ -140,6 +142,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
     starts = launch(launcher.value, _request(look, size, launcher, trained.launcher))
     watched, watching = monitor_settings.configure_monitor(look, size, sized)
     notices, notifier = notifying.plan_notify(look, sized)
+    tracked, tracking = tracking_settings.configure_tracking(look, size)
     parts = (
         sweeping.build_sweep(look),
         rank_environment.build_base(look, size, launcher.value),
@@ -152,6 +155,7 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         preflighting.choose_scripts(look, size, sized),
         watching,
         notifier,
+        tracking,
     )
     notes: list[Diagnostic] = [
         *sized.notes,
@@ -199,7 +203,8 @@ def _decide(look: Inputs, decided: _Decided, sized: Sized) -> Plan:
         monitor=watched,
         notify=notices,
         preflight=preflighting.plan(look, size, env, warning),
-        outputs=look.job.outputs,
+        track=tracked,
+        outputs=_outputs(look, tracked),
         elements=look.job.sweep.list_elements() if look.job.sweep else (),
         labels=look.job.labels,
         other=sized.decisions,
@@ -257,6 +262,12 @@ def _steps(
     text = program.append_args(runs, args)
     step = Step("program", "rank", text, place=look.cite_job("run"))
     return (*starts.before, starts.node, step)
+
+
+def _outputs(look: Inputs, tracked: TrackPlan | None) -> tuple[str, ...]:
+    """The job's patterns, then the folders of its trackers."""
+    folders = tracked.folders if tracked else ()
+    return (*look.job.outputs, *(f"/{folder}/" for folder in folders))
 
 
 def _extra(look: Inputs) -> tuple[Setting, ...]:

@@ -119,7 +119,7 @@ def test_the_environment_arrives_as_bash_reads_it(case: str) -> None:
     known = {"USER": "ann", "JOBGEN_WORK_DIR": "/w", "JOBGEN_BUNDLE_DIR": "/b"}
     known |= {"PATH": "/usr/bin:/bin", "HOME": "/h", "SLURM_JOB_ID": "7"}
     known |= {"SLURM_JOB_CPUS_PER_NODE": "208(x2)", "JOBGEN_LOG_DIR": "/l"}
-    known |= {"SLURM_ARRAY_TASK_ID": "3"}
+    known |= {"SLURM_ARRAY_TASK_ID": "3", "SLURM_ARRAY_JOB_ID": "7", "track_id": "0a"}
     done = subprocess.run(
         ["bash", "-c", f"set -u\n:{part}\nexec env -0"], env=known, capture_output=True, check=True
     )
