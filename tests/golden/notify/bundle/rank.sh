@@ -3,7 +3,7 @@
 # output to the rank's log files, record its start and end, and exit with its code.
 set -uo pipefail
 node=${SLURMD_NODENAME:-${HOSTNAME%%.*}}
-rank=${JOBGEN_NODE_RANK:-${RANK:-}}
+rank=${JOBGEN_NODE_RANK:-${RANK:-}} recording=
 
 # record KIND KEY=VALUE...: append a line to this rank's file of the event record.
 record() {
@@ -95,10 +95,9 @@ fi
 # Directly to files, not through a pipe: no output is lost, even if the rank is killed.
 log=$JOBGEN_LOG_DIR/$node.$rank
 touch "$log.out" "$log.err" || die 96 "cannot write to $JOBGEN_LOG_DIR"
-[[ $rank != 0 ]] || ln -sfn "$node.0.out" "$JOBGEN_LOG_DIR/rank0.out"
-[[ $rank != 0 ]] || ln -sfn "$node.0.err" "$JOBGEN_LOG_DIR/rank0.err"
+for stream in out err; do [[ $rank != 0 ]] || ln -sfn "$node.0.$stream" "$JOBGEN_LOG_DIR/rank0.$stream"; done
 # ---- Program: in this process group, and killed with this shell -------------------------------------
-program=("$@") id=$$.$RANDOM. signals=(TERM INT HUP QUIT USR1 USR2)
+program=("$@") id=$$.$RANDOM. signals=(TERM INT HUP QUIT USR1 USR2) recorder=$JOBGEN_RUN_DIR/submit/environment.sh
 # setpriv (util-linux 2.33) makes the kernel kill it with this shell
 if setpriv --pdeathsig KILL true 2>/dev/null; then program=(setpriv --pdeathsig KILL "$@"); fi
 start_program() {
@@ -123,12 +122,13 @@ keep() {
 }
 exec {alive}> >(keep >/dev/null 2>&1)
 record start "local=${LOCAL_RANK:-0}" "world=${WORLD_SIZE:-$JOBGEN_WORLD_SIZE}"
+[[ $rank != 0 || ! -r $recorder ]] || { bash "$recorder" {alive}>&- & recording=$!; } # packages, modules
 # Slurm and the launchers signal the program itself; this shell only waits for it
 trap : "${signals[@]}"
 run_program() { (start_program); } 2>/dev/null
 run_program
 rc=$?
 record exit "code=$rc" "signal=$((rc > 128 && rc < 193 ? rc - 128 : 0))"
-((rc)) || : >"$JOBGEN_STATE_DIR/left.$JOBGEN_RESTART"
+((rc)) || { : >"$JOBGEN_STATE_DIR/left.$JOBGEN_RESTART"; [[ -z $recording ]] || wait "$recording"; }
 (echo over >&"$alive") 2>/dev/null
 exit "$rc"
