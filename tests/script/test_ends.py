@@ -296,3 +296,23 @@ def test_a_warning_before_anything_has_started_is_not_lost(tmp_path: Path) -> No
     process.communicate(timeout=HANG)
     assert process.returncode == 0
     assert requeued(job) == ["7"]
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_kill_after_the_end_does_not_change_how_it_ended(tmp_path: Path, code: int) -> None:
+    """As when the time limit or a preemption comes while the shell removes what it leaves."""
+    job = Job.make(tmp_path / "run", f"exit {code}\n", checkpoint=REQUEUE)
+    held = 'touch "$FAKE_DIR/ending"; until [[ -e $FAKE_DIR/go ]]; do sleep 0.05; done'
+    remove = job.folder / "fake" / "rm"
+    remove.write_text(
+        f'#!/bin/bash\n[[ "$*" != *secrets.env* ]] || {{ {held}; }}\nexec /bin/rm "$@"\n'
+    )
+    remove.chmod(0o755)
+    process = job.start()
+    job.wait_for(job.folder / "ending")
+    os.kill(process.pid, signal.SIGTERM)
+    (job.folder / "go").touch()
+    process.communicate(timeout=HANG)
+    assert process.returncode == code
+    marker = job.marker()
+    assert (marker["rc"], marker["end"]) == (str(code), "finished")
