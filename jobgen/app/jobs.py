@@ -130,6 +130,14 @@ def list_runs(
     return ListedRuns(records, ledger.count_runs() - len(records))
 
 
+def add_elements(world: World, listed: ListedRuns) -> ListedRuns:
+    """The runs with the elements of those that are arrays."""
+    from jobgen.app.array_elements import list_named
+
+    elements = {record.token: list_named(world, record) for record in listed.records}
+    return listed._replace(elements=elements)
+
+
 def show(world: World, ref: str, *, cached: bool = False, every: bool = False) -> RunView:
     """One run or elements of it, asked about anew. Raises Missing.
 

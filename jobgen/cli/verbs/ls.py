@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from jobgen.cli.call import Call
@@ -21,26 +23,14 @@ from jobgen.cli.params import States, complete_states
 )
 @click.option("-n", "limit", metavar="N", type=click.IntRange(min=1), help="List the newest N jobs")
 @click.option("--cached", is_flag=True, help="Show cached state without contacting a cluster")
-def command(
-    call: Call, every: bool, states: tuple[str, ...], limit: int | None, cached: bool
-) -> None:
+def command(call: Call, **chosen: Any) -> None:
     """List jobs: pending, running, ended; with -v, elements of arrays too."""
     from jobgen.app import jobs
     from jobgen.cli.screens import job_table
 
-    listed = jobs.list_runs(
-        call.world,
-        cluster=call.flags.cluster,
-        every=every,
-        states=states,
-        limit=limit,
-        cached=cached,
-    )
+    listed = jobs.list_runs(call.world, cluster=call.flags.cluster, **chosen)
     if call.flags.verbose:
-        from jobgen.app.array_elements import list_named
-
-        named = {record.token: list_named(call.world, record) for record in listed.records}
-        listed = listed._replace(elements=named)
+        listed = jobs.add_elements(call.world, listed)
     now, seen = call.world.now(), call.output.seen
     call.answer(
         lambda: job_table.dump_listed(listed),

@@ -7,7 +7,6 @@ import click
 from jobgen.cli.call import Call
 from jobgen.cli.commands import verb
 from jobgen.cli.params import Duration, Size, States, complete_jobs, complete_states
-from jobgen.errors import Exit
 
 
 @verb(
@@ -43,26 +42,9 @@ def command(call: Call, what: str, outputs: bool, dry_run: bool, **chosen: objec
     waits for. What the program wrote in its working directory stays, unless --outputs is given.
     The run database keeps the run.
     """
-    from jobgen.app import pruning
-    from jobgen.cli.screens import prune as screens
+    from jobgen.app.pruning import Selection, list_parts
+    from jobgen.cli import prune_dialog
 
-    selection = pruning.Selection(**chosen)  # type: ignore[arg-type]  # as click has checked them
-    parts = pruning.list_parts(what, outputs=outputs)  # type: ignore[arg-type]  # a choice of these
-    inventory = pruning.take_inventory(call.world, call.flags.cluster, selection, parts)
-    if dry_run or not selection.chooses or not inventory.held:
-        call.answer(
-            lambda: screens.dump_inventory(inventory, parts),
-            lambda ink: screens.draw_inventory(inventory, parts, ink, chosen=selection.chooses),
-        )
-        return Exit.DONE
-    if not call.flags.yes:
-        call.output.say(screens.draw_inventory(inventory, parts, call.output.talk, chosen=True))
-    if not call.confirm(screens.ask_removal(inventory, parts)):
-        call.output.say("nothing was removed")
-        return Exit.DONE
-    done = pruning.prune(call.world, inventory, parts)
-    call.answer(
-        lambda: screens.dump_pruned(done, parts),
-        lambda _: screens.draw_pruned(done, parts),
-    )
-    return Exit.DONE if all(each.outcome != "failed" for each in done) else Exit.FAILED
+    selection = Selection(**chosen)  # type: ignore[arg-type]  # as click has checked them
+    parts = list_parts(what, outputs=outputs)  # type: ignore[arg-type]  # a choice of these
+    return prune_dialog.run(call, selection, parts, dry_run=dry_run)
