@@ -283,7 +283,7 @@ class JobSpec(Form):
             "Variables for ${NAME} in this file; override them with --set. "
             "{required: 'what it is'} is one without a default: --set must give its value."
         ),
-        example="{LR: 1e-4, DATA: {required: folder of the tokens}}",
+        example="{LR: 1e-4}",
     )
     variant: str | None = key(
         NAME,

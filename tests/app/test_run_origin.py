@@ -135,7 +135,7 @@ def test_a_job_records_its_environment_and_show_has_it(
     record = submit(world, prepare(world, path, "here"))
     (record,) = jobs.wait(world, [record.alias])
     assert str(record.state) == "COMPLETED"
-    view = jobs.show(world, record.alias, origin=True)
+    view = jobs.show(world, record.alias, every=True)
     assert view.kept is not None
     environment = view.kept.environment
     assert environment is not None
@@ -162,7 +162,7 @@ def test_a_run_of_an_older_version_has_no_provenance(
     for path in (*Path(record.directory).glob("state/*/environment.*"),):
         path.unlink()
     (Path(record.directory) / "provenance/submission.json").unlink()
-    view = jobs.show(world, record.alias, origin=True)
+    view = jobs.show(world, record.alias, every=True)
     text = screens.draw_run(view, world.now(), Ink(colour=False, width=100), verbose=True)
     assert "not recorded" in text
 

@@ -280,7 +280,7 @@ def _full(trial: Trial, number: int) -> Came:
     trial.use(small)
     trial.client(die=12)
     made = cluster.run("login", f"ls {small}/once-{trial.token[:8]}/submit").stdout
-    if made.split() != ["submit.sh"]:
+    if made.split() != ["environment.sh", "program_environment.py", "submit.sh"]:
         trial.wrong = f"it was killed at another moment: {made}"
     cluster.run("login", f"cat /dev/zero >{small}/filler", check=False)
     told = trial.client()
