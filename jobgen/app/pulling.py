@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -97,13 +96,10 @@ def _is_here(folder: Path, file: RemoteFile, sums: dict[str, str]) -> bool:
     if status.st_size != file.size:
         return False
     if sums:
-        return _compute_sum(path) == sums.get(file.path)
+        from jobgen.app.unpacking import compute_sum
+
+        return compute_sum(path) == sums.get(file.path)
     return abs(status.st_mtime - file.modified) < 1
-
-
-def _compute_sum(path: Path) -> str:
-    with path.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _compute_sums(transport: Transport, source: str, files: Sequence[RemoteFile]) -> dict[str, str]:
@@ -113,7 +109,9 @@ def _compute_sums(transport: Transport, source: str, files: Sequence[RemoteFile]
 
 
 def _check_sums(folder: Path, files: Sequence[RemoteFile], sums: dict[str, str]) -> None:
-    wrong = [f.path for f in files if sums and _compute_sum(folder / f.path) != sums.get(f.path)]
+    from jobgen.app.unpacking import compute_sum
+
+    wrong = [f.path for f in files if sums and compute_sum(folder / f.path) != sums.get(f.path)]
     if wrong:
         raise JobgenError(f"{wrong[0]} differs from the file of the run: pull it again")
 

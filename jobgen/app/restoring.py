@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
@@ -96,6 +95,7 @@ def _restore_upload(
 ) -> str:
     """Bring the uploaded files; why that is not possible, else nothing."""
     from jobgen.app.run_origin import read_file
+    from jobgen.app.unpacking import compute_sum
     from jobgen.transport.fetch import list_files
 
     where = f"{record.directory}/src"
@@ -108,7 +108,7 @@ def _restore_upload(
         return f"the run directory on {record.site.cluster} is not whole: {named}"
     if sums:
         _fetch(transport, where, workdir, {path: present[path] for path in sums})
-    changed = [path for path in sums if _compute_sum(workdir / path) != sums[path]]
+    changed = [path for path in sums if compute_sum(workdir / path) != sums[path]]
     if changed:
         for path in sums:
             (workdir / path).unlink()
@@ -141,11 +141,6 @@ def _fetch(
 
     paths = list(files)
     unpack(lambda sink: send_tar(transport, source, paths, sink), folder, files, lambda *_: None)
-
-
-def _compute_sum(path: Path) -> str:
-    with path.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def _finish_files(origin: RunOrigin, workdir: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import tarfile
 import threading
@@ -26,6 +27,12 @@ Done = Callable[["RemoteFile", int | None], None]
 """Called with a file and how many more of its bytes are there; None when it is whole."""
 Receive = Callable[[Callable[[bytes], None]], None]
 """What sends: called with what takes the bytes."""
+
+
+def compute_sum(path: Path) -> str:
+    """The SHA-256 of a file's content."""
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 @contextlib.contextmanager

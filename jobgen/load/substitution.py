@@ -17,7 +17,8 @@ from jobgen.load.sweep_rules import find_variables
 from jobgen.load.tree import Path, Tree, change, format_scalar, join_path
 from jobgen.load.variants import SHORT
 from jobgen.model.fields import suggest
-from jobgen.model.job import JobSpec, is_required
+from jobgen.model.job import JobSpec
+from jobgen.model.job_checks import is_required
 from jobgen.model.units import clip
 from jobgen.shell.script_variables import find_assignments
 from jobgen.source import LIMIT, resolve_scalar, scan
@@ -224,6 +225,10 @@ def _set(tree: Tree, word: str) -> None:
     elif name in variables:
         tree.data["vars"][name] = value
         tree.overrides["vars", name] = place
+    elif path[0] == "variants":
+        # the chosen one is in its place already
+        message = f"'{clip(name)}': --set does not change variants"
+        tree.say("J162", message, (), "set the key itself: --set KEY=VALUE", place=place)
     elif not known:
         from jobgen.load.set_hints import suggest_set
 

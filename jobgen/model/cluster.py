@@ -24,7 +24,7 @@ from jobgen.model.fields import (
     split_extra,
 )
 from jobgen.model.form import Check, Form, check_form, check_list, key, refuse
-from jobgen.model.job import OPTIONS
+from jobgen.model.job_checks import OPTIONS
 from jobgen.model.network import FABRICS, Network
 from jobgen.model.node_hardware import Nodes, Versions
 from jobgen.model.units import Walltime, clip

@@ -10,7 +10,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from jobgen.model.array import ARRAY_FORM, measure_array
 from jobgen.model.container import Container
 from jobgen.model.fields import (
     ENV_NAME,
@@ -22,16 +21,23 @@ from jobgen.model.fields import (
     NAME,
     RELATIVE,
     RUN,
-    TEXT,
     TIME,
     WORDS,
     check_choice,
     check_integer,
-    check_text,
-    describe_value,
     split_extra,
 )
-from jobgen.model.form import Check, Form, check_form, check_list, check_table, key, refuse
+from jobgen.model.form import Check, Form, check_form, check_list, check_table, key
+from jobgen.model.job_checks import (
+    ARRAY,
+    MOST_NODES,
+    NODES,
+    OPTIONS,
+    SPAN,
+    VARIABLE,
+    VARIANT,
+    check_version,
+)
 from jobgen.model.launchers import ALIASES, LAUNCHERS
 from jobgen.model.notify import Notify
 from jobgen.model.settings import (
@@ -46,7 +52,7 @@ from jobgen.model.settings import (
 from jobgen.model.sweep import Sweep
 from jobgen.model.tracking import TRACK, Track
 from jobgen.model.train import Train
-from jobgen.model.units import Memory, UnitError, Walltime
+from jobgen.model.units import Memory, Walltime
 
 __all__ = [
     "Checkpoint",
@@ -57,102 +63,6 @@ __all__ = [
     "SecretRef",
     "Workdir",
 ]
-
-MOST_NODES = 65_536
-
-_SPAN = "([0-9]{1,6}):([0-9]{1,6})"
-
-
-def check_version(value: object) -> Literal[1]:
-    """The version of the format: 1."""
-    if check_integer(1, 1_000_000)(value) != 1:
-        message = f"unknown version {describe_value(value)}"
-        raise refuse("J117", message, "this jobgen supports version 1")
-    return 1
-
-
-def check_options(value: object) -> Mapping[str, str | None]:
-    """Options of sbatch, already in one form: name without dashes → value, '' for a flag."""
-    if not isinstance(value, Mapping):
-        message = f"expected a mapping, got {describe_value(value)}"
-        raise refuse("J120", message, "write option: value, one per line")
-    return dict(value)
-
-
-OPTIONS = Check(check_options, {"form": "slurm"})
-
-
-def check_nodes(value: object) -> int:
-    """A number of nodes. ``MIN:MAX`` was taken apart before; one that is left is backwards."""
-    span = re.fullmatch(_SPAN, value) if isinstance(value, str) else None
-    if span and int(span.group(1)) > int(span.group(2)):
-        message = f"'{value}' is reversed: {span.group(1)} is greater than {span.group(2)}"
-        raise refuse("J122", message, f"write {span.group(2)}:{span.group(1)}")
-    odd = re.fullmatch(r"([1-9]\d{0,5})\s*(?:-|\.\.|,|to)\s*([1-9]\d{0,5})", str(value))
-    if isinstance(value, str) and odd:
-        least, most = sorted(map(int, odd.groups()))
-        message = f"expected an integer, got {describe_value(value)}"
-        raise refuse("J121", message, f"write {least}:{most} for an elastic job")
-    return check_integer(1, MOST_NODES, more="MIN:MAX for an elastic job")(value)
-
-
-_NODES = Check(
-    check_nodes,
-    {
-        "anyOf": [
-            {"type": "integer", "minimum": 1, "maximum": MOST_NODES},
-            {"type": "string", "pattern": "^[0-9]+:[0-9]+$"},
-        ]
-    },
-)
-
-
-def check_array(value: object) -> str:
-    """Indexes as ``sbatch --array`` takes them."""
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise refuse("J143", f"expected array indexes, got {describe_value(value)}", ARRAY_FORM)
-    try:
-        measure_array(str(value))
-    except UnitError as error:
-        raise refuse(error.code, error.message, error.hint) from error
-    return str(value)
-
-
-_ARRAY = Check(check_array, {"type": ["string", "integer"]})
-
-
-def is_required(value: Mapping[str, Any]) -> bool:
-    """Whether this says that a variable has no default: ``{required: what it is}``."""
-    return list(value) == ["required"] and isinstance(value["required"], str)
-
-
-def check_variable(value: object) -> str:
-    """The value of a variable."""
-    if isinstance(value, Mapping):
-        message = f"expected a value, got {describe_value(value)}"
-        raise refuse("J120", message, "a variable without a default is {required: 'what it is'}")
-    return check_text(value)
-
-
-_VARIABLE = Check(
-    check_variable,
-    {
-        "type": [*TEXT.schema["type"], "object"],
-        "properties": {"required": {"type": "string"}},
-        "required": ["required"],
-        "additionalProperties": False,
-    },
-)
-
-
-def check_variant(value: object) -> Mapping[str, Any]:
-    """A variant that was not chosen; its values are read when it is."""
-    if not isinstance(value, Mapping):
-        raise refuse("J120", f"expected a mapping, got {describe_value(value)}")
-    return value
-
-
-_VARIANT = Check(check_variant, {"type": "object"})
 
 
 class JobSpec(Form):
@@ -169,7 +79,7 @@ class JobSpec(Form):
         example="train.py",
     )
     nodes: int = key(
-        _NODES,
+        NODES,
         doc="Number of nodes, or MIN:MAX for a job that can continue with fewer.",
         example="2",
     )
@@ -204,11 +114,11 @@ class JobSpec(Form):
         example="8",
     )
     array: str | None = key(
-        _ARRAY,
+        ARRAY,
         default=None,
         doc=(
             "Job array, as sbatch takes it: 0-35%4 runs the job 36 times, at most 4 at once. "
-            "Each element has its own nodes and logs, and reads $SLURM_ARRAY_TASK_ID."
+            "Each element has its own nodes and logs, and reads $SLURMARRAY_TASK_ID."
         ),
         example="0-35%4",
     )
@@ -277,7 +187,7 @@ class JobSpec(Form):
         example="[HF_TOKEN]",
     )
     vars: Mapping[str, str] = key(
-        check_table(ENV_NAME, _VARIABLE),
+        check_table(ENV_NAME, VARIABLE),
         default={},
         doc=(
             "Variables for ${NAME} in this file; override them with --set. "
@@ -292,7 +202,7 @@ class JobSpec(Form):
         example="h100",
     )
     variants: Mapping[str, Mapping[str, Any]] = key(
-        check_table(NAME, _VARIANT),
+        check_table(NAME, VARIANT),
         default={},
         doc=(
             "Settings that are chosen together by --variant NAME: each replaces the job's own; "
@@ -390,7 +300,7 @@ class JobSpec(Form):
     def spread(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
         """``nodes: MIN:MAX`` and ``slurm: {extra: …}`` are two values each."""
         nodes = data.get("nodes")
-        span = re.fullmatch(_SPAN, nodes) if isinstance(nodes, str) else None
+        span = re.fullmatch(SPAN, nodes) if isinstance(nodes, str) else None
         if span and 1 <= int(span.group(1)) <= int(span.group(2)) <= MOST_NODES:
             least, most = int(span.group(1)), int(span.group(2))
             data = {**data, "nodes": most, "min_nodes": least if least < most else None}

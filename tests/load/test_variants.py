@@ -128,3 +128,11 @@ def test_a_variable_is_a_value_or_required() -> None:
         job(text=REQUIRED.replace("required:", "needed:"))
     hints = [problem.hint for problem in error.value.problems if problem.code == "J120"]
     assert hints == ["a variable without a default is {required: 'what it is'}"]
+
+
+@pytest.mark.parametrize("word", ["variants.big.nodes=3", "variants={}"])
+def test_set_cannot_change_a_variant_without_a_word(word: str) -> None:
+    with pytest.raises(Invalid) as error:
+        job("variant=big", word)
+    (problem,) = error.value.problems
+    assert (problem.code, problem.hint) == ("J162", "set the key itself: --set KEY=VALUE")

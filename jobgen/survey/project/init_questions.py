@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from jobgen.model.fields import find_nearest
-from jobgen.model.job import MOST_NODES
+from jobgen.model.job_checks import MOST_NODES
 from jobgen.model.units import UnitError, Walltime, clip
 from jobgen.named_tuple import NamedTuple
 from jobgen.shell import quote
