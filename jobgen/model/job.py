@@ -118,7 +118,7 @@ class JobSpec(Form):
         default=None,
         doc=(
             "Job array, as sbatch takes it: 0-35%4 runs the job 36 times, at most 4 at once. "
-            "Each element has its own nodes and logs, and reads $SLURMARRAY_TASK_ID."
+            "Each element has its own nodes and logs, and reads $SLURM_ARRAY_TASK_ID."
         ),
         example="0-35%4",
     )
