@@ -18,6 +18,12 @@ class KnownCause(NamedTuple):
     title: str
     retry: str
     """Whether the same command has a fair chance: ``no``, ``yes`` or ``other_nodes``."""
+    retry_after_steps: str
+    """The same once the training has made a step: what worked for a while is set correctly."""
+    one_node: bool
+    """Whether it lies in a node where that node alone reports it."""
+    blames: str
+    """``job`` or ``node`` where it is never the fault of the rank that reports it, else empty."""
     fixes: tuple[str, ...]
     """What to do, cheapest first: commands, or sentences."""
     outranks: frozenset[str]
@@ -34,6 +40,9 @@ def causes() -> Mapping[str, KnownCause]:
     known = {}
     for code, row in table.items():
         key, outranked = row["cause"], frozenset(row.get("outranks", ()))
-        retry, fixes = row.get("retry", "no"), tuple(row["fixes"])
-        known[key] = KnownCause(key, code, row["title"], retry, fixes, outranked)
+        retry = row.get("retry", "no")
+        known[key] = KnownCause(
+            key, code, row["title"], retry, row.get("retry_after_steps", retry),
+            row.get("one_node", False), row.get("blames", ""), tuple(row["fixes"]), outranked,
+        )  # fmt: skip
     return known

@@ -13,20 +13,6 @@ from jobgen.diagnose.suspects import TERM, Suspect
 from jobgen.model.cause import CauseKind, Certainty, Doubt, FailureCause
 from jobgen.wording import count
 
-_ONE_NODE = frozenset(
-    {"missing_module", "missing_file", "shared_library", "command_not_found", "permission"}
-    | {"shared_memory"}
-    | {"setup", "cuda_version", "no_gpu", "host_name", "disk_full", "file_system"}
-    | {"container_image", "container_mount", "container_runtime", "locked_memory", "open_files"}
-)
-"""Causes that lie in a node where one node alone reports them."""
-_WHOLE_JOB = frozenset(
-    {"duplicate_gpu", "nccl_version", "batch_size", "parallel_size", "site_request"}
-    | {"container_image"}
-)
-"""Causes that lie in the job, not in the rank that reports them first."""
-_NO_RANK = frozenset({"container_mount", "container_runtime"})
-"""Causes that lie in a node before any rank has started."""
 _LOCAL = re.compile(r"'?/(?:tmp|local\w*|dev/shm|var|raid|nvme\w*|scratch/local)\b")
 """Folders that are usually a node's own."""
 _UNSURE = frozenset({Level.SYMPTOM, Level.HANG})
@@ -40,10 +26,11 @@ def conclude(
     streams: Iterable[ProcessLog],
 ) -> FailureCause:
     """The cause with its certainty, its chance in another try, and what else was seen."""
-    if cause.kind in _WHOLE_JOB:
-        cause = cause._replace(rank=None, node="", code=None, signal=0)
-    if cause.kind in _NO_RANK:
+    if blames := get_cause(cause.kind).blames:
         cause = cause._replace(rank=None, code=None, signal=0)
+        cause = cause._replace(node="") if blames == "job" else cause
+    if cause.kind == "port" and _is_own_port(cause, suspects):
+        cause = cause._replace(rank=None, code=None, signal=0, retry="no")
     return cause._replace(
         certainty=_judge_certainty(cause, seen),
         retry=_judge_retry(cause, suspects, evidence, started=has_started(streams)),
@@ -54,7 +41,7 @@ def conclude(
 
 _PROGRESS = re.compile(
     r"\b(?:step|iter|iteration|epoch)\b\W{0,3}\d++(?!\(factor)|\bloss\b\W{1,3}\d"
-    r"|\d+%\|[^|]*\| *[1-9]|\bit/s\b|s/it\b|SeqNum=\d{4}",
+    r"|\d+%\|[^|]*\| *[1-9]|\b(?:it|tok(?:en)?s?|samples?)/s\b|s/it\b|SeqNum=\d{4}",
     re.IGNORECASE,
 )
 
@@ -81,17 +68,32 @@ def _judge_certainty(cause: FailureCause, seen: Iterable[Clue]) -> Certainty:
 def _judge_retry(
     cause: FailureCause, suspects: Sequence[Suspect], evidence: Evidence, *, started: bool
 ) -> str:
-    """``started``: whether the training had made a step."""
-    if cause.retry:
-        return cause.retry
-    if cause.kind == "network_fault" and not started:
-        return "no"  # it never worked: the settings do not fit the fabric
-    usual = get_cause(cause.kind).retry
-    if cause.kind not in _ONE_NODE or usual != "no" or cause.all_ranks:
+    """Whether the same job has a fair chance: by its kind, then by whom it concerns.
+
+    ``started``: whether the training had made a step.
+    """
+    known = get_cause(cause.kind)
+    usual = cause.retry or (known.retry_after_steps if started else known.retry)
+    if usual == "after_steps":
+        usual = "yes" if started else "no"
+    if cause.kind == CauseKind.COLLECTIVE_TIMEOUT and not cause.all_ranks:
+        return "no"  # a rank stayed away, and the program decides what its ranks call
+    if usual != "no" or not known.one_node or cause.all_ranks:
         return usual
-    if cause.kind == "disk_full" and _LOCAL.search(" ".join((cause.text, *cause.lines))):
+    if cause.kind == "disk_full" and _is_local(cause):
         return "other_nodes"
     return "other_nodes" if _is_one_node(cause, suspects, evidence) else "no"
+
+
+def _is_own_port(cause: FailureCause, suspects: Iterable[Suspect]) -> bool:
+    """Whether several processes of one node report it: they want the port from each other."""
+    alike = (each for each in suspects if each.seen and each.seen.rule.cause == cause.kind)
+    return bool(cause.node) and sum(each.node == cause.node for each in alike) > 1
+
+
+def _is_local(cause: FailureCause) -> bool:
+    """Whether the lines name a folder that is usually a node's own."""
+    return _LOCAL.search(" ".join((cause.text, *cause.lines))) is not None
 
 
 def _is_one_node(cause: FailureCause, suspects: Sequence[Suspect], evidence: Evidence) -> bool:
@@ -108,7 +110,7 @@ def _is_one_node(cause: FailureCause, suspects: Sequence[Suspect], evidence: Evi
     if len(nodes) != 1 or len({node for node, _ in ranks if node}) < 2:
         return False
     beside = {who for who in ranks - alike if who[0] in nodes and who[1] is not None}
-    return not beside or _LOCAL.search(" ".join((cause.text, *cause.lines))) is not None
+    return not beside or _is_local(cause)
 
 
 def _list_consequences(cause: FailureCause, suspects: Sequence[Suspect]) -> tuple[str, ...]:

@@ -47,6 +47,7 @@ class Rule(NamedTuple):
     says: str
     """What exactly is wrong, where the title of the cause is less exact; and what to do."""
     retry: str
+    """As for the cause; ``after_steps``: yes once the training had made a step, else no."""
     source: str
 
 

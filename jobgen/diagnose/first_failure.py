@@ -8,7 +8,7 @@ a minute after another had failed, was ended by its launcher.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from jobgen.diagnose import job_end, waiting
 from jobgen.diagnose.arrivals import add_never_started
@@ -175,8 +175,9 @@ def _count_alike(chosen: Suspect, case: Case) -> tuple[int, bool]:
     alike = [clue for clue in ended if _is_alike(clue, chosen.seen)]
     ranks = {clue.origin.rank for clue in alike if clue.origin.rank is not None}
     unknown = sum(clue.origin.rank is None for clue in alike)
-    known = {suspect.rank for suspect in case.suspects if suspect.rank is not None}
-    world = case.evidence.world or len(known)
+    known = {suspect.rank for suspect in case.suspects}
+    known |= {each.origin.rank for each in case.streams if not each.origin.local}
+    world = case.evidence.world or len(known - {None})
     if ranks:
         return len(ranks), len(ranks) > 1 and len(ranks) >= world
     others = [s for s in case.suspects if s.seen is not None and not _is_alike(s.seen, chosen.seen)]
@@ -197,7 +198,7 @@ def _count_alike_ends(chosen: Suspect, case: Case) -> tuple[int, bool]:
     """How many ranks ended by the signal that ended ``chosen``, and whether all did."""
     alike = [each for each in case.suspects if each.seen is None and each.signal == chosen.signal]
     every = chosen.signal != 0 and len(alike) > 1 and len(alike) == len(case.suspects)
-    if every:
+    if every and not _has_first_of_terminated(case.endings):
         return len(alike), True
     return 1, _have_all_failed(case.endings)
 
@@ -209,7 +210,13 @@ def _have_all_failed(endings: Sequence[Ending]) -> bool:
     alike = len({(end.code, end.signal) for end in ranked}) == 1
     # srun does not say which of them ended first
     known = any(end.first for end in ranked) and ranks != set(range(len(ranks)))
+    known = known or _has_first_of_terminated(ranked)
     return alike and len(ranks) > 1 and not known
+
+
+def _has_first_of_terminated(endings: Iterable[Ending]) -> bool:
+    """Whether a launcher names a rank that SIGTERM ended as the first: it ended the others."""
+    return any(end.first and end.signal == TERM and end.rank is not None for end in endings)
 
 
 def _list_silent(suspects: Sequence[Suspect]) -> str:

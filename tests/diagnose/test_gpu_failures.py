@@ -39,7 +39,7 @@ from tests.diagnose.logs import diagnose, diagnose_failure
         (
             "n1:7:9 [0] misc/socket.cc:4 NCCL WARN socketStartConnect: exceeded retries (20000)",
             "connection_refused",
-            "yes",
+            "no",
         ),
         (
             "OCI runtime create failed\nnvidia-container-cli: error: x.so: undefined symbol: f",
@@ -121,6 +121,47 @@ def test_one_rank_in_another_collective_than_all_others_is_a_mismatch() -> None:
         ("[rank3]: WorkNCCL(SeqNum=88121, OpType=ALLREDUCE, NumelIn=4)", "yes"),
     ],
 )
-def test_a_network_that_worked_before_may_work_again(line: str, retry: str) -> None:
-    fault = "n1:7:9 [0] ofi.c:114 NCCL WARN NET/OFI Request 0x7f completed with error. RC: 5"
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "n1:7:9 [0] ofi.c:114 NCCL WARN NET/OFI Request 0x7f completed with error. RC: 5",
+        "n1:7:9 [0] socket.cc:4 NCCL WARN socketStartConnect: exceeded retries (20000)",
+        "RuntimeError: CUDA error: an illegal instruction was encountered",
+        "Queue 0x7e aborting with error : HSA_STATUS_ERROR_EXCEPTION code: 0x1016",
+    ],
+)
+def test_what_worked_for_a_while_may_work_again(line: str, retry: str, fault: str) -> None:
     assert diagnose_failure(line, fault).retry == retry
+
+
+def test_ranks_that_all_waited_in_one_collective_may_wait_no_more() -> None:
+    step = "step 12 loss 2.1"
+    waits = [
+        f"{WAIT.format(rank)}WorkNCCL(SeqNum=14, OpType=ALLREDUCE, NumelIn=4)" for rank in (0, 1)
+    ]
+    assert diagnose_failure(step, *waits).retry == "yes"
+    assert diagnose_failure(*waits).retry == "no"
+    stayed_away = "[rank2]: step 12 of rank 2"
+    assert diagnose_failure(step, stayed_away, *waits).retry == "no"
+
+
+def test_processes_of_one_node_that_want_one_port_will_want_it_again() -> None:
+    taken = "{0}: RuntimeError: The server socket has failed to bind to [::]:29777 (errno: 98 - Address already in use)"
+    ends = "srun: error: n1: tasks 1-2: Exited with exit code 1"
+    one = [taken.format(1), "1: a", "2: b", "3: c", "0: d"]
+    assert diagnose_failure(*one, ends).retry == "yes"
+    assert diagnose_failure(*one, taken.format(2), ends).retry == "no"
+
+
+@pytest.mark.parametrize(
+    ("line", "certainty"),
+    [
+        ("RuntimeError: basic_ios::clear: iostream error", "likely"),
+        ("OSError: [Errno 28] No space left on device: 'a.pt'", "sure"),
+        ("ConnectionResetError: [Errno 104] Connection reset by peer", "unclear"),
+        ("BrokenPipeError: [Errno 32] Broken pipe", "unclear"),
+    ],
+)
+def test_what_may_have_another_cause_is_not_said_to_be_sure(line: str, certainty: str) -> None:
+    head = ("Traceback (most recent call last):", '  File "train.py", line 3, in <module>')
+    assert diagnose_failure(*head, line).certainty == certainty
