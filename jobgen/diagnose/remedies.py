@@ -30,7 +30,7 @@ _UNKNOWN_PLACE = "the line of your program that is shown"
 def list_remedies(cause: FailureCause, run: str = "", cluster: str = "") -> list[Remedy]:
     """The remedies of a cause, with the names of this run filled in.
 
-    Without a run, commands that need one are left out.
+    Of a command that needs a run, and there is none, what it is for remains.
     """
     rank = "" if cause.rank is None else str(cause.rank)
     names = {"RUN": run, "NODE": cause.node, "RANK": rank, "MISSING": rank, "NAME": cluster}
@@ -54,10 +54,11 @@ def _split_says(says: str) -> str:
 
 
 def _fill(remedy: Remedy, names: dict[str, str]) -> Remedy | None:
-    """The remedy with names for its words; None if one of them is unknown."""
+    """The remedy with names for its words; where one of a command is unknown, its text; None if it
+    has none."""
     text, command = remedy
     if any(re.search(rf"\b{word}\b", command) and not names.get(word) for word in _WORDS):
-        return None
+        return Remedy(_replace(text, _IN_TEXT, names)) if text else None
     known = [word for word in _WORDS if names.get(word)]
     return Remedy(_replace(text, _IN_TEXT, names), _replace(command, known, names))
 

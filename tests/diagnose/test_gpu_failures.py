@@ -146,7 +146,7 @@ def test_ranks_that_all_waited_in_one_collective_may_wait_no_more() -> None:
 
 
 def test_processes_of_one_node_that_want_one_port_will_want_it_again() -> None:
-    taken = "{0}: RuntimeError: The server socket has failed to bind to [::]:29777 (errno: 98 - Address already in use)"
+    taken = "{0}: RuntimeError: failed to bind to [::]:29777 (errno: 98 - Address already in use)"
     ends = "srun: error: n1: tasks 1-2: Exited with exit code 1"
     one = [taken.format(1), "1: a", "2: b", "3: c", "0: d"]
     assert diagnose_failure(*one, ends).retry == "yes"

@@ -27,8 +27,9 @@ def test_of_an_exception_the_innermost_line_of_ones_own_code_is_to_fix(
     assert remedies == [Remedy(f"fix {place} and submit again")]
 
 
-def test_a_command_that_needs_a_run_is_left_out_without_one() -> None:
+def test_a_command_that_needs_a_run_is_said_in_words_without_one() -> None:
     cause = FailureCause("collective_timeout", rank=3, node="n2")
     commands = [remedy.command for remedy in list_remedies(cause, "llama-3")]
     assert any(command.startswith("jobgen logs llama-3 --rank 3") for command in commands)
     assert not any("logs" in remedy.command for remedy in list_remedies(cause))
+    assert Remedy("read what the missing rank did last") in list_remedies(cause)
