@@ -8,14 +8,15 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jobgen.errors import Missing
+from jobgen.errors import Missing, Usage
 from jobgen.named_tuple import NamedTuple
+from jobgen.shell import quote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from jobgen.app.world import World
-    from jobgen.diagnose import Evidence
+    from jobgen.diagnose import Evidence, LogText
     from jobgen.diagnose.remedies import Remedy
     from jobgen.model.cause import FailureCause
     from jobgen.model.record import RunRecord
@@ -127,7 +128,10 @@ def _gather(paths: Sequence[Path]) -> tuple[Evidence, int]:
 
     with LocalTransport() as transport:
         if len(paths) == 1 and paths[0].is_dir():
-            return gather_folder(transport, str(paths[0].resolve()))
+            evidence, files = gather_folder(transport, str(paths[0].resolve()))
+            if not (evidence.starts or evidence.ends):
+                _refuse_two_jobs(evidence.logs, f"{paths[0]}/")
+            return evidence, files
         texts, files = [], 0
         for path in paths:
             whole = str(path.resolve())
@@ -138,4 +142,20 @@ def _gather(paths: Sequence[Path]) -> tuple[Evidence, int]:
             else:
                 texts += [text._replace(path=str(path)) for text in gather_file(transport, whole)]
                 files += 1
+        _refuse_two_jobs(texts)
         return build_evidence(texts), files
+
+
+def _refuse_two_jobs(texts: Sequence[LogText], folder: str = "") -> None:
+    """Raises Usage for logs of several jobs: their lines would be told as one failure."""
+    from jobgen.diagnose.folders import list_jobs
+
+    jobs = list_jobs(texts)
+    if len(set(jobs.values())) > 1:
+        newest = max(jobs, key=lambda path: int(jobs[path]))
+        other = next(path for path in jobs if jobs[path] != jobs[newest])
+        raise Usage(
+            f"these are logs of several jobs: {folder}{other} is of job {jobs[other]}, "
+            f"{folder}{newest} of job {jobs[newest]}",
+            hint=f"give those of one job: jobgen diagnose {quote(folder + newest)}",
+        )

@@ -31,6 +31,24 @@ _SCHEDULER = re.compile(
 )
 
 
+_NAMED_JOB = re.compile(
+    r"(?:^|/|[-_.])(?:(?:slurm|job)[-_.]?(?P<job>\d+)|(?P<number>\d{5,12}))"
+    r"(?:[-_.]\w*)*\.(?:out|err|log|txt)$",
+    re.IGNORECASE,
+)
+"""The files of Slurm's ``%j``: a number of five digits is hardly a rank or a node."""
+_STATED_JOB = re.compile(r"\b(?:(?:STEP|JOB) (?=\d[\w.]* ON )|SLURM_JOB_ID=)(\d+)")
+
+
+def list_jobs(texts: Iterable[LogText]) -> dict[str, str]:
+    """Of files that tell, by their name or by what Slurm wrote: the path → the job's id."""
+    jobs: dict[str, str] = {}
+    for piece in texts:
+        if match := _NAMED_JOB.search(piece.path) or _STATED_JOB.search(piece.text):
+            jobs.setdefault(piece.path, next(filter(None, match.groups())))
+    return jobs
+
+
 def is_log(path: str) -> bool:
     """Whether a file, by its name, may be a log."""
     return not (_NOT_LOGS.search(path) or _RUN.match(path)) or is_fact(path)

@@ -8,7 +8,7 @@ import pytest
 
 from jobgen.app.diagnosing import diagnose
 from jobgen.app.world import World
-from jobgen.errors import Missing
+from jobgen.errors import Missing, Usage
 
 TRACE = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\n    go()\n'
 STEPS = "".join(f"step {n} loss 1.0\n" for n in range(60_000))
@@ -66,3 +66,42 @@ def test_what_is_neither_a_run_nor_a_path_is_said(world: World, tmp_path: Path) 
         diagnose(world, [str(tmp_path / "gone" / "log")])
     with pytest.raises(Missing):
         diagnose(world, ["nothing-of-that-name"])
+
+
+def test_logs_of_two_jobs_are_not_told_as_one(world: World, tmp_path: Path) -> None:
+    first, newest = tmp_path / "slurm-7.out", tmp_path / "slurm-12.out"
+    for log in (first, newest):
+        log.write_text(f"{TRACE}KeyError: 'labels'\n")
+    for words in ([str(first), str(newest)], [str(tmp_path)]):
+        with pytest.raises(
+            Usage, match=r"slurm-7.out is of job 7, .*slurm-12.out of job 12"
+        ) as said:
+            diagnose(world, words)
+        assert said.value.problems[0].hint.endswith(f"jobgen diagnose {newest}")
+    assert diagnose(world, [str(newest)]).cause is not None
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("rank_1.log", "rank_1023.log"),
+        ("slurm-7.out", "slurm-7.err"),
+        ("train-81234_0.out", "train-81234_1.out"),
+        ("node-1001.log", "node-1002.log"),
+    ],
+)
+def test_logs_of_one_job_are_read_together(
+    world: World, tmp_path: Path, names: tuple[str, str]
+) -> None:
+    for name in names:
+        (tmp_path / name).write_text(f"{TRACE}KeyError: 'labels'\n")
+    assert diagnose(world, [str(tmp_path)]).files == 2
+    assert diagnose(world, [str(tmp_path / name) for name in names]).files == 2
+
+
+def test_what_slurm_wrote_tells_jobs_apart(world: World, tmp_path: Path) -> None:
+    for name, job in (("a.log", 41), ("b.log", 42)):
+        end = f"slurmstepd: error: *** STEP {job}.0 ON n1 CANCELLED AT 2026-11-26T01:02:03 ***\n"
+        (tmp_path / name).write_text(TRACE + "KeyError: 'x'\n" + end)
+    with pytest.raises(Usage, match="of job 41"):
+        diagnose(world, [str(tmp_path / "a.log"), str(tmp_path / "b.log")])
